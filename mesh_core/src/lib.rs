@@ -1,1 +1,4 @@
-//! mesh_core.
+//! Mesh core.
+pub mod array;
+pub mod names;
+pub mod program;

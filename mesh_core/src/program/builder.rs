@@ -1,0 +1,261 @@
+//! Builds a program step by step, inferring the type of each result.
+
+use super::{
+    Dims, Extents, Generator, Node, Offset, Operand, Origin, Piece, Program, Scalar, Slot, Step,
+    Value, ValueId, VariableId, Window,
+};
+use super::{Body, Expr};
+use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
+use smallvec::{SmallVec, smallvec};
+
+/// Appends steps to a program for one mesh.
+#[derive(Debug)]
+pub struct Builder<'m> {
+    mesh: &'m Mesh,
+    program: Program,
+}
+
+impl<'m> Builder<'m> {
+    /// An empty program.
+    pub fn new(name: &str, mesh: &'m Mesh) -> Self {
+        let program = Program { name: name.to_owned(), ..Program::default() };
+        Self { mesh, program }
+    }
+
+    /// The program so far.
+    pub fn finish(self) -> Program {
+        self.program
+    }
+
+    /// The mesh the program is for.
+    pub fn mesh(&self) -> &'m Mesh {
+        self.mesh
+    }
+
+    /// Steps from here on come from `origin`.
+    pub fn origin(&mut self, origin: Origin) {
+        self.program.origins.push(origin);
+    }
+
+    /// A value's type.
+    pub fn value(&self, id: ValueId) -> &Value {
+        self.program.value(id)
+    }
+
+    fn define(&mut self, dtype: DType, extents: impl IntoIterator<Item = usize>) -> ValueId {
+        self.program.values.push(Value::new(dtype, extents));
+        ValueId(self.program.values.len() as u32 - 1)
+    }
+
+    fn push(&mut self, step: Step) {
+        if self.program.origins.is_empty() {
+            self.program.origins.push(Origin::default());
+        }
+        let origin = self.program.origins.len() - 1;
+        self.program.steps.push(Node { step, origin });
+    }
+
+    /// A value filled from the caller's array; `slot.value` is overwritten.
+    pub fn feed(&mut self, dtype: DType, extents: Extents, mut slot: Slot) -> ValueId {
+        slot.value = self.define(dtype, extents);
+        let value = slot.value;
+        self.program.feeds.push(slot);
+        value
+    }
+
+    /// Copies a value to the caller's array at the end.
+    pub fn fetch(&mut self, slot: Slot) {
+        self.program.fetches.push(slot);
+    }
+
+    /// An element-by-element step over `extents`; `inputs` label their dims with positions in
+    /// `extents`.
+    pub fn map(
+        &mut self,
+        inputs: Vec<Operand>,
+        extents: Extents,
+        expr: &Expr,
+        dtype: DType,
+    ) -> Result<ValueId, String> {
+        let dtypes: Vec<_> = inputs.iter().map(|i| self.value(i.value).dtype).collect();
+        let body = Body::new(&dtypes, &[(expr.clone(), dtype)])?;
+        let out = self.define(dtype, extents);
+        self.push(Step::Map { body, inputs, outs: smallvec![out] });
+        Ok(out)
+    }
+
+    /// Folds the labels that are not below `extents.len()`.
+    pub fn reduce(&mut self, kind: ReduceKind, input: Operand, extents: Extents) -> ValueId {
+        let dtype = self.value(input.value).dtype;
+        let out = self.define(dtype, extents);
+        self.push(Step::Reduce { kind, input, out });
+        out
+    }
+
+    /// Sum of products; both factors of the result's dtype.
+    pub fn contract(&mut self, lhs: Operand, rhs: Operand, extents: Extents) -> ValueId {
+        let dtype = self.value(lhs.value).dtype;
+        let out = self.define(dtype, extents);
+        self.push(Step::Contract { lhs, rhs, out });
+        out
+    }
+
+    /// Windowed sum of products.
+    pub fn convolve(
+        &mut self,
+        lhs: Operand,
+        rhs: Operand,
+        windows: SmallVec<[Window; 2]>,
+        extents: Extents,
+    ) -> ValueId {
+        let dtype = self.value(lhs.value).dtype;
+        let out = self.define(dtype, extents);
+        self.push(Step::Convolve { lhs, rhs, windows, out });
+        out
+    }
+
+    /// Copies rectangles into a value of `extents` filled with `fill`.
+    pub fn assemble(&mut self, pieces: Vec<Piece>, fill: Scalar, extents: Extents) -> ValueId {
+        let out = self.define(fill.dtype(), extents);
+        self.push(Step::Move { pieces, fill, out });
+        out
+    }
+
+    /// A rectangle of `input` in the input's dim order.
+    pub fn cut(
+        &mut self,
+        input: ValueId,
+        begin: SmallVec<[Offset; 4]>,
+        extents: Extents,
+    ) -> ValueId {
+        let dims = (0..extents.len() as u8).collect();
+        let at = Extents::from_elem(0, extents.len());
+        let operand = Operand { value: input, dims };
+        let piece = Piece { input: operand, begin, at, extents: extents.clone() };
+        let fill = Scalar::new(self.value(input).dtype, 0.0);
+        self.assemble(vec![piece], fill, extents)
+    }
+
+    /// `input` with its dims in another order: dim `i` of the result is dim `order[i]`.
+    pub fn transpose(&mut self, input: ValueId, order: &[u8]) -> ValueId {
+        let value = self.value(input).clone();
+        let extents: Extents = order.iter().map(|&d| value.extents[d as usize]).collect();
+        let mut dims = Dims::from_elem(0, order.len());
+        for (i, &d) in order.iter().enumerate() {
+            dims[d as usize] = i as u8;
+        }
+        let begin = smallvec![Offset::default(); order.len()];
+        let at = Extents::from_elem(0, order.len());
+        let piece =
+            Piece { input: Operand { value: input, dims }, begin, at, extents: extents.clone() };
+        self.assemble(vec![piece], Scalar::new(value.dtype, 0.0), extents)
+    }
+
+    /// The same elements under other extents.
+    pub fn reshape(&mut self, input: ValueId, extents: Extents) -> ValueId {
+        let dtype = self.value(input).dtype;
+        let out = self.define(dtype, extents);
+        self.push(Step::Reshape { input, out });
+        out
+    }
+
+    /// A slice of something made from global positions.
+    pub fn generate(
+        &mut self,
+        generator: Generator,
+        dtype: DType,
+        begin: SmallVec<[Offset; 4]>,
+        global: Extents,
+        extents: Extents,
+    ) -> ValueId {
+        let out = self.define(dtype, extents);
+        self.push(Step::Generate { generator, begin, global, out });
+        out
+    }
+
+    /// A value of equal elements.
+    pub fn fill(&mut self, scalar: Scalar, extents: Extents) -> ValueId {
+        let begin = smallvec![Offset::default(); extents.len()];
+        let global = extents.clone();
+        self.generate(Generator::Fill(scalar), scalar.dtype(), begin, global, extents)
+    }
+
+    /// The fold over a group, whole on every member.
+    pub fn all_reduce(&mut self, kind: ReduceKind, axes: &[Axis], input: ValueId) -> ValueId {
+        let value = self.value(input).clone();
+        let out = self.define(value.dtype, value.extents);
+        let axes = AxisList::from_slice(axes);
+        self.push(Step::AllReduce { kind, axes, inputs: smallvec![input], outs: smallvec![out] });
+        out
+    }
+
+    /// The members' parts joined along `dim`.
+    pub fn all_gather(&mut self, axes: &[Axis], dim: usize, input: ValueId) -> ValueId {
+        let mut value = self.value(input).clone();
+        value.extents[dim] *= self.mesh.group_size(axes);
+        let out = self.define(value.dtype, value.extents);
+        let axes = AxisList::from_slice(axes);
+        self.push(Step::AllGather { axes, dim: dim as u8, input, out });
+        out
+    }
+
+    /// The fold over a group, each member its part along `dim`.
+    pub fn reduce_scatter(
+        &mut self,
+        kind: ReduceKind,
+        axes: &[Axis],
+        dim: usize,
+        input: ValueId,
+    ) -> ValueId {
+        let mut value = self.value(input).clone();
+        value.extents[dim] /= self.mesh.group_size(axes);
+        let out = self.define(value.dtype, value.extents);
+        let axes = AxisList::from_slice(axes);
+        self.push(Step::ReduceScatter { kind, axes, dim: dim as u8, input, out });
+        out
+    }
+
+    /// Cut along `split`, exchanged, joined along `concat`.
+    pub fn all_to_all(
+        &mut self,
+        axes: &[Axis],
+        split: usize,
+        concat: usize,
+        input: ValueId,
+    ) -> ValueId {
+        let mut value = self.value(input).clone();
+        value.extents[split] /= self.mesh.group_size(axes);
+        value.extents[concat] *= self.mesh.group_size(axes);
+        let out = self.define(value.dtype, value.extents);
+        let axes = AxisList::from_slice(axes);
+        self.push(Step::AllToAll {
+            axes,
+            split: split as u8,
+            concat: concat as u8,
+            input,
+            out,
+        });
+        out
+    }
+
+    /// The value of the group member `shift` places before this one.
+    pub fn permute(&mut self, axes: &[Axis], shift: i64, wrap: bool, input: ValueId) -> ValueId {
+        let value = self.value(input).clone();
+        let out = self.define(value.dtype, value.extents);
+        let axes = AxisList::from_slice(axes);
+        self.push(Step::Permute { axes, shift, wrap, input, out });
+        out
+    }
+
+    /// A variable's slice.
+    pub fn read(&mut self, variable: VariableId, dtype: DType, extents: Extents) -> ValueId {
+        let out = self.define(dtype, extents);
+        self.push(Step::Read { variable, out });
+        out
+    }
+
+    /// Sets a variable's slice when the call ends.
+    pub fn write(&mut self, variable: VariableId, input: ValueId) {
+        self.push(Step::Write { variable, input });
+    }
+}

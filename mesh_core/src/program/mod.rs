@@ -1,0 +1,194 @@
+//! The Program: what each processor does, as a list of steps of a closed set of forms.
+//!
+//! One program serves every processor of the mesh. What differs between processors (where a slice
+//! begins, who sends to whom) is written as an [`Offset`] or a group of axes and evaluated from the
+//! processor's coordinates when the program runs. So a program for 4,096 processors is as long as
+//! one for 4, and every collective is met by all members of its group by construction.
+//!
+//! This room knows no graph and no layout: names, sizes and numbers only.
+
+mod builder;
+mod cost;
+mod plan;
+mod print;
+mod scalar;
+mod step;
+mod verify;
+
+pub use builder::Builder;
+pub use cost::{Cost, cost};
+pub use plan::{ALIGNMENT, Compiled, Place, Plan};
+pub use scalar::{Body, Expr, Instr, Prim, Reg, Scalar};
+pub use step::{Dims, Extents, Generator, Offset, Operand, Piece, Step, Window};
+pub use verify::verify;
+
+use crate::names::{AxisList, DType};
+use std::fmt;
+
+/// A value of a program; prints as `%7`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub(crate) u32);
+
+impl ValueId {
+    /// Position in [`Program::values`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for ValueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+/// A variable of a module; prints as `var3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VariableId(pub(crate) u32);
+
+impl VariableId {
+    /// Position in the module's variable table.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for VariableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "var{}", self.0)
+    }
+}
+
+/// What one processor holds of a tensor: element type and local extents in declared dim order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Value {
+    /// Element type.
+    pub dtype: DType,
+    /// Local size of each dim, in declared order.
+    pub extents: Extents,
+    /// Memory order: position `i` (outermost first) holds dim `order[i]`.
+    pub order: Dims,
+}
+
+impl Value {
+    /// A value in declared order.
+    pub fn new(dtype: DType, extents: impl IntoIterator<Item = usize>) -> Self {
+        let extents: Extents = extents.into_iter().collect();
+        let order = (0..extents.len() as u8).collect();
+        Self { dtype, extents, order }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.extents.iter().product()
+    }
+
+    /// Whether it has no elements. Never true of a verified program.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.len() * self.dtype.size()
+    }
+
+    /// Elements between neighbours along each dim, in declared order.
+    pub fn strides(&self) -> Extents {
+        let mut strides = Extents::from_elem(0, self.extents.len());
+        let mut step = 1;
+        for &dim in self.order.iter().rev() {
+            strides[dim as usize] = step;
+            step *= self.extents[dim as usize];
+        }
+        strides
+    }
+
+    /// Whether memory order is declared order.
+    pub fn in_order(&self) -> bool {
+        self.order.iter().enumerate().all(|(i, &dim)| i == dim as usize)
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.dtype, self.extents.as_slice())?;
+        if !self.in_order() {
+            write!(f, " order {:?}", self.order.as_slice())?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a step comes from, for errors, `explain` and traces.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Origin {
+    /// Kind of the operation (`einsum`).
+    pub op: String,
+    /// Unique name of the operation in its graph.
+    pub name: String,
+    /// The user's source line, `src/main.rs:17`, and a note for ops that other code made.
+    pub at: String,
+}
+
+/// A step and the operation that asked for it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    /// What is done.
+    pub step: Step,
+    /// Position in [`Program::origins`].
+    pub origin: usize,
+}
+
+/// A value that crosses the border between the caller's global arrays and the processors' slices.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Slot {
+    /// Name of the feed or fetch.
+    pub name: String,
+    /// The local slice.
+    pub value: ValueId,
+    /// Global size of each dim.
+    pub shape: Vec<usize>,
+    /// The mesh axes each dim is split over, major first.
+    pub split: Vec<AxisList>,
+}
+
+/// What each processor does when a function is called.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Program {
+    /// Name of the function.
+    pub name: String,
+    /// Every value, defined by exactly one feed or step.
+    pub values: Vec<Value>,
+    /// The steps, in the order in which they run.
+    pub steps: Vec<Node>,
+    /// Values filled from the caller's arrays before the first step.
+    pub feeds: Vec<Slot>,
+    /// Values copied to the caller's arrays after the last step.
+    pub fetches: Vec<Slot>,
+    /// Where steps come from.
+    pub origins: Vec<Origin>,
+}
+
+impl Program {
+    /// The value behind an id.
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.index()]
+    }
+
+    /// The origin of a step.
+    pub fn origin(&self, node: &Node) -> &Origin {
+        &self.origins[node.origin]
+    }
+}
+
+/// Element type and local extents of a module's variable, as programs see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VariableType {
+    /// Unique name.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Size of one processor's slice along each dim.
+    pub extents: Extents,
+}

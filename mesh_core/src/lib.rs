@@ -1,1 +1,4 @@
-//! mesh_core.
+//! Models over named dimensions: the words, the graph, its lowering, and the executor.
+
+pub mod array;
+pub mod names;

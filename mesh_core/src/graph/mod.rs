@@ -28,7 +28,6 @@ pub use unique::Scope;
 pub use variable::{Update, Variable};
 
 pub(crate) use function::FunctionNode;
-pub(crate) use structural::Update as UpdateOp;
 pub(crate) use tensor::TensorNode;
 pub(crate) use variable::VariableNode;
 
@@ -222,7 +221,7 @@ impl Graph {
         key: Option<Key>,
     ) -> Vec<Tensor<'g>> {
         let at = self.provenance(Location::caller());
-        let name = Op::name(&op).to_owned();
+        let name = Op::label(&op);
         match self.try_apply(op, inputs, count, key, &at) {
             Ok(Some(outputs)) => outputs,
             refused => {
@@ -266,7 +265,7 @@ impl Graph {
             data.tensors.push(TensorNode { ty, producer: Some((id, i)), key });
         }
         data.operations.push(Operation {
-            name: data.names.unique(Op::name(&op)),
+            name: data.names.unique(&Op::label(&op)),
             op: Arc::new(op),
             inputs: inputs.iter().map(|t| t.id()).collect(),
             outputs: ids.clone(),

@@ -171,7 +171,8 @@ impl<'g> Variable<'g> {
         if let Some(id) = self.node(|node| node.stored) {
             return Tensor::new(self.graph, id);
         }
-        let op = structural::Read { variable: self.id, ty: self.node(|node| node.ty.clone()) };
+        let (name, ty) = self.node(|node| (node.name.clone(), node.ty.clone()));
+        let op = structural::Read { variable: self.id, name, ty };
         let key = self.node(|node| node.key(self.id));
         let tensor = self.graph.apply_keyed(op, &[], 1, Some(key))[0];
         self.graph.data.borrow_mut().variables[self.id.index()].stored = Some(tensor.id());

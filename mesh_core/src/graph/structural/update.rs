@@ -30,6 +30,9 @@ impl Op for Update {
             UpdateKind::Sub => "assign_sub",
         }
     }
+    fn label(&self) -> String {
+        format!("{}/{}", self.name, Op::name(self))
+    }
     fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
         let [value] = inputs else {
             return Err(OpError::arity(Op::name(self), 1, inputs.len()));

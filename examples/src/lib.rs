@@ -1,1 +1,3 @@
 //! examples.
+
+pub mod data;

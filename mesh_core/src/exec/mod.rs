@@ -8,7 +8,7 @@
 
 mod border;
 mod comm;
-mod cpu;
+pub(crate) mod cpu;
 mod executor;
 mod fold;
 mod memory;

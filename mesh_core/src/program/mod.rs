@@ -129,6 +129,8 @@ pub struct Origin {
     pub name: String,
     /// The user's source line, `src/main.rs:17`, and a note for ops that other code made.
     pub at: String,
+    /// Its outputs: global dims, the axes they are split over, sums owed.
+    pub slice: String,
 }
 
 /// A step and the operation that asked for it.

@@ -1,0 +1,141 @@
+//! Functions: what is fed, fetched and updated in one call.
+
+use super::{Graph, OperationId, Provenance, Tensor, TensorId, Update, structural};
+use crate::names::DType;
+use crate::program::VariableId;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionNode {
+    pub(crate) inputs: Vec<TensorId>,
+    pub(crate) fetches: Vec<TensorId>,
+    pub(crate) updates: Vec<OperationId>,
+    pub(crate) at: Provenance,
+}
+
+/// A function of a graph with `I` feeds and `F` fetches; borrows nothing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Function<const I: usize, const F: usize> {
+    name: Arc<str>,
+}
+
+impl<const I: usize, const F: usize> Function<I, F> {
+    /// Its unique name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl<const I: usize, const F: usize> fmt::Debug for Function<I, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({I} feeds) -> {F} fetches", self.name)
+    }
+}
+
+impl Graph {
+    /// Declares a function: feeds `inputs`, returns `fetches`, and makes all `updates` together
+    /// when it ends. If it updates a trainable variable, [`step`](Self::step) advances by one.
+    ///
+    /// Recorded as errors: an input that is none, or is missing from the list; two updates of one
+    /// variable; a name in use.
+    #[track_caller]
+    pub fn function<'g, const I: usize, const F: usize>(
+        &'g self,
+        name: &str,
+        inputs: [Tensor<'g>; I],
+        fetches: [Tensor<'g>; F],
+        updates: impl IntoIterator<Item = Update<'g>>,
+    ) -> Function<I, F> {
+        self.declare_function(name, &inputs, &fetches, updates.into_iter().collect());
+        Function { name: name.into() }
+    }
+
+    #[track_caller]
+    fn declare_function<'g>(
+        &'g self,
+        name: &str,
+        inputs: &[Tensor<'g>],
+        fetches: &[Tensor<'g>],
+        mut updates: Vec<Update<'g>>,
+    ) {
+        if let Some(first) = self.data().functions.get(name).map(|f| f.at.clone()) {
+            self.record(name, format!("a function of this name exists already, from {first}"));
+            return;
+        }
+        let foreign = inputs.iter().chain(fetches).any(|t| !std::ptr::eq(t.graph(), self))
+            || updates.iter().any(|u| !std::ptr::eq(u.graph, self));
+        if foreign {
+            self.record(name, "an input, fetch or update belongs to another graph");
+            return;
+        }
+        let trains = updates.iter().any(|u| self.data().variables[u.variable.index()].trainable);
+        let step = trains.then(|| self.step_variable());
+        if let Some(step) = step.filter(|step| updates.iter().all(|u| u.variable != step.id())) {
+            updates.push(step.assign_add(self.scalar(1.0, DType::I32)));
+        }
+        let node = FunctionNode {
+            inputs: inputs.iter().map(|t| t.id()).collect(),
+            fetches: fetches.iter().map(|t| t.id()).collect(),
+            updates: updates.iter().filter_map(|u| u.operation).collect(),
+            at: self.provenance(Location::caller()),
+        };
+        self.check_updates(name, &updates);
+        self.check_inputs(name, &node);
+        self.data.borrow_mut().functions.insert(name.to_owned(), node);
+    }
+
+    #[track_caller]
+    fn check_updates(&self, function: &str, updates: &[Update<'_>]) {
+        let mut seen: Vec<(VariableId, OperationId)> = Vec::new();
+        for update in updates {
+            let Some(operation) = update.operation else { continue };
+            let first = seen.iter().find(|(variable, _)| *variable == update.variable);
+            if let Some(&(_, first)) = first {
+                let data = self.data();
+                let message = format!(
+                    "variable {} is updated twice in one call: at {} and at {}",
+                    data.variables[update.variable.index()].name,
+                    data.operations[first.index()].at,
+                    data.operations[operation.index()].at
+                );
+                drop(data);
+                self.record(function, message);
+            }
+            seen.push((update.variable, operation));
+        }
+    }
+
+    #[track_caller]
+    fn check_inputs(&self, function: &str, node: &FunctionNode) {
+        let mut messages = Vec::new();
+        let data = self.data();
+        let mut listed: Vec<OperationId> = Vec::new();
+        for &input in &node.inputs {
+            let Some((operation, _)) = data.tensors[input.index()].producer else { continue };
+            let op = &data.operations[operation.index()];
+            if !op.op.as_any().is::<structural::Input>() {
+                messages.push(format!("{} is not an input of the graph", op.name));
+            }
+            if listed.contains(&operation) {
+                messages.push(format!("{} is listed twice", op.name));
+            }
+            listed.push(operation);
+        }
+        for id in data.reachable(node) {
+            let op = &data.operations[id.index()];
+            let Some(input) = op.op.as_any().downcast_ref::<structural::Input>() else { continue };
+            if !listed.contains(&id) {
+                messages.push(format!(
+                    "input {} ({}) is needed but not among the function's inputs",
+                    input.name, op.at
+                ));
+            }
+        }
+        drop(data);
+        for message in messages {
+            self.record(function, message);
+        }
+    }
+}

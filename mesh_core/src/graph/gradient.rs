@@ -1,0 +1,135 @@
+//! The gradient driver: reverse accumulation over the graph, as graph operations.
+
+use super::{GradCx, Graph, OperationId, Provenance, Tensor, TensorId};
+use petgraph::Direction;
+use std::panic::Location;
+
+impl Graph {
+    /// Gradients of the sum of `ys` (each weighted by its `grad_ys`, ones by default) with respect
+    /// to `xs`, as graph operations; `None` for an `x` that no `y` depends on.
+    ///
+    /// Any tensors may stand in `xs`. An operation between them without a gradient is a recorded
+    /// error that names it.
+    #[track_caller]
+    pub fn gradients<'g>(
+        &'g self,
+        ys: &[Tensor<'g>],
+        xs: &[Tensor<'g>],
+        grad_ys: Option<&[Tensor<'g>]>,
+    ) -> Vec<Option<Tensor<'g>>> {
+        if grad_ys.is_some_and(|seeds| seeds.len() != ys.len()) {
+            self.record("gradients", "one grad_y is needed for each y");
+            return vec![None; xs.len()];
+        }
+        if ys.iter().chain(xs).any(|t| !std::ptr::eq(t.graph(), self)) {
+            self.record("gradients", "a tensor belongs to another graph");
+            return vec![None; xs.len()];
+        }
+        let caller = self.provenance(Location::caller());
+        let mut sweep = Sweep::new(self, caller);
+        for (i, &y) in ys.iter().enumerate() {
+            if !y.dtype().is_float() {
+                self.record("gradients", format!("{y:?} is not of floats"));
+                continue;
+            }
+            sweep.seed(y, grad_ys.map(|seeds| seeds[i]));
+        }
+        sweep.run(ys, xs);
+        xs.iter().map(|x| sweep.cotangents[x.id().index()]).collect()
+    }
+}
+
+struct Sweep<'g> {
+    graph: &'g Graph,
+    caller: Provenance,
+    region: u32,
+    /// Sum of what has reached each tensor so far.
+    cotangents: Vec<Option<Tensor<'g>>>,
+}
+
+impl<'g> Sweep<'g> {
+    fn new(graph: &'g Graph, caller: Provenance) -> Self {
+        let count = graph.data().tensors.len();
+        Self { graph, caller, region: graph.new_region(), cotangents: vec![None; count] }
+    }
+
+    fn on_behalf<T>(&self, note: String, build: impl FnOnce() -> T) -> T {
+        let at = Provenance { location: self.caller.location, note: Some(note.into()) };
+        self.graph.within(at, self.region, build)
+    }
+
+    fn seed(&mut self, y: Tensor<'g>, seed: Option<Tensor<'g>>) {
+        let seed = seed.unwrap_or_else(|| {
+            self.on_behalf("gradient's seed".to_owned(), || y.fill_like(1.0))
+        });
+        self.accumulate(y.id(), seed);
+    }
+
+    fn accumulate(&mut self, tensor: TensorId, dy: Tensor<'g>) {
+        let slot = self.cotangents[tensor.index()];
+        let sum = match slot {
+            None => dy,
+            Some(before) => self.on_behalf("sum of gradients".to_owned(), || before + dy),
+        };
+        self.cotangents[tensor.index()] = Some(sum);
+    }
+
+    /// Visits, last first, every operation on a path from `xs` to `ys`.
+    fn run(&mut self, ys: &[Tensor<'g>], xs: &[Tensor<'g>]) {
+        let producers = |list: &[Tensor<'g>]| -> Vec<OperationId> {
+            let data = self.graph.data();
+            list.iter().filter_map(|t| data.tensors[t.id().index()].producer).map(|p| p.0).collect()
+        };
+        let below = self.graph.data().walk(producers(xs), Direction::Outgoing);
+        let above = self.graph.data().walk(producers(ys), Direction::Incoming);
+        for i in (0..below.len()).rev().filter(|&i| below[i] && above[i]) {
+            self.visit(OperationId(i as u32));
+        }
+    }
+
+    fn visit(&mut self, id: OperationId) {
+        let operation = self.graph.data().operations[id.index()].clone();
+        let dy: Vec<_> =
+            operation.outputs.iter().map(|t| self.cotangents[t.index()]).collect();
+        if dy.iter().all(Option::is_none) || operation.inputs.is_empty() {
+            return;
+        }
+        let tensor = |&t: &TensorId| Tensor::new(self.graph, t);
+        let cx = GradCx {
+            inputs: operation.inputs.iter().map(tensor).collect(),
+            outputs: operation.outputs.iter().map(tensor).collect(),
+            dy,
+        };
+        let note = format!("gradient of {} at {}", operation.name, operation.at);
+        let grads = self.on_behalf(note, || operation.op.gradient(&cx));
+        match grads {
+            Ok(grads) => {
+                for (input, grad) in operation.inputs.iter().zip(grads) {
+                    if let Some(grad) = grad.filter(|_| self.is_float(*input)) {
+                        self.check_shape(&operation.name, *input, grad);
+                        self.accumulate(*input, grad);
+                    }
+                }
+            }
+            Err(error) => {
+                let at = operation.at.clone();
+                self.graph.push_issue(&operation.name, error.to_string(), at);
+            }
+        }
+    }
+
+    fn is_float(&self, tensor: TensorId) -> bool {
+        Tensor::new(self.graph, tensor).dtype().is_float()
+    }
+
+    /// A gradient rule that returns another shape than its input's is a fault of the op.
+    fn check_shape(&self, op: &str, input: TensorId, grad: Tensor<'g>) {
+        let want = Tensor::new(self.graph, input).tensor_type();
+        let got = grad.tensor_type();
+        let same = want.dtype == got.dtype && want.shape.is_permutation_of(&got.shape);
+        if !grad.is_poisoned() && !same {
+            let message = format!("its gradient rule returns {got} for an input {want}");
+            self.graph.push_issue(op, message, self.caller.clone());
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Variables: state that outlives a call.
+
+use super::{Graph, Initializer, Key, OperationId, Provenance, Tensor, TensorId, TensorType};
+use super::{structural, structural::UpdateKind};
+use crate::names::{DType, Dimension, RuleSet, Shape};
+use crate::program::VariableId;
+use std::fmt;
+use std::panic::Location;
+
+pub(crate) struct VariableNode {
+    pub(crate) name: String,
+    pub(crate) ty: TensorType,
+    pub(crate) initializer: Initializer,
+    pub(crate) trainable: bool,
+    /// The variable whose slot this is.
+    pub(crate) slot_of: Option<VariableId>,
+    pub(crate) at: Provenance,
+    /// What a function reads of it, and that under compute rules, once asked for.
+    stored: Option<TensorId>,
+    value: Option<TensorId>,
+}
+
+impl VariableNode {
+    /// The rules it lies under at rest.
+    pub(crate) fn key(&self, id: VariableId) -> Key {
+        match self.slot_of {
+            Some(owner) => Key { set: RuleSet::Slots, variable: Some(owner) },
+            None => Key { set: RuleSet::Params, variable: Some(id) },
+        }
+    }
+}
+
+/// A variable of a graph: a handle, free to copy.
+#[derive(Clone, Copy)]
+pub struct Variable<'g> {
+    graph: &'g Graph,
+    id: VariableId,
+}
+
+/// What a function will do to a variable when it ends. List it among a function's updates.
+#[derive(Clone, Copy)]
+pub struct Update<'g> {
+    pub(crate) graph: &'g Graph,
+    pub(crate) variable: VariableId,
+    /// `None` if an error upstream left it without meaning.
+    pub(crate) operation: Option<OperationId>,
+}
+
+impl Graph {
+    /// A trainable variable. Its name is unique in the graph; scopes count.
+    #[track_caller]
+    pub fn variable(
+        &self,
+        name: &str,
+        dims: impl IntoIterator<Item = Dimension>,
+        dtype: DType,
+        initializer: Initializer,
+    ) -> Variable<'_> {
+        let shape = self.shape(name, dims);
+        let name = self.data().names.scoped(name);
+        self.declare(name, shape, dtype, initializer, true, None)
+    }
+
+    /// A variable that no optimizer touches.
+    #[track_caller]
+    pub fn state(
+        &self,
+        name: &str,
+        dims: impl IntoIterator<Item = Dimension>,
+        dtype: DType,
+        initializer: Initializer,
+    ) -> Variable<'_> {
+        let shape = self.shape(name, dims);
+        let name = self.data().names.scoped(name);
+        self.declare(name, shape, dtype, initializer, false, None)
+    }
+
+    #[track_caller]
+    fn declare(
+        &self,
+        name: String,
+        shape: Option<Shape>,
+        dtype: DType,
+        initializer: Initializer,
+        trainable: bool,
+        slot_of: Option<VariableId>,
+    ) -> Variable<'_> {
+        let at = self.provenance(Location::caller());
+        let taken = self.data().variables.iter().find(|v| v.name == name).map(|v| v.at.clone());
+        if let Some(first) = taken {
+            self.record(&name, format!("a variable of this name exists already, from {first}"));
+        }
+        if let Err(message) = initializer.check(dtype) {
+            self.record(&name, message);
+        }
+        let mut data = self.data.borrow_mut();
+        let id = VariableId(data.variables.len() as u32);
+        data.variables.push(VariableNode {
+            name,
+            ty: TensorType::new(shape.unwrap_or_default(), dtype),
+            initializer,
+            trainable,
+            slot_of,
+            at,
+            stored: None,
+            value: None,
+        });
+        Variable { graph: self, id }
+    }
+
+    /// The number of completed training calls: one i32 variable per graph. A function with an
+    /// update of a trainable variable adds one to it, once.
+    #[track_caller]
+    pub fn step(&self) -> Tensor<'_> {
+        self.step_variable().value()
+    }
+
+    #[track_caller]
+    pub(crate) fn step_variable(&self) -> Variable<'_> {
+        let known = self.data().step;
+        let id = known.unwrap_or_else(|| {
+            let zero = Initializer::Constant(0.0);
+            let shape = Some(Shape::scalar());
+            self.declare("step".to_owned(), shape, DType::I32, zero, false, None).id
+        });
+        self.data.borrow_mut().step = Some(id);
+        Variable { graph: self, id }
+    }
+
+    /// Every trainable variable, in the order of declaration.
+    pub fn trainable_variables(&self) -> Vec<Variable<'_>> {
+        let data = self.data();
+        let trainable = data.variables.iter().enumerate().filter(|(_, v)| v.trainable);
+        trainable.map(|(i, _)| Variable { graph: self, id: VariableId(i as u32) }).collect()
+    }
+}
+
+impl<'g> Variable<'g> {
+    /// The graph it belongs to.
+    pub fn graph(self) -> &'g Graph {
+        self.graph
+    }
+
+    /// Its number in the graph and in modules made of it.
+    pub fn id(self) -> VariableId {
+        self.id
+    }
+
+    /// Its unique name.
+    pub fn name(self) -> String {
+        self.node(|node| node.name.clone())
+    }
+
+    /// Dims in declared order, global sizes.
+    pub fn shape(self) -> Shape {
+        self.node(|node| node.ty.shape.clone())
+    }
+
+    /// Element type.
+    pub fn dtype(self) -> DType {
+        self.node(|node| node.ty.dtype)
+    }
+
+    fn node<T>(self, read: impl FnOnce(&VariableNode) -> T) -> T {
+        read(&self.graph.data().variables[self.id.index()])
+    }
+
+    /// The value as the call starts, under the rules the variable lies under at rest.
+    #[track_caller]
+    pub fn stored(self) -> Tensor<'g> {
+        if let Some(id) = self.node(|node| node.stored) {
+            return Tensor::new(self.graph, id);
+        }
+        let (name, ty) = self.node(|node| (node.name.clone(), node.ty.clone()));
+        let op = structural::Read { variable: self.id, name, ty };
+        let key = self.node(|node| node.key(self.id));
+        let tensor = self.graph.apply_keyed(op, &[], 1, Some(key))[0];
+        self.graph.data.borrow_mut().variables[self.id.index()].stored = Some(tensor.id());
+        tensor
+    }
+
+    /// The value as the call starts, for computing with.
+    #[track_caller]
+    pub fn value(self) -> Tensor<'g> {
+        if let Some(id) = self.node(|node| node.value) {
+            return Tensor::new(self.graph, id);
+        }
+        let tensor = self.stored().relayout(Key::COMPUTE);
+        self.graph.data.borrow_mut().variables[self.id.index()].value = Some(tensor.id());
+        tensor
+    }
+
+    /// The rules its optimizer state lies under.
+    pub fn slots_key(self) -> Key {
+        Key { set: RuleSet::Slots, variable: Some(self.id) }
+    }
+
+    /// Optimizer state `{variable}/{name}`: not trainable, laid out by the `slots/` rules.
+    #[track_caller]
+    pub fn slot(
+        self,
+        name: &str,
+        dims: impl IntoIterator<Item = Dimension>,
+        dtype: DType,
+        initializer: Initializer,
+    ) -> Variable<'g> {
+        let shape = self.graph.shape(name, dims);
+        let name = format!("{}/{name}", self.name());
+        self.graph.declare(name, shape, dtype, initializer, false, Some(self.id))
+    }
+
+    /// Sets the variable when the call ends.
+    #[track_caller]
+    pub fn assign(self, value: Tensor<'g>) -> Update<'g> {
+        self.update(UpdateKind::Assign, value)
+    }
+
+    /// Adds to the variable when the call ends.
+    #[track_caller]
+    pub fn assign_add(self, delta: Tensor<'g>) -> Update<'g> {
+        self.update(UpdateKind::Add, delta)
+    }
+
+    /// Subtracts from the variable when the call ends.
+    #[track_caller]
+    pub fn assign_sub(self, delta: Tensor<'g>) -> Update<'g> {
+        self.update(UpdateKind::Sub, delta)
+    }
+
+    #[track_caller]
+    fn update(self, kind: UpdateKind, value: Tensor<'g>) -> Update<'g> {
+        let (key, ty, name) =
+            self.node(|node| (node.key(self.id), node.ty.clone(), node.name.clone()));
+        let value = if std::ptr::eq(value.graph(), self.graph) { value.relayout(key) } else { value };
+        let before = self.graph.data().operations.len();
+        let op = structural::Update { variable: self.id, name, kind, ty };
+        self.graph.apply(op, &[value], 0);
+        let made = self.graph.data().operations.len() > before;
+        let operation = made.then_some(OperationId(before as u32));
+        Update { graph: self.graph, variable: self.id, operation }
+    }
+}
+
+impl fmt::Debug for Variable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.node(|node| write!(f, "{}: {}", node.name, node.ty))
+    }
+}
+
+impl fmt::Debug for Update<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "update of {}", self.graph.data().variables[self.variable.index()].name)
+    }
+}

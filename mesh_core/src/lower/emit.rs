@@ -1,0 +1,300 @@
+//! The emit sweep: follows the table and builds one program per function.
+
+use super::local::{Local, LocalCx, extents, slot};
+use super::module::{Module, VariableSpec};
+use super::place::PlaceCx;
+use super::relayout::{Move, Route};
+use super::table::{Entry, Setting, Table, VersionId, place};
+use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature};
+use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
+use crate::passes;
+use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, VariableId};
+use crate::split::{LayoutIssue, report};
+use std::cell::RefCell;
+
+impl Graph {
+    /// Lowers every function of the graph for a mesh and a layout.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once: errors recorded while the graph was built, a layout that
+    /// does not fit the mesh, and every op that cannot run on the slices the layout gives it, each
+    /// with the user's source line and what would be legal.
+    pub fn lower(&self, mesh: &Mesh, layout: &Layout) -> Result<Module, Report> {
+        self.check()?;
+        let rules = Rules::bind(layout, mesh).map_err(|errors| Report {
+            issues: errors
+                .iter()
+                .map(|e| Issue { subject: "layout".to_owned(), message: e.to_string(), at: None })
+                .collect(),
+        })?;
+        let names = self.dim_names();
+        let data = self.data();
+        let setting = Setting::new(&data, mesh, &rules);
+        let mut lowering = Lowering { setting: &setting, issues: Vec::new() };
+        lowering.check_variables();
+        let tables: Vec<_> =
+            data.functions.iter().map(|(name, node)| lowering.table(name, node)).collect();
+        if !lowering.issues.is_empty() {
+            return Err(Report { issues: report(&lowering.issues) });
+        }
+        let variables: Vec<_> = (0..data.variables.len())
+            .map(|i| lowering.variable(VariableId(i as u32)))
+            .collect();
+        let types: Vec<_> = variables.iter().map(|v| v.local(mesh)).collect();
+        let compile = |program: Program| {
+            let name = program.name.clone();
+            passes::compile(program, mesh, &types)
+                .map_err(|fault| Report::of(&name, fault.to_string()))
+        };
+        let mut functions: Vec<Compiled> = Vec::new();
+        for (name, node, table) in &tables {
+            functions.push(compile(emit(&setting, name, node, table)?)?);
+        }
+        let init = compile(lowering.init(&variables))?;
+        let warnings = Rules::warnings(layout, mesh, &names);
+        Ok(Module { mesh: mesh.clone(), variables, functions, init, warnings })
+    }
+}
+
+struct Lowering<'a> {
+    setting: &'a Setting<'a>,
+    issues: Vec<LayoutIssue>,
+}
+
+impl<'a> Lowering<'a> {
+    /// Variables first: their names say most to a reader of errors.
+    fn check_variables(&mut self) {
+        let setting = self.setting;
+        for (i, variable) in setting.data.variables.iter().enumerate() {
+            let outputs = std::slice::from_ref(&variable.ty);
+            let key = variable.key(VariableId(i as u32));
+            let home = match key.set {
+                RuleSet::Slots => key.variable.map(|v| &setting.homes[v.index()][1]),
+                _ => Some(&setting.homes[i][0]),
+            };
+            let nowhere = Home::default();
+            for (set, home) in [(key.set, home.unwrap_or(&nowhere)), (RuleSet::Compute, &nowhere)] {
+                if set == RuleSet::Compute && key.set == RuleSet::Slots {
+                    continue;
+                }
+                let cx = PlaceCx {
+                    signature: Signature { inputs: &[], outputs },
+                    mesh: setting.mesh,
+                    rules: setting.rules,
+                    set,
+                    home,
+                    available: Vec::new(),
+                    settled: Vec::new(),
+                    problems: RefCell::default(),
+                };
+                cx.check();
+                for (problem, _) in cx.problems.take() {
+                    self.issues.push(LayoutIssue {
+                        problem,
+                        operation: variable.name.clone(),
+                        tensor: format!("variable {}: {}", variable.name, variable.ty),
+                        at: variable.at.clone(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn table(&mut self, name: &'a str, node: &'a FunctionNode) -> (&'a str, &'a FunctionNode, Table) {
+        let operations = self.setting.data.reachable(node);
+        let table = place(self.setting, &operations, &node.fetches, &mut self.issues);
+        (name, node, table)
+    }
+
+    fn variable(&self, id: VariableId) -> VariableSpec {
+        let variable = &self.setting.data.variables[id.index()];
+        VariableSpec {
+            name: variable.name.clone(),
+            dtype: variable.ty.dtype,
+            shape: variable.ty.shape.clone(),
+            placement: self.setting.at_rest(id),
+            trainable: variable.trainable,
+        }
+    }
+
+    fn init(&self, variables: &[VariableSpec]) -> Program {
+        let mesh = self.setting.mesh;
+        let mut builder = Builder::new("init", mesh);
+        for (i, (spec, node)) in variables.iter().zip(&self.setting.data.variables).enumerate() {
+            let local = spec.placement.local_shape(mesh, &spec.shape);
+            let local = local.unwrap_or_else(|| spec.shape.clone());
+            builder.origin(Origin {
+                op: "variable".to_owned(),
+                name: spec.name.clone(),
+                at: node.at.to_string(),
+                slice: spec.placement.describe(mesh, &spec.shape),
+            });
+            let begin = local
+                .iter()
+                .map(|d| Offset::sliced(spec.placement.axes(d.name), d.size))
+                .collect();
+            let generator = node.initializer.generator(&spec.name, spec.dtype);
+            let (global, extents) = (extents(&spec.shape), extents(&local));
+            let value = builder.generate(generator, spec.dtype, begin, global, extents);
+            builder.write(VariableId(i as u32), value);
+        }
+        builder.finish()
+    }
+}
+
+fn emit(
+    setting: &Setting<'_>,
+    name: &str,
+    node: &FunctionNode,
+    table: &Table,
+) -> Result<Program, Report> {
+    let builder = Builder::new(name, setting.mesh);
+    let mut emitter = Emitter { setting, table, builder, values: vec![None; table.versions.len()] };
+    for entry in table.entries.iter().filter(|entry| !entry.alias) {
+        emitter.entry(entry)?;
+    }
+    emitter.builder.origin(Origin {
+        op: "fetch".to_owned(),
+        name: name.to_owned(),
+        at: node.at.to_string(),
+        slice: String::new(),
+    });
+    for (&version, &tensor) in table.fetches.iter().zip(&node.fetches) {
+        let value = emitter.value(version)?;
+        let (name, _) = setting.data.tensor_origin(tensor);
+        let shape = &setting.data.tensors[tensor.index()].ty.shape;
+        let mut slot = slot(&name, shape, &table.versions[version.index()].placement);
+        slot.value = value.id;
+        emitter.builder.fetch(slot);
+    }
+    Ok(emitter.builder.finish())
+}
+
+struct Emitter<'a> {
+    setting: &'a Setting<'a>,
+    table: &'a Table,
+    builder: Builder<'a>,
+    values: Vec<Option<Local>>,
+}
+
+impl Emitter<'_> {
+    fn entry(&mut self, entry: &Entry) -> Result<(), Report> {
+        let operation = &self.setting.data.operations[entry.operation.index()];
+        let placements: Vec<_> = entry.outputs.iter().map(|v| self.placement(*v).clone()).collect();
+        self.origin(operation, &placements);
+        let mut inputs = Vec::new();
+        for &version in &entry.inputs {
+            inputs.push(self.value(version)?);
+        }
+        let types = |list: &[crate::graph::TensorId]| -> Vec<_> {
+            list.iter().map(|t| self.setting.data.tensors[t.index()].ty.clone()).collect()
+        };
+        let (input_types, output_types) = (types(&operation.inputs), types(&operation.outputs));
+        let signature = Signature { inputs: &input_types, outputs: &output_types };
+        let mut cx = LocalCx {
+            builder: &mut self.builder,
+            setting: self.setting,
+            signature,
+            inputs,
+            placements,
+            rule: operation.op.split(signature),
+            outputs: vec![None; output_types.len()],
+        };
+        let done = operation.op.local(&mut cx).map_err(|error| error.to_string());
+        let outputs = cx.outputs;
+        let fault = |message: String| Report {
+            issues: vec![Issue {
+                subject: operation.name.clone(),
+                message,
+                at: Some(operation.at.clone()),
+            }],
+        };
+        done.map_err(&fault)?;
+        for (i, (&version, output)) in entry.outputs.iter().zip(outputs).enumerate() {
+            let output = output.ok_or_else(|| fault(format!("its body makes no output {i}")))?;
+            self.values[version.index()] = Some(output);
+        }
+        Ok(())
+    }
+
+    fn origin(&mut self, operation: &Operation, placements: &[Placement]) {
+        let shape = |i: usize| &self.setting.data.tensors[operation.outputs[i].index()].ty.shape;
+        let slices: Vec<_> = placements
+            .iter()
+            .enumerate()
+            .map(|(i, placement)| placement.describe(self.setting.mesh, shape(i)))
+            .collect();
+        self.builder.origin(Origin {
+            op: operation.op.name().to_owned(),
+            name: operation.name.clone(),
+            at: operation.at.to_string(),
+            slice: slices.join(" "),
+        });
+    }
+
+    fn placement(&self, version: VersionId) -> &Placement {
+        &self.table.versions[version.index()].placement
+    }
+
+    /// The value of a version, moved there if it is not there yet.
+    fn value(&mut self, id: VersionId) -> Result<Local, Report> {
+        if let Some(value) = &self.values[id.index()] {
+            return Ok(value.clone());
+        }
+        let version = &self.table.versions[id.index()];
+        let Some((source, route)) = &version.source else {
+            return Err(Report::of("lowering", "internal error: a value is used before it is made"));
+        };
+        let from = self.value(*source)?;
+        let mut moved = self.travel(from, route);
+        let dtype = self.setting.data.tensors[version.tensor.index()].ty.dtype;
+        let held = self.builder.value(moved.id).dtype;
+        if version.placement.pending().is_none() && held != dtype {
+            moved = self.round(&moved, dtype)?;
+        }
+        self.values[id.index()] = Some(moved.clone());
+        Ok(moved)
+    }
+
+    /// A resolved sum is rounded from its reduction dtype once.
+    fn round(&mut self, value: &Local, dtype: crate::names::DType) -> Result<Local, Report> {
+        let dims = (0..value.shape().rank() as u8).collect();
+        let operand = crate::program::Operand { value: value.id, dims };
+        let expr = Expr::input(0).cast(dtype);
+        let id = self.builder.map(vec![operand], extents(value.shape()), &expr, dtype);
+        let id = id.map_err(|message| Report::of("lowering", message))?;
+        Ok(Local::new(id, value.shape().clone()))
+    }
+
+    fn travel(&mut self, from: Local, route: &Route) -> Local {
+        let mut now = from;
+        for step in &route.moves {
+            let shape = now.shape().clone();
+            let at = |dim| shape.position(dim).unwrap_or(0);
+            let id = match step {
+                Move::Slice { dim, axes } => {
+                    let position = at(*dim);
+                    let mut sizes = extents(&shape);
+                    sizes[position] /= self.setting.mesh.group_size(axes);
+                    let offset = Offset::sliced(axes, sizes[position]);
+                    let mut begin: smallvec::SmallVec<[Offset; 4]> =
+                        smallvec::smallvec![Offset::default(); sizes.len()];
+                    begin[position] = offset;
+                    self.builder.cut(now.id, begin, sizes)
+                }
+                Move::ReduceScatter { kind, dim, axes } => {
+                    self.builder.reduce_scatter(*kind, axes, at(*dim), now.id)
+                }
+                Move::AllToAll { from, to, axes } => {
+                    self.builder.all_to_all(axes, at(*to), at(*from), now.id)
+                }
+                Move::AllReduce { kind, axes } => self.builder.all_reduce(*kind, axes, now.id),
+                Move::AllGather { dim, axes } => self.builder.all_gather(axes, at(*dim), now.id),
+            };
+            let sizes = self.builder.value(id).extents.clone();
+            let dims = shape.iter().zip(sizes).map(|(d, size)| d.resized(size));
+            now = Local::new(id, Shape::new(dims).unwrap_or_default());
+        }
+        now
+    }
+}

@@ -1,0 +1,20 @@
+//! Lowering: a graph, a mesh and a layout become one program per function.
+//!
+//! Two sweeps. [`place`](table) is pure: from the ops' split rules and the layout it decides where
+//! every input must lie, where every output will lie, and which collectives lie between.
+//! [`emit`](emit) follows that table. No op decides about a reduction: it says in which inputs it
+//! is linear and which dims it reduces, and the consumers' demands settle each pending sum once.
+
+mod emit;
+mod explain;
+mod local;
+mod module;
+mod place;
+mod relayout;
+mod table;
+
+pub use explain::{Explain, Row};
+pub use local::{Local, LocalCx, LocalPiece, LocalWindow};
+pub use module::{Module, VariableSpec};
+pub use place::{PlaceCx, Placing};
+pub use relayout::{Move, cost as relayout_cost};

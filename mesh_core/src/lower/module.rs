@@ -1,0 +1,69 @@
+//! What lowering makes: a variable table and a compiled program per function.
+
+use super::Explain;
+use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
+use crate::program::{Compiled, VariableType};
+
+/// A variable of a module and where it lies at rest.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VariableSpec {
+    /// Unique name.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Global shape.
+    pub shape: Shape,
+    /// Where it lies.
+    pub placement: Placement,
+    /// Whether optimizers update it.
+    pub trainable: bool,
+}
+
+impl VariableSpec {
+    /// The variable as programs see it.
+    pub(crate) fn local(&self, mesh: &Mesh) -> VariableType {
+        let local = self.placement.local_shape(mesh, &self.shape);
+        let extents = local.as_ref().unwrap_or(&self.shape).sizes().into_iter().collect();
+        VariableType { name: self.name.clone(), dtype: self.dtype, extents }
+    }
+}
+
+/// A graph made ready for one mesh and layout. Borrows nothing of the graph.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Module {
+    /// The processors.
+    pub mesh: Mesh,
+    /// State, shared by all functions.
+    pub variables: Vec<VariableSpec>,
+    /// One per function of the graph, in the order of declaration.
+    pub functions: Vec<Compiled>,
+    /// Sets every variable to its initial value.
+    pub init: Compiled,
+    /// What the layout says that has no effect on this graph.
+    pub warnings: Vec<LayoutWarning>,
+}
+
+impl Module {
+    /// The function of a name.
+    pub fn function(&self, name: &str) -> Option<&Compiled> {
+        self.functions.iter().find(|f| f.program.name == name)
+    }
+
+    /// What each function does: slices, work, collectives and memory, step by step. Runs nothing.
+    pub fn explain(&self) -> Explain {
+        Explain::new(self)
+    }
+
+    /// Bytes of variables on each processor.
+    pub fn variable_bytes(&self) -> usize {
+        let bytes = |v: &VariableSpec| {
+            v.local(&self.mesh).extents.iter().product::<usize>() * v.dtype.size()
+        };
+        self.variables.iter().map(bytes).sum()
+    }
+
+    /// A function's program as text.
+    pub fn print(&self, function: &str) -> Option<String> {
+        self.function(function).map(|f| f.program.display(&self.mesh).to_string())
+    }
+}

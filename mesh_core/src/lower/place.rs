@@ -1,0 +1,178 @@
+//! Placement of one op: what it demands of its inputs, what it makes of its outputs.
+
+use crate::graph::{Signature, TensorType};
+use crate::names::{AxisList, DimName, Home, Mesh, Placement, ReduceKind, RuleSet, Rules, Shape};
+use crate::split::{LayoutProblem, Role, SplitRule, check_dims};
+use std::cell::RefCell;
+
+/// Where an op's tensors lie.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Placing {
+    /// What each input must be moved to.
+    pub inputs: Vec<Placement>,
+    /// What the local body makes of each output.
+    pub outputs: Vec<Placement>,
+    /// The only output is the only input, wherever that lies.
+    pub(crate) alias: bool,
+}
+
+impl Placing {
+    /// Demands and results.
+    pub fn new(inputs: Vec<Placement>, outputs: Vec<Placement>) -> Self {
+        Self { inputs, outputs, alias: false }
+    }
+}
+
+/// What an op's placement rule sees.
+pub struct PlaceCx<'a> {
+    pub(crate) signature: Signature<'a>,
+    pub(crate) mesh: &'a Mesh,
+    pub(crate) rules: &'a Rules,
+    pub(crate) set: RuleSet,
+    pub(crate) home: &'a Home,
+    /// Where the inputs lie as they were made.
+    pub(crate) available: Vec<Placement>,
+    /// Inputs whose pending sums are resolved for somebody else anyway.
+    pub(crate) settled: Vec<bool>,
+    /// Problems, with the number of the tensor concerned (inputs, then outputs).
+    pub(crate) problems: RefCell<Vec<(LayoutProblem, usize)>>,
+}
+
+impl PlaceCx<'_> {
+    /// Global types.
+    pub fn signature(&self) -> Signature<'_> {
+        self.signature
+    }
+
+    /// The mesh.
+    pub fn mesh(&self) -> &Mesh {
+        self.mesh
+    }
+
+    /// Where the layout wants a tensor of this shape in this op.
+    pub fn wanted(&self, shape: &Shape) -> Placement {
+        self.rules.placement(self.set, self.home, shape)
+    }
+
+    /// Where input `i` lies as it was made, pending sums included.
+    pub fn available(&self, i: usize) -> &Placement {
+        &self.available[i]
+    }
+
+    /// The output is the input, wherever it lies.
+    pub fn alias(&self) -> Placing {
+        let here = self.available[0].clone();
+        Placing { inputs: vec![here.clone()], outputs: vec![here], alias: true }
+    }
+
+    fn tensors(&self) -> impl Iterator<Item = &TensorType> {
+        self.signature.inputs.iter().chain(self.signature.outputs)
+    }
+
+    /// Records what is illegal about laying out this op's tensors as the layout says.
+    pub fn check(&self) {
+        let dims = self.split_dims();
+        self.check_among(&dims);
+    }
+
+    fn check_among(&self, dims: &[(DimName, AxisList)]) {
+        let shapes: Vec<_> = self.tensors().map(|t| &t.shape).collect();
+        let dims: Vec<_> =
+            dims.iter().map(|(dim, axes)| crate::split::DimAxes { dim: *dim, axes }).collect();
+        self.problems.borrow_mut().extend(check_dims(self.mesh, &shapes, &dims));
+    }
+
+    /// The split dims of the union of all tensors.
+    fn split_dims(&self) -> Vec<(DimName, AxisList)> {
+        let mut dims: Vec<(DimName, AxisList)> = Vec::new();
+        for name in self.tensors().flat_map(|t| t.shape.names()) {
+            let axes = self.rules.axes_of(self.set, self.home, name);
+            if !axes.is_empty() && dims.iter().all(|(known, _)| *known != name) {
+                dims.push((name, AxisList::from_slice(axes)));
+            }
+        }
+        dims
+    }
+
+    /// The placement that a split rule implies.
+    ///
+    /// Inputs are demanded as the layout says. Split `Reduced` dims leave the outputs pending. A
+    /// pending sum of an input is carried if the op is linear there, no dim in this op is split
+    /// over its axes, the outputs are no larger than the inputs that carry it, and not all of
+    /// those are resolved for others anyway.
+    pub fn by_rule(&self, rule: &SplitRule) -> Placing {
+        let dims = self.split_dims();
+        self.check_among(&dims);
+        let mut reduced: Option<(ReduceKind, AxisList)> = None;
+        for (dim, axes) in &dims {
+            match rule.role(*dim) {
+                Role::Parallel | Role::Exchange(_) => {}
+                Role::Reduced(kind) => {
+                    reduced.get_or_insert((kind, AxisList::new())).1.extend_from_slice(axes);
+                }
+                Role::Whole(reason) => self.refuse_whole(*dim, axes, reason),
+            }
+        }
+        let mut inputs: Vec<_> =
+            self.signature.inputs.iter().map(|t| self.wanted(&t.shape)).collect();
+        let mut pending = reduced.unwrap_or((ReduceKind::Sum, AxisList::new()));
+        if pending.0 == ReduceKind::Sum
+            && let Some((set, axes)) = self.carried(rule, &dims)
+        {
+            for &i in set {
+                inputs[i] = inputs[i].clone().with_pending(ReduceKind::Sum, &axes);
+            }
+            pending.1.extend_from_slice(&axes);
+        }
+        let output = |t: &TensorType| self.wanted(&t.shape).with_pending(pending.0, &pending.1);
+        let outputs = self.signature.outputs.iter().map(output).collect();
+        Placing::new(inputs, outputs)
+    }
+
+    fn refuse_whole(&self, dim: DimName, axes: &AxisList, reason: &'static str) {
+        let holder = self.tensors().position(|t| t.shape.contains(dim)).unwrap_or(0);
+        let axes = self.mesh.list(axes);
+        self.problems.borrow_mut().push((LayoutProblem::Whole { dim, axes, reason }, holder));
+    }
+
+    /// The linearity set whose pending sum is worth carrying, and over which axes.
+    fn carried<'r>(
+        &self,
+        rule: &'r SplitRule,
+        dims: &[(DimName, AxisList)],
+    ) -> Option<(&'r [usize], AxisList)> {
+        let bytes = |ty: &TensorType| {
+            let local = self.wanted(&ty.shape).local_shape(self.mesh, &ty.shape);
+            local.map_or(ty.shape.size(), |shape| shape.size()) * ty.dtype.size()
+        };
+        let made: usize = self.signature.outputs.iter().map(bytes).sum();
+        let mut best: Option<(&[usize], AxisList, usize)> = None;
+        for set in rule.linear_sets() {
+            let Some(axes) = self.common_pending(set, dims) else { continue };
+            let held: usize = set.iter().map(|&i| bytes(&self.signature.inputs[i])).sum();
+            let settled = set.iter().all(|&i| self.settled[i]);
+            if made <= held && !settled && best.as_ref().is_none_or(|(_, _, most)| held > *most) {
+                best = Some((set, axes, held));
+            }
+        }
+        best.map(|(set, axes, _)| (set, axes))
+    }
+
+    /// Axes over which every input of the set owes a sum and which no dim here uses.
+    fn common_pending(&self, set: &[usize], dims: &[(DimName, AxisList)]) -> Option<AxisList> {
+        let first = self.available.get(*set.first()?)?;
+        let owes = |i: usize, axis| {
+            let placement = &self.available[i];
+            placement.pending() == Some(ReduceKind::Sum)
+                && placement.pending_axes().contains(&axis)
+        };
+        let free = |axis| dims.iter().all(|(_, axes)| !axes.contains(&axis));
+        let axes: AxisList = first
+            .pending_axes()
+            .iter()
+            .copied()
+            .filter(|&axis| free(axis) && set.iter().all(|&i| owes(i, axis)))
+            .collect();
+        (!axes.is_empty()).then_some(axes)
+    }
+}

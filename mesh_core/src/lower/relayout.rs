@@ -1,0 +1,228 @@
+//! Relayout: from any placement of a tensor to any other, by the cheapest collectives.
+//!
+//! A dim split over axes `[a, b]` (a major) can give up only its last axis and gain one only at
+//! the end. So each dim keeps the common prefix of what it has and what is wanted, loses the rest,
+//! then gains the rest. Steps are chosen in the order that keeps what travels small: cut what is
+//! replicated (free), reduce-scatter, exchange between dims, all-reduce, and gather last.
+
+use crate::names::{Axis, AxisList, DimName, Mesh, Placement, ReduceKind, Shape};
+
+/// One step of a relayout.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Move {
+    /// Each processor keeps its part; nothing travels.
+    Slice {
+        /// The dim that is cut.
+        dim: DimName,
+        /// Over which axes.
+        axes: AxisList,
+    },
+    /// A pending value is folded; each processor gets its part.
+    ReduceScatter {
+        /// How to fold.
+        kind: ReduceKind,
+        /// The dim that is cut.
+        dim: DimName,
+        /// Over which axes.
+        axes: AxisList,
+    },
+    /// A split passes from one dim to another.
+    AllToAll {
+        /// The dim made whole.
+        from: DimName,
+        /// The dim that is cut.
+        to: DimName,
+        /// Over which axes.
+        axes: AxisList,
+    },
+    /// A pending value is folded; every processor gets it whole.
+    AllReduce {
+        /// How to fold.
+        kind: ReduceKind,
+        /// Over which axes.
+        axes: AxisList,
+    },
+    /// Parts are joined.
+    AllGather {
+        /// The dim made whole.
+        dim: DimName,
+        /// Over which axes.
+        axes: AxisList,
+    },
+}
+
+/// The steps from one placement to another and the bytes each processor receives on the way.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Route {
+    pub(crate) moves: Vec<Move>,
+    pub(crate) bytes: usize,
+}
+
+/// Bytes that each processor receives when a tensor moves between two placements; `None` if there
+/// is no way (a pending sum cannot be made out of a whole value).
+pub fn cost(
+    mesh: &Mesh,
+    shape: &Shape,
+    element: usize,
+    from: &Placement,
+    to: &Placement,
+) -> Option<usize> {
+    route(mesh, shape, element, from, to).map(|route| route.bytes)
+}
+
+/// The cheapest way from `from` to `to`.
+pub(crate) fn route(
+    mesh: &Mesh,
+    shape: &Shape,
+    element: usize,
+    from: &Placement,
+    to: &Placement,
+) -> Option<Route> {
+    let keeps = to.pending_axes().iter().all(|axis| from.pending_axes().contains(axis));
+    let kinds = to.pending().is_none() || to.pending() == from.pending();
+    if !keeps || !kinds {
+        return None;
+    }
+    let local = from.local_shape(mesh, shape)?;
+    let mut walk = Walk { mesh, shape, now: from.clone(), to, route: Route::default(), bytes: local.size() * element };
+    while walk.now != *to {
+        let moved = walk.slice()
+            || walk.reduce_scatter()
+            || walk.all_to_all()
+            || walk.all_reduce()
+            || walk.all_gather();
+        if !moved {
+            return None;
+        }
+    }
+    Some(walk.route)
+}
+
+struct Walk<'a> {
+    mesh: &'a Mesh,
+    shape: &'a Shape,
+    now: Placement,
+    to: &'a Placement,
+    route: Route,
+    /// What each processor holds now.
+    bytes: usize,
+}
+
+impl Walk<'_> {
+    fn dims(&self) -> impl Iterator<Item = DimName> + use<> {
+        self.shape.names().collect::<Vec<_>>().into_iter()
+    }
+
+    /// What a dim still has to gain, once it has lost what it must.
+    fn gains(&self, dim: DimName) -> Option<AxisList> {
+        let (now, to) = (self.now.axes(dim), self.to.axes(dim));
+        (to.len() > now.len() && to.starts_with(now)).then(|| AxisList::from_slice(&to[now.len()..]))
+    }
+
+    /// The axes a dim must lose: what it has beyond the common prefix.
+    fn loses(&self, dim: DimName) -> AxisList {
+        let (now, to) = (self.now.axes(dim), self.to.axes(dim));
+        let common = now.iter().zip(to).take_while(|(a, b)| a == b).count();
+        AxisList::from_slice(&now[common..])
+    }
+
+    fn is_free(&self, axis: Axis) -> bool {
+        self.now.dim_on(axis).is_none() && !self.now.pending_axes().contains(&axis)
+    }
+
+    fn add(&mut self, dim: DimName, axes: &[Axis]) {
+        let list: AxisList = self.now.axes(dim).iter().chain(axes).copied().collect();
+        self.now = self.now.clone().split(dim, &list);
+    }
+
+    fn drop_last(&mut self, dim: DimName, count: usize) {
+        let list = AxisList::from_slice(self.now.axes(dim));
+        self.now = self.now.clone().split(dim, &list[..list.len() - count]);
+    }
+
+    fn drop_pending(&mut self, axes: &[Axis]) -> ReduceKind {
+        let kind = self.now.pending().unwrap_or(ReduceKind::Sum);
+        let rest: AxisList =
+            self.now.pending_axes().iter().copied().filter(|axis| !axes.contains(axis)).collect();
+        self.now = self.now.clone().with_pending(kind, &rest);
+        kind
+    }
+
+    fn slice(&mut self) -> bool {
+        for dim in self.dims() {
+            let Some(gains) = self.gains(dim) else { continue };
+            let axes: AxisList = gains.iter().copied().take_while(|&a| self.is_free(a)).collect();
+            if !axes.is_empty() {
+                self.add(dim, &axes);
+                self.bytes /= self.mesh.group_size(&axes);
+                self.route.moves.push(Move::Slice { dim, axes });
+                return true;
+            }
+        }
+        false
+    }
+
+    fn reduce_scatter(&mut self) -> bool {
+        for dim in self.dims() {
+            let Some(gains) = self.gains(dim) else { continue };
+            let owed = |axis: &Axis| self.now.pending_axes().contains(axis);
+            let axes: AxisList = gains.iter().copied().take_while(|a| owed(a)).collect();
+            if !axes.is_empty() {
+                let kind = self.drop_pending(&axes);
+                self.add(dim, &axes);
+                let whole = self.bytes;
+                self.bytes /= self.mesh.group_size(&axes);
+                self.route.bytes += whole - self.bytes;
+                self.route.moves.push(Move::ReduceScatter { kind, dim, axes });
+                return true;
+            }
+        }
+        false
+    }
+
+    fn all_to_all(&mut self) -> bool {
+        for from in self.dims() {
+            let Some(&axis) = self.loses(from).last() else { continue };
+            let to = self.dims().find(|&to| self.gains(to).is_some_and(|g| g[0] == axis));
+            if let Some(to) = to {
+                self.drop_last(from, 1);
+                self.add(to, &[axis]);
+                self.route.bytes += self.bytes - self.bytes / self.mesh.size(axis);
+                self.route.moves.push(Move::AllToAll { from, to, axes: AxisList::from_slice(&[axis]) });
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Owed axes that no dim will take over later are settled whole.
+    fn all_reduce(&mut self) -> bool {
+        let later = |axis: Axis| self.to.dim_on(axis).is_some();
+        let stays = |axis: Axis| self.to.pending_axes().contains(&axis);
+        let owed = self.now.pending_axes().iter().copied();
+        let axes: AxisList = owed.filter(|&axis| !later(axis) && !stays(axis)).collect();
+        if axes.is_empty() {
+            return false;
+        }
+        let kind = self.drop_pending(&axes);
+        let members = self.mesh.group_size(&axes);
+        self.route.bytes += 2 * (self.bytes - self.bytes / members);
+        self.route.moves.push(Move::AllReduce { kind, axes });
+        true
+    }
+
+    fn all_gather(&mut self) -> bool {
+        for dim in self.dims() {
+            let axes = self.loses(dim);
+            if !axes.is_empty() {
+                self.drop_last(dim, axes.len());
+                let members = self.mesh.group_size(&axes);
+                self.route.bytes += self.bytes * (members - 1);
+                self.bytes *= members;
+                self.route.moves.push(Move::AllGather { dim, axes });
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,276 @@
+//! The place sweep: one table of placements for a whole function.
+
+use super::place::{PlaceCx, Placing};
+use super::relayout::{Route, route};
+use crate::graph::{Data, Key, Operation, OperationId, Signature, TensorId};
+use crate::names::{Home, Mesh, Placement, RuleSet, Rules};
+use crate::program::VariableId;
+use crate::split::LayoutIssue;
+use std::cell::RefCell;
+
+/// A tensor in one placement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct VersionId(u32);
+
+impl VersionId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    pub(crate) tensor: TensorId,
+    pub(crate) placement: Placement,
+    /// How it is made out of another version; `None` for what an operation makes.
+    pub(crate) source: Option<(VersionId, Route)>,
+    /// The use region it belongs to, for what is gathered out of a variable.
+    region: Option<u32>,
+}
+
+/// One operation's inputs and outputs.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) operation: OperationId,
+    pub(crate) inputs: Vec<VersionId>,
+    pub(crate) outputs: Vec<VersionId>,
+    /// The output is the input; nothing is emitted.
+    pub(crate) alias: bool,
+}
+
+/// Where everything lies in one function.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) versions: Vec<Version>,
+    pub(crate) fetches: Vec<VersionId>,
+}
+
+/// What placement needs to know besides the graph.
+pub(crate) struct Setting<'a> {
+    pub(crate) data: &'a Data,
+    pub(crate) mesh: &'a Mesh,
+    pub(crate) rules: &'a Rules,
+    /// What `*` means for each variable, under `params/` and under `slots/`.
+    pub(crate) homes: Vec<[Home; 2]>,
+}
+
+impl<'a> Setting<'a> {
+    pub(crate) fn new(data: &'a Data, mesh: &'a Mesh, rules: &'a Rules) -> Self {
+        let mut ordinal = 0;
+        let mut homes = Vec::new();
+        for variable in &data.variables {
+            let home = |set| rules.home(mesh, set, &variable.ty.shape, ordinal);
+            homes.push([home(RuleSet::Params), home(RuleSet::Slots)]);
+            ordinal += usize::from(variable.trainable);
+        }
+        Self { data, mesh, rules, homes }
+    }
+
+    fn home(&self, key: Key) -> &Home {
+        static NOWHERE: std::sync::LazyLock<Home> = std::sync::LazyLock::new(Home::default);
+        match (key.set, key.variable) {
+            (RuleSet::Params, Some(v)) => &self.homes[v.index()][0],
+            (RuleSet::Slots, Some(v)) => &self.homes[v.index()][1],
+            _ => &NOWHERE,
+        }
+    }
+
+    /// Where a variable lies at rest.
+    pub(crate) fn at_rest(&self, id: VariableId) -> Placement {
+        let variable = &self.data.variables[id.index()];
+        let key = variable.key(id);
+        self.rules.placement(key.set, self.home(key), &variable.ty.shape)
+    }
+
+    /// The rules an operation works under: those of its tensors that are not scalars.
+    fn key(&self, operation: &Operation) -> Key {
+        let key = |t: &TensorId| self.data.tensors[t.index()].key;
+        // An update's input and a relayout's output name the target; others agree.
+        let tensors = operation.outputs.iter().chain(&operation.inputs);
+        tensors.filter_map(key).next().unwrap_or(Key::COMPUTE)
+    }
+}
+
+/// Places every operation of a function; problems go to `issues`.
+pub(crate) fn place(
+    setting: &Setting<'_>,
+    operations: &[OperationId],
+    fetches: &[TensorId],
+    issues: &mut Vec<LayoutIssue>,
+) -> Table {
+    let mut settled = vec![false; setting.data.tensors.len()];
+    loop {
+        let mut sweep = Sweep::new(setting, &settled);
+        for &id in operations {
+            sweep.operation(id);
+        }
+        for &fetch in fetches {
+            sweep.fetch(fetch);
+        }
+        // A pending tensor that somebody demands whole is settled; that may spare others from
+        // carrying its sum on. The set only grows, so this ends.
+        let more = sweep.newly_settled(&settled);
+        if more.is_empty() || !sweep.issues.is_empty() {
+            issues.extend(sweep.issues);
+            return sweep.table;
+        }
+        for tensor in more {
+            settled[tensor.index()] = true;
+        }
+    }
+}
+
+struct Sweep<'a> {
+    setting: &'a Setting<'a>,
+    settled: &'a [bool],
+    table: Table,
+    /// Versions of each tensor, the one its operation makes first. Aliases share a list by root.
+    versions: Vec<Vec<VersionId>>,
+    roots: Vec<TensorId>,
+    issues: Vec<LayoutIssue>,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(setting: &'a Setting<'a>, settled: &'a [bool]) -> Self {
+        let count = setting.data.tensors.len();
+        Self {
+            setting,
+            settled,
+            table: Table::default(),
+            versions: vec![Vec::new(); count],
+            roots: (0..count as u32).map(TensorId).collect(),
+            issues: Vec::new(),
+        }
+    }
+
+    fn root(&self, tensor: TensorId) -> TensorId {
+        self.roots[tensor.index()]
+    }
+
+    fn native(&self, tensor: TensorId) -> VersionId {
+        self.versions[self.root(tensor).index()][0]
+    }
+
+    fn placement(&self, version: VersionId) -> &Placement {
+        &self.table.versions[version.index()].placement
+    }
+
+    fn operation(&mut self, id: OperationId) {
+        let setting = self.setting;
+        let operation = &setting.data.operations[id.index()];
+        let types = |list: &[TensorId]| -> Vec<_> {
+            list.iter().map(|t| setting.data.tensors[t.index()].ty.clone()).collect()
+        };
+        let (inputs, outputs) = (types(&operation.inputs), types(&operation.outputs));
+        let key = setting.key(operation);
+        let available = operation.inputs.iter().map(|&t| self.placement(self.native(t)).clone());
+        let cx = PlaceCx {
+            signature: Signature { inputs: &inputs, outputs: &outputs },
+            mesh: setting.mesh,
+            rules: setting.rules,
+            set: key.set,
+            home: setting.home(key),
+            available: available.collect(),
+            settled: operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect(),
+            problems: RefCell::default(),
+        };
+        let placing = operation.op.place(&cx);
+        for (problem, tensor) in cx.problems.take() {
+            let ids: Vec<_> = operation.inputs.iter().chain(&operation.outputs).collect();
+            let (name, _) = setting.data.tensor_origin(*ids[tensor]);
+            let ty = &setting.data.tensors[ids[tensor].index()].ty;
+            self.issues.push(LayoutIssue {
+                problem,
+                operation: operation.name.clone(),
+                tensor: format!("{name}: {ty}"),
+                at: operation.at.clone(),
+            });
+        }
+        self.record(id, operation, placing);
+    }
+
+    fn record(&mut self, id: OperationId, operation: &Operation, placing: Placing) {
+        if placing.alias {
+            self.roots[operation.outputs[0].index()] = self.root(operation.inputs[0]);
+            let version = self.native(operation.inputs[0]);
+            let (inputs, outputs) = (vec![version], vec![version]);
+            self.table.entries.push(Entry { operation: id, inputs, outputs, alias: true });
+            return;
+        }
+        let demands = operation.inputs.iter().zip(placing.inputs);
+        let inputs =
+            demands.map(|(&tensor, to)| self.demand(tensor, to, operation.region)).collect();
+        let mut outputs = Vec::new();
+        for (&tensor, placement) in operation.outputs.iter().zip(placing.outputs) {
+            let version = self.version(Version { tensor, placement, source: None, region: None });
+            self.versions[tensor.index()].push(version);
+            outputs.push(version);
+        }
+        self.table.entries.push(Entry { operation: id, inputs, outputs, alias: false });
+    }
+
+    fn version(&mut self, version: Version) -> VersionId {
+        self.table.versions.push(version);
+        VersionId(self.table.versions.len() as u32 - 1)
+    }
+
+    /// The version of a tensor in a placement, by the cheapest way from what there is.
+    fn demand(&mut self, tensor: TensorId, to: Placement, region: u32) -> VersionId {
+        let root = self.root(tensor);
+        let node = &self.setting.data.tensors[root.index()];
+        let usable = |v: &&VersionId| {
+            self.table.versions[v.index()].region.is_none_or(|of| of == region)
+        };
+        let candidates: Vec<_> = self.versions[root.index()].iter().filter(usable).copied().collect();
+        if let Some(&same) = candidates.iter().find(|v| *self.placement(**v) == to) {
+            return same;
+        }
+        // Partial sums travel in their reduction dtype.
+        let element = node.ty.dtype.reduction().size();
+        let routes = candidates.into_iter().filter_map(|v| {
+            let from = self.placement(v);
+            route(self.setting.mesh, &node.ty.shape, element, from, &to).map(|r| (v, r))
+        });
+        let best = routes.min_by_key(|(_, route)| (route.bytes, route.moves.len()));
+        let native = self.native(tensor);
+        let is_variable = self.placement(native).pending().is_none() && self.is_read(root);
+        let gathered = best.as_ref().is_some_and(|(_, route)| route.bytes > 0);
+        let version = Version {
+            tensor: root,
+            placement: to,
+            // No way exists only where the layout is illegal; that is on record.
+            source: Some(best.unwrap_or((native, Route::default()))),
+            region: (is_variable && gathered).then_some(region),
+        };
+        let id = self.version(version);
+        self.versions[root.index()].push(id);
+        id
+    }
+
+    fn is_read(&self, tensor: TensorId) -> bool {
+        let producer = self.setting.data.tensors[tensor.index()].producer;
+        producer.is_some_and(|(op, _)| self.setting.data.operations[op.index()].inputs.is_empty())
+    }
+
+    /// A fetch takes its slices from wherever they lie, but no partial sums.
+    fn fetch(&mut self, tensor: TensorId) {
+        let to = self.placement(self.native(tensor)).resolved();
+        let version = self.demand(tensor, to, 0);
+        self.table.fetches.push(version);
+    }
+
+    fn newly_settled(&self, settled: &[bool]) -> Vec<TensorId> {
+        let versions = &self.table.versions;
+        let mut more = Vec::new();
+        for version in versions {
+            let Some((source, _)) = &version.source else { continue };
+            let was_pending = versions[source.index()].placement.pending().is_some();
+            let tensor = version.tensor;
+            if was_pending && version.placement.pending().is_none() && !settled[tensor.index()] {
+                more.push(tensor);
+            }
+        }
+        more
+    }
+}

@@ -1,0 +1,159 @@
+//! The layout check: is a layout legal for an op, and if not, what would be?
+
+use crate::graph::{Issue, Provenance};
+use crate::names::{Axis, DimName, Mesh, Shape};
+use std::fmt;
+
+/// What is wrong with a layout at one op.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LayoutProblem {
+    /// A dim's size is no multiple of the number of parts.
+    NotDivisible {
+        /// The dim.
+        dim: DimName,
+        /// Its size.
+        size: usize,
+        /// The axes, as written in a layout.
+        axes: String,
+        /// Their product.
+        parts: usize,
+    },
+    /// Two dims of one tensor, or of the union of an op's tensors, on one axis.
+    Clash {
+        /// The dims.
+        dims: [DimName; 2],
+        /// The axis.
+        axis: String,
+        /// Whether one tensor has both; else they meet in the op only.
+        in_one_tensor: bool,
+    },
+    /// A dim is split that the op needs whole.
+    Whole {
+        /// The dim.
+        dim: DimName,
+        /// The axes, as written in a layout.
+        axes: String,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+impl fmt::Display for LayoutProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotDivisible { dim, size, axes, parts } => {
+                let divisors: Vec<_> = (1..=*size).filter(|d| size % d == 0).collect();
+                let shown: Vec<_> = divisors.iter().take(12).map(usize::to_string).collect();
+                let dots = if divisors.len() > 12 { ", ..." } else { "" };
+                write!(
+                    f,
+                    "dim {dim} of size {size} cannot be split over {axes} into {parts} equal parts; \
+                     {axes} may be of size {}{dots}",
+                    shown.join(", ")
+                )?;
+                let below = size / parts * parts;
+                let above = below + parts;
+                if below > 0 {
+                    write!(f, "; or {dim} of size {below} or {above}")
+                } else {
+                    write!(f, "; or {dim} of size {above}")
+                }
+            }
+            Self::Clash { dims: [a, b], axis, in_one_tensor } => {
+                let place = if *in_one_tensor { "one tensor has both" } else { "both meet here" };
+                write!(
+                    f,
+                    "dims {a} and {b} are both split over {axis}, and {place}; \
+                     split one of them only, or over another axis"
+                )
+            }
+            Self::Whole { dim, axes, reason } => write!(
+                f,
+                "dim {dim} is split over {axes} but must be whole here: {reason}; \
+                 leave it unsplit, or rename it before to a dim that no rule splits"
+            ),
+        }
+    }
+}
+
+/// A problem and where it was met.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LayoutIssue {
+    /// What is wrong.
+    pub problem: LayoutProblem,
+    /// Name of the operation.
+    pub operation: String,
+    /// The tensor concerned, with its dims.
+    pub tensor: String,
+    /// The user's line.
+    pub at: Provenance,
+}
+
+/// The axes of one dim where an op meets it.
+pub(crate) struct DimAxes<'a> {
+    pub(crate) dim: DimName,
+    pub(crate) axes: &'a [Axis],
+}
+
+/// Divisibility and clashes of the tensors that meet in one op; `dims` are the split dims of their
+/// union. Returns problems with the index of the tensor concerned.
+pub(crate) fn check_dims(
+    mesh: &Mesh,
+    tensors: &[&Shape],
+    dims: &[DimAxes<'_>],
+) -> Vec<(LayoutProblem, usize)> {
+    let mut found = Vec::new();
+    for (i, shape) in tensors.iter().enumerate() {
+        for split in dims {
+            let Some(dim) = shape.get(split.dim) else { continue };
+            let parts = mesh.group_size(split.axes);
+            if dim.size % parts != 0 {
+                let axes = mesh.list(split.axes);
+                let problem =
+                    LayoutProblem::NotDivisible { dim: dim.name, size: dim.size, axes, parts };
+                found.push((problem, i));
+            }
+        }
+    }
+    for (i, a) in dims.iter().enumerate() {
+        for b in &dims[i + 1..] {
+            let Some(&axis) = a.axes.iter().find(|axis| b.axes.contains(axis)) else { continue };
+            let both = |shape: &&Shape| shape.contains(a.dim) && shape.contains(b.dim);
+            let holder = tensors.iter().position(both);
+            let problem = LayoutProblem::Clash {
+                dims: [a.dim, b.dim],
+                axis: mesh.name(axis).to_owned(),
+                in_one_tensor: holder.is_some(),
+            };
+            found.push((problem, holder.unwrap_or(tensors.len() - 1)));
+        }
+    }
+    found
+}
+
+/// Issues as a report: each distinct problem once, with the operations that met it.
+pub(crate) fn report(issues: &[LayoutIssue]) -> Vec<Issue> {
+    const NAMED: usize = 3;
+    let mut out: Vec<Issue> = Vec::new();
+    let mut seen: Vec<&LayoutProblem> = Vec::new();
+    for issue in issues {
+        if seen.contains(&&issue.problem) {
+            continue;
+        }
+        seen.push(&issue.problem);
+        let same: Vec<_> = issues.iter().filter(|i| i.problem == issue.problem).collect();
+        let mut message = format!("{}\n    in {}", issue.problem, issue.tensor);
+        for other in same.iter().skip(1).take(NAMED - 1) {
+            message.push_str(&format!("\n    also {}: {} at {}", other.operation, other.tensor, other.at));
+        }
+        if same.len() > NAMED {
+            message.push_str(&format!("\n    and {} more operations", same.len() - NAMED));
+        }
+        out.push(Issue {
+            subject: issue.operation.clone(),
+            message,
+            at: Some(issue.at.clone()),
+        });
+    }
+    out
+}

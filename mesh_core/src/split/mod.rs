@@ -1,0 +1,100 @@
+//! Split rules: what may happen to each dim of an op when it is split over mesh axes.
+//!
+//! The rule is data, stated by the op beside its shape rule. The lowering, the layout check,
+//! `explain` and the conformance test all read the same value.
+
+mod check;
+
+pub use check::{LayoutIssue, LayoutProblem};
+pub(crate) use check::{DimAxes, check_dims, report};
+
+use crate::names::{DimName, ReduceKind};
+use std::fmt;
+
+/// A collective that an op's own body may use along a dim.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Collective {
+    /// Sum, maximum, ... over a group.
+    AllReduce,
+    /// Parts joined.
+    AllGather,
+    /// Values passed along the group.
+    Permute,
+}
+
+/// What may happen to one dim of one op.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Slice i of the inputs makes slice i of the outputs.
+    Parallel,
+    /// In the inputs, not in the outputs: each processor's result is a part that others complete.
+    Reduced(ReduceKind),
+    /// Must not be split, because of this.
+    Whole(&'static str),
+    /// The op's own body handles the split, with these collectives only.
+    Exchange(&'static [Collective]),
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parallel => f.write_str("parallel"),
+            Self::Reduced(kind) => write!(f, "reduced({kind})"),
+            Self::Whole(_) => f.write_str("whole"),
+            Self::Exchange(collectives) => write!(f, "exchange({collectives:?})"),
+        }
+    }
+}
+
+/// The roles of an op's dims, and in which inputs the op is linear.
+///
+/// ```
+/// use mesh_core::{names::ReduceKind, split::{Role, SplitRule}};
+/// // einsum: what is not in the output is summed; linear in each factor
+/// let rule = SplitRule::parallel()
+///     .with(["k".into()], Role::Reduced(ReduceKind::Sum))
+///     .linear(&[&[0], &[1]]);
+/// assert_eq!(rule.role("batch".into()), Role::Parallel);
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct SplitRule {
+    default: Role,
+    except: Vec<(DimName, Role)>,
+    linear: Vec<Vec<usize>>,
+}
+
+impl SplitRule {
+    /// Every dim parallel, linear in nothing.
+    pub fn parallel() -> Self {
+        Self { default: Role::Parallel, except: Vec::new(), linear: Vec::new() }
+    }
+
+    /// Other roles for some dims.
+    pub fn with(mut self, dims: impl IntoIterator<Item = DimName>, role: Role) -> Self {
+        self.except.extend(dims.into_iter().map(|dim| (dim, role)));
+        self
+    }
+
+    /// The input sets in each of which the op is jointly linear while the other inputs are whole:
+    /// add `[[0, 1]]`, mul `[[0], [1]]`, div `[[0]]`.
+    pub fn linear(mut self, sets: &[&[usize]]) -> Self {
+        self.linear = sets.iter().map(|set| set.to_vec()).collect();
+        self
+    }
+
+    /// Every input is a set of its own.
+    pub fn linear_in_each(mut self, inputs: usize) -> Self {
+        self.linear = (0..inputs).map(|i| vec![i]).collect();
+        self
+    }
+
+    /// The role of a dim.
+    pub fn role(&self, dim: DimName) -> Role {
+        self.except.iter().find(|(name, _)| *name == dim).map_or(self.default, |&(_, role)| role)
+    }
+
+    /// The linearity sets.
+    pub fn linear_sets(&self) -> &[Vec<usize>] {
+        &self.linear
+    }
+}

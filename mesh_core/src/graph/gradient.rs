@@ -59,9 +59,8 @@ impl<'g> Sweep<'g> {
     }
 
     fn seed(&mut self, y: Tensor<'g>, seed: Option<Tensor<'g>>) {
-        let seed = seed.unwrap_or_else(|| {
-            self.on_behalf("gradient's seed".to_owned(), || y.fill_like(1.0))
-        });
+        let seed = seed
+            .unwrap_or_else(|| self.on_behalf("gradient's seed".to_owned(), || y.fill_like(1.0)));
         self.accumulate(y.id(), seed);
     }
 
@@ -89,8 +88,7 @@ impl<'g> Sweep<'g> {
 
     fn visit(&mut self, id: OperationId) {
         let operation = self.graph.data().operations[id.index()].clone();
-        let dy: Vec<_> =
-            operation.outputs.iter().map(|t| self.cotangents[t.index()]).collect();
+        let dy: Vec<_> = operation.outputs.iter().map(|t| self.cotangents[t.index()]).collect();
         if dy.iter().all(Option::is_none) || operation.inputs.is_empty() {
             return;
         }

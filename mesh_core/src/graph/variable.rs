@@ -231,7 +231,8 @@ impl<'g> Variable<'g> {
     fn update(self, kind: UpdateKind, value: Tensor<'g>) -> Update<'g> {
         let (key, ty, name) =
             self.node(|node| (node.key(self.id), node.ty.clone(), node.name.clone()));
-        let value = if std::ptr::eq(value.graph(), self.graph) { value.relayout(key) } else { value };
+        let value =
+            if std::ptr::eq(value.graph(), self.graph) { value.relayout(key) } else { value };
         let before = self.graph.data().operations.len();
         let op = structural::Update { variable: self.id, name, kind, ty };
         self.graph.apply(op, &[value], 0);

@@ -60,20 +60,17 @@ impl Graph {
     pub fn dot(&self) -> String {
         let data = self.data();
         let graph = data.digraph();
-        let mut text = String::from("digraph mesh {\n  rankdir=TB; node [shape=box, fontsize=10];\n");
+        let mut text =
+            String::from("digraph mesh {\n  rankdir=TB; node [shape=box, fontsize=10];\n");
         for (i, operation) in data.operations.iter().enumerate() {
-            let types: Vec<_> = operation
-                .outputs
-                .iter()
-                .map(|t| data.tensors[t.index()].ty.to_string())
-                .collect();
+            let types: Vec<_> =
+                operation.outputs.iter().map(|t| data.tensors[t.index()].ty.to_string()).collect();
             let label = format!("{}\\n{}", operation.name, types.join("\\n"));
             // Writing to a String cannot fail.
             let _ = writeln!(text, "  op{i} [label=\"{}\"];", label.replace('"', "\\\""));
         }
         for edge in graph.edge_references() {
-            let _ =
-                writeln!(text, "  op{} -> op{};", edge.source().index(), edge.target().index());
+            let _ = writeln!(text, "  op{} -> op{};", edge.source().index(), edge.target().index());
         }
         text.push_str("}\n");
         text

@@ -37,9 +37,8 @@ impl Graph {
         if !lowering.issues.is_empty() {
             return Err(Report { issues: report(&lowering.issues) });
         }
-        let variables: Vec<_> = (0..data.variables.len())
-            .map(|i| lowering.variable(VariableId(i as u32)))
-            .collect();
+        let variables: Vec<_> =
+            (0..data.variables.len()).map(|i| lowering.variable(VariableId(i as u32))).collect();
         let types: Vec<_> = variables.iter().map(|v| v.local(mesh)).collect();
         let compile = |program: Program| {
             let name = program.name.clone();
@@ -100,7 +99,11 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn table(&mut self, name: &'a str, node: &'a FunctionNode) -> (&'a str, &'a FunctionNode, Table) {
+    fn table(
+        &mut self,
+        name: &'a str,
+        node: &'a FunctionNode,
+    ) -> (&'a str, &'a FunctionNode, Table) {
         let operations = self.setting.data.reachable(node);
         let table = place(self.setting, &operations, &node.fetches, &mut self.issues);
         (name, node, table)
@@ -129,10 +132,8 @@ impl<'a> Lowering<'a> {
                 at: node.at.to_string(),
                 slice: spec.placement.describe(mesh, &spec.shape),
             });
-            let begin = local
-                .iter()
-                .map(|d| Offset::sliced(spec.placement.axes(d.name), d.size))
-                .collect();
+            let begin =
+                local.iter().map(|d| Offset::sliced(spec.placement.axes(d.name), d.size)).collect();
             let generator = node.initializer.generator(&spec.name, spec.dtype);
             let (global, extents) = (extents(&spec.shape), extents(&local));
             let value = builder.generate(generator, spec.dtype, begin, global, extents);
@@ -243,7 +244,10 @@ impl Emitter<'_> {
         }
         let version = &self.table.versions[id.index()];
         let Some((source, route)) = &version.source else {
-            return Err(Report::of("lowering", "internal error: a value is used before it is made"));
+            return Err(Report::of(
+                "lowering",
+                "internal error: a value is used before it is made",
+            ));
         };
         let from = self.value(*source)?;
         let mut moved = self.travel(from, route);

@@ -163,8 +163,7 @@ impl PlaceCx<'_> {
         let first = self.available.get(*set.first()?)?;
         let owes = |i: usize, axis| {
             let placement = &self.available[i];
-            placement.pending() == Some(ReduceKind::Sum)
-                && placement.pending_axes().contains(&axis)
+            placement.pending() == Some(ReduceKind::Sum) && placement.pending_axes().contains(&axis)
         };
         let free = |axis| dims.iter().all(|(_, axes)| !axes.contains(&axis));
         let axes: AxisList = first

@@ -219,10 +219,10 @@ impl<'a> Sweep<'a> {
     fn demand(&mut self, tensor: TensorId, to: Placement, region: u32) -> VersionId {
         let root = self.root(tensor);
         let node = &self.setting.data.tensors[root.index()];
-        let usable = |v: &&VersionId| {
-            self.table.versions[v.index()].region.is_none_or(|of| of == region)
-        };
-        let candidates: Vec<_> = self.versions[root.index()].iter().filter(usable).copied().collect();
+        let usable =
+            |v: &&VersionId| self.table.versions[v.index()].region.is_none_or(|of| of == region);
+        let candidates: Vec<_> =
+            self.versions[root.index()].iter().filter(usable).copied().collect();
         if let Some(&same) = candidates.iter().find(|v| *self.placement(**v) == to) {
             return same;
         }

@@ -1,4 +1,7 @@
 //! stub
-use crate::program::*; use crate::names::Mesh;
+use crate::names::Mesh;
+use crate::program::*;
 /// c
-pub fn compile(program:Program,_:&Mesh,_:&[VariableType])->Result<Compiled,String>{Ok(Compiled{program,plan:Plan::default()})}
+pub fn compile(program: Program, _: &Mesh, _: &[VariableType]) -> Result<Compiled, String> {
+    Ok(Compiled { program, plan: Plan::default() })
+}

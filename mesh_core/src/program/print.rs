@@ -1,4 +1,9 @@
 //! stub
-use super::*; use crate::names::Mesh;
-impl Program{/// d
- pub fn display<'a>(&'a self,_:&'a Mesh)->String{format!("{:#?}",self.steps)}}
+use super::*;
+use crate::names::Mesh;
+impl Program {
+    /// d
+    pub fn display<'a>(&'a self, _: &'a Mesh) -> String {
+        format!("{:#?}", self.steps)
+    }
+}

@@ -144,16 +144,15 @@ pub(crate) fn report(issues: &[LayoutIssue]) -> Vec<Issue> {
         let same: Vec<_> = issues.iter().filter(|i| i.problem == issue.problem).collect();
         let mut message = format!("{}\n    in {}", issue.problem, issue.tensor);
         for other in same.iter().skip(1).take(NAMED - 1) {
-            message.push_str(&format!("\n    also {}: {} at {}", other.operation, other.tensor, other.at));
+            message.push_str(&format!(
+                "\n    also {}: {} at {}",
+                other.operation, other.tensor, other.at
+            ));
         }
         if same.len() > NAMED {
             message.push_str(&format!("\n    and {} more operations", same.len() - NAMED));
         }
-        out.push(Issue {
-            subject: issue.operation.clone(),
-            message,
-            at: Some(issue.at.clone()),
-        });
+        out.push(Issue { subject: issue.operation.clone(), message, at: Some(issue.at.clone()) });
     }
     out
 }

@@ -27,12 +27,14 @@ pub mod elementwise;
 mod methods;
 mod range;
 pub mod reduce;
+mod reshape;
 mod room;
 mod transpose;
 
 pub use broadcast::broadcast;
 pub use methods::Ops;
 pub use range::range;
+pub use reshape::{rename, reshape};
 pub use transpose::transpose;
 
 use mesh_core::graph::Graph;

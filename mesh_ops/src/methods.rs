@@ -1,6 +1,6 @@
 //! Ops as methods of tensors.
 
-use crate::{broadcast, einsum, elementwise, reduce, transpose};
+use crate::{broadcast, einsum, elementwise, reduce, rename, reshape, transpose};
 use mesh_core::graph::Tensor;
 use mesh_core::names::{DType, Dimension, Shape};
 
@@ -22,6 +22,12 @@ macro_rules! methods {
             /// See [`broadcast`](crate::broadcast).
             #[track_caller]
             fn broadcast(self, shape: &Shape) -> Tensor<'g>;
+            /// See [`reshape`](crate::reshape).
+            #[track_caller]
+            fn reshape(self, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g>;
+            /// See [`rename`](crate::rename).
+            #[track_caller]
+            fn rename(self, dim: Dimension, name: &str) -> Tensor<'g>;
             /// See [`transpose`](crate::transpose).
             #[track_caller]
             fn transpose(self, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g>;
@@ -37,6 +43,12 @@ macro_rules! methods {
             }
             fn broadcast(self, shape: &Shape) -> Tensor<'g> {
                 broadcast(self, shape)
+            }
+            fn reshape(self, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
+                reshape(self, dims)
+            }
+            fn rename(self, dim: Dimension, name: &str) -> Tensor<'g> {
+                rename(self, dim, name)
             }
             fn transpose(self, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
                 transpose(self, dims)

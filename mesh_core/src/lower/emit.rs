@@ -86,7 +86,7 @@ impl<'a> Lowering<'a> {
                     settled: Vec::new(),
                     problems: RefCell::default(),
                 };
-                cx.check();
+                cx.check_output(0);
                 for (problem, _) in cx.problems.take() {
                     self.issues.push(LayoutIssue {
                         problem,

@@ -21,9 +21,11 @@
 //! ```
 
 mod algebra;
+mod argmax;
 mod broadcast;
 pub mod einsum;
 pub mod elementwise;
+pub mod layers;
 mod methods;
 mod range;
 pub mod reduce;
@@ -31,6 +33,7 @@ mod reshape;
 mod room;
 mod transpose;
 
+pub use argmax::argmax;
 pub use broadcast::broadcast;
 pub use methods::Ops;
 pub use range::range;

@@ -1,6 +1,6 @@
 //! Ops as methods of tensors.
 
-use crate::{broadcast, einsum, elementwise, reduce, rename, reshape, transpose};
+use crate::{broadcast, einsum, elementwise, layers, reduce, rename, reshape, transpose};
 use mesh_core::graph::Tensor;
 use mesh_core::names::{DType, Dimension, Shape};
 
@@ -61,6 +61,11 @@ methods! {
     elementwise::relu();
     elementwise::cast(dtype: DType);
     elementwise::equal(other: Tensor<'g>);
+    layers::dense(output: Dimension, name: &str);
+    layers::softmax(dim: Dimension);
+    layers::log_softmax(dim: Dimension);
+    layers::logsumexp(dim: Dimension);
+    layers::softmax_cross_entropy(targets: Tensor<'g>, classes: Dimension);
     einsum::einsum(others: &[Tensor<'g>], output: impl IntoIterator<Item = Dimension>);
     einsum::contract(others: &[Tensor<'g>], reduced: impl IntoIterator<Item = Dimension>);
     einsum::matmul(others: &[Tensor<'g>]);

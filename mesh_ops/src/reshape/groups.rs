@@ -6,9 +6,9 @@ use crate::room::*;
 #[derive(Debug, PartialEq)]
 pub(super) struct Group {
     /// The first old dim larger than 1.
-    pub(super) old: Option<Dimension>,
+    pub(super) old: Dimension,
     /// The first new dim larger than 1.
-    pub(super) new: Option<Dimension>,
+    pub(super) new: Dimension,
 }
 
 /// The finest groups, in order.
@@ -19,7 +19,7 @@ pub(super) fn groups(old: &Shape, new: &Shape) -> Vec<Group> {
     let (mut i, mut j) = (0, 0);
     let mut found = Vec::new();
     while i < old.len() && j < new.len() {
-        found.push(Group { old: Some(old[i]), new: Some(new[j]) });
+        found.push(Group { old: old[i], new: new[j] });
         let (mut left, mut right) = (old[i].size, new[j].size);
         (i, j) = (i + 1, j + 1);
         while left != right {
@@ -46,7 +46,7 @@ mod tests {
         let of = |old: &str, new: &str| -> Vec<String> {
             groups(&old.parse().unwrap(), &new.parse().unwrap())
                 .iter()
-                .map(|g| format!("{} {}", g.old.unwrap().name, g.new.unwrap().name))
+                .map(|g| format!("{} {}", g.old.name, g.new.name))
                 .collect()
         };
         assert_eq!(of("a:6 b:8", "x:2 y:3 b:8"), ["a x", "b b"]);

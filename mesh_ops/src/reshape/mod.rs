@@ -128,7 +128,7 @@ fn through(
 ) -> (Placement, Placement) {
     let (mut input, mut output) = (Placement::replicated(), Placement::replicated());
     for group in groups {
-        let [Some(old), Some(new)] = [group.old, group.new] else { continue };
+        let (old, new) = (group.old, group.new);
         let (from, onto) = if backwards { (new, old) } else { (old, new) };
         let mut axes = AxisList::new();
         for &axis in given.axes(from.name) {

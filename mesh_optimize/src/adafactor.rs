@@ -89,11 +89,7 @@ fn rms<'g>(x: Tensor<'g>) -> Tensor<'g> {
 }
 
 /// `decay * old + (1 - decay) * new`, and what keeps it.
-fn moving<'g>(
-    slot: Variable<'g>,
-    decay: Tensor<'g>,
-    new: Tensor<'g>,
-) -> (Tensor<'g>, Update<'g>) {
+fn moving<'g>(slot: Variable<'g>, decay: Tensor<'g>, new: Tensor<'g>) -> (Tensor<'g>, Update<'g>) {
     let average = slot.stored() * decay + new * (1.0 - decay);
     (average, slot.assign(average))
 }
@@ -103,9 +99,8 @@ impl Optimizer for Adafactor {
         let (graph, dtype, shape) = (grad.graph(), grad.dtype(), variable.shape());
         let steps = cast(graph.step(), DType::F64) + 1.0;
         let decay = cast(1.0 - powf(steps, -0.8), dtype);
-        let slot = |name: &str, shape: &Shape| {
-            variable.slot(name, shape, dtype, Initializer::ZEROS)
-        };
+        let slot =
+            |name: &str, shape: &Shape| variable.slot(name, shape, dtype, Initializer::ZEROS);
         let squares = square(grad) + self.epsilon1;
         let mut updates = Vec::new();
         let mut update = match self.factored_dims(&shape) {
@@ -134,8 +129,7 @@ impl Optimizer for Adafactor {
         let mut delta = update * scale;
         if self.beta1 > 0.0 {
             let slot = slot("adafactor_m", &shape);
-            let (momentum, keep) =
-                moving(slot, graph.scalar(self.beta1, dtype), delta);
+            let (momentum, keep) = moving(slot, graph.scalar(self.beta1, dtype), delta);
             updates.push(keep);
             delta = momentum;
         }

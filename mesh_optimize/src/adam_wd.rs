@@ -55,9 +55,7 @@ impl AdamWeightDecay {
 
 impl Optimizer for AdamWeightDecay {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
-        let slot = |name| {
-            variable.slot(name, variable.shape(), grad.dtype(), Initializer::ZEROS)
-        };
+        let slot = |name| variable.slot(name, variable.shape(), grad.dtype(), Initializer::ZEROS);
         let (slot_m, slot_v) = (slot("adam_m"), slot("adam_v"));
         let m = slot_m.stored() * self.beta1 + grad * (1.0 - self.beta1);
         let v = slot_v.stored() * self.beta2 + square(grad) * (1.0 - self.beta2);

@@ -15,15 +15,13 @@ pub trait Optimizer {
     /// The updates of many variables. A variable without a gradient is left alone, with a warning
     /// that names it.
     #[track_caller]
-    fn apply_grads<'g>(
-        &self,
-        grads: &[(Option<Tensor<'g>>, Variable<'g>)],
-    ) -> Vec<Update<'g>> {
+    fn apply_grads<'g>(&self, grads: &[(Option<Tensor<'g>>, Variable<'g>)]) -> Vec<Update<'g>> {
         let mut updates = Vec::new();
         for &(grad, variable) in grads {
             let graph = variable.graph();
             let Some(grad) = grad else {
-                graph.warn(&variable.name(), "no gradient reaches this variable; it is not updated");
+                graph
+                    .warn(&variable.name(), "no gradient reaches this variable; it is not updated");
                 continue;
             };
             let note = format!("update of {}", variable.name());

@@ -9,7 +9,7 @@ use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
 use crate::passes;
 use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, VariableId};
-use crate::split::{LayoutIssue, report};
+use crate::split::{LayoutIssue, LayoutProblem, report};
 use std::cell::RefCell;
 
 impl Graph {
@@ -87,6 +87,9 @@ impl<'a> Lowering<'a> {
                     problems: RefCell::default(),
                 };
                 cx.check_output(0);
+                if home.owner.is_some() {
+                    cx.problems.borrow_mut().push((LayoutProblem::Owned, 0));
+                }
                 for (problem, _) in cx.problems.take() {
                     self.issues.push(LayoutIssue {
                         problem,

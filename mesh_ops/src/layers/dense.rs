@@ -69,9 +69,9 @@ impl Dense {
                 inner.push(dim);
             }
         }
-        let initializer = self.initializer.unwrap_or_else(|| {
-            Initializer::variance_scaling(1.0, Fan::In, &inner, &self.outputs)
-        });
+        let initializer = self
+            .initializer
+            .unwrap_or_else(|| Initializer::variance_scaling(1.0, Fan::In, &inner, &self.outputs));
         let _scope = graph.scope(name);
         let dims = inner.iter().chain(&self.outputs).copied();
         let kernel = graph.variable("kernel", dims, x.dtype(), initializer).value();

@@ -105,7 +105,8 @@ impl Op for Reshape {
         let (old, new) = (&io.inputs[0], &io.outputs[0]);
         let groups = groups(&old.shape, &new.shape);
         let wanted = cx.wanted(&new.shape);
-        let candidates = [through(cx, &groups, &wanted, true), through(cx, &groups, cx.available(0), false)];
+        let candidates =
+            [through(cx, &groups, &wanted, true), through(cx, &groups, cx.available(0), false)];
         let cost = |(from, to): &(Placement, Placement)| {
             let element = old.dtype.reduction().size();
             let before = relayout_cost(cx.mesh(), &old.shape, element, cx.available(0), from);

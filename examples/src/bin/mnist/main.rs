@@ -26,7 +26,8 @@ fn main() -> ExitCode {
 }
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
-    let (mesh, layout) = mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), flags.batch)?;
+    let (mesh, layout) =
+        mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), flags.batch)?;
     let graph = mesh_ops::graph();
     let functions = model::build(&graph, flags.model, flags.batch, &*optimizer(flags)?);
     if let Some(path) = &flags.dot {

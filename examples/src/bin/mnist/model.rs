@@ -79,8 +79,7 @@ fn filter<'g>(
     name: &str,
 ) -> Tensor<'g> {
     let (height, width) = (dim("filter_height", 9), dim("filter_width", 9));
-    let initializer =
-        Initializer::variance_scaling(1.0, Fan::In, &[height, width, from], &[onto]);
+    let initializer = Initializer::variance_scaling(1.0, Fan::In, &[height, width, from], &[onto]);
     let scope = x.graph().scope(name);
     let kernel = x.graph().variable("kernel", [height, width, from, onto], F32, initializer);
     drop(scope);

@@ -8,7 +8,7 @@ use super::table::{Entry, Setting, Table, VersionId, place};
 use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
 use crate::passes;
-use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, VariableId};
+use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, Slot, VariableId};
 use crate::split::{LayoutIssue, LayoutProblem, report};
 use std::cell::RefCell;
 
@@ -171,7 +171,13 @@ fn emit(
         slot.value = value.id;
         emitter.builder.fetch(slot);
     }
-    Ok(emitter.builder.finish())
+    let mut program = emitter.builder.finish();
+    let position = |slot: &Slot| {
+        let names = node.inputs.iter().map(|&t| setting.data.tensor_origin(t).0);
+        names.into_iter().position(|name| name == slot.name)
+    };
+    program.feeds.sort_by_key(position);
+    Ok(program)
 }
 
 struct Emitter<'a> {

@@ -6,8 +6,9 @@ use half::bf16;
 use proptest::prelude::*;
 
 use super::super::super::memory::Buffer;
+use super::super::barrier::Stop;
 use super::*;
-use crate::names::{DType, ReduceKind};
+use crate::names::{DType, Mesh, ReduceKind};
 use ReduceKind::{All, Any, Max, Min, Prod, Sum};
 
 /// Runs one thread per processor and collects what they return.
@@ -350,44 +351,5 @@ fn one_failure_stops_everybody() {
         });
         assert_eq!(outcomes, [Err(Stopped); 4]);
         assert!(started.elapsed() < Duration::from_secs(1));
-    }
-}
-
-/// Not a test of anything: `cargo test --release -p mesh_core --lib latency -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn latency() {
-    for (members, spin) in [(2, 1000), (2, 0), (4, 0), (8, 0)] {
-        let mesh = line(members);
-        let all = axes(&mesh, &["all"]);
-        for bytes in [4, 4096, 8192, 1 << 20, 16 << 20] {
-            let world = World::new(&mesh, spin, &Arc::new(Stop::default()));
-            let rounds = (20_000_000 / (bytes + 2000)).max(5);
-            let run = |processor| {
-                let mut comm = Threads::new(&world, processor);
-                let group = comm.group(&all);
-                let fold = Fold::new(Sum, DType::F32).unwrap();
-                let data = buffer(&vec![0.0_f32; bytes / 4]);
-                let part =
-                    [Part { input: data.pointer(), out: data.pointer(), elements: bytes / 4 }];
-                let mut best = Duration::MAX;
-                for _ in 0..5 {
-                    let started = Instant::now();
-                    for _ in 0..rounds {
-                        // SAFETY: as large as it says.
-                        unsafe { comm.all_reduce(group, fold, &part).unwrap() };
-                    }
-                    best = best.min(started.elapsed());
-                }
-                comm.barrier().unwrap();
-                best / rounds as u32
-            };
-            let best = thread::scope(|scope| {
-                let run = &run;
-                let threads: Vec<_> = (0..members).map(|p| scope.spawn(move || run(p))).collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).max()
-            });
-            println!("{members} threads, spin {spin}, {bytes} bytes: {:?}", best.unwrap());
-        }
     }
 }

@@ -22,17 +22,30 @@
 
 mod algebra;
 mod broadcast;
+mod concat;
+pub mod conv;
 pub mod einsum;
 pub mod elementwise;
+mod halo;
 mod methods;
+mod one_hot;
+mod pad;
 mod range;
 pub mod reduce;
 mod room;
+mod shift;
+mod slice;
 mod transpose;
 
 pub use broadcast::broadcast;
+pub use concat::concat;
+pub use halo::{halo_exchange, left_halo_exchange};
 pub use methods::Ops;
+pub use one_hot::{one_hot, one_hot_with};
+pub use pad::pad;
 pub use range::range;
+pub use shift::shift;
+pub use slice::slice;
 pub use transpose::transpose;
 
 use mesh_core::graph::Graph;

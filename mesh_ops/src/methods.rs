@@ -1,8 +1,8 @@
 //! Ops as methods of tensors.
 
-use crate::{broadcast, einsum, elementwise, reduce, transpose};
+use crate::{broadcast, conv, einsum, elementwise, reduce, transpose};
 use mesh_core::graph::Tensor;
-use mesh_core::names::{DType, Dimension, Shape};
+use mesh_core::names::{DType, DimName, Dimension, Shape};
 
 macro_rules! methods {
     ($($room:ident :: $name:ident ( $($arg:ident : $ty:ty),* );)*) => {
@@ -25,6 +25,21 @@ macro_rules! methods {
             /// See [`transpose`](crate::transpose).
             #[track_caller]
             fn transpose(self, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g>;
+            /// See [`slice`](crate::slice).
+            #[track_caller]
+            fn slice(self, dim: Dimension, begin: usize) -> Tensor<'g>;
+            /// See [`pad`](crate::pad).
+            #[track_caller]
+            fn pad(self, dim: Dimension, low: usize, high: usize) -> Tensor<'g>;
+            /// See [`concat`](crate::concat).
+            #[track_caller]
+            fn concat(self, others: &[Tensor<'g>], name: impl Into<DimName>) -> Tensor<'g>;
+            /// See [`shift`](crate::shift).
+            #[track_caller]
+            fn shift(self, dim: Dimension, offset: i64, wrap: bool) -> Tensor<'g>;
+            /// See [`one_hot`](crate::one_hot).
+            #[track_caller]
+            fn one_hot(self, dim: Dimension, dtype: DType) -> Tensor<'g>;
         }
 
         impl<'g> Ops<'g> for Tensor<'g> {
@@ -41,6 +56,21 @@ macro_rules! methods {
             fn transpose(self, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
                 transpose(self, dims)
             }
+            fn slice(self, dim: Dimension, begin: usize) -> Tensor<'g> {
+                crate::slice(self, dim, begin)
+            }
+            fn pad(self, dim: Dimension, low: usize, high: usize) -> Tensor<'g> {
+                crate::pad(self, dim, low, high)
+            }
+            fn concat(self, others: &[Tensor<'g>], name: impl Into<DimName>) -> Tensor<'g> {
+                crate::concat(self, others, name)
+            }
+            fn shift(self, dim: Dimension, offset: i64, wrap: bool) -> Tensor<'g> {
+                crate::shift(self, dim, offset, wrap)
+            }
+            fn one_hot(self, dim: Dimension, dtype: DType) -> Tensor<'g> {
+                crate::one_hot(self, dim, dtype)
+            }
         }
     };
 }
@@ -52,6 +82,8 @@ methods! {
     einsum::einsum(others: &[Tensor<'g>], output: impl IntoIterator<Item = Dimension>);
     einsum::contract(others: &[Tensor<'g>], reduced: impl IntoIterator<Item = Dimension>);
     einsum::matmul(others: &[Tensor<'g>]);
+    conv::conv(filter: Tensor<'g>, conv: &conv::Conv);
+    conv::conv_transpose(filter: Tensor<'g>, conv: &conv::Conv);
     reduce::sum(dims: impl IntoIterator<Item = Dimension>);
     reduce::max(dims: impl IntoIterator<Item = Dimension>);
     reduce::min(dims: impl IntoIterator<Item = Dimension>);

@@ -1,7 +1,7 @@
 //! The models, written once; no mesh in here.
 
 use super::flags;
-use mesh_ops::conv::{Conv2d, conv2d_with_blocks};
+use mesh_ops::conv::{Conv, conv_with_blocks};
 use mesh_ops::layers::Dense;
 use mesh_ops::prelude::*;
 
@@ -83,6 +83,6 @@ fn filter<'g>(
     let scope = x.graph().scope(name);
     let kernel = x.graph().variable("kernel", [height, width, from, onto], F32, initializer);
     drop(scope);
-    let conv = Conv2d::new([sizes[0], sizes[1]], [height, width], from, onto);
-    conv2d_with_blocks(x, kernel.value(), blocks, &conv)
+    let conv = Conv::over([(sizes[0].name, height.name), (sizes[1].name, width.name)]);
+    conv_with_blocks(x, kernel.value(), &conv, blocks)
 }

@@ -1,0 +1,221 @@
+//! Arrays at the border: what users feed and fetch, over ndarray.
+
+use half::bf16;
+use ndarray::{ArrayD, ArrayViewD, IxDyn};
+
+use crate::names::DType;
+
+/// An array of any of the dtypes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Array {
+    /// 32-bit floats.
+    F32(ArrayD<f32>),
+    /// 64-bit floats.
+    F64(ArrayD<f64>),
+    /// bf16 floats.
+    BF16(ArrayD<bf16>),
+    /// 32-bit integers.
+    I32(ArrayD<i32>),
+    /// Truth values.
+    Bool(ArrayD<bool>),
+}
+
+/// A borrowed array of any of the dtypes, in whatever memory order.
+#[derive(Clone, Debug)]
+pub enum ArrayRef<'a> {
+    /// 32-bit floats.
+    F32(ArrayViewD<'a, f32>),
+    /// 64-bit floats.
+    F64(ArrayViewD<'a, f64>),
+    /// bf16 floats.
+    BF16(ArrayViewD<'a, bf16>),
+    /// 32-bit integers.
+    I32(ArrayViewD<'a, i32>),
+    /// Truth values.
+    Bool(ArrayViewD<'a, bool>),
+}
+
+/// The same expression for the array of every dtype.
+macro_rules! each {
+    ($type:ident, $value:expr, $array:ident => $result:expr) => {
+        match $value {
+            $type::F32($array) => $result,
+            $type::F64($array) => $result,
+            $type::BF16($array) => $result,
+            $type::I32($array) => $result,
+            $type::Bool($array) => $result,
+        }
+    };
+}
+
+impl Array {
+    /// Zeros (or `false`) of one dtype.
+    pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
+        let shape = IxDyn(shape);
+        match dtype {
+            DType::F32 => Array::F32(ArrayD::zeros(shape)),
+            DType::F64 => Array::F64(ArrayD::zeros(shape)),
+            DType::BF16 => Array::BF16(ArrayD::from_elem(shape, bf16::ZERO)),
+            DType::I32 => Array::I32(ArrayD::zeros(shape)),
+            DType::Bool => Array::Bool(ArrayD::from_elem(shape, false)),
+        }
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.view().dtype()
+    }
+
+    /// The sizes of the dims.
+    pub fn shape(&self) -> &[usize] {
+        each!(Array, self, array => array.shape())
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        each!(Array, self, array => array.len())
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The array, borrowed.
+    pub fn view(&self) -> ArrayRef<'_> {
+        each!(Array, self, array => array.into())
+    }
+
+    /// Every element as f64, `true` as 1.
+    pub fn to_f64(&self) -> ArrayD<f64> {
+        match self {
+            Array::F32(array) => array.mapv(f64::from),
+            Array::F64(array) => array.clone(),
+            Array::BF16(array) => array.mapv(f64::from),
+            Array::I32(array) => array.mapv(f64::from),
+            Array::Bool(array) => array.mapv(f64::from),
+        }
+    }
+
+    /// The element of an array of one element, as f64.
+    pub fn item(&self) -> Option<f64> {
+        if self.len() == 1 { self.to_f64().first().copied() } else { None }
+    }
+}
+
+impl ArrayRef<'_> {
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        match self {
+            ArrayRef::F32(_) => DType::F32,
+            ArrayRef::F64(_) => DType::F64,
+            ArrayRef::BF16(_) => DType::BF16,
+            ArrayRef::I32(_) => DType::I32,
+            ArrayRef::Bool(_) => DType::Bool,
+        }
+    }
+
+    /// The sizes of the dims.
+    pub fn shape(&self) -> &[usize] {
+        each!(ArrayRef, self, array => array.shape())
+    }
+
+    /// A copy that borrows nothing.
+    pub fn to_owned(&self) -> Array {
+        each!(ArrayRef, self, array => array.to_owned().into())
+    }
+}
+
+impl<'a> From<&'a Array> for ArrayRef<'a> {
+    fn from(array: &'a Array) -> Self {
+        array.view()
+    }
+}
+
+/// What one element type brings: its accessor, and its way into both enums.
+macro_rules! element {
+    ($element:ty, $variant:ident, $accessor:ident) => {
+        impl Array {
+            #[doc = concat!("The array, if its elements are ", stringify!($element), ".")]
+            pub fn $accessor(&self) -> Option<&ArrayD<$element>> {
+                match self {
+                    Array::$variant(array) => Some(array),
+                    _ => None,
+                }
+            }
+        }
+
+        impl<D: ndarray::Dimension> From<ndarray::Array<$element, D>> for Array {
+            fn from(array: ndarray::Array<$element, D>) -> Self {
+                Array::$variant(array.into_dyn())
+            }
+        }
+
+        impl From<$element> for Array {
+            fn from(element: $element) -> Self {
+                ndarray::arr0(element).into()
+            }
+        }
+
+        impl<'a, D: ndarray::Dimension> From<ndarray::ArrayView<'a, $element, D>> for ArrayRef<'a> {
+            fn from(view: ndarray::ArrayView<'a, $element, D>) -> Self {
+                ArrayRef::$variant(view.into_dyn())
+            }
+        }
+
+        impl<'a, D: ndarray::Dimension> From<&'a ndarray::Array<$element, D>> for ArrayRef<'a> {
+            fn from(array: &'a ndarray::Array<$element, D>) -> Self {
+                array.view().into()
+            }
+        }
+    };
+}
+
+element!(f32, F32, as_f32);
+element!(f64, F64, as_f64);
+element!(bf16, BF16, as_bf16);
+element!(i32, I32, as_i32);
+element!(bool, Bool, as_bool);
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{arr1, arr2};
+
+    use super::*;
+
+    #[test]
+    fn arrays_keep_their_dtype() {
+        let array = Array::from(arr2(&[[1.0_f32, 2.0], [3.0, 4.0]]));
+        assert_eq!((array.dtype(), array.shape(), array.len()), (DType::F32, &[2, 2][..], 4));
+        assert!(array.as_f32().is_some() && array.as_f64().is_none());
+        assert_eq!(array.view().to_owned(), array);
+        assert_eq!(ArrayRef::from(&array).shape(), [2, 2]);
+        assert_eq!(array.item(), None);
+    }
+
+    #[test]
+    fn zeros_of_every_dtype() {
+        for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32, DType::Bool] {
+            let zeros = Array::zeros(dtype, &[2, 3]);
+            assert_eq!((zeros.dtype(), zeros.shape()), (dtype, &[2, 3][..]));
+            assert!(zeros.to_f64().iter().all(|&x| x == 0.0));
+        }
+        assert!(Array::zeros(DType::F32, &[0]).is_empty());
+    }
+
+    #[test]
+    fn scalars_have_rank_0() {
+        let scalars: [Array; 5] =
+            [2.0_f32.into(), 2.0.into(), bf16::from_f32(2.0).into(), 2.into(), true.into()];
+        assert!(scalars.iter().all(|scalar| scalar.shape().is_empty()));
+        assert_eq!(scalars.map(|scalar| scalar.item()), [2.0, 2.0, 2.0, 2.0, 1.0].map(Some));
+    }
+
+    #[test]
+    fn views_of_any_order_are_taken() {
+        let matrix = arr2(&[[1, 2], [3, 4]]);
+        let turned = ArrayRef::from(matrix.t()).to_owned();
+        assert_eq!(turned, arr2(&[[1, 3], [2, 4]]).into());
+        assert_eq!(ArrayRef::from(&arr1(&[true])).dtype(), DType::Bool);
+    }
+}

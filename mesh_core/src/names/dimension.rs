@@ -1,0 +1,165 @@
+//! Names of dimensions, and dimensions.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+
+use super::error::NameError;
+use super::text::{Piece, is_separator};
+
+static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+
+/// The name of a dimension. Interned for the life of the process, so that it is `Copy`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DimName(&'static str);
+
+impl DimName {
+    /// Interns `name`. Any text is taken; [`check_name`] says which names shapes accept.
+    pub fn new(name: &str) -> Self {
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = names.get(name) {
+            return Self(known);
+        }
+        let leaked: &'static str = Box::leak(name.into());
+        names.insert(leaked);
+        Self(leaked)
+    }
+
+    /// The name as text.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl From<&str> for DimName {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl fmt::Display for DimName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
+
+impl fmt::Debug for DimName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
+
+/// A name with a size. Two dimensions are equal when both are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Dimension {
+    /// What the dimension is called.
+    pub name: DimName,
+    /// How many positions it has.
+    pub size: usize,
+}
+
+impl Dimension {
+    /// Never fails: a bad name or size 0 is reported where a shape is made of it.
+    pub fn new(name: &str, size: usize) -> Self {
+        Self { name: DimName::new(name), size }
+    }
+
+    /// The same size under another name.
+    pub fn renamed(self, name: &str) -> Self {
+        Self { name: DimName::new(name), ..self }
+    }
+
+    /// The same name with another size.
+    pub fn resized(self, size: usize) -> Self {
+        Self { size, ..self }
+    }
+}
+
+/// Short for [`Dimension::new`].
+pub fn dim(name: &str, size: usize) -> Dimension {
+    Dimension::new(name, size)
+}
+
+/// Whether a dimension or mesh axis may be called `name`: names hold none of `: ; , . + * / @` or
+/// whitespace, and are not empty.
+pub fn check_name(name: &str) -> Result<(), NameError> {
+    if name.is_empty() {
+        return Err(NameError::EmptyName);
+    }
+    match name.chars().find(|&c| is_separator(c) || matches!(c, ':' | '+' | '*' | '/' | '@')) {
+        Some(found) => Err(NameError::BadName { name: name.to_owned(), found }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what no shape may hold: a bad name, or size 0.
+pub(super) fn check_dimension(dim: Dimension) -> Result<(), NameError> {
+    check_name(dim.name.as_str())?;
+    if dim.size == 0 {
+        return Err(NameError::EmptySize { name: dim.name.to_string() });
+    }
+    Ok(())
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.size)
+    }
+}
+
+impl fmt::Debug for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Dimension {
+    type Err = NameError;
+
+    /// Reads `batch:200`.
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let piece = Piece::new(text);
+        let (name, size) = piece.name_and_size()?;
+        let dim = Self::new(name, size);
+        check_dimension(dim).map_err(|problem| piece.locate(problem))?;
+        Ok(dim)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_text_is_one_name() {
+        let (a, b) = (DimName::new("batch"), DimName::from("batch"));
+        assert_eq!(a, b);
+        assert!(std::ptr::eq(a.as_str(), b.as_str()));
+        assert!(DimName::new("a") < DimName::new("b"));
+        assert_eq!(format!("{a} {a:?}"), "batch batch");
+    }
+
+    #[test]
+    fn dimensions_print_and_parse() {
+        let batch = dim("batch", 200);
+        assert_eq!(batch.to_string(), "batch:200");
+        assert_eq!("batch:200".parse(), Ok(batch));
+        assert_eq!(batch.renamed("b").resized(3), dim("b", 3));
+        assert!("batch 200".parse::<Dimension>().is_err());
+        assert!("a b:200".parse::<Dimension>().is_err());
+    }
+
+    #[test]
+    fn names_refuse_what_layouts_use() {
+        for bad in ["a:b", "a;b", "a,b", "a.b", "a+b", "*", "a/b", "a@b", "a b", "a\tb"] {
+            assert!(matches!(check_name(bad), Err(NameError::BadName { .. })), "{bad}");
+        }
+        assert_eq!(check_name(""), Err(NameError::EmptyName));
+        assert_eq!(check_name("d_ff-2"), Ok(()));
+        assert_eq!(
+            check_name("a b").unwrap_err().to_string(),
+            "the name `a b` holds ' ': names hold none of `: ; , . + * / @` or whitespace"
+        );
+    }
+}

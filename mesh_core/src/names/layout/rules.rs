@@ -1,0 +1,281 @@
+//! A layout bound to a mesh.
+
+use std::cmp::Reverse;
+
+use indexmap::IndexMap;
+
+use super::super::dimension::DimName;
+use super::super::mesh::{Axis, AxisList, Mesh};
+use super::super::placement::Placement;
+use super::super::shape::Shape;
+use super::super::text::nearest;
+use super::{Layout, LayoutError, Owner, Part, RuleSet, Target};
+
+/// The rules of one set.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    dims: IndexMap<DimName, AxisList>,
+    star: Option<Star>,
+}
+
+#[derive(Clone, Debug)]
+struct Star {
+    axes: AxisList,
+    owner: Option<Owner>,
+}
+
+/// A layout bound to a mesh: names of axes are resolved.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    compute: Table,
+    params: Table,
+    slots: Table,
+}
+
+/// What the `*` rule of a set means for one variable.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Home {
+    /// The dim it splits, and over which axes.
+    pub star: Option<(DimName, AxisList)>,
+    /// The coordinate that owns the variable.
+    pub owner: Option<(Axis, usize)>,
+}
+
+impl Rules {
+    /// Looks up every axis of `layout` in `mesh`; reports all that do not fit.
+    pub fn bind(layout: &Layout, mesh: &Mesh) -> Result<Self, Vec<LayoutError>> {
+        let mut rules =
+            Self { compute: Table::default(), params: Table::default(), slots: Table::default() };
+        let mut errors = Vec::new();
+        for (number, rule) in layout.rules().iter().enumerate() {
+            let mut axes = AxisList::new();
+            for (position, name) in rule.axes.iter().enumerate() {
+                match mesh.axis(name) {
+                    Some(axis) => axes.push(axis),
+                    None => errors.push(unknown_axis(layout, mesh, number, position, name)),
+                }
+            }
+            if let (Some(Owner::At(coordinate)), [axis]) = (rule.owner, axes.as_slice())
+                && coordinate >= mesh.size(*axis)
+            {
+                errors.push(LayoutError::OwnerOutOfRange {
+                    axis: mesh.name(*axis).to_owned(),
+                    size: mesh.size(*axis),
+                    coordinate,
+                    at: layout.excerpt(number, Part::Owner),
+                });
+            }
+            let table = match rule.set {
+                RuleSet::Compute => &mut rules.compute,
+                RuleSet::Params => &mut rules.params,
+                RuleSet::Slots => &mut rules.slots,
+            };
+            match rule.target {
+                Target::Dim(dim) => drop(table.dims.insert(dim, axes)),
+                Target::LargestDim => table.star = Some(Star { axes, owner: rule.owner }),
+            }
+        }
+        if errors.is_empty() { Ok(rules) } else { Err(errors) }
+    }
+
+    fn table(&self, set: RuleSet) -> &Table {
+        match set {
+            RuleSet::Compute => &self.compute,
+            RuleSet::Params => &self.params,
+            RuleSet::Slots => &self.slots,
+        }
+    }
+
+    /// The axes of the rule for `dim` in one set, if there is one.
+    fn rule(&self, set: RuleSet, dim: DimName) -> Option<&[Axis]> {
+        self.table(set).dims.get(&dim).map(AsRef::as_ref)
+    }
+
+    /// What `*` means for one variable, and so, by name of the dim, for its slots: its largest dim
+    /// (the first of equals) which the axes divide and no rule of `set`, or of compute where `set`
+    /// has none, has split. Nothing, if another of its dims is split over one of the axes already.
+    ///
+    /// `ordinal` numbers the trainable variables; `@each` gives each to the next coordinate.
+    pub fn home(&self, mesh: &Mesh, set: RuleSet, variable: &Shape, ordinal: usize) -> Home {
+        let Some(Star { axes, owner }) = &self.table(set).star else {
+            return Home::default();
+        };
+        let nowhere = Home::default();
+        let split = |dim| self.axes_of(set, &nowhere, dim);
+        if variable.names().any(|dim| split(dim).iter().any(|axis| axes.contains(axis))) {
+            return nowhere;
+        }
+        if let (Some(owner), &[axis]) = (owner, axes.as_slice()) {
+            let coordinate = match *owner {
+                Owner::At(coordinate) => coordinate,
+                Owner::Each => ordinal % mesh.size(axis),
+            };
+            return Home { star: None, owner: Some((axis, coordinate)) };
+        }
+        let parts = mesh.group_size(axes);
+        let largest = variable
+            .iter()
+            .filter(|dim| dim.size.is_multiple_of(parts) && split(dim.name).is_empty())
+            .min_by_key(|dim| Reverse(dim.size));
+        Home { star: largest.map(|dim| (dim.name, axes.clone())), owner: None }
+    }
+
+    /// How a tensor of `shape` lies: each dim as [`axes_of`](Self::axes_of) says, the owner as
+    /// `home` says. Whether that is legal (sizes divide, no axis twice) is for the caller to check.
+    pub fn placement(&self, set: RuleSet, home: &Home, shape: &Shape) -> Placement {
+        let split = shape.names().fold(Placement::replicated(), |placement, dim| {
+            placement.split(dim, self.axes_of(set, home, dim))
+        });
+        home.owner
+            .into_iter()
+            .fold(split, |placement, (axis, coordinate)| placement.with_owner(axis, coordinate))
+    }
+
+    /// How a tensor of `shape` lies while it is computed with.
+    pub fn compute(&self, shape: &Shape) -> Placement {
+        self.placement(RuleSet::Compute, &Home::default(), shape)
+    }
+
+    /// The axes `dim` is split over, major first: by the rule of `set` for it, else by the `*` of
+    /// `home`, else by the compute rule; empty when there is none.
+    pub fn axes_of<'r>(&'r self, set: RuleSet, home: &'r Home, dim: DimName) -> &'r [Axis] {
+        let star = || match &home.star {
+            Some((name, axes)) if *name == dim => Some(axes.as_slice()),
+            _ => None,
+        };
+        let compute = || self.rule(RuleSet::Compute, dim);
+        self.rule(set, dim).or_else(star).or_else(compute).unwrap_or_default()
+    }
+}
+
+fn unknown_axis(
+    layout: &Layout,
+    mesh: &Mesh,
+    rule: usize,
+    position: usize,
+    axis: &str,
+) -> LayoutError {
+    let known: Vec<_> = mesh.axes().map(|axis| mesh.name(axis).to_owned()).collect();
+    LayoutError::UnknownAxis {
+        axis: axis.to_owned(),
+        nearest: nearest(axis, known.iter().map(String::as_str)),
+        known,
+        at: layout.excerpt(rule, Part::Axis(position)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mesh() -> Mesh {
+        "data:4;model:2".parse().unwrap()
+    }
+
+    fn rules(layout: &str) -> Rules {
+        Rules::bind(&layout.parse().unwrap(), &mesh()).unwrap()
+    }
+
+    fn refusals(layout: &str, mesh: &str) -> Vec<String> {
+        let mesh: Mesh = mesh.parse().unwrap();
+        let errors = Rules::bind(&layout.parse().unwrap(), &mesh).unwrap_err();
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    fn describe(
+        rules: &Rules,
+        set: RuleSet,
+        variable: &str,
+        tensor: &str,
+        number: usize,
+    ) -> String {
+        let home = rules.home(&mesh(), set, &variable.parse().unwrap(), number);
+        let tensor = tensor.parse().unwrap();
+        rules.placement(set, &home, &tensor).describe(&mesh(), &tensor)
+    }
+
+    #[test]
+    fn binding_reports_everything_that_does_not_fit() {
+        assert_eq!(
+            refusals("batch:row;params/*:cols@2,h:cols+other", "rows:4;cols:2"),
+            [
+                "the mesh has no axis `row`: its axes are rows, cols (did you mean `rows`?)\n  \
+                 batch:row;params/*:cols@2;h:cols+other\n        ^^^",
+                "`cols` has size 2: an owner along it is 0 to 1, or `each`, not 2\n  \
+                 batch:row;params/*:cols@2;h:cols+other\n                          ^",
+                "the mesh has no axis `other`: its axes are rows, cols\n  \
+                 batch:row;params/*:cols@2;h:cols+other\n                                   ^^^^^",
+            ]
+        );
+        let alone = refusals("a:x", "");
+        assert_eq!(
+            alone,
+            ["the mesh has no axis `x`: it is one processor without axes\n  a:x\n    ^"]
+        );
+    }
+
+    #[test]
+    fn what_a_star_means() {
+        let table = [
+            ("slots/*:data", "a:8 b:16", "[a:8, b:16@data]", "the largest"),
+            ("slots/*:data", "a:8 b:8", "[a:8@data, b:8]", "the first of equals"),
+            ("slots/*:data", "a:8 b:17", "[a:8@data, b:17]", "which divides"),
+            ("slots/*:data", "a:6 b:17", "[a:6, b:17]", "none divides"),
+            ("slots/*:data", "", "[]", "a scalar"),
+            ("slots/*:data+model", "a:8 b:12", "[a:8@data+model, b:12]", "by the product"),
+            ("b:model slots/*:data", "a:8 b:16", "[a:8@data, b:16@model]", "compute split b"),
+            ("slots/b:model slots/*:data", "a:8 b:16", "[a:8@data, b:16@model]", "slots split b"),
+            ("params/b:model slots/*:data", "a:8 b:16", "[a:8, b:16@data]", "params is not slots"),
+            ("a:data slots/*:data", "a:8 b:16", "[a:8@data, b:16]", "data is in use"),
+            ("a:data slots/*:data+model", "a:8 b:16", "[a:8@data, b:16]", "half in use"),
+            ("a:data slots/a:model slots/*:data", "a:8 b:16", "[a:8@model, b:16@data]", "freed"),
+            ("z:data slots/*:data", "a:8", "[a:8@data]", "in use elsewhere only"),
+            ("params/*:data", "a:8", "[a:8]", "another set's star"),
+        ];
+        for (layout, shape, expected, why) in table {
+            assert_eq!(
+                describe(&rules(layout), RuleSet::Slots, shape, shape, 0),
+                expected,
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn slots_inherit_the_star_by_name() {
+        let rules = rules("batch:data; hidden:model; slots/*:data");
+        let slot = |tensor| describe(&rules, RuleSet::Slots, "hidden:32 vocab:64", tensor, 0);
+        assert_eq!(slot("hidden:32 vocab:64"), "[hidden:32@model, vocab:64@data]");
+        assert_eq!(slot("vocab:64"), "[vocab:64@data]");
+        assert_eq!(slot("hidden:32"), "[hidden:32@model]");
+        assert_eq!(slot(""), "[]");
+        let shape = "batch:8 hidden:32 vocab:64".parse().unwrap();
+        assert_eq!(
+            rules.compute(&shape).describe(&mesh(), &shape),
+            "[batch:8@data, hidden:32@model, vocab:64]"
+        );
+    }
+
+    #[test]
+    fn owners_are_fixed_or_in_turn() {
+        let fixed = rules("h:model; params/*:data@3");
+        let params = RuleSet::Params;
+        assert_eq!(describe(&fixed, params, "h:8", "h:8", 7), "[h:8@model] owned by data=3");
+        let each = rules("params/*:data@each");
+        assert_eq!(describe(&each, params, "h:8", "h:8", 0), "[h:8] owned by data=0");
+        assert_eq!(describe(&each, params, "h:8", "", 6), "[] owned by data=2");
+        assert_eq!(describe(&each, RuleSet::Slots, "h:8", "h:8", 6), "[h:8]");
+        let busy = rules("h:data; params/*:data@0");
+        assert_eq!(describe(&busy, params, "h:8", "h:8", 0), "[h:8@data]");
+    }
+
+    #[test]
+    fn clashing_rules_stay_for_the_check_to_report() {
+        let rules = rules("a:data b:data c:data+model");
+        let shape = "a:8 b:8 c:7".parse().unwrap();
+        let placement = rules.compute(&shape);
+        let text = placement.describe(&mesh(), &shape);
+        assert_eq!(text, "[a:8@data, b:8@data, c:7@data+model]");
+        assert_eq!(placement.local_shape(&mesh(), &shape), None);
+    }
+}

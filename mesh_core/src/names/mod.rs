@@ -1,0 +1,24 @@
+//! The words every other room uses: dimensions, shapes, dtypes, meshes, layouts and placements.
+//!
+//! A [`Dimension`] is a name and a size, a [`Shape`] an ordered set of them. A [`Mesh`] is the
+//! processors as a grid with named axes. A [`Layout`] is the user's rules "dim → axes"; bound to a
+//! mesh it becomes [`Rules`], which give each tensor a [`Placement`], and a placement gives each
+//! processor its [`Slice`].
+
+mod dimension;
+mod dtype;
+mod error;
+mod layout;
+mod mesh;
+mod placement;
+mod shape;
+mod text;
+
+pub use dimension::{DimName, Dimension, check_name, dim};
+pub use dtype::DType;
+pub use error::NameError;
+pub use layout::{Home, Layout, LayoutError, LayoutWarning, Owner, Rule, RuleSet, Rules, Target};
+pub use mesh::{Axis, AxisList, Mesh};
+pub use placement::{Placement, ReduceKind, Slice};
+pub use shape::{Dimensions, Shape};
+pub use text::Excerpt;

@@ -1,0 +1,307 @@
+//! How one tensor lies on a mesh.
+
+use std::fmt::{self, Write as _};
+
+use smallvec::SmallVec;
+
+use super::dimension::DimName;
+use super::mesh::{Axis, AxisList, Mesh};
+use super::shape::Shape;
+
+/// How values are combined by a reduction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReduceKind {
+    /// Addition.
+    Sum,
+    /// Multiplication.
+    Prod,
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+    /// Logical and.
+    All,
+    /// Logical or.
+    Any,
+}
+
+impl fmt::Display for ReduceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ReduceKind::Sum => "sum",
+            ReduceKind::Prod => "prod",
+            ReduceKind::Max => "max",
+            ReduceKind::Min => "min",
+            ReduceKind::All => "all",
+            ReduceKind::Any => "any",
+        })
+    }
+}
+
+/// How one tensor lies on the mesh. Along each mesh axis it is *split* along one of its dims,
+/// *pending* (every processor holds a partial value and the reduction is still owed), *owned* by
+/// one coordinate, or else *replicated*.
+///
+/// Placements that mean the same compare equal. Illegal ones can be said (two dims on one axis,
+/// a size that does not divide): the layout check reports them.
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Placement {
+    /// By name; no list is empty.
+    splits: SmallVec<[(DimName, AxisList); 2]>,
+    /// The list is sorted and not empty.
+    pending: Option<(ReduceKind, AxisList)>,
+    /// By axis.
+    owned: SmallVec<[(Axis, usize); 1]>,
+}
+
+impl Placement {
+    /// The whole tensor on every processor.
+    pub fn replicated() -> Self {
+        Self::default()
+    }
+
+    fn find(&self, dim: DimName) -> Result<usize, usize> {
+        self.splits.binary_search_by_key(&dim, |(name, _)| *name)
+    }
+
+    /// The axes `dim` is split over, major first; empty when it is not split.
+    pub fn axes(&self, dim: DimName) -> &[Axis] {
+        self.find(dim).map_or(&[], |at| &self.splits[at].1)
+    }
+
+    /// The split dims by name, each with its axes.
+    pub fn splits(&self) -> impl Iterator<Item = (DimName, &[Axis])> + '_ {
+        self.splits.iter().map(|(dim, axes)| (*dim, axes.as_slice()))
+    }
+
+    /// The same with `dim` split over `axes` (major first) and no others.
+    pub fn split(mut self, dim: DimName, axes: &[Axis]) -> Self {
+        match (self.find(dim), axes.is_empty()) {
+            (Ok(at), true) => drop(self.splits.remove(at)),
+            (Ok(at), false) => self.splits[at].1 = axes.into(),
+            (Err(_), true) => {}
+            (Err(at), false) => self.splits.insert(at, (dim, axes.into())),
+        }
+        self
+    }
+
+    /// The dim that is split over `axis`, the first by name should there be several.
+    pub fn dim_on(&self, axis: Axis) -> Option<DimName> {
+        self.splits().find(|(_, axes)| axes.contains(&axis)).map(|(dim, _)| dim)
+    }
+
+    /// The reduction still owed.
+    pub fn pending(&self) -> Option<ReduceKind> {
+        self.pending.as_ref().map(|(kind, _)| *kind)
+    }
+
+    /// The axes over which a reduction is still owed.
+    pub fn pending_axes(&self) -> &[Axis] {
+        self.pending.as_ref().map_or(&[], |(_, axes)| axes)
+    }
+
+    /// The same owing `kind` over `axes` (in any order) and nothing else.
+    pub fn with_pending(mut self, kind: ReduceKind, axes: &[Axis]) -> Self {
+        let mut axes = AxisList::from(axes);
+        axes.sort_unstable();
+        axes.dedup();
+        self.pending = (!axes.is_empty()).then_some((kind, axes));
+        self
+    }
+
+    /// The same owing nothing.
+    pub fn resolved(&self) -> Self {
+        Self { pending: None, ..self.clone() }
+    }
+
+    /// The coordinates that own the tensor, by axis.
+    pub fn owned(&self) -> &[(Axis, usize)] {
+        &self.owned
+    }
+
+    /// The same owned by `coordinate` along `axis`.
+    pub fn with_owner(mut self, axis: Axis, coordinate: usize) -> Self {
+        match self.owned.binary_search_by_key(&axis, |(owned, _)| *owned) {
+            Ok(at) => self.owned[at].1 = coordinate,
+            Err(at) => self.owned.insert(at, (axis, coordinate)),
+        }
+        self
+    }
+
+    /// The same with split dims renamed; `map` must not give two dims one name.
+    pub fn renamed(&self, map: impl Fn(DimName) -> DimName) -> Self {
+        let unsplit = Self { splits: SmallVec::new(), ..self.clone() };
+        self.splits().fold(unsplit, |placement, (dim, axes)| placement.split(map(dim), axes))
+    }
+
+    /// The same without splits of dims that `shape` lacks.
+    pub fn restricted(&self, shape: &Shape) -> Self {
+        let mut placement = self.clone();
+        placement.splits.retain(|(dim, _)| shape.contains(*dim));
+        placement
+    }
+
+    /// Into how many parts `dim` is cut; 1 when it is not split.
+    pub fn parts(&self, mesh: &Mesh, dim: DimName) -> usize {
+        mesh.group_size(self.axes(dim))
+    }
+
+    /// The shape of one processor's slice of `shape`; `None` when some dim does not divide.
+    pub fn local_shape(&self, mesh: &Mesh, shape: &Shape) -> Option<Shape> {
+        shape.try_resized(|dim| {
+            let parts = self.parts(mesh, dim.name);
+            dim.size.is_multiple_of(parts).then(|| dim.size / parts)
+        })
+    }
+
+    /// Which part of a tensor of `shape` lies on `processor`; `None` when some dim does not divide.
+    /// Ownership is not looked at: processors that do not own the tensor hold no part of it.
+    pub fn slice(&self, mesh: &Mesh, shape: &Shape, processor: usize) -> Option<Slice> {
+        let size = self.local_shape(mesh, shape)?.sizes();
+        let part = |dim| mesh.group_index(processor, self.axes(dim));
+        let begin = shape.names().zip(&size).map(|(dim, size)| part(dim) * size).collect();
+        Some(Slice { begin, size })
+    }
+
+    /// For people: the global `shape` with the axes each dim is split over, and what else holds,
+    /// as in `[batch:64@rows+cols, hidden:512] pending sum over data`.
+    pub fn describe(&self, mesh: &Mesh, shape: &Shape) -> String {
+        let dims = shape.iter().map(|dim| match self.axes(dim.name) {
+            [] => dim.to_string(),
+            axes => format!("{dim}@{}", mesh.list(axes)),
+        });
+        let mut text = format!("[{}]", dims.collect::<Vec<_>>().join(", "));
+        if let Some((kind, axes)) = &self.pending {
+            let _ = write!(text, " pending {kind} over {}", mesh.list(axes));
+        }
+        for (position, (axis, coordinate)) in self.owned.iter().enumerate() {
+            let joint = if position == 0 { " owned by " } else { ", " };
+            let _ = write!(text, "{joint}{}={coordinate}", mesh.name(*axis));
+        }
+        text
+    }
+}
+
+/// The part of a tensor that lies on one processor, one entry per dim. A dim split over the axes
+/// `a`, `b` is cut into `|a| * |b|` parts, of which a processor holds part `a * |b| + b`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Slice {
+    /// The global index of the first element.
+    pub begin: Vec<usize>,
+    /// How many elements.
+    pub size: Vec<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Layout, Rules};
+    use super::*;
+
+    fn mesh() -> Mesh {
+        "r:2,c:4".parse().unwrap()
+    }
+
+    /// The two axes of `mesh()`.
+    fn axes() -> (Axis, Axis) {
+        (mesh().axis("r").unwrap(), mesh().axis("c").unwrap())
+    }
+
+    fn begins(placement: &Placement, shape: &Shape) -> Vec<Vec<usize>> {
+        let mesh = mesh();
+        (0..8).map(|p| placement.slice(&mesh, shape, p).unwrap().begin).collect()
+    }
+
+    fn golden<const RANK: usize>(shape: &str, size: [usize; RANK], expected: [[usize; RANK]; 8]) {
+        let layout: Layout = "batch:r,d_ff:c,heads:c".parse().unwrap();
+        let shape: Shape = shape.parse().unwrap();
+        let placement = Rules::bind(&layout, &mesh()).unwrap().compute(&shape);
+        assert_eq!(placement.slice(&mesh(), &shape, 0).unwrap().size, size);
+        assert_eq!(begins(&placement, &shape), expected);
+    }
+
+    #[test]
+    fn slices_of_the_golden_table() {
+        golden(
+            "batch:8,d_ff:16",
+            [4, 4],
+            [[0, 0], [0, 4], [0, 8], [0, 12], [4, 0], [4, 4], [4, 8], [4, 12]],
+        );
+        golden(
+            "batch:8,len:5",
+            [4, 5],
+            [[0, 0], [0, 0], [0, 0], [0, 0], [4, 0], [4, 0], [4, 0], [4, 0]],
+        );
+        golden(
+            "d_ff:16,batch:8",
+            [4, 4],
+            [[0, 0], [4, 0], [8, 0], [12, 0], [0, 4], [4, 4], [8, 4], [12, 4]],
+        );
+        golden("x:3", [3], [[0]; 8]);
+    }
+
+    #[test]
+    fn a_dim_over_several_axes_counts_the_first_as_major() {
+        let (r, c) = axes();
+        let shape: Shape = "x:16".parse().unwrap();
+        let by = |axes: &[Axis]| Placement::replicated().split("x".into(), axes);
+        let first = |axes: &[Axis]| begins(&by(axes), &shape).concat();
+        assert_eq!(first(&[r, c]), [0, 2, 4, 6, 8, 10, 12, 14]);
+        assert_eq!(first(&[c, r]), [0, 4, 8, 12, 2, 6, 10, 14]);
+        assert_ne!(by(&[r, c]), by(&[c, r]));
+        assert_eq!(by(&[r, c]).parts(&mesh(), "x".into()), 8);
+        assert_eq!(by(&[r, c]).local_shape(&mesh(), &"x:12".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn equal_placements_compare_equal() {
+        let (r, c) = axes();
+        let (x, y) = (DimName::new("x"), DimName::new("y"));
+        let a = Placement::replicated().split(x, &[r]).split(y, &[c]);
+        let b = Placement::replicated().split(y, &[r]).split(x, &[r]).split(y, &[c]);
+        assert_eq!(a, b);
+        assert_eq!(a.clone().split(x, &[]).split(y, &[]), Placement::replicated());
+        assert_eq!(
+            a.clone().with_pending(ReduceKind::Sum, &[c, r, c]),
+            b.with_pending(ReduceKind::Sum, &[r, c])
+        );
+        assert_eq!(a.clone().with_pending(ReduceKind::Max, &[]), a);
+        assert_eq!(a.clone().with_pending(ReduceKind::Max, &[r]).resolved(), a);
+        let owned = Placement::replicated().with_owner(c, 1).with_owner(r, 0);
+        assert_eq!(owned, Placement::replicated().with_owner(r, 0).with_owner(c, 1));
+    }
+
+    #[test]
+    fn dims_are_found_renamed_and_dropped() {
+        let (r, c) = axes();
+        let (x, y) = (DimName::new("x"), DimName::new("y"));
+        let placement = Placement::replicated().split(x, &[r]).split(y, &[c]);
+        assert_eq!((placement.dim_on(r), placement.dim_on(c)), (Some(x), Some(y)));
+        let swapped = placement.renamed(|dim| if dim == x { y } else { x });
+        assert_eq!((swapped.axes(x), swapped.axes(y)), (&[c][..], &[r][..]));
+        let only_x = placement.restricted(&"x:2 z:2".parse().unwrap());
+        assert_eq!(only_x, Placement::replicated().split(x, &[r]));
+        assert_eq!(only_x.dim_on(c), None);
+    }
+
+    #[test]
+    fn two_dims_on_one_axis_can_be_said() {
+        let (r, _) = axes();
+        let placement = Placement::replicated().split("y".into(), &[r]).split("x".into(), &[r]);
+        assert_eq!(placement.dim_on(r), Some("x".into()));
+        assert_eq!(placement.splits().count(), 2);
+    }
+
+    #[test]
+    fn descriptions() {
+        let (r, c) = axes();
+        let shape: Shape = "batch:64 hidden:512".parse().unwrap();
+        let split = Placement::replicated().split("batch".into(), &[r, c]);
+        let pending = Placement::replicated().with_pending(ReduceKind::Sum, &[c, r]);
+        let owned = Placement::replicated().with_owner(r, 0).with_owner(c, 3);
+        let say = |placement: &Placement| placement.describe(&mesh(), &shape);
+        assert_eq!(say(&split), "[batch:64@r+c, hidden:512]");
+        assert_eq!(say(&pending), "[batch:64, hidden:512] pending sum over r+c");
+        assert_eq!(say(&owned), "[batch:64, hidden:512] owned by r=0, c=3");
+        assert_eq!(owned.describe(&mesh(), &Shape::scalar()), "[] owned by r=0, c=3");
+    }
+}

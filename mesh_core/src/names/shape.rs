@@ -1,0 +1,282 @@
+//! Ordered sets of dimensions.
+
+use std::fmt;
+use std::str::FromStr;
+
+use smallvec::SmallVec;
+
+use super::dimension::{DimName, Dimension, check_dimension};
+use super::error::NameError;
+use super::text::Piece;
+
+/// The dimensions of a tensor, in declared order, no two of one name. The default is the scalar.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape(SmallVec<[Dimension; 6]>);
+
+impl Shape {
+    /// Refuses two dimensions of one name, size 0 and names that [`check_name`] refuses.
+    ///
+    /// [`check_name`]: super::check_name
+    pub fn new(dims: impl IntoIterator<Item = Dimension>) -> Result<Self, NameError> {
+        let mut shape = Self::scalar();
+        dims.into_iter().try_for_each(|dim| shape.push(dim))?;
+        Ok(shape)
+    }
+
+    /// The shape without dimensions.
+    pub fn scalar() -> Self {
+        Self::default()
+    }
+
+    fn push(&mut self, dim: Dimension) -> Result<(), NameError> {
+        check_dimension(dim)?;
+        if let Some(first) = self.get(dim.name) {
+            return Err(NameError::RepeatedDimension { first, second: dim });
+        }
+        self.0.push(dim);
+        Ok(())
+    }
+
+    /// The dimensions in declared order.
+    pub fn dims(&self) -> &[Dimension] {
+        &self.0
+    }
+
+    /// How many dimensions there are.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no dimensions.
+    pub fn is_scalar(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many elements a tensor of this shape has, `usize::MAX` if more than that.
+    pub fn size(&self) -> usize {
+        self.0.iter().fold(1, |product: usize, dim| product.saturating_mul(dim.size))
+    }
+
+    /// The sizes in declared order.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.0.iter().map(|dim| dim.size).collect()
+    }
+
+    /// The dimensions in declared order.
+    pub fn iter(&self) -> impl Iterator<Item = Dimension> + Clone + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The names in declared order.
+    pub fn names(&self) -> impl Iterator<Item = DimName> + Clone + '_ {
+        self.0.iter().map(|dim| dim.name)
+    }
+
+    /// The dimension called `name`.
+    pub fn get(&self, name: DimName) -> Option<Dimension> {
+        self.iter().find(|dim| dim.name == name)
+    }
+
+    /// Where the dimension called `name` stands.
+    pub fn position(&self, name: DimName) -> Option<usize> {
+        self.names().position(|known| known == name)
+    }
+
+    /// Whether a dimension is called `name`.
+    pub fn contains(&self, name: DimName) -> bool {
+        self.position(name).is_some()
+    }
+
+    /// The dimensions not named; names this shape lacks change nothing.
+    pub fn without(&self, names: &[DimName]) -> Self {
+        Self(self.iter().filter(|dim| !names.contains(&dim.name)).collect())
+    }
+
+    /// This shape's dimensions, then those of `other` it lacks. One name with two sizes is an
+    /// error.
+    pub fn union(&self, other: &Shape) -> Result<Self, NameError> {
+        let mut union = self.clone();
+        for second in other.iter() {
+            match self.get(second.name) {
+                Some(first) if first.size != second.size => {
+                    return Err(NameError::SizeClash { first, second });
+                }
+                Some(_) => {}
+                None => union.0.push(second),
+            }
+        }
+        Ok(union)
+    }
+
+    /// Whether both have the same dimensions, in whatever order.
+    pub fn is_permutation_of(&self, other: &Shape) -> bool {
+        self.rank() == other.rank() && self.iter().all(|dim| other.get(dim.name) == Some(dim))
+    }
+
+    /// The same names with sizes that `size` derives from the present ones; none of them, or a
+    /// derived 0, gives `None`.
+    pub(super) fn try_resized(&self, size: impl Fn(Dimension) -> Option<usize>) -> Option<Self> {
+        let resized = |dim| size(dim).filter(|&size| size > 0).map(|size| dim.resized(size));
+        self.iter().map(resized).collect::<Option<_>>().map(Self)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self).finish()
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Shape {
+    type Err = NameError;
+
+    /// Reads `batch:200;hidden:512`; pairs stand between any of `, . ;` and whitespace. The
+    /// printed form in brackets is read as well.
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let whole = Piece::new(text);
+        let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let mut shape = Self::scalar();
+        for piece in whole.part(inner.unwrap_or(text)).pairs() {
+            let (name, size) = piece.name_and_size()?;
+            shape.push(Dimension::new(name, size)).map_err(|problem| piece.locate(problem))?;
+        }
+        Ok(shape)
+    }
+}
+
+/// The dimensions of a [`Shape`] by value.
+#[derive(Clone, Debug)]
+pub struct Dimensions(smallvec::IntoIter<[Dimension; 6]>);
+
+impl Iterator for Dimensions {
+    type Item = Dimension;
+
+    fn next(&mut self) -> Option<Dimension> {
+        self.0.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Dimensions {}
+
+impl IntoIterator for Shape {
+    type Item = Dimension;
+    type IntoIter = Dimensions;
+
+    fn into_iter(self) -> Dimensions {
+        Dimensions(self.0.into_iter())
+    }
+}
+
+impl<'s> IntoIterator for &'s Shape {
+    type Item = Dimension;
+    type IntoIter = std::iter::Copied<std::slice::Iter<'s, Dimension>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::dim;
+    use super::*;
+
+    fn shape(text: &str) -> Shape {
+        text.parse().unwrap()
+    }
+
+    fn refusal(text: &str) -> String {
+        text.parse::<Shape>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn any_mixture_of_separators() {
+        let expected = Shape::new([dim("x", 4), dim("y", 8)]).unwrap();
+        for text in ["x:4,y:8", "x:4.y:8", "x:4;y:8", "x:4 y:8", " x:4 ;,\n. y:8;", "[x:4, y:8]"] {
+            assert_eq!(shape(text), expected, "{text:?}");
+        }
+        assert_eq!(shape(""), Shape::scalar());
+        assert_eq!(shape("[]"), Shape::scalar());
+        assert_eq!(expected.to_string(), "[x:4, y:8]");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_string() {
+        let table = [
+            ("x;4", "`x` has no size: write `name:size`, as in `batch:200`\n  x;4\n  ^"),
+            (
+                "y:1 x:4:5",
+                "`4:5` is not a size: a size is one whole number, as in `batch:200`\n  \
+                 y:1 x:4:5\n        ^^^",
+            ),
+            (
+                "x:a",
+                "`a` is not a size: a size is one whole number, as in `batch:200`\n  x:a\n    ^",
+            ),
+            ("x:0", "`x` has size 0: sizes are 1 or more\n  x:0\n  ^^^"),
+            (":3", "a name is missing: names need at least one character\n  :3\n  ^^"),
+            (
+                "x:2,x:3",
+                "a tensor cannot have two dimensions of one name (`x:2` and `x:3`): rename one\n  \
+                 x:2,x:3\n      ^^^",
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(refusal(text), expected);
+        }
+        for text in ["x:+4", "x:-4", "x:", "x:99999999999999999999999", "x:4]", "a*b:2"] {
+            assert!(text.parse::<Shape>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn new_refuses_what_parsing_refuses() {
+        let repeated = Shape::new([dim("x", 2), dim("x", 2)]);
+        assert!(matches!(repeated, Err(NameError::RepeatedDimension { .. })));
+        assert!(matches!(Shape::new([dim("x", 0)]), Err(NameError::EmptySize { .. })));
+        assert!(matches!(Shape::new([dim("a b", 1)]), Err(NameError::BadName { .. })));
+    }
+
+    #[test]
+    fn set_operations_keep_order() {
+        let abc = shape("a:2 b:3 c:4");
+        assert_eq!((abc.size(), abc.rank(), abc.sizes()), (24, 3, vec![2, 3, 4]));
+        assert_eq!(abc.without(&["b".into(), "z".into()]), shape("a:2 c:4"));
+        assert_eq!(shape("c:4 d:5").union(&abc), Ok(shape("c:4 d:5 a:2 b:3")));
+        assert_eq!(
+            shape("c:5").union(&abc).unwrap_err().to_string(),
+            "`c:5` meets `c:4`: dimensions of one name need one size; rename or reshape"
+        );
+        assert!(shape("c:4 a:2 b:3").is_permutation_of(&abc));
+        assert!(!shape("c:4 a:2 b:4").is_permutation_of(&abc));
+        assert!(!shape("a:2 b:3").is_permutation_of(&abc));
+        assert_eq!(abc.position("c".into()), Some(2));
+        assert_eq!(shape("x:9999999999 y:9999999999").size(), usize::MAX);
+        assert_eq!(Shape::new(&abc), Ok(abc.clone()));
+        assert_eq!(abc.clone().into_iter().count(), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn printing_round_trips(
+            dims in prop::collection::btree_map("[a-zé_\\-\\[\\]0-9]{1,5}", 1..5000_usize, 0..7)
+        ) {
+            let shape = Shape::new(dims.iter().map(|(name, &size)| dim(name, size))).unwrap();
+            prop_assert_eq!(shape.to_string().parse(), Ok(shape.clone()));
+            let plain: Vec<_> = shape.iter().map(|dim| dim.to_string()).collect();
+            prop_assert_eq!(plain.join(";").parse(), Ok(shape));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Cutting the user's strings into pieces that remember where they came from.
+
+use std::fmt;
+
+use super::error::NameError;
+
+/// A string as the user wrote it with one piece of it marked; prints as two lines, the second a
+/// row of carets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Excerpt {
+    text: String,
+    start: usize,
+    end: usize,
+}
+
+impl Excerpt {
+    /// The whole string.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The marked piece.
+    pub fn piece(&self) -> &str {
+        self.text.get(self.start..self.end).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line: String =
+            self.text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
+        let before = self.text.get(..self.start).unwrap_or_default().chars().count();
+        let width = self.piece().chars().count().max(1);
+        write!(f, "  {line}\n  {:before$}{:^>width$}", "", "")
+    }
+}
+
+/// Whether `c` parts one `name:value` pair from the next.
+pub(super) fn is_separator(c: char) -> bool {
+    matches!(c, ',' | '.' | ';') || c.is_whitespace()
+}
+
+/// A part of a larger string.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'t> {
+    whole: &'t str,
+    text: &'t str,
+}
+
+impl<'t> Piece<'t> {
+    pub(super) fn new(whole: &'t str) -> Self {
+        Self { whole, text: whole }
+    }
+
+    pub(super) fn text(self) -> &'t str {
+        self.text
+    }
+
+    /// `text` must be a part of this piece.
+    pub(super) fn part(self, text: &'t str) -> Self {
+        Self { text, ..self }
+    }
+
+    /// The pairs between separators; runs of separators count as one.
+    pub(super) fn pairs(self) -> impl Iterator<Item = Self> {
+        let texts = self.text.split(is_separator).filter(|text| !text.is_empty());
+        texts.map(move |text| self.part(text))
+    }
+
+    pub(super) fn split(self, at: char) -> impl Iterator<Item = Self> {
+        self.text.split(at).map(move |text| self.part(text))
+    }
+
+    pub(super) fn split_once(self, at: char) -> Option<(Self, Self)> {
+        self.text.split_once(at).map(|(left, right)| (self.part(left), self.part(right)))
+    }
+
+    pub(super) fn excerpt(self) -> Excerpt {
+        let start = self.text.as_ptr().addr() - self.whole.as_ptr().addr();
+        Excerpt { text: self.whole.to_owned(), start, end: start + self.text.len() }
+    }
+
+    /// `problem`, shown at this piece.
+    pub(super) fn locate(self, problem: NameError) -> NameError {
+        NameError::At { problem: Box::new(problem), at: self.excerpt() }
+    }
+
+    /// Reads `name:size`; the name is not checked.
+    pub(super) fn name_and_size(self) -> Result<(&'t str, usize), NameError> {
+        let Some((name, size)) = self.split_once(':') else {
+            return Err(self.locate(NameError::NoSize { name: self.text.to_owned() }));
+        };
+        let number = number(size.text)
+            .ok_or_else(|| size.locate(NameError::BadSize { size: size.text.to_owned() }))?;
+        Ok((name.text, number))
+    }
+}
+
+/// A number in plain digits: no sign, no underscore.
+pub(super) fn number(text: &str) -> Option<usize> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// The candidate most like `name`, if one is like enough to suggest.
+pub(super) fn nearest<'n>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'n str>,
+) -> Option<String> {
+    const ALIKE: f64 = 0.8;
+    let name = name.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(&name, &candidate.to_lowercase()), candidate))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+/// ` (did you mean ...?)`, or nothing.
+pub(super) fn suggestion(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn excerpts_count_characters_and_flatten_line_breaks() {
+        let text = "größe:1\nb";
+        let piece = Piece::new(text).pairs().nth(1).unwrap();
+        assert_eq!(piece.excerpt().to_string(), "  größe:1 b\n          ^");
+        assert_eq!(piece.excerpt().piece(), "b");
+        assert_eq!(Piece::new("").excerpt().to_string(), "  \n  ^");
+    }
+
+    #[test]
+    fn suggestions_are_near_or_absent() {
+        let names = ["rows", "cols", "hidden_odd"];
+        assert_eq!(nearest("col", names), Some("cols".to_owned()));
+        assert_eq!(nearest("hidden", names), Some("hidden_odd".to_owned()));
+        assert_eq!(nearest("ROWS", names), Some("rows".to_owned()));
+        assert_eq!(nearest("model", names), None);
+    }
+}

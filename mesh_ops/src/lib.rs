@@ -68,4 +68,5 @@ pub mod prelude {
     pub use mesh_core::lower::Module;
     pub use mesh_core::names::DType::{self, BF16, Bool, F32, F64, I32};
     pub use mesh_core::names::{Dimension, Layout, Mesh, Shape, dim};
+    pub use mesh_core::session::Session;
 }

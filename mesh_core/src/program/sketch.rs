@@ -1,8 +1,11 @@
 //! Short words for tests that build programs.
 
-use super::{Builder, Expr, Extents, Operand, Program, Slot, ValueId, VariableId, VariableType};
-use crate::names::{Axis, AxisList, DType, Mesh};
-use smallvec::SmallVec;
+use super::{
+    Builder, Expr, Extents, Generator, Offset, Operand, Origin, Program, Slot, ValueId, VariableId,
+    VariableType, Window,
+};
+use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
+use smallvec::{SmallVec, smallvec};
 
 /// `rows:2;cols:2`
 pub(crate) fn square() -> Mesh {
@@ -96,6 +99,43 @@ pub(crate) fn built(mesh: &Mesh, build: impl FnOnce(&mut Builder<'_>)) -> Progra
 }
 
 /// Offsets of zero.
-pub(crate) fn origin(rank: usize) -> SmallVec<[super::Offset; 4]> {
-    (0..rank).map(|_| super::Offset::default()).collect()
+pub(crate) fn origin(rank: usize) -> SmallVec<[Offset; 4]> {
+    (0..rank).map(|_| Offset::default()).collect()
+}
+
+/// A legal step of every form, over [`every_variable`].
+pub(crate) fn every_form(b: &mut Builder<'_>) {
+    let mesh = square();
+    let (rows, cols) = (axis(&mesh, "rows"), axis(&mesh, "cols"));
+    b.origin(Origin { op: "op".into(), name: "op_1".into(), at: "src/main.rs:7".into() });
+    let image = b.fed("image", &[4, 8, 2]); // %0
+    let weights = b.old(0, &[3, 2, 6]); // %1, step 0
+    let window = Window { input: 4, kernel: 3, output: 1, stride: 2, dilation: 1, pad: 1 };
+    let (lhs, rhs) = (labelled(image, &[0, 4, 5]), labelled(weights, &[3, 5, 2]));
+    let conv = b.convolve(lhs, rhs, smallvec![window], smallvec![4, 4, 6]); // %2, step 1
+    let matrix = b.reshape(conv, smallvec![16, 6]); // %3, step 2
+    let (lhs, rhs) = (labelled(matrix, &[0, 2]), labelled(matrix, &[1, 2]));
+    let product = b.contract(lhs, rhs, smallvec![16, 16]); // %4, step 3
+    let total = b.reduce(ReduceKind::Max, labelled(product, &[0, 1]), smallvec![16]); // %5, step 4
+    let inputs = vec![labelled(product, &[0, 1]), labelled(total, &[1])];
+    let less = x(0).less(x(1)).select(x(0), 0.0);
+    let map = b.map(inputs, smallvec![16, 16], &less, DType::F32).unwrap(); // %6, step 5
+    let begin = smallvec![Offset::sliced(&[rows, cols], 4), Offset::fixed(1)];
+    let cut = b.cut(map, begin, smallvec![4, 8]); // %7, step 6
+    let begin = smallvec![Offset::sliced(&[rows], 4), Offset::default()];
+    let noise = Generator::Uniform { key: 7, low: 0.0, high: 1.0 };
+    let noise = b.generate(noise, DType::F32, begin, smallvec![8, 8], smallvec![4, 8]); // %8, step 7
+    let sum = b.of(x(0) + x(1), &[cut, noise]); // %9, step 8
+    let sum = b.all_reduce(ReduceKind::Sum, &[rows], sum); // %10, step 9
+    let part = b.reduce_scatter(ReduceKind::Sum, &[rows, cols], 1, sum); // %11, step 10
+    let turned = b.all_to_all(&[cols], 0, 1, part); // %12, step 11
+    let whole = b.all_gather(&[rows], 0, turned); // %13, step 12
+    let moved = b.permute(&[rows], 1, true, whole); // %14, step 13
+    b.write(var(1), moved); // step 14
+    b.fetched("moved", moved);
+}
+
+/// The variables of [`every_form`].
+pub(crate) fn every_variable() -> Vec<VariableType> {
+    vec![variable(&[3, 2, 6]), variable(&[4, 4])]
 }

@@ -1,52 +1,14 @@
 use super::*;
 use crate::names::{AxisList, DType, ReduceKind};
-use crate::program::sketch::{Sketch, axis, built, labelled, origin, square, var, variable, x};
-use crate::program::{
-    Builder, Extents, Generator, Instr, Node, Offset, Origin, Prim, Reg, Scalar, Window,
-};
+use crate::program::sketch::{axis, built, every_form, every_variable, origin, square, var};
+use crate::program::{Extents, Generator, Instr, Node, Prim, Reg, Scalar};
 use smallvec::smallvec;
-
-/// One legal step of every form.
-fn legal(b: &mut Builder<'_>) {
-    let mesh = square();
-    let (rows, cols) = (axis(&mesh, "rows"), axis(&mesh, "cols"));
-    b.origin(Origin { op: "op".into(), name: "op_1".into(), at: "src/main.rs:7".into() });
-    let image = b.fed("image", &[4, 8, 2]); // %0
-    let weights = b.old(0, &[3, 2, 6]); // %1, step 0
-    let window = Window { input: 4, kernel: 3, output: 1, stride: 2, dilation: 1, pad: 1 };
-    let (lhs, rhs) = (labelled(image, &[0, 4, 5]), labelled(weights, &[3, 5, 2]));
-    let conv = b.convolve(lhs, rhs, smallvec![window], smallvec![4, 4, 6]); // %2, step 1
-    let matrix = b.reshape(conv, smallvec![16, 6]); // %3, step 2
-    let (lhs, rhs) = (labelled(matrix, &[0, 2]), labelled(matrix, &[1, 2]));
-    let product = b.contract(lhs, rhs, smallvec![16, 16]); // %4, step 3
-    let total = b.reduce(ReduceKind::Max, labelled(product, &[0, 1]), smallvec![16]); // %5, step 4
-    let inputs = vec![labelled(product, &[0, 1]), labelled(total, &[1])];
-    let less = x(0).less(x(1)).select(x(0), 0.0);
-    let map = b.map(inputs, smallvec![16, 16], &less, DType::F32).unwrap(); // %6, step 5
-    let begin = smallvec![Offset::sliced(&[rows, cols], 4), Offset::fixed(1)];
-    let cut = b.cut(map, begin, smallvec![4, 8]); // %7, step 6
-    let begin = smallvec![Offset::sliced(&[rows], 4), Offset::default()];
-    let noise = Generator::Uniform { key: 7, low: 0.0, high: 1.0 };
-    let noise = b.generate(noise, DType::F32, begin, smallvec![8, 8], smallvec![4, 8]); // %8, step 7
-    let sum = b.of(x(0) + x(1), &[cut, noise]); // %9, step 8
-    let sum = b.all_reduce(ReduceKind::Sum, &[rows], sum); // %10, step 9
-    let part = b.reduce_scatter(ReduceKind::Sum, &[rows, cols], 1, sum); // %11, step 10
-    let turned = b.all_to_all(&[cols], 0, 1, part); // %12, step 11
-    let whole = b.all_gather(&[rows], 0, turned); // %13, step 12
-    let moved = b.permute(&[rows], 1, true, whole); // %14, step 13
-    b.write(var(1), moved); // step 14
-    b.fetched("moved", moved);
-}
-
-fn variables() -> Vec<VariableType> {
-    vec![variable(&[3, 2, 6]), variable(&[4, 4])]
-}
 
 fn problems(spoil: impl FnOnce(&mut Program)) -> String {
     let mesh = square();
-    let mut program = built(&mesh, legal);
+    let mut program = built(&mesh, every_form);
     spoil(&mut program);
-    match verify(&program, &mesh, &variables()) {
+    match verify(&program, &mesh, &every_variable()) {
         Ok(()) => "legal".to_owned(),
         Err(problems) => problems.join("\n"),
     }
@@ -95,7 +57,7 @@ fn values_are_defined_once_before_use() {
     let found = problems(|program| program.values[3].extents[0] = usize::MAX);
     assert_eq!(found, format!("value %3: is too large: [{}, 6]", usize::MAX));
     let found = problems(|program| program.steps[0].origin = 5);
-    assert_eq!(found, "step 0: there is no origin 5");
+    assert_eq!(found, "step 0 read: there is no origin 5");
 }
 
 #[test]

@@ -44,9 +44,9 @@ impl Op for Concat {
             return Err(OpError::new("concat needs an input"));
         };
         let rest = first.shape.without(&[self.dim]);
-        let mut size = 0;
+        let mut size: usize = 0;
         for ty in types {
-            size += dim_of(self.name(), ty, self.dim)?.size;
+            size = size.saturating_add(dim_of(self.name(), ty, self.dim)?.size);
             if ty.dtype != first.dtype || !ty.shape.without(&[self.dim]).is_permutation_of(&rest) {
                 return Err(OpError::new(format!(
                     "{first} and {ty} differ in more than the size of dim {}",
@@ -78,8 +78,9 @@ impl Op for Concat {
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (mut grads, mut begin) = (Vec::new(), 0);
         for i in 0..cx.arity() {
-            let dim = dim_of(self.name(), &cx.input(i).tensor_type(), self.dim)?;
-            grads.push(Some(crate::slice(cx.dy(), dim, begin)));
+            let ty = cx.input(i).tensor_type();
+            let dim = dim_of(self.name(), &ty, self.dim)?;
+            grads.push(Some(crate::transpose(crate::slice(cx.dy(), dim, begin), &ty.shape)));
             begin += dim.size;
         }
         Ok(grads)

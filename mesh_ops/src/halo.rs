@@ -68,7 +68,7 @@ fn exchange<'g>(
         x.graph().record("halo_exchange", format!("{blocks} cannot be blocks and positions both"));
         return x.poisoned();
     }
-    if before + after == 0 || x.is_poisoned() {
+    if (before, after) == (0, 0) || x.is_poisoned() {
         return x;
     }
     let mut margins = Vec::new();

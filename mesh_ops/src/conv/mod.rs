@@ -8,6 +8,8 @@
 //! So forward, both gradients and the gradients of these are one op.
 
 mod blocks;
+#[cfg(test)]
+mod tests;
 mod window;
 
 pub use blocks::conv_with_blocks;
@@ -189,7 +191,8 @@ impl Op for Convolution {
             Makes::Image(_) => (make(filter(a)).of(dy, b), make(Makes::Output).of(dy, a)),
             Makes::Filter(_) => (make(image()).of(dy, b), make(Makes::Output).of(a, dy)),
         };
-        Ok(vec![Some(of_a), Some(of_b)])
+        let ordered = |grad, like: Tensor<'g>| Some(crate::transpose(grad, like.shape()));
+        Ok(vec![ordered(of_a, a), ordered(of_b, b)])
     }
 }
 

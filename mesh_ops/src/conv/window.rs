@@ -46,12 +46,17 @@ pub(crate) struct Slide {
 impl Slide {
     /// Positions from the first that a window sees to the last.
     pub(crate) fn reach(&self, filter: usize) -> usize {
-        self.dilation * (filter - 1) + 1
+        self.dilation.saturating_mul(filter - 1).saturating_add(1)
     }
 }
 
 impl Conv {
     /// A filter dim for each image dim it slides along; padding `Same`, strides and dilations 1.
+    ///
+    /// ```
+    /// # use mesh_ops::conv::Conv;
+    /// let conv = Conv::over([("h", "fh"), ("w", "fw")]);
+    /// ```
     pub fn over<I: Into<DimName>, F: Into<DimName>>(
         pairs: impl IntoIterator<Item = (I, F)>,
     ) -> Self {
@@ -66,24 +71,44 @@ impl Conv {
     }
 
     /// Image positions from one window to the next, one number per pair.
+    ///
+    /// ```
+    /// # use mesh_ops::conv::Conv;
+    /// let halves = Conv::over([("time", "tap")]).strides([2]);
+    /// ```
     pub fn strides(mut self, strides: impl IntoIterator<Item = usize>) -> Self {
         self.strides = strides.into_iter().collect();
         self
     }
 
     /// Image positions from one filter position to the next, one number per pair.
+    ///
+    /// ```
+    /// # use mesh_ops::conv::Conv;
+    /// let wide = Conv::over([("time", "tap")]).dilations([4]);
+    /// ```
     pub fn dilations(mut self, dilations: impl IntoIterator<Item = usize>) -> Self {
         self.dilations = dilations.into_iter().collect();
         self
     }
 
     /// What a window sees beyond the ends.
+    ///
+    /// ```
+    /// # use mesh_ops::conv::{Conv, Padding};
+    /// let inside = Conv::over([("time", "tap")]).padding(Padding::Valid);
+    /// ```
     pub fn padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
         self
     }
 
     /// Dims that image and filter share and that are not summed: each position has its own filter.
+    ///
+    /// ```
+    /// # use mesh_ops::conv::Conv;
+    /// let apart = Conv::over([("h", "fh"), ("w", "fw")]).depthwise(["channel"]);
+    /// ```
     pub fn depthwise<D: Into<DimName>>(mut self, dims: impl IntoIterator<Item = D>) -> Self {
         self.depthwise = dims.into_iter().map(Into::into).collect();
         self
@@ -113,6 +138,33 @@ impl Conv {
         Ok(self.pairs.iter().enumerate().map(slide).collect())
     }
 
+    /// Refuses pairs that are not a dim of the image only and a dim of the filter only.
+    fn check(&self, slides: &[Slide], image: &Shape, filter: &Shape) -> Result<(), OpError> {
+        for (i, slide) in slides.iter().enumerate() {
+            let earlier = slides[..i].iter().flat_map(|s| [s.image, s.filter]);
+            if earlier.into_iter().any(|n| n == slide.image || n == slide.filter) {
+                return Err(OpError::new("conv names a dim twice"));
+            }
+            for (name, own, other) in [(slide.image, image, filter), (slide.filter, filter, image)]
+            {
+                if !own.contains(name) || other.contains(name) {
+                    return Err(OpError::new(format!(
+                        "conv slides {} of the filter along {} of the image, but the filter is \
+                         {filter} and the image {image}: each must be a dim of one of them only",
+                        slide.filter, slide.image
+                    )));
+                }
+            }
+        }
+        let stray = self.depthwise.iter().find(|&&n| !image.contains(n) || !filter.contains(n));
+        match stray {
+            Some(stray) => Err(OpError::new(format!(
+                "depthwise dim {stray} is not in both the image {image} and the filter {filter}"
+            ))),
+            None => Ok(image.union(filter).map(|_| ())?),
+        }
+    }
+
     /// The shape that a convolution makes of `image`, or (with another `size`) a transposed one of
     /// its output: spatial dims resized, the shared dims replaced by the filter's own.
     fn slid(
@@ -122,34 +174,11 @@ impl Conv {
         size: impl Fn(&Slide, usize, usize) -> Option<usize>,
     ) -> Result<Shape, OpError> {
         let slides = self.slides()?;
-        for (i, slide) in slides.iter().enumerate() {
-            for (name, own, other) in [(slide.image, image, filter), (slide.filter, filter, image)]
-            {
-                let names = slides.iter().flat_map(|s| [s.image, s.filter]);
-                if names.filter(|&n| n == name).count() > 1 {
-                    return Err(OpError::new(format!("conv names dim {name} twice")));
-                }
-                if !own.contains(name) || other.contains(name) {
-                    return Err(OpError::new(format!(
-                        "conv slides {} along {}: one is a dim of the filter only, the other of \
-                         the image only; they are {filter} and {image}",
-                        slides[i].filter, slides[i].image
-                    )));
-                }
-            }
-        }
-        image.union(filter)?;
-        let shared = |name| image.contains(name) && filter.contains(name);
-        if let Some(&stray) = self.depthwise.iter().find(|&&name| !shared(name)) {
-            return Err(OpError::new(format!(
-                "depthwise dim {stray} is not in both {image} and {filter}"
-            )));
-        }
+        self.check(&slides, image, filter)?;
         let slid = |name| slides.iter().any(|s| s.filter == name);
-        let new: Vec<_> =
-            filter.iter().filter(|d| !image.contains(d.name) && !slid(d.name)).collect();
+        let own = filter.iter().filter(|d| !image.contains(d.name) && !slid(d.name));
+        let mut channels = Some(own.collect::<Vec<_>>());
         let mut dims = Vec::new();
-        let mut last = Some(new);
         for d in image.iter() {
             if let Some(slide) = slides.iter().find(|s| s.image == d.name) {
                 let reach = filter.get(slide.filter).map_or(1, |f| f.size);
@@ -160,13 +189,13 @@ impl Conv {
                     ))
                 })?;
                 dims.push(d.resized(resized));
-            } else if shared(d.name) && !self.depthwise.contains(&d.name) {
-                dims.extend(last.take().into_iter().flatten());
+            } else if filter.contains(d.name) && !self.depthwise.contains(&d.name) {
+                dims.extend(channels.take().into_iter().flatten());
             } else {
                 dims.push(d);
             }
         }
-        dims.extend(last.into_iter().flatten());
+        dims.extend(channels.into_iter().flatten());
         Ok(Shape::new(dims)?)
     }
 
@@ -174,18 +203,21 @@ impl Conv {
     pub(crate) fn output(&self, image: &Shape, filter: &Shape) -> Result<Shape, OpError> {
         self.slid(image, filter, |slide, n, f| match self.padding {
             Padding::Same => Some(n.div_ceil(slide.stride)),
-            Padding::Valid => (n + 1)
-                .checked_sub(slide.reach(f))
-                .filter(|&n| n > 0)
-                .map(|n| n.div_ceil(slide.stride)),
+            Padding::Valid => {
+                let last = n.checked_sub(slide.reach(f));
+                last.map(|last| last / slide.stride + 1)
+            }
         })
     }
 
     /// The shape of the image that a transposed convolution makes.
     pub(crate) fn image(&self, output: &Shape, filter: &Shape) -> Result<Shape, OpError> {
         self.slid(output, filter, |slide, n, f| match self.padding {
-            Padding::Same => Some(n * slide.stride),
-            Padding::Valid => Some(n * slide.stride + slide.reach(f).saturating_sub(slide.stride)),
+            Padding::Same => Some(n.saturating_mul(slide.stride)),
+            Padding::Valid => {
+                let beyond = slide.reach(f).saturating_sub(slide.stride);
+                Some(n.saturating_mul(slide.stride).saturating_add(beyond))
+            }
         })
     }
 
@@ -195,7 +227,8 @@ impl Conv {
             Padding::Valid => 0,
             Padding::Same => {
                 let windows = n.div_ceil(slide.stride);
-                ((windows - 1) * slide.stride + slide.reach(filter)).saturating_sub(n) / 2
+                let end = ((windows - 1) * slide.stride).saturating_add(slide.reach(filter));
+                end.saturating_sub(n) / 2
             }
         }
     }

@@ -1,0 +1,258 @@
+//! Collectives through shared memory.
+#![allow(unsafe_code, reason = "reads the peers' buffers")]
+
+use std::ops::Range;
+use std::ptr;
+use std::sync::Arc;
+
+use super::super::comm::{Comm, Exchange, Group, Part, Stopped, source};
+use super::super::fold::Fold;
+use super::meeting::{MAILBOX, Seat, World};
+use crate::names::Axis;
+
+/// Boundaries between the members' shares of an all-reduce are multiples of this many elements, so
+/// that no two write to one cache line.
+const SHARE: usize = 64;
+
+impl Seat {
+    /// The elements of `total` that `member` folds.
+    fn share(&self, member: usize, total: usize) -> Range<usize> {
+        let members = self.peers.len();
+        let bound = |member| match member == members {
+            true => total,
+            false => total * member / members / SHARE * SHARE,
+        };
+        bound(member)..bound(member + 1)
+    }
+
+    /// Through mailboxes: everybody folds everything.
+    ///
+    /// # Safety
+    ///
+    /// As [`Comm::all_reduce`]; the parts fit into a mailbox.
+    unsafe fn fold_all(&mut self, fold: Fold, parts: &[Part]) -> Result<(), Stopped> {
+        let mailbox = self.mailbox(self.rank);
+        let mut offset = 0;
+        for part in parts {
+            let bytes = part.elements * fold.size;
+            // SAFETY: it fits, and nobody reads the mailbox whose turn it is.
+            unsafe { ptr::copy_nonoverlapping(part.input, mailbox.add(offset), bytes) };
+            offset += bytes;
+        }
+        self.send()?;
+        offset = 0;
+        for part in parts {
+            // SAFETY: every member's mailbox holds the same parts; outs are ours alone.
+            unsafe { fold.run(&self.peers, offset, part.out, part.elements) };
+            offset += part.elements * fold.size;
+        }
+        Ok(())
+    }
+
+    /// In shares: each member folds one, reading it from everybody, and copies the others'.
+    ///
+    /// In place is safe because a share of any member's buffer is read and written by one member
+    /// before the second meeting, and only read after.
+    ///
+    /// # Safety
+    ///
+    /// As [`Comm::all_reduce`].
+    unsafe fn fold_shares(&mut self, fold: Fold, parts: &[Part]) -> Result<(), Stopped> {
+        let total = parts.iter().map(|part| part.elements).sum();
+        self.show(parts.as_ptr().cast())?;
+        for (index, part, range) in pieces(parts, self.share(self.rank, total)) {
+            for (input, peer) in self.inputs.iter_mut().zip(&self.peers) {
+                // SAFETY: the peer posted as many parts, and keeps them until the last meeting.
+                *input = unsafe { (*peer.cast::<Part>().add(index)).input };
+            }
+            let offset = range.start * fold.size;
+            // SAFETY: the range lies within the part, and of every member's buffers nobody else
+            // touches it now.
+            unsafe { fold.run(&self.inputs, offset, part.out.add(offset), range.len()) };
+        }
+        self.meeting.barrier.wait()?;
+        // Each begins with its neighbour, so that not all read from the same one.
+        for member in (self.rank + 1..self.peers.len()).chain(0..self.rank) {
+            let peer = self.peers[member].cast::<Part>();
+            for (index, part, range) in pieces(parts, self.share(member, total)) {
+                let (offset, bytes) = (range.start * fold.size, range.len() * fold.size);
+                // SAFETY: as above; the peer has written its share, nobody writes to it now.
+                unsafe {
+                    let from = (*peer.add(index)).out.add(offset);
+                    ptr::copy_nonoverlapping(from, part.out.add(offset), bytes);
+                }
+            }
+        }
+        self.meeting.barrier.wait()
+    }
+}
+
+/// Where a range of the parts' concatenation lies: index, part and range within the part.
+fn pieces(
+    parts: &[Part],
+    range: Range<usize>,
+) -> impl Iterator<Item = (usize, &Part, Range<usize>)> {
+    let mut first = 0;
+    parts.iter().enumerate().filter_map(move |(index, part)| {
+        let begin = range.start.max(first) - first;
+        let end = range.end.min(first + part.elements).saturating_sub(first);
+        first += part.elements;
+        (begin < end).then_some((index, part, begin..end))
+    })
+}
+
+/// One processor of a [`World`].
+pub(super) struct Threads {
+    world: Arc<World>,
+    processor: usize,
+    seats: Vec<Seat>,
+    /// The seat of the group of all processors.
+    everyone: Group,
+}
+
+// SAFETY: the pointers in seats are used within one call only, by whichever thread makes it.
+unsafe impl Send for Threads {}
+
+impl Threads {
+    pub(super) fn new(world: &Arc<World>, processor: usize) -> Self {
+        let everyone = Group { id: 0, rank: 0, size: 0 };
+        let mut threads = Self { world: Arc::clone(world), processor, seats: Vec::new(), everyone };
+        let axes: Vec<_> = world.mesh.axes().collect();
+        threads.everyone = threads.group(&axes);
+        threads
+    }
+}
+
+impl Comm for Threads {
+    fn group(&mut self, axes: &[Axis]) -> Group {
+        let members = self.world.mesh.group(self.processor, axes);
+        let rank = self.world.mesh.group_index(self.processor, axes);
+        let size = members.len();
+        let meeting = self.world.meeting(members);
+        let known = self.seats.iter().position(|seat| Arc::ptr_eq(&seat.meeting, &meeting));
+        let id = known.unwrap_or(self.seats.len());
+        if known.is_none() {
+            self.seats.push(Seat::new(meeting, rank));
+        }
+        Group { id, rank, size }
+    }
+
+    fn barrier(&mut self) -> Result<(), Stopped> {
+        self.seats[self.everyone.id].meeting.barrier.wait()
+    }
+
+    unsafe fn all_reduce(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        parts: &[Part],
+    ) -> Result<(), Stopped> {
+        let seat = &mut self.seats[group.id];
+        if seat.alone() {
+            for part in parts {
+                // SAFETY: `out` is the input or disjoint from it.
+                unsafe { ptr::copy(part.input, part.out, part.elements * fold.size) };
+            }
+            return Ok(());
+        }
+        let bytes: usize = parts.iter().map(|part| part.elements * fold.size).sum();
+        // SAFETY: the same contract.
+        unsafe {
+            if bytes <= MAILBOX {
+                seat.fold_all(fold, parts)
+            } else {
+                seat.fold_shares(fold, parts)
+            }
+        }
+    }
+
+    unsafe fn all_gather(
+        &mut self,
+        group: Group,
+        outer: usize,
+        chunk: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let seat = &mut self.seats[group.id];
+        // SAFETY: the input holds all chunks.
+        let open = unsafe { seat.open(input, outer * chunk)? };
+        for (member, peer) in seat.peers.iter().enumerate() {
+            for o in 0..outer {
+                // SAFETY: within what `peer` posted and within `out`.
+                unsafe {
+                    let to = out.add((o * group.size + member) * chunk);
+                    ptr::copy_nonoverlapping(peer.add(o * chunk), to, chunk);
+                }
+            }
+        }
+        seat.close(open)
+    }
+
+    unsafe fn reduce_scatter(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        outer: usize,
+        chunk: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let seat = &mut self.seats[group.id];
+        let bytes = chunk * fold.size;
+        // SAFETY: the input holds a chunk for each member.
+        let open = unsafe { seat.open(input, outer * group.size * bytes)? };
+        for o in 0..outer {
+            let offset = (o * group.size + group.rank) * bytes;
+            // SAFETY: within what each member posted and within `out`.
+            unsafe { fold.run(&seat.peers, offset, out.add(o * bytes), chunk) };
+        }
+        seat.close(open)
+    }
+
+    unsafe fn all_to_all(
+        &mut self,
+        group: Group,
+        exchange: &Exchange,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let seat = &mut self.seats[group.id];
+        // SAFETY: the input is that large.
+        let open = unsafe { seat.open(input, exchange.bytes)? };
+        for (member, peer) in seat.peers.iter().enumerate() {
+            // SAFETY: the walk stays within a piece, of the input and of the result.
+            unsafe {
+                let from = peer.add(group.rank * exchange.from);
+                exchange.walk.copy(from, out.add(member * exchange.to));
+            }
+        }
+        seat.close(open)
+    }
+
+    unsafe fn permute(
+        &mut self,
+        group: Group,
+        shift: i64,
+        wrap: bool,
+        bytes: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let seat = &mut self.seats[group.id];
+        // SAFETY: the input is that large.
+        let open = unsafe { seat.open(input, bytes)? };
+        // SAFETY: as large as every member's input.
+        unsafe {
+            match source(group, shift, wrap) {
+                Some(member) => ptr::copy_nonoverlapping(seat.peers[member], out, bytes),
+                None => ptr::write_bytes(out, 0, bytes),
+            }
+        }
+        seat.close(open)
+    }
+}
+
+#[cfg(test)]
+#[path = "comm_tests.rs"]
+mod tests;

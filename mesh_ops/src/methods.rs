@@ -35,6 +35,11 @@ macro_rules! methods {
 methods! {
     cast(dtype: DType) = elementwise::cast;
     equal(other: Tensor<'g>) = elementwise::equal;
+    not_equal(other: Tensor<'g>) = elementwise::not_equal;
+    less(other: Tensor<'g>) = elementwise::less;
+    less_equal(other: Tensor<'g>) = elementwise::less_equal;
+    greater(other: Tensor<'g>) = elementwise::greater;
+    greater_equal(other: Tensor<'g>) = elementwise::greater_equal;
     relu() = elementwise::relu;
     square() = elementwise::square;
     sqrt() = elementwise::sqrt;

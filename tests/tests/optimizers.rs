@@ -34,7 +34,7 @@ fn trajectory(
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
     session.set_replica_check(true);
-    session.write("w", start.view().into()).unwrap();
+    session.write("w", start).unwrap();
     let mut values = Vec::new();
     for grad in grads {
         // Halves that sum to the gradient exactly.

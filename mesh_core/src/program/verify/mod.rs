@@ -79,20 +79,11 @@ pub fn verify(
     }
     for (index, node) in program.steps.iter().enumerate() {
         let legal = state.step(&scope, &node.step).and_then(|()| scope.form(&node.step));
-        let origin = program.origins.get(node.origin);
-        let at = match origin.map(ToString::to_string) {
-            Some(origin) if origin.is_empty() => String::new(),
-            Some(origin) => format!(" ({origin})"),
-            None => {
-                note(
-                    &mut problems,
-                    format!("step {index}"),
-                    Err(format!("there is no origin {}", node.origin)),
-                );
-                String::new()
-            }
-        };
-        note(&mut problems, format!("step {index} {}{at}", node.step.form()), legal);
+        note(&mut problems, program.caption(index), legal);
+        if node.origin >= program.origins.len() {
+            let legal = Err(format!("there is no origin {}", node.origin));
+            note(&mut problems, program.caption(index), legal);
+        }
     }
     for slot in &program.fetches {
         let legal = scope.slot(slot).and_then(|()| state.used(slot.value));

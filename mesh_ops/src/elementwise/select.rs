@@ -1,8 +1,11 @@
 //! `select(condition, yes, no)`: yes where the condition is true, else no.
 //!
 //! The gradient is dy where a branch was chosen and 0 elsewhere, chosen and not multiplied: NaN or
-//! infinity in the other branch reaches neither value nor gradient. Linear in both branches
-//! together, so a sum still owed is carried if both owe it.
+//! infinity in the other branch reaches neither value nor gradient. What the other branch was
+//! computed from still meets its own slope there, and 0 times infinity is NaN: give it a safe
+//! input, as in `select(x > 0, log(select(x > 0, x, 1)), 0)`.
+//!
+//! Linear in both branches together, so a sum still owed is carried if both owe it.
 
 use super::{Elementwise, map, same};
 use crate::room::*;

@@ -267,7 +267,7 @@ fn the_checker_finds_sabotage() {
 }
 
 #[test]
-fn thousands_of_values_are_planned_at_once() {
+fn a_long_backward_pass_needs_no_more_than_its_activations() {
     let mesh = square();
     let program = built(&mesh, |b| {
         let mut value = b.fed("image", LONG);
@@ -282,13 +282,8 @@ fn thousands_of_values_are_planned_at_once() {
         }
         b.fetched("gradient", value);
     });
-    let start = std::time::Instant::now();
     let plan = plan(&program, &[]);
-    println!("planned {} values in {:?}", plan.places.len(), start.elapsed());
-    let start = std::time::Instant::now();
-    let compiled = compile(program.clone(), &mesh, &[]).unwrap();
-    println!("compiled in {:?}", start.elapsed());
-    drop(compiled);
     assert_eq!(plan.arena_bytes, lower_bound(&program, &[]));
+    assert_eq!(plan.arena_bytes, 2000 * 128);
     check(&program, &plan, &[]).unwrap();
 }

@@ -58,7 +58,8 @@ fn close(got: &ArrayD<f64>, want: &[f64], what: &str) {
 
 fn array(values: &[&[f32]]) -> ArrayD<f32> {
     let flat: Vec<_> = values.concat();
-    let shape = if values.len() == 1 { vec![flat.len()] } else { vec![values.len(), values[0].len()] };
+    let shape =
+        if values.len() == 1 { vec![flat.len()] } else { vec![values.len(), values[0].len()] };
     ArrayD::from_shape_vec(IxDyn(&shape), flat).unwrap()
 }
 
@@ -108,12 +109,10 @@ fn adafactor_of_a_matrix() {
     let factored = Adafactor { min_dim_size_to_factor: 2, ..Adafactor::default() };
     for (mesh, layout) in LAYOUTS {
         let (values, slots) = trajectory(&factored, &start, &grads, mesh, layout);
-        let first = [
-            0.9759188464, 1.9631249391, 2.9555965467, 3.9589270463, 4.9606910531, 5.9621326078,
-        ];
-        let second = [
-            1.0013189679, 1.9631249391, 2.9165998731, 3.9234830033, 4.9829391325, 5.9530630988,
-        ];
+        let first =
+            [0.9759188464, 1.9631249391, 2.9555965467, 3.9589270463, 4.9606910531, 5.9621326078];
+        let second =
+            [1.0013189679, 1.9631249391, 2.9165998731, 3.9234830033, 4.9829391325, 5.9530630988];
         close(&values[0], &first, layout);
         close(&values[1], &second, layout);
         let slot = |name: &str| &slots.iter().find(|(n, _)| n == name).unwrap().1;

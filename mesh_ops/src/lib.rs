@@ -1,1 +1,72 @@
-//! mesh_ops.
+//! The ops and layers of Mesh: one room each.
+//!
+//! Every op is a function on [`Tensor`](mesh_core::graph::Tensor)s and, where it reads well, a
+//! method of [`Ops`]. A room holds everything about its op: shape rule, split rule, what one
+//! processor does on its slices, gradient, tests. Layers are compositions of ops.
+//!
+//! ```
+//! use mesh_ops::prelude::*;
+//!
+//! let g = mesh_ops::graph();
+//! let (batch, x, y) = (dim("batch", 4), dim("x", 2), dim("y", 3));
+//! let input = g.input("input", [batch, x], F32);
+//! let output = input.dense(y, "layer").relu();
+//! let predict = g.function("predict", [input], [output], []);
+//!
+//! let module = g.lower(&"all:2".parse()?, &"batch:all".parse()?)?;
+//! let mut session = Session::threads(&module, 0)?;
+//! let [result] = session.call(&predict, [ndarray::arr2(&[[1f32, 2.0]; 4]).view().into()])?;
+//! assert_eq!(result.shape(), [4, 3]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod algebra;
+mod argmax;
+mod broadcast;
+mod concat;
+pub mod conv;
+pub mod einsum;
+pub mod elementwise;
+mod halo;
+pub mod layers;
+mod methods;
+mod one_hot;
+mod pad;
+mod range;
+pub mod reduce;
+mod reshape;
+mod room;
+mod shift;
+mod slice;
+mod transpose;
+
+pub use argmax::argmax;
+pub use broadcast::broadcast;
+pub use concat::concat;
+pub use halo::{halo_exchange, left_halo_exchange};
+pub use methods::Ops;
+pub use one_hot::{one_hot, one_hot_with};
+pub use pad::pad;
+pub use range::range;
+pub use reshape::{rename, reshape};
+pub use shift::shift;
+pub use slice::slice;
+pub use transpose::transpose;
+
+use mesh_core::graph::Graph;
+
+/// An empty graph whose operators are this crate's ops.
+pub fn graph() -> Graph {
+    Graph::new(&algebra::MeshAlgebra)
+}
+
+/// What a model needs: `use mesh_ops::prelude::*;`.
+pub mod prelude {
+    pub use crate::Ops;
+    pub use mesh_core::array::{Array, ArrayRef};
+    pub use mesh_core::graph::{Fan, Function, Graph, Initializer, Tensor, Update, Variable};
+    pub use mesh_core::lower::Module;
+    pub use mesh_core::names::DType::{self, BF16, Bool, F32, F64, I32};
+    pub use mesh_core::names::{Dimension, Layout, Mesh, Shape, dim};
+    pub use mesh_core::session::Session;
+}

@@ -59,9 +59,8 @@ impl<'g> Sweep<'g> {
     }
 
     fn seed(&mut self, y: Tensor<'g>, seed: Option<Tensor<'g>>) {
-        let seed = seed.unwrap_or_else(|| {
-            self.on_behalf("gradient's seed".to_owned(), || y.fill_like(1.0))
-        });
+        let seed = seed
+            .unwrap_or_else(|| self.on_behalf("gradient's seed".to_owned(), || y.fill_like(1.0)));
         self.accumulate(y.id(), seed);
     }
 
@@ -89,8 +88,7 @@ impl<'g> Sweep<'g> {
 
     fn visit(&mut self, id: OperationId) {
         let operation = self.graph.data().operations[id.index()].clone();
-        let dy: Vec<_> =
-            operation.outputs.iter().map(|t| self.cotangents[t.index()]).collect();
+        let dy: Vec<_> = operation.outputs.iter().map(|t| self.cotangents[t.index()]).collect();
         if dy.iter().all(Option::is_none) || operation.inputs.is_empty() {
             return;
         }
@@ -106,7 +104,7 @@ impl<'g> Sweep<'g> {
             Ok(grads) => {
                 for (input, grad) in operation.inputs.iter().zip(grads) {
                     if let Some(grad) = grad.filter(|_| self.is_float(*input)) {
-                        self.check_shape(&operation.name, *input, grad);
+                        let grad = self.in_order(&operation.name, *input, grad);
                         self.accumulate(*input, grad);
                     }
                 }
@@ -122,14 +120,20 @@ impl<'g> Sweep<'g> {
         Tensor::new(self.graph, tensor).dtype().is_float()
     }
 
-    /// A gradient rule that returns another shape than its input's is a fault of the op.
-    fn check_shape(&self, op: &str, input: TensorId, grad: Tensor<'g>) {
+    /// The gradient with its dims in the order of its input's. A rule that returns another shape is
+    /// a fault of the op.
+    fn in_order(&self, op: &str, input: TensorId, grad: Tensor<'g>) -> Tensor<'g> {
         let want = Tensor::new(self.graph, input).tensor_type();
         let got = grad.tensor_type();
-        let same = want.dtype == got.dtype && want.shape.is_permutation_of(&got.shape);
-        if !grad.is_poisoned() && !same {
+        if grad.is_poisoned() || want == got {
+            return grad;
+        }
+        if want.dtype != got.dtype || !want.shape.is_permutation_of(&got.shape) {
             let message = format!("its gradient rule returns {got} for an input {want}");
             self.graph.push_issue(op, message, self.caller.clone());
+            return self.graph.poison();
         }
+        let note = format!("order of dims of the gradient of {op}");
+        self.on_behalf(note, || self.graph.algebra().broadcast(grad, &want.shape))
     }
 }

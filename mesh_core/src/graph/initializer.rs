@@ -66,14 +66,18 @@ impl Initializer {
                 Err(format!("initial value {value} is not a finite number"))
             }
             Self::Constant(_) => Ok(()),
-            _ if !dtype.is_float() => Err(format!("random initial values need floats, not {dtype}")),
+            _ if !dtype.is_float() => {
+                Err(format!("random initial values need floats, not {dtype}"))
+            }
             Self::Uniform { low, high } if !(low <= high && (high - low).is_finite()) => {
                 Err(format!("uniform initial values need low <= high, not {low} and {high}"))
             }
             Self::TruncatedNormal { mean, stddev }
                 if !(mean.is_finite() && stddev >= 0.0 && stddev.is_finite()) =>
             {
-                Err(format!("normal initial values need a finite mean and stddev >= 0, not {mean} and {stddev}"))
+                Err(format!(
+                    "normal initial values need a finite mean and stddev >= 0, not {mean} and {stddev}"
+                ))
             }
             _ => Ok(()),
         }

@@ -31,7 +31,11 @@ impl Names {
 
     /// `name` under the current scopes.
     pub(super) fn scoped(&self, name: &str) -> String {
-        if self.scopes.is_empty() { name.to_owned() } else { format!("{}/{name}", self.scopes.join("/")) }
+        if self.scopes.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}/{name}", self.scopes.join("/"))
+        }
     }
 }
 

@@ -190,6 +190,12 @@ impl<'g> Variable<'g> {
         tensor
     }
 
+    /// The value as the call starts, where its optimizer state lies.
+    #[track_caller]
+    pub fn value_for_update(self) -> Tensor<'g> {
+        self.stored().relayout(self.slots_key())
+    }
+
     /// The rules its optimizer state lies under.
     pub fn slots_key(self) -> Key {
         Key { set: RuleSet::Slots, variable: Some(self.id) }
@@ -231,7 +237,8 @@ impl<'g> Variable<'g> {
     fn update(self, kind: UpdateKind, value: Tensor<'g>) -> Update<'g> {
         let (key, ty, name) =
             self.node(|node| (node.key(self.id), node.ty.clone(), node.name.clone()));
-        let value = if std::ptr::eq(value.graph(), self.graph) { value.relayout(key) } else { value };
+        let value =
+            if std::ptr::eq(value.graph(), self.graph) { value.relayout(key) } else { value };
         let before = self.graph.data().operations.len();
         let op = structural::Update { variable: self.id, name, kind, ty };
         self.graph.apply(op, &[value], 0);

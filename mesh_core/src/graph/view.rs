@@ -45,10 +45,11 @@ impl Data {
         met
     }
 
-    /// The operations a function needs, in lowering order: an operation refers to earlier ones
+    /// The operations a function needs and its inputs, in lowering order: an operation refers to earlier ones
     /// only, so the order of numbers is a topological order.
     pub(crate) fn reachable(&self, function: &FunctionNode) -> Vec<OperationId> {
-        let fetched = function.fetches.iter().filter_map(|t| self.tensors[t.index()].producer);
+        let tensors = function.fetches.iter().chain(&function.inputs);
+        let fetched = tensors.filter_map(|t| self.tensors[t.index()].producer);
         let starts = fetched.map(|(op, _)| op).chain(function.updates.iter().copied());
         let needed = self.walk(starts, Direction::Incoming);
         (0..needed.len()).filter(|&i| needed[i]).map(|i| OperationId(i as u32)).collect()
@@ -60,20 +61,17 @@ impl Graph {
     pub fn dot(&self) -> String {
         let data = self.data();
         let graph = data.digraph();
-        let mut text = String::from("digraph mesh {\n  rankdir=TB; node [shape=box, fontsize=10];\n");
+        let mut text =
+            String::from("digraph mesh {\n  rankdir=TB; node [shape=box, fontsize=10];\n");
         for (i, operation) in data.operations.iter().enumerate() {
-            let types: Vec<_> = operation
-                .outputs
-                .iter()
-                .map(|t| data.tensors[t.index()].ty.to_string())
-                .collect();
+            let types: Vec<_> =
+                operation.outputs.iter().map(|t| data.tensors[t.index()].ty.to_string()).collect();
             let label = format!("{}\\n{}", operation.name, types.join("\\n"));
             // Writing to a String cannot fail.
             let _ = writeln!(text, "  op{i} [label=\"{}\"];", label.replace('"', "\\\""));
         }
         for edge in graph.edge_references() {
-            let _ =
-                writeln!(text, "  op{} -> op{};", edge.source().index(), edge.target().index());
+            let _ = writeln!(text, "  op{} -> op{};", edge.source().index(), edge.target().index());
         }
         text.push_str("}\n");
         text

@@ -8,8 +8,8 @@ use super::table::{Entry, Setting, Table, VersionId, place};
 use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
 use crate::passes;
-use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, VariableId};
-use crate::split::{LayoutIssue, report};
+use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, Slot, VariableId};
+use crate::split::{LayoutIssue, LayoutProblem, report};
 use std::cell::RefCell;
 
 impl Graph {
@@ -37,9 +37,8 @@ impl Graph {
         if !lowering.issues.is_empty() {
             return Err(Report { issues: report(&lowering.issues) });
         }
-        let variables: Vec<_> = (0..data.variables.len())
-            .map(|i| lowering.variable(VariableId(i as u32)))
-            .collect();
+        let variables: Vec<_> =
+            (0..data.variables.len()).map(|i| lowering.variable(VariableId(i as u32))).collect();
         let types: Vec<_> = variables.iter().map(|v| v.local(mesh)).collect();
         let compile = |program: Program| {
             let name = program.name.clone();
@@ -87,7 +86,10 @@ impl<'a> Lowering<'a> {
                     settled: Vec::new(),
                     problems: RefCell::default(),
                 };
-                cx.check();
+                cx.check_output(0);
+                if home.owner.is_some() {
+                    cx.problems.borrow_mut().push((LayoutProblem::Owned, 0));
+                }
                 for (problem, _) in cx.problems.take() {
                     self.issues.push(LayoutIssue {
                         problem,
@@ -100,7 +102,11 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn table(&mut self, name: &'a str, node: &'a FunctionNode) -> (&'a str, &'a FunctionNode, Table) {
+    fn table(
+        &mut self,
+        name: &'a str,
+        node: &'a FunctionNode,
+    ) -> (&'a str, &'a FunctionNode, Table) {
         let operations = self.setting.data.reachable(node);
         let table = place(self.setting, &operations, &node.fetches, &mut self.issues);
         (name, node, table)
@@ -129,10 +135,8 @@ impl<'a> Lowering<'a> {
                 at: node.at.to_string(),
                 slice: spec.placement.describe(mesh, &spec.shape),
             });
-            let begin = local
-                .iter()
-                .map(|d| Offset::sliced(spec.placement.axes(d.name), d.size))
-                .collect();
+            let begin =
+                local.iter().map(|d| Offset::sliced(spec.placement.axes(d.name), d.size)).collect();
             let generator = node.initializer.generator(&spec.name, spec.dtype);
             let (global, extents) = (extents(&spec.shape), extents(&local));
             let value = builder.generate(generator, spec.dtype, begin, global, extents);
@@ -167,7 +171,13 @@ fn emit(
         slot.value = value.id;
         emitter.builder.fetch(slot);
     }
-    Ok(emitter.builder.finish())
+    let mut program = emitter.builder.finish();
+    let position = |slot: &Slot| {
+        let names = node.inputs.iter().map(|&t| setting.data.tensor_origin(t).0);
+        names.into_iter().position(|name| name == slot.name)
+    };
+    program.feeds.sort_by_key(position);
+    Ok(program)
 }
 
 struct Emitter<'a> {
@@ -243,7 +253,10 @@ impl Emitter<'_> {
         }
         let version = &self.table.versions[id.index()];
         let Some((source, route)) = &version.source else {
-            return Err(Report::of("lowering", "internal error: a value is used before it is made"));
+            return Err(Report::of(
+                "lowering",
+                "internal error: a value is used before it is made",
+            ));
         };
         let from = self.value(*source)?;
         let mut moved = self.travel(from, route);

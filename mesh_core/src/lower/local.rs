@@ -4,8 +4,8 @@ use super::table::Setting;
 use crate::graph::{OpError, Signature};
 use crate::names::{AxisList, DType, DimName, Placement, ReduceKind, Shape};
 use crate::program::{
-    Builder, Expr, Extents, Generator, Offset, Operand, Piece, Scalar, Slot, ValueId,
-    VariableId, Window,
+    Builder, Expr, Extents, Generator, Offset, Operand, Piece, Scalar, Slot, ValueId, VariableId,
+    Window,
 };
 use crate::split::{Collective, Role, SplitRule};
 use smallvec::SmallVec;
@@ -265,7 +265,8 @@ impl LocalCx<'_, '_> {
     pub fn assemble(&mut self, pieces: &[LocalPiece], fill: Scalar, shape: &Shape) -> Local {
         let build = |piece: &LocalPiece| {
             let input = self.operand(&piece.input, |n| shape.position(n).unwrap_or(0) as u8);
-            let begin = piece.input.shape.names().map(|n| find(&piece.begin, n).unwrap_or_default());
+            let begin =
+                piece.input.shape.names().map(|n| find(&piece.begin, n).unwrap_or_default());
             let at = shape.names().map(|n| find(&piece.at, n).unwrap_or(0)).collect();
             let whole = |n, size| piece.input.shape.get(n).map_or(size, |d| d.size);
             let extents = shape

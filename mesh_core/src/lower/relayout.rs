@@ -84,7 +84,14 @@ pub(crate) fn route(
         return None;
     }
     let local = from.local_shape(mesh, shape)?;
-    let mut walk = Walk { mesh, shape, now: from.clone(), to, route: Route::default(), bytes: local.size() * element };
+    let mut walk = Walk {
+        mesh,
+        shape,
+        now: from.clone(),
+        to,
+        route: Route::default(),
+        bytes: local.size() * element,
+    };
     while walk.now != *to {
         let moved = walk.slice()
             || walk.reduce_scatter()
@@ -116,7 +123,8 @@ impl Walk<'_> {
     /// What a dim still has to gain, once it has lost what it must.
     fn gains(&self, dim: DimName) -> Option<AxisList> {
         let (now, to) = (self.now.axes(dim), self.to.axes(dim));
-        (to.len() > now.len() && to.starts_with(now)).then(|| AxisList::from_slice(&to[now.len()..]))
+        (to.len() > now.len() && to.starts_with(now))
+            .then(|| AxisList::from_slice(&to[now.len()..]))
     }
 
     /// The axes a dim must lose: what it has beyond the common prefix.
@@ -188,7 +196,11 @@ impl Walk<'_> {
                 self.drop_last(from, 1);
                 self.add(to, &[axis]);
                 self.route.bytes += self.bytes - self.bytes / self.mesh.size(axis);
-                self.route.moves.push(Move::AllToAll { from, to, axes: AxisList::from_slice(&[axis]) });
+                self.route.moves.push(Move::AllToAll {
+                    from,
+                    to,
+                    axes: AxisList::from_slice(&[axis]),
+                });
                 return true;
             }
         }

@@ -1,10 +1,10 @@
 //! Builds a program step by step, inferring the type of each result.
 
+use super::{Body, Expr};
 use super::{
     Dims, Extents, Generator, Node, Offset, Operand, Origin, Piece, Program, Scalar, Slot, Step,
     Value, ValueId, VariableId, Window,
 };
-use super::{Body, Expr};
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::{SmallVec, smallvec};
 
@@ -228,13 +228,7 @@ impl<'m> Builder<'m> {
         value.extents[concat] *= self.mesh.group_size(axes);
         let out = self.define(value.dtype, value.extents);
         let axes = AxisList::from_slice(axes);
-        self.push(Step::AllToAll {
-            axes,
-            split: split as u8,
-            concat: concat as u8,
-            input,
-            out,
-        });
+        self.push(Step::AllToAll { axes, split: split as u8, concat: concat as u8, input, out });
         out
     }
 

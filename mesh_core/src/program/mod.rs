@@ -12,12 +12,15 @@ mod cost;
 mod plan;
 mod print;
 mod scalar;
+#[cfg(test)]
+pub(crate) mod sketch;
 mod step;
 mod verify;
 
 pub use builder::Builder;
 pub use cost::{Cost, cost};
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
+pub use print::print;
 pub use scalar::{Body, Expr, Instr, Prim, Reg, Scalar};
 pub use step::{Dims, Extents, Generator, Offset, Operand, Piece, Step, Window};
 pub use verify::verify;

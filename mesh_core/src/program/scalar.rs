@@ -482,11 +482,9 @@ mod tests {
 
     #[test]
     fn numbers_take_the_dtype_they_meet() {
-        let body = Body::new(
-            &[DType::F64],
-            &[(Expr::input(0).less(2.0).select(1.0, 0.0), DType::F64)],
-        )
-        .unwrap();
+        let body =
+            Body::new(&[DType::F64], &[(Expr::input(0).less(2.0).select(1.0, 0.0), DType::F64)])
+                .unwrap();
         assert_eq!(body.to_string(), "select(lt(x0, 2), 1, 0)");
         assert!(body.code.iter().all(|(_, d)| matches!(d, DType::F64 | DType::Bool)));
     }

@@ -5,8 +5,8 @@
 
 mod check;
 
-pub use check::{LayoutIssue, LayoutProblem};
 pub(crate) use check::{DimAxes, check_dims, report};
+pub use check::{LayoutIssue, LayoutProblem};
 
 use crate::names::{DimName, ReduceKind};
 use std::fmt;

@@ -21,6 +21,10 @@ impl Fill {
     pub(crate) fn new(value: f64, ty: TensorType) -> Self {
         Self { value: Scalar::new(ty.dtype, value), ty }
     }
+
+    pub(crate) fn value(&self) -> Scalar {
+        self.value
+    }
 }
 
 impl Op for Fill {
@@ -49,6 +53,10 @@ pub(crate) struct Constant {
 impl Constant {
     pub(crate) fn new(data: Array, shape: Shape) -> Self {
         Self { data: Arc::new(data), shape }
+    }
+
+    pub(crate) fn data(&self) -> &Arc<Array> {
+        &self.data
     }
 }
 

@@ -1,0 +1,178 @@
+//! `add`, `sub`, `mul`, `div`, `neg`: also the operators of tensors.
+//!
+//! Sums still owed by an input are carried: through `add` and `sub` if both owe them, through
+//! `mul` by a whole factor, through `div` by a whole divisor.
+
+use super::{Elementwise, map, number};
+use crate::room::*;
+use mesh_core::program::Expr;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Add;
+
+/// `a + b`
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (row, column) = (g.fill(1.0, [dim("r", 2)], F32), g.fill(2.0, [dim("c", 3)], F32));
+/// assert_eq!(mesh_ops::elementwise::add(row, column).shape().to_string(), "[r:2, c:3]");
+/// ```
+#[track_caller]
+pub fn add<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
+    map(Add, &[a, b])
+}
+
+impl Elementwise for Add {
+    const NAME: &'static str = "add";
+    const ARITY: usize = 2;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        number(Self::NAME, inputs)
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        x[0].clone() + x[1].clone()
+    }
+    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
+        &[&[0, 1]]
+    }
+    fn gradient<'g>(&self, _: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        Ok(vec![Some(dy), Some(dy)])
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Sub;
+
+/// `a - b`
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.fill(1.0, [dim("x", 2)], F32);
+/// assert_eq!(mesh_ops::elementwise::sub(x, x).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn sub<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
+    map(Sub, &[a, b])
+}
+
+impl Elementwise for Sub {
+    const NAME: &'static str = "sub";
+    const ARITY: usize = 2;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        number(Self::NAME, inputs)
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        x[0].clone() - x[1].clone()
+    }
+    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
+        &[&[0, 1]]
+    }
+    fn gradient<'g>(&self, _: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        Ok(vec![Some(dy), Some(-dy)])
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Mul;
+
+/// `a * b`
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.fill(3.0, [dim("x", 2)], F32);
+/// assert_eq!(mesh_ops::elementwise::mul(x, x).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn mul<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
+    map(Mul, &[a, b])
+}
+
+impl Elementwise for Mul {
+    const NAME: &'static str = "mul";
+    const ARITY: usize = 2;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        number(Self::NAME, inputs)
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        x[0].clone() * x[1].clone()
+    }
+    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
+        &[&[0], &[1]]
+    }
+    fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        let product = |other: Tensor<'g>, onto: Tensor<'g>| {
+            crate::einsum::einsum(dy, &[other], &onto.shape())
+        };
+        Ok(vec![Some(product(x[1], x[0])), Some(product(x[0], x[1]))])
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Div;
+
+/// `a / b`; i32 truncates, and gives 0 where b is 0.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.fill(3.0, [dim("x", 2)], F32);
+/// assert_eq!((1.0 / x).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn div<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
+    map(Div, &[a, b])
+}
+
+impl Elementwise for Div {
+    const NAME: &'static str = "div";
+    const ARITY: usize = 2;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        number(Self::NAME, inputs)
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        x[0].clone() / x[1].clone()
+    }
+    fn linear(&self, inputs: &[DType]) -> &'static [&'static [usize]] {
+        // Truncation is not linear.
+        if inputs[0].is_float() { &[&[0]] } else { &[] }
+    }
+    fn gradient<'g>(&self, x: &[Tensor<'g>], y: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        let over = dy / x[1];
+        Ok(vec![Some(over), Some(-(over * y))])
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Neg;
+
+/// `-a`
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.fill(3.0, [dim("x", 2)], F32);
+/// assert_eq!((-x).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn neg(a: Tensor<'_>) -> Tensor<'_> {
+    map(Neg, &[a])
+}
+
+impl Elementwise for Neg {
+    const NAME: &'static str = "neg";
+    const ARITY: usize = 1;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        number(Self::NAME, inputs)
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        -x[0].clone()
+    }
+    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
+        &[&[0]]
+    }
+    fn gradient<'g>(&self, _: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        Ok(vec![Some(-dy)])
+    }
+}

@@ -1,0 +1,169 @@
+//! Elementwise ops: a scalar function applied to every element, broadcasting by name.
+//!
+//! | shape | split | gradient |
+//! |---|---|---|
+//! | the union of the inputs' dims, first come first | every dim parallel | the scalar derivative, summed to each input's dims |
+//!
+//! A room states the scalar function as an expression of the program's primitives, so it fuses,
+//! runs in every dtype and can be spelled in StableHLO.
+
+mod arithmetic;
+mod cast;
+mod compare;
+mod division;
+mod elu;
+mod exponential;
+mod extrema;
+mod logical;
+mod powers;
+mod relu;
+mod select;
+mod sigmoid;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod trigonometric;
+mod unary;
+
+pub use arithmetic::{add, div, mul, neg, sub};
+pub use cast::cast;
+pub use compare::{equal, greater, greater_equal, less, less_equal, not_equal};
+pub use division::{floordiv, modulo};
+pub use elu::{elu, leaky_relu, selu};
+pub use exponential::{exp, log};
+pub use extrema::{clip, maximum, minimum};
+pub use logical::{logical_and, logical_not, logical_or};
+pub use powers::{pow, powf, reciprocal, rsqrt, sqrt, square};
+pub use relu::relu;
+pub use select::select;
+pub use sigmoid::{gelu, sigmoid, softplus, swish, tanh};
+pub use steps::{abs, floor, sign};
+pub use trigonometric::{cos, sin};
+
+use crate::room::*;
+use mesh_core::program::Expr;
+use std::fmt::Debug;
+use std::hash::Hash;
+
+/// What an elementwise room states.
+pub(crate) trait Elementwise: Debug + Eq + Hash + Send + Sync + 'static {
+    /// Name and number of inputs.
+    const NAME: &'static str;
+    const ARITY: usize;
+
+    /// The result's dtype, or why these dtypes are refused. By default one float dtype.
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        float(Self::NAME, inputs)
+    }
+
+    /// The function of one element of each input.
+    fn expr(&self, x: Vec<Expr>) -> Expr;
+
+    /// The input sets it is jointly linear in.
+    fn linear(&self, _inputs: &[DType]) -> &'static [&'static [usize]] {
+        &[]
+    }
+
+    /// Derivative with respect to each input times `dy`, over the output's dims; the summing to
+    /// the inputs' dims is done for the room.
+    fn gradient<'g>(&self, x: &[Tensor<'g>], y: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g>;
+}
+
+/// An elementwise room as an op.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Map<T>(pub(crate) T);
+
+impl<T: Elementwise> Op for Map<T> {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        if inputs.len() != T::ARITY {
+            return Err(OpError::arity(T::NAME, T::ARITY, inputs.len()));
+        }
+        let dtypes: Vec<_> = inputs.iter().map(|t| t.dtype).collect();
+        let dtype = self.0.dtype(&dtypes)?;
+        Ok(vec![TensorType::new(broadcast_shape(inputs)?, dtype)])
+    }
+
+    fn split(&self, io: Signature<'_>) -> SplitRule {
+        let dtypes: Vec<_> = io.inputs.iter().map(|t| t.dtype).collect();
+        SplitRule::parallel().linear(self.0.linear(&dtypes))
+    }
+
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let expr = self.0.expr((0..T::ARITY as u8).map(Expr::input).collect());
+        let (shape, inputs, dtype) = (cx.output_shape(0), cx.inputs(), cx.output_dtype(0));
+        let out = cx.map_over(&shape, &inputs, &expr, dtype)?;
+        cx.finish(0, out);
+        Ok(())
+    }
+
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
+        let x: Vec<_> = (0..cx.arity()).map(|i| cx.input(i)).collect();
+        let grads = self.0.gradient(&x, cx.output(0), cx.dy())?;
+        let onto = |(grad, x): (Option<Tensor<'g>>, &Tensor<'g>)| {
+            grad.map(|grad| crate::reduce::sum_onto(grad, &x.shape()))
+        };
+        Ok(grads.into_iter().zip(&x).map(onto).collect())
+    }
+}
+
+/// Dims by name: the shape that has all, in its order; else the first's dims, then new ones.
+fn broadcast_shape(inputs: &[TensorType]) -> Result<Shape, OpError> {
+    let all = inputs.iter().find(|t| {
+        inputs.iter().all(|other| other.shape.iter().all(|d| t.shape.get(d.name) == Some(d)))
+    });
+    if let Some(all) = all {
+        return Ok(all.shape.clone());
+    }
+    let mut shape = Shape::scalar();
+    for input in inputs {
+        shape = shape.union(&input.shape)?;
+    }
+    Ok(shape)
+}
+
+/// One dtype for all inputs.
+pub(crate) fn same(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
+    let first = inputs.first().copied().unwrap_or_default();
+    match inputs.iter().find(|&&dtype| dtype != first) {
+        None => Ok(first),
+        Some(other) => Err(OpError::new(format!(
+            "{op} needs inputs of one dtype, not {first} and {other}; cast one of them"
+        ))),
+    }
+}
+
+/// One float dtype for all inputs.
+pub(crate) fn float(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
+    let dtype = same(op, inputs)?;
+    if dtype.is_float() {
+        Ok(dtype)
+    } else {
+        Err(OpError::new(format!("{op} needs floats, not {dtype}")))
+    }
+}
+
+/// One dtype for all inputs, numbers.
+pub(crate) fn number(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
+    let dtype = same(op, inputs)?;
+    if dtype == DType::Bool {
+        Err(OpError::new(format!("{op} needs numbers, not bool")))
+    } else {
+        Ok(dtype)
+    }
+}
+
+/// Applies a room to tensors.
+#[track_caller]
+pub(crate) fn map<'g, T: Elementwise>(op: T, inputs: &[Tensor<'g>]) -> Tensor<'g> {
+    inputs[0].graph().apply1(Map(op), inputs)
+}
+
+/// A number of the dtype of `x`.
+#[track_caller]
+fn scalar_like(x: Tensor<'_>, value: f64) -> Tensor<'_> {
+    x.graph().scalar(value, x.dtype())
+}

@@ -1,0 +1,174 @@
+//! Reductions: `sum`, `mean`, `max`, `min`, `all`, `any` over any dims.
+//!
+//! | shape | x without the dims | split | the dims reduced(kind), others parallel |
+//! | gradient | sum: broadcast; max, min: to the elements that attain it, in equal parts |
+
+use crate::elementwise::{cast, equal};
+use crate::room::*;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Reduce {
+    kind: ReduceKind,
+    dims: Vec<DimName>,
+}
+
+#[track_caller]
+fn reduce<'g>(
+    kind: ReduceKind,
+    x: Tensor<'g>,
+    dims: impl IntoIterator<Item = Dimension>,
+) -> Tensor<'g> {
+    let dims: Vec<_> = dims.into_iter().collect();
+    let stray = dims.iter().find(|d| x.shape().get(d.name) != Some(**d));
+    if let Some(stray) = stray.filter(|_| !x.is_poisoned()) {
+        x.graph().record(name(kind), format!("{x:?} has no dim {stray}"));
+        return x.poisoned();
+    }
+    if dims.is_empty() {
+        return x;
+    }
+    let dims = dims.iter().map(|d| d.name).collect();
+    x.graph().apply1(Reduce { kind, dims }, &[x])
+}
+
+/// The sum over some dims.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (a, b) = (dim("a", 2), dim("b", 3));
+/// let x = g.input("x", [a, b], F32);
+/// assert_eq!(mesh_ops::reduce::sum(x, [b]).shape().to_string(), "[a:2]");
+/// ```
+#[track_caller]
+pub fn sum<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
+    reduce(ReduceKind::Sum, x, dims)
+}
+
+/// The sum over the dims that `shape` lacks, in the order of `shape`.
+#[track_caller]
+pub fn sum_onto<'g>(x: Tensor<'g>, shape: &Shape) -> Tensor<'g> {
+    let own = x.shape();
+    let lacking: Vec<_> = own.iter().filter(|d| !shape.contains(d.name)).collect();
+    let sum = sum(x, lacking);
+    if sum.shape().is_permutation_of(shape) { crate::transpose(sum, shape) } else { sum }
+}
+
+/// The mean over some dims; floats.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2)], F32);
+/// assert!(mesh_ops::reduce::mean(x, [dim("a", 2)]).shape().is_scalar());
+/// ```
+#[track_caller]
+pub fn mean<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
+    let dims: Vec<_> = dims.into_iter().collect();
+    let count: usize = dims.iter().map(|d| d.size).product();
+    if !x.dtype().is_float() && !x.is_poisoned() {
+        x.graph().record("mean", format!("mean needs floats, not {}", x.dtype()));
+        return x.poisoned();
+    }
+    sum(x, dims) * (1.0 / count as f64)
+}
+
+/// The greatest element over some dims; NaN if there is one.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2)], F32);
+/// assert!(mesh_ops::reduce::max(x, [dim("a", 2)]).shape().is_scalar());
+/// ```
+#[track_caller]
+pub fn max<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
+    reduce(ReduceKind::Max, x, dims)
+}
+
+/// The least element over some dims; NaN if there is one.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2)], F32);
+/// assert!(mesh_ops::reduce::min(x, [dim("a", 2)]).shape().is_scalar());
+/// ```
+#[track_caller]
+pub fn min<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
+    reduce(ReduceKind::Min, x, dims)
+}
+
+/// Whether every element over some dims is true; bool.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2)], Bool);
+/// assert!(mesh_ops::reduce::all(x, [dim("a", 2)]).shape().is_scalar());
+/// ```
+#[track_caller]
+pub fn all<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
+    reduce(ReduceKind::All, x, dims)
+}
+
+/// Whether some element over some dims is true; bool.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2)], Bool);
+/// assert!(mesh_ops::reduce::any(x, [dim("a", 2)]).shape().is_scalar());
+/// ```
+#[track_caller]
+pub fn any<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
+    reduce(ReduceKind::Any, x, dims)
+}
+
+fn name(kind: ReduceKind) -> &'static str {
+    match kind {
+        ReduceKind::Sum => "sum",
+        ReduceKind::Prod => "prod",
+        ReduceKind::Max => "max",
+        ReduceKind::Min => "min",
+        ReduceKind::All => "all",
+        ReduceKind::Any => "any",
+    }
+}
+
+impl Op for Reduce {
+    fn name(&self) -> &'static str {
+        name(self.kind)
+    }
+    fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        let [x] = inputs(self.name(), types)?;
+        let logical = matches!(self.kind, ReduceKind::All | ReduceKind::Any);
+        if logical != (x.dtype == DType::Bool) {
+            return Err(OpError::new(format!("{} is not for {}", self.name(), x.dtype)));
+        }
+        Ok(vec![TensorType::new(x.shape.without(&self.dims), x.dtype)])
+    }
+    fn split(&self, _: Signature<'_>) -> SplitRule {
+        let rule = SplitRule::parallel().with(self.dims.iter().copied(), Role::Reduced(self.kind));
+        if self.kind == ReduceKind::Sum { rule.linear(&[&[0]]) } else { rule }
+    }
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let (x, onto, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));
+        let x = cx.cast(&x, dtype)?;
+        let out = cx.reduce(self.kind, &x, &onto);
+        cx.finish(0, out);
+        Ok(())
+    }
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
+        let (x, y, dy) = (cx.input(0), cx.output(0), cx.dy());
+        match self.kind {
+            ReduceKind::Sum => Ok(vec![Some(crate::broadcast(dy, &x.shape()))]),
+            ReduceKind::Max | ReduceKind::Min => {
+                let attained = cast(equal(x, y), x.dtype());
+                let count = sum_onto(attained, &y.shape());
+                Ok(vec![Some(attained * (dy / count))])
+            }
+            _ => Err(OpError::new(format!("{} has no gradient", self.name()))),
+        }
+    }
+}

@@ -13,9 +13,11 @@
 //! This crate knows no mathematical op; `mesh_ops` brings them.
 
 pub mod array;
+mod exec;
 pub mod graph;
 pub mod lower;
 pub mod names;
 pub mod passes;
 pub mod program;
+pub mod session;
 pub mod split;

@@ -22,3 +22,5 @@ pub use mesh::{Axis, AxisList, Mesh};
 pub use placement::{Placement, ReduceKind, Slice};
 pub use shape::{Dimensions, Shape};
 pub use text::{Excerpt, stable_hash};
+
+pub(crate) use text::{nearest, suggestion};

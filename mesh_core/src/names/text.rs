@@ -102,7 +102,7 @@ pub(super) fn number(text: &str) -> Option<usize> {
 }
 
 /// The candidate most like `name`, if one is like enough to suggest.
-pub(super) fn nearest<'n>(
+pub(crate) fn nearest<'n>(
     name: &str,
     candidates: impl IntoIterator<Item = &'n str>,
 ) -> Option<String> {
@@ -117,7 +117,7 @@ pub(super) fn nearest<'n>(
 }
 
 /// ` (did you mean ...?)`, or nothing.
-pub(super) fn suggestion(nearest: &Option<String>) -> String {
+pub(crate) fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }
 

@@ -1,0 +1,126 @@
+//! One function on one processor.
+#![allow(unsafe_code, reason = "steps work on the processor's memory")]
+
+use std::ptr;
+
+use super::border::{Border, Global};
+use super::comm::{Comm, Exchange, Group, Part, Stopped};
+use super::cpu::{Kernel, Memory};
+use super::fold::Fold;
+
+/// A step with everything looked up. Pointers go into the processor's own memory.
+pub(super) enum Action {
+    Kernel(Box<dyn Kernel>),
+    AllReduce { group: Group, fold: Fold, parts: Vec<Part> },
+    AllGather { group: Group, outer: usize, chunk: usize, input: *const u8, out: *mut u8 },
+    ReduceScatter {
+        group: Group,
+        fold: Fold,
+        outer: usize,
+        chunk: usize,
+        input: *const u8,
+        out: *mut u8,
+    },
+    AllToAll { group: Group, exchange: Exchange, input: *const u8, out: *mut u8 },
+    Permute { group: Group, shift: i64, wrap: bool, bytes: usize, input: *const u8, out: *mut u8 },
+    /// A read or write of a variable that the plan did not alias.
+    Copy { from: *const u8, to: *mut u8, bytes: usize },
+}
+
+/// A value that crosses the border.
+pub(super) struct Crossing {
+    /// Which of the call's arrays.
+    pub(super) index: usize,
+    pub(super) border: Border,
+    pub(super) value: *mut u8,
+}
+
+/// A function prepared for one processor. Made by [`Executor::new`](super::prepare).
+pub(super) struct Executor {
+    pub(super) feeds: Vec<Crossing>,
+    /// With the step of the program each comes from.
+    pub(super) actions: Vec<(usize, Action)>,
+    /// Those that this processor delivers.
+    pub(super) fetches: Vec<Crossing>,
+    pub(super) memory: Memory,
+    pub(super) scratch_bytes: usize,
+    /// The step that runs, or ran last.
+    pub(super) position: usize,
+}
+
+// SAFETY: the pointers lead to memory of a `Store` and are used by whichever thread runs the
+// processor.
+unsafe impl Send for Executor {}
+
+impl Executor {
+    /// Runs the function once.
+    ///
+    /// # Safety
+    ///
+    /// The store that the executor was made for is alive, `scratch` is good for `scratch_bytes` and
+    /// aligned, and only this processor uses them, its peers' collectives aside. `feeds` and
+    /// `fetches` are alive arrays of the global shapes and dtypes of the program's slots, `fetches`
+    /// touched by executors only. The same function runs on every processor of the mesh.
+    pub(super) unsafe fn run(
+        &mut self,
+        comm: &mut impl Comm,
+        scratch: *mut u8,
+        feeds: &[Global],
+        fetches: &[Global],
+    ) -> Result<(), Stopped> {
+        for feed in &self.feeds {
+            // SAFETY: the slot's slice lies within its array; the value is this processor's.
+            unsafe { feed.border.cut(&feeds[feed.index], feed.value) };
+        }
+        for (step, action) in &self.actions {
+            self.position = *step;
+            // SAFETY: preparing checked the sizes against the plan; what a step may assume of its
+            // inputs the steps before it have made true.
+            unsafe { action.run(comm, &self.memory, scratch)? };
+        }
+        for fetch in &self.fetches {
+            // SAFETY: as for feeds; no two processors deliver the same slice.
+            unsafe { fetch.border.paste(fetch.value, &fetches[fetch.index]) };
+        }
+        Ok(())
+    }
+}
+
+impl Action {
+    /// # Safety
+    ///
+    /// As [`Executor::run`].
+    unsafe fn run(
+        &self,
+        comm: &mut impl Comm,
+        memory: &Memory,
+        scratch: *mut u8,
+    ) -> Result<(), Stopped> {
+        // SAFETY: the same contract; pointers and sizes were prepared together.
+        unsafe {
+            match *self {
+                Self::Kernel(ref kernel) => {
+                    kernel.run(memory, scratch);
+                    Ok(())
+                }
+                Self::AllReduce { group, fold, ref parts } => comm.all_reduce(group, fold, parts),
+                Self::AllGather { group, outer, chunk, input, out } => {
+                    comm.all_gather(group, outer, chunk, input, out)
+                }
+                Self::ReduceScatter { group, fold, outer, chunk, input, out } => {
+                    comm.reduce_scatter(group, fold, outer, chunk, input, out)
+                }
+                Self::AllToAll { group, ref exchange, input, out } => {
+                    comm.all_to_all(group, exchange, input, out)
+                }
+                Self::Permute { group, shift, wrap, bytes, input, out } => {
+                    comm.permute(group, shift, wrap, bytes, input, out)
+                }
+                Self::Copy { from, to, bytes } => {
+                    ptr::copy_nonoverlapping(from, to, bytes);
+                    Ok(())
+                }
+            }
+        }
+    }
+}

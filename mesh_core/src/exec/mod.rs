@@ -1,0 +1,19 @@
+//! Runs programs: numbers in, numbers out.
+//!
+//! `cpu` has the local forms' kernels. [`Comm`](comm::Comm) is how a processor meets others, with
+//! one room per way: `threads`. An [`Executor`] is one function prepared for one processor; its step
+//! loop allocates nothing and looks nothing up.
+//!
+//! This room knows no layout: extents, strides, groups and plans only.
+
+mod border;
+mod comm;
+pub(crate) mod cpu;
+mod executor;
+mod fold;
+mod memory;
+mod prepare;
+mod strided;
+mod threads;
+
+pub(crate) use threads::Machine;

@@ -1,0 +1,268 @@
+//! Looks up everything a step needs, once: pointers, groups, sizes, kernels.
+
+use super::border::Border;
+use super::comm::{Comm, Exchange, Group, Part};
+use super::cpu::{self, Memory};
+use super::executor::{Action, Crossing, Executor};
+use super::fold::Fold;
+use super::memory::Store;
+use crate::names::{Axis, Mesh, ReduceKind};
+use crate::program::{
+    ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId,
+    VariableType,
+};
+
+/// The processor a function is prepared for.
+pub(super) struct Target<'t> {
+    pub(super) mesh: &'t Mesh,
+    pub(super) processor: usize,
+    pub(super) variables: &'t [VariableType],
+    pub(super) store: &'t Store,
+    pub(super) seed: u64,
+}
+
+/// Bytes of a processor's slice of a variable.
+pub(super) fn variable_bytes(variable: &VariableType) -> usize {
+    variable.extents.iter().product::<usize>() * variable.dtype.size()
+}
+
+impl Executor {
+    /// Prepares a function; the error is for people. The plan is checked as far as memory safety
+    /// rests on it here: that values lie within the arena or fill their variable.
+    pub(super) fn new(
+        compiled: &Compiled,
+        target: &Target<'_>,
+        comm: &mut impl Comm,
+    ) -> Result<Self, String> {
+        let Compiled { program, plan } = compiled;
+        let memory = Memory { pointers: pointers(program, plan, target)? };
+        let preparing = Preparing { program, plan, target, memory: &memory };
+        let mut actions = Vec::new();
+        let mut scratch_bytes = 0;
+        for (index, node) in program.steps.iter().enumerate() {
+            let action = preparing.action(&node.step, comm).map_err(|problem| {
+                format!("cannot prepare {}: {problem}", describe(program, index))
+            })?;
+            if let Some(Action::Kernel(kernel)) = &action {
+                scratch_bytes = kernel.scratch_bytes().max(scratch_bytes);
+            }
+            actions.extend(action.map(|action| (index, action)));
+        }
+        let feeds = preparing.crossings(&program.feeds, |_| true)?;
+        let delivers = |slot: &Slot| {
+            let mut others = target.mesh.axes().filter(|a| !slot.split.iter().flatten().any(|b| a == b));
+            others.all(|axis| target.mesh.coordinate(target.processor, axis) == 0)
+        };
+        let fetches = preparing.crossings(&program.fetches, delivers)?;
+        Ok(Self { feeds, actions, fetches, memory, scratch_bytes, position: 0 })
+    }
+}
+
+/// Step `index` for people: `step 3 (all_reduce, for einsum "dense/mul" at src/main.rs:17)`.
+pub(super) fn describe(program: &Program, index: usize) -> String {
+    let Some(node) = program.steps.get(index) else {
+        return format!("step {index} of `{}`", program.name);
+    };
+    let mut text = format!("step {index} of `{}` ({}", program.name, node.step.form());
+    if let Some(origin) = program.origins.get(node.origin) {
+        if !origin.op.is_empty() {
+            text += &format!(", for {} `{}`", origin.op, origin.name);
+        }
+        if !origin.at.is_empty() {
+            text += &format!(" at {}", origin.at);
+        }
+    }
+    text + ")"
+}
+
+/// Where every value is on the target.
+fn pointers(
+    program: &Program,
+    plan: &Plan,
+    target: &Target<'_>,
+) -> Result<Vec<*mut u8>, String> {
+    if plan.places.len() != program.values.len() {
+        return Err(format!("the plan of `{}` is for another program", program.name));
+    }
+    let places = program.values.iter().zip(&plan.places).enumerate();
+    let pointer = |(index, (value, place)): (usize, (&Value, &Place))| match *place {
+        Place::Arena(offset) => {
+            let fits = offset.checked_add(value.bytes()).is_some_and(|end| end <= plan.arena_bytes);
+            if !fits || !offset.is_multiple_of(ALIGNMENT) {
+                return Err(format!("%{index} of `{}` is misplaced in the arena", program.name));
+            }
+            Ok(target.store.arena.pointer().wrapping_add(offset))
+        }
+        Place::Variable(variable) => {
+            let known = target.variables.get(variable.index());
+            if known.is_none_or(|known| variable_bytes(known) != value.bytes()) {
+                return Err(format!("%{index} of `{}` does not fit {variable:?}", program.name));
+            }
+            Ok(target.store.variables[variable.index()].pointer())
+        }
+    };
+    places.map(pointer).collect()
+}
+
+struct Preparing<'p> {
+    program: &'p Program,
+    plan: &'p Plan,
+    target: &'p Target<'p>,
+    memory: &'p Memory,
+}
+
+/// What has to hold, or else the problem.
+fn expect(condition: bool, problem: &str) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(problem.to_owned()) }
+}
+
+impl Preparing<'_> {
+    fn at(&self, id: ValueId) -> *mut u8 {
+        self.memory.pointers[id.index()]
+    }
+
+    fn value(&self, id: ValueId) -> &Value {
+        self.program.value(id)
+    }
+
+    /// The group of a collective.
+    fn group(&self, comm: &mut impl Comm, axes: &[Axis]) -> Result<Group, String> {
+        let known = axes.iter().all(|axis| self.target.mesh.axes().any(|a| a == *axis));
+        expect(known, "an axis is not of this mesh")?;
+        Ok(comm.group(axes))
+    }
+
+    /// The position in memory order of dim `dim` of the input, whose order the result shares.
+    fn position(&self, dim: u8, input: ValueId, out: ValueId) -> Result<usize, String> {
+        let (input, out) = (self.value(input), self.value(out));
+        expect(input.dtype == out.dtype, "dtypes differ")?;
+        expect(input.order == out.order, "memory orders differ")?;
+        input.order.iter().position(|&d| d == dim).ok_or_else(|| format!("there is no dim {dim}"))
+    }
+
+    fn fold(&self, kind: ReduceKind, id: ValueId) -> Result<Fold, String> {
+        let dtype = self.value(id).dtype;
+        Fold::new(kind, dtype).ok_or_else(|| format!("{kind} has no meaning for {dtype}"))
+    }
+
+    /// What to do for a step; `None` if the plan has made it nothing.
+    fn action(&self, step: &Step, comm: &mut impl Comm) -> Result<Option<Action>, String> {
+        Ok(Some(match step {
+            Step::AllReduce { kind, axes, inputs, outs } => {
+                expect(!inputs.is_empty() && inputs.len() == outs.len(), "inputs and outs differ")?;
+                let mut parts = Vec::new();
+                for (&input, &out) in inputs.iter().zip(outs) {
+                    expect(self.value(input) == self.value(out), "types differ")?;
+                    let same = self.value(input).dtype == self.value(inputs[0]).dtype;
+                    expect(same, "dtypes differ")?;
+                    let elements = self.value(input).len();
+                    parts.push(Part { input: self.at(input), out: self.at(out), elements });
+                }
+                let fold = self.fold(*kind, inputs[0])?;
+                Action::AllReduce { group: self.group(comm, axes)?, fold, parts }
+            }
+            Step::AllGather { axes, dim, input, out } => {
+                let group = self.group(comm, axes)?;
+                let position = self.position(*dim, *input, *out)?;
+                let value = self.value(*input);
+                expect(value.bytes() * group.size == self.value(*out).bytes(), "sizes differ")?;
+                let outer = outer(value, position);
+                let chunk = value.bytes() / outer.max(1);
+                let (input, out) = (self.at(*input), self.at(*out));
+                Action::AllGather { group, outer, chunk, input, out }
+            }
+            Step::ReduceScatter { kind, axes, dim, input, out } => {
+                let group = self.group(comm, axes)?;
+                let position = self.position(*dim, *input, *out)?;
+                let value = self.value(*out);
+                expect(value.bytes() * group.size == self.value(*input).bytes(), "sizes differ")?;
+                let outer = outer(value, position);
+                let chunk = value.len() / outer.max(1);
+                let fold = self.fold(*kind, *input)?;
+                let (input, out) = (self.at(*input), self.at(*out));
+                Action::ReduceScatter { group, fold, outer, chunk, input, out }
+            }
+            Step::AllToAll { axes, split, concat, input, out } => {
+                let group = self.group(comm, axes)?;
+                let split = self.position(*split, *input, *out)?;
+                let concat = self.position(*concat, *input, *out)?;
+                let value = self.value(*input);
+                let extents: Vec<_> =
+                    value.order.iter().map(|&dim| value.extents[dim as usize]).collect();
+                expect(extents[split].is_multiple_of(group.size), "the split does not divide")?;
+                expect(value.bytes() == self.value(*out).bytes(), "sizes differ")?;
+                let element = value.dtype.size();
+                let exchange = Exchange::new(&extents, split, concat, group.size, element);
+                let (input, out) = (self.at(*input), self.at(*out));
+                Action::AllToAll { group, exchange, input, out }
+            }
+            Step::Permute { axes, shift, wrap, input, out } => {
+                expect(self.value(*input) == self.value(*out), "types differ")?;
+                let group = self.group(comm, axes)?;
+                let bytes = self.value(*input).bytes();
+                let (input, out) = (self.at(*input), self.at(*out));
+                Action::Permute { group, shift: *shift, wrap: *wrap, bytes, input, out }
+            }
+            Step::Read { variable, out } => {
+                let (variable, bytes) = self.variable(*variable, *out)?;
+                let to = self.at(*out);
+                if variable == to {
+                    return Ok(None);
+                }
+                let aliased = matches!(self.plan.places[out.index()], Place::Variable(_));
+                expect(!aliased, "it is read into another variable's buffer")?;
+                Action::Copy { from: variable, to, bytes }
+            }
+            Step::Write { variable, input } => {
+                let (variable, bytes) = self.variable(*variable, *input)?;
+                let from = self.at(*input);
+                if variable == from {
+                    return Ok(None);
+                }
+                Action::Copy { from, to: variable, bytes }
+            }
+            local => {
+                let Target { mesh, processor, seed, .. } = *self.target;
+                let kernel = cpu::prepare(self.program, local, mesh, processor, seed)?;
+                Action::Kernel(kernel.ok_or("it has no kernel")?)
+            }
+        }))
+    }
+
+    /// A variable's buffer, which a value has to fit.
+    fn variable(&self, id: VariableId, value: ValueId) -> Result<(*mut u8, usize), String> {
+        let (value, known) = (self.value(value), self.target.variables.get(id.index()));
+        let known = known.ok_or_else(|| format!("there is no {id:?}"))?;
+        let fits = known.extents == value.extents && known.dtype == value.dtype && value.in_order();
+        expect(fits, &format!("{value} is not of the type of `{}`", known.name))?;
+        Ok((self.target.store.variables[id.index()].pointer(), value.bytes()))
+    }
+
+    fn crossings(
+        &self,
+        slots: &[Slot],
+        here: impl Fn(&Slot) -> bool,
+    ) -> Result<Vec<Crossing>, String> {
+        let Target { mesh, processor, .. } = *self.target;
+        let mut crossings = Vec::new();
+        for (index, slot) in slots.iter().enumerate() {
+            let value = self.value(slot.value);
+            let parts = slot.split.iter().map(|axes| mesh.group_size(axes));
+            let whole = value.extents.iter().zip(parts).map(|(extent, parts)| extent * parts);
+            let rank = slot.shape.len();
+            let fits = (value.extents.len(), slot.split.len()) == (rank, rank)
+                && whole.eq(slot.shape.iter().copied());
+            expect(fits, &format!("slot `{}` does not fit its value {value}", slot.name))?;
+            if here(slot) {
+                let border = Border::of_slot(slot, value, mesh, processor);
+                crossings.push(Crossing { index, border, value: self.at(slot.value) });
+            }
+        }
+        Ok(crossings)
+    }
+}
+
+/// How many times the dims from `position` inwards are laid out one after the other.
+fn outer(value: &Value, position: usize) -> usize {
+    value.order[..position].iter().map(|&dim| value.extents[dim as usize]).product()
+}

@@ -1,0 +1,182 @@
+//! A mesh whose processors are threads of this process.
+#![allow(unsafe_code, reason = "reaches into the processors' memory between calls")]
+
+mod barrier;
+mod comm;
+mod pool;
+mod processor;
+
+use std::sync::Arc;
+use std::{slice, thread};
+
+use self::barrier::Stop;
+use self::comm::{Threads, World};
+use self::pool::Pool;
+use self::processor::{Job, Processor};
+use super::border::{Border, Global};
+use super::executor::Executor;
+use super::memory::{Buffer, Store};
+use super::prepare::{Target, variable_bytes};
+use crate::array::{Array, ArrayRef};
+use crate::names::{DType, Mesh};
+use crate::program::{Compiled, Place, Slot, Value, VariableType};
+
+/// How often a thread looks before it sleeps, when it has a core of its own.
+const SPIN: u32 = 1000;
+
+/// The threads, memory and prepared functions of a module.
+///
+/// Memory is the processors' while [`call`](Self::call) runs, which is the machine's only method
+/// that needs it whole; at all other times it is the machine's.
+pub(crate) struct Machine {
+    pool: Pool<Job>,
+    stores: Arc<[Store]>,
+    functions: Arc<[Compiled]>,
+    variables: Vec<Value>,
+}
+
+impl Machine {
+    /// Prepares every function for every processor of the mesh. Variables are zeros. The error is
+    /// for people.
+    pub(crate) fn new(
+        mesh: &Mesh,
+        variables: &[VariableType],
+        functions: Vec<Compiled>,
+        seed: u64,
+    ) -> Result<Self, String> {
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+        let spin = if mesh.processors() <= cores { SPIN } else { 0 };
+        let stop = Arc::new(Stop::default());
+        let world = World::new(mesh, spin, &stop);
+        let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
+        let store = |_| {
+            let buffers = variables.iter().map(|v| Buffer::zeroed(variable_bytes(v)));
+            let variables = buffers.collect::<Result<_, _>>()?;
+            Ok(Store { arena: Buffer::zeroed(arena)?, variables })
+        };
+        let stores: Result<Arc<[Store]>, String> = (0..mesh.processors()).map(store).collect();
+        let stores = stores?;
+        let functions: Arc<[Compiled]> = functions.into();
+        let worker = |(processor, store)| {
+            let target = Target { mesh, processor, variables, store, seed };
+            let mut comm = Threads::new(&world, processor);
+            let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
+            let executors = executors.collect::<Result<Vec<_>, _>>()?;
+            Processor::new(comm, executors, Arc::clone(&functions), Arc::clone(&stores))
+        };
+        let workers: Result<Vec<_>, String> = stores.iter().enumerate().map(worker).collect();
+        let pool = Pool::new(workers?, Job::default(), spin, &stop)?;
+        let variables =
+            variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied())).collect();
+        Ok(Self { pool, stores, functions, variables })
+    }
+
+    /// The functions, in the order they were given in.
+    pub(crate) fn functions(&self) -> &[Compiled] {
+        &self.functions
+    }
+
+    /// What each processor holds of a variable.
+    pub(crate) fn variable(&self, variable: usize) -> &Value {
+        &self.variables[variable]
+    }
+
+    /// Runs a function on every processor. Feeds and outputs have the order, shapes and dtypes of
+    /// the program's slots, or else nothing runs. After a run that failed every call gives the same
+    /// error.
+    pub(crate) fn call(
+        &mut self,
+        function: usize,
+        feeds: &[ArrayRef<'_>],
+        outputs: &mut [Array],
+    ) -> Result<(), String> {
+        let program = &self.functions[function].program;
+        let fits = |slot: &Slot, dtype: DType, shape: &[usize]| {
+            program.value(slot.value).dtype == dtype && slot.shape == shape
+        };
+        let count = (program.feeds.len(), program.fetches.len()) == (feeds.len(), outputs.len());
+        let mut feeding = program.feeds.iter().zip(feeds);
+        let mut fetching = program.fetches.iter().zip(&*outputs);
+        if !count
+            || !feeding.all(|(slot, feed)| fits(slot, feed.dtype(), feed.shape()))
+            || !fetching.all(|(slot, output)| fits(slot, output.dtype(), output.shape()))
+        {
+            return Err(format!("the arrays do not fit the slots of `{}`", program.name));
+        }
+        self.pool.call(|job| {
+            job.function = function;
+            job.feeds.clear();
+            job.feeds.extend(feeds.iter().map(Global::of));
+            job.fetches.clear();
+            job.fetches.extend(outputs.iter_mut().map(Global::of_mut));
+        })
+    }
+
+    /// Copies a processor's slice of a variable into an array, to where it `begin`s there.
+    pub(crate) fn read(
+        &self,
+        processor: usize,
+        variable: usize,
+        begin: &[usize],
+        array: &mut Array,
+    ) -> Result<(), String> {
+        let border = self.border(variable, begin, array.dtype(), array.shape())?;
+        let slice = self.stores[processor].variables[variable].pointer();
+        // SAFETY: the slice lies within the array, which we borrow; no call is running.
+        unsafe { border.paste(slice, &Global::of_mut(array)) };
+        Ok(())
+    }
+
+    /// Sets a processor's slice of a variable to what an array has from `begin` on.
+    pub(crate) fn write(
+        &mut self,
+        processor: usize,
+        variable: usize,
+        begin: &[usize],
+        array: &ArrayRef<'_>,
+    ) -> Result<(), String> {
+        let border = self.border(variable, begin, array.dtype(), array.shape())?;
+        let slice = self.stores[processor].variables[variable].pointer();
+        // SAFETY: the slice lies within the array; no call is running.
+        unsafe { border.cut(&Global::of(array), slice) };
+        Ok(())
+    }
+
+    fn border(
+        &self,
+        variable: usize,
+        begin: &[usize],
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<Border, String> {
+        let value = &self.variables[variable];
+        let ranks = (shape.len(), begin.len()) == (value.extents.len(), value.extents.len());
+        let mut dims = begin.iter().zip(&value.extents).zip(shape);
+        let within = dims.all(|((begin, extent), size)| begin + extent <= *size);
+        if dtype != value.dtype || !ranks || !within {
+            return Err(format!("a slice {value} at {begin:?} is not of {dtype}{shape:?}"));
+        }
+        Ok(Border::new(value, begin))
+    }
+
+    /// The bytes of a processor's slice of a variable.
+    pub(crate) fn variable_bytes(&self, processor: usize, variable: usize) -> &[u8] {
+        let buffer = &self.stores[processor].variables[variable];
+        // SAFETY: zeroed or written, this long; no call runs while the machine is borrowed.
+        unsafe { slice::from_raw_parts(buffer.pointer(), self.variables[variable].bytes()) }
+    }
+
+    /// The bytes of a processor's slice of a fetch, as the last call left them. They mean something
+    /// if that call was of this function.
+    pub(crate) fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> &[u8] {
+        let Compiled { program, plan } = &self.functions[function];
+        let value = program.fetches[fetch].value;
+        let store = &self.stores[processor];
+        let pointer = match plan.places[value.index()] {
+            Place::Arena(offset) => store.arena.pointer().wrapping_add(offset),
+            Place::Variable(variable) => store.variables[variable.index()].pointer(),
+        };
+        // SAFETY: preparing found the value's place to be this large; else as above.
+        unsafe { slice::from_raw_parts(pointer, program.value(value).bytes()) }
+    }
+}

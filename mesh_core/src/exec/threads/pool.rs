@@ -1,0 +1,207 @@
+//! One thread per processor, waiting for calls.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+
+use super::super::comm::Stopped;
+use super::barrier::{Bell, Stop};
+
+/// What a thread of the pool does.
+pub(super) trait Worker: Send + 'static {
+    /// What it is told.
+    type Job: Send + Sync + 'static;
+
+    /// Does its part of a job.
+    fn run(&mut self, job: &Self::Job) -> Result<(), Stopped>;
+
+    /// What it was doing, should [`run`](Self::run) have panicked.
+    fn activity(&self, job: &Self::Job) -> String;
+}
+
+struct Shared<J> {
+    spin: u32,
+    stop: Arc<Stop>,
+    job: RwLock<J>,
+    /// Counts calls.
+    calls: AtomicU32,
+    closed: AtomicBool,
+    start: Bell,
+    /// Workers that have not done their part of the present call.
+    busy: AtomicUsize,
+    finish: Bell,
+}
+
+/// Threads that each do their part of every call.
+pub(super) struct Pool<J> {
+    shared: Arc<Shared<J>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl<J: Send + Sync + 'static> Pool<J> {
+    /// Starts one thread per worker; `spin` is how often it looks for the next call before it
+    /// sleeps.
+    pub(super) fn new<W: Worker<Job = J>>(
+        workers: Vec<W>,
+        job: J,
+        spin: u32,
+        stop: &Arc<Stop>,
+    ) -> Result<Self, String> {
+        let shared = Shared {
+            spin,
+            stop: Arc::clone(stop),
+            job: RwLock::new(job),
+            calls: AtomicU32::new(0),
+            closed: AtomicBool::new(false),
+            start: Bell::default(),
+            busy: AtomicUsize::new(0),
+            finish: Bell::default(),
+        };
+        // From here on an early return closes the pool, which ends the threads that run already.
+        let mut pool = Self { shared: Arc::new(shared), threads: Vec::new() };
+        for (processor, worker) in workers.into_iter().enumerate() {
+            let shared = Arc::clone(&pool.shared);
+            let thread = thread::Builder::new()
+                .name(format!("processor-{processor}"))
+                .spawn(move || work(worker, &shared, processor))
+                .map_err(|error| format!("cannot start processor {processor}: {error}"))?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Has every worker do the job that `set` describes, and waits for all of them, whatever
+    /// happens.
+    pub(super) fn call(&mut self, set: impl FnOnce(&mut J)) -> Result<(), String> {
+        let shared = &*self.shared;
+        shared.check()?;
+        set(&mut shared.job.write().unwrap_or_else(PoisonError::into_inner));
+        shared.busy.store(self.threads.len(), Ordering::Relaxed);
+        shared.calls.fetch_add(1, Ordering::Release);
+        shared.start.ring();
+        shared.finish.wait(0, || shared.busy.load(Ordering::Acquire) == 0);
+        shared.check()
+    }
+}
+
+impl<J> Drop for Pool<J> {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.shared.start.ring();
+        for thread in self.threads.drain(..) {
+            // Panics were caught inside; there is nothing left to report.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<J> Shared<J> {
+    fn check(&self) -> Result<(), String> {
+        self.stop.reason().map_or(Ok(()), |reason| Err(reason.to_owned()))
+    }
+}
+
+/// Counts a worker's part as done, even if reporting a panic panics.
+struct Part<'s, J>(&'s Shared<J>);
+
+impl<J> Drop for Part<'_, J> {
+    fn drop(&mut self) {
+        if self.0.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.finish.ring();
+        }
+    }
+}
+
+fn work<W: Worker>(mut worker: W, shared: &Shared<W::Job>, processor: usize) {
+    let mut done: u32 = 0;
+    loop {
+        let called = || shared.calls.load(Ordering::Acquire) != done;
+        let spin = if done == 0 { 0 } else { shared.spin };
+        shared.start.wait(spin, || called() || shared.closed.load(Ordering::Acquire));
+        if !called() {
+            return;
+        }
+        done = done.wrapping_add(1);
+        let part = Part(shared);
+        let job = shared.job.read().unwrap_or_else(PoisonError::into_inner);
+        // A worker that panicked is not used again: the stop sees to that.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run(&job))) {
+            let (activity, message) = (worker.activity(&job), message(&*panic));
+            shared.stop.poison(format!("processor {processor} failed {activity}: {message}"));
+        }
+        drop(job);
+        drop(part);
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::super::barrier::Barrier;
+    use super::*;
+
+    /// Worker `index` meets the others, and panics when it is told to.
+    struct Meeter {
+        index: usize,
+        barrier: Arc<Barrier>,
+        calls: Arc<AtomicUsize>,
+    }
+
+    impl Worker for Meeter {
+        type Job = Option<usize>;
+
+        fn run(&mut self, job: &Self::Job) -> Result<(), Stopped> {
+            self.barrier.wait()?;
+            if *job == Some(self.index) {
+                panic!("told to");
+            }
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            self.barrier.wait()
+        }
+
+        fn activity(&self, _: &Self::Job) -> String {
+            "while meeting".to_owned()
+        }
+    }
+
+    fn pool(workers: usize) -> (Pool<Option<usize>>, Arc<AtomicUsize>) {
+        let stop = Arc::new(Stop::default());
+        let barrier = Arc::new(Barrier::new(workers, 10, &stop));
+        let calls = Arc::new(AtomicUsize::new(0));
+        let meeter =
+            |index| Meeter { index, barrier: Arc::clone(&barrier), calls: Arc::clone(&calls) };
+        let pool = Pool::new((0..workers).map(meeter).collect(), None, 10, &stop).unwrap();
+        (pool, calls)
+    }
+
+    #[test]
+    fn every_worker_does_every_call() {
+        let (mut pool, calls) = pool(5);
+        for round in 1..=200 {
+            pool.call(|job| *job = None).unwrap();
+            assert_eq!(calls.load(Ordering::Relaxed), 5 * round);
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_the_pool_and_hangs_nobody() {
+        for round in 0..200 {
+            let started = Instant::now();
+            let (mut pool, _) = pool(4);
+            pool.call(|job| *job = None).unwrap();
+            let expected = format!("processor {} failed while meeting: told to", round % 4);
+            assert_eq!(pool.call(|job| *job = Some(round % 4)), Err(expected.clone()));
+            assert_eq!(pool.call(|job| *job = None), Err(expected));
+            drop(pool);
+            assert!(started.elapsed() < Duration::from_secs(1));
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Running a module: global arrays in, global arrays out.
+//!
+//! A [`Session`] holds the variables of a [`Module`] on the processors of its mesh and calls its
+//! functions. Callers see global arrays only; each processor takes its slices from them and writes
+//! its slices into them.
+
+mod error;
+mod replicas;
+
+use std::fmt;
+
+use indexmap::{IndexMap, IndexSet};
+
+pub use self::error::Error;
+use self::replicas::{Copy, difference};
+use crate::array::{Array, ArrayRef};
+use crate::exec::Machine;
+use crate::graph::Function;
+use crate::lower::{Module, VariableSpec};
+use crate::names::{DType, Mesh};
+use crate::program::{Compiled, Slot};
+
+/// The result of a session's methods.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A module at work: its variables, and the processors that run its functions.
+///
+/// It borrows nothing and may move between threads.
+pub struct Session {
+    mesh: Mesh,
+    machine: Machine,
+    /// By name, in the order of the machine's.
+    functions: IndexMap<String, usize>,
+    /// By name, in the module's order.
+    variables: IndexMap<String, Held>,
+    replica_check: bool,
+}
+
+/// A variable and where each processor's slice of it begins; `None` where it is not held.
+struct Held {
+    spec: VariableSpec,
+    begins: Vec<Option<Vec<usize>>>,
+}
+
+impl Held {
+    fn new(spec: &VariableSpec, mesh: &Mesh) -> Result<Self> {
+        let begin = |processor| {
+            let slice = spec.placement.slice(mesh, &spec.shape, processor).ok_or_else(|| {
+                let problem = format!("a dim of variable `{}` does not divide", spec.name);
+                Error::Module { problem }
+            })?;
+            let mut owned = spec.placement.owned().iter();
+            let held = owned.all(|&(axis, owner)| mesh.coordinate(processor, axis) == owner);
+            Ok(held.then_some(slice.begin))
+        };
+        let begins = (0..mesh.processors()).map(begin).collect::<Result<_>>()?;
+        Ok(Self { spec: spec.clone(), begins })
+    }
+
+    /// Who holds it, and from where on.
+    fn holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
+        let begins = self.begins.iter().enumerate();
+        begins.filter_map(|(processor, begin)| Some((processor, begin.as_ref()?)))
+    }
+}
+
+impl Session {
+    /// Runs a module on threads of this process, one per processor of its mesh, and initialises its
+    /// variables. Everything random in it follows from `seed`.
+    pub fn threads(module: &Module, seed: u64) -> Result<Self> {
+        let mesh = module.mesh.clone();
+        let held = module.variables.iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
+        let variables = held.collect::<Result<IndexMap<_, _>>>()?;
+        let local: Vec<_> = module.variables.iter().map(|variable| variable.local(&mesh)).collect();
+        let programs: Vec<_> = module.functions.iter().chain([&module.init]).cloned().collect();
+        let machine = Machine::new(&mesh, &local, programs, seed)
+            .map_err(|problem| Error::Module { problem })?;
+        let names = module.functions.iter().map(|function| function.program.name.clone());
+        let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
+        let mut session = Self { mesh, machine, functions, variables, replica_check: false };
+        session.run(module.functions.len(), &[], &mut [])?;
+        Ok(session)
+    }
+
+    /// Calls a function with its inputs' arrays; gives its fetches.
+    pub fn call<const I: usize, const F: usize>(
+        &mut self,
+        function: &Function<I, F>,
+        feeds: [ArrayRef<'_>; I],
+    ) -> Result<[Array; F]> {
+        let mut outputs = [(); F].map(|()| Array::zeros(DType::F32, &[0]));
+        self.call_into(function, feeds, &mut outputs)?;
+        Ok(outputs)
+    }
+
+    /// As [`call`](Self::call), into arrays that are there already. One of another shape or dtype
+    /// is replaced.
+    pub fn call_into<const I: usize, const F: usize>(
+        &mut self,
+        function: &Function<I, F>,
+        feeds: [ArrayRef<'_>; I],
+        outputs: &mut [Array; F],
+    ) -> Result<()> {
+        let index = self.function(function.name())?;
+        let program = &self.machine.functions()[index].program;
+        let expected = (program.feeds.len(), program.fetches.len());
+        if expected != (I, F) {
+            let function = function.name().to_owned();
+            return Err(Error::Arity { function, expected, found: (I, F) });
+        }
+        self.run(index, &feeds, outputs)
+    }
+
+    /// Calls a function by name, with feeds by name in any order; gives its fetches with their
+    /// names.
+    pub fn call_named(
+        &mut self,
+        function: &str,
+        feeds: &[(&str, ArrayRef<'_>)],
+    ) -> Result<Vec<(String, Array)>> {
+        let index = self.function(function)?;
+        let program = &self.machine.functions()[index].program;
+        let known = program.feeds.iter().map(|slot| slot.name.as_str());
+        for (position, (name, _)) in feeds.iter().enumerate() {
+            if !known.clone().any(|feed| feed == *name) {
+                return Err(Error::unknown(format!("feed of `{function}` called"), name, known));
+            }
+            if feeds[..position].iter().any(|(earlier, _)| earlier == name) {
+                let (function, feed) = (function.to_owned(), (*name).to_owned());
+                return Err(Error::RepeatedFeed { function, feed });
+            }
+        }
+        let find = |slot: &Slot| match feeds.iter().find(|(name, _)| *name == slot.name) {
+            Some((_, array)) => Ok(array.clone()),
+            None => {
+                let (function, feed) = (function.to_owned(), slot.name.clone());
+                Err(Error::MissingFeed { function, feed })
+            }
+        };
+        let arrays = program.feeds.iter().map(find).collect::<Result<Vec<_>>>()?;
+        let names: Vec<_> = program.fetches.iter().map(|slot| slot.name.clone()).collect();
+        let mut outputs = vec![Array::zeros(DType::F32, &[0]); names.len()];
+        self.run(index, &arrays, &mut outputs)?;
+        Ok(names.into_iter().zip(outputs).collect())
+    }
+
+    /// The whole value of a variable.
+    pub fn read(&self, variable: &str) -> Result<Array> {
+        let (index, held) = self.variable(variable)?;
+        let mut array = Array::zeros(held.spec.dtype, &held.spec.shape.sizes());
+        let mut seen = IndexSet::new();
+        for (processor, begin) in held.holders() {
+            if seen.insert(begin) {
+                self.machine
+                    .read(processor, index, begin, &mut array)
+                    .map_err(|problem| Error::Module { problem })?;
+            }
+        }
+        Ok(array)
+    }
+
+    /// Sets the whole value of a variable.
+    pub fn write<'a>(&mut self, variable: &str, array: impl Into<ArrayRef<'a>>) -> Result<()> {
+        let array = array.into();
+        let (index, held) = self.variable(variable)?;
+        let what = || format!("variable `{variable}`");
+        check(what, held.spec.dtype, &held.spec.shape.sizes(), &array)?;
+        // The machine is borrowed apart from the table of variables.
+        for (processor, begin) in self.variables[index].holders() {
+            self.machine
+                .write(processor, index, begin, &array)
+                .map_err(|problem| Error::Module { problem })?;
+        }
+        Ok(())
+    }
+
+    /// The names of the variables.
+    pub fn variables(&self) -> impl Iterator<Item = &str> + Clone {
+        self.variables.keys().map(String::as_str)
+    }
+
+    /// The names of the functions.
+    pub fn functions(&self) -> impl Iterator<Item = &str> + Clone {
+        self.functions.keys().map(String::as_str)
+    }
+
+    /// Whether to compare, after every call, all variables and fetches between the processors that
+    /// hold the same slice, bit for bit. Off at first.
+    pub fn set_replica_check(&mut self, on: bool) {
+        self.replica_check = on;
+    }
+
+    fn function(&self, name: &str) -> Result<usize> {
+        let index = self.functions.get(name).copied();
+        index.ok_or_else(|| Error::unknown("function", name, self.functions()))
+    }
+
+    fn variable(&self, name: &str) -> Result<(usize, &Held)> {
+        let found = self.variables.get_full(name).map(|(index, _, held)| (index, held));
+        found.ok_or_else(|| Error::unknown("variable", name, self.variables()))
+    }
+
+    /// Calls a function with feeds in order; outputs that do not fit are replaced.
+    fn run(
+        &mut self,
+        index: usize,
+        feeds: &[ArrayRef<'_>],
+        outputs: &mut [Array],
+    ) -> Result<()> {
+        let program = &self.machine.functions()[index].program;
+        for (slot, feed) in program.feeds.iter().zip(feeds) {
+            let what = || format!("feed `{}` of `{}`", slot.name, program.name);
+            check(what, program.value(slot.value).dtype, &slot.shape, feed)?;
+        }
+        for (slot, output) in program.fetches.iter().zip(&mut *outputs) {
+            let dtype = program.value(slot.value).dtype;
+            if output.dtype() != dtype || output.shape() != slot.shape {
+                *output = Array::zeros(dtype, &slot.shape);
+            }
+        }
+        self.machine
+            .call(index, feeds, outputs)
+            .map_err(|reason| Error::Stopped { reason })?;
+        if self.replica_check { self.check_replicas(index) } else { Ok(()) }
+    }
+
+    fn check_replicas(&self, index: usize) -> Result<()> {
+        let Compiled { program, .. } = &self.machine.functions()[index];
+        let variables = self.variables.values().enumerate().map(|(variable, held)| {
+            let copies = held.holders().map(move |(processor, begin)| {
+                let bytes = self.machine.variable_bytes(processor, variable);
+                Copy { processor, begin: begin.clone(), bytes }
+            });
+            let what = format!("variable `{}`", held.spec.name);
+            (what, difference(self.machine.variable(variable), copies))
+        });
+        let fetches = program.fetches.iter().enumerate().map(|(fetch, slot)| {
+            let value = program.value(slot.value);
+            let copies = (0..self.mesh.processors()).map(|processor| {
+                let part = |axes: &[_]| self.mesh.group_index(processor, axes);
+                let dims = slot.split.iter().zip(&value.extents);
+                let begin = dims.map(|(axes, extent)| part(axes) * extent).collect();
+                let bytes = self.machine.fetch_bytes(processor, index, fetch);
+                Copy { processor, begin, bytes }
+            });
+            (format!("fetch `{}`", slot.name), difference(value, copies))
+        });
+        let mut found = variables.chain(fetches);
+        let found = found.find_map(|(what, difference)| Some((what, difference?)));
+        found.map_or(Ok(()), |(what, replicas::Difference { processors, index, values })| {
+            let function = program.name.clone();
+            Err(Error::Replicas { function, what, processors, index, values })
+        })
+    }
+}
+
+/// Whether an array fits what it is for.
+fn check(
+    what: impl Fn() -> String,
+    dtype: DType,
+    shape: &[usize],
+    array: &ArrayRef<'_>,
+) -> Result<()> {
+    if array.dtype() != dtype {
+        return Err(Error::DType { what: what(), expected: dtype, found: array.dtype() });
+    }
+    if array.shape() != shape {
+        let (expected, found) = (shape.to_vec(), array.shape().to_vec());
+        return Err(Error::Shape { what: what(), expected, found });
+    }
+    Ok(())
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("mesh", &self.mesh.to_string())
+            .field("functions", &self.functions.keys().collect::<Vec<_>>())
+            .field("variables", &self.variables.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

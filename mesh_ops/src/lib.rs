@@ -28,6 +28,8 @@ mod methods;
 mod range;
 pub mod reduce;
 mod room;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod transpose;
 
 pub use broadcast::broadcast;

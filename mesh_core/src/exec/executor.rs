@@ -11,8 +11,18 @@ use super::fold::Fold;
 /// A step with everything looked up. Pointers go into the processor's own memory.
 pub(super) enum Action {
     Kernel(Box<dyn Kernel>),
-    AllReduce { group: Group, fold: Fold, parts: Vec<Part> },
-    AllGather { group: Group, outer: usize, chunk: usize, input: *const u8, out: *mut u8 },
+    AllReduce {
+        group: Group,
+        fold: Fold,
+        parts: Vec<Part>,
+    },
+    AllGather {
+        group: Group,
+        outer: usize,
+        chunk: usize,
+        input: *const u8,
+        out: *mut u8,
+    },
     ReduceScatter {
         group: Group,
         fold: Fold,
@@ -21,10 +31,26 @@ pub(super) enum Action {
         input: *const u8,
         out: *mut u8,
     },
-    AllToAll { group: Group, exchange: Exchange, input: *const u8, out: *mut u8 },
-    Permute { group: Group, shift: i64, wrap: bool, bytes: usize, input: *const u8, out: *mut u8 },
+    AllToAll {
+        group: Group,
+        exchange: Exchange,
+        input: *const u8,
+        out: *mut u8,
+    },
+    Permute {
+        group: Group,
+        shift: i64,
+        wrap: bool,
+        bytes: usize,
+        input: *const u8,
+        out: *mut u8,
+    },
     /// A read or write of a variable that the plan did not alias.
-    Copy { from: *const u8, to: *mut u8, bytes: usize },
+    Copy {
+        from: *const u8,
+        to: *mut u8,
+        bytes: usize,
+    },
 }
 
 /// A value that crosses the border.

@@ -24,7 +24,8 @@ impl Buffer {
     pub(crate) fn zeroed(bytes: usize) -> Result<Self, String> {
         // Small alignments get their zeros from the system, page by page as they are touched;
         // large ones are written by the allocator. So the alignment is made in `pointer`.
-        let padded = bytes.checked_next_multiple_of(ALIGNMENT).and_then(|b| b.checked_add(ALIGNMENT));
+        let padded =
+            bytes.checked_next_multiple_of(ALIGNMENT).and_then(|b| b.checked_add(ALIGNMENT));
         let layout = padded.and_then(|bytes| Layout::from_size_align(bytes, 8).ok());
         let allocated = layout.and_then(|layout| {
             // SAFETY: the size is not 0.

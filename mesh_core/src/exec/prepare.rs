@@ -8,8 +8,7 @@ use super::fold::Fold;
 use super::memory::Store;
 use crate::names::{Axis, Mesh, ReduceKind};
 use crate::program::{
-    ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId,
-    VariableType,
+    ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId, VariableType,
 };
 
 /// The processor a function is prepared for.
@@ -50,7 +49,8 @@ impl Executor {
         }
         let feeds = preparing.crossings(&program.feeds, |_| true)?;
         let delivers = |slot: &Slot| {
-            let mut others = target.mesh.axes().filter(|a| !slot.split.iter().flatten().any(|b| a == b));
+            let mut others =
+                target.mesh.axes().filter(|a| !slot.split.iter().flatten().any(|b| a == b));
             others.all(|axis| target.mesh.coordinate(target.processor, axis) == 0)
         };
         let fetches = preparing.crossings(&program.fetches, delivers)?;
@@ -76,11 +76,7 @@ pub(super) fn describe(program: &Program, index: usize) -> String {
 }
 
 /// Where every value is on the target.
-fn pointers(
-    program: &Program,
-    plan: &Plan,
-    target: &Target<'_>,
-) -> Result<Vec<*mut u8>, String> {
+fn pointers(program: &Program, plan: &Plan, target: &Target<'_>) -> Result<Vec<*mut u8>, String> {
     if plan.places.len() != program.values.len() {
         return Err(format!("the plan of `{}` is for another program", program.name));
     }

@@ -88,7 +88,12 @@ unsafe fn element<T>(from: *const u8, to: *mut u8) {
 /// # Safety
 ///
 /// As [`Walk::copy`].
-unsafe fn walk(dims: &[Dim], mut from: *const u8, mut to: *mut u8, run: &impl Fn(*const u8, *mut u8)) {
+unsafe fn walk(
+    dims: &[Dim],
+    mut from: *const u8,
+    mut to: *mut u8,
+    run: &impl Fn(*const u8, *mut u8),
+) {
     let Some((dim, inner)) = dims.split_first() else {
         return run(from, to);
     };

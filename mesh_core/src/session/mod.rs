@@ -201,12 +201,7 @@ impl Session {
     }
 
     /// Calls a function with feeds in order; outputs that do not fit are replaced.
-    fn run(
-        &mut self,
-        index: usize,
-        feeds: &[ArrayRef<'_>],
-        outputs: &mut [Array],
-    ) -> Result<()> {
+    fn run(&mut self, index: usize, feeds: &[ArrayRef<'_>], outputs: &mut [Array]) -> Result<()> {
         let program = &self.machine.functions()[index].program;
         for (slot, feed) in program.feeds.iter().zip(feeds) {
             let what = || format!("feed `{}` of `{}`", slot.name, program.name);
@@ -218,9 +213,7 @@ impl Session {
                 *output = Array::zeros(dtype, &slot.shape);
             }
         }
-        self.machine
-            .call(index, feeds, outputs)
-            .map_err(|reason| Error::Stopped { reason })?;
+        self.machine.call(index, feeds, outputs).map_err(|reason| Error::Stopped { reason })?;
         if self.replica_check { self.check_replicas(index) } else { Ok(()) }
     }
 

@@ -69,11 +69,9 @@ mod tests {
         value.order = [1, 0].into_iter().collect();
         let bytes = |elements: [i32; 6]| elements.map(i32::to_le_bytes).concat();
         let (good, bad) = (bytes([0, 1, 2, 3, 4, 5]), bytes([0, 1, 2, -3, 4, -5]));
-        let copy = |processor, begin: [usize; 2], bytes| {
-            Copy { processor, begin: begin.to_vec(), bytes }
-        };
-        let copies =
-            || [copy(0, [0, 0], &good), copy(1, [0, 3], &bad), copy(2, [0, 0], &good)];
+        let copy =
+            |processor, begin: [usize; 2], bytes| Copy { processor, begin: begin.to_vec(), bytes };
+        let copies = || [copy(0, [0, 0], &good), copy(1, [0, 3], &bad), copy(2, [0, 0], &good)];
         assert_eq!(difference(&value, copies()), None);
         let found = difference(&value, copies().into_iter().chain([copy(3, [0, 3], &good)]));
         let expected = Difference { processors: (1, 3), index: vec![1, 4], values: (-3.0, 3.0) };

@@ -1,0 +1,418 @@
+use ndarray::{Array1, Array2, arr1, arr2, s};
+
+use super::*;
+use crate::graph::{Algebra, Graph, Tensor};
+use crate::names::{Axis, DimName, Placement, ReduceKind, Shape, dim};
+use crate::program::{
+    ALIGNMENT, Builder, Expr, Extents, Generator, Offset, Operand, Place, Plan, Program, Step,
+    ValueId, VariableId,
+};
+use DType::{F32, I32};
+
+/// For graphs that are only asked for handles.
+struct None;
+
+impl Algebra for None {
+    fn add<'g>(&self, a: Tensor<'g>, _: Tensor<'g>) -> Tensor<'g> {
+        a
+    }
+    fn sub<'g>(&self, a: Tensor<'g>, _: Tensor<'g>) -> Tensor<'g> {
+        a
+    }
+    fn mul<'g>(&self, a: Tensor<'g>, _: Tensor<'g>) -> Tensor<'g> {
+        a
+    }
+    fn div<'g>(&self, a: Tensor<'g>, _: Tensor<'g>) -> Tensor<'g> {
+        a
+    }
+    fn neg<'g>(&self, a: Tensor<'g>) -> Tensor<'g> {
+        a
+    }
+    fn broadcast<'g>(&self, a: Tensor<'g>, _: &Shape) -> Tensor<'g> {
+        a
+    }
+}
+
+fn function<const I: usize, const F: usize>(name: &str) -> Function<I, F> {
+    let graph = Graph::new(&None);
+    let inputs = std::array::from_fn(|i| graph.input(&format!("input{i}"), [], F32));
+    graph.function(name, inputs, [(); F].map(|()| graph.scalar(0.0, F32)), [])
+}
+
+/// Every value in a place of its own.
+fn planned(program: Program) -> Compiled {
+    let mut plan = Plan::default();
+    for value in &program.values {
+        plan.places.push(Place::Arena(plan.arena_bytes));
+        plan.arena_bytes += value.bytes().next_multiple_of(ALIGNMENT);
+    }
+    Compiled { program, plan }
+}
+
+fn operand(value: ValueId, dims: &[u8]) -> Operand {
+    Operand { value, dims: dims.iter().copied().collect() }
+}
+
+fn slot(name: &str, value: ValueId, shape: &[usize], split: &[&[Axis]]) -> Slot {
+    let split = split.iter().map(|axes| (*axes).into()).collect();
+    Slot { name: name.to_owned(), value, shape: shape.to_vec(), split }
+}
+
+const BATCH: usize = 8;
+const WIDTH: usize = 4;
+const NOWHERE: ValueId = ValueId(0);
+const WEIGHTS: VariableId = VariableId(0);
+const STEP: VariableId = VariableId(1);
+
+/// Linear regression with the batch split over axis `b` and the width over axis `f`, as far as the
+/// mesh has them.
+struct Regression {
+    mesh: Mesh,
+    batch: Vec<Axis>,
+    width: Vec<Axis>,
+}
+
+impl Regression {
+    fn new(mesh: &str) -> Self {
+        let mesh: Mesh = mesh.parse().unwrap();
+        let axes = |name| mesh.axis(name).into_iter().collect();
+        Self { batch: axes("b"), width: axes("f"), mesh }
+    }
+
+    fn train(&self) -> Compiled {
+        let (b, f) = (&self.batch[..], &self.width[..]);
+        let batch: Extents = [BATCH / self.mesh.group_size(b)].into_iter().collect();
+        let width: Extents = [WIDTH / self.mesh.group_size(f)].into_iter().collect();
+        let both = batch.iter().chain(&width).copied().collect();
+        let (x, y) = (Expr::input(0), Expr::input(1));
+        let mut p = Builder::new("train", &self.mesh);
+        let image = p.feed(F32, both, slot("x", NOWHERE, &[BATCH, WIDTH], &[b, f]));
+        let label = p.feed(F32, batch.clone(), slot("y", NOWHERE, &[BATCH], &[b]));
+        let weights = p.read(WEIGHTS, F32, width.clone());
+        let partial = p.contract(operand(image, &[0, 1]), operand(weights, &[1]), batch.clone());
+        let predicted = p.all_reduce(ReduceKind::Sum, f, partial);
+        let minus = x.clone() - y.clone();
+        let terms = vec![operand(predicted, &[0]), operand(label, &[0])];
+        let error = p.map(terms, batch, &minus, F32).unwrap();
+        let loss = p.contract(operand(error, &[0]), operand(error, &[0]), Extents::new());
+        let loss = p.all_reduce(ReduceKind::Sum, b, loss);
+        let gradient = p.contract(operand(image, &[1, 0]), operand(error, &[1]), width.clone());
+        let gradient = p.all_reduce(ReduceKind::Sum, b, gradient);
+        let terms = vec![operand(weights, &[0]), operand(gradient, &[0])];
+        let new = p.map(terms, width, &(x.clone() - 0.0625 * y), F32).unwrap();
+        let step = p.read(STEP, I32, Extents::new());
+        let next = p.map(vec![operand(step, &[])], Extents::new(), &(x + 1.0), I32).unwrap();
+        p.write(WEIGHTS, new);
+        p.write(STEP, next);
+        p.fetch(slot("loss", loss, &[], &[]));
+        p.fetch(slot("predicted", predicted, &[BATCH], &[b]));
+        planned(p.finish())
+    }
+
+    /// Weights 0, 1, 2, …; step 0.
+    fn init(&self) -> Compiled {
+        let width = WIDTH / self.mesh.group_size(&self.width);
+        let mut p = Builder::new("init", &self.mesh);
+        let begin = [Offset::sliced(&self.width, width)].into_iter().collect();
+        let extents = |extent| [extent].into_iter().collect::<Extents>();
+        let iota = Generator::Iota(0);
+        let weights = p.generate(iota, F32, begin, extents(WIDTH), extents(width));
+        p.write(WEIGHTS, weights);
+        planned(p.finish())
+    }
+
+    fn module(&self) -> Module {
+        let weights = Shape::new([dim("width", WIDTH)]).unwrap();
+        let placement = Placement::replicated().split("width".into(), &self.width);
+        let mut step = variable("step", Shape::scalar(), Placement::replicated());
+        step.dtype = I32;
+        module(
+            &self.mesh,
+            [variable("weights", weights, placement), step],
+            self.train(),
+            self.init(),
+        )
+    }
+}
+
+fn variable(name: &str, shape: Shape, placement: Placement) -> VariableSpec {
+    VariableSpec { name: name.to_owned(), dtype: F32, shape, placement, trainable: true }
+}
+
+fn module<const V: usize>(
+    mesh: &Mesh,
+    variables: [VariableSpec; V],
+    function: Compiled,
+    init: Compiled,
+) -> Module {
+    let (mesh, variables) = (mesh.clone(), variables.into());
+    Module { mesh, variables, functions: vec![function], init, warnings: Vec::new() }
+}
+
+fn data() -> (Array2<f32>, Array1<f32>) {
+    let x =
+        Array2::from_shape_fn((BATCH, WIDTH), |(i, j)| ((5 * i + 3 * j) % 7) as f32 / 4.0 - 0.75);
+    let y = Array1::from_shape_fn(BATCH, |i| (i % 3) as f32);
+    (x, y)
+}
+
+fn close(found: &Array, expected: &[f32]) -> bool {
+    let pairs = found.as_f32().unwrap().iter().zip(expected);
+    found.len() == expected.len() && pairs.into_iter().all(|(a, b)| (a - b).abs() <= 1e-4)
+}
+
+const MESHES: [&str; 6] = ["", "b:1", "b:2", "b:2;f:2", "f:4;b:2", "r:2;b:2;f:2"];
+
+#[test]
+fn training_is_the_same_on_every_mesh() {
+    let (x, y) = data();
+    let train = function::<2, 2>("train");
+    for mesh in MESHES {
+        let module = Regression::new(mesh).module();
+        let mut aliased = module.clone();
+        // The weights are read and written where they are.
+        let Compiled { program, plan } = &mut aliased.functions[0];
+        for node in &program.steps {
+            if let Step::Read { variable, out: value } | Step::Write { variable, input: value } =
+                node.step
+            {
+                plan.places[value.index()] = Place::Variable(variable);
+            }
+        }
+        for module in [module, aliased] {
+            let mut session = Session::threads(&module, 0).unwrap();
+            session.set_replica_check(true);
+            let mut weights = Array1::from_iter((0..WIDTH).map(|i| i as f32));
+            for step in 0..5 {
+                assert!(close(&session.read("weights").unwrap(), &weights.to_vec()));
+                assert_eq!(session.read("step").unwrap(), Array::from(step));
+                let predicted = x.dot(&weights);
+                let error = &predicted - &y;
+                weights = weights - 0.0625 * x.t().dot(&error);
+                let [loss, found] = session.call(&train, [(&x).into(), (&y).into()]).unwrap();
+                assert!(close(&loss, &[error.dot(&error)]), "{mesh} {step} {loss:?}");
+                assert!(close(&found, &predicted.to_vec()), "{mesh} {step} {found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn feeds_may_be_views_and_outputs_are_reused() {
+    let (x, y) = data();
+    let train = function::<2, 2>("train");
+    let turned = x.t().to_owned();
+    let mut gaps = Array1::from_elem(3 * BATCH, f32::NAN);
+    gaps.slice_mut(s![1..;3]).assign(&y);
+    let backwards: Array1<f32> = y.iter().rev().copied().collect();
+    for mesh in MESHES {
+        let module = Regression::new(mesh).module();
+        let run = |feeds: [ArrayRef<'_>; 2]| {
+            let mut session = Session::threads(&module, 0).unwrap();
+            let mut outputs: [Array; 2] =
+                [arr1(&[0_i32]).into(), Array1::<f32>::zeros(BATCH).into()];
+            let before = outputs[1].as_f32().unwrap().as_ptr();
+            session.call_into(&train, feeds, &mut outputs).unwrap();
+            assert_eq!(outputs[1].as_f32().unwrap().as_ptr(), before);
+            outputs
+        };
+        let expected = run([(&x).into(), (&y).into()]);
+        assert_eq!(run([turned.t().into(), gaps.slice(s![1..;3]).into()]), expected);
+        assert_eq!(run([turned.t().into(), backwards.slice(s![..;-1]).into()]), expected);
+    }
+}
+
+#[test]
+fn calls_by_name_take_feeds_in_any_order() {
+    let (x, y) = data();
+    let module = Regression::new("b:2;f:2").module();
+    let mut session = Session::threads(&module, 0).unwrap();
+    let expected = session.call(&function::<2, 2>("train"), [(&x).into(), (&y).into()]).unwrap();
+    let mut session = Session::threads(&module, 0).unwrap();
+    let found = session.call_named("train", &[("y", (&y).into()), ("x", (&x).into())]).unwrap();
+    let expected = ["loss", "predicted"].map(str::to_owned).into_iter().zip(expected);
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    assert_eq!(session.functions().collect::<Vec<_>>(), ["train"]);
+    assert_eq!(session.variables().collect::<Vec<_>>(), ["weights", "step"]);
+}
+
+#[test]
+fn mistakes_are_explained_and_nothing_runs() {
+    let (x, y) = data();
+    let (x, y) = (ArrayRef::from(&x), ArrayRef::from(&y));
+    let integers = arr1(&[0; BATCH]);
+    let mut session = Session::threads(&Regression::new("b:2").module(), 0).unwrap();
+    let mut feeds = |feeds: &[(&'static str, &ArrayRef<'_>)]| {
+        let feeds: Vec<_> = feeds.iter().map(|(name, array)| (*name, (*array).clone())).collect();
+        session.call_named("train", &feeds).unwrap_err().to_string()
+    };
+    let table = [
+        (feeds(&[("x", &x)]), "a call of `train` needs the feed `y` as well"),
+        (feeds(&[("x", &x), ("x", &x)]), "a call of `train` is given the feed `x` twice"),
+        (
+            feeds(&[("x", &x), ("z", &y)]),
+            "there is no feed of `train` called `z`: there are `x` and `y`",
+        ),
+        (
+            feeds(&[("x", &y), ("y", &y)]),
+            "feed `x` of `train` has shape [8, 4], but the array given has shape [8]",
+        ),
+        (
+            feeds(&[("x", &x), ("y", &(&integers).into())]),
+            "feed `y` of `train` is of dtype f32, but the array given is of i32",
+        ),
+        (
+            session.call_named("trian", &[]).unwrap_err().to_string(),
+            "there is no function `trian` (did you mean `train`?): the only one is `train`",
+        ),
+        (
+            session.call(&function::<0, 1>("eval"), []).unwrap_err().to_string(),
+            "there is no function `eval`: the only one is `train`",
+        ),
+        (
+            session.call(&function::<2, 1>("train"), [x, y]).unwrap_err().to_string(),
+            "function `train` has 2 feeds and 2 fetches, not 2 and 1",
+        ),
+        (
+            session.read("weight").unwrap_err().to_string(),
+            "there is no variable `weight` (did you mean `weights`?): there are `weights` and `step`",
+        ),
+        (
+            session.write("weights", &arr1(&[1.0_f32; 5])).unwrap_err().to_string(),
+            "variable `weights` has shape [4], but the array given has shape [5]",
+        ),
+        (
+            session.write("step", &ndarray::arr0(1.0_f32)).unwrap_err().to_string(),
+            "variable `step` is of dtype i32, but the array given is of f32",
+        ),
+    ];
+    for (found, expected) in table {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(session.read("step").unwrap(), Array::from(0));
+}
+
+#[test]
+fn variables_are_read_and_written_whole() {
+    let (rows, cols): (DimName, DimName) = ("rows".into(), "cols".into());
+    let shape = Shape::new([dim("rows", 4), dim("cols", 6)]).unwrap();
+    let value = Array2::from_shape_fn((4, 6), |(i, j)| (10 * i + j) as f32);
+    let mesh: Mesh = "a:2;b:2;c:2".parse().unwrap();
+    let [a, b, c] = ["a", "b", "c"].map(|name| mesh.axis(name).unwrap());
+    let split = Placement::replicated();
+    let placements = [
+        split.clone(),
+        split.clone().split(rows, &[b, a]),
+        split.clone().split(cols, &[c]).split(rows, &[a]),
+        split.clone().with_owner(b, 1),
+        split.clone().split(cols, &[a]).with_owner(c, 0).with_owner(b, 1),
+    ];
+    for placement in placements {
+        let variables = [variable("v", shape.clone(), placement)];
+        let module = module(&mesh, variables, Compiled::default(), Compiled::default());
+        let mut session = Session::threads(&module, 0).unwrap();
+        assert_eq!(session.read("v").unwrap(), Array::zeros(F32, &[4, 6]));
+        session.write("v", &value).unwrap();
+        assert_eq!(session.read("v").unwrap(), Array::from(value.clone()));
+        let turned = value.t().to_owned();
+        session.write("v", turned.slice(s![.., ..;-1]).t()).unwrap();
+        assert_eq!(session.read("v").unwrap(), Array::from(value.slice(s![..;-1, ..]).to_owned()));
+        session.check_replicas(0).unwrap();
+    }
+}
+
+#[test]
+fn two_variables_are_swapped_in_one_call() {
+    for mesh in ["", "b:2", "b:2;f:2"] {
+        let mesh: Mesh = mesh.parse().unwrap();
+        let axes: Vec<_> = mesh.axis("b").into_iter().collect();
+        let extents: Extents = [6 / mesh.group_size(&axes)].into_iter().collect();
+        let mut p = Builder::new("swap", &mesh);
+        let [first, second] = [0, 1].map(|v| p.read(VariableId(v), F32, extents.clone()));
+        p.write(VariableId(0), second);
+        p.write(VariableId(1), first);
+        let shape = Shape::new([dim("d", 6)]).unwrap();
+        let placement = Placement::replicated().split("d".into(), &axes);
+        let variables = ["first", "second"].map(|n| variable(n, shape.clone(), placement.clone()));
+        let module = module(&mesh, variables, planned(p.finish()), Compiled::default());
+        let mut session = Session::threads(&module, 0).unwrap();
+        session.set_replica_check(true);
+        let values = [1.0, 10.0].map(|by| Array1::from_shape_fn(6, |i| by * (i + 1) as f32));
+        session.write("first", &values[0]).unwrap();
+        session.write("second", &values[1]).unwrap();
+        for round in 1..5 {
+            session.call(&function::<0, 0>("swap"), []).unwrap();
+            assert_eq!(session.read("first").unwrap(), values[round % 2].clone().into());
+            assert_eq!(session.read("second").unwrap(), values[1 - round % 2].clone().into());
+        }
+    }
+}
+
+/// A function `differ` that gives every processor along `b` other numbers, to write to a variable
+/// or to fetch as if they were equal.
+fn differing(write: bool) -> Module {
+    let mesh: Mesh = "a:2;b:2".parse().unwrap();
+    let axes = [mesh.axis("b").unwrap()];
+    let extents = |extent: usize| [extent].into_iter().collect::<Extents>();
+    let mut p = Builder::new("differ", &mesh);
+    let begin = [Offset::sliced(&axes, 1)].into_iter().collect();
+    let value = p.generate(Generator::Iota(0), F32, begin, extents(4), extents(3));
+    if write {
+        p.write(VariableId(0), value);
+    } else {
+        p.fetch(slot("f", value, &[3], &[&[]]));
+    }
+    let shape = Shape::new([dim("d", 3)]).unwrap();
+    let variables = [variable("v", shape, Placement::replicated())];
+    module(&mesh, variables, planned(p.finish()), Compiled::default())
+}
+
+#[test]
+fn replicas_that_differ_are_found() {
+    for (write, what) in [(true, "variable `v`"), (false, "fetch `f`")] {
+        let mut session = Session::threads(&differing(write), 0).unwrap();
+        session.call_named("differ", &[]).unwrap();
+        session.set_replica_check(true);
+        let error = session.call_named("differ", &[]).unwrap_err().to_string();
+        let expected = "differs between processors 0 and 1 at [0]: 0 is not 1";
+        assert_eq!(error, format!("after `differ`, {what} {expected}"));
+    }
+}
+
+#[test]
+fn modules_that_do_not_fit_together_are_refused() {
+    let whole = Regression::new("b:2").module();
+    let refusal = |change: &dyn Fn(&mut Module)| {
+        let mut module = whole.clone();
+        change(&mut module);
+        Session::threads(&module, 0).unwrap_err().to_string()
+    };
+    let table: [(&dyn Fn(&mut Module), &str); 4] = [
+        (
+            &|module| module.functions[0].plan.arena_bytes = 64,
+            "the module cannot be run: %1 of `train` is misplaced in the arena",
+        ),
+        (
+            &|module| drop(module.functions[0].plan.places.pop()),
+            "the module cannot be run: the plan of `train` is for another program",
+        ),
+        (
+            &|module| module.variables[0].dtype = DType::F64,
+            "the module cannot be run: cannot prepare step 0 of `train` (read): f32[4] is not of the \
+             type of `weights`",
+        ),
+        (
+            &|module| module.functions[0].program.feeds[0].shape[0] = 9,
+            "the module cannot be run: slot `x` does not fit its value f32[4, 4]",
+        ),
+    ];
+    for (change, expected) in table {
+        assert_eq!(refusal(change), expected);
+    }
+}
+
+#[test]
+fn sessions_move_between_threads() {
+    fn check<T: Send + 'static>(_: &T) {}
+    check(&Session::threads(&Regression::new("b:2").module(), 0).unwrap());
+}

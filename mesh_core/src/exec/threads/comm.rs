@@ -49,8 +49,7 @@ struct Meeting {
 impl Meeting {
     fn new(members: usize, spin: u32, stop: &Arc<Stop>) -> Self {
         let mailbox = || Mailbox(UnsafeCell::new([0; MAILBOX]));
-        let post =
-            || Post { buffer: AtomicPtr::default(), mailboxes: [mailbox(), mailbox()] };
+        let post = || Post { buffer: AtomicPtr::default(), mailboxes: [mailbox(), mailbox()] };
         Self {
             barrier: Barrier::new(members, spin, stop),
             posts: (0..members).map(|_| post()).collect(),
@@ -225,7 +224,10 @@ impl Seat {
 }
 
 /// Where a range of the parts' concatenation lies: index, part and range within the part.
-fn pieces(parts: &[Part], range: Range<usize>) -> impl Iterator<Item = (usize, &Part, Range<usize>)> {
+fn pieces(
+    parts: &[Part],
+    range: Range<usize>,
+) -> impl Iterator<Item = (usize, &Part, Range<usize>)> {
     let mut first = 0;
     parts.iter().enumerate().filter_map(move |(index, part)| {
         let begin = range.start.max(first) - first;
@@ -250,8 +252,7 @@ unsafe impl Send for Threads {}
 impl Threads {
     pub(super) fn new(world: &Arc<World>, processor: usize) -> Self {
         let everyone = Group { id: 0, rank: 0, size: 0 };
-        let mut threads =
-            Self { world: Arc::clone(world), processor, seats: Vec::new(), everyone };
+        let mut threads = Self { world: Arc::clone(world), processor, seats: Vec::new(), everyone };
         let axes: Vec<_> = world.mesh.axes().collect();
         threads.everyone = threads.group(&axes);
         threads
@@ -268,7 +269,13 @@ impl Comm for Threads {
         let id = known.unwrap_or(self.seats.len());
         if known.is_none() {
             let nowhere = vec![ptr::null(); size];
-            self.seats.push(Seat { meeting, rank, turn: 0, peers: nowhere.clone(), inputs: nowhere });
+            self.seats.push(Seat {
+                meeting,
+                rank,
+                turn: 0,
+                peers: nowhere.clone(),
+                inputs: nowhere,
+            });
         }
         Group { id, rank, size }
     }

@@ -70,9 +70,13 @@ fn all_reduce<T: Copy + PartialEq + Debug + Send + Sync>(
     };
     let results = everywhere(mesh, |processor, comm| {
         let group = comm.group(&axes);
-        let inputs: Vec<_> =
-            counts.iter().enumerate().map(|(p, &count)| buffer(&part(processor, p, count))).collect();
-        let outs: Vec<_> = inputs.iter().zip(counts).map(|(_, &n)| buffer(&vec![0_u64; n])).collect();
+        let inputs: Vec<_> = counts
+            .iter()
+            .enumerate()
+            .map(|(p, &count)| buffer(&part(processor, p, count)))
+            .collect();
+        let outs: Vec<_> =
+            inputs.iter().zip(counts).map(|(_, &n)| buffer(&vec![0_u64; n])).collect();
         let outs = if in_place { &inputs } else { &outs };
         let parts: Vec<_> = (inputs.iter().zip(outs).zip(counts))
             .map(|((i, o), &elements)| Part { input: i.pointer(), out: o.pointer(), elements })
@@ -364,7 +368,8 @@ fn latency() {
                 let group = comm.group(&all);
                 let fold = Fold::new(Sum, DType::F32).unwrap();
                 let data = buffer(&vec![0.0_f32; bytes / 4]);
-                let part = [Part { input: data.pointer(), out: data.pointer(), elements: bytes / 4 }];
+                let part =
+                    [Part { input: data.pointer(), out: data.pointer(), elements: bytes / 4 }];
                 let mut best = Duration::MAX;
                 for _ in 0..5 {
                     let started = Instant::now();

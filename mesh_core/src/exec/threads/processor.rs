@@ -62,3 +62,79 @@ impl Worker for Processor {
         format!("in {}", describe(program, executor.position))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::super::barrier::Stop;
+    use super::super::comm::World;
+    use super::super::pool::Pool;
+    use super::*;
+    use crate::exec::cpu::{Kernel, Memory};
+    use crate::exec::executor::Action;
+    use crate::exec::prepare::Target;
+    use crate::names::{DType, Mesh, ReduceKind};
+    use crate::program::{Builder, Extents, Origin, Place, Plan, Scalar};
+
+    struct Fails;
+
+    impl Kernel for Fails {
+        unsafe fn run(&self, _: &Memory, _: *mut u8) {
+            panic!("out of luck");
+        }
+    }
+
+    /// `fill` and `all_reduce`, the first of which fails on one processor if there is one to fail.
+    fn pool(mesh: &Mesh, failing: Option<usize>) -> Pool<Job> {
+        let mut p = Builder::new("train", mesh);
+        let origin = |op: &str, name: &str, at: &str| {
+            let (op, name, at) = (op.to_owned(), name.to_owned(), at.to_owned());
+            Origin { op, name, at, ..Origin::default() }
+        };
+        p.origin(origin("fill", "ones", "main.rs:7"));
+        let value = p.fill(Scalar::new(DType::F32, 1.0), Extents::from_slice(&[5000]));
+        p.origin(origin("sum", "total", "main.rs:8"));
+        let axes: Vec<_> = mesh.axes().collect();
+        p.all_reduce(ReduceKind::Sum, &axes, value);
+        let places = vec![Place::Arena(0), Place::Arena(20032)];
+        let plan = Plan { places, arena_bytes: 40064 };
+        let functions: Arc<[_]> = [Compiled { program: p.finish(), plan }].into();
+        let stop = Arc::new(Stop::default());
+        let world = World::new(mesh, 0, &stop);
+        let store = || Store { arena: Buffer::zeroed(40064).unwrap(), variables: Vec::new() };
+        let stores: Arc<[_]> = (0..mesh.processors()).map(|_| store()).collect();
+        let worker = |processor| {
+            let store = &stores[processor];
+            let target = Target { mesh, processor, variables: &[], store, seed: 0 };
+            let mut comm = Threads::new(&world, processor);
+            let mut executor = Executor::new(&functions[0], &target, &mut comm).unwrap();
+            if failing == Some(processor) {
+                executor.actions[0].1 = Action::Kernel(Box::new(Fails));
+            }
+            Processor::new(comm, vec![executor], functions.clone(), stores.clone()).unwrap()
+        };
+        let workers = (0..mesh.processors()).map(worker).collect();
+        Pool::new(workers, Job::default(), 0, &stop).unwrap()
+    }
+
+    #[test]
+    fn a_failed_step_is_named_and_nobody_hangs() {
+        let mesh: Mesh = "x:2;y:2".parse().unwrap();
+        pool(&mesh, None).call(|_| {}).unwrap();
+        for round in 0..200 {
+            let started = Instant::now();
+            let mut pool = pool(&mesh, Some(round % 4));
+            let expected = format!(
+                "processor {} failed in step 0 of `train` (generate, for fill `ones` at main.rs:7): \
+                 out of luck",
+                round % 4
+            );
+            for _ in 0..2 {
+                assert_eq!(pool.call(|_| {}), Err(expected.clone()));
+            }
+            drop(pool);
+            assert!(started.elapsed() < Duration::from_secs(1));
+        }
+    }
+}

@@ -1,7 +1,145 @@
-//! stub
+//! From a lowered program to one that runs: the passes in their order, the memory plan, its check.
+//!
+//! A pass keeps a legal program legal and its results equal (up to the rounding of sums, where it
+//! says so). Passes know no graph and no layout.
+
+mod buffers;
+mod check;
+mod cse;
+mod dead;
+mod merge_sums;
+#[cfg(test)]
+mod tests;
+
+pub use buffers::{lower_bound, plan};
+pub use check::check;
+
 use crate::names::Mesh;
-use crate::program::*;
-/// c
-pub fn compile(program: Program, _: &Mesh, _: &[VariableType]) -> Result<Compiled, String> {
-    Ok(Compiled { program, plan: Plan::default() })
+use crate::program::{Compiled, Program, ValueId, VariableType, verify};
+
+/// A rewriting of programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// The name in faults and traces.
+    pub name: &'static str,
+    /// Why it stands where it stands.
+    pub reason: &'static str,
+    /// What it does. The program is legal before and after.
+    pub run: fn(&mut Program, &Mesh),
+}
+
+/// The passes in the order in which they run.
+pub fn passes() -> &'static [Pass] {
+    &[
+        Pass {
+            name: "dead steps",
+            reason: "lowering emits whole operations; what nobody needs costs later passes time \
+                     and hides single uses from them",
+            run: dead::run,
+        },
+        Pass {
+            name: "common subexpressions",
+            reason: "gradients repeat the forward pass's broadcasts, transposes and reads; once \
+                     merged, equal partial sums are one value",
+            run: cse::run,
+        },
+        Pass {
+            name: "merge pending sums",
+            reason: "sums of reduced partials become reduced sums of partials: one collective \
+                     instead of several, found once each partial has its true number of uses",
+            run: merge_sums::run,
+        },
+        Pass {
+            name: "dead steps after merging",
+            reason: "merging may leave a collective without outs that anybody needs",
+            run: dead::run,
+        },
+    ]
+}
+
+/// A program that breaks the verifier's or the plan checker's rules although lowering and passes
+/// must keep them: a bug of this crate, never a mistake of its user.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "internal error: program {program} is illegal after {pass}. This is a bug in mesh_core, not \
+     in your model; please report it.\n  {}",
+    problems.join("\n  ")
+)]
+pub struct Fault {
+    /// The program's name.
+    pub program: String,
+    /// What ran last.
+    pub pass: &'static str,
+    /// What is wrong, as the verifier or the checker says it.
+    pub problems: Vec<String>,
+}
+
+/// Improves a program by [`passes`] and plans its memory.
+pub fn compile(
+    program: Program,
+    mesh: &Mesh,
+    variables: &[VariableType],
+) -> Result<Compiled, Fault> {
+    compile_with(passes(), program, mesh, variables)
+}
+
+/// As [`compile`], with other passes.
+///
+/// The program is verified when it comes and when it leaves, and in debug builds between passes.
+pub fn compile_with(
+    passes: &[Pass],
+    mut program: Program,
+    mesh: &Mesh,
+    variables: &[VariableType],
+) -> Result<Compiled, Fault> {
+    let fault = |program: &Program, pass: &'static str| {
+        let program = program.name.clone();
+        move |problems| Fault { program, pass, problems }
+    };
+    verify(&program, mesh, variables).map_err(fault(&program, "lowering"))?;
+    let mut last = "lowering";
+    for pass in passes {
+        (pass.run)(&mut program, mesh);
+        last = pass.name;
+        if cfg!(debug_assertions) {
+            verify(&program, mesh, variables).map_err(fault(&program, last))?;
+        }
+    }
+    writes_last(&mut program);
+    verify(&program, mesh, variables).map_err(fault(&program, last))?;
+    let plan = plan(&program, variables);
+    check(&program, &plan, variables).map_err(fault(&program, "buffer planning"))?;
+    Ok(Compiled { program, plan })
+}
+
+/// Moves writes behind all other steps, in order: so a variable's old value can be read wherever
+/// a read stands, as [`plan`] wants it.
+pub fn writes_last(program: &mut Program) {
+    program.steps.sort_by_key(|node| node.step.has_effect());
+}
+
+/// Drops values that nothing defines and numbers the others anew, in order.
+fn compact(program: &mut Program) {
+    let mut kept = vec![false; program.values.len()];
+    let feeds = program.feeds.iter().map(|slot| slot.value);
+    let outs = program.steps.iter().flat_map(|node| node.step.outs());
+    feeds.chain(outs).for_each(|value| kept[value.index()] = true);
+    let mut next = 0;
+    let new: Vec<ValueId> = kept
+        .iter()
+        .map(|&kept| {
+            let id = ValueId(next);
+            next += u32::from(kept);
+            id
+        })
+        .collect();
+    let mut kept = kept.into_iter();
+    program.values.retain(|_| kept.next().unwrap_or_default());
+    let renumber = |value: &mut ValueId| *value = new[value.index()];
+    for node in &mut program.steps {
+        node.step.each_input(renumber);
+        node.step.each_out(renumber);
+    }
+    let slots = program.feeds.iter_mut().chain(&mut program.fetches);
+    slots.for_each(|slot| renumber(&mut slot.value));
 }

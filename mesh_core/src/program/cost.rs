@@ -1,23 +1,126 @@
-//! stub
-use super::*;
+//! What a step costs one processor, as arithmetic on extents.
+
+use super::{Program, Step, Value, ValueId};
 use crate::names::Mesh;
-/// c
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+use indexmap::IndexMap;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
+
+/// Work and traffic of one processor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Cost {
-    /// f
+    /// Floating-point operations; a multiply-add is two.
     pub flops: u64,
-    /// b
+    /// Bytes of local memory read and written.
     pub bytes: u64,
-    /// s
+    /// Bytes received from other processors, by the best known algorithm.
     pub sent: u64,
 }
-impl std::ops::Add for Cost {
+
+impl Add for Cost {
     type Output = Self;
-    fn add(self, o: Self) -> Self {
-        Cost { flops: self.flops + o.flops, bytes: self.bytes + o.bytes, sent: self.sent + o.sent }
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            flops: self.flops + other.flops,
+            bytes: self.bytes + other.bytes,
+            sent: self.sent + other.sent,
+        }
     }
 }
-/// c
-pub fn cost(_: &Program, _: &Step, _: &Mesh) -> Cost {
-    Cost::default()
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Cost {
+    fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
+        costs.fold(Self::default(), Add::add)
+    }
+}
+
+/// The cost of one step of a verified program.
+///
+/// Reads, writes and reshapes in declared order cost nothing: a plan makes them names for memory
+/// that is already filled. Taps of a convolution that meet padding are counted.
+pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
+    let value = |id: ValueId| program.value(id);
+    let bytes_of = |ids: &[ValueId]| ids.iter().map(|&id| value(id).bytes() as u64).sum::<u64>();
+    let bytes = bytes_of(&step.inputs()) + bytes_of(&step.outs());
+    let group = step.axes().map_or(1, |axes| mesh.group_size(axes)) as u64;
+    // What a processor receives of `size` bytes of which every member holds an equal share.
+    let others = |size: u64| (size * (group - 1)).div_ceil(group);
+    match step {
+        Step::Map { body, outs, .. } => {
+            let len = outs.first().map_or(0, |&out| value(out).len());
+            Cost { flops: (body.flops() * len) as u64, bytes, sent: 0 }
+        }
+        Step::Reduce { input, .. } => {
+            Cost { flops: value(input.value).len() as u64, bytes, sent: 0 }
+        }
+        Step::Contract { .. } | Step::Convolve { .. } => {
+            Cost { flops: 2 * products(program, step), bytes, sent: 0 }
+        }
+        Step::Move { pieces, out, .. } => {
+            let of_piece = |extents: &[usize], dims: &[u8]| -> usize {
+                dims.iter().map(|&label| extents[usize::from(label)]).product()
+            };
+            let elements: usize = pieces.iter().map(|p| of_piece(&p.extents, &p.input.dims)).sum();
+            let out = value(*out);
+            let read = elements * out.dtype.size();
+            Cost { flops: 0, bytes: (read + out.bytes()) as u64, sent: 0 }
+        }
+        Step::Generate { .. } => Cost { flops: 0, bytes, sent: 0 },
+        Step::Reshape { input, out } => copy(&[value(*input), value(*out)], bytes),
+        Step::Read { out, .. } => copy(&[value(*out)], 2 * bytes),
+        Step::Write { input, .. } => copy(&[value(*input)], 2 * bytes),
+        Step::AllReduce { inputs, .. } => {
+            let elements = inputs.iter().map(|&input| value(input).len() as u64).sum();
+            let sent = 2 * others(bytes_of(inputs));
+            Cost { flops: others(elements), bytes, sent }
+        }
+        Step::ReduceScatter { input, .. } => {
+            let input = value(*input);
+            let sent = others(input.bytes() as u64);
+            Cost { flops: others(input.len() as u64), bytes, sent }
+        }
+        Step::AllGather { input, .. } => {
+            Cost { flops: 0, bytes, sent: (group - 1) * value(*input).bytes() as u64 }
+        }
+        Step::AllToAll { input, .. } => {
+            Cost { flops: 0, bytes, sent: others(value(*input).bytes() as u64) }
+        }
+        Step::Permute { shift, wrap, input, .. } => {
+            let shift = shift.unsigned_abs();
+            let stays = if *wrap { shift % group == 0 } else { shift == 0 || shift >= group };
+            let sent = if stays { 0 } else { value(*input).bytes() as u64 };
+            Cost { flops: 0, bytes, sent }
+        }
+    }
+}
+
+fn copy(values: &[&Value], bytes: u64) -> Cost {
+    let free = values.iter().all(|value| value.in_order());
+    Cost { bytes: if free { 0 } else { bytes }, ..Cost::default() }
+}
+
+/// Number of products of a contraction or convolution: its iteration space, without the labels that
+/// windows derive from others.
+fn products(program: &Program, step: &Step) -> u64 {
+    let (lhs, rhs, windows, out) = match step {
+        Step::Contract { lhs, rhs, out } => (lhs, rhs, &[][..], out),
+        Step::Convolve { lhs, rhs, windows, out } => (lhs, rhs, windows.as_slice(), out),
+        _ => return 0,
+    };
+    let mut extents: IndexMap<u8, usize> =
+        (0..).zip(program.value(*out).extents.iter().copied()).collect();
+    for operand in [lhs, rhs] {
+        let value = program.value(operand.value);
+        extents.extend(operand.dims.iter().copied().zip(value.extents.iter().copied()));
+    }
+    let derived = |label: &u8| windows.iter().any(|window| window.input == *label);
+    let counted = extents.iter().filter(|(label, _)| !derived(label));
+    counted.map(|(_, &extent)| extent as u64).product()
 }

@@ -18,6 +18,7 @@ mod verify;
 pub use builder::Builder;
 pub use cost::{Cost, cost};
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
+pub use print::print;
 pub use scalar::{Body, Expr, Instr, Prim, Reg, Scalar};
 pub use step::{Dims, Extents, Generator, Offset, Operand, Piece, Step, Window};
 pub use verify::verify;

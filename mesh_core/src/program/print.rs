@@ -1,9 +1,239 @@
-//! stub
-use super::*;
+//! Programs as text, good enough to be documentation.
+//!
+//! ```text
+//! program train on rows:2;cols:2
+//!   feeds
+//!     %0 = image: f32[4, 784] of [8, 784] @ rows, -
+//!   steps
+//!     %2: f32[4, 16] = contract %0[a, k] * %1[k, b]            einsum at src/main.rs:7
+//!     %3: f32[4, 16] = all_reduce sum over cols of %2
+//!     write var0 = %3
+//!   fetches
+//!     loss = %8: f32[] of []
+//! ```
+//!
+//! Labels are letters: result dims from `a` on, folded dims from `k` on.
+
+use super::{Generator, Offset, Operand, Origin, Piece, Program, Slot, Step, ValueId};
 use crate::names::Mesh;
+use std::fmt;
+
+/// The program as text.
+pub fn print(program: &Program, mesh: &Mesh) -> String {
+    program.display(mesh).to_string()
+}
+
 impl Program {
-    /// d
-    pub fn display<'a>(&'a self, _: &'a Mesh) -> String {
-        format!("{:#?}", self.steps)
+    /// The program as text; the mesh names its axes.
+    pub fn display<'a>(&'a self, mesh: &'a Mesh) -> impl fmt::Display + 'a {
+        Printer { program: self, mesh }
+    }
+
+    /// One step as text, without its origin.
+    pub fn display_step<'a>(&'a self, step: &'a Step, mesh: &'a Mesh) -> impl fmt::Display + 'a {
+        fmt::from_fn(move |f| f.write_str(&Printer { program: self, mesh }.step(step)))
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.name.is_empty() { &self.op } else { &self.name })?;
+        if !self.at.is_empty() {
+            write!(f, " at {}", self.at)?;
+        }
+        Ok(())
+    }
+}
+
+/// Column where origins begin.
+const ORIGIN_COLUMN: usize = 64;
+
+struct Printer<'a> {
+    program: &'a Program,
+    mesh: &'a Mesh,
+}
+
+impl fmt::Display for Printer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Program { name, steps, feeds, fetches, .. } = self.program;
+        match self.mesh.processors() {
+            1 => writeln!(f, "program {name} on one processor")?,
+            _ => writeln!(f, "program {name} on {}", self.mesh)?,
+        }
+        if !feeds.is_empty() {
+            writeln!(f, "  feeds")?;
+        }
+        for slot in feeds {
+            writeln!(f, "    {:?} = {}: {}", slot.value, slot.name, self.slot(slot))?;
+        }
+        if !steps.is_empty() {
+            writeln!(f, "  steps")?;
+        }
+        for node in steps {
+            let origin = self.program.origin(node).to_string();
+            let line = format!("    {}", self.step(&node.step));
+            match origin.as_str() {
+                "" => writeln!(f, "{line}")?,
+                origin => writeln!(f, "{line:<ORIGIN_COLUMN$} {origin}")?,
+            }
+        }
+        if !fetches.is_empty() {
+            writeln!(f, "  fetches")?;
+        }
+        for slot in fetches {
+            writeln!(f, "    {} = {:?}: {}", slot.name, slot.value, self.slot(slot))?;
+        }
+        Ok(())
+    }
+}
+
+impl Printer<'_> {
+    fn slot(&self, slot: &Slot) -> String {
+        let text = format!("{} of {:?}", self.program.value(slot.value), slot.shape);
+        let axes = slot.split.iter().map(|axes| match axes.is_empty() {
+            true => "-".to_owned(),
+            false => self.mesh.list(axes),
+        });
+        if slot.split.is_empty() { text } else { format!("{text} @ {}", join(axes)) }
+    }
+
+    fn step(&self, step: &Step) -> String {
+        let (form, doing) = (step.form(), self.doing(step));
+        if let Step::Write { variable, .. } = step {
+            return format!("{form} {variable:?} = {doing}");
+        }
+        let outs = step.outs();
+        let typed = outs.iter().map(|&out| format!("{out:?}: {}", self.program.value(out)));
+        format!("{} = {form} {doing}", join(typed))
+    }
+
+    fn doing(&self, step: &Step) -> String {
+        let rank = step.outs().first().map_or(0, |&out| self.program.value(out).extents.len());
+        let operand = |operand: &Operand| labelled(operand, rank);
+        let over = || step.axes().map(|axes| self.mesh.list(axes)).unwrap_or_default();
+        match step {
+            Step::Map { body, inputs, .. } if inputs.is_empty() => body.to_string(),
+            Step::Map { body, inputs, .. } => {
+                format!("{body} of {}", join(inputs.iter().map(operand)))
+            }
+            Step::Reduce { kind, input, .. } => format!("{kind} of {}", operand(input)),
+            Step::Contract { lhs, rhs, .. } => format!("{} * {}", operand(lhs), operand(rhs)),
+            Step::Convolve { lhs, rhs, windows, .. } => {
+                let mut text = format!("{} * {}", operand(lhs), operand(rhs));
+                for w in windows {
+                    let [input, kernel, output] =
+                        [w.input, w.kernel, w.output].map(|label| letter(label, rank));
+                    let tie = format!(
+                        " with {input} = {}{output} + {}{kernel}",
+                        times(w.stride),
+                        times(w.dilation)
+                    );
+                    text += &tie;
+                    if w.pad > 0 {
+                        text += &format!(" - {}", w.pad);
+                    }
+                }
+                text
+            }
+            Step::Move { pieces, fill, out } => {
+                let whole = self.program.value(*out).extents.as_slice();
+                let covers = |p: &Piece| p.at.iter().all(|&at| at == 0) && *p.extents == *whole;
+                let pasted = join(pieces.iter().map(|p| self.piece(p, rank, covers(p))));
+                if pieces.iter().any(covers) { pasted } else { format!("{pasted} onto {fill:?}") }
+            }
+            Step::Reshape { input, .. } | Step::Write { input, .. } => format!("{input:?}"),
+            Step::Read { variable, .. } => format!("{variable:?}"),
+            Step::Generate { generator, begin, global, .. } => {
+                let text = generated(generator);
+                if let Generator::Fill(_) = generator {
+                    return text;
+                }
+                let global = global.as_slice();
+                format!("{text} from {} of {global:?}", self.offsets(begin))
+            }
+            Step::AllReduce { kind, inputs, .. } => {
+                format!("{kind} over {} of {}", over(), join(inputs.iter().map(name)))
+            }
+            Step::AllGather { dim, input, .. } => {
+                format!("dim {dim} over {} of {input:?}", over())
+            }
+            Step::ReduceScatter { kind, dim, input, .. } => {
+                format!("{kind} dim {dim} over {} of {input:?}", over())
+            }
+            Step::AllToAll { split, concat, input, .. } => {
+                format!("dim {split} to dim {concat} over {} of {input:?}", over())
+            }
+            Step::Permute { shift, wrap, input, .. } => {
+                let ends = if *wrap { "wrapping" } else { "zeros in" };
+                format!("{shift:+} {ends} over {} of {input:?}", over())
+            }
+        }
+    }
+
+    fn piece(&self, piece: &Piece, rank: usize, covers: bool) -> String {
+        let mut text = labelled(&piece.input, rank);
+        if piece.begin.iter().any(|offset| *offset != Offset::default()) {
+            text += &format!(" from {}", self.offsets(&piece.begin));
+        }
+        if !covers {
+            let (at, extents) = (piece.at.as_slice(), piece.extents.as_slice());
+            text += &format!(" to {at:?} size {extents:?}");
+        }
+        text
+    }
+
+    fn offsets(&self, offsets: &[Offset]) -> String {
+        format!("[{}]", join(offsets.iter().map(|offset| self.offset(offset))))
+    }
+
+    fn offset(&self, offset: &Offset) -> String {
+        let group = self.mesh.list(&offset.axes);
+        let moving = match offset.axes.len() {
+            0 => return offset.base.to_string(),
+            1 => format!("{group}*{}", offset.scale),
+            _ => format!("({group})*{}", offset.scale),
+        };
+        if offset.base == 0 { moving } else { format!("{} + {moving}", offset.base) }
+    }
+}
+
+fn join(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(", ")
+}
+
+fn name(id: &ValueId) -> String {
+    format!("{id:?}")
+}
+
+fn times(factor: usize) -> String {
+    if factor == 1 { String::new() } else { format!("{factor}*") }
+}
+
+fn letter(label: u8, rank: usize) -> String {
+    let label = usize::from(label);
+    let place = match label.checked_sub(rank) {
+        None => label,
+        Some(folded) => folded + rank.max(usize::from(b'k' - b'a')),
+    };
+    match u8::try_from(place) {
+        Ok(place) if place < 26 => char::from(b'a' + place).to_string(),
+        _ => format!("l{label}"),
+    }
+}
+
+fn labelled(operand: &Operand, rank: usize) -> String {
+    let letters = join(operand.dims.iter().map(|&label| letter(label, rank)));
+    format!("{:?}[{letters}]", operand.value)
+}
+
+fn generated(generator: &Generator) -> String {
+    match generator {
+        Generator::Fill(scalar) => format!("fill {scalar:?}"),
+        Generator::Iota(dim) => format!("iota dim {dim}"),
+        Generator::Table(_) => "table".to_owned(),
+        Generator::Uniform { key, low, high } => format!("uniform({low}, {high}) key {key:x}"),
+        Generator::TruncatedNormal { key, mean, stddev } => {
+            format!("truncated_normal({mean}, {stddev}) key {key:x}")
+        }
     }
 }

@@ -1,0 +1,265 @@
+//! Where values live: one arena for all processors alike, and the variables' own buffers.
+//!
+//! Values that are names for the same bytes form a *class*: a reshape in declared order joins its
+//! input's. A class lives from the step that defines it to its last use; feeds from before the
+//! first step, fetches until after the last.
+//!
+//! * A read's class lives in the variable's buffer, unless the variable is written while it lives.
+//! * A written value's class is computed in the variable's buffer, if every use of the old value
+//!   comes before it, or is by the very step that makes it and that may work in place.
+//! * A map's or all-reduce's out takes over an arena buffer that dies at that step, if the two lie
+//!   alike and are met element by element.
+//! * All other classes get arena buffers, the largest first, each at the lowest offset that is free
+//!   while it lives.
+
+use crate::program::{
+    ALIGNMENT, Place, Plan, Program, Step, Value, ValueId, VariableId, VariableType,
+};
+
+/// Places every value of a verified program whose writes stand last.
+pub fn plan(program: &Program, variables: &[VariableType]) -> Plan {
+    let classes = Classes::new(program, variables.len());
+    let (of, buffers) = arena(program, &classes);
+    let (offsets, arena_bytes) = pack(&buffers);
+    let place = |&class: &usize| match classes.list[class].home {
+        Some(variable) => Place::Variable(variable),
+        None => Place::Arena(offsets[of[class]]),
+    };
+    Plan { places: classes.of.iter().map(place).collect(), arena_bytes }
+}
+
+/// The most bytes that live in the arena at once: no plan with the same sharing of buffers is
+/// smaller.
+pub fn lower_bound(program: &Program, variables: &[VariableType]) -> usize {
+    let (_, buffers) = arena(program, &Classes::new(program, variables.len()));
+    // Times of program points, and one behind the last.
+    let mut change = vec![0_isize; program.steps.len() + 3];
+    for buffer in &buffers {
+        change[buffer.first] += buffer.bytes as isize;
+        change[buffer.last + 1] -= buffer.bytes as isize;
+    }
+    let live = change.iter().scan(0, |live, change| {
+        *live += change;
+        Some(*live)
+    });
+    live.max().unwrap_or_default().unsigned_abs()
+}
+
+/// Values that are names for the same bytes. Times: 0 for feeds, `i + 1` for step `i`, one more
+/// than the last step's for fetches.
+struct Class {
+    first: usize,
+    last: usize,
+    /// Padded to [`ALIGNMENT`].
+    bytes: usize,
+    /// The variable in whose buffer it lives.
+    home: Option<VariableId>,
+}
+
+struct Classes {
+    list: Vec<Class>,
+    /// Class of each value.
+    of: Vec<usize>,
+}
+
+impl Classes {
+    fn new(program: &Program, variables: usize) -> Self {
+        let mut classes = Self { list: Vec::new(), of: vec![usize::MAX; program.values.len()] };
+        for slot in &program.feeds {
+            classes.define(program, slot.value, 0);
+        }
+        for (time, node) in (1..).zip(&program.steps) {
+            node.step.inputs().iter().for_each(|&input| classes.extend(input, time));
+            match &node.step {
+                Step::Reshape { input, out } if both_in_order(program, *input, *out) => {
+                    classes.of[out.index()] = classes.of[input.index()];
+                }
+                step => step.outs().iter().for_each(|&out| classes.define(program, out, time)),
+            }
+        }
+        let end = program.steps.len() + 1;
+        program.fetches.iter().for_each(|slot| classes.extend(slot.value, end));
+        classes.settle(program, variables);
+        classes
+    }
+
+    fn define(&mut self, program: &Program, value: ValueId, time: usize) {
+        self.of[value.index()] = self.list.len();
+        let bytes = program.value(value).bytes().next_multiple_of(ALIGNMENT);
+        self.list.push(Class { first: time, last: time, bytes, home: None });
+    }
+
+    fn extend(&mut self, value: ValueId, time: usize) {
+        let last = &mut self.list[self.of[value.index()]].last;
+        *last = time.max(*last);
+    }
+
+    fn class(&self, value: ValueId) -> usize {
+        self.of[value.index()]
+    }
+
+    /// Gives classes a home in the variables.
+    fn settle(&mut self, program: &Program, variables: usize) {
+        let steps = || (1..).zip(&program.steps).map(|(time, node)| (time, &node.step));
+        let mut written = vec![None; variables];
+        for (time, step) in steps() {
+            if let Step::Write { variable, input } = step {
+                written[variable.index()] = Some((time, *input));
+            }
+        }
+        let mut reads: Vec<Vec<usize>> = vec![Vec::new(); variables];
+        let mut is_read = vec![false; self.list.len()];
+        for (_, step) in steps() {
+            let Step::Read { variable, out } = step else { continue };
+            let class = self.class(*out);
+            let survives = match written[variable.index()] {
+                Some((time, input)) => self.class(input) == class || self.list[class].last < time,
+                None => true,
+            };
+            if survives && program.value(*out).in_order() {
+                self.list[class].home = Some(*variable);
+            }
+            is_read[class] = true;
+            reads[variable.index()].push(class);
+        }
+        for (_, step) in steps() {
+            let Step::Write { variable, input } = step else { continue };
+            let class = self.class(*input);
+            let Class { first, home, .. } = self.list[class];
+            let free = home.is_none() && first > 0 && !is_read[class];
+            if !free || !program.value(*input).in_order() {
+                continue;
+            }
+            let maker = &program.steps[first - 1].step;
+            let over = reads[variable.index()].iter().all(|&read| {
+                let Class { first: read_at, last, home, .. } = self.list[read];
+                match home {
+                    None => read_at < first,
+                    Some(_) if last == first => self.in_place(program, maker, class, read),
+                    Some(_) => last < first,
+                }
+            });
+            if over {
+                self.list[class].home = Some(*variable);
+                self.list[class].last = program.steps.len() + 1;
+            }
+        }
+    }
+
+    /// Whether a step that makes class `made` may do so in the bytes of class `used`: each element
+    /// is written after the last read of the old element there.
+    fn in_place(&self, program: &Program, step: &Step, made: usize, used: usize) -> bool {
+        let position = |outs: &[ValueId]| outs.iter().position(|&out| self.class(out) == made);
+        match step {
+            Step::Map { inputs, outs, .. } => position(outs).is_some_and(|position| {
+                let out = program.value(outs[position]);
+                inputs.iter().filter(|input| self.class(input.value) == used).all(|input| {
+                    let labels = input.dims.iter().enumerate();
+                    alike(program.value(input.value), out)
+                        && labels.into_iter().all(|(i, &label)| i == usize::from(label))
+                })
+            }),
+            Step::AllReduce { inputs, outs, .. } => position(outs).is_some_and(|position| {
+                let out = program.value(outs[position]);
+                let of_used = |(_, input): &(usize, &ValueId)| self.class(**input) == used;
+                inputs
+                    .iter()
+                    .enumerate()
+                    .filter(of_used)
+                    .all(|(i, &input)| i == position && alike(program.value(input), out))
+            }),
+            _ => false,
+        }
+    }
+}
+
+fn both_in_order(program: &Program, one: ValueId, other: ValueId) -> bool {
+    program.value(one).in_order() && program.value(other).in_order()
+}
+
+fn alike(one: &Value, other: &Value) -> bool {
+    one.dtype.size() == other.dtype.size()
+        && one.extents == other.extents
+        && one.order == other.order
+}
+
+/// Arena memory of classes that follow each other in place.
+struct Buffer {
+    first: usize,
+    last: usize,
+    bytes: usize,
+    /// The latest of the classes.
+    holder: usize,
+}
+
+/// The arena's buffers, and the buffer of each class that has no home.
+fn arena(program: &Program, classes: &Classes) -> (Vec<usize>, Vec<Buffer>) {
+    let mut of = vec![usize::MAX; classes.list.len()];
+    let mut buffers: Vec<Buffer> = Vec::new();
+    // Classes are listed in the order of their definition, so donors have their buffer.
+    for (class, &Class { first, last, bytes, home }) in classes.list.iter().enumerate() {
+        if home.is_some() {
+            continue;
+        }
+        let donor = first.checked_sub(1).and_then(|step| {
+            let step = &program.steps[step].step;
+            let inputs = step.inputs();
+            let mut used = inputs.iter().map(|&input| classes.class(input));
+            used.find(|&used| {
+                let Class { last, home, .. } = classes.list[used];
+                home.is_none()
+                    && last == first
+                    && buffers[of[used]].holder == used
+                    && classes.in_place(program, step, class, used)
+            })
+        });
+        match donor {
+            Some(donor) => {
+                of[class] = of[donor];
+                let buffer = &mut buffers[of[donor]];
+                (buffer.last, buffer.holder) = (last, class);
+            }
+            None => {
+                of[class] = buffers.len();
+                buffers.push(Buffer { first, last, bytes, holder: class });
+            }
+        }
+    }
+    (of, buffers)
+}
+
+/// Offsets of buffers, such that buffers that live at once do not overlap, and the bytes needed.
+fn pack(buffers: &[Buffer]) -> (Vec<usize>, usize) {
+    let mut by_size: Vec<usize> = (0..buffers.len()).collect();
+    by_size.sort_by_key(|&i| (std::cmp::Reverse(buffers[i].bytes), buffers[i].first, i));
+    let mut offsets = vec![0; buffers.len()];
+    // Sorted by offset.
+    let mut placed: Vec<Placed> = Vec::with_capacity(buffers.len());
+    let mut arena_bytes = 0;
+    for index in by_size {
+        let Buffer { first, last, bytes, .. } = buffers[index];
+        let mut begin = 0;
+        for other in &placed {
+            if other.last < first || last < other.first {
+                continue;
+            }
+            if begin + bytes <= other.begin {
+                break;
+            }
+            begin = begin.max(other.end);
+        }
+        offsets[index] = begin;
+        let end = begin + bytes;
+        arena_bytes = arena_bytes.max(end);
+        let position = placed.partition_point(|other| other.begin <= begin);
+        placed.insert(position, Placed { begin, end, first, last });
+    }
+    (offsets, arena_bytes)
+}
+
+struct Placed {
+    begin: usize,
+    end: usize,
+    first: usize,
+    last: usize,
+}

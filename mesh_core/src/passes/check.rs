@@ -1,0 +1,275 @@
+//! The plan checker: it replays a program with names instead of numbers and believes nothing that
+//! the planner believes.
+//!
+//! Memory is the arena's bytes and one buffer per variable. A stretch of memory holds a set of
+//! *names*, the values whose elements it holds right now:
+//!
+//! ```text
+//!            { }          unknown: never filled, or partly overwritten
+//!         /   |   \
+//!   {%1}  {%2, %3}  {old var0}  …
+//! ```
+//!
+//! Before the first step, variable `v` holds `{old v}`, the feeds' bytes hold the feeds, everything
+//! else is unknown. A definition of `%x` at bytes `b` makes every stretch that meets `b` unknown and
+//! lets `b` hold `{%x}`. A read of a variable's own buffer, or a reshape that stays where it is, adds
+//! a name to a set. Programs have no branches, so sets never need to be joined.
+//!
+//! A plan is right if:
+//!
+//! * every place is aligned and inside the arena, or the buffer of a variable of the same size, in
+//!   declared order; feeds are in the arena;
+//! * a step finds each of its inputs' names in exactly the bytes of that input's place, and a read
+//!   finds `old v` in `v`;
+//! * a step's outs do not overlap each other, nor its inputs, unless the step may work in place: a
+//!   map on an input of the same layout met element by element, an all-reduce on its own input;
+//! * at the end each written variable holds the value written, each other variable what it held
+//!   before, and each fetch its value.
+
+use crate::program::{
+    ALIGNMENT, Operand, Place, Plan, Program, Step, Value, ValueId, VariableId, VariableType,
+};
+use smallvec::{SmallVec, smallvec};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+/// Checks a plan of a verified program by the rules of the module comment.
+pub fn check(
+    program: &Program,
+    plan: &Plan,
+    variables: &[VariableType],
+) -> Result<(), Vec<String>> {
+    let (planned, values) = (plan.places.len(), program.values.len());
+    if planned != values {
+        return Err(vec![format!("{planned} places for {values} values")]);
+    }
+    let mut memory = Memory {
+        program,
+        plan,
+        variables,
+        arena: BTreeMap::new(),
+        held: (0..variables.len() as u32).map(|v| smallvec![Name::Old(VariableId(v))]).collect(),
+    };
+    let mut problems: Vec<String> =
+        (0..values as u32).filter_map(|id| memory.place(ValueId(id)).err()).collect();
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    for slot in &program.feeds {
+        if let Place::Variable(variable) = plan.places[slot.value.index()] {
+            problems.push(format!("feed {} is in {variable:?}", slot.name));
+        }
+        memory.define(slot.value);
+    }
+    for (index, node) in program.steps.iter().enumerate() {
+        let found = memory.step(&node.step);
+        problems.extend(
+            found.into_iter().map(|p| {
+                format!("step {index} {} ({}): {p}", node.step.form(), program.origin(node))
+            }),
+        );
+    }
+    problems.extend(memory.end());
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Something that bytes can hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Value(ValueId),
+    Old(VariableId),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(value) => write!(f, "{value:?}"),
+            Self::Old(variable) => write!(f, "old {variable:?}"),
+        }
+    }
+}
+
+type Names = SmallVec<[Name; 2]>;
+
+struct Memory<'a> {
+    program: &'a Program,
+    plan: &'a Plan,
+    variables: &'a [VariableType],
+    /// Known stretches of the arena by first byte, with the byte after the last; disjoint.
+    arena: BTreeMap<usize, (usize, Names)>,
+    /// What each variable's buffer holds.
+    held: Vec<Names>,
+}
+
+impl Memory<'_> {
+    fn at(&self, value: ValueId) -> Place {
+        self.plan.places[value.index()]
+    }
+
+    fn bytes(&self, value: ValueId, begin: usize) -> Range<usize> {
+        begin..begin + self.program.value(value).bytes()
+    }
+
+    fn place(&self, id: ValueId) -> Result<(), String> {
+        let value = self.program.value(id);
+        match self.at(id) {
+            Place::Arena(begin) if begin % ALIGNMENT != 0 => {
+                Err(format!("{id:?} is at byte {begin}, which is not aligned"))
+            }
+            Place::Arena(begin) if begin.saturating_add(value.bytes()) > self.plan.arena_bytes => {
+                Err(format!("{id:?} at byte {begin} ends beyond the arena"))
+            }
+            Place::Arena(_) => Ok(()),
+            Place::Variable(variable) => {
+                let found = self.variables.get(variable.index());
+                let size = found.map(|v| v.extents.iter().product::<usize>() * v.dtype.size());
+                match size == Some(value.bytes()) && value.in_order() {
+                    true => Ok(()),
+                    false => Err(format!("{id:?} does not fit {variable:?}")),
+                }
+            }
+        }
+    }
+
+    fn names(&mut self, value: ValueId) -> Option<&mut Names> {
+        match self.at(value) {
+            Place::Variable(variable) => Some(&mut self.held[variable.index()]),
+            Place::Arena(begin) => {
+                let end = self.bytes(value, begin).end;
+                let (found, names) = self.arena.get_mut(&begin)?;
+                (*found == end).then_some(names)
+            }
+        }
+    }
+
+    fn define(&mut self, value: ValueId) {
+        let names = smallvec![Name::Value(value)];
+        match self.at(value) {
+            Place::Variable(variable) => self.held[variable.index()] = names,
+            Place::Arena(begin) => {
+                let Range { start, end } = self.bytes(value, begin);
+                let before = self.arena.range(..end).rev();
+                let met: Vec<_> =
+                    before.take_while(|(_, (e, _))| *e > start).map(|(&b, _)| b).collect();
+                met.iter().for_each(|begin| drop(self.arena.remove(begin)));
+                self.arena.insert(start, (end, names));
+            }
+        }
+    }
+
+    fn expect(&mut self, value: ValueId) -> Result<(), String> {
+        let wanted = Name::Value(value);
+        let held = self.names(value).map(|names| names.clone()).unwrap_or_default();
+        if held.contains(&wanted) { Ok(()) } else { Err(missing(wanted, self.at(value), &held)) }
+    }
+
+    fn overlap(&self, one: ValueId, other: ValueId) -> bool {
+        match (self.at(one), self.at(other)) {
+            (Place::Arena(a), Place::Arena(b)) => {
+                let (a, b) = (self.bytes(one, a), self.bytes(other, b));
+                a.start < b.end && b.start < a.end
+            }
+            (a, b) => a == b,
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Vec<String> {
+        let (inputs, outs) = (step.inputs(), step.outs());
+        let mut problems: Vec<String> =
+            inputs.iter().filter_map(|&input| self.expect(input).err()).collect();
+        match step {
+            Step::Read { variable, out } => {
+                let held = &self.held[variable.index()];
+                if !held.contains(&Name::Old(*variable)) {
+                    problems.push(missing(Name::Old(*variable), Place::Variable(*variable), held));
+                }
+                if self.at(*out) == Place::Variable(*variable) {
+                    self.held[variable.index()].push(Name::Value(*out));
+                    return problems;
+                }
+            }
+            Step::Write { variable, input } => {
+                if self.at(*input) != Place::Variable(*variable) {
+                    self.held[variable.index()] = smallvec![Name::Value(*input)];
+                }
+                return problems;
+            }
+            Step::Reshape { input, out } if self.at(*input) == self.at(*out) => {
+                let program = self.program;
+                if [input, out].iter().any(|&&value| !program.value(value).in_order()) {
+                    problems.push(format!("{out:?} is not {input:?} in declared order"));
+                }
+                if let Some(names) = self.names(*input) {
+                    names.push(Name::Value(*out));
+                }
+                return problems;
+            }
+            _ => {}
+        }
+        for (i, &out) in outs.iter().enumerate() {
+            for (j, &input) in inputs.iter().enumerate() {
+                if self.overlap(out, input) && !self.may_share(step, i, j) {
+                    problems.push(format!("{out:?} overwrites {input:?} while it is read"));
+                }
+            }
+            for &other in &outs[..i] {
+                if self.overlap(out, other) {
+                    problems.push(format!("{out:?} and {other:?} overlap"));
+                }
+            }
+        }
+        outs.iter().for_each(|&out| self.define(out));
+        problems
+    }
+
+    /// Whether out `i` of a step may lie on its input `j`.
+    fn may_share(&self, step: &Step, i: usize, j: usize) -> bool {
+        let (input, out, elementwise) = match step {
+            Step::Map { inputs, outs, .. } => {
+                let Operand { value, dims } = &inputs[j];
+                (*value, outs[i], dims.iter().map(|&label| usize::from(label)).eq(0..dims.len()))
+            }
+            Step::AllReduce { inputs, outs, .. } => (inputs[j], outs[i], i == j),
+            _ => return false,
+        };
+        let layout = |id: ValueId| {
+            let Value { dtype, extents, order } = self.program.value(id);
+            (dtype.size(), extents, order)
+        };
+        elementwise && self.at(input) == self.at(out) && layout(input) == layout(out)
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        let mut due: Vec<Name> =
+            (0..self.held.len() as u32).map(|v| Name::Old(VariableId(v))).collect();
+        for node in &self.program.steps {
+            if let Step::Write { variable, input } = node.step {
+                due[variable.index()] = Name::Value(input);
+            }
+        }
+        let mut problems = Vec::new();
+        for ((index, wanted), held) in (0..).zip(due).zip(&self.held) {
+            if !held.contains(&wanted) {
+                let place = Place::Variable(VariableId(index));
+                problems.push(format!("at the end: {}", missing(wanted, place, held)));
+            }
+        }
+        for slot in &self.program.fetches {
+            if let Err(problem) = self.expect(slot.value) {
+                problems.push(format!("fetch {}: {problem}", slot.name));
+            }
+        }
+        problems
+    }
+}
+
+fn missing(wanted: Name, place: Place, held: &[Name]) -> String {
+    let place = match place {
+        Place::Arena(begin) => format!("byte {begin}"),
+        Place::Variable(variable) => format!("{variable:?}"),
+    };
+    let held: Vec<_> = held.iter().map(ToString::to_string).collect();
+    let held = if held.is_empty() { "nothing known".to_owned() } else { held.join(", ") };
+    format!("{wanted} is not at {place}, which holds {held}")
+}

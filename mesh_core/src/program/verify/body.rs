@@ -1,0 +1,54 @@
+//! The rules of map bodies.
+
+use super::{Legal, ensure};
+use crate::names::DType;
+use crate::program::{Body, Instr, Prim, Reg};
+
+/// Whether a body is well typed over inputs of these dtypes.
+pub(super) fn body(body: &Body, inputs: &[DType]) -> Legal {
+    for (index, &(instr, dtype)) in body.code.iter().enumerate() {
+        let legal = match instr {
+            Instr::Input(input) => match inputs.get(usize::from(input)) {
+                Some(&found) => same(&format!("x{input}"), found, dtype),
+                None => Err(format!("there is no x{input}")),
+            },
+            Instr::Const(scalar) => same("the constant", scalar.dtype(), dtype),
+            Instr::Apply(prim, args) => apply(body, index, prim, args, dtype),
+        };
+        legal.map_err(|problem| format!("register {index}: {problem}"))?;
+    }
+    for result in &body.results {
+        ensure!(usize::from(result.0) < body.code.len(), "there is no register {}", result.0);
+    }
+    Ok(())
+}
+
+fn same(what: &str, found: DType, wanted: DType) -> Legal {
+    ensure!(found == wanted, "{what} is {found}, not {wanted}");
+    Ok(())
+}
+
+fn apply(body: &Body, index: usize, prim: Prim, args: [Reg; 3], dtype: DType) -> Legal {
+    let name = prim.name();
+    let (used, unused) = args.split_at(prim.arity());
+    for arg in used {
+        ensure!(usize::from(arg.0) < index, "{name} of register {}, which comes later", arg.0);
+    }
+    ensure!(
+        unused.iter().all(|arg| *arg == args[0]),
+        "unused arguments of {name} do not repeat the first"
+    );
+    let of = |arg: Reg| body.code[usize::from(arg.0)].1;
+    let what = |i: usize| format!("argument {i} of {name}");
+    let first = of(args[0]);
+    if prim == Prim::Cast {
+        return Ok(());
+    }
+    if prim == Prim::Select {
+        same(&what(0), first, DType::Bool)?;
+        return (1..3).try_for_each(|i| same(&what(i), of(args[i]), dtype));
+    }
+    ensure!(prim.accepts(first), "{name} does not accept {first}");
+    (1..used.len()).try_for_each(|i| same(&what(i), of(args[i]), first))?;
+    same(name, if prim.is_comparison() { DType::Bool } else { first }, dtype)
+}

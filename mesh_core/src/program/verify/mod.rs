@@ -1,0 +1,215 @@
+//! The verifier. This comment is the specification of a legal program.
+//!
+//! **Values.** Every extent is at least 1; the memory order is a permutation of the dims. Every
+//! value is defined exactly once, by a feed or a step, and before its first use. Ids of values,
+//! variables and origins are in range; axes are axes of the mesh, and no list names one twice.
+//!
+//! **Feeds and fetches.** Along every dim, the local extent times the group size of the axes it is
+//! split over is the global size. An axis splits at most one dim.
+//!
+//! **Operands.** One label per dim, no label twice. All dims of one label have the same extent, and
+//! result dim `i` has label `i`. Below, `rank` is the result's.
+//!
+//! * **map**: outs have equal extents and one result register each, of the out's dtype. Every label
+//!   is below `rank`. The body: an instruction reads earlier registers only; inputs exist and have
+//!   the register's dtype; constants too; a primitive's arguments have the dtype of its register
+//!   (comparisons: any one dtype, and the register is bool; select: a bool condition; cast: any)
+//!   and accept it; unused arguments repeat the first.
+//! * **reduce**: input and result have one dtype; all and any fold bool, the other kinds numbers.
+//!   Every result label is in the input.
+//! * **contract**: factors and result have one dtype, not bool. Every result label is in a factor.
+//! * **convolve**: as contract, except that a window's label which is the result's is in no factor.
+//!   A window's three labels differ, belong to no other window, and are each a dim of exactly one
+//!   of lhs, rhs and result: `input` of the image, `kernel` of the kernel, `output` of the output
+//!   image, the same for all windows. Strides and dilations are at least 1. The last window begins
+//!   before the end of the image followed by `max(pad, dilation * (kernel - 1))` zeros.
+//! * **move**: inputs, fill and result have one dtype. Every label is below `rank`. A piece lies
+//!   inside the result, and inside its input for every group index its offsets may meet.
+//! * **reshape**: dtype and number of elements stay.
+//! * **generate**: the slice lies inside the global extents for every group index. A fill has the
+//!   result's dtype; iota counts along a dim and is not bool; a table has the global extents and
+//!   the result's dtype; random numbers are floats, `low < high`, `stddev > 0`, all finite.
+//! * **collectives**: the group has at least one axis. Dtypes stay. A cut extent is the group size
+//!   times the part's: all_gather joins along `dim`, reduce_scatter cuts along it, all_to_all cuts
+//!   along `split` and joins along `concat`, another dim; all else keeps its extent. all_reduce has
+//!   as many inputs as outs, at least one. A fold's kind suits the dtype as in reduce, and sums and
+//!   products are not bf16: a pending value is held in its reduction dtype.
+//! * **read**, **write**: the value has the variable's dtype and extents. At most one write per
+//!   variable. A read yields the value from the call's start wherever it stands.
+
+mod body;
+mod forms;
+#[cfg(test)]
+mod tests;
+
+use super::{Offset, Program, Slot, Step, Value, ValueId, VariableType};
+use crate::names::{Axis, Mesh};
+
+/// The legality of one thing, or what is wrong with it.
+type Legal = Result<(), String>;
+
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(format!($($message)+));
+        }
+    };
+}
+use ensure;
+
+/// Checks the rules of the module comment. Each message names the step, its form and its origin.
+pub fn verify(
+    program: &Program,
+    mesh: &Mesh,
+    variables: &[VariableType],
+) -> Result<(), Vec<String>> {
+    let scope = Scope { program, mesh, variables };
+    let mut state =
+        State { defined: vec![false; program.values.len()], written: vec![false; variables.len()] };
+    let mut problems = Vec::new();
+    for (index, value) in program.values.iter().enumerate() {
+        note(&mut problems, format!("value %{index}"), scope.value_type(value));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    for slot in &program.feeds {
+        let legal = scope.slot(slot).and_then(|()| state.define(slot.value));
+        note(&mut problems, format!("feed {}", slot.name), legal);
+    }
+    for (index, node) in program.steps.iter().enumerate() {
+        let legal = state.step(&scope, &node.step).and_then(|()| scope.form(&node.step));
+        let origin = program.origins.get(node.origin);
+        let at = match origin.map(ToString::to_string) {
+            Some(origin) if origin.is_empty() => String::new(),
+            Some(origin) => format!(" ({origin})"),
+            None => {
+                note(
+                    &mut problems,
+                    format!("step {index}"),
+                    Err(format!("there is no origin {}", node.origin)),
+                );
+                String::new()
+            }
+        };
+        note(&mut problems, format!("step {index} {}{at}", node.step.form()), legal);
+    }
+    for slot in &program.fetches {
+        let legal = scope.slot(slot).and_then(|()| state.used(slot.value));
+        note(&mut problems, format!("fetch {}", slot.name), legal);
+    }
+    for (index, _) in state.defined.iter().enumerate().filter(|(_, defined)| !**defined) {
+        note(&mut problems, format!("value %{index}"), Err("is never defined".to_owned()));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+fn note(problems: &mut Vec<String>, what: String, legal: Legal) {
+    if let Err(problem) = legal {
+        problems.push(format!("{what}: {problem}"));
+    }
+}
+
+/// What has happened up to a step.
+struct State {
+    defined: Vec<bool>,
+    written: Vec<bool>,
+}
+
+impl State {
+    fn define(&mut self, value: ValueId) -> Legal {
+        let Some(defined) = self.defined.get_mut(value.index()) else {
+            return Err(format!("there is no value {value:?}"));
+        };
+        ensure!(!*defined, "{value:?} is defined twice");
+        *defined = true;
+        Ok(())
+    }
+
+    fn used(&self, value: ValueId) -> Legal {
+        ensure!(value.index() < self.defined.len(), "there is no value {value:?}");
+        ensure!(self.defined[value.index()], "{value:?} is used before it is defined");
+        Ok(())
+    }
+
+    /// Uses and definitions of a step, so that [`Scope::form`] finds every id in range.
+    fn step(&mut self, scope: &Scope<'_>, step: &Step) -> Legal {
+        let used = step.inputs().iter().try_for_each(|&value| self.used(value));
+        step.outs().iter().map(|&value| self.define(value)).fold(used, Result::and)?;
+        if let Step::Read { variable, .. } | Step::Write { variable, .. } = step {
+            ensure!(variable.index() < scope.variables.len(), "there is no {variable:?}");
+        }
+        if let Step::Write { variable, .. } = step {
+            ensure!(!self.written[variable.index()], "{variable:?} is written twice");
+            self.written[variable.index()] = true;
+        }
+        Ok(())
+    }
+}
+
+/// What rules look at.
+struct Scope<'a> {
+    program: &'a Program,
+    mesh: &'a Mesh,
+    variables: &'a [VariableType],
+}
+
+impl Scope<'_> {
+    fn value(&self, id: ValueId) -> &Value {
+        self.program.value(id)
+    }
+
+    fn value_type(&self, value: &Value) -> Legal {
+        ensure!(!value.extents.contains(&0), "has an empty extent: {:?}", value.extents.as_slice());
+        let bytes = value.extents.iter().try_fold(value.dtype.size(), |n, &e| n.checked_mul(e));
+        ensure!(bytes.is_some(), "is too large: {:?}", value.extents.as_slice());
+        let mut order = value.order.clone();
+        order.sort_unstable();
+        let identity = order.iter().map(|&dim| usize::from(dim)).eq(0..value.extents.len());
+        ensure!(identity, "has no memory order: {:?}", value.order.as_slice());
+        Ok(())
+    }
+
+    /// Whether a list of axes is of the mesh and names none twice; it may be empty.
+    fn axes(&self, axes: &[Axis]) -> Legal {
+        let count = self.mesh.axes().count();
+        for (i, axis) in axes.iter().enumerate() {
+            ensure!(axis.index() < count, "{axis:?} is not an axis of {}", self.mesh);
+            ensure!(!axes[..i].contains(axis), "axis {} is listed twice", self.mesh.name(*axis));
+        }
+        Ok(())
+    }
+
+    /// The greatest position an offset takes on any processor.
+    fn greatest(&self, offset: &Offset) -> Result<usize, String> {
+        self.axes(&offset.axes)?;
+        let along = offset.scale.checked_mul(self.mesh.group_size(&offset.axes) - 1);
+        let greatest = along.and_then(|along| along.checked_add(offset.base));
+        greatest.ok_or_else(|| "an offset overflows".to_owned())
+    }
+
+    fn slot(&self, slot: &Slot) -> Legal {
+        let values = &self.program.values;
+        let value = values.get(slot.value.index());
+        let value = value.ok_or_else(|| format!("there is no value {:?}", slot.value))?;
+        let rank = value.extents.len();
+        let (shape, split) = (&slot.shape, &slot.split);
+        ensure!(
+            shape.len() == rank && split.len() == rank,
+            "{rank} dims, but {} global sizes and {} splits",
+            shape.len(),
+            split.len()
+        );
+        let all: Vec<Axis> = split.iter().flatten().copied().collect();
+        self.axes(&all)?;
+        for (dim, axes) in split.iter().enumerate() {
+            let (local, parts) = (value.extents[dim], self.mesh.group_size(axes));
+            ensure!(
+                local.checked_mul(parts) == Some(shape[dim]),
+                "dim {dim} is {parts} parts of {local}, but its global size is {}",
+                shape[dim]
+            );
+        }
+        Ok(())
+    }
+}

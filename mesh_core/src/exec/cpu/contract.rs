@@ -1,0 +1,339 @@
+//! `Contract`: labels are sorted into batch, rows, columns and depth of matrix products.
+//!
+//! Where the strides of a group of labels make it one dim for all operands that have it, nothing is
+//! moved. Else the product is done in blocks if they are large, or operands are packed first.
+
+use super::Kernel;
+use super::gemm::{Gemm, Matrix, Number};
+use super::product::{self, Product, aligned};
+use super::reduce::{self, Reducer};
+use super::strided::{Labels, Loop, Nest, copy};
+use crate::names::{DType, ReduceKind};
+use crate::program::{Operand, Program, ValueId};
+
+const LHS: usize = 0;
+const RHS: usize = 1;
+const OUT: usize = 2;
+
+/// Products of blocks of so many multiplications are not worth packing for.
+const LARGE: usize = 1 << 18;
+
+pub(super) fn prepare(
+    program: &Program,
+    lhs: &Operand,
+    rhs: &Operand,
+    out: ValueId,
+) -> Result<Box<dyn Kernel>, String> {
+    let labels = Labels::new(program, &[lhs, rhs], out);
+    product::kernel(program, [lhs, rhs], out, |dtype| plan(labels, dtype))
+}
+
+fn plan(labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
+    match dtype {
+        DType::F32 => Contract::<f32>::boxed(labels, dtype),
+        DType::F64 => Contract::<f64>::boxed(labels, dtype),
+        DType::I32 => Contract::<i32>::boxed(labels, dtype),
+        _ => Err(format!("there is no product of {dtype}")),
+    }
+}
+
+/// What is done to an operand besides the product.
+enum Prepare {
+    Nothing,
+    /// Copied to or from packed scratch.
+    Pack(Nest),
+    /// Summed over the labels that no other operand has.
+    Sum(Box<dyn Reducer>),
+}
+
+/// An operand in scratch.
+struct Side {
+    prepare: Prepare,
+    bytes: usize,
+}
+
+/// The labels of each group.
+struct Groups {
+    batch: Vec<usize>,
+    rows: Vec<usize>,
+    columns: Vec<usize>,
+    depth: Vec<usize>,
+}
+
+/// Loops around and within one matrix product.
+struct Loops {
+    batch: Nest,
+    rows: (Nest, Loop),
+    columns: (Nest, Loop),
+    depth: (Nest, Loop),
+}
+
+impl Loops {
+    fn new(labels: &Labels, groups: &Groups) -> Self {
+        let nest = |of: &[usize], operands: &[usize], by: usize| {
+            let mut nest = labels.nest(of, operands);
+            nest.sort_by(by);
+            nest.collapse()
+        };
+        Self {
+            batch: nest(&groups.batch, &[LHS, RHS, OUT], 2),
+            rows: largest(nest(&groups.rows, &[LHS, OUT], 1)),
+            columns: largest(nest(&groups.columns, &[RHS, OUT], 1)),
+            depth: largest(nest(&groups.depth, &[LHS, RHS], 0)),
+        }
+    }
+
+    /// Whether each group is one dim, or the products are large all the same.
+    fn is_good(&self) -> bool {
+        let outer = [&self.rows.0, &self.columns.0, &self.depth.0];
+        let inner = self.rows.1.extent * self.columns.1.extent * self.depth.1.extent;
+        outer.iter().all(|nest| nest.loops.is_empty()) || inner >= LARGE
+    }
+}
+
+/// Splits off the longest loop.
+fn largest(mut nest: Nest) -> (Nest, Loop) {
+    let longest = nest.loops.iter().enumerate().max_by_key(|(_, l)| l.extent).map(|(i, _)| i);
+    match longest {
+        Some(i) => {
+            let inner = nest.loops.remove(i);
+            (nest, inner)
+        }
+        None => nest.split_inner(),
+    }
+}
+
+struct Contract<T: Number> {
+    sides: [Side; 3],
+    loops: Loops,
+    gemm: Gemm<T>,
+}
+
+impl<T: Number> Contract<T> {
+    fn boxed(mut labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
+        let mut sides = [LHS, RHS, OUT].map(|_| Side { prepare: Prepare::Nothing, bytes: 0 });
+        for k in [LHS, RHS] {
+            if let Some(side) = sum_own(&mut labels, k, dtype)? {
+                sides[k] = side;
+            }
+        }
+        let groups = groups(&labels)?;
+        let mut loops = Loops::new(&labels, &groups);
+        // Fewest and cheapest packings first.
+        let plans: [&[usize]; 7] =
+            [&[LHS], &[RHS], &[LHS, RHS], &[OUT], &[LHS, OUT], &[RHS, OUT], &[LHS, RHS, OUT]];
+        let is_free = |k: usize| matches!(sides[k].prepare, Prepare::Nothing);
+        if !loops.is_good() {
+            for plan in plans {
+                let plan: Vec<_> = plan.iter().copied().filter(|&k| is_free(k)).collect();
+                let strides = packed(&labels, &groups, &plan);
+                let trial = Labels {
+                    extents: labels.extents.clone(),
+                    strides: strides.clone(),
+                    has: labels.has.clone(),
+                };
+                loops = Loops::new(&trial, &groups);
+                if loops.is_good() || plan.len() == 3 {
+                    for k in plan {
+                        sides[k] = pack(&labels, &strides[k], k, dtype);
+                    }
+                    break;
+                }
+            }
+        }
+        Ok(Box::new(Self { sides, loops, gemm: Gemm::new() }))
+    }
+}
+
+/// Sums an operand over the labels that only it has; they are gone afterwards.
+fn sum_own(labels: &mut Labels, k: usize, dtype: DType) -> Result<Option<Side>, String> {
+    let alone =
+        |l: usize| labels.has[k][l] && (0..3).all(|other| other == k || !labels.has[other][l]);
+    let own = labels.select(alone);
+    if own.is_empty() {
+        return Ok(None);
+    }
+    let rest = labels.select(|l| labels.has[k][l] && !alone(l));
+    let folded = labels.nest(&own, &[k]);
+    let strides = pack_strides(&labels.extents, &rest);
+    let extents: Vec<_> = rest.iter().map(|&l| labels.extents[l]).collect();
+    let pick = |of: &[isize]| -> Vec<isize> { rest.iter().map(|&l| of[l]).collect() };
+    let kept = Nest::new(&extents, &[&pick(&labels.strides[k]), &pick(&strides)]);
+    let len: usize = extents.iter().product();
+    for l in own {
+        labels.has[k][l] = false;
+        labels.extents[l] = 1;
+    }
+    labels.strides[k] = strides;
+    let prepare = Prepare::Sum(reduce::plan(ReduceKind::Sum, dtype, kept, folded)?);
+    Ok(Some(Side { prepare, bytes: aligned(len, dtype.size()) }))
+}
+
+fn groups(labels: &Labels) -> Result<Groups, String> {
+    let group = |lhs: bool, rhs: bool, out: bool| {
+        labels.select(|l| [LHS, RHS, OUT].map(|k| labels.has[k][l]) == [lhs, rhs, out])
+    };
+    if !group(false, false, true).is_empty() {
+        return Err("a product's result has a dim that no factor has".to_owned());
+    }
+    Ok(Groups {
+        batch: group(true, true, true),
+        rows: group(true, false, true),
+        columns: group(false, true, true),
+        depth: group(true, true, false),
+    })
+}
+
+/// Strides of labels packed in the given order, 0 for others.
+fn pack_strides(extents: &[usize], order: &[usize]) -> Vec<isize> {
+    let mut strides = vec![0; extents.len()];
+    let mut step = 1;
+    for &l in order.iter().rev() {
+        strides[l] = step as isize;
+        step *= extents[l];
+    }
+    strides
+}
+
+/// Strides of all operands once those in `plan` are packed as the others would have them.
+fn packed(labels: &Labels, groups: &Groups, plan: &[usize]) -> Vec<Vec<isize>> {
+    let by = |of: &[usize], prefer: usize, otherwise: usize| {
+        let k = if plan.contains(&prefer) { otherwise } else { prefer };
+        let mut order = of.to_vec();
+        order.sort_by_key(|&l| std::cmp::Reverse(labels.strides[k][l]));
+        order
+    };
+    let rows = by(&groups.rows, OUT, LHS);
+    let columns = by(&groups.columns, OUT, RHS);
+    let depth = match plan.contains(&LHS) && plan.contains(&RHS) {
+        true => by(&groups.depth, OUT, LHS),
+        false => by(&groups.depth, LHS, RHS),
+    };
+    let mut strides = labels.strides.clone();
+    for &k in plan {
+        let (outer, inner) = match k {
+            LHS => (&rows, &depth),
+            RHS => (&depth, &columns),
+            _ => (&rows, &columns),
+        };
+        let order: Vec<_> = groups.batch.iter().chain(outer).chain(inner).copied().collect();
+        strides[k] = pack_strides(&labels.extents, &order);
+    }
+    strides
+}
+
+/// The copy between an operand and its packed form.
+fn pack(labels: &Labels, packed: &[isize], k: usize, dtype: DType) -> Side {
+    let of = labels.select(|l| labels.has[k][l]);
+    let pick = |strides: &[isize]| -> Vec<isize> { of.iter().map(|&l| strides[l]).collect() };
+    let extents: Vec<_> = of.iter().map(|&l| labels.extents[l]).collect();
+    let (memory, scratch) = (pick(&labels.strides[k]), pick(packed));
+    let mut nest = match k {
+        OUT => Nest::new(&extents, &[&scratch, &memory]),
+        _ => Nest::new(&extents, &[&memory, &scratch]),
+    };
+    nest.sort_by(1);
+    let bytes = aligned(nest.len(), dtype.size());
+    Side { prepare: Prepare::Pack(nest.collapse()), bytes }
+}
+
+impl<T: Number> Product for Contract<T> {
+    fn scratch_bytes(&self) -> usize {
+        self.sides.iter().map(|side| side.bytes).sum::<usize>()
+            + self.sides.iter().map(Side::own_scratch).max().unwrap_or(0)
+    }
+
+    unsafe fn run(&self, lhs: *const u8, rhs: *const u8, out: *mut u8, scratch: *mut u8) {
+        let [left, right, result] = &self.sides;
+        let size = size_of::<T>();
+        // SAFETY: scratch has room for the three sides, one after the other; offsets are of nests.
+        unsafe {
+            let scratch_rhs = scratch.add(left.bytes);
+            let scratch_out = scratch_rhs.add(right.bytes);
+            let rest = scratch_out.add(result.bytes);
+            let lhs = left.factor(lhs, scratch, rest, size).cast::<T>();
+            let rhs = right.factor(rhs, scratch_rhs, rest, size).cast::<T>();
+            let Prepare::Pack(nest) = &result.prepare else {
+                return self.product(lhs, rhs, out.cast());
+            };
+            self.product(lhs, rhs, scratch_out.cast());
+            copy_all(nest, size, scratch_out, out);
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`copy`].
+unsafe fn copy_all(nest: &Nest, size: usize, from: *const u8, to: *mut u8) {
+    let first = nest.loops.first().map_or(1, |l| l.extent);
+    // SAFETY: the caller's promise.
+    unsafe { copy(&nest.loops, first, size, from, to) };
+}
+
+impl Side {
+    fn own_scratch(&self) -> usize {
+        match &self.prepare {
+            Prepare::Sum(reducer) => reducer.scratch_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// The factor as the product wants it, put at `to` if that is not how it lies.
+    ///
+    /// # Safety
+    ///
+    /// As [`Product::run`].
+    unsafe fn factor(
+        &self,
+        from: *const u8,
+        to: *mut u8,
+        scratch: *mut u8,
+        size: usize,
+    ) -> *const u8 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.prepare {
+                Prepare::Nothing => return from,
+                Prepare::Pack(nest) => copy_all(nest, size, from, to),
+                Prepare::Sum(reducer) => reducer.apply(from, to, scratch),
+            }
+        }
+        to
+    }
+}
+
+impl<T: Number> Contract<T> {
+    /// # Safety
+    ///
+    /// The operands are valid at all offsets of the loops.
+    unsafe fn product(&self, lhs: *const T, rhs: *const T, out: *mut T) {
+        let Loops { batch, rows, columns, depth } = &self.loops;
+        let ((rows, row), (columns, column), (depths, depth)) = (rows, columns, depth);
+        let shape = [row.extent, column.extent, depth.extent];
+        batch.walk([0; 3], &mut |[a, b, c]| {
+            rows.walk([a, c], &mut |[a, c]| {
+                columns.walk([b, c], &mut |[b, c]| {
+                    let mut accumulate = false;
+                    depths.walk([a, b], &mut |[a, b]| {
+                        // SAFETY: offsets of the loops.
+                        unsafe {
+                            let (a, b, c) = (lhs.offset(a), rhs.offset(b), out.offset(c));
+                            let a =
+                                Matrix { at: a, rows: row.strides[0], columns: depth.strides[0] };
+                            let b = Matrix {
+                                at: b,
+                                rows: depth.strides[1],
+                                columns: column.strides[0],
+                            };
+                            let c =
+                                Matrix { at: c, rows: row.strides[1], columns: column.strides[1] };
+                            self.gemm.run(shape, a, b, c, accumulate);
+                        }
+                        accumulate = true;
+                    });
+                });
+            });
+        });
+    }
+}

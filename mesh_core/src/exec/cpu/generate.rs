@@ -1,0 +1,243 @@
+//! `Generate`: elements made from their global positions.
+
+use super::moves::{bits, fill};
+use super::normal::inverse_normal;
+use super::strided::{Loop, Nest, copy};
+use super::{Kernel, Memory, philox};
+use crate::array::Array;
+use crate::names::DType;
+use crate::program::{Extents, Generator, Value, ValueId};
+use half::bf16;
+use std::sync::Arc;
+
+/// Probability that a standard normal variable lies below -2.
+const BELOW_MINUS_2: f64 = 0.022_750_131_948_179_207;
+
+pub(super) fn prepare(
+    generator: &Generator,
+    begin: &[usize],
+    global: &Extents,
+    value: &Value,
+    out: ValueId,
+    seed: u64,
+) -> Result<Box<dyn Kernel>, String> {
+    let rank = value.extents.len();
+    let inside = |i: usize| begin[i] + value.extents[i] <= global[i];
+    if begin.len() != rank || global.len() != rank || !(0..rank).all(inside) {
+        return Err("a generated slice lies outside of the whole".to_owned());
+    }
+    let dtype = value.dtype;
+    if let Generator::Fill(scalar) = generator {
+        if scalar.dtype() != dtype {
+            return Err("a fill has the dtype of what it fills".to_owned());
+        }
+        let (len, size) = (value.len(), dtype.size());
+        return Ok(Box::new(Fill { out, len, size, bits: bits(*scalar) }));
+    }
+    if let Generator::Table(array) = generator {
+        return table(array, begin, value, out);
+    }
+    // Position in declared order, or along the one dim that counts.
+    let mut positions = vec![0; rank];
+    match generator {
+        Generator::Iota(dim) => {
+            *positions.get_mut(*dim as usize).ok_or("an iota along a dim that is not there")? = 1;
+        }
+        _ => {
+            let mut step = 1;
+            for (position, &extent) in positions.iter_mut().zip(global).rev() {
+                *position = step;
+                step *= extent as isize;
+            }
+        }
+    }
+    let start = begin.iter().zip(&positions).map(|(&b, &p)| b as isize * p).sum();
+    let strides: Vec<_> = value.strides().iter().map(|&s| s as isize).collect();
+    let mut nest = Nest::new(&value.extents, &[&positions, &strides]);
+    nest.sort_by(1);
+    let (outer, inner) = nest.collapse().split_inner();
+    let draw = match *generator {
+        Generator::Uniform { key, low, high } => {
+            Draw::Uniform { key: philox::key(seed, key), low, high }
+        }
+        Generator::TruncatedNormal { key, mean, stddev } => {
+            Draw::Normal { key: philox::key(seed, key), mean, stddev }
+        }
+        _ => Draw::Position,
+    };
+    if dtype == DType::Bool {
+        return Err("there is no generator of bool but fills and tables".to_owned());
+    }
+    Ok(Box::new(Positions { out, dtype, start, outer, inner, draw }))
+}
+
+struct Fill {
+    out: ValueId,
+    len: usize,
+    size: usize,
+    bits: u64,
+}
+
+impl Kernel for Fill {
+    unsafe fn run(&self, memory: &Memory, _: *mut u8) {
+        // SAFETY: the value's bytes.
+        unsafe { fill(memory.pointer(self.out), self.len, self.size, self.bits) };
+    }
+}
+
+struct Table {
+    array: Arc<Array>,
+    out: ValueId,
+    from: isize,
+    nest: Nest,
+    size: usize,
+}
+
+fn table(
+    array: &Arc<Array>,
+    begin: &[usize],
+    value: &Value,
+    out: ValueId,
+) -> Result<Box<dyn Kernel>, String> {
+    let strides: Vec<isize> = match &**array {
+        Array::F32(of) => of.strides().to_vec(),
+        Array::F64(of) => of.strides().to_vec(),
+        Array::BF16(of) => of.strides().to_vec(),
+        Array::I32(of) => of.strides().to_vec(),
+        Array::Bool(of) => of.strides().to_vec(),
+    };
+    let shape = array.shape();
+    let inside = |i: usize| begin[i] + value.extents[i] <= shape[i];
+    if array.dtype() != value.dtype || shape.len() != begin.len() || !(0..shape.len()).all(inside) {
+        return Err("a table does not fit what is cut out of it".to_owned());
+    }
+    let from = begin.iter().zip(&strides).map(|(&b, &s)| b as isize * s).sum();
+    let to: Vec<_> = value.strides().iter().map(|&s| s as isize).collect();
+    let mut nest = Nest::new(&value.extents, &[&strides, &to]);
+    nest.sort_by(1);
+    let size = value.dtype.size();
+    Ok(Box::new(Table { array: array.clone(), out, from, nest: nest.collapse(), size }))
+}
+
+impl Kernel for Table {
+    unsafe fn run(&self, memory: &Memory, _: *mut u8) {
+        let from: *const u8 = match &*self.array {
+            Array::F32(of) => of.as_ptr().cast(),
+            Array::F64(of) => of.as_ptr().cast(),
+            Array::BF16(of) => of.as_ptr().cast(),
+            Array::I32(of) => of.as_ptr().cast(),
+            Array::Bool(of) => of.as_ptr().cast(),
+        };
+        let first = self.nest.loops.first().map_or(1, |l| l.extent);
+        // SAFETY: the slice lies within the table, as `table` has checked.
+        unsafe {
+            let from = from.offset(self.from * self.size as isize);
+            copy(&self.nest.loops, first, self.size, from, memory.pointer(self.out));
+        }
+    }
+}
+
+/// What is made of a position.
+#[derive(Clone, Copy)]
+enum Draw {
+    Position,
+    Uniform { key: [u32; 2], low: f64, high: f64 },
+    Normal { key: [u32; 2], mean: f64, stddev: f64 },
+}
+
+struct Positions {
+    out: ValueId,
+    dtype: DType,
+    start: isize,
+    /// Strides: position, result.
+    outer: Nest,
+    inner: Loop,
+    draw: Draw,
+}
+
+/// An element type that numbers are rounded to.
+trait Rounded: Copy {
+    /// Bits of a draw that are used, so that a uniform draw below 1 stays below 1.
+    const BITS: u32;
+    fn round(x: f64) -> Self;
+    fn value(self) -> f64;
+    fn below(self) -> Self;
+}
+
+macro_rules! rounded {
+    ($($t:ty, $bits:literal, |$x:ident| $round:expr, |$y:ident| $value:expr, $below:expr;)*) => {$(
+        impl Rounded for $t {
+            const BITS: u32 = $bits;
+            fn round($x: f64) -> Self { $round }
+            fn value(self) -> f64 { let $y = self; $value }
+            fn below(self) -> Self { let $y = self; $below }
+        }
+    )*};
+}
+rounded! {
+    f32, 24, |x| x as f32, |y| f64::from(y), y.next_down();
+    f64, 53, |x| x, |y| y, y.next_down();
+    i32, 53, |x| x.floor() as i32, |y| f64::from(y), y.wrapping_sub(1);
+    bf16, 24, |x| bf16::from_f64(x), |y| f64::from(y), next_down(y);
+}
+
+fn next_down(x: bf16) -> bf16 {
+    match x.to_bits() {
+        0 | 0x8000 => bf16::from_bits(0x8001),
+        bits if bits & 0x8000 == 0 => bf16::from_bits(bits - 1),
+        bits => bf16::from_bits(bits + 1),
+    }
+}
+
+impl Draw {
+    #[inline(always)]
+    fn at<T: Rounded>(self, position: isize) -> T {
+        match self {
+            Self::Position => T::round(position as f64),
+            Self::Uniform { key, low, high } => {
+                let draw = philox::draw(key, position as u64) >> (64 - T::BITS);
+                let unit = draw as f64 / (1_u64 << T::BITS) as f64;
+                let x = T::round(low + unit * (high - low));
+                if x.value() >= high && high > low { x.below() } else { x }
+            }
+            Self::Normal { key, mean, stddev } => {
+                let draw = philox::draw(key, position as u64) >> 11;
+                // The middle of its interval: never 0, never 1, symmetric.
+                let unit = (draw as f64 + 0.5) / (1_u64 << 53) as f64;
+                let p = BELOW_MINUS_2 + unit * (1.0 - 2.0 * BELOW_MINUS_2);
+                T::round(mean + stddev * inverse_normal(p).clamp(-2.0, 2.0))
+            }
+        }
+    }
+}
+
+impl Positions {
+    /// # Safety
+    ///
+    /// `out` is valid at all offsets of the nest.
+    unsafe fn write<T: Rounded>(&self, out: *mut T) {
+        let inner = &self.inner;
+        self.outer.walk([self.start, 0], &mut |[position, to]| {
+            for i in 0..inner.extent as isize {
+                let x = self.draw.at(position + i * inner.strides[0]);
+                // SAFETY: an offset of the nest.
+                unsafe { *out.offset(to + i * inner.strides[1]) = x };
+            }
+        });
+    }
+}
+
+impl Kernel for Positions {
+    unsafe fn run(&self, memory: &Memory, _: *mut u8) {
+        let out = memory.pointer(self.out);
+        // SAFETY: the value's memory, of its dtype.
+        unsafe {
+            match self.dtype {
+                DType::F32 => self.write::<f32>(out.cast()),
+                DType::F64 => self.write::<f64>(out.cast()),
+                DType::BF16 => self.write::<bf16>(out.cast()),
+                _ => self.write::<i32>(out.cast()),
+            }
+        }
+    }
+}

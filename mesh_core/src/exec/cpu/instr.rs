@@ -1,0 +1,502 @@
+//! The scalar primitives on tiles: which compiled loop does an instruction.
+
+use super::isa::{Task, compiled};
+use super::vmath;
+use crate::names::DType;
+use crate::program::Prim;
+use half::bf16;
+use std::marker::PhantomData;
+
+/// What a loop over one tile works on. Arguments that are uniform have one element.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    pub(super) len: usize,
+    pub(super) out: *mut u8,
+    pub(super) args: [*const u8; 3],
+}
+
+/// A loop over one tile.
+///
+/// # Safety
+///
+/// `out` is valid for `len` elements and overlaps no argument; arguments are valid for `len`
+/// elements, or one if the loop was asked for with that argument uniform.
+pub(super) type Run = unsafe fn(Tile);
+
+/// How a register is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    F32,
+    F64,
+    I32,
+    Bool,
+}
+
+impl Kind {
+    /// How registers of a dtype are held; bf16 as f32.
+    pub(super) fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::F32 | DType::BF16 => Self::F32,
+            DType::F64 => Self::F64,
+            DType::I32 => Self::I32,
+            DType::Bool => Self::Bool,
+        }
+    }
+
+    /// Bytes per element.
+    pub(super) fn size(self) -> usize {
+        match self {
+            Self::F64 => 8,
+            Self::F32 | Self::I32 => 4,
+            Self::Bool => 1,
+        }
+    }
+}
+
+trait Unary {
+    type In: Copy;
+    type Out: Copy;
+    /// Whether some operands are `rare`.
+    const RARE: bool = false;
+    fn apply(a: Self::In) -> Self::Out;
+    /// Whether `apply` is wrong for this operand.
+    fn rare(_: Self::In) -> bool {
+        false
+    }
+    /// For rare operands.
+    fn slow(a: Self::In) -> Self::Out {
+        Self::apply(a)
+    }
+}
+
+trait Binary {
+    type In: Copy;
+    type Out: Copy;
+    fn apply(a: Self::In, b: Self::In) -> Self::Out;
+}
+
+struct One<O>(PhantomData<O>);
+struct Two<O, const A: bool, const B: bool>(PhantomData<O>);
+struct Choose<T, const A: bool, const B: bool>(PhantomData<T>);
+
+impl<O: Unary> Task for One<O> {
+    type Args = Tile;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(tile: Tile) {
+        let n = tile.len;
+        let a = tile.args[0].cast::<O::In>();
+        let out = tile.out.cast::<O::Out>();
+        // SAFETY: `Run`'s contract.
+        let (a, out) =
+            unsafe { (std::slice::from_raw_parts(a, n), std::slice::from_raw_parts_mut(out, n)) };
+        for (out, &a) in out.iter_mut().zip(a) {
+            *out = O::apply(a);
+        }
+        if O::RARE && a.iter().fold(false, |any, &a| any | O::rare(a)) {
+            for (out, &a) in out.iter_mut().zip(a).filter(|(_, a)| O::rare(**a)) {
+                *out = O::slow(a);
+            }
+        }
+    }
+}
+
+impl<O: Binary, const A: bool, const B: bool> Task for Two<O, A, B> {
+    type Args = Tile;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(tile: Tile) {
+        let n = tile.len;
+        let [a, b, _] = tile.args.map(|arg| arg.cast::<O::In>());
+        let out = tile.out.cast::<O::Out>();
+        // SAFETY: `Run`'s contract; `A` and `B` say which arguments are uniform.
+        let (a, b, out) = unsafe {
+            (
+                std::slice::from_raw_parts(a, if A { 1 } else { n }),
+                std::slice::from_raw_parts(b, if B { 1 } else { n }),
+                std::slice::from_raw_parts_mut(out, n),
+            )
+        };
+        match (A, B) {
+            (false, false) => {
+                for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                    *out = O::apply(a, b);
+                }
+            }
+            (true, false) => {
+                let a = a[0];
+                for (out, &b) in out.iter_mut().zip(b) {
+                    *out = O::apply(a, b);
+                }
+            }
+            (_, true) => {
+                let b = b[0];
+                for (out, &a) in out.iter_mut().zip(a) {
+                    *out = O::apply(a, b);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Copy, const A: bool, const B: bool> Task for Choose<T, A, B> {
+    type Args = Tile;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(tile: Tile) {
+        let n = tile.len;
+        let out = tile.out.cast::<T>();
+        let [_, a, b] = tile.args.map(|arg| arg.cast::<T>());
+        // SAFETY: `Run`'s contract; `A` and `B` say which alternatives are uniform.
+        let (c, a, b, out) = unsafe {
+            (
+                std::slice::from_raw_parts(tile.args[0], n),
+                std::slice::from_raw_parts(a, if A { 1 } else { n }),
+                std::slice::from_raw_parts(b, if B { 1 } else { n }),
+                std::slice::from_raw_parts_mut(out, n),
+            )
+        };
+        for i in 0..n {
+            let (a, b) = (a[if A { 0 } else { i }], b[if B { 0 } else { i }]);
+            out[i] = if c[i] != 0 { a } else { b };
+        }
+    }
+}
+
+/// One struct per primitive and type, so that each is its own loop.
+macro_rules! unary {
+    ($($name:ident { $($in:ty => $out:ty, $a:ident, $apply:expr;)* })*) => {$(
+        struct $name<T>(PhantomData<T>);
+        $(impl Unary for $name<$in> {
+            type In = $in;
+            type Out = $out;
+            #[inline(always)]
+            fn apply($a: $in) -> $out { $apply }
+        })*
+    )*};
+}
+
+macro_rules! binary {
+    ($($name:ident { $($in:ty => $out:ty, $a:ident $b:ident, $apply:expr;)* })*) => {$(
+        struct $name<T>(PhantomData<T>);
+        $(impl Binary for $name<$in> {
+            type In = $in;
+            type Out = $out;
+            #[inline(always)]
+            fn apply($a: $in, $b: $in) -> $out { $apply }
+        })*
+    )*};
+}
+
+unary! {
+    Neg {
+        f32 => f32, a, -a; f64 => f64, a, -a; i32 => i32, a, a.wrapping_neg();
+    }
+    Abs {
+        f32 => f32, a, a.abs(); f64 => f64, a, a.abs(); i32 => i32, a, a.wrapping_abs();
+    }
+    Sign {
+        f32 => f32, a, if a > 0.0 { 1.0 } else if a < 0.0 { -1.0 } else { a };
+        f64 => f64, a, if a > 0.0 { 1.0 } else if a < 0.0 { -1.0 } else { a };
+        i32 => i32, a, a.signum();
+    }
+    Floor {
+        f32 => f32, a, a.floor(); f64 => f64, a, a.floor();
+    }
+    Sqrt {
+        f32 => f32, a, a.sqrt(); f64 => f64, a, a.sqrt();
+    }
+    Rsqrt {
+        f32 => f32, a, 1.0 / a.sqrt(); f64 => f64, a, 1.0 / a.sqrt();
+    }
+    Exp {
+        f32 => f32, a, vmath::exp(a); f64 => f64, a, a.exp();
+    }
+    Log {
+        f32 => f32, a, vmath::log(a); f64 => f64, a, a.ln();
+    }
+    Tanh {
+        f32 => f32, a, vmath::tanh(a); f64 => f64, a, a.tanh();
+    }
+    Logistic {
+        f32 => f32, a, vmath::logistic(a); f64 => f64, a, 1.0 / (1.0 + (-a).exp());
+    }
+    Sin {
+        f64 => f64, a, a.sin();
+    }
+    Cos {
+        f64 => f64, a, a.cos();
+    }
+    Not {
+        u8 => u8, a, u8::from(a == 0);
+    }
+    ToF32 {
+        f64 => f32, a, a as f32; i32 => f32, a, a as f32; u8 => f32, a, f32::from(a);
+    }
+    ToF64 {
+        f32 => f64, a, f64::from(a); i32 => f64, a, f64::from(a); u8 => f64, a, f64::from(a);
+    }
+    ToI32 {
+        f32 => i32, a, a as i32; f64 => i32, a, a as i32; u8 => i32, a, i32::from(a);
+    }
+    ToBool {
+        f32 => u8, a, u8::from(a != 0.0);
+        f64 => u8, a, u8::from(a != 0.0);
+        i32 => u8, a, u8::from(a != 0);
+    }
+    RoundBf16 {
+        f32 => f32, a, vmath::widen(vmath::narrow(a));
+        f64 => f32, a, bf16::from_f64(a).to_f32();
+        i32 => f32, a, bf16::from_f64(f64::from(a)).to_f32();
+    }
+    Widen {
+        u16 => f32, a, vmath::widen(a);
+    }
+    Narrow {
+        f32 => u16, a, vmath::narrow(a);
+    }
+}
+
+impl Unary for Sin<f32> {
+    type In = f32;
+    type Out = f32;
+    const RARE: bool = true;
+    #[inline(always)]
+    fn apply(a: f32) -> f32 {
+        vmath::sin(a)
+    }
+    #[inline(always)]
+    fn rare(a: f32) -> bool {
+        vmath::is_far(a)
+    }
+    fn slow(a: f32) -> f32 {
+        f64::from(a).sin() as f32
+    }
+}
+
+impl Unary for Cos<f32> {
+    type In = f32;
+    type Out = f32;
+    const RARE: bool = true;
+    #[inline(always)]
+    fn apply(a: f32) -> f32 {
+        vmath::cos(a)
+    }
+    #[inline(always)]
+    fn rare(a: f32) -> bool {
+        vmath::is_far(a)
+    }
+    fn slow(a: f32) -> f32 {
+        f64::from(a).cos() as f32
+    }
+}
+
+/// `a` in place of the quotient where `b` is 0.
+#[inline(always)]
+fn div_i32(a: i32, b: i32) -> i32 {
+    if b == 0 { 0 } else { a.wrapping_div(b) }
+}
+
+#[inline(always)]
+fn mod_i32(a: i32, b: i32) -> i32 {
+    if b == 0 {
+        return 0;
+    }
+    let r = a.wrapping_rem(b);
+    if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
+}
+
+binary! {
+    Add {
+        f32 => f32, a b, a + b; f64 => f64, a b, a + b; i32 => i32, a b, a.wrapping_add(b);
+    }
+    Sub {
+        f32 => f32, a b, a - b; f64 => f64, a b, a - b; i32 => i32, a b, a.wrapping_sub(b);
+    }
+    Mul {
+        f32 => f32, a b, a * b; f64 => f64, a b, a * b; i32 => i32, a b, a.wrapping_mul(b);
+    }
+    Div {
+        f32 => f32, a b, a / b; f64 => f64, a b, a / b; i32 => i32, a b, div_i32(a, b);
+    }
+    Mod {
+        f32 => f32, a b, a - b * (a / b).floor();
+        f64 => f64, a b, a - b * (a / b).floor();
+        i32 => i32, a b, mod_i32(a, b);
+    }
+    Pow {
+        f32 => f32, a b, a.powf(b); f64 => f64, a b, a.powf(b);
+    }
+    Max {
+        f32 => f32, a b, vmath::max_f32(a, b);
+        f64 => f64, a b, vmath::max_f64(a, b);
+        i32 => i32, a b, a.max(b);
+    }
+    Min {
+        f32 => f32, a b, vmath::min_f32(a, b);
+        f64 => f64, a b, vmath::min_f64(a, b);
+        i32 => i32, a b, a.min(b);
+    }
+    And {
+        u8 => u8, a b, a & b;
+    }
+    Or {
+        u8 => u8, a b, a | b;
+    }
+    Eq {
+        f32 => u8, a b, u8::from(a == b); f64 => u8, a b, u8::from(a == b);
+        i32 => u8, a b, u8::from(a == b); u8 => u8, a b, u8::from(a == b);
+    }
+    Ne {
+        f32 => u8, a b, u8::from(a != b); f64 => u8, a b, u8::from(a != b);
+        i32 => u8, a b, u8::from(a != b); u8 => u8, a b, u8::from(a != b);
+    }
+    Lt {
+        f32 => u8, a b, u8::from(a < b); f64 => u8, a b, u8::from(a < b);
+        i32 => u8, a b, u8::from(a < b); u8 => u8, a b, u8::from(a < b);
+    }
+    Le {
+        f32 => u8, a b, u8::from(a <= b); f64 => u8, a b, u8::from(a <= b);
+        i32 => u8, a b, u8::from(a <= b); u8 => u8, a b, u8::from(a <= b);
+    }
+}
+
+fn one<O: Unary>() -> Run {
+    compiled::<One<O>>()
+}
+
+fn two<O: Binary>(uniform: [bool; 3]) -> Run {
+    match (uniform[0], uniform[1]) {
+        (true, false) => compiled::<Two<O, true, false>>(),
+        (false, true) => compiled::<Two<O, false, true>>(),
+        _ => compiled::<Two<O, false, false>>(),
+    }
+}
+
+fn choose<T: Copy>(uniform: [bool; 3]) -> Run {
+    match (uniform[1], uniform[2]) {
+        (false, false) => compiled::<Choose<T, false, false>>(),
+        (true, false) => compiled::<Choose<T, true, false>>(),
+        (false, true) => compiled::<Choose<T, false, true>>(),
+        (true, true) => compiled::<Choose<T, true, true>>(),
+    }
+}
+
+/// The loop for a primitive on arguments held as `kind` (for `Select`: the alternatives), and which
+/// argument goes where. `uniform` tells which arguments have one element; if all have, ask with
+/// none uniform and run it on one element.
+pub(super) fn apply(prim: Prim, kind: Kind, uniform: [bool; 3]) -> Option<(Run, [usize; 3])> {
+    use Kind::{Bool, F32, F64, I32};
+    macro_rules! floats {
+        ($name:ident) => {
+            match kind {
+                F32 => one::<$name<f32>>(),
+                F64 => one::<$name<f64>>(),
+                _ => return None,
+            }
+        };
+    }
+    macro_rules! numbers {
+        ($pick:ident $name:ident $(, $uniform:expr)?) => {
+            match kind {
+                F32 => $pick::<$name<f32>>($($uniform)?),
+                F64 => $pick::<$name<f64>>($($uniform)?),
+                I32 => $pick::<$name<i32>>($($uniform)?),
+                Bool => return None,
+            }
+        };
+    }
+    macro_rules! compare {
+        ($name:ident, $uniform:expr) => {
+            match kind {
+                F32 => two::<$name<f32>>($uniform),
+                F64 => two::<$name<f64>>($uniform),
+                I32 => two::<$name<i32>>($uniform),
+                Bool => two::<$name<u8>>($uniform),
+            }
+        };
+    }
+    let swapped = [uniform[1], uniform[0], uniform[2]];
+    let bools = if kind == Bool { Some(()) } else { None };
+    let run = match prim {
+        Prim::Neg => numbers!(one Neg),
+        Prim::Abs => numbers!(one Abs),
+        Prim::Sign => numbers!(one Sign),
+        Prim::Floor => floats!(Floor),
+        Prim::Sqrt => floats!(Sqrt),
+        Prim::Rsqrt => floats!(Rsqrt),
+        Prim::Exp => floats!(Exp),
+        Prim::Log => floats!(Log),
+        Prim::Tanh => floats!(Tanh),
+        Prim::Logistic => floats!(Logistic),
+        Prim::Sin => floats!(Sin),
+        Prim::Cos => floats!(Cos),
+        Prim::Not => bools.map(|()| one::<Not<u8>>())?,
+        Prim::Add => numbers!(two Add, uniform),
+        Prim::Sub => numbers!(two Sub, uniform),
+        Prim::Mul => numbers!(two Mul, uniform),
+        Prim::Div => numbers!(two Div, uniform),
+        Prim::Mod => numbers!(two Mod, uniform),
+        Prim::Max => numbers!(two Max, uniform),
+        Prim::Min => numbers!(two Min, uniform),
+        Prim::Pow => match kind {
+            F32 => two::<Pow<f32>>(uniform),
+            F64 => two::<Pow<f64>>(uniform),
+            _ => return None,
+        },
+        Prim::And => bools.map(|()| two::<And<u8>>(uniform))?,
+        Prim::Or => bools.map(|()| two::<Or<u8>>(uniform))?,
+        Prim::Eq => compare!(Eq, uniform),
+        Prim::Ne => compare!(Ne, uniform),
+        Prim::Lt => compare!(Lt, uniform),
+        Prim::Le => compare!(Le, uniform),
+        Prim::Gt => return Some((compare!(Lt, swapped), [1, 0, 2])),
+        Prim::Ge => return Some((compare!(Le, swapped), [1, 0, 2])),
+        Prim::Select => match kind.size() {
+            1 => choose::<u8>(uniform),
+            4 => choose::<u32>(uniform),
+            _ => choose::<u64>(uniform),
+        },
+        Prim::Cast => return None,
+    };
+    Some((run, [0, 1, 2]))
+}
+
+/// The loop that casts; `None` where nothing changes.
+pub(super) fn cast(from: DType, to: DType) -> Option<Run> {
+    use Kind::{Bool, F32, F64, I32};
+    let run = match (Kind::of(from), Kind::of(to)) {
+        _ if from == to => return None,
+        (F32, F32) if to == DType::F32 => return None,
+        (F32, F32) => one::<RoundBf16<f32>>(),
+        (F64, F32) if to == DType::BF16 => one::<RoundBf16<f64>>(),
+        (I32, F32) if to == DType::BF16 => one::<RoundBf16<i32>>(),
+        (F64, F32) => one::<ToF32<f64>>(),
+        (I32, F32) => one::<ToF32<i32>>(),
+        (Bool, F32) => one::<ToF32<u8>>(),
+        (F32, F64) => one::<ToF64<f32>>(),
+        (I32, F64) => one::<ToF64<i32>>(),
+        (Bool, F64) => one::<ToF64<u8>>(),
+        (F32, I32) => one::<ToI32<f32>>(),
+        (F64, I32) => one::<ToI32<f64>>(),
+        (Bool, I32) => one::<ToI32<u8>>(),
+        (F32, Bool) => one::<ToBool<f32>>(),
+        (F64, Bool) => one::<ToBool<f64>>(),
+        (I32, Bool) => one::<ToBool<i32>>(),
+        (F64, F64) | (I32, I32) | (Bool, Bool) => return None,
+    };
+    Some(run)
+}
+
+/// The loop that makes registers of bf16 in memory.
+pub(super) fn widen() -> Run {
+    one::<Widen<u16>>()
+}
+
+/// The loop that makes bf16 in memory of registers.
+pub(super) fn narrow() -> Run {
+    one::<Narrow<f32>>()
+}

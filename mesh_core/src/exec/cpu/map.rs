@@ -1,0 +1,285 @@
+//! `Map`: the body is interpreted tile by tile, so that a chain of operations costs one pass over
+//! memory. A tile's registers lie in scratch and stay in the first-level cache.
+
+use super::instr::{Kind, Tile};
+use super::map_plan::{Code, Op, Port, PortShape, SLOT, Source, plan};
+use super::strided::{Labels, Loop, Nest, Strides, copy, copy_run};
+use super::{Kernel, Memory};
+use crate::program::{Body, Operand, Program, Step, Value, ValueId};
+
+/// Whether an out of `Map` may lie where this input lies: then tile by tile the input is read
+/// before the out is written.
+pub(crate) fn can_alias(program: &Program, step: &Step, input_index: usize) -> bool {
+    let Step::Map { inputs, outs, .. } = step else { return false };
+    let Some(input) = inputs.get(input_index) else { return false };
+    let value = program.value(input.value);
+    let same_value = inputs.iter().filter(|other| other.value == input.value);
+    let in_place =
+        |operand: &Operand| operand.dims.iter().enumerate().all(|(i, &label)| i == label as usize);
+    let fits = |out: &Value| {
+        out.dtype.size() == value.dtype.size()
+            && out.extents == value.extents
+            && out.strides() == value.strides()
+    };
+    same_value.into_iter().all(in_place) && outs.iter().all(|&out| fits(program.value(out)))
+}
+
+/// An input or out at run time.
+struct Place {
+    value: ValueId,
+    size: usize,
+    /// Gathers (or for outs, scatters) a tile.
+    pattern: Nest,
+}
+
+struct Map {
+    places: Vec<Place>,
+    inputs: usize,
+    code: Code,
+    /// Loops over tiles' starts.
+    outer: Nest,
+    /// The loop that is cut into tiles.
+    cut: Loop,
+    /// Turns of `cut` per tile.
+    chunk: usize,
+    /// Elements per turn of `cut`.
+    inner: usize,
+}
+
+pub(super) fn prepare(
+    program: &Program,
+    body: &Body,
+    inputs: &[Operand],
+    outs: &[ValueId],
+) -> Result<Box<dyn Kernel>, String> {
+    let first = *outs.first().ok_or("a map without outs")?;
+    let operands: Vec<_> = inputs.iter().collect();
+    let labels = Labels::new(program, &operands, first);
+    let rank = program.value(first).extents.len();
+    if labels.extents.len() != rank {
+        return Err("an input of a map has a dim that the outs lack".to_owned());
+    }
+    let mut strides: Vec<Vec<isize>> = labels.strides[..inputs.len()].to_vec();
+    for &out in outs {
+        strides.push(program.value(out).strides().iter().map(|&s| s as isize).collect());
+    }
+    let views: Vec<_> = strides.iter().map(Vec::as_slice).collect();
+    let mut nest = Nest::new(&labels.extents, &views);
+    nest.sort_by(inputs.len());
+    let mut outer = nest.collapse();
+    if outer.loops.is_empty() {
+        let strides = Strides::from_elem(1, outer.operands);
+        outer.loops.push(Loop { extent: 1, strides });
+    }
+    let widest = body.code.iter().map(|(_, dtype)| Kind::of(*dtype).size()).max();
+    let tile = SLOT / widest.unwrap_or(8);
+    let mut rest: Vec<Loop> = Vec::new();
+    let mut inner = 1;
+    while outer.loops.len() > 1 && outer.loops.last().is_some_and(|l| l.extent * inner <= tile) {
+        if let Some(whole) = outer.loops.pop() {
+            inner *= whole.extent;
+            rest.insert(0, whole);
+        }
+    }
+    let Some(cut) = outer.loops.pop() else { return Err("a map without loops".to_owned()) };
+    let chunk = (tile / inner).clamp(1, cut.extent);
+    let values: Vec<ValueId> = inputs.iter().map(|i| i.value).chain(outs.iter().copied()).collect();
+    let mut ports = Vec::new();
+    let mut places = Vec::new();
+    for (k, &value) in values.iter().enumerate() {
+        let dtype = program.value(value).dtype;
+        let (shape, pattern) = tile_shape(&outer, &cut, &rest, chunk, k, k < inputs.len());
+        ports.push(Port { dtype, shape });
+        places.push(Place { value, size: dtype.size(), pattern });
+    }
+    let code = plan(body, &ports[..inputs.len()], &ports[inputs.len()..])?;
+    Ok(Box::new(Map { places, inputs: inputs.len(), code, outer, cut, chunk, inner }))
+}
+
+/// How the tiles of operand `k` lie in memory, and the nest that copies one: from memory to a
+/// packed tile for inputs, back for outs.
+fn tile_shape(
+    outer: &Nest,
+    cut: &Loop,
+    rest: &[Loop],
+    chunk: usize,
+    k: usize,
+    is_input: bool,
+) -> (PortShape, Nest) {
+    let mut step = 1;
+    let mut pattern = Nest { operands: 2, ..Nest::default() };
+    for (extent, stride) in
+        rest.iter().rev().map(|l| (l.extent, l.strides[k])).chain([(chunk, cut.strides[k])])
+    {
+        let pair = if is_input { [stride, step] } else { [step, stride] };
+        pattern.loops.insert(0, Loop { extent, strides: Strides::from_slice(&pair) });
+        step *= extent as isize;
+    }
+    let memory = usize::from(!is_input);
+    let pattern = pattern.collapse();
+    let uniform = pattern.loops.iter().all(|l| l.strides[memory] == 0);
+    let packed = pattern.loops.iter().all(|l| l.strides[0] == l.strides[1]);
+    let once = cut.strides[k] == 0 && outer.loops.iter().all(|l| l.strides[k] == 0);
+    let shape = match () {
+        () if packed => PortShape::Packed,
+        () if uniform => PortShape::Uniform,
+        () => PortShape::Strided { once },
+    };
+    (shape, pattern)
+}
+
+/// One run of a map: where things lie.
+struct Frame<'a> {
+    map: &'a Map,
+    memory: &'a Memory,
+    offsets: &'a mut [isize],
+    pool: *mut u8,
+    slots: *mut u8,
+    /// Bit `k`: out `k` lies where an input lies.
+    in_place: u64,
+    first: bool,
+}
+
+impl Map {
+    fn offset_bytes(&self) -> usize {
+        (self.places.len() * 8).next_multiple_of(64)
+    }
+
+    fn pool_bytes(&self) -> usize {
+        (self.code.pool.len() * 8).next_multiple_of(64)
+    }
+}
+
+impl Kernel for Map {
+    fn scratch_bytes(&self) -> usize {
+        self.offset_bytes() + self.pool_bytes() + self.code.slots * SLOT
+    }
+
+    unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
+        let mut in_place = 0;
+        for (k, out) in self.places[self.inputs..].iter().enumerate() {
+            let pointer = memory.pointer(out.value);
+            let shares = |p: &Place| memory.pointer(p.value) == pointer;
+            if self.places[..self.inputs].iter().any(shares) {
+                in_place |= 1 << k.min(63);
+            }
+        }
+        // SAFETY: scratch has room for the offsets, the pool and the slots, in that order.
+        let (offsets, pool, slots) = unsafe {
+            let offsets = scratch.cast::<isize>();
+            offsets.write_bytes(0, self.places.len());
+            let pool = scratch.add(self.offset_bytes());
+            let numbers = self.code.pool.as_ptr().cast::<u8>();
+            std::ptr::copy_nonoverlapping(numbers, pool, self.code.pool.len() * 8);
+            let offsets = std::slice::from_raw_parts_mut(offsets, self.places.len());
+            (offsets, pool, pool.add(self.pool_bytes()))
+        };
+        let mut frame = Frame { map: self, memory, offsets, pool, slots, in_place, first: true };
+        // SAFETY: the caller's promise.
+        unsafe { frame.walk(&self.outer.loops) };
+    }
+}
+
+impl Frame<'_> {
+    /// # Safety
+    ///
+    /// As [`Kernel::run`].
+    unsafe fn walk(&mut self, loops: &[Loop]) {
+        if let Some((outer, rest)) = loops.split_first() {
+            for _ in 0..outer.extent {
+                // SAFETY: the caller's promise.
+                unsafe { self.walk(rest) };
+                self.advance(outer, 1);
+            }
+            self.advance(outer, -(outer.extent as isize));
+            return;
+        }
+        let map = self.map;
+        let mut done = 0;
+        while done < map.cut.extent {
+            let turns = map.chunk.min(map.cut.extent - done);
+            // SAFETY: the tile lies within the operands.
+            unsafe { self.tile(turns) };
+            self.first = false;
+            self.advance(&map.cut, turns as isize);
+            done += turns;
+        }
+        self.advance(&map.cut, -(done as isize));
+    }
+
+    #[inline]
+    fn advance(&mut self, by: &Loop, turns: isize) {
+        for (offset, stride) in self.offsets.iter_mut().zip(&by.strides) {
+            *offset += stride * turns;
+        }
+    }
+
+    fn is_in_place(&self, out: usize) -> bool {
+        self.in_place >> out.min(63) & 1 == 1
+    }
+
+    /// Where place `k` of the operands begins in this tile.
+    #[inline]
+    fn place(&self, k: usize) -> *mut u8 {
+        let place = &self.map.places[k];
+        let bytes = self.offsets[k] * place.size as isize;
+        self.memory.pointer(place.value).wrapping_offset(bytes)
+    }
+
+    #[inline]
+    fn address(&self, source: Source) -> *mut u8 {
+        match source {
+            Source::Input(input) => self.place(input),
+            Source::Out { out, .. } if !self.is_in_place(out) => self.place(self.map.inputs + out),
+            Source::Slot(slot) | Source::Pinned(slot) | Source::Out { slot, .. } => {
+                self.slots.wrapping_add(slot * SLOT)
+            }
+            Source::Pool(index) => self.pool.wrapping_add(index * 8),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Kernel::run`]; `turns` of the cut loop from here on lie within the operands.
+    unsafe fn tile(&mut self, turns: usize) {
+        let map = self.map;
+        let len = turns * map.inner;
+        // The pattern's first loop is of `chunk` turns, or holds them.
+        let cut =
+            |pattern: &Nest| pattern.loops.first().map_or(1, |l| l.extent / map.chunk * turns);
+        for op in &map.code.ops {
+            // SAFETY: registers have room for a tile, memory has been promised, and nothing that
+            // is written overlaps what the same instruction reads.
+            unsafe {
+                match *op {
+                    Op::Apply { run, args, to, uniform } => {
+                        let len = if uniform { 1 } else { len };
+                        let args = args.map(|arg| self.address(arg).cast_const());
+                        run(Tile { len, out: self.address(to), args });
+                    }
+                    Op::Gather { once: true, .. } if !self.first => {}
+                    Op::Gather { input, to, .. } => {
+                        let Place { pattern, size, .. } = &map.places[input];
+                        let first = cut(pattern);
+                        copy(&pattern.loops, first, *size, self.place(input), self.address(to));
+                    }
+                    Op::Spread { from, to, size } => {
+                        copy_run(len, size, (self.address(from), 0), (self.address(to), 1));
+                    }
+                    Op::Store { from: Source::Out { out: from, .. }, out, .. }
+                        if from == out && !self.is_in_place(out) => {}
+                    Op::Store { from, uniform: true, out } => {
+                        let place = map.inputs + out;
+                        let to = (self.place(place), 1);
+                        copy_run(len, map.places[place].size, (self.address(from), 0), to);
+                    }
+                    Op::Store { from, out, .. } => {
+                        let Place { pattern, size, .. } = &map.places[map.inputs + out];
+                        let to = self.place(map.inputs + out);
+                        copy(&pattern.loops, cut(pattern), *size, self.address(from), to);
+                    }
+                }
+            }
+        }
+    }
+}

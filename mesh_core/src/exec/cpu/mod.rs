@@ -1,0 +1,107 @@
+//! CPU kernels of the local step forms, one file per form.
+//!
+//! [`prepare`] turns a step into a [`Kernel`] for one processor: labels become strides, loops are
+//! planned, offsets evaluated. What is left for [`Kernel::run`] is arithmetic on memory that
+//! somebody else owns; it allocates nothing of its own. (The GEMM of `faer` keeps one packing
+//! buffer per thread, made at that thread's first large product.)
+//!
+//! An element-by-element result depends on its operands alone, never on where in memory or in a
+//! vector they lie. Sums are taken in an order that depends on extents and strides alone.
+
+#![allow(unsafe_code, reason = "kernels read and write raw memory of the planned arena")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "the executor that calls this room is built beside it"
+)]
+
+mod block;
+mod blocks;
+mod contract;
+mod convolve;
+mod convolve_direct;
+mod convolve_input;
+mod convolve_naive;
+mod convolve_padding;
+mod gemm;
+mod generate;
+mod instr;
+mod isa;
+mod map;
+mod map_plan;
+mod moves;
+mod normal;
+mod philox;
+mod product;
+mod reduce;
+mod strided;
+mod vmath;
+
+#[cfg(test)]
+mod tests;
+
+use crate::names::Mesh;
+use crate::program::{Program, Step};
+
+pub(crate) use map::can_alias;
+
+/// Where one processor's values lie.
+pub(crate) struct Memory {
+    /// One pointer per value of the program, 64-byte aligned.
+    pub(crate) pointers: Vec<*mut u8>,
+}
+
+impl Memory {
+    /// Where a value lies.
+    pub(crate) fn pointer(&self, value: crate::program::ValueId) -> *mut u8 {
+        self.pointers[value.index()]
+    }
+}
+
+/// A step made ready to run on one processor.
+pub(crate) trait Kernel: Send {
+    /// Bytes of scratch that `run` needs.
+    fn scratch_bytes(&self) -> usize {
+        0
+    }
+
+    /// Does the step.
+    ///
+    /// # Safety
+    ///
+    /// Every pointer of `memory` that the step names is valid for its value's bytes and aligned to
+    /// 64 bytes. Outs overlap no input, but for those of a `Map` that [`can_alias`] allows to
+    /// coincide. `scratch` is aligned to 64 bytes, valid for [`Kernel::scratch_bytes`], and
+    /// overlaps nothing else.
+    unsafe fn run(&self, memory: &Memory, scratch: *mut u8);
+}
+
+/// Makes a step ready for one processor; `None` for collectives and for reads and writes of
+/// variables.
+pub(crate) fn prepare(
+    program: &Program,
+    step: &Step,
+    mesh: &Mesh,
+    processor: usize,
+    seed: u64,
+) -> Result<Option<Box<dyn Kernel>>, String> {
+    let value = |id| program.value(id);
+    let kernel = match step {
+        Step::Map { body, inputs, outs } => map::prepare(program, body, inputs, outs)?,
+        Step::Reduce { kind, input, out } => reduce::prepare(program, *kind, input, *out)?,
+        Step::Contract { lhs, rhs, out } => contract::prepare(program, lhs, rhs, *out)?,
+        Step::Convolve { lhs, rhs, windows, out } => {
+            convolve::prepare(program, lhs, rhs, windows, *out)?
+        }
+        Step::Move { pieces, fill, out } => {
+            moves::prepare(program, pieces, *fill, *out, mesh, processor)?
+        }
+        Step::Reshape { input, out } => moves::prepare_reshape(program, *input, *out)?,
+        Step::Generate { generator, begin, global, out } => {
+            let begin: Vec<_> = begin.iter().map(|offset| offset.at(mesh, processor)).collect();
+            generate::prepare(generator, &begin, global, value(*out), *out, seed)?
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(kernel))
+}

@@ -1,0 +1,151 @@
+//! `Move` and `Reshape`: copies of rectangles.
+
+use super::strided::{Labels, Nest, by_size, copy};
+use super::{Kernel, Memory};
+use crate::names::{DType, Mesh};
+use crate::program::{Extents, Piece, Program, Scalar, ValueId};
+
+struct Rectangle {
+    input: ValueId,
+    from: usize,
+    to: usize,
+    /// Strides: input, result.
+    nest: Nest,
+}
+
+struct Move {
+    rectangles: Vec<Rectangle>,
+    /// Bits of the fill, if pieces leave gaps.
+    fill: Option<u64>,
+    out: ValueId,
+    len: usize,
+    size: usize,
+}
+
+/// A number as memory of its dtype holds it, in the low bytes.
+pub(super) fn bits(scalar: Scalar) -> u64 {
+    let x = scalar.value();
+    match scalar.dtype() {
+        DType::F32 => u64::from((x as f32).to_bits()),
+        DType::F64 => x.to_bits(),
+        DType::BF16 => u64::from(half::bf16::from_f64(x).to_bits()),
+        DType::I32 => u64::from(x as i32 as u32),
+        DType::Bool => u64::from(x != 0.0),
+    }
+}
+
+/// Sets `len` elements of `size` bytes.
+///
+/// # Safety
+///
+/// `out` is valid for them.
+pub(super) unsafe fn fill(out: *mut u8, len: usize, size: usize, bits: u64) {
+    by_size!(size, T => {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(out.cast::<T>(), len).fill(bits as T) };
+    });
+}
+
+pub(super) fn prepare(
+    program: &Program,
+    pieces: &[Piece],
+    scalar: Scalar,
+    out: ValueId,
+    mesh: &Mesh,
+    processor: usize,
+) -> Result<Box<dyn Kernel>, String> {
+    let value = program.value(out);
+    let to_strides = value.strides();
+    let mut rectangles = Vec::new();
+    for piece in pieces {
+        let input = program.value(piece.input.value);
+        if input.dtype != value.dtype || scalar.dtype() != value.dtype {
+            return Err("a move keeps its dtype".to_owned());
+        }
+        let labels = Labels::new(program, &[&piece.input], out);
+        let mut from = 0;
+        for (i, (begin, stride)) in piece.begin.iter().zip(input.strides()).enumerate() {
+            let begin = begin.at(mesh, processor);
+            let extent = piece.input.dims.get(i).and_then(|&l| piece.extents.get(l as usize));
+            if extent.is_none_or(|extent| begin + extent > input.extents[i]) {
+                return Err(format!("a move reads beyond dim {i} of its input"));
+            }
+            from += begin * stride;
+        }
+        let inside = |i: usize| piece.at[i] + piece.extents[i] <= value.extents[i];
+        if !(0..value.extents.len()).all(inside) {
+            return Err("a move writes beyond its result".to_owned());
+        }
+        let to = piece.at.iter().zip(&to_strides).map(|(at, stride)| at * stride).sum();
+        let mut nest = Nest::new(&piece.extents, &[&labels.strides[0], &labels.strides[1]]);
+        nest.sort_by(1);
+        rectangles.push(Rectangle { input: piece.input.value, from, to, nest: nest.collapse() });
+    }
+    let fill = if covers(pieces, &value.extents) { None } else { Some(bits(scalar)) };
+    let (len, size) = (value.len(), value.dtype.size());
+    Ok(Box::new(Move { rectangles, fill, out, len, size }))
+}
+
+/// Whether pieces that do not overlap are as large as the result together, or one is.
+fn covers(pieces: &[Piece], whole: &Extents) -> bool {
+    let len = |extents: &Extents| -> usize { extents.iter().product() };
+    if pieces.iter().any(|piece| len(&piece.extents) == len(whole)) {
+        return true;
+    }
+    let apart = |a: &Piece, b: &Piece| {
+        (0..whole.len())
+            .any(|i| a.at[i] + a.extents[i] <= b.at[i] || b.at[i] + b.extents[i] <= a.at[i])
+    };
+    let mut pairs =
+        pieces.iter().enumerate().flat_map(|(i, a)| pieces[i + 1..].iter().map(move |b| (a, b)));
+    pieces.iter().map(|piece| len(&piece.extents)).sum::<usize>() == len(whole)
+        && pairs.all(|(a, b)| apart(a, b))
+}
+
+impl Kernel for Move {
+    unsafe fn run(&self, memory: &Memory, _: *mut u8) {
+        let out = memory.pointer(self.out);
+        // SAFETY: rectangles lie within their values, as `prepare` has checked.
+        unsafe {
+            if let Some(bits) = self.fill {
+                fill(out, self.len, self.size, bits);
+            }
+            for Rectangle { input, from, to, nest } in &self.rectangles {
+                let from = memory.pointer(*input).add(from * self.size);
+                let first = nest.loops.first().map_or(1, |l| l.extent);
+                copy(&nest.loops, first, self.size, from, out.add(to * self.size));
+            }
+        }
+    }
+}
+
+struct Reshape {
+    input: ValueId,
+    out: ValueId,
+    bytes: usize,
+}
+
+pub(super) fn prepare_reshape(
+    program: &Program,
+    input: ValueId,
+    out: ValueId,
+) -> Result<Box<dyn Kernel>, String> {
+    let (from, to) = (program.value(input), program.value(out));
+    if from.dtype != to.dtype || from.len() != to.len() {
+        return Err("a reshape keeps dtype and number of elements".to_owned());
+    }
+    if !from.in_order() || !to.in_order() {
+        return Err("a reshape wants its values in declared order".to_owned());
+    }
+    Ok(Box::new(Reshape { input, out, bytes: from.bytes() }))
+}
+
+impl Kernel for Reshape {
+    unsafe fn run(&self, memory: &Memory, _: *mut u8) {
+        let (from, to) = (memory.pointer(self.input), memory.pointer(self.out));
+        if from != to {
+            // SAFETY: both are of that many bytes; they are apart if they are not one.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, self.bytes) };
+        }
+    }
+}

@@ -94,6 +94,7 @@ pub(crate) trait Comm: Send {
     fn group(&mut self, axes: &[Axis]) -> Group;
 
     /// Waits for every processor of the mesh.
+    #[cfg_attr(not(test), expect(dead_code, reason = "threads meet the caller instead"))]
     fn barrier(&mut self) -> Result<(), Stopped>;
 
     /// `part.out = fold of the members' part.input`, for every part. In place if `out` is `input`.

@@ -1,7 +1,7 @@
 //! Runs programs: numbers in, numbers out.
 //!
 //! `cpu` has the local forms' kernels. [`Comm`](comm::Comm) is how a processor meets others, with
-//! one room per way: `threads`. An [`Executor`] is one function prepared for one processor; its step
+//! one room per way: `threads`. An [`Executor`](executor::Executor) is one function prepared for one processor; its step
 //! loop allocates nothing and looks nothing up.
 //!
 //! This room knows no layout: extents, strides, groups and plans only.

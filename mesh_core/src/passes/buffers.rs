@@ -17,6 +17,10 @@ use crate::program::{
 };
 
 /// Places every value of a verified program whose writes stand last.
+///
+/// The plan takes a read, write or reshape between equal places as done, and one between different
+/// places as a copy at the step's position; a read's and write's other place is the variable's
+/// buffer.
 pub fn plan(program: &Program, variables: &[VariableType]) -> Plan {
     let classes = Classes::new(program, variables.len());
     let (of, buffers) = arena(program, &classes);

@@ -63,12 +63,8 @@ pub fn check(
         memory.define(slot.value);
     }
     for (index, node) in program.steps.iter().enumerate() {
-        let found = memory.step(&node.step);
-        problems.extend(
-            found.into_iter().map(|p| {
-                format!("step {index} {} ({}): {p}", node.step.form(), program.origin(node))
-            }),
-        );
+        let found = memory.step(&node.step).into_iter();
+        problems.extend(found.map(|problem| format!("{}: {problem}", program.caption(index))));
     }
     problems.extend(memory.end());
     if problems.is_empty() { Ok(()) } else { Err(problems) }

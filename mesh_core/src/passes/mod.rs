@@ -118,23 +118,16 @@ pub fn writes_last(program: &mut Program) {
     program.steps.sort_by_key(|node| node.step.has_effect());
 }
 
-/// Drops values that nothing defines and numbers the others anew, in order.
+/// Drops values that nothing defines and numbers the others in the order of their definition.
 fn compact(program: &mut Program) {
-    let mut kept = vec![false; program.values.len()];
     let feeds = program.feeds.iter().map(|slot| slot.value);
     let outs = program.steps.iter().flat_map(|node| node.step.outs());
-    feeds.chain(outs).for_each(|value| kept[value.index()] = true);
-    let mut next = 0;
-    let new: Vec<ValueId> = kept
-        .iter()
-        .map(|&kept| {
-            let id = ValueId(next);
-            next += u32::from(kept);
-            id
-        })
-        .collect();
-    let mut kept = kept.into_iter();
-    program.values.retain(|_| kept.next().unwrap_or_default());
+    let old: Vec<ValueId> = feeds.chain(outs).collect();
+    let mut new = vec![ValueId(u32::MAX); program.values.len()];
+    for (index, &old) in (0..).zip(&old) {
+        new[old.index()] = ValueId(index);
+    }
+    program.values = old.iter().map(|&old| program.value(old).clone()).collect();
     let renumber = |value: &mut ValueId| *value = new[value.index()];
     for node in &mut program.steps {
         node.step.each_input(renumber);

@@ -124,3 +124,60 @@ fn products(program: &Program, step: &Step) -> u64 {
     let counted = extents.iter().filter(|(label, _)| !derived(label));
     counted.map(|(_, &extent)| extent as u64).product()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::sketch::{Sketch, axis, built, every_form, square};
+
+    #[test]
+    fn costs_of_every_form() {
+        let mesh = square();
+        let program = built(&mesh, every_form);
+        let line = |step: &Step| {
+            let Cost { flops, bytes, sent } = cost(&program, step, &mesh);
+            format!("{} {flops} {bytes} {sent}", step.form())
+        };
+        let lines: Vec<_> = program.steps.iter().map(|node| line(&node.step)).collect();
+        // Form, flops, bytes, sent.
+        let expected = [
+            "read 0 0 0",
+            // Images × outputs × taps × channels in × channels out.
+            &format!("convolve {} {} 0", 2 * 4 * 4 * 3 * 2 * 6, 4 * (64 + 36 + 96)),
+            "reshape 0 0 0",
+            &format!("contract {} {} 0", 2 * 16 * 16 * 6, 4 * (96 + 96 + 256)),
+            &format!("reduce 256 {} 0", 4 * (256 + 16)),
+            // A comparison; selection is free.
+            &format!("map 256 {} 0", 4 * (256 + 16 + 256)),
+            &format!("move 0 {} 0", 4 * (32 + 32)),
+            &format!("generate 0 {} 0", 4 * 32),
+            &format!("map 32 {} 0", 4 * (32 + 32 + 32)),
+            // Half of it twice; half of the additions.
+            &format!("all_reduce 16 {} {}", 4 * (32 + 32), 4 * 32),
+            &format!("reduce_scatter 24 {} {}", 4 * (32 + 8), 4 * 24),
+            &format!("all_to_all 0 {} {}", 4 * (8 + 8), 4 * 4),
+            &format!("all_gather 0 {} {}", 4 * (8 + 16), 4 * 8),
+            &format!("permute 0 {} {}", 4 * (16 + 16), 4 * 16),
+            "write 0 0 0",
+        ];
+        assert_eq!(lines, expected);
+        let total: Cost = program.steps.iter().map(|node| cost(&program, &node.step, &mesh)).sum();
+        assert_eq!(total.sent, 4 * (32 + 24 + 4 + 8 + 16));
+    }
+
+    #[test]
+    fn values_that_stay_are_not_sent() {
+        let mesh = square();
+        let sent = |shift, wrap| {
+            let program = built(&mesh, |b| {
+                let image = b.fed("image", &[4]);
+                b.permute(&[axis(&mesh, "rows"), axis(&mesh, "cols")], shift, wrap, image);
+            });
+            cost(&program, &program.steps[0].step, &mesh).sent
+        };
+        let table = [(1, false, 16), (0, false, 0), (-4, false, 0), (-4, true, 0), (5, true, 16)];
+        for (shift, wrap, bytes) in table {
+            assert_eq!(sent(shift, wrap), bytes, "{shift} {wrap}");
+        }
+    }
+}

@@ -12,6 +12,8 @@ mod cost;
 mod plan;
 mod print;
 mod scalar;
+#[cfg(test)]
+pub(crate) mod sketch;
 mod step;
 mod verify;
 

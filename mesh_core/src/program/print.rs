@@ -5,7 +5,7 @@
 //!   feeds
 //!     %0 = image: f32[4, 784] of [8, 784] @ rows, -
 //!   steps
-//!     %2: f32[4, 16] = contract %0[a, k] * %1[k, b]            einsum at src/main.rs:7
+//!     %2: f32[4, 16] = contract %0[a, k] * %1[k, b]  einsum at src/main.rs:7
 //!     %3: f32[4, 16] = all_reduce sum over cols of %2
 //!     write var0 = %3
 //!   fetches
@@ -29,6 +29,16 @@ impl Program {
         Printer { program: self, mesh }
     }
 
+    /// What messages call a step: `step 12 contract (einsum_3 at src/main.rs:7)`.
+    pub(crate) fn caption(&self, index: usize) -> String {
+        let Some(node) = self.steps.get(index) else { return format!("step {index}") };
+        let form = node.step.form();
+        match self.origins.get(node.origin).map(ToString::to_string) {
+            Some(origin) if !origin.is_empty() => format!("step {index} {form} ({origin})"),
+            _ => format!("step {index} {form}"),
+        }
+    }
+
     /// One step as text, without its origin.
     pub fn display_step<'a>(&'a self, step: &'a Step, mesh: &'a Mesh) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| f.write_str(&Printer { program: self, mesh }.step(step)))
@@ -46,7 +56,7 @@ impl fmt::Display for Origin {
 }
 
 /// Column where origins begin.
-const ORIGIN_COLUMN: usize = 64;
+const ORIGIN_COLUMN: usize = 72;
 
 struct Printer<'a> {
     program: &'a Program,
@@ -74,7 +84,7 @@ impl fmt::Display for Printer<'_> {
             let line = format!("    {}", self.step(&node.step));
             match origin.as_str() {
                 "" => writeln!(f, "{line}")?,
-                origin => writeln!(f, "{line:<ORIGIN_COLUMN$} {origin}")?,
+                origin => writeln!(f, "{line:<ORIGIN_COLUMN$}  {origin}")?,
             }
         }
         if !fetches.is_empty() {
@@ -235,5 +245,46 @@ fn generated(generator: &Generator) -> String {
         Generator::TruncatedNormal { key, mean, stddev } => {
             format!("truncated_normal({mean}, {stddev}) key {key:x}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::sketch::{built, every_form, square};
+
+    #[test]
+    fn every_form_has_a_line() {
+        let mesh = square();
+        insta::assert_snapshot!(print(&built(&mesh, every_form), &mesh), @r"
+        program test on rows:2;cols:2
+          feeds
+            %0 = image: f32[4, 8, 2] of [4, 8, 2] @ -, -, -
+          steps
+            %1: f32[3, 2, 6] = read var0                                          op_1 at src/main.rs:7
+            %2: f32[4, 4, 6] = convolve %0[a, l, m] * %1[k, m, c] with l = 2*b + k - 1  op_1 at src/main.rs:7
+            %3: f32[16, 6] = reshape %2                                           op_1 at src/main.rs:7
+            %4: f32[16, 16] = contract %3[a, k] * %3[b, k]                        op_1 at src/main.rs:7
+            %5: f32[16] = reduce max of %4[a, k]                                  op_1 at src/main.rs:7
+            %6: f32[16, 16] = map select(lt(x0, x1), x0, 0) of %4[a, b], %5[b]    op_1 at src/main.rs:7
+            %7: f32[4, 8] = move %6[a, b] from [(rows+cols)*4, 1]                 op_1 at src/main.rs:7
+            %8: f32[4, 8] = generate uniform(0, 1) key 7 from [rows*4, 0] of [8, 8]  op_1 at src/main.rs:7
+            %9: f32[4, 8] = map x0 + x1 of %7[a, b], %8[a, b]                     op_1 at src/main.rs:7
+            %10: f32[4, 8] = all_reduce sum over rows of %9                       op_1 at src/main.rs:7
+            %11: f32[4, 2] = reduce_scatter sum dim 1 over rows+cols of %10       op_1 at src/main.rs:7
+            %12: f32[2, 4] = all_to_all dim 0 to dim 1 over cols of %11           op_1 at src/main.rs:7
+            %13: f32[4, 4] = all_gather dim 0 over rows of %12                    op_1 at src/main.rs:7
+            %14: f32[4, 4] = permute +1 wrapping over rows of %13                 op_1 at src/main.rs:7
+            write var1 = %14                                                      op_1 at src/main.rs:7
+          fetches
+            moved = %14: f32[4, 4] of [4, 4] @ -, -
+        ");
+    }
+
+    #[test]
+    fn labels_are_letters_while_there_are_letters() {
+        let letters: Vec<_> = [0, 3, 4, 8, 19, 20].map(|label| letter(label, 4)).into();
+        assert_eq!(letters, ["a", "d", "k", "o", "z", "l20"]);
+        assert_eq!(letter(12, 12), "m");
     }
 }

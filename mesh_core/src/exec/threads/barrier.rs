@@ -1,8 +1,8 @@
 //! A barrier that spins, then sleeps, and that can be stopped for good.
 
-use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{hint, thread};
 
 use super::super::comm::Stopped;
 
@@ -11,6 +11,10 @@ use super::super::comm::Stopped;
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// How often a thread lets others run before it sleeps. Where processors share cores, that is ten
+/// times faster than sleeping and being woken.
+const YIELDS: u32 = 16;
 
 /// On a cache line of its own, so that what one thread writes does not slow another's reads.
 #[repr(align(128))]
@@ -26,13 +30,20 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Returns when `ready` is true, having looked `spin` times before going to sleep.
+    /// Returns when `ready` is true, having looked `spin` times, and let others run some times,
+    /// before going to sleep.
     pub(super) fn wait(&self, spin: u32, ready: impl Fn() -> bool) {
         for _ in 0..spin {
             if ready() {
                 return;
             }
             hint::spin_loop();
+        }
+        for _ in 0..YIELDS {
+            if ready() {
+                return;
+            }
+            thread::yield_now();
         }
         let mut guard = lock(&self.lock);
         self.sleepers.0.fetch_add(1, Ordering::Relaxed);
@@ -135,7 +146,6 @@ impl Barrier {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
     use std::time::{Duration, Instant};
 
     use super::*;

@@ -1,156 +1,20 @@
 //! Collectives through shared memory.
-//!
-//! A collective *opens* by posting where each member's input is and meeting at the group's barrier,
-//! works straight from the peers' buffers, and *closes* by meeting once more, so that nobody
-//! changes a buffer that another still reads. Small inputs are copied to a mailbox instead, and
-//! then need no closing: each member has two mailboxes and uses them in turn, and by the time it
-//! fills the first again, everybody has left the collective in which it was read.
 #![allow(unsafe_code, reason = "reads the peers' buffers")]
 
-use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::super::comm::{Comm, Exchange, Group, Part, Stopped, source};
 use super::super::fold::Fold;
-use super::barrier::{Barrier, Stop, lock};
-use crate::names::{Axis, Mesh};
-
-/// Inputs up to this many bytes go through mailboxes.
-const MAILBOX: usize = 4096;
+use super::meeting::{MAILBOX, Seat, World};
+use crate::names::Axis;
 
 /// Boundaries between the members' shares of an all-reduce are multiples of this many elements, so
 /// that no two write to one cache line.
 const SHARE: usize = 64;
 
-#[repr(align(128))]
-struct Mailbox(UnsafeCell<[u8; MAILBOX]>);
-
-/// What one member shows the others.
-#[repr(align(128))]
-struct Post {
-    /// An input, or the parts of an all-reduce.
-    buffer: AtomicPtr<u8>,
-    mailboxes: [Mailbox; 2],
-}
-
-// SAFETY: a mailbox is written by its member before a barrier and read by all after it; see the
-// module comment for why the next writing comes after the last reading.
-unsafe impl Sync for Post {}
-
-/// Where the members of one group meet.
-struct Meeting {
-    barrier: Barrier,
-    posts: Box<[Post]>,
-}
-
-impl Meeting {
-    fn new(members: usize, spin: u32, stop: &Arc<Stop>) -> Self {
-        let mailbox = || Mailbox(UnsafeCell::new([0; MAILBOX]));
-        let post = || Post { buffer: AtomicPtr::default(), mailboxes: [mailbox(), mailbox()] };
-        Self {
-            barrier: Barrier::new(members, spin, stop),
-            posts: (0..members).map(|_| post()).collect(),
-        }
-    }
-}
-
-/// What the processors of a mesh share in order to meet.
-pub(super) struct World {
-    mesh: Mesh,
-    spin: u32,
-    stop: Arc<Stop>,
-    /// By members, in group order.
-    meetings: Mutex<Vec<(Vec<usize>, Arc<Meeting>)>>,
-}
-
-impl World {
-    pub(super) fn new(mesh: &Mesh, spin: u32, stop: &Arc<Stop>) -> Arc<Self> {
-        let stop = Arc::clone(stop);
-        Arc::new(Self { mesh: mesh.clone(), spin, stop, meetings: Mutex::default() })
-    }
-
-    fn meeting(&self, members: Vec<usize>) -> Arc<Meeting> {
-        let mut meetings = lock(&self.meetings);
-        if let Some((_, meeting)) = meetings.iter().find(|(known, _)| *known == members) {
-            return Arc::clone(meeting);
-        }
-        let meeting = Arc::new(Meeting::new(members.len(), self.spin, &self.stop));
-        meetings.push((members, Arc::clone(&meeting)));
-        meeting
-    }
-}
-
-/// One processor's place in a meeting.
-struct Seat {
-    meeting: Arc<Meeting>,
-    rank: usize,
-    /// The mailbox to fill next.
-    turn: usize,
-    /// What the members posted; valid between opening and closing.
-    peers: Vec<*const u8>,
-    /// Room for the members' buffers of one part.
-    inputs: Vec<*const u8>,
-}
-
 impl Seat {
-    fn alone(&self) -> bool {
-        self.peers.len() == 1
-    }
-
-    fn mailbox(&self, member: usize) -> *mut u8 {
-        self.meeting.posts[member].mailboxes[self.turn].0.get().cast()
-    }
-
-    /// Shows `buffer` to the peers, and theirs to us.
-    fn show(&mut self, buffer: *const u8) -> Result<(), Stopped> {
-        if self.alone() {
-            self.peers[0] = buffer;
-            return Ok(());
-        }
-        let posts = &self.meeting.posts;
-        // The barrier orders this store before every member's loads.
-        posts[self.rank].buffer.store(buffer.cast_mut(), Ordering::Relaxed);
-        self.meeting.barrier.wait()?;
-        for (peer, post) in self.peers.iter_mut().zip(posts) {
-            *peer = post.buffer.load(Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    /// Shows our mailbox, which has been filled.
-    fn send(&mut self) -> Result<(), Stopped> {
-        self.meeting.barrier.wait()?;
-        for member in 0..self.peers.len() {
-            self.peers[member] = self.mailbox(member);
-        }
-        self.turn = 1 - self.turn;
-        Ok(())
-    }
-
-    /// Shows an input to the peers, and theirs to us; says whether to [`close`](Self::close).
-    ///
-    /// # Safety
-    ///
-    /// The input is good for `bytes`.
-    unsafe fn open(&mut self, input: *const u8, bytes: usize) -> Result<bool, Stopped> {
-        if bytes > MAILBOX || self.alone() {
-            self.show(input)?;
-            return Ok(!self.alone());
-        }
-        // SAFETY: it fits, and nobody reads the mailbox whose turn it is.
-        unsafe { ptr::copy_nonoverlapping(input, self.mailbox(self.rank), bytes) };
-        self.send()?;
-        Ok(false)
-    }
-
-    /// Lets the peers have their inputs back.
-    fn close(&self, open: bool) -> Result<(), Stopped> {
-        if open { self.meeting.barrier.wait() } else { Ok(()) }
-    }
-
     /// The elements of `total` that `member` folds.
     fn share(&self, member: usize, total: usize) -> Range<usize> {
         let members = self.peers.len();
@@ -268,14 +132,7 @@ impl Comm for Threads {
         let known = self.seats.iter().position(|seat| Arc::ptr_eq(&seat.meeting, &meeting));
         let id = known.unwrap_or(self.seats.len());
         if known.is_none() {
-            let nowhere = vec![ptr::null(); size];
-            self.seats.push(Seat {
-                meeting,
-                rank,
-                turn: 0,
-                peers: nowhere.clone(),
-                inputs: nowhere,
-            });
+            self.seats.push(Seat::new(meeting, rank));
         }
         Group { id, rank, size }
     }

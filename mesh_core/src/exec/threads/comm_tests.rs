@@ -6,8 +6,9 @@ use half::bf16;
 use proptest::prelude::*;
 
 use super::super::super::memory::Buffer;
+use super::super::barrier::Stop;
 use super::*;
-use crate::names::{DType, ReduceKind};
+use crate::names::{DType, Mesh, ReduceKind};
 use ReduceKind::{All, Any, Max, Min, Prod, Sum};
 
 /// Runs one thread per processor and collects what they return.
@@ -325,6 +326,51 @@ fn small_and_large_may_follow_each_other() {
 }
 
 #[test]
+fn inputs_may_be_changed_at_once() {
+    let mesh = line(4);
+    let all = axes(&mesh, &["all"]);
+    everywhere(&mesh, |processor, comm| {
+        let group = comm.group(&all);
+        let fold = Fold::new(Sum, DType::F64).unwrap();
+        for round in 0..400 {
+            // Through a mailbox or not.
+            let chunk = [1, 20_000][round / 4 % 2];
+            let count = 4 * chunk;
+            let input = buffer(&vec![(processor + round) as f64; count]);
+            let (from, out) = (input.pointer(), buffer(&vec![-1.0; 4 * count]));
+            let to = out.pointer();
+            // SAFETY: buffers are large enough, and kept until all have passed the barrier.
+            unsafe {
+                match round % 4 {
+                    0 => comm.all_gather(group, 1, 8 * count, from, to),
+                    1 => comm.reduce_scatter(group, fold, 1, chunk, from, to),
+                    2 => {
+                        let exchange = Exchange::new(&[count], 0, 0, 4, 8);
+                        comm.all_to_all(group, &exchange, from, to)
+                    }
+                    _ => comm.permute(group, 1, true, 8 * count, from, to),
+                }
+                .unwrap();
+                ptr::write_bytes(from, 0x55, 8 * count);
+            }
+            let out = elements::<f64>(&out, 4 * count);
+            let value = |member: usize| (member + round) as f64;
+            let right = match round % 4 {
+                0 => out.chunks(count).enumerate().all(|(m, x)| x.iter().all(|&x| x == value(m))),
+                1 => out[..chunk].iter().all(|&x| x == 4.0 * round as f64 + 6.0),
+                2 => {
+                    let pieces = out[..count].chunks(chunk).enumerate();
+                    pieces.into_iter().all(|(m, x)| x.iter().all(|&x| x == value(m)))
+                }
+                _ => out[..count].iter().all(|&x| x == value((processor + 3) % 4)),
+            };
+            assert!(right, "round {round}");
+            comm.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
 fn one_failure_stops_everybody() {
     let mesh: Mesh = "x:2;y:2".parse().unwrap();
     let (x, y) = (axes(&mesh, &["x"]), axes(&mesh, &["y"]));
@@ -350,44 +396,5 @@ fn one_failure_stops_everybody() {
         });
         assert_eq!(outcomes, [Err(Stopped); 4]);
         assert!(started.elapsed() < Duration::from_secs(1));
-    }
-}
-
-/// Not a test of anything: `cargo test --release -p mesh_core --lib latency -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn latency() {
-    for (members, spin) in [(2, 1000), (2, 0), (4, 0), (8, 0)] {
-        let mesh = line(members);
-        let all = axes(&mesh, &["all"]);
-        for bytes in [4, 4096, 8192, 1 << 20, 16 << 20] {
-            let world = World::new(&mesh, spin, &Arc::new(Stop::default()));
-            let rounds = (20_000_000 / (bytes + 2000)).max(5);
-            let run = |processor| {
-                let mut comm = Threads::new(&world, processor);
-                let group = comm.group(&all);
-                let fold = Fold::new(Sum, DType::F32).unwrap();
-                let data = buffer(&vec![0.0_f32; bytes / 4]);
-                let part =
-                    [Part { input: data.pointer(), out: data.pointer(), elements: bytes / 4 }];
-                let mut best = Duration::MAX;
-                for _ in 0..5 {
-                    let started = Instant::now();
-                    for _ in 0..rounds {
-                        // SAFETY: as large as it says.
-                        unsafe { comm.all_reduce(group, fold, &part).unwrap() };
-                    }
-                    best = best.min(started.elapsed());
-                }
-                comm.barrier().unwrap();
-                best / rounds as u32
-            };
-            let best = thread::scope(|scope| {
-                let run = &run;
-                let threads: Vec<_> = (0..members).map(|p| scope.spawn(move || run(p))).collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).max()
-            });
-            println!("{members} threads, spin {spin}, {bytes} bytes: {:?}", best.unwrap());
-        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod barrier;
 mod comm;
+mod meeting;
 mod pool;
 mod processor;
 
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use std::{slice, thread};
 
 use self::barrier::Stop;
-use self::comm::{Threads, World};
+use self::comm::Threads;
+use self::meeting::World;
 use self::pool::Pool;
 use self::processor::{Job, Processor};
 use super::border::{Border, Global};
@@ -45,9 +47,9 @@ impl Machine {
         seed: u64,
     ) -> Result<Self, String> {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-        let spin = if mesh.processors() <= cores { SPIN } else { 0 };
+        let spin = |threads| if threads <= cores { SPIN } else { 0 };
         let stop = Arc::new(Stop::default());
-        let world = World::new(mesh, spin, &stop);
+        let world = World::new(mesh, spin(mesh.processors()), &stop);
         let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
         let store = |_| {
             let buffers = variables.iter().map(|v| Buffer::zeroed(variable_bytes(v)));
@@ -65,7 +67,8 @@ impl Machine {
             Processor::new(comm, executors, Arc::clone(&functions), Arc::clone(&stores))
         };
         let workers: Result<Vec<_>, String> = stores.iter().enumerate().map(worker).collect();
-        let pool = Pool::new(workers?, Job::default(), spin, &stop)?;
+        // Between calls the caller's thread wants a core as well.
+        let pool = Pool::new(workers?, Job::default(), spin(mesh.processors() + 1), &stop)?;
         let variables =
             variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied())).collect();
         Ok(Self { pool, stores, functions, variables })

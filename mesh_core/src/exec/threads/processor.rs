@@ -68,7 +68,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::super::barrier::Stop;
-    use super::super::comm::World;
+    use super::super::meeting::World;
     use super::super::pool::Pool;
     use super::*;
     use crate::exec::cpu::{Kernel, Memory};

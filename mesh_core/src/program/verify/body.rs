@@ -3,16 +3,17 @@
 use super::{Legal, ensure};
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim, Reg};
+use std::fmt::Arguments;
 
 /// Whether a body is well typed over inputs of these dtypes.
 pub(super) fn body(body: &Body, inputs: &[DType]) -> Legal {
     for (index, &(instr, dtype)) in body.code.iter().enumerate() {
         let legal = match instr {
             Instr::Input(input) => match inputs.get(usize::from(input)) {
-                Some(&found) => same(&format!("x{input}"), found, dtype),
+                Some(&found) => same(format_args!("x{input}"), found, dtype),
                 None => Err(format!("there is no x{input}")),
             },
-            Instr::Const(scalar) => same("the constant", scalar.dtype(), dtype),
+            Instr::Const(scalar) => same(format_args!("the constant"), scalar.dtype(), dtype),
             Instr::Apply(prim, args) => apply(body, index, prim, args, dtype),
         };
         legal.map_err(|problem| format!("register {index}: {problem}"))?;
@@ -23,7 +24,7 @@ pub(super) fn body(body: &Body, inputs: &[DType]) -> Legal {
     Ok(())
 }
 
-fn same(what: &str, found: DType, wanted: DType) -> Legal {
+fn same(what: Arguments<'_>, found: DType, wanted: DType) -> Legal {
     ensure!(found == wanted, "{what} is {found}, not {wanted}");
     Ok(())
 }
@@ -39,16 +40,17 @@ fn apply(body: &Body, index: usize, prim: Prim, args: [Reg; 3], dtype: DType) ->
         "unused arguments of {name} do not repeat the first"
     );
     let of = |arg: Reg| body.code[usize::from(arg.0)].1;
-    let what = |i: usize| format!("argument {i} of {name}");
+    let argument =
+        |i: usize, wanted| same(format_args!("argument {i} of {name}"), of(args[i]), wanted);
     let first = of(args[0]);
     if prim == Prim::Cast {
         return Ok(());
     }
     if prim == Prim::Select {
-        same(&what(0), first, DType::Bool)?;
-        return (1..3).try_for_each(|i| same(&what(i), of(args[i]), dtype));
+        argument(0, DType::Bool)?;
+        return (1..3).try_for_each(|i| argument(i, dtype));
     }
     ensure!(prim.accepts(first), "{name} does not accept {first}");
-    (1..used.len()).try_for_each(|i| same(&what(i), of(args[i]), first))?;
-    same(name, if prim.is_comparison() { DType::Bool } else { first }, dtype)
+    (1..used.len()).try_for_each(|i| argument(i, first))?;
+    same(format_args!("{name}"), if prim.is_comparison() { DType::Bool } else { first }, dtype)
 }

@@ -6,6 +6,7 @@ use crate::program::{
     Extents, Generator, Offset, Operand, Piece, Step, Value, ValueId, VariableId, Window,
 };
 use indexmap::IndexMap;
+use std::fmt::Arguments;
 
 /// The extent of each label met so far.
 struct Labels {
@@ -19,7 +20,7 @@ impl Labels {
         Self { extents, rank: out.extents.len() }
     }
 
-    fn operand(&mut self, name: &str, operand: &Operand, value: &Value) -> Legal {
+    fn operand(&mut self, name: Arguments<'_>, operand: &Operand, value: &Value) -> Legal {
         let (dims, rank) = (&operand.dims, value.extents.len());
         ensure!(dims.len() == rank, "{name} has {rank} dims, but {} labels", dims.len());
         for (i, (&label, &extent)) in dims.iter().zip(&value.extents).enumerate() {
@@ -30,7 +31,7 @@ impl Labels {
         Ok(())
     }
 
-    fn below_rank(&self, name: &str, operand: &Operand) -> Legal {
+    fn below_rank(&self, name: Arguments<'_>, operand: &Operand) -> Legal {
         for &label in &operand.dims {
             ensure!(usize::from(label) < self.rank, "{name} has label {label} of no result dim");
         }
@@ -69,9 +70,9 @@ impl Scope<'_> {
                 }
                 let mut labels = Labels::new(first);
                 for input in inputs {
-                    let name = format!("{:?}", input.value);
-                    labels.operand(&name, input, self.value(input.value))?;
-                    labels.below_rank(&name, input)?;
+                    let name = format_args!("{:?}", input.value);
+                    labels.operand(name, input, self.value(input.value))?;
+                    labels.below_rank(name, input)?;
                 }
                 Ok(())
             }
@@ -79,7 +80,7 @@ impl Scope<'_> {
                 self.dtypes(&[input.value, *out])?;
                 folds(*kind, self.value(*out).dtype)?;
                 let mut labels = Labels::new(self.value(*out));
-                labels.operand("the input", input, self.value(input.value))?;
+                labels.operand(format_args!("the input"), input, self.value(input.value))?;
                 labels.covered(&[input], &[])
             }
             Step::Contract { lhs, rhs, out } => self.products(lhs, rhs, &[], *out),
@@ -166,8 +167,8 @@ impl Scope<'_> {
         self.dtypes(&[lhs.value, rhs.value, out])?;
         ensure!(self.value(out).dtype != DType::Bool, "there are no sums of bool");
         let mut labels = Labels::new(self.value(out));
-        labels.operand("lhs", lhs, self.value(lhs.value))?;
-        labels.operand("rhs", rhs, self.value(rhs.value))?;
+        labels.operand(format_args!("lhs"), lhs, self.value(lhs.value))?;
+        labels.operand(format_args!("rhs"), rhs, self.value(rhs.value))?;
         labels.covered(&[lhs, rhs], windows)?;
         let mut seen = Vec::new();
         let mut roles = None;
@@ -215,7 +216,7 @@ impl Scope<'_> {
         self.inside(&at, extents, &out.extents).map_err(|p| format!("result: {p}"))?;
         ensure!(input.dims.len() == value.extents.len(), "{} labels", input.dims.len());
         let labels = Labels::new(&copied);
-        labels.below_rank("the input", input)?;
+        labels.below_rank(format_args!("the input"), input)?;
         for (i, label) in input.dims.iter().enumerate() {
             ensure!(!input.dims[..i].contains(label), "the input has label {label} twice");
         }

@@ -68,45 +68,36 @@ pub fn verify(
         State { defined: vec![false; program.values.len()], written: vec![false; variables.len()] };
     let mut problems = Vec::new();
     for (index, value) in program.values.iter().enumerate() {
-        note(&mut problems, format!("value %{index}"), scope.value_type(value));
+        note(&mut problems, || format!("value %{index}"), scope.value_type(value));
     }
     if !problems.is_empty() {
         return Err(problems);
     }
     for slot in &program.feeds {
         let legal = scope.slot(slot).and_then(|()| state.define(slot.value));
-        note(&mut problems, format!("feed {}", slot.name), legal);
+        note(&mut problems, || format!("feed {}", slot.name), legal);
     }
     for (index, node) in program.steps.iter().enumerate() {
         let legal = state.step(&scope, &node.step).and_then(|()| scope.form(&node.step));
-        let origin = program.origins.get(node.origin);
-        let at = match origin.map(ToString::to_string) {
-            Some(origin) if origin.is_empty() => String::new(),
-            Some(origin) => format!(" ({origin})"),
-            None => {
-                note(
-                    &mut problems,
-                    format!("step {index}"),
-                    Err(format!("there is no origin {}", node.origin)),
-                );
-                String::new()
-            }
-        };
-        note(&mut problems, format!("step {index} {}{at}", node.step.form()), legal);
+        note(&mut problems, || program.caption(index), legal);
+        if node.origin >= program.origins.len() {
+            let legal = Err(format!("there is no origin {}", node.origin));
+            note(&mut problems, || program.caption(index), legal);
+        }
     }
     for slot in &program.fetches {
         let legal = scope.slot(slot).and_then(|()| state.used(slot.value));
-        note(&mut problems, format!("fetch {}", slot.name), legal);
+        note(&mut problems, || format!("fetch {}", slot.name), legal);
     }
     for (index, _) in state.defined.iter().enumerate().filter(|(_, defined)| !**defined) {
-        note(&mut problems, format!("value %{index}"), Err("is never defined".to_owned()));
+        note(&mut problems, || format!("value %{index}"), Err("is never defined".to_owned()));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-fn note(problems: &mut Vec<String>, what: String, legal: Legal) {
+fn note(problems: &mut Vec<String>, what: impl FnOnce() -> String, legal: Legal) {
     if let Err(problem) = legal {
-        problems.push(format!("{what}: {problem}"));
+        problems.push(format!("{}: {problem}", what()));
     }
 }
 

@@ -1,1 +1,209 @@
+use super::*;
+use crate::names::{AxisList, DType, ReduceKind};
+use crate::program::sketch::{axis, built, every_form, every_variable, origin, square, var};
+use crate::program::{Extents, Generator, Instr, Node, Prim, Reg, Scalar};
+use smallvec::smallvec;
 
+fn problems(spoil: impl FnOnce(&mut Program)) -> String {
+    let mesh = square();
+    let mut program = built(&mesh, every_form);
+    spoil(&mut program);
+    match verify(&program, &mesh, &every_variable()) {
+        Ok(()) => "legal".to_owned(),
+        Err(problems) => problems.join("\n"),
+    }
+}
+
+fn step(index: usize, spoil: impl FnOnce(&mut Step)) -> String {
+    problems(|program| spoil(&mut program.steps[index].step))
+}
+
+macro_rules! spoil {
+    ($index:literal, $form:ident { $($field:ident),* } => $change:expr) => {
+        step($index, |step| {
+            let Step::$form { $($field,)* .. } = step else { panic!("{}", step.form()) };
+            $change;
+        })
+    };
+}
+
+/// `text` behind the words that begin each message of a step.
+#[track_caller]
+fn refused(found: &str, step: &str, text: &str) {
+    assert_eq!(found, format!("step {step} (op_1 at src/main.rs:7): {text}"));
+}
+
+#[test]
+fn every_form_has_a_legal_step() {
+    assert_eq!(problems(|_| {}), "legal");
+}
+
+#[test]
+fn values_are_defined_once_before_use() {
+    let found = problems(|program| drop(program.steps.remove(8)));
+    assert_eq!(
+        found,
+        "step 8 all_reduce (op_1 at src/main.rs:7): %9 is used before it is defined\n\
+         value %9: is never defined"
+    );
+    let found = problems(|program| program.steps.insert(1, program.steps[0].clone()));
+    refused(&found, "1 read", "%1 is defined twice");
+    let found = step(9, |step| step.each_input(|value| *value = ValueId(99)));
+    refused(&found, "9 all_reduce", "there is no value %99");
+    let found = problems(|program| program.values[3].extents[0] = 0);
+    assert_eq!(found, "value %3: has an empty extent: [0, 6]");
+    let found = problems(|program| program.values[3].order = smallvec![1, 1]);
+    assert_eq!(found, "value %3: has no memory order: [1, 1]");
+    let found = problems(|program| program.values[3].extents[0] = usize::MAX);
+    assert_eq!(found, format!("value %3: is too large: [{}, 6]", usize::MAX));
+    let found = problems(|program| program.steps[0].origin = 5);
+    assert_eq!(found, "step 0 read: there is no origin 5");
+}
+
+#[test]
+fn slots_multiply_to_their_global_shape() {
+    let rows = axis(&square(), "rows");
+    let split = |dims: [&[crate::names::Axis]; 2], shape: [usize; 2]| {
+        problems(|program| {
+            program.fetches[0].split = dims.map(AxisList::from_slice).to_vec();
+            program.fetches[0].shape = shape.to_vec();
+        })
+    };
+    assert_eq!(split([&[rows], &[]], [8, 4]), "legal");
+    assert_eq!(
+        split([&[rows], &[]], [4, 4]),
+        "fetch moved: dim 0 is 2 parts of 4, but its global size is 4"
+    );
+    assert_eq!(split([&[rows], &[rows]], [8, 8]), "fetch moved: axis rows is listed twice");
+    let found = problems(|program| program.fetches[0].shape.push(1));
+    assert_eq!(found, "fetch moved: 2 dims, but 3 global sizes and 2 splits");
+}
+
+#[test]
+fn operands_agree_on_labels() {
+    let found = spoil!(3, Contract { lhs } => lhs.dims = smallvec![0, 0]);
+    refused(&found, "3 contract", "lhs has label 0 twice");
+    let found = spoil!(3, Contract { lhs } => lhs.dims = smallvec![0]);
+    refused(&found, "3 contract", "lhs has 2 dims, but 1 labels");
+    let found = spoil!(3, Contract { lhs } => lhs.dims = smallvec![2, 0]);
+    refused(&found, "3 contract", "label 0 is 16, but 6 in lhs");
+    let found = spoil!(3, Contract { rhs } => rhs.dims = smallvec![0, 2]);
+    refused(&found, "3 contract", "result dim 1 is in no operand");
+    let found = spoil!(4, Reduce { input } => input.dims = smallvec![1, 2]);
+    refused(&found, "4 reduce", "result dim 0 is in no operand");
+    let found = spoil!(4, Reduce { kind } => *kind = ReduceKind::Any);
+    refused(&found, "4 reduce", "there is no any of f32");
+    let found = spoil!(5, Map { inputs } => inputs[1].dims = smallvec![2]);
+    refused(&found, "5 map", "%5 has label 2 of no result dim");
+}
+
+#[test]
+fn bodies_are_typed() {
+    let found = spoil!(5, Map { body } => body.code[0].0 = Instr::Input(2));
+    refused(&found, "5 map", "register 0: there is no x2");
+    let found = spoil!(5, Map { body } => body.code[0].1 = DType::I32);
+    refused(&found, "5 map", "register 0: x0 is f32, not i32");
+    let later = Instr::Apply(Prim::Lt, [Reg(0), Reg(2), Reg(0)]);
+    let found = spoil!(5, Map { body } => body.code[2].0 = later);
+    refused(&found, "5 map", "register 2: lt of register 2, which comes later");
+    let and = Instr::Apply(Prim::And, [Reg(0), Reg(1), Reg(0)]);
+    let found = spoil!(5, Map { body } => body.code[2].0 = and);
+    refused(&found, "5 map", "register 2: and does not accept f32");
+    let found = spoil!(5, Map { body } => body.results[0] = Reg(2));
+    refused(&found, "5 map", "%6 is f32, but its result bool");
+    let found = spoil!(5, Map { body } => body.results.push(Reg(0)));
+    refused(&found, "5 map", "2 results, but 1 outs");
+}
+
+#[test]
+fn windows_tie_three_values() {
+    let found = spoil!(1, Convolve { windows } => windows[0].kernel = 1);
+    refused(&found, "1 convolve", "label 1 is in windows twice");
+    let found = spoil!(1, Convolve { windows } => windows[0].output = 2);
+    refused(&found, "1 convolve", "result dim 1 is in no operand");
+    let found = spoil!(1, Convolve { windows } => windows[0].stride = 0);
+    refused(&found, "1 convolve", "stride and dilation are at least 1");
+    let found = spoil!(1, Convolve { windows } => windows[0].stride = 4);
+    refused(&found, "1 convolve", "the last of 4 windows begins beyond the 8 input positions");
+    let found = spoil!(1, Convolve { windows } => windows.clear());
+    refused(&found, "1 convolve", "there is no window");
+    let found = spoil!(1, Convolve { lhs } => lhs.dims = smallvec![0, 4, 3]);
+    refused(&found, "1 convolve", "label 3 is 2, but 3 in rhs");
+    let found = spoil!(1, Convolve { windows } => windows[0].input = 9);
+    refused(&found, "1 convolve", "window label 9 is a dim of 0 values");
+}
+
+#[test]
+fn pieces_and_slices_stay_inside() {
+    let found = spoil!(6, Move { pieces } => pieces[0].begin[0].scale = 5);
+    let text = "piece 0: input: 4 elements from 15 on leave dim 0 of 16";
+    refused(&found, "6 move", text);
+    let found = spoil!(6, Move { pieces } => pieces[0].at[1] = 1);
+    refused(&found, "6 move", "piece 0: result: 8 elements from 1 on leave dim 1 of 8");
+    let found = spoil!(6, Move { fill } => *fill = Scalar::new(DType::I32, 0.0));
+    refused(&found, "6 move", "%7 is f32, but the fill i32");
+    let found = spoil!(7, Generate { global } => global[0] = 7);
+    refused(&found, "7 generate", "4 elements from 4 on leave dim 0 of 7");
+    let fill = Generator::Fill(Scalar::new(DType::F64, 0.0));
+    let found = spoil!(7, Generate { generator } => *generator = fill);
+    refused(&found, "7 generate", "the fill is f64, not f32");
+    let noise = Generator::TruncatedNormal { key: 0, mean: 0.0, stddev: 0.0 };
+    let found = spoil!(7, Generate { generator } => *generator = noise);
+    refused(&found, "7 generate", "no normal has mean 0 and deviation 0");
+    let found = spoil!(2, Reshape { input } => *input = ValueId(0));
+    refused(&found, "2 reshape", "64 elements become 96");
+}
+
+#[test]
+fn collectives_keep_their_extents() {
+    let found = spoil!(9, AllReduce { axes } => axes.clear());
+    refused(&found, "9 all_reduce", "the group has no axes");
+    let cube: Mesh = "a:2;b:2;c:2".parse().unwrap();
+    let found = spoil!(9, AllReduce { axes } => axes.push(axis(&cube, "c")));
+    refused(&found, "9 all_reduce", "axis2 is not an axis of rows:2;cols:2");
+    let found = spoil!(9, AllReduce { axes } => axes.push(axes[0]));
+    refused(&found, "9 all_reduce", "axis rows is listed twice");
+    let found = spoil!(9, AllReduce { inputs } => inputs.clear());
+    refused(&found, "9 all_reduce", "0 inputs, but 1 outs");
+    let found = spoil!(10, ReduceScatter { dim } => *dim = 0);
+    refused(&found, "10 reduce_scatter", "%11 is [4, 2], not [1, 8]");
+    let found = spoil!(10, ReduceScatter { dim } => *dim = 2);
+    refused(&found, "10 reduce_scatter", "%10 has no dim 2");
+    let found = spoil!(11, AllToAll { split, concat } => *split = *concat);
+    refused(&found, "11 all_to_all", "cuts and joins along dim 1");
+    let found = spoil!(12, AllGather { dim } => *dim = 1);
+    refused(&found, "12 all_gather", "%13 is [4, 4], not [2, 8]");
+    let found = spoil!(13, Permute { input } => *input = ValueId(12));
+    refused(&found, "13 permute", "%14 is [4, 4], not [2, 4]");
+    let mesh = square();
+    let half = built(&mesh, |b| {
+        let global = Extents::from_slice(&[4]);
+        let fill = Generator::Fill(Scalar::new(DType::BF16, 1.0));
+        let ones = b.generate(fill, DType::BF16, origin(1), global.clone(), global);
+        b.all_reduce(ReduceKind::Sum, &[axis(&mesh, "rows")], ones);
+    });
+    let found = verify(&half, &mesh, &[]).unwrap_err();
+    assert_eq!(found, ["step 1 all_reduce: a sum over a group is held in f32"]);
+}
+
+#[test]
+fn variables_keep_their_type() {
+    let found = spoil!(14, Write { variable } => *variable = var(0));
+    refused(&found, "14 write", "%14 is [4, 4], not [3, 2, 6]");
+    let found = spoil!(0, Read { variable } => *variable = var(2));
+    refused(&found, "0 read", "there is no var2");
+    let twice = |program: &mut Program| {
+        program.steps.push(Node { step: program.steps[14].step.clone(), origin: 0 });
+    };
+    refused(&problems(twice), "15 write", "var1 is written twice");
+}
+
+#[test]
+fn a_read_may_follow_a_write() {
+    let late = |program: &mut Program| {
+        program.values.push(Value::new(DType::F32, [4, 4]));
+        let out = ValueId(program.values.len() as u32 - 1);
+        program.steps.push(Node { step: Step::Read { variable: var(1), out }, origin: 0 });
+    };
+    assert_eq!(problems(late), "legal");
+}

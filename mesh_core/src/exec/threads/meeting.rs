@@ -1,0 +1,152 @@
+//! Where the members of a group meet, and how they show each other their buffers.
+//!
+//! A collective *opens* by posting where each member's input is and meeting at the group's barrier,
+//! works straight from the peers' buffers, and *closes* by meeting once more, so that nobody
+//! changes a buffer that another still reads. Small inputs are copied to a mailbox instead, and
+//! then need no closing: each member has two mailboxes and uses them in turn, and by the time it
+//! fills the first again, everybody has left the collective in which it was read.
+#![allow(unsafe_code, reason = "fills mailboxes that other threads read")]
+
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::super::comm::Stopped;
+use super::barrier::{Barrier, Stop, lock};
+use crate::names::Mesh;
+
+/// Inputs up to this many bytes go through mailboxes.
+pub(super) const MAILBOX: usize = 4096;
+
+#[repr(align(128))]
+struct Mailbox(UnsafeCell<[u8; MAILBOX]>);
+
+/// What one member shows the others.
+#[repr(align(128))]
+struct Post {
+    /// An input, or the parts of an all-reduce.
+    buffer: AtomicPtr<u8>,
+    mailboxes: [Mailbox; 2],
+}
+
+// SAFETY: a mailbox is written by its member before a barrier and read by all after it; see the
+// module comment for why the next writing comes after the last reading.
+unsafe impl Sync for Post {}
+
+/// Where the members of one group meet.
+pub(super) struct Meeting {
+    pub(super) barrier: Barrier,
+    posts: Box<[Post]>,
+}
+
+impl Meeting {
+    fn new(members: usize, spin: u32, stop: &Arc<Stop>) -> Self {
+        let mailbox = || Mailbox(UnsafeCell::new([0; MAILBOX]));
+        let post = || Post { buffer: AtomicPtr::default(), mailboxes: [mailbox(), mailbox()] };
+        Self {
+            barrier: Barrier::new(members, spin, stop),
+            posts: (0..members).map(|_| post()).collect(),
+        }
+    }
+}
+
+/// What the processors of a mesh share in order to meet.
+pub(super) struct World {
+    pub(super) mesh: Mesh,
+    spin: u32,
+    pub(super) stop: Arc<Stop>,
+    /// By members, in group order.
+    meetings: Mutex<Vec<(Vec<usize>, Arc<Meeting>)>>,
+}
+
+impl World {
+    pub(super) fn new(mesh: &Mesh, spin: u32, stop: &Arc<Stop>) -> Arc<Self> {
+        let stop = Arc::clone(stop);
+        Arc::new(Self { mesh: mesh.clone(), spin, stop, meetings: Mutex::default() })
+    }
+
+    pub(super) fn meeting(&self, members: Vec<usize>) -> Arc<Meeting> {
+        let mut meetings = lock(&self.meetings);
+        if let Some((_, meeting)) = meetings.iter().find(|(known, _)| *known == members) {
+            return Arc::clone(meeting);
+        }
+        let meeting = Arc::new(Meeting::new(members.len(), self.spin, &self.stop));
+        meetings.push((members, Arc::clone(&meeting)));
+        meeting
+    }
+}
+
+/// One processor's place in a meeting.
+pub(super) struct Seat {
+    pub(super) meeting: Arc<Meeting>,
+    pub(super) rank: usize,
+    /// The mailbox to fill next.
+    pub(super) turn: usize,
+    /// What the members posted; valid between opening and closing.
+    pub(super) peers: Vec<*const u8>,
+    /// Room for the members' buffers of one part.
+    pub(super) inputs: Vec<*const u8>,
+}
+
+impl Seat {
+    pub(super) fn new(meeting: Arc<Meeting>, rank: usize) -> Self {
+        let peers = vec![ptr::null(); meeting.posts.len()];
+        Self { meeting, rank, turn: 0, inputs: peers.clone(), peers }
+    }
+
+    pub(super) fn alone(&self) -> bool {
+        self.peers.len() == 1
+    }
+
+    pub(super) fn mailbox(&self, member: usize) -> *mut u8 {
+        self.meeting.posts[member].mailboxes[self.turn].0.get().cast()
+    }
+
+    /// Shows `buffer` to the peers, and theirs to us.
+    pub(super) fn show(&mut self, buffer: *const u8) -> Result<(), Stopped> {
+        if self.alone() {
+            self.peers[0] = buffer;
+            return Ok(());
+        }
+        let posts = &self.meeting.posts;
+        // The barrier orders this store before every member's loads.
+        posts[self.rank].buffer.store(buffer.cast_mut(), Ordering::Relaxed);
+        self.meeting.barrier.wait()?;
+        for (peer, post) in self.peers.iter_mut().zip(posts) {
+            *peer = post.buffer.load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Shows our mailbox, which has been filled.
+    pub(super) fn send(&mut self) -> Result<(), Stopped> {
+        self.meeting.barrier.wait()?;
+        for member in 0..self.peers.len() {
+            self.peers[member] = self.mailbox(member);
+        }
+        self.turn = 1 - self.turn;
+        Ok(())
+    }
+
+    /// Shows an input to the peers, and theirs to us; says whether to [`close`](Self::close).
+    ///
+    /// # Safety
+    ///
+    /// The input is good for `bytes`.
+    pub(super) unsafe fn open(&mut self, input: *const u8, bytes: usize) -> Result<bool, Stopped> {
+        if bytes > MAILBOX || self.alone() {
+            self.show(input)?;
+            return Ok(!self.alone());
+        }
+        // SAFETY: it fits, and nobody reads the mailbox whose turn it is.
+        unsafe { ptr::copy_nonoverlapping(input, self.mailbox(self.rank), bytes) };
+        self.send()?;
+        Ok(false)
+    }
+
+    /// Lets the peers have their inputs back.
+    pub(super) fn close(&self, open: bool) -> Result<(), Stopped> {
+        if open { self.meeting.barrier.wait() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,139 @@
+use super::*;
+use crate::names::{DType, ReduceKind};
+use crate::program::sketch::labelled;
+use crate::program::{ALIGNMENT, Scalar};
+use proptest::prelude::*;
+use smallvec::smallvec;
+
+/// What a random program does next, with numbers that choose its inputs.
+#[derive(Clone, Debug)]
+struct Act {
+    form: u8,
+    one: usize,
+    two: usize,
+}
+
+const VARIABLES: u32 = 3;
+const EXTENTS: [usize; 2] = [4, 8];
+
+/// All values have [`EXTENTS`] but those between the steps of one act.
+fn random(acts: &[Act], fetches: &[usize], writes: &[(u32, usize)]) -> Program {
+    let mesh = square();
+    let (rows, cols) = (axis(&mesh, "rows"), axis(&mesh, "cols"));
+    built(&mesh, |b| {
+        let mut values = vec![b.fed("one", &EXTENTS), b.fed("two", &EXTENTS)];
+        for (time, act) in acts.iter().enumerate() {
+            let (one, two) = (values[act.one % values.len()], values[act.two % values.len()]);
+            let value = match act.form {
+                0 => b.of(x(0) + x(1), &[one, two]),
+                1 => b.of(x(0).tanh(), &[one]),
+                2 => {
+                    let flat = b.reshape(one, smallvec![8, 4]);
+                    let inputs = vec![b.whole(two), labelled(flat, &[1, 0])];
+                    b.map(inputs, smallvec![4, 8], &(x(0) * x(1)), DType::F32).unwrap()
+                }
+                3 => {
+                    let sums = b.reduce(ReduceKind::Sum, labelled(one, &[0, 1]), smallvec![4]);
+                    let inputs = vec![labelled(sums, &[0]), b.whole(two)];
+                    b.map(inputs, smallvec![4, 8], &(x(0) - x(1)), DType::F32).unwrap()
+                }
+                4 => {
+                    let turned = b.transpose(one, &[1, 0]);
+                    b.reshape(turned, smallvec![4, 8])
+                }
+                5 => {
+                    let product =
+                        b.contract(labelled(one, &[0, 2]), labelled(two, &[1, 2]), smallvec![4, 4]);
+                    b.all_gather(&[cols], 1, product)
+                }
+                6 => b.all_reduce(ReduceKind::Sum, &[rows], one),
+                7 => {
+                    let part = b.reduce_scatter(ReduceKind::Sum, &[cols], 0, one);
+                    let part = b.of(x(0) * x(0), &[part]);
+                    b.all_gather(&[cols], 0, part)
+                }
+                8 => b.permute(&[rows, cols], 1, time % 2 == 0, one),
+                9 => b.fill(Scalar::new(DType::F32, act.two as f64), smallvec![4, 8]),
+                10 => {
+                    let turned = b.all_to_all(&[rows], 0, 1, one);
+                    b.reshape(turned, smallvec![4, 8])
+                }
+                _ => b.old(act.one as u32 % VARIABLES, &EXTENTS),
+            };
+            values.push(value);
+            // Writes stand anywhere, once each.
+            for &(variable, at) in writes.iter().filter(|(_, at)| at % acts.len() == time) {
+                let value = values[(at / 7) % values.len()];
+                b.write(var(variable), value);
+            }
+        }
+        for fetch in fetches {
+            b.fetched("value", values[fetch % values.len()]);
+        }
+    })
+}
+
+prop_compose! {
+    fn programs()(
+        acts in prop::collection::vec((0..13_u8, 0..99_usize, 0..99_usize), 1..40),
+        fetches in prop::collection::vec(0..99_usize, 0..4),
+        writes in prop::collection::btree_map(0..VARIABLES, 0..9999_usize, 0..4),
+    ) -> Program {
+        let acts: Vec<_> = acts.into_iter().map(|(form, one, two)| Act { form, one, two }).collect();
+        let writes: Vec<_> = writes.into_iter().collect();
+        random(&acts, &fetches, &writes)
+    }
+}
+
+fn variables() -> Vec<VariableType> {
+    vec![variable(&EXTENTS); VARIABLES as usize]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// `compile` verifies between passes and checks the plan.
+    #[test]
+    fn random_programs_compile(program in programs()) {
+        let variables = variables();
+        for passes in [&[], passes()] {
+            let compiled = compile_with(passes, program.clone(), &square(), &variables);
+            let Compiled { program, plan } = compiled.unwrap();
+            let padded = |value: &crate::program::Value| value.bytes().next_multiple_of(ALIGNMENT);
+            let all: usize = program.values.iter().map(padded).sum();
+            let least = lower_bound(&program, &variables);
+            prop_assert!(least <= plan.arena_bytes && plan.arena_bytes <= all);
+        }
+    }
+
+    /// Each pass can be left out, and a second run finds nothing more to do.
+    #[test]
+    fn passes_stand_alone(program in programs()) {
+        let mesh = square();
+        for pass in passes() {
+            let mut once = program.clone();
+            (pass.run)(&mut once, &mesh);
+            prop_assert_eq!(verify(&once, &mesh, &variables()), Ok(()));
+            prop_assert!(once.steps.len() <= program.steps.len());
+            let mut twice = once.clone();
+            (pass.run)(&mut twice, &mesh);
+            prop_assert_eq!(once, twice, "{}", pass.name);
+        }
+    }
+
+    /// The last out of a program may not lie on a fetched value.
+    #[test]
+    fn a_fetch_overwritten_is_noticed(program in programs()) {
+        let variables = variables();
+        let compiled = compile_with(&[], program, &square(), &variables).unwrap();
+        let (program, mut plan) = (compiled.program, compiled.plan);
+        let outs = program.steps.iter().rev().find_map(|node| node.step.outs().first().copied());
+        let fetch = program.fetches.first().map(|slot| slot.value);
+        let (Some(last), Some(fetched)) = (outs, fetch) else { return Ok(()) };
+        let place = plan.places[fetched.index()];
+        if plan.places[last.index()] != place {
+            plan.places[last.index()] = place;
+            prop_assert!(check(&program, &plan, &variables).is_err());
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Short words for tests that build programs.
+
+use super::{
+    Builder, Expr, Extents, Generator, Offset, Operand, Origin, Program, Slot, ValueId, VariableId,
+    VariableType, Window,
+};
+use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
+use smallvec::{SmallVec, smallvec};
+
+/// `rows:2;cols:2`
+pub(crate) fn square() -> Mesh {
+    "rows:2;cols:2".parse().unwrap()
+}
+
+/// The axis of that name.
+pub(crate) fn axis(mesh: &Mesh, name: &str) -> Axis {
+    mesh.axis(name).unwrap()
+}
+
+/// A variable of f32.
+pub(crate) fn variable(extents: &[usize]) -> VariableType {
+    VariableType {
+        name: "weights".to_owned(),
+        dtype: DType::F32,
+        extents: Extents::from_slice(extents),
+    }
+}
+
+/// Variable number `index`.
+pub(crate) fn var(index: u32) -> VariableId {
+    VariableId(index)
+}
+
+/// A value with labels for its dims.
+pub(crate) fn labelled(value: ValueId, dims: &[u8]) -> Operand {
+    Operand { value, dims: dims.iter().copied().collect() }
+}
+
+/// `x0`, `x1`, …
+pub(crate) fn x(index: u8) -> Expr {
+    Expr::input(index)
+}
+
+/// Builder methods over whole f32 values.
+pub(crate) trait Sketch {
+    /// A value as it is.
+    fn whole(&self, value: ValueId) -> Operand;
+    /// The slot of a value that is not split.
+    fn slot(&self, name: &str, value: ValueId) -> Slot;
+    /// An unsplit feed.
+    fn fed(&mut self, name: &str, extents: &[usize]) -> ValueId;
+    /// A fetch of an unsplit value.
+    fn fetched(&mut self, name: &str, value: ValueId);
+    /// A map over values of equal extents.
+    fn of(&mut self, expr: Expr, inputs: &[ValueId]) -> ValueId;
+    /// A variable's slice.
+    fn old(&mut self, index: u32, extents: &[usize]) -> ValueId;
+}
+
+impl Sketch for Builder<'_> {
+    fn whole(&self, value: ValueId) -> Operand {
+        let dims = (0..self.value(value).extents.len() as u8).collect();
+        Operand { value, dims }
+    }
+
+    fn slot(&self, name: &str, value: ValueId) -> Slot {
+        let shape = self.value(value).extents.to_vec();
+        Slot { name: name.to_owned(), value, split: vec![AxisList::new(); shape.len()], shape }
+    }
+
+    fn fed(&mut self, name: &str, extents: &[usize]) -> ValueId {
+        let split = vec![AxisList::new(); extents.len()];
+        let shape = extents.to_vec();
+        let slot = Slot { name: name.to_owned(), value: ValueId(0), shape, split };
+        self.feed(DType::F32, Extents::from_slice(extents), slot)
+    }
+
+    fn fetched(&mut self, name: &str, value: ValueId) {
+        let slot = self.slot(name, value);
+        self.fetch(slot);
+    }
+
+    fn of(&mut self, expr: Expr, inputs: &[ValueId]) -> ValueId {
+        let operands = inputs.iter().map(|&input| self.whole(input)).collect();
+        let extents = self.value(inputs[0]).extents.clone();
+        self.map(operands, extents, &expr, DType::F32).unwrap()
+    }
+
+    fn old(&mut self, index: u32, extents: &[usize]) -> ValueId {
+        self.read(VariableId(index), DType::F32, Extents::from_slice(extents))
+    }
+}
+
+/// A program of one line.
+pub(crate) fn built(mesh: &Mesh, build: impl FnOnce(&mut Builder<'_>)) -> Program {
+    let mut builder = Builder::new("test", mesh);
+    build(&mut builder);
+    builder.finish()
+}
+
+/// Offsets of zero.
+pub(crate) fn origin(rank: usize) -> SmallVec<[Offset; 4]> {
+    (0..rank).map(|_| Offset::default()).collect()
+}
+
+/// A legal step of every form, over [`every_variable`].
+pub(crate) fn every_form(b: &mut Builder<'_>) {
+    let mesh = square();
+    let (rows, cols) = (axis(&mesh, "rows"), axis(&mesh, "cols"));
+    b.origin(Origin { op: "op".into(), name: "op_1".into(), at: "src/main.rs:7".into() });
+    let image = b.fed("image", &[4, 8, 2]); // %0
+    let weights = b.old(0, &[3, 2, 6]); // %1, step 0
+    let window = Window { input: 4, kernel: 3, output: 1, stride: 2, dilation: 1, pad: 1 };
+    let (lhs, rhs) = (labelled(image, &[0, 4, 5]), labelled(weights, &[3, 5, 2]));
+    let conv = b.convolve(lhs, rhs, smallvec![window], smallvec![4, 4, 6]); // %2, step 1
+    let matrix = b.reshape(conv, smallvec![16, 6]); // %3, step 2
+    let (lhs, rhs) = (labelled(matrix, &[0, 2]), labelled(matrix, &[1, 2]));
+    let product = b.contract(lhs, rhs, smallvec![16, 16]); // %4, step 3
+    let total = b.reduce(ReduceKind::Max, labelled(product, &[0, 1]), smallvec![16]); // %5, step 4
+    let inputs = vec![labelled(product, &[0, 1]), labelled(total, &[1])];
+    let less = x(0).less(x(1)).select(x(0), 0.0);
+    let map = b.map(inputs, smallvec![16, 16], &less, DType::F32).unwrap(); // %6, step 5
+    let begin = smallvec![Offset::sliced(&[rows, cols], 4), Offset::fixed(1)];
+    let cut = b.cut(map, begin, smallvec![4, 8]); // %7, step 6
+    let begin = smallvec![Offset::sliced(&[rows], 4), Offset::default()];
+    let noise = Generator::Uniform { key: 7, low: 0.0, high: 1.0 };
+    let noise = b.generate(noise, DType::F32, begin, smallvec![8, 8], smallvec![4, 8]); // %8, step 7
+    let sum = b.of(x(0) + x(1), &[cut, noise]); // %9, step 8
+    let sum = b.all_reduce(ReduceKind::Sum, &[rows], sum); // %10, step 9
+    let part = b.reduce_scatter(ReduceKind::Sum, &[rows, cols], 1, sum); // %11, step 10
+    let turned = b.all_to_all(&[cols], 0, 1, part); // %12, step 11
+    let whole = b.all_gather(&[rows], 0, turned); // %13, step 12
+    let moved = b.permute(&[rows], 1, true, whole); // %14, step 13
+    b.write(var(1), moved); // step 14
+    b.fetched("moved", moved);
+}
+
+/// The variables of [`every_form`].
+pub(crate) fn every_variable() -> Vec<VariableType> {
+    vec![variable(&[3, 2, 6]), variable(&[4, 4])]
+}

@@ -1,1 +1,274 @@
-//! random_graphs
+//! Random graphs on random meshes under random legal layouts compute what one processor computes,
+//! bit for bit, and that is what the reference says.
+//!
+//! Elements are whole numbers. Each tensor has a bound on the sum of the absolute values of the
+//! products that add up to any of its elements; partial sums are below it as well. While it is at
+//! most 2^24, f32 is exact in whatever order sums are made.
+
+use mesh_core::graph::{Kind, TensorId, TensorType};
+use mesh_core::lower::Module;
+use mesh_core::names::DimName;
+use mesh_core::session::Session;
+use mesh_ops::elementwise::{cast, greater, less_equal};
+use mesh_ops::prelude::*;
+use mesh_ops::testing::{Fill, Random, Reference, Values, dim_names, options};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const EXACT_MOST: f64 = 16_777_216.0;
+const ELEMENTS_MOST: usize = 600;
+const INPUT_BOUND: i32 = 2;
+
+const DIMS: [(&str, usize); 4] = [("p", 4), ("q", 6), ("r", 8), ("s", 12)];
+const MESHES: [&str; 7] = ["a:2", "a:3", "a:4", "a:2;b:2", "a:2;b:3", "a:2;b:4", "a:2;b:2;c:2"];
+
+/// One op, read modulo what there is: every recipe is a graph, and shrinking keeps it one.
+#[derive(Clone, Debug)]
+struct Pick {
+    op: u8,
+    a: u8,
+    b: u8,
+    dims: u8,
+}
+
+#[derive(Clone, Debug)]
+struct Recipe {
+    mesh: u8,
+    /// Dims and dtype of each input.
+    inputs: Vec<(u8, bool)>,
+    picks: Vec<Pick>,
+    gradients: bool,
+    /// The axes of each dim.
+    layout: Vec<u8>,
+}
+
+fn recipes() -> impl Strategy<Value = Recipe> {
+    let pick = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>());
+    let pick = pick.prop_map(|(op, a, b, dims)| Pick { op, a, b, dims });
+    (
+        any::<u8>(),
+        prop::collection::vec((1..16_u8, prop::bool::weighted(0.2)), 1..4),
+        prop::collection::vec(pick, 1..12),
+        any::<bool>(),
+        prop::collection::vec(any::<u8>(), DIMS.len()),
+    )
+        .prop_map(|(mesh, inputs, picks, gradients, layout)| Recipe {
+            mesh,
+            inputs,
+            picks,
+            gradients,
+            layout,
+        })
+}
+
+/// The dims of a mask.
+fn dims(mask: u8) -> Vec<Dimension> {
+    let chosen = DIMS.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1);
+    chosen.map(|(_, (name, size))| dim(name, *size)).collect()
+}
+
+/// The dims of a tensor that a mask chooses.
+fn some_dims(x: Tensor<'_>, mask: u8) -> Vec<Dimension> {
+    x.shape().iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, d)| d).collect()
+}
+
+fn union(a: Tensor<'_>, b: Tensor<'_>) -> Vec<Dimension> {
+    a.shape().union(&b.shape()).unwrap().iter().collect()
+}
+
+fn apply<'g>(pool: &[Tensor<'g>], pick: &Pick, gradients: bool) -> Option<Tensor<'g>> {
+    let of = |i: u8| pool[usize::from(i) % pool.len()];
+    let (a, b) = (of(pick.a), of(pick.b));
+    let size = |dims: &[Dimension]| dims.iter().map(|d| d.size).product::<usize>();
+    let all = union(a, b);
+    let fits = size(&all) <= ELEMENTS_MOST;
+    let alike = cast(b, a.dtype());
+    let float = a.dtype() == F32;
+    // Their gradients divide, which is not exact.
+    let chosen = if gradients { a.stop_gradient() } else { a };
+    Some(match pick.op % 16 {
+        0 if fits => a + alike,
+        1 if fits => a - alike,
+        2 | 3 if fits => a * alike,
+        4 if float => a.relu(),
+        5 => -a,
+        6 => a.sum(some_dims(a, pick.dims)),
+        7 => chosen.max(some_dims(a, pick.dims)),
+        8 => chosen.min(some_dims(a, pick.dims)),
+        9..=11 if fits => {
+            let kept = all.iter().enumerate().filter(|(i, _)| pick.dims >> i & 1 == 1);
+            let kept: Vec<_> = kept.map(|(_, d)| *d).collect();
+            a.einsum(&[alike], kept)
+        }
+        12 => {
+            let more: Vec<_> = dims(pick.dims).into_iter().filter(|d| !a.shape().contains(d.name)).collect();
+            let shape = Shape::new(more.into_iter().chain(&a.shape())).unwrap();
+            if shape.size() > ELEMENTS_MOST {
+                return None;
+            }
+            a.broadcast(&shape)
+        }
+        13 => {
+            let mut order: Vec<_> = a.shape().iter().collect();
+            order.rotate_left(usize::from(pick.dims) % order.len().max(1));
+            a.transpose(order)
+        }
+        14 => cast(a, if float { I32 } else { F32 }),
+        15 if fits => {
+            let test = if pick.dims % 2 == 0 { greater } else { less_equal };
+            cast(test(a, alike), F32)
+        }
+        _ => return None,
+    })
+}
+
+/// For every tensor: the bound of the module's comment.
+fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
+    let mut bounds = BTreeMap::new();
+    for operation in graph.operations() {
+        let Some(&output) = operation.outputs.first() else { continue };
+        let x: Vec<f64> = operation.inputs.iter().map(|t| bounds[t]).collect();
+        let size = |t: &TensorId| graph.type_of(*t).shape.size() as f64;
+        let terms = || {
+            let shapes = operation.inputs.iter().map(|t| graph.type_of(*t).shape);
+            let all = shapes.fold(Shape::scalar(), |all, s| all.union(&s).unwrap());
+            all.size() as f64 / size(&output).min(all.size() as f64)
+        };
+        let greatest = x.iter().fold(0.0, |most: f64, &x| most.max(x));
+        let bound = match (&operation.kind, operation.op.name()) {
+            (Kind::Input(_), _) => f64::from(INPUT_BOUND),
+            (Kind::Fill(value), _) => value.abs(),
+            (_, "add" | "sub") => x[0] + x[1],
+            (_, "mul") => x[0] * x[1],
+            (_, "einsum") => x[0] * x[1] * terms(),
+            (_, "sum") => x[0] * terms(),
+            (_, "equal" | "greater" | "less_equal") => 1.0,
+            (Kind::Identity, _)
+            | (_, "neg" | "relu" | "relu_gradient" | "max" | "min" | "broadcast" | "transpose")
+            | (_, "cast") => greatest,
+            _ => f64::INFINITY,
+        };
+        bounds.insert(output, bound);
+    }
+    bounds
+}
+
+struct Trial {
+    graph: Graph,
+    feeds: Values,
+    fetches: Vec<TensorId>,
+}
+
+/// Whether everything on the way to a tensor is exact.
+fn exact(graph: &Graph, tensor: TensorId) -> bool {
+    let bounds = bounds(graph);
+    let mut needed = vec![tensor];
+    graph.operations().iter().rev().all(|operation| {
+        if !operation.outputs.iter().any(|t| needed.contains(t)) {
+            return true;
+        }
+        needed.extend(&operation.inputs);
+        operation.outputs.iter().all(|t| bounds[t] <= EXACT_MOST)
+    })
+}
+
+fn build(recipe: &Recipe) -> Trial {
+    let graph = mesh_ops::graph();
+    let mut random = Random::new("random graphs");
+    let mut feeds = Values::new();
+    let fetches = {
+        let mut inputs = Vec::new();
+        for (i, (mask, whole)) in recipe.inputs.iter().enumerate() {
+            let shape = Shape::new(dims(*mask)).unwrap();
+            let ty = TensorType::new(shape, if *whole { I32 } else { F32 });
+            let shape = if ty.shape.size() > ELEMENTS_MOST { dims(*mask & 3) } else { dims(*mask) };
+            let ty = TensorType::new(Shape::new(shape).unwrap(), ty.dtype);
+            let name = format!("x{i}");
+            inputs.push(graph.input(&name, &ty.shape, ty.dtype));
+            let fill = Fill::Integers(-INPUT_BOUND, INPUT_BOUND);
+            feeds.insert(name, fill.draw(&ty, &mut random).unwrap());
+        }
+        let mut pool = inputs.clone();
+        for pick in &recipe.picks {
+            let Some(result) = apply(&pool, pick, recipe.gradients) else { continue };
+            if bounds(&graph)[&result.id()] <= EXACT_MOST {
+                pool.push(result);
+            }
+        }
+        let mut fetches: Vec<_> = pool.iter().rev().take(2).copied().collect();
+        let floats = |list: &[Tensor<'_>]| list.iter().rposition(|t| t.dtype() == F32);
+        if let (true, Some(last)) = (recipe.gradients, floats(&pool)) {
+            let loss = pool[last].sum_all();
+            let grads = graph.gradients(&[loss], &inputs, None);
+            fetches.extend(grads.into_iter().flatten().filter(|grad| exact(&graph, grad.id())));
+        }
+        graph.declare_function("f", &inputs, &fetches, Vec::new());
+        fetches.iter().map(|t| t.id()).collect()
+    };
+    graph.check().unwrap();
+    Trial { graph, feeds, fetches }
+}
+
+/// As much of a layout as is legal, rule by rule.
+fn legal_part(graph: &Graph, mesh: &Mesh, picks: &[u8]) -> (String, Module) {
+    let options = options(mesh);
+    let mut layout = String::new();
+    let mut module = graph.lower(mesh, &Layout::default()).unwrap();
+    let position = |name: DimName| DIMS.iter().position(|(known, _)| *known == name.as_str());
+    for name in dim_names(graph) {
+        let pick = position(name).map_or(0, |i| picks[i]);
+        let axes = &options[usize::from(pick) % options.len()];
+        if axes.is_empty() {
+            continue;
+        }
+        let more = format!("{layout};{name}:{axes}").trim_start_matches(';').to_owned();
+        if let Ok(lowered) = graph.lower(mesh, &more.parse().unwrap()) {
+            (layout, module) = (more, lowered);
+        }
+    }
+    (layout, module)
+}
+
+fn run(module: &Module, feeds: &Values) -> Vec<Array> {
+    let mut session = Session::threads(module, 0).unwrap();
+    session.set_replica_check(true);
+    let program = &module.functions[0].program;
+    let fed: Vec<_> = program
+        .feeds
+        .iter()
+        .map(|slot| (slot.name.as_str(), feeds[&slot.name].to_array().unwrap()))
+        .collect();
+    let fed: Vec<_> = fed.iter().map(|(name, array)| (*name, array.view())).collect();
+    let fetched = session.call_named("f", &fed).unwrap();
+    fetched.into_iter().map(|(_, array)| array).collect()
+}
+
+fn agree(recipe: &Recipe) -> Result<(), TestCaseError> {
+    let trial = build(recipe);
+    let alone = run(&trial.graph.lower(&Mesh::single(), &Layout::default()).unwrap(), &trial.feeds);
+    let reference = Reference::new(&trial.graph);
+    let values = reference.evaluate(&trial.feeds, &Values::new(), &trial.fetches).unwrap();
+    prop_assert_eq!(alone.len(), trial.fetches.len());
+    for (got, id) in alone.iter().zip(&trial.fetches) {
+        prop_assert_eq!(got, &values[id].to_array().unwrap(), "one processor and the reference");
+    }
+    let mesh: Mesh = MESHES[usize::from(recipe.mesh) % MESHES.len()].parse().unwrap();
+    let (layout, module) = legal_part(&trial.graph, &mesh, &recipe.layout);
+    for (got, want) in run(&module, &trial.feeds).iter().zip(&alone) {
+        prop_assert_eq!(got, want, "mesh {} layout {}", mesh, layout);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn layouts_change_nothing(recipe in recipes()) {
+        agree(&recipe)?;
+    }
+}

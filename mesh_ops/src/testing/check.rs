@@ -89,8 +89,10 @@ pub struct Report {
 /// Layouts of one trial on one mesh.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Count {
-    /// The mesh, and which inputs owe sums.
-    pub what: String,
+    /// The mesh.
+    pub mesh: String,
+    /// Which inputs owe sums.
+    pub owing: String,
     /// How many layouts are legal.
     pub legal: usize,
     /// How many were tried.
@@ -105,10 +107,17 @@ impl fmt::Display for Report {
         for line in &self.roles {
             write!(f, "\n    {line}")?;
         }
-        let counts = self.counts.iter().map(|c| {
-            format!("{} {}/{}{}", c.what, c.legal, c.tried, if c.sampled { "+" } else { "" })
-        });
-        write!(f, "\n    layouts: {}", counts.collect::<Vec<_>>().join(", "))
+        let mut before = None;
+        for count in &self.counts {
+            match before.replace(&count.owing) {
+                Some(owing) if *owing == count.owing => f.write_str(",")?,
+                _ if count.owing.is_empty() => f.write_str("\n    legal:")?,
+                _ => write!(f, "\n    legal, {} owing:", count.owing)?,
+            }
+            let more = if count.sampled { "+" } else { "" };
+            write!(f, " {} {}/{}{more}", count.mesh, count.legal, count.tried)?;
+        }
+        Ok(())
     }
 }
 
@@ -137,11 +146,10 @@ impl Case {
         let mut counts = self.layouts(&trial, &meshes, "")?;
         for owe in self.owing() {
             let names: Vec<_> = owe.iter().map(|&i| self.inputs[i].name.as_str()).collect();
-            let note = format!(" owing {}", names.join("+"));
             let trial = Trial::new(self, &owe)?;
             let few: Vec<_> =
                 meshes.iter().copied().filter(|mesh| OWING_MESHES.contains(mesh)).collect();
-            counts.extend(self.layouts(&trial, &few, &note)?);
+            counts.extend(self.layouts(&trial, &few, &names.join("+"))?);
         }
         Ok(Report { name: self.name.clone(), roles, counts })
     }
@@ -157,8 +165,16 @@ impl Case {
         sets
     }
 
-    fn tolerance(&self, dtype: DType) -> Tolerance {
-        if self.exact { Tolerance::Exact } else { Tolerance::of(dtype) }
+    /// Results are as rough as the roughest floats on their way.
+    fn tolerance(&self, trial: &Trial, dtype: DType) -> Tolerance {
+        let outputs = trial.graph.operations().into_iter().flat_map(|o| o.outputs);
+        let dtypes: Vec<_> = outputs.map(|t| trial.graph.type_of(t).dtype).collect();
+        let rough = [DType::BF16, DType::F32].into_iter().find(|dtype| dtypes.contains(dtype));
+        match rough {
+            _ if self.exact => Tolerance::Exact,
+            Some(rough) if dtype.is_float() => Tolerance::of(rough),
+            _ => Tolerance::of(dtype),
+        }
     }
 
     /// The gradient graph against differences, both by the reference.
@@ -180,7 +196,7 @@ impl Case {
     }
 
     /// One processor against the reference, then every layout against one processor.
-    fn layouts(&self, trial: &Trial, meshes: &[&str], note: &str) -> Result<Vec<Count>, String> {
+    fn layouts(&self, trial: &Trial, meshes: &[&str], owing: &str) -> Result<Vec<Count>, String> {
         let one = trial.graph.lower(&Mesh::single(), &Layout::default());
         let alone = run(&one.map_err(|report| report.to_string())?, &trial.feeds)?;
         let reference = trial.reference(self);
@@ -196,34 +212,35 @@ impl Case {
             if (got.shape(), got.dtype()) != (&shape[..], want.ty.dtype) {
                 return Err(format!("fetch {k} is {:?}, not {}", got.shape(), want.ty));
             }
-            compare(got.to_f64(), &want.data, self.tolerance(want.ty.dtype))
-                .map_err(|m| format!("one processor{note} against the reference, {k}: {m}"))?;
+            compare(got.to_f64(), &want.data, self.tolerance(trial, want.ty.dtype))
+                .map_err(|m| format!("one processor against the reference, {owing} owing: {k}: {m}"))?;
         }
         let mut counts = Vec::new();
         for mesh in meshes {
-            counts.push(self.on(trial, mesh, &alone, note)?);
+            counts.push(self.on(trial, mesh, &alone, owing)?);
         }
         Ok(counts)
     }
 
-    fn on(&self, trial: &Trial, text: &str, alone: &[Array], note: &str) -> Result<Count, String> {
+    fn on(&self, trial: &Trial, text: &str, alone: &[Array], owing: &str) -> Result<Count, String> {
         let mesh: Mesh = text.parse().map_err(|error| format!("{error}"))?;
         let layouts = legal_layouts(&trial.graph, &mesh)?;
         // Unless something owes, the trial without debts has covered the layout.
-        let worth = |layout: &Layout| note.is_empty() || layout.to_string().contains(OWED);
+        let worth = |layout: &Layout| owing.is_empty() || layout.to_string().contains(OWED);
         let worth: Vec<_> = layouts.legal.iter().filter(|(layout, _)| worth(layout)).collect();
         for i in selection(worth.len(), RUN_MOST) {
             let (layout, module) = worth[i];
-            let at = |message| format!("mesh {text}, layout {layout}{note}: {message}");
+            let at = |message| format!("mesh {text}, layout {layout}, {owing} owing: {message}");
             let results = run(module, &trial.feeds).map_err(at)?;
             for (k, (got, want)) in results.iter().zip(alone).enumerate() {
                 let want: Vec<_> = want.to_f64().iter().copied().collect();
-                compare(got.to_f64(), &want, self.tolerance(got.dtype()))
+                compare(got.to_f64(), &want, self.tolerance(trial, got.dtype()))
                     .map_err(|message| at(format!("fetch {k}: {message}")))?;
             }
         }
         Ok(Count {
-            what: format!("{text}{note}"),
+            mesh: text.to_owned(),
+            owing: owing.to_owned(),
             legal: layouts.legal.len(),
             tried: layouts.tried,
             sampled: layouts.sampled,

@@ -110,7 +110,8 @@ fn apply<'g>(pool: &[Tensor<'g>], pick: &Pick, gradients: bool) -> Option<Tensor
         }
         13 => {
             let mut order: Vec<_> = a.shape().iter().collect();
-            order.rotate_left(usize::from(pick.dims) % order.len().max(1));
+            let by = usize::from(pick.dims) % order.len().max(1);
+            order.rotate_left(by);
             a.transpose(order)
         }
         14 => cast(a, if float { I32 } else { F32 }),

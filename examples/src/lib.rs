@@ -1,3 +1,4 @@
-//! examples.
+//! What the example programs share.
 
 pub mod data;
+pub mod launch;

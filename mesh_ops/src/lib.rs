@@ -21,20 +21,38 @@
 //! ```
 
 mod algebra;
+mod argmax;
 mod broadcast;
+mod concat;
+pub mod conv;
 pub mod einsum;
 pub mod elementwise;
+mod halo;
+pub mod layers;
 mod methods;
+mod one_hot;
+mod pad;
 mod range;
 pub mod reduce;
+mod reshape;
 mod room;
+mod shift;
+mod slice;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod transpose;
 
+pub use argmax::argmax;
 pub use broadcast::broadcast;
+pub use concat::concat;
+pub use halo::{halo_exchange, left_halo_exchange};
 pub use methods::Ops;
+pub use one_hot::{one_hot, one_hot_with};
+pub use pad::pad;
 pub use range::range;
+pub use reshape::{rename, reshape};
+pub use shift::shift;
+pub use slice::slice;
 pub use transpose::transpose;
 
 use mesh_core::graph::Graph;
@@ -52,4 +70,5 @@ pub mod prelude {
     pub use mesh_core::lower::Module;
     pub use mesh_core::names::DType::{self, BF16, Bool, F32, F64, I32};
     pub use mesh_core::names::{Dimension, Layout, Mesh, Shape, dim};
+    pub use mesh_core::session::Session;
 }

@@ -1,15 +1,14 @@
 //! Ops as methods of tensors.
 
-use crate::{broadcast, einsum, elementwise, reduce, transpose};
 use mesh_core::graph::Tensor;
-use mesh_core::names::{DType, Dimension, Shape};
+use mesh_core::names::{DType, DimName, Dimension, Shape};
 
 macro_rules! methods {
-    ($($room:ident :: $name:ident ( $($arg:ident : $ty:ty),* );)*) => {
+    ($($name:ident ( $($arg:ident : $ty:ty),* ) = $($path:ident)::+;)*) => {
         /// The ops that read well as methods; each is the function of its name.
         pub trait Ops<'g>: Sized {
             $(
-                #[doc = concat!("See [`", stringify!($room), "::", stringify!($name), "`](crate::", stringify!($room), "::", stringify!($name), ").")]
+                #[doc = concat!("See [`", stringify!($name), "`](crate", $("::", stringify!($path),)+ ").")]
                 #[track_caller]
                 fn $name(self, $($arg: $ty),*) -> Tensor<'g>;
             )*
@@ -19,42 +18,88 @@ macro_rules! methods {
             /// The mean over every dim.
             #[track_caller]
             fn mean(self) -> Tensor<'g>;
-            /// See [`broadcast`](crate::broadcast).
-            #[track_caller]
-            fn broadcast(self, shape: &Shape) -> Tensor<'g>;
-            /// See [`transpose`](crate::transpose).
-            #[track_caller]
-            fn transpose(self, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g>;
         }
 
         impl<'g> Ops<'g> for Tensor<'g> {
-            $(fn $name(self, $($arg: $ty),*) -> Tensor<'g> { $room::$name(self, $($arg),*) })*
+            $(fn $name(self, $($arg: $ty),*) -> Tensor<'g> { crate::$($path)::+(self, $($arg),*) })*
             fn sum_all(self) -> Tensor<'g> {
-                reduce::sum(self, self.shape())
+                crate::reduce::sum(self, self.shape())
             }
             fn mean(self) -> Tensor<'g> {
-                reduce::mean(self, self.shape())
-            }
-            fn broadcast(self, shape: &Shape) -> Tensor<'g> {
-                broadcast(self, shape)
-            }
-            fn transpose(self, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
-                transpose(self, dims)
+                crate::reduce::mean(self, self.shape())
             }
         }
     };
 }
 
 methods! {
-    elementwise::relu();
-    elementwise::cast(dtype: DType);
-    elementwise::equal(other: Tensor<'g>);
-    einsum::einsum(others: &[Tensor<'g>], output: impl IntoIterator<Item = Dimension>);
-    einsum::contract(others: &[Tensor<'g>], reduced: impl IntoIterator<Item = Dimension>);
-    einsum::matmul(others: &[Tensor<'g>]);
-    reduce::sum(dims: impl IntoIterator<Item = Dimension>);
-    reduce::max(dims: impl IntoIterator<Item = Dimension>);
-    reduce::min(dims: impl IntoIterator<Item = Dimension>);
-    reduce::all(dims: impl IntoIterator<Item = Dimension>);
-    reduce::any(dims: impl IntoIterator<Item = Dimension>);
+    cast(dtype: DType) = elementwise::cast;
+    equal(other: Tensor<'g>) = elementwise::equal;
+    not_equal(other: Tensor<'g>) = elementwise::not_equal;
+    less(other: Tensor<'g>) = elementwise::less;
+    less_equal(other: Tensor<'g>) = elementwise::less_equal;
+    greater(other: Tensor<'g>) = elementwise::greater;
+    greater_equal(other: Tensor<'g>) = elementwise::greater_equal;
+    relu() = elementwise::relu;
+    square() = elementwise::square;
+    sqrt() = elementwise::sqrt;
+    rsqrt() = elementwise::rsqrt;
+    reciprocal() = elementwise::reciprocal;
+    pow(power: Tensor<'g>) = elementwise::pow;
+    powf(power: f64) = elementwise::powf;
+    exp() = elementwise::exp;
+    log() = elementwise::log;
+    sin() = elementwise::sin;
+    cos() = elementwise::cos;
+    tanh() = elementwise::tanh;
+    sigmoid() = elementwise::sigmoid;
+    softplus() = elementwise::softplus;
+    swish() = elementwise::swish;
+    gelu() = elementwise::gelu;
+    leaky_relu(alpha: f64) = elementwise::leaky_relu;
+    elu() = elementwise::elu;
+    selu() = elementwise::selu;
+    abs() = elementwise::abs;
+    sign() = elementwise::sign;
+    floor() = elementwise::floor;
+    maximum(other: Tensor<'g>) = elementwise::maximum;
+    minimum(other: Tensor<'g>) = elementwise::minimum;
+    clip(low: f64, high: f64) = elementwise::clip;
+    floordiv(divisor: Tensor<'g>) = elementwise::floordiv;
+    modulo(divisor: Tensor<'g>) = elementwise::modulo;
+    logical_and(other: Tensor<'g>) = elementwise::logical_and;
+    logical_or(other: Tensor<'g>) = elementwise::logical_or;
+    logical_not() = elementwise::logical_not;
+    select(yes: Tensor<'g>, no: Tensor<'g>) = elementwise::select;
+
+    einsum(others: &[Tensor<'g>], output: impl IntoIterator<Item = Dimension>) = einsum::einsum;
+    contract(others: &[Tensor<'g>], reduced: impl IntoIterator<Item = Dimension>) = einsum::contract;
+    matmul(others: &[Tensor<'g>]) = einsum::matmul;
+
+    sum(dims: impl IntoIterator<Item = Dimension>) = reduce::sum;
+    mean_over(dims: impl IntoIterator<Item = Dimension>) = reduce::mean;
+    max(dims: impl IntoIterator<Item = Dimension>) = reduce::max;
+    min(dims: impl IntoIterator<Item = Dimension>) = reduce::min;
+    all(dims: impl IntoIterator<Item = Dimension>) = reduce::all;
+    any(dims: impl IntoIterator<Item = Dimension>) = reduce::any;
+    argmax(dim: Dimension) = argmax;
+
+    broadcast(shape: &Shape) = broadcast;
+    transpose(dims: impl IntoIterator<Item = Dimension>) = transpose;
+    reshape(dims: impl IntoIterator<Item = Dimension>) = reshape;
+    rename(dim: Dimension, name: &str) = rename;
+    slice(dim: Dimension, begin: usize) = slice;
+    pad(dim: Dimension, low: usize, high: usize) = pad;
+    concat(others: &[Tensor<'g>], name: impl Into<DimName>) = concat;
+    shift(dim: Dimension, offset: i64, wrap: bool) = shift;
+    one_hot(dim: Dimension, dtype: DType) = one_hot;
+
+    conv(filter: Tensor<'g>, conv: &crate::conv::Conv) = conv::conv;
+    conv_transpose(filter: Tensor<'g>, conv: &crate::conv::Conv) = conv::conv_transpose;
+
+    dense(output: Dimension, name: &str) = layers::dense;
+    softmax(dim: Dimension) = layers::softmax;
+    log_softmax(dim: Dimension) = layers::log_softmax;
+    logsumexp(dim: Dimension) = layers::logsumexp;
+    softmax_cross_entropy(targets: Tensor<'g>, classes: Dimension) = layers::softmax_cross_entropy;
 }

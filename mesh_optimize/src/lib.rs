@@ -1,1 +1,15 @@
-//! mesh_optimize.
+//! Optimizers as graph ops.
+//!
+//! An [`Optimizer`] says how one gradient changes one variable, in ops on tensors whose dims are
+//! the variable's. It knows no mesh: how gradients are summed, where state lies and what is
+//! gathered follow from the layout.
+
+mod adafactor;
+mod adam_wd;
+mod optimizer;
+mod sgd;
+
+pub use adafactor::Adafactor;
+pub use adam_wd::AdamWeightDecay;
+pub use optimizer::Optimizer;
+pub use sgd::Sgd;

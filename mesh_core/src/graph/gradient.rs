@@ -104,7 +104,7 @@ impl<'g> Sweep<'g> {
             Ok(grads) => {
                 for (input, grad) in operation.inputs.iter().zip(grads) {
                     if let Some(grad) = grad.filter(|_| self.is_float(*input)) {
-                        self.check_shape(&operation.name, *input, grad);
+                        let grad = self.in_order(&operation.name, *input, grad);
                         self.accumulate(*input, grad);
                     }
                 }
@@ -120,14 +120,20 @@ impl<'g> Sweep<'g> {
         Tensor::new(self.graph, tensor).dtype().is_float()
     }
 
-    /// A gradient rule that returns another shape than its input's is a fault of the op.
-    fn check_shape(&self, op: &str, input: TensorId, grad: Tensor<'g>) {
+    /// The gradient with its dims in the order of its input's. A rule that returns another shape is
+    /// a fault of the op.
+    fn in_order(&self, op: &str, input: TensorId, grad: Tensor<'g>) -> Tensor<'g> {
         let want = Tensor::new(self.graph, input).tensor_type();
         let got = grad.tensor_type();
-        let same = want.dtype == got.dtype && want.shape.is_permutation_of(&got.shape);
-        if !grad.is_poisoned() && !same {
+        if grad.is_poisoned() || want == got {
+            return grad;
+        }
+        if want.dtype != got.dtype || !want.shape.is_permutation_of(&got.shape) {
             let message = format!("its gradient rule returns {got} for an input {want}");
             self.graph.push_issue(op, message, self.caller.clone());
+            return self.graph.poison();
         }
+        let note = format!("order of dims of the gradient of {op}");
+        self.on_behalf(note, || self.graph.algebra().broadcast(grad, &want.shape))
     }
 }

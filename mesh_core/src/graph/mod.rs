@@ -114,6 +114,7 @@ pub(crate) struct Data {
     pub(crate) functions: IndexMap<String, FunctionNode>,
     pub(crate) inputs: IndexMap<String, TensorId>,
     pub(crate) issues: Vec<Issue>,
+    warnings: Vec<Issue>,
     names: unique::Names,
     context: Vec<Context>,
     regions: u32,
@@ -173,12 +174,26 @@ impl Graph {
         }
     }
 
+    /// Records on the caller's line something that is legal but hardly meant.
+    #[track_caller]
+    pub fn warn(&self, subject: &str, message: impl Into<String>) {
+        let at = Some(self.provenance(Location::caller()));
+        let issue = Issue { subject: subject.to_owned(), message: message.into(), at };
+        self.data.borrow_mut().warnings.push(issue);
+    }
+
+    /// What has been warned of so far.
+    pub fn warnings(&self) -> Vec<Issue> {
+        self.data().warnings.clone()
+    }
+
     /// Runs `build` on behalf of the caller's line: operations it makes carry that line and
-    /// `note`, and what they gather belongs to a use region of its own if `region`.
+    /// `note`, and form a use region of their own (what they gather out of variables is not kept
+    /// for others).
     #[track_caller]
     pub fn on_behalf<T>(&self, note: &str, build: impl FnOnce() -> T) -> T {
-        let location = Location::caller();
-        let region = self.data().context.last().map_or(0, |c| c.region);
+        let location = self.provenance(Location::caller()).location;
+        let region = self.new_region();
         self.within(Provenance { location, note: Some(note.into()) }, region, build)
     }
 

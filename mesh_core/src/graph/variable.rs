@@ -190,6 +190,12 @@ impl<'g> Variable<'g> {
         tensor
     }
 
+    /// The value as the call starts, where its optimizer state lies.
+    #[track_caller]
+    pub fn value_for_update(self) -> Tensor<'g> {
+        self.stored().relayout(self.slots_key())
+    }
+
     /// The rules its optimizer state lies under.
     pub fn slots_key(self) -> Key {
         Key { set: RuleSet::Slots, variable: Some(self.id) }

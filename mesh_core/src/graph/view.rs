@@ -45,10 +45,11 @@ impl Data {
         met
     }
 
-    /// The operations a function needs, in lowering order: an operation refers to earlier ones
+    /// The operations a function needs and its inputs, in lowering order: an operation refers to earlier ones
     /// only, so the order of numbers is a topological order.
     pub(crate) fn reachable(&self, function: &FunctionNode) -> Vec<OperationId> {
-        let fetched = function.fetches.iter().filter_map(|t| self.tensors[t.index()].producer);
+        let tensors = function.fetches.iter().chain(&function.inputs);
+        let fetched = tensors.filter_map(|t| self.tensors[t.index()].producer);
         let starts = fetched.map(|(op, _)| op).chain(function.updates.iter().copied());
         let needed = self.walk(starts, Direction::Incoming);
         (0..needed.len()).filter(|&i| needed[i]).map(|i| OperationId(i as u32)).collect()

@@ -8,8 +8,8 @@ use super::table::{Entry, Setting, Table, VersionId, place};
 use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
 use crate::passes;
-use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, VariableId};
-use crate::split::{LayoutIssue, report};
+use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, Slot, VariableId};
+use crate::split::{LayoutIssue, LayoutProblem, report};
 use std::cell::RefCell;
 
 impl Graph {
@@ -86,7 +86,10 @@ impl<'a> Lowering<'a> {
                     settled: Vec::new(),
                     problems: RefCell::default(),
                 };
-                cx.check();
+                cx.check_output(0);
+                if home.owner.is_some() {
+                    cx.problems.borrow_mut().push((LayoutProblem::Owned, 0));
+                }
                 for (problem, _) in cx.problems.take() {
                     self.issues.push(LayoutIssue {
                         problem,
@@ -168,7 +171,13 @@ fn emit(
         slot.value = value.id;
         emitter.builder.fetch(slot);
     }
-    Ok(emitter.builder.finish())
+    let mut program = emitter.builder.finish();
+    let position = |slot: &Slot| {
+        let names = node.inputs.iter().map(|&t| setting.data.tensor_origin(t).0);
+        names.into_iter().position(|name| name == slot.name)
+    };
+    program.feeds.sort_by_key(position);
+    Ok(program)
 }
 
 struct Emitter<'a> {

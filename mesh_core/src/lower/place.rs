@@ -69,10 +69,16 @@ impl PlaceCx<'_> {
         self.signature.inputs.iter().chain(self.signature.outputs)
     }
 
-    /// Records what is illegal about laying out this op's tensors as the layout says.
-    pub fn check(&self) {
-        let dims = self.split_dims();
-        self.check_among(&dims);
+    /// Records what is illegal about laying out output `i` as the layout says.
+    pub fn check_output(&self, i: usize) {
+        let shape = &self.signature.outputs[i].shape;
+        let mut dims = self.split_dims();
+        dims.retain(|(dim, _)| shape.contains(*dim));
+        let dims: Vec<_> =
+            dims.iter().map(|(dim, axes)| crate::split::DimAxes { dim: *dim, axes }).collect();
+        let found = check_dims(self.mesh, &[shape], &dims);
+        let number = self.signature.inputs.len() + i;
+        self.problems.borrow_mut().extend(found.into_iter().map(|(problem, _)| (problem, number)));
     }
 
     fn check_among(&self, dims: &[(DimName, AxisList)]) {

@@ -5,7 +5,7 @@ use super::relayout::{Route, route};
 use crate::graph::{Data, Key, Operation, OperationId, Signature, TensorId};
 use crate::names::{Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
-use crate::split::LayoutIssue;
+use crate::split::{LayoutIssue, LayoutProblem};
 use std::cell::RefCell;
 
 /// A tensor in one placement.
@@ -234,12 +234,14 @@ impl<'a> Sweep<'a> {
         });
         let best = routes.min_by_key(|(_, route)| (route.bytes, route.moves.len()));
         let native = self.native(tensor);
-        let is_variable = self.placement(native).pending().is_none() && self.is_read(root);
+        let is_variable = self.is_variable(root);
         let gathered = best.as_ref().is_some_and(|(_, route)| route.bytes > 0);
+        if best.is_none() && self.issues.is_empty() {
+            self.no_route(root, native, &to);
+        }
         let version = Version {
             tensor: root,
             placement: to,
-            // No way exists only where the layout is illegal; that is on record.
             source: Some(best.unwrap_or((native, Route::default()))),
             region: (is_variable && gathered).then_some(region),
         };
@@ -248,9 +250,29 @@ impl<'a> Sweep<'a> {
         id
     }
 
-    fn is_read(&self, tensor: TensorId) -> bool {
-        let producer = self.setting.data.tensors[tensor.index()].producer;
-        producer.is_some_and(|(op, _)| self.setting.data.operations[op.index()].inputs.is_empty())
+    /// Where the layout is illegal there may be no way; that is on record already.
+    fn no_route(&mut self, tensor: TensorId, native: VersionId, to: &Placement) {
+        let (mesh, data) = (self.setting.mesh, self.setting.data);
+        let ty = &data.tensors[tensor.index()].ty;
+        let problem = LayoutProblem::NoRoute {
+            from: self.placement(native).describe(mesh, &ty.shape),
+            to: to.describe(mesh, &ty.shape),
+        };
+        let Some((operation, _)) = data.tensors[tensor.index()].producer else { return };
+        let operation = &data.operations[operation.index()];
+        self.issues.push(LayoutIssue {
+            problem,
+            operation: operation.name.clone(),
+            tensor: format!("{}: {ty}", operation.name),
+            at: operation.at.clone(),
+        });
+    }
+
+    /// Whether a tensor is a variable at rest.
+    fn is_variable(&self, tensor: TensorId) -> bool {
+        let key = self.setting.data.tensors[tensor.index()].key;
+        key.is_some_and(|key| key.set != RuleSet::Compute)
+            && self.placement(self.native(tensor)).pending().is_none()
     }
 
     /// A fetch takes its slices from wherever they lie, but no partial sums.

@@ -174,6 +174,13 @@ impl Session {
         Ok(())
     }
 
+    /// Sets every variable to its value in another session, of a module of the same graph under
+    /// any mesh and layout.
+    pub fn copy_variables(&mut self, from: &Self) -> Result<()> {
+        let names: Vec<_> = self.variables.keys().cloned().collect();
+        names.iter().try_for_each(|name| self.write(name, &from.read(name)?))
+    }
+
     /// The names of the variables.
     pub fn variables(&self) -> impl Iterator<Item = &str> + Clone {
         self.variables.keys().map(String::as_str)

@@ -10,12 +10,35 @@
 mod arithmetic;
 mod cast;
 mod compare;
+mod division;
+mod elu;
+mod exponential;
+mod extrema;
+mod logical;
+mod powers;
 mod relu;
+mod select;
+mod sigmoid;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod trigonometric;
+mod unary;
 
 pub use arithmetic::{add, div, mul, neg, sub};
 pub use cast::cast;
 pub use compare::{equal, greater, greater_equal, less, less_equal, not_equal};
+pub use division::{floordiv, modulo};
+pub use elu::{elu, leaky_relu, selu};
+pub use exponential::{exp, log};
+pub use extrema::{clip, maximum, minimum};
+pub use logical::{logical_and, logical_not, logical_or};
+pub use powers::{pow, powf, reciprocal, rsqrt, sqrt, square};
 pub use relu::relu;
+pub use select::select;
+pub use sigmoid::{gelu, sigmoid, softplus, swish, tanh};
+pub use steps::{abs, floor, sign};
+pub use trigonometric::{cos, sin};
 
 use crate::room::*;
 use mesh_core::program::Expr;
@@ -137,4 +160,10 @@ pub(crate) fn number(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
 #[track_caller]
 pub(crate) fn map<'g, T: Elementwise>(op: T, inputs: &[Tensor<'g>]) -> Tensor<'g> {
     inputs[0].graph().apply1(Map(op), inputs)
+}
+
+/// A number of the dtype of `x`.
+#[track_caller]
+fn scalar_like(x: Tensor<'_>, value: f64) -> Tensor<'_> {
+    x.graph().scalar(value, x.dtype())
 }

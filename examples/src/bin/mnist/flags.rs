@@ -1,0 +1,100 @@
+//! Command line of `mnist`.
+
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+
+/// Trains a digit classifier on any mesh of processors.
+///
+/// Without --data it trains on digits drawn by a seeded generator; nothing is downloaded.
+#[derive(Parser, Debug)]
+#[command(name = "mnist", version)]
+pub(crate) struct Flags {
+    /// Processors as a grid: `rows:2;cols:2`. By default `all:n`, n the largest divisor of the batch
+    /// that is not above the number of cores.
+    #[arg(long)]
+    pub(crate) mesh: Option<String>,
+
+    /// How dims are split over mesh axes: `batch:rows;hidden1:cols`. By default `batch:all` with the
+    /// default mesh, else nothing is split.
+    #[arg(long)]
+    pub(crate) layout: Option<String>,
+
+    /// Another layout for evaluation, over the same variables. By default that of training.
+    #[arg(long)]
+    pub(crate) eval_layout: Option<String>,
+
+    /// Treat warnings about the layout as errors.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// What is trained.
+    #[arg(long, value_enum, default_value_t = Model::Conv)]
+    pub(crate) model: Model,
+
+    /// How it is trained.
+    #[arg(long, value_enum, default_value_t = Optimizer::Adafactor)]
+    pub(crate) optimizer: Optimizer,
+
+    /// Step size. By default 0.1 for sgd, 0.001 for adam, Adafactor's own schedule for adafactor.
+    #[arg(long)]
+    pub(crate) lr: Option<f64>,
+
+    /// Weight decay; adam only.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) weight_decay: f64,
+
+    /// Examples a step, over all processors.
+    #[arg(long, default_value_t = 200)]
+    pub(crate) batch: usize,
+
+    /// Passes over the training data.
+    #[arg(long, default_value_t = 6)]
+    pub(crate) epochs: usize,
+
+    /// Stop after this many steps; by default after all epochs.
+    #[arg(long)]
+    pub(crate) steps: Option<u64>,
+
+    /// Determines initial values, the order of examples and the generated digits.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// A directory with MNIST's IDX files, raw or gzip. By default digits are generated.
+    #[arg(long)]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Print what each processor would do, and stop.
+    #[arg(long)]
+    pub(crate) explain: bool,
+
+    /// Write the graph in Graphviz' DOT language to this file, and stop.
+    #[arg(long)]
+    pub(crate) dot: Option<PathBuf>,
+
+    /// Write one JSON line a step (`step`, `loss`) and one an evaluation (`step`, `epoch`,
+    /// `accuracy`) to this file.
+    #[arg(long)]
+    pub(crate) metrics: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Model {
+    /// Mesh TensorFlow's example: two 9x9 convolutions on 4x4 blocks, three dense layers; 691,738
+    /// parameters. Dims: batch, row_blocks, col_blocks, rows_size, cols_size, filters1, filters2,
+    /// hidden1, hidden2, classes.
+    Conv,
+    /// 784-512-512-10. Dims: batch, pixels, hidden1, hidden2, classes.
+    Mlp,
+    /// Softmax regression. Dims: batch, pixels, classes.
+    Linear,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Optimizer {
+    /// Gradient descent.
+    Sgd,
+    /// Adam with weight decay, without bias correction.
+    Adam,
+    /// Adafactor with Mesh TensorFlow's defaults.
+    Adafactor,
+}

@@ -1,0 +1,88 @@
+//! The models, written once; no mesh in here.
+
+use super::flags;
+use mesh_ops::conv::{Conv, conv_with_blocks};
+use mesh_ops::layers::Dense;
+use mesh_ops::prelude::*;
+
+/// Functions of the graph.
+pub(crate) struct Functions {
+    /// Image and label to the mean loss, updating the variables.
+    pub(crate) train: Function<2, 1>,
+    /// Image, label and weight to the weighted number of correct answers.
+    pub(crate) evaluate: Function<3, 1>,
+}
+
+/// The dims an image is fed with.
+pub(crate) fn image_dims(model: flags::Model, batch: Dimension) -> Vec<Dimension> {
+    match model {
+        flags::Model::Conv => {
+            let (rows, cols) = (dim("rows_size", 7), dim("cols_size", 7));
+            vec![batch, dim("row_blocks", 4), rows, dim("col_blocks", 4), cols]
+        }
+        flags::Model::Mlp | flags::Model::Linear => vec![batch, dim("pixels", 784)],
+    }
+}
+
+/// Builds the model and both functions.
+pub(crate) fn build(
+    graph: &Graph,
+    model: flags::Model,
+    batch: usize,
+    optimizer: &dyn mesh_optimize::Optimizer,
+) -> Functions {
+    let (batch, classes) = (dim("batch", batch), dim("classes", 10));
+    let image = graph.input("image", image_dims(model, batch), F32);
+    let label = graph.input("label", [batch], I32);
+    let logits = match model {
+        flags::Model::Conv => conv(image, classes),
+        flags::Model::Mlp => {
+            let hidden1 = image.dense(dim("hidden1", 512), "hidden1").relu();
+            hidden1.dense(dim("hidden2", 512), "hidden2").relu().dense(classes, "logits")
+        }
+        flags::Model::Linear => image.dense(classes, "logits"),
+    };
+    let loss = logits.softmax_cross_entropy(label, classes).mean();
+    let train = graph.function("train", [image, label], [loss], optimizer.minimize(loss));
+
+    let weight = graph.input("weight", [batch], F32);
+    let correct = logits.argmax(classes).equal(label).cast(F32);
+    let correct = (correct * weight).sum_all();
+    let evaluate = graph.function("evaluate", [image, label, weight], [correct], []);
+    Functions { train, evaluate }
+}
+
+/// Mesh TensorFlow's example: convolutions on blocks, so that a split over `row_blocks` and
+/// `col_blocks` exchanges only the blocks' borders.
+fn conv(image: Tensor<'_>, classes: Dimension) -> Tensor<'_> {
+    let dims: Vec<_> = image.shape().iter().collect();
+    let &[batch, row_blocks, rows, col_blocks, cols] = dims.as_slice() else { return image };
+    let blocks = image.transpose([batch, row_blocks, col_blocks, rows, cols]);
+    let channel = dim("one_channel", 1);
+    let x = blocks.reshape([batch, row_blocks, col_blocks, rows, cols, channel]);
+    let (filters1, filters2) = (dim("filters1", 16), dim("filters2", 16));
+    let x = filter(x, [row_blocks, col_blocks], [rows, cols], channel, filters1, "conv1").relu();
+    let x = filter(x, [row_blocks, col_blocks], [rows, cols], filters1, filters2, "conv2").relu();
+    let x = mesh_ops::reduce::mean(x, [filters2]);
+    let (hidden1, hidden2) = (dim("hidden1", 512), dim("hidden2", 512));
+    let all = [row_blocks, col_blocks, rows, cols];
+    let h = Dense::onto([hidden1]).over(all).apply(x, "hidden1").relu();
+    h.dense(hidden2, "hidden2").relu().dense(classes, "logits")
+}
+
+fn filter<'g>(
+    x: Tensor<'g>,
+    blocks: [Dimension; 2],
+    sizes: [Dimension; 2],
+    from: Dimension,
+    onto: Dimension,
+    name: &str,
+) -> Tensor<'g> {
+    let (height, width) = (dim("filter_height", 9), dim("filter_width", 9));
+    let initializer = Initializer::variance_scaling(1.0, Fan::In, &[height, width, from], &[onto]);
+    let scope = x.graph().scope(name);
+    let kernel = x.graph().variable("kernel", [height, width, from, onto], F32, initializer);
+    drop(scope);
+    let conv = Conv::over([(sizes[0].name, height.name), (sizes[1].name, width.name)]);
+    conv_with_blocks(x, kernel.value(), &conv, blocks)
+}

@@ -1,0 +1,81 @@
+//! From flags to a lowered module.
+
+use mesh_core::graph::Report;
+use mesh_ops::prelude::*;
+use std::fmt;
+
+/// What can go wrong before the first step.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The mesh or layout string.
+    #[error("--{flag} {text:?}: {message}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The graph or what the layout makes of it.
+    #[error("{0}")]
+    Lower(#[from] Report),
+    /// A warning under `--strict`.
+    #[error("{0} (an error because of --strict)")]
+    Warning(String),
+}
+
+/// As `Display`.
+impl fmt::Debug for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The largest divisor of `batch` that is not above the number of cores.
+pub fn default_processors(batch: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (1..=cores.min(batch.max(1))).rev().find(|n| batch % n == 0).unwrap_or(1)
+}
+
+/// The mesh and layout that flags ask for; without a mesh, `all:n` and `batch:all`.
+pub fn mesh_and_layout(
+    mesh: Option<&str>,
+    layout: Option<&str>,
+    batch: usize,
+) -> Result<(Mesh, Layout), LaunchError> {
+    let automatic = format!("all:{}", default_processors(batch));
+    let layout = layout.unwrap_or(if mesh.is_none() { "batch:all" } else { "" });
+    Ok((parse("mesh", mesh.unwrap_or(&automatic))?, parse("layout", layout)?))
+}
+
+/// Parses a flag's value; an error names the flag.
+pub fn parse<T: std::str::FromStr<Err: fmt::Display>>(
+    flag: &'static str,
+    text: &str,
+) -> Result<T, LaunchError> {
+    text.parse().map_err(|error: T::Err| LaunchError::Flag {
+        flag,
+        text: text.to_owned(),
+        message: error.to_string(),
+    })
+}
+
+/// Lowers a graph; warnings go to standard error, or are errors if `strict`.
+pub fn lower(
+    graph: &Graph,
+    mesh: &Mesh,
+    layout: &Layout,
+    strict: bool,
+) -> Result<Module, LaunchError> {
+    let module = graph.lower(mesh, layout)?;
+    let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
+    for warning in recorded.chain(module.warnings.iter().map(ToString::to_string)) {
+        if strict {
+            return Err(LaunchError::Warning(warning));
+        }
+        eprintln!("warning: {warning}");
+    }
+    Ok(module)
+}

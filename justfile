@@ -1,0 +1,19 @@
+# The common tasks; `.ci/run` is the whole gate.
+
+# Train MNIST on the embedded digits.
+mnist *flags:
+    cargo run --release --bin mnist -- {{flags}}
+
+# All tests.
+test:
+    cargo test --workspace
+
+# Formatting, lints and docs, warnings as errors.
+check:
+    cargo fmt --all --check
+    cargo lint
+    RUSTDOCFLAGS="-D warnings" cargo docs
+
+# What CI runs.
+ci:
+    .ci/run

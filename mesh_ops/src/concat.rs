@@ -1,0 +1,88 @@
+//! `concat(first, others, name)`: tensors one after another along a dim.
+//!
+//! | shape | the dim's sizes added, other dims equal | split | the dim whole, others parallel |
+//! | linear | jointly in all inputs | gradient | slices |
+
+use crate::room::*;
+use crate::slice::resized;
+use mesh_core::lower::LocalPiece;
+use mesh_core::program::Scalar;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Concat {
+    /// The dim along which the inputs follow each other.
+    pub(crate) dim: DimName,
+}
+
+/// `first` and then `others` along the dim called `name`, which each has in a size of its own; all
+/// other dims are the same. The result has the dims in the order of `first`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let y = dim("y", 2);
+/// let (a, b) = (g.input("a", [dim("x", 3), y], F32), g.input("b", [y, dim("x", 4)], F32));
+/// assert_eq!(mesh_ops::concat(a, &[b], "x").shape().to_string(), "[x:7, y:2]");
+/// ```
+#[track_caller]
+pub fn concat<'g>(
+    first: Tensor<'g>,
+    others: &[Tensor<'g>],
+    name: impl Into<DimName>,
+) -> Tensor<'g> {
+    let mut all = vec![first];
+    all.extend_from_slice(others);
+    first.graph().apply1(Concat { dim: name.into() }, &all)
+}
+
+impl Op for Concat {
+    fn name(&self) -> &'static str {
+        "concat"
+    }
+    fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        let [first, ..] = types else {
+            return Err(OpError::new("concat needs an input"));
+        };
+        let rest = first.shape.without(&[self.dim]);
+        let mut size: usize = 0;
+        for ty in types {
+            size = size.saturating_add(dim_of(self.name(), ty, self.dim)?.size);
+            if ty.dtype != first.dtype || !ty.shape.without(&[self.dim]).is_permutation_of(&rest) {
+                return Err(OpError::new(format!(
+                    "{first} and {ty} differ in more than the size of dim {}",
+                    self.dim
+                )));
+            }
+        }
+        let dim = dim_of(self.name(), first, self.dim)?.resized(size);
+        Ok(vec![TensorType::new(resized(&first.shape, dim)?, first.dtype)])
+    }
+    fn split(&self, io: Signature<'_>) -> SplitRule {
+        let all: Vec<_> = (0..io.inputs.len()).collect();
+        SplitRule::parallel()
+            .with([self.dim], Role::Whole("the inputs' parts are not the result's parts"))
+            .linear(&[&all])
+    }
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let (shape, zero) = (cx.output_shape(0), Scalar::new(cx.output_dtype(0), 0.0));
+        let (mut pieces, mut at) = (Vec::new(), 0);
+        for input in cx.inputs() {
+            let size = input.shape().get(self.dim).map_or(0, |d| d.size);
+            pieces.push(LocalPiece { at: vec![(self.dim, at)], ..LocalPiece::whole(input) });
+            at += size;
+        }
+        let out = cx.assemble(&pieces, zero, &shape);
+        cx.finish(0, out);
+        Ok(())
+    }
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
+        let (mut grads, mut begin) = (Vec::new(), 0);
+        for i in 0..cx.arity() {
+            let ty = cx.input(i).tensor_type();
+            let dim = dim_of(self.name(), &ty, self.dim)?;
+            grads.push(Some(crate::transpose(crate::slice(cx.dy(), dim, begin), &ty.shape)));
+            begin += dim.size;
+        }
+        Ok(grads)
+    }
+}

@@ -1,0 +1,206 @@
+//! `conv`: windowed products of an image and a filter, in any number of spatial dims.
+//!
+//! | shape | spatial dims by [`Padding`] and stride, input channels replaced by output channels |
+//! | split | spatial and filter dims whole; dims not in the result reduced(sum), others parallel |
+//! | linear | in each factor | gradient | of each factor: the same op making that factor |
+//!
+//! Image, filter and output are tied by the windows; given two of them the op makes the third.
+//! So forward, both gradients and the gradients of these are one op.
+
+mod blocks;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub use blocks::conv_with_blocks;
+pub use window::{Conv, Padding};
+
+use crate::room::*;
+use mesh_core::lower::{Local, LocalWindow};
+
+/// Which of the three is made of the other two. The inputs come in the order image, filter, output.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Makes {
+    /// The result of a convolution.
+    Output,
+    /// The image, of this shape: input gradient, transposed convolution.
+    Image(Shape),
+    /// The filter, of this shape: filter gradient.
+    Filter(Shape),
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Convolution {
+    /// How the filter slides.
+    pub(crate) conv: Conv,
+    /// What is made.
+    pub(crate) makes: Makes,
+}
+
+/// `filter` slid over the image `x` as `conv` says: at every position the sum of products over the
+/// window and over the dims that both share. The result has the dims of `x` in order, with the
+/// shared dims (input channels) replaced by the filter's own (output channels).
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::conv::{Conv, conv};
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", "batch:8;h:28;w:28;colour:3".parse::<Shape>()?, F32);
+/// let filter = g.input("filter", "fh:5;fw:5;colour:3;feature:16".parse::<Shape>()?, F32);
+/// let y = conv(x, filter, &Conv::over([("h", "fh"), ("w", "fw")]).strides([2, 2]));
+/// assert_eq!(y.shape().to_string(), "[batch:8, h:14, w:14, feature:16]");
+/// # g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn conv<'g>(x: Tensor<'g>, filter: Tensor<'g>, conv: &Conv) -> Tensor<'g> {
+    x.graph().apply1(Convolution { conv: conv.clone(), makes: Makes::Output }, &[x, filter])
+}
+
+/// The transposed convolution: what the gradient of [`conv`] does to `y`. Every position of `y` is
+/// spread over a window. With padding `Same` spatial dims grow to `n * stride`, with `Valid` to
+/// `n * stride + max(filter - stride, 0)`. The dims that `y` and `filter` share are summed.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::conv::{Conv, conv_transpose};
+/// # let g = mesh_ops::graph();
+/// let y = g.input("y", "batch:8;h:7;w:7;feature:16".parse::<Shape>()?, F32);
+/// let filter = g.input("filter", "fh:2;fw:2;feature:16;colour:3".parse::<Shape>()?, F32);
+/// let x = conv_transpose(y, filter, &Conv::over([("h", "fh"), ("w", "fw")]).strides([2, 2]));
+/// assert_eq!(x.shape().to_string(), "[batch:8, h:14, w:14, colour:3]");
+/// # g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn conv_transpose<'g>(y: Tensor<'g>, filter: Tensor<'g>, conv: &Conv) -> Tensor<'g> {
+    if y.is_poisoned() || filter.is_poisoned() {
+        return y.poisoned();
+    }
+    match conv.image(&y.shape(), &filter.shape()) {
+        Ok(shape) => Convolution { conv: conv.clone(), makes: Makes::Image(shape) }.of(filter, y),
+        Err(error) => {
+            y.graph().record("conv_transpose", error.to_string());
+            y.poisoned()
+        }
+    }
+}
+
+const SPATIAL: &str = "windows reach into the neighbours' slices; state the dim as blocks and \
+                       positions, split the blocks, and use conv_with_blocks (or halo_exchange)";
+const FILTER: &str = "every window needs the whole filter";
+
+impl Convolution {
+    #[track_caller]
+    fn of<'g>(self, a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
+        a.graph().apply1(self, &[a, b])
+    }
+
+    /// The shapes of image, filter and output.
+    fn shapes(&self, [a, b]: [&Shape; 2]) -> Result<[Shape; 3], OpError> {
+        let (image, filter, output) = match &self.makes {
+            Makes::Output => (a, b, None),
+            Makes::Image(shape) => (shape, a, Some(b)),
+            Makes::Filter(shape) => (a, shape, Some(b)),
+        };
+        let shape = self.conv.output(image, filter)?;
+        if let Some(output) = output.filter(|output| !output.is_permutation_of(&shape)) {
+            return Err(OpError::new(format!("{filter} over {image} gives {shape}, not {output}")));
+        }
+        Ok([image.clone(), filter.clone(), output.cloned().unwrap_or(shape)])
+    }
+
+    /// The made one of the three.
+    fn made(&self) -> usize {
+        match self.makes {
+            Makes::Image(_) => 0,
+            Makes::Filter(_) => 1,
+            Makes::Output => 2,
+        }
+    }
+}
+
+impl Op for Convolution {
+    fn name(&self) -> &'static str {
+        ["conv_image", "conv_filter", "conv"][self.made()]
+    }
+    fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        let [a, b] = inputs(self.name(), types)?;
+        let dtype = crate::elementwise::number(self.name(), &[a.dtype, b.dtype])?;
+        let [image, filter, output] = self.shapes([&a.shape, &b.shape])?;
+        let shape = [image, filter, output].into_iter().nth(self.made()).unwrap_or_default();
+        Ok(vec![TensorType::new(shape, dtype)])
+    }
+    fn split(&self, io: Signature<'_>) -> SplitRule {
+        let made = &io.outputs[0].shape;
+        let summed = io.inputs.iter().flat_map(|t| t.shape.names());
+        let summed: Vec<_> = summed.filter(|&name| !made.contains(name)).collect();
+        SplitRule::parallel()
+            .with(self.conv.pairs.iter().map(|pair| pair.0), Role::Whole(SPATIAL))
+            .with(self.conv.pairs.iter().map(|pair| pair.1), Role::Whole(FILTER))
+            .with(summed, Role::Reduced(ReduceKind::Sum))
+            .linear_in_each(2)
+    }
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let types = cx.signature().inputs;
+        let [image, filter, _] = self.shapes([&types[0].shape, &types[1].shape])?;
+        let (onto, dtype) = (cx.output_shape(0), cx.output_dtype(0));
+        // Spatial dims of image and output share their names: the output's get others meanwhile.
+        let taken: Vec<_> = image.names().chain(filter.names()).chain(onto.names()).collect();
+        let away: Vec<_> =
+            self.conv.pairs.iter().map(|&(name, _)| (name, unlike(name, &taken))).collect();
+        let rename = |shape: &Shape| -> Result<Shape, OpError> {
+            Ok(Shape::new(shape.iter().map(
+                |d| match away.iter().find(|(from, _)| *from == d.name) {
+                    Some((_, to)) => d.renamed(to.as_str()),
+                    None => d,
+                },
+            ))?)
+        };
+        let mut windows = Vec::new();
+        for (slide, (_, output)) in self.conv.slides()?.iter().zip(&away) {
+            let size = |shape: &Shape, name| shape.get(name).map_or(1, |d: Dimension| d.size);
+            windows.push(LocalWindow {
+                input: slide.image,
+                kernel: slide.filter,
+                output: *output,
+                stride: slide.stride,
+                dilation: slide.dilation,
+                pad: self.conv.low(slide, size(&image, slide.image), size(&filter, slide.filter)),
+            });
+        }
+        let (a, b) = (cx.input(0), cx.input(1));
+        let out: Local = if self.made() == 2 {
+            cx.convolve(&a, &b, &windows, &rename(&onto)?, dtype)?
+        } else {
+            let b = cx.renamed(&b, rename(b.shape())?);
+            cx.convolve(&a, &b, &windows, &onto, dtype)?
+        };
+        let out = cx.renamed(&out, onto);
+        cx.finish(0, out);
+        Ok(())
+    }
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
+        let (a, b, dy) = (cx.input(0), cx.input(1), cx.dy());
+        let make = |makes| Self { conv: self.conv.clone(), makes };
+        let (image, filter) =
+            (|| Makes::Image(a.shape()), |t: Tensor<'g>| Makes::Filter(t.shape()));
+        // What makes each input, of dy and the other input, in the order image, filter, output.
+        let (of_a, of_b) = match self.makes {
+            Makes::Output => (make(image()).of(b, dy), make(filter(b)).of(a, dy)),
+            Makes::Image(_) => (make(filter(a)).of(dy, b), make(Makes::Output).of(dy, a)),
+            Makes::Filter(_) => (make(image()).of(dy, b), make(Makes::Output).of(a, dy)),
+        };
+        let ordered = |grad, like: Tensor<'g>| Some(crate::transpose(grad, like.shape()));
+        Ok(vec![ordered(of_a, a), ordered(of_b, b)])
+    }
+}
+
+/// A name like this one that none of these is.
+fn unlike(name: DimName, taken: &[DimName]) -> DimName {
+    let mut text = format!("{name}'");
+    while taken.contains(&DimName::new(&text)) {
+        text.push('\'');
+    }
+    DimName::new(&text)
+}

@@ -1,0 +1,81 @@
+//! `logical_and`, `logical_or`, `logical_not`: bool, no gradient, not linear.
+
+use super::{Elementwise, map, same};
+use crate::room::*;
+use mesh_core::program::Expr;
+
+/// Bool for all inputs.
+fn bool(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
+    match same(op, inputs)? {
+        DType::Bool => Ok(DType::Bool),
+        other => Err(OpError::new(format!("{op} needs bool, not {other}"))),
+    }
+}
+
+macro_rules! connective {
+    ($op:ident $function:ident $method:ident $what:literal) => {
+        #[derive(Debug, PartialEq, Eq, Hash)]
+        struct $op;
+
+        #[doc = concat!("Whether ", $what, ", element by element.")]
+        ///
+        /// ```
+        /// # use mesh_ops::prelude::*;
+        /// # let g = mesh_ops::graph();
+        /// let (a, b) = (g.fill(1.0, [dim("r", 2)], Bool), g.fill(0.0, [dim("c", 3)], Bool));
+        #[doc = concat!("let y = mesh_ops::elementwise::", stringify!($function), "(a, b);")]
+        /// assert_eq!(y.shape().to_string(), "[r:2, c:3]");
+        /// ```
+        #[track_caller]
+        pub fn $function<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
+            map($op, &[a, b])
+        }
+
+        impl Elementwise for $op {
+            const NAME: &'static str = stringify!($function);
+            const ARITY: usize = 2;
+            fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+                bool(Self::NAME, inputs)
+            }
+            fn expr(&self, x: Vec<Expr>) -> Expr {
+                x[0].clone().$method(x[1].clone())
+            }
+            fn gradient<'g>(&self, _: &[Tensor<'g>], _: Tensor<'g>, _: Tensor<'g>) -> Grads<'g> {
+                Ok(vec![None, None])
+            }
+        }
+    };
+}
+
+connective! { LogicalAnd logical_and and "both are true" }
+connective! { LogicalOr logical_or or "either is true" }
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct LogicalNot;
+
+/// Whether `a` is false, element by element.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let a = g.input("a", [dim("x", 2)], Bool);
+/// assert_eq!(mesh_ops::elementwise::logical_not(a).dtype(), Bool);
+/// ```
+#[track_caller]
+pub fn logical_not(a: Tensor<'_>) -> Tensor<'_> {
+    map(LogicalNot, &[a])
+}
+
+impl Elementwise for LogicalNot {
+    const NAME: &'static str = "logical_not";
+    const ARITY: usize = 1;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        bool(Self::NAME, inputs)
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        !x[0].clone()
+    }
+    fn gradient<'g>(&self, _: &[Tensor<'g>], _: Tensor<'g>, _: Tensor<'g>) -> Grads<'g> {
+        Ok(vec![None])
+    }
+}

@@ -1,0 +1,108 @@
+//! Powers: `square`, `sqrt`, `rsqrt`, `reciprocal`, `pow`, `powf`.
+//!
+//! | function | gradient | where it is not finite |
+//! |---|---|---|
+//! | `square(x) = x^2` | `2 x dy` | |
+//! | `sqrt(x)` | `0.5 dy / y` | NaN below 0; the gradient at 0 is infinite |
+//! | `rsqrt(x) = 1 / sqrt(x)` | `-0.5 y^3 dy` | NaN below 0, infinite at 0 |
+//! | `reciprocal(x) = 1 / x` | `-y^2 dy` | infinite at 0 |
+//! | `pow(x, y) = x^y` | `y x^(y-1) dy` to x, `x^y ln(x) dy` to y | NaN for x < 0 and y not whole |
+//! | `powf(x, p) = x^p` | `p x^(p-1) dy` | as `pow` |
+//!
+//! `x^0` is 1 and its gradient 0 for every x, 0 included. Where `x <= 0` the gradient to y is 0.
+//! None is linear.
+
+use super::unary::unary;
+use super::{Elementwise, equal, float, greater, log, logical_and, map, scalar_like, select};
+use crate::room::*;
+use mesh_core::program::{Expr, Scalar};
+
+unary! {
+    /// `x * x`; numbers, i32 wraps.
+    Square square number;
+    value |x| x.clone() * x;
+    gradient |x, _, dy| Some(dy * (2.0 * x));
+
+    /// Square root.
+    Sqrt sqrt float;
+    value |x| x.sqrt();
+    gradient |_, y, dy| Some(0.5 * dy / y);
+
+    /// `1 / sqrt(x)`
+    Rsqrt rsqrt float;
+    value |x| x.rsqrt();
+    gradient |_, y, dy| Some(dy * (-0.5 * (y * y * y)));
+
+    /// `1 / x`
+    Reciprocal reciprocal float;
+    value |x| 1.0 / x;
+    gradient |_, y, dy| Some(dy * -(y * y));
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Pow;
+
+/// `x` to the `y`, element by element; floats.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (x, y) = (g.fill(2.0, [dim("r", 2)], F32), g.fill(3.0, [dim("c", 3)], F32));
+/// assert_eq!(mesh_ops::elementwise::pow(x, y).shape().to_string(), "[r:2, c:3]");
+/// ```
+#[track_caller]
+pub fn pow<'g>(x: Tensor<'g>, y: Tensor<'g>) -> Tensor<'g> {
+    map(Pow, &[x, y])
+}
+
+impl Elementwise for Pow {
+    const NAME: &'static str = "pow";
+    const ARITY: usize = 2;
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        x[0].clone().pow(x[1].clone())
+    }
+    fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        let (x, y) = (x[0], x[1]);
+        let (zero, one) = (scalar_like(x, 0.0), scalar_like(x, 1.0));
+        // 0 * 0^-1 would be NaN, and so would ln of what is not positive.
+        let base = select(logical_and(equal(x, zero), equal(y, zero)), one, x);
+        let positive = select(greater(x, zero), x, one);
+        Ok(vec![Some(dy * (y * pow(base, y - 1.0))), Some(dy * (pow(positive, y) * log(positive)))])
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Powf(Scalar);
+
+/// `x` to a fixed finite power; floats.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("x", 2)], F32);
+/// assert_eq!(mesh_ops::elementwise::powf(x, 1.5).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn powf(x: Tensor<'_>, power: f64) -> Tensor<'_> {
+    map(Powf(Scalar::new(DType::F64, power)), &[x])
+}
+
+impl Elementwise for Powf {
+    const NAME: &'static str = "powf";
+    const ARITY: usize = 1;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        let power = self.0.value();
+        if !power.is_finite() {
+            return Err(OpError::new(format!("powf needs a finite power, not {power}")));
+        }
+        float(Self::NAME, inputs)
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        x[0].clone().pow(self.0.value())
+    }
+    fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        let power = self.0.value();
+        let slope = (power != 0.0).then(|| power * powf(x[0], power - 1.0));
+        Ok(vec![slope.map(|slope| dy * slope)])
+    }
+}

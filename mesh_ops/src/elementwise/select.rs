@@ -1,0 +1,80 @@
+//! `select(condition, yes, no)`: yes where the condition is true, else no.
+//!
+//! The gradient is dy where a branch was chosen and 0 elsewhere, chosen and not multiplied: NaN or
+//! infinity in the other branch reaches neither value nor gradient. What the other branch was
+//! computed from still meets its own slope there, and 0 times infinity is NaN: give it a safe
+//! input, as in `select(x > 0, log(select(x > 0, x, 1)), 0)`.
+//!
+//! Linear in both branches together, so a sum still owed is carried if both owe it.
+
+use super::{Elementwise, map, same};
+use crate::room::*;
+use mesh_core::program::Expr;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Select;
+
+/// `yes` where `condition`, a bool, is true, else `no`; the branches have one dtype, any.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # use mesh_ops::elementwise::{greater, select};
+/// # let g = mesh_ops::graph();
+/// let (x, zero) = (g.input("x", [dim("x", 2)], F32), g.scalar(0.0, F32));
+/// assert_eq!(select(greater(x, zero), x, zero).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn select<'g>(condition: Tensor<'g>, yes: Tensor<'g>, no: Tensor<'g>) -> Tensor<'g> {
+    map(Select, &[condition, yes, no])
+}
+
+/// The dtype of the branches.
+fn branches(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
+    match inputs[0] {
+        DType::Bool => same(op, &inputs[1..]),
+        other => Err(OpError::new(format!("{op} needs a bool condition, not {other}"))),
+    }
+}
+
+impl Elementwise for Select {
+    const NAME: &'static str = "select";
+    const ARITY: usize = 3;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        branches(Self::NAME, inputs)
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        x[0].clone().select(x[1].clone(), x[2].clone())
+    }
+    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
+        &[&[1, 2]]
+    }
+    fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        let chosen = |when| Some(map(Chosen { when }, &[x[0], dy]));
+        Ok(vec![None, chosen(true), chosen(false)])
+    }
+}
+
+/// Of (condition, dy): dy where the condition is `when`, else 0. As a select with zeros, but linear
+/// in dy alone, so a sum that dy owes is carried.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Chosen {
+    when: bool,
+}
+
+impl Elementwise for Chosen {
+    const NAME: &'static str = "select_gradient";
+    const ARITY: usize = 2;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        branches(Self::NAME, inputs)
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        let (condition, dy) = (x[0].clone(), x[1].clone());
+        if self.when { condition.select(dy, 0.0) } else { condition.select(0.0, dy) }
+    }
+    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
+        &[&[1]]
+    }
+    fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        Ok(vec![None, Some(map(Self { when: self.when }, &[x[0], dy]))])
+    }
+}

@@ -1,0 +1,72 @@
+//! `slice(x, dim, begin)`: part of a tensor along one dim.
+//!
+//! | shape | x with the dim resized | split | the dim whole, others parallel; linear |
+//! | gradient | pad with zeros |
+
+use crate::room::*;
+use mesh_core::program::Offset;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Slice {
+    /// Name of the dim, and how much of it is kept.
+    pub(crate) dim: Dimension,
+    /// The first position that is kept.
+    pub(crate) begin: usize,
+}
+
+/// The positions `begin..begin + dim.size` of `x` along the dim of that name; the result has `dim`
+/// in its place.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("time", 5), dim("y", 2)], F32);
+/// let tail = mesh_ops::slice(x, dim("time", 3), 2);
+/// assert_eq!(tail.shape().to_string(), "[time:3, y:2]");
+///
+/// mesh_ops::slice(x, dim("time", 3), 3);
+/// assert!(g.check().unwrap_err().to_string().contains("ends at 6, beyond time:5"));
+/// ```
+#[track_caller]
+pub fn slice(x: Tensor<'_>, dim: Dimension, begin: usize) -> Tensor<'_> {
+    if begin == 0 && x.shape().get(dim.name) == Some(dim) {
+        return x;
+    }
+    x.graph().apply1(Slice { dim, begin }, &[x])
+}
+
+impl Op for Slice {
+    fn name(&self) -> &'static str {
+        "slice"
+    }
+    fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        let [x] = inputs(self.name(), types)?;
+        let whole = dim_of(self.name(), x, self.dim.name)?;
+        let end = self.begin.saturating_add(self.dim.size);
+        if end > whole.size {
+            return Err(OpError::new(format!("the slice ends at {end}, beyond {whole} of {x}")));
+        }
+        Ok(vec![TensorType::new(resized(&x.shape, self.dim)?, x.dtype)])
+    }
+    fn split(&self, _: Signature<'_>) -> SplitRule {
+        SplitRule::parallel()
+            .with([self.dim.name], Role::Whole("a part of a dim lies on some processors only"))
+            .linear(&[&[0]])
+    }
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let x = cx.input(0);
+        let out = cx.cut(&x, self.dim.name, Offset::fixed(self.begin), self.dim.size);
+        cx.finish(0, out);
+        Ok(())
+    }
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
+        let whole = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim.name)?;
+        let after = whole.size - self.begin - self.dim.size;
+        Ok(vec![Some(crate::pad(cx.dy(), self.dim, self.begin, after))])
+    }
+}
+
+/// The shape with `dim` in the place of its dim of that name.
+pub(crate) fn resized(shape: &Shape, dim: Dimension) -> Result<Shape, OpError> {
+    Ok(Shape::new(shape.iter().map(|d| if d.name == dim.name { dim } else { d }))?)
+}

@@ -3,7 +3,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use half::bf16;
-use proptest::prelude::*;
 
 use super::super::super::memory::Buffer;
 use super::super::barrier::Stop;
@@ -11,17 +10,28 @@ use super::*;
 use crate::names::{DType, Mesh, ReduceKind};
 use ReduceKind::{All, Any, Max, Min, Prod, Sum};
 
+/// Stops the others when its thread panics.
+struct Alarm<'s>(&'s Stop);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.poison("a test failed".to_owned());
+        }
+    }
+}
+
 /// Runs one thread per processor and collects what they return.
 fn everywhere<R: Send>(mesh: &Mesh, body: impl Fn(usize, &mut Threads) -> R + Sync) -> Vec<R> {
     let world = World::new(mesh, 0, &Arc::new(Stop::default()));
+    let run = |processor| {
+        let _alarm = Alarm(&world.stop);
+        body(processor, &mut Threads::new(&world, processor))
+    };
     thread::scope(|scope| {
-        let processors = 0..mesh.processors();
-        let threads: Vec<_> = processors
-            .map(|processor| {
-                let (world, body) = (&world, &body);
-                scope.spawn(move || body(processor, &mut Threads::new(world, processor)))
-            })
-            .collect();
+        let run = &run;
+        let threads: Vec<_> =
+            (0..mesh.processors()).map(|processor| scope.spawn(move || run(processor))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
@@ -204,108 +214,6 @@ fn nan_is_greater_and_less_than_everything() {
     }
 }
 
-/// Every collective but all-reduce on processor `p`'s `[outer, n * chunk]` of `noise`.
-fn collectives(members: usize, outer: usize, chunk: usize) {
-    let mesh = line(members);
-    let all = axes(&mesh, &["all"]);
-    let whole = members * chunk;
-    let input = |p: usize| (0..outer * whole).map(|i| noise(p, i)).collect::<Vec<_>>();
-    let results = everywhere(&mesh, |processor, comm| {
-        let group = comm.group(&all);
-        let input = buffer(&input(processor));
-        let zeros = || buffer(&vec![-1.0; outer * whole * members]);
-        let [gathered, scattered, turned, shifted, wrapped] = [(); 5].map(|()| zeros());
-        let exchange = Exchange::new(&[outer, whole], 1, 0, members, 8);
-        let from = input.pointer();
-        let sum = Fold::new(Sum, DType::F64).unwrap();
-        // SAFETY: buffers are large enough, and kept until all have passed the barrier.
-        unsafe {
-            comm.all_gather(group, outer, 8 * whole, from, gathered.pointer()).unwrap();
-            comm.reduce_scatter(group, sum, outer, chunk, from, scattered.pointer()).unwrap();
-            comm.all_to_all(group, &exchange, from, turned.pointer()).unwrap();
-            let bytes = 8 * outer * whole;
-            comm.permute(group, 1, false, bytes, from, shifted.pointer()).unwrap();
-            comm.permute(group, -1, true, bytes, from, wrapped.pointer()).unwrap();
-        }
-        comm.barrier().unwrap();
-        let (some, one) = (outer * whole, outer * chunk);
-        (
-            elements::<f64>(&gathered, some * members),
-            elements::<f64>(&scattered, one),
-            elements::<f64>(&turned, some),
-            [elements::<f64>(&shifted, some), elements::<f64>(&wrapped, some)],
-        )
-    });
-    for (p, (gathered, scattered, turned, [shifted, wrapped])) in results.into_iter().enumerate() {
-        let inputs: Vec<_> = (0..members).map(input).collect();
-        let row = |m: usize, o: usize| inputs[m][o * whole..][..whole].to_vec();
-        let piece = |m: usize, o: usize, k: usize| row(m, o)[k * chunk..][..chunk].to_vec();
-        let expected: Vec<_> =
-            (0..outer).flat_map(|o| (0..members).flat_map(move |m| row(m, o))).collect();
-        assert!(gathered == expected, "all_gather {members} {outer} {chunk}");
-        let fold = |o: usize, i: usize| {
-            (1..members).fold(piece(0, o, p)[i], |sum, m| sum + piece(m, o, p)[i])
-        };
-        let expected: Vec<_> =
-            (0..outer).flat_map(|o| (0..chunk).map(move |i| fold(o, i))).collect();
-        assert!(scattered == expected, "reduce_scatter {members} {outer} {chunk}");
-        let expected: Vec<_> =
-            (0..members).flat_map(|m| (0..outer).flat_map(move |o| piece(m, o, p))).collect();
-        assert!(turned == expected, "all_to_all {members} {outer} {chunk}");
-        let before = if p == 0 { vec![0.0; outer * whole] } else { inputs[p - 1].clone() };
-        assert!(shifted == before && wrapped == inputs[(p + 1) % members], "permute {members}");
-    }
-}
-
-#[test]
-fn other_collectives_match_the_naive_ones() {
-    for members in [1, 2, 3, 4, 8] {
-        for (outer, chunk) in [(1, 1), (3, 2), (5, 33), (7, 129)] {
-            collectives(members, outer, chunk);
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn all_to_all_of_any_rank(
-        mut extents in prop::collection::vec(1..5_usize, 1..5),
-        dims in (0..4_usize, 0..4_usize),
-        members in 1..5_usize,
-    ) {
-        let rank = extents.len();
-        let (split, concat) = (dims.0 % rank, dims.1 % rank);
-        extents[split] *= members;
-        let count: usize = extents.iter().product();
-        let mesh = line(members);
-        let all = axes(&mesh, &["all"]);
-        let exchange = Exchange::new(&extents, split, concat, members, 4);
-        let input = |p| (0..count).map(|i| (p * count + i) as i32).collect::<Vec<_>>();
-        let results = everywhere(&mesh, |processor, comm| {
-            let group = comm.group(&all);
-            let (from, to) = (buffer(&input(processor)), buffer(&vec![-1; count]));
-            // SAFETY: as large as the exchange says.
-            unsafe { comm.all_to_all(group, &exchange, from.pointer(), to.pointer()).unwrap() };
-            elements::<i32>(&to, count)
-        });
-        for (p, result) in results.into_iter().enumerate() {
-            let pieces: Vec<_> = (0..members)
-                .map(|m| {
-                    let whole = ndarray::ArrayD::from_shape_vec(extents.clone(), input(m)).unwrap();
-                    let size = extents[split] / members;
-                    let part = ndarray::Slice::from(p * size..(p + 1) * size);
-                    whole.slice_axis(ndarray::Axis(split), part).to_owned()
-                })
-                .collect();
-            let views: Vec<_> = pieces.iter().map(|piece| piece.view()).collect();
-            let joined = ndarray::concatenate(ndarray::Axis(concat), &views).unwrap();
-            prop_assert_eq!(joined.iter().copied().collect::<Vec<_>>(), result);
-        }
-    }
-}
-
 #[test]
 fn small_and_large_may_follow_each_other() {
     let mesh = line(4);
@@ -321,51 +229,6 @@ fn small_and_large_may_follow_each_other() {
             unsafe { comm.all_reduce(group, fold, &[part]).unwrap() };
             let expected = (4 * round + 6) as f32;
             assert!(elements::<f32>(&data, count).iter().all(|&x| x == expected));
-        }
-    });
-}
-
-#[test]
-fn inputs_may_be_changed_at_once() {
-    let mesh = line(4);
-    let all = axes(&mesh, &["all"]);
-    everywhere(&mesh, |processor, comm| {
-        let group = comm.group(&all);
-        let fold = Fold::new(Sum, DType::F64).unwrap();
-        for round in 0..400 {
-            // Through a mailbox or not.
-            let chunk = [1, 20_000][round / 4 % 2];
-            let count = 4 * chunk;
-            let input = buffer(&vec![(processor + round) as f64; count]);
-            let (from, out) = (input.pointer(), buffer(&vec![-1.0; 4 * count]));
-            let to = out.pointer();
-            // SAFETY: buffers are large enough, and kept until all have passed the barrier.
-            unsafe {
-                match round % 4 {
-                    0 => comm.all_gather(group, 1, 8 * count, from, to),
-                    1 => comm.reduce_scatter(group, fold, 1, chunk, from, to),
-                    2 => {
-                        let exchange = Exchange::new(&[count], 0, 0, 4, 8);
-                        comm.all_to_all(group, &exchange, from, to)
-                    }
-                    _ => comm.permute(group, 1, true, 8 * count, from, to),
-                }
-                .unwrap();
-                ptr::write_bytes(from, 0x55, 8 * count);
-            }
-            let out = elements::<f64>(&out, 4 * count);
-            let value = |member: usize| (member + round) as f64;
-            let right = match round % 4 {
-                0 => out.chunks(count).enumerate().all(|(m, x)| x.iter().all(|&x| x == value(m))),
-                1 => out[..chunk].iter().all(|&x| x == 4.0 * round as f64 + 6.0),
-                2 => {
-                    let pieces = out[..count].chunks(chunk).enumerate();
-                    pieces.into_iter().all(|(m, x)| x.iter().all(|&x| x == value(m)))
-                }
-                _ => out[..count].iter().all(|&x| x == value((processor + 3) % 4)),
-            };
-            assert!(right, "round {round}");
-            comm.barrier().unwrap();
         }
     });
 }
@@ -398,3 +261,6 @@ fn one_failure_stops_everybody() {
         assert!(started.elapsed() < Duration::from_secs(1));
     }
 }
+
+#[path = "comm_tests_exchange.rs"]
+mod exchange;

@@ -275,8 +275,11 @@ impl Frame<'_> {
                     }
                     Op::Store { from, out, .. } => {
                         let Place { pattern, size, .. } = &map.places[map.inputs + out];
-                        let to = self.place(map.inputs + out);
-                        copy(&pattern.loops, cut(pattern), *size, self.address(from), to);
+                        let (from, to) = (self.address(from), self.place(map.inputs + out));
+                        // An input that is its own result may be there already.
+                        if from != to {
+                            copy(&pattern.loops, cut(pattern), *size, from, to);
+                        }
                     }
                 }
             }

@@ -106,9 +106,11 @@ pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, 
         planner.instruction(body, i)?;
         planner.release(i);
     }
-    for (out, result) in body.results.iter().enumerate() {
-        planner.store(out, result.0 as usize)?;
-    }
+    // Everything is read before anything is stored: an out may take an input's memory.
+    let results = body.results.iter().enumerate();
+    let stores: Result<Vec<_>, String> =
+        results.map(|(out, result)| planner.result(out, result.0 as usize)).collect();
+    planner.code.ops.extend(stores?);
     Ok(planner.code)
 }
 
@@ -247,25 +249,32 @@ impl Planner<'_> {
         dtype != DType::BF16 && port.dtype == dtype && matches!(port.shape, PortShape::Packed)
     }
 
-    fn store(&mut self, out: usize, register: usize) -> Result<(), String> {
+    /// The instruction that stores a result.
+    fn result(&mut self, out: usize, register: usize) -> Result<Op, String> {
         let Register { mut source, uniform, dtype } = self.registers[register];
         let port = &self.outs[out];
         if port.dtype != dtype {
             return Err(format!("out {out} is {}, not {dtype}", port.dtype));
+        }
+        let strided = matches!(port.shape, PortShape::Strided { .. });
+        if let Source::Input(input) = source
+            && !uniform
+            && self.outs.len() > 1
+        {
+            source = self.pinned();
+            self.code.ops.push(Op::Gather { input, to: source, once: false });
         }
         if dtype == DType::BF16 {
             let to = if uniform { self.number(0) } else { self.pinned() };
             self.code.ops.push(Op::Apply { run: instr::narrow(), args: [source; 3], to, uniform });
             source = to;
         }
-        let strided = matches!(port.shape, PortShape::Strided { .. });
         if uniform && strided {
             let to = self.pinned();
             self.code.ops.push(Op::Spread { from: source, to, size: dtype.size() });
             source = to;
         }
-        self.code.ops.push(Op::Store { from: source, uniform: uniform && !strided, out });
-        Ok(())
+        Ok(Op::Store { from: source, uniform: uniform && !strided, out })
     }
 }
 

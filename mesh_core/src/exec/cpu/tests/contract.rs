@@ -1,0 +1,107 @@
+use super::oracle::{declared, each, extents, get, index};
+use super::{Tensor, id, run, value, whole};
+use crate::names::DType;
+use crate::program::{Operand, Step, Value};
+use proptest::prelude::*;
+
+pub(super) fn operand(index: usize, dims: &[u8]) -> Operand {
+    Operand { value: id(index), dims: dims.iter().copied().collect() }
+}
+
+fn contract(factors: &[Tensor; 2], dims: [&[u8]; 2], out: &Value) -> Result<Tensor, String> {
+    let (lhs, rhs) = (operand(0, dims[0]), operand(1, dims[1]));
+    let step = Step::Contract { lhs, rhs, out: id(2) };
+    Ok(run(factors, std::slice::from_ref(out), &step)?.remove(0))
+}
+
+fn expected([lhs, rhs]: &[Tensor; 2], dims: [&[u8]; 2], out: &Value) -> Tensor {
+    let of = declared(out.extents.len());
+    let mut data = vec![0.0; out.len()];
+    let all = extents(&[(&lhs.value, dims[0]), (&rhs.value, dims[1]), (out, &of)]);
+    each(&all, &mut |at| {
+        data[index(out, &of, at)] += get(lhs, dims[0], at) * get(rhs, dims[1], at);
+    });
+    Tensor::new(out.clone(), data)
+}
+
+/// Random labels: each in the left factor, the right one or both; some kept, some summed.
+fn case() -> impl Strategy<Value = ([Tensor; 2], [Vec<u8>; 2], Value)> {
+    let size = prop_oneof![4 => 1_usize..5, 1 => 15_usize..35];
+    let label = (size, 1_u8..4, any::<bool>());
+    let dtypes =
+        prop_oneof![Just(DType::F32), Just(DType::F64), Just(DType::BF16), Just(DType::I32)];
+    (prop::collection::vec(label, 0..6), dtypes, any::<u64>())
+        .prop_filter("small", |(labels, ..)| {
+            labels.iter().map(|l| l.0).product::<usize>() <= 30_000
+        })
+        .prop_flat_map(|(mut labels, dtype, seed)| {
+            // Kept labels first.
+            labels.sort_by_key(|label| !label.2);
+            let rank = labels.iter().filter(|label| label.2).count();
+            let of = |side: u8| -> Vec<u8> {
+                let has = |(_, label): &(usize, &(usize, u8, bool))| label.1 & side != 0;
+                labels.iter().enumerate().filter(has).map(|(i, _)| i as u8).collect()
+            };
+            let out: Vec<usize> = labels[..rank].iter().map(|l| l.0).collect();
+            let (lhs, rhs) = (Just(of(1)).prop_shuffle(), Just(of(2)).prop_shuffle());
+            (Just((labels, dtype, seed)), lhs, rhs, value(dtype, out))
+        })
+        .prop_flat_map(|((labels, dtype, seed), lhs, rhs, out)| {
+            let sizes = |dims: &[u8]| dims.iter().map(|&d| labels[d as usize].0).collect();
+            let factors = (value(dtype, sizes(&lhs)), value(dtype, sizes(&rhs)));
+            (factors, Just((lhs, rhs, out, seed)))
+        })
+        .prop_map(|((a, b), (lhs, rhs, out, seed))| {
+            ([whole(&a, seed), whole(&b, !seed)], [lhs, rhs], out)
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn products_match_brute_force((factors, [lhs, rhs], out) in case()) {
+        let got = contract(&factors, [&lhs, &rhs], &out).unwrap();
+        prop_assert_eq!(got, expected(&factors, [&lhs, &rhs], &out));
+    }
+}
+
+/// Shapes that go to different code: large, tiny, vectors, outer products, transposes.
+#[test]
+fn shapes_of_all_kinds() {
+    for dtype in [DType::F32, DType::F64] {
+        for [m, n, k] in [
+            [64, 48, 100],
+            [1, 48, 100],
+            [64, 1, 100],
+            [1, 1, 1000],
+            [33, 17, 1],
+            [3, 5, 2],
+            [200, 10, 64],
+            [1, 1, 1],
+        ] {
+            for orders in 0..8_u32 {
+                let flip = |bit: u32, mut value: Value| {
+                    if orders >> bit & 1 == 1 {
+                        value.order.reverse();
+                    }
+                    value
+                };
+                let a = whole(&flip(0, Value::new(dtype, [m, k])), 3);
+                let b = whole(&flip(1, Value::new(dtype, [k, n])), 4);
+                let out = flip(2, Value::new(dtype, [m, n]));
+                let dims: [&[u8]; 2] = [&[0, 2], &[2, 1]];
+                let got = contract(&[a.clone(), b.clone()], dims, &out).unwrap();
+                assert_eq!(got, expected(&[a, b], dims, &out), "{m} {n} {k} {orders}");
+            }
+        }
+    }
+}
+
+#[test]
+fn dims_out_of_nowhere_are_refused() {
+    let a = whole(&Value::new(DType::F32, [2]), 0);
+    let out = Value::new(DType::F32, [2, 3]);
+    let error = contract(&[a.clone(), a], [&[0], &[0]], &out).unwrap_err();
+    assert_eq!(error, "a product's result has a dim that no factor has");
+}

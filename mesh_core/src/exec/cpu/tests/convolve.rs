@@ -1,0 +1,163 @@
+use super::contract::operand;
+use super::oracle::{declared, each, extents, get, index};
+use super::{Tensor, id, run, value, whole};
+use crate::names::DType;
+use crate::program::{Step, Value, Window};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+struct Case {
+    factors: [Tensor; 2],
+    dims: [Vec<u8>; 2],
+    windows: Vec<Window>,
+    out: Value,
+}
+
+fn convolve(case: &Case) -> Tensor {
+    let (lhs, rhs) = (operand(0, &case.dims[0]), operand(1, &case.dims[1]));
+    let windows = case.windows.iter().copied().collect();
+    let step = Step::Convolve { lhs, rhs, windows, out: id(2) };
+    run(&case.factors, std::slice::from_ref(&case.out), &step).unwrap().remove(0)
+}
+
+fn expected(case: &Case) -> Tensor {
+    let ([lhs, rhs], [left, right]) = (&case.factors, &case.dims);
+    let of = declared(case.out.extents.len());
+    let mut data = vec![0.0; case.out.len()];
+    let all = extents(&[(&lhs.value, left), (&rhs.value, right), (&case.out, &of)]);
+    each(&all, &mut |at| {
+        let tied = case.windows.iter().all(|w| {
+            let [i, k, o] = [w.input, w.kernel, w.output].map(|l| at[l as usize]);
+            i + w.pad == w.stride * o + w.dilation * k
+        });
+        if tied {
+            data[index(&case.out, &of, at)] += get(lhs, left, at) * get(rhs, right, at);
+        }
+    });
+    Tensor::new(case.out.clone(), data)
+}
+
+/// What a label belongs to: bits image 1, kernel 2, output 4.
+type Label = (usize, u8);
+
+/// Sizes of (input, kernel, output), stride, dilation and padding of a window.
+fn window() -> impl Strategy<Value = ([usize; 3], [usize; 3])> {
+    (1_usize..4, 1_usize..6, 1_usize..3, 1_usize..3, 0_usize..3, 0_usize..3).prop_map(
+        |(kernel, output, stride, dilation, pad, more)| {
+            let reach = stride * (output - 1) + dilation * (kernel - 1) + 1;
+            let input = (reach + more).saturating_sub(2 * pad).max(1);
+            ([input, kernel, output], [stride, dilation, pad])
+        },
+    )
+}
+
+/// Builds a case from labels by part; `result` is the part that is computed: 0 image, 1 kernel,
+/// 2 output.
+fn build(
+    windows: Vec<([usize; 3], [usize; 3])>,
+    others: Vec<Label>,
+    result: usize,
+    dtype: DType,
+    seed: u64,
+) -> impl Strategy<Value = Case> {
+    let mut labels: Vec<Label> = Vec::new();
+    let mut tied = Vec::new();
+    for (sizes, [stride, dilation, pad]) in windows {
+        let at = labels.len();
+        labels.extend([(sizes[0], 1), (sizes[1], 2), (sizes[2], 4)]);
+        tied.push(([at, at + 1, at + 2], [stride, dilation, pad]));
+    }
+    labels.extend(others);
+    // Labels of the result come first.
+    let in_result = |l: &usize| labels[*l].1 >> result & 1 == 1;
+    let mut names: Vec<usize> = (0..labels.len()).filter(in_result).collect();
+    names.extend((0..labels.len()).filter(|l| !in_result(l)));
+    let name = |l: usize| names.iter().position(|&n| n == l).unwrap() as u8;
+    let windows: Vec<_> = tied
+        .iter()
+        .map(|(of, [stride, dilation, pad])| Window {
+            input: name(of[0]),
+            kernel: name(of[1]),
+            output: name(of[2]),
+            stride: *stride,
+            dilation: *dilation,
+            pad: *pad,
+        })
+        .collect();
+    let part = |p: usize| -> Vec<u8> {
+        (0..labels.len()).filter(|&l| labels[l].1 >> p & 1 == 1).map(name).collect()
+    };
+    let mut sides: Vec<Vec<u8>> = (0..3).filter(|&p| p != result).map(part).collect();
+    if seed % 2 == 1 {
+        sides.reverse();
+    }
+    let sizes: Vec<usize> = names.iter().map(|&n| labels[n].0).collect();
+    let rank = labels.iter().filter(|l| l.1 >> result & 1 == 1).count();
+    let shuffled = (Just(sides.remove(0)).prop_shuffle(), Just(sides.remove(0)).prop_shuffle());
+    (shuffled, value(dtype, sizes[..rank].to_vec())).prop_flat_map(move |((left, right), out)| {
+        let of = |dims: &[u8]| dims.iter().map(|&d| sizes[d as usize]).collect();
+        let factors = (value(dtype, of(&left)), value(dtype, of(&right)));
+        let windows = windows.clone();
+        factors.prop_map(move |(a, b)| Case {
+            factors: [whole(&a, seed), whole(&b, !seed)],
+            dims: [left.clone(), right.clone()],
+            windows: windows.clone(),
+            out: out.clone(),
+        })
+    })
+}
+
+fn dtype() -> impl Strategy<Value = DType> {
+    prop_oneof![3 => Just(DType::F32), 2 => Just(DType::F64), 1 => Just(DType::BF16), 1 => Just(DType::I32)]
+}
+
+/// Batch, channels, features and groups of usual convolutions, in random memory orders.
+fn usual() -> impl Strategy<Value = Case> {
+    let size = || prop_oneof![1_usize..4, 5_usize..20];
+    let others = (
+        prop::collection::vec((prop_oneof![1_usize..4, 25_usize..40], Just(0b101_u8)), 0..3),
+        prop::collection::vec((size(), Just(0b011_u8)), 0..2),
+        prop::collection::vec((size(), Just(0b110_u8)), 0..2),
+        prop::collection::vec((1_usize..3, Just(0b111_u8)), 0..2),
+    );
+    let windows = prop::collection::vec(window(), 1..3);
+    (windows, others, 0_usize..3, dtype(), any::<u64>())
+        .prop_map(|(windows, (mut all, c, f, g), result, dtype, seed)| {
+            all.extend(c.into_iter().chain(f).chain(g));
+            (windows, all, result, dtype, seed)
+        })
+        .prop_filter("small", |(windows, others, ..)| {
+            let windows = windows.iter().map(|w| w.0.iter().product::<usize>());
+            windows.chain(others.iter().map(|l| l.0)).product::<usize>() <= 200_000
+        })
+        .prop_flat_map(|(windows, others, result, dtype, seed)| {
+            build(windows, others, result, dtype, seed)
+        })
+}
+
+/// Any labels at all, but none that only the result has.
+fn odd() -> impl Strategy<Value = Case> {
+    let others = prop::collection::vec((1_usize..4, 1_u8..8), 0..4);
+    let windows = prop::collection::vec(window(), 1..3);
+    (windows, others, 0_usize..3, dtype(), any::<u64>())
+        .prop_filter("from nowhere", |(_, others, result, ..)| {
+            others.iter().all(|l| l.1 != 1 << result)
+        })
+        .prop_flat_map(|(windows, others, result, dtype, seed)| {
+            build(windows, others, result, dtype, seed)
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn usual_convolutions_match_brute_force(case in usual()) {
+        prop_assert_eq!(convolve(&case), expected(&case));
+    }
+
+    #[test]
+    fn odd_convolutions_match_brute_force(case in odd()) {
+        prop_assert_eq!(convolve(&case), expected(&case));
+    }
+}

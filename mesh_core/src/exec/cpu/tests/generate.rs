@@ -1,0 +1,121 @@
+use super::{DTYPES, Tensor, id, run_with};
+use crate::array::Array;
+use crate::names::{DType, Mesh};
+use crate::program::{Generator, Offset, Scalar, Step, Value};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// The slice `begin..begin + extents` of something generated.
+fn slice(generator: &Generator, begin: &[usize], global: &[usize], value: &Value) -> Tensor {
+    let step = Step::Generate {
+        generator: generator.clone(),
+        begin: begin.iter().map(|&b| Offset::fixed(b)).collect(),
+        global: global.iter().copied().collect(),
+        out: id(0),
+    };
+    let outs = std::slice::from_ref(value);
+    run_with(&[], outs, &step, &Mesh::single(), 0, &[]).unwrap().remove(0)
+}
+
+fn generators(dtype: DType, global: &[usize]) -> Vec<Generator> {
+    let count: usize = global.iter().product();
+    let numbers: Vec<f64> = (0..count).map(|i| (i % 97) as f64).collect();
+    let table = ndarray::ArrayD::from_shape_vec(global, numbers).unwrap();
+    let table: Array = match dtype {
+        DType::F32 => table.mapv(|x| x as f32).into(),
+        DType::F64 => table.into(),
+        DType::BF16 => table.mapv(half::bf16::from_f64).into(),
+        DType::I32 => table.mapv(|x| x as i32).into(),
+        DType::Bool => table.mapv(|x| x > 40.0).into(),
+    };
+    let mut all = vec![Generator::Fill(Scalar::new(dtype, 3.0)), Generator::Table(Arc::new(table))];
+    if dtype != DType::Bool {
+        all.push(Generator::Uniform { key: 5, low: -3.0, high: 20.0 });
+        all.push(Generator::TruncatedNormal { key: 6, mean: 1.0, stddev: 2.0 });
+        all.extend((0..global.len()).map(|dim| Generator::Iota(dim as u8)));
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// A slice in any memory order holds what the whole holds there.
+    #[test]
+    fn slices_agree_with_the_whole(
+        dims in prop::collection::vec((0_usize..5, 1_usize..6, 0_usize..5), 0..4),
+        dtype in 0_usize..5,
+        turn in 0_usize..4,
+    ) {
+        let dtype = DTYPES[dtype];
+        let global: Vec<_> = dims.iter().map(|d| d.0 + d.1 + d.2).collect();
+        let begin: Vec<_> = dims.iter().map(|d| d.0).collect();
+        let mut value = Value::new(dtype, dims.iter().map(|d| d.1));
+        if !dims.is_empty() {
+            value.order.rotate_left(turn % dims.len());
+        }
+        for generator in generators(dtype, &global) {
+            let whole = Value::new(dtype, global.iter().copied());
+            let all = slice(&generator, &vec![0; dims.len()], &global, &whole);
+            let part = slice(&generator, &begin, &global, &value);
+            let mut want = Vec::new();
+            super::oracle::each(&value.extents, &mut |at| {
+                let position = at.iter().zip(&begin).zip(&global);
+                want.push(all.data[position.fold(0, |index, ((i, b), n)| index * n + i + b)]);
+            });
+            prop_assert_eq!(part.data, want, "{:?}", generator);
+        }
+    }
+}
+
+#[test]
+fn uniform_draws_are_uniform_and_agree_between_dtypes() {
+    let n = 100_000;
+    let generator = Generator::Uniform { key: 1, low: 0.0, high: 1.0 };
+    let draws = |dtype| slice(&generator, &[0], &[n], &Value::new(dtype, [n])).data;
+    let (single, double) = (draws(DType::F32), draws(DType::F64));
+    let unit = f64::from(2.0_f32.powi(-24));
+    assert!(single.iter().zip(&double).all(|(a, b)| a <= b && b - a < unit && *b < 1.0));
+    let mean = double.iter().sum::<f64>() / n as f64;
+    let square = double.iter().map(|x| x * x).sum::<f64>() / n as f64;
+    // Three standard deviations.
+    assert!((mean - 0.5).abs() < 3.0 * (1.0 / 12.0 / n as f64).sqrt());
+    assert!((square - 1.0 / 3.0).abs() < 3.0 * (4.0 / 45.0 / n as f64).sqrt());
+}
+
+#[test]
+fn narrow_ranges_never_reach_their_bound() {
+    for dtype in [DType::F32, DType::BF16, DType::F64, DType::I32] {
+        for (low, high) in [(0.0, 1.0), (1000.0, 1001.0), (-1.0, 0.0)] {
+            let generator = Generator::Uniform { key: 2, low, high };
+            let value = Value::new(dtype, [20_000]);
+            let data = slice(&generator, &[0], &[20_000], &value).data;
+            assert!(data.iter().all(|&x| x >= low && x < high), "{dtype} {low} {high}");
+        }
+    }
+}
+
+#[test]
+fn normal_draws_are_cut_at_two_deviations() {
+    let n = 100_000;
+    let generator = Generator::TruncatedNormal { key: 3, mean: 0.0, stddev: 1.0 };
+    let data = slice(&generator, &[0], &[n], &Value::new(DType::F64, [n])).data;
+    assert!(data.iter().all(|x| x.abs() <= 2.0));
+    assert!(data.iter().any(|x| *x > 1.95) && data.iter().any(|x| *x < -1.95));
+    let mean = data.iter().sum::<f64>() / n as f64;
+    let variance = data.iter().map(|x| x * x).sum::<f64>() / n as f64;
+    assert!(mean.abs() < 3.0 * (0.774 / n as f64).sqrt());
+    // 1 - 4 phi(2) / (1 - 2 Phi(-2))
+    assert!((variance - 0.773_741_3).abs() < 0.01);
+}
+
+#[test]
+fn keys_and_seeds_give_other_draws() {
+    let value = Value::new(DType::F32, [8]);
+    let draw = |key| {
+        let generator = Generator::Uniform { key, low: 0.0, high: 1.0 };
+        slice(&generator, &[0], &[8], &value).data
+    };
+    assert_ne!(draw(1), draw(2));
+    assert_eq!(draw(1), draw(1));
+}

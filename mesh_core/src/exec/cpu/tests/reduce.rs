@@ -1,0 +1,154 @@
+use super::oracle::{declared, each, extents, get, index};
+use super::{DTYPES, Tensor, id, run, value, whole};
+use crate::names::{DType, ReduceKind};
+use crate::program::{Operand, Step, Value};
+use proptest::prelude::*;
+
+const KINDS: [ReduceKind; 6] = [
+    ReduceKind::Sum,
+    ReduceKind::Prod,
+    ReduceKind::Max,
+    ReduceKind::Min,
+    ReduceKind::All,
+    ReduceKind::Any,
+];
+
+fn fold(kind: ReduceKind, a: f64, b: f64) -> f64 {
+    match kind {
+        ReduceKind::Sum => a + b,
+        ReduceKind::Prod => a * b,
+        ReduceKind::Max if a.is_nan() || b.is_nan() => f64::NAN,
+        ReduceKind::Min if a.is_nan() || b.is_nan() => f64::NAN,
+        ReduceKind::Max => a.max(b),
+        ReduceKind::Min => a.min(b),
+        ReduceKind::All => a * b,
+        ReduceKind::Any => a.max(b),
+    }
+}
+
+fn reduce(kind: ReduceKind, input: &Tensor, dims: &[u8], out: &Value) -> Tensor {
+    let step = Step::Reduce {
+        kind,
+        input: Operand { value: id(0), dims: dims.iter().copied().collect() },
+        out: id(1),
+    };
+    run(std::slice::from_ref(input), std::slice::from_ref(out), &step).unwrap().remove(0)
+}
+
+fn expected(kind: ReduceKind, input: &Tensor, dims: &[u8], out: &Value) -> Tensor {
+    let of = declared(out.extents.len());
+    let mut data = vec![None; out.len()];
+    each(&extents(&[(&input.value, dims), (out, &of)]), &mut |at| {
+        let (x, held) = (get(input, dims, at), &mut data[index(out, &of, at)]);
+        *held = Some(held.map_or(x, |held| fold(kind, held, x)));
+    });
+    Tensor::new(out.clone(), data.into_iter().map(Option::unwrap))
+}
+
+/// An input whose dims have random labels, and an out of the first `rank` labels.
+fn case() -> impl Strategy<Value = (ReduceKind, Tensor, Vec<u8>, Value)> {
+    let sizes = prop::collection::vec(prop_oneof![3 => 1_usize..6, 1 => 60_usize..70], 0..=4)
+        .prop_filter("small", |sizes| sizes.iter().product::<usize>() <= 20_000);
+    (0..KINDS.len(), 0..DTYPES.len(), sizes, 0_usize..=4, any::<u64>())
+        .prop_map(|(kind, dtype, sizes, rank, seed)| {
+            let logical = kind >= 4;
+            let dtype = if logical { DType::Bool } else { DTYPES[dtype % 4] };
+            let rank = rank.min(sizes.len());
+            (KINDS[kind], dtype, sizes, rank, seed)
+        })
+        .prop_flat_map(|(kind, dtype, sizes, rank, seed)| {
+            let labels: Vec<u8> = (0..sizes.len() as u8).collect();
+            (Just((kind, dtype, sizes, rank, seed)), Just(labels).prop_shuffle())
+        })
+        .prop_flat_map(|((kind, dtype, sizes, rank, seed), labels)| {
+            let extents = labels.iter().map(|&l| sizes[l as usize]).collect();
+            let out = value(dtype, sizes[..rank].to_vec());
+            (value(dtype, extents), out, Just((kind, seed, labels)))
+        })
+        .prop_map(|(input, out, (kind, seed, labels))| {
+            let mut input = whole(&input, seed);
+            if kind == ReduceKind::Prod {
+                // Powers of two near 1, so that products stay exact.
+                let few = |(i, x): (usize, &f64)| if i % 64 == 0 { 2.0 } else { x.signum() };
+                let data: Vec<_> = input.data.iter().enumerate().map(few).collect();
+                input = Tensor::new(input.value, data);
+                input.data.iter_mut().for_each(|x| *x = if *x == 0.0 { -1.0 } else { *x });
+            }
+            (kind, input, labels, out)
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn reductions_match_brute_force((kind, input, dims, out) in case()) {
+        let got = reduce(kind, &input, &dims, &out);
+        let want = expected(kind, &input, &dims, &out);
+        if kind == ReduceKind::Prod && input.value.dtype == DType::I32 {
+            let wrap = |x: &f64| if x.abs() < 2e9 { *x } else { 0.0 };
+            let pairs = got.data.iter().zip(&want.data).filter(|(_, b)| b.abs() < 2e9);
+            for (a, b) in pairs { prop_assert_eq!(wrap(a), wrap(b)); }
+        } else {
+            prop_assert_eq!(got, want);
+        }
+    }
+}
+
+#[test]
+fn bf16_sums_are_held_in_f32() {
+    let value = Value::new(DType::BF16, [1000]);
+    let input = Tensor::new(value, vec![1.0; 1000]);
+    let out = reduce(ReduceKind::Sum, &input, &[0], &Value::new(DType::BF16, []));
+    assert_eq!(out.data, [1000.0]);
+}
+
+#[test]
+fn nan_wins_every_maximum() {
+    for (len, at) in [(1, 0), (5, 2), (64, 63), (200, 5), (200, 131), (5000, 4999), (5000, 17)] {
+        for kind in [ReduceKind::Max, ReduceKind::Min] {
+            for dtype in [DType::F32, DType::F64, DType::BF16] {
+                let mut input = whole(&Value::new(dtype, [len, 3]), 1);
+                input.data[at * 3 + 1] = f64::NAN;
+                let out = reduce(kind, &input, &[1, 0], &Value::new(dtype, [3]));
+                assert_eq!(out.data.map_nan(), [false, true, false]);
+                let input = Tensor { value: Value::new(dtype, [3 * len]), data: input.data };
+                let out = reduce(kind, &input, &[0], &Value::new(dtype, []));
+                assert!(out.data[0].is_nan());
+            }
+        }
+    }
+}
+
+trait MapNan {
+    fn map_nan(&self) -> Vec<bool>;
+}
+
+impl MapNan for Vec<f64> {
+    fn map_nan(&self) -> Vec<bool> {
+        self.iter().map(|x| x.is_nan()).collect()
+    }
+}
+
+#[test]
+fn long_sums_stay_accurate() {
+    /// A term is rounded with its lane, its block and the blocks: 64 + 6 + 256 times.
+    const ROUNDINGS: f64 = 326.0 / 16_777_216.0;
+    let value = Value::new(DType::F32, [1 << 20]);
+    let input = Tensor::new(value, (0..1 << 20).map(|i| 0.1 + f64::from(i % 13)));
+    let exact: f64 = input.data.iter().sum();
+    let out = reduce(ReduceKind::Sum, &input, &[0], &Value::new(DType::F32, []));
+    assert!((out.data[0] / exact - 1.0).abs() < ROUNDINGS, "{} {exact}", out.data[0]);
+}
+
+#[test]
+fn wrong_dtypes_are_refused() {
+    let step = Step::Reduce {
+        kind: ReduceKind::Sum,
+        input: Operand { value: id(0), dims: [0_u8].into_iter().collect() },
+        out: id(1),
+    };
+    let input = whole(&Value::new(DType::Bool, [3]), 0);
+    let error = run(&[input], &[Value::new(DType::Bool, [])], &step).unwrap_err();
+    assert_eq!(error, "there is no sum of bool");
+}

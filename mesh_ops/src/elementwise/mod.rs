@@ -11,13 +11,13 @@ mod arithmetic;
 mod cast;
 mod compare;
 mod division;
-mod elu;
+pub(crate) mod elu;
 mod exponential;
-mod extrema;
+pub(crate) mod extrema;
 mod logical;
-mod powers;
+pub(crate) mod powers;
 mod relu;
-mod select;
+pub(crate) mod select;
 mod sigmoid;
 mod steps;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use mesh_core::array::Array;
 use mesh_core::graph::TensorType;
-use mesh_core::names::{DType, Shape};
+use mesh_core::names::{DType, DimName, Shape};
 
 /// A whole tensor. Every dtype is held as f64: i32 and bool exactly, floats without rounding.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,13 +50,17 @@ impl Dense {
     }
 }
 
+/// How far apart neighbours along a dim lie; 0 if there is no such dim.
+pub(super) fn stride(shape: &Shape, dim: DimName) -> usize {
+    shape.position(dim).map_or(0, |at| shape.sizes()[at + 1..].iter().product())
+}
+
 /// Where each element of `over`, in row-major order, lies in a tensor of shape `of`: by name; a
 /// dim that `of` lacks is repeated, one that `over` lacks is at 0.
 pub(super) fn offsets(of: &Shape, over: &Shape) -> Vec<usize> {
-    let stride = |position: usize| of.sizes()[position + 1..].iter().product::<usize>();
     let mut all = vec![0];
     for dim in over {
-        let step = of.position(dim.name).map_or(0, stride);
+        let step = stride(of, dim.name);
         let along = |&base: &usize| (0..dim.size).map(move |i| base + i * step);
         all = all.iter().flat_map(along).collect();
     }

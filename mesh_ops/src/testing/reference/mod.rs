@@ -8,11 +8,12 @@
 mod dense;
 mod scalar;
 mod structural;
+mod windows;
 
 pub use dense::Dense;
 
 use dense::offsets;
-use mesh_core::graph::{Graph, Kind, OperationView, TensorId, TensorType};
+use mesh_core::graph::{DynOp, Graph, Kind, OperationView, TensorId, TensorType};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -162,14 +163,14 @@ impl<'g> Reference<'g> {
         if let Some(value) = structural::meaning(&*operation.op, inputs, ty) {
             return value;
         }
-        elementwise(name, inputs, ty).ok_or_else(|| "this op is not known".to_owned())
+        elementwise(&*operation.op, inputs, ty).ok_or_else(|| "this op is not known".to_owned())
     }
 }
 
 /// A scalar function of the elements at each index, inputs repeated by name.
-fn elementwise(name: &str, inputs: &[&Dense], ty: &TensorType) -> Option<Dense> {
+fn elementwise(op: &dyn DynOp, inputs: &[&Dense], ty: &TensorType) -> Option<Dense> {
     let dtypes: Vec<_> = inputs.iter().map(|x| x.ty.dtype).collect();
-    let function = scalar::function(name, &dtypes, ty.dtype)?;
+    let function = scalar::function(op, &dtypes, ty.dtype)?;
     let at: Vec<_> = inputs.iter().map(|x| offsets(&x.ty.shape, &ty.shape)).collect();
     let mut out = Dense::zeros(ty.clone());
     let mut arguments = vec![0.0; inputs.len()];

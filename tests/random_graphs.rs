@@ -287,13 +287,21 @@ fn legal_part(graph: &Graph, mesh: &Mesh, picks: &[u8]) -> (String, Module) {
     let mut layout = String::new();
     let mut module = graph.lower(mesh, &Layout::default()).unwrap();
     for (target, pick) in rules {
-        let axes = &options[usize::from(pick) % options.len()];
-        if axes.is_empty() {
-            continue;
-        }
-        let more = format!("{layout};{target}:{axes}").trim_start_matches(';').to_owned();
-        if let Ok(lowered) = graph.lower(mesh, &more.parse().unwrap()) {
-            (layout, module) = (more, lowered);
+        // The first of a few that is legal.
+        for axes in options.iter().cycle().skip(usize::from(pick) % options.len()).take(3) {
+            let owner = match pick / 64 {
+                0 if target.ends_with('*') && !axes.contains('+') => "@each",
+                1 if target.ends_with('*') && !axes.contains('+') => "@1",
+                _ => "",
+            };
+            if axes.is_empty() {
+                break;
+            }
+            let more = format!("{layout};{target}:{axes}{owner}").trim_start_matches(';').to_owned();
+            if let Ok(lowered) = graph.lower(mesh, &more.parse().unwrap()) {
+                (layout, module) = (more, lowered);
+                break;
+            }
         }
     }
     (layout, module)
@@ -335,7 +343,7 @@ fn agree(recipe: &Recipe) -> Result<(), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 400,
+        cases: 1500,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -212,8 +212,9 @@ impl Case {
             if (got.shape(), got.dtype()) != (&shape[..], want.ty.dtype) {
                 return Err(format!("fetch {k} is {:?}, not {}", got.shape(), want.ty));
             }
-            compare(got.to_f64(), &want.data, self.tolerance(trial, want.ty.dtype))
-                .map_err(|m| format!("one processor against the reference, {owing} owing: {k}: {m}"))?;
+            compare(got.to_f64(), &want.data, self.tolerance(trial, want.ty.dtype)).map_err(
+                |m| format!("one processor against the reference, {owing} owing: {k}: {m}"),
+            )?;
         }
         let mut counts = Vec::new();
         for mesh in meshes {

@@ -36,7 +36,9 @@ fn line(graph: &Graph, operation: &OperationView) -> String {
         types.iter().map(|t: &mesh_core::graph::TensorType| t.to_string()).collect::<Vec<_>>()
     };
     let mut roles: Vec<_> = names.into_iter().map(role).collect();
-    roles.extend((!rule.linear_sets().is_empty()).then(|| format!("linear in {:?}", rule.linear_sets())));
+    roles.extend(
+        (!rule.linear_sets().is_empty()).then(|| format!("linear in {:?}", rule.linear_sets())),
+    );
     format!(
         "{}({}) -> {}: {}",
         operation.op.name(),

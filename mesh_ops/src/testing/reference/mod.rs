@@ -81,9 +81,10 @@ impl<'g> Reference<'g> {
         }
         let mut values = BTreeMap::new();
         for operation in run.into_iter().rev() {
-            let value = self.operation(operation, feeds, variables, &values).map_err(|message| {
-                format!("reference of {} ({}): {message}", operation.name, operation.op.name())
-            })?;
+            let value =
+                self.operation(operation, feeds, variables, &values).map_err(|message| {
+                    format!("reference of {} ({}): {message}", operation.name, operation.op.name())
+                })?;
             // The reference knows ops of one output; others are errors below.
             values.insert(operation.outputs[0], value);
         }

@@ -10,13 +10,10 @@ use mesh_core::names::DType;
 use std::f64::consts::PI;
 
 type Function = fn(&[f64]) -> f64;
+type Closure = Box<dyn Fn(&[f64]) -> f64>;
 
 /// The function of an op; `None` for one that is not known. `inputs` and `output` are dtypes.
-pub(super) fn function(
-    op: &dyn DynOp,
-    inputs: &[DType],
-    output: DType,
-) -> Option<Box<dyn Fn(&[f64]) -> f64>> {
+pub(super) fn function(op: &dyn DynOp, inputs: &[DType], output: DType) -> Option<Closure> {
     if let Some(function) = with_attributes(op) {
         return Some(function);
     }
@@ -39,7 +36,7 @@ fn room<T: Elementwise>(op: &dyn DynOp) -> Option<&T> {
 }
 
 /// Ops whose names and types do not say all.
-fn with_attributes(op: &dyn DynOp) -> Option<Box<dyn Fn(&[f64]) -> f64>> {
+fn with_attributes(op: &dyn DynOp) -> Option<Closure> {
     let slope = |x: f64, alpha| if x > 0.0 { 1.0 } else { alpha };
     if let Some(LeakyRelu(alpha)) = room(op) {
         let alpha = alpha.value();
@@ -96,8 +93,7 @@ fn unary(name: &str) -> Option<Function> {
         "tanh" => |x| x[0].tanh(),
         "elu" => |x| if x[0] > 0.0 { x[0] } else { x[0].exp_m1() },
         "selu" => |x| {
-            1.0507009873554805
-                * if x[0] > 0.0 { x[0] } else { 1.6732632423543772 * x[0].exp_m1() }
+            1.0507009873554805 * if x[0] > 0.0 { x[0] } else { 1.6732632423543772 * x[0].exp_m1() }
         },
         "gelu" => |x| {
             let inner = (2.0 / PI).sqrt() * (x[0] + 0.044715 * x[0].powi(3));

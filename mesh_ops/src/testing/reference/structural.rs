@@ -47,7 +47,9 @@ pub(super) fn meaning(
         ("prod", [x]) => Ok(reduce(x, ty, 1.0, |a, b| a * b)),
         ("max" | "any", [x]) => Ok(reduce(x, ty, f64::NEG_INFINITY, greater)),
         ("min" | "all", [x]) => Ok(reduce(x, ty, f64::INFINITY, |a, b| -greater(-a, -b))),
-        ("range", []) => Ok(Dense { ty: ty.clone(), data: (0..ty.shape.size()).map(|i| i as f64).collect() }),
+        ("range", []) => {
+            Ok(Dense { ty: ty.clone(), data: (0..ty.shape.size()).map(|i| i as f64).collect() })
+        }
         _ => return None,
     })
 }
@@ -64,12 +66,7 @@ pub(super) fn permuted(x: &Dense, ty: &TensorType) -> Dense {
 }
 
 /// Each element from another position along one dim; 0 from beyond the ends.
-fn moved(
-    x: &Dense,
-    ty: &TensorType,
-    dim: DimName,
-    from: impl Fn(i64) -> i64,
-) -> Dense {
+fn moved(x: &Dense, ty: &TensorType, dim: DimName, from: impl Fn(i64) -> i64) -> Dense {
     let mut out = Dense::zeros(ty.clone());
     let (old, new) = (x.ty.shape.get(dim), ty.shape.get(dim));
     let (Some(old), Some(new)) = (old, new) else { return out };

@@ -58,10 +58,8 @@ fn updates_see_the_call_s_start() {
     let (a, b) = (dim("a", 1), dim("b", 2));
     let v = g.state("v", [b, a], F32, Initializer::ZEROS);
     let w = g.state("w", [b], F32, Initializer::ZEROS);
-    let updates = [
-        v.assign_sub(v.value().transpose([a, b])),
-        w.assign(v.value().sum([a]) + w.value()),
-    ];
+    let updates =
+        [v.assign_sub(v.value().transpose([a, b])), w.assign(v.value().sum([a]) + w.value())];
     g.function("swap", [], [w.value()], updates);
     let variables = values([
         ("v", dense("b:2;a:1", F32, &[1.0, 2.0])),

@@ -15,7 +15,10 @@ fn conform(table: &str, cases: Vec<Case>) {
     let faults: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
     assert!(faults.is_empty(), "{faults:#?}");
     let reports: Vec<_> = results.iter().flatten().map(ToString::to_string).collect();
-    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+    let path = "snapshots/conformance";
+    insta::with_settings!({
+        snapshot_path => path, prepend_module_to_snapshot => false, omit_expression => true
+    }, {
         insta::assert_snapshot!(table, reports.join("\n"));
     });
 }
@@ -213,7 +216,9 @@ fn reductions() {
     conform(
         "reductions",
         vec![
-            Case::new("sum of one dim", move |_, x| x[0].sum([p()])).exact().integers("x", MATRIX, F32),
+            Case::new("sum of one dim", move |_, x| x[0].sum([p()]))
+                .exact()
+                .integers("x", MATRIX, F32),
             Case::new("sum of all", |_, x| x[0].sum_all()).normal("x", MATRIX, F32),
             Case::new("sum: i32", move |_, x| x[0].sum([q()])).integers("x", MATRIX, I32),
             Case::new("sum: bf16", move |_, x| x[0].sum([q()])).normal("x", MATRIX, BF16),
@@ -421,18 +426,29 @@ fn layers() {
     conform(
         "layers",
         vec![
-            Case::new("softmax", move |_, x| softmax(x[0], classes))
-                .normal("x", "p:4;classes:6", F32),
-            Case::new("log_softmax", move |_, x| log_softmax(x[0], classes))
-                .normal("x", "p:4;classes:6", F32),
-            Case::new("logsumexp", move |_, x| logsumexp(x[0], classes))
-                .normal("x", "p:4;classes:6", F32),
+            Case::new("softmax", move |_, x| softmax(x[0], classes)).normal(
+                "x",
+                "p:4;classes:6",
+                F32,
+            ),
+            Case::new("log_softmax", move |_, x| log_softmax(x[0], classes)).normal(
+                "x",
+                "p:4;classes:6",
+                F32,
+            ),
+            Case::new("logsumexp", move |_, x| logsumexp(x[0], classes)).normal(
+                "x",
+                "p:4;classes:6",
+                F32,
+            ),
             Case::new("cross entropy", move |_, x| softmax_cross_entropy(x[0], x[1], classes))
                 .normal("x", "p:4;classes:6", F32)
                 .indices("label", "p:4", 6),
-            Case::new("cross entropy: soft", move |_, x| softmax_cross_entropy(x[0], x[1], classes))
-                .normal("x", "p:4;classes:6", F32)
-                .input("target", "p:4;classes:6", F32, Fill::Between(0.0, 1.0)),
+            Case::new("cross entropy: soft", move |_, x| {
+                softmax_cross_entropy(x[0], x[1], classes)
+            })
+            .normal("x", "p:4;classes:6", F32)
+            .input("target", "p:4;classes:6", F32, Fill::Between(0.0, 1.0)),
         ],
     );
 }

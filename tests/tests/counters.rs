@@ -88,9 +88,7 @@ fn perceptron(g: &Graph) {
     let loss = (error * error).mean();
     let variables = [w, b, v];
     let grads = g.gradients(&[loss], &variables.map(Variable::value), None);
-    let updates = variables.iter().zip(grads).map(|(p, grad)| {
-        p.assign_sub(grad.unwrap() * 0.5)
-    });
+    let updates = variables.iter().zip(grads).map(|(p, grad)| p.assign_sub(grad.unwrap() * 0.5));
     g.function("train", [x, target], [loss], updates);
 }
 

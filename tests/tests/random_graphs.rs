@@ -109,7 +109,8 @@ fn apply<'g>(pool: &[Tensor<'g>], pick: &Pick, gradients: bool) -> Option<Tensor
             a.einsum(&[alike], kept)
         }
         12 => {
-            let more: Vec<_> = dims(pick.dims).into_iter().filter(|d| !a.shape().contains(d.name)).collect();
+            let more: Vec<_> =
+                dims(pick.dims).into_iter().filter(|d| !a.shape().contains(d.name)).collect();
             let shape = Shape::new(more.into_iter().chain(&a.shape())).unwrap();
             if shape.size() > ELEMENTS_MOST {
                 return None;
@@ -297,7 +298,8 @@ fn legal_part(graph: &Graph, mesh: &Mesh, picks: &[u8]) -> (String, Module) {
             if axes.is_empty() {
                 break;
             }
-            let more = format!("{layout};{target}:{axes}{owner}").trim_start_matches(';').to_owned();
+            let more =
+                format!("{layout};{target}:{axes}{owner}").trim_start_matches(';').to_owned();
             if let Ok(lowered) = graph.lower(mesh, &more.parse().unwrap()) {
                 (layout, module) = (more, lowered);
                 break;

@@ -30,7 +30,10 @@ fn sources(under: &str) -> Vec<(String, String)> {
 
 fn is_test_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    path.contains("/tests/") || name == "tests.rs" || name.ends_with("_tests.rs") || path.starts_with("tests/")
+    path.contains("/tests/")
+        || name == "tests.rs"
+        || name.ends_with("_tests.rs")
+        || path.starts_with("tests/")
 }
 
 /// Without comments, and without what `#[cfg(test)]` hides.
@@ -94,7 +97,12 @@ fn used_of(code: &str, path: &str) -> Vec<String> {
         let list = match rest.strip_prefix('{') {
             // `use crate::{names::Mesh, graph}`: heads of the entries at depth one.
             Some(inner) => heads(inner),
-            None => vec![rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("").to_owned()],
+            None => vec![
+                rest.split(|c: char| !c.is_alphanumeric() && c != '_')
+                    .next()
+                    .unwrap_or("")
+                    .to_owned(),
+            ],
         };
         found.extend(list);
     }
@@ -160,9 +168,25 @@ fn names_know_nobody() {
 #[test]
 fn core_knows_no_mathematical_op() {
     let ops = [
-        "einsum", "matmul", "relu", "gelu", "tanh", "sigmoid", "softmax", "softplus", "swish",
-        "conv2d", "concat", "onehot", "embedding", "attention", "norm", "dropout", "cumsum",
-        "transformer", "dense",
+        "einsum",
+        "matmul",
+        "relu",
+        "gelu",
+        "tanh",
+        "sigmoid",
+        "softmax",
+        "softplus",
+        "swish",
+        "conv2d",
+        "concat",
+        "onehot",
+        "embedding",
+        "attention",
+        "norm",
+        "dropout",
+        "cumsum",
+        "transformer",
+        "dense",
     ];
     for room in ["graph", "split", "lower", "passes"] {
         for (path, code) in production(&format!("mesh_core/src/{room}")) {
@@ -217,5 +241,8 @@ fn no_test_is_skipped_or_hopes_for_a_panic() {
 fn the_readers_above_read() {
     let text = "use a; // crate::no\n#[cfg(test)]\nmod tests {\n    use crate::hidden;\n}\nuse crate::{names::Mesh, lower};\nlet x = crate::split::Role;";
     assert_eq!(rooms(&code(text)), ["names", "lower", "split"]);
-    assert_eq!(words("fn MaxPool(one_hot: OneHot2)"), ["fn", "max", "pool", "one", "hot", "one", "hot2"]);
+    assert_eq!(
+        words("fn MaxPool(one_hot: OneHot2)"),
+        ["fn", "max", "pool", "one", "hot", "one", "hot2"]
+    );
 }

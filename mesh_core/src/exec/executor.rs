@@ -1,12 +1,11 @@
 //! One function on one processor.
 #![allow(unsafe_code, reason = "steps work on the processor's memory")]
 
-use std::ptr;
-
 use super::border::{Border, Global};
 use super::comm::{Comm, Exchange, Group, Part, Stopped};
 use super::cpu::{Kernel, Memory};
 use super::fold::Fold;
+use super::strided::Walk;
 
 /// A step with everything looked up. Pointers go into the processor's own memory.
 pub(super) enum Action {
@@ -47,9 +46,9 @@ pub(super) enum Action {
     },
     /// A read or write of a variable that the plan did not alias.
     Copy {
+        walk: Walk,
         from: *const u8,
         to: *mut u8,
-        bytes: usize,
     },
 }
 
@@ -142,8 +141,8 @@ impl Action {
                 Self::Permute { group, shift, wrap, bytes, input, out } => {
                     comm.permute(group, shift, wrap, bytes, input, out)
                 }
-                Self::Copy { from, to, bytes } => {
-                    ptr::copy_nonoverlapping(from, to, bytes);
+                Self::Copy { ref walk, from, to } => {
+                    walk.copy(from, to);
                     Ok(())
                 }
             }

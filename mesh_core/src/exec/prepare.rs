@@ -6,6 +6,7 @@ use super::cpu::{self, Memory};
 use super::executor::{Action, Crossing, Executor};
 use super::fold::Fold;
 use super::memory::Store;
+use super::strided::Walk;
 use crate::names::{Axis, Mesh, ReduceKind};
 use crate::program::{
     ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId, VariableType,
@@ -35,7 +36,7 @@ impl Executor {
     ) -> Result<Self, String> {
         let Compiled { program, plan } = compiled;
         let memory = Memory { pointers: pointers(program, plan, target)? };
-        let preparing = Preparing { program, plan, target, memory: &memory };
+        let preparing = Preparing { program, target, memory: &memory };
         let mut actions = Vec::new();
         let mut scratch_bytes = 0;
         for (index, node) in program.steps.iter().enumerate() {
@@ -91,7 +92,8 @@ fn pointers(program: &Program, plan: &Plan, target: &Target<'_>) -> Result<Vec<*
         }
         Place::Variable(variable) => {
             let known = target.variables.get(variable.index());
-            if known.is_none_or(|known| variable_bytes(known) != value.bytes()) {
+            let fits = |known| variable_bytes(known) == value.bytes() && value.in_order();
+            if !known.is_some_and(fits) {
                 return Err(format!("%{index} of `{}` does not fit {variable:?}", program.name));
             }
             Ok(target.store.variables[variable.index()].pointer())
@@ -102,7 +104,6 @@ fn pointers(program: &Program, plan: &Plan, target: &Target<'_>) -> Result<Vec<*
 
 struct Preparing<'p> {
     program: &'p Program,
-    plan: &'p Plan,
     target: &'p Target<'p>,
     memory: &'p Memory,
 }
@@ -200,22 +201,12 @@ impl Preparing<'_> {
                 Action::Permute { group, shift: *shift, wrap: *wrap, bytes, input, out }
             }
             Step::Read { variable, out } => {
-                let (variable, bytes) = self.variable(*variable, *out)?;
-                let to = self.at(*out);
-                if variable == to {
-                    return Ok(None);
-                }
-                let aliased = matches!(self.plan.places[out.index()], Place::Variable(_));
-                expect(!aliased, "it is read into another variable's buffer")?;
-                Action::Copy { from: variable, to, bytes }
+                let (buffer, slice) = self.variable(*variable, *out)?;
+                return Ok(copy(&slice, buffer, self.value(*out), self.at(*out)));
             }
             Step::Write { variable, input } => {
-                let (variable, bytes) = self.variable(*variable, *input)?;
-                let from = self.at(*input);
-                if variable == from {
-                    return Ok(None);
-                }
-                Action::Copy { from, to: variable, bytes }
+                let (buffer, slice) = self.variable(*variable, *input)?;
+                return Ok(copy(self.value(*input), self.at(*input), &slice, buffer));
             }
             local => {
                 let Target { mesh, processor, seed, .. } = *self.target;
@@ -225,13 +216,14 @@ impl Preparing<'_> {
         }))
     }
 
-    /// A variable's buffer, which a value has to fit.
-    fn variable(&self, id: VariableId, value: ValueId) -> Result<(*mut u8, usize), String> {
+    /// A variable's buffer and what is in it, which a value has to be but for its memory order.
+    fn variable(&self, id: VariableId, value: ValueId) -> Result<(*mut u8, Value), String> {
         let (value, known) = (self.value(value), self.target.variables.get(id.index()));
         let known = known.ok_or_else(|| format!("there is no {id:?}"))?;
-        let fits = known.extents == value.extents && known.dtype == value.dtype && value.in_order();
+        let fits = known.extents == value.extents && known.dtype == value.dtype;
         expect(fits, &format!("{value} is not of the type of `{}`", known.name))?;
-        Ok((self.target.store.variables[id.index()].pointer(), value.bytes()))
+        let slice = Value::new(known.dtype, known.extents.iter().copied());
+        Ok((self.target.store.variables[id.index()].pointer(), slice))
     }
 
     fn crossings(
@@ -256,6 +248,18 @@ impl Preparing<'_> {
         }
         Ok(crossings)
     }
+}
+
+/// Copies a value into another that differs in place and memory order only; `None` if in neither.
+fn copy(from: &Value, source: *const u8, to: &Value, target: *mut u8) -> Option<Action> {
+    if source == target.cast_const() && from.order == to.order {
+        return None;
+    }
+    let element = to.dtype.size();
+    let strides = from.strides().into_iter().zip(to.strides());
+    let dims = (to.extents.iter().zip(strides))
+        .map(|(&extent, (from, to))| (extent, (from * element) as isize, (to * element) as isize));
+    Some(Action::Copy { walk: Walk::new(dims, element), from: source, to: target })
 }
 
 /// How many times the dims from `position` inwards are laid out one after the other.

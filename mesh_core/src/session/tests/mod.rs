@@ -197,6 +197,31 @@ fn two_variables_are_swapped_in_one_call() {
     }
 }
 
+#[test]
+fn a_variable_is_copied_wherever_and_in_whatever_order_it_is_read() {
+    let mesh: Mesh = "b:2".parse().unwrap();
+    let rows = [mesh.axis("b").unwrap()];
+    let mut p = Builder::new("copy", &mesh);
+    let value = p.read(VariableId(0), F32, Extents::from_slice(&[2, 3]));
+    p.write(VariableId(1), value);
+    let plain = planned(p.finish());
+    let mut turned = plain.clone();
+    turned.program.values[0].order = [1, 0].into_iter().collect();
+    let mut elsewhere = plain.clone();
+    elsewhere.plan.places[0] = Place::Variable(VariableId(1));
+    let shape = Shape::new([dim("d", 4), dim("e", 3)]).unwrap();
+    let placement = Placement::replicated().split("d".into(), &rows);
+    for function in [plain, turned, elsewhere] {
+        let variables = ["from", "to"].map(|n| variable(n, shape.clone(), placement.clone()));
+        let module = module(&mesh, variables, function, Compiled::default());
+        let mut session = Session::threads(&module, 0).unwrap();
+        let value = Array2::from_shape_fn((4, 3), |(i, j)| (10 * i + j) as f32);
+        session.write("from", &value).unwrap();
+        session.call_named("copy", &[]).unwrap();
+        assert_eq!(session.read("to").unwrap(), value.into());
+    }
+}
+
 /// A function `differ` that gives every processor along `b` other numbers, to write to a variable
 /// or to fetch as if they were equal.
 fn differing(write: bool) -> Module {

@@ -38,6 +38,8 @@ mod reshape;
 mod room;
 mod shift;
 mod slice;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod transpose;
 
 pub use argmax::argmax;

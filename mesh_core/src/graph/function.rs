@@ -52,8 +52,10 @@ impl Graph {
         Function { name: name.into() }
     }
 
+    /// As [`function`](Self::function), for numbers of feeds and fetches known only at run time;
+    /// called by name.
     #[track_caller]
-    fn declare_function<'g>(
+    pub fn declare_function<'g>(
         &'g self,
         name: &str,
         inputs: &[Tensor<'g>],

@@ -42,7 +42,7 @@ unary! {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct LeakyRelu(Scalar);
+pub(crate) struct LeakyRelu(pub(crate) Scalar);
 
 /// `x` above 0, else `alpha * x`, with a finite alpha: 0.2 is usual.
 ///
@@ -78,7 +78,7 @@ impl Elementwise for LeakyRelu {
 
 /// `dy` where `x > 0`, else `alpha * dy`; linear in dy.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct LeakyReluGradient(Scalar);
+pub(crate) struct LeakyReluGradient(pub(crate) Scalar);
 
 impl Elementwise for LeakyReluGradient {
     const NAME: &'static str = "leaky_relu_gradient";

@@ -53,7 +53,7 @@ extremum! { Minimum minimum min "lesser" }
 
 /// Of (own, other, dy): dy where own won, half of it at a tie, else 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Won {
+pub(crate) enum Won {
     Maximum,
     Minimum,
 }
@@ -79,9 +79,9 @@ impl Elementwise for Won {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Clip {
-    low: Scalar,
-    high: Scalar,
+pub(crate) struct Clip {
+    pub(crate) low: Scalar,
+    pub(crate) high: Scalar,
 }
 
 /// `x` moved to the nearest number between `low` and `high`. A bound may be infinite; for i32 the
@@ -122,9 +122,9 @@ impl Elementwise for Clip {
 
 /// `dy` where x is between the bounds, else 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct ClipGradient {
-    low: Scalar,
-    high: Scalar,
+pub(crate) struct ClipGradient {
+    pub(crate) low: Scalar,
+    pub(crate) high: Scalar,
 }
 
 impl Elementwise for ClipGradient {

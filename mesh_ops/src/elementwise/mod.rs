@@ -11,13 +11,13 @@ mod arithmetic;
 mod cast;
 mod compare;
 mod division;
-mod elu;
+pub(crate) mod elu;
 mod exponential;
-mod extrema;
+pub(crate) mod extrema;
 mod logical;
-mod powers;
+pub(crate) mod powers;
 mod relu;
-mod select;
+pub(crate) mod select;
 mod sigmoid;
 mod steps;
 #[cfg(test)]
@@ -94,7 +94,14 @@ impl<T: Elementwise> Op for Map<T> {
 
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let expr = self.0.expr((0..T::ARITY as u8).map(Expr::input).collect());
-        let (shape, inputs, dtype) = (cx.output_shape(0), cx.inputs(), cx.output_dtype(0));
+        let (shape, mut inputs, dtype) = (cx.output_shape(0), cx.inputs(), cx.output_dtype(0));
+        let declared = cx.signature().outputs[0].dtype;
+        // A carried sum is held in a wider dtype; what it meets is widened to that.
+        for input in inputs.iter_mut().filter(|_| dtype != declared) {
+            if cx.dtype(input) == declared {
+                *input = cx.cast(input, dtype)?;
+            }
+        }
         let out = cx.map_over(&shape, &inputs, &expr, dtype)?;
         cx.finish(0, out);
         Ok(())

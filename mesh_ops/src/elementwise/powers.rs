@@ -72,7 +72,7 @@ impl Elementwise for Pow {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Powf(Scalar);
+pub(crate) struct Powf(pub(crate) Scalar);
 
 /// `x` to a fixed finite power; floats.
 ///

@@ -57,8 +57,8 @@ impl Elementwise for Select {
 /// Of (condition, dy): dy where the condition is `when`, else 0. As a select with zeros, but linear
 /// in dy alone, so a sum that dy owes is carried.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Chosen {
-    when: bool,
+pub(crate) struct Chosen {
+    pub(crate) when: bool,
 }
 
 impl Elementwise for Chosen {

@@ -1,0 +1,114 @@
+//! What to check: a graph around an op, and what to feed it.
+
+use super::{Dense, Fill, Meaning};
+use mesh_core::graph::{Graph, Tensor, TensorType};
+use mesh_core::names::DType;
+use std::fmt;
+use std::rc::Rc;
+
+type Build = dyn for<'g> Fn(&'g Graph, &[Tensor<'g>]) -> Tensor<'g>;
+
+/// An input of a case.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) name: String,
+    pub(super) shape: String,
+    pub(super) dtype: DType,
+    pub(super) fill: Fill,
+}
+
+/// A graph to build around an op, and what to feed it. See [`Case::check`].
+pub struct Case {
+    pub(super) name: String,
+    pub(super) build: Box<Build>,
+    pub(super) inputs: Vec<Given>,
+    pub(super) exact: bool,
+    pub(super) gradient: bool,
+    pub(super) meshes: Option<Vec<String>>,
+    pub(super) meanings: Vec<(String, Meaning)>,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.name, self.inputs)
+    }
+}
+
+impl Case {
+    /// A case that computes one tensor from its inputs, in the order in which those are added.
+    pub fn new(
+        name: &str,
+        build: impl for<'g> Fn(&'g Graph, &[Tensor<'g>]) -> Tensor<'g> + 'static,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            build: Box::new(build),
+            inputs: Vec::new(),
+            exact: false,
+            gradient: true,
+            meshes: None,
+            meanings: Vec::new(),
+        }
+    }
+
+    /// An input: its dims as in `batch:4;hidden:6`, and what its elements are.
+    pub fn input(mut self, name: &str, shape: &str, dtype: DType, fill: Fill) -> Self {
+        let (name, shape) = (name.to_owned(), shape.to_owned());
+        self.inputs.push(Given { name, shape, dtype, fill });
+        self
+    }
+
+    /// Bell-shaped floats.
+    pub fn normal(self, name: &str, shape: &str, dtype: DType) -> Self {
+        self.input(name, shape, dtype, Fill::Normal)
+    }
+
+    /// Floats at least 1/4 away from 0.
+    pub fn away_from_zero(self, name: &str, shape: &str, dtype: DType) -> Self {
+        self.input(name, shape, dtype, Fill::AwayFromZero)
+    }
+
+    /// Small whole numbers.
+    pub fn integers(self, name: &str, shape: &str, dtype: DType) -> Self {
+        self.input(name, shape, dtype, Fill::Integers(-3, 3))
+    }
+
+    /// Truth values.
+    pub fn bools(self, name: &str, shape: &str) -> Self {
+        self.input(name, shape, DType::Bool, Fill::Integers(0, 1))
+    }
+
+    /// Positions along a dim of size `count`.
+    pub fn indices(self, name: &str, shape: &str, count: i32) -> Self {
+        self.input(name, shape, DType::I32, Fill::Integers(0, count - 1))
+    }
+
+    /// Whole numbers in, whole numbers out, forward and backward: every layout must agree bit for
+    /// bit.
+    pub fn exact(mut self) -> Self {
+        self.exact = true;
+        self
+    }
+
+    /// Says that the op has no gradient.
+    pub fn without_gradient(mut self) -> Self {
+        self.gradient = false;
+        self
+    }
+
+    /// Other meshes than [`MESHES`](super::MESHES).
+    pub fn meshes(mut self, meshes: &[&str]) -> Self {
+        self.meshes = Some(meshes.iter().map(|&mesh| mesh.to_owned()).collect());
+        self
+    }
+
+    /// Says what an op from outside `mesh_ops` means.
+    pub fn meaning(
+        mut self,
+        op: &str,
+        meaning: impl Fn(&[&Dense], &TensorType) -> Dense + 'static,
+    ) -> Self {
+        self.meanings.push((op.to_owned(), Rc::new(meaning)));
+        self
+    }
+}

@@ -1,0 +1,129 @@
+//! Every legal layout of a graph on a mesh.
+
+use mesh_core::graph::{Graph, Report};
+use mesh_core::lower::Module;
+use mesh_core::names::{DimName, Layout, Mesh};
+use std::rc::Rc;
+
+/// Lowerings tried per graph and mesh; beyond that, an even selection.
+const TRIED_MOST: usize = 4_000;
+
+/// What a graph allows on a mesh.
+#[derive(Clone, Debug)]
+pub struct Layouts {
+    /// Lowerings tried.
+    pub tried: usize,
+    /// Whether there were too many to try all.
+    pub sampled: bool,
+    /// Each legal layout with what it is lowered to; the empty one first.
+    pub legal: Vec<(Layout, Rc<Module>)>,
+}
+
+/// Every ordered list of distinct axes, as layouts write them; the empty list first.
+pub fn options(mesh: &Mesh) -> Vec<String> {
+    let mut lists: Vec<Vec<_>> = vec![Vec::new()];
+    let mut next = 0;
+    while next < lists.len() {
+        let list = lists[next].clone();
+        for axis in mesh.axes().filter(|axis| !list.contains(axis)) {
+            lists.push(list.iter().copied().chain([axis]).collect());
+        }
+        next += 1;
+    }
+    lists.iter().map(|axes| mesh.list(axes)).collect()
+}
+
+/// Every dim of a graph's tensors, in the order in which they first occur.
+pub fn dim_names(graph: &Graph) -> Vec<DimName> {
+    let mut names = Vec::new();
+    for tensor in graph.operations().iter().flat_map(|o| &o.outputs) {
+        for name in graph.type_of(*tensor).shape.names() {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// All layouts that [`Graph::lower`] accepts, dim by dim: a rule that is refused makes every
+/// layout with it illegal.
+///
+/// # Errors
+/// If a layout is refused for anything but the layout: that is a fault of the lowering.
+pub fn legal_layouts(graph: &Graph, mesh: &Mesh) -> Result<Layouts, String> {
+    let lower = |text: &str| {
+        let layout: Layout = text.parse().map_err(|error| format!("{text}: {error}"))?;
+        match graph.lower(mesh, &layout) {
+            Ok(module) => Ok(Some((layout, Rc::new(module)))),
+            Err(report) if !text.is_empty() && is_about_the_layout(&report) => Ok(None),
+            Err(report) => Err(format!("layout \"{text}\" on mesh \"{mesh}\": {report}")),
+        }
+    };
+    let (names, options) = (dim_names(graph), options(mesh));
+    let (mut tried, mut sampled) = (1, false);
+    let mut legal: Vec<_> = lower("")?.into_iter().collect();
+    for (done, name) in names.iter().enumerate() {
+        let budget = (TRIED_MOST - tried.min(TRIED_MOST)) / (names.len() - done);
+        let most = (budget / options.len()).max(1);
+        let mut more = Vec::new();
+        for i in selection(legal.len(), most) {
+            for axes in options.iter().filter(|axes| !axes.is_empty()) {
+                tried += 1;
+                let text = format!("{};{name}:{axes}", legal[i].0);
+                more.extend(lower(text.trim_start_matches(';'))?);
+            }
+        }
+        sampled |= most < legal.len();
+        legal.extend(more);
+    }
+    Ok(Layouts { tried, sampled, legal })
+}
+
+/// At most `most` of `0..count`, evenly spread; the first among them.
+pub(super) fn selection(count: usize, most: usize) -> impl Iterator<Item = usize> {
+    let shown = count.min(most);
+    (0..shown).map(move |k| k * count / shown)
+}
+
+/// Whether all that is wrong is a layout that ops cannot follow.
+fn is_about_the_layout(report: &Report) -> bool {
+    const PHRASES: [&str; 3] = ["cannot be split over", "are both split over", "must be whole"];
+    let illegal = |message: &str| PHRASES.iter().any(|phrase| message.contains(phrase));
+    report.issues.iter().all(|issue| issue.at.is_some() && illegal(&issue.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+
+    #[test]
+    fn options_are_ordered_lists() {
+        let options = options(&"a:2;b:2".parse().unwrap());
+        assert_eq!(options, ["", "a", "b", "a+b", "b+a"]);
+    }
+
+    #[test]
+    fn every_layout_of_two_dims() {
+        let g = crate::graph();
+        let x = g.input("x", [dim("p", 4), dim("q", 6)], F32);
+        g.function("f", [x], [x.relu()], []);
+        let found = |mesh: &str| -> Vec<String> {
+            let layouts = legal_layouts(&g, &mesh.parse().unwrap()).unwrap();
+            layouts.legal.iter().map(|(layout, _)| layout.to_string()).collect()
+        };
+        assert_eq!(found(""), [""]);
+        assert_eq!(found("a:2"), ["", "p:a", "q:a"]);
+        assert_eq!(found("a:4"), ["", "p:a"]);
+        assert_eq!(found("a:3"), ["", "q:a"]);
+        assert_eq!(found("a:2;b:2").len(), 1 + 4 + 2 + 2);
+    }
+
+    #[test]
+    fn selections_are_spread() {
+        assert_eq!(selection(10, 4).collect::<Vec<_>>(), [0, 2, 5, 7]);
+        assert_eq!(selection(3, 4).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(selection(0, 4).count(), 0);
+    }
+}

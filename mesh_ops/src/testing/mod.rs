@@ -1,0 +1,31 @@
+//! The proof of ops: one generic test, over every legal layout, against a naive evaluator.
+//!
+//! A [`Case`] says how to build a graph around an op and what to feed it; [`Case::check`] does the
+//! rest. Crates with ops of their own turn the feature `testing` on and do the same, after telling
+//! the reference what their ops mean ([`Case::meaning`]).
+//!
+//! ```
+//! use mesh_ops::prelude::*;
+//! use mesh_ops::testing::Case;
+//!
+//! let case = Case::new("relu", |_, x| x[0].relu()).away_from_zero("x", "batch:4;hidden:6", F32);
+//! let report = case.meshes(&["", "a:2"]).check()?;
+//! assert!(report.to_string().contains("a:2"));
+//! # Ok::<(), String>(())
+//! ```
+
+mod case;
+mod check;
+mod fill;
+mod graph;
+mod layouts;
+mod reference;
+mod roles;
+
+pub use case::Case;
+pub use check::{Count, MESHES, Report, Tolerance, compare};
+pub use fill::{Fill, Random};
+pub use graph::{Made, Trial};
+pub use layouts::{Layouts, dim_names, legal_layouts, options};
+pub use reference::{Call, Dense, Meaning, Reference, Values};
+pub use roles::roles;

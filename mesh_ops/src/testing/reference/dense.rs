@@ -1,0 +1,81 @@
+//! A tensor of the reference: all elements as f64, in declared order.
+
+use mesh_core::array::Array;
+use mesh_core::graph::TensorType;
+use mesh_core::names::{DType, DimName, Shape};
+
+/// A whole tensor. Every dtype is held as f64: i32 and bool exactly, floats without rounding.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Dense {
+    /// Named dims and what the elements stand for.
+    pub ty: TensorType,
+    /// Row-major in declared order; `true` is 1.
+    pub data: Vec<f64>,
+}
+
+impl Dense {
+    /// Zeros.
+    pub fn zeros(ty: TensorType) -> Self {
+        Self::filled(ty, 0.0)
+    }
+
+    /// Equal elements.
+    pub fn filled(ty: TensorType, value: f64) -> Self {
+        let data = vec![value; ty.shape.size()];
+        Self { ty, data }
+    }
+
+    /// An array under named dims.
+    pub fn from_array(array: &Array, shape: &Shape) -> Self {
+        let ty = TensorType::new(shape.clone(), array.dtype());
+        Self { ty, data: array.to_f64().iter().copied().collect() }
+    }
+
+    /// The elements as an array, rounded to the dtype.
+    pub fn to_array(&self) -> Result<Array, String> {
+        fn array<T: Clone>(
+            dense: &Dense,
+            element: impl Fn(f64) -> T,
+        ) -> Result<ndarray::ArrayD<T>, String> {
+            let data = dense.data.iter().map(|&x| element(x)).collect();
+            ndarray::ArrayD::from_shape_vec(dense.ty.shape.sizes(), data).map_err(|e| e.to_string())
+        }
+        match self.ty.dtype {
+            DType::F32 => Ok(array(self, |x| x as f32)?.into()),
+            DType::F64 => Ok(array(self, |x| x)?.into()),
+            DType::I32 => Ok(array(self, |x| x as i32)?.into()),
+            DType::Bool => Ok(array(self, |x| x != 0.0)?.into()),
+            DType::BF16 => Ok(array(self, half::bf16::from_f64)?.into()),
+        }
+    }
+}
+
+/// How far apart neighbours along a dim lie; 0 if there is no such dim.
+pub(super) fn stride(shape: &Shape, dim: DimName) -> usize {
+    shape.position(dim).map_or(0, |at| shape.sizes()[at + 1..].iter().product())
+}
+
+/// Where each element of `over`, in row-major order, lies in a tensor of shape `of`: by name; a
+/// dim that `of` lacks is repeated, one that `over` lacks is at 0.
+pub(super) fn offsets(of: &Shape, over: &Shape) -> Vec<usize> {
+    let mut all = vec![0];
+    for dim in over {
+        let step = stride(of, dim.name);
+        let along = |&base: &usize| (0..dim.size).map(move |i| base + i * step);
+        all = all.iter().flat_map(along).collect();
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_go_by_name() {
+        let shape = |text: &str| text.parse::<Shape>().unwrap();
+        assert_eq!(offsets(&shape("a:2;b:3"), &shape("b:3;a:2")), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(offsets(&shape("a:2"), &shape("a:2;b:2")), [0, 0, 1, 1]);
+        assert_eq!(offsets(&shape(""), &shape("a:2")), [0, 0]);
+    }
+}

@@ -1,0 +1,188 @@
+//! A naive evaluator of whole graphs: one processor, no slices, no steps, all in f64.
+//!
+//! It shares nothing with lowering or kernels. Dims go by name; every op is a loop over the
+//! indices of its dims. Floats are not rounded, so differences of nearby results are derivatives;
+//! i32 wraps and bool is 0 or 1, exactly. What an op means is known by its name and its types, or,
+//! where those do not say all, by its attributes; an op it does not know is an error.
+
+mod dense;
+mod scalar;
+mod structural;
+mod windows;
+
+pub use dense::Dense;
+
+use dense::offsets;
+use mesh_core::graph::{DynOp, Graph, Kind, OperationView, TensorId, TensorType};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+/// What an op of another crate means: from its inputs to its only output.
+pub type Meaning = Rc<dyn Fn(&[&Dense], &TensorType) -> Dense>;
+
+/// What a function returns, and its variables afterwards.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// In the order of the function's fetches.
+    pub fetches: Vec<Dense>,
+    /// Every variable that the function updates, by name.
+    pub updated: BTreeMap<String, Dense>,
+}
+
+/// The evaluator of one graph, as that is when the evaluator is made.
+pub struct Reference<'g> {
+    graph: &'g Graph,
+    operations: Vec<OperationView>,
+    variables: Vec<String>,
+    meanings: BTreeMap<String, Meaning>,
+}
+
+impl fmt::Debug for Reference<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reference({} operations)", self.operations.len())
+    }
+}
+
+/// Feeds or variables by name.
+pub type Values = BTreeMap<String, Dense>;
+
+impl<'g> Reference<'g> {
+    /// The evaluator of a graph.
+    pub fn new(graph: &'g Graph) -> Self {
+        Self {
+            graph,
+            operations: graph.operations(),
+            variables: graph.variable_names(),
+            meanings: BTreeMap::new(),
+        }
+    }
+
+    /// Teaches it an op by name.
+    pub fn with(mut self, op: &str, meaning: Meaning) -> Self {
+        self.meanings.insert(op.to_owned(), meaning);
+        self
+    }
+
+    /// The values of tensors, and of whatever they are computed from.
+    pub fn evaluate(
+        &self,
+        feeds: &Values,
+        variables: &Values,
+        wanted: &[TensorId],
+    ) -> Result<BTreeMap<TensorId, Dense>, String> {
+        let mut needed: Vec<TensorId> = wanted.to_vec();
+        let mut run = Vec::new();
+        for operation in self.operations.iter().rev() {
+            if operation.outputs.iter().any(|t| needed.contains(t)) {
+                needed.extend(&operation.inputs);
+                run.push(operation);
+            }
+        }
+        let mut values = BTreeMap::new();
+        for operation in run.into_iter().rev() {
+            let value =
+                self.operation(operation, feeds, variables, &values).map_err(|message| {
+                    format!("reference of {} ({}): {message}", operation.name, operation.op.name())
+                })?;
+            // The reference knows ops of one output; others are errors below.
+            values.insert(operation.outputs[0], value);
+        }
+        match wanted.iter().find(|t| !values.contains_key(t)) {
+            Some(missing) => Err(format!("{missing:?} is not made by any operation")),
+            None => Ok(values),
+        }
+    }
+
+    /// What a call of a function returns and leaves in variables.
+    pub fn call(&self, function: &str, feeds: &Values, variables: &Values) -> Result<Call, String> {
+        let functions = self.graph.functions();
+        let function = functions.iter().find(|f| f.name == function);
+        let function = function.ok_or("no such function")?;
+        let update = |id| self.operations.iter().find(|o| o.id == id);
+        let updates: Vec<_> = function.updates.iter().filter_map(|&id| update(id)).collect();
+        let wanted = updates.iter().flat_map(|o| &o.inputs).chain(&function.fetches);
+        let wanted: Vec<_> = wanted.copied().collect();
+        let values = self.evaluate(feeds, variables, &wanted)?;
+        let mut updated = BTreeMap::new();
+        for operation in updates {
+            let Kind::Update(variable, sign) = operation.kind else {
+                return Err(format!("{} is no update", operation.name));
+            };
+            let name = &self.variables[variable.index()];
+            let old = variables.get(name).ok_or_else(|| format!("variable {name} has no value"))?;
+            let new = structural::permuted(&values[&operation.inputs[0]], &old.ty);
+            let mut after = old.clone();
+            for (after, new) in after.data.iter_mut().zip(&new.data) {
+                *after = if sign == 0 { *new } else { *after + f64::from(sign) * new };
+            }
+            updated.insert(name.clone(), after);
+        }
+        let fetches = function.fetches.iter().map(|t| values[t].clone()).collect();
+        Ok(Call { fetches, updated })
+    }
+
+    fn operation(
+        &self,
+        operation: &OperationView,
+        feeds: &Values,
+        variables: &Values,
+        values: &BTreeMap<TensorId, Dense>,
+    ) -> Result<Dense, String> {
+        let [output] = operation.outputs[..] else {
+            return Err("ops of one output only".to_owned());
+        };
+        let ty = self.graph.type_of(output);
+        let input = |t: &TensorId| values.get(t).ok_or_else(|| format!("{t:?} is missing"));
+        let inputs = operation.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+        let given = |from: &Values, name: &str| match from.get(name) {
+            Some(value) if value.ty == ty => Ok(value.clone()),
+            Some(value) => Err(format!("{name} is {}, not {ty}", value.ty)),
+            None => Err(format!("{name} has no value")),
+        };
+        match &operation.kind {
+            Kind::Input(name) => given(feeds, name),
+            Kind::Read(variable) => given(variables, &self.variables[variable.index()]),
+            Kind::Fill(value) => Ok(Dense::filled(ty, *value)),
+            Kind::Constant(array) => Ok(Dense::from_array(array, &ty.shape)),
+            Kind::Identity => Ok(inputs[0].clone()),
+            Kind::Update(..) => Err("an update has no value".to_owned()),
+            Kind::Other => self.meaning(operation, &inputs, &ty),
+        }
+    }
+
+    fn meaning(
+        &self,
+        operation: &OperationView,
+        inputs: &[&Dense],
+        ty: &TensorType,
+    ) -> Result<Dense, String> {
+        let name = operation.op.name();
+        if let Some(meaning) = self.meanings.get(name) {
+            return Ok(meaning(inputs, ty));
+        }
+        if let Some(value) = structural::meaning(&*operation.op, inputs, ty) {
+            return value;
+        }
+        elementwise(&*operation.op, inputs, ty).ok_or_else(|| "this op is not known".to_owned())
+    }
+}
+
+/// A scalar function of the elements at each index, inputs repeated by name.
+fn elementwise(op: &dyn DynOp, inputs: &[&Dense], ty: &TensorType) -> Option<Dense> {
+    let dtypes: Vec<_> = inputs.iter().map(|x| x.ty.dtype).collect();
+    let function = scalar::function(op, &dtypes, ty.dtype)?;
+    let at: Vec<_> = inputs.iter().map(|x| offsets(&x.ty.shape, &ty.shape)).collect();
+    let mut out = Dense::zeros(ty.clone());
+    let mut arguments = vec![0.0; inputs.len()];
+    for i in 0..out.data.len() {
+        for (argument, (input, at)) in arguments.iter_mut().zip(inputs.iter().zip(&at)) {
+            *argument = input.data[at[i]];
+        }
+        out.data[i] = function(&arguments);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Collectives, counted in the programs: not one more than the layout needs.
+
+use mesh_core::names::{Layout, Mesh};
+use mesh_core::program::{Program, Step};
+use mesh_ops::prelude::*;
+
+/// Every collective of a program: form, axes, elements of one processor's operands.
+fn collectives(program: &Program, mesh: &Mesh) -> Vec<(&'static str, String, usize)> {
+    let collective = |step: &Step| {
+        let axes = mesh.list(step.axes()?);
+        let elements = step.inputs().iter().map(|&id| program.value(id).len()).sum();
+        Some((step.form(), axes, elements))
+    };
+    program.steps.iter().filter_map(|node| collective(&node.step)).collect()
+}
+
+/// As text, equal ones counted, sorted: `all_reduce(a) 64 x2`.
+fn summary(graph: &Graph, mesh: &str, layout: &str) -> Vec<String> {
+    let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
+    let module = graph.lower(&mesh, &layout).unwrap();
+    let mut found: Vec<_> = collectives(&module.functions[0].program, &mesh)
+        .into_iter()
+        .map(|(form, axes, elements)| format!("{form}({axes}) {elements}"))
+        .collect();
+    found.sort();
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    for line in found {
+        match lines.last_mut() {
+            Some((last, count)) if *last == line => *count += 1,
+            _ => lines.push((line, 1)),
+        }
+    }
+    let text = |(line, count)| if count == 1 { line } else { format!("{line} x{count}") };
+    lines.into_iter().map(text).collect()
+}
+
+/// `y = x w v`, mean square of `y - x`, gradients of w and v: the model behind the numbers of
+/// Mesh TensorFlow's own counters.
+fn two_matrices(g: &Graph) {
+    let (b, dx, dh) = (dim("b", 8), dim("dx", 4), dim("dh", 16));
+    let x = g.input("x", [b, dx], F32);
+    let w = g.variable("w", [dx, dh], F32, Initializer::ONES);
+    let v = g.variable("v", [dh, dx], F32, Initializer::ONES);
+    let h = x.einsum(&[w.value()], [b, dh]);
+    let y = h.einsum(&[v.value()], [b, dx]);
+    let difference = y - x;
+    let loss = (difference * difference).mean();
+    let grads: Vec<_> = g.gradients(&[loss], &[w.value(), v.value()], None);
+    g.function("step", [x], [loss, grads[0].unwrap(), grads[1].unwrap()], []);
+}
+
+/// Elements of one processor's values, times processors, over all all-reduces.
+fn reduced(mesh: &str, layout: &str) -> usize {
+    let g = mesh_ops::graph();
+    two_matrices(&g);
+    let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
+    let module = g.lower(&mesh, &layout).unwrap();
+    let found = collectives(&module.functions[0].program, &mesh);
+    assert!(found.iter().all(|(form, ..)| *form == "all_reduce"), "{found:?}");
+    found.iter().map(|(_, _, elements)| elements * mesh.processors()).sum()
+}
+
+#[test]
+fn the_numbers_of_mesh_tensorflow() {
+    let table = [
+        ("all:4", "b:all", 516, "256 for each gradient, 4 for the loss"),
+        ("all:4", "dh:all", 128, "y"),
+        ("all:4", "dx:all", 1028, "512 for h and for its gradient, 4 for the loss"),
+        ("r:2;c:2", "b:r;dh:c", 324, "64 for y, 128 for each gradient, 4 for the loss"),
+        ("all:4", "", 0, "nothing is split"),
+    ];
+    for (mesh, layout, expected, what) in table {
+        assert_eq!(reduced(mesh, layout), expected, "{layout} on {mesh}: {what}");
+    }
+}
+
+/// A classifier of two layers with its training step by hand: `p := p - gradient`.
+fn perceptron(g: &Graph) {
+    let (batch, pixels, hidden, out) =
+        (dim("batch", 16), dim("pixels", 12), dim("hidden", 8), dim("out", 4));
+    let x = g.input("x", [batch, pixels], F32);
+    let target = g.input("target", [batch, out], F32);
+    let w = g.variable("w", [pixels, hidden], F32, Initializer::ONES);
+    let b = g.variable("b", [hidden], F32, Initializer::ZEROS);
+    let v = g.variable("v", [hidden, out], F32, Initializer::ONES);
+    let h = (x.einsum(&[w.value()], [batch, hidden]) + b.value()).relu();
+    let error = h.einsum(&[v.value()], [batch, out]) - target;
+    let loss = (error * error).mean();
+    let variables = [w, b, v];
+    let grads = g.gradients(&[loss], &variables.map(Variable::value), None);
+    let updates = variables.iter().zip(grads).map(|(p, grad)| p.assign_sub(grad.unwrap() * 0.5));
+    g.function("train", [x, target], [loss], updates);
+}
+
+fn trained(mesh: &str, layout: &str) -> Vec<String> {
+    let g = mesh_ops::graph();
+    perceptron(&g);
+    summary(&g, mesh, layout)
+}
+
+#[test]
+fn alone_nothing_is_sent() {
+    assert_eq!(trained("", ""), [""; 0]);
+    assert_eq!(trained("a:4", ""), [""; 0]);
+}
+
+#[test]
+fn data_parallelism_reduces_each_gradient_once() {
+    assert_eq!(
+        trained("a:4", "batch:a"),
+        ["all_reduce(a) 1", "all_reduce(a) 32", "all_reduce(a) 8", "all_reduce(a) 96"]
+    );
+}
+
+#[test]
+fn model_parallelism_reduces_the_activations_once() {
+    assert_eq!(trained("a:4", "hidden:a"), ["all_reduce(a) 64"]);
+}
+
+#[test]
+fn mixed_parallelism_is_both_on_slices() {
+    assert_eq!(
+        trained("r:4;c:2", "batch:r;hidden:c"),
+        [
+            "all_reduce(c) 16",
+            "all_reduce(r) 1",
+            "all_reduce(r) 16",
+            "all_reduce(r) 4",
+            "all_reduce(r) 48",
+        ]
+    );
+}
+
+#[test]
+fn sharded_state_makes_reduce_scatters_and_gathers() {
+    // Parameters at rest on a quarter each: gathered for use (w and v again in the backward pass
+    // only where they are needed there), gradients scattered into the slices.
+    let lines = trained("a:4", "batch:a;params/*:a");
+    let count = |form: &str| lines.iter().filter(|line| line.starts_with(form)).count();
+    assert_eq!(count("reduce_scatter"), 3, "{lines:?}");
+    assert_eq!(count("all_reduce"), 1, "the loss: {lines:?}");
+}

@@ -1,0 +1,248 @@
+//! The laws that can be read off the sources.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The longest a source file may be, tests not counted.
+const LINES_MOST: usize = 400;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+/// Every source file under a folder or file of the workspace, with its path from there.
+fn sources(under: &str) -> Vec<(String, String)> {
+    let (root, mut found) = (workspace(), Vec::new());
+    let mut folders = vec![root.join(under)];
+    while let Some(path) = folders.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+            folders.extend(entries.filter(|p| !p.ends_with("target")));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+            found.push((name, fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty(), "no sources under {under}");
+    found
+}
+
+fn is_test_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    path.contains("/tests/")
+        || name == "tests.rs"
+        || name.ends_with("_tests.rs")
+        || path.starts_with("tests/")
+}
+
+/// Without comments, and without what `#[cfg(test)]` hides.
+fn code(text: &str) -> String {
+    let mut out = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() == "#[cfg(test)]" {
+            let indent = line.len() - line.trim_start().len();
+            // Up to the end of the item: a line that ends a statement, or the closing brace.
+            for hidden in lines.by_ref() {
+                let depth = hidden.len() - hidden.trim_start().len();
+                let ends = hidden.ends_with(';') || hidden.trim() == "}";
+                if depth == indent && ends {
+                    break;
+                }
+            }
+            continue;
+        }
+        let line = line.split("//").next().unwrap_or(line);
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// Production code under a folder: paths and code.
+fn production(under: &str) -> Vec<(String, String)> {
+    let files = sources(under).into_iter().filter(|(path, _)| !is_test_file(path));
+    files.map(|(path, text)| (path, code(&text))).collect()
+}
+
+/// Words of Rust source: identifiers, split at `_` and at capitals, in lower case.
+fn words(code: &str) -> Vec<String> {
+    let mut words: Vec<String> = vec![String::new()];
+    let mut before = ' ';
+    for c in code.chars() {
+        if c.is_ascii_uppercase() && before.is_ascii_lowercase() || !c.is_ascii_alphanumeric() {
+            words.push(String::new());
+        }
+        if c.is_ascii_alphanumeric() {
+            words.last_mut().unwrap().push(c.to_ascii_lowercase());
+        }
+        before = c;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// What rooms of its crate a file names.
+fn rooms(code: &str) -> Vec<String> {
+    used_of(code, "crate::")
+}
+
+/// What stands behind a path in a source: `a` and `b` behind `names::` in `names::{a::c, b}`.
+fn used_of(code: &str, path: &str) -> Vec<String> {
+    let flat: String = code.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut found = Vec::new();
+    for (i, _) in flat.match_indices(path) {
+        let rest = &flat[i + path.len()..];
+        let list = match rest.strip_prefix('{') {
+            // `use crate::{names::Mesh, graph}`: heads of the entries at depth one.
+            Some(inner) => heads(inner),
+            None => vec![
+                rest.split(|c: char| !c.is_alphanumeric() && c != '_')
+                    .next()
+                    .unwrap_or("")
+                    .to_owned(),
+            ],
+        };
+        found.extend(list);
+    }
+    found
+}
+
+fn heads(inner: &str) -> Vec<String> {
+    let (mut depth, mut heads, mut head) = (0, Vec::new(), Some(String::new()));
+    for c in inner.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => heads.extend(head.replace(String::new())),
+            c if depth == 0 && (c.is_alphanumeric() || c == '_') => {
+                if let Some(head) = &mut head {
+                    head.push(c);
+                }
+            }
+            ':' if depth == 0 => heads.extend(head.take()),
+            _ => {}
+        }
+    }
+    heads.extend(head);
+    heads.retain(|head| !head.is_empty());
+    heads
+}
+
+#[test]
+fn rooms_of_core_use_what_stands_before_them() {
+    let table: [(&str, &[&str]); 3] = [
+        ("program", &["graph", "lower", "split", "passes", "exec", "session"]),
+        ("passes", &["graph", "lower", "split", "exec", "session"]),
+        ("exec", &["graph", "lower", "split", "session"]),
+    ];
+    for (room, forbidden) in table {
+        for (path, code) in production(&format!("mesh_core/src/{room}")) {
+            let used = rooms(&code);
+            let stray = used.iter().find(|used| forbidden.contains(&used.as_str()));
+            assert_eq!(stray, None, "{path}: {room}/ may not use it");
+        }
+    }
+}
+
+#[test]
+fn the_executor_knows_no_layout() {
+    let strangers = ["Layout", "Rules", "Placement", "Slice", "Shape", "Dimension", "DimName"];
+    for (path, code) in production("mesh_core/src/exec") {
+        let used = used_of(&code, "names::");
+        let stray = used.iter().find(|used| strangers.contains(&used.as_str()));
+        assert_eq!(stray, None, "{path}: exec/ knows extents and groups only");
+    }
+}
+
+#[test]
+fn names_know_nobody() {
+    for (path, code) in production("mesh_core/src/names") {
+        let used = rooms(&code);
+        assert!(used.iter().all(|used| used == "names"), "{path} uses {used:?}");
+    }
+}
+
+#[test]
+fn core_knows_no_mathematical_op() {
+    let ops = [
+        "einsum",
+        "matmul",
+        "relu",
+        "gelu",
+        "tanh",
+        "sigmoid",
+        "softmax",
+        "softplus",
+        "swish",
+        "conv2d",
+        "concat",
+        "onehot",
+        "embedding",
+        "attention",
+        "norm",
+        "dropout",
+        "cumsum",
+        "transformer",
+        "dense",
+    ];
+    for room in ["graph", "split", "lower", "passes"] {
+        for (path, code) in production(&format!("mesh_core/src/{room}")) {
+            let words = words(&code);
+            let named = ops.iter().find(|op| words.iter().any(|word| word == *op));
+            assert_eq!(named, None, "{path} names an op");
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_lives_in_the_executor() {
+    for crate_ in ["mesh_core", "mesh_ops", "mesh_optimize", "examples"] {
+        for (path, code) in production(&format!("{crate_}/src")) {
+            let names = words(&code).iter().any(|word| word == "unsafe");
+            let lifts = code.contains("allow(unsafe_code") || code.contains("expect(unsafe_code");
+            let inside = path.starts_with("mesh_core/src/exec/");
+            assert!(inside || !(names || lifts), "{path} has unsafe code");
+        }
+    }
+}
+
+#[test]
+fn files_fit_in_a_head() {
+    let mut long = Vec::new();
+    for crate_ in ["mesh_core", "mesh_ops", "mesh_optimize", "examples"] {
+        for (path, text) in sources(&format!("{crate_}/src")) {
+            // Comments count; tests do not.
+            let shown = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(&text);
+            let lines = shown.lines().count();
+            if !is_test_file(&path) && lines > LINES_MOST {
+                long.push(format!("{path}: {lines} lines"));
+            }
+        }
+    }
+    assert!(long.is_empty(), "over {LINES_MOST} lines: {long:#?}");
+}
+
+#[test]
+fn no_test_is_skipped_or_hopes_for_a_panic() {
+    // Spelled apart, so that this file does not find itself.
+    let (skipped, panics) = (["#[ign", "ore"].concat(), ["#[should", "_panic"].concat());
+    for crate_ in ["mesh_core", "mesh_ops", "mesh_optimize", "examples", "tests"] {
+        for (path, text) in sources(crate_) {
+            assert!(!text.contains(&skipped), "{path} skips a test");
+            assert!(!text.contains(&panics), "{path} has a test that hopes for a panic");
+        }
+    }
+}
+
+#[test]
+fn the_readers_above_read() {
+    let text = "use a; // crate::no\n#[cfg(test)]\nmod tests {\n    use crate::hidden;\n}\nuse crate::{names::Mesh, lower};\nlet x = crate::split::Role;";
+    assert_eq!(rooms(&code(text)), ["names", "lower", "split"]);
+    assert_eq!(
+        words("fn MaxPool(one_hot: OneHot2)"),
+        ["fn", "max", "pool", "one", "hot", "one", "hot2"]
+    );
+}

@@ -5,6 +5,7 @@
 //! [`Graph::check`] and [`Graph::lower`](Graph::lower) report every error at once.
 
 mod algebra;
+mod data;
 mod error;
 mod function;
 mod gradient;
@@ -12,6 +13,7 @@ mod initializer;
 mod inspect;
 mod op;
 mod provenance;
+mod sources;
 mod structural;
 mod tensor;
 mod unique;
@@ -19,6 +21,7 @@ mod variable;
 mod view;
 
 pub use algebra::Algebra;
+pub use data::{Key, OperationId, TensorId};
 pub use error::{Issue, OpError, Report};
 pub use function::Function;
 pub use initializer::{Fan, Initializer};
@@ -29,97 +32,17 @@ pub use tensor::Tensor;
 pub use unique::Scope;
 pub use variable::{Update, Variable};
 
+pub(crate) use data::{Data, Operation};
 pub(crate) use function::FunctionNode;
 pub(crate) use tensor::TensorNode;
 pub(crate) use variable::VariableNode;
 
-use crate::names::{DType, DimName, Dimension, RuleSet, Shape};
-use crate::program::VariableId;
-use indexmap::IndexMap;
+use crate::names::{DimName, Dimension, Shape};
+use data::Context;
 use std::cell::{Ref, RefCell};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
-
-/// Number of a tensor in its graph.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TensorId(pub(crate) u32);
-
-/// Number of an operation in its graph.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OperationId(pub(crate) u32);
-
-impl fmt::Debug for TensorId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "t{}", self.0)
-    }
-}
-
-impl fmt::Debug for OperationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "op{}", self.0)
-    }
-}
-
-impl TensorId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl OperationId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Which rules lay a tensor out: a rule set and, for parameters and slots, whose.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Key {
-    /// The rule set.
-    pub set: RuleSet,
-    /// The trainable variable whose `*` dims count.
-    pub variable: Option<VariableId>,
-}
-
-impl Key {
-    /// Where models compute.
-    pub const COMPUTE: Self = Self { set: RuleSet::Compute, variable: None };
-}
-
-/// A node: an op applied to tensors.
-#[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub(crate) op: Arc<dyn DynOp>,
-    pub(crate) inputs: Vec<TensorId>,
-    pub(crate) outputs: Vec<TensorId>,
-    pub(crate) name: String,
-    pub(crate) at: Provenance,
-    /// Counts gradient passes: what is gathered in one region is not kept for another.
-    pub(crate) region: u32,
-}
-
-/// Who asks for the operations that are being made, when that is not the direct caller.
-#[derive(Clone, Debug)]
-struct Context {
-    at: Provenance,
-    region: u32,
-}
-
-#[derive(Default)]
-pub(crate) struct Data {
-    pub(crate) operations: Vec<Operation>,
-    pub(crate) tensors: Vec<TensorNode>,
-    pub(crate) variables: Vec<VariableNode>,
-    pub(crate) functions: IndexMap<String, FunctionNode>,
-    pub(crate) inputs: IndexMap<String, TensorId>,
-    pub(crate) issues: Vec<Issue>,
-    warnings: Vec<Issue>,
-    names: unique::Names,
-    context: Vec<Context>,
-    regions: u32,
-    step: Option<VariableId>,
-}
 
 /// A model: operations on named tensors, variables, functions.
 pub struct Graph {
@@ -337,60 +260,6 @@ impl Graph {
         }
     }
 
-    /// A tensor that is fed by the caller of a function. Names are unique in the graph.
-    #[track_caller]
-    pub fn input(
-        &self,
-        name: &str,
-        dims: impl IntoIterator<Item = Dimension>,
-        dtype: DType,
-    ) -> Tensor<'_> {
-        let Some(shape) = self.shape(name, dims) else { return self.poison() };
-        if self.data().inputs.contains_key(name) {
-            self.record(name, "an input of this name exists already");
-            return self.poison();
-        }
-        let op = structural::Input { name: name.to_owned(), ty: TensorType::new(shape, dtype) };
-        let tensor = self.apply1(op, &[]);
-        self.data.borrow_mut().inputs.insert(name.to_owned(), tensor.id());
-        tensor
-    }
-
-    /// A number without dims, in any dtype.
-    #[track_caller]
-    pub fn scalar(&self, value: f64, dtype: DType) -> Tensor<'_> {
-        self.fill(value, [], dtype)
-    }
-
-    /// A tensor of equal elements.
-    #[track_caller]
-    pub fn fill(
-        &self,
-        value: f64,
-        dims: impl IntoIterator<Item = Dimension>,
-        dtype: DType,
-    ) -> Tensor<'_> {
-        let Some(shape) = self.shape("fill", dims) else { return self.poison() };
-        self.apply1(structural::Fill::new(value, TensorType::new(shape, dtype)), &[])
-    }
-
-    /// A tensor of known elements; `dims` name the array's dims in order.
-    #[track_caller]
-    pub fn constant(
-        &self,
-        array: impl Into<crate::array::Array>,
-        dims: impl IntoIterator<Item = Dimension>,
-    ) -> Tensor<'_> {
-        let Some(shape) = self.shape("constant", dims) else { return self.poison() };
-        let array = array.into();
-        if array.shape() != shape.sizes() {
-            let message = format!("an array of shape {:?} cannot be {shape}", array.shape());
-            self.record("constant", message);
-            return self.poison();
-        }
-        self.apply1(structural::Constant::new(array, shape), &[])
-    }
-
     /// Every dim name of the graph.
     pub(crate) fn dim_names(&self) -> Vec<DimName> {
         let data = self.data();
@@ -398,33 +267,5 @@ impl Graph {
         names.sort();
         names.dedup();
         names
-    }
-}
-
-impl Data {
-    fn key_text(&self, key: Key, tensor: TensorId) -> String {
-        let of = |id: VariableId| self.variables[id.index()].name.as_str();
-        let rules = match (key.set, key.variable) {
-            (RuleSet::Compute, _) | (_, None) => "compute rules".to_owned(),
-            (RuleSet::Params, Some(v)) => format!("params/ rules of {}", of(v)),
-            (RuleSet::Slots, Some(v)) => format!("slots/ rules of {}", of(v)),
-        };
-        let (name, at) = self.tensor_origin(tensor);
-        format!("{name} ({rules}, {at})")
-    }
-
-    /// Name and line of the operation that makes a tensor.
-    pub(crate) fn tensor_origin(&self, tensor: TensorId) -> (String, String) {
-        match self.tensors[tensor.index()].producer {
-            None => ("poisoned tensor".to_owned(), String::new()),
-            Some((op, output)) => {
-                let operation = &self.operations[op.index()];
-                let mut name = operation.name.clone();
-                if operation.outputs.len() > 1 {
-                    name = format!("{name}.{output}");
-                }
-                (name, operation.at.to_string())
-            }
-        }
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::graph::{Issue, Provenance};
 use crate::names::{Axis, DimName, Mesh, Shape};
+use indexmap::IndexMap;
 use std::fmt;
 
 /// What is wrong with a layout at one op.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum LayoutProblem {
     /// A dim's size is no multiple of the number of parts.
     NotDivisible {
@@ -137,7 +138,7 @@ pub(crate) fn check_dims(
             let both = |shape: &&Shape| shape.contains(a.dim) && shape.contains(b.dim);
             let holder = tensors.iter().position(both);
             let problem = LayoutProblem::Clash {
-                dims: [a.dim, b.dim],
+                dims: [a.dim.min(b.dim), a.dim.max(b.dim)],
                 axis: mesh.name(axis).to_owned(),
                 in_one_tensor: holder.is_some(),
             };
@@ -147,28 +148,28 @@ pub(crate) fn check_dims(
     found
 }
 
-/// Issues as a report: each distinct problem once, with the operations that met it.
+/// Issues as a report: each distinct problem once, with the tensors that met it.
 pub(crate) fn report(issues: &[LayoutIssue]) -> Vec<Issue> {
     const NAMED: usize = 3;
-    let mut out: Vec<Issue> = Vec::new();
-    let mut seen: Vec<&LayoutProblem> = Vec::new();
+    let mut problems: IndexMap<&LayoutProblem, Vec<&LayoutIssue>> = IndexMap::new();
     for issue in issues {
-        if seen.contains(&&issue.problem) {
-            continue;
-        }
-        seen.push(&issue.problem);
-        let same: Vec<_> = issues.iter().filter(|i| i.problem == issue.problem).collect();
-        let mut message = format!("{}\n    in {}", issue.problem, issue.tensor);
-        for other in same.iter().skip(1).take(NAMED - 1) {
-            message.push_str(&format!(
-                "\n    also {}: {} at {}",
-                other.operation, other.tensor, other.at
-            ));
-        }
-        if same.len() > NAMED {
-            message.push_str(&format!("\n    and {} more operations", same.len() - NAMED));
-        }
-        out.push(Issue { subject: issue.operation.clone(), message, at: Some(issue.at.clone()) });
+        problems.entry(&issue.problem).or_default().push(issue);
     }
-    out
+    let describe = |(problem, met): (&LayoutProblem, Vec<&LayoutIssue>)| {
+        let first = met[0];
+        let mut message = format!("{problem}\n    in {}", first.tensor);
+        let mut tensors = vec![&first.tensor];
+        for issue in &met {
+            if tensors.len() < NAMED && !tensors.contains(&&issue.tensor) {
+                tensors.push(&issue.tensor);
+                message.push_str(&format!("\n    also in {}, {}", issue.tensor, issue.at));
+            }
+        }
+        let others = met.iter().filter(|issue| !tensors.contains(&&issue.tensor)).count();
+        if others > 0 {
+            message.push_str(&format!("\n    and {others} more"));
+        }
+        Issue { subject: first.operation.clone(), message, at: Some(first.at.clone()) }
+    };
+    problems.into_iter().map(describe).collect()
 }

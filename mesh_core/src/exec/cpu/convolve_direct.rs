@@ -239,13 +239,12 @@ impl<T: Element> Direct<T> {
                 let a = self.images(image, padded, first, last);
                 for (v, features) in self.features.chunks(lanes).enumerate() {
                     let b = packed.add(v * taps * lanes).cast_const();
-                    let place = |row: usize| {
-                        let (n, position) = (first + row / per_image, row % per_image);
-                        let position = self.positions[position];
-                        [self.image(first, n) + position[0], self.batch[n][1] + position[1]]
-                    };
-                    let rows = (last - first) * per_image;
-                    self.blocks(rows, place, |count, rows, to, c| {
+                    let rows = (first..last).flat_map(|n| {
+                        let (from, to) = (self.image(first, n), self.batch[n][1]);
+                        self.positions.iter().map(move |p| [from + p[0], to + p[1]])
+                    });
+                    let count = (last - first) * per_image;
+                    self.blocks(count, rows, |count, rows, to, c| {
                         let steps = &self.steps;
                         self.micro.run(count, Block { a, rows, steps, b, c, accumulate: false });
                         let lane = |j: usize| features[j][1];
@@ -256,27 +255,25 @@ impl<T: Element> Direct<T> {
         }
     }
 
-    /// Cuts rows into blocks; `place` gives a row's offsets in the scalar operand and the result.
-    ///
-    /// # Safety
-    ///
-    /// `place` is valid for all rows.
-    unsafe fn blocks(
+    /// Cuts rows into blocks; a row is its offsets in the scalar operand and the result.
+    fn blocks(
         &self,
-        rows: usize,
-        place: impl Fn(usize) -> [isize; 2],
+        mut left: usize,
+        mut offsets: impl Iterator<Item = [isize; 2]>,
         mut run: impl FnMut(usize, &[isize; MOST_ROWS], &[isize; MOST_ROWS], *mut T),
     ) {
         let mut c = Buffer([T::default(); MOST_ROWS * MOST_LANES]);
-        let mut done = 0;
-        while done < rows {
-            let count = self.micro.take(rows - done);
+        while left > 0 {
+            let count = self.micro.take(left);
             let (mut from, mut to) = ([0; MOST_ROWS], [0; MOST_ROWS]);
-            for p in 0..MOST_ROWS {
-                [from[p], to[p]] = if p < count { place(done + p) } else { [from[0], to[0]] };
+            for (p, row) in offsets.by_ref().take(count).enumerate() {
+                [from[p], to[p]] = row;
             }
+            // Rows that are missing are computed, but not stored.
+            let first = from[0];
+            from[count..].fill(first);
             run(count, &from, &to, c.0.as_mut_ptr());
-            done += count;
+            left -= count;
         }
     }
 
@@ -306,8 +303,8 @@ impl<T: Element> Direct<T> {
                             .flat_map(|n| self.positions.iter().map(|p| n[1] + p[1]));
                         pack(output, rows, (features.len(), |j| features[j][1]), lanes, packed);
                     }
-                    let place = |row: usize| self.taps[row];
-                    self.blocks(self.taps.len(), place, |count, rows, to, c| {
+                    let rows = self.taps.iter().copied();
+                    self.blocks(self.taps.len(), rows, |count, rows, to, c| {
                         for n in (first..last).step_by(self.step_images) {
                             let images = self.step_images.min(last - n);
                             let b = match self.reads_output() {

@@ -1,9 +1,9 @@
 //! The gradient of a convolution's input.
 //!
-//! Vectors run along a row of the input image, positions of the last window and channels together.
-//! The kernel is packed with zeros around it, so that the row of kernel values that meets a given
-//! output position is one unaligned vector; rows of a block are images. Only pairs of output and
-//! input positions that some kernel position ties are visited.
+//! Lanes run along a row of the input image: positions of one window and channels together. Where
+//! a vector spans several positions, the kernel is packed with zeros around it, so that the values
+//! which meet an output position are one unaligned vector. Rows of a block are images. Only pairs of
+//! output and input positions that some kernel position ties are visited.
 
 use super::block::{Block, Element, MOST_LANES, MOST_ROWS, Micro, Offsets};
 use super::blocks::{Buffer, is_run, store};
@@ -20,38 +20,132 @@ struct Span {
     inputs: usize,
     kernels: usize,
     outputs: usize,
+    /// Stride of the kernel position in the kernel.
+    kernel_stride: isize,
     /// Stride of the output position in the output image.
     output_stride: isize,
     /// Stride of the input position in the input image.
     input_stride: isize,
-    /// Elements of the packed kernel per position.
-    kernel_stride: usize,
 }
 
-/// Lanes of a vector that follow each other in the flattened row.
+impl Span {
+    /// The kernel position that ties an output position to an input position.
+    fn kernel(&self, input: usize, output: usize) -> Option<usize> {
+        let at = (input + self.window.pad).checked_sub(self.window.stride * output)?;
+        let k = at / self.window.dilation;
+        (at % self.window.dilation == 0 && k < self.kernels).then_some(k)
+    }
+}
+
+/// All ties of a window: per input position, offsets in the output image and the packed kernel.
+struct Ties {
+    inputs: Vec<Vec<Offsets>>,
+    input_stride: isize,
+    /// Most ties of one input position.
+    most: usize,
+}
+
+impl Ties {
+    fn new(span: &Span, packed_stride: usize) -> Self {
+        let of = |input: usize| {
+            let tie = |o: usize| {
+                let k = span.kernel(input, o)?;
+                Some([(o as isize * span.output_stride) as i32, (k * packed_stride) as i32])
+            };
+            (0..span.outputs).filter_map(tie).collect()
+        };
+        let inputs: Vec<Vec<_>> = (0..span.inputs).map(of).collect();
+        let most = inputs.iter().map(Vec::len).max().unwrap_or(0);
+        Self { inputs, input_stride: span.input_stride, most }
+    }
+}
+
+/// The last window and the channels: what lanes run along.
 struct Row {
     span: Span,
-    /// Channels per position.
-    channels: usize,
-    /// Zeros before the packed row's first position.
-    before: usize,
-    /// Length of a packed row.
-    len: usize,
+    /// Per channel: offsets in kernel and input.
+    channels: Vec<[isize; 2]>,
+    /// Per feature: offsets in kernel and output.
+    features: Vec<[isize; 2]>,
+    /// Lanes of a vector.
+    lanes: usize,
+}
+
+impl Row {
+    /// Whether every vector is channels of one position. Then vectors of the packed kernel are in
+    /// the order (position, channels, feature); else there is one row of (positions, channels) for
+    /// each feature, with zeros around it and between dilated positions.
+    fn is_whole(&self) -> bool {
+        self.channels.len() % self.lanes == 0
+    }
+
+    /// Zeros before a row's first position.
+    fn before(&self) -> usize {
+        (self.lanes + self.channels.len()).next_multiple_of(MOST_LANES)
+    }
+
+    /// Elements of a row.
+    fn len(&self) -> usize {
+        let reach = (self.span.kernels - 1) * self.span.window.dilation + 1;
+        (self.before() + reach * self.channels.len() + self.lanes).next_multiple_of(MOST_LANES)
+    }
+
+    /// Elements of the packed kernel per position of the other windows.
+    fn packed_len(&self) -> usize {
+        match self.is_whole() {
+            true => self.span.kernels * self.channels.len() * self.features.len(),
+            false => self.len() * self.features.len(),
+        }
+    }
+
+    /// Where a kernel element goes.
+    fn place(&self, k: usize, c: usize, f: usize) -> usize {
+        if self.is_whole() {
+            let vectors = self.channels.len() / self.lanes;
+            let vector = (k * vectors + c / self.lanes) * self.features.len() + f;
+            return vector * self.lanes + c % self.lanes;
+        }
+        let x = k * self.span.window.dilation;
+        f * self.len() + self.before() + x * self.channels.len() + c
+    }
+
+    /// The steps of the vector that begins at `lane`.
+    fn steps(&self, lane: usize) -> Vec<Offsets> {
+        let count = self.channels.len();
+        let last = (lane + self.lanes).min(self.span.inputs * count) - 1;
+        let mut steps = Vec::new();
+        for o in 0..self.span.outputs {
+            let tie = |x: usize| self.span.kernel(x, o);
+            let Some(k) = (lane / count..=last / count).find_map(tie) else { continue };
+            let output = o as isize * self.span.output_stride;
+            for (f, feature) in self.features.iter().enumerate() {
+                let at = if self.is_whole() {
+                    self.place(k, lane % count, f)
+                } else {
+                    let window = &self.span.window;
+                    let shift = window.pad as isize - (window.stride * o) as isize;
+                    let from = (f * self.len() + self.before() + lane) as isize;
+                    (from + shift * count as isize) as usize
+                };
+                steps.push([(output + feature[1]) as i32, at as i32]);
+            }
+        }
+        steps
+    }
 }
 
 pub(super) struct InputGradient<T> {
     roles: [usize; 3],
     groups: Nest,
     /// All windows but the row's.
-    spans: Vec<Span>,
-    row: Row,
+    ties: Vec<Ties>,
+    /// Per vector of a row: its steps.
+    rows: Vec<Vec<Offsets>>,
     /// Per image: offsets of output and input.
     batch: Vec<[isize; 2]>,
-    /// Per feature: offsets in kernel and output.
-    features: Vec<[isize; 2]>,
     /// Per lane: offset in the input.
     lanes: Vec<isize>,
-    /// Per packed element that is not zero: offset in the kernel, place.
+    /// Per element of the kernel: its offset, and its place in the packed kernel.
     packing: Vec<(isize, usize)>,
     packed_len: usize,
     most_steps: usize,
@@ -73,65 +167,56 @@ impl<T: Element> InputGradient<T> {
                 inputs: labels.extents[i],
                 kernels: labels.extents[k],
                 outputs: labels.extents[o],
+                kernel_stride: labels.strides[kernel][k],
                 output_stride: labels.strides[output][o],
                 input_stride: labels.strides[image][i],
-                kernel_stride: 0,
             }
         };
         let mut spans: Vec<_> = windows.iter().map(span).collect();
         // The last is the one whose positions are closest in memory.
         spans.sort_by_key(|span| std::cmp::Reverse(span.input_stride));
         let last = spans.pop()?;
-        let count = channels.len();
         let lanes: Vec<isize> = (0..last.inputs as isize)
             .flat_map(|x| channels.iter().map(move |c| x * last.input_stride + c[1]))
             .collect();
-        let micro = T::micro(lanes.len());
-        let before = micro.lanes + (count - 1);
-        let before = before.next_multiple_of(MOST_LANES);
-        let reach = (last.kernels - 1) * last.window.dilation + 1;
-        let len = (before + reach * count + micro.lanes).next_multiple_of(MOST_LANES);
-        let row = Row { span: last, channels: count, before, len };
-        let mut step = len * features.len();
-        for span in spans.iter_mut().rev() {
-            span.kernel_stride = step;
-            step *= span.kernels;
-        }
-        let kernel_of = |span: &Span| labels.strides[kernel][span.window.kernel as usize];
-        let mut packing = Vec::new();
+        let micro = T::micro(channels.len());
+        let row = Row { span: last, channels, features, lanes: micro.lanes };
+        let mut packed_len = row.packed_len();
+        // Offsets of the other windows' kernel positions: in the kernel, in the packed kernel.
         let mut places = vec![(0, 0)];
-        for span in &spans {
-            let turn = |(from, to): (isize, usize)| {
-                let stride = kernel_of(span);
-                let to_stride = span.kernel_stride;
-                (0..span.kernels).map(move |k| (from + k as isize * stride, to + k * to_stride))
+        let mut ties = Vec::new();
+        for span in spans.iter().rev() {
+            ties.insert(0, Ties::new(span, packed_len));
+            let turn = |k: usize| {
+                let (stride, packed) = (k as isize * span.kernel_stride, k * packed_len);
+                places.iter().map(move |&(from, to)| (from + stride, to + packed))
             };
-            places = places.into_iter().flat_map(turn).collect();
+            places = (0..span.kernels).flat_map(turn).collect();
+            packed_len *= span.kernels;
         }
+        let mut packing = Vec::new();
         for (from, to) in places {
-            for (f, feature) in features.iter().enumerate() {
-                for k in 0..last.kernels {
-                    for (c, channel) in channels.iter().enumerate() {
-                        let from = from + feature[0] + k as isize * kernel_of(&last) + channel[0];
-                        let at = before + k * last.window.dilation * count + c;
-                        packing.push((from, to + f * len + at));
+            for k in 0..last.kernels {
+                let from = from + k as isize * last.kernel_stride;
+                for (c, channel) in row.channels.iter().enumerate() {
+                    for (f, feature) in row.features.iter().enumerate() {
+                        packing.push((from + channel[0] + feature[0], to + row.place(k, c, f)));
                     }
                 }
             }
         }
-        let most_steps = features.len()
-            * last.outputs
-            * spans.iter().map(|span| span.kernels.min(span.outputs)).product::<usize>();
+        let rows: Vec<_> =
+            (0..lanes.len()).step_by(micro.lanes).map(|lane| row.steps(lane)).collect();
+        let most_steps = rows.iter().map(Vec::len).max().unwrap_or(0)
+            * ties.iter().map(|ties| ties.most).product::<usize>();
         let bytes = size_of::<T>() * labels_len(labels, output) / batch.len();
         let chunk = (CHUNK / bytes.max(1)).next_multiple_of(micro.rows).clamp(1, batch.len());
-        let packed_len = step;
         Some(Self {
             roles,
             groups,
-            spans,
-            row,
+            ties,
+            rows,
             batch,
-            features,
             lanes,
             packing,
             packed_len,
@@ -159,80 +244,39 @@ impl Steps {
     }
 }
 
-impl<T: Element> InputGradient<T> {
-    /// Visits all positions of all windows but the last: their offset in the input, and the
-    /// positions.
-    ///
-    /// # Safety
-    ///
-    /// As [`Product::run`].
-    unsafe fn places(&self, visit: &mut impl FnMut(&Self, isize, usize)) {
-        let count: usize = self.spans.iter().map(|span| span.inputs).product();
-        for index in 0..count {
-            let (mut rest, mut at) = (index, 0);
-            for span in self.spans.iter().rev() {
-                at += (rest % span.inputs) as isize * span.input_stride;
-                rest /= span.inputs;
-            }
-            visit(self, at, index);
-        }
-    }
-
-    /// The steps that end at position `index` of `spans`, lanes from `lane` on.
-    ///
-    /// # Safety
-    ///
-    /// There is room for `most_steps`.
-    unsafe fn steps(
-        &self,
-        spans: &[Span],
-        index: usize,
-        lane: usize,
-        at: (isize, usize),
-        steps: &mut Steps,
-    ) {
-        let Some((span, outer)) = spans.split_last() else {
-            // SAFETY: the caller's promise.
-            return unsafe { self.row_steps(lane, at, steps) };
-        };
-        let (input, rest) = (index % span.inputs, index / span.inputs);
-        for k in 0..span.kernels {
-            let Some(o) = output_position(span, input, k) else { continue };
-            let output = at.0 + o as isize * span.output_stride;
-            // SAFETY: the caller's promise.
-            unsafe {
-                self.steps(outer, rest, lane, (output, at.1 + k * span.kernel_stride), steps)
-            };
-        }
-    }
-
-    /// The last window's part of [`Self::steps`].
+impl Steps {
+    /// Adds the steps of one vector of a row, at every tie of the positions `index` of `ties`.
     ///
     /// # Safety
     ///
     /// There is room.
-    unsafe fn row_steps(&self, lane: usize, (output, kernel): (isize, usize), steps: &mut Steps) {
-        let Row { span, channels, before, len } = &self.row;
-        let w = &span.window;
-        let last = (lane + self.micro.lanes).min(self.lanes.len()) - 1;
-        let (first_x, last_x) = (lane / channels, last / channels);
-        for o in 0..span.outputs {
-            // Position of the kernel's row that meets input position 0.
-            let shift = w.pad as isize - (w.stride * o) as isize;
-            let meets = |x: usize| {
-                let k = x as isize + shift;
-                k >= 0 && k as usize % w.dilation == 0 && k as usize / w.dilation < span.kernels
-            };
-            if !(first_x..=last_x).any(meets) {
-                continue;
+    unsafe fn add(&mut self, ties: &[Ties], index: usize, row: &[Offsets], at: Offsets) {
+        let Some((last, outer)) = ties.split_last() else {
+            // SAFETY: the caller's promise.
+            let to = unsafe { std::slice::from_raw_parts_mut(self.at.add(self.len), row.len()) };
+            for (to, step) in to.iter_mut().zip(row) {
+                *to = [step[0] + at[0], step[1] + at[1]];
             }
-            let at = *before as isize + lane as isize + shift * *channels as isize;
-            for (f, feature) in self.features.iter().enumerate() {
-                let output = output + o as isize * span.output_stride + feature[1];
-                // SAFETY: the caller's promise.
-                unsafe { steps.push(output, kernel + f * len + at as usize) };
-            }
+            self.len += row.len();
+            return;
+        };
+        let (input, rest) = (index % last.inputs.len(), index / last.inputs.len());
+        for tie in &last.inputs[input] {
+            // SAFETY: the caller's promise.
+            unsafe { self.add(outer, rest, row, [tie[0] + at[0], tie[1] + at[1]]) };
         }
+    }
+}
+
+impl<T: Element> InputGradient<T> {
+    /// Offset in the input of the positions `index` of all windows but the row's.
+    fn place(&self, mut index: usize) -> isize {
+        let mut at = 0;
+        for ties in self.ties.iter().rev() {
+            at += (index % ties.inputs.len()) as isize * ties.input_stride;
+            index /= ties.inputs.len();
+        }
+        at
     }
 
     fn steps_bytes(&self) -> usize {
@@ -257,13 +301,14 @@ impl<T: Element> InputGradient<T> {
             for &(from, to) in &self.packing {
                 *packed.add(to) = *kernel.offset(from);
             }
+            let places: usize = self.ties.iter().map(|ties| ties.inputs.len()).product();
             for chunk in self.batch.chunks(self.chunk) {
-                self.places(&mut |_, at, index| {
-                    for lane in (0..self.lanes.len()).step_by(lanes) {
+                for index in 0..places {
+                    let at = self.place(index);
+                    for (row, of) in self.rows.iter().zip(self.lanes.chunks(lanes)) {
                         let mut list = Steps { at: steps, len: 0 };
-                        self.steps(&self.spans, index, lane, (0, 0), &mut list);
+                        list.add(&self.ties, index, row, [0, 0]);
                         let steps = std::slice::from_raw_parts(list.at, list.len);
-                        let of = &self.lanes[lane..self.lanes.len().min(lane + lanes)];
                         let run = is_run(of.iter().copied());
                         let mut rest = chunk;
                         while !rest.is_empty() {
@@ -272,25 +317,19 @@ impl<T: Element> InputGradient<T> {
                             for (p, n) in rest[..count].iter().enumerate() {
                                 (rows[p], to[p]) = (n[0], n[1] + at);
                             }
-                            let c = c.0.as_mut_ptr();
-                            let (rows, accumulate) = (&rows, false);
-                            let block = Block { a: output, rows, steps, b: packed, c, accumulate };
+                            let (c, rows) = (c.0.as_mut_ptr(), &rows);
+                            let (b, accumulate) = (packed.cast_const(), false);
+                            let block = Block { a: output, rows, steps, b, c, accumulate };
                             self.micro.run(count, block);
                             let lane = (of.len(), |j: usize| of[j]);
                             store(image, &to[..count], lane, run, (c, lanes), false);
                             rest = &rest[count..];
                         }
                     }
-                });
+                }
             }
         }
     }
-}
-
-fn output_position(span: &Span, input: usize, k: usize) -> Option<usize> {
-    let at = (input + span.window.pad).checked_sub(span.window.dilation * k)?;
-    let o = at / span.window.stride;
-    (at % span.window.stride == 0 && o < span.outputs).then_some(o)
 }
 
 impl<T: Element> Product for InputGradient<T> {

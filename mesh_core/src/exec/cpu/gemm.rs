@@ -212,33 +212,43 @@ impl<T: Number> Task for Dot<T> {
 
     #[inline(always)]
     unsafe fn run((a, b, n): Self::Args) -> T {
-        const LANES: usize = 32;
         // SAFETY: the caller's runs.
         let (a, b) =
             unsafe { (std::slice::from_raw_parts(a, n), std::slice::from_raw_parts(b, n)) };
-        let mut sums = [T::ZERO; LANES];
-        let (rows_a, rows_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-        let mut rest = T::ZERO;
-        for (&a, &b) in rows_a.remainder().iter().zip(rows_b.remainder()) {
-            rest = rest.plus(a.times(b));
+        // Many lanes while there is much, few for most of the rest, then one.
+        let long = n / 128 * 128;
+        let short = n / 16 * 16;
+        let mut sum = T::ZERO;
+        if long > 0 {
+            sum = lanes::<T, 128>(&a[..long], &b[..long]);
         }
-        if n < LANES {
-            return rest;
+        if short > long {
+            sum = sum.plus(lanes::<T, 16>(&a[long..short], &b[long..short]));
         }
-        for (a, b) in rows_a.zip(rows_b) {
-            for ((sum, &a), &b) in sums.iter_mut().zip(a).zip(b) {
-                *sum = sum.plus(a.times(b));
-            }
+        for (&a, &b) in a[short..].iter().zip(&b[short..]) {
+            sum = sum.plus(a.times(b));
         }
-        let mut width = LANES;
-        while width > 1 {
-            width /= 2;
-            for i in 0..width {
-                sums[i] = sums[i].plus(sums[i + width]);
-            }
-        }
-        sums[0].plus(rest)
+        sum
     }
+}
+
+/// Scalar product of whole rows of lanes.
+#[inline(always)]
+fn lanes<T: Number, const LANES: usize>(a: &[T], b: &[T]) -> T {
+    let mut sums = [T::ZERO; LANES];
+    for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
+        for ((sum, &a), &b) in sums.iter_mut().zip(a).zip(b) {
+            *sum = sum.plus(a.times(b));
+        }
+    }
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        for i in 0..width {
+            sums[i] = sums[i].plus(sums[i + width]);
+        }
+    }
+    sums[0]
 }
 
 /// Adds a multiple of a run to another.

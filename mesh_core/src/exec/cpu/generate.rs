@@ -1,7 +1,9 @@
 //! `Generate`: elements made from their global positions.
 
+use super::isa::{Entry, compiled};
 use super::moves::{bits, fill};
 use super::normal::inverse_normal;
+use super::philox::{DRAWS, Draws};
 use super::strided::{Loop, Nest, copy};
 use super::{Kernel, Memory, philox};
 use crate::array::Array;
@@ -68,7 +70,7 @@ pub(super) fn prepare(
     if dtype == DType::Bool {
         return Err("there is no generator of bool but fills and tables".to_owned());
     }
-    Ok(Box::new(Positions { out, dtype, start, outer, inner, draw }))
+    Ok(Box::new(Positions { out, dtype, start, outer, inner, draw, draws: compiled::<Draws>() }))
 }
 
 struct Fill {
@@ -153,6 +155,7 @@ struct Positions {
     outer: Nest,
     inner: Loop,
     draw: Draw,
+    draws: Entry<Draws>,
 }
 
 /// An element type that numbers are rounded to.
@@ -190,20 +193,26 @@ fn next_down(x: bf16) -> bf16 {
 }
 
 impl Draw {
+    fn key(self) -> Option<[u32; 2]> {
+        match self {
+            Self::Position => None,
+            Self::Uniform { key, .. } | Self::Normal { key, .. } => Some(key),
+        }
+    }
+
+    /// What is made of the random bits of a position.
     #[inline(always)]
-    fn at<T: Rounded>(self, position: isize) -> T {
+    fn make<T: Rounded>(self, position: isize, bits: u64) -> T {
         match self {
             Self::Position => T::round(position as f64),
-            Self::Uniform { key, low, high } => {
-                let draw = philox::draw(key, position as u64) >> (64 - T::BITS);
-                let unit = draw as f64 / (1_u64 << T::BITS) as f64;
+            Self::Uniform { low, high, .. } => {
+                let unit = (bits >> (64 - T::BITS)) as f64 / (1_u64 << T::BITS) as f64;
                 let x = T::round(low + unit * (high - low));
                 if x.value() >= high && high > low { x.below() } else { x }
             }
-            Self::Normal { key, mean, stddev } => {
-                let draw = philox::draw(key, position as u64) >> 11;
+            Self::Normal { mean, stddev, .. } => {
                 // The middle of its interval: never 0, never 1, symmetric.
-                let unit = (draw as f64 + 0.5) / (1_u64 << 53) as f64;
+                let unit = ((bits >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
                 let p = BELOW_MINUS_2 + unit * (1.0 - 2.0 * BELOW_MINUS_2);
                 T::round(mean + stddev * inverse_normal(p).clamp(-2.0, 2.0))
             }
@@ -216,12 +225,20 @@ impl Positions {
     ///
     /// `out` is valid at all offsets of the nest.
     unsafe fn write<T: Rounded>(&self, out: *mut T) {
-        let inner = &self.inner;
-        self.outer.walk([self.start, 0], &mut |[position, to]| {
-            for i in 0..inner.extent as isize {
-                let x = self.draw.at(position + i * inner.strides[0]);
-                // SAFETY: an offset of the nest.
-                unsafe { *out.offset(to + i * inner.strides[1]) = x };
+        let [step, stride] = [self.inner.strides[0], self.inner.strides[1]];
+        self.outer.walk([self.start, 0], &mut |[first, to]| {
+            for done in (0..self.inner.extent).step_by(DRAWS) {
+                let first = first + done as isize * step;
+                // SAFETY: compiled for this machine.
+                let bits = self.draw.key().map_or([0; DRAWS], |key| unsafe {
+                    (self.draws)((key, first as u64, step as u64))
+                });
+                let count = DRAWS.min(self.inner.extent - done);
+                for (i, &bits) in bits[..count].iter().enumerate() {
+                    let x = self.draw.make(first + i as isize * step, bits);
+                    // SAFETY: an offset of the nest.
+                    unsafe { *out.offset(to + (done + i) as isize * stride) = x };
+                }
             }
         });
     }

@@ -1,5 +1,7 @@
 //! Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011).
 
+use super::isa::Task;
+
 /// Ten rounds of the bijection that `key` chooses, applied to `counter`.
 #[inline(always)]
 pub(super) fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
@@ -40,6 +42,27 @@ fn mix(x: u64) -> u64 {
 pub(super) fn draw(key: [u32; 2], position: u64) -> u64 {
     let block = philox4x32([position as u32, (position >> 32) as u32, 0, 0], key);
     u64::from(block[0]) << 32 | u64::from(block[1])
+}
+
+/// Draws for many positions at once.
+pub(super) struct Draws;
+
+/// How many draws [`Draws`] makes.
+pub(super) const DRAWS: usize = 64;
+
+impl Task for Draws {
+    /// Key, first position, distance of positions.
+    type Args = ([u32; 2], u64, u64);
+    type Result = [u64; DRAWS];
+
+    #[inline(always)]
+    unsafe fn run((key, first, step): Self::Args) -> [u64; DRAWS] {
+        let mut draws = [0; DRAWS];
+        for (i, to) in draws.iter_mut().enumerate() {
+            *to = draw(key, first.wrapping_add(step.wrapping_mul(i as u64)));
+        }
+        draws
+    }
 }
 
 #[cfg(test)]

@@ -155,8 +155,6 @@ pub(super) fn plan(
     })
 }
 
-/// Elements folded side by side along memory.
-const LANES: usize = 64;
 /// Elements after which the lanes are folded together: keeps sums of many terms accurate.
 const BLOCK: usize = 4096;
 /// Results that are folded row onto row at once.
@@ -173,32 +171,43 @@ impl<F: Fold> Task for Along<F> {
     unsafe fn run((run, len): Self::Args) -> F::Held {
         // SAFETY: the caller's run.
         let run = unsafe { std::slice::from_raw_parts(run, len) };
-        if len < LANES {
-            return run.iter().fold(F::START, |held, &x| F::fold(held, F::load(x)));
-        }
         let mut total = F::START;
         for block in run.chunks(BLOCK) {
-            let mut held = [F::START; LANES];
-            let rows = block.chunks_exact(LANES);
-            for (held, &x) in held.iter_mut().zip(rows.remainder()) {
-                *held = F::load(x);
+            let long = block.len() / 128 * 128;
+            let short = block.len() / 16 * 16;
+            let mut held = F::START;
+            if long > 0 {
+                held = lanes::<F, 128>(&block[..long]);
             }
-            for row in rows {
-                for (held, &x) in held.iter_mut().zip(row) {
-                    *held = F::fold(*held, F::load(x));
-                }
+            if short > long {
+                held = F::fold(held, lanes::<F, 16>(&block[long..short]));
             }
-            let mut width = LANES;
-            while width > 1 {
-                width /= 2;
-                for i in 0..width {
-                    held[i] = F::fold(held[i], held[i + width]);
-                }
+            for &x in &block[short..] {
+                held = F::fold(held, F::load(x));
             }
-            total = F::fold(total, held[0]);
+            total = F::fold(total, held);
         }
         total
     }
+}
+
+/// Folds whole rows of lanes.
+#[inline(always)]
+fn lanes<F: Fold, const LANES: usize>(rows: &[F::Element]) -> F::Held {
+    let mut held = [F::START; LANES];
+    for row in rows.chunks_exact(LANES) {
+        for (held, &x) in held.iter_mut().zip(row) {
+            *held = F::fold(*held, F::load(x));
+        }
+    }
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        for i in 0..width {
+            held[i] = F::fold(held[i], held[i + width]);
+        }
+    }
+    held[0]
 }
 
 /// Rows to be folded onto each other.

@@ -5,10 +5,10 @@ use super::module::{Module, VariableSpec};
 use super::place::PlaceCx;
 use super::relayout::{Move, Route};
 use super::table::{Entry, Setting, Table, VersionId, place};
-use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature};
+use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, TensorId};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
 use crate::passes;
-use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, Slot, VariableId};
+use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, ValueId, VariableId};
 use crate::split::{LayoutIssue, LayoutProblem, report};
 use std::cell::RefCell;
 
@@ -171,12 +171,9 @@ fn emit(
         slot.value = value.id;
         emitter.builder.fetch(slot);
     }
+    let fed: Vec<_> = node.inputs.iter().map(|&input| emitter.fed(input)).collect();
     let mut program = emitter.builder.finish();
-    let position = |slot: &Slot| {
-        let names = node.inputs.iter().map(|&t| setting.data.tensor_origin(t).0);
-        names.into_iter().position(|name| name == slot.name)
-    };
-    program.feeds.sort_by_key(position);
+    program.feeds.sort_by_key(|slot| fed.iter().position(|&value| value == Some(slot.value)));
     Ok(program)
 }
 
@@ -196,7 +193,7 @@ impl Emitter<'_> {
         for &version in &entry.inputs {
             inputs.push(self.value(version)?);
         }
-        let types = |list: &[crate::graph::TensorId]| -> Vec<_> {
+        let types = |list: &[TensorId]| -> Vec<_> {
             list.iter().map(|t| self.setting.data.tensors[t.index()].ty.clone()).collect()
         };
         let (input_types, output_types) = (types(&operation.inputs), types(&operation.outputs));
@@ -225,6 +222,13 @@ impl Emitter<'_> {
             self.values[version.index()] = Some(output);
         }
         Ok(())
+    }
+
+    /// The value that a function's input is fed into.
+    fn fed(&self, input: TensorId) -> Option<ValueId> {
+        let (producer, _) = self.setting.data.tensors[input.index()].producer?;
+        let entry = self.table.entries.iter().find(|entry| entry.operation == producer)?;
+        self.values[entry.outputs[0].index()].as_ref().map(|local| local.id)
     }
 
     fn origin(&mut self, operation: &Operation, placements: &[Placement]) {

@@ -88,7 +88,7 @@ fn function(module: &Module, compiled: &Compiled) -> FunctionRows {
             rows.len() - 1
         });
         let row = &mut rows[index].1;
-        row.cost = row.cost + cost;
+        row.cost += cost;
         let form = node.step.form();
         match node.step.axes() {
             Some(axes) => {

@@ -1,0 +1,144 @@
+//! Variables and functions: reads see the call's start, writes commit together (law 8), the step
+//! counts training calls, sharded state costs what it should.
+
+use mesh_ops::prelude::*;
+use mesh_optimize::{AdamWeightDecay, Optimizer, Sgd};
+use ndarray::arr1;
+
+const MESHES: &[(&str, &str)] =
+    &[("", ""), ("d:2", "x:d"), ("d:2", "params/*:d"), ("d:2;m:2", "x:d+m"), ("d:3", "")];
+
+fn sessions(graph: &Graph) -> impl Iterator<Item = Session> + '_ {
+    MESHES.iter().map(|(mesh, layout)| {
+        let module = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let mut session = Session::threads(&module, 7).unwrap();
+        session.set_replica_check(true);
+        session
+    })
+}
+
+#[test]
+fn updates_commit_together() {
+    let g = mesh_ops::graph();
+    let x = dim("x", 4);
+    let a = g.state("a", [x], F32, Initializer::Constant(1.0));
+    let b = g.state("b", [x], F32, Initializer::Constant(2.0));
+    let sum = a.value() + b.value();
+    let swap = g.function("swap", [], [sum], [a.assign(b.value()), b.assign(a.value())]);
+    let fibonacci =
+        g.function("fibonacci", [], [a.value()], [a.assign(b.value()), b.assign_add(a.value())]);
+    for mut session in sessions(&g) {
+        let [seen] = session.call(&swap, []).unwrap();
+        assert_eq!(seen.as_f32().unwrap(), &arr1(&[3f32; 4]).into_dyn());
+        assert_eq!(session.read("a").unwrap().as_f32().unwrap()[[0]], 2.0);
+        assert_eq!(session.read("b").unwrap().as_f32().unwrap()[[3]], 1.0);
+        for expected in [2.0, 1.0, 3.0, 4.0, 7.0, 11.0] {
+            let [before] = session.call(&fibonacci, []).unwrap();
+            assert_eq!(before.as_f32().unwrap()[[2]], expected);
+        }
+    }
+}
+
+#[test]
+fn the_step_counts_training_calls_once() {
+    let g = mesh_ops::graph();
+    let x = dim("x", 4);
+    let (a, b) = (
+        g.variable("a", [x], F32, Initializer::ONES),
+        g.variable("b", [x], F32, Initializer::ONES),
+    );
+    let (loss_a, loss_b) = (a.value().sum_all(), b.value().sum_all());
+    let sgd = Sgd::new(0.5);
+    // Two losses over disjoint variables, as for a pair of adversaries.
+    let mut updates = sgd.apply_grads(&[(g.gradients(&[loss_a], &[a.value()], None)[0], a)]);
+    updates.extend(sgd.apply_grads(&[(g.gradients(&[loss_b], &[b.value()], None)[0], b)]));
+    let train = g.function("train", [], [g.step()], updates);
+    let look = g.function("look", [], [g.step(), loss_a + loss_b], []);
+    for mut session in sessions(&g) {
+        for step in 0..3 {
+            let [seen] = session.call(&train, []).unwrap();
+            assert_eq!(seen.item(), Some(f64::from(step)));
+            let [after, loss] = session.call(&look, []).unwrap();
+            assert_eq!(after.item(), Some(f64::from(step + 1)));
+            assert_eq!(loss.item(), Some(8.0 - 4.0 * f64::from(step + 1)));
+        }
+    }
+}
+
+#[test]
+fn initial_values_are_those_of_one_processor() {
+    let g = mesh_ops::graph();
+    let dims = [dim("x", 12), dim("y", 8)];
+    let glorot = Initializer::variance_scaling(1.0, Fan::Average, &dims[..1], &dims[1..]);
+    g.variable("uniform", dims, F32, Initializer::Uniform { low: -1.0, high: 3.0 });
+    g.variable("normal", dims, F64, Initializer::TruncatedNormal { mean: 1.0, stddev: 0.5 });
+    g.variable("scaled", dims, BF16, glorot);
+    g.variable("again", dims, F32, Initializer::Uniform { low: -1.0, high: 3.0 });
+    let names = ["uniform", "normal", "scaled", "again"];
+    let values = |mesh: &str, layout: &str, seed| -> Vec<_> {
+        let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let session = Session::threads(&module, seed).unwrap();
+        names.map(|name| session.read(name).unwrap()).to_vec()
+    };
+    let one = values("", "", 3);
+    for (mesh, layout) in [("a:4", "x:a"), ("a:2;b:2", "y:b+a"), ("a:3", "params/*:a")] {
+        assert_eq!(values(mesh, layout, 3), one, "{layout}");
+    }
+    assert_ne!(values("", "", 4), one);
+    assert_ne!(one[0], one[3], "names make a difference");
+    let normal = one[1].to_f64();
+    assert!(normal.iter().all(|v| (0.0..=2.0).contains(v)), "cut at two deviations");
+    let mean = normal.mean().unwrap();
+    assert!((mean - 1.0).abs() < 0.15, "{mean}");
+}
+
+#[test]
+fn two_updates_of_one_variable_are_refused() {
+    let g = mesh_ops::graph();
+    let a = g.state("a", [], F32, Initializer::ZEROS);
+    let one = g.scalar(1.0, F32);
+    g.function("f", [], [], [a.assign(one), a.assign_add(one)]);
+    let report = g.check().unwrap_err().to_string();
+    let lines = report.matches("tests/tests/state.rs:").count();
+    assert!(report.contains("variable a is updated twice") && lines == 3, "{report}");
+}
+
+/// Adam on a matrix of 32 x 64 and a batch split four ways.
+fn trained(layout: &str) -> Module {
+    let g = mesh_ops::graph();
+    let (batch, x, y) = (dim("batch", 8), dim("x", 32), dim("y", 64));
+    let input = g.input("input", [batch, x], F32);
+    let w = g.variable("w", [x, y], F32, Initializer::ONES);
+    let loss = input.einsum(&[w.value()], [batch, y]).relu().mean();
+    g.function("train", [input], [loss], AdamWeightDecay::new(0.1).minimize(loss));
+    g.lower(&"d:4".parse().unwrap(), &layout.parse().unwrap()).unwrap()
+}
+
+#[test]
+fn sharded_state_costs_its_share() {
+    let matrix = 32 * 64 * 4;
+    let step = 4;
+    let bytes = |layout: &str| trained(layout).variable_bytes() - step;
+    assert_eq!(bytes("batch:d"), 3 * matrix);
+    assert_eq!(bytes("batch:d;slots/*:d"), matrix + 2 * matrix / 4);
+    assert_eq!(bytes("batch:d;params/*:d;slots/*:d"), 3 * matrix / 4);
+}
+
+#[test]
+fn sharded_parameters_are_gathered_for_use_only() {
+    let module = trained("batch:d;params/*:d;slots/*:d");
+    let forms: Vec<_> = module.functions[0].program.steps.iter().map(|n| n.step.form()).collect();
+    let count = |form: &str| forms.iter().filter(|f| **f == form).count();
+    assert_eq!(count("all_gather"), 1, "for the forward pass; the backward pass needs no w");
+    assert_eq!(count("reduce_scatter"), 1, "the gradient");
+    assert_eq!(count("all_reduce"), 1, "the loss");
+}
+
+#[test]
+fn owned_variables_are_refused_for_now() {
+    let g = mesh_ops::graph();
+    g.variable("w", [dim("x", 4)], F32, Initializer::ONES);
+    let layout = "params/*:d@0".parse().unwrap();
+    let report = g.lower(&"d:2".parse().unwrap(), &layout).unwrap_err().to_string();
+    assert!(report.contains("w: variables owned by one processor"), "{report}");
+}

@@ -44,6 +44,26 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+/// What structural ops ask for besides an op's inputs.
+#[derive(Clone, Default)]
+pub(crate) struct Asked {
+    /// The outputs' layout key, if not that of the inputs.
+    key: Option<Key>,
+    /// The operation's full name, if not the op's name under the current scopes.
+    name: Option<String>,
+}
+
+impl Asked {
+    pub(crate) fn key(key: Option<Key>) -> Self {
+        Self { key, name: None }
+    }
+
+    pub(crate) fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+}
+
 /// A model: operations on named tensors, variables, functions.
 pub struct Graph {
     data: RefCell<Data>,
@@ -148,21 +168,21 @@ impl Graph {
         inputs: &[Tensor<'g>],
         count: usize,
     ) -> Vec<Tensor<'g>> {
-        self.apply_keyed(op, inputs, count, None)
+        self.apply_as(op, inputs, count, Asked::default())
     }
 
-    /// As `apply`; `key` overrides the outputs' layout key.
+    /// As `apply`, with what structural ops ask for besides.
     #[track_caller]
-    pub(crate) fn apply_keyed<'g>(
+    pub(crate) fn apply_as<'g>(
         &'g self,
         op: impl Op,
         inputs: &[Tensor<'g>],
         count: usize,
-        key: Option<Key>,
+        asked: Asked,
     ) -> Vec<Tensor<'g>> {
         let at = self.provenance(Location::caller());
-        let name = Op::label(&op);
-        match self.try_apply(op, inputs, count, key, &at) {
+        let name = asked.name.clone().unwrap_or_else(|| Op::name(&op).to_owned());
+        match self.try_apply(op, inputs, count, asked, &at) {
             Ok(Some(outputs)) => outputs,
             refused => {
                 if let Err(error) = refused {
@@ -179,7 +199,7 @@ impl Graph {
         op: impl Op,
         inputs: &[Tensor<'g>],
         count: usize,
-        key: Option<Key>,
+        asked: Asked,
         at: &Provenance,
     ) -> Result<Option<Vec<Tensor<'g>>>, OpError> {
         if inputs.iter().any(|t| !std::ptr::eq(t.graph(), self)) {
@@ -194,7 +214,7 @@ impl Graph {
             return Err(OpError::new(format!("{} outputs, {count} expected", outputs.len())));
         }
         let inherited = self.common_key(inputs)?;
-        let key = key.or(inherited);
+        let key = asked.key.or(inherited);
         let data = &mut *self.data.borrow_mut();
         let id = OperationId(data.operations.len() as u32);
         let mut ids = Vec::new();
@@ -204,8 +224,12 @@ impl Graph {
             ids.push(TensorId(data.tensors.len() as u32));
             data.tensors.push(TensorNode { ty, producer: Some((id, i)), key });
         }
+        let name = match asked.name {
+            Some(full) => data.names.unique_full(full),
+            None => data.names.unique(Op::name(&op)),
+        };
         data.operations.push(Operation {
-            name: data.names.unique(&Op::label(&op)),
+            name,
             op: Arc::new(op),
             inputs: inputs.iter().map(|t| t.id()).collect(),
             outputs: ids.clone(),

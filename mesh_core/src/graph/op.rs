@@ -47,11 +47,6 @@ pub trait Op: Debug + Eq + Hash + Send + Sync + 'static {
     /// Kind of the op, as printed: `einsum`.
     fn name(&self) -> &'static str;
 
-    /// What an operation of this op is called in its graph, before that is made unique.
-    fn label(&self) -> String {
-        self.name().to_owned()
-    }
-
     /// Shape and dtype rule, the only place where wrong inputs are refused.
     fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError>;
 
@@ -80,8 +75,6 @@ pub trait Op: Debug + Eq + Hash + Send + Sync + 'static {
 pub trait DynOp: Any + Debug + Send + Sync {
     /// See [`Op::name`].
     fn name(&self) -> &'static str;
-    /// See [`Op::label`].
-    fn label(&self) -> String;
     /// See [`Op::outputs`].
     fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError>;
     /// See [`Op::split`].
@@ -103,9 +96,6 @@ pub trait DynOp: Any + Debug + Send + Sync {
 impl<T: Op> DynOp for T {
     fn name(&self) -> &'static str {
         Op::name(self)
-    }
-    fn label(&self) -> String {
-        Op::label(self)
     }
     fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
         Op::outputs(self, inputs)

@@ -1,7 +1,7 @@
 //! Tensors without inputs: fed, or known when the graph is built.
 
 use super::structural::{Constant, Fill, Input};
-use super::{Graph, Tensor, TensorType};
+use super::{Asked, Graph, Tensor, TensorType};
 use crate::array::Array;
 use crate::names::{DType, Dimension};
 
@@ -20,7 +20,7 @@ impl Graph {
             return self.poison();
         }
         let op = Input { name: name.to_owned(), ty: TensorType::new(shape, dtype) };
-        let tensor = self.apply1(op, &[]);
+        let tensor = self.apply_as(op, &[], 1, Asked::default().named(name))[0];
         self.data.borrow_mut().inputs.insert(name.to_owned(), tensor.id());
         tensor
     }

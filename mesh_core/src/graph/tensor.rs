@@ -1,6 +1,6 @@
 //! Handles to tensors.
 
-use super::{Graph, Key, OperationId, TensorId, TensorType, structural};
+use super::{Asked, Graph, Key, OperationId, TensorId, TensorType, structural};
 use crate::names::{DType, Dimension, Shape};
 use std::fmt;
 
@@ -70,7 +70,7 @@ impl<'g> Tensor<'g> {
         if self.key().is_none_or(|own| own == key) {
             return self;
         }
-        self.graph.apply_keyed(structural::Relayout, &[self], 1, Some(key))[0]
+        self.graph.apply_as(structural::Relayout, &[self], 1, Asked::key(Some(key)))[0]
     }
 
     /// The same tensor; gradients stop here.
@@ -83,7 +83,7 @@ impl<'g> Tensor<'g> {
     #[track_caller]
     pub fn fill_like(self, value: f64) -> Self {
         let op = structural::Fill::new(value, self.tensor_type());
-        self.graph.apply_keyed(op, &[], 1, self.key())[0]
+        self.graph.apply_as(op, &[], 1, Asked::key(self.key()))[0]
     }
 
     /// The dim of a name, if it has one.

@@ -14,7 +14,11 @@ pub(super) struct Names {
 impl Names {
     /// `name` under the current scopes, with a number if it is taken.
     pub(super) fn unique(&mut self, name: &str) -> String {
-        let full = self.scoped(name);
+        self.unique_full(self.scoped(name))
+    }
+
+    /// `full`, whatever the scopes, with a number if it is taken.
+    pub(super) fn unique_full(&mut self, full: String) -> String {
         let key = full.to_lowercase();
         let Some(next) = self.used.get(&key).copied() else {
             self.used.insert(key, 1);

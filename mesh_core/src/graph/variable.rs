@@ -1,6 +1,6 @@
 //! Variables: state that outlives a call.
 
-use super::{Graph, Initializer, Key, OperationId, Provenance, Tensor, TensorId, TensorType};
+use super::{Asked, Graph, Initializer, Key, OperationId, Provenance, Tensor, TensorId, TensorType};
 use super::{structural, structural::UpdateKind};
 use crate::names::{DType, Dimension, RuleSet, Shape};
 use crate::program::VariableId;
@@ -15,6 +15,8 @@ pub(crate) struct VariableNode {
     /// The variable whose slot this is.
     pub(crate) slot_of: Option<VariableId>,
     pub(crate) at: Provenance,
+    /// Its declaration was refused.
+    poisoned: bool,
     /// What a function reads of it, and that under compute rules, once asked for.
     stored: Option<TensorId>,
     value: Option<TensorId>,
@@ -97,6 +99,7 @@ impl Graph {
         let id = VariableId(data.variables.len() as u32);
         data.variables.push(VariableNode {
             name,
+            poisoned: shape.is_none(),
             ty: TensorType::new(shape.unwrap_or_default(), dtype),
             initializer,
             trainable,
@@ -171,10 +174,14 @@ impl<'g> Variable<'g> {
         if let Some(id) = self.node(|node| node.stored) {
             return Tensor::new(self.graph, id);
         }
+        if self.node(|node| node.poisoned) {
+            return self.graph.poison();
+        }
         let (name, ty) = self.node(|node| (node.name.clone(), node.ty.clone()));
-        let op = structural::Read { variable: self.id, name, ty };
+        let op = structural::Read { variable: self.id, ty };
         let key = self.node(|node| node.key(self.id));
-        let tensor = self.graph.apply_keyed(op, &[], 1, Some(key))[0];
+        let asked = Asked::key(Some(key)).named(name);
+        let tensor = self.graph.apply_as(op, &[], 1, asked)[0];
         self.graph.data.borrow_mut().variables[self.id.index()].stored = Some(tensor.id());
         tensor
     }
@@ -240,8 +247,9 @@ impl<'g> Variable<'g> {
         let value =
             if std::ptr::eq(value.graph(), self.graph) { value.relayout(key) } else { value };
         let before = self.graph.data().operations.len();
+        let asked = Asked::default().named(format!("{name}/{}", kind.name()));
         let op = structural::Update { variable: self.id, name, kind, ty };
-        self.graph.apply(op, &[value], 0);
+        self.graph.apply_as(op, &[value], 0, asked);
         let made = self.graph.data().operations.len() > before;
         let operation = made.then_some(OperationId(before as u32));
         Update { graph: self.graph, variable: self.id, operation }

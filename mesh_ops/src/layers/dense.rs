@@ -75,6 +75,9 @@ impl Dense {
         let _scope = graph.scope(name);
         let dims = inner.iter().chain(&self.outputs).copied();
         let kernel = graph.variable("kernel", dims, x.dtype(), initializer).value();
+        if kernel.is_poisoned() {
+            return kernel;
+        }
         let kept = x.shape().iter().filter(|d| !inner.contains(d)).collect::<Vec<_>>();
         let output = kept.into_iter().chain(self.outputs.iter().copied());
         let y = crate::einsum::einsum(x, &[kernel], output);

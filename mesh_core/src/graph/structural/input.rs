@@ -16,9 +16,6 @@ impl Op for Input {
     fn name(&self) -> &'static str {
         "input"
     }
-    fn label(&self) -> String {
-        self.name.clone()
-    }
     fn outputs(&self, _: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
         Ok(vec![self.ty.clone()])
     }

@@ -8,16 +8,12 @@ use crate::split::SplitRule;
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Read {
     pub(crate) variable: VariableId,
-    pub(crate) name: String,
     pub(crate) ty: TensorType,
 }
 
 impl Op for Read {
     fn name(&self) -> &'static str {
         "read"
-    }
-    fn label(&self) -> String {
-        self.name.clone()
     }
     fn outputs(&self, _: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
         Ok(vec![self.ty.clone()])

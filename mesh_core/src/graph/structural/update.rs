@@ -13,6 +13,16 @@ pub(crate) enum UpdateKind {
     Sub,
 }
 
+impl UpdateKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Assign => "assign",
+            Self::Add => "assign_add",
+            Self::Sub => "assign_sub",
+        }
+    }
+}
+
 /// Without outputs. The old value of `Add` and `Sub` is the one at the call's start.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Update {
@@ -24,14 +34,7 @@ pub(crate) struct Update {
 
 impl Op for Update {
     fn name(&self) -> &'static str {
-        match self.kind {
-            UpdateKind::Assign => "assign",
-            UpdateKind::Add => "assign_add",
-            UpdateKind::Sub => "assign_sub",
-        }
-    }
-    fn label(&self) -> String {
-        format!("{}/{}", self.name, Op::name(self))
+        self.kind.name()
     }
     fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
         let [value] = inputs else {

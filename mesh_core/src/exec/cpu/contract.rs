@@ -132,11 +132,12 @@ impl<T: Number> Contract<T> {
                     strides: strides.clone(),
                     has: labels.has.clone(),
                 };
-                loops = Loops::new(&trial, &groups);
-                if loops.is_good() || plan.len() == 3 {
+                let packed = Loops::new(&trial, &groups);
+                if packed.is_good() {
                     for k in plan {
                         sides[k] = pack(&labels, &strides[k], k, dtype);
                     }
+                    loops = packed;
                     break;
                 }
             }

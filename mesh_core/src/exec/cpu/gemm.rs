@@ -174,13 +174,13 @@ impl<T: Number> Gemm<T> {
     ) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
-            if (a.columns == 1 || k == 1) && (x.1 == 1 || k == 1) {
+            if k == 1 || a.columns == 1 && x.1 == 1 {
                 for i in 0..m as isize {
                     let sum = (self.dot)((a.at.offset(i * a.rows), x.0, k));
                     let y = y.0.offset(i * y.1);
                     *y = if accumulate { (*y).plus(sum) } else { sum };
                 }
-            } else if (a.rows == 1 || m == 1) && (y.1 == 1 || m == 1) {
+            } else if m == 1 || a.rows == 1 && y.1 == 1 {
                 if !accumulate {
                     zero(y.0, m);
                 }

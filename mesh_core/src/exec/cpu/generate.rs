@@ -13,7 +13,7 @@ use half::bf16;
 use std::sync::Arc;
 
 /// Probability that a standard normal variable lies below -2.
-const BELOW_MINUS_2: f64 = 0.022_750_131_948_179_207;
+const BELOW_MINUS_2: f64 = 0.022_750_131_948_179_21;
 
 pub(super) fn prepare(
     generator: &Generator,

@@ -1,4 +1,4 @@
-//! CPU kernels of the local step forms, one file per form.
+//! CPU kernels of the local step forms, one file or folder per form.
 //!
 //! [`prepare`] turns a step into a [`Kernel`] for one processor: labels become strides, loops are
 //! planned, offsets evaluated. What is left for [`Kernel::run`] is arithmetic on memory that
@@ -15,20 +15,12 @@
     reason = "the executor that calls this room is built beside it"
 )]
 
-mod block;
-mod blocks;
 mod contract;
 mod convolve;
-mod convolve_direct;
-mod convolve_input;
-mod convolve_naive;
-mod convolve_padding;
 mod gemm;
 mod generate;
-mod instr;
 mod isa;
 mod map;
-mod map_plan;
 mod moves;
 mod normal;
 mod philox;

@@ -1,6 +1,7 @@
 //! What `Contract` and `Convolve` share: two factors in, one result out, bf16 by way of f32.
 
-use super::instr::{self, Run, Tile};
+use super::map::instr;
+use super::map::tile::{Run, Tile};
 use super::{Kernel, Memory};
 use crate::names::DType;
 use crate::program::{Operand, Program, ValueId};

@@ -57,7 +57,7 @@ fn case() -> impl Strategy<Value = ([Tensor; 2], [Vec<u8>; 2], Value)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
     fn products_match_brute_force((factors, [lhs, rhs], out) in case()) {

@@ -217,7 +217,7 @@ fn equal(a: &[Tensor], b: &[Tensor]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
     fn maps_match_brute_force(case in case()) {

@@ -7,7 +7,6 @@ mod map;
 mod moves;
 mod oracle;
 mod reduce;
-mod speed;
 mod vmath;
 
 use super::{Memory, prepare};

@@ -24,7 +24,7 @@ fn sketch() -> impl Strategy<Value = Sketch> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn moves_match_brute_force(

@@ -79,7 +79,7 @@ fn case() -> impl Strategy<Value = (ReduceKind, Tensor, Vec<u8>, Value)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn reductions_match_brute_force((kind, input, dims, out) in case()) {

@@ -4,12 +4,13 @@
 //! positions and channels; for the kernel's gradient it is the other way round.
 
 use super::block::{Block, Element, MOST_LANES, MOST_ROWS, Micro, Offsets};
-use super::blocks::{Buffer, is_run, pack, store};
-use super::convolve::{CHUNK, Parts, labels_len, pairs};
-use super::convolve_naive::window_labels;
-use super::convolve_padding::Padding;
-use super::product::{Product, aligned};
-use super::strided::{Labels, Nest};
+use super::naive::window_labels;
+use super::padding::Padding;
+use super::rows::{Buffer, is_run, pack, store};
+use super::{CHUNK, Parts, labels_len, pairs};
+use crate::exec::cpu::isa::isa;
+use crate::exec::cpu::product::{Product, aligned};
+use crate::exec::cpu::strided::{Labels, Nest};
 use crate::program::Window;
 
 /// Forward convolution, and the gradient of the kernel.
@@ -75,7 +76,7 @@ impl<T: Element> Direct<T> {
         let mut taps = pairs(&padded, &kernels, [kernel, image]);
         taps.iter_mut().for_each(|pair| pair.reverse());
         let features = pairs(labels, &features, [kernel, output]);
-        let micro = T::micro(features.len());
+        let micro = T::micro(isa(), features.len());
         let bytes = size_of::<T>()
             * (padding.as_ref().map_or(labels_len(labels, image) / batch.len(), |p| p.len)
                 + positions.len() * features.len());
@@ -97,6 +98,11 @@ impl<T: Element> Direct<T> {
         plan
     }
 
+    /// Whether offsets fit into the tables.
+    pub(super) fn fits(&self) -> bool {
+        self.packed_len() <= i32::MAX as usize && self.padded_len() <= i32::MAX as usize
+    }
+
     fn is_forward(&self) -> bool {
         self.roles[2] == 2
     }
@@ -111,7 +117,8 @@ impl<T: Element> Direct<T> {
 
     /// Whether blocks can read the output's features where they lie.
     fn reads_output(&self) -> bool {
-        self.features.len() % self.micro.lanes == 0 && is_run(self.features.iter().map(|f| f[1]))
+        self.features.len().is_multiple_of(self.micro.lanes)
+            && is_run(self.features.iter().map(|f| f[1]))
     }
 
     fn steps(&mut self) {

@@ -1,170 +1,12 @@
 //! The scalar primitives on tiles: which compiled loop does an instruction.
 
-use super::isa::{Task, compiled};
-use super::vmath;
+use super::tile::{Binary, Choose, Kind, One, Run, Two, Unary};
+use crate::exec::cpu::isa::compiled;
+use crate::exec::cpu::vmath;
 use crate::names::DType;
 use crate::program::Prim;
 use half::bf16;
 use std::marker::PhantomData;
-
-/// What a loop over one tile works on. Arguments that are uniform have one element.
-#[derive(Clone, Copy)]
-pub(super) struct Tile {
-    pub(super) len: usize,
-    pub(super) out: *mut u8,
-    pub(super) args: [*const u8; 3],
-}
-
-/// A loop over one tile.
-///
-/// # Safety
-///
-/// `out` is valid for `len` elements and overlaps no argument; arguments are valid for `len`
-/// elements, or one if the loop was asked for with that argument uniform.
-pub(super) type Run = unsafe fn(Tile);
-
-/// How a register is held.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    F32,
-    F64,
-    I32,
-    Bool,
-}
-
-impl Kind {
-    /// How registers of a dtype are held; bf16 as f32.
-    pub(super) fn of(dtype: DType) -> Self {
-        match dtype {
-            DType::F32 | DType::BF16 => Self::F32,
-            DType::F64 => Self::F64,
-            DType::I32 => Self::I32,
-            DType::Bool => Self::Bool,
-        }
-    }
-
-    /// Bytes per element.
-    pub(super) fn size(self) -> usize {
-        match self {
-            Self::F64 => 8,
-            Self::F32 | Self::I32 => 4,
-            Self::Bool => 1,
-        }
-    }
-}
-
-trait Unary {
-    type In: Copy;
-    type Out: Copy;
-    /// Whether some operands are `rare`.
-    const RARE: bool = false;
-    fn apply(a: Self::In) -> Self::Out;
-    /// Whether `apply` is wrong for this operand.
-    fn rare(_: Self::In) -> bool {
-        false
-    }
-    /// For rare operands.
-    fn slow(a: Self::In) -> Self::Out {
-        Self::apply(a)
-    }
-}
-
-trait Binary {
-    type In: Copy;
-    type Out: Copy;
-    fn apply(a: Self::In, b: Self::In) -> Self::Out;
-}
-
-struct One<O>(PhantomData<O>);
-struct Two<O, const A: bool, const B: bool>(PhantomData<O>);
-struct Choose<T, const A: bool, const B: bool>(PhantomData<T>);
-
-impl<O: Unary> Task for One<O> {
-    type Args = Tile;
-    type Result = ();
-
-    #[inline(always)]
-    unsafe fn run(tile: Tile) {
-        let n = tile.len;
-        let a = tile.args[0].cast::<O::In>();
-        let out = tile.out.cast::<O::Out>();
-        // SAFETY: `Run`'s contract.
-        let (a, out) =
-            unsafe { (std::slice::from_raw_parts(a, n), std::slice::from_raw_parts_mut(out, n)) };
-        for (out, &a) in out.iter_mut().zip(a) {
-            *out = O::apply(a);
-        }
-        if O::RARE && a.iter().fold(false, |any, &a| any | O::rare(a)) {
-            for (out, &a) in out.iter_mut().zip(a).filter(|(_, a)| O::rare(**a)) {
-                *out = O::slow(a);
-            }
-        }
-    }
-}
-
-impl<O: Binary, const A: bool, const B: bool> Task for Two<O, A, B> {
-    type Args = Tile;
-    type Result = ();
-
-    #[inline(always)]
-    unsafe fn run(tile: Tile) {
-        let n = tile.len;
-        let [a, b, _] = tile.args.map(|arg| arg.cast::<O::In>());
-        let out = tile.out.cast::<O::Out>();
-        // SAFETY: `Run`'s contract; `A` and `B` say which arguments are uniform.
-        let (a, b, out) = unsafe {
-            (
-                std::slice::from_raw_parts(a, if A { 1 } else { n }),
-                std::slice::from_raw_parts(b, if B { 1 } else { n }),
-                std::slice::from_raw_parts_mut(out, n),
-            )
-        };
-        match (A, B) {
-            (false, false) => {
-                for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-                    *out = O::apply(a, b);
-                }
-            }
-            (true, false) => {
-                let a = a[0];
-                for (out, &b) in out.iter_mut().zip(b) {
-                    *out = O::apply(a, b);
-                }
-            }
-            (_, true) => {
-                let b = b[0];
-                for (out, &a) in out.iter_mut().zip(a) {
-                    *out = O::apply(a, b);
-                }
-            }
-        }
-    }
-}
-
-impl<T: Copy, const A: bool, const B: bool> Task for Choose<T, A, B> {
-    type Args = Tile;
-    type Result = ();
-
-    #[inline(always)]
-    unsafe fn run(tile: Tile) {
-        let n = tile.len;
-        let out = tile.out.cast::<T>();
-        let [_, a, b] = tile.args.map(|arg| arg.cast::<T>());
-        // SAFETY: `Run`'s contract; `A` and `B` say which alternatives are uniform.
-        let (c, a, b, out) = unsafe {
-            (
-                std::slice::from_raw_parts(tile.args[0], n),
-                std::slice::from_raw_parts(a, if A { 1 } else { n }),
-                std::slice::from_raw_parts(b, if B { 1 } else { n }),
-                std::slice::from_raw_parts_mut(out, n),
-            )
-        };
-        for i in 0..n {
-            let (a, b) = (a[if A { 0 } else { i }], b[if B { 0 } else { i }]);
-            out[i] = if c[i] != 0 { a } else { b };
-        }
-    }
-}
 
 /// One struct per primitive and type, so that each is its own loop.
 macro_rules! unary {
@@ -388,7 +230,11 @@ fn choose<T: Copy>(uniform: [bool; 3]) -> Run {
 /// The loop for a primitive on arguments held as `kind` (for `Select`: the alternatives), and which
 /// argument goes where. `uniform` tells which arguments have one element; if all have, ask with
 /// none uniform and run it on one element.
-pub(super) fn apply(prim: Prim, kind: Kind, uniform: [bool; 3]) -> Option<(Run, [usize; 3])> {
+pub(in crate::exec::cpu) fn apply(
+    prim: Prim,
+    kind: Kind,
+    uniform: [bool; 3],
+) -> Option<(Run, [usize; 3])> {
     use Kind::{Bool, F32, F64, I32};
     macro_rules! floats {
         ($name:ident) => {
@@ -466,7 +312,7 @@ pub(super) fn apply(prim: Prim, kind: Kind, uniform: [bool; 3]) -> Option<(Run, 
 }
 
 /// The loop that casts; `None` where nothing changes.
-pub(super) fn cast(from: DType, to: DType) -> Option<Run> {
+pub(in crate::exec::cpu) fn cast(from: DType, to: DType) -> Option<Run> {
     use Kind::{Bool, F32, F64, I32};
     let run = match (Kind::of(from), Kind::of(to)) {
         _ if from == to => return None,
@@ -492,11 +338,11 @@ pub(super) fn cast(from: DType, to: DType) -> Option<Run> {
 }
 
 /// The loop that makes registers of bf16 in memory.
-pub(super) fn widen() -> Run {
+pub(in crate::exec::cpu) fn widen() -> Run {
     one::<Widen<u16>>()
 }
 
 /// The loop that makes bf16 in memory of registers.
-pub(super) fn narrow() -> Run {
+pub(in crate::exec::cpu) fn narrow() -> Run {
     one::<Narrow<f32>>()
 }

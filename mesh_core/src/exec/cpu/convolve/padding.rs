@@ -1,7 +1,7 @@
 //! Images with zeros around them.
 
-use super::convolve_naive::window_labels;
-use super::strided::{Labels, Loop, Nest, Strides, copy};
+use super::naive::window_labels;
+use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides, copy};
 use crate::program::Window;
 
 /// How an image is copied into zeros.

@@ -1,6 +1,7 @@
 //! From the body of a `Map` to instructions on tiles.
 
-use super::instr::{self, Kind, Run};
+use super::instr;
+use super::tile::{Kind, Run};
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim};
 

@@ -1,8 +1,8 @@
 //! Convolutions of any labels and dtypes, term by term.
 
-use super::gemm::Number;
-use super::product::Product;
-use super::strided::Labels;
+use crate::exec::cpu::gemm::Number;
+use crate::exec::cpu::product::Product;
+use crate::exec::cpu::strided::Labels;
 use crate::program::Window;
 use std::marker::PhantomData;
 

@@ -1,11 +1,15 @@
 //! `Map`: the body is interpreted tile by tile, so that a chain of operations costs one pass over
 //! memory. A tile's registers lie in scratch and stay in the first-level cache.
 
-use super::instr::{Kind, Tile};
-use super::map_plan::{Code, Op, Port, PortShape, SLOT, Source, plan};
-use super::strided::{Labels, Loop, Nest, Strides, copy, copy_run};
-use super::{Kernel, Memory};
+pub(super) mod instr;
+mod plan;
+pub(super) mod tile;
+
+use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides, copy, copy_run};
+use crate::exec::cpu::{Kernel, Memory};
 use crate::program::{Body, Operand, Program, Step, Value, ValueId};
+use plan::{Code, Op, Port, PortShape, SLOT, Source, plan};
+use tile::{Kind, Tile};
 
 /// Whether an out of `Map` may lie where this input lies: then tile by tile the input is read
 /// before the out is written.

@@ -1,17 +1,25 @@
 //! `Convolve`: forward, and the gradients of its input and of its kernel.
 //!
-//! Floats of the usual label pattern go to the register blocks of [`super::block`]; everything else
-//! goes term by term.
+//! Floats of the usual label pattern go to register blocks; everything else goes term by term.
 
-use super::Kernel;
-use super::block::Element;
-use super::convolve_direct::Direct;
-use super::convolve_input::InputGradient;
-use super::convolve_naive::{Naive, window_labels};
-use super::product::{self, Product};
-use super::strided::{Labels, Nest};
+mod block;
+mod direct;
+mod input;
+mod naive;
+mod padding;
+mod rows;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::exec::cpu::Kernel;
+use crate::exec::cpu::product::{self, Product};
+use crate::exec::cpu::strided::{Labels, Nest};
 use crate::names::DType;
 use crate::program::{Operand, Program, ValueId, Window};
+use block::Element;
+use direct::Direct;
+use input::InputGradient;
+use naive::{Naive, window_labels};
 
 /// Bytes of one chunk's images that should stay in the second-level cache.
 pub(super) const CHUNK: usize = 256 << 10;
@@ -25,14 +33,12 @@ pub(super) fn prepare(
 ) -> Result<Box<dyn Kernel>, String> {
     let labels = Labels::new(program, &[lhs, rhs], out);
     let known = |l: usize| l < labels.extents.len() && (0..3).any(|k| labels.has[k][l]);
-    if !windows.iter().flat_map(window_labels_of).all(known) {
+    if !windows.iter().flat_map(window_labels).all(known) {
         return Err("a window ties a label that no operand has".to_owned());
     }
-    if labels
-        .select(|l| [0, 1, 2].map(|k| labels.has[k][l]) == [false, false, true])
-        .iter()
-        .any(|&l| !windows.iter().flat_map(window_labels_of).any(|tied| tied == l))
-    {
+    let tied = |l: usize| windows.iter().flat_map(window_labels).any(|tied| tied == l);
+    let only_out = |l: usize| [0, 1, 2].map(|k| labels.has[k][l]) == [false, false, true];
+    if !labels.select(|l| only_out(l) && !tied(l)).is_empty() {
         return Err("a convolution's result has a dim that no factor has".to_owned());
     }
     let len = program.value(out).len();
@@ -44,10 +50,6 @@ pub(super) fn prepare(
         DType::I32 => Ok(Naive::<i32>::boxed(&labels, windows, len)),
         _ => Err(format!("there is no convolution of {dtype}")),
     })
-}
-
-fn window_labels_of(window: &Window) -> [usize; 3] {
-    window_labels(window)
 }
 
 /// Operands by part: who is image, kernel and output image, and the labels by what they do.
@@ -116,9 +118,11 @@ fn fast<T: Element>(labels: &Labels, windows: &[Window]) -> Option<Box<dyn Produ
     }
     let parts = Parts::new(labels, windows)?;
     if parts.roles[0] == 2 {
-        return Some(Box::new(InputGradient::<T>::new(labels, windows, parts)?));
+        let product = InputGradient::<T>::new(labels, windows, parts);
+        return if product.fits() { Some(Box::new(product)) } else { None };
     }
-    Some(Box::new(Direct::<T>::new(labels, windows, parts)))
+    let product = Direct::<T>::new(labels, windows, parts);
+    if product.fits() { Some(Box::new(product)) } else { None }
 }
 
 /// Elements of an operand.

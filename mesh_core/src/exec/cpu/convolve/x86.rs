@@ -1,0 +1,133 @@
+//! Register blocks in AVX2 and AVX-512.
+
+use super::block::{Block, EVEN, Vector, block};
+use std::arch::x86_64::*;
+
+macro_rules! vectors {
+    ($($v:ty, $t:ty, $lanes:literal, $load:ident $store:ident $zero:ident $set:ident
+        $add:ident $fma:ident;)*) => {$(
+        impl Vector for $v {
+            type Element = $t;
+            const LANES: usize = $lanes;
+            #[inline(always)]
+            unsafe fn load(at: *const $t) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $load(at) }
+            }
+            #[inline(always)]
+            unsafe fn store(self, at: *mut $t) {
+                // SAFETY: the caller's promise.
+                unsafe { $store(at, self) };
+            }
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $zero() }
+            }
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $add(self, other) }
+            }
+            #[inline(always)]
+            unsafe fn add_product(self, a: $t, b: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $fma($set(a), b, self) }
+            }
+        }
+    )*};
+}
+vectors! {
+    __m512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_setzero_ps _mm512_set1_ps
+        _mm512_add_ps _mm512_fmadd_ps;
+    __m512d, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_setzero_pd _mm512_set1_pd
+        _mm512_add_pd _mm512_fmadd_pd;
+    __m256, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_setzero_ps _mm256_set1_ps
+        _mm256_add_ps _mm256_fmadd_ps;
+    __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_setzero_pd _mm256_set1_pd
+        _mm256_add_pd _mm256_fmadd_pd;
+}
+
+/// # Safety
+///
+/// As [`super::block::Run`], and the machine has AVX-512.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+pub(super) unsafe fn avx512<V: Vector, const P: usize, const N: usize>(
+    args: Block<'_, V::Element>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { block::<V, P, N>(args) };
+}
+
+/// # Safety
+///
+/// As [`super::block::Run`], and the machine has AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn avx2<V: Vector, const P: usize, const N: usize>(args: Block<'_, V::Element>) {
+    // SAFETY: the caller's promise.
+    unsafe { block::<V, P, N>(args) };
+}
+
+/// A block of 28 rows by one vector with every address in registers. Compilers keep the 28 row
+/// offsets in memory, which costs a load per product; in groups of seven, `base + i * step` is
+/// one addressing mode.
+macro_rules! even {
+    ($name:ident, $t:ty, $v:ty, $size:literal, $fma:literal, $memory:literal, $spread:literal) => {
+        /// # Safety
+        ///
+        /// As [`super::block::Run`], the machine has AVX-512, and rows are even.
+        #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+        pub(super) unsafe fn $name(block: Block<'_, $t>) {
+            let Block { a, rows, steps, b, c, accumulate } = block;
+            let step = (rows[1] - rows[0]) * $size;
+            let (step3, step5) = (step * 3, step * 5);
+            let bases = [0, 7, 14, 21].map(|p| a.wrapping_offset(rows[p]));
+            // SAFETY: the machine has the instructions.
+            let mut sums = [[unsafe { <$v>::zero() }; EVEN]; 4];
+            for &[in_a, in_b] in steps {
+                // SAFETY: the caller's offsets.
+                let vector = unsafe { <$v>::load(b.offset(in_b as isize)) };
+                for (base, sums) in bases.iter().zip(&mut sums) {
+                    let base = base.wrapping_offset(in_a as isize);
+                    // SAFETY: the seven rows' elements at this step are valid.
+                    unsafe {
+                        std::arch::asm!(
+                            concat!($fma, " {s0}, {v}, ", $memory, " ptr [{a}]", $spread),
+                            concat!($fma, " {s1}, {v}, ", $memory, " ptr [{a} + {d}]", $spread),
+                            concat!($fma, " {s2}, {v}, ", $memory, " ptr [{a} + 2*{d}]", $spread),
+                            concat!($fma, " {s3}, {v}, ", $memory, " ptr [{a} + {d3}]", $spread),
+                            concat!($fma, " {s4}, {v}, ", $memory, " ptr [{a} + 4*{d}]", $spread),
+                            concat!($fma, " {s5}, {v}, ", $memory, " ptr [{a} + {d5}]", $spread),
+                            concat!($fma, " {s6}, {v}, ", $memory, " ptr [{a} + 2*{d3}]", $spread),
+                            v = in(zmm_reg) vector,
+                            a = in(reg) base,
+                            d = in(reg) step,
+                            d3 = in(reg) step3,
+                            d5 = in(reg) step5,
+                            s0 = inout(zmm_reg) sums[0],
+                            s1 = inout(zmm_reg) sums[1],
+                            s2 = inout(zmm_reg) sums[2],
+                            s3 = inout(zmm_reg) sums[3],
+                            s4 = inout(zmm_reg) sums[4],
+                            s5 = inout(zmm_reg) sums[5],
+                            s6 = inout(zmm_reg) sums[6],
+                            options(pure, readonly, nostack, preserves_flags),
+                        );
+                    }
+                }
+            }
+            for (p, mut sum) in sums.into_iter().flatten().enumerate() {
+                // SAFETY: `c` has room for the block.
+                unsafe {
+                    let at = c.add(p * <$v>::LANES);
+                    if accumulate {
+                        sum = Vector::add(sum, <$v>::load(at));
+                    }
+                    Vector::store(sum, at);
+                }
+            }
+        }
+    };
+}
+even!(even_f32, f32, __m512, 4, "vfmadd231ps", "dword", "{{1to16}}");
+even!(even_f64, f64, __m512d, 8, "vfmadd231pd", "qword", "{{1to8}}");

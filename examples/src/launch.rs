@@ -36,7 +36,7 @@ impl fmt::Debug for LaunchError {
 /// The largest divisor of `batch` that is not above the number of cores.
 pub fn default_processors(batch: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (1..=cores.min(batch.max(1))).rev().find(|n| batch % n == 0).unwrap_or(1)
+    (1..=cores.min(batch.max(1))).rev().find(|n| batch.is_multiple_of(*n)).unwrap_or(1)
 }
 
 /// The mesh and layout that flags ask for; without a mesh, `all:n` and `batch:all`.

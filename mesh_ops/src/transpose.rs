@@ -52,6 +52,6 @@ impl Op for Transpose {
         Ok(())
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
-        Ok(vec![Some(transpose(cx.dy(), &cx.input(0).shape()))])
+        Ok(vec![Some(transpose(cx.dy(), cx.input(0).shape()))])
     }
 }

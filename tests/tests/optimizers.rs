@@ -11,6 +11,9 @@ use ndarray::{ArrayD, IxDyn, arr1};
 /// f32 arithmetic of a dozen operations on numbers near 1.
 const TOLERANCE: f64 = 2e-6;
 
+/// Values of a variable after each step, and of its slots at the end.
+type Trajectory = (Vec<ArrayD<f64>>, Vec<(String, ArrayD<f64>)>);
+
 /// A variable `w` is set to `start`, then updated with each of `grads`; its values after each step
 /// and the values of all slots at the end.
 fn trajectory(
@@ -19,7 +22,7 @@ fn trajectory(
     grads: &[ArrayD<f32>],
     mesh: &str,
     layout: &str,
-) -> (Vec<ArrayD<f64>>, Vec<(String, ArrayD<f64>)>) {
+) -> Trajectory {
     let g = mesh_ops::graph();
     let names = ["rows", "cols"];
     let dims: Vec<_> = start.shape().iter().zip(names).map(|(&n, name)| dim(name, n)).collect();

@@ -22,7 +22,10 @@ fn printed(mesh: &str, layout: &str) -> String {
 
 #[test]
 fn programs_read_well() {
-    insta::assert_snapshot!("data_and_model_parallel", printed("rows:2;cols:2", "batch:rows;y:cols"));
+    insta::assert_snapshot!(
+        "data_and_model_parallel",
+        printed("rows:2;cols:2", "batch:rows;y:cols")
+    );
     insta::assert_snapshot!("sharded_state", printed("d:2", "batch:d;params/*:d;slots/*:d"));
 }
 

@@ -125,7 +125,7 @@ fn apply<'g>(pool: &[Tensor<'g>], pick: &Pick, gradients: bool) -> Option<Tensor
         }
         14 => cast(a, if float { I32 } else { F32 }),
         15 if fits => {
-            let test = if pick.dims % 2 == 0 { greater } else { less_equal };
+            let test = if pick.dims.is_multiple_of(2) { greater } else { less_equal };
             cast(test(a, alike), F32)
         }
         16 if fits => maximum(chosen, choice(alike)),
@@ -135,7 +135,7 @@ fn apply<'g>(pool: &[Tensor<'g>], pick: &Pick, gradients: bool) -> Option<Tensor
         20 => {
             let d = some_dim?;
             let offset = i64::from(pick.b % 16) - 8;
-            mesh_ops::shift(a, d, offset, pick.a % 2 == 0)
+            mesh_ops::shift(a, d, offset, pick.a.is_multiple_of(2))
         }
         21 => {
             // Cut in two, and the parts swapped.
@@ -150,14 +150,14 @@ fn apply<'g>(pool: &[Tensor<'g>], pick: &Pick, gradients: bool) -> Option<Tensor
             let d = some_dim?;
             let cut = 1 + usize::from(pick.b) % (d.size - 1);
             let kept = d.resized(d.size - cut);
-            let (begin, low) = if pick.a % 2 == 0 { (0, 0) } else { (cut, cut) };
+            let (begin, low) = if pick.a.is_multiple_of(2) { (0, 0) } else { (cut, cut) };
             mesh_ops::pad(mesh_ops::slice(a, kept, begin), kept, low, cut - low)
         }
         23 => {
             // Flat and back, with something done meanwhile.
             let flat = [dim(&format!("flat{}", a.shape().size()), a.shape().size())];
             let there = mesh_ops::reshape(a, flat);
-            mesh_ops::reshape(there + there.sum(flat), &a.shape())
+            mesh_ops::reshape(there + there.sum(flat), a.shape())
         }
         _ => return None,
     })

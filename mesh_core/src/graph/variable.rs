@@ -1,6 +1,8 @@
 //! Variables: state that outlives a call.
 
-use super::{Asked, Graph, Initializer, Key, OperationId, Provenance, Tensor, TensorId, TensorType};
+use super::{
+    Asked, Graph, Initializer, Key, OperationId, Provenance, Tensor, TensorId, TensorType,
+};
 use super::{structural, structural::UpdateKind};
 use crate::names::{DType, Dimension, RuleSet, Shape};
 use crate::program::VariableId;

@@ -1,8 +1,8 @@
 //! Lowering: a graph, a mesh and a layout become one program per function.
 //!
-//! Two sweeps. [`place`](table) is pure: from the ops' split rules and the layout it decides where
+//! Two sweeps. *Place* is pure: from the ops' split rules and the layout it decides where
 //! every input must lie, where every output will lie, and which collectives lie between.
-//! [`emit`](emit) follows that table. No op decides about a reduction: it says in which inputs it
+//! *Emit* follows that table. No op decides about a reduction: it says in which inputs it
 //! is linear and which dims it reduces, and the consumers' demands settle each pending sum once.
 
 mod emit;

@@ -107,7 +107,12 @@ pub(crate) fn origin(rank: usize) -> SmallVec<[Offset; 4]> {
 pub(crate) fn every_form(b: &mut Builder<'_>) {
     let mesh = square();
     let (rows, cols) = (axis(&mesh, "rows"), axis(&mesh, "cols"));
-    b.origin(Origin { op: "op".into(), name: "op_1".into(), at: "src/main.rs:7".into(), ..Origin::default() });
+    b.origin(Origin {
+        op: "op".into(),
+        name: "op_1".into(),
+        at: "src/main.rs:7".into(),
+        ..Origin::default()
+    });
     let image = b.fed("image", &[4, 8, 2]); // %0
     let weights = b.old(0, &[3, 2, 6]); // %1, step 0
     let window = Window { input: 4, kernel: 3, output: 1, stride: 2, dilation: 1, pad: 1 };

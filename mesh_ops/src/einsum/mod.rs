@@ -174,6 +174,6 @@ impl Op for Einsum {
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (a, b, dy) = (cx.input(0), cx.input(1), cx.dy());
-        Ok(vec![Some(einsum(dy, &[b], &a.shape())), Some(einsum(dy, &[a], &b.shape()))])
+        Ok(vec![Some(einsum(dy, &[b], a.shape())), Some(einsum(dy, &[a], b.shape()))])
     }
 }

@@ -102,9 +102,8 @@ impl Elementwise for Mul {
         &[&[0], &[1]]
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
-        let product = |other: Tensor<'g>, onto: Tensor<'g>| {
-            crate::einsum::einsum(dy, &[other], &onto.shape())
-        };
+        let product =
+            |other: Tensor<'g>, onto: Tensor<'g>| crate::einsum::einsum(dy, &[other], onto.shape());
         Ok(vec![Some(product(x[1], x[0])), Some(product(x[0], x[1]))])
     }
 }

@@ -97,7 +97,7 @@ impl Op for Reshape {
         Ok(())
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
-        Ok(vec![Some(reshape(cx.dy(), &cx.input(0).shape()))])
+        Ok(vec![Some(reshape(cx.dy(), cx.input(0).shape()))])
     }
     fn place(&self, cx: &PlaceCx<'_>) -> Placing {
         cx.check_output(0);

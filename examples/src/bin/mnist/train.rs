@@ -155,7 +155,7 @@ impl Progress {
     fn step(&self, step: u64, loss: f32) {
         self.bar.set_message(format!("loss {loss:.4}"));
         self.bar.set_position(step);
-        if !self.terminal && step % 20 == 0 {
+        if !self.terminal && step.is_multiple_of(20) {
             print(&format!("step {step}/{}  loss {loss:.4}", self.total));
         }
     }

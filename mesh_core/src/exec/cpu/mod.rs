@@ -9,11 +9,6 @@
 //! vector they lie. Sums are taken in an order that depends on extents and strides alone.
 
 #![allow(unsafe_code, reason = "kernels read and write raw memory of the planned arena")]
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "the executor that calls this room is built beside it"
-)]
 
 mod contract;
 mod convolve;
@@ -34,8 +29,6 @@ mod tests;
 
 use crate::names::Mesh;
 use crate::program::{Program, Step};
-
-pub(crate) use map::can_alias;
 
 /// Where one processor's values lie.
 pub(crate) struct Memory {
@@ -62,8 +55,8 @@ pub(crate) trait Kernel: Send {
     /// # Safety
     ///
     /// Every pointer of `memory` that the step names is valid for its value's bytes and aligned to
-    /// 64 bytes. Outs overlap no input, but for those of a `Map` that [`can_alias`] allows to
-    /// coincide. `scratch` is aligned to 64 bytes, valid for [`Kernel::scratch_bytes`], and
+    /// 64 bytes. Outs overlap no input, but for an out of a `Map` that coincides with an
+    /// input of equal extents, order and element size whose labels are its own dims. `scratch` is aligned to 64 bytes, valid for [`Kernel::scratch_bytes`], and
     /// overlaps nothing else.
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8);
 }

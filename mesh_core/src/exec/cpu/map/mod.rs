@@ -7,26 +7,9 @@ pub(super) mod tile;
 
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides, copy, copy_run};
 use crate::exec::cpu::{Kernel, Memory};
-use crate::program::{Body, Operand, Program, Step, Value, ValueId};
+use crate::program::{Body, Operand, Program, ValueId};
 use plan::{Code, Op, Port, PortShape, SLOT, Source, plan};
 use tile::{Kind, Tile};
-
-/// Whether an out of `Map` may lie where this input lies: then tile by tile the input is read
-/// before the out is written.
-pub(crate) fn can_alias(program: &Program, step: &Step, input_index: usize) -> bool {
-    let Step::Map { inputs, outs, .. } = step else { return false };
-    let Some(input) = inputs.get(input_index) else { return false };
-    let value = program.value(input.value);
-    let same_value = inputs.iter().filter(|other| other.value == input.value);
-    let in_place =
-        |operand: &Operand| operand.dims.iter().enumerate().all(|(i, &label)| i == label as usize);
-    let fits = |out: &Value| {
-        out.dtype.size() == value.dtype.size()
-            && out.extents == value.extents
-            && out.strides() == value.strides()
-    };
-    same_value.into_iter().all(in_place) && outs.iter().all(|&out| fits(program.value(out)))
-}
 
 /// An input or out at run time.
 struct Place {

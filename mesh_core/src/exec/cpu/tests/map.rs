@@ -1,10 +1,26 @@
-use super::super::can_alias;
 use super::contract::operand;
 use super::oracle::{declared, each, get, index};
 use super::{DTYPES, Tensor, id, program, run, run_with, value, whole};
 use crate::names::{DType, Mesh};
-use crate::program::{Body, Expr, Instr, Operand, Prim, Reg, Scalar, Step, Value};
+use crate::program::{Body, Expr, Instr, Operand, Prim, Program, Reg, Scalar, Step, Value};
 use proptest::prelude::*;
+
+/// Whether an out of `Map` may lie where this input lies: then tile by tile the input is read
+/// before the out is written.
+fn can_alias(program: &Program, step: &Step, input_index: usize) -> bool {
+    let Step::Map { inputs, outs, .. } = step else { return false };
+    let Some(input) = inputs.get(input_index) else { return false };
+    let value = program.value(input.value);
+    let same_value = inputs.iter().filter(|other| other.value == input.value);
+    let in_place =
+        |operand: &Operand| operand.dims.iter().enumerate().all(|(i, &label)| i == label as usize);
+    let fits = |out: &Value| {
+        out.dtype.size() == value.dtype.size()
+            && out.extents == value.extents
+            && out.strides() == value.strides()
+    };
+    same_value.into_iter().all(in_place) && outs.iter().all(|&out| fits(program.value(out)))
+}
 
 /// One element by the definitions in `Prim`'s documentation; i32 in i64, floats in f64.
 fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {

@@ -21,9 +21,9 @@ pub enum LaunchError {
     /// The graph or what the layout makes of it.
     #[error("{0}")]
     Lower(#[from] Report),
-    /// A warning under `--strict`.
-    #[error("{0} (an error because of --strict)")]
-    Warning(String),
+    /// Warnings under `--strict`.
+    #[error("under --strict warnings are errors: {0}")]
+    Warnings(String),
 }
 
 /// As `Display`.
@@ -71,11 +71,14 @@ pub fn lower(
 ) -> Result<Module, LaunchError> {
     let module = graph.lower(mesh, layout)?;
     let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
-    for warning in recorded.chain(module.warnings.iter().map(ToString::to_string)) {
-        if strict {
-            return Err(LaunchError::Warning(warning));
+    let warnings = recorded.chain(module.warnings.iter().map(ToString::to_string));
+    if strict {
+        let warnings: Vec<_> = warnings.collect();
+        if !warnings.is_empty() {
+            return Err(LaunchError::Warnings(warnings.join("\n")));
         }
-        eprintln!("warning: {warning}");
+    } else {
+        warnings.for_each(|warning| eprintln!("warning: {warning}"));
     }
     Ok(module)
 }

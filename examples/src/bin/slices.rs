@@ -3,6 +3,7 @@
 use clap::Parser;
 use examples::launch::{LaunchError, parse};
 use mesh_core::names::{Layout, Mesh, Placement, Rules, Shape};
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// Shows which processor holds which slice of a tensor.
@@ -25,13 +26,14 @@ struct Flags {
 
 fn main() -> ExitCode {
     match run(&Flags::parse()) {
-        Ok(text) => {
-            #[expect(clippy::print_stdout, reason = "the program's output")]
-            {
-                print!("{text}");
+        // A closed pipe means that the reader, as `head`, has seen enough.
+        Ok(text) => match std::io::stdout().write_all(text.as_bytes()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
             }
-            ExitCode::SUCCESS
-        }
+            _ => ExitCode::SUCCESS,
+        },
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
@@ -68,9 +70,14 @@ fn check(mesh: &Mesh, shape: &Shape, placement: &Placement) -> Result<(), String
     for dim in shape {
         let parts = placement.parts(mesh, dim.name);
         if dim.size % parts != 0 {
+            let legal: Vec<_> = (1..=dim.size.min(1024))
+                .filter(|n| dim.size % n == 0)
+                .map(|n| n.to_string())
+                .collect();
             return Err(format!(
-                "dim {dim} cannot be split over {} into {parts} equal parts",
-                mesh.list(placement.axes(dim.name))
+                "dim {dim} cannot be split over {} into {parts} equal parts; {} would do",
+                mesh.list(placement.axes(dim.name)),
+                legal.join(", ")
             ));
         }
     }

@@ -68,12 +68,12 @@ impl fmt::Display for Report {
         const SHOWN: usize = 20;
         for (i, issue) in self.issues.iter().take(SHOWN).enumerate() {
             if i > 0 {
-                writeln!(f)?;
+                f.write_str("\n\n")?;
             }
             write!(f, "{issue}")?;
         }
         if self.issues.len() > SHOWN {
-            write!(f, "\n... and {} more", self.issues.len() - SHOWN)?;
+            write!(f, "\n\n... and {} more", self.issues.len() - SHOWN)?;
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! `explain`: what each processor does under a layout, without running anything.
 
 use super::Module;
-use crate::program::{Compiled, Cost, cost};
+use crate::program::{Compiled, Cost, Program, Step, cost};
+use indexmap::IndexMap;
 use std::fmt;
 
 /// One operation of a function.
@@ -13,6 +14,8 @@ pub struct Row {
     pub at: String,
     /// The outputs: global dims, the axes they are split over, sums owed.
     pub slice: String,
+    /// What one processor holds of them, as in `f32[100, 256]`.
+    pub local: Vec<String>,
     /// Forms of its steps, collectives among them with their axes.
     pub steps: Vec<String>,
     /// Collectives: form, axes, bytes each processor receives.
@@ -80,6 +83,7 @@ fn function(module: &Module, compiled: &Compiled) -> FunctionRows {
                 name: origin.name.clone(),
                 at: origin.at.clone(),
                 slice: origin.slice.clone(),
+                local: Vec::new(),
                 steps: Vec::new(),
                 collectives: Vec::new(),
                 cost: Cost::default(),
@@ -89,6 +93,7 @@ fn function(module: &Module, compiled: &Compiled) -> FunctionRows {
         });
         let row = &mut rows[index].1;
         row.cost += cost;
+        row.local = local(program, &node.step);
         let form = node.step.form();
         match node.step.axes() {
             Some(axes) => {
@@ -108,39 +113,105 @@ fn function(module: &Module, compiled: &Compiled) -> FunctionRows {
 
 impl fmt::Display for Explain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "mesh {:?}: {} processors; per processor:", self.mesh, self.processors)?;
+        let mesh = if self.mesh.is_empty() { "without axes" } else { &self.mesh };
+        let are = if self.processors == 1 { "processor" } else { "processors" };
+        writeln!(f, "mesh {mesh}: {} {are}; all numbers are for one of them", self.processors)?;
         for function in &self.functions {
-            writeln!(f, "\n{}", function.name)?;
+            write!(f, "\n{function}")?;
+            let (values, variables) = (function.arena_bytes, self.variable_bytes);
             writeln!(
                 f,
-                "  {:<34} {:<52} {:>12} {:>12} {:>12}  steps",
-                "operation", "output", "flops", "bytes", "received"
+                "  peak memory: {} bytes: {} of values, {} of variables",
+                grouped((values + variables) as u64),
+                grouped(values as u64),
+                grouped(variables as u64)
             )?;
-            for row in &function.rows {
-                writeln!(
-                    f,
-                    "  {:<34} {:<52} {:>12} {:>12} {:>12}  {}",
-                    row.name,
-                    row.slice,
-                    row.cost.flops,
-                    row.cost.bytes,
-                    row.cost.sent,
-                    row.steps.join(" ")
-                )?;
-                writeln!(f, "  {:<34} {}", "", row.at)?;
-            }
-            let total = function.total();
-            writeln!(
-                f,
-                "  {:<34} {:<52} {:>12} {:>12} {:>12}",
-                "total",
-                format!("{} collectives", function.collectives().count()),
-                total.flops,
-                total.bytes,
-                total.sent
-            )?;
-            writeln!(f, "  peak memory: {} bytes of values", function.arena_bytes)?;
         }
-        write!(f, "\nvariables: {} bytes", self.variable_bytes)
+        Ok(())
     }
+}
+
+/// The operations under the source lines they come from, two lines each, and the totals.
+impl fmt::Display for FunctionRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let longest = self.rows.iter().map(|row| row.name.len() + 2).max().unwrap_or(0);
+        let width = longest.clamp(20, 40);
+        writeln!(
+            f,
+            "{:<1$}  {2:>14} {3:>14} {4:>12}  steps",
+            self.name,
+            width + 2,
+            "flops",
+            "bytes",
+            "received"
+        )?;
+        let line = |f: &mut fmt::Formatter<'_>, name: &str, cost: Cost, steps: &str| {
+            let numbers = [cost.flops, cost.bytes, cost.sent].map(grouped);
+            let [flops, bytes, received] = numbers;
+            let line = format!("  {name:<width$}  {flops:>14} {bytes:>14} {received:>12}  {steps}");
+            writeln!(f, "{}", line.trim_end())
+        };
+        let mut place = "";
+        for row in &self.rows {
+            // The user's line, and a note if other code made the operation.
+            let (at, note) = row.at.split_once(" (").unwrap_or((&row.at, ""));
+            if at != place {
+                writeln!(f, "  {at}")?;
+                place = at;
+            }
+            line(f, &format!("  {}", row.name), row.cost, &runs(&row.steps))?;
+            let note = note.strip_suffix(')').unwrap_or(note);
+            let note = note.split_once(" at ").map_or(note, |(note, _)| note);
+            let of = if row.slice.is_empty() { "" } else { " of " };
+            let joint = if note.is_empty() { "" } else { "; " };
+            writeln!(f, "        {}{of}{}{joint}{note}", row.local.join(" "), row.slice)?;
+        }
+        line(f, "total", self.total(), "")?;
+        let mut kinds: IndexMap<String, usize> = IndexMap::new();
+        for (form, axes, _) in self.collectives() {
+            *kinds.entry(format!("{form}({axes})")).or_default() += 1;
+        }
+        let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let kinds = if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") };
+        writeln!(f, "  collectives: {kinds}")
+    }
+}
+
+/// Step forms with equal neighbours counted: `permute(r) x2 move`.
+fn runs(steps: &[String]) -> String {
+    let runs = steps.chunk_by(PartialEq::eq).map(|run| match run {
+        [only] => only.clone(),
+        _ => format!("{} x{}", run[0], run.len()),
+    });
+    runs.collect::<Vec<_>>().join(" ")
+}
+
+/// Digits in threes, and a dash for nothing.
+fn grouped(number: u64) -> String {
+    if number == 0 {
+        return "-".to_owned();
+    }
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The slices that a step makes, or stores: `f32[100, 256]`.
+fn local(program: &Program, step: &Step) -> Vec<String> {
+    let slice = |id| {
+        let value = program.value(id);
+        let sizes: Vec<_> = value.extents.iter().map(ToString::to_string).collect();
+        format!("{}[{}]", value.dtype, sizes.join(", "))
+    };
+    let outs = step.outs();
+    if outs.is_empty() {
+        return step.inputs().iter().map(|&id| slice(id)).collect();
+    }
+    outs.iter().map(|&id| slice(id)).collect()
 }

@@ -13,7 +13,7 @@ mod place;
 mod relayout;
 mod table;
 
-pub use explain::{Explain, Row};
+pub use explain::{Explain, FunctionRows, Row};
 pub use local::{Local, LocalCx, LocalPiece, LocalWindow};
 pub use module::{Module, VariableSpec};
 pub use place::{PlaceCx, Placing};

@@ -149,13 +149,14 @@ impl PlaceCx<'_> {
     ) -> Option<(&'r [usize], AxisList)> {
         let bytes = |ty: &TensorType| {
             let local = self.wanted(&ty.shape).local_shape(self.mesh, &ty.shape);
-            local.map_or(ty.shape.size(), |shape| shape.size()) * ty.dtype.size()
+            local.map_or(ty.shape.size(), |shape| shape.size()).saturating_mul(ty.dtype.size())
         };
-        let made: usize = self.signature.outputs.iter().map(bytes).sum();
+        let sum = |sum: usize, bytes| sum.saturating_add(bytes);
+        let made = self.signature.outputs.iter().map(bytes).fold(0, sum);
         let mut best: Option<(&[usize], AxisList, usize)> = None;
         for set in rule.linear_sets() {
             let Some(axes) = self.common_pending(set, dims) else { continue };
-            let held: usize = set.iter().map(|&i| bytes(&self.signature.inputs[i])).sum();
+            let held = set.iter().map(|&i| bytes(&self.signature.inputs[i])).fold(0, sum);
             let settled = set.iter().all(|&i| self.settled[i]);
             if made <= held && !settled && best.as_ref().is_none_or(|(_, _, most)| held > *most) {
                 best = Some((set, axes, held));

@@ -28,6 +28,14 @@ pub enum NameError {
         /// The dimension or axis.
         name: String,
     },
+    /// More elements than [`Shape::MAX_ELEMENTS`](super::Shape::MAX_ELEMENTS).
+    #[error("{shape} has {elements} elements or more; a tensor may have 2^48")]
+    TooManyElements {
+        /// The shape.
+        shape: String,
+        /// How many.
+        elements: usize,
+    },
     /// A piece of a string without `:size`.
     #[error("`{name}` has no size: write `name:size`, as in `batch:200`")]
     NoSize {

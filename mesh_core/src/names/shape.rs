@@ -14,6 +14,10 @@ use super::text::Piece;
 pub struct Shape(SmallVec<[Dimension; 6]>);
 
 impl Shape {
+    /// The most elements a shape may have: far beyond any memory, and small enough that sizes in
+    /// bytes cannot overflow.
+    pub const MAX_ELEMENTS: usize = 1 << 48;
+
     /// Refuses two dimensions of one name, size 0 and names that [`check_name`] refuses.
     ///
     /// [`check_name`]: super::check_name
@@ -33,7 +37,16 @@ impl Shape {
         if let Some(first) = self.get(dim.name) {
             return Err(NameError::RepeatedDimension { first, second: dim });
         }
+        self.grow(dim)
+    }
+
+    /// Appends a legal dimension, unless there would be too many elements.
+    fn grow(&mut self, dim: Dimension) -> Result<(), NameError> {
         self.0.push(dim);
+        let elements = self.size();
+        if elements > Self::MAX_ELEMENTS {
+            return Err(NameError::TooManyElements { shape: self.to_string(), elements });
+        }
         Ok(())
     }
 
@@ -102,7 +115,7 @@ impl Shape {
                     return Err(NameError::SizeClash { first, second });
                 }
                 Some(_) => {}
-                None => union.0.push(second),
+                None => union.grow(second)?,
             }
         }
         Ok(union)

@@ -61,7 +61,7 @@ pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
             Cost { flops: value(input.value).len() as u64, bytes, sent: 0 }
         }
         Step::Contract { .. } | Step::Convolve { .. } => {
-            Cost { flops: 2 * products(program, step), bytes, sent: 0 }
+            Cost { flops: products(program, step).saturating_mul(2), bytes, sent: 0 }
         }
         Step::Move { pieces, out, .. } => {
             let of_piece = |extents: &[usize], dims: &[u8]| -> usize {
@@ -122,7 +122,7 @@ fn products(program: &Program, step: &Step) -> u64 {
     }
     let derived = |label: &u8| windows.iter().any(|window| window.input == *label);
     let counted = extents.iter().filter(|(label, _)| !derived(label));
-    counted.map(|(_, &extent)| extent as u64).product()
+    counted.fold(1, |product: u64, (_, &extent)| product.saturating_mul(extent as u64))
 }
 
 #[cfg(test)]

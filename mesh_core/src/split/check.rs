@@ -48,6 +48,26 @@ pub enum LayoutProblem {
     },
 }
 
+impl LayoutProblem {
+    /// The dims and axis of a clash within one tensor.
+    fn in_one_tensor(&self) -> Option<([DimName; 2], &str)> {
+        match self {
+            Self::Clash { dims, axis, in_one_tensor: true } => Some((*dims, axis)),
+            _ => None,
+        }
+    }
+
+    /// A clash where tensors meet says nothing new if some tensor has both dims.
+    fn follows_from(&self, clashes: &[([DimName; 2], &str)]) -> bool {
+        match self {
+            Self::Clash { dims, axis, in_one_tensor: false } => {
+                clashes.contains(&(*dims, axis.as_str()))
+            }
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for LayoutProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -152,8 +172,11 @@ pub(crate) fn check_dims(
 pub(crate) fn report(issues: &[LayoutIssue]) -> Vec<Issue> {
     const NAMED: usize = 3;
     let mut problems: IndexMap<&LayoutProblem, Vec<&LayoutIssue>> = IndexMap::new();
+    let in_one_tensor: Vec<_> = issues.iter().filter_map(|i| i.problem.in_one_tensor()).collect();
     for issue in issues {
-        problems.entry(&issue.problem).or_default().push(issue);
+        if !issue.problem.follows_from(&in_one_tensor) {
+            problems.entry(&issue.problem).or_default().push(issue);
+        }
     }
     let describe = |(problem, met): (&LayoutProblem, Vec<&LayoutIssue>)| {
         let first = met[0];

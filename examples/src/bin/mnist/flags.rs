@@ -36,11 +36,11 @@ pub(crate) struct Flags {
     pub(crate) optimizer: Optimizer,
 
     /// Step size. By default 0.1 for sgd, 0.001 for adam, Adafactor's own schedule for adafactor.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub(crate) lr: Option<f64>,
 
     /// Weight decay; adam only.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) weight_decay: f64,
 
     /// Examples a step, over all processors.
@@ -75,6 +75,35 @@ pub(crate) struct Flags {
     /// `accuracy`) to this file.
     #[arg(long)]
     pub(crate) metrics: Option<PathBuf>,
+}
+
+/// More examples than any data set that is read has.
+const LARGEST_BATCH: usize = 1 << 24;
+
+impl Flags {
+    /// Refuses values that no run can have.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self { batch, lr, weight_decay, .. } = *self;
+        if !(1..=LARGEST_BATCH).contains(&batch) {
+            return Err(format!("--batch {batch}: legal are 1 to {LARGEST_BATCH}"));
+        }
+        if self.epochs == 0 {
+            return Err("--epochs 0: nothing would be trained; legal are 1 or more".to_owned());
+        }
+        if self.steps == Some(0) {
+            return Err("--steps 0: nothing would be trained; legal are 1 or more".to_owned());
+        }
+        if let Some(lr) = lr.filter(|lr| !(*lr > 0.0 && lr.is_finite())) {
+            return Err(format!("--lr {lr}: a step size is a positive number"));
+        }
+        if !(weight_decay >= 0.0 && weight_decay.is_finite()) {
+            return Err(format!("--weight-decay {weight_decay}: legal are 0 or a positive number"));
+        }
+        if weight_decay != 0.0 && self.optimizer != Optimizer::Adam {
+            return Err(format!("--weight-decay {weight_decay}: only --optimizer adam has it"));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -5,6 +5,9 @@ use mesh_ops::conv::{Conv, conv_with_blocks};
 use mesh_ops::layers::Dense;
 use mesh_ops::prelude::*;
 
+/// Name of the function that counts correct answers.
+pub(crate) const EVALUATE: &str = "evaluate";
+
 /// Functions of the graph.
 pub(crate) struct Functions {
     /// Image and label to the mean loss, updating the variables.
@@ -48,7 +51,7 @@ pub(crate) fn build(
     let weight = graph.input("weight", [batch], F32);
     let correct = logits.argmax(classes).equal(label).cast(F32);
     let correct = (correct * weight).sum_all();
-    let evaluate = graph.function("evaluate", [image, label, weight], [correct], []);
+    let evaluate = graph.function(EVALUATE, [image, label, weight], [correct], []);
     Functions { train, evaluate }
 }
 

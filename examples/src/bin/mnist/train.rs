@@ -3,13 +3,14 @@
 use super::flags::Flags;
 use super::model::{Functions, image_dims};
 use examples::data::{Batches, Digits, SIDE, Split};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use mesh_ops::prelude::*;
 use ndarray::{Array1, Array3, ArrayViewD};
 use serde_json::json;
 use std::error::Error;
+use std::fmt;
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::time::Instant;
 
@@ -20,13 +21,13 @@ pub(crate) fn train(
     module: &Module,
     evaluation: Option<&Module>,
     digits: &Digits,
+    metrics: &mut Metrics,
 ) -> Result<(), Box<dyn Error>> {
     let mut session = Session::threads(module, flags.seed)?;
     let mut evaluator = evaluation.map(|m| Session::threads(m, flags.seed)).transpose()?;
-    let mut metrics = Metrics::create(flags.metrics.as_deref())?;
     let mut batches = Batches::new(digits.train.len(), flags.batch, flags.seed)?;
     let per_epoch = batches.per_epoch() as u64;
-    let total = flags.steps.unwrap_or(per_epoch * flags.epochs as u64);
+    let total = flags.steps.unwrap_or(per_epoch.saturating_mul(flags.epochs as u64));
     let progress = Progress::new(total);
     let shape = feed_shape(flags);
     let mut images = Array3::zeros((flags.batch, SIDE, SIDE));
@@ -38,7 +39,7 @@ pub(crate) fn train(
         let [loss] = session.call(&functions.train, feeds)?;
         let loss = loss.item().unwrap_or(f64::NAN) as f32;
         metrics.line(&json!({ "step": step, "loss": loss }))?;
-        progress.step(step, loss);
+        progress.step(step, loss)?;
         if step % per_epoch == 0 || step == total {
             let epoch = step.div_ceil(per_epoch);
             let session = match &mut evaluator {
@@ -51,18 +52,14 @@ pub(crate) fn train(
             let accuracy = evaluate(flags, functions, session, &digits.test, &shape)?;
             best = best.max(accuracy);
             metrics.line(&json!({ "step": step, "epoch": epoch, "accuracy": accuracy }))?;
-            progress.epoch(epoch, step, loss, accuracy, started);
+            progress.epoch(epoch, step, loss, accuracy, started)?;
         }
         if !loss.is_finite() {
             return Err(format!("the loss is {loss} at step {step}; try a smaller --lr").into());
         }
     }
     progress.finish();
-    metrics.finish()?;
-    if total > 0 {
-        print(&format!("best test accuracy {:.2} %", best * 100.0));
-    }
-    Ok(())
+    Ok(print(&format!("best test accuracy {:.2} %", best * 100.0))?)
 }
 
 /// The fraction of correct answers; every example counts once.
@@ -104,32 +101,31 @@ pub(crate) fn parameters(module: &Module) -> usize {
 }
 
 /// A line for the user.
-#[expect(clippy::print_stdout, reason = "the program's output")]
-pub(crate) fn print(line: &str) {
-    println!("{line}");
+pub(crate) fn print(line: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
 }
 
 /// JSON lines, or nothing.
-struct Metrics {
+pub(crate) struct Metrics {
     file: Option<BufWriter<File>>,
 }
 
 impl Metrics {
-    fn create(path: Option<&Path>) -> Result<Self, String> {
+    pub(crate) fn create(path: Option<&Path>) -> Result<Self, String> {
         let create = |path: &Path| {
             File::create(path).map_err(|e| format!("--metrics {}: {e}", path.display()))
         };
         Ok(Self { file: path.map(create).transpose()?.map(BufWriter::new) })
     }
 
-    fn line(&mut self, value: &serde_json::Value) -> std::io::Result<()> {
+    fn line(&mut self, value: &serde_json::Value) -> io::Result<()> {
         match &mut self.file {
             Some(file) => writeln!(file, "{value}"),
             None => Ok(()),
         }
     }
 
-    fn finish(self) -> std::io::Result<()> {
+    pub(crate) fn finish(self) -> io::Result<()> {
         self.file.map_or(Ok(()), |mut file| file.flush())
     }
 }
@@ -143,31 +139,42 @@ struct Progress {
 
 impl Progress {
     fn new(total: u64) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = io::stderr().is_terminal();
         let bar = if terminal { ProgressBar::new(total) } else { ProgressBar::hidden() };
-        let template = "{bar:40} {pos}/{len}  {msg}  {per_sec}  {eta} left";
+        let template = "{bar:40} {pos}/{len}  {msg}  {rate}  {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+            let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+                let _ = write!(out, "{:.1} steps/s", state.per_sec());
+            };
+            bar.set_style(style.with_key("rate", rate));
         }
         Self { bar, terminal, total }
     }
 
-    fn step(&self, step: u64, loss: f32) {
+    fn step(&self, step: u64, loss: f32) -> io::Result<()> {
         self.bar.set_message(format!("loss {loss:.4}"));
         self.bar.set_position(step);
         if !self.terminal && step.is_multiple_of(20) {
-            print(&format!("step {step}/{}  loss {loss:.4}", self.total));
+            print(&format!("step {step}/{}  loss {loss:.4}", self.total))?;
         }
+        Ok(())
     }
 
-    fn epoch(&self, epoch: u64, step: u64, loss: f32, accuracy: f64, started: Instant) {
+    fn epoch(
+        &self,
+        epoch: u64,
+        step: u64,
+        loss: f32,
+        accuracy: f64,
+        started: Instant,
+    ) -> io::Result<()> {
         let seconds = started.elapsed().as_secs_f64();
         self.bar.suspend(|| {
             print(&format!(
                 "epoch {epoch}  step {step}  loss {loss:.4}  test accuracy {:.2} %  {seconds:.1} s",
                 accuracy * 100.0
-            ));
-        });
+            ))
+        })
     }
 
     fn finish(&self) {

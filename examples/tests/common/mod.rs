@@ -1,0 +1,88 @@
+//! What the tests of the binaries share: runs of them, scratch directories, small data sets.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a run left behind.
+pub(crate) struct Run {
+    pub(crate) command: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Run {
+    /// Fails unless the run ended well.
+    pub(crate) fn well(self) -> Self {
+        assert_eq!(self.code, Some(0), "{}\n{}{}", self.command, self.out, self.err);
+        self
+    }
+}
+
+/// Runs a binary. Backtraces are asked for, so that a panic cannot hide.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Run {
+    let output = Command::new(program).args(arguments).env("RUST_BACKTRACE", "1").output().unwrap();
+    Run {
+        command: format!("{program} {arguments:?}"),
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Runs `mnist`.
+pub(crate) fn mnist(arguments: &[&str]) -> Run {
+    run(env!("CARGO_BIN_EXE_mnist"), arguments)
+}
+
+/// Runs `mnist` with a line of flags separated by spaces, then `more`.
+pub(crate) fn mnist_line(line: &str, more: &[&str]) -> Run {
+    let flags: Vec<_> = line.split_whitespace().chain(more.iter().copied()).collect();
+    mnist(&flags)
+}
+
+/// A directory of this test's own, empty.
+pub(crate) fn scratch(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// A pair of IDX files of `count` patterned images; the last fifth is the test set.
+pub(crate) fn write_pair(dir: &Path, count: u32) {
+    let header = |magic: u32, sizes: &[u32]| -> Vec<u8> {
+        [magic].iter().chain(sizes).flat_map(|word| word.to_be_bytes()).collect()
+    };
+    let mut images = header(0x0803, &[count, 28, 28]);
+    let mut labels = header(0x0801, &[count]);
+    for example in 0..count {
+        let label = example % 10;
+        labels.push(label as u8);
+        // A bar at the label's place, and noise.
+        let noise =
+            |pixel: u32| (pixel.wrapping_mul(2654435761).wrapping_add(example * 97) >> 26) as u8;
+        images.extend((0..784).map(|p| if p % 28 / 3 == label { 255 } else { noise(p) }));
+    }
+    std::fs::write(dir.join("train-images-idx3-ubyte"), images).unwrap();
+    std::fs::write(dir.join("train-labels-idx1-ubyte"), labels).unwrap();
+}
+
+/// The JSON lines of a metrics file.
+pub(crate) fn lines(file: &Path) -> Vec<serde_json::Map<String, serde_json::Value>> {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The losses in a metrics file.
+pub(crate) fn losses(file: &Path) -> Vec<f64> {
+    lines(file).iter().filter_map(|line| line.get("loss")?.as_f64()).collect()
+}
+
+/// The accuracies in a metrics file.
+pub(crate) fn accuracies(file: &Path) -> Vec<f64> {
+    lines(file).iter().filter_map(|line| line.get("accuracy")?.as_f64()).collect()
+}

@@ -1,0 +1,164 @@
+//! Runs that cannot be: each ends with a code and one readable message, never a panic.
+
+mod common;
+
+use common::{Run, mnist_line, run, scratch, write_pair};
+
+#[track_caller]
+fn refused(run: &Run, words: &[&str]) {
+    let Run { command, code, out, err } = run;
+    assert!(code.is_some_and(|code| code == 1 || code == 2), "{command}: {code:?}\n{err}");
+    assert!(err.starts_with("error: "), "{command}\n{err}");
+    assert_eq!(err.matches("error: ").count(), 1, "{command}\n{err}");
+    for word in ["panicked", "backtrace", "RUST_BACKTRACE", "internal error"] {
+        assert!(!err.contains(word) && !out.contains(word), "{command}: {word}\n{out}{err}");
+    }
+    for word in words {
+        assert!(err.contains(word), "{command}: no {word:?} in\n{err}");
+    }
+}
+
+#[test]
+fn a_dim_that_does_not_divide() {
+    let run = mnist_line("--mesh r:3 --layout batch:r", &[]);
+    refused(&run, &["batch", "200", "over r into 3", "model.rs:", "1, 2, 4, 5, 8, 10, 20"]);
+    assert!(run.out.is_empty(), "{}", run.out);
+    let line = run.err.lines().find(|line| line.trim_start().starts_with("at ")).unwrap();
+    let number = line.rsplit(':').next().unwrap();
+    assert!(number.parse::<u32>().is_ok(), "{line}");
+}
+
+#[test]
+fn flags() {
+    let table: &[(&str, &[&str])] = &[
+        (
+            "--mesh all:8 --layout hidden1:all;hidden2:all --model mlp",
+            &["hidden2/kernel", "hidden1", "hidden2", "model.rs:"],
+        ),
+        ("--mesh rows:2 --layout batch:row", &["`row`", "did you mean `rows`"]),
+        (
+            "--mesh rows:2 --layout bacth:rows --strict",
+            &["--strict", "`bacth`", "did you mean `batch`"],
+        ),
+        ("--mesh rows:2 --strict", &["--strict", "`rows`"]),
+        ("--mesh rows", &["--mesh", "rows"]),
+        ("--mesh rows:0", &["--mesh", "rows"]),
+        ("--mesh rows:2;rows:2", &["--mesh", "rows"]),
+        ("--layout batch", &["--layout", "batch"]),
+        ("--bogus", &["--bogus"]),
+        ("--model mpl", &["mpl", "mlp"]),
+        ("--optimizer adamw", &["adamw", "adam"]),
+        ("--optimizer sgd --weight-decay 0.1", &["--weight-decay", "adam"]),
+        ("--weight-decay 0.1", &["--weight-decay", "adam"]),
+        ("--optimizer adam --weight-decay -1", &["--weight-decay", "-1"]),
+        ("--optimizer adam --weight-decay NaN", &["--weight-decay", "NaN"]),
+        ("--lr -1", &["--lr", "-1", "positive"]),
+        ("--lr 0", &["--lr", "positive"]),
+        ("--lr inf", &["--lr", "positive"]),
+        ("--lr NaN", &["--lr", "positive"]),
+        ("--lr fast", &["--lr", "fast"]),
+        ("--batch 0", &["--batch", "legal"]),
+        ("--batch -1", &["-1"]),
+        ("--batch 99999999999999999", &["--batch", "legal"]),
+        ("--batch 100000 --model linear", &["--batch 100000", "12000"]),
+        ("--steps 0", &["--steps", "legal"]),
+        ("--epochs 0", &["--epochs", "legal"]),
+        ("--model linear --eval-layout bad", &["--eval-layout", "bad"]),
+        (
+            "--mesh r:2 --layout batch:r --model linear --eval-layout batch:c",
+            &["--eval-layout", "`c`"],
+        ),
+        (
+            "--mesh r:2 --layout batch:r --model linear --eval-layout pixels:r;classes:r",
+            &["--eval-layout", "pixels", "classes"],
+        ),
+        (
+            "--model linear --steps 1 --metrics /no/such/directory/metrics",
+            &["--metrics", "/no/such/directory/metrics", "No such file"],
+        ),
+        (
+            "--model linear --dot /no/such/directory/dot",
+            &["--dot", "/no/such/directory/dot", "No such file"],
+        ),
+    ];
+    for (line, words) in table {
+        refused(&mnist_line(line, &[]), words);
+    }
+}
+
+#[test]
+fn data() {
+    const IMAGES: &str = "train-images-idx3-ubyte";
+    const LABELS: &str = "train-labels-idx1-ubyte";
+    let dir = scratch("refused-data");
+    let load = |words: &[&str]| {
+        let run =
+            mnist_line("--model linear --steps 1 --batch 10 --data", &[dir.to_str().unwrap()]);
+        refused(&run, words);
+    };
+    let names = [IMAGES, LABELS, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"];
+    load(&names);
+    let run = mnist_line("--data /no/such/directory", &[]);
+    refused(&run, &[&["/no/such/directory", "does not exist"][..], &names].concat());
+
+    // Each fault in one file of a whole pair.
+    let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 100);
+    type Fault = fn(&mut Vec<u8>);
+    let faults: [(&str, Fault, &str); 9] = [
+        (IMAGES, cut, "truncated"),
+        (IMAGES, |bytes| bytes.truncate(6), "truncated"),
+        (IMAGES, Vec::clear, "truncated"),
+        (IMAGES, |bytes| bytes.push(0), "goes on"),
+        (IMAGES, |bytes| bytes[3] = 1, "magic"),
+        (IMAGES, |bytes| bytes[11] = 27, "27x28"),
+        (IMAGES, |bytes| bytes.splice(..2, [0x1f, 0x8b]).for_each(drop), "cannot read"),
+        (LABELS, |bytes| bytes[20] = 10, "is 10; legal are 0 to 9"),
+        (LABELS, |bytes| bytes[4] = 255, "examples"),
+    ];
+    for (name, fault, word) in faults {
+        write_pair(&dir, 50);
+        let file = dir.join(name);
+        let mut bytes = std::fs::read(&file).unwrap();
+        fault(&mut bytes);
+        std::fs::write(&file, bytes).unwrap();
+        load(&[name, word]);
+    }
+    write_pair(&dir, 50);
+    std::fs::remove_file(dir.join(LABELS)).unwrap();
+    load(&[LABELS, &format!("only {IMAGES} was found")]);
+
+    // The last fifth is for testing.
+    write_pair(&dir, 50);
+    let all = mnist_line("--model linear --batch 41 --data", &[dir.to_str().unwrap()]);
+    refused(&all, &["--batch 41", "40"]);
+}
+
+#[test]
+fn slices() {
+    let table: &[(&[&str], &[&str])] = &[
+        (&["--layout", "batch:rows;hidden:rows"], &["batch", "hidden", "rows"]),
+        (&["--layout", "batch:row"], &["--layout", "did you mean `rows`"]),
+        (&["--layout", "batch"], &["--layout", "`batch`"]),
+        (&["--mesh", "rows:3;cols:4"], &["batch:8", "rows", "3", "1, 2, 4, 8"]),
+        (&["--mesh", "rows"], &["--mesh"]),
+        (&["--tensor", "batch"], &["--tensor"]),
+        (&["--tensor", "batch:8;batch:8"], &["--tensor", "batch"]),
+        (&["--bogus"], &["--bogus"]),
+    ];
+    for (flags, words) in table {
+        refused(&run(env!("CARGO_BIN_EXE_slices"), flags), words);
+    }
+}
+
+#[test]
+fn a_misspelt_dim_is_a_warning_without_strict() {
+    let line = "--mesh rows:2 --layout batch:rows;hiden1:rows --model mlp --explain";
+    let run = mnist_line(line, &[]).well();
+    assert!(run.err.starts_with("warning: "), "{}", run.err);
+    assert!(
+        run.err.contains("`hiden1`") && run.err.contains("did you mean `hidden1`"),
+        "{}",
+        run.err
+    );
+    assert!(mnist_line("--model mlp --explain --strict", &[]).well().err.is_empty());
+}

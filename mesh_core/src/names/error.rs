@@ -29,12 +29,10 @@ pub enum NameError {
         name: String,
     },
     /// More elements than [`Shape::MAX_ELEMENTS`](super::Shape::MAX_ELEMENTS).
-    #[error("{shape} has {elements} elements or more; a tensor may have 2^48")]
+    #[error("{shape} is too large: a tensor has at most 2^48 elements")]
     TooManyElements {
         /// The shape.
         shape: String,
-        /// How many.
-        elements: usize,
     },
     /// A piece of a string without `:size`.
     #[error("`{name}` has no size: write `name:size`, as in `batch:200`")]

@@ -43,9 +43,8 @@ impl Shape {
     /// Appends a legal dimension, unless there would be too many elements.
     fn grow(&mut self, dim: Dimension) -> Result<(), NameError> {
         self.0.push(dim);
-        let elements = self.size();
-        if elements > Self::MAX_ELEMENTS {
-            return Err(NameError::TooManyElements { shape: self.to_string(), elements });
+        if self.size() > Self::MAX_ELEMENTS {
+            return Err(NameError::TooManyElements { shape: self.to_string() });
         }
         Ok(())
     }
@@ -65,7 +64,7 @@ impl Shape {
         self.0.is_empty()
     }
 
-    /// How many elements a tensor of this shape has, `usize::MAX` if more than that.
+    /// How many elements a tensor of this shape has.
     pub fn size(&self) -> usize {
         self.0.iter().fold(1, |product: usize, dim| product.saturating_mul(dim.size))
     }
@@ -276,7 +275,8 @@ mod tests {
         assert!(!shape("c:4 a:2 b:4").is_permutation_of(&abc));
         assert!(!shape("a:2 b:3").is_permutation_of(&abc));
         assert_eq!(abc.position("c".into()), Some(2));
-        assert_eq!(shape("x:9999999999 y:9999999999").size(), usize::MAX);
+        let large = refusal("x:9999999999 y:9999999999");
+        assert!(large.contains("is too large: a tensor has at most 2^48 elements"), "{large}");
         assert_eq!(Shape::new(&abc), Ok(abc.clone()));
         assert_eq!(abc.clone().into_iter().count(), 3);
     }
@@ -284,7 +284,7 @@ mod tests {
     proptest! {
         #[test]
         fn printing_round_trips(
-            dims in prop::collection::btree_map("[a-zé_\\-\\[\\]0-9]{1,5}", 1..5000_usize, 0..7)
+            dims in prop::collection::btree_map("[a-zé_\\-\\[\\]0-9]{1,5}", 1..200_usize, 0..7)
         ) {
             let shape = Shape::new(dims.iter().map(|(name, &size)| dim(name, size))).unwrap();
             prop_assert_eq!(shape.to_string().parse(), Ok(shape.clone()));

@@ -16,13 +16,13 @@ const WRITING: f32 = 19.0;
 /// How far a point of a template strays, as a fraction of the sheet.
 const JITTER: f32 = 0.04;
 /// The largest coefficient of the quadratic bend of the sheet.
-const BEND: f32 = 0.3;
-/// The tangent of half the largest rotation: about 17 degrees.
-const HALF_TURN: f32 = 0.15;
+const BEND: f32 = 0.25;
+/// The tangent of half the largest rotation: about 14 degrees.
+const HALF_TURN: f32 = 0.12;
 /// The largest slant to either side.
-const SHEAR: f32 = 0.25;
+const SHEAR: f32 = 0.2;
 /// The largest shift along each side, in pixels.
-const SHIFT: f32 = 2.5;
+const SHIFT: f32 = 2.0;
 /// Half the pen's width, in pixels.
 const PEN: (f32, f32) = (0.75, 1.6);
 /// The width of a stroke's soft edge, in pixels.

@@ -48,7 +48,7 @@ pub(crate) struct Flags {
     pub(crate) batch: usize,
 
     /// Passes over the training data.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 5)]
     pub(crate) epochs: usize,
 
     /// Stop after this many steps; by default after all epochs.

@@ -222,7 +222,7 @@ fn help_states_the_defaults() {
         ("lr", "0.1 for sgd, 0.001 for adam, Adafactor's own schedule"),
         ("weight-decay", "[default: 0]"),
         ("batch", "[default: 200]"),
-        ("epochs", "[default: 5]"),
+        ("epochs", "[default: 6]"),
         ("steps", "by default after all epochs"),
         ("seed", "[default: 0]"),
         ("data", "By default digits are generated"),

@@ -48,7 +48,7 @@ pub(crate) struct Flags {
     pub(crate) batch: usize,
 
     /// Passes over the training data.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 6)]
     pub(crate) epochs: usize,
 
     /// Stop after this many steps; by default after all epochs.
@@ -56,7 +56,7 @@ pub(crate) struct Flags {
     pub(crate) steps: Option<u64>,
 
     /// Determines initial values, the order of examples and the generated digits.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 3)]
     pub(crate) seed: u64,
 
     /// A directory with MNIST's IDX files, raw or gzip. By default digits are generated.

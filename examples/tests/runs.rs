@@ -224,7 +224,7 @@ fn help_states_the_defaults() {
         ("batch", "[default: 200]"),
         ("epochs", "[default: 6]"),
         ("steps", "by default after all epochs"),
-        ("seed", "[default: 0]"),
+        ("seed", "[default: 3]"),
         ("data", "By default digits are generated"),
     ] {
         assert!(option(flag).contains(default), "--{flag}: {default:?} in {}", option(flag));

@@ -1,0 +1,49 @@
+//! One program serves every processor: lowering does not see how many there are.
+
+use mesh_ops::prelude::*;
+use mesh_optimize::{AdamWeightDecay, Optimizer};
+use std::time::{Duration, Instant};
+
+/// Room for the clock of a busy machine; the ratio is 1 up to that.
+const RATIO: f64 = 1.5;
+
+/// The training step of a 784-512-512-10 perceptron on 8,192 examples.
+fn perceptron(g: &Graph) {
+    let (batch, classes) = (dim("batch", 8192), dim("classes", 10));
+    let image = g.input("image", [batch, dim("pixels", 784)], F32);
+    let label = g.input("label", [batch], I32);
+    let h = image.dense(dim("hidden1", 512), "hidden1").relu();
+    let h = h.dense(dim("hidden2", 512), "hidden2").relu();
+    let loss = h.dense(classes, "logits").softmax_cross_entropy(label, classes).mean();
+    g.function("train", [image, label], [loss], AdamWeightDecay::new(1e-3).minimize(loss));
+}
+
+#[test]
+fn lowering_for_4096_processors_costs_what_it_costs_for_2() {
+    let g = mesh_ops::graph();
+    perceptron(&g);
+    let layout = "batch:all".parse().unwrap();
+    let meshes: [Mesh; 2] = ["all:2", "all:4096"].map(|mesh| mesh.parse().unwrap());
+    let mut times: [Vec<Duration>; 2] = Default::default();
+    let mut steps = Vec::new();
+    for _ in 0..20 {
+        for (mesh, times) in meshes.iter().zip(&mut times) {
+            let start = Instant::now();
+            let module = g.lower(mesh, &layout).unwrap();
+            times.push(start.elapsed());
+            let program = &module.functions[0].program;
+            let step =
+                |node: &mesh_core::program::Node| (node.step.form(), node.step.axes().cloned());
+            steps.push(program.steps.iter().map(step).collect::<Vec<_>>());
+        }
+    }
+    assert!(steps.iter().all(|list| *list == steps[0]), "the same steps and collectives");
+    let median = |times: &mut Vec<Duration>| {
+        times.sort();
+        times[times.len() / 2].as_secs_f64()
+    };
+    let [few, many] = &mut times;
+    let (few, many) = (median(few), median(many));
+    println!("median: {few:.6} s for 2, {many:.6} s for 4,096, ratio {:.2}", many / few);
+    assert!(many <= RATIO * few, "{many} s against {few} s");
+}

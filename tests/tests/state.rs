@@ -142,3 +142,35 @@ fn owned_variables_are_refused_for_now() {
     let report = g.lower(&"d:2".parse().unwrap(), &layout).unwrap_err().to_string();
     assert!(report.contains("w: variables owned by one processor"), "{report}");
 }
+
+#[test]
+fn functions_of_little_work() {
+    let g = mesh_ops::graph();
+    let x = g.input("x", [dim("x", 4)], F32);
+    let unused = g.input("unused", [], I32);
+    let v = g.variable("v", [dim("x", 4)], F32, Initializer::Constant(5.0));
+    let nothing = g.function("nothing", [], [], []);
+    let same = g.function("same", [unused, x], [x, x, v.value()], []);
+    let copy = g.function("copy", [x], [], [v.assign(x)]);
+    let data = arr1(&[1f32, 2.0, 3.0, 4.0]);
+    for mut session in sessions_of_four(&g) {
+        let [] = session.call(&nothing, []).unwrap();
+        let seven = ndarray::arr0(7i32);
+        let feeds = [seven.view().into(), data.view().into()];
+        let [a, b, before] = session.call(&same, feeds).unwrap();
+        assert_eq!((a.as_f32(), b.as_f32()), (Some(&data.clone().into_dyn()), a.as_f32()));
+        assert_eq!(before.as_f32().unwrap(), &arr1(&[5f32; 4]).into_dyn());
+        let [] = session.call(&copy, [data.view().into()]).unwrap();
+        assert_eq!(session.read("v").unwrap().as_f32().unwrap(), &data.clone().into_dyn());
+        let wrong = session.call_named("copy", &[("y", data.view().into())]).unwrap_err();
+        assert!(wrong.to_string().contains('y'), "{wrong}");
+    }
+}
+
+fn sessions_of_four(graph: &Graph) -> impl Iterator<Item = Session> + '_ {
+    let layouts = [("", ""), ("d:4", "x:d"), ("d:2;m:2", "params/*:m"), ("d:2;m:2", "x:m+d")];
+    layouts.into_iter().map(|(mesh, layout)| {
+        let module = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        Session::threads(&module, 0).unwrap()
+    })
+}

@@ -9,6 +9,7 @@
 
 mod builder;
 mod cost;
+mod expr;
 mod plan;
 mod print;
 mod scalar;
@@ -19,9 +20,10 @@ mod verify;
 
 pub use builder::Builder;
 pub use cost::{Cost, cost};
+pub use expr::Expr;
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
 pub use print::print;
-pub use scalar::{Body, Expr, Instr, Prim, Reg, Scalar};
+pub use scalar::{Body, Instr, Prim, Reg, Scalar};
 pub use step::{Dims, Extents, Generator, Offset, Operand, Piece, Step, Window};
 pub use verify::verify;
 

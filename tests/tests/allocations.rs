@@ -1,0 +1,75 @@
+//! Law 10: processors allocate nothing while they run a function, once they have run it before.
+#![expect(unsafe_code, reason = "counting allocations means being the allocator")]
+
+use mesh_ops::prelude::*;
+use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer};
+use std::alloc::{GlobalAlloc, Layout as Block, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Allocations of all threads but those that call sessions.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static CALLS_SESSIONS: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Counting;
+
+// SAFETY: everything is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, block: Block) -> *mut u8 {
+        if !CALLS_SESSIONS.try_with(Cell::get).unwrap_or(true) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.alloc(block) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, block: Block) {
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.dealloc(start, block) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Products large enough for the packing buffers of the GEMM, a convolution, both optimizers.
+fn classifier(g: &Graph) -> (Function<1, 1>, Function<1, 1>) {
+    let (batch, rows, channel) = (dim("batch", 32), dim("rows", 64), dim("channel", 1));
+    let x = g.input("x", [batch, rows, channel], F32);
+    let taps = g.variable("taps", [dim("tap", 5), channel, dim("c", 16)], F32, Initializer::ONES);
+    let features = x.conv(taps.value(), &mesh_ops::conv::Conv::over([("rows", "tap")])).tanh();
+    let h = mesh_ops::layers::Dense::onto([dim("hidden", 256)])
+        .over([rows, dim("c", 16)])
+        .apply(features, "hidden");
+    let loss = h.relu().dense(dim("out", 256), "out").softmax(dim("out", 256)).square().mean();
+    let adam = g.function("adam", [x], [loss], AdamWeightDecay::new(1e-3).minimize(loss));
+    let _second = g.scope("second");
+    let adafactor = g.function("adafactor", [x], [loss], Adafactor::default().minimize(loss));
+    (adam, adafactor)
+}
+
+#[test]
+fn processors_allocate_nothing_while_they_run() {
+    CALLS_SESSIONS.set(true);
+    let g = mesh_ops::graph();
+    let (adam, adafactor) = classifier(&g);
+    let data = ndarray::Array3::from_elem((32, 64, 1), 0.5f32);
+    for (mesh, layout) in [("", ""), ("d:2", "batch:d;slots/*:d"), ("d:2;m:2", "batch:d;hidden:m")]
+    {
+        let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let mut session = Session::threads(&module, 0).unwrap();
+        let mut loss = [Array::from(0f32)];
+        let mut run = || {
+            session.call_into(&adam, [data.view().into()], &mut loss).unwrap();
+            session.call_into(&adafactor, [data.view().into()], &mut loss).unwrap();
+        };
+        run();
+        let before = COUNT.load(Ordering::Relaxed);
+        assert!(before > 0, "threads allocate when they start, and are counted");
+        (0..5).for_each(|_| run());
+        assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0, "{layout} on {mesh}");
+    }
+}

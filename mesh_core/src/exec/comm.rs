@@ -93,10 +93,6 @@ pub(crate) trait Comm: Send {
     /// Prepares the group along `axes`. All members prepare their groups in the same order.
     fn group(&mut self, axes: &[Axis]) -> Group;
 
-    /// Waits for every processor of the mesh.
-    #[cfg_attr(not(test), expect(dead_code, reason = "threads meet the caller instead"))]
-    fn barrier(&mut self) -> Result<(), Stopped>;
-
     /// `part.out = fold of the members' part.input`, for every part. In place if `out` is `input`.
     unsafe fn all_reduce(
         &mut self,

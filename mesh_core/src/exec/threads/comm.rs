@@ -106,8 +106,6 @@ pub(super) struct Threads {
     world: Arc<World>,
     processor: usize,
     seats: Vec<Seat>,
-    /// The seat of the group of all processors.
-    everyone: Group,
 }
 
 // SAFETY: the pointers in seats are used within one call only, by whichever thread makes it.
@@ -115,11 +113,15 @@ unsafe impl Send for Threads {}
 
 impl Threads {
     pub(super) fn new(world: &Arc<World>, processor: usize) -> Self {
-        let everyone = Group { id: 0, rank: 0, size: 0 };
-        let mut threads = Self { world: Arc::clone(world), processor, seats: Vec::new(), everyone };
-        let axes: Vec<_> = world.mesh.axes().collect();
-        threads.everyone = threads.group(&axes);
-        threads
+        Self { world: Arc::clone(world), processor, seats: Vec::new() }
+    }
+
+    /// Waits for every processor of the mesh.
+    #[cfg(test)]
+    pub(super) fn barrier(&mut self) -> Result<(), Stopped> {
+        let axes: Vec<_> = self.world.mesh.axes().collect();
+        let group = self.group(&axes);
+        self.seats[group.id].meeting.barrier.wait()
     }
 }
 
@@ -135,10 +137,6 @@ impl Comm for Threads {
             self.seats.push(Seat::new(meeting, rank));
         }
         Group { id, rank, size }
-    }
-
-    fn barrier(&mut self) -> Result<(), Stopped> {
-        self.seats[self.everyone.id].meeting.barrier.wait()
     }
 
     unsafe fn all_reduce(

@@ -14,10 +14,6 @@ use std::fmt;
 /// A collective that an op's own body may use along a dim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Collective {
-    /// Sum, maximum, ... over a group.
-    AllReduce,
-    /// Parts joined.
-    AllGather,
     /// Values passed along the group.
     Permute,
 }

@@ -5,6 +5,7 @@ use super::border::{Border, Global};
 use super::comm::{Comm, Exchange, Group, Part, Stopped};
 use super::cpu::{Kernel, Memory};
 use super::fold::Fold;
+use super::rounds::Repeat;
 use super::strided::Walk;
 
 /// A step with everything looked up. Pointers go into the processor's own memory.
@@ -50,6 +51,7 @@ pub(super) enum Action {
         from: *const u8,
         to: *mut u8,
     },
+    Loop(Box<Repeat>),
 }
 
 /// A value that crosses the border.
@@ -115,7 +117,7 @@ impl Action {
     /// # Safety
     ///
     /// As [`Executor::run`].
-    unsafe fn run(
+    pub(super) unsafe fn run(
         &self,
         comm: &mut impl Comm,
         memory: &Memory,
@@ -145,6 +147,7 @@ impl Action {
                     walk.copy(from, to);
                     Ok(())
                 }
+                Self::Loop(ref repeat) => repeat.run(comm, scratch),
             }
         }
     }

@@ -13,6 +13,7 @@ mod executor;
 mod fold;
 mod memory;
 mod prepare;
+mod rounds;
 mod strided;
 mod threads;
 

@@ -6,10 +6,12 @@ use super::cpu::{self, Memory};
 use super::executor::{Action, Crossing, Executor};
 use super::fold::Fold;
 use super::memory::Store;
+use super::rounds::{Repeat, Span};
 use super::strided::Walk;
 use crate::names::{Axis, Mesh, ReduceKind};
 use crate::program::{
-    ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId, VariableType,
+    ALIGNMENT, Compiled, Place, Plan, Program, Rounds, Slot, Step, Value, ValueId, VariableId,
+    VariableType,
 };
 
 /// The processor a function is prepared for.
@@ -35,19 +37,9 @@ impl Executor {
         comm: &mut impl Comm,
     ) -> Result<Self, String> {
         let Compiled { program, plan } = compiled;
-        let memory = Memory { pointers: pointers(program, plan, target)? };
-        let preparing = Preparing { program, target, memory: &memory };
-        let mut actions = Vec::new();
-        let mut scratch_bytes = 0;
-        for (index, node) in program.steps.iter().enumerate() {
-            let action = preparing.action(&node.step, comm).map_err(|problem| {
-                format!("cannot prepare {}: {problem}", describe(program, index))
-            })?;
-            if let Some(Action::Kernel(kernel)) = &action {
-                scratch_bytes = kernel.scratch_bytes().max(scratch_bytes);
-            }
-            actions.extend(action.map(|action| (index, action)));
-        }
+        let memory = Memory { pointers: pointers(program, plan, target, 0)? };
+        let preparing = Preparing { program, plan, target, memory: &memory, base: 0 };
+        let (actions, scratch_bytes) = preparing.actions(comm)?;
         let feeds = preparing.crossings(&program.feeds, |_| true)?;
         let delivers = |slot: &Slot| {
             let mut others =
@@ -76,19 +68,24 @@ pub(super) fn describe(program: &Program, index: usize) -> String {
     text + ")"
 }
 
-/// Where every value is on the target.
-fn pointers(program: &Program, plan: &Plan, target: &Target<'_>) -> Result<Vec<*mut u8>, String> {
+/// Where every value is on the target, its plan's arena beginning at byte `base`.
+fn pointers(
+    program: &Program,
+    plan: &Plan,
+    target: &Target<'_>,
+    base: usize,
+) -> Result<Vec<*mut u8>, String> {
     if plan.places.len() != program.values.len() {
         return Err(format!("the plan of `{}` is for another program", program.name));
     }
     let places = program.values.iter().zip(&plan.places).enumerate();
     let pointer = |(index, (value, place)): (usize, (&Value, &Place))| match *place {
         Place::Arena(offset) => {
-            let fits = offset.checked_add(value.bytes()).is_some_and(|end| end <= plan.arena_bytes);
+            let fits = offset.checked_add(value.bytes()).is_some_and(|end| end <= plan.own_bytes());
             if !fits || !offset.is_multiple_of(ALIGNMENT) {
                 return Err(format!("%{index} of `{}` is misplaced in the arena", program.name));
             }
-            Ok(target.store.arena.pointer().wrapping_add(offset))
+            Ok(target.store.arena.pointer().wrapping_add(base + offset))
         }
         Place::Variable(variable) => {
             let known = target.variables.get(variable.index());
@@ -104,8 +101,11 @@ fn pointers(program: &Program, plan: &Plan, target: &Target<'_>) -> Result<Vec<*
 
 struct Preparing<'p> {
     program: &'p Program,
+    plan: &'p Plan,
     target: &'p Target<'p>,
     memory: &'p Memory,
+    /// Where the plan's arena begins.
+    base: usize,
 }
 
 /// What has to hold, or else the problem.
@@ -140,6 +140,86 @@ impl Preparing<'_> {
     fn fold(&self, kind: ReduceKind, id: ValueId) -> Result<Fold, String> {
         let dtype = self.value(id).dtype;
         Fold::new(kind, dtype).ok_or_else(|| format!("{kind} has no meaning for {dtype}"))
+    }
+
+    /// What to do, with the step of each action, and the scratch it takes.
+    fn actions(&self, comm: &mut impl Comm) -> Result<(Vec<(usize, Action)>, usize), String> {
+        let (mut actions, mut scratch_bytes) = (Vec::new(), 0);
+        let mut bodies = self.plan.bodies.iter();
+        for (index, node) in self.program.steps.iter().enumerate() {
+            let action = match &node.step {
+                Step::Loop(rounds) => bodies.next().ok_or("a loop has no plan".to_owned()).and_then(
+                    |plan| {
+                        let (repeat, scratch) = self.repeat(rounds, plan, comm)?;
+                        scratch_bytes = scratch.max(scratch_bytes);
+                        Ok(Some(Action::Loop(Box::new(repeat))))
+                    },
+                ),
+                step => self.action(step, comm),
+            };
+            let action = action.map_err(|problem| {
+                format!("cannot prepare {}: {problem}", describe(self.program, index))
+            })?;
+            if let Some(Action::Kernel(kernel)) = &action {
+                scratch_bytes = kernel.scratch_bytes().max(scratch_bytes);
+            }
+            actions.extend(action.map(|action| (index, action)));
+        }
+        Ok((actions, scratch_bytes))
+    }
+
+    /// A loop, whose verified body has its own arena behind this program's. The body's feeds for
+    /// what is carried lie in the loop's outs, those for what is captured where it lies.
+    fn repeat(
+        &self,
+        rounds: &Rounds,
+        plan: &Plan,
+        comm: &mut impl Comm,
+    ) -> Result<(Repeat, usize), String> {
+        let Rounds { body, count, reverse, condition, carried, sliced, captured, outs } = rounds;
+        let base = self.base + self.plan.own_bytes();
+        expect(body.feeds.len() == carried.len() + sliced.len() + captured.len() + 1, "its feeds")?;
+        let again = usize::from(condition.is_some());
+        expect(body.fetches.len() == outs.len() + again, "its fetches")?;
+        let mut memory = Memory { pointers: pointers(body, plan, self.target, base)? };
+        let fed = |i: usize| body.feeds[i].value;
+        let held = (0..carried.len()).map(|i| (fed(i), outs[i]));
+        let first = carried.len() + sliced.len();
+        let kept = captured.iter().enumerate().map(|(i, &value)| (fed(first + i), value));
+        for (inner, outer) in held.chain(kept) {
+            expect(body.value(inner) == self.value(outer), "a feed does not fit")?;
+            memory.pointers[inner.index()] = self.at(outer);
+        }
+        let span = |from: *const u8, to, value: ValueId| {
+            Span { from, to, bytes: body.value(value).bytes() }
+        };
+        let at = |value: ValueId| memory.pointers[value.index()];
+        let slice = |(i, &xs): (usize, &ValueId)| {
+            let inner = fed(carried.len() + i);
+            span(self.at(xs), at(inner), inner)
+        };
+        let begin = |(&from, &to): (&ValueId, &ValueId)| {
+            Span { from: self.at(from), to: self.at(to), bytes: self.value(to).bytes() }
+        };
+        let result = |(slot, &out): (&Slot, &ValueId)| span(at(slot.value), self.at(out), slot.value);
+        let mut results: Vec<_> = body.fetches.iter().zip(outs).map(result).collect();
+        let stacks = results.split_off(carried.len());
+        let goes = body.fetches.last().map(|slot| at(slot.value).cast_const());
+        let inner = Preparing { program: body, plan, target: self.target, memory: &memory, base };
+        let (actions, scratch) = inner.actions(comm)?;
+        let repeat = Repeat {
+            count: *count,
+            reverse: *reverse,
+            condition: condition.map(|id| self.at(id).cast_const()).zip(goes),
+            position: at(fed(body.feeds.len() - 1)).cast(),
+            first: carried.iter().zip(outs).map(begin).collect(),
+            slices: sliced.iter().enumerate().map(slice).collect(),
+            stacks,
+            next: results,
+            actions: actions.into_iter().map(|(_, action)| action).collect(),
+            memory,
+        };
+        Ok((repeat, scratch))
     }
 
     /// What to do for a step; `None` if the plan has made it nothing.

@@ -1,5 +1,6 @@
 //! What a graph holds.
 
+use super::block::{BlockId, BlockNode};
 use super::{DynOp, FunctionNode, Issue, Provenance, TensorNode, VariableNode, unique};
 use crate::names::RuleSet;
 use crate::program::VariableId;
@@ -63,6 +64,8 @@ pub(crate) struct Operation {
     pub(crate) at: Provenance,
     /// Counts gradient passes: what is gathered in one region is not kept for another.
     pub(crate) region: u32,
+    /// The loop's body it is in.
+    pub(crate) block: Option<BlockId>,
 }
 
 /// Who asks for the operations that are being made, when that is not the direct caller.
@@ -85,6 +88,9 @@ pub(crate) struct Data {
     pub(super) context: Vec<Context>,
     pub(super) regions: u32,
     pub(super) step: Option<VariableId>,
+    pub(crate) blocks: Vec<BlockNode>,
+    /// Blocks under construction, the innermost last.
+    pub(super) open: Vec<BlockId>,
 }
 
 impl Data {

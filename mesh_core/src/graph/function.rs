@@ -72,6 +72,12 @@ impl Graph {
             self.record(name, "an input, fetch or update belongs to another graph");
             return;
         }
+        let inside = fetches.iter().find(|t| self.data().block_of(t.id()).is_some());
+        if let Some(inside) = inside {
+            let message = format!("{inside:?} is made in a loop's body; return it from the body");
+            self.record(name, message);
+            return;
+        }
         let trains = updates.iter().any(|u| self.data().variables[u.variable.index()].trainable);
         let step = trains.then(|| self.step_variable());
         if let Some(step) = step.filter(|step| updates.iter().all(|u| u.variable != step.id())) {

@@ -1,6 +1,6 @@
 //! The gradient driver: reverse accumulation over the graph, as graph operations.
 
-use super::{GradCx, Graph, OperationId, Provenance, Tensor, TensorId};
+use super::{BlockId, GradCx, Graph, OperationId, Provenance, Tensor, TensorId};
 use petgraph::Direction;
 use std::panic::Location;
 
@@ -28,13 +28,33 @@ impl Graph {
         let caller = self.provenance(Location::caller());
         let mut sweep = Sweep::new(self, caller);
         for (i, &y) in ys.iter().enumerate() {
+            if let Err(error) = self.reach(y) {
+                self.record("gradients", error.to_string());
+                continue;
+            }
             if !y.dtype().is_float() {
                 self.record("gradients", format!("{y:?} is not of floats"));
                 continue;
             }
             sweep.seed(y, grad_ys.map(|seeds| seeds[i]));
         }
-        sweep.run(ys, xs);
+        sweep.run(ys, xs, None);
+        xs.iter().map(|x| sweep.cotangents[x.id().index()]).collect()
+    }
+}
+
+impl Graph {
+    /// As [`gradients`](Self::gradients), by way of the operations of one block only.
+    pub(super) fn gradients_within<'g>(
+        &'g self,
+        block: BlockId,
+        ys: &[(Tensor<'g>, Tensor<'g>)],
+        xs: &[Tensor<'g>],
+    ) -> Vec<Option<Tensor<'g>>> {
+        let mut sweep = Sweep::new(self, self.provenance(Location::caller()));
+        ys.iter().for_each(|&(y, seed)| sweep.seed(y, Some(seed)));
+        let ys: Vec<_> = ys.iter().map(|(y, _)| *y).collect();
+        sweep.run(&ys, xs, Some(block));
         xs.iter().map(|x| sweep.cotangents[x.id().index()]).collect()
     }
 }
@@ -74,26 +94,37 @@ impl<'g> Sweep<'g> {
     }
 
     /// Visits, last first, every operation on a path from `xs` to `ys`.
-    fn run(&mut self, ys: &[Tensor<'g>], xs: &[Tensor<'g>]) {
+    fn run(&mut self, ys: &[Tensor<'g>], xs: &[Tensor<'g>], within: Option<BlockId>) {
         let producers = |list: &[Tensor<'g>]| -> Vec<OperationId> {
             let data = self.graph.data();
             list.iter().filter_map(|t| data.tensors[t.id().index()].producer).map(|p| p.0).collect()
         };
         let below = self.graph.data().walk(producers(xs), Direction::Outgoing);
         let above = self.graph.data().walk(producers(ys), Direction::Incoming);
-        for i in (0..below.len()).rev().filter(|&i| below[i] && above[i]) {
-            self.visit(OperationId(i as u32));
+        let inside = |i: usize| {
+            within.is_none() || self.graph.data().operations[i].block == within
+        };
+        let met: Vec<_> =
+            (0..below.len()).rev().filter(|&i| below[i] && above[i] && inside(i)).collect();
+        for i in met {
+            self.visit(OperationId(i as u32), &below);
         }
     }
 
-    fn visit(&mut self, id: OperationId) {
+    fn visit(&mut self, id: OperationId, below: &[bool]) {
         let operation = self.graph.data().operations[id.index()].clone();
         let dy: Vec<_> = operation.outputs.iter().map(|t| self.cotangents[t.index()]).collect();
         if dy.iter().all(Option::is_none) || operation.inputs.is_empty() {
             return;
         }
         let tensor = |&t: &TensorId| Tensor::new(self.graph, t);
+        let needed = |t: &TensorId| {
+            let producer = self.graph.data().tensors[t.index()].producer;
+            producer.is_some_and(|(operation, _)| below[operation.index()])
+        };
         let cx = GradCx {
+            operation: id,
+            needed: operation.inputs.iter().map(needed).collect(),
             inputs: operation.inputs.iter().map(tensor).collect(),
             outputs: operation.outputs.iter().map(tensor).collect(),
             dy,

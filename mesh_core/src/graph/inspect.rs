@@ -1,6 +1,9 @@
 //! Reading a graph from outside: for evaluators, pictures and tests.
 
-use super::structural::{Constant, Fill, Input, Read, Relayout, StopGradient, Update, UpdateKind};
+use super::structural::{
+    Barrier, Constant, Custom, Fill, Input, Loop, Param, Probe, Read, Recompute, Relayout,
+    StopGradient, Update, UpdateKind,
+};
 use super::{DynOp, Graph, OperationId, TensorId, TensorType};
 use crate::array::Array;
 use crate::program::VariableId;
@@ -17,12 +20,41 @@ pub enum Kind {
     Constant(Arc<Array>),
     /// A variable at the call's start.
     Read(VariableId),
-    /// Its input, untouched: `relayout`, `stop_gradient`.
+    /// Each output the input of its number, untouched: `relayout`, `stop_gradient`, a barrier.
     Identity,
+    /// A loop.
+    Loop(LoopView),
+    /// What a round of a loop is given.
+    Param,
     /// Sets (0), adds to (1) or subtracts from (-1) a variable.
     Update(VariableId, i8),
     /// An op from outside core.
     Other,
+}
+
+/// A loop and its body, whose operations stand among those of the graph.
+///
+/// The loop's inputs are what the first round carries, what is sliced, what is captured, and whether
+/// there is a first round if that is not certain; its outputs, what the last round carries and what
+/// is stacked.
+#[derive(Clone, Debug)]
+pub struct LoopView {
+    /// Number of rounds, or the most.
+    pub rounds: usize,
+    /// Whether positions fall.
+    pub reverse: bool,
+    /// Whether the last result says if there is another round.
+    pub conditional: bool,
+    /// Given to a round.
+    pub carried: Vec<TensorId>,
+    /// Given to a round: slices along the first dim.
+    pub sliced: Vec<TensorId>,
+    /// Given to a round: its position.
+    pub position: TensorId,
+    /// Made elsewhere and read by rounds.
+    pub captured: Vec<TensorId>,
+    /// What a round makes: to be carried, to be stacked, and if conditional whether to go on.
+    pub results: Vec<TensorId>,
 }
 
 /// One operation of a graph.
@@ -62,7 +94,7 @@ impl Graph {
         let view = |(i, operation): (usize, &super::Operation)| OperationView {
             id: OperationId(i as u32),
             name: operation.name.clone(),
-            kind: kind(&*operation.op),
+            kind: kind(&data, &*operation.op),
             op: operation.op.clone(),
             inputs: operation.inputs.clone(),
             outputs: operation.outputs.clone(),
@@ -93,7 +125,7 @@ impl Graph {
     }
 }
 
-fn kind(op: &dyn DynOp) -> Kind {
+fn kind(data: &super::Data, op: &dyn DynOp) -> Kind {
     let any = op.as_any();
     if let Some(input) = any.downcast_ref::<Input>() {
         Kind::Input(input.name.clone())
@@ -103,7 +135,27 @@ fn kind(op: &dyn DynOp) -> Kind {
         Kind::Constant(constant.data().clone())
     } else if let Some(read) = any.downcast_ref::<Read>() {
         Kind::Read(read.variable)
-    } else if any.is::<Relayout>() || any.is::<StopGradient>() {
+    } else if let Some(l) = any.downcast_ref::<Loop>() {
+        let block = &data.blocks[l.block.index()];
+        Kind::Loop(LoopView {
+            rounds: l.rounds.size,
+            reverse: l.reverse,
+            conditional: l.conditional,
+            carried: block.carried.clone(),
+            sliced: block.sliced.clone(),
+            position: block.position,
+            captured: block.captured.clone(),
+            results: block.results.iter().chain(&l.saved).copied().collect(),
+        })
+    } else if any.is::<Param>() {
+        Kind::Param
+    } else if any.is::<Relayout>()
+        || any.is::<StopGradient>()
+        || any.is::<Barrier>()
+        || any.is::<Custom>()
+        || any.is::<Recompute>()
+        || any.is::<Probe>()
+    {
         Kind::Identity
     } else if let Some(update) = any.downcast_ref::<Update>() {
         let sign = match update.kind {

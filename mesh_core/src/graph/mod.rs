@@ -5,16 +5,20 @@
 //! [`Graph::check`] and [`Graph::lower`](Graph::lower) report every error at once.
 
 mod algebra;
+mod block;
+mod custom;
 mod data;
 mod error;
 mod function;
 mod gradient;
 mod initializer;
 mod inspect;
+mod loops;
 mod op;
 mod provenance;
+mod recompute;
 mod sources;
-mod structural;
+pub(crate) mod structural;
 mod tensor;
 mod unique;
 mod variable;
@@ -25,13 +29,14 @@ pub use data::{Key, OperationId, TensorId};
 pub use error::{Issue, OpError, Report};
 pub use function::Function;
 pub use initializer::{Fan, Initializer};
-pub use inspect::{FunctionView, Kind, OperationView};
+pub use inspect::{FunctionView, Kind, LoopView, OperationView};
 pub use op::{DynOp, GradCx, Op, Signature, TensorType};
 pub use provenance::Provenance;
 pub use tensor::Tensor;
 pub use unique::Scope;
 pub use variable::{Update, Variable};
 
+pub(crate) use block::{BlockId, BlockNode};
 pub(crate) use data::{Data, Operation};
 pub(crate) use function::FunctionNode;
 pub(crate) use tensor::TensorNode;
@@ -49,13 +54,19 @@ use std::sync::Arc;
 pub(crate) struct Asked {
     /// The outputs' layout key, if not that of the inputs.
     key: Option<Key>,
+    /// The key of each output, where they differ.
+    keys: Vec<Option<Key>>,
     /// The operation's full name, if not the op's name under the current scopes.
     name: Option<String>,
 }
 
 impl Asked {
     pub(crate) fn key(key: Option<Key>) -> Self {
-        Self { key, name: None }
+        Self { key, ..Self::default() }
+    }
+
+    pub(crate) fn keys(keys: Vec<Option<Key>>) -> Self {
+        Self { keys, ..Self::default() }
     }
 
     pub(crate) fn named(mut self, name: impl Into<String>) -> Self {
@@ -182,7 +193,7 @@ impl Graph {
     ) -> Vec<Tensor<'g>> {
         let at = self.provenance(Location::caller());
         let name = asked.name.clone().unwrap_or_else(|| Op::name(&op).to_owned());
-        match self.try_apply(op, inputs, count, asked, &at) {
+        match self.try_apply(Arc::new(op), inputs, count, asked, &at) {
             Ok(Some(outputs)) => outputs,
             refused => {
                 if let Err(error) = refused {
@@ -196,7 +207,7 @@ impl Graph {
     /// `None` when an input is poisoned: its error is on record already.
     fn try_apply<'g>(
         &'g self,
-        op: impl Op,
+        op: Arc<dyn DynOp>,
         inputs: &[Tensor<'g>],
         count: usize,
         asked: Asked,
@@ -208,17 +219,21 @@ impl Graph {
         if inputs.iter().any(|t| t.is_poisoned()) {
             return Ok(None);
         }
+        let inputs = inputs.iter().map(|&t| self.reach(t)).collect::<Result<Vec<_>, _>>()?;
         let types: Vec<_> = inputs.iter().map(|t| t.tensor_type()).collect();
         let outputs = op.outputs(&types)?;
         if outputs.len() != count {
             return Err(OpError::new(format!("{} outputs, {count} expected", outputs.len())));
         }
-        let inherited = self.common_key(inputs)?;
-        let key = asked.key.or(inherited);
+        let key = match (asked.key, &asked.keys[..]) {
+            (None, []) => self.common_key(&inputs)?,
+            (asked, _) => asked,
+        };
         let data = &mut *self.data.borrow_mut();
         let id = OperationId(data.operations.len() as u32);
         let mut ids = Vec::new();
         for (i, ty) in outputs.into_iter().enumerate() {
+            let key = asked.keys.get(i).copied().unwrap_or(key);
             // Scalars fit any key, so they have none.
             let key = if ty.shape.is_scalar() { None } else { Some(key.unwrap_or(Key::COMPUTE)) };
             ids.push(TensorId(data.tensors.len() as u32));
@@ -226,15 +241,16 @@ impl Graph {
         }
         let name = match asked.name {
             Some(full) => data.names.unique_full(full),
-            None => data.names.unique(Op::name(&op)),
+            None => data.names.unique(op.name()),
         };
         data.operations.push(Operation {
             name,
-            op: Arc::new(op),
+            op,
             inputs: inputs.iter().map(|t| t.id()).collect(),
             outputs: ids.clone(),
             at: at.clone(),
             region: data.context.last().map_or(0, |c| c.region),
+            block: data.open.last().copied(),
         });
         Ok(Some(ids.into_iter().map(|id| Tensor::new(self, id)).collect()))
     }

@@ -1,6 +1,6 @@
 //! What an op author implements ([`Op`]) and what the graph stores ([`DynOp`]).
 
-use super::{OpError, Tensor};
+use super::{OpError, OperationId, Tensor};
 use crate::lower::{LocalCx, PlaceCx, Placing};
 use crate::names::{DType, Shape};
 use crate::split::SplitRule;
@@ -141,15 +141,34 @@ impl Hash for dyn DynOp {
 /// What a gradient rule sees.
 #[derive(Debug)]
 pub struct GradCx<'g> {
+    pub(crate) operation: OperationId,
     pub(crate) inputs: Vec<Tensor<'g>>,
     pub(crate) outputs: Vec<Tensor<'g>>,
     pub(crate) dy: Vec<Option<Tensor<'g>>>,
+    /// Whether anybody asked for the cotangent of an input.
+    pub(crate) needed: Vec<bool>,
 }
 
 impl<'g> GradCx<'g> {
     /// Input `i` of the operation.
     pub fn input(&self, i: usize) -> Tensor<'g> {
         self.inputs[i]
+    }
+
+    /// Whether the cotangent of input `i` leads to what gradients are asked for.
+    pub fn needs(&self, i: usize) -> bool {
+        self.needed[i]
+    }
+
+    /// As if the first inputs were none.
+    pub(crate) fn behind(&self, first: usize) -> Self {
+        Self {
+            operation: self.operation,
+            inputs: self.inputs[first..].to_vec(),
+            outputs: self.outputs.clone(),
+            dy: self.dy.clone(),
+            needed: self.needed[first..].to_vec(),
+        }
     }
 
     /// Number of inputs.

@@ -20,7 +20,10 @@ impl Graph {
             return self.poison();
         }
         let op = Input { name: name.to_owned(), ty: TensorType::new(shape, dtype) };
-        let tensor = self.apply_as(op, &[], 1, Asked::default().named(name))[0];
+        let asked = Asked::default().named(name);
+        let blocks = self.leave(0);
+        let tensor = self.apply_as(op, &[], 1, asked)[0];
+        self.reenter(blocks);
         self.data.borrow_mut().inputs.insert(name.to_owned(), tensor.id());
         tensor
     }

@@ -183,7 +183,9 @@ impl<'g> Variable<'g> {
         let op = structural::Read { variable: self.id, ty };
         let key = self.node(|node| node.key(self.id));
         let asked = Asked::key(Some(key)).named(name);
+        let blocks = self.graph.leave(0);
         let tensor = self.graph.apply_as(op, &[], 1, asked)[0];
+        self.graph.reenter(blocks);
         self.graph.data.borrow_mut().variables[self.id.index()].stored = Some(tensor.id());
         tensor
     }
@@ -194,7 +196,9 @@ impl<'g> Variable<'g> {
         if let Some(id) = self.node(|node| node.value) {
             return Tensor::new(self.graph, id);
         }
+        let blocks = self.graph.leave(0);
         let tensor = self.stored().relayout(Key::COMPUTE);
+        self.graph.reenter(blocks);
         self.graph.data.borrow_mut().variables[self.id.index()].value = Some(tensor.id());
         tensor
     }
@@ -244,6 +248,11 @@ impl<'g> Variable<'g> {
 
     #[track_caller]
     fn update(self, kind: UpdateKind, value: Tensor<'g>) -> Update<'g> {
+        if !self.graph.data().open.is_empty() {
+            let message = "an update cannot stand in a loop's body; return the value from the body \
+                           and update the variable after the loop";
+            self.graph.record(&self.name(), message);
+        }
         let (key, ty, name) =
             self.node(|node| (node.key(self.id), node.ty.clone(), node.name.clone()));
         let value =

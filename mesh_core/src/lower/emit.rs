@@ -4,11 +4,14 @@ use super::local::{Local, LocalCx, extents, slot};
 use super::module::{Module, VariableSpec};
 use super::place::PlaceCx;
 use super::relayout::{Move, Route};
-use super::table::{Entry, Setting, Table, VersionId, place};
+use super::table::{Entry, Setting, Table, Task, VersionId, place};
 use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, TensorId};
-use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
+use crate::names::{Axis, DType, Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
 use crate::passes;
-use crate::program::{Builder, Compiled, Expr, Offset, Origin, Program, ValueId, VariableId};
+use crate::program::{
+    Builder, Compiled, Dims, Expr, Extents, Generator, Offset, Operand, Origin, Program, ValueId,
+    VariableId,
+};
 use crate::split::{LayoutIssue, LayoutProblem, report};
 use std::cell::RefCell;
 
@@ -107,8 +110,12 @@ impl<'a> Lowering<'a> {
         name: &'a str,
         node: &'a FunctionNode,
     ) -> (&'a str, &'a FunctionNode, Table) {
-        let operations = self.setting.data.reachable(node);
-        let table = place(self.setting, &operations, &node.fetches, &mut self.issues);
+        let data = self.setting.data;
+        let operations = data.reachable(node);
+        let fetches = node.fetches.iter().copied().chain(data.probed(&operations));
+        let fetches: Vec<_> = fetches.map(|tensor| (tensor, None)).collect();
+        let task = Task { operations: &operations, given: &[], fetches: &fetches };
+        let table = place(self.setting, &task, &mut self.issues);
         (name, node, table)
     }
 
@@ -152,20 +159,19 @@ fn emit(
     node: &FunctionNode,
     table: &Table,
 ) -> Result<Program, Report> {
-    let builder = Builder::new(name, setting.mesh);
-    let mut emitter = Emitter { setting, table, builder, values: vec![None; table.versions.len()] };
-    for entry in table.entries.iter().filter(|entry| !entry.alias) {
-        emitter.entry(entry)?;
-    }
+    let mut emitter = Emitter::new(setting, name, table);
+    emitter.entries()?;
     emitter.builder.origin(Origin {
         op: "fetch".to_owned(),
         name: name.to_owned(),
         at: node.at.to_string(),
         slice: String::new(),
     });
-    for (&version, &tensor) in table.fetches.iter().zip(&node.fetches) {
+    let operations: Vec<_> = table.entries.iter().map(|entry| entry.operation).collect();
+    let probed: Vec<_> = setting.data.probed(&operations).collect();
+    for (&version, &tensor) in table.fetches.iter().zip(node.fetches.iter().chain(&probed)) {
         let value = emitter.value(version)?;
-        let (name, _) = setting.data.tensor_origin(tensor);
+        let name = setting.data.fetch_name(tensor);
         let shape = &setting.data.tensors[tensor.index()].ty.shape;
         let mut slot = slot(&name, shape, &table.versions[version.index()].placement);
         slot.value = value.id;
@@ -173,25 +179,40 @@ fn emit(
     }
     let fed: Vec<_> = node.inputs.iter().map(|&input| emitter.fed(input)).collect();
     let mut program = emitter.builder.finish();
+    program.probes = probed.len();
     program.feeds.sort_by_key(|slot| fed.iter().position(|&value| value == Some(slot.value)));
     Ok(program)
 }
 
-struct Emitter<'a> {
-    setting: &'a Setting<'a>,
-    table: &'a Table,
-    builder: Builder<'a>,
-    values: Vec<Option<Local>>,
+pub(super) struct Emitter<'a> {
+    pub(super) setting: &'a Setting<'a>,
+    pub(super) table: &'a Table,
+    pub(super) builder: Builder<'a>,
+    pub(super) values: Vec<Option<Local>>,
 }
 
-impl Emitter<'_> {
-    fn entry(&mut self, entry: &Entry) -> Result<(), Report> {
+impl<'a> Emitter<'a> {
+    pub(super) fn new(setting: &'a Setting<'a>, name: &str, table: &'a Table) -> Self {
+        let builder = Builder::new(name, setting.mesh);
+        Self { setting, table, builder, values: vec![None; table.versions.len()] }
+    }
+
+    pub(super) fn entries(&mut self) -> Result<(), Report> {
+        let table = self.table;
+        let mut made = table.entries.iter().filter(|entry| !entry.alias);
+        made.try_for_each(|entry| self.entry(entry))
+    }
+
+    fn entry(&mut self, entry: &'a Entry) -> Result<(), Report> {
         let operation = &self.setting.data.operations[entry.operation.index()];
         let placements: Vec<_> = entry.outputs.iter().map(|v| self.placement(*v).clone()).collect();
         self.origin(operation, &placements);
         let mut inputs = Vec::new();
         for &version in &entry.inputs {
             inputs.push(self.value(version)?);
+        }
+        if let Some(body) = &entry.body {
+            return self.rounds(entry, body, &inputs);
         }
         let types = |list: &[TensorId]| -> Vec<_> {
             list.iter().map(|t| self.setting.data.tensors[t.index()].ty.clone()).collect()
@@ -231,7 +252,7 @@ impl Emitter<'_> {
         self.values[entry.outputs[0].index()].as_ref().map(|local| local.id)
     }
 
-    fn origin(&mut self, operation: &Operation, placements: &[Placement]) {
+    pub(super) fn origin(&mut self, operation: &Operation, placements: &[Placement]) {
         let shape = |i: usize| &self.setting.data.tensors[operation.outputs[i].index()].ty.shape;
         let slices: Vec<_> = placements
             .iter()
@@ -246,12 +267,12 @@ impl Emitter<'_> {
         });
     }
 
-    fn placement(&self, version: VersionId) -> &Placement {
+    pub(super) fn placement(&self, version: VersionId) -> &'a Placement {
         &self.table.versions[version.index()].placement
     }
 
     /// The value of a version, moved there if it is not there yet.
-    fn value(&mut self, id: VersionId) -> Result<Local, Report> {
+    pub(super) fn value(&mut self, id: VersionId) -> Result<Local, Report> {
         if let Some(value) = &self.values[id.index()] {
             return Ok(value.clone());
         }
@@ -263,18 +284,20 @@ impl Emitter<'_> {
             ));
         };
         let from = self.value(*source)?;
-        let mut moved = self.travel(from, route);
+        let mut moved = self.travel(from, route)?;
         let dtype = self.setting.data.tensors[version.tensor.index()].ty.dtype;
         let held = self.builder.value(moved.id).dtype;
-        if version.placement.pending().is_none() && held != dtype {
-            moved = self.round(&moved, dtype)?;
+        let owes = version.placement.pending().is_some();
+        let dtype = if owes { dtype.reduction() } else { dtype };
+        if held != dtype {
+            moved = self.cast(&moved, dtype)?;
         }
         self.values[id.index()] = Some(moved.clone());
         Ok(moved)
     }
 
-    /// A resolved sum is rounded from its reduction dtype once.
-    fn round(&mut self, value: &Local, dtype: crate::names::DType) -> Result<Local, Report> {
+    /// A resolved sum is rounded from its reduction dtype once, a sum that is owed widened to it.
+    fn cast(&mut self, value: &Local, dtype: crate::names::DType) -> Result<Local, Report> {
         let dims = (0..value.shape().rank() as u8).collect();
         let operand = crate::program::Operand { value: value.id, dims };
         let expr = Expr::input(0).cast(dtype);
@@ -283,7 +306,7 @@ impl Emitter<'_> {
         Ok(Local::new(id, value.shape().clone()))
     }
 
-    fn travel(&mut self, from: Local, route: &Route) -> Local {
+    fn travel(&mut self, from: Local, route: &Route) -> Result<Local, Report> {
         let mut now = from;
         for step in &route.moves {
             let shape = now.shape().clone();
@@ -307,11 +330,30 @@ impl Emitter<'_> {
                 }
                 Move::AllReduce { kind, axes } => self.builder.all_reduce(*kind, axes, now.id),
                 Move::AllGather { dim, axes } => self.builder.all_gather(axes, at(*dim), now.id),
+                Move::Owe { axes } => self.owe(&now, axes)?,
             };
             let sizes = self.builder.value(id).extents.clone();
             let dims = shape.iter().zip(sizes).map(|(d, size)| d.resized(size));
             now = Local::new(id, Shape::new(dims).unwrap_or_default());
         }
-        now
+        Ok(now)
+    }
+
+    /// The value on the first of a group, zeros on the others.
+    fn owe(&mut self, value: &Local, axes: &[Axis]) -> Result<ValueId, Report> {
+        let members = self.setting.mesh.group_size(axes);
+        let begin = smallvec::smallvec![Offset::sliced(axes, 1)];
+        let (one, all) = (Extents::from_slice(&[1]), Extents::from_slice(&[members]));
+        let rank = self.builder.generate(Generator::Iota(0), DType::I32, begin, all, one);
+        let rank = self.builder.reshape(rank, Extents::new());
+        let dtype = self.builder.value(value.id).dtype;
+        let dims = (0..value.shape().rank() as u8).collect();
+        let inputs = vec![
+            Operand { value: rank, dims: Dims::new() },
+            Operand { value: value.id, dims },
+        ];
+        let expr = Expr::input(0).equal(0.0).select(Expr::input(1), 0.0);
+        let made = self.builder.map(inputs, extents(value.shape()), &expr, dtype);
+        made.map_err(|message| Report::of("lowering", message))
     }
 }

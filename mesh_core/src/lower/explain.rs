@@ -1,6 +1,7 @@
 //! `explain`: what each processor does under a layout, without running anything.
 
 use super::Module;
+use crate::names::Mesh;
 use crate::program::{Compiled, Cost, Program, Step, cost};
 use indexmap::IndexMap;
 use std::fmt;
@@ -72,13 +73,31 @@ impl FunctionRows {
 }
 
 fn function(module: &Module, compiled: &Compiled) -> FunctionRows {
-    let program = &compiled.program;
-    let mut rows: Vec<(usize, Row)> = Vec::new();
+    let mut rows = Vec::new();
+    add(&mut rows, &compiled.program, &module.mesh, 1);
+    FunctionRows {
+        name: compiled.program.name.clone(),
+        rows: rows.into_iter().map(|(_, row)| row).collect(),
+        arena_bytes: compiled.plan.arena_bytes,
+    }
+}
+
+/// Adds the rows of a program that runs so many times. Under each loop stand those of its body,
+/// for all rounds together.
+fn add(rows: &mut Vec<(usize, Row)>, program: &Program, mesh: &Mesh, times: u64) {
+    let mut first = rows.len();
     for node in &program.steps {
-        let cost = cost(program, &node.step, &module.mesh);
+        let body = match &node.step {
+            Step::Loop(rounds) => Some((&rounds.body, rounds.expected() as u64)),
+            _ => None,
+        };
+        // What a loop costs stands in the rows of its body.
+        let cost = if body.is_some() { Cost::default() } else { cost(program, &node.step, mesh) };
+        let cost = cost.times(times);
         let origin = program.origin(node);
-        let place = rows.iter().rposition(|(o, _)| *o == node.origin);
-        let index = place.unwrap_or_else(|| {
+        let place = rows[first..].iter().rposition(|(o, _)| *o == node.origin);
+        let index = place.map_or(rows.len(), |place| first + place);
+        if index == rows.len() {
             let row = Row {
                 name: origin.name.clone(),
                 at: origin.at.clone(),
@@ -89,25 +108,23 @@ fn function(module: &Module, compiled: &Compiled) -> FunctionRows {
                 cost: Cost::default(),
             };
             rows.push((node.origin, row));
-            rows.len() - 1
-        });
+        }
         let row = &mut rows[index].1;
         row.cost += cost;
         row.local = local(program, &node.step);
         let form = node.step.form();
         match node.step.axes() {
             Some(axes) => {
-                let axes = module.mesh.list(axes);
+                let axes = mesh.list(axes);
                 row.steps.push(format!("{form}({axes})"));
                 row.collectives.push((form.to_owned(), axes, cost.sent));
             }
             None => row.steps.push(form.to_owned()),
         }
-    }
-    FunctionRows {
-        name: program.name.clone(),
-        rows: rows.into_iter().map(|(_, row)| row).collect(),
-        arena_bytes: compiled.plan.arena_bytes,
+        if let Some((body, rounds)) = body {
+            add(rows, body, mesh, times * rounds);
+            first = rows.len();
+        }
     }
 }
 

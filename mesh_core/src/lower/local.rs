@@ -322,6 +322,13 @@ impl LocalCx<'_, '_> {
         }
     }
 
+    /// Each value, once all of them have been computed.
+    pub(crate) fn barrier(&mut self, values: &[Local]) -> Vec<Local> {
+        let ids: Vec<_> = values.iter().map(|value| value.id).collect();
+        let outs = self.builder.barrier(&ids);
+        outs.into_iter().zip(values).map(|(id, value)| Local::new(id, value.shape.clone())).collect()
+    }
+
     /// Output 0 is fed under this name.
     pub(crate) fn feed(&mut self, name: &str) {
         let shape = self.output_shape(0);

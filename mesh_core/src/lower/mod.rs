@@ -11,6 +11,7 @@ mod local;
 mod module;
 mod place;
 mod relayout;
+mod rounds;
 mod table;
 
 pub use explain::{Explain, FunctionRows, Row};

@@ -12,7 +12,7 @@ pub struct Placing {
     pub inputs: Vec<Placement>,
     /// What the local body makes of each output.
     pub outputs: Vec<Placement>,
-    /// The only output is the only input, wherever that lies.
+    /// Each output is the input of its number, wherever that lies.
     pub(crate) alias: bool,
 }
 
@@ -61,8 +61,23 @@ impl PlaceCx<'_> {
 
     /// The output is the input, wherever it lies.
     pub fn alias(&self) -> Placing {
-        let here = self.available[0].clone();
-        Placing { inputs: vec![here.clone()], outputs: vec![here], alias: true }
+        self.aliases(1)
+    }
+
+    /// Output `i` is input `i`, wherever that lies; inputs beyond the outputs stay where they are.
+    pub(crate) fn aliases(&self, outputs: usize) -> Placing {
+        let inputs = self.available.clone();
+        let outputs = inputs[..outputs].to_vec();
+        Placing { inputs, outputs, alias: true }
+    }
+
+    /// Where the inputs lie; sums that are settled for others anyway count as settled.
+    pub(crate) fn all_available(&self) -> Vec<Placement> {
+        let place = |(i, placement): (usize, &Placement)| {
+            let settle = self.settled[i] && placement.pending().is_some();
+            if settle { self.wanted(&self.signature.inputs[i].shape) } else { placement.clone() }
+        };
+        self.available.iter().enumerate().map(place).collect()
     }
 
     fn tensors(&self) -> impl Iterator<Item = &TensorType> {
@@ -135,7 +150,7 @@ impl PlaceCx<'_> {
         Placing::new(inputs, outputs)
     }
 
-    fn refuse_whole(&self, dim: DimName, axes: &AxisList, reason: &'static str) {
+    pub(crate) fn refuse_whole(&self, dim: DimName, axes: &AxisList, reason: &'static str) {
         let holder = self.tensors().position(|t| t.shape.contains(dim)).unwrap_or(0);
         let axes = self.mesh.list(axes);
         self.problems.borrow_mut().push((LayoutProblem::Whole { dim, axes, reason }, holder));

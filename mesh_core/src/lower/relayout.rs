@@ -42,6 +42,11 @@ pub enum Move {
         /// Over which axes.
         axes: AxisList,
     },
+    /// A whole value becomes a pending sum: the first of the group keeps it, the others have zeros.
+    Owe {
+        /// Over which axes.
+        axes: AxisList,
+    },
     /// Parts are joined.
     AllGather {
         /// The dim made whole.
@@ -59,7 +64,7 @@ pub(crate) struct Route {
 }
 
 /// Bytes that each processor receives when a tensor moves between two placements; `None` if there
-/// is no way (a pending sum cannot be made out of a whole value).
+/// is no way (a pending maximum cannot be made out of a whole value).
 pub fn cost(
     mesh: &Mesh,
     shape: &Shape,
@@ -78,9 +83,9 @@ pub(crate) fn route(
     from: &Placement,
     to: &Placement,
 ) -> Option<Route> {
-    let keeps = to.pending_axes().iter().all(|axis| from.pending_axes().contains(axis));
+    let sums = |placement: &Placement| placement.pending().is_none_or(|k| k == ReduceKind::Sum);
     let kinds = to.pending().is_none() || to.pending() == from.pending();
-    if !keeps || !kinds {
+    if !kinds && !(sums(from) && sums(to)) {
         return None;
     }
     let local = from.local_shape(mesh, shape)?;
@@ -97,7 +102,8 @@ pub(crate) fn route(
             || walk.reduce_scatter()
             || walk.all_to_all()
             || walk.all_reduce()
-            || walk.all_gather();
+            || walk.all_gather()
+            || walk.owe();
         if !moved {
             return None;
         }
@@ -220,6 +226,20 @@ impl Walk<'_> {
         let members = self.mesh.group_size(&axes);
         self.route.bytes += 2 * (self.bytes - self.bytes / members);
         self.route.moves.push(Move::AllReduce { kind, axes });
+        true
+    }
+
+    /// Axes that are to owe a sum and are free by now.
+    fn owe(&mut self) -> bool {
+        let owed = self.now.pending_axes();
+        let axes: AxisList =
+            self.to.pending_axes().iter().copied().filter(|axis| !owed.contains(axis)).collect();
+        if axes.is_empty() || axes.iter().any(|&axis| self.now.dim_on(axis).is_some()) {
+            return false;
+        }
+        let all: AxisList = owed.iter().chain(&axes).copied().collect();
+        self.now = self.now.clone().with_pending(ReduceKind::Sum, &all);
+        self.route.moves.push(Move::Owe { axes });
         true
     }
 

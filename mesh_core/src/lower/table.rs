@@ -2,6 +2,7 @@
 
 use super::place::{PlaceCx, Placing};
 use super::relayout::{Route, route};
+use crate::graph::structural::Loop;
 use crate::graph::{Data, Key, Operation, OperationId, Signature, TensorId};
 use crate::names::{Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
@@ -34,8 +35,10 @@ pub(crate) struct Entry {
     pub(crate) operation: OperationId,
     pub(crate) inputs: Vec<VersionId>,
     pub(crate) outputs: Vec<VersionId>,
-    /// The output is the input; nothing is emitted.
+    /// The outputs are the first inputs; nothing is emitted.
     pub(crate) alias: bool,
+    /// For a loop, where everything lies in its body.
+    pub(crate) body: Option<Table>,
 }
 
 /// Where everything lies in one function.
@@ -43,6 +46,8 @@ pub(crate) struct Entry {
 pub(crate) struct Table {
     pub(crate) entries: Vec<Entry>,
     pub(crate) versions: Vec<Version>,
+    /// What a loop's body is given.
+    pub(crate) given: Vec<VersionId>,
     pub(crate) fetches: Vec<VersionId>,
 }
 
@@ -76,6 +81,13 @@ impl<'a> Setting<'a> {
         }
     }
 
+    /// Where the layout wants a tensor.
+    pub(crate) fn wanted(&self, tensor: TensorId) -> Placement {
+        let node = &self.data.tensors[tensor.index()];
+        let key = node.key.unwrap_or(Key::COMPUTE);
+        self.rules.placement(key.set, self.home(key), &node.ty.shape)
+    }
+
     /// Where a variable lies at rest.
     pub(crate) fn at_rest(&self, id: VariableId) -> Placement {
         let variable = &self.data.variables[id.index()];
@@ -92,21 +104,34 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// Places every operation of a function; problems go to `issues`.
+/// What is to be placed.
+pub(crate) struct Task<'t> {
+    /// In order.
+    pub(crate) operations: &'t [OperationId],
+    /// Tensors made elsewhere, and where they lie.
+    pub(crate) given: &'t [(TensorId, Placement)],
+    /// What is wanted in the end, and where; without a place, wherever it lies, but whole.
+    pub(crate) fetches: &'t [(TensorId, Option<Placement>)],
+}
+
+/// Places every operation of a function, or of a loop's body; problems go to `issues`.
 pub(crate) fn place(
     setting: &Setting<'_>,
-    operations: &[OperationId],
-    fetches: &[TensorId],
+    task: &Task<'_>,
     issues: &mut Vec<LayoutIssue>,
 ) -> Table {
     let mut settled = vec![false; setting.data.tensors.len()];
     loop {
         let mut sweep = Sweep::new(setting, &settled);
-        for &id in operations {
+        for (tensor, placement) in task.given {
+            let version = sweep.made(*tensor, placement.clone());
+            sweep.table.given.push(version);
+        }
+        for &id in task.operations {
             sweep.operation(id);
         }
-        for &fetch in fetches {
-            sweep.fetch(fetch);
+        for (tensor, placement) in task.fetches {
+            sweep.fetch(*tensor, placement.as_ref());
         }
         // A pending tensor that somebody demands whole is settled; that may spare others from
         // carrying its sum on. The set only grows, so this ends.
@@ -121,14 +146,14 @@ pub(crate) fn place(
     }
 }
 
-struct Sweep<'a> {
-    setting: &'a Setting<'a>,
+pub(super) struct Sweep<'a> {
+    pub(super) setting: &'a Setting<'a>,
     settled: &'a [bool],
     table: Table,
     /// Versions of each tensor, the one its operation makes first. Aliases share a list by root.
     versions: Vec<Vec<VersionId>>,
     roots: Vec<TensorId>,
-    issues: Vec<LayoutIssue>,
+    pub(super) issues: Vec<LayoutIssue>,
 }
 
 impl<'a> Sweep<'a> {
@@ -148,11 +173,11 @@ impl<'a> Sweep<'a> {
         self.roots[tensor.index()]
     }
 
-    fn native(&self, tensor: TensorId) -> VersionId {
+    pub(super) fn native(&self, tensor: TensorId) -> VersionId {
         self.versions[self.root(tensor).index()][0]
     }
 
-    fn placement(&self, version: VersionId) -> &Placement {
+    pub(super) fn placement(&self, version: VersionId) -> &Placement {
         &self.table.versions[version.index()].placement
     }
 
@@ -175,7 +200,14 @@ impl<'a> Sweep<'a> {
             settled: operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect(),
             problems: RefCell::default(),
         };
-        let placing = operation.op.place(&cx);
+        let rounds = operation.op.as_any().downcast_ref::<Loop>();
+        let (placing, body) = match rounds {
+            None => (operation.op.place(&cx), None),
+            Some(rounds) => {
+                let (placing, body) = self.rounds(rounds, operation, &cx);
+                (placing, Some(body))
+            }
+        };
         for (problem, tensor) in cx.problems.take() {
             let ids: Vec<_> = operation.inputs.iter().chain(&operation.outputs).collect();
             let (name, _) = setting.data.tensor_origin(*ids[tensor]);
@@ -187,15 +219,24 @@ impl<'a> Sweep<'a> {
                 at: operation.at.clone(),
             });
         }
-        self.record(id, operation, placing);
+        self.record(id, operation, placing, body);
     }
 
-    fn record(&mut self, id: OperationId, operation: &Operation, placing: Placing) {
+    fn record(
+        &mut self,
+        id: OperationId,
+        operation: &Operation,
+        placing: Placing,
+        body: Option<Table>,
+    ) {
         if placing.alias {
-            self.roots[operation.outputs[0].index()] = self.root(operation.inputs[0]);
-            let version = self.native(operation.inputs[0]);
-            let (inputs, outputs) = (vec![version], vec![version]);
-            self.table.entries.push(Entry { operation: id, inputs, outputs, alias: true });
+            let mut outputs = Vec::new();
+            for (output, &input) in operation.outputs.iter().zip(&operation.inputs) {
+                self.roots[output.index()] = self.root(input);
+                outputs.push(self.native(input));
+            }
+            let inputs = outputs.clone();
+            self.table.entries.push(Entry { operation: id, inputs, outputs, alias: true, body });
             return;
         }
         let demands = operation.inputs.iter().zip(placing.inputs);
@@ -203,11 +244,16 @@ impl<'a> Sweep<'a> {
             demands.map(|(&tensor, to)| self.demand(tensor, to, operation.region)).collect();
         let mut outputs = Vec::new();
         for (&tensor, placement) in operation.outputs.iter().zip(placing.outputs) {
-            let version = self.version(Version { tensor, placement, source: None, region: None });
-            self.versions[tensor.index()].push(version);
-            outputs.push(version);
+            outputs.push(self.made(tensor, placement));
         }
-        self.table.entries.push(Entry { operation: id, inputs, outputs, alias: false });
+        self.table.entries.push(Entry { operation: id, inputs, outputs, alias: false, body });
+    }
+
+    /// The version of a tensor that is there first.
+    fn made(&mut self, tensor: TensorId, placement: Placement) -> VersionId {
+        let version = self.version(Version { tensor, placement, source: None, region: None });
+        self.versions[tensor.index()].push(version);
+        version
     }
 
     fn version(&mut self, version: Version) -> VersionId {
@@ -275,9 +321,10 @@ impl<'a> Sweep<'a> {
             && self.placement(self.native(tensor)).pending().is_none()
     }
 
-    /// A fetch takes its slices from wherever they lie, but no partial sums.
-    fn fetch(&mut self, tensor: TensorId) {
-        let to = self.placement(self.native(tensor)).resolved();
+    /// Without a place of its own, a fetch takes its slices from wherever they lie, but no partial
+    /// sums.
+    fn fetch(&mut self, tensor: TensorId, to: Option<&Placement>) {
+        let to = to.cloned().unwrap_or_else(|| self.placement(self.native(tensor)).resolved());
         let version = self.demand(tensor, to, 0);
         self.table.fetches.push(version);
     }

@@ -1,7 +1,7 @@
 //! Where values live: one arena for all processors alike, and the variables' own buffers.
 //!
 //! Values that are names for the same bytes form a *class*: a reshape in declared order joins its
-//! input's. A class lives from the step that defines it to its last use; feeds from before the
+//! input's, a barrier's outs join its inputs'. A class lives from the step that defines it to its last use; feeds from before the
 //! first step, fetches until after the last.
 //!
 //! * A read's class lives in the variable's buffer, unless the variable is written while it lives.
@@ -9,6 +9,7 @@
 //!   comes before it, or is by the very step that makes it and that may work in place.
 //! * A map's or all-reduce's out takes over an arena buffer that dies at that step, if the two lie
 //!   alike and are met element by element.
+//! * The values of a loop's body get an arena of their own behind that of the program.
 //! * All other classes get arena buffers, the largest first, each at the lowest offset that is free
 //!   while it lives.
 
@@ -29,7 +30,17 @@ pub fn plan(program: &Program, variables: &[VariableType]) -> Plan {
         Some(variable) => Place::Variable(variable),
         None => Place::Arena(offsets[of[class]]),
     };
-    Plan { places: classes.of.iter().map(place).collect(), arena_bytes }
+    let places = classes.of.iter().map(place).collect();
+    let bodies: Vec<_> = bodies(program).map(|body| plan(body, &[])).collect();
+    let inside = bodies.iter().map(|body| body.arena_bytes).max().unwrap_or_default();
+    Plan { places, arena_bytes: arena_bytes + inside, bodies }
+}
+
+fn bodies(program: &Program) -> impl Iterator<Item = &Program> {
+    program.steps.iter().filter_map(|node| match &node.step {
+        Step::Loop(rounds) => Some(&rounds.body),
+        _ => None,
+    })
 }
 
 /// The most bytes that live in the arena at once: no plan with the same sharing of buffers is
@@ -46,7 +57,8 @@ pub fn lower_bound(program: &Program, variables: &[VariableType]) -> usize {
         *live += change;
         Some(*live)
     });
-    live.max().unwrap_or_default().unsigned_abs()
+    let inside = bodies(program).map(|body| lower_bound(body, &[])).max().unwrap_or_default();
+    live.max().unwrap_or_default().unsigned_abs() + inside
 }
 
 /// Values that are names for the same bytes. Times: 0 for feeds, `i + 1` for step `i`, one more
@@ -77,6 +89,11 @@ impl Classes {
             match &node.step {
                 Step::Reshape { input, out } if both_in_order(program, *input, *out) => {
                     classes.of[out.index()] = classes.of[input.index()];
+                }
+                Step::Barrier { inputs, outs } => {
+                    for (input, out) in inputs.iter().zip(outs) {
+                        classes.of[out.index()] = classes.of[input.index()];
+                    }
                 }
                 step => step.outs().iter().for_each(|&out| classes.define(program, out, time)),
             }

@@ -12,8 +12,8 @@
 //!
 //! Before the first step, variable `v` holds `{old v}`, the feeds' bytes hold the feeds, everything
 //! else is unknown. A definition of `%x` at bytes `b` makes every stretch that meets `b` unknown and
-//! lets `b` hold `{%x}`. A read of a variable's own buffer, or a reshape that stays where it is, adds
-//! a name to a set. Programs have no branches, so sets never need to be joined.
+//! lets `b` hold `{%x}`. A read of a variable's own buffer, or a reshape or barrier that stays where it is,
+//! adds a name to a set. Programs have no branches, so sets never need to be joined.
 //!
 //! A plan is right if:
 //!
@@ -67,7 +67,26 @@ pub fn check(
         problems.extend(found.map(|problem| format!("{}: {problem}", program.caption(index))));
     }
     problems.extend(memory.end());
+    problems.extend(bodies(program, plan));
     if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// The plans of loops' bodies, each by itself.
+fn bodies(program: &Program, plan: &Plan) -> Vec<String> {
+    let loops = program.steps.iter().filter_map(|node| match &node.step {
+        Step::Loop(rounds) => Some(&rounds.body),
+        _ => None,
+    });
+    let loops: Vec<_> = loops.collect();
+    if loops.len() != plan.bodies.len() {
+        return vec![format!("{} plans for {} bodies", plan.bodies.len(), loops.len())];
+    }
+    let largest = plan.bodies.iter().map(|body| body.arena_bytes).max().unwrap_or_default();
+    if largest > plan.arena_bytes || !plan.own_bytes().is_multiple_of(ALIGNMENT) {
+        return vec!["there is no room for the bodies".to_owned()];
+    }
+    let checked = loops.iter().zip(&plan.bodies).map(|(body, plan)| check(body, plan, &[]));
+    checked.filter_map(Result::err).flatten().map(|problem| format!("in a loop: {problem}")).collect()
 }
 
 /// Something that bytes can hold.
@@ -113,7 +132,7 @@ impl Memory<'_> {
             Place::Arena(begin) if begin % ALIGNMENT != 0 => {
                 Err(format!("{id:?} is at byte {begin}, which is not aligned"))
             }
-            Place::Arena(begin) if begin.saturating_add(value.bytes()) > self.plan.arena_bytes => {
+            Place::Arena(begin) if begin.saturating_add(value.bytes()) > self.plan.own_bytes() => {
                 Err(format!("{id:?} at byte {begin} ends beyond the arena"))
             }
             Place::Arena(_) => Ok(()),
@@ -198,6 +217,16 @@ impl Memory<'_> {
                 }
                 if let Some(names) = self.names(*input) {
                     names.push(Name::Value(*out));
+                }
+                return problems;
+            }
+            Step::Barrier { inputs, outs }
+                if inputs.iter().zip(outs).all(|(&input, &out)| self.at(input) == self.at(out)) =>
+            {
+                for (&input, &out) in inputs.iter().zip(outs) {
+                    if let Some(names) = self.names(input) {
+                        names.push(Name::Value(out));
+                    }
                 }
                 return problems;
             }

@@ -4,6 +4,8 @@
 //! Reads of one variable are equal, wherever they stand. Random numbers are equal if key, bounds
 //! and positions are. Tables are equal if they are one array in memory. Writes are never equal.
 //!
+//! Loops are not compared, and a barrier stands for a computation that is to be made anew.
+//!
 //! Equal gathers stay apart: lowering gathers a sharded variable once per use region on purpose, so
 //! that the whole of it need not live from the forward pass to the backward pass.
 
@@ -22,7 +24,11 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     let values = &program.values;
     program.steps.retain_mut(|node| {
         node.step.each_input(|input| *input = equal[input.index()]);
-        if node.step.has_effect() || matches!(node.step, Step::AllGather { .. }) {
+        let apart = matches!(
+            node.step,
+            Step::AllGather { .. } | Step::Barrier { .. } | Step::Loop(_)
+        );
+        if node.step.has_effect() || apart {
             return true;
         }
         let outs = node.step.outs();

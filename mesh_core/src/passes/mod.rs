@@ -15,7 +15,7 @@ pub use buffers::{lower_bound, plan};
 pub use check::check;
 
 use crate::names::Mesh;
-use crate::program::{Compiled, Program, ValueId, VariableType, verify};
+use crate::program::{Compiled, Program, Step, ValueId, VariableType, verify};
 
 /// A rewriting of programs.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ pub fn compile_with(
     verify(&program, mesh, variables).map_err(fault(&program, "lowering"))?;
     let mut last = "lowering";
     for pass in passes {
-        (pass.run)(&mut program, mesh);
+        everywhere(&mut program, &|program| (pass.run)(program, mesh));
         last = pass.name;
         if cfg!(debug_assertions) {
             verify(&program, mesh, variables).map_err(fault(&program, last))?;
@@ -110,6 +110,16 @@ pub fn compile_with(
     let plan = plan(&program, variables);
     check(&program, &plan, variables).map_err(fault(&program, "buffer planning"))?;
     Ok(Compiled { program, plan })
+}
+
+/// Does something to a program and then to the bodies of its loops.
+fn everywhere(program: &mut Program, run: &impl Fn(&mut Program)) {
+    run(program);
+    for node in &mut program.steps {
+        if let Step::Loop(rounds) = &mut node.step {
+            everywhere(&mut rounds.body, run);
+        }
+    }
 }
 
 /// Moves writes behind all other steps, in order: so a variable's old value can be read wherever

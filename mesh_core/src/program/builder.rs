@@ -2,7 +2,7 @@
 
 use super::{Body, Expr};
 use super::{
-    Dims, Extents, Generator, Node, Offset, Operand, Origin, Piece, Program, Scalar, Slot, Step,
+    Dims, Extents, Generator, Node, Offset, Operand, Origin, Piece, Program, Rounds, Scalar, Slot, Step,
     Value, ValueId, VariableId, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
@@ -251,5 +251,32 @@ impl<'m> Builder<'m> {
     /// Sets a variable's slice when the call ends.
     pub fn write(&mut self, variable: VariableId, input: ValueId) {
         self.push(Step::Write { variable, input });
+    }
+
+    /// Each value, once all of them are there.
+    pub fn barrier(&mut self, inputs: &[ValueId]) -> SmallVec<[ValueId; 1]> {
+        let types: Vec<_> = inputs.iter().map(|&id| self.value(id).clone()).collect();
+        let outs: SmallVec<[_; 1]> =
+            types.into_iter().map(|value| self.define(value.dtype, value.extents)).collect();
+        self.push(Step::Barrier { inputs: SmallVec::from_slice(inputs), outs: outs.clone() });
+        outs
+    }
+
+    /// Runs a body again and again; the outs, which `rounds` need not have yet, are defined here.
+    pub fn rounds(&mut self, mut rounds: Rounds) -> SmallVec<[ValueId; 1]> {
+        let fetched = |(i, slot): (usize, &Slot)| {
+            let value = rounds.body.value(slot.value);
+            let stacks = (i >= rounds.carried.len()).then_some(rounds.count);
+            (value.dtype, stacks.into_iter().chain(value.extents.iter().copied()).collect())
+        };
+        let flag = usize::from(rounds.condition.is_some());
+        let count = rounds.body.fetches.len() - flag;
+        let types: Vec<(DType, Extents)> =
+            rounds.body.fetches.iter().take(count).enumerate().map(fetched).collect();
+        let outs: SmallVec<[_; 1]> =
+            types.into_iter().map(|(dtype, extents)| self.define(dtype, extents)).collect();
+        rounds.outs = outs.clone();
+        self.push(Step::Loop(Box::new(rounds)));
+        outs
     }
 }

@@ -17,6 +17,13 @@ pub struct Cost {
     pub sent: u64,
 }
 
+impl Cost {
+    /// That of `count` repetitions.
+    pub fn times(self, count: u64) -> Self {
+        Self { flops: self.flops * count, bytes: self.bytes * count, sent: self.sent * count }
+    }
+}
+
 impl Add for Cost {
     type Output = Self;
 
@@ -76,6 +83,14 @@ pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
         Step::Reshape { input, out } => copy(&[value(*input), value(*out)], bytes),
         Step::Read { out, .. } => copy(&[value(*out)], 2 * bytes),
         Step::Write { input, .. } => copy(&[value(*input)], 2 * bytes),
+        Step::Barrier { .. } => Cost::default(),
+        Step::Loop(rounds) => {
+            let round: Cost = (rounds.body.steps.iter())
+                .map(|node| self::cost(&rounds.body, &node.step, mesh))
+                .sum();
+            let moved = bytes_of(&rounds.sliced) + bytes_of(&rounds.outs);
+            round.times(rounds.expected() as u64) + Cost { bytes: 2 * moved, ..Cost::default() }
+        }
         Step::AllReduce { inputs, .. } => {
             let elements = inputs.iter().map(|&input| value(input).len() as u64).sum();
             let sent = 2 * others(bytes_of(inputs));

@@ -24,7 +24,7 @@ pub use expr::Expr;
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
 pub use print::print;
 pub use scalar::{Body, Instr, Prim, Reg, Scalar};
-pub use step::{Dims, Extents, Generator, Offset, Operand, Piece, Step, Window};
+pub use step::{Dims, Extents, Generator, Offset, Operand, Piece, Rounds, Step, Window};
 pub use verify::verify;
 
 use crate::names::{AxisList, DType};
@@ -173,11 +173,23 @@ pub struct Program {
     pub feeds: Vec<Slot>,
     /// Values copied to the caller's arrays after the last step.
     pub fetches: Vec<Slot>,
+    /// How many of the fetches, at the end, are shown to the session's watcher instead of returned.
+    pub probes: usize,
     /// Where steps come from.
     pub origins: Vec<Origin>,
 }
 
 impl Program {
+    /// What a call returns.
+    pub fn returned(&self) -> &[Slot] {
+        &self.fetches[..self.fetches.len().saturating_sub(self.probes)]
+    }
+
+    /// What a call shows.
+    pub fn probed(&self) -> &[Slot] {
+        &self.fetches[self.returned().len()..]
+    }
+
     /// The value behind an id.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]

@@ -20,8 +20,19 @@ pub const ALIGNMENT: usize = 64;
 pub struct Plan {
     /// One per value of the program.
     pub places: Vec<Place>,
-    /// Size of the arena.
+    /// Size of the arena, the bodies of loops included.
     pub arena_bytes: usize,
+    /// One per loop, in the order of the steps. Their arenas all begin where the values of this
+    /// plan end.
+    pub bodies: Vec<Plan>,
+}
+
+impl Plan {
+    /// Bytes of the arena that the program's own values take; a multiple of [`ALIGNMENT`].
+    pub fn own_bytes(&self) -> usize {
+        let largest = self.bodies.iter().map(|body| body.arena_bytes).max();
+        self.arena_bytes.saturating_sub(largest.unwrap_or_default())
+    }
 }
 
 /// A program with the plan that it runs by.

@@ -14,7 +14,7 @@
 //!
 //! Labels are letters: result dims from `a` on, folded dims from `k` on.
 
-use super::{Generator, Offset, Operand, Origin, Piece, Program, Slot, Step, ValueId};
+use super::{Generator, Offset, Operand, Origin, Piece, Program, Rounds, Slot, Step, ValueId};
 use crate::names::Mesh;
 use std::fmt;
 
@@ -79,14 +79,7 @@ impl fmt::Display for Printer<'_> {
         if !steps.is_empty() {
             writeln!(f, "  steps")?;
         }
-        for node in steps {
-            let origin = self.program.origin(node).to_string();
-            let line = format!("    {}", self.step(&node.step));
-            match origin.as_str() {
-                "" => writeln!(f, "{line}")?,
-                origin => writeln!(f, "{line:<ORIGIN_COLUMN$}  {origin}")?,
-            }
-        }
+        self.steps(f, "    ")?;
         if !fetches.is_empty() {
             writeln!(f, "  fetches")?;
         }
@@ -98,6 +91,41 @@ impl fmt::Display for Printer<'_> {
 }
 
 impl Printer<'_> {
+    fn steps(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        for node in &self.program.steps {
+            let origin = self.program.origin(node).to_string();
+            let line = format!("{indent}{}", self.step(&node.step));
+            match origin.as_str() {
+                "" => writeln!(f, "{line}")?,
+                origin => writeln!(f, "{line:<ORIGIN_COLUMN$}  {origin}")?,
+            }
+            if let Step::Loop(rounds) = &node.step {
+                self.body(f, rounds, indent)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The body of a loop, whose values are numbered anew.
+    fn body(&self, f: &mut fmt::Formatter<'_>, rounds: &Rounds, indent: &str) -> fmt::Result {
+        let Rounds { body, carried, sliced, captured, .. } = rounds;
+        let inner = Printer { program: body, mesh: self.mesh };
+        let given = carried.iter().map(name);
+        let given = given.chain(sliced.iter().map(|id| format!("slice of {id:?}")));
+        let given = given.chain(captured.iter().map(name)).chain(["position".to_owned()]);
+        for (slot, from) in body.feeds.iter().zip(given) {
+            let value = body.value(slot.value);
+            writeln!(f, "{indent}  {:?} = {from}: {value}", slot.value)?;
+        }
+        inner.steps(f, &format!("{indent}  "))?;
+        let next = body.fetches.iter().take(carried.len()).map(|slot| name(&slot.value));
+        let stacked = body.fetches.iter().skip(carried.len()).take(rounds.stacked());
+        let stacked = stacked.map(|slot| format!("stack {:?}", slot.value));
+        let last = body.fetches.last().filter(|_| rounds.condition.is_some());
+        let last = last.map(|slot| format!("while {:?}", slot.value));
+        writeln!(f, "{indent}  next {}", join(next.chain(stacked).chain(last)))
+    }
+
     fn slot(&self, slot: &Slot) -> String {
         let text = format!("{} of {:?}", self.program.value(slot.value), slot.shape);
         let axes = slot.split.iter().map(|axes| match axes.is_empty() {
@@ -172,6 +200,14 @@ impl Printer<'_> {
             }
             Step::AllToAll { split, concat, input, .. } => {
                 format!("dim {split} to dim {concat} over {} of {input:?}", over())
+            }
+            Step::Barrier { inputs, .. } => join(inputs.iter().map(name)),
+            Step::Loop(rounds) => {
+                let order = if rounds.reverse { ", last first" } else { "" };
+                match rounds.condition {
+                    Some(condition) => format!("while {condition:?}"),
+                    None => format!("{} rounds{order}", rounds.count),
+                }
             }
             Step::Permute { shift, wrap, input, .. } => {
                 let ends = if *wrap { "wrapping" } else { "zeros in" };

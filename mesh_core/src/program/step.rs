@@ -1,6 +1,6 @@
 //! The step forms.
 
-use super::{Body, Scalar, ValueId, VariableId};
+use super::{Body, Program, Scalar, ValueId, VariableId};
 use crate::array::Array;
 use crate::names::{AxisList, Mesh, ReduceKind};
 use smallvec::SmallVec;
@@ -264,6 +264,63 @@ pub enum Step {
         /// The new slice.
         input: ValueId,
     },
+    /// The inputs, once all of them are there. Never merged with equal steps, so that what is
+    /// computed from an out is computed anew (StableHLO's optimization_barrier).
+    Barrier {
+        /// One per out.
+        inputs: SmallVec<[ValueId; 1]>,
+        /// Of the inputs' types.
+        outs: SmallVec<[ValueId; 1]>,
+    },
+    /// Runs a program again and again (StableHLO's while).
+    Loop(Box<Rounds>),
+}
+
+/// What a [`Step::Loop`] runs.
+///
+/// The body is fed, in this order: what is carried from round to round, a slice of each of
+/// `sliced`, the `captured` values, and the round's position, an i32. It fetches: what the next
+/// round carries, what is stacked, and under a condition whether there is a next round.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rounds {
+    /// Without reads and writes; its slots are whole local values.
+    pub body: Program,
+    /// Number of rounds; under a condition the most.
+    pub count: usize,
+    /// Positions fall from `count - 1` to 0 instead of rising from 0.
+    pub reverse: bool,
+    /// Whether there is a first round: a bool. Without, there are `count` rounds.
+    pub condition: Option<ValueId>,
+    /// What the first round carries.
+    pub carried: Vec<ValueId>,
+    /// Round values side by side along dim 0, of size `count`.
+    pub sliced: Vec<ValueId>,
+    /// The same in all rounds.
+    pub captured: Vec<ValueId>,
+    /// What the last round left to carry, then what was stacked along dim 0; zeros where no round
+    /// came.
+    pub outs: SmallVec<[ValueId; 1]>,
+}
+
+impl Rounds {
+    /// Number of values that are stacked.
+    pub fn stacked(&self) -> usize {
+        self.outs.len() - self.carried.len()
+    }
+
+    /// Number of rounds for cost estimates; under a condition nobody knows, so one.
+    pub fn expected(&self) -> usize {
+        if self.condition.is_some() { 1 } else { self.count }
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = &ValueId> {
+        self.carried.iter().chain(&self.sliced).chain(&self.captured).chain(&self.condition)
+    }
+
+    fn inputs_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
+        let Self { carried, sliced, captured, condition, .. } = self;
+        carried.iter_mut().chain(sliced).chain(captured).chain(condition)
+    }
 }
 
 impl Step {
@@ -284,6 +341,8 @@ impl Step {
             Self::Permute { .. } => "permute",
             Self::Read { .. } => "read",
             Self::Write { .. } => "write",
+            Self::Barrier { .. } => "barrier",
+            Self::Loop(_) => "loop",
         }
     }
 
@@ -308,7 +367,10 @@ impl Step {
                 SmallVec::from_slice(&[lhs.value, rhs.value])
             }
             Self::Move { pieces, .. } => pieces.iter().map(|p| p.input.value).collect(),
-            Self::AllReduce { inputs, .. } => inputs.iter().copied().collect(),
+            Self::AllReduce { inputs, .. } | Self::Barrier { inputs, .. } => {
+                inputs.iter().copied().collect()
+            }
+            Self::Loop(rounds) => rounds.inputs().copied().collect(),
             Self::Reshape { input, .. }
             | Self::AllGather { input, .. }
             | Self::ReduceScatter { input, .. }
@@ -322,7 +384,10 @@ impl Step {
     /// Values defined.
     pub fn outs(&self) -> SmallVec<[ValueId; 1]> {
         match self {
-            Self::Map { outs, .. } | Self::AllReduce { outs, .. } => outs.clone(),
+            Self::Map { outs, .. } | Self::AllReduce { outs, .. } | Self::Barrier { outs, .. } => {
+                outs.clone()
+            }
+            Self::Loop(rounds) => rounds.outs.clone(),
             Self::Reduce { out, .. }
             | Self::Contract { out, .. }
             | Self::Convolve { out, .. }
@@ -350,7 +415,10 @@ impl Step {
             Self::Move { pieces, .. } => {
                 pieces.iter_mut().for_each(|piece| visit(&mut piece.input.value));
             }
-            Self::AllReduce { inputs, .. } => inputs.iter_mut().for_each(visit),
+            Self::AllReduce { inputs, .. } | Self::Barrier { inputs, .. } => {
+                inputs.iter_mut().for_each(visit);
+            }
+            Self::Loop(rounds) => rounds.inputs_mut().for_each(visit),
             Self::Reshape { input, .. }
             | Self::AllGather { input, .. }
             | Self::ReduceScatter { input, .. }
@@ -364,9 +432,10 @@ impl Step {
     /// Visits every value defined, so that a pass can renumber it.
     pub fn each_out(&mut self, mut visit: impl FnMut(&mut ValueId)) {
         match self {
-            Self::Map { outs, .. } | Self::AllReduce { outs, .. } => {
+            Self::Map { outs, .. } | Self::AllReduce { outs, .. } | Self::Barrier { outs, .. } => {
                 outs.iter_mut().for_each(visit);
             }
+            Self::Loop(rounds) => rounds.outs.iter_mut().for_each(visit),
             Self::Reduce { out, .. }
             | Self::Contract { out, .. }
             | Self::Convolve { out, .. }

@@ -34,6 +34,17 @@ pub struct Session {
     /// By name, in the module's order.
     variables: IndexMap<String, Held>,
     replica_check: bool,
+    watcher: Watcher,
+    /// Per function, what its probes showed last.
+    shown: Vec<Vec<Array>>,
+}
+
+/// Sees what probes show: their label and global value.
+type Watcher = Box<dyn FnMut(&str, &Array) + Send>;
+
+fn write_to_stderr(label: &str, array: &Array) {
+    let (dtype, shape) = (array.dtype(), array.shape());
+    eprintln!("probe {label}: {dtype}{shape:?} {}", array.to_f64());
 }
 
 /// A variable and where each processor's slice of it begins; `None` where it is not held.
@@ -77,7 +88,10 @@ impl Session {
             .map_err(|problem| Error::Module { problem })?;
         let names = module.functions.iter().map(|function| function.program.name.clone());
         let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
-        let mut session = Self { mesh, machine, functions, variables, replica_check: false };
+        let shown = vec![Vec::new(); module.functions.len() + 1];
+        let watcher: Watcher = Box::new(write_to_stderr);
+        let mut session =
+            Self { mesh, machine, functions, variables, replica_check: false, watcher, shown };
         session.run(module.functions.len(), &[], &mut [])?;
         Ok(session)
     }
@@ -103,7 +117,7 @@ impl Session {
     ) -> Result<()> {
         let index = self.function(function.name())?;
         let program = &self.machine.functions()[index].program;
-        let expected = (program.feeds.len(), program.fetches.len());
+        let expected = (program.feeds.len(), program.returned().len());
         if expected != (I, F) {
             let function = function.name().to_owned();
             return Err(Error::Arity { function, expected, found: (I, F) });
@@ -138,7 +152,7 @@ impl Session {
             }
         };
         let arrays = program.feeds.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let names: Vec<_> = program.fetches.iter().map(|slot| slot.name.clone()).collect();
+        let names: Vec<_> = program.returned().iter().map(|slot| slot.name.clone()).collect();
         let mut outputs = vec![Array::zeros(DType::F32, &[0]); names.len()];
         self.run(index, &arrays, &mut outputs)?;
         Ok(names.into_iter().zip(outputs).collect())
@@ -191,6 +205,11 @@ impl Session {
         self.functions.keys().map(String::as_str)
     }
 
+    /// Shows what probes see to `watcher` instead of writing it to standard error.
+    pub fn watch(&mut self, watcher: impl FnMut(&str, &Array) + Send + 'static) {
+        self.watcher = Box::new(watcher);
+    }
+
     /// Whether to compare, after every call, all variables and fetches between the processors that
     /// hold the same slice, bit for bit. Off at first.
     pub fn set_replica_check(&mut self, on: bool) {
@@ -214,13 +233,22 @@ impl Session {
             let what = || format!("feed `{}` of `{}`", slot.name, program.name);
             check(what, program.value(slot.value).dtype, &slot.shape, feed)?;
         }
-        for (slot, output) in program.fetches.iter().zip(&mut *outputs) {
+        let shown = &mut self.shown[index];
+        shown.resize_with(program.probes, || Array::zeros(DType::F32, &[0]));
+        let arrays = outputs.iter_mut().chain(&mut *shown);
+        for (slot, output) in program.fetches.iter().zip(arrays) {
             let dtype = program.value(slot.value).dtype;
             if output.dtype() != dtype || output.shape() != slot.shape {
                 *output = Array::zeros(dtype, &slot.shape);
             }
         }
-        self.machine.call(index, feeds, outputs).map_err(|reason| Error::Stopped { reason })?;
+        self.machine
+            .call(index, feeds, outputs, shown)
+            .map_err(|reason| Error::Stopped { reason })?;
+        let program = &self.machine.functions()[index].program;
+        for (slot, array) in program.probed().iter().zip(&self.shown[index]) {
+            (self.watcher)(&slot.name, array);
+        }
         if self.replica_check { self.check_replicas(index) } else { Ok(()) }
     }
 

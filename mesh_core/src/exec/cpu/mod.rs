@@ -82,6 +82,7 @@ pub(crate) fn prepare(
             moves::prepare(program, pieces, *fill, *out, mesh, processor)?
         }
         Step::Reshape { input, out } => moves::prepare_reshape(program, *input, *out)?,
+        Step::Barrier { inputs, outs } => moves::prepare_barrier(program, inputs, outs)?,
         Step::Generate { generator, begin, global, out } => {
             let begin: Vec<_> = begin.iter().map(|offset| offset.at(mesh, processor)).collect();
             generate::prepare(generator, &begin, global, value(*out), *out, seed)?

@@ -84,22 +84,24 @@ impl Machine {
         &self.variables[variable]
     }
 
-    /// Runs a function on every processor. Feeds and outputs have the order, shapes and dtypes of
-    /// the program's slots, or else nothing runs. After a run that failed every call gives the same
+    /// Runs a function on every processor. Feeds, and outputs followed by what probes show, have the
+    /// order, shapes and dtypes of the program's slots, or else nothing runs. After a run that failed every call gives the same
     /// error.
     pub(crate) fn call(
         &mut self,
         function: usize,
         feeds: &[ArrayRef<'_>],
         outputs: &mut [Array],
+        shown: &mut [Array],
     ) -> Result<(), String> {
         let program = &self.functions[function].program;
         let fits = |slot: &Slot, dtype: DType, shape: &[usize]| {
             program.value(slot.value).dtype == dtype && slot.shape == shape
         };
-        let count = (program.feeds.len(), program.fetches.len()) == (feeds.len(), outputs.len());
+        let count = (program.feeds.len(), program.fetches.len())
+            == (feeds.len(), outputs.len() + shown.len());
         let mut feeding = program.feeds.iter().zip(feeds);
-        let mut fetching = program.fetches.iter().zip(&*outputs);
+        let mut fetching = program.fetches.iter().zip(outputs.iter().chain(&*shown));
         if !count
             || !feeding.all(|(slot, feed)| fits(slot, feed.dtype(), feed.shape()))
             || !fetching.all(|(slot, output)| fits(slot, output.dtype(), output.shape()))
@@ -111,7 +113,7 @@ impl Machine {
             job.feeds.clear();
             job.feeds.extend(feeds.iter().map(Global::of));
             job.fetches.clear();
-            job.fetches.extend(outputs.iter_mut().map(Global::of_mut));
+            job.fetches.extend(outputs.iter_mut().chain(shown).map(Global::of_mut));
         })
     }
 

@@ -98,7 +98,7 @@ mod tests {
         let axes: Vec<_> = mesh.axes().collect();
         p.all_reduce(ReduceKind::Sum, &axes, value);
         let places = vec![Place::Arena(0), Place::Arena(20032)];
-        let plan = Plan { places, arena_bytes: 40064 };
+        let plan = Plan { places, arena_bytes: 40064, bodies: Vec::new() };
         let functions: Arc<[_]> = [Compiled { program: p.finish(), plan }].into();
         let stop = Arc::new(Stop::default());
         let world = World::new(mesh, 0, &stop);

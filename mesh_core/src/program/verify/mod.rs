@@ -34,11 +34,18 @@
 //!   along `split` and joins along `concat`, another dim; all else keeps its extent. all_reduce has
 //!   as many inputs as outs, at least one. A fold's kind suits the dtype as in reduce, and sums and
 //!   products are not bf16: a pending value is held in its reduction dtype.
+//! * **barrier**: each out has its input's type; there is at least one.
+//! * **loop**: at least one round. The body is a legal program that neither reads nor writes, and
+//!   its slots are whole. Feeds and fetches come in the order of [`Rounds`](super::Rounds), with the
+//!   types of what they stand for; sliced and stacked values have one more dim in front, of the
+//!   number of rounds. A condition is a bool, forbids slices, and has no dims. What is carried on
+//!   is not a feed, unless that of its own place.
 //! * **read**, **write**: the value has the variable's dtype and extents. At most one write per
 //!   variable. A read yields the value from the call's start wherever it stands.
 
 mod body;
 mod forms;
+mod rounds;
 #[cfg(test)]
 mod tests;
 

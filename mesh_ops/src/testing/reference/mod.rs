@@ -13,7 +13,7 @@ mod windows;
 pub use dense::Dense;
 
 use dense::offsets;
-use mesh_core::graph::{DynOp, Graph, Kind, OperationView, TensorId, TensorType};
+use mesh_core::graph::{DynOp, Graph, Kind, LoopView, OperationView, TensorId, TensorType};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -71,22 +71,32 @@ impl<'g> Reference<'g> {
         variables: &Values,
         wanted: &[TensorId],
     ) -> Result<BTreeMap<TensorId, Dense>, String> {
+        self.evaluate_from(BTreeMap::new(), feeds, variables, wanted)
+    }
+
+    /// As `evaluate`, some tensors being known.
+    fn evaluate_from(
+        &self,
+        known: BTreeMap<TensorId, Dense>,
+        feeds: &Values,
+        variables: &Values,
+        wanted: &[TensorId],
+    ) -> Result<BTreeMap<TensorId, Dense>, String> {
+        let mut values = known;
         let mut needed: Vec<TensorId> = wanted.to_vec();
         let mut run = Vec::new();
         for operation in self.operations.iter().rev() {
-            if operation.outputs.iter().any(|t| needed.contains(t)) {
+            let makes = |t: &TensorId| needed.contains(t) && !values.contains_key(t);
+            if operation.outputs.iter().any(makes) {
                 needed.extend(&operation.inputs);
                 run.push(operation);
             }
         }
-        let mut values = BTreeMap::new();
         for operation in run.into_iter().rev() {
-            let value =
-                self.operation(operation, feeds, variables, &values).map_err(|message| {
-                    format!("reference of {} ({}): {message}", operation.name, operation.op.name())
-                })?;
-            // The reference knows ops of one output; others are errors below.
-            values.insert(operation.outputs[0], value);
+            let made = self.operation(operation, feeds, variables, &values).map_err(|message| {
+                format!("reference of {} ({}): {message}", operation.name, operation.op.name())
+            })?;
+            values.extend(operation.outputs.iter().copied().zip(made));
         }
         match wanted.iter().find(|t| !values.contains_key(t)) {
             Some(missing) => Err(format!("{missing:?} is not made by any operation")),
@@ -128,27 +138,77 @@ impl<'g> Reference<'g> {
         feeds: &Values,
         variables: &Values,
         values: &BTreeMap<TensorId, Dense>,
-    ) -> Result<Dense, String> {
+    ) -> Result<Vec<Dense>, String> {
+        let input = |t: &TensorId| values.get(t).ok_or_else(|| format!("{t:?} is missing"));
+        let inputs = operation.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+        if let Kind::Loop(l) = &operation.kind {
+            return self.rounds(l, operation, &inputs, feeds, variables);
+        }
+        if let Kind::Identity = operation.kind {
+            return Ok(inputs.into_iter().take(operation.outputs.len()).cloned().collect());
+        }
         let [output] = operation.outputs[..] else {
             return Err("ops of one output only".to_owned());
         };
         let ty = self.graph.type_of(output);
-        let input = |t: &TensorId| values.get(t).ok_or_else(|| format!("{t:?} is missing"));
-        let inputs = operation.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
         let given = |from: &Values, name: &str| match from.get(name) {
             Some(value) if value.ty == ty => Ok(value.clone()),
             Some(value) => Err(format!("{name} is {}, not {ty}", value.ty)),
             None => Err(format!("{name} has no value")),
         };
-        match &operation.kind {
+        let made = match &operation.kind {
             Kind::Input(name) => given(feeds, name),
             Kind::Read(variable) => given(variables, &self.variables[variable.index()]),
             Kind::Fill(value) => Ok(Dense::filled(ty, *value)),
             Kind::Constant(array) => Ok(Dense::from_array(array, &ty.shape)),
-            Kind::Identity => Ok(inputs[0].clone()),
             Kind::Update(..) => Err("an update has no value".to_owned()),
+            Kind::Loop(_) | Kind::Identity | Kind::Param => Err("is not computed".to_owned()),
             Kind::Other => self.meaning(operation, &inputs, &ty),
+        };
+        Ok(vec![made?])
+    }
+
+    /// A loop, round by round.
+    fn rounds(
+        &self,
+        l: &LoopView,
+        operation: &OperationView,
+        inputs: &[&Dense],
+        feeds: &Values,
+        variables: &Values,
+    ) -> Result<Vec<Dense>, String> {
+        let (carries, slices) = (l.carried.len(), l.sliced.len());
+        let mut carried: Vec<Dense> = inputs[..carries].iter().map(|&x| x.clone()).collect();
+        let mut outputs: Vec<_> =
+            operation.outputs.iter().map(|&t| Dense::zeros(self.graph.type_of(t))).collect();
+        let last = inputs[inputs.len() - 1];
+        let mut go_on = !l.conditional || last.data[0] != 0.0;
+        let mut round = 0;
+        while go_on && round < l.rounds {
+            let position = if l.reverse { l.rounds - 1 - round } else { round };
+            let mut known: BTreeMap<_, _> = l.carried.iter().copied().zip(carried.clone()).collect();
+            for (&slice, whole) in l.sliced.iter().zip(&inputs[carries..]) {
+                let mut part = Dense::zeros(self.graph.type_of(slice));
+                let size = part.data.len();
+                part.data.copy_from_slice(&whole.data[position * size..][..size]);
+                known.insert(slice, part);
+            }
+            let captured = l.captured.iter().zip(&inputs[carries + slices..]);
+            known.extend(captured.map(|(&id, &value)| (id, value.clone())));
+            let at = Dense::filled(self.graph.type_of(l.position), position as f64);
+            known.insert(l.position, at);
+            let values = self.evaluate_from(known, feeds, variables, &l.results)?;
+            let results: Vec<_> = l.results.iter().map(|id| values[id].clone()).collect();
+            for (stack, piece) in outputs.iter_mut().zip(&results).skip(carries) {
+                let size = piece.data.len();
+                stack.data[position * size..][..size].copy_from_slice(&piece.data);
+            }
+            carried = results[..carries].to_vec();
+            go_on = !l.conditional || results.last().is_some_and(|flag| flag.data[0] != 0.0);
+            round += 1;
         }
+        outputs.splice(..carries, carried);
+        Ok(outputs)
     }
 
     fn meaning(

@@ -1,0 +1,255 @@
+//! Loops: placing and emitting a block with the loop that runs it.
+//!
+//! What a loop carries lies where the layout says, and may owe sums: if a round only adds partial
+//! sums to what it was given, the sum is owed over all rounds and settled once, after the loop. Which
+//! carried tensors are of that kind is tried: the body is placed as if those that it leaves pending
+//! were given pending; one that it then resolves, or does not leave pending again, is given whole.
+
+use super::emit::Emitter;
+use super::local::{Local, extents, slot};
+use super::place::{PlaceCx, Placing};
+use super::table::{Entry, Setting, Sweep, Table, Task, VersionId, place};
+use crate::graph::structural::{Loop, Param};
+use crate::graph::{BlockNode, Operation, OperationId, Report, TensorId};
+use crate::names::{AxisList, Placement, ReduceKind, Shape};
+use crate::program::{Origin, Program, Rounds};
+use crate::split::{LayoutIssue, LayoutProblem};
+use petgraph::Direction;
+use smallvec::SmallVec;
+
+impl Setting<'_> {
+    /// The operations of a loop's body that its results need, in order.
+    fn body(&self, rounds: &Loop, results: &[TensorId]) -> Vec<OperationId> {
+        let data = self.data;
+        let made = results.iter().filter(|t| data.block_of(**t) == Some(rounds.block));
+        let starts = made.filter_map(|t| data.tensors[t.index()].producer).map(|(id, _)| id);
+        let needed = data.walk(starts, Direction::Incoming);
+        let inside = |id: &OperationId| {
+            let operation = &data.operations[id.index()];
+            operation.block == Some(rounds.block) && !operation.op.as_any().is::<Param>()
+        };
+        let needed = needed.iter().enumerate().filter(|(_, needed)| **needed);
+        needed.map(|(i, _)| OperationId(i as u32)).filter(inside).collect()
+    }
+}
+
+/// A loop about to be placed.
+struct Trial<'a> {
+    setting: &'a Setting<'a>,
+    operations: Vec<OperationId>,
+    /// Carried, sliced, captured, the position; where each is given.
+    given: Vec<(TensorId, Placement)>,
+    results: Vec<TensorId>,
+    carried: usize,
+    conditional: bool,
+}
+
+impl Trial<'_> {
+    /// The body's table if carried tensor `i` owes a sum over `owed[i]`.
+    fn place(&self, owed: &[AxisList], issues: &mut Vec<LayoutIssue>) -> Table {
+        let mut given = self.given.clone();
+        for ((_, placement), owed) in given.iter_mut().zip(owed) {
+            *placement = placement.clone().with_pending(ReduceKind::Sum, owed);
+        }
+        let last = self.results.len() - 1;
+        let whole = |i: usize| self.conditional && i == last;
+        let fetch = |(i, &tensor): (usize, &TensorId)| {
+            let carried = (i < self.carried).then(|| given[i].1.clone());
+            (tensor, carried.or_else(|| whole(i).then(Placement::replicated)))
+        };
+        let fetches: Vec<_> = self.results.iter().enumerate().map(fetch).collect();
+        let task = Task { operations: &self.operations, given: &given, fetches: &fetches };
+        place(self.setting, &task, issues)
+    }
+
+    /// The axes over which each carried tensor may owe its sum through all rounds, and the table.
+    fn settle(&self, issues: &mut Vec<LayoutIssue>) -> (Vec<AxisList>, Table) {
+        let mut owed = vec![AxisList::new(); self.carried];
+        let mut table = self.place(&owed, issues);
+        if !issues.is_empty() {
+            return (owed, table);
+        }
+        for (i, owed) in owed.iter_mut().enumerate() {
+            *owed = self.left_pending(&table, i);
+        }
+        while owed.iter().any(|owed| !owed.is_empty()) {
+            let mut problems = Vec::new();
+            table = self.place(&owed, &mut problems);
+            let keeps = |i: usize| self.is_only_added_to(&table, i);
+            let dropped: Vec<_> =
+                (0..self.carried).filter(|&i| !owed[i].is_empty() && !keeps(i)).collect();
+            if dropped.is_empty() && problems.is_empty() {
+                return (owed, table);
+            }
+            let all = problems.is_empty();
+            for (i, owed) in owed.iter_mut().enumerate() {
+                if !all || dropped.contains(&i) {
+                    owed.clear();
+                }
+            }
+        }
+        let table = self.place(&owed, issues);
+        (owed, table)
+    }
+
+    /// The axes over which a round owes what it leaves to carry in place `i`, as it makes it.
+    fn left_pending(&self, table: &Table, i: usize) -> AxisList {
+        let mut made = table.fetches[i];
+        while let Some((source, _)) = &table.versions[made.index()].source {
+            made = *source;
+        }
+        let placement = &table.versions[made.index()].placement;
+        match placement.pending() {
+            Some(ReduceKind::Sum) => AxisList::from_slice(placement.pending_axes()),
+            _ => AxisList::new(),
+        }
+    }
+
+    /// Whether the body moves neither what it is given in place `i` nor what it leaves there.
+    fn is_only_added_to(&self, table: &Table, i: usize) -> bool {
+        let given = table.given[i];
+        let moved = |version: VersionId| {
+            table.versions.iter().any(|v| v.source.as_ref().is_some_and(|(from, _)| *from == version))
+        };
+        table.versions[table.fetches[i].index()].source.is_none() && !moved(given)
+    }
+}
+
+impl<'a> Sweep<'a> {
+    /// Places a loop and its body.
+    pub(super) fn rounds(
+        &mut self,
+        rounds: &Loop,
+        operation: &Operation,
+        cx: &PlaceCx<'_>,
+    ) -> (Placing, Table) {
+        let setting = self.setting;
+        (0..operation.outputs.len()).for_each(|i| cx.check_output(i));
+        for &tensor in operation.inputs.iter().chain(&operation.outputs) {
+            let axes = AxisList::from_slice(setting.wanted(tensor).axes(rounds.rounds.name));
+            if !axes.is_empty() {
+                cx.refuse_whole(rounds.rounds.name, &axes, "the rounds of a loop follow each other");
+                break;
+            }
+        }
+        let block = &setting.data.blocks[rounds.block.index()];
+        let mut inputs = Vec::new();
+        for (i, &tensor) in operation.inputs.iter().enumerate() {
+            let captured = i >= rounds.carried + rounds.sliced && i < block_inputs(rounds, block);
+            let here = || self.placement(self.native(tensor)).resolved();
+            let wanted = || setting.wanted(tensor).split(rounds.rounds.name, &[]);
+            inputs.push(if captured { here() } else { wanted() });
+        }
+        let params = block.carried.iter().chain(&block.sliced).chain(&block.captured);
+        let mut given: Vec<_> = params.copied().zip(inputs.iter().cloned()).collect();
+        given.push((block.position, Placement::replicated()));
+        let results: Vec<_> = block.results.iter().chain(&rounds.saved).copied().collect();
+        let trial = Trial {
+            setting,
+            operations: setting.body(rounds, &results),
+            given,
+            results,
+            carried: rounds.carried,
+            conditional: rounds.conditional,
+        };
+        let mut issues = Vec::new();
+        let (owed, table) = trial.settle(&mut issues);
+        // Where the layout is illegal anyway there may be no way inside.
+        let faulty = !self.issues.is_empty() || !cx.problems.borrow().is_empty();
+        let news = |issue: &LayoutIssue| {
+            !faulty || !matches!(issue.problem, LayoutProblem::NoRoute { .. })
+        };
+        self.issues.extend(issues.into_iter().filter(news));
+        for (input, owed) in inputs.iter_mut().zip(&owed) {
+            *input = input.clone().with_pending(ReduceKind::Sum, owed);
+        }
+        let fetched = table.fetches.iter().map(|v| table.versions[v.index()].placement.clone());
+        let outputs = fetched.take(rounds.outputs.len()).collect();
+        (Placing::new(inputs, outputs), table)
+    }
+}
+
+/// Number of a loop's inputs without its condition.
+fn block_inputs(rounds: &Loop, block: &BlockNode) -> usize {
+    rounds.carried + rounds.sliced + block.captured.len()
+}
+
+impl<'a> Emitter<'a> {
+    /// Emits a loop whose inputs are there.
+    pub(super) fn rounds(
+        &mut self,
+        entry: &'a Entry,
+        table: &'a Table,
+        inputs: &[Local],
+    ) -> Result<(), Report> {
+        let data = self.setting.data;
+        let operation = &data.operations[entry.operation.index()];
+        let Some(rounds) = operation.op.as_any().downcast_ref::<Loop>() else {
+            return Err(Report::of(&operation.name, "internal error: a body without a loop"));
+        };
+        let body = self.body(rounds, &operation.name, table)?;
+        let ids: Vec<_> = inputs.iter().map(|input| input.id).collect();
+        let (carried, rest) = ids.split_at(rounds.carried);
+        let (sliced, rest) = rest.split_at(rounds.sliced);
+        let (captured, condition) = rest.split_at(rest.len() - usize::from(rounds.conditional));
+        let outs = self.builder.rounds(Rounds {
+            body,
+            count: rounds.rounds.size,
+            reverse: rounds.reverse,
+            condition: condition.first().copied(),
+            carried: carried.to_vec(),
+            sliced: sliced.to_vec(),
+            captured: captured.to_vec(),
+            outs: SmallVec::new(),
+        });
+        for ((&version, &tensor), id) in entry.outputs.iter().zip(&operation.outputs).zip(outs) {
+            let shape = self.local_shape(tensor, self.placement(version));
+            self.values[version.index()] = Some(Local::new(id, shape));
+        }
+        Ok(())
+    }
+
+    fn local_shape(&self, tensor: TensorId, placement: &Placement) -> Shape {
+        let shape = &self.setting.data.tensors[tensor.index()].ty.shape;
+        placement.local_shape(self.setting.mesh, shape).unwrap_or_else(|| shape.clone())
+    }
+
+    fn body(&self, rounds: &Loop, name: &str, table: &'a Table) -> Result<Program, Report> {
+        let data = self.setting.data;
+        let block = &data.blocks[rounds.block.index()];
+        let mut inner = Emitter::new(self.setting, name, table);
+        let given = block.carried.iter().chain(&block.sliced).chain(&block.captured);
+        for (&tensor, &version) in given.chain([&block.position]).zip(&table.given) {
+            let placement = inner.placement(version);
+            let shape = self.local_shape(tensor, placement);
+            let dtype = data.tensors[tensor.index()].ty.dtype;
+            let dtype = if placement.pending().is_some() { dtype.reduction() } else { dtype };
+            let (title, _) = data.tensor_origin(tensor);
+            let whole = slot(&title, &shape, &Placement::replicated());
+            let id = inner.builder.feed(dtype, extents(&shape), whole);
+            inner.values[version.index()] = Some(Local::new(id, shape));
+        }
+        inner.entries()?;
+        inner.origin_of(name);
+        let results = block.results.iter().chain(&rounds.saved);
+        for (i, (&tensor, &version)) in results.zip(&table.fetches).enumerate() {
+            let mut value = inner.value(version)?;
+            let elsewhere = table.given.iter().position(|given| *given == version);
+            if i < rounds.carried && elsewhere.is_some_and(|at| at != i) {
+                // What is carried on must not be what the next round's feed overwrites.
+                let order: Vec<_> = (0..value.shape().rank() as u8).collect();
+                value = Local::new(inner.builder.transpose(value.id, &order), value.shape().clone());
+            }
+            let (title, _) = data.tensor_origin(tensor);
+            let mut whole = slot(&title, value.shape(), &Placement::replicated());
+            whole.value = value.id;
+            inner.builder.fetch(whole);
+        }
+        Ok(inner.builder.finish())
+    }
+
+    /// Steps from here on belong to a loop as a whole.
+    fn origin_of(&mut self, name: &str) {
+        self.builder.origin(Origin { op: "loop".to_owned(), name: name.to_owned(), ..Origin::default() });
+    }
+}

@@ -1,0 +1,76 @@
+//! The rules of loops.
+
+use super::{Legal, Scope, ensure, verify};
+use crate::names::DType;
+use crate::program::{Rounds, Slot, Value, ValueId};
+
+impl Scope<'_> {
+    pub(super) fn rounds(&self, rounds: &Rounds) -> Legal {
+        let Rounds { body, count, condition, carried, sliced, captured, outs, .. } = rounds;
+        ensure!(*count > 0, "there are no rounds");
+        verify(body, self.mesh, &[]).map_err(|problems| format!("in its body: {}", problems.join("; ")))?;
+        let slots = body.feeds.iter().chain(&body.fetches);
+        for slot in slots {
+            let whole = slot.split.iter().all(|axes| axes.is_empty());
+            ensure!(whole, "slot {} of its body is split", slot.name);
+        }
+        let fed = carried.len() + sliced.len() + captured.len() + 1;
+        ensure!(body.feeds.len() == fed, "its body has {} feeds, not {fed}", body.feeds.len());
+        let fetched = outs.len() + usize::from(condition.is_some());
+        let found = body.fetches.len();
+        ensure!(found == fetched, "its body has {found} fetches, not {fetched}");
+        ensure!(outs.len() >= carried.len(), "not all that is carried has an out");
+        self.feeds(rounds)?;
+        self.fetches(rounds)
+    }
+
+    fn feeds(&self, rounds: &Rounds) -> Legal {
+        let Rounds { body, count, condition, carried, sliced, captured, .. } = rounds;
+        let mut feeds = body.feeds.iter().map(|slot| body.value(slot.value));
+        for (&given, feed) in carried.iter().zip(&mut feeds) {
+            same(self.value(given), feed, None)?;
+        }
+        for (&given, feed) in sliced.iter().zip(&mut feeds) {
+            same(self.value(given), feed, Some(*count))?;
+        }
+        for (&given, feed) in captured.iter().zip(&mut feeds) {
+            same(self.value(given), feed, None)?;
+        }
+        let scalar = |value: &Value, dtype| value.dtype == dtype && value.extents.is_empty();
+        ensure!(feeds.all(|feed| scalar(feed, DType::I32)), "a position is an i32");
+        if let Some(condition) = condition {
+            ensure!(scalar(self.value(*condition), DType::Bool), "its condition is not a bool");
+            ensure!(sliced.is_empty(), "under a condition nothing is sliced");
+        }
+        Ok(())
+    }
+
+    fn fetches(&self, rounds: &Rounds) -> Legal {
+        let Rounds { body, count, condition, carried, outs, .. } = rounds;
+        let feed_of = |value: ValueId| body.feeds.iter().position(|slot| slot.value == value);
+        for (i, (&out, Slot { value, .. })) in outs.iter().zip(&body.fetches).enumerate() {
+            let stacked = (i >= carried.len()).then_some(*count);
+            ensure!(condition.is_none() || stacked.is_none(), "under a condition nothing is stacked");
+            same(self.value(out), body.value(*value), stacked)?;
+            let moved = stacked.is_none() && feed_of(*value).is_some_and(|feed| feed != i);
+            ensure!(!moved, "feed {value:?} is carried on in place {i}");
+        }
+        let last = body.fetches.last().filter(|_| condition.is_some());
+        let flag = |slot: &Slot| {
+            let value = body.value(slot.value);
+            value.dtype == DType::Bool && value.extents.is_empty()
+        };
+        ensure!(last.is_none_or(flag), "whether to go on is not a bool");
+        Ok(())
+    }
+}
+
+/// Whether values have one type, but for the rounds in front of the outer one's dims. Both are in
+/// declared order, since they are copied as bytes.
+fn same(outer: &Value, inner: &Value, rounds: Option<usize>) -> Legal {
+    let extents = rounds.into_iter().chain(inner.extents.iter().copied());
+    let fits = outer.dtype == inner.dtype && outer.extents.iter().copied().eq(extents);
+    ensure!(fits, "{outer} does not fit {inner} of its body");
+    ensure!(outer.in_order() && inner.in_order(), "{outer} or {inner} is not in declared order");
+    Ok(())
+}

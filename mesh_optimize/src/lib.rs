@@ -6,10 +6,12 @@
 
 mod adafactor;
 mod adam_wd;
+mod microbatch;
 mod optimizer;
 mod sgd;
 
 pub use adafactor::Adafactor;
 pub use adam_wd::AdamWeightDecay;
+pub use microbatch::microbatches;
 pub use optimizer::Optimizer;
 pub use sgd::Sgd;

@@ -39,9 +39,8 @@ fn what_a_scan_captures_has_a_gradient() {
         Case::new("captured", move |g, x| {
             // Both are captured, and one is computed from the other.
             let twice = x[1].tanh();
-            let ([y], []) = g.scan(steps, [x[0]], [x[2]], |[h], [x_t]| {
-                ([(h * x[1]).tanh() * twice + x_t], [])
-            });
+            let ([y], []) =
+                g.scan(steps, [x[0]], [x[2]], |[h], [x_t]| ([(h * x[1]).tanh() * twice + x_t], []));
             y
         })
         .normal("x", "b:4;d:4", F32)
@@ -305,4 +304,36 @@ fn loops_that_mean_nothing_are_refused() {
     });
     assert!(found[0].contains("an update cannot stand in a loop's body"), "{found:?}");
     assert!(found[1].contains("a probe cannot stand in a loop's body"), "{found:?}");
+}
+
+/// Row 64: the gradients of the whole batch, with one reduction each, wherever the batch lies.
+#[test]
+fn microbatches_give_the_gradients_of_the_batch() {
+    let (batch, x, y) = (dim("batch", 8), dim("x", 4), dim("y", 6));
+    let run = |parts: usize, mesh: &str, layout: &str| {
+        let g = mesh_ops::graph();
+        let input = g.input("input", [batch, x], F32);
+        let (loss, grads) = mesh_optimize::microbatches(&g, batch, parts, &[input], |part| {
+            part[0].dense(y, "layer").tanh().square().mean()
+        });
+        let grads: Vec<_> = grads.into_iter().map(|(grad, _)| grad.unwrap()).collect();
+        let f = g.function("f", [input], [loss, grads[0], grads[1]], []);
+        let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let collectives = module.explain().functions[0].collectives().count();
+        let mut session = Session::threads(&module, 0).unwrap();
+        let data =
+            ndarray::Array2::from_shape_fn((8, 4), |(i, j)| (i * 5 + j * 3 % 7) as f32 / 9.0);
+        (session.call(&f, [data.view().into()]).unwrap(), collectives)
+    };
+    let (whole, _) = run(1, "", "");
+    for (parts, mesh, layout, reductions) in
+        [(4, "", "", 0), (4, "a:2", "batch:a", 3), (2, "a:2;b:2", "batch:a;y:b", 3)]
+    {
+        let (found, collectives) = run(parts, mesh, layout);
+        assert_eq!(collectives, reductions, "{parts} {mesh} {layout}");
+        for (found, whole) in found.iter().zip(&whole) {
+            let gap = (found.to_f64() - whole.to_f64()).mapv(f64::abs);
+            assert!(gap.iter().all(|&gap| gap < 1e-6), "{parts} {mesh} {layout}: {gap}");
+        }
+    }
 }

@@ -148,13 +148,13 @@ impl Preparing<'_> {
         let mut bodies = self.plan.bodies.iter();
         for (index, node) in self.program.steps.iter().enumerate() {
             let action = match &node.step {
-                Step::Loop(rounds) => bodies.next().ok_or("a loop has no plan".to_owned()).and_then(
-                    |plan| {
+                Step::Loop(rounds) => {
+                    bodies.next().ok_or("a loop has no plan".to_owned()).and_then(|plan| {
                         let (repeat, scratch) = self.repeat(rounds, plan, comm)?;
                         scratch_bytes = scratch.max(scratch_bytes);
                         Ok(Some(Action::Loop(Box::new(repeat))))
-                    },
-                ),
+                    })
+                }
                 step => self.action(step, comm),
             };
             let action = action.map_err(|problem| {
@@ -190,18 +190,23 @@ impl Preparing<'_> {
             expect(body.value(inner) == self.value(outer), "a feed does not fit")?;
             memory.pointers[inner.index()] = self.at(outer);
         }
-        let span = |from: *const u8, to, value: ValueId| {
-            Span { from, to, bytes: body.value(value).bytes() }
+        let span = |from: *const u8, to, value: ValueId| Span {
+            from,
+            to,
+            bytes: body.value(value).bytes(),
         };
         let at = |value: ValueId| memory.pointers[value.index()];
         let slice = |(i, &xs): (usize, &ValueId)| {
             let inner = fed(carried.len() + i);
             span(self.at(xs), at(inner), inner)
         };
-        let begin = |(&from, &to): (&ValueId, &ValueId)| {
-            Span { from: self.at(from), to: self.at(to), bytes: self.value(to).bytes() }
+        let begin = |(&from, &to): (&ValueId, &ValueId)| Span {
+            from: self.at(from),
+            to: self.at(to),
+            bytes: self.value(to).bytes(),
         };
-        let result = |(slot, &out): (&Slot, &ValueId)| span(at(slot.value), self.at(out), slot.value);
+        let result =
+            |(slot, &out): (&Slot, &ValueId)| span(at(slot.value), self.at(out), slot.value);
         let mut results: Vec<_> = body.fetches.iter().zip(outs).map(result).collect();
         let stacks = results.split_off(carried.len());
         let goes = body.fetches.last().map(|slot| at(slot.value).cast_const());

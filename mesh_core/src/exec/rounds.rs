@@ -48,11 +48,7 @@ impl Repeat {
     /// # Safety
     ///
     /// As [`Executor::run`](super::executor::Executor::run).
-    pub(super) unsafe fn run(
-        &self,
-        comm: &mut impl Comm,
-        scratch: *mut u8,
-    ) -> Result<(), Stopped> {
+    pub(super) unsafe fn run(&self, comm: &mut impl Comm, scratch: *mut u8) -> Result<(), Stopped> {
         // SAFETY: pointers and sizes were prepared together from values that fit each other; a
         // bool is one byte that a step has written.
         unsafe {

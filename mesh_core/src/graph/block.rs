@@ -193,7 +193,8 @@ impl Graph {
                 home.stacks.get(index).copied()
             });
             let producer = data.tensors[id.index()].producer;
-            let producer = producer.map(|(operation, _)| data.operations[operation.index()].clone());
+            let producer =
+                producer.map(|(operation, _)| data.operations[operation.index()].clone());
             (position, sliced, producer)
         };
         if position {
@@ -203,7 +204,8 @@ impl Graph {
             return Ok(self.slice_in(block, Tensor::new(self, stack)));
         }
         // What has no inputs is made again.
-        if let Some(source) = producer.filter(|o| o.inputs.is_empty() && !o.op.as_any().is::<Param>())
+        if let Some(source) =
+            producer.filter(|o| o.inputs.is_empty() && !o.op.as_any().is::<Param>())
         {
             return Ok(self.clone_operation(&source, &[])?[0]);
         }
@@ -260,9 +262,9 @@ impl Graph {
 impl super::Data {
     /// What probes among operations show.
     pub(crate) fn probed(&self, operations: &[OperationId]) -> impl Iterator<Item = TensorId> {
-        let probes = operations.iter().filter(|id| {
-            self.operations[id.index()].op.as_any().is::<super::structural::Probe>()
-        });
+        let probes = operations
+            .iter()
+            .filter(|id| self.operations[id.index()].op.as_any().is::<super::structural::Probe>());
         probes.flat_map(|id| self.operations[id.index()].outputs.iter().copied())
     }
 

@@ -101,9 +101,7 @@ impl<'g> Sweep<'g> {
         };
         let below = self.graph.data().walk(producers(xs), Direction::Outgoing);
         let above = self.graph.data().walk(producers(ys), Direction::Incoming);
-        let inside = |i: usize| {
-            within.is_none() || self.graph.data().operations[i].block == within
-        };
+        let inside = |i: usize| within.is_none() || self.graph.data().operations[i].block == within;
         let met: Vec<_> =
             (0..below.len()).rev().filter(|&i| below[i] && above[i] && inside(i)).collect();
         for i in met {

@@ -58,14 +58,8 @@ impl Graph {
         sliced: &[Tensor<'g>],
         body: impl FnOnce(&[Tensor<'g>], &[Tensor<'g>]) -> (Vec<Tensor<'g>>, Vec<Tensor<'g>>),
     ) -> (Vec<Tensor<'g>>, Vec<Tensor<'g>>) {
-        let stray = sliced.iter().find(|x| {
-            !x.is_poisoned() && x.shape().get(rounds.name) != Some(rounds)
-        });
-        if let Some(stray) = stray {
-            self.record("scan", format!("{stray:?} has no dim {rounds} to slice"));
-        }
-        let faulty = stray.is_some() || carried.iter().chain(sliced).any(|t| t.is_poisoned());
-        let fronted: Vec<_> = sliced.iter().map(|x| self.in_front(rounds, *x)).collect();
+        let fronted = self.in_front("scan", rounds, sliced);
+        let faulty = fronted.iter().chain(carried).any(|t| t.is_poisoned());
         let building = Building::new(self, None);
         let given = |t: &Tensor<'g>| {
             if faulty { self.poison() } else { building.carried(self, *t) }
@@ -79,6 +73,33 @@ impl Graph {
         let outputs = building.finish(self, rounds, false, carried, &next, &pieces, None);
         let (last, stacks) = outputs.split_at(carried.len());
         (last.to_vec(), stacks.to_vec())
+    }
+
+    /// The sums, over the positions along the dim `rounds`, of what `body` returns for slices at
+    /// that position. A sum over other split dims is settled once, after the last round.
+    #[track_caller]
+    pub fn sum_over<'g>(
+        &'g self,
+        rounds: Dimension,
+        sliced: &[Tensor<'g>],
+        body: impl FnOnce(&[Tensor<'g>]) -> Vec<Tensor<'g>>,
+    ) -> Vec<Tensor<'g>> {
+        let fronted = self.in_front("sum_over", rounds, sliced);
+        let faulty = fronted.iter().any(|t| t.is_poisoned());
+        let building = Building::new(self, None);
+        let slice =
+            |t: &Tensor<'g>| if faulty { self.poison() } else { self.slice_in(building.block, *t) };
+        let parts = body(&fronted.iter().map(slice).collect::<Vec<_>>());
+        let outer = self.data().open.len() - 1;
+        let blocks = self.leave(outer);
+        let zeros: Vec<_> =
+            parts.iter().map(|t| if t.is_poisoned() { *t } else { t.fill_like(0.0) }).collect();
+        self.reenter(blocks);
+        let sum = |(zero, part): (&Tensor<'g>, &Tensor<'g>)| {
+            if zero.is_poisoned() { *zero } else { building.carried(self, *zero) + *part }
+        };
+        let next: Vec<_> = zeros.iter().zip(&parts).map(sum).collect();
+        building.finish(self, rounds, false, &zeros, &next, &[], None)
     }
 
     /// Runs `body` on what is carried while `condition`, a bool of it, holds.
@@ -104,13 +125,13 @@ impl Graph {
         let first = condition(carried);
         let bool_scalar = TensorType::new(Shape::scalar(), DType::Bool);
         if !first.is_poisoned() && first.tensor_type() != bool_scalar {
-            let message = format!("the condition is {}, not a bool without dims", first.tensor_type());
+            let message =
+                format!("the condition is {}, not a bool without dims", first.tensor_type());
             self.record("while_loop", message);
         }
         let building = Building::new(self, None);
-        let params = carried.map(|t| {
-            if t.is_poisoned() { self.poison() } else { building.carried(self, t) }
-        });
+        let params = carried
+            .map(|t| if t.is_poisoned() { self.poison() } else { building.carried(self, t) });
         let next = body(params);
         let next = self.as_carried("while_loop", &carried, next.to_vec());
         let again = condition(std::array::from_fn(|i| next[i]));
@@ -120,16 +141,28 @@ impl Graph {
         std::array::from_fn(|i| last[i])
     }
 
-    /// A tensor with one of its dims first.
-    fn in_front<'g>(&'g self, first: Dimension, x: Tensor<'g>) -> Tensor<'g> {
-        let shape = x.shape();
-        if x.is_poisoned() || shape.names().next() == Some(first.name) {
-            return x;
+    /// Tensors with one of their dims first, all poisoned if one has it not.
+    #[track_caller]
+    fn in_front<'g>(
+        &'g self,
+        subject: &str,
+        first: Dimension,
+        tensors: &[Tensor<'g>],
+    ) -> Vec<Tensor<'g>> {
+        let has = |x: &Tensor<'g>| x.is_poisoned() || x.shape().get(first.name) == Some(first);
+        if let Some(stray) = tensors.iter().find(|x| !has(x)) {
+            self.record(subject, format!("{stray:?} has no dim {first} to slice"));
+            return tensors.iter().map(|x| x.poisoned()).collect();
         }
-        match stacked(first, &shape.without(&[first.name])) {
-            Ok(shape) => self.algebra().broadcast(x, &shape),
-            Err(_) => x.poisoned(),
-        }
+        let front = |x: &Tensor<'g>| {
+            let shape = x.shape();
+            let fronted = stacked(first, &shape.without(&[first.name])).ok();
+            match fronted.filter(|fronted| !x.is_poisoned() && *fronted != shape) {
+                Some(fronted) => self.algebra().broadcast(*x, &fronted),
+                None => *x,
+            }
+        };
+        tensors.iter().map(front).collect()
     }
 
     /// What a round returns to be carried, in the order of dims it is carried in; another type is
@@ -171,10 +204,8 @@ impl Graph {
         let is_float = |i: usize| cx.input(i).dtype().is_float();
         let floats: Vec<_> = (0..l.carried).filter(|&i| is_float(i)).collect();
         let first = l.carried + l.sliced;
-        let sums: Vec<_> =
-            (first..cx.arity()).filter(|&i| is_float(i) && cx.needs(i)).collect();
-        let slices: Vec<_> =
-            (l.carried..first).filter(|&i| is_float(i) && cx.needs(i)).collect();
+        let sums: Vec<_> = (first..cx.arity()).filter(|&i| is_float(i) && cx.needs(i)).collect();
+        let slices: Vec<_> = (l.carried..first).filter(|&i| is_float(i) && cx.needs(i)).collect();
         // Carried backwards: cotangents of what is carried, sums of those of what is captured.
         let of_output = |i: usize| cx.dy_of(i).unwrap_or_else(|| cx.output(i).fill_like(0.0));
         let seeds = floats.iter().map(|&i| of_output(i));
@@ -213,7 +244,12 @@ impl Graph {
         }
         let found = building.finish(self, l.rounds, !l.reverse, &carried, &next, &pieces, None);
         let mut all = vec![None; cx.arity()];
-        floats.iter().chain(&sums).chain(&slices).zip(found).for_each(|(&i, grad)| all[i] = Some(grad));
+        floats
+            .iter()
+            .chain(&sums)
+            .chain(&slices)
+            .zip(found)
+            .for_each(|(&i, grad)| all[i] = Some(grad));
         Ok(all)
     }
 }

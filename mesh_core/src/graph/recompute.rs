@@ -35,10 +35,8 @@ impl Graph {
             .filter(|&i| data.operations[i].block == here && !is_source(&data.operations[i]))
             .map(|i| OperationId(i as u32))
             .collect();
-        let made: IndexSet<TensorId> = own
-            .iter()
-            .flat_map(|id| data.operations[id.index()].outputs.iter().copied())
-            .collect();
+        let made: IndexSet<TensorId> =
+            own.iter().flat_map(|id| data.operations[id.index()].outputs.iter().copied()).collect();
         let read = own.iter().flat_map(|id| data.operations[id.index()].inputs.iter().copied());
         let read: IndexSet<TensorId> = read.filter(|tensor| !made.contains(tensor)).collect();
         (own, read.into_iter().collect())

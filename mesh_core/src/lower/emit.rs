@@ -348,10 +348,8 @@ impl<'a> Emitter<'a> {
         let rank = self.builder.reshape(rank, Extents::new());
         let dtype = self.builder.value(value.id).dtype;
         let dims = (0..value.shape().rank() as u8).collect();
-        let inputs = vec![
-            Operand { value: rank, dims: Dims::new() },
-            Operand { value: value.id, dims },
-        ];
+        let inputs =
+            vec![Operand { value: rank, dims: Dims::new() }, Operand { value: value.id, dims }];
         let expr = Expr::input(0).equal(0.0).select(Expr::input(1), 0.0);
         let made = self.builder.map(inputs, extents(value.shape()), &expr, dtype);
         made.map_err(|message| Report::of("lowering", message))

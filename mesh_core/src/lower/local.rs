@@ -326,7 +326,10 @@ impl LocalCx<'_, '_> {
     pub(crate) fn barrier(&mut self, values: &[Local]) -> Vec<Local> {
         let ids: Vec<_> = values.iter().map(|value| value.id).collect();
         let outs = self.builder.barrier(&ids);
-        outs.into_iter().zip(values).map(|(id, value)| Local::new(id, value.shape.clone())).collect()
+        outs.into_iter()
+            .zip(values)
+            .map(|(id, value)| Local::new(id, value.shape.clone()))
+            .collect()
     }
 
     /// Output 0 is fed under this name.

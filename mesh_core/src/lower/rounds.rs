@@ -109,7 +109,10 @@ impl Trial<'_> {
     fn is_only_added_to(&self, table: &Table, i: usize) -> bool {
         let given = table.given[i];
         let moved = |version: VersionId| {
-            table.versions.iter().any(|v| v.source.as_ref().is_some_and(|(from, _)| *from == version))
+            table
+                .versions
+                .iter()
+                .any(|v| v.source.as_ref().is_some_and(|(from, _)| *from == version))
         };
         table.versions[table.fetches[i].index()].source.is_none() && !moved(given)
     }
@@ -128,7 +131,11 @@ impl<'a> Sweep<'a> {
         for &tensor in operation.inputs.iter().chain(&operation.outputs) {
             let axes = AxisList::from_slice(setting.wanted(tensor).axes(rounds.rounds.name));
             if !axes.is_empty() {
-                cx.refuse_whole(rounds.rounds.name, &axes, "the rounds of a loop follow each other");
+                cx.refuse_whole(
+                    rounds.rounds.name,
+                    &axes,
+                    "the rounds of a loop follow each other",
+                );
                 break;
             }
         }
@@ -238,7 +245,8 @@ impl<'a> Emitter<'a> {
             if i < rounds.carried && elsewhere.is_some_and(|at| at != i) {
                 // What is carried on must not be what the next round's feed overwrites.
                 let order: Vec<_> = (0..value.shape().rank() as u8).collect();
-                value = Local::new(inner.builder.transpose(value.id, &order), value.shape().clone());
+                value =
+                    Local::new(inner.builder.transpose(value.id, &order), value.shape().clone());
             }
             let (title, _) = data.tensor_origin(tensor);
             let mut whole = slot(&title, value.shape(), &Placement::replicated());
@@ -250,6 +258,10 @@ impl<'a> Emitter<'a> {
 
     /// Steps from here on belong to a loop as a whole.
     fn origin_of(&mut self, name: &str) {
-        self.builder.origin(Origin { op: "loop".to_owned(), name: name.to_owned(), ..Origin::default() });
+        self.builder.origin(Origin {
+            op: "loop".to_owned(),
+            name: name.to_owned(),
+            ..Origin::default()
+        });
     }
 }

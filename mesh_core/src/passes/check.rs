@@ -86,7 +86,11 @@ fn bodies(program: &Program, plan: &Plan) -> Vec<String> {
         return vec!["there is no room for the bodies".to_owned()];
     }
     let checked = loops.iter().zip(&plan.bodies).map(|(body, plan)| check(body, plan, &[]));
-    checked.filter_map(Result::err).flatten().map(|problem| format!("in a loop: {problem}")).collect()
+    checked
+        .filter_map(Result::err)
+        .flatten()
+        .map(|problem| format!("in a loop: {problem}"))
+        .collect()
 }
 
 /// Something that bytes can hold.

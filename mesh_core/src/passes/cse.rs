@@ -24,10 +24,8 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     let values = &program.values;
     program.steps.retain_mut(|node| {
         node.step.each_input(|input| *input = equal[input.index()]);
-        let apart = matches!(
-            node.step,
-            Step::AllGather { .. } | Step::Barrier { .. } | Step::Loop(_)
-        );
+        let apart =
+            matches!(node.step, Step::AllGather { .. } | Step::Barrier { .. } | Step::Loop(_));
         if node.step.has_effect() || apart {
             return true;
         }

@@ -2,8 +2,8 @@
 
 use super::{Body, Expr};
 use super::{
-    Dims, Extents, Generator, Node, Offset, Operand, Origin, Piece, Program, Rounds, Scalar, Slot, Step,
-    Value, ValueId, VariableId, Window,
+    Dims, Extents, Generator, Node, Offset, Operand, Origin, Piece, Program, Rounds, Scalar, Slot,
+    Step, Value, ValueId, VariableId, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::{SmallVec, smallvec};

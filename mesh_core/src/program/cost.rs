@@ -143,7 +143,7 @@ fn products(program: &Program, step: &Step) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::sketch::{Sketch, axis, built, every_form, square};
+    use crate::program::sketch::{Sketch, axis, built, every_form, looped, square};
 
     #[test]
     fn costs_of_every_form() {
@@ -178,6 +178,18 @@ mod tests {
         assert_eq!(lines, expected);
         let total: Cost = program.steps.iter().map(|node| cost(&program, &node.step, &mesh)).sum();
         assert_eq!(total.sent, 4 * (32 + 24 + 4 + 8 + 16));
+    }
+
+    #[test]
+    fn a_loop_costs_its_rounds() {
+        let mesh = square();
+        let program = looped(&mesh);
+        let costs: Vec<_> =
+            program.steps.iter().map(|node| cost(&program, &node.step, &mesh)).collect();
+        // Of one round: 4 products and sums, 4 arrays of 4 f32; then slices and stacks are copied.
+        let bytes = 3 * 4 * 16 + 2 * (48 + 16 + 48);
+        let expected = [Cost::default(), Cost { flops: 3 * 8, bytes, sent: 0 }];
+        assert_eq!(costs, expected);
     }
 
     #[test]

@@ -287,7 +287,7 @@ fn generated(generator: &Generator) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::sketch::{built, every_form, square};
+    use crate::program::sketch::{built, every_form, looped, square};
 
     #[test]
     fn every_form_has_a_line() {
@@ -314,6 +314,30 @@ mod tests {
             write var1 = %14                                                      op_1 at src/main.rs:7
           fetches
             moved = %14: f32[4, 4] of [4, 4] @ -, -
+        ");
+    }
+
+    #[test]
+    fn the_body_of_a_loop_stands_below_it() {
+        let mesh = square();
+        insta::assert_snapshot!(print(&looped(&mesh), &mesh), @r"
+        program test on rows:2;cols:2
+          feeds
+            %0 = h: f32[4] of [4] @ -
+            %1 = w: f32[3, 4] of [3, 4] @ -, -
+            %2 = c: f32[4] of [4] @ -
+          steps
+            %3: f32[4] = barrier %0
+            %4: f32[4], %5: f32[3, 4] = loop 3 rounds, last first
+              %0 = %3: f32[4]
+              %1 = slice of %1: f32[4]
+              %2 = %2: f32[4]
+              %3 = position: i32[]
+              %4: f32[4] = map x0 + (x1 * x2) of %0[a], %1[a], %2[a]
+              next %4, stack %0
+          fetches
+            last = %4: f32[4] of [4] @ -
+            all = %5: f32[3, 4] of [3, 4] @ -, -
         ");
     }
 

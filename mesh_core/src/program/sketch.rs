@@ -1,8 +1,8 @@
 //! Short words for tests that build programs.
 
 use super::{
-    Builder, Expr, Extents, Generator, Offset, Operand, Origin, Program, Slot, ValueId, VariableId,
-    VariableType, Window,
+    Builder, Expr, Extents, Generator, Offset, Operand, Origin, Program, Rounds, Slot, ValueId,
+    VariableId, VariableType, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::{SmallVec, smallvec};
@@ -138,6 +138,34 @@ pub(crate) fn every_form(b: &mut Builder<'_>) {
     let moved = b.permute(&[rows], 1, true, whole); // %14, step 13
     b.write(var(1), moved); // step 14
     b.fetched("moved", moved);
+}
+
+/// Three rounds of `h = h + w[i] * c`, which stack h, behind a barrier.
+pub(crate) fn looped(mesh: &Mesh) -> Program {
+    let body = built(mesh, |b| {
+        let (h, w, c) = (b.fed("h", &[4]), b.fed("w", &[4]), b.fed("c", &[4]));
+        let scalar = Slot { name: "i".to_owned(), value: h, shape: vec![], split: vec![] };
+        b.feed(DType::I32, Extents::new(), scalar);
+        let next = b.of(x(0) + x(1) * x(2), &[h, w, c]);
+        b.fetched("h", next);
+        b.fetched("all", h);
+    });
+    built(mesh, |b| {
+        let (h, w, c) = (b.fed("h", &[4]), b.fed("w", &[3, 4]), b.fed("c", &[4]));
+        let h = b.barrier(&[h])[0];
+        let outs = b.rounds(Rounds {
+            body,
+            count: 3,
+            reverse: true,
+            condition: None,
+            carried: vec![h],
+            sliced: vec![w],
+            captured: vec![c],
+            outs: smallvec![],
+        });
+        b.fetched("last", outs[0]);
+        b.fetched("all", outs[1]);
+    })
 }
 
 /// The variables of [`every_form`].

@@ -1,6 +1,7 @@
 mod plans;
 mod random;
 mod rewrites;
+mod rounds;
 
 use super::*;
 use crate::program::sketch::{Sketch, axis, built, square, var, variable, x};

@@ -111,7 +111,10 @@ impl Scope<'_> {
             Step::Barrier { inputs, outs } => {
                 let (count, made) = (inputs.len(), outs.len());
                 ensure!(count == made && count > 0, "{count} inputs, but {made} outs");
-                inputs.iter().zip(outs).try_for_each(|(&input, &out)| self.keeps(input, out, |_| {}))
+                inputs
+                    .iter()
+                    .zip(outs)
+                    .try_for_each(|(&input, &out)| self.keeps(input, out, |_| {}))
             }
             Step::Loop(rounds) => self.rounds(rounds),
             Step::AllReduce { kind, axes, inputs, outs } => {

@@ -8,7 +8,8 @@ impl Scope<'_> {
     pub(super) fn rounds(&self, rounds: &Rounds) -> Legal {
         let Rounds { body, count, condition, carried, sliced, captured, outs, .. } = rounds;
         ensure!(*count > 0, "there are no rounds");
-        verify(body, self.mesh, &[]).map_err(|problems| format!("in its body: {}", problems.join("; ")))?;
+        verify(body, self.mesh, &[])
+            .map_err(|problems| format!("in its body: {}", problems.join("; ")))?;
         let slots = body.feeds.iter().chain(&body.fetches);
         for slot in slots {
             let whole = slot.split.iter().all(|axes| axes.is_empty());
@@ -50,7 +51,10 @@ impl Scope<'_> {
         let feed_of = |value: ValueId| body.feeds.iter().position(|slot| slot.value == value);
         for (i, (&out, Slot { value, .. })) in outs.iter().zip(&body.fetches).enumerate() {
             let stacked = (i >= carried.len()).then_some(*count);
-            ensure!(condition.is_none() || stacked.is_none(), "under a condition nothing is stacked");
+            ensure!(
+                condition.is_none() || stacked.is_none(),
+                "under a condition nothing is stacked"
+            );
             same(self.value(out), body.value(*value), stacked)?;
             let moved = stacked.is_none() && feed_of(*value).is_some_and(|feed| feed != i);
             ensure!(!moved, "feed {value:?} is carried on in place {i}");
@@ -73,4 +77,47 @@ fn same(outer: &Value, inner: &Value, rounds: Option<usize>) -> Legal {
     ensure!(fits, "{outer} does not fit {inner} of its body");
     ensure!(outer.in_order() && inner.in_order(), "{outer} or {inner} is not in declared order");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::sketch::{looped, square};
+    use crate::program::{Scalar, Step, Value, ValueId};
+
+    /// What is wrong with a loop that has been tampered with.
+    fn problems(spoil: impl FnOnce(&mut Rounds)) -> String {
+        let mesh = square();
+        let mut program = looped(&mesh);
+        let Step::Loop(rounds) = &mut program.steps[1].step else { panic!("no loop") };
+        spoil(rounds);
+        verify(&program, &mesh, &[]).map_or_else(|problems| problems.join("\n"), |()| String::new())
+    }
+
+    #[test]
+    fn a_loop_and_its_body_fit() {
+        assert_eq!(problems(|_| {}), "");
+        type Spoil = fn(&mut Rounds);
+        let table: [(Spoil, &str); 9] = [
+            (|r| r.count = 0, "there are no rounds"),
+            (|r| r.count = 2, "does not fit"),
+            (|r| r.captured.clear(), "its body has 4 feeds, not 3"),
+            (|r| drop(r.outs.pop()), "its body has 2 fetches, not 1"),
+            (|r| r.body.values[0] = Value::new(DType::F32, [5]), "in its body"),
+            (|r| r.body.fetches[0].value = r.body.feeds[1].value, "is carried on in place 0"),
+            (|r| r.condition = Some(ValueId(0)), "its body has 2 fetches, not 3"),
+            (|r| r.sliced[0] = r.captured[0], "does not fit"),
+            (
+                |r| {
+                    let scalar = Scalar::new(DType::F32, 1.0);
+                    r.body.values[3] = Value::new(scalar.dtype(), []);
+                },
+                "a position is an i32",
+            ),
+        ];
+        for (spoil, expected) in table {
+            let found = problems(spoil);
+            assert!(found.contains(expected), "{found} instead of {expected}");
+        }
+    }
 }

@@ -186,7 +186,8 @@ impl<'g> Reference<'g> {
         let mut round = 0;
         while go_on && round < l.rounds {
             let position = if l.reverse { l.rounds - 1 - round } else { round };
-            let mut known: BTreeMap<_, _> = l.carried.iter().copied().zip(carried.clone()).collect();
+            let mut known: BTreeMap<_, _> =
+                l.carried.iter().copied().zip(carried.clone()).collect();
             for (&slice, whole) in l.sliced.iter().zip(&inputs[carries..]) {
                 let mut part = Dense::zeros(self.graph.type_of(slice));
                 let size = part.data.len();

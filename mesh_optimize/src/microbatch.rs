@@ -1,0 +1,79 @@
+//! Gradient accumulation: a batch in parts, one after the other, for a fraction of the memory.
+
+use mesh_core::graph::{Graph, Tensor, Variable};
+use mesh_core::names::{DType, Dimension, Shape, dim};
+use mesh_ops::Ops;
+
+/// The loss and the gradients of a model over a batch that is cut into `parts`, computed one after
+/// the other.
+///
+/// `model` is given a part of each of `features` (those with the dim `batch`, which is then
+/// `batch.size / parts` long) and returns a loss that is a mean over them. Returned are the means of
+/// the parts' losses and of their gradients with respect to every trainable variable, which are those
+/// of the whole batch; a variable the loss does not depend on has none.
+///
+/// Part `i` takes every `parts`-th example, from `i` on, so that a split batch stays where it is. The
+/// sums of gradients over a split batch are owed through all parts and reduced once, after the last.
+///
+/// ```
+/// use mesh_ops::prelude::*;
+/// use mesh_optimize::{Optimizer, Sgd, microbatches};
+///
+/// let g = mesh_ops::graph();
+/// let (batch, x, y) = (dim("batch", 32), dim("x", 8), dim("y", 4));
+/// let input = g.input("input", [batch, x], F32);
+/// let (loss, grads) = microbatches(&g, batch, 4, &[input], |part| part[0].dense(y, "out").square().mean());
+/// g.function("train", [input], [loss], Sgd::new(0.1).apply_grads(&grads));
+/// g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn microbatches<'g>(
+    graph: &'g Graph,
+    batch: Dimension,
+    parts: usize,
+    features: &[Tensor<'g>],
+    model: impl FnOnce(&[Tensor<'g>]) -> Tensor<'g>,
+) -> (Tensor<'g>, Vec<(Option<Tensor<'g>>, Variable<'g>)>) {
+    if parts == 0 || !batch.size.is_multiple_of(parts) {
+        let message = format!("{batch} cannot be cut into {parts} equal parts");
+        graph.record("microbatches", message);
+        return (graph.scalar(0.0, DType::F32).poisoned(), Vec::new());
+    }
+    let rounds = dim("microbatch", parts);
+    let cut = |x: &Tensor<'g>| in_parts(*x, batch, rounds);
+    let features: Vec<_> = features.iter().map(|x| in_parts(*x, batch, rounds)).collect();
+    let share = 1.0 / parts as f64;
+    let mut updated = Vec::new();
+    let sums = graph.sum_over(rounds, &features, |part| {
+        let loss = model(part);
+        let variables = graph.trainable_variables();
+        let values: Vec<_> = variables.iter().map(|variable| variable.value()).collect();
+        let grads = graph.gradients(&[loss], &values, None);
+        updated = grads.iter().map(Option::is_some).zip(variables).collect();
+        let grads = grads.into_iter().flatten().map(|grad| grad * share);
+        std::iter::once(loss * share).chain(grads).collect()
+    });
+    let mut grads = sums[1..].iter().copied();
+    let grad_of = |(has, variable)| (if has { grads.next() } else { None }, variable);
+    (sums[0], updated.into_iter().map(grad_of).collect())
+}
+
+/// The batch as two dims, the parts inside, then in front.
+#[track_caller]
+fn in_parts<'g>(x: Tensor<'g>, batch: Dimension, rounds: Dimension) -> Tensor<'g> {
+    let shape = x.shape();
+    if x.is_poisoned() || shape.get(batch.name) != Some(batch) {
+        if !x.is_poisoned() {
+            x.graph().record("microbatches", format!("{x:?} has no dim {batch} to cut"));
+        }
+        return x.poisoned();
+    }
+    let part = batch.resized(batch.size / rounds.size);
+    let cut = |d: Dimension| if d == batch { vec![part, rounds] } else { vec![d] };
+    let dims: Vec<_> = shape.iter().flat_map(cut).collect();
+    let front = Shape::new(
+        std::iter::once(rounds).chain(shape.iter().map(|d| if d == batch { part } else { d })),
+    );
+    x.reshape(dims).transpose(front.unwrap_or_default())
+}

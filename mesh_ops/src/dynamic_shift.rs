@@ -33,7 +33,10 @@ pub fn dynamic_shift<'g>(
     let others = x.shape().without(&[dim.name]);
     let own = offset.shape();
     if let Some(stray) = own.iter().find(|d| others.get(d.name) != Some(*d)) {
-        graph.record("dynamic_shift", format!("{stray} of {offset:?} is not among {others} of {x:?}"));
+        graph.record(
+            "dynamic_shift",
+            format!("{stray} of {offset:?} is not among {others} of {x:?}"),
+        );
         return x.poisoned();
     }
     if offset.dtype() != DType::I32 {

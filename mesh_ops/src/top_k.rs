@@ -110,7 +110,8 @@ pub fn nth_smallest(x: Tensor<'_>, n: usize, dim: Dimension) -> Tensor<'_> {
 fn nth<'g>(op: &str, x: Tensor<'g>, n: usize, dim: Dimension, order: Order) -> Tensor<'g> {
     if n >= dim.size {
         let last = dim.size.saturating_sub(1);
-        x.graph().record(op, format!("there is no element {n} of {dim}: n counts from 0 to {last}"));
+        x.graph()
+            .record(op, format!("there is no element {n} of {dim}: n counts from 0 to {last}"));
         return x.poisoned();
     }
     let kept = apart(&x.shape(), dim, "ranked").resized(n + 1);

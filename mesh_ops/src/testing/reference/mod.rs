@@ -6,6 +6,7 @@
 //! where those do not say all, by its attributes; an op it does not know is an error.
 
 mod dense;
+mod index;
 mod scalar;
 mod structural;
 mod windows;
@@ -18,8 +19,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// What an op of another crate means: from its inputs to its only output.
-pub type Meaning = Rc<dyn Fn(&[&Dense], &TensorType) -> Dense>;
+/// What an op of another crate means: from its inputs to its outputs, of these types.
+pub type Meaning = Rc<dyn Fn(&[&Dense], &[TensorType]) -> Vec<Dense>>;
 
 /// What a function returns, and its variables afterwards.
 #[derive(Clone, PartialEq, Debug)]
@@ -81,12 +82,10 @@ impl<'g> Reference<'g> {
         }
         let mut values = BTreeMap::new();
         for operation in run.into_iter().rev() {
-            let value =
-                self.operation(operation, feeds, variables, &values).map_err(|message| {
-                    format!("reference of {} ({}): {message}", operation.name, operation.op.name())
-                })?;
-            // The reference knows ops of one output; others are errors below.
-            values.insert(operation.outputs[0], value);
+            let made = self.operation(operation, feeds, variables, &values).map_err(|message| {
+                format!("reference of {} ({}): {message}", operation.name, operation.op.name())
+            })?;
+            values.extend(operation.outputs.iter().copied().zip(made));
         }
         match wanted.iter().find(|t| !values.contains_key(t)) {
             Some(missing) => Err(format!("{missing:?} is not made by any operation")),
@@ -122,49 +121,60 @@ impl<'g> Reference<'g> {
         Ok(Call { fetches, updated })
     }
 
+    /// One value per output.
     fn operation(
         &self,
         operation: &OperationView,
         feeds: &Values,
         variables: &Values,
         values: &BTreeMap<TensorId, Dense>,
-    ) -> Result<Dense, String> {
-        let [output] = operation.outputs[..] else {
-            return Err("ops of one output only".to_owned());
-        };
-        let ty = self.graph.type_of(output);
+    ) -> Result<Vec<Dense>, String> {
+        let types: Vec<_> = operation.outputs.iter().map(|&t| self.graph.type_of(t)).collect();
         let input = |t: &TensorId| values.get(t).ok_or_else(|| format!("{t:?} is missing"));
         let inputs = operation.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+        if let Kind::Other = operation.kind {
+            return self.meaning(operation, &inputs, &types);
+        }
+        let [ty] = &types[..] else {
+            return Err("a structural op has one output".to_owned());
+        };
         let given = |from: &Values, name: &str| match from.get(name) {
-            Some(value) if value.ty == ty => Ok(value.clone()),
+            Some(value) if value.ty == *ty => Ok(value.clone()),
             Some(value) => Err(format!("{name} is {}, not {ty}", value.ty)),
             None => Err(format!("{name} has no value")),
         };
-        match &operation.kind {
-            Kind::Input(name) => given(feeds, name),
-            Kind::Read(variable) => given(variables, &self.variables[variable.index()]),
-            Kind::Fill(value) => Ok(Dense::filled(ty, *value)),
-            Kind::Constant(array) => Ok(Dense::from_array(array, &ty.shape)),
-            Kind::Identity => Ok(inputs[0].clone()),
-            Kind::Update(..) => Err("an update has no value".to_owned()),
-            Kind::Other => self.meaning(operation, &inputs, &ty),
-        }
+        let value = match &operation.kind {
+            Kind::Input(name) => given(feeds, name)?,
+            Kind::Read(variable) => given(variables, &self.variables[variable.index()])?,
+            Kind::Fill(value) => Dense::filled(ty.clone(), *value),
+            Kind::Constant(array) => Dense::from_array(array, &ty.shape),
+            Kind::Identity => inputs[0].clone(),
+            Kind::Update(..) | Kind::Other => return Err("an update has no value".to_owned()),
+        };
+        Ok(vec![value])
     }
 
     fn meaning(
         &self,
         operation: &OperationView,
         inputs: &[&Dense],
-        ty: &TensorType,
-    ) -> Result<Dense, String> {
-        let name = operation.op.name();
+        types: &[TensorType],
+    ) -> Result<Vec<Dense>, String> {
+        let (op, name) = (&*operation.op, operation.op.name());
         if let Some(meaning) = self.meanings.get(name) {
-            return Ok(meaning(inputs, ty));
+            return Ok(meaning(inputs, types));
         }
-        if let Some(value) = structural::meaning(&*operation.op, inputs, ty) {
-            return value;
+        if let Some(values) = index::meaning(op, inputs, types) {
+            return Ok(values);
         }
-        elementwise(&*operation.op, inputs, ty).ok_or_else(|| "this op is not known".to_owned())
+        let [ty] = types else {
+            return Err("this op of several outputs is not known".to_owned());
+        };
+        if let Some(value) = structural::meaning(op, inputs, ty) {
+            return Ok(vec![value?]);
+        }
+        let value = elementwise(op, inputs, ty);
+        Ok(vec![value.ok_or_else(|| "this op is not known".to_owned())?])
     }
 }
 

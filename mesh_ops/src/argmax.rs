@@ -1,6 +1,7 @@
-//! `argmax(x, dim)`: the index of the greatest element; the first of equals, a NaN if there is one.
+//! `argmax(x, dim)`, `argmin(x, dim)`: the index of the greatest or least element; the first of
+//! equals, a NaN if there is one.
 //!
-//! A composition: the least index at which x attains its maximum. On a split dim that is a maximum
+//! A composition: the least index at which x attains its extreme. On a split dim that is a maximum
 //! and a minimum over the group.
 
 use crate::elementwise::{equal, logical_or, not_equal, select};
@@ -18,8 +19,28 @@ use crate::room::*;
 #[track_caller]
 pub fn argmax<'g>(x: Tensor<'g>, dim: Dimension) -> Tensor<'g> {
     let x = x.stop_gradient();
-    let greatest = crate::reduce::max(x, [dim]);
-    let mut attained = equal(x, greatest);
+    attains(x, crate::reduce::max(x, [dim]), dim)
+}
+
+/// The index along `dim` of the least element, as i32.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (batch, classes) = (dim("batch", 4), dim("classes", 10));
+/// let costs = g.input("costs", [batch, classes], F32);
+/// assert_eq!(mesh_ops::argmin(costs, classes).shape().to_string(), "[batch:4]");
+/// ```
+#[track_caller]
+pub fn argmin<'g>(x: Tensor<'g>, dim: Dimension) -> Tensor<'g> {
+    let x = x.stop_gradient();
+    attains(x, crate::reduce::min(x, [dim]), dim)
+}
+
+/// The first index at which `x` is `extreme`, or not a number.
+#[track_caller]
+fn attains<'g>(x: Tensor<'g>, extreme: Tensor<'g>, dim: Dimension) -> Tensor<'g> {
+    let mut attained = equal(x, extreme);
     if x.dtype().is_float() {
         attained = logical_or(attained, not_equal(x, x));
     }

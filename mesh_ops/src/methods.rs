@@ -1,5 +1,6 @@
 //! Ops as methods of tensors.
 
+use crate::{Cumulative, Order};
 use mesh_core::graph::Tensor;
 use mesh_core::names::{DType, DimName, Dimension, Shape};
 
@@ -12,6 +13,12 @@ macro_rules! methods {
                 #[track_caller]
                 fn $name(self, $($arg: $ty),*) -> Tensor<'g>;
             )*
+            /// See [`top_k`](crate::top_k).
+            #[track_caller]
+            fn top_k(self, dim: Dimension, k: Dimension) -> (Tensor<'g>, Tensor<'g>);
+            /// See [`top_1`](crate::top_1).
+            #[track_caller]
+            fn top_1(self, dim: Dimension) -> (Tensor<'g>, Tensor<'g>);
             /// The sum over every dim.
             #[track_caller]
             fn sum_all(self) -> Tensor<'g>;
@@ -22,6 +29,12 @@ macro_rules! methods {
 
         impl<'g> Ops<'g> for Tensor<'g> {
             $(fn $name(self, $($arg: $ty),*) -> Tensor<'g> { crate::$($path)::+(self, $($arg),*) })*
+            fn top_k(self, dim: Dimension, k: Dimension) -> (Tensor<'g>, Tensor<'g>) {
+                crate::top_k(self, dim, k)
+            }
+            fn top_1(self, dim: Dimension) -> (Tensor<'g>, Tensor<'g>) {
+                crate::top_1(self, dim)
+            }
             fn sum_all(self) -> Tensor<'g> {
                 crate::reduce::sum(self, self.shape())
             }
@@ -83,6 +96,15 @@ methods! {
     all(dims: impl IntoIterator<Item = Dimension>) = reduce::all;
     any(dims: impl IntoIterator<Item = Dimension>) = reduce::any;
     argmax(dim: Dimension) = argmax;
+    argmin(dim: Dimension) = argmin;
+    nth_largest(n: usize, dim: Dimension) = nth_largest;
+    nth_smallest(n: usize, dim: Dimension) = nth_smallest;
+    sort(dim: Dimension, order: Order) = sort;
+    argsort(dim: Dimension, order: Order) = argsort;
+    cumsum(dim: Dimension) = cumsum;
+    cumsum_with(dim: Dimension, taken: Cumulative) = cumsum_with;
+    gather(indices: Tensor<'g>, dim: Dimension) = gather;
+    reverse(dim: Dimension) = reverse;
 
     broadcast(shape: &Shape) = broadcast;
     transpose(dims: impl IntoIterator<Item = Dimension>) = transpose;

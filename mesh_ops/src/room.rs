@@ -20,3 +20,12 @@ pub(crate) fn inputs<'a, const N: usize>(
 pub(crate) fn dim_of(op: &str, ty: &TensorType, name: DimName) -> Result<Dimension, OpError> {
     ty.shape.get(name).ok_or_else(|| OpError::new(format!("{op}: {ty} has no dim {name}")))
 }
+
+/// `dim` under a name that `shape` lacks: its own and a word for what it becomes.
+pub(crate) fn apart(shape: &Shape, dim: Dimension, word: &str) -> Dimension {
+    let mut name = format!("{}_{word}", dim.name);
+    while shape.names().any(|known| known.as_str() == name) {
+        name.push('_');
+    }
+    dim.renamed(&name)
+}

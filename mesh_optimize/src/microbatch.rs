@@ -41,7 +41,6 @@ pub fn microbatches<'g>(
         return (graph.scalar(0.0, DType::F32).poisoned(), Vec::new());
     }
     let rounds = dim("microbatch", parts);
-    let cut = |x: &Tensor<'g>| in_parts(*x, batch, rounds);
     let features: Vec<_> = features.iter().map(|x| in_parts(*x, batch, rounds)).collect();
     let share = 1.0 / parts as f64;
     let mut updated = Vec::new();

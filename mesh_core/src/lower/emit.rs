@@ -205,8 +205,9 @@ impl<'a> Emitter<'a> {
 
     fn entry(&mut self, entry: &'a Entry) -> Result<(), Report> {
         let operation = &self.setting.data.operations[entry.operation.index()];
-        let placements: Vec<_> = entry.outputs.iter().map(|v| self.placement(*v).clone()).collect();
-        self.origin(operation, &placements);
+        let versions = entry.outputs.iter().chain(&entry.inputs);
+        let placements: Vec<_> = versions.map(|v| self.placement(*v).clone()).collect();
+        self.origin(operation, &placements[..entry.outputs.len()]);
         let mut inputs = Vec::new();
         for &version in &entry.inputs {
             inputs.push(self.value(version)?);

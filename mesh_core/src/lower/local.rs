@@ -10,6 +10,8 @@ use crate::program::{
 use crate::split::{Collective, Role, SplitRule};
 use smallvec::SmallVec;
 
+mod index;
+
 /// A value of the program under construction, with the names and local sizes of its dims.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Local {
@@ -74,6 +76,7 @@ pub struct LocalCx<'a, 'm> {
     pub(crate) setting: &'a Setting<'a>,
     pub(crate) signature: Signature<'a>,
     pub(crate) inputs: Vec<Local>,
+    /// Of the outputs, then of the inputs.
     pub(crate) placements: Vec<Placement>,
     pub(crate) rule: SplitRule,
     pub(crate) outputs: Vec<Option<Local>>,
@@ -108,13 +111,13 @@ impl LocalCx<'_, '_> {
         if self.placements[i].pending().is_some() { dtype.reduction() } else { dtype }
     }
 
-    /// The axes a dim of the outputs is split over, major first.
+    /// The axes a dim of the outputs or inputs is split over, major first.
     pub fn axes(&self, dim: DimName) -> AxisList {
         let axes = self.placements.iter().map(|p| p.axes(dim)).find(|axes| !axes.is_empty());
         AxisList::from_slice(axes.unwrap_or_default())
     }
 
-    /// Into how many parts a dim of the outputs is cut.
+    /// Into how many parts a dim of the outputs or inputs is cut.
     pub fn parts(&self, dim: DimName) -> usize {
         self.builder.mesh().group_size(&self.axes(dim))
     }

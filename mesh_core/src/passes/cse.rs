@@ -95,6 +95,12 @@ impl Hash for Key {
             Step::Contract { lhs, rhs, .. } | Step::Convolve { lhs, rhs, .. } => {
                 (lhs, rhs).hash(state);
             }
+            Step::Gather { input: one, indices, begin, .. }
+            | Step::Scatter { updates: one, indices, begin, .. } => {
+                (one, indices, begin).hash(state);
+            }
+            Step::Sort { inputs, descending, .. } => (inputs, descending).hash(state),
+            Step::Scan { dim, reverse, .. } => (dim, reverse).hash(state),
             Step::Move { pieces, fill, .. } => (pieces, fill).hash(state),
             Step::Read { variable, .. } => variable.hash(state),
             Step::Generate { generator, begin, .. } => {

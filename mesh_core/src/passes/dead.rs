@@ -1,12 +1,13 @@
 //! Removes steps of which no write and no fetch needs a result.
 //!
-//! An all-reduce of several values keeps those that are needed, a loop stacks only those and takes
-//! only what its body then reads; a map or barrier of which any out is needed keeps all. Feeds of a
-//! function stay: they are part of its signature. So does what a loop carries.
+//! An all-reduce of several values keeps those that are needed, a sort its keys and what is needed of
+//! what goes with them, a loop stacks only what is needed and takes only what its body then reads; a
+//! map or barrier of which any out is needed keeps all. Feeds of a function stay: they are part of
+//! its signature. So does what a loop carries.
 
 use super::compact;
 use crate::names::Mesh;
-use crate::program::{Program, Rounds, Slot, Step};
+use crate::program::{Program, Rounds, Slot, Step, ValueId};
 
 pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     steps(program);
@@ -24,6 +25,13 @@ fn steps(program: &mut Program) {
         }
         if let Step::Loop(rounds) = &mut node.step {
             prune(rounds, &needed);
+        }
+        if let Step::Sort { inputs, outs, .. } = &mut node.step {
+            let needs = |(i, out): (usize, &ValueId)| i == 0 || needed[out.index()];
+            let kept: Vec<bool> = outs.iter().enumerate().map(needs).collect();
+            let (mut of_inputs, mut of_outs) = (kept.iter(), kept.iter());
+            inputs.retain(|_| of_inputs.next().is_some_and(|kept| *kept));
+            outs.retain(|_| of_outs.next().is_some_and(|kept| *kept));
         }
         let step = &node.step;
         if step.has_effect() || step.outs().iter().any(|out| needed[out.index()]) {

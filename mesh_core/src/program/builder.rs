@@ -159,6 +159,66 @@ impl<'m> Builder<'m> {
         out
     }
 
+    /// Rows of `input` along its label `dim`, by index; zero where there is none.
+    pub fn gather(
+        &mut self,
+        input: Operand,
+        indices: Operand,
+        dim: u8,
+        begin: Offset,
+        extents: Extents,
+    ) -> ValueId {
+        let out = self.define(self.value(input.value).dtype, extents);
+        self.push(Step::Gather { input, indices, dim, begin, out });
+        out
+    }
+
+    /// Sums of `updates` by index along the result's label `dim`.
+    pub fn scatter(
+        &mut self,
+        updates: Operand,
+        indices: Operand,
+        dim: u8,
+        begin: Offset,
+        extents: Extents,
+    ) -> ValueId {
+        let out = self.define(self.value(updates.value).dtype, extents);
+        self.push(Step::Scatter { updates, indices, dim, begin, out });
+        out
+    }
+
+    /// The first `extents[dim]` of the elements sorted by the first input; one result per input.
+    pub fn sort(
+        &mut self,
+        inputs: &[Operand],
+        dim: u8,
+        descending: bool,
+        extents: &Extents,
+    ) -> SmallVec<[ValueId; 1]> {
+        let dtype = |input: &Operand| self.value(input.value).dtype;
+        let dtypes: SmallVec<[DType; 2]> = inputs.iter().map(dtype).collect();
+        let outs: SmallVec<[ValueId; 1]> =
+            dtypes.into_iter().map(|dtype| self.define(dtype, extents.iter().copied())).collect();
+        let inputs = inputs.iter().cloned().collect();
+        self.push(Step::Sort { inputs, dim, descending, outs: outs.clone() });
+        outs
+    }
+
+    /// The fold so far at every position along `dim`.
+    pub fn scan(
+        &mut self,
+        kind: ReduceKind,
+        dim: u8,
+        exclusive: bool,
+        reverse: bool,
+        input: ValueId,
+    ) -> ValueId {
+        let value = self.value(input).clone();
+        let out = self.define(value.dtype, value.extents);
+        self.push(Step::Scan { kind, input, dim, exclusive, reverse, out });
+        out
+    }
+
     /// A slice of something made from global positions.
     pub fn generate(
         &mut self,

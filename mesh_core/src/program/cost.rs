@@ -80,6 +80,25 @@ pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
             Cost { flops: 0, bytes: (read + out.bytes()) as u64, sent: 0 }
         }
         Step::Generate { .. } => Cost { flops: 0, bytes, sent: 0 },
+        Step::Gather { indices, out, .. } => {
+            // Rows that nobody asks for are not read.
+            let bytes = value(indices.value).bytes() + 2 * value(*out).bytes();
+            Cost { flops: 0, bytes: bytes as u64, sent: 0 }
+        }
+        Step::Scatter { updates, .. } => {
+            Cost { flops: value(updates.value).len() as u64, bytes, sent: 0 }
+        }
+        Step::Scan { input, .. } => Cost { flops: value(*input).len() as u64, bytes, sent: 0 },
+        Step::Sort { inputs, dim, .. } => {
+            let keys = inputs.first().map(|keys| (value(keys.value), keys));
+            let flops = keys.map_or(0, |(value, keys)| {
+                let at = keys.dims.iter().position(|label| label == dim).unwrap_or(0);
+                let line = value.extents.get(at).copied().unwrap_or(1);
+                // Comparisons of a binary sort.
+                value.len() as u64 * u64::from(line.next_power_of_two().trailing_zeros())
+            });
+            Cost { flops, bytes, sent: 0 }
+        }
         Step::Reshape { input, out } => copy(&[value(*input), value(*out)], bytes),
         Step::Read { out, .. } => copy(&[value(*out)], 2 * bytes),
         Step::Write { input, .. } => copy(&[value(*input)], 2 * bytes),
@@ -174,6 +193,13 @@ mod tests {
             &format!("all_gather 0 {} {}", 4 * (8 + 16), 4 * 8),
             &format!("permute 0 {} {}", 4 * (16 + 16), 4 * 16),
             "write 0 0 0",
+            "generate 0 8 0",
+            // Two rows of four and their indices.
+            &format!("gather 0 {} 0", 4 * (2 + 2 * 8)),
+            &format!("scatter 8 {} 0", 4 * (8 + 2 + 8)),
+            &format!("scan 8 {} 0", 4 * (8 + 8)),
+            // Four lines of two, with a position each.
+            &format!("sort 8 {} 0", 4 * (8 + 2 + 4 + 4)),
         ];
         assert_eq!(lines, expected);
         let total: Cost = program.steps.iter().map(|node| cost(&program, &node.step, &mesh)).sum();

@@ -10,6 +10,7 @@
 mod builder;
 mod cost;
 mod expr;
+mod flow;
 mod plan;
 mod print;
 mod scalar;

@@ -189,6 +189,22 @@ impl Printer<'_> {
                 let global = global.as_slice();
                 format!("{text} from {} of {global:?}", self.offsets(begin))
             }
+            Step::Gather { input, indices, dim, begin, .. } => {
+                format!("{} at {}", operand(input), self.lookup(indices, *dim, begin, rank))
+            }
+            Step::Scatter { updates, indices, dim, begin, .. } => {
+                format!("{} to {}", operand(updates), self.lookup(indices, *dim, begin, rank))
+            }
+            Step::Sort { inputs, dim, descending, .. } => {
+                let order = if *descending { "descending" } else { "ascending" };
+                let (dim, inputs) = (letter(*dim, rank), join(inputs.iter().map(operand)));
+                format!("{order} along {dim} of {inputs}")
+            }
+            Step::Scan { kind, input, dim, exclusive, reverse, .. } => {
+                let before = if *exclusive { " exclusive" } else { "" };
+                let order = if *reverse { " reverse" } else { "" };
+                format!("{kind}{before}{order} dim {dim} of {input:?}")
+            }
             Step::AllReduce { kind, inputs, .. } => {
                 format!("{kind} over {} of {}", over(), join(inputs.iter().map(name)))
             }
@@ -226,6 +242,12 @@ impl Printer<'_> {
             text += &format!(" to {at:?} size {extents:?}");
         }
         text
+    }
+
+    /// `k = %4[a] - rows*4`: which position along a dim is meant.
+    fn lookup(&self, indices: &Operand, dim: u8, begin: &Offset, rank: usize) -> String {
+        let text = format!("{} = {}", letter(dim, rank), labelled(indices, rank));
+        if *begin == Offset::default() { text } else { format!("{text} - {}", self.offset(begin)) }
     }
 
     fn offsets(&self, offsets: &[Offset]) -> String {
@@ -312,6 +334,11 @@ mod tests {
             %13: f32[4, 4] = all_gather dim 0 over rows of %12                    op_1 at src/main.rs:7
             %14: f32[4, 4] = permute +1 wrapping over rows of %13                 op_1 at src/main.rs:7
             write var1 = %14                                                      op_1 at src/main.rs:7
+            %15: i32[2] = generate iota dim 0 from [0] of [2]                     op_1 at src/main.rs:7
+            %16: f32[2, 4] = gather %14[k, b] at k = %15[a] - rows*4              op_1 at src/main.rs:7
+            %17: f32[2, 4] = scatter %16[k, b] to a = %15[k] - rows*4             op_1 at src/main.rs:7
+            %18: f32[2, 4] = scan sum exclusive dim 0 of %17                      op_1 at src/main.rs:7
+            %19: f32[1, 4], %20: i32[1, 4] = sort descending along a of %18[a, b], %15[a]  op_1 at src/main.rs:7
           fetches
             moved = %14: f32[4, 4] of [4, 4] @ -, -
         ");

@@ -137,6 +137,15 @@ pub(crate) fn every_form(b: &mut Builder<'_>) {
     let whole = b.all_gather(&[rows], 0, turned); // %13, step 12
     let moved = b.permute(&[rows], 1, true, whole); // %14, step 13
     b.write(var(1), moved); // step 14
+    let at = b.generate(Generator::Iota(0), DType::I32, origin(1), smallvec![2], smallvec![2]); // %15, step 15
+    let (row, index) = (labelled(moved, &[2, 1]), labelled(at, &[0]));
+    let begin = Offset::sliced(&[rows], 4);
+    let found = b.gather(row, index, 2, begin.clone(), smallvec![2, 4]); // %16, step 16
+    let (row, index) = (labelled(found, &[2, 1]), labelled(at, &[2]));
+    let sums = b.scatter(row, index, 0, begin, smallvec![2, 4]); // %17, step 17
+    let sums = b.scan(ReduceKind::Sum, 0, true, false, sums); // %18, step 18
+    let inputs = [b.whole(sums), labelled(at, &[0])];
+    b.sort(&inputs, 0, true, &smallvec![1, 4]); // %19, %20, step 19
     b.fetched("moved", moved);
 }
 

@@ -188,6 +188,63 @@ pub enum Step {
         /// The result.
         out: ValueId,
     },
+    /// `out[..] = input[.., indices[..] - begin, ..]`; zero (or false) where that is outside the
+    /// input. StableHLO: gather, and a select where the index is out of range.
+    Gather {
+        /// What is looked up; its labels are result labels and `dim`.
+        input: Operand,
+        /// Positions along `dim`, i32; its labels are result labels.
+        indices: Operand,
+        /// The input's label that the result lacks.
+        dim: u8,
+        /// The index that means the input's first position along `dim`.
+        begin: Offset,
+        /// The result.
+        out: ValueId,
+    },
+    /// `out[.., p, ..] = sum of the updates for which indices[..] - begin = p`, added in the declared
+    /// order of the updates. Indices outside the result add nothing. StableHLO: scatter with add.
+    Scatter {
+        /// What is added; its labels are those of the result but `dim`, and any that are summed.
+        updates: Operand,
+        /// Positions along `dim`, i32; its labels are labels of the updates.
+        indices: Operand,
+        /// The result's label that is indexed.
+        dim: u8,
+        /// The index that means the result's first position along `dim`.
+        begin: Offset,
+        /// The result.
+        out: ValueId,
+    },
+    /// Sorts every line along `dim` by the first input, the others alike, and keeps as many elements
+    /// as the outs are long. Equal keys stay in order; zeros are equal, and NaN is greater than all
+    /// else and equal to itself. StableHLO: sort, and a slice.
+    Sort {
+        /// Keys, then what goes with them; labels an input lacks are broadcast. The keys have all.
+        inputs: SmallVec<[Operand; 2]>,
+        /// Label of the dim along which elements are sorted.
+        dim: u8,
+        /// Whether the greatest come first.
+        descending: bool,
+        /// One per input, of its dtype.
+        outs: SmallVec<[ValueId; 1]>,
+    },
+    /// `out[.., i, ..] = fold(kind) over the input's positions 0..=i along dim`, one after another.
+    /// StableHLO: reduce_window as long as the dim, padded on one side.
+    Scan {
+        /// How to fold.
+        kind: ReduceKind,
+        /// What is folded.
+        input: ValueId,
+        /// Position of the dim among the input's.
+        dim: u8,
+        /// Whether position `i` itself is left out.
+        exclusive: bool,
+        /// Whether to fold from the last position down.
+        reverse: bool,
+        /// Of the type of the input.
+        out: ValueId,
+    },
     /// Folds each input over the group; every member gets every result whole.
     AllReduce {
         /// How to fold.
@@ -313,146 +370,12 @@ impl Rounds {
         if self.condition.is_some() { 1 } else { self.count }
     }
 
-    fn inputs(&self) -> impl Iterator<Item = &ValueId> {
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &ValueId> {
         self.carried.iter().chain(&self.sliced).chain(&self.captured).chain(&self.condition)
     }
 
-    fn inputs_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
+    pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
         let Self { carried, sliced, captured, condition, .. } = self;
         carried.iter_mut().chain(sliced).chain(captured).chain(condition)
-    }
-}
-
-impl Step {
-    /// The form's name, as printed.
-    pub fn form(&self) -> &'static str {
-        match self {
-            Self::Map { .. } => "map",
-            Self::Reduce { .. } => "reduce",
-            Self::Contract { .. } => "contract",
-            Self::Convolve { .. } => "convolve",
-            Self::Move { .. } => "move",
-            Self::Reshape { .. } => "reshape",
-            Self::Generate { .. } => "generate",
-            Self::AllReduce { .. } => "all_reduce",
-            Self::AllGather { .. } => "all_gather",
-            Self::ReduceScatter { .. } => "reduce_scatter",
-            Self::AllToAll { .. } => "all_to_all",
-            Self::Permute { .. } => "permute",
-            Self::Read { .. } => "read",
-            Self::Write { .. } => "write",
-            Self::Barrier { .. } => "barrier",
-            Self::Loop(_) => "loop",
-        }
-    }
-
-    /// The group of a collective; `None` for local forms.
-    pub fn axes(&self) -> Option<&AxisList> {
-        match self {
-            Self::AllReduce { axes, .. }
-            | Self::AllGather { axes, .. }
-            | Self::ReduceScatter { axes, .. }
-            | Self::AllToAll { axes, .. }
-            | Self::Permute { axes, .. } => Some(axes),
-            _ => None,
-        }
-    }
-
-    /// Values read, with repetitions, in a fixed order.
-    pub fn inputs(&self) -> SmallVec<[ValueId; 4]> {
-        match self {
-            Self::Map { inputs, .. } => inputs.iter().map(|o| o.value).collect(),
-            Self::Reduce { input, .. } => SmallVec::from_slice(&[input.value]),
-            Self::Contract { lhs, rhs, .. } | Self::Convolve { lhs, rhs, .. } => {
-                SmallVec::from_slice(&[lhs.value, rhs.value])
-            }
-            Self::Move { pieces, .. } => pieces.iter().map(|p| p.input.value).collect(),
-            Self::AllReduce { inputs, .. } | Self::Barrier { inputs, .. } => {
-                inputs.iter().copied().collect()
-            }
-            Self::Loop(rounds) => rounds.inputs().copied().collect(),
-            Self::Reshape { input, .. }
-            | Self::AllGather { input, .. }
-            | Self::ReduceScatter { input, .. }
-            | Self::AllToAll { input, .. }
-            | Self::Permute { input, .. }
-            | Self::Write { input, .. } => SmallVec::from_slice(&[*input]),
-            Self::Generate { .. } | Self::Read { .. } => SmallVec::new(),
-        }
-    }
-
-    /// Values defined.
-    pub fn outs(&self) -> SmallVec<[ValueId; 1]> {
-        match self {
-            Self::Map { outs, .. } | Self::AllReduce { outs, .. } | Self::Barrier { outs, .. } => {
-                outs.clone()
-            }
-            Self::Loop(rounds) => rounds.outs.clone(),
-            Self::Reduce { out, .. }
-            | Self::Contract { out, .. }
-            | Self::Convolve { out, .. }
-            | Self::Move { out, .. }
-            | Self::Reshape { out, .. }
-            | Self::Generate { out, .. }
-            | Self::AllGather { out, .. }
-            | Self::ReduceScatter { out, .. }
-            | Self::AllToAll { out, .. }
-            | Self::Permute { out, .. }
-            | Self::Read { out, .. } => SmallVec::from_slice(&[*out]),
-            Self::Write { .. } => SmallVec::new(),
-        }
-    }
-
-    /// Visits every value read, so that a pass can replace it.
-    pub fn each_input(&mut self, mut visit: impl FnMut(&mut ValueId)) {
-        match self {
-            Self::Map { inputs, .. } => inputs.iter_mut().for_each(|o| visit(&mut o.value)),
-            Self::Reduce { input, .. } => visit(&mut input.value),
-            Self::Contract { lhs, rhs, .. } | Self::Convolve { lhs, rhs, .. } => {
-                visit(&mut lhs.value);
-                visit(&mut rhs.value);
-            }
-            Self::Move { pieces, .. } => {
-                pieces.iter_mut().for_each(|piece| visit(&mut piece.input.value));
-            }
-            Self::AllReduce { inputs, .. } | Self::Barrier { inputs, .. } => {
-                inputs.iter_mut().for_each(visit);
-            }
-            Self::Loop(rounds) => rounds.inputs_mut().for_each(visit),
-            Self::Reshape { input, .. }
-            | Self::AllGather { input, .. }
-            | Self::ReduceScatter { input, .. }
-            | Self::AllToAll { input, .. }
-            | Self::Permute { input, .. }
-            | Self::Write { input, .. } => visit(input),
-            Self::Generate { .. } | Self::Read { .. } => {}
-        }
-    }
-
-    /// Visits every value defined, so that a pass can renumber it.
-    pub fn each_out(&mut self, mut visit: impl FnMut(&mut ValueId)) {
-        match self {
-            Self::Map { outs, .. } | Self::AllReduce { outs, .. } | Self::Barrier { outs, .. } => {
-                outs.iter_mut().for_each(visit);
-            }
-            Self::Loop(rounds) => rounds.outs.iter_mut().for_each(visit),
-            Self::Reduce { out, .. }
-            | Self::Contract { out, .. }
-            | Self::Convolve { out, .. }
-            | Self::Move { out, .. }
-            | Self::Reshape { out, .. }
-            | Self::Generate { out, .. }
-            | Self::AllGather { out, .. }
-            | Self::ReduceScatter { out, .. }
-            | Self::AllToAll { out, .. }
-            | Self::Permute { out, .. }
-            | Self::Read { out, .. } => visit(out),
-            Self::Write { .. } => {}
-        }
-    }
-
-    /// Whether it does something besides defining its outs.
-    pub fn has_effect(&self) -> bool {
-        matches!(self, Self::Write { .. })
     }
 }

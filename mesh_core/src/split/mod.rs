@@ -16,6 +16,8 @@ use std::fmt;
 pub enum Collective {
     /// Values passed along the group.
     Permute,
+    /// Values of the whole group on each of its members.
+    AllGather,
 }
 
 /// What may happen to one dim of one op.

@@ -6,7 +6,7 @@ use mesh_core::names::DType;
 use std::fmt;
 use std::rc::Rc;
 
-type Build = dyn for<'g> Fn(&'g Graph, &[Tensor<'g>]) -> Tensor<'g>;
+type Build = dyn for<'g> Fn(&'g Graph, &[Tensor<'g>]) -> Vec<Tensor<'g>>;
 
 /// An input of a case.
 #[derive(Clone, Debug)]
@@ -39,6 +39,14 @@ impl Case {
     pub fn new(
         name: &str,
         build: impl for<'g> Fn(&'g Graph, &[Tensor<'g>]) -> Tensor<'g> + 'static,
+    ) -> Self {
+        Self::several(name, move |g, x| vec![build(g, x)])
+    }
+
+    /// A case that computes several tensors.
+    pub fn several(
+        name: &str,
+        build: impl for<'g> Fn(&'g Graph, &[Tensor<'g>]) -> Vec<Tensor<'g>> + 'static,
     ) -> Self {
         Self {
             name: name.to_owned(),
@@ -102,11 +110,23 @@ impl Case {
         self
     }
 
-    /// Says what an op from outside `mesh_ops` means.
+    /// Says what an op of one output from outside `mesh_ops` means.
     pub fn meaning(
-        mut self,
+        self,
         op: &str,
         meaning: impl Fn(&[&Dense], &TensorType) -> Dense + 'static,
+    ) -> Self {
+        let one = move |x: &[&Dense], types: &[TensorType]| {
+            types.iter().map(|ty| meaning(x, ty)).collect()
+        };
+        self.meaning_of_all(op, one)
+    }
+
+    /// Says what an op from outside `mesh_ops` means: all its outputs.
+    pub fn meaning_of_all(
+        mut self,
+        op: &str,
+        meaning: impl Fn(&[&Dense], &[TensorType]) -> Vec<Dense> + 'static,
     ) -> Self {
         self.meanings.push((op.to_owned(), Rc::new(meaning)));
         self

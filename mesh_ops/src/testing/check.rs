@@ -200,7 +200,7 @@ impl Case {
         let one = trial.graph.lower(&Mesh::single(), &Layout::default());
         let alone = run(&one.map_err(|report| report.to_string())?, &trial.feeds)?;
         let reference = trial.reference(self);
-        let mut wanted = vec![trial.made.output];
+        let mut wanted = trial.made.outputs.clone();
         wanted.extend(trial.made.gradients.iter().filter_map(|(_, id)| *id));
         let values = reference.evaluate(&trial.feeds, &Values::new(), &wanted)?;
         if alone.len() != wanted.len() {

@@ -9,8 +9,8 @@ use mesh_core::names::{Shape, dim};
 
 /// A case's graph with what to feed it.
 ///
-/// The function `forward` returns the case's tensor y; `gradients` returns the gradients of
-/// `sum(y * weights)` with respect to the float inputs. Where the op's inputs *owe*, they are sums
+/// The function `forward` returns the case's tensors y; `gradients` returns the gradients of
+/// `sum(y * weights)`, of all float ones together, with respect to the float inputs. Where the op's inputs *owe*, they are sums
 /// over a dim `owed` of what is fed, and so are the cotangents that reach the op: split `owed`, and
 /// the op meets pending sums.
 #[derive(Debug)]
@@ -27,12 +27,12 @@ pub struct Trial {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Made {
     /// What `forward` returns.
-    pub output: TensorId,
-    /// `sum(y * weights)`, if it has gradients.
+    pub outputs: Vec<TensorId>,
+    /// `sum(y * weights)` of the float outputs, if it has gradients.
     pub loss: Option<TensorId>,
     /// The differentiated inputs: number among the case's inputs, and the gradient if any.
     pub gradients: Vec<(usize, Option<TensorId>)>,
-    /// How many operations the graph had before anything was derived from its output.
+    /// How many operations the graph had before anything was derived from its outputs.
     pub forward_operations: usize,
 }
 
@@ -86,17 +86,18 @@ impl<'g> Building<'_, 'g> {
                 self.feed(&given.name, value)
             });
         }
-        let y = (case.build)(self.graph, &inputs);
+        let ys = (case.build)(self.graph, &inputs);
         self.graph.check().map_err(|report| report.to_string())?;
         let forward_operations = self.graph.operations().len();
-        let (loss, gradients) = self.differentiate(&inputs, y, !owe.is_empty())?;
-        self.graph.declare_function("forward", &self.fed, &[y], Vec::new());
+        let (loss, gradients) = self.differentiate(&inputs, &ys, !owe.is_empty())?;
+        self.graph.declare_function("forward", &self.fed, &ys, Vec::new());
         let found: Vec<_> = gradients.iter().filter_map(|(_, gradient)| *gradient).collect();
         if !found.is_empty() {
             self.graph.declare_function("gradients", &self.fed, &found, Vec::new());
         }
         let gradients = gradients.into_iter().map(|(i, g)| (i, g.map(Tensor::id))).collect();
-        Ok(Made { output: y.id(), loss, gradients, forward_operations })
+        let outputs = ys.into_iter().map(Tensor::id).collect();
+        Ok(Made { outputs, loss, gradients, forward_operations })
     }
 
     fn feed(&mut self, name: &str, value: Dense) -> Tensor<'g> {
@@ -110,20 +111,31 @@ impl<'g> Building<'_, 'g> {
     fn differentiate(
         &mut self,
         inputs: &[Tensor<'g>],
-        y: Tensor<'g>,
+        ys: &[Tensor<'g>],
         owe: bool,
     ) -> Result<(Option<TensorId>, Vec<(usize, Option<Tensor<'g>>)>), String> {
         let floats: Vec<_> = (0..inputs.len()).filter(|&i| inputs[i].dtype().is_float()).collect();
-        if !self.case.gradient || !y.dtype().is_float() || floats.is_empty() {
+        if !self.case.gradient || floats.is_empty() {
             return Ok((None, Vec::new()));
         }
-        let fill = if self.case.exact { Fill::Integers(-2, 2) } else { Fill::Normal };
-        let ty = if owe { owing(&y.tensor_type())? } else { y.tensor_type() };
-        let weights = fill.draw(&ty, &mut self.random)?;
-        let weights = self.feed("weights", weights);
-        let loss = (y * weights).sum_all();
+        let mut loss: Option<Tensor<'g>> = None;
+        for (i, &y) in ys.iter().enumerate().filter(|(_, y)| y.dtype().is_float()) {
+            let name = if i == 0 { "weights".to_owned() } else { format!("weights_{i}") };
+            let weights = self.weights(&name, y, owe)?;
+            let term = (y * weights).sum_all();
+            loss = Some(loss.map_or(term, |loss| loss + term));
+        }
+        let Some(loss) = loss else { return Ok((None, Vec::new())) };
         let xs: Vec<_> = floats.iter().map(|&i| inputs[i]).collect();
         let gradients = self.graph.gradients(&[loss], &xs, None);
         Ok((Some(loss.id()), floats.into_iter().zip(gradients).collect()))
+    }
+
+    /// What an output is multiplied with; if it owes, a sum is owed to the op's gradient.
+    fn weights(&mut self, name: &str, y: Tensor<'g>, owe: bool) -> Result<Tensor<'g>, String> {
+        let fill = if self.case.exact { Fill::Integers(-2, 2) } else { Fill::Normal };
+        let ty = if owe { owing(&y.tensor_type())? } else { y.tensor_type() };
+        let weights = fill.draw(&ty, &mut self.random)?;
+        Ok(self.feed(name, weights))
     }
 }

@@ -12,6 +12,7 @@
 
 mod contract;
 mod convolve;
+mod gather;
 mod gemm;
 mod generate;
 mod isa;
@@ -21,6 +22,9 @@ mod normal;
 mod philox;
 mod product;
 mod reduce;
+mod scan;
+mod scatter;
+mod sort;
 mod strided;
 mod vmath;
 
@@ -86,6 +90,18 @@ pub(crate) fn prepare(
         Step::Generate { generator, begin, global, out } => {
             let begin: Vec<_> = begin.iter().map(|offset| offset.at(mesh, processor)).collect();
             generate::prepare(generator, &begin, global, value(*out), *out, seed)?
+        }
+        Step::Gather { input, indices, dim, begin, out } => {
+            gather::prepare(program, input, indices, *dim, begin.at(mesh, processor), *out)?
+        }
+        Step::Scatter { updates, indices, dim, begin, out } => {
+            scatter::prepare(program, updates, indices, *dim, begin.at(mesh, processor), *out)?
+        }
+        Step::Sort { inputs, dim, descending, outs } => {
+            sort::prepare(program, inputs, *dim, *descending, outs)?
+        }
+        Step::Scan { kind, input, dim, exclusive, reverse, out } => {
+            scan::prepare(program, *kind, *input, *dim, [*exclusive, *reverse], *out)?
         }
         _ => return Ok(None),
     };

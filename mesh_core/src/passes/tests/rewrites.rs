@@ -42,6 +42,28 @@ fn steps_that_nobody_needs_go() {
 }
 
 #[test]
+fn what_nobody_needs_is_not_sorted_along() {
+    let mesh = square();
+    let program = built(&mesh, |b| {
+        let keys = b.fed("keys", &[4]);
+        let (dead, kept) = (b.of(x(0).exp(), &[keys]), b.of(x(0).tanh(), &[keys]));
+        let inputs = [b.whole(keys), b.whole(dead), b.whole(kept)];
+        let sorted = b.sort(&inputs, 0, false, &smallvec![2]);
+        b.fetched("kept", sorted[2]);
+    });
+    insta::assert_snapshot!(after(dead::run, &[], &program), @r"
+    program test on rows:2;cols:2
+      feeds
+        %0 = keys: f32[4] of [4] @ -
+      steps
+        %1: f32[4] = map tanh(x0) of %0[a]
+        %2: f32[2], %3: f32[2] = sort ascending along a of %0[a], %1[a]
+      fetches
+        kept = %3: f32[2] of [2] @ -
+    ");
+}
+
+#[test]
 fn dead_pairs_leave_an_all_reduce() {
     let mesh = square();
     let rows = axis(&mesh, "rows");

@@ -9,18 +9,23 @@ use indexmap::IndexMap;
 use std::fmt::Arguments;
 
 /// The extent of each label met so far.
-struct Labels {
+pub(super) struct Labels {
     extents: IndexMap<u8, usize>,
     rank: usize,
 }
 
 impl Labels {
-    fn new(out: &Value) -> Self {
+    pub(super) fn new(out: &Value) -> Self {
         let extents = (0..).zip(out.extents.iter().copied()).collect();
         Self { extents, rank: out.extents.len() }
     }
 
-    fn operand(&mut self, name: Arguments<'_>, operand: &Operand, value: &Value) -> Legal {
+    pub(super) fn operand(
+        &mut self,
+        name: Arguments<'_>,
+        operand: &Operand,
+        value: &Value,
+    ) -> Legal {
         let (dims, rank) = (&operand.dims, value.extents.len());
         ensure!(dims.len() == rank, "{name} has {rank} dims, but {} labels", dims.len());
         for (i, (&label, &extent)) in dims.iter().zip(&value.extents).enumerate() {
@@ -31,7 +36,7 @@ impl Labels {
         Ok(())
     }
 
-    fn below_rank(&self, name: Arguments<'_>, operand: &Operand) -> Legal {
+    pub(super) fn below_rank(&self, name: Arguments<'_>, operand: &Operand) -> Legal {
         for &label in &operand.dims {
             ensure!(usize::from(label) < self.rank, "{name} has label {label} of no result dim");
         }
@@ -39,7 +44,7 @@ impl Labels {
     }
 
     /// Result labels, those of windows aside, are in an operand.
-    fn covered(&self, operands: &[&Operand], windows: &[Window]) -> Legal {
+    pub(super) fn covered(&self, operands: &[&Operand], windows: &[Window]) -> Legal {
         let tied = |label| windows.iter().any(|w| [w.input, w.kernel, w.output].contains(&label));
         for label in (0..).take(self.rank).filter(|&label| !tied(label)) {
             let found = operands.iter().any(|operand| operand.dims.contains(&label));
@@ -117,6 +122,9 @@ impl Scope<'_> {
                     .try_for_each(|(&input, &out)| self.keeps(input, out, |_| {}))
             }
             Step::Loop(rounds) => self.rounds(rounds),
+            Step::Gather { .. } | Step::Scatter { .. } | Step::Sort { .. } | Step::Scan { .. } => {
+                self.by_index(step)
+            }
             Step::AllReduce { kind, axes, inputs, outs } => {
                 let (count, made) = (inputs.len(), outs.len());
                 ensure!(count == made && count > 0, "{count} inputs, but {made} outs");
@@ -156,7 +164,7 @@ impl Scope<'_> {
     }
 
     /// Whether all have the dtype of the first.
-    fn dtypes(&self, values: &[ValueId]) -> Legal {
+    pub(super) fn dtypes(&self, values: &[ValueId]) -> Legal {
         let wanted = self.value(values[0]).dtype;
         for &id in values {
             let dtype = self.value(id).dtype;
@@ -165,7 +173,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    fn extents(&self, id: ValueId, wanted: &[usize]) -> Legal {
+    pub(super) fn extents(&self, id: ValueId, wanted: &[usize]) -> Legal {
         let found = self.value(id).extents.as_slice();
         ensure!(found == wanted, "{id:?} is {found:?}, not {wanted:?}");
         Ok(())
@@ -268,7 +276,7 @@ impl Scope<'_> {
         self.group(axes)
     }
 
-    fn dim(&self, dim: u8, input: ValueId) -> Legal {
+    pub(super) fn dim(&self, dim: u8, input: ValueId) -> Legal {
         let rank = self.value(input).extents.len();
         ensure!(usize::from(dim) < rank, "{input:?} has no dim {dim}");
         Ok(())
@@ -282,7 +290,12 @@ impl Scope<'_> {
     }
 
     /// Whether the out has the input's dtype, and its extents but for what `change` does.
-    fn keeps(&self, input: ValueId, out: ValueId, change: impl Fn(&mut Extents)) -> Legal {
+    pub(super) fn keeps(
+        &self,
+        input: ValueId,
+        out: ValueId,
+        change: impl Fn(&mut Extents),
+    ) -> Legal {
         self.dtypes(&[input, out])?;
         let mut extents = self.value(input).extents.clone();
         change(&mut extents);
@@ -296,7 +309,7 @@ impl Scope<'_> {
     }
 }
 
-fn folds(kind: ReduceKind, dtype: DType) -> Legal {
+pub(super) fn folds(kind: ReduceKind, dtype: DType) -> Legal {
     let logical = matches!(kind, ReduceKind::All | ReduceKind::Any);
     ensure!(logical == (dtype == DType::Bool), "there is no {kind} of {dtype}");
     Ok(())

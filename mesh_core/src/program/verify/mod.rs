@@ -29,6 +29,17 @@
 //! * **generate**: the slice lies inside the global extents for every group index. A fill has the
 //!   result's dtype; iota counts along a dim and is not bool; a table has the global extents and
 //!   the result's dtype; random numbers are floats, `low < high`, `stddev > 0`, all finite.
+//! * **gather**: input and result have one dtype, indices are i32. The input's labels are below
+//!   `rank` but for `dim`, which it has and which is not; the indices' are below `rank`. Every
+//!   result label is in one of them.
+//! * **scatter**: updates and result have one dtype, f32, f64 or i32; indices are i32 and have only
+//!   labels of the updates. `dim` is below `rank` and no label of the updates; every other result
+//!   label is.
+//! * **sort**: as many outs as inputs, at least one, each of its input's dtype; the outs have equal
+//!   extents. Every label is below `rank`. `dim` is one; along it the outs may be shorter than the
+//!   inputs. The keys, which come first, have every label.
+//! * **scan**: input and result have one type; `dim` is one of its dims. The kind suits the dtype
+//!   as in reduce.
 //! * **collectives**: the group has at least one axis. Dtypes stay. A cut extent is the group size
 //!   times the part's: all_gather joins along `dim`, reduce_scatter cuts along it, all_to_all cuts
 //!   along `split` and joins along `concat`, another dim; all else keeps its extent. all_reduce has
@@ -45,6 +56,7 @@
 
 mod body;
 mod forms;
+mod index;
 mod rounds;
 #[cfg(test)]
 mod tests;

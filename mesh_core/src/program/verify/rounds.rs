@@ -102,7 +102,7 @@ mod tests {
             (|r| r.count = 0, "there are no rounds"),
             (|r| r.count = 2, "does not fit"),
             (|r| r.captured.clear(), "its body has 4 feeds, not 3"),
-            (|r| drop(r.outs.pop()), "its body has 2 fetches, not 1"),
+            (|r| r.outs.truncate(1), "its body has 2 fetches, not 1"),
             (|r| r.body.values[0] = Value::new(DType::F32, [5]), "in its body"),
             (|r| r.body.fetches[0].value = r.body.feeds[1].value, "is carried on in place 0"),
             (|r| r.condition = Some(ValueId(0)), "its body has 2 fetches, not 3"),

@@ -1,6 +1,8 @@
 use super::*;
 use crate::names::{AxisList, DType, ReduceKind};
-use crate::program::sketch::{axis, built, every_form, every_variable, origin, square, var};
+use crate::program::sketch::{
+    axis, built, every_form, every_variable, labelled, origin, square, var,
+};
 use crate::program::{Extents, Generator, Instr, Node, Prim, Reg, Scalar};
 use smallvec::smallvec;
 
@@ -187,6 +189,53 @@ fn collectives_keep_their_extents() {
 }
 
 #[test]
+fn lookups_have_their_labels() {
+    let found = spoil!(16, Gather { dim } => *dim = 1);
+    refused(&found, "16 gather", "the result has the gathered label 1");
+    let found = spoil!(16, Gather { dim } => *dim = 3);
+    refused(&found, "16 gather", "the input lacks the gathered label 3");
+    let found = spoil!(16, Gather { indices } => indices.dims[0] = 3);
+    refused(&found, "16 gather", "the indices has label 3 of no result dim");
+    let found = spoil!(16, Gather { input } => input.dims[1] = 4);
+    refused(&found, "16 gather", "the input has label 4 of no result dim");
+    let found = spoil!(16, Gather { indices } => *indices = labelled(ValueId(14), &[3, 1]));
+    refused(&found, "16 gather", "the indices are f32, not i32");
+    let far =
+        Offset { base: 1, scale: usize::MAX, ..Offset::sliced(&[axis(&square(), "rows")], 1) };
+    let found = spoil!(16, Gather { begin } => *begin = far);
+    refused(&found, "16 gather", "an offset overflows");
+    let found = spoil!(17, Scatter { dim } => *dim = 2);
+    refused(&found, "17 scatter", "the result lacks the label 2");
+    let found = spoil!(17, Scatter { dim } => *dim = 1);
+    refused(&found, "17 scatter", "the updates have the indexed label 1");
+    let found = spoil!(17, Scatter { indices } => indices.dims[0] = 3);
+    refused(&found, "17 scatter", "the indices have labels that the updates lack");
+    let found = spoil!(17, Scatter { updates } => updates.dims[1] = 3);
+    refused(&found, "17 scatter", "result dim 1 is in no operand");
+}
+
+#[test]
+fn orders_have_their_lines() {
+    let found = spoil!(18, Scan { dim } => *dim = 2);
+    refused(&found, "18 scan", "%17 has no dim 2");
+    let found = spoil!(18, Scan { kind } => *kind = ReduceKind::All);
+    refused(&found, "18 scan", "there is no all of f32");
+    let found = spoil!(19, Sort { dim } => *dim = 2);
+    refused(&found, "19 sort", "there is no dim 2");
+    let found = spoil!(19, Sort { dim } => *dim = 1);
+    refused(&found, "19 sort", "label 0 is 1, but 2 in %18");
+    let found = spoil!(19, Sort { inputs } => drop(inputs.pop()));
+    refused(&found, "19 sort", "1 inputs, but 2 outs");
+    let found = spoil!(19, Sort { inputs } => inputs.swap(0, 1));
+    refused(&found, "19 sort", "%19 is f32, but %15 is i32");
+    let found = problems(|program| {
+        program.values[19].extents[0] = 3;
+        program.values[20].extents[0] = 3;
+    });
+    refused(&found, "19 sort", "3 elements are kept of 2");
+}
+
+#[test]
 fn variables_keep_their_type() {
     let found = spoil!(14, Write { variable } => *variable = var(0));
     refused(&found, "14 write", "%14 is [4, 4], not [3, 2, 6]");
@@ -195,7 +244,7 @@ fn variables_keep_their_type() {
     let twice = |program: &mut Program| {
         program.steps.push(Node { step: program.steps[14].step.clone(), origin: 0 });
     };
-    refused(&problems(twice), "15 write", "var1 is written twice");
+    refused(&problems(twice), "20 write", "var1 is written twice");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! where those do not say all, by its attributes; an op it does not know is an error.
 
 mod dense;
+mod index;
 mod scalar;
 mod structural;
 mod windows;
@@ -18,8 +19,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// What an op of another crate means: from its inputs to its only output.
-pub type Meaning = Rc<dyn Fn(&[&Dense], &TensorType) -> Dense>;
+/// What an op of another crate means: from its inputs to its outputs, of these types.
+pub type Meaning = Rc<dyn Fn(&[&Dense], &[TensorType]) -> Vec<Dense>>;
 
 /// What a function returns, and its variables afterwards.
 #[derive(Clone, PartialEq, Debug)]
@@ -132,6 +133,7 @@ impl<'g> Reference<'g> {
         Ok(Call { fetches, updated })
     }
 
+    /// One value per output.
     fn operation(
         &self,
         operation: &OperationView,
@@ -139,33 +141,33 @@ impl<'g> Reference<'g> {
         variables: &Values,
         values: &BTreeMap<TensorId, Dense>,
     ) -> Result<Vec<Dense>, String> {
+        let types: Vec<_> = operation.outputs.iter().map(|&t| self.graph.type_of(t)).collect();
         let input = |t: &TensorId| values.get(t).ok_or_else(|| format!("{t:?} is missing"));
         let inputs = operation.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
-        if let Kind::Loop(l) = &operation.kind {
-            return self.rounds(l, operation, &inputs, feeds, variables);
+        match &operation.kind {
+            Kind::Loop(l) => return self.rounds(l, operation, &inputs, feeds, variables),
+            Kind::Identity => {
+                return Ok(inputs.into_iter().take(types.len()).cloned().collect());
+            }
+            Kind::Other => return self.meaning(operation, &inputs, &types),
+            _ => {}
         }
-        if let Kind::Identity = operation.kind {
-            return Ok(inputs.into_iter().take(operation.outputs.len()).cloned().collect());
-        }
-        let [output] = operation.outputs[..] else {
-            return Err("ops of one output only".to_owned());
+        let [ty] = &types[..] else {
+            return Err("a source has one output".to_owned());
         };
-        let ty = self.graph.type_of(output);
         let given = |from: &Values, name: &str| match from.get(name) {
-            Some(value) if value.ty == ty => Ok(value.clone()),
+            Some(value) if value.ty == *ty => Ok(value.clone()),
             Some(value) => Err(format!("{name} is {}, not {ty}", value.ty)),
             None => Err(format!("{name} has no value")),
         };
-        let made = match &operation.kind {
-            Kind::Input(name) => given(feeds, name),
-            Kind::Read(variable) => given(variables, &self.variables[variable.index()]),
-            Kind::Fill(value) => Ok(Dense::filled(ty, *value)),
-            Kind::Constant(array) => Ok(Dense::from_array(array, &ty.shape)),
-            Kind::Update(..) => Err("an update has no value".to_owned()),
-            Kind::Loop(_) | Kind::Identity | Kind::Param => Err("is not computed".to_owned()),
-            Kind::Other => self.meaning(operation, &inputs, &ty),
+        let value = match &operation.kind {
+            Kind::Input(name) => given(feeds, name)?,
+            Kind::Read(variable) => given(variables, &self.variables[variable.index()])?,
+            Kind::Fill(value) => Dense::filled(ty.clone(), *value),
+            Kind::Constant(array) => Dense::from_array(array, &ty.shape),
+            _ => return Err(format!("{} has no value", operation.op.name())),
         };
-        Ok(vec![made?])
+        Ok(vec![value])
     }
 
     /// A loop, round by round.
@@ -216,16 +218,23 @@ impl<'g> Reference<'g> {
         &self,
         operation: &OperationView,
         inputs: &[&Dense],
-        ty: &TensorType,
-    ) -> Result<Dense, String> {
-        let name = operation.op.name();
+        types: &[TensorType],
+    ) -> Result<Vec<Dense>, String> {
+        let (op, name) = (&*operation.op, operation.op.name());
         if let Some(meaning) = self.meanings.get(name) {
-            return Ok(meaning(inputs, ty));
+            return Ok(meaning(inputs, types));
         }
-        if let Some(value) = structural::meaning(&*operation.op, inputs, ty) {
-            return value;
+        if let Some(values) = index::meaning(op, inputs, types) {
+            return Ok(values);
         }
-        elementwise(&*operation.op, inputs, ty).ok_or_else(|| "this op is not known".to_owned())
+        let [ty] = types else {
+            return Err("this op of several outputs is not known".to_owned());
+        };
+        if let Some(value) = structural::meaning(op, inputs, ty) {
+            return Ok(vec![value?]);
+        }
+        let value = elementwise(op, inputs, ty);
+        Ok(vec![value.ok_or_else(|| "this op is not known".to_owned())?])
     }
 }
 

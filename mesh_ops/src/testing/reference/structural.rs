@@ -101,7 +101,7 @@ fn concatenated(inputs: &[&Dense], ty: &TensorType, dim: DimName) -> Dense {
 }
 
 /// A result of i32 arithmetic, wrapped; what fits f64 exactly is wrapped exactly.
-fn wrap(dense: &mut Dense) {
+pub(super) fn wrap(dense: &mut Dense) {
     if dense.ty.dtype == DType::I32 {
         for x in &mut dense.data {
             *x = f64::from(*x as i64 as i32);

@@ -70,3 +70,48 @@ fn updates_see_the_call_s_start() {
     assert_eq!(call.updated["v"].data, [0.0, 0.0]);
     assert_eq!(call.updated["w"].data, [11.0, 22.0]);
 }
+
+#[test]
+fn lookups_and_their_sums() {
+    let g = crate::graph();
+    let (i, k, n) = (dim("i", 3), dim("k", 2), dim("n", 4));
+    let (x, at) = (g.input("x", [k, n], F32), g.input("at", [i], I32));
+    let found = x.gather(at, n);
+    let sums = crate::scatter_add(found, at, n, [n, k]);
+    let feeds = values([
+        ("x", dense("k:2;n:4", F32, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])),
+        ("at", dense("i:3", I32, &[3.0, -1.0, 3.0])),
+    ]);
+    let wanted = [found.id(), sums.id()];
+    let result = Reference::new(&g).evaluate(&feeds, &Values::new(), &wanted).unwrap();
+    assert_eq!(result[&wanted[0]], dense("i:3;k:2", F32, &[4.0, 8.0, 0.0, 0.0, 4.0, 8.0]));
+    assert_eq!(result[&wanted[1]].data, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 8.0, 16.0]);
+}
+
+#[test]
+fn both_outputs_of_one_op() {
+    let g = crate::graph();
+    let (a, b, k) = (dim("a", 4), dim("b", 2), dim("k", 3));
+    let x = g.input("x", [a, b], F32);
+    let (best, at) = x.top_k(a, k);
+    let nan = f64::NAN;
+    let feeds = values([("x", dense("a:4;b:2", F32, &[1.0, 2.0, 3.0, nan, 3.0, 2.0, 0.0, 1.0]))]);
+    let wanted = [best.id(), at.id()];
+    let result = Reference::new(&g).evaluate(&feeds, &Values::new(), &wanted).unwrap();
+    assert_eq!(result[&wanted[0]].data[..3], [3.0, 3.0, 1.0]);
+    assert!(result[&wanted[0]].data[3].is_nan());
+    assert_eq!(result[&wanted[1]], dense("b:2;k:3", I32, &[1.0, 2.0, 0.0, 1.0, 0.0, 2.0]));
+}
+
+#[test]
+fn sums_so_far() {
+    let g = crate::graph();
+    let x = g.input("x", [dim("a", 3)], I32);
+    let taken = crate::Cumulative { exclusive: true, reverse: true };
+    let (up, down) = (x.cumsum(dim("a", 3)), x.cumsum_with(dim("a", 3), taken));
+    let feeds = values([("x", dense("a:3", I32, &[1.0, 2.0, f64::from(i32::MAX)]))]);
+    let wanted = [up.id(), down.id()];
+    let result = Reference::new(&g).evaluate(&feeds, &Values::new(), &wanted).unwrap();
+    assert_eq!(result[&wanted[0]].data, [1.0, 3.0, f64::from(i32::MIN) + 2.0]);
+    assert_eq!(result[&wanted[1]].data, [f64::from(i32::MIN) + 1.0, f64::from(i32::MAX), 0.0]);
+}

@@ -3,9 +3,11 @@
 mod contract;
 mod convolve;
 mod generate;
+mod index;
 mod map;
 mod moves;
 mod oracle;
+mod order;
 mod reduce;
 mod vmath;
 

@@ -1,0 +1,176 @@
+//! `Gather`: rows of an operand, found by index.
+
+use super::strided::{Labels, Loop, Nest, by_size, copy};
+use super::{Kernel, Memory};
+use crate::names::DType;
+use crate::program::{Operand, Program, ValueId};
+
+struct Gather {
+    input: ValueId,
+    indices: ValueId,
+    out: ValueId,
+    find: Find,
+    /// Loops over indices, but for `run`. Strides: indices, input, result.
+    lookups: Nest,
+    run: Loop,
+    /// Loops over what one index finds. Strides: input, result.
+    row: Nest,
+    /// The same loops with no way through the input.
+    nothing: Nest,
+    size: usize,
+}
+
+/// From an index to a position along the looked-up dim.
+#[derive(Clone, Copy)]
+pub(super) struct Find {
+    /// The index that means position 0.
+    begin: i64,
+    /// Positions there are.
+    count: i64,
+    /// Elements between neighbours.
+    stride: isize,
+}
+
+impl Find {
+    pub(super) fn new(begin: usize, count: usize, stride: isize) -> Result<Self, String> {
+        let known = |number: usize| i64::try_from(number).map_err(|error| error.to_string());
+        Ok(Self { begin: known(begin)?, count: known(count)?, stride })
+    }
+
+    /// Where along the dim an index leads, in elements; `None` if outside.
+    #[inline(always)]
+    pub(super) fn offset(self, index: i32) -> Option<isize> {
+        let position = i64::from(index).wrapping_sub(self.begin);
+        let inside = (0..self.count).contains(&position);
+        inside.then(|| position as isize * self.stride)
+    }
+}
+
+pub(super) fn prepare(
+    program: &Program,
+    input: &Operand,
+    indices: &Operand,
+    dim: u8,
+    begin: usize,
+    out: ValueId,
+) -> Result<Box<dyn Kernel>, String> {
+    let value = program.value(out);
+    if program.value(input.value).dtype != value.dtype {
+        return Err("a gather keeps its dtype".to_owned());
+    }
+    if program.value(indices.value).dtype != DType::I32 {
+        return Err("indices are i32".to_owned());
+    }
+    let (dim, rank) = (usize::from(dim), value.extents.len());
+    let labels = Labels::new(program, &[input, indices], out);
+    if dim < rank || !labels.has[0].get(dim).is_some_and(|has| *has) {
+        return Err("the gathered dim is not the input's alone".to_owned());
+    }
+    let mut lookups = labels.nest(&labels.select(|l| labels.has[1][l]), &[1, 0, 2]);
+    lookups.sort_by(2);
+    let (lookups, run) = lookups.collapse().split_inner();
+    let kept = labels.select(|l| l != dim && !labels.has[1][l]);
+    let mut row = labels.nest(&kept, &[0, 2]);
+    row.sort_by(1);
+    let mut nothing = row.clone();
+    nothing.loops.iter_mut().for_each(|l| l.strides[0] = 0);
+    Ok(Box::new(Gather {
+        input: input.value,
+        indices: indices.value,
+        out,
+        find: Find::new(begin, labels.extents[dim], labels.strides[0][dim])?,
+        lookups,
+        run,
+        row: row.collapse(),
+        nothing: nothing.collapse(),
+        size: value.dtype.size(),
+    }))
+}
+
+/// Enough zeros for an element of any dtype.
+static ZERO: u64 = 0;
+
+impl Gather {
+    /// Calls `put` for every index: where in the input it leads, if inside, and where in the result.
+    ///
+    /// # Safety
+    ///
+    /// `indices` as for [`Kernel::run`].
+    #[inline(always)]
+    unsafe fn each(&self, indices: *const i32, mut put: impl FnMut(Option<isize>, isize)) {
+        let Loop { extent, strides } = &self.run;
+        self.lookups.walk([0, 0, 0], &mut |[at, from, to]| {
+            for i in 0..*extent as isize {
+                // SAFETY: an offset of the nest.
+                let index = unsafe { *indices.offset(at + i * strides[0]) };
+                let from = from + i * strides[1];
+                let found = self.find.offset(index).map(|found| from + found);
+                put(found, to + i * strides[2]);
+            }
+        });
+    }
+
+    /// Copies a row per index.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`].
+    unsafe fn rows(&self, indices: *const i32, input: *const u8, out: *mut u8) {
+        let first = |nest: &Nest| nest.loops.first().map_or(1, |l| l.extent);
+        let (row, nothing) = (first(&self.row), first(&self.nothing));
+        let step = self.size as isize;
+        let put = |found: Option<isize>, to: isize| {
+            // SAFETY: rows inside input and result.
+            unsafe {
+                let to = out.offset(to * step);
+                match found {
+                    Some(from) => {
+                        let from = input.offset(from * step);
+                        copy(&self.row.loops, row, self.size, from, to);
+                    }
+                    None => {
+                        let zero = (&raw const ZERO).cast();
+                        copy(&self.nothing.loops, nothing, self.size, zero, to);
+                    }
+                }
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.each(indices, put) };
+    }
+
+    /// Copies an element per index.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`]; a row is one element of the size of `T`.
+    unsafe fn elements<T: Copy + Default>(
+        &self,
+        indices: *const i32,
+        input: *const T,
+        out: *mut T,
+    ) {
+        let put = |found: Option<isize>, to: isize| {
+            // SAFETY: elements inside input and result.
+            unsafe {
+                *out.offset(to) = found.map_or(T::default(), |from| *input.offset(from));
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.each(indices, put) };
+    }
+}
+
+impl Kernel for Gather {
+    unsafe fn run(&self, memory: &Memory, _: *mut u8) {
+        let indices = memory.pointer(self.indices).cast::<i32>().cast_const();
+        let (input, out) = (memory.pointer(self.input).cast_const(), memory.pointer(self.out));
+        // SAFETY: the caller's promise; elements of one size are copied whatever they mean.
+        unsafe {
+            if !self.row.loops.is_empty() {
+                return self.rows(indices, input, out);
+            }
+            by_size!(self.size, T => self.elements::<T>(indices, input.cast(), out.cast()));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `cumsum(x, dim)`: the sum so far along a dim.
+//!
+//! | shape | that of x | split | the dim exchange(all-gather), others parallel; linear |
+//! | gradient | cumsum of dy from the other end |
+//!
+//! Over a split dim each processor sums its slice, and only the slices' totals travel.
+
+use crate::room::*;
+use crate::slice::resized;
+use mesh_core::program::Expr;
+use mesh_core::split::Collective;
+
+/// What a cumulative sum takes in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Cumulative {
+    /// Leaves out the position itself: the first sum is 0.
+    pub exclusive: bool,
+    /// Sums from the last position down.
+    pub reverse: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Cumsum {
+    /// The dim along which is summed.
+    pub(crate) dim: DimName,
+    /// From where, and how far.
+    pub(crate) taken: Cumulative,
+}
+
+/// `out[i]` is the sum of `x[0]` to `x[i]` along `dim`; numbers.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let time = dim("time", 8);
+/// let x = g.input("x", [time], F32);
+/// assert_eq!(mesh_ops::cumsum(x, time).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn cumsum(x: Tensor<'_>, dim: Dimension) -> Tensor<'_> {
+    cumsum_with(x, dim, Cumulative::default())
+}
+
+/// As [`cumsum`], without the position itself or from the last position down.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::{Cumulative, cumsum_with};
+/// # let g = mesh_ops::graph();
+/// let time = dim("time", 8);
+/// let x = g.input("x", [time], F32);
+/// let to_come = cumsum_with(x, time, Cumulative { exclusive: true, reverse: true });
+/// assert_eq!(to_come.shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn cumsum_with(x: Tensor<'_>, dim: Dimension, taken: Cumulative) -> Tensor<'_> {
+    if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
+        x.graph().record("cumsum", format!("{x:?} has no dim {dim}"));
+        return x.poisoned();
+    }
+    x.graph().apply1(Cumsum { dim: dim.name, taken }, &[x])
+}
+
+impl Op for Cumsum {
+    fn name(&self) -> &'static str {
+        "cumsum"
+    }
+    fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        let [x] = inputs(self.name(), types)?;
+        dim_of(self.name(), x, self.dim)?;
+        if x.dtype == DType::Bool {
+            return Err(OpError::new("cumsum needs numbers, not bool"));
+        }
+        Ok(vec![x.clone()])
+    }
+    fn split(&self, _: Signature<'_>) -> SplitRule {
+        SplitRule::parallel()
+            .with([self.dim], Role::Exchange(&[Collective::AllGather]))
+            .linear(&[&[0]])
+    }
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let (sum, Cumulative { exclusive, reverse }) = (ReduceKind::Sum, self.taken);
+        let (dim, dtype) = (self.dim, cx.output_dtype(0));
+        if cx.parts(dim) == 1 {
+            let x = cx.cast(&cx.input(0), dtype)?;
+            let out = cx.scan(sum, &x, dim, exclusive, reverse);
+            cx.finish(0, out);
+            return Ok(());
+        }
+        let wide = dtype.reduction();
+        let x = cx.cast(&cx.input(0), wide)?;
+        let (shape, line) = (x.shape().clone(), x.shape().without(&[dim]));
+        let within = cx.scan(sum, &x, dim, exclusive, reverse);
+        let total = cx.reduce(sum, &x, &line);
+        let total = cx.reshape(&total, &resized(&shape, Dimension::new(dim.as_str(), 1))?);
+        let totals = cx.all_gather(dim, &total)?;
+        let before = cx.scan(sum, &totals, dim, true, reverse);
+        let before = cx.cut(&before, dim, cx.begin(dim, 1), 1);
+        let before = cx.reshape(&before, &line);
+        let expr = Expr::input(0) + Expr::input(1);
+        let out = cx.map_over(&shape, &[before, within], &expr, wide)?;
+        let out = cx.cast(&out, dtype)?;
+        cx.finish(0, out);
+        Ok(())
+    }
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
+        let dim = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim)?;
+        let taken = Cumulative { reverse: !self.taken.reverse, ..self.taken };
+        Ok(vec![Some(cumsum_with(cx.dy(), dim, taken))])
+    }
+}

@@ -1,0 +1,83 @@
+//! `gather(x, indices, dim)`: the elements of x at positions along a dim that are computed.
+//!
+//! | shape | the dims of indices, then those of x but `dim` | split | `dim` reduced(sum), of bool reduced(any); others parallel; linear in x |
+//! | gradient | scatter_add of dy |
+//!
+//! Over a split `dim` each processor finds what lies in its slice, and zeros elsewhere; the sum
+//! over the processors is what was asked for. Nothing of x travels.
+
+use crate::room::*;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Gather {
+    /// The dim along which indices are positions.
+    pub(crate) dim: DimName,
+}
+
+/// `x` at the positions `indices` (i32) along `dim`: for every index, all of x that lies there. A
+/// dim that both have is gone through side by side. An index outside `0..dim.size` finds zeros.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (words, width) = (dim("words", 1000), dim("width", 8));
+/// let table = g.input("table", [words, width], F32);
+/// let text = g.input("text", [dim("batch", 2), dim("length", 5)], I32);
+/// let found = mesh_ops::gather(table, text, words);
+/// assert_eq!(found.shape().to_string(), "[batch:2, length:5, width:8]");
+/// ```
+#[track_caller]
+pub fn gather<'g>(x: Tensor<'g>, indices: Tensor<'g>, dim: Dimension) -> Tensor<'g> {
+    if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
+        x.graph().record("gather", format!("{x:?} has no dim {dim}"));
+        return x.poisoned();
+    }
+    x.graph().apply1(Gather { dim: dim.name }, &[x, indices])
+}
+
+/// Refuses indices of another dtype than i32, and those that have the indexed dim themselves.
+pub(crate) fn check_indices(op: &str, indices: &TensorType, dim: DimName) -> Result<(), OpError> {
+    if indices.dtype != DType::I32 {
+        let dtype = indices.dtype;
+        return Err(OpError::new(format!("{op}: indices are i32, not {dtype}; cast them")));
+    }
+    if indices.shape.contains(dim) {
+        return Err(OpError::new(format!(
+            "{op}: the indices {indices} have the indexed dim {dim} themselves; rename it in one"
+        )));
+    }
+    Ok(())
+}
+
+impl Op for Gather {
+    fn name(&self) -> &'static str {
+        "gather"
+    }
+    fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        let [x, indices] = inputs(self.name(), types)?;
+        dim_of(self.name(), x, self.dim)?;
+        check_indices(self.name(), indices, self.dim)?;
+        let shape = indices.shape.union(&x.shape.without(&[self.dim]))?;
+        Ok(vec![TensorType::new(shape, x.dtype)])
+    }
+    fn split(&self, io: Signature<'_>) -> SplitRule {
+        let logical = io.outputs.iter().any(|t| t.dtype == DType::Bool);
+        let kind = if logical { ReduceKind::Any } else { ReduceKind::Sum };
+        let rule = SplitRule::parallel().with([self.dim], Role::Reduced(kind));
+        if logical { rule } else { rule.linear(&[&[0]]) }
+    }
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let (x, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));
+        let size = x.shape().get(self.dim).map_or(1, |d| d.size);
+        let begin = cx.begin(self.dim, size);
+        let found = cx.gather(&x, &indices, self.dim, begin, &onto);
+        let out = cx.cast(&found, cx.output_dtype(0))?;
+        cx.finish(0, out);
+        Ok(())
+    }
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
+        let shape = cx.input(0).shape();
+        let dim = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim)?;
+        Ok(vec![Some(crate::scatter_add(cx.dy(), cx.input(1), dim, shape)), None])
+    }
+}

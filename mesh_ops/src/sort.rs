@@ -1,0 +1,59 @@
+//! `sort(x, dim, order)`, `argsort(x, dim, order)`: the elements along a dim in order, or where
+//! they are.
+//!
+//! Compositions of `top_k` and `rename`: over a split dim each processor sorts its slice, all
+//! slices are gathered, and each processor keeps its part of the whole. Equal elements stay in
+//! order, and a NaN counts as greater than everything else. The gradient goes back to where the
+//! elements came from.
+
+use crate::room::*;
+use crate::top_k::ranked;
+
+/// Which element comes first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Order {
+    /// The least first.
+    Ascending,
+    /// The greatest first.
+    Descending,
+}
+
+/// `x` with the elements along `dim` in order; equal elements keep theirs.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::Order;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2), dim("b", 5)], F32);
+/// assert_eq!(mesh_ops::sort(x, dim("b", 5), Order::Ascending).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn sort(x: Tensor<'_>, dim: Dimension, order: Order) -> Tensor<'_> {
+    both(x, dim, order).0
+}
+
+/// The indices (i32) along `dim` that [`sort`] takes its elements from: `gather` by them sorts.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::Order;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2), dim("b", 5)], F32);
+/// assert_eq!(mesh_ops::argsort(x, dim("b", 5), Order::Descending).dtype(), I32);
+/// ```
+#[track_caller]
+pub fn argsort(x: Tensor<'_>, dim: Dimension, order: Order) -> Tensor<'_> {
+    both(x, dim, order).1
+}
+
+#[track_caller]
+fn both<'g>(x: Tensor<'g>, dim: Dimension, order: Order) -> (Tensor<'g>, Tensor<'g>) {
+    let shape = x.shape();
+    let sorted = apart(&shape, dim, "sorted");
+    let (values, indices) = ranked(x, dim, sorted, order);
+    if values.is_poisoned() {
+        return (values, indices);
+    }
+    let back = |y| crate::transpose(crate::rename(y, sorted, dim.name.as_str()), &shape);
+    (back(values), back(indices))
+}

@@ -51,20 +51,33 @@ fn classifier(g: &Graph) -> (Function<1, 1>, Function<1, 1>) {
     (adam, adafactor)
 }
 
+/// Ops by index and order, and their gradients.
+fn lookups(g: &Graph) -> Function<1, 1> {
+    let (batch, places) = (dim("batch", 32), dim("places", 64));
+    let x = g.input("lines", [batch, places], F32);
+    let (values, at) = x.top_k(places, dim("best", 8));
+    let y = (x.cumsum(places).gather(at, places) * values).sum_all();
+    let dx = g.gradients(&[y], &[x], None)[0].unwrap();
+    g.function("lookups", [x], [dx.sum_all()], [])
+}
+
 #[test]
 fn processors_allocate_nothing_while_they_run() {
     CALLS_SESSIONS.set(true);
     let g = mesh_ops::graph();
     let (adam, adafactor) = classifier(&g);
+    let lookups = lookups(&g);
     let data = ndarray::Array3::from_elem((32, 64, 1), 0.5f32);
-    for (mesh, layout) in [("", ""), ("d:2", "batch:d;slots/*:d"), ("d:2;m:2", "batch:d;hidden:m")]
-    {
+    let lines = ndarray::Array2::from_shape_fn((32, 64), |(i, j)| ((i * 7 + j * 5) % 64) as f32);
+    let grid = ("d:2;m:2", "batch:d;hidden:m;places:m");
+    for (mesh, layout) in [("", ""), ("d:2", "batch:d;slots/*:d"), grid] {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, 0).unwrap();
         let mut loss = [Array::from(0f32)];
         let mut run = || {
             session.call_into(&adam, [data.view().into()], &mut loss).unwrap();
             session.call_into(&adafactor, [data.view().into()], &mut loss).unwrap();
+            session.call_into(&lookups, [lines.view().into()], &mut loss).unwrap();
         };
         run();
         let before = COUNT.load(Ordering::Relaxed);

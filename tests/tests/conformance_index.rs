@@ -4,6 +4,9 @@
 mod common;
 
 use common::conform;
+use mesh_core::graph::{Op, OpError, Signature, TensorType};
+use mesh_core::lower::LocalCx;
+use mesh_core::split::SplitRule;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Fill};
 use mesh_ops::{Cumulative, Order};
@@ -334,4 +337,35 @@ fn a_rank_cannot_be_split() {
     g.function("f", [x], [x.top_k(dim("q", 6), dim("k", 2)).0], []);
     let report = g.lower(&"all:2".parse().unwrap(), &"k:all".parse().unwrap()).unwrap_err();
     assert!(report.to_string().contains("a rank is known once all elements are compared"));
+}
+
+/// Gathers a dim that it calls parallel.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Silent;
+
+impl Op for Silent {
+    fn name(&self) -> &'static str {
+        "silent"
+    }
+    fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        Ok(inputs.to_vec())
+    }
+    fn split(&self, _: Signature<'_>) -> SplitRule {
+        SplitRule::parallel()
+    }
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let x = cx.input(0);
+        let whole = cx.all_gather("q".into(), &x)?;
+        cx.finish(0, whole);
+        Ok(())
+    }
+}
+
+#[test]
+fn nothing_is_gathered_silently() {
+    let g = mesh_ops::graph();
+    let x = g.input("x", [dim("q", 6)], F32);
+    g.function("f", [x], [g.apply1(Silent, &[x])], []);
+    let report = g.lower(&"all:2".parse().unwrap(), &"q:all".parse().unwrap()).unwrap_err();
+    assert!(report.to_string().contains("AllGather along q, whose role is parallel"), "{report}");
 }

@@ -10,6 +10,7 @@
 mod builder;
 mod cost;
 mod expr;
+mod generator;
 mod plan;
 mod print;
 mod scalar;
@@ -21,10 +22,11 @@ mod verify;
 pub use builder::Builder;
 pub use cost::{Cost, cost};
 pub use expr::Expr;
+pub use generator::Generator;
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
 pub use print::print;
 pub use scalar::{Body, Instr, Prim, Reg, Scalar};
-pub use step::{Dims, Extents, Generator, Offset, Operand, Piece, Step, Window};
+pub use step::{Dims, Extents, Offset, Operand, Piece, Step, Window};
 pub use verify::verify;
 
 use crate::names::{AxisList, DType};

@@ -82,9 +82,9 @@ pub(crate) fn prepare(
             moves::prepare(program, pieces, *fill, *out, mesh, processor)?
         }
         Step::Reshape { input, out } => moves::prepare_reshape(program, *input, *out)?,
-        Step::Generate { generator, begin, global, out } => {
+        Step::Generate { generator, salts, begin, global, out } => {
             let begin: Vec<_> = begin.iter().map(|offset| offset.at(mesh, processor)).collect();
-            generate::prepare(generator, &begin, global, value(*out), *out, seed)?
+            generate::prepare(generator, salts, &begin, global, value(*out), *out, seed)?
         }
         _ => return Ok(None),
     };

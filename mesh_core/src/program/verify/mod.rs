@@ -28,7 +28,8 @@
 //! * **reshape**: dtype and number of elements stay.
 //! * **generate**: the slice lies inside the global extents for every group index. A fill has the
 //!   result's dtype; iota counts along a dim and is not bool; a table has the global extents and
-//!   the result's dtype; random numbers are floats, `low < high`, `stddev > 0`, all finite.
+//!   the result's dtype; random numbers are floats, `low < high`, `stddev > 0`, all finite; uniform
+//!   ones may be i32 between whole bounds. Only random numbers have salts, scalars of i32.
 //! * **collectives**: the group has at least one axis. Dtypes stay. A cut extent is the group size
 //!   times the part's: all_gather joins along `dim`, reduce_scatter cuts along it, all_to_all cuts
 //!   along `split` and joins along `concat`, another dim; all else keeps its extent. all_reduce has

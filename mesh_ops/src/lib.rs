@@ -29,31 +29,44 @@ pub mod einsum;
 pub mod elementwise;
 mod halo;
 pub mod layers;
+mod like;
 mod methods;
 mod one_hot;
 mod pad;
+mod pool_1d;
+pub mod random;
 mod range;
 pub mod reduce;
+mod replace_dims;
 mod reshape;
 mod room;
 mod shift;
 mod slice;
+mod split;
+mod stack;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod transpose;
+mod unstack;
 
 pub use argmax::argmax;
 pub use broadcast::broadcast;
 pub use concat::concat;
 pub use halo::{halo_exchange, left_halo_exchange};
+pub use like::{ones_like, zeros_like};
 pub use methods::Ops;
 pub use one_hot::{one_hot, one_hot_with};
 pub use pad::pad;
+pub use pool_1d::{pool_1d, stride_1d};
 pub use range::range;
+pub use replace_dims::{merge_dims, replace_dims};
 pub use reshape::{rename, reshape};
 pub use shift::shift;
 pub use slice::slice;
+pub use split::{split, split_evenly};
+pub use stack::stack;
 pub use transpose::transpose;
+pub use unstack::{pick, unstack};
 
 use mesh_core::graph::Graph;
 

@@ -70,9 +70,7 @@ impl PartialEq for Key {
                     global: global2,
                     ..
                 },
-            ) => {
-                (salts, begin, global) == (salts2, begin2, global2) && same(generator, generator2)
-            }
+            ) => (salts, begin, global) == (salts2, begin2, global2) && same(generator, generator2),
             (step, step2) => step == step2,
         };
         steps && self.outs == other.outs

@@ -322,10 +322,7 @@ fn generates(generator: &Generator, global: &[usize], value: &Value) -> Legal {
             let ends = f64::from(i32::MIN)..=f64::from(i32::MAX) + 1.0;
             let whole = |x: &f64| ends.contains(x) && x.fract() == 0.0;
             let counts = dtype == DType::I32 && whole(low) && whole(high);
-            ensure!(
-                dtype.is_float() || counts,
-                "there are no random {dtype} from {low} to {high}"
-            );
+            ensure!(dtype.is_float() || counts, "there are no random {dtype} from {low} to {high}");
         }
         Generator::Normal { mean, stddev, .. }
         | Generator::TruncatedNormal { mean, stddev, .. } => {

@@ -177,11 +177,8 @@ fn random_integers_lie_between_whole_bounds() {
             b.generate_salted(numbers, salts, DType::I32, origin(1), global.clone(), global);
         })
     };
-    let step = VariableType {
-        name: "step".to_owned(),
-        dtype: DType::I32,
-        extents: Extents::default(),
-    };
+    let step =
+        VariableType { name: "step".to_owned(), dtype: DType::I32, extents: Extents::default() };
     let check = |high| verify(&integers(high), &mesh, std::slice::from_ref(&step));
     assert_eq!(check(4.0), Ok(()));
     let found = check(4.5).unwrap_err();

@@ -6,11 +6,13 @@
 //! where those do not say all, by its attributes; an op it does not know is an error.
 
 mod dense;
+mod random;
 mod scalar;
 mod structural;
 mod windows;
 
 pub use dense::Dense;
+pub(super) use random::SEED;
 
 use dense::offsets;
 use mesh_core::graph::{DynOp, Graph, Kind, OperationView, TensorId, TensorType};

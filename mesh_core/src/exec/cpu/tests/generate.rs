@@ -129,9 +129,8 @@ fn normal_draws_have_their_moments() {
     let n = 100_000;
     let generator = Generator::Normal { key: 4, mean: 1.0, stddev: 2.0 };
     let data = slice(&generator, &[0], &[n], &Value::new(DType::F64, [n])).data;
-    let moment = |power: i32| {
-        data.iter().map(|x| ((x - 1.0) / 2.0).powi(power)).sum::<f64>() / n as f64
-    };
+    let moment =
+        |power: i32| data.iter().map(|x| ((x - 1.0) / 2.0).powi(power)).sum::<f64>() / n as f64;
     // Four standard deviations; the variance of x^k is E x^2k - (E x^k)^2.
     let off = |variance: f64| 4.0 * (variance / n as f64).sqrt();
     assert!(moment(1).abs() < off(1.0));

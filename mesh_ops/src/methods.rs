@@ -91,6 +91,8 @@ methods! {
 
     sum(dims: impl IntoIterator<Item = Dimension>) = reduce::sum;
     mean_over(dims: impl IntoIterator<Item = Dimension>) = reduce::mean;
+    variance(dims: impl IntoIterator<Item = Dimension>) = reduce::variance;
+    prod(dims: impl IntoIterator<Item = Dimension>) = reduce::prod;
     max(dims: impl IntoIterator<Item = Dimension>) = reduce::max;
     min(dims: impl IntoIterator<Item = Dimension>) = reduce::min;
     all(dims: impl IntoIterator<Item = Dimension>) = reduce::all;
@@ -113,11 +115,20 @@ methods! {
     slice(dim: Dimension, begin: usize) = slice;
     pad(dim: Dimension, low: usize, high: usize) = pad;
     concat(others: &[Tensor<'g>], name: impl Into<DimName>) = concat;
+    stack(others: &[Tensor<'g>], name: impl Into<DimName>) = stack;
+    pick(dim: Dimension, index: usize) = pick;
+    replace_dims(old: impl IntoIterator<Item = Dimension>, new: impl IntoIterator<Item = Dimension>) = replace_dims;
+    merge_dims(dims: impl IntoIterator<Item = Dimension>, name: &str) = merge_dims;
     shift(dim: Dimension, offset: i64, wrap: bool) = shift;
     one_hot(dim: Dimension, dtype: DType) = one_hot;
 
     conv(filter: Tensor<'g>, conv: &crate::conv::Conv) = conv::conv;
     conv_transpose(filter: Tensor<'g>, conv: &crate::conv::Conv) = conv::conv_transpose;
+
+    dropout(rate: f64) = random::dropout;
+    dropout_over(rate: f64, dims: impl IntoIterator<Item = Dimension>) = random::dropout_over;
+    multiplicative_jitter(epsilon: f64) = random::multiplicative_jitter;
+    sample_with_temperature(dim: Dimension, temperature: f64) = random::sample_with_temperature;
 
     dense(output: Dimension, name: &str) = layers::dense;
     softmax(dim: Dimension) = layers::softmax;

@@ -1,9 +1,9 @@
-//! Reductions: `sum`, `mean`, `max`, `min`, `all`, `any` over any dims.
+//! Reductions: `sum`, `mean`, `variance`, `prod`, `max`, `min`, `all`, `any` over any dims.
 //!
 //! | shape | x without the dims | split | the dims reduced(kind), others parallel |
-//! | gradient | sum: broadcast; max, min: to the elements that attain it, in equal parts |
+//! | gradient | sum: broadcast; max, min: to the elements that attain it, in equal parts; prod: the product of the others |
 
-use crate::elementwise::{cast, equal};
+use crate::elementwise::{cast, equal, select, square};
 use crate::room::*;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -71,6 +71,51 @@ pub fn mean<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Ten
         return x.poisoned();
     }
     sum(x, dims) * (1.0 / count as f64)
+}
+
+/// The mean square distance from the mean over some dims; floats. It is never negative.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2)], F32);
+/// assert!(mesh_ops::reduce::variance(x, [dim("a", 2)]).shape().is_scalar());
+/// ```
+#[track_caller]
+pub fn variance<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
+    let dims: Vec<_> = dims.into_iter().collect();
+    let mean_of_x = mean(x, dims.iter().copied());
+    mean(square(x - mean_of_x), dims)
+}
+
+/// The product over some dims; numbers, i32 wraps.
+///
+/// Its gradient is right also where elements are 0. It is computed from the product of what is not
+/// 0, so where that overflows or vanishes the gradient does too; and it takes the zeros for
+/// constants, so gradients of the gradient are right away from 0 only.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2)], F32);
+/// assert!(mesh_ops::reduce::prod(x, [dim("a", 2)]).shape().is_scalar());
+/// ```
+#[track_caller]
+pub fn prod<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tensor<'g> {
+    reduce(ReduceKind::Prod, x, dims)
+}
+
+/// For each element the product of the others over the dims that `onto` lacks: the product of what
+/// is not 0, divided by the element if that is not 0, and 0 if another element is.
+fn product_of_others<'g>(x: Tensor<'g>, onto: &Shape) -> Tensor<'g> {
+    let scalar = |value, dtype| x.graph().scalar(value, dtype);
+    let dims: Vec<_> = x.shape().iter().filter(|d| !onto.contains(d.name)).collect();
+    let is_zero = equal(x, scalar(0.0, x.dtype()));
+    let divisor = select(is_zero, scalar(1.0, x.dtype()), x);
+    let rest = prod(divisor, dims.iter().copied()) / divisor;
+    let zeros = cast(is_zero, DType::I32);
+    let other_zeros = sum(zeros, dims) - zeros;
+    select(equal(other_zeros, scalar(0.0, DType::I32)), rest, scalar(0.0, x.dtype()))
 }
 
 /// The greatest element over some dims; NaN if there is one.
@@ -168,6 +213,7 @@ impl Op for Reduce {
                 let count = sum_onto(attained, &y.shape());
                 Ok(vec![Some(attained * (dy / count))])
             }
+            ReduceKind::Prod => Ok(vec![Some(dy * product_of_others(x, &y.shape()))]),
             _ => Err(OpError::new(format!("{} has no gradient", self.name()))),
         }
     }

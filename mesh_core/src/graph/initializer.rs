@@ -88,6 +88,12 @@ impl Initializer {
         let key = crate::names::stable_hash(name);
         match *self {
             Self::Constant(value) => Generator::Fill(Scalar::new(dtype, value)),
+            Self::Uniform { low, high } if low == high => {
+                Self::Constant(low).generator(name, dtype)
+            }
+            Self::TruncatedNormal { mean, stddev: 0.0 } => {
+                Self::Constant(mean).generator(name, dtype)
+            }
             Self::Uniform { low, high } => Generator::Uniform { key, low, high },
             Self::TruncatedNormal { mean, stddev } => {
                 Generator::TruncatedNormal { key, mean, stddev }

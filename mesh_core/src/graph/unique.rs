@@ -1,6 +1,6 @@
 //! Unique names and name scopes.
 
-use super::Graph;
+use super::{Asked, Graph, Op, Tensor};
 use indexmap::IndexMap;
 
 /// Names in use, compared without case, as in TensorFlow: a, a_1, a_2.
@@ -19,18 +19,28 @@ impl Names {
 
     /// `full`, whatever the scopes, with a number if it is taken.
     pub(super) fn unique_full(&mut self, full: String) -> String {
-        let key = full.to_lowercase();
-        let Some(next) = self.used.get(&key).copied() else {
-            self.used.insert(key, 1);
-            return full;
+        let (number, free) = self.free(&full);
+        if number > 0 {
+            self.used.insert(full.to_lowercase(), number + 1);
+        }
+        self.used.insert(free.to_lowercase(), 1);
+        free
+    }
+
+    /// `full` with the first number that makes it a new name; 0 if it needs none.
+    fn free(&self, full: &str) -> (usize, String) {
+        let Some(next) = self.used.get(&full.to_lowercase()).copied() else {
+            return (0, full.to_owned());
         };
-        let (number, candidate) = (next..)
+        (next..)
             .map(|number| (number, format!("{full}_{number}")))
             .find(|(_, candidate)| !self.used.contains_key(&candidate.to_lowercase()))
-            .unwrap_or((next, full.clone()));
-        self.used.insert(key, number + 1);
-        self.used.insert(candidate.to_lowercase(), 1);
-        candidate
+            .unwrap_or((next, full.to_owned()))
+    }
+
+    /// What [`unique`](Self::unique) will make of `name`.
+    fn next(&self, name: &str) -> String {
+        self.free(&self.scoped(name)).1
     }
 
     /// `name` under the current scopes.
@@ -56,6 +66,28 @@ impl Drop for Scope<'_> {
 }
 
 impl Graph {
+    /// Applies an op one of whose attributes is the hash of the operation's unique name: random
+    /// numbers are keyed by it, so that no two operations share theirs, while a copy of the op
+    /// repeats them.
+    #[track_caller]
+    pub fn apply_keyed<'g, O: Op>(
+        &'g self,
+        name: &str,
+        op: impl FnOnce(u64) -> O,
+        inputs: &[Tensor<'g>],
+    ) -> Tensor<'g> {
+        let full = self.data().names.next(name);
+        let op = op(crate::names::stable_hash(&full));
+        self.apply_as(op, inputs, 1, Asked::default().named(full))[0]
+    }
+
+    /// What makes random numbers fresh whenever an operation runs: scalars of i32 that differ
+    /// between calls that train ([`step`](Self::step)). Inputs of every random op.
+    #[track_caller]
+    pub fn rounds(&self) -> Vec<Tensor<'_>> {
+        vec![self.step()]
+    }
+
     /// Names made while the returned scope lives begin with `name/`.
     ///
     /// A name that is used again gets a number, so that two layers never share names.
@@ -78,5 +110,7 @@ mod tests {
         let mut names = Names::default();
         let got: Vec<_> = ["a", "a", "a", "a_1", "A"].map(|n| names.unique(n)).to_vec();
         assert_eq!(got, ["a", "a_1", "a_2", "a_1_1", "A_3"]);
+        assert_eq!([names.next("a"), names.unique("a")], ["a_4", "a_4"]);
+        assert_eq!([names.next("b"), names.unique("b")], ["b", "b"]);
     }
 }

@@ -294,13 +294,20 @@ impl LocalCx<'_, '_> {
 
     /// Output 0 made from global positions.
     pub fn generate(&mut self, generator: Generator) {
+        self.generate_salted(generator, &[]);
+    }
+
+    /// Output 0 of random numbers whose key depends on `salts` too, scalars of i32.
+    pub fn generate_salted(&mut self, generator: Generator, salts: &[Local]) {
         let global = &self.signature.outputs[0].shape;
         let local = self.output_shape(0);
         let begin =
             local.iter().map(|d| Offset::sliced(self.placements[0].axes(d.name), d.size)).collect();
         let dtype = self.output_dtype(0);
         let whole = extents(global);
-        let id = self.builder.generate(generator, dtype, begin, whole, extents(&local));
+        let salts = salts.iter().map(|salt| salt.id).collect();
+        let id =
+            self.builder.generate_salted(generator, salts, dtype, begin, whole, extents(&local));
         self.finish(0, Local::new(id, local));
     }
 

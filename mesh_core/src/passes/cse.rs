@@ -1,8 +1,8 @@
 //! Computes equal things once: a step equal to an earlier one, after its inputs have been replaced
 //! by the values they equal, is removed and its outs are replaced.
 //!
-//! Reads of one variable are equal, wherever they stand. Random numbers are equal if key, bounds
-//! and positions are. Tables are equal if they are one array in memory. Writes are never equal.
+//! Reads of one variable are equal, wherever they stand. Random numbers are equal if key, salts,
+//! bounds and positions are. Tables are equal if they are one array in memory. Writes are never equal.
 //!
 //! Loops are not compared, and a barrier stands for a computation that is to be made anew.
 //!
@@ -66,9 +66,15 @@ impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         let steps = match (&self.step, &other.step) {
             (
-                Step::Generate { generator, begin, global, .. },
-                Step::Generate { generator: generator2, begin: begin2, global: global2, .. },
-            ) => begin == begin2 && global == global2 && same(generator, generator2),
+                Step::Generate { generator, salts, begin, global, .. },
+                Step::Generate {
+                    generator: generator2,
+                    salts: salts2,
+                    begin: begin2,
+                    global: global2,
+                    ..
+                },
+            ) => (salts, begin, global) == (salts2, begin2, global2) && same(generator, generator2),
             (step, step2) => step == step2,
         };
         steps && self.outs == other.outs
@@ -109,9 +115,7 @@ impl Hash for Key {
                     Generator::Fill(scalar) => scalar.hash(state),
                     Generator::Iota(dim) => dim.hash(state),
                     Generator::Table(array) => Arc::as_ptr(array).hash(state),
-                    Generator::Uniform { key, .. } | Generator::TruncatedNormal { key, .. } => {
-                        key.hash(state);
-                    }
+                    random => random.key().hash(state),
                 }
             }
             _ => {}

@@ -228,8 +228,21 @@ impl<'m> Builder<'m> {
         global: Extents,
         extents: Extents,
     ) -> ValueId {
+        self.generate_salted(generator, SmallVec::new(), dtype, begin, global, extents)
+    }
+
+    /// As `generate`, for random numbers whose key also depends on scalars of i32.
+    pub fn generate_salted(
+        &mut self,
+        generator: Generator,
+        salts: SmallVec<[ValueId; 1]>,
+        dtype: DType,
+        begin: SmallVec<[Offset; 4]>,
+        global: Extents,
+        extents: Extents,
+    ) -> ValueId {
         let out = self.define(dtype, extents);
-        self.push(Step::Generate { generator, begin, global, out });
+        self.push(Step::Generate { generator, salts, begin, global, out });
         out
     }
 

@@ -57,7 +57,9 @@ impl Step {
                 SmallVec::from_slice(&[lhs.value, rhs.value])
             }
             Self::Move { pieces, .. } => pieces.iter().map(|p| p.input.value).collect(),
-            Self::AllReduce { inputs, .. } | Self::Barrier { inputs, .. } => {
+            Self::AllReduce { inputs, .. }
+            | Self::Barrier { inputs, .. }
+            | Self::Generate { salts: inputs, .. } => {
                 inputs.iter().copied().collect()
             }
             Self::Loop(rounds) => rounds.inputs().copied().collect(),
@@ -68,7 +70,7 @@ impl Step {
             | Self::AllToAll { input, .. }
             | Self::Permute { input, .. }
             | Self::Write { input, .. } => SmallVec::from_slice(&[*input]),
-            Self::Generate { .. } | Self::Read { .. } => SmallVec::new(),
+            Self::Read { .. } => SmallVec::new(),
         }
     }
 
@@ -116,7 +118,9 @@ impl Step {
             Self::Move { pieces, .. } => {
                 pieces.iter_mut().for_each(|piece| visit(&mut piece.input.value));
             }
-            Self::AllReduce { inputs, .. } | Self::Barrier { inputs, .. } => {
+            Self::AllReduce { inputs, .. }
+            | Self::Barrier { inputs, .. }
+            | Self::Generate { salts: inputs, .. } => {
                 inputs.iter_mut().for_each(visit);
             }
             Self::Loop(rounds) => rounds.inputs_mut().for_each(visit),
@@ -127,7 +131,7 @@ impl Step {
             | Self::AllToAll { input, .. }
             | Self::Permute { input, .. }
             | Self::Write { input, .. } => visit(input),
-            Self::Generate { .. } | Self::Read { .. } => {}
+            Self::Read { .. } => {}
         }
     }
 

@@ -181,8 +181,8 @@ impl Printer<'_> {
             }
             Step::Reshape { input, .. } | Step::Write { input, .. } => format!("{input:?}"),
             Step::Read { variable, .. } => format!("{variable:?}"),
-            Step::Generate { generator, begin, global, .. } => {
-                let text = generated(generator);
+            Step::Generate { generator, salts, begin, global, .. } => {
+                let text = generated(generator) + &salts.iter().map(salt).collect::<String>();
                 if let Generator::Fill(_) = generator {
                     return text;
                 }
@@ -273,6 +273,10 @@ fn name(id: &ValueId) -> String {
     format!("{id:?}")
 }
 
+fn salt(id: &ValueId) -> String {
+    format!(" salt {id:?}")
+}
+
 fn times(factor: usize) -> String {
     if factor == 1 { String::new() } else { format!("{factor}*") }
 }
@@ -300,6 +304,9 @@ fn generated(generator: &Generator) -> String {
         Generator::Iota(dim) => format!("iota dim {dim}"),
         Generator::Table(_) => "table".to_owned(),
         Generator::Uniform { key, low, high } => format!("uniform({low}, {high}) key {key:x}"),
+        Generator::Normal { key, mean, stddev } => {
+            format!("normal({mean}, {stddev}) key {key:x}")
+        }
         Generator::TruncatedNormal { key, mean, stddev } => {
             format!("truncated_normal({mean}, {stddev}) key {key:x}")
         }

@@ -1,10 +1,8 @@
 //! The step forms.
 
-use super::{Body, Program, Scalar, ValueId, VariableId};
-use crate::array::Array;
+use super::{Body, Generator, Program, Scalar, ValueId, VariableId};
 use crate::names::{AxisList, Mesh, ReduceKind};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// Sizes, one per dim.
 pub type Extents = SmallVec<[usize; 6]>;
@@ -86,36 +84,6 @@ pub struct Window {
     pub pad: usize,
 }
 
-/// Where a generated value's elements come from. Positions are global, so slices agree under every
-/// layout.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Generator {
-    /// Every element the same.
-    Fill(Scalar),
-    /// The global index along one dim.
-    Iota(u8),
-    /// A slice of data known when the program was made; global shape.
-    Table(Arc<Array>),
-    /// Uniform in `[low, high)` by Philox4x32-10.
-    Uniform {
-        /// Hash of the unique name of what is generated.
-        key: u64,
-        /// Least value.
-        low: f64,
-        /// Bound above.
-        high: f64,
-    },
-    /// Normal, cut at two standard deviations, by inverse CDF.
-    TruncatedNormal {
-        /// Hash of the unique name of what is generated.
-        key: u64,
-        /// Mean before cutting.
-        mean: f64,
-        /// Standard deviation before cutting.
-        stddev: f64,
-    },
-}
-
 /// What a processor does next.
 ///
 /// Local forms read and write the processor's own values. Collective forms are met by every member
@@ -181,6 +149,9 @@ pub enum Step {
     Generate {
         /// How.
         generator: Generator,
+        /// Scalars of i32 that are mixed into the key of random numbers, in order: the step, the
+        /// rounds of loops.
+        salts: SmallVec<[ValueId; 1]>,
         /// Global position of the slice's first element, per dim.
         begin: SmallVec<[Offset; 4]>,
         /// Global extents, per dim.

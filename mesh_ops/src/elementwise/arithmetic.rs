@@ -1,4 +1,4 @@
-//! `add`, `sub`, `mul`, `div`, `neg`: also the operators of tensors.
+//! `add`, `add_n`, `sub`, `mul`, `div`, `neg`: also the operators of tensors.
 //!
 //! Sums still owed by an input are carried: through `add` and `sub` if both owe them, through
 //! `mul` by a whole factor, through `div` by a whole divisor.
@@ -21,6 +21,23 @@ struct Add;
 #[track_caller]
 pub fn add<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
     map(Add, &[a, b])
+}
+
+/// `first` and the others, added from left to right.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.fill(1.0, [dim("x", 2)], F32);
+/// assert_eq!(mesh_ops::elementwise::add_n(x, &[x, x]).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn add_n<'g>(first: Tensor<'g>, others: &[Tensor<'g>]) -> Tensor<'g> {
+    let mut sum = first;
+    for &other in others {
+        sum = add(sum, other);
+    }
+    sum
 }
 
 impl Elementwise for Add {

@@ -25,7 +25,7 @@ mod tests;
 mod trigonometric;
 mod unary;
 
-pub use arithmetic::{add, div, mul, neg, sub};
+pub use arithmetic::{add, add_n, div, mul, neg, sub};
 pub use cast::cast;
 pub use compare::{equal, greater, greater_equal, less, less_equal, not_equal};
 pub use division::{floordiv, modulo};

@@ -6,4 +6,6 @@ mod softmax;
 
 pub use cross_entropy::softmax_cross_entropy;
 pub use dense::{Dense, dense};
-pub use softmax::{log_softmax, logsumexp, softmax};
+pub use softmax::{
+    log_softmax, log_softmax_with, logsumexp, logsumexp_with, softmax, softmax_with,
+};

@@ -3,12 +3,12 @@
 use super::case::Case;
 use super::graph::{OWED, Trial};
 use super::layouts::{legal_layouts, selection};
-use super::reference::{Dense, Reference, Values};
+use super::reference::{Dense, Reference, SEED, Values};
 use super::roles::roles;
 use mesh_core::array::Array;
-use mesh_core::graph::TensorId;
+use mesh_core::graph::{TensorId, TensorType};
 use mesh_core::lower::Module;
-use mesh_core::names::{DType, Layout, Mesh};
+use mesh_core::names::{DType, Layout, Mesh, Shape};
 use mesh_core::session::Session;
 use std::fmt;
 
@@ -181,9 +181,8 @@ impl Case {
     fn differences(&self, trial: &Trial) -> Result<(), String> {
         let Some(loss) = trial.made.loss else { return Ok(()) };
         let reference = trial.reference(self);
-        let none = Values::new();
         let found: Vec<_> = trial.made.gradients.iter().filter_map(|(_, id)| *id).collect();
-        let values = reference.evaluate(&trial.feeds, &none, &found)?;
+        let values = reference.evaluate(&trial.feeds, &untrained(), &found)?;
         for (i, gradient) in &trial.made.gradients {
             let name = &self.inputs[*i].name;
             let want = difference(&reference, &trial.feeds, name, loss)?;
@@ -202,7 +201,7 @@ impl Case {
         let reference = trial.reference(self);
         let mut wanted = trial.made.outputs.clone();
         wanted.extend(trial.made.gradients.iter().filter_map(|(_, id)| *id));
-        let values = reference.evaluate(&trial.feeds, &Values::new(), &wanted)?;
+        let values = reference.evaluate(&trial.feeds, &untrained(), &wanted)?;
         if alone.len() != wanted.len() {
             return Err(format!("{} fetches instead of {}", alone.len(), wanted.len()));
         }
@@ -249,6 +248,12 @@ impl Case {
     }
 }
 
+/// Variables before anything is trained.
+fn untrained() -> Values {
+    let step = Dense::zeros(TensorType::new(Shape::scalar(), DType::I32));
+    Values::from([("step".to_owned(), step)])
+}
+
 /// The derivative of a scalar with respect to every element that is fed under a name.
 fn difference(
     reference: &Reference<'_>,
@@ -262,14 +267,14 @@ fn difference(
         let mut moved = fed.clone();
         moved.data[i] += by;
         feeds.insert(name.to_owned(), moved);
-        Ok(reference.evaluate(&feeds, &Values::new(), &[loss])?[&loss].data[0])
+        Ok(reference.evaluate(&feeds, &untrained(), &[loss])?[&loss].data[0])
     };
     (0..fed.data.len()).map(|i| Ok((at(i, STEP)? - at(i, -STEP)?) / (2.0 * STEP))).collect()
 }
 
 /// Calls every function of a module; all fetches in order.
 fn run(module: &Module, feeds: &Values) -> Result<Vec<Array>, String> {
-    let mut session = Session::threads(module, 0).map_err(|error| error.to_string())?;
+    let mut session = Session::threads(module, SEED).map_err(|error| error.to_string())?;
     session.set_replica_check(true);
     let mut all = Vec::new();
     for function in &module.functions {

@@ -10,6 +10,7 @@ use crate::array::Array;
 use crate::names::DType;
 use crate::program::{Extents, Generator, Value, ValueId};
 use half::bf16;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Probability that a standard normal variable lies below -2.
@@ -17,6 +18,7 @@ const BELOW_MINUS_2: f64 = 0.022_750_131_948_179_21;
 
 pub(super) fn prepare(
     generator: &Generator,
+    salts: &[ValueId],
     begin: &[usize],
     global: &Extents,
     value: &Value,
@@ -59,18 +61,17 @@ pub(super) fn prepare(
     nest.sort_by(1);
     let (outer, inner) = nest.collapse().split_inner();
     let draw = match *generator {
-        Generator::Uniform { key, low, high } => {
-            Draw::Uniform { key: philox::key(seed, key), low, high }
-        }
-        Generator::TruncatedNormal { key, mean, stddev } => {
-            Draw::Normal { key: philox::key(seed, key), mean, stddev }
-        }
+        Generator::Uniform { low, high, .. } => Draw::Uniform { low, high },
+        Generator::Normal { mean, stddev, .. } => Draw::Normal { mean, stddev },
+        Generator::TruncatedNormal { mean, stddev, .. } => Draw::Truncated { mean, stddev },
         _ => Draw::Position,
     };
     if dtype == DType::Bool {
         return Err("there is no generator of bool but fills and tables".to_owned());
     }
-    Ok(Box::new(Positions { out, dtype, start, outer, inner, draw, draws: compiled::<Draws>() }))
+    let key = generator.key().map(|key| philox::key(seed, key));
+    let (salts, draws) = (salts.iter().copied().collect(), compiled::<Draws>());
+    Ok(Box::new(Positions { out, dtype, start, outer, inner, draw, key, salts, draws }))
 }
 
 struct Fill {
@@ -143,8 +144,9 @@ impl Kernel for Table {
 #[derive(Clone, Copy)]
 enum Draw {
     Position,
-    Uniform { key: [u32; 2], low: f64, high: f64 },
-    Normal { key: [u32; 2], mean: f64, stddev: f64 },
+    Uniform { low: f64, high: f64 },
+    Normal { mean: f64, stddev: f64 },
+    Truncated { mean: f64, stddev: f64 },
 }
 
 struct Positions {
@@ -155,6 +157,9 @@ struct Positions {
     outer: Nest,
     inner: Loop,
     draw: Draw,
+    /// Of seed and generator; `None` where nothing is random.
+    key: Option<u64>,
+    salts: SmallVec<[ValueId; 1]>,
     draws: Entry<Draws>,
 }
 
@@ -192,28 +197,28 @@ fn next_down(x: bf16) -> bf16 {
     }
 }
 
-impl Draw {
-    fn key(self) -> Option<[u32; 2]> {
-        match self {
-            Self::Position => None,
-            Self::Uniform { key, .. } | Self::Normal { key, .. } => Some(key),
-        }
-    }
+/// The middle of one of 2^52 intervals of equal length: never 0, never 1, symmetric, exact.
+#[inline(always)]
+fn probability(bits: u64) -> f64 {
+    ((bits >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+}
 
+impl Draw {
     /// What is made of the random bits of a position.
     #[inline(always)]
     fn make<T: Rounded>(self, position: isize, bits: u64) -> T {
         match self {
             Self::Position => T::round(position as f64),
-            Self::Uniform { low, high, .. } => {
+            Self::Uniform { low, high } => {
                 let unit = (bits >> (64 - T::BITS)) as f64 / (1_u64 << T::BITS) as f64;
                 let x = T::round(low + unit * (high - low));
                 if x.value() >= high && high > low { x.below() } else { x }
             }
-            Self::Normal { mean, stddev, .. } => {
-                // The middle of its interval: never 0, never 1, symmetric.
-                let unit = ((bits >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-                let p = BELOW_MINUS_2 + unit * (1.0 - 2.0 * BELOW_MINUS_2);
+            Self::Normal { mean, stddev } => {
+                T::round(mean + stddev * inverse_normal(probability(bits)))
+            }
+            Self::Truncated { mean, stddev } => {
+                let p = BELOW_MINUS_2 + probability(bits) * (1.0 - 2.0 * BELOW_MINUS_2);
                 T::round(mean + stddev * inverse_normal(p).clamp(-2.0, 2.0))
             }
         }
@@ -224,13 +229,13 @@ impl Positions {
     /// # Safety
     ///
     /// `out` is valid at all offsets of the nest.
-    unsafe fn write<T: Rounded>(&self, out: *mut T) {
+    unsafe fn write<T: Rounded>(&self, out: *mut T, key: Option<[u32; 2]>) {
         let [step, stride] = [self.inner.strides[0], self.inner.strides[1]];
         self.outer.walk([self.start, 0], &mut |[first, to]| {
             for done in (0..self.inner.extent).step_by(DRAWS) {
                 let first = first + done as isize * step;
                 // SAFETY: compiled for this machine.
-                let bits = self.draw.key().map_or([0; DRAWS], |key| unsafe {
+                let bits = key.map_or([0; DRAWS], |key| unsafe {
                     (self.draws)((key, first as u64, step as u64))
                 });
                 let count = DRAWS.min(self.inner.extent - done);
@@ -247,13 +252,17 @@ impl Positions {
 impl Kernel for Positions {
     unsafe fn run(&self, memory: &Memory, _: *mut u8) {
         let out = memory.pointer(self.out);
+        // SAFETY: a salt is a scalar of i32.
+        let salt = |id: &ValueId| unsafe { *memory.pointer(*id).cast::<i32>() };
+        let salted = |key| self.salts.iter().map(salt).fold(key, philox::salted);
+        let key = self.key.map(salted).map(philox::words);
         // SAFETY: the value's memory, of its dtype.
         unsafe {
             match self.dtype {
-                DType::F32 => self.write::<f32>(out.cast()),
-                DType::F64 => self.write::<f64>(out.cast()),
-                DType::BF16 => self.write::<bf16>(out.cast()),
-                _ => self.write::<i32>(out.cast()),
+                DType::F32 => self.write::<f32>(out.cast(), key),
+                DType::F64 => self.write::<f64>(out.cast(), key),
+                DType::BF16 => self.write::<bf16>(out.cast(), key),
+                _ => self.write::<i32>(out.cast(), key),
             }
         }
     }

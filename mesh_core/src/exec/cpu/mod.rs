@@ -87,9 +87,9 @@ pub(crate) fn prepare(
         }
         Step::Reshape { input, out } => moves::prepare_reshape(program, *input, *out)?,
         Step::Barrier { inputs, outs } => moves::prepare_barrier(program, inputs, outs)?,
-        Step::Generate { generator, begin, global, out } => {
+        Step::Generate { generator, salts, begin, global, out } => {
             let begin: Vec<_> = begin.iter().map(|offset| offset.at(mesh, processor)).collect();
-            generate::prepare(generator, &begin, global, value(*out), *out, seed)?
+            generate::prepare(generator, salts, &begin, global, value(*out), *out, seed)?
         }
         Step::Gather { input, indices, dim, begin, out } => {
             gather::prepare(program, input, indices, *dim, begin.at(mesh, processor), *out)?

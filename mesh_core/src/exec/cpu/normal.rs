@@ -1,7 +1,7 @@
 //! The inverse of the normal distribution function (Wichura, AS 241, routine PPND16; 1988).
 
-/// The number below which a standard normal variable lies with probability `p`, for
-/// `1e-11 < p < 1 - 1e-11`; relative error about 1e-16.
+/// The number below which a standard normal variable lies with probability `p`, for `0 < p < 1`;
+/// relative error about 1e-16, for the `p` that is given.
 pub(super) fn inverse_normal(p: f64) -> f64 {
     let q = p - 0.5;
     if q.abs() <= 0.425 {
@@ -29,7 +29,11 @@ pub(super) fn inverse_normal(p: f64) -> f64 {
         return q * poly(r, above) / poly(r, below);
     }
     let tail = if q < 0.0 { p } else { 1.0 - p };
-    let r = (-tail.ln()).sqrt() - 1.6;
+    let r = (-tail.ln()).sqrt();
+    if r > 5.0 {
+        return far(r - 5.0).copysign(q);
+    }
+    let r = r - 1.6;
     let above = [
         1.423_437_110_749_683_5,
         4.630_337_846_156_546,
@@ -53,6 +57,31 @@ pub(super) fn inverse_normal(p: f64) -> f64 {
     (poly(r, above) / poly(r, below)).copysign(q)
 }
 
+/// Beyond `p = exp(-25)`, about 1.4e-11.
+fn far(r: f64) -> f64 {
+    let above = [
+        6.657_904_643_501_103_8,
+        5.463_784_911_164_114,
+        1.784_826_539_917_291_3,
+        0.296_560_571_828_504_9,
+        0.026_532_189_526_576_124,
+        0.001_242_660_947_388_078_4,
+        2.711_555_568_743_487_6e-5,
+        2.010_334_399_292_288_1e-7,
+    ];
+    let below = [
+        1.0,
+        0.599_832_206_555_888,
+        0.136_929_880_922_735_8,
+        0.014_875_361_290_850_615,
+        7.868_691_311_456_133e-4,
+        1.846_318_317_510_054_7e-5,
+        1.421_511_758_316_446e-7,
+        2.044_263_103_389_939_8e-15,
+    ];
+    poly(r, above) / poly(r, below)
+}
+
 fn poly(x: f64, p: [f64; 8]) -> f64 {
     p.iter().rev().fold(0.0, |sum, c| sum * x + c)
 }
@@ -71,8 +100,13 @@ mod tests {
             (0.95, 1.644_853_626_951_472_2),
             (0.975, 1.959_963_984_540_054),
             (0.023, -1.995_393_310_167_824_8),
+            (0.001, -3.090_232_306_167_813_5),
+            (1e-6, -4.753_424_308_822_899),
+            (1e-12, -7.034_483_825_301_132),
+            (f64::EPSILON / 2.0, -8.209_536_151_601_387),
         ] {
             assert!((inverse_normal(p) - z).abs() < 1e-14, "{p}: {} {z}", inverse_normal(p));
         }
+        assert_eq!(inverse_normal(1.0 - f64::EPSILON / 2.0), -inverse_normal(f64::EPSILON / 2.0));
     }
 }

@@ -22,11 +22,19 @@ pub(super) fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
-/// The key of a generator: `mix(seed + mix(key))` with the finalizer of SplitMix64; the low word
-/// first.
-pub(super) fn key(seed: u64, key: u64) -> [u32; 2] {
-    let mixed = mix(seed.wrapping_add(mix(key)));
-    [mixed as u32, (mixed >> 32) as u32]
+/// The key of a generator: `mix(seed + mix(key))` with the finalizer of SplitMix64.
+pub(super) fn key(seed: u64, key: u64) -> u64 {
+    mix(seed.wrapping_add(mix(key)))
+}
+
+/// The key of a generator with one more salt: `mix(key + mix(salt))`; salts are extended by zeros.
+pub(super) fn salted(key: u64, salt: i32) -> u64 {
+    mix(key.wrapping_add(mix(u64::from(salt as u32))))
+}
+
+/// The two words of a key, the low one first.
+pub(super) fn words(key: u64) -> [u32; 2] {
+    [key as u32, (key >> 32) as u32]
 }
 
 fn mix(x: u64) -> u64 {
@@ -91,6 +99,17 @@ mod tests {
     #[test]
     fn seed_and_key_are_not_interchangeable() {
         assert_ne!(key(1, 2), key(2, 1));
-        assert_ne!(key(0, 0), [0, 0]);
+        assert_ne!(key(0, 0), 0);
+    }
+
+    #[test]
+    fn salts_count_one_by_one_and_in_order() {
+        let key = key(1, 2);
+        let salted = |salts: &[i32]| salts.iter().copied().fold(key, salted);
+        let all = [&[][..], &[0], &[1], &[-1], &[0, 0], &[0, 1], &[1, 0]].map(salted);
+        let mut distinct = all.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), all.len());
     }
 }

@@ -108,9 +108,18 @@ impl Scope<'_> {
                 ensure!(from == to, "{from} elements become {to}");
                 Ok(())
             }
-            Step::Generate { generator, begin, global, out } => {
+            Step::Generate { generator, salts, begin, global, out } => {
                 let value = self.value(*out);
                 self.inside(begin, &value.extents, global)?;
+                ensure!(
+                    salts.is_empty() || generator.key().is_some(),
+                    "only random numbers have salts"
+                );
+                for salt in salts {
+                    let found = self.value(*salt);
+                    let fits = found.dtype == DType::I32 && found.extents.is_empty();
+                    ensure!(fits, "{salt:?} is {found}, but a salt is a scalar of i32");
+                }
                 generates(generator, global, value)
             }
             Step::Barrier { inputs, outs } => {
@@ -330,11 +339,15 @@ fn generates(generator: &Generator, global: &[usize], value: &Value) -> Legal {
             ensure!(array.shape() == global, "the table is {:?}, not {global:?}", array.shape());
         }
         Generator::Uniform { low, high, .. } => {
-            ensure!(dtype.is_float(), "random numbers are floats, not {dtype}");
             let finite = low.is_finite() && high.is_finite();
             ensure!(finite && low < high, "there are no numbers from {low} to {high}");
+            let ends = f64::from(i32::MIN)..=f64::from(i32::MAX) + 1.0;
+            let whole = |x: &f64| ends.contains(x) && x.fract() == 0.0;
+            let counts = dtype == DType::I32 && whole(low) && whole(high);
+            ensure!(dtype.is_float() || counts, "there are no random {dtype} from {low} to {high}");
         }
-        Generator::TruncatedNormal { mean, stddev, .. } => {
+        Generator::Normal { mean, stddev, .. }
+        | Generator::TruncatedNormal { mean, stddev, .. } => {
             ensure!(dtype.is_float(), "random numbers are floats, not {dtype}");
             let finite = mean.is_finite() && stddev.is_finite();
             ensure!(finite && *stddev > 0.0, "no normal has mean {mean} and deviation {stddev}");

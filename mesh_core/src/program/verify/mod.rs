@@ -28,7 +28,8 @@
 //! * **reshape**: dtype and number of elements stay.
 //! * **generate**: the slice lies inside the global extents for every group index. A fill has the
 //!   result's dtype; iota counts along a dim and is not bool; a table has the global extents and
-//!   the result's dtype; random numbers are floats, `low < high`, `stddev > 0`, all finite.
+//!   the result's dtype; random numbers are floats, `low < high`, `stddev > 0`, all finite; uniform
+//!   ones may be i32 between whole bounds. Only random numbers have salts, scalars of i32.
 //! * **gather**: input and result have one dtype, indices are i32. The input's labels are below
 //!   `rank` but for `dim`, which it has and which is not; the indices' are below `rank`. Every
 //!   result label is in one of them.

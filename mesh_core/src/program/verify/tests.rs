@@ -152,8 +152,39 @@ fn pieces_and_slices_stay_inside() {
     let noise = Generator::TruncatedNormal { key: 0, mean: 0.0, stddev: 0.0 };
     let found = spoil!(7, Generate { generator } => *generator = noise);
     refused(&found, "7 generate", "no normal has mean 0 and deviation 0");
+    let numbers = |high| Generator::Uniform { key: 0, low: 0.0, high };
+    let found = spoil!(7, Generate { generator } => *generator = numbers(0.0));
+    refused(&found, "7 generate", "there are no numbers from 0 to 0");
+    let found = spoil!(7, Generate { salts } => salts.push(ValueId(0)));
+    refused(&found, "7 generate", "%0 is f32[4, 8, 2], but a salt is a scalar of i32");
+    let fill = Generator::Fill(Scalar::new(DType::F32, 0.0));
+    let found = spoil!(7, Generate { generator, salts } => {
+        *generator = fill;
+        salts.push(ValueId(0));
+    });
+    refused(&found, "7 generate", "only random numbers have salts");
     let found = spoil!(2, Reshape { input } => *input = ValueId(0));
     refused(&found, "2 reshape", "64 elements become 96");
+}
+
+#[test]
+fn random_integers_lie_between_whole_bounds() {
+    let mesh = square();
+    let integers = |high| {
+        built(&mesh, |b| {
+            let global = Extents::from_slice(&[4]);
+            let numbers = Generator::Uniform { key: 0, low: 0.0, high };
+            let step = b.read(var(0), DType::I32, Extents::default());
+            let salts = smallvec![step];
+            b.generate_salted(numbers, salts, DType::I32, origin(1), global.clone(), global);
+        })
+    };
+    let step =
+        VariableType { name: "step".to_owned(), dtype: DType::I32, extents: Extents::default() };
+    let check = |high| verify(&integers(high), &mesh, std::slice::from_ref(&step));
+    assert_eq!(check(4.0), Ok(()));
+    let found = check(4.5).unwrap_err();
+    assert_eq!(found, ["step 1 generate: there are no random i32 from 0 to 4.5"]);
 }
 
 #[test]

@@ -7,11 +7,13 @@
 
 mod dense;
 mod index;
+mod random;
 mod scalar;
 mod structural;
 mod windows;
 
 pub use dense::Dense;
+pub(super) use random::SEED;
 
 use dense::offsets;
 use mesh_core::graph::{DynOp, Graph, Kind, LoopView, OperationView, TensorId, TensorType};

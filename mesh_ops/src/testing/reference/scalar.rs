@@ -5,6 +5,7 @@ use crate::elementwise::extrema::{Clip, ClipGradient, Won};
 use crate::elementwise::powers::Powf;
 use crate::elementwise::select::Chosen;
 use crate::elementwise::{Elementwise, Map};
+use crate::random::Dropped;
 use mesh_core::graph::DynOp;
 use mesh_core::names::DType;
 use std::f64::consts::PI;
@@ -65,6 +66,12 @@ fn with_attributes(op: &dyn DynOp) -> Option<Closure> {
     if let Some(Powf(power)) = room(op) {
         let power = power.value();
         return Some(Box::new(move |x| x[0].powf(power)));
+    }
+    if let Some(&dropped) = room::<Dropped>(op) {
+        let keep = dropped.keep.value();
+        let scale = if dropped.dtype.is_float() { 1.0 / keep } else { 1.0 };
+        let below = f64::from(keep as f32);
+        return Some(Box::new(move |x| if x[1] < below { x[0] * scale } else { 0.0 }));
     }
     if let Some(&Chosen { when }) = room::<Chosen>(op) {
         return Some(Box::new(move |x| if (x[0] != 0.0) == when { x[1] } else { 0.0 }));

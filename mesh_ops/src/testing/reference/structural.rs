@@ -1,12 +1,15 @@
 //! Ops that move, combine or reduce elements of different indices.
 
 use super::dense::{offsets, stride};
-use super::{Dense, windows};
+use super::{Dense, random, windows};
 use crate::concat::Concat;
 use crate::conv::Convolution;
 use crate::pad::Pad;
+use crate::random::Random;
 use crate::shift::Shift;
 use crate::slice::Slice;
+use crate::stack::Stack;
+use crate::unstack::Pick;
 use mesh_core::graph::{DynOp, TensorType};
 use mesh_core::names::{DType, DimName, Shape};
 
@@ -38,6 +41,18 @@ pub(super) fn meaning(
     }
     if let Some(convolution) = any.downcast_ref::<Convolution>() {
         return Some(windows::product(convolution, inputs, ty));
+    }
+    if let Some(stack) = any.downcast_ref::<Stack>() {
+        return Some(Ok(stacked(inputs, ty, stack.dim)));
+    }
+    if let Some(pick) = any.downcast_ref::<Pick>() {
+        let at = pick.index * stride(&inputs[0].ty.shape, pick.dim);
+        let read = offsets(&inputs[0].ty.shape, &ty.shape);
+        let data = read.iter().map(|i| inputs[0].data[i + at]).collect();
+        return Some(Ok(Dense { ty: ty.clone(), data }));
+    }
+    if let Some(op) = any.downcast_ref::<Random>() {
+        return Some(Ok(random::numbers(op, inputs, ty)));
     }
     Some(match (op.name(), inputs) {
         ("einsum", [a, b]) => einsum(a, b, ty),
@@ -96,6 +111,18 @@ fn concatenated(inputs: &[&Dense], ty: &TensorType, dim: DimName) -> Dense {
             *out += part;
         }
         begin += x.ty.shape.get(dim).map_or(0, |d| d.size as i64);
+    }
+    out
+}
+
+fn stacked(inputs: &[&Dense], ty: &TensorType, dim: DimName) -> Dense {
+    let mut out = Dense::zeros(ty.clone());
+    let rest = ty.shape.without(&[dim]);
+    for (i, x) in inputs.iter().enumerate() {
+        let at = i * stride(&ty.shape, dim);
+        for (write, read) in offsets(&ty.shape, &rest).iter().zip(offsets(&x.ty.shape, &rest)) {
+            out.data[write + at] = x.data[read];
+        }
     }
     out
 }

@@ -7,14 +7,28 @@ use std::sync::Arc;
 
 /// The slice `begin..begin + extents` of something generated.
 fn slice(generator: &Generator, begin: &[usize], global: &[usize], value: &Value) -> Tensor {
+    salted(generator, &[], begin, global, value)
+}
+
+/// As [`slice`], with salts.
+fn salted(
+    generator: &Generator,
+    salts: &[i32],
+    begin: &[usize],
+    global: &[usize],
+    value: &Value,
+) -> Tensor {
+    let scalar = |&salt: &i32| Tensor::new(Value::new(DType::I32, []), [f64::from(salt)]);
+    let inputs: Vec<_> = salts.iter().map(scalar).collect();
     let step = Step::Generate {
         generator: generator.clone(),
+        salts: (0..salts.len()).map(id).collect(),
         begin: begin.iter().map(|&b| Offset::fixed(b)).collect(),
         global: global.iter().copied().collect(),
-        out: id(0),
+        out: id(salts.len()),
     };
     let outs = std::slice::from_ref(value);
-    run_with(&[], outs, &step, &Mesh::single(), 0, &[]).unwrap().remove(0)
+    run_with(&inputs, outs, &step, &Mesh::single(), 0, &[]).unwrap().remove(0)
 }
 
 fn generators(dtype: DType, global: &[usize]) -> Vec<Generator> {
@@ -31,6 +45,7 @@ fn generators(dtype: DType, global: &[usize]) -> Vec<Generator> {
     let mut all = vec![Generator::Fill(Scalar::new(dtype, 3.0)), Generator::Table(Arc::new(table))];
     if dtype != DType::Bool {
         all.push(Generator::Uniform { key: 5, low: -3.0, high: 20.0 });
+        all.push(Generator::Normal { key: 8, mean: 1.0, stddev: 2.0 });
         all.push(Generator::TruncatedNormal { key: 6, mean: 1.0, stddev: 2.0 });
         all.extend((0..global.len()).map(|dim| Generator::Iota(dim as u8)));
     }
@@ -107,6 +122,46 @@ fn normal_draws_are_cut_at_two_deviations() {
     assert!(mean.abs() < 3.0 * (0.774 / n as f64).sqrt());
     // 1 - 4 phi(2) / (1 - 2 Phi(-2))
     assert!((variance - 0.773_741_3).abs() < 0.01);
+}
+
+#[test]
+fn normal_draws_have_their_moments() {
+    let n = 100_000;
+    let generator = Generator::Normal { key: 4, mean: 1.0, stddev: 2.0 };
+    let data = slice(&generator, &[0], &[n], &Value::new(DType::F64, [n])).data;
+    let moment =
+        |power: i32| data.iter().map(|x| ((x - 1.0) / 2.0).powi(power)).sum::<f64>() / n as f64;
+    // Four standard deviations; the variance of x^k is E x^2k - (E x^k)^2.
+    let off = |variance: f64| 4.0 * (variance / n as f64).sqrt();
+    assert!(moment(1).abs() < off(1.0));
+    assert!((moment(2) - 1.0).abs() < off(2.0));
+    assert!(moment(3).abs() < off(15.0));
+    assert!((moment(4) - 3.0).abs() < off(96.0));
+    assert!(data.iter().any(|x| *x > 7.0) && data.iter().any(|x| *x < -5.0));
+}
+
+#[test]
+fn whole_draws_meet_every_number_alike() {
+    let n = 70_000;
+    let generator = Generator::Uniform { key: 9, low: -3.0, high: 4.0 };
+    let data = slice(&generator, &[0], &[n], &Value::new(DType::I32, [n])).data;
+    for number in -3..4 {
+        let count = data.iter().filter(|&&x| x == f64::from(number)).count() as f64;
+        // Five standard deviations.
+        assert!((count - 10_000.0).abs() < 5.0 * (10_000.0_f64 * 6.0 / 7.0).sqrt(), "{number}");
+    }
+}
+
+#[test]
+fn salts_give_other_draws() {
+    let value = Value::new(DType::F32, [8]);
+    let generator = Generator::Uniform { key: 1, low: 0.0, high: 1.0 };
+    let draw = |salts: &[i32]| salted(&generator, salts, &[0], &[8], &value).data;
+    let all = [&[][..], &[0], &[1], &[0, 1], &[1, 0]].map(draw);
+    for (i, one) in all.iter().enumerate() {
+        assert!(all[..i].iter().all(|other| other != one));
+    }
+    assert_eq!(draw(&[3]), draw(&[3]));
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! Consecutive elements along a dim, block by block: `pool_1d`, `stride_1d`.
+//!
+//! Compositions: the dim is reshaped into blocks and positions in a block, and the latter are
+//! reduced. The dim may be split as far as blocks stay whole; nothing travels for that.
+
+use crate::room::*;
+
+/// Every `size` elements along `dim` made one by `reduce`, as in `pool_1d(x, time, 2, max)`. The
+/// dim keeps its name; its size must be a multiple of `size`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let time = dim("time", 6);
+/// let x = g.input("x", [time], F32);
+/// let halved = mesh_ops::pool_1d(x, time, 2, mesh_ops::reduce::mean);
+/// assert_eq!(halved.shape().to_string(), "[time:3]");
+///
+/// mesh_ops::pool_1d(x, time, 4, mesh_ops::reduce::mean);
+/// assert!(g.check().unwrap_err().to_string().contains("blocks of 4 do not make up time:6"));
+/// ```
+#[track_caller]
+pub fn pool_1d<'g>(
+    x: Tensor<'g>,
+    dim: Dimension,
+    size: usize,
+    reduce: impl FnOnce(Tensor<'g>, [Dimension; 1]) -> Tensor<'g>,
+) -> Tensor<'g> {
+    let problem = if x.is_poisoned() {
+        return x;
+    } else if x.shape().get(dim.name) != Some(dim) {
+        format!("{x:?} has no dim {dim}")
+    } else if size == 0 || !dim.size.is_multiple_of(size) {
+        format!("blocks of {size} do not make up {dim}")
+    } else {
+        let inside = dim.renamed(&format!("{}_low", dim.name)).resized(size);
+        let blocks = crate::replace_dims(x, [dim], [dim.resized(dim.size / size), inside]);
+        return if blocks.is_poisoned() { blocks } else { reduce(blocks, [inside]) };
+    };
+    x.graph().record("pool_1d", problem);
+    x.poisoned()
+}
+
+/// Every `stride`-th element of `x` along `dim`, the first included. The dim keeps its name; its
+/// size must be a multiple of `stride`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let time = dim("time", 6);
+/// let x = g.input("x", [time], F32);
+/// assert_eq!(mesh_ops::stride_1d(x, time, 3).shape().to_string(), "[time:2]");
+/// ```
+#[track_caller]
+pub fn stride_1d<'g>(x: Tensor<'g>, dim: Dimension, stride: usize) -> Tensor<'g> {
+    pool_1d(x, dim, stride, |blocks, [inside]| crate::pick(blocks, inside, 0))
+}

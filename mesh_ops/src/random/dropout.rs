@@ -1,0 +1,99 @@
+//! `dropout(x, rate)`: zeros at random places.
+//!
+//! | shape | that of x | split | every dim parallel; linear in x | gradient | dropout at the same places |
+//!
+//! The decision is uniform noise of f32, whatever x is of, so the share of zeros is `rate` within
+//! 2^-24.
+
+use super::random_uniform;
+use crate::elementwise::{Elementwise, Map, map, number};
+use crate::room::*;
+use mesh_core::program::{Expr, Scalar};
+
+/// `x` with each element 0 with probability `rate`, else divided by `1 - rate` (integers: as it
+/// is), so that floats keep their mean. For training only: functions that evaluate a model leave
+/// it out.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("x", 4)], F32);
+/// assert_eq!(mesh_ops::random::dropout(x, 0.1).shape(), x.shape());
+///
+/// mesh_ops::random::dropout(x, 1.0);
+/// assert!(g.check().unwrap_err().to_string().contains("a rate is at least 0 and below 1, not 1"));
+/// ```
+#[track_caller]
+pub fn dropout(x: Tensor<'_>, rate: f64) -> Tensor<'_> {
+    dropout_over(x, rate, x.shape())
+}
+
+/// As [`dropout`], with one decision per position of `dims`, which all elements there share.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (batch, length, model) = (dim("batch", 4), dim("length", 8), dim("model", 16));
+/// let x = g.input("x", [batch, length, model], F32);
+/// // Whole features, the same along the length.
+/// assert_eq!(mesh_ops::random::dropout_over(x, 0.1, [batch, model]).shape(), x.shape());
+/// ```
+#[track_caller]
+pub fn dropout_over<'g>(
+    x: Tensor<'g>,
+    rate: f64,
+    dims: impl IntoIterator<Item = Dimension>,
+) -> Tensor<'g> {
+    let dims: Vec<_> = dims.into_iter().collect();
+    let stray = dims.iter().find(|d| x.shape().get(d.name) != Some(**d));
+    let problem = match stray {
+        _ if x.is_poisoned() => return x,
+        _ if !(0.0..1.0).contains(&rate) => {
+            format!("a rate is at least 0 and below 1, not {rate}")
+        }
+        Some(stray) => format!("{x:?} has no dim {stray}"),
+        None if rate == 0.0 => return x,
+        None => {
+            let noise = random_uniform(x.graph(), dims, 0.0, 1.0, DType::F32);
+            let keep = Scalar::new(DType::F64, 1.0 - rate);
+            return map(Dropped { keep, dtype: x.dtype() }, &[x, noise]);
+        }
+    };
+    x.graph().record("dropout", problem);
+    x.poisoned()
+}
+
+/// Of (x, noise): x where the noise is below `keep`, divided by that if of floats; else 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Dropped {
+    pub(crate) keep: Scalar,
+    /// Of x.
+    pub(crate) dtype: DType,
+}
+
+impl Elementwise for Dropped {
+    const NAME: &'static str = "dropout";
+    const ARITY: usize = 2;
+    fn dtype(&self, inputs: &[DType]) -> Result<DType, OpError> {
+        match inputs {
+            [x, DType::F32] => number(Self::NAME, &[*x]),
+            _ => Err(OpError::new("the noise of dropout is of f32")),
+        }
+    }
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        let (x, noise) = (x[0].clone(), x[1].clone());
+        let kept = if self.dtype.is_float() {
+            // bf16 would round the factor.
+            x.cast(self.dtype.reduction()) * (1.0 / self.keep.value())
+        } else {
+            x
+        };
+        noise.less(self.keep.value()).select(kept, 0.0)
+    }
+    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
+        &[&[0]]
+    }
+    fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        Ok(vec![Some(dy.graph().apply1(Map(*self), &[dy, x[1]])), None])
+    }
+}

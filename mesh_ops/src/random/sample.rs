@@ -1,0 +1,47 @@
+//! `sample_with_temperature(logits, dim, temperature)`: a composition.
+//!
+//! By the Gumbel-max trick: the argmax of `logits + temperature * gumbel`, with `gumbel = -log(-log
+//! u)`, follows `softmax(logits / temperature)`. On a split dim that costs what `argmax` costs.
+
+use super::random_uniform;
+use crate::elementwise::{cast, log};
+use crate::room::*;
+
+/// An index along `dim`, drawn with probability `softmax(logits / temperature)`, as i32; with
+/// temperature 0 the greatest.
+///
+/// Logits of minus infinity are never drawn unless all are. Arithmetic is in f32 at least; the
+/// noise has 24 bits, so probabilities below some 2^-24 are not met faithfully.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (batch, vocab) = (dim("batch", 4), dim("vocab", 10));
+/// let logits = g.input("logits", [batch, vocab], F32);
+/// let token = mesh_ops::random::sample_with_temperature(logits, vocab, 0.7);
+/// assert_eq!((token.shape().to_string(), token.dtype()), ("[batch:4]".to_owned(), I32));
+/// ```
+#[track_caller]
+pub fn sample_with_temperature<'g>(
+    logits: Tensor<'g>,
+    dim: Dimension,
+    temperature: f64,
+) -> Tensor<'g> {
+    let (graph, dtype) = (logits.graph(), logits.dtype());
+    let problem = if logits.is_poisoned() {
+        return logits;
+    } else if !dtype.is_float() {
+        format!("logits are floats, not {dtype}")
+    } else if !(temperature >= 0.0 && temperature.is_finite()) {
+        format!("a temperature is at least 0, not {temperature}")
+    } else if temperature == 0.0 {
+        return crate::argmax(logits, dim);
+    } else {
+        let wide = dtype.reduction();
+        let uniform = random_uniform(graph, logits.shape(), 0.0, 1.0, wide);
+        let gumbel = -log(-log(uniform));
+        return crate::argmax(cast(logits, wide) + temperature * gumbel, dim);
+    };
+    graph.record("sample_with_temperature", problem);
+    logits.poisoned()
+}

@@ -1,0 +1,104 @@
+//! `unstack(x, dim)`: the elements along a dim, each as a tensor; `pick(x, dim, index)`: one of
+//! them.
+//!
+//! | shape | x without the dim | split | the dim reduced(sum), of bools reduced(any); others parallel; linear |
+//! | gradient | zeros but at the index |
+//!
+//! Where the dim is split, one processor has the element and the others add zeros. Elements that
+//! nobody uses cost nothing, nor do they in the gradient.
+
+use crate::elementwise::select::Chosen;
+use crate::elementwise::{equal, map};
+use crate::room::*;
+use mesh_core::program::{Expr, Offset};
+
+/// Of (x, the positions along the dim): the second is needed on slices only.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Pick {
+    pub(crate) dim: DimName,
+    pub(crate) index: usize,
+}
+
+/// The elements of `x` along `dim`, in order, without that dim.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (layer, x) = (dim("layer", 3), dim("x", 2));
+/// let all = g.input("all", [x, layer], F32);
+/// let each = mesh_ops::unstack(all, layer);
+/// assert_eq!((each.len(), each[2].shape().to_string()), (3, "[x:2]".to_owned()));
+/// ```
+#[track_caller]
+pub fn unstack<'g>(x: Tensor<'g>, dim: Dimension) -> Vec<Tensor<'g>> {
+    let mut all = Vec::new();
+    for index in 0..dim.size {
+        all.push(pick(x, dim, index));
+    }
+    all
+}
+
+/// The element of `x` at `index` along `dim`, without that dim.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (time, x) = (dim("time", 3), dim("x", 2));
+/// let last = mesh_ops::pick(g.input("all", [time, x], F32), time, 2);
+/// assert_eq!(last.shape().to_string(), "[x:2]");
+///
+/// mesh_ops::pick(g.input("more", [time, x], F32), time, 3);
+/// assert!(g.check().unwrap_err().to_string().contains("there is no element 3 along time:3"));
+/// ```
+#[track_caller]
+pub fn pick<'g>(x: Tensor<'g>, dim: Dimension, index: usize) -> Tensor<'g> {
+    if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
+        x.graph().record("pick", format!("{x:?} has no dim {dim}"));
+        return x.poisoned();
+    }
+    let positions = crate::range(x.graph(), dim, DType::I32);
+    x.graph().apply1(Pick { dim: dim.name, index }, &[x, positions])
+}
+
+impl Op for Pick {
+    fn name(&self) -> &'static str {
+        "pick"
+    }
+    fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        let [x, _] = inputs(self.name(), types)?;
+        let dim = dim_of(self.name(), x, self.dim)?;
+        if self.index >= dim.size {
+            return Err(OpError::new(format!("there is no element {} along {dim}", self.index)));
+        }
+        Ok(vec![TensorType::new(x.shape.without(&[self.dim]), x.dtype)])
+    }
+    fn split(&self, io: Signature<'_>) -> SplitRule {
+        if io.inputs[0].dtype == DType::Bool {
+            return SplitRule::parallel().with([self.dim], Role::Reduced(ReduceKind::Any));
+        }
+        SplitRule::parallel().with([self.dim], Role::Reduced(ReduceKind::Sum)).linear(&[&[0]])
+    }
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let (x, positions, shape) = (cx.input(0), cx.input(1), cx.output_shape(0));
+        let (dtype, global) = (cx.output_dtype(0), &cx.signature().inputs[0].shape);
+        let is_whole = x.shape().get(self.dim) == global.get(self.dim);
+        let x = cx.cast(&x, dtype)?;
+        let out = if is_whole {
+            let row = cx.cut(&x, self.dim, Offset::fixed(self.index), 1);
+            cx.reshape(&row, &shape)
+        } else {
+            let here = Expr::input(1).equal(self.index as f64);
+            let row = here.select(Expr::input(0), 0.0);
+            let masked = cx.map(&[x, positions], &row, dtype)?;
+            let kind = if dtype == DType::Bool { ReduceKind::Any } else { ReduceKind::Sum };
+            cx.reduce(kind, &masked, &shape)
+        };
+        cx.finish(0, out);
+        Ok(())
+    }
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
+        let (positions, dy) = (cx.input(1), cx.dy());
+        let index = dy.graph().scalar(self.index as f64, DType::I32);
+        Ok(vec![Some(map(Chosen { when: true }, &[equal(positions, index), dy])), None])
+    }
+}

@@ -71,6 +71,13 @@ impl Graph {
         id
     }
 
+    /// The rounds' positions of all open blocks, the outermost first.
+    pub(super) fn positions(&self) -> Vec<Tensor<'_>> {
+        let data = self.data();
+        let positions = data.open.iter().map(|block| data.blocks[block.index()].position);
+        positions.map(|id| Tensor::new(self, id)).collect()
+    }
+
     /// Ends the innermost block, which has these results, and finds what it captures.
     pub(super) fn close(&self, block: BlockId, results: &[Tensor<'_>]) {
         let data = &mut *self.data.borrow_mut();

@@ -82,10 +82,13 @@ impl Graph {
     }
 
     /// What makes random numbers fresh whenever an operation runs: scalars of i32 that differ
-    /// between calls that train ([`step`](Self::step)). Inputs of every random op.
+    /// between calls that train ([`step`](Self::step)), and between the rounds of the loops that the
+    /// operation stands in. Inputs of every random op.
     #[track_caller]
     pub fn rounds(&self) -> Vec<Tensor<'_>> {
-        vec![self.step()]
+        let step = self.step();
+        let positions = self.positions();
+        std::iter::once(step).chain(positions).collect()
     }
 
     /// Names made while the returned scope lives begin with `name/`.

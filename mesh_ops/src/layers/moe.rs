@@ -2,9 +2,15 @@
 //!
 //! Tokens fall into groups, each of which may send at most *capacity* tokens to an expert; what does
 //! not fit adds nothing. Groups lie where the batch lies. Dispatched tokens are `[experts_whole,
-//! batch, ...]`; a rename of two dims makes them `[experts, batch_whole, ...]`. Under the layout
-//! `batch:all;experts:all` that rename is an all-to-all, and so is the one back; under others it is
-//! whatever it must be. Gates are computed in f32.
+//! batch, ...]`; a rename of two dims makes them `[experts, batch_at_experts, ...]`:
+//!
+//! | layout | what the rename is, and the one back |
+//! |---|---|
+//! | `batch:all;experts:all` | all-to-all: tokens travel to their experts |
+//! | `batch:all;batch_at_experts:all` | nothing: every processor has all experts |
+//! | `batch:all` | all-gather: every processor does all experts for all tokens |
+//!
+//! Gates are computed in f32.
 
 use super::parameters::weights;
 use super::{FeedForward, FeedForwardWeights, Parameters, softmax};
@@ -87,9 +93,9 @@ struct Choice<'g> {
 struct Dims {
     groups: Dimension,
     tokens: Dimension,
-    /// Experts and groups as they are not split.
+    /// Experts where tokens are, and groups where experts are.
     experts: Dimension,
-    groups_whole: Dimension,
+    sent: Dimension,
     places: Dimension,
 }
 
@@ -166,10 +172,10 @@ impl MixtureOfExperts {
             combine = combine + choice.placed * choice.gate;
         }
         let (dispatch, combine) = (cast(dispatch, x.dtype()), cast(combine, x.dtype()));
-        let sent = einsum(grouped, &[dispatch], [dims.experts, dims.groups, dims.places, model]);
-        let there = [self.experts, dims.groups_whole, dims.places, model];
-        let h = self.feed_forward.apply(crate::reshape(sent, there), &weights.feed_forward);
-        let h = crate::transpose(h, there);
+        let there = einsum(grouped, &[dispatch], [dims.experts, dims.groups, dims.places, model]);
+        let at_experts = [self.experts, dims.sent, dims.places, model];
+        let h = self.feed_forward.apply(crate::reshape(there, at_experts), &weights.feed_forward);
+        let h = crate::transpose(h, at_experts);
         let back = crate::reshape(h, [dims.experts, dims.groups, dims.places, model]);
         let y = einsum(combine, &[back], [dims.groups, dims.tokens, model]);
         let y = crate::reshape(y, tokens.iter().copied().chain([model]));
@@ -197,7 +203,7 @@ impl MixtureOfExperts {
             groups,
             tokens: Dimension::new("group_tokens", size),
             experts: whole(self.experts),
-            groups_whole: whole(groups),
+            sent: groups.renamed(&format!("{}_at_experts", first.name)),
             places: Dimension::new("places", self.capacity(size)),
         })
     }

@@ -74,9 +74,9 @@ pub use scatter_add::scatter_add;
 pub use shift::shift;
 pub use slice::slice;
 pub use sort::{Order, argsort, sort};
-pub use top_k::{nth_largest, nth_smallest, top_1, top_k};
 pub use split::{split, split_evenly};
 pub use stack::stack;
+pub use top_k::{nth_largest, nth_smallest, top_1, top_k};
 pub use transpose::transpose;
 pub use unstack::{pick, unstack};
 

@@ -59,9 +59,7 @@ impl Step {
             Self::Move { pieces, .. } => pieces.iter().map(|p| p.input.value).collect(),
             Self::AllReduce { inputs, .. }
             | Self::Barrier { inputs, .. }
-            | Self::Generate { salts: inputs, .. } => {
-                inputs.iter().copied().collect()
-            }
+            | Self::Generate { salts: inputs, .. } => inputs.iter().copied().collect(),
             Self::Loop(rounds) => rounds.inputs().copied().collect(),
             Self::Reshape { input, .. }
             | Self::Scan { input, .. }

@@ -1,9 +1,64 @@
 //! Softmax cross-entropy with integer or soft targets.
 
 use super::softmax::shifted;
-use crate::elementwise::{equal, exp, log, select};
-use crate::reduce::sum;
+use crate::elementwise::{equal, exp, log, select, square};
+use crate::reduce::{mean, sum};
 use crate::room::*;
+
+/// Options of the softmax cross-entropy.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::layers::CrossEntropy;
+/// # let g = mesh_ops::graph();
+/// let (batch, classes) = (dim("batch", 4), dim("classes", 10));
+/// let (logits, label) = (g.input("logits", [batch, classes], F32), g.input("label", [batch], I32));
+/// let options = CrossEntropy { z_loss: 1e-4, label_smoothing: 0.1 };
+/// assert_eq!(options.apply(logits, label, classes).shape().to_string(), "[batch:4]");
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct CrossEntropy {
+    /// This times `logsumexp(logits)^2` is added: it keeps logits from drifting.
+    pub z_loss: f64,
+    /// This part of the targets is spread evenly over all classes.
+    pub label_smoothing: f64,
+}
+
+impl CrossEntropy {
+    /// `-sum(targets * log_softmax(logits))` along `classes`, per example, with targets smoothed and
+    /// the square of the log-normaliser added; see [`softmax_cross_entropy`].
+    #[track_caller]
+    pub fn apply<'g>(
+        &self,
+        logits: Tensor<'g>,
+        targets: Tensor<'g>,
+        classes: Dimension,
+    ) -> Tensor<'g> {
+        let (shifted, greatest) = shifted(logits, classes);
+        let normaliser = log(sum(exp(shifted), [classes]));
+        let keep = 1.0 - self.label_smoothing;
+        let (mut loss, total) = if targets.dtype().is_float() {
+            let total = sum(targets, targets.shape().get(classes.name));
+            (normaliser * total - sum(targets * shifted, [classes]), Some(total))
+        } else {
+            let index = crate::range(logits.graph(), classes, DType::I32);
+            let zero = logits.graph().scalar(0.0, logits.dtype());
+            let target = sum(select(equal(targets, index), shifted, zero), [classes]);
+            (normaliser - target, None)
+        };
+        if self.label_smoothing != 0.0 {
+            let mut even = normaliser - mean(shifted, [classes]);
+            if let Some(total) = total {
+                even = even * total;
+            }
+            loss = loss * keep + even * self.label_smoothing;
+        }
+        if self.z_loss != 0.0 {
+            loss = loss + square(normaliser + greatest) * self.z_loss;
+        }
+        loss
+    }
+}
 
 /// `-sum(targets * log_softmax(logits))` along `classes`, per example.
 ///
@@ -24,13 +79,5 @@ pub fn softmax_cross_entropy<'g>(
     targets: Tensor<'g>,
     classes: Dimension,
 ) -> Tensor<'g> {
-    let (shifted, _) = shifted(logits, classes);
-    let normaliser = log(sum(exp(shifted), [classes]));
-    if targets.dtype().is_float() {
-        let total = sum(targets, targets.shape().get(classes.name));
-        return normaliser * total - sum(targets * shifted, [classes]);
-    }
-    let index = crate::range(logits.graph(), classes, DType::I32);
-    let zero = logits.graph().scalar(0.0, logits.dtype());
-    normaliser - sum(select(equal(targets, index), shifted, zero), [classes])
+    CrossEntropy::default().apply(logits, targets, classes)
 }

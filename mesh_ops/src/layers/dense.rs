@@ -1,9 +1,14 @@
-//! `dense`: a linear map with a bias.
+//! `dense`: a linear map with a bias and an activation.
 
+use super::parameters::weights;
+use super::{Activation, Parameters};
 use crate::room::*;
-use mesh_core::graph::{Fan, Initializer};
+use mesh_core::graph::{Fan, Graph, Initializer};
 
 /// A linear map from some dims to others: variables `{name}/kernel` and `{name}/bias`.
+///
+/// A summed dim that is also produced has the name `_name` in the kernel; if it is split, `x` is
+/// gathered along it, since the kernel's private dim is not.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -17,21 +22,47 @@ use mesh_core::graph::{Fan, Initializer};
 pub struct Dense {
     outputs: Vec<Dimension>,
     reduced: Option<Vec<Dimension>>,
+    experts: Vec<Dimension>,
     bias: bool,
+    activation: Activation,
     initializer: Option<Initializer>,
+    unit_scaling: bool,
 }
+
+/// Kernel `[experts, summed, outputs]` and bias `[experts, outputs]` of a [`Dense`].
+#[derive(Clone, Copy, Debug)]
+pub struct DenseWeights<'g> {
+    /// The factors.
+    pub kernel: Tensor<'g>,
+    /// What is added, if anything.
+    pub bias: Option<Tensor<'g>>,
+}
+weights!(DenseWeights { kernel, bias });
 
 impl Dense {
     /// A map onto these dims, by default from the input's last dim, with a bias of zeros and a
     /// kernel of standard deviation `sqrt(1 / inputs)`.
     pub fn onto(outputs: impl IntoIterator<Item = Dimension>) -> Self {
-        let outputs = outputs.into_iter().collect();
-        Self { outputs, reduced: None, bias: true, initializer: None }
+        Self {
+            outputs: outputs.into_iter().collect(),
+            reduced: None,
+            experts: Vec::new(),
+            bias: true,
+            activation: Activation::Linear,
+            initializer: None,
+            unit_scaling: false,
+        }
     }
 
     /// The dims that are summed over.
     pub fn over(mut self, reduced: impl IntoIterator<Item = Dimension>) -> Self {
         self.reduced = Some(reduced.into_iter().collect());
+        self
+    }
+
+    /// A kernel and bias of its own for each index of these dims.
+    pub fn for_each(mut self, experts: impl IntoIterator<Item = Dimension>) -> Self {
+        self.experts = experts.into_iter().collect();
         self
     }
 
@@ -41,52 +72,141 @@ impl Dense {
         self
     }
 
+    /// What is applied to the result.
+    pub fn activation(mut self, activation: Activation) -> Self {
+        self.activation = activation;
+        self
+    }
+
     /// Another initial kernel.
     pub fn initializer(mut self, initializer: Initializer) -> Self {
         self.initializer = Some(initializer);
         self
     }
 
-    /// Applies the map to a tensor; a summed dim that is also produced is renamed to `_name` first.
+    /// The kernel starts with standard deviation 1, and products are divided by `sqrt(inputs)`
+    /// instead: every weight then wants the same learning rate.
+    pub fn unit_scaling(mut self) -> Self {
+        self.unit_scaling = true;
+        self
+    }
+
+    /// The summed dims as the kernel has them.
+    fn inner(&self, reduced: &[Dimension]) -> Vec<Dimension> {
+        let produced = |d: &Dimension| self.outputs.iter().any(|output| output.name == d.name);
+        let inner =
+            |d: &Dimension| if produced(d) { d.renamed(&format!("_{}", d.name)) } else { *d };
+        reduced.iter().map(inner).collect()
+    }
+
+    fn kernel(&self, inner: &[Dimension]) -> Vec<Dimension> {
+        self.experts.iter().chain(inner).chain(&self.outputs).copied().collect()
+    }
+
+    /// New variables; the summed dims must have been given.
+    #[track_caller]
+    pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> DenseWeights<'g> {
+        match &self.reduced {
+            Some(reduced) => self.make(parameters, reduced, name),
+            None => {
+                let kernel = refuse(parameters.graph(), name, "say what to sum with Dense::over");
+                DenseWeights { kernel, bias: None }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn make<'g>(
+        &self,
+        parameters: &Parameters<'g>,
+        reduced: &[Dimension],
+        name: &str,
+    ) -> DenseWeights<'g> {
+        let inner = self.inner(reduced);
+        let fan = if self.unit_scaling { &[][..] } else { &inner };
+        let scaled = || Initializer::variance_scaling(1.0, Fan::In, fan, &self.outputs);
+        let initializer = self.initializer.unwrap_or_else(scaled);
+        let _scope = parameters.scope(name);
+        let kernel = parameters.variable("kernel", self.kernel(&inner), initializer);
+        let mut bias = None;
+        if self.bias {
+            bias = Some(parameters.variable("bias", self.kernel(&[]), Initializer::ZEROS));
+        }
+        DenseWeights { kernel, bias }
+    }
+
+    /// The map with new variables.
     #[track_caller]
     pub fn apply<'g>(&self, x: Tensor<'g>, name: &str) -> Tensor<'g> {
-        let graph = x.graph();
+        if x.is_poisoned() {
+            return x;
+        }
         let own = x.shape();
-        let reduced = self.reduced.clone().or_else(|| own.dims().last().map(|d| vec![*d]));
-        let Some(reduced) = reduced.filter(|_| !x.is_poisoned()) else {
-            if !x.is_poisoned() {
-                graph.record(name, "dense needs a dim to sum over");
-            }
-            return x.poisoned();
+        let Some(reduced) = self.reduced.clone().or_else(|| own.dims().last().map(|d| vec![*d]))
+        else {
+            return refuse(x.graph(), name, "dense needs a dim to sum over");
         };
-        let (mut x, mut inner) = (x, Vec::new());
-        for dim in reduced {
-            if self.outputs.iter().any(|d| d.name == dim.name) {
-                let other = format!("_{}", dim.name);
-                x = crate::rename(x, dim, &other);
-                inner.push(dim.renamed(&other));
-            } else {
-                inner.push(dim);
+        let weights = self.make(&Parameters::like(x), &reduced, name);
+        self.clone().over(reduced).apply_with(x, &weights)
+    }
+
+    /// The map with given weights.
+    #[track_caller]
+    pub fn apply_with<'g>(&self, x: Tensor<'g>, weights: &DenseWeights<'g>) -> Tensor<'g> {
+        if x.is_poisoned() || weights.kernel.is_poisoned() {
+            return x.poisoned();
+        }
+        let own = x.shape();
+        let reduced = self
+            .reduced
+            .clone()
+            .unwrap_or_else(|| own.dims().last().copied().into_iter().collect());
+        if let Some(stray) = reduced.iter().find(|d| own.get(d.name) != Some(**d)) {
+            return refuse(x.graph(), "dense", &format!("{x:?} has no dim {stray} to sum over"));
+        }
+        let inner = self.inner(&reduced);
+        if let Some(problem) = self.misfit(weights, &inner) {
+            return refuse(x.graph(), "dense", &problem);
+        }
+        let mut input = x;
+        for (dim, private) in reduced.iter().zip(&inner) {
+            if dim != private {
+                input = crate::rename(input, *dim, private.name.as_str());
             }
         }
-        let initializer = self
-            .initializer
-            .unwrap_or_else(|| Initializer::variance_scaling(1.0, Fan::In, &inner, &self.outputs));
-        let _scope = graph.scope(name);
-        let dims = inner.iter().chain(&self.outputs).copied();
-        let kernel = graph.variable("kernel", dims, x.dtype(), initializer).value();
-        if kernel.is_poisoned() {
-            return kernel;
+        let kept = own.iter().filter(|d| !reduced.contains(d));
+        let mut output: Vec<_> = kept.collect();
+        output.extend(self.experts.iter().filter(|d| !own.contains(d.name)));
+        output.extend(&self.outputs);
+        let mut y = crate::einsum::einsum(input, &[weights.kernel], output);
+        if self.unit_scaling {
+            let inputs: f64 = inner.iter().map(|d| d.size as f64).product();
+            y = y * inputs.max(1.0).powf(-0.5);
         }
-        let kept = x.shape().iter().filter(|d| !inner.contains(d)).collect::<Vec<_>>();
-        let output = kept.into_iter().chain(self.outputs.iter().copied());
-        let y = crate::einsum::einsum(x, &[kernel], output);
-        if !self.bias {
-            return y;
+        if let Some(bias) = weights.bias {
+            y = y + bias;
         }
-        let zeros = Initializer::ZEROS;
-        y + graph.variable("bias", self.outputs.iter().copied(), x.dtype(), zeros).value()
+        self.activation.apply(y)
     }
+
+    /// What is wrong with given weights.
+    fn misfit(&self, weights: &DenseWeights<'_>, inner: &[Dimension]) -> Option<String> {
+        let bias = weights.bias.map(|bias| (bias, self.kernel(&[])));
+        let expected = std::iter::once((weights.kernel, self.kernel(inner))).chain(bias);
+        expected
+            .filter(|(given, _)| !given.is_poisoned())
+            .find(|(given, dims)| {
+                let shape = Shape::new(dims.iter().copied());
+                shape.is_ok_and(|shape| !shape.is_permutation_of(&given.shape()))
+            })
+            .map(|(given, dims)| format!("{given:?} is no weight of dims {dims:?}"))
+    }
+}
+
+#[track_caller]
+fn refuse<'g>(graph: &'g Graph, subject: &str, message: &str) -> Tensor<'g> {
+    graph.record(subject, message);
+    graph.scalar(0.0, DType::F32).poisoned()
 }
 
 /// A dense layer from the last dim of `x` onto `output`.

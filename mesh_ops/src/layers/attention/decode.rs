@@ -1,0 +1,126 @@
+//! Decoding one position at a time: keys and values of earlier positions are kept.
+//!
+//! The numbers are those of a causal full pass, position by position. A cache is a pair of tensors
+//! over a dim of positions, filled from 0 on; between calls it lives in two variables, or a loop
+//! carries it.
+
+use super::{AttentionOptions, KeyValues, MultiHead, MultiHeadWeights, Rotation, additive_mask};
+use crate::elementwise::{equal, less_equal, select};
+use crate::room::*;
+use mesh_core::graph::{Graph, Initializer, Update, Variable};
+
+/// A cache that outlives a call.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheVariables<'g> {
+    key: Variable<'g>,
+    value: Variable<'g>,
+}
+
+impl<'g> CacheVariables<'g> {
+    /// What it holds as the call starts.
+    #[track_caller]
+    pub fn value(&self) -> KeyValues<'g> {
+        KeyValues { key: self.key.value(), value: self.value.value() }
+    }
+
+    /// What it shall hold when the call ends.
+    #[track_caller]
+    pub fn assign(&self, cache: &KeyValues<'g>) -> [Update<'g>; 2] {
+        [self.key.assign(cache.key), self.value.assign(cache.value)]
+    }
+}
+
+impl MultiHead {
+    /// Dims of a cache: `batch`, positions, heads of keys and values, kv.
+    fn cache_dims(&self, batch: &[Dimension], memory: Dimension) -> Vec<Dimension> {
+        let heads = self.memory_heads();
+        batch.iter().copied().chain([memory]).chain(heads).chain([self.kv]).collect()
+    }
+
+    /// An empty cache for the positions of `memory`.
+    #[track_caller]
+    pub fn empty_cache<'g>(
+        &self,
+        graph: &'g Graph,
+        batch: &[Dimension],
+        memory: Dimension,
+        dtype: DType,
+    ) -> KeyValues<'g> {
+        let zeros = graph.fill(0.0, self.cache_dims(batch, memory), dtype);
+        KeyValues { key: zeros, value: zeros }
+    }
+
+    /// New variables `{name}/key` and `{name}/value` that hold an empty cache.
+    #[track_caller]
+    pub fn cache_variables<'g>(
+        &self,
+        graph: &'g Graph,
+        batch: &[Dimension],
+        memory: Dimension,
+        dtype: DType,
+        name: &str,
+    ) -> CacheVariables<'g> {
+        let _scope = graph.scope(name);
+        let dims = self.cache_dims(batch, memory);
+        let zeros = Initializer::ZEROS;
+        CacheVariables {
+            key: graph.state("key", dims.iter().copied(), dtype, zeros),
+            value: graph.state("value", dims, dtype, zeros),
+        }
+    }
+
+    /// One position: `x` without a dim of positions, at `position` (i32, without dims, or with
+    /// dims of the batch where sequences stand at different positions). It attends to the
+    /// positions of the cache up to its own. The result, and the cache with this position in it.
+    ///
+    /// `rotation` is that of `position`; `options` has masks and biases over `memory` without the
+    /// causal mask, which is added here. A position beyond the cache is lost.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::Parameters;
+    /// use mesh_ops::layers::attention::{AttentionOptions, MultiHead};
+    /// # let g = mesh_ops::graph();
+    /// let (batch, memory, model) = (dim("batch", 2), dim("memory_length", 16), dim("model", 32));
+    /// let attention = MultiHead::new(model, dim("heads", 4), dim("kv", 8));
+    /// let (x, position) = (g.input("x", [batch, model], F32), g.input("position", [], I32));
+    /// let weights = attention.weights(&Parameters::like(x), "attention");
+    /// let kept = attention.cache_variables(&g, &[batch], memory, F32, "cache");
+    /// let options = AttentionOptions::default();
+    /// let (y, cache) =
+    ///     attention.decode(x, position, &kept.value(), memory, &weights, None, &options);
+    /// g.function("next", [x, position], [y], kept.assign(&cache));
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[expect(clippy::too_many_arguments, reason = "each is a tensor of its own kind")]
+    #[track_caller]
+    pub fn decode<'g>(
+        &self,
+        x: Tensor<'g>,
+        position: Tensor<'g>,
+        cache: &KeyValues<'g>,
+        memory: Dimension,
+        weights: &MultiHeadWeights<'g>,
+        rotation: Option<&Rotation<'g>>,
+        options: &AttentionOptions<'g>,
+    ) -> (Tensor<'g>, KeyValues<'g>) {
+        let q = self.queries(x, weights, rotation);
+        let new = self.keys_values(x, weights, rotation);
+        let positions = crate::range(x.graph(), memory, DType::I32);
+        let here = equal(positions, position);
+        let cache = KeyValues {
+            key: select(here, new.key, cache.key),
+            value: select(here, new.value, cache.value),
+        };
+        let dtype = x.dtype().reduction();
+        let past = additive_mask(less_equal(positions, position), dtype);
+        let mask = match options.mask {
+            Some(mask) if mask.dtype() == DType::Bool => past + additive_mask(mask, dtype),
+            Some(mask) => past + crate::elementwise::cast(mask, dtype),
+            None => past,
+        };
+        let options = AttentionOptions { mask: Some(mask), ..*options };
+        (self.attend(q, &cache, memory, weights, &options), cache)
+    }
+}

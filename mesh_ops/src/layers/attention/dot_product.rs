@@ -1,0 +1,130 @@
+//! `dot_product_attention`: the attention of given queries, keys and values.
+
+use super::mask::MASKED;
+use crate::elementwise::{cast, select, tanh};
+use crate::layers::softmax_with;
+use crate::room::*;
+
+/// What happens between the products of queries and keys and the weights of values.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttentionOptions<'g> {
+    /// Who may attend to whom: true where allowed, or floats to be added to logits. It has some of
+    /// the logits' dims.
+    pub mask: Option<Tensor<'g>>,
+    /// Added to logits, as relative positions are.
+    pub bias: Option<Tensor<'g>>,
+    /// One more logit, of a memory without value; 0 lets a query attend to nothing.
+    pub extra_logit: Option<Tensor<'g>>,
+    /// Queries are multiplied by this; else by nothing, and the factor `1 / sqrt(keys)` is in the
+    /// initial weights of queries.
+    pub scale: Option<f64>,
+    /// Logits are kept between minus this and this: `cap * tanh(logits / cap)`.
+    pub cap: Option<f64>,
+    /// Logits of bf16 queries are computed and normalised in bf16, not f32.
+    pub rough_logits: bool,
+}
+
+/// For each query the sum of `v` along `memory`, weighted by the softmax of the products of query
+/// and keys, summed along `key`. The result has the dims of `q` with `key` replaced by `value`.
+///
+/// Dims that `q` and `k` share (batch, heads) are done one by one; dims of `q` that `k` lacks share
+/// keys and values.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::layers::attention::{AttentionOptions, dot_product_attention};
+/// # let g = mesh_ops::graph();
+/// let (length, memory) = (dim("length", 16), dim("memory_length", 16));
+/// let (heads, kv) = (dim("heads", 4), dim("kv", 8));
+/// let q = g.input("q", [length, heads, kv], F32);
+/// let (k, v) = (g.input("k", [memory, heads, kv], F32), g.input("v", [memory, heads, kv], F32));
+/// let y = dot_product_attention(q, k, v, memory, kv, kv, &AttentionOptions::default());
+/// assert_eq!(y.shape().to_string(), "[length:16, heads:4, kv:8]");
+/// ```
+#[track_caller]
+pub fn dot_product_attention<'g>(
+    q: Tensor<'g>,
+    k: Tensor<'g>,
+    v: Tensor<'g>,
+    memory: Dimension,
+    key: Dimension,
+    value: Dimension,
+    options: &AttentionOptions<'g>,
+) -> Tensor<'g> {
+    if [q, k, v].iter().any(|t| t.is_poisoned()) {
+        return q.poisoned();
+    }
+    if let Some(problem) = misfit([q, k, v], memory, key, value) {
+        q.graph().record("attention", problem);
+        return q.poisoned();
+    }
+    let logits = logits(q, k, key, options);
+    let extra = options.extra_logit.map(|extra| cast(extra, logits.dtype()));
+    let weights = softmax_with(logits, memory, extra);
+    let replaced = |d: Dimension| if d == key { value } else { d };
+    let mut output: Vec<_> = q.shape().iter().map(replaced).collect();
+    for dim in weights.shape().iter().chain(v.shape().iter()) {
+        if dim != memory && output.iter().all(|d| d.name != dim.name) {
+            output.push(dim);
+        }
+    }
+    crate::einsum::einsum(cast(weights, v.dtype()), &[v], output)
+}
+
+fn misfit(
+    [q, k, v]: [Tensor<'_>; 3],
+    memory: Dimension,
+    key: Dimension,
+    value: Dimension,
+) -> Option<String> {
+    let needed = [
+        (q, key, "key"),
+        (k, key, "key"),
+        (k, memory, "memory"),
+        (v, memory, "memory"),
+        (v, value, "value"),
+    ];
+    let lacking = needed.iter().find(|(t, dim, _)| t.shape().get(dim.name) != Some(*dim));
+    match lacking {
+        Some((t, dim, role)) => Some(format!("{t:?} has no {role} dim {dim}")),
+        None if q.shape().contains(memory.name) => Some(format!(
+            "{q:?} has the memory's dim {memory}; rename the dim of keys and values first"
+        )),
+        None => None,
+    }
+}
+
+/// Products of queries and keys as they go into the softmax, the memory innermost.
+#[track_caller]
+fn logits<'g>(
+    q: Tensor<'g>,
+    k: Tensor<'g>,
+    key: Dimension,
+    options: &AttentionOptions<'g>,
+) -> Tensor<'g> {
+    let dtype = if options.rough_logits { q.dtype() } else { q.dtype().reduction() };
+    let (mut q, k) = (cast(q, dtype), cast(k, dtype));
+    if let Some(scale) = options.scale {
+        q = q * scale;
+    }
+    let (of_q, of_k) = (q.shape(), k.shape());
+    // Shared dims outermost: one matrix product of queries and memory for each of their indices.
+    let shared = of_q.iter().filter(|d| *d != key && of_k.contains(d.name));
+    let own = of_q.iter().filter(|d| !of_k.contains(d.name));
+    let others = of_k.iter().filter(|d| !of_q.contains(d.name));
+    let dims: Vec<_> = shared.chain(own).chain(others).collect();
+    let mut logits = crate::einsum::einsum(q, &[k], dims);
+    if let Some(cap) = options.cap {
+        logits = tanh(logits * (1.0 / cap)) * cap;
+    }
+    if let Some(bias) = options.bias {
+        logits = logits + cast(bias, dtype);
+    }
+    match options.mask {
+        Some(mask) if mask.dtype() == DType::Bool => {
+            select(mask, logits, q.graph().scalar(MASKED, dtype))
+        }
+        Some(mask) => logits + cast(mask, dtype),
+        None => logits,
+    }
+}

@@ -1,0 +1,62 @@
+//! Rotary positions: queries and keys are turned by angles that grow with their position, so that
+//! products depend on how far apart they are (RoFormer, arXiv 2104.09864; halves paired as in
+//! GPT-NeoX).
+
+use crate::elementwise::{cast, cos, sin};
+use crate::room::*;
+use mesh_core::array::Array;
+
+/// Cosines and sines for some positions; made once, used by every layer.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::layers::attention::Rotation;
+/// # let g = mesh_ops::graph();
+/// let (length, heads, kv) = (dim("length", 16), dim("heads", 4), dim("kv", 8));
+/// let rotation = Rotation::new(mesh_ops::range(&g, length, I32), kv, 10_000.0);
+/// let q = g.input("q", [length, heads, kv], F32);
+/// assert_eq!(rotation.apply(q, kv).shape(), q.shape());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation<'g> {
+    /// `cos(angle)`, with the positions' dims and `kv`.
+    pub cos: Tensor<'g>,
+    /// `sin(angle)`, negative in the first half of `kv`.
+    pub sin: Tensor<'g>,
+}
+crate::layers::parameters::weights!(Rotation { cos, sin });
+
+impl<'g> Rotation<'g> {
+    /// For positions of any dims, i32: index `i` and `i + half` of `kv` are turned together by
+    /// `position * base^(-i / half)`. Angles are computed in f32.
+    #[track_caller]
+    pub fn new(positions: Tensor<'g>, kv: Dimension, base: f64) -> Self {
+        let graph = positions.graph();
+        if !kv.size.is_multiple_of(2) && !positions.is_poisoned() {
+            graph.record("rotary", format!("{kv} cannot be turned in pairs: make it even"));
+            return Self { cos: positions.poisoned(), sin: positions.poisoned() };
+        }
+        let half = kv.size / 2;
+        let frequency = |i: usize| base.powf(-((i % half) as f64) / half as f64) as f32;
+        let table = |f: &dyn Fn(usize) -> f32| -> Tensor<'g> {
+            let elements: Vec<_> = (0..kv.size).map(f).collect();
+            graph.constant(Array::from(ndarray::Array1::from_vec(elements).into_dyn()), [kv])
+        };
+        let frequencies = table(&frequency);
+        let signs = table(&|i| if i < half { -1.0 } else { 1.0 });
+        let angle = cast(positions, DType::F32) * frequencies;
+        Self { cos: cos(angle), sin: sin(angle) * signs }
+    }
+
+    /// `x` with its dim `kv` turned. Every dim may be split; halves of a split `kv` are exchanged.
+    #[track_caller]
+    pub fn apply(&self, x: Tensor<'g>, kv: Dimension) -> Tensor<'g> {
+        if x.is_poisoned() || self.cos.is_poisoned() {
+            return x.poisoned();
+        }
+        let wide = x.dtype().reduction();
+        let other = crate::shift(x, kv, (kv.size / 2) as i64, true);
+        let (cos, sin) = (cast(self.cos, wide), cast(self.sin, wide));
+        cast(cast(x, wide) * cos + cast(other, wide) * sin, x.dtype())
+    }
+}

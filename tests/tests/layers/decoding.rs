@@ -1,0 +1,152 @@
+//! Decoding with a cache gives the numbers of the full pass, position by position.
+
+use crate::fed::{Fed, near};
+use mesh_ops::layers::attention::*;
+use mesh_ops::layers::*;
+use mesh_ops::prelude::*;
+use ndarray::{ArrayD, Axis, arr0};
+
+const LENGTH: usize = 6;
+
+/// What positions mean.
+#[derive(Clone, Copy, PartialEq)]
+enum Positions {
+    None,
+    Rotary,
+    Relative,
+    Window,
+}
+
+fn dims() -> [Dimension; 4] {
+    [dim("batch", 2), dim("length", LENGTH), dim("heads", 2), dim("model", 8)]
+}
+
+fn layer(attention: MultiHead) -> TransformerLayer {
+    let [.., model] = dims();
+    let feed_forward = FeedForward::new(model, dim("hidden", 12));
+    TransformerLayer { norm: Norm::Layer, attention, feed_forward }
+}
+
+/// What is around the layer for queries at these positions, who see `memory`.
+fn around<'g>(
+    kind: Positions,
+    query: Tensor<'g>,
+    memory: Tensor<'g>,
+    table: Tensor<'g>,
+    kv: Dimension,
+    heads: Dimension,
+) -> Around<'g, 'g> {
+    let mut around = Around::default();
+    match kind {
+        Positions::None => {}
+        Positions::Rotary => around.rotation = Some(Rotation::new(query, kv, 100.0)),
+        Positions::Relative => {
+            let relative = RelativeBias {
+                buckets: dim("buckets", 4),
+                max_distance: 5,
+                ..RelativeBias::looking_back([heads])
+            };
+            around.attention.bias = Some(relative.apply(table, query, memory));
+        }
+        Positions::Window => around.attention.mask = Some(window_mask(query, memory, 3)),
+    }
+    around
+}
+
+/// The full pass and the decoded positions, by a session each, under one layout.
+fn both(attention: &MultiHead, kind: Positions, mesh: &str, layout: &str) {
+    let [batch, length, heads, model] = dims();
+    let memory = memory_dim(length);
+    let g = mesh_ops::graph();
+    let layer = layer(attention.clone());
+    let kv = attention.kv;
+    let table = g
+        .variable(
+            "table",
+            [dim("buckets", 4), heads],
+            F32,
+            Initializer::Uniform { low: -1.0, high: 1.0 },
+        )
+        .value();
+    let x = g.input("x", [batch, length, model], F32);
+    let weights = layer.weights(&Parameters::like(x), "layer");
+    let range = |dim| mesh_ops::range(&g, dim, I32);
+    let mut full = around(kind, range(length), range(memory), table, kv, heads);
+    let past = causal(&g, length);
+    full.attention.mask = Some(full.attention.mask.map_or(past, |mask| mask.logical_and(past)));
+    let y = layer.apply(x, length, &weights, &full);
+    let all = g.function("all", [x], [y], []);
+
+    let (here, position) = (g.input("here", [batch, model], F32), g.input("position", [], I32));
+    let kept = attention.cache_variables(&g, &[batch], memory, F32, "cache");
+    let near_it = around(kind, position, range(memory), table, kv, heads);
+    let (next, cache) = layer.decode(here, position, &kept.value(), memory, &weights, &near_it);
+    let step = g.function("step", [here, position], [next], kept.assign(&cache));
+
+    let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+    let mut session = Session::threads(&module, 3).unwrap();
+    session.set_replica_check(true);
+    let data = ndarray::Array3::from_shape_fn((2, LENGTH, 8), |(b, i, m)| {
+        ((b * 131 + i * 37 + m * 17) % 23) as f32 / 11.0 - 1.0
+    });
+    let [expected] = session.call(&all, [data.view().into()]).unwrap();
+    for i in 0..LENGTH {
+        let row = data.index_axis(Axis(1), i);
+        let at = arr0(i as i32);
+        let [got] = session.call(&step, [row.into(), at.view().into()]).unwrap();
+        let want: ArrayD<f64> = expected.to_f64().index_axis(Axis(1), i).to_owned();
+        near(&got.to_f64(), &want, 1e-5, &format!("position {i}, {layout}"));
+    }
+}
+
+#[test]
+fn decoding_equals_the_full_pass() {
+    let [_, _, heads, model] = dims();
+    let kv = dim("kv", 4);
+    for attention in [MultiHead::new(model, heads, kv), MultiHead::multi_query(model, heads, kv)] {
+        for kind in [Positions::None, Positions::Rotary, Positions::Relative, Positions::Window] {
+            for (mesh, layout) in [
+                ("", ""),
+                ("a:2", "batch:a"),
+                ("a:2", "heads:a;hidden:a"),
+                ("a:2", "memory_length:a"),
+                ("a:2;b:2", "kv:a;model:b"),
+            ] {
+                both(&attention, kind, mesh, layout);
+            }
+        }
+    }
+    let grouped = MultiHead::grouped(model, dim("groups", 2), heads, kv);
+    both(&grouped, Positions::Rotary, "a:2;b:2", "groups:a;batch:b");
+}
+
+/// Sequences of one batch may stand at different positions.
+#[test]
+fn positions_may_differ_in_a_batch() {
+    let [batch, length, heads, model] = dims();
+    let memory = memory_dim(length);
+    let attention = MultiHead::new(model, heads, dim("kv", 4));
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "positions");
+    let (x, _) = fed.normal("x", "batch:2;model:8");
+    let position = fed.integers("position", "batch:2", &[4, 1]);
+    let (key, _) = fed.normal("key", "batch:2;memory_length:6;heads:2;kv:4");
+    let (value, _) = fed.normal("value", "batch:2;memory_length:6;heads:2;kv:4");
+    let cache = KeyValues { key, value };
+    let weights = attention.weights(&Parameters::like(x), "attention");
+    let options = AttentionOptions::default();
+    let decode = |x, position, cache: &KeyValues<'_>| -> (ArrayD<f64>, ArrayD<f64>) {
+        let (y, after) = attention.decode(x, position, cache, memory, &weights, None, &options);
+        let layouts = [("", "")];
+        (fed.value(y, &layouts), fed.value(after.key, &layouts))
+    };
+    let (together, keys) = decode(x, position, &cache);
+    for (b, at) in [(0, 4.0), (1, 1.0)] {
+        let one = |t| mesh_ops::slice(t, batch.resized(1), b);
+        let cache = KeyValues { key: one(key), value: one(value) };
+        let (alone, of_one) = decode(one(x), g.scalar(at, I32), &cache);
+        let row = |all: &ArrayD<f64>| all.slice_axis(Axis(0), (b..b + 1).into()).to_owned();
+        near(&alone, &row(&together), 1e-6, "result");
+        near(&of_one, &row(&keys), 1e-6, "cache");
+    }
+}

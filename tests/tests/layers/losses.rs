@@ -1,0 +1,116 @@
+//! Losses against closed forms.
+
+use crate::fed::Fed;
+use mesh_ops::layers::*;
+use mesh_ops::prelude::*;
+
+const LAYOUTS: &[(&str, &str)] =
+    &[("", ""), ("a:2", "p:a"), ("a:3", "classes:a"), ("a:2;b:3", "p:a;classes:b")];
+
+const LOGITS: [f64; 6] = [0.5, -1.0, 2.0, 100.0, -100.0, 0.0];
+
+fn log_sum(x: &[f64]) -> f64 {
+    let most = x.iter().copied().fold(f64::MIN, f64::max);
+    most + x.iter().map(|x| (x - most).exp()).sum::<f64>().ln()
+}
+
+#[test]
+fn cross_entropy_is_its_closed_form() {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "cross entropy");
+    let classes = dim("classes", 3);
+    let logits = fed.given("x", "p:2;classes:3", &LOGITS.map(|x| x as f32));
+    let hard = fed.integers("hard", "p:2", &[1, 2]);
+    let soft = fed.given("soft", "p:2;classes:3", &[0.0, 1.0, 0.0, 0.25, 0.25, 0.5]);
+    let weights = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    let soft_weights = [[0.0, 1.0, 0.0], [0.25, 0.25, 0.5]];
+    for (z_loss, label_smoothing) in [(0.0, 0.0), (1e-4, 0.0), (0.0, 0.1), (0.01, 0.3)] {
+        let options = CrossEntropy { z_loss, label_smoothing };
+        for (targets, weights) in [(hard, weights), (soft, soft_weights)] {
+            let loss = fed.value(options.apply(logits, targets, classes), LAYOUTS);
+            for p in 0..2 {
+                let x = &LOGITS[3 * p..3 * p + 3];
+                let z = log_sum(x);
+                let smooth = |w: f64| w * (1.0 - label_smoothing) + label_smoothing / 3.0;
+                let entropy = |(x, w): (&f64, &f64)| smooth(*w) * (z - x);
+                let want: f64 = x.iter().zip(&weights[p]).map(entropy).sum();
+                let want = want + z_loss * z * z;
+                let got = loss[[p]];
+                assert!((got - want).abs() < 1e-5 * want.abs().max(1.0), "{got} {want}");
+            }
+        }
+    }
+}
+
+#[test]
+fn even_logits_cost_the_logarithm_of_the_classes() {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "even");
+    let label = fed.integers("label", "p:2", &[0, 5]);
+    let classes = dim("classes", 6);
+    let logits = g.fill(3.0, [dim("p", 2), classes], F32);
+    let loss = fed.value(logits.softmax_cross_entropy(label, classes), LAYOUTS);
+    assert!(loss.iter().all(|loss| (loss - 6f64.ln()).abs() < 1e-6));
+}
+
+#[test]
+fn sigmoid_cross_entropy_does_not_overflow() {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "sigmoid");
+    let x = fed.given("x", "p:6", &[0.0, 2.0, -2.0, 200.0, -200.0, 200.0]);
+    let z = fed.given("z", "p:6", &[0.5, 1.0, 0.25, 1.0, 0.0, 0.0]);
+    let loss = fed.value(sigmoid_cross_entropy(x, z), &[("", ""), ("a:2", "p:a")]);
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let direct = |x: f64, z: f64| -z * sigmoid(x).ln() - (1.0 - z) * (1.0 - sigmoid(x)).ln();
+    let want = [2f64.ln(), direct(2.0, 1.0), direct(-2.0, 0.25), 0.0, 0.0, 200.0];
+    for (got, want) in loss.iter().zip(want) {
+        assert!((got - want).abs() < 1e-6 * want.max(1.0), "{loss}");
+    }
+}
+
+/// Numbers of Mesh TensorFlow's own test.
+#[test]
+fn padding_has_no_weight() {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "padding");
+    let targets = fed.integers("targets", "p:2;q:3", &[3, 1, 0, 1, 0, 0]);
+    let loss = fed.given("loss", "p:2;q:3", &[1.0, 2.0, 30.0, 6.0, 40.0, 50.0]);
+    let layouts = [("", ""), ("a:2", "p:a"), ("a:3", "q:a")];
+    let weights = weights_nonzero(targets, F32);
+    let got = fed.value(weights, &layouts);
+    assert_eq!(got.iter().copied().collect::<Vec<_>>(), [1.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
+    assert_eq!(fed.value(weighted_mean(loss, weights), &layouts).first(), Some(&3.0));
+    let nothing = weights * 0.0;
+    assert_eq!(fed.value(weighted_mean(loss, nothing), &layouts).first(), Some(&0.0));
+    let rows = fed.given("rows", "p:2", &[0.0, 2.0]);
+    assert_eq!(fed.value(weighted_mean(loss, rows), &layouts).first(), Some(&32.0));
+}
+
+/// D13 of Mesh TensorFlow: the reduced dim is gone, whatever the documentation said.
+#[test]
+fn logsumexp_loses_its_dim() {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "logsumexp");
+    let x = fed.given("x", "p:2;classes:3", &LOGITS.map(|x| x as f32));
+    let y = fed.value(x.logsumexp(dim("classes", 3)), LAYOUTS);
+    assert_eq!(y.shape(), [2]);
+    for (got, x) in y.iter().zip(LOGITS.chunks(3)) {
+        assert!((got - log_sum(x)).abs() < 1e-5);
+    }
+}
+
+/// D2 of Mesh TensorFlow: elu and softplus of a sum that is still owed had no gradient.
+#[test]
+fn functions_of_owed_sums_differentiate() {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "owed");
+    let (p, k) = (dim("p", 2), dim("k", 4));
+    let (x, _) = fed.normal("x", "p:2;k:4");
+    let (w, _) = fed.normal("w", "k:4");
+    for function in [mesh_ops::elementwise::elu, mesh_ops::elementwise::softplus] {
+        let y = function(x.einsum(&[w], [p])).sum_all();
+        let gradient = g.gradients(&[y], &[w], None)[0].unwrap();
+        fed.value(gradient, &[("", ""), ("a:2", "k:a"), ("a:4", "k:a"), ("a:2;b:2", "p:a;k:b")]);
+        assert_eq!(gradient.shape().iter().collect::<Vec<_>>(), [k]);
+    }
+}

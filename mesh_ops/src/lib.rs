@@ -32,15 +32,18 @@ pub mod layers;
 mod methods;
 mod one_hot;
 mod pad;
+pub mod pool;
 mod range;
 pub mod reduce;
 mod reshape;
 mod room;
+mod share;
 mod shift;
 mod slice;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod transpose;
+mod windows;
 
 pub use argmax::argmax;
 pub use broadcast::broadcast;
@@ -54,6 +57,7 @@ pub use reshape::{rename, reshape};
 pub use shift::shift;
 pub use slice::slice;
 pub use transpose::transpose;
+pub use windows::{overlap_add, windows};
 
 use mesh_core::graph::Graph;
 

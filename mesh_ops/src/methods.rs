@@ -97,6 +97,10 @@ methods! {
     conv(filter: Tensor<'g>, conv: &crate::conv::Conv) = conv::conv;
     conv_transpose(filter: Tensor<'g>, conv: &crate::conv::Conv) = conv::conv_transpose;
 
+    windows(dim: Dimension, window: Dimension, stride: usize, pads: [usize; 2]) = windows;
+    max_pool(pool: &crate::pool::Pool) = pool::max_pool;
+    avg_pool(pool: &crate::pool::Pool) = pool::avg_pool;
+
     dense(output: Dimension, name: &str) = layers::dense;
     softmax(dim: Dimension) = layers::softmax;
     log_softmax(dim: Dimension) = layers::log_softmax;

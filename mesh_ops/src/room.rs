@@ -20,3 +20,12 @@ pub(crate) fn inputs<'a, const N: usize>(
 pub(crate) fn dim_of(op: &str, ty: &TensorType, name: DimName) -> Result<Dimension, OpError> {
     ty.shape.get(name).ok_or_else(|| OpError::new(format!("{op}: {ty} has no dim {name}")))
 }
+
+/// A name like this one that none of these is.
+pub(crate) fn unlike(name: DimName, taken: &[DimName]) -> DimName {
+    let mut text = format!("{name}'");
+    while taken.contains(&DimName::new(&text)) {
+        text.push('\'');
+    }
+    DimName::new(&text)
+}

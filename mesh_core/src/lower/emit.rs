@@ -198,11 +198,13 @@ impl Emitter<'_> {
         };
         let (input_types, output_types) = (types(&operation.inputs), types(&operation.outputs));
         let signature = Signature { inputs: &input_types, outputs: &output_types };
+        let input_placements = entry.inputs.iter().map(|v| self.placement(*v).clone()).collect();
         let mut cx = LocalCx {
             builder: &mut self.builder,
             setting: self.setting,
             signature,
             inputs,
+            input_placements,
             placements,
             rule: operation.op.split(signature),
             outputs: vec![None; output_types.len()],

@@ -4,8 +4,7 @@ use super::table::Setting;
 use crate::graph::{OpError, Signature};
 use crate::names::{AxisList, DType, DimName, Placement, ReduceKind, Shape};
 use crate::program::{
-    Builder, Expr, Extents, Generator, Offset, Operand, Piece, Scalar, Slot, ValueId, VariableId,
-    Window,
+    Builder, Expr, Extents, Offset, Operand, Piece, Scalar, Slot, ValueId, VariableId, Window,
 };
 use crate::split::{Collective, Role, SplitRule};
 use smallvec::SmallVec;
@@ -74,6 +73,7 @@ pub struct LocalCx<'a, 'm> {
     pub(crate) setting: &'a Setting<'a>,
     pub(crate) signature: Signature<'a>,
     pub(crate) inputs: Vec<Local>,
+    pub(crate) input_placements: Vec<Placement>,
     pub(crate) placements: Vec<Placement>,
     pub(crate) rule: SplitRule,
     pub(crate) outputs: Vec<Option<Local>>,
@@ -108,13 +108,14 @@ impl LocalCx<'_, '_> {
         if self.placements[i].pending().is_some() { dtype.reduction() } else { dtype }
     }
 
-    /// The axes a dim of the outputs is split over, major first.
+    /// The axes a dim is split over, major first.
     pub fn axes(&self, dim: DimName) -> AxisList {
-        let axes = self.placements.iter().map(|p| p.axes(dim)).find(|axes| !axes.is_empty());
+        let mut all = self.placements.iter().chain(&self.input_placements);
+        let axes = all.find(|p| !p.axes(dim).is_empty()).map(|p| p.axes(dim));
         AxisList::from_slice(axes.unwrap_or_default())
     }
 
-    /// Into how many parts a dim of the outputs is cut.
+    /// Into how many parts a dim is cut.
     pub fn parts(&self, dim: DimName) -> usize {
         self.builder.mesh().group_size(&self.axes(dim))
     }
@@ -289,18 +290,6 @@ impl LocalCx<'_, '_> {
         Local::new(id, shape.clone())
     }
 
-    /// Output 0 made from global positions.
-    pub fn generate(&mut self, generator: Generator) {
-        let global = &self.signature.outputs[0].shape;
-        let local = self.output_shape(0);
-        let begin =
-            local.iter().map(|d| Offset::sliced(self.placements[0].axes(d.name), d.size)).collect();
-        let dtype = self.output_dtype(0);
-        let whole = extents(global);
-        let id = self.builder.generate(generator, dtype, begin, whole, extents(&local));
-        self.finish(0, Local::new(id, local));
-    }
-
     /// The value of the neighbour `shift` places before along the group of a split dim. The dim's
     /// role must be `Exchange` with `Permute`.
     pub fn permute(
@@ -317,7 +306,11 @@ impl LocalCx<'_, '_> {
 
     fn exchange(&self, dim: DimName, needs: Collective) -> Result<AxisList, OpError> {
         match self.rule.role(dim) {
-            Role::Exchange(allowed) if allowed.contains(&needs) => Ok(self.axes(dim)),
+            Role::Exchange(allowed) | Role::ExchangeReduced(_, allowed)
+                if allowed.contains(&needs) =>
+            {
+                Ok(self.axes(dim))
+            }
             role => Err(OpError::new(format!("{needs:?} along {dim}, whose role is {role}"))),
         }
     }

@@ -69,7 +69,8 @@ fn halos(
             blocks.len()
         )));
     }
-    if conv.padding != Padding::Same || slides.iter().any(|s| s.stride != 1) {
+    let same = conv.padding == Padding::Same && conv.pads.is_empty();
+    if !same || slides.iter().any(|s| s.stride != 1) {
         return Err(OpError::new(
             "blocks are for padding Same and stride 1; with other strides windows do not begin \
              at the same position of every block",

@@ -138,6 +138,8 @@ fn pieces_and_slices_stay_inside() {
     let found = spoil!(6, Move { pieces } => pieces[0].begin[0].scale = 5);
     let text = "piece 0: input: 4 elements from 15 on leave dim 0 of 16";
     refused(&found, "6 move", text);
+    let found = spoil!(6, Move { pieces } => pieces[0].begin[0].scale = -1);
+    refused(&found, "6 move", "piece 0: input: an offset goes below 0");
     let found = spoil!(6, Move { pieces } => pieces[0].at[1] = 1);
     refused(&found, "6 move", "piece 0: result: 8 elements from 1 on leave dim 1 of 8");
     let found = spoil!(6, Move { fill } => *fill = Scalar::new(DType::I32, 0.0));

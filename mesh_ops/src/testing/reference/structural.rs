@@ -7,6 +7,7 @@ use crate::conv::Convolution;
 use crate::pad::Pad;
 use crate::shift::Shift;
 use crate::slice::Slice;
+use crate::windows::{Windows, overlap::OverlapAdd};
 use mesh_core::graph::{DynOp, TensorType};
 use mesh_core::names::{DType, DimName, Shape};
 
@@ -38,6 +39,14 @@ pub(super) fn meaning(
     }
     if let Some(convolution) = any.downcast_ref::<Convolution>() {
         return Some(windows::product(convolution, inputs, ty));
+    }
+    if let Some(op) = any.downcast_ref::<Windows>() {
+        return Some(Ok(windows::framed(op, inputs[0], ty)));
+    }
+    if let Some(op) = any.downcast_ref::<OverlapAdd>() {
+        let mut sum = windows::overlapped(op, inputs[0], ty);
+        wrap(&mut sum);
+        return Some(Ok(sum));
     }
     Some(match (op.name(), inputs) {
         ("einsum", [a, b]) => einsum(a, b, ty),

@@ -21,9 +21,9 @@ pub(crate) fn dim_of(op: &str, ty: &TensorType, name: DimName) -> Result<Dimensi
     ty.shape.get(name).ok_or_else(|| OpError::new(format!("{op}: {ty} has no dim {name}")))
 }
 
-/// A name like this one that none of these is.
+/// This name, or if it is taken one like it that is not.
 pub(crate) fn unlike(name: DimName, taken: &[DimName]) -> DimName {
-    let mut text = format!("{name}'");
+    let mut text = name.to_string();
     while taken.contains(&DimName::new(&text)) {
         text.push('\'');
     }

@@ -8,6 +8,7 @@ use mesh_ops::conv::{Conv, Padding, conv, conv_transpose};
 use mesh_ops::pool::{Pool, avg_pool, max_pool};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Fill, Random};
+use proptest::prelude::*;
 
 const GRIDS: &[&str] = &["a:2", "a:4", "a:2;b:2"];
 const LINES: &[&str] = &["a:2", "a:3", "a:2;b:2"];
@@ -278,4 +279,68 @@ fn every_window_and_stride_of_pools() {
         }
     }
     assert!(compared > 80, "only {compared} combinations were legal");
+}
+
+/// Two split dims, corners included, or one dim split over two axes.
+#[derive(Clone, Debug)]
+struct Square {
+    parts: [usize; 2],
+    outputs: [usize; 2],
+    taps: [usize; 2],
+    strides: [usize; 2],
+    padding: usize,
+    together: bool,
+}
+
+fn squares() -> impl Strategy<Value = Square> {
+    let two = |range: std::ops::Range<usize>| [range.clone(), range];
+    (two(2..4), two(1..3), two(1..5), two(1..4), 0..3_usize, any::<bool>()).prop_map(
+        |(parts, outputs, taps, strides, padding, together)| Square {
+            parts,
+            outputs,
+            taps,
+            strides,
+            padding,
+            together,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn two_split_dims(square in squares()) {
+        let Square { parts, outputs, taps, strides, padding, together } = square;
+        let all = parts[0] * parts[1];
+        let counts = if together { [all * outputs[0], 3] } else { [0, 1].map(|i| parts[i] * outputs[i]) };
+        let conv_over = Conv::over([("h", "fh"), ("w", "fw")]).strides(strides);
+        // The image that has as many windows as wanted, made divisible by what windows do not see.
+        let image = |i: usize| -> usize {
+            let cut = if together { [all, 1][i] } else { parts[i] };
+            let seen = match PADDINGS[padding] {
+                "same" => (counts[i] - 1) * strides[i] + 1,
+                "valid" => (counts[i] - 1) * strides[i] + taps[i],
+                _ => (counts[i] - 1) * strides[i] + 1 - (taps[i] / 3).min((counts[i] - 1) * strides[i]),
+            };
+            seen.next_multiple_of(cut)
+        };
+        let sizes = [image(0), image(1)];
+        let described = match PADDINGS[padding] {
+            "pads" => conv_over.pads(taps.map(|taps| (taps / 3, taps - 1))),
+            "valid" => conv_over.padding(Padding::Valid),
+            _ => conv_over,
+        };
+        let made = [0, 1].map(|i| count(sizes[i], taps[i], strides[i], PADDINGS[padding]));
+        let cuts = if together { [all, 1] } else { parts };
+        let divisible = made[0] % cuts[0] == 0 && made[1] % cuts[1] == 0;
+        let inputs = [
+            format!("h:{};w:{};c:2", sizes[0], sizes[1]),
+            format!("fh:{};fw:{};c:2;o:3", taps[0], taps[1]),
+        ];
+        let mesh = format!("a:{};b:{}", parts[0], parts[1]);
+        let layout = if together { "h:a+b" } else { "h:a;w:b" };
+        let build: Box<Build> = Box::new(move |t| conv(t[0], t[1], &described));
+        agrees(&build, &inputs, &mesh, layout, divisible);
+    }
 }

@@ -148,10 +148,10 @@ fn values(build: &Build, inputs: &[String], mesh: &str, layout: &str) -> Result<
     let x: Vec<_> = inputs
         .iter()
         .enumerate()
-        .map(|(i, text)| g.input(["x", "y"][i], &shape(text), F32))
+        .map(|(i, text)| g.input(["x", "y"][i], shape(text), F32))
         .collect();
     let result = build(&x);
-    let weights = g.input("weights", &result.shape(), F32);
+    let weights = g.input("weights", result.shape(), F32);
     let grads = g.gradients(&[result], &x, Some(&[weights]));
     let fetched: Vec<_> = std::iter::once(result).chain(grads.into_iter().flatten()).collect();
     let fed: Vec<_> = x.iter().copied().chain([weights]).collect();

@@ -14,7 +14,7 @@ fn computed(build: &Build, inputs: &[(&str, Vec<f32>)], layout: &str) -> (Vec<f6
     let x: Vec<_> = inputs
         .iter()
         .zip(names)
-        .map(|((shape, _), name)| g.input(name, &shape.parse::<Shape>().unwrap(), F32))
+        .map(|((shape, _), name)| g.input(name, shape.parse::<Shape>().unwrap(), F32))
         .collect();
     g.declare_function("f", &x, &[build(&x)], Vec::new());
     let module = g.lower(&"a:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();
@@ -73,7 +73,7 @@ fn layer(
     layout: &str,
 ) -> Vec<f64> {
     let g = mesh_ops::graph();
-    let input = g.input("x", &x.0.parse::<Shape>().unwrap(), F32);
+    let input = g.input("x", x.0.parse::<Shape>().unwrap(), F32);
     let f = g.function("f", [input], [build(&[input])], []);
     let module = g.lower(&"a:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
@@ -204,7 +204,7 @@ fn margins_are_as_wide_as_needed() {
         let filter = g.input("filter", [dim("fh", taps), dim("c", 2), dim("o", 3)], F32);
         let y = conv(x, filter, &described);
         assert_eq!(y.shape().sizes(), [outputs, 3]);
-        let weights = g.input("weights", &y.shape(), F32);
+        let weights = g.input("weights", y.shape(), F32);
         let grads = g.gradients(&[y], &[x, filter], Some(&[weights]));
         let (dx, df) = (grads[0].unwrap(), grads[1].unwrap());
         g.function("f", [x, filter, weights], [y, dx, df], []);

@@ -8,6 +8,9 @@ use crate::room::*;
 /// stride 1; each block gets the margins of its neighbours by
 /// [`halo_exchange`](crate::halo_exchange).
 ///
+/// A spatial dim that is not cut into blocks may be split too: see [the module](super). Blocks are
+/// for models that state them anyway, and for several blocks on one processor.
+///
 /// `blocks` has one entry per pair of `conv`: the dim of the blocks, or `None` for a spatial dim
 /// that is not cut into blocks. Filters are odd.
 ///

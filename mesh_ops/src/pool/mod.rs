@@ -169,7 +169,7 @@ pub fn avg_pool<'g>(x: Tensor<'g>, pool: &Pool) -> Tensor<'g> {
         return x.poisoned();
     }
     let inside = frames.iter().all(|frame| frame.pads == [0, 0]);
-    let elements: usize = frames.iter().map(|frame| frame.window.size).product();
+    let elements: f64 = frames.iter().map(|frame| frame.window.size as f64).product();
     let mut counts = None;
     let mut sums = x;
     for frame in frames {
@@ -186,7 +186,7 @@ pub fn avg_pool<'g>(x: Tensor<'g>, pool: &Pool) -> Tensor<'g> {
     }
     match counts {
         Some(counts) => sums / counts,
-        None => sums * (1.0 / elements as f64),
+        None => sums * (1.0 / elements),
     }
 }
 
@@ -197,7 +197,7 @@ fn count<'g>(x: Tensor<'g>, frame: &Frame) -> Tensor<'g> {
     let counts: Vec<f64> = (0..n.div_ceil(frame.stride))
         .map(|window| {
             let begin = window * frame.stride;
-            let end = (begin + frame.window.size).saturating_sub(frame.pads[0]).min(n);
+            let end = begin.saturating_add(frame.window.size).saturating_sub(frame.pads[0]).min(n);
             end.saturating_sub(begin.saturating_sub(frame.pads[0])) as f64
         })
         .collect();

@@ -24,6 +24,8 @@ fn sizes() {
     assert_eq!(shape(&square.clone().strides([1, 3]), "h:4;w:5"), "[h:3, w:2]");
     assert_eq!(shape(&Pool::over([("h", 9)]).padding(Padding::Same), "h:4"), "[h:1]");
     assert_eq!(shape(&Pool::over([("h", 1)]), "h:1"), "[h:1]");
+    let apart = Pool::over([("h", 2)]).strides([usize::MAX]);
+    assert_eq!(shape(&apart, "h:4"), "[h:1]");
 }
 
 #[test]
@@ -50,4 +52,26 @@ fn dtypes() {
     let report = g.check().unwrap_err().to_string();
     assert!(report.contains("avg_pool needs floats, not i32"), "{report}");
     assert!(report.contains("max_pool needs numbers, not bool"), "{report}");
+}
+
+#[test]
+fn one_window_needs_no_more_than_itself() {
+    let g = crate::graph();
+    let x = g.input("x", [dim("h", 4)], F32);
+    let y = avg_pool(x, &Pool::over([("h", 2)]).strides([usize::MAX]));
+    let dx = g.gradients(&[y], &[x], None)[0].unwrap();
+    let f = g.function("f", [x], [y, dx], []);
+    let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
+    let mut session = Session::threads(&module, 0).unwrap();
+    let x = ndarray::arr1(&[1.0_f32, 3.0, 7.0, 7.0]);
+    let [y, dx] = session.call(&f, [x.view().into()]).unwrap();
+    assert_eq!(y.to_f64().as_slice().unwrap(), [2.0]);
+    assert_eq!(dx.to_f64().as_slice().unwrap(), [0.5, 0.5, 0.0, 0.0]);
+}
+
+#[test]
+fn windows_beyond_all_bounds_are_refused() {
+    let endless = Pool::over([("h", usize::MAX)]).padding(Padding::Same);
+    let report = shape(&endless, "h:4;w:5");
+    assert!(report.contains("windows"), "{report}");
 }

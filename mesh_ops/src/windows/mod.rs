@@ -102,6 +102,12 @@ impl Frame {
         })
     }
 
+    /// The same windows; if there is one only, with a stride that leaves nothing between windows.
+    fn tight(&self, count: usize) -> Self {
+        let stride = if count == 1 { self.window.size } else { self.stride };
+        Self { stride, ..self.clone() }
+    }
+
     /// `x` with the dim resized and the window dim after it.
     fn windowed(&self, x: &Shape, size: usize, window: usize) -> Result<Shape, OpError> {
         let dims = x.iter().flat_map(|d| match d.name == self.dim {
@@ -163,10 +169,11 @@ impl Op for Windows {
         if self.beyond == Beyond::Zero { rule.linear(&[&[0]]) } else { rule }
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let frame = &self.frame;
         let signature = cx.signature();
-        let global = frame.size(&signature.inputs[0].shape);
-        let share = frame.share(cx, global, frame.size(&signature.outputs[0].shape));
+        let size = |types: &[TensorType]| self.frame.size(&types[0].shape);
+        let (global, count) = (size(signature.inputs), size(signature.outputs));
+        let frame = self.frame.tight(count);
+        let share = frame.share(cx, global, count);
         let size = (share.output + frame.blocks() - 1) * frame.stride;
         let rows = self.rows(cx, &share, global, size)?;
         let blocks = frame.windowed(rows.shape(), size / frame.stride, frame.stride)?;

@@ -75,8 +75,9 @@ impl Op for OverlapAdd {
         self.frame.rule().linear(&[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let frame = &self.frame;
-        let share = frame.share(cx, self.size, frame.size(&cx.signature().inputs[0].shape));
+        let count = self.frame.size(&cx.signature().inputs[0].shape);
+        let frame = self.frame.tight(count);
+        let share = frame.share(cx, self.size, count);
         let spread = share.spread();
         // Before the part of processor 0 lie as many positions as this, of any other more or fewer.
         let (base, scale) = (spread.pad + spread.begin.0, spread.begin.1);
@@ -89,7 +90,7 @@ impl Op for OverlapAdd {
             .flatten()
             .collect();
         let y = cx.transpose(&y, &order);
-        let wide = self.sums(cx, &y, spread.pad + spread.size)?;
+        let wide = sums(cx, &frame, &y, spread.pad + spread.size)?;
         let out = if scale == 0 && base == 0 && frame.size(wide.shape()) == share.image {
             wide
         } else {
@@ -105,41 +106,43 @@ impl Op for OverlapAdd {
     }
 }
 
-impl OverlapAdd {
-    /// All of the windows added up: at least `least` positions, from the first of the first window
-    /// on.
-    fn sums(&self, cx: &mut LocalCx<'_, '_>, y: &Local, least: usize) -> Result<Local, OpError> {
-        let frame = &self.frame;
-        let (dim, window) = (frame.dim, frame.window.name);
-        let count = frame.size(y.shape());
-        let blocks = (count + frame.blocks() - 1).max(least.div_ceil(frame.stride));
-        let flat = |cx: &mut LocalCx<'_, '_>, y: &Local| -> Result<Local, OpError> {
-            let shape = y.shape().without(&[window]);
-            let shape = resized(&shape, Dimension { name: dim, size: blocks * frame.stride })?;
-            Ok(cx.reshape(y, &shape))
-        };
-        if frame.window.size == frame.stride && blocks == count {
-            return flat(cx, y);
-        }
-        // Chunk k of every window is in the block k places after the window's own: one shifted copy
-        // for each, added up.
-        let blocked = resized(y.shape(), Dimension { name: dim, size: blocks })?;
-        let blocked = resized(&blocked, Dimension { name: window, size: frame.stride })?;
-        let names: Vec<_> = y.shape().names().collect();
-        let copy = Dimension { name: unlike(window, &names), size: frame.blocks() };
-        let copies = Shape::new(std::iter::once(copy).chain(blocked.iter()))?;
-        let pieces: Vec<_> = frame
-            .chunks()
-            .map(|(block, size)| LocalPiece {
-                input: y.clone(),
-                begin: vec![(window, Offset::fixed(block * frame.stride))],
-                at: vec![(copy.name, block), (dim, block)],
-                size: vec![(copy.name, 1), (dim, count), (window, size)],
-            })
-            .collect();
-        let zero = Scalar::new(cx.dtype(y), 0.0);
-        let copies = cx.assemble(&pieces, zero, &copies);
-        let sums = cx.reduce(ReduceKind::Sum, &copies, &blocked);
-        flat(cx, &sums)
+/// All of the windows added up: at least `least` positions, from the first of the first window
+/// on.
+fn sums(
+    cx: &mut LocalCx<'_, '_>,
+    frame: &Frame,
+    y: &Local,
+    least: usize,
+) -> Result<Local, OpError> {
+    let (dim, window) = (frame.dim, frame.window.name);
+    let count = frame.size(y.shape());
+    let blocks = (count + frame.blocks() - 1).max(least.div_ceil(frame.stride));
+    let flat = |cx: &mut LocalCx<'_, '_>, y: &Local| -> Result<Local, OpError> {
+        let shape = y.shape().without(&[window]);
+        let shape = resized(&shape, Dimension { name: dim, size: blocks * frame.stride })?;
+        Ok(cx.reshape(y, &shape))
+    };
+    if frame.window.size == frame.stride && blocks == count {
+        return flat(cx, y);
     }
+    // Chunk k of every window is in the block k places after the window's own: one shifted copy
+    // for each, added up.
+    let blocked = resized(y.shape(), Dimension { name: dim, size: blocks })?;
+    let blocked = resized(&blocked, Dimension { name: window, size: frame.stride })?;
+    let names: Vec<_> = y.shape().names().collect();
+    let copy = Dimension { name: unlike(window, &names), size: frame.blocks() };
+    let copies = Shape::new(std::iter::once(copy).chain(blocked.iter()))?;
+    let pieces: Vec<_> = frame
+        .chunks()
+        .map(|(block, size)| LocalPiece {
+            input: y.clone(),
+            begin: vec![(window, Offset::fixed(block * frame.stride))],
+            at: vec![(copy.name, block), (dim, block)],
+            size: vec![(copy.name, 1), (dim, count), (window, size)],
+        })
+        .collect();
+    let zero = Scalar::new(cx.dtype(y), 0.0);
+    let copies = cx.assemble(&pieces, zero, &copies);
+    let sums = cx.reduce(ReduceKind::Sum, &copies, &blocked);
+    flat(cx, &sums)
 }

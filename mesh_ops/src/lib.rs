@@ -36,6 +36,7 @@ mod like;
 mod methods;
 mod one_hot;
 mod pad;
+pub mod pool;
 mod pool_1d;
 pub mod random;
 mod range;
@@ -44,6 +45,7 @@ mod replace_dims;
 mod reshape;
 mod room;
 mod scatter_add;
+mod share;
 mod shift;
 mod slice;
 mod sort;
@@ -54,6 +56,7 @@ pub mod testing;
 mod top_k;
 mod transpose;
 mod unstack;
+mod windows;
 
 pub use argmax::{argmax, argmin};
 pub use broadcast::broadcast;
@@ -79,6 +82,7 @@ pub use stack::stack;
 pub use top_k::{nth_largest, nth_smallest, top_1, top_k};
 pub use transpose::transpose;
 pub use unstack::{pick, unstack};
+pub use windows::{overlap_add, windows};
 
 use mesh_core::graph::Graph;
 

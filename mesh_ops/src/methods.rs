@@ -129,6 +129,9 @@ methods! {
     dropout_over(rate: f64, dims: impl IntoIterator<Item = Dimension>) = random::dropout_over;
     multiplicative_jitter(epsilon: f64) = random::multiplicative_jitter;
     sample_with_temperature(dim: Dimension, temperature: f64) = random::sample_with_temperature;
+    windows(dim: Dimension, window: Dimension, stride: usize, pads: [usize; 2]) = windows;
+    max_pool(pool: &crate::pool::Pool) = pool::max_pool;
+    avg_pool(pool: &crate::pool::Pool) = pool::avg_pool;
 
     dense(output: Dimension, name: &str) = layers::dense;
     softmax(dim: Dimension) = layers::softmax;

@@ -29,3 +29,12 @@ pub(crate) fn apart(shape: &Shape, dim: Dimension, word: &str) -> Dimension {
     }
     dim.renamed(&name)
 }
+
+/// This name, or if it is taken one like it that is not.
+pub(crate) fn unlike(name: DimName, taken: &[DimName]) -> DimName {
+    let mut text = name.to_string();
+    while taken.contains(&DimName::new(&text)) {
+        text.push('\'');
+    }
+    DimName::new(&text)
+}

@@ -4,8 +4,7 @@ use super::table::Setting;
 use crate::graph::{OpError, Signature};
 use crate::names::{AxisList, DType, DimName, Placement, ReduceKind, Shape};
 use crate::program::{
-    Builder, Expr, Extents, Generator, Offset, Operand, Piece, Scalar, Slot, ValueId, VariableId,
-    Window,
+    Builder, Expr, Extents, Offset, Operand, Piece, Scalar, Slot, ValueId, VariableId, Window,
 };
 use crate::split::{Collective, Role, SplitRule};
 use smallvec::SmallVec;
@@ -111,13 +110,13 @@ impl LocalCx<'_, '_> {
         if self.placements[i].pending().is_some() { dtype.reduction() } else { dtype }
     }
 
-    /// The axes a dim of the outputs or inputs is split over, major first.
+    /// The axes a dim is split over, major first.
     pub fn axes(&self, dim: DimName) -> AxisList {
         let axes = self.placements.iter().map(|p| p.axes(dim)).find(|axes| !axes.is_empty());
         AxisList::from_slice(axes.unwrap_or_default())
     }
 
-    /// Into how many parts a dim of the outputs or inputs is cut.
+    /// Into how many parts a dim is cut.
     pub fn parts(&self, dim: DimName) -> usize {
         self.builder.mesh().group_size(&self.axes(dim))
     }
@@ -292,25 +291,6 @@ impl LocalCx<'_, '_> {
         Local::new(id, shape.clone())
     }
 
-    /// Output 0 made from global positions.
-    pub fn generate(&mut self, generator: Generator) {
-        self.generate_salted(generator, &[]);
-    }
-
-    /// Output 0 of random numbers whose key depends on `salts` too, scalars of i32.
-    pub fn generate_salted(&mut self, generator: Generator, salts: &[Local]) {
-        let global = &self.signature.outputs[0].shape;
-        let local = self.output_shape(0);
-        let begin =
-            local.iter().map(|d| Offset::sliced(self.placements[0].axes(d.name), d.size)).collect();
-        let dtype = self.output_dtype(0);
-        let whole = extents(global);
-        let salts = salts.iter().map(|salt| salt.id).collect();
-        let id =
-            self.builder.generate_salted(generator, salts, dtype, begin, whole, extents(&local));
-        self.finish(0, Local::new(id, local));
-    }
-
     /// The value of the neighbour `shift` places before along the group of a split dim. The dim's
     /// role must be `Exchange` with `Permute`.
     pub fn permute(
@@ -327,7 +307,11 @@ impl LocalCx<'_, '_> {
 
     fn exchange(&self, dim: DimName, needs: Collective) -> Result<AxisList, OpError> {
         match self.rule.role(dim) {
-            Role::Exchange(allowed) if allowed.contains(&needs) => Ok(self.axes(dim)),
+            Role::Exchange(allowed) | Role::ExchangeReduced(_, allowed)
+                if allowed.contains(&needs) =>
+            {
+                Ok(self.axes(dim))
+            }
             role => Err(OpError::new(format!("{needs:?} along {dim}, whose role is {role}"))),
         }
     }

@@ -7,6 +7,7 @@
 
 mod emit;
 mod explain;
+mod generate;
 mod local;
 mod module;
 mod place;

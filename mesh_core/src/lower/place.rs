@@ -128,7 +128,7 @@ impl PlaceCx<'_> {
         for (dim, axes) in &dims {
             match rule.role(*dim) {
                 Role::Parallel | Role::Exchange(_) => {}
-                Role::Reduced(kind) => {
+                Role::Reduced(kind) | Role::ExchangeReduced(kind, _) => {
                     reduced.get_or_insert((kind, AxisList::new())).1.extend_from_slice(axes);
                 }
                 Role::Whole(reason) => self.refuse_whole(*dim, axes, reason),

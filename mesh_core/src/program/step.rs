@@ -29,8 +29,8 @@ pub struct Offset {
     pub base: usize,
     /// Axes whose group index counts, major first.
     pub axes: AxisList,
-    /// Elements per group index.
-    pub scale: usize,
+    /// Elements per group index; below 0, positions go back.
+    pub scale: i64,
 }
 
 impl Offset {
@@ -44,12 +44,13 @@ impl Offset {
         if axes.is_empty() {
             return Self::default();
         }
-        Self { base: 0, axes: axes.iter().copied().collect(), scale }
+        Self { base: 0, axes: axes.iter().copied().collect(), scale: scale as i64 }
     }
 
     /// The position on one processor.
     pub fn at(&self, mesh: &Mesh, processor: usize) -> usize {
-        self.base + mesh.group_index(processor, &self.axes) * self.scale
+        let along = mesh.group_index(processor, &self.axes) as i64 * self.scale;
+        self.base.saturating_add_signed(along as isize)
     }
 }
 

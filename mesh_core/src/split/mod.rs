@@ -31,6 +31,9 @@ pub enum Role {
     Whole(&'static str),
     /// The op's own body handles the split, with these collectives only.
     Exchange(&'static [Collective]),
+    /// As [`Reduced`](Self::Reduced), after the body has exchanged with these collectives what each
+    /// processor's part needs of the others' slices.
+    ExchangeReduced(ReduceKind, &'static [Collective]),
 }
 
 impl fmt::Display for Role {
@@ -40,6 +43,9 @@ impl fmt::Display for Role {
             Self::Reduced(kind) => write!(f, "reduced({kind})"),
             Self::Whole(_) => f.write_str("whole"),
             Self::Exchange(collectives) => write!(f, "exchange({collectives:?})"),
+            Self::ExchangeReduced(kind, collectives) => {
+                write!(f, "exchange({collectives:?}), then reduced({kind})")
+            }
         }
     }
 }

@@ -8,6 +8,9 @@ use crate::room::*;
 /// stride 1; each block gets the margins of its neighbours by
 /// [`halo_exchange`](crate::halo_exchange).
 ///
+/// A spatial dim that is not cut into blocks may be split too: see [the module](super). Blocks are
+/// for models that state them anyway, and for several blocks on one processor.
+///
 /// `blocks` has one entry per pair of `conv`: the dim of the blocks, or `None` for a spatial dim
 /// that is not cut into blocks. Filters are odd.
 ///
@@ -69,7 +72,8 @@ fn halos(
             blocks.len()
         )));
     }
-    if conv.padding != Padding::Same || slides.iter().any(|s| s.stride != 1) {
+    let same = conv.padding == Padding::Same && conv.pads.is_empty();
+    if !same || slides.iter().any(|s| s.stride != 1) {
         return Err(OpError::new(
             "blocks are for padding Same and stride 1; with other strides windows do not begin \
              at the same position of every block",

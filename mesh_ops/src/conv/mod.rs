@@ -1,8 +1,14 @@
 //! `conv`: windowed products of an image and a filter, in any number of spatial dims.
 //!
 //! | shape | spatial dims by [`Padding`] and stride, input channels replaced by output channels |
-//! | split | spatial and filter dims whole; dims not in the result reduced(sum), others parallel |
+//! | split | spatial dims exchange(permute), then reduced(sum) of a filter gradient; filter dims |
+//! |       | whole; dims not in the result reduced(sum), others parallel |
 //! | linear | in each factor | gradient | of each factor: the same op making that factor |
+//!
+//! A spatial dim has one name in image and output. So one rule cuts both, into as many equal parts,
+//! and both sizes must be divisible. Each processor gets from its neighbours the margins that its
+//! windows see; an image gradient, the margins of the output gradient whose windows see its part:
+//! no sums are owed. A filter gradient sums over the parts.
 //!
 //! Image, filter and output are tied by the windows; given two of them the op makes the third.
 //! So forward, both gradients and the gradients of these are one op.
@@ -16,7 +22,10 @@ pub use blocks::conv_with_blocks;
 pub use window::{Conv, Padding};
 
 use crate::room::*;
+use crate::share::{MARGINS, Share, extended};
+use crate::slice::resized;
 use mesh_core::lower::{Local, LocalWindow};
+use window::Slide;
 
 /// Which of the three is made of the other two. The inputs come in the order image, filter, output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,8 +95,6 @@ pub fn conv_transpose<'g>(y: Tensor<'g>, filter: Tensor<'g>, conv: &Conv) -> Ten
     }
 }
 
-const SPATIAL: &str = "windows reach into the neighbours' slices; state the dim as blocks and \
-                       positions, split the blocks, and use conv_with_blocks (or halo_exchange)";
 const FILTER: &str = "every window needs the whole filter";
 
 impl Convolution {
@@ -108,6 +115,52 @@ impl Convolution {
             return Err(OpError::new(format!("{filter} over {image} gives {shape}, not {output}")));
         }
         Ok([image.clone(), filter.clone(), output.cloned().unwrap_or(shape)])
+    }
+
+    /// The part of a spatial dim that a processor has.
+    fn share(&self, cx: &LocalCx<'_, '_>, slide: &Slide, global: &[Shape; 3]) -> Share {
+        let size = |shape: &Shape, name| shape.get(name).map_or(1, |d: Dimension| d.size);
+        let [image, filter, output] = global;
+        let (parts, taps) = (cx.parts(slide.image), size(filter, slide.filter));
+        let image = size(image, slide.image);
+        Share {
+            dim: slide.image,
+            parts,
+            image: image / parts,
+            output: size(output, slide.image) / parts,
+            stride: slide.stride,
+            reach: slide.reach(taps),
+            low: self.conv.low(slide, image, taps),
+        }
+    }
+
+    /// The local product. Spatial dims of image and output share their names: the output's get
+    /// others meanwhile.
+    fn product(
+        &self,
+        cx: &mut LocalCx<'_, '_>,
+        [a, b]: [&Local; 2],
+        mut windows: Vec<LocalWindow>,
+        onto: Shape,
+        dtype: DType,
+    ) -> Result<Local, OpError> {
+        let all = a.shape().names().chain(b.shape().names()).chain(onto.names());
+        let taken: Vec<_> = all.collect();
+        for window in &mut windows {
+            window.output = unlike(window.input, &taken);
+        }
+        let rename = |shape: &Shape| -> Result<Shape, OpError> {
+            Ok(Shape::new(shape.iter().map(|d| {
+                let window = windows.iter().find(|window| window.input == d.name);
+                window.map_or(d, |window| d.renamed(window.output.as_str()))
+            }))?)
+        };
+        if self.made() == 2 {
+            let out = cx.convolve(a, b, &windows, &rename(&onto)?, dtype)?;
+            return Ok(cx.renamed(&out, onto));
+        }
+        let b = cx.renamed(b, rename(b.shape())?);
+        cx.convolve(a, &b, &windows, &onto, dtype)
     }
 
     /// The made one of the three.
@@ -135,48 +188,51 @@ impl Op for Convolution {
         let made = &io.outputs[0].shape;
         let summed = io.inputs.iter().flat_map(|t| t.shape.names());
         let summed: Vec<_> = summed.filter(|&name| !made.contains(name)).collect();
+        let spatial = match self.makes {
+            Makes::Filter(_) => Role::ExchangeReduced(ReduceKind::Sum, MARGINS),
+            _ => Role::Exchange(MARGINS),
+        };
         SplitRule::parallel()
-            .with(self.conv.pairs.iter().map(|pair| pair.0), Role::Whole(SPATIAL))
+            .with(self.conv.pairs.iter().map(|pair| pair.0), spatial)
             .with(self.conv.pairs.iter().map(|pair| pair.1), Role::Whole(FILTER))
             .with(summed, Role::Reduced(ReduceKind::Sum))
             .linear_in_each(2)
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let types = cx.signature().inputs;
-        let [image, filter, _] = self.shapes([&types[0].shape, &types[1].shape])?;
-        let (onto, dtype) = (cx.output_shape(0), cx.output_dtype(0));
-        // Spatial dims of image and output share their names: the output's get others meanwhile.
-        let taken: Vec<_> = image.names().chain(filter.names()).chain(onto.names()).collect();
-        let away: Vec<_> =
-            self.conv.pairs.iter().map(|&(name, _)| (name, unlike(name, &taken))).collect();
-        let rename = |shape: &Shape| -> Result<Shape, OpError> {
-            Ok(Shape::new(shape.iter().map(
-                |d| match away.iter().find(|(from, _)| *from == d.name) {
-                    Some((_, to)) => d.renamed(to.as_str()),
-                    None => d,
-                },
-            ))?)
-        };
+        let global = self.shapes([&types[0].shape, &types[1].shape])?;
+        let (mut a, mut b) = (cx.input(0), cx.input(1));
+        let (mut onto, dtype) = (cx.output_shape(0), cx.output_dtype(0));
         let mut windows = Vec::new();
-        for (slide, (_, output)) in self.conv.slides()?.iter().zip(&away) {
-            let size = |shape: &Shape, name| shape.get(name).map_or(1, |d: Dimension| d.size);
+        let mut shares = Vec::new();
+        for slide in self.conv.slides()? {
+            let share = self.share(cx, &slide, &global);
+            let mut pad = share.low;
+            if share.parts > 1 && self.made() == 0 {
+                let spread = share.spread();
+                b = extended(cx, &b, slide.image, spread.margins)?;
+                onto = resized(&onto, Dimension { name: slide.image, size: spread.size })?;
+                pad = spread.pad;
+            } else if share.parts > 1 {
+                a = share.seen(cx, &a)?;
+                pad = 0;
+            }
+            shares.push(share);
             windows.push(LocalWindow {
                 input: slide.image,
                 kernel: slide.filter,
-                output: *output,
+                output: slide.image,
                 stride: slide.stride,
                 dilation: slide.dilation,
-                pad: self.conv.low(slide, size(&image, slide.image), size(&filter, slide.filter)),
+                pad,
             });
         }
-        let (a, b) = (cx.input(0), cx.input(1));
-        let out: Local = if self.made() == 2 {
-            cx.convolve(&a, &b, &windows, &rename(&onto)?, dtype)?
-        } else {
-            let b = cx.renamed(&b, rename(b.shape())?);
-            cx.convolve(&a, &b, &windows, &onto, dtype)?
-        };
-        let out = cx.renamed(&out, onto);
+        let mut out = self.product(cx, [&a, &b], windows, onto, dtype)?;
+        if self.made() == 0 {
+            for share in shares {
+                out = share.own(cx, &out);
+            }
+        }
         cx.finish(0, out);
         Ok(())
     }
@@ -194,13 +250,4 @@ impl Op for Convolution {
         let ordered = |grad, like: Tensor<'g>| Some(crate::transpose(grad, like.shape()));
         Ok(vec![ordered(of_a, a), ordered(of_b, b)])
     }
-}
-
-/// A name like this one that none of these is.
-fn unlike(name: DimName, taken: &[DimName]) -> DimName {
-    let mut text = format!("{name}'");
-    while taken.contains(&DimName::new(&text)) {
-        text.push('\'');
-    }
-    DimName::new(&text)
 }

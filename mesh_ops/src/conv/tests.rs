@@ -86,15 +86,33 @@ fn blocks_need_odd_filters_and_stride_1() {
 }
 
 #[test]
-fn splitting_a_spatial_dim_names_the_way_out() {
+fn pads_stand_in_place_of_padding() {
+    let line = |pads| Conv::over([("h", "fh")]).strides([2]).pads([pads]);
+    assert_eq!(output(&line((2, 0)), "h:5", "fh:3"), "[h:3]");
+    assert_eq!(output(&line((1, 2)), "h:6", "fh:4"), "[h:3]");
+    let image = line((1, 2)).image(&"h:3".parse().unwrap(), &"fh:4".parse().unwrap());
+    assert_eq!(image.unwrap().to_string(), "[h:5]");
+    let refusal = output(&line((3, 0)), "h:5", "fh:3");
+    assert!(refusal.contains("each must be less than the 3 positions"), "{refusal}");
+    let refusal = output(&line((0, 0)).pads([(0, 0), (1, 1)]), "h:5", "fh:3");
+    assert!(refusal.contains("pads are 1 pairs of numbers"), "{refusal}");
+    let refusal = output(&line((1, 1)).dilations([usize::MAX]), "h:5", "fh:3");
+    assert!(refusal.contains("are the most"), "{refusal}");
+}
+
+#[test]
+fn a_split_spatial_dim_divides_image_and_output() {
     let g = crate::graph();
-    let x = g.input("x", "n:2;h:4;w:4;c:2".parse::<Shape>().unwrap(), F32);
-    let filter = g.input("filter", "fh:3;fw:3;c:2;o:2".parse::<Shape>().unwrap(), F32);
-    let y = conv(x, filter, &square());
+    let x = g.input("x", "n:2;h:4;w:5;c:2".parse::<Shape>().unwrap(), F32);
+    let filter = g.input("filter", "fh:3;fw:2;c:2;o:2".parse::<Shape>().unwrap(), F32);
+    let y = conv(x, filter, &square().padding(Padding::Valid));
     g.function("f", [x, filter], [y], []);
     let lower = |layout: &str| g.lower(&"a:2".parse().unwrap(), &layout.parse().unwrap());
-    assert!(lower("h:a").unwrap_err().to_string().contains("use conv_with_blocks"));
-    for legal in ["n:a", "c:a", "o:a"] {
+    for legal in ["n:a", "h:a", "c:a", "o:a"] {
         lower(legal).unwrap();
     }
+    let refusal = lower("w:a").unwrap_err().to_string();
+    assert!(refusal.contains("dim w of size 5 cannot be split over a into 2 equal"), "{refusal}");
+    let refusal = lower("fh:a").unwrap_err().to_string();
+    assert!(refusal.contains("every window needs the whole filter"), "{refusal}");
 }

@@ -31,6 +31,8 @@ pub struct Conv {
     pub(crate) strides: Vec<usize>,
     /// One per pair; empty for ones.
     pub(crate) dilations: Vec<usize>,
+    /// Zeros before and after, one pair per pair of dims; empty for those of `padding`.
+    pub(crate) pads: Vec<(usize, usize)>,
     pub(crate) depthwise: Vec<DimName>,
 }
 
@@ -41,12 +43,33 @@ pub(crate) struct Slide {
     pub(crate) filter: DimName,
     pub(crate) stride: usize,
     pub(crate) dilation: usize,
+    /// Zeros before and after, where they are given and not a matter of [`Padding`].
+    pub(crate) pads: Option<(usize, usize)>,
 }
 
 impl Slide {
     /// Positions from the first that a window sees to the last.
     pub(crate) fn reach(&self, filter: usize) -> usize {
         self.dilation.saturating_mul(filter - 1).saturating_add(1)
+    }
+
+    /// Refuses filters beyond all bounds, and zeros that a window would see alone.
+    fn check(&self, filter: usize) -> Result<(), OpError> {
+        const MOST: usize = u32::MAX as usize;
+        let reach = self.reach(filter);
+        if reach > MOST {
+            return Err(OpError::new(format!(
+                "the filter reaches over {reach} positions; {MOST} are the most"
+            )));
+        }
+        match self.pads.filter(|&(low, high)| low.max(high) >= reach) {
+            Some((low, high)) => Err(OpError::new(format!(
+                "pads of {} are {low} and {high}: each must be less than the {reach} positions \
+                 that the filter reaches over",
+                self.image
+            ))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -66,6 +89,7 @@ impl Conv {
             padding: Padding::default(),
             strides: Vec::new(),
             dilations: Vec::new(),
+            pads: Vec::new(),
             depthwise: Vec::new(),
         }
     }
@@ -103,7 +127,20 @@ impl Conv {
         self
     }
 
+    /// Zeros before and after the image, one pair of numbers per pair of dims, in place of
+    /// [`padding`](Self::padding). Each is less than what the filter reaches over.
+    ///
+    /// ```
+    /// # use mesh_ops::conv::Conv;
+    /// let causal = Conv::over([("time", "tap")]).pads([(2, 0)]);
+    /// ```
+    pub fn pads(mut self, pads: impl IntoIterator<Item = (usize, usize)>) -> Self {
+        self.pads = pads.into_iter().collect();
+        self
+    }
+
     /// Dims that image and filter share and that are not summed: each position has its own filter.
+    /// Of channels that is a depthwise convolution, of groups of channels a grouped one.
     ///
     /// ```
     /// # use mesh_ops::conv::Conv;
@@ -128,12 +165,19 @@ impl Conv {
                 )));
             }
         }
+        if !self.pads.is_empty() && self.pads.len() != pairs {
+            return Err(OpError::new(format!(
+                "conv slides over {pairs} dims: pads are {pairs} pairs of numbers, not {:?}",
+                self.pads
+            )));
+        }
         let number = |numbers: &[usize], i: usize| numbers.get(i).copied().unwrap_or(1);
         let slide = |(i, &(image, filter))| Slide {
             image,
             filter,
             stride: number(&self.strides, i),
             dilation: number(&self.dilations, i),
+            pads: self.pads.get(i).copied(),
         };
         Ok(self.pairs.iter().enumerate().map(slide).collect())
     }
@@ -181,13 +225,15 @@ impl Conv {
         let mut dims = Vec::new();
         for d in image.iter() {
             if let Some(slide) = slides.iter().find(|s| s.image == d.name) {
-                let reach = filter.get(slide.filter).map_or(1, |f| f.size);
-                let resized = size(slide, d.size, reach).ok_or_else(|| {
-                    OpError::new(format!(
-                        "the filter reaches over {} positions, but the image has only {d}",
-                        slide.reach(reach)
-                    ))
-                })?;
+                let taps = filter.get(slide.filter).map_or(1, |f| f.size);
+                slide.check(taps)?;
+                let resized =
+                    size(slide, d.size, taps).filter(|&size| size > 0).ok_or_else(|| {
+                        OpError::new(format!(
+                            "the filter reaches over {} positions, but the image has only {d}",
+                            slide.reach(taps)
+                        ))
+                    })?;
                 dims.push(d.resized(resized));
             } else if filter.contains(d.name) && !self.depthwise.contains(&d.name) {
                 dims.extend(channels.take().into_iter().flatten());
@@ -201,20 +247,26 @@ impl Conv {
 
     /// The shape of the result.
     pub(crate) fn output(&self, image: &Shape, filter: &Shape) -> Result<Shape, OpError> {
-        self.slid(image, filter, |slide, n, f| match self.padding {
-            Padding::Same => Some(n.div_ceil(slide.stride)),
-            Padding::Valid => {
-                let last = n.checked_sub(slide.reach(f));
-                last.map(|last| last / slide.stride + 1)
-            }
+        self.slid(image, filter, |slide, n, f| {
+            let (low, high) = match (slide.pads, self.padding) {
+                (Some(pads), _) => pads,
+                (None, Padding::Valid) => (0, 0),
+                (None, Padding::Same) => return Some(n.div_ceil(slide.stride)),
+            };
+            let last = n.checked_add(low + high)?.checked_sub(slide.reach(f))?;
+            Some(last / slide.stride + 1)
         })
     }
 
     /// The shape of the image that a transposed convolution makes.
     pub(crate) fn image(&self, output: &Shape, filter: &Shape) -> Result<Shape, OpError> {
-        self.slid(output, filter, |slide, n, f| match self.padding {
-            Padding::Same => Some(n.saturating_mul(slide.stride)),
-            Padding::Valid => {
+        self.slid(output, filter, |slide, n, f| match (slide.pads, self.padding) {
+            (Some((low, high)), _) => {
+                let seen = slide.stride.checked_mul(n - 1)?.checked_add(slide.reach(f))?;
+                seen.checked_sub(low + high)
+            }
+            (None, Padding::Same) => Some(n.saturating_mul(slide.stride)),
+            (None, Padding::Valid) => {
                 let beyond = slide.reach(f).saturating_sub(slide.stride);
                 Some(n.saturating_mul(slide.stride).saturating_add(beyond))
             }
@@ -223,9 +275,10 @@ impl Conv {
 
     /// Zeros before the first of `n` image positions.
     pub(crate) fn low(&self, slide: &Slide, n: usize, filter: usize) -> usize {
-        match self.padding {
-            Padding::Valid => 0,
-            Padding::Same => {
+        match (slide.pads, self.padding) {
+            (Some((low, _)), _) => low,
+            (None, Padding::Valid) => 0,
+            (None, Padding::Same) => {
                 let windows = n.div_ceil(slide.stride);
                 let end = ((windows - 1) * slide.stride).saturating_add(slide.reach(filter));
                 end.saturating_sub(n) / 2

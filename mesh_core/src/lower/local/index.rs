@@ -3,9 +3,8 @@
 use super::{Labels, Local, LocalCx, extents};
 use crate::graph::OpError;
 use crate::names::{DType, DimName, Dimension, ReduceKind, Shape};
-use crate::program::{Generator, Offset};
+use crate::program::Offset;
 use crate::split::Collective;
-use smallvec::smallvec;
 
 impl LocalCx<'_, '_> {
     /// The global position of this processor's first element along a dim of which it has `size`.
@@ -16,10 +15,8 @@ impl LocalCx<'_, '_> {
     /// Global positions along this processor's part of a dim, as i32. `dim` is of global size.
     pub fn positions(&mut self, dim: Dimension) -> Local {
         let local = dim.resized(dim.size / self.parts(dim.name));
-        let begin = smallvec![self.begin(dim.name, local.size)];
-        let (whole, part) = (smallvec![dim.size], smallvec![local.size]);
-        let id = self.builder.generate(Generator::Iota(0), DType::I32, begin, whole, part);
-        Local::new(id, Shape::new([local]).unwrap_or_default())
+        let begin = self.begin(dim.name, local.size);
+        self.counted(local, begin, dim.size)
     }
 
     /// What the indices find along `dim` of `input`, whose first position has index `begin`; zero

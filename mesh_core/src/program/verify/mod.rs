@@ -194,9 +194,14 @@ impl Scope<'_> {
     /// The greatest position an offset takes on any processor.
     fn greatest(&self, offset: &Offset) -> Result<usize, String> {
         self.axes(&offset.axes)?;
-        let along = offset.scale.checked_mul(self.mesh.group_size(&offset.axes) - 1);
-        let greatest = along.and_then(|along| along.checked_add(offset.base));
-        greatest.ok_or_else(|| "an offset overflows".to_owned())
+        let last = self.mesh.group_size(&offset.axes) as i64 - 1;
+        let along = offset.scale.checked_mul(last).and_then(|along| isize::try_from(along).ok());
+        let at_last = along.and_then(|along| offset.base.checked_add_signed(along));
+        // Positions are linear in the group index: first and last are the extremes.
+        at_last.map(|at| at.max(offset.base)).ok_or_else(|| {
+            let range = if offset.scale < 0 { "goes below 0" } else { "overflows" };
+            format!("an offset {range}")
+        })
     }
 
     fn slot(&self, slot: &Slot) -> Legal {

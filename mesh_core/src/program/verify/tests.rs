@@ -140,6 +140,8 @@ fn pieces_and_slices_stay_inside() {
     let found = spoil!(6, Move { pieces } => pieces[0].begin[0].scale = 5);
     let text = "piece 0: input: 4 elements from 15 on leave dim 0 of 16";
     refused(&found, "6 move", text);
+    let found = spoil!(6, Move { pieces } => pieces[0].begin[0].scale = -1);
+    refused(&found, "6 move", "piece 0: input: an offset goes below 0");
     let found = spoil!(6, Move { pieces } => pieces[0].at[1] = 1);
     refused(&found, "6 move", "piece 0: result: 8 elements from 1 on leave dim 1 of 8");
     let found = spoil!(6, Move { fill } => *fill = Scalar::new(DType::I32, 0.0));
@@ -231,8 +233,7 @@ fn lookups_have_their_labels() {
     refused(&found, "16 gather", "the input has label 4 of no result dim");
     let found = spoil!(16, Gather { indices } => *indices = labelled(ValueId(14), &[3, 1]));
     refused(&found, "16 gather", "the indices are f32, not i32");
-    let far =
-        Offset { base: 1, scale: usize::MAX, ..Offset::sliced(&[axis(&square(), "rows")], 1) };
+    let far = Offset { base: 1, scale: i64::MAX, ..Offset::sliced(&[axis(&square(), "rows")], 1) };
     let found = spoil!(16, Gather { begin } => *begin = far);
     refused(&found, "16 gather", "an offset overflows");
     let found = spoil!(17, Scatter { dim } => *dim = 2);

@@ -10,6 +10,7 @@ use crate::shift::Shift;
 use crate::slice::Slice;
 use crate::stack::Stack;
 use crate::unstack::Pick;
+use crate::windows::{Windows, overlap::OverlapAdd};
 use mesh_core::graph::{DynOp, TensorType};
 use mesh_core::names::{DType, DimName, Shape};
 
@@ -53,6 +54,14 @@ pub(super) fn meaning(
     }
     if let Some(op) = any.downcast_ref::<Random>() {
         return Some(Ok(random::numbers(op, inputs, ty)));
+    }
+    if let Some(op) = any.downcast_ref::<Windows>() {
+        return Some(Ok(windows::framed(op, inputs[0], ty)));
+    }
+    if let Some(op) = any.downcast_ref::<OverlapAdd>() {
+        let mut sum = windows::overlapped(op, inputs[0], ty);
+        wrap(&mut sum);
+        return Some(Ok(sum));
     }
     Some(match (op.name(), inputs) {
         ("einsum", [a, b]) => einsum(a, b, ty),

@@ -1,9 +1,10 @@
-//! Convolutions, by the equation that ties image, filter and output:
+//! Convolutions and windows, by the equation that ties image, filter and output:
 //! `image = stride * output + dilation * filter - low`.
 
 use super::Dense;
 use super::dense::stride;
 use crate::conv::{Conv, Convolution, Makes, Padding};
+use crate::windows::{Beyond, Frame, Windows, overlap::OverlapAdd};
 use mesh_core::graph::TensorType;
 use mesh_core::names::{DimName, Shape};
 
@@ -55,7 +56,9 @@ fn meetings(conv: &Conv, [image, filter, output]: [&Shape; 3]) -> Vec<[usize; 3]
                     let along = filter.get(conv.pairs[pair].1).map_or(1, |d| d.size);
                     let step = conv.strides.get(pair).copied().unwrap_or(1);
                     let gap = conv.dilations.get(pair).copied().unwrap_or(1);
-                    let low = low(conv.padding, dim.size, along, step, gap);
+                    let given = conv.pads.get(pair).map(|pads| pads.0 as i64);
+                    let low =
+                        given.unwrap_or_else(|| low(conv.padding, dim.size, along, step, gap));
                     (of(dim.name) * step + of(conv.pairs[pair].1) * gap) as i64 - low
                 }
             };
@@ -77,4 +80,48 @@ fn low(padding: Padding, image: usize, filter: usize, stride: usize, gap: usize)
         Padding::Same => needed.saturating_sub(image) as i64 / 2,
         Padding::Valid => 0,
     }
+}
+
+/// Every element of every window.
+pub(super) fn framed(op: &Windows, x: &Dense, ty: &TensorType) -> Dense {
+    let beyond = if op.beyond == Beyond::Least { f64::NEG_INFINITY } else { 0.0 };
+    let at = seen(&op.frame, &x.ty.shape, &ty.shape);
+    let data = at.into_iter().map(|at| at.map_or(beyond, |at| x.data[at])).collect();
+    Dense { ty: ty.clone(), data }
+}
+
+/// Every element of every window, added where it lies.
+pub(super) fn overlapped(op: &OverlapAdd, y: &Dense, ty: &TensorType) -> Dense {
+    let mut out = Dense::zeros(ty.clone());
+    for (at, element) in seen(&op.frame, &ty.shape, &y.ty.shape).into_iter().zip(&y.data) {
+        if let Some(at) = at {
+            out.data[at] += element;
+        }
+    }
+    out
+}
+
+/// For each element of the windows, in order, where it lies in the image; `None` beyond the ends.
+fn seen(frame: &Frame, image: &Shape, windows: &Shape) -> Vec<Option<usize>> {
+    let element = |mut number: usize| {
+        let mut index = Vec::new();
+        for dim in windows.dims().iter().rev() {
+            index.push((dim.name, number % dim.size));
+            number /= dim.size;
+        }
+        let of = |name| index.iter().find(|(n, _)| *n == name).map_or(0, |(_, i)| *i as i64);
+        let mut at = Some(0);
+        for dim in image {
+            let mut position = of(dim.name);
+            if dim.name == frame.dim {
+                position = frame.stride as i64 * position + of(frame.window.name);
+                position -= frame.pads[0] as i64;
+            }
+            let inside = (0..dim.size as i64).contains(&position);
+            let step = stride(image, dim.name);
+            at = at.filter(|_| inside).map(|at| at + position as usize * step);
+        }
+        at
+    };
+    (0..windows.size()).map(element).collect()
 }

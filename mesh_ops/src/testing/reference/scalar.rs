@@ -6,7 +6,7 @@ use crate::elementwise::extrema::{Clip, ClipGradient, Won};
 use crate::elementwise::powers::Powf;
 use crate::elementwise::select::Chosen;
 use crate::elementwise::{Elementwise, Map};
-use crate::random::Dropped;
+use crate::random::dropout::Dropped;
 use mesh_core::graph::DynOp;
 use mesh_core::names::DType;
 use std::f64::consts::{PI, SQRT_2};

@@ -62,6 +62,9 @@ methods! {
     powf(power: f64) = elementwise::powf;
     exp() = elementwise::exp;
     log() = elementwise::log;
+    expm1() = elementwise::expm1;
+    log1p() = elementwise::log1p;
+    erf() = elementwise::erf;
     sin() = elementwise::sin;
     cos() = elementwise::cos;
     tanh() = elementwise::tanh;
@@ -69,6 +72,7 @@ methods! {
     softplus() = elementwise::softplus;
     swish() = elementwise::swish;
     gelu() = elementwise::gelu;
+    gelu_exact() = elementwise::gelu_exact;
     leaky_relu(alpha: f64) = elementwise::leaky_relu;
     elu() = elementwise::elu;
     selu() = elementwise::selu;

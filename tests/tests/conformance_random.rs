@@ -4,7 +4,7 @@
 mod common;
 
 use common::conform;
-use mesh_ops::elementwise::add_n;
+use mesh_ops::elementwise::{add_n, erf, expm1, gelu_exact, log1p};
 use mesh_ops::layers::{log_softmax_with, logsumexp_with, softmax_with};
 use mesh_ops::prelude::*;
 use mesh_ops::random::*;
@@ -81,6 +81,27 @@ fn random_functions() {
             .meshes(FEW),
     );
     conform("random_functions", cases);
+}
+
+#[test]
+fn smooth_functions_more() {
+    type Unary = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
+    let all: [(&str, Unary, Fill); 5] = [
+        ("expm1", expm1, Fill::Normal),
+        ("expm1: small", |x| expm1(x * 1e-6) * 1e6, Fill::Normal),
+        ("log1p", log1p, Fill::Between(-0.75, 4.0)),
+        ("erf", erf, Fill::Normal),
+        ("gelu_exact", gelu_exact, Fill::Normal),
+    ];
+    let case = |(name, function, fill): (&str, Unary, Fill)| {
+        let of = |dtype, name: &str, fill| {
+            Case::new(name, move |_, x| function(x[0]))
+                .input("x", "p:4;q:6", dtype, fill)
+                .meshes(FEW)
+        };
+        [of(F32, name, fill.clone()), of(F64, &format!("{name}: f64"), fill)]
+    };
+    conform("smooth_functions_more", all.into_iter().flat_map(case).collect());
 }
 
 #[test]

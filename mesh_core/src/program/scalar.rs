@@ -101,6 +101,9 @@ prims! {
     Sin "sin" 1 12;
     /// Cosine.
     Cos "cos" 1 12;
+    /// Error function, `2 / sqrt(pi)` times the integral of `exp(-t^2)` from 0 to a. In StableHLO
+    /// the composite `chlo.erf`.
+    Erf "erf" 1 20;
     /// Logical negation; bool.
     Not "not" 1 0;
     /// `a + b`; i32 wraps.
@@ -170,6 +173,7 @@ impl Prim {
             | Self::Logistic
             | Self::Sin
             | Self::Cos
+            | Self::Erf
             | Self::Pow => dtype.is_float(),
             _ => true,
         }

@@ -30,13 +30,13 @@ pub use cast::cast;
 pub use compare::{equal, greater, greater_equal, less, less_equal, not_equal};
 pub use division::{floordiv, modulo};
 pub use elu::{elu, leaky_relu, selu};
-pub use exponential::{exp, log};
+pub use exponential::{exp, expm1, log, log1p};
 pub use extrema::{clip, maximum, minimum};
 pub use logical::{logical_and, logical_not, logical_or};
 pub use powers::{pow, powf, reciprocal, rsqrt, sqrt, square};
 pub use relu::relu;
 pub use select::select;
-pub use sigmoid::{gelu, sigmoid, softplus, swish, tanh};
+pub use sigmoid::{erf, gelu, gelu_exact, sigmoid, softplus, swish, tanh};
 pub use steps::{abs, floor, sign};
 pub use trigonometric::{cos, sin};
 

@@ -1,24 +1,29 @@
-//! Sigmoid-shaped functions and what they gate: `tanh`, `sigmoid`, `softplus`, `swish`, `gelu`.
+//! Sigmoid-shaped functions and what they gate: `tanh`, `sigmoid`, `erf`, `softplus`, `swish`,
+//! `gelu`, `gelu_exact`.
 //!
 //! | function | gradient |
 //! |---|---|
 //! | `tanh(x)` | `(1 - y^2) dy` |
 //! | `sigmoid(x) = 1 / (1 + exp(-x))` | `y (1 - y) dy` |
+//! | `erf(x)` | `2 / sqrt(pi) exp(-x^2) dy` |
 //! | `softplus(x) = log(1 + exp(x))` | `sigmoid(x) dy` |
 //! | `swish(x) = x s`, `s = sigmoid(x)` | `s (1 + x (1 - s)) dy` |
 //! | `gelu(x) = x s`, `s = sigmoid(2 u)`, `u = sqrt(2/pi) (x + 0.044715 x^3)` | `(s + 2 x s (1 - s) u') dy` |
+//! | `gelu_exact(x) = x P`, `P = (1 + erf(x / sqrt(2))) / 2` | `(P + x exp(-x^2 / 2) / sqrt(2 pi)) dy` |
 //!
 //! `gelu` is the tanh approximation: `0.5 (1 + tanh(u))` is `sigmoid(2 u)`, which does not cancel
 //! for negative x. `softplus` is computed as `max(x, 0) + log(1 + exp(-|x|))`, which neither
 //! overflows nor loses small values. `swish` and `gelu` are NaN at minus infinity. None is linear.
 
+use super::exp;
 use super::exponential::log_plus_one;
 use super::unary::unary;
 use crate::room::*;
 use mesh_core::program::Expr;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// `2 sqrt(2 / pi)`, the factor of `2 u` in `gelu`.
-const GELU_SCALE: f64 = 2.0 * std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
+const GELU_SCALE: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const GELU_CUBIC: f64 = 0.044715;
 
 unary! {
@@ -32,6 +37,11 @@ unary! {
     value |x| x.logistic();
     gradient |_, y, dy| Some(dy * (y * (1.0 - y)));
 
+    /// Error function.
+    Erf erf float;
+    value |x| x.erf();
+    gradient |x, _, dy| Some(dy * (FRAC_2_SQRT_PI * exp(-(x * x))));
+
     /// `log(1 + exp(x))`, a smooth `relu`.
     Softplus softplus float;
     value |x| x.clone().max(0.0) + log_plus_one((-x.abs()).exp());
@@ -44,6 +54,16 @@ unary! {
     gradient |x, _, dy| {
         let s = sigmoid(x);
         Some(dy * (s * (1.0 + x * (1.0 - s))))
+    };
+
+    /// `0.5 x (1 + erf(x / sqrt(2)))`, the Gaussian error linear unit. For negative x it is exact to
+    /// some ulps of x, not of itself.
+    GeluExact gelu_exact float;
+    value |x| 0.5 * x.clone() * (1.0 + (FRAC_1_SQRT_2 * x).erf());
+    gradient |x, _, dy| {
+        let below = 0.5 * (1.0 + erf(FRAC_1_SQRT_2 * x));
+        let density = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * exp(-0.5 * (x * x));
+        Some(dy * (below + x * density))
     };
 
     /// `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`, the Gaussian error linear unit in its

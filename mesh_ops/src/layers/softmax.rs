@@ -28,7 +28,7 @@ struct Parts<'g> {
 impl<'g> Parts<'g> {
     #[track_caller]
     fn new(x: Tensor<'g>, dims: Vec<Dimension>, extra_logit: Option<Tensor<'g>>) -> Self {
-        let extra = extra_logit.map(|extra| Self::checked(extra, &dims));
+        let extra = Self::checked(extra_logit, &dims);
         let mut greatest = max(x.stop_gradient(), dims.iter().copied());
         if let Some(extra) = extra {
             greatest = maximum(greatest, extra.stop_gradient());
@@ -42,17 +42,19 @@ impl<'g> Parts<'g> {
         Self { shifted, weights, total, greatest }
     }
 
+    /// The extra logit, poisoned if it has a dim that is summed.
     #[track_caller]
-    fn checked(extra: Tensor<'g>, dims: &[Dimension]) -> Tensor<'g> {
-        match dims.iter().find(|dim| extra.shape().contains(dim.name)) {
-            Some(dim) if !extra.is_poisoned() => {
-                let message =
-                    format!("an extra logit {extra:?} has no dim {} of its own", dim.name);
-                extra.graph().record("softmax", message);
-                extra.poisoned()
-            }
-            _ => extra,
-        }
+    fn checked(extra: Option<Tensor<'g>>, dims: &[Dimension]) -> Option<Tensor<'g>> {
+        let extra = extra?;
+        let Some(dim) = dims.iter().find(|dim| extra.shape().contains(dim.name)) else {
+            return Some(extra);
+        };
+        let message = format!(
+            "an extra logit lacks the dim that is summed; {extra:?} has a dim {} of its own",
+            dim.name
+        );
+        extra.graph().record("softmax", message);
+        Some(extra.poisoned())
     }
 }
 

@@ -8,11 +8,10 @@
 //! a call that trains is followed by other numbers, and the same seed gives the same run. Two
 //! operations never share numbers; the gradient sees the very numbers of the forward pass.
 
-mod dropout;
+pub(crate) mod dropout;
 mod jitter;
 mod sample;
 
-pub(crate) use dropout::Dropped;
 pub use dropout::{dropout, dropout_over};
 pub use jitter::multiplicative_jitter;
 pub use sample::sample_with_temperature;

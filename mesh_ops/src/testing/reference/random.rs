@@ -58,9 +58,9 @@ fn bits(key: u64, position: u64) -> u64 {
     for _ in 0..10 {
         let (first, second) = (block[0] * 0xd251_1f53, block[2] * 0xcd9e_8d57);
         block = [
-            second / HALF ^ block[1] ^ left,
+            (second / HALF) ^ block[1] ^ left,
             second % HALF,
-            first / HALF ^ block[3] ^ right,
+            (first / HALF) ^ block[3] ^ right,
             first % HALF,
         ];
         left = (left + 0x9e37_79b9) % HALF;
@@ -75,7 +75,7 @@ fn density(x: f64) -> f64 {
 
 /// Probability that a standard normal variable is below `x`: 1/2 and the density times
 /// `x + x^3/3 + x^5/(3*5) + …`.
-fn below(x: f64) -> f64 {
+pub(super) fn below(x: f64) -> f64 {
     let (mut term, mut sum, mut odd) = (x, 0.0, 1.0);
     while sum + term != sum {
         sum += term;

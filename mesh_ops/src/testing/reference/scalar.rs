@@ -1,14 +1,15 @@
 //! What elementwise ops mean for one element.
 
+use super::random::below;
 use crate::elementwise::elu::{LeakyRelu, LeakyReluGradient};
 use crate::elementwise::extrema::{Clip, ClipGradient, Won};
 use crate::elementwise::powers::Powf;
 use crate::elementwise::select::Chosen;
 use crate::elementwise::{Elementwise, Map};
-use crate::random::Dropped;
+use crate::random::dropout::Dropped;
 use mesh_core::graph::DynOp;
 use mesh_core::names::DType;
-use std::f64::consts::PI;
+use std::f64::consts::{PI, SQRT_2};
 
 type Function = fn(&[f64]) -> f64;
 type Closure = Box<dyn Fn(&[f64]) -> f64>;
@@ -95,6 +96,10 @@ fn unary(name: &str) -> Option<Function> {
         "square" => |x| x[0] * x[0],
         "exp" => |x| x[0].exp(),
         "log" => |x| x[0].ln(),
+        "expm1" => |x| x[0].exp_m1(),
+        "log1p" => |x| x[0].ln_1p(),
+        "erf" => |x| erf(x[0]),
+        "gelu_exact" => |x| 0.5 * x[0] * (1.0 + erf(x[0] / SQRT_2)),
         "sin" => |x| x[0].sin(),
         "cos" => |x| x[0].cos(),
         "tanh" => |x| x[0].tanh(),
@@ -117,6 +122,10 @@ fn unary(name: &str) -> Option<Function> {
 
 fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
+}
+
+fn erf(x: f64) -> f64 {
+    2.0 * below(x * SQRT_2) - 1.0
 }
 
 /// NaN if either is.

@@ -66,6 +66,9 @@ unary! {
     Logistic {
         f32 => f32, a, vmath::logistic(a); f64 => f64, a, 1.0 / (1.0 + (-a).exp());
     }
+    Erf {
+        f32 => f32, a, vmath::erf(a); f64 => f64, a, libm::erf(a);
+    }
     Sin {
         f64 => f64, a, a.sin();
     }
@@ -278,6 +281,7 @@ pub(in crate::exec::cpu) fn apply(
         Prim::Log => floats!(Log),
         Prim::Tanh => floats!(Tanh),
         Prim::Logistic => floats!(Logistic),
+        Prim::Erf => floats!(Erf),
         Prim::Sin => floats!(Sin),
         Prim::Cos => floats!(Cos),
         Prim::Not => bools.map(|()| one::<Not<u8>>())?,

@@ -41,6 +41,7 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
         Prim::Logistic => 1.0 / (1.0 + (-a).exp()),
         Prim::Sin => a.sin(),
         Prim::Cos => a.cos(),
+        Prim::Erf => libm::erf(a),
         Prim::Not => 1.0 - a,
         Prim::Add => whole(a + b),
         Prim::Sub => whole(a - b),
@@ -273,8 +274,16 @@ proptest! {
 
 #[test]
 fn elementary_functions_of_all_floats() {
-    let prims =
-        [Prim::Rsqrt, Prim::Exp, Prim::Log, Prim::Tanh, Prim::Logistic, Prim::Sin, Prim::Cos];
+    let prims = [
+        Prim::Rsqrt,
+        Prim::Exp,
+        Prim::Log,
+        Prim::Tanh,
+        Prim::Logistic,
+        Prim::Erf,
+        Prim::Sin,
+        Prim::Cos,
+    ];
     for prim in prims {
         for dtype in [DType::F32, DType::F64, DType::BF16] {
             let value = Value::new(dtype, [1003]);

@@ -8,7 +8,7 @@
 use super::emit::Emitter;
 use super::local::{Local, extents, slot};
 use super::place::{PlaceCx, Placing};
-use super::table::{Entry, Setting, Sweep, Table, Task, VersionId, place};
+use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, VersionId, place};
 use crate::graph::structural::{Loop, Param};
 use crate::graph::{Operation, OperationId, Report, TensorId};
 use crate::names::{AxisList, Placement, ReduceKind, Shape};
@@ -54,8 +54,13 @@ impl Trial<'_> {
         let last = self.results.len() - 1;
         let whole = |i: usize| self.conditional && i == last;
         let fetch = |(i, &tensor): (usize, &TensorId)| {
-            let carried = (i < self.carried).then(|| given[i].1.clone());
-            (tensor, carried.or_else(|| whole(i).then(Placement::replicated)))
+            let place = match i < self.carried {
+                true => Fetch::At(given[i].1.clone()),
+                false if whole(i) => Fetch::At(Placement::replicated()),
+                // What is stacked may owe its sums until all rounds are over.
+                false => Fetch::AsMade,
+            };
+            (tensor, place)
         };
         let fetches: Vec<_> = self.results.iter().enumerate().map(fetch).collect();
         let task = Task { operations: &self.operations, given: &given, fetches: &fetches };

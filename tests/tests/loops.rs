@@ -357,7 +357,8 @@ fn sharded_layers_are_gathered_one_at_a_time() {
         (module.functions[0].plan.arena_bytes, text)
     };
     let (_, text) = arena("batch:a;params/d:a");
-    let inside = text.lines().filter(|line| line.starts_with("      ") && line.contains("all_gather"));
+    let inside =
+        text.lines().filter(|line| line.starts_with("      ") && line.contains("all_gather"));
     assert_eq!(inside.count(), 2, "{text}");
     assert_eq!(text.matches("all_gather").count(), 2, "{text}");
     assert_eq!(text.matches("reduce_scatter").count(), 1, "{text}");

@@ -16,14 +16,19 @@ use crate::room::*;
 #[track_caller]
 pub fn clip_activation_gradient(x: Tensor<'_>, clip: f64) -> Tensor<'_> {
     if clip.is_nan() || clip <= 0.0 {
-        x.graph().record("clip_activation_gradient", format!("{clip} is no bound; it must be positive"));
+        x.graph()
+            .record("clip_activation_gradient", format!("{clip} is no bound; it must be positive"));
         return x.poisoned();
     }
-    let [y] = x.graph().custom_gradient([x], |x| x, move |cx| {
-        let dy = cx.dy();
-        let rms = sqrt(mean(square(dy), dy.shape()));
-        let one = dy.graph().scalar(1.0, dy.dtype());
-        vec![Some(dy / maximum(one, rms * (1.0 / clip)))]
-    });
+    let [y] = x.graph().custom_gradient(
+        [x],
+        |x| x,
+        move |cx| {
+            let dy = cx.dy();
+            let rms = sqrt(mean(square(dy), dy.shape()));
+            let one = dy.graph().scalar(1.0, dy.dtype());
+            vec![Some(dy / maximum(one, rms * (1.0 / clip)))]
+        },
+    );
     y
 }

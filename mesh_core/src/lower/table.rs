@@ -339,8 +339,8 @@ impl<'a> Sweep<'a> {
             Fetch::At(placement) => placement.clone(),
             Fetch::Settled => made.resolved(),
             Fetch::AsMade => {
-                let versions = self.versions[root].iter().map(|v| self.placement(*v));
-                let settled = versions.filter(|placement| placement.pending().is_none()).last();
+                let mut versions = self.versions[root].iter().map(|v| self.placement(*v));
+                let settled = versions.rfind(|placement| placement.pending().is_none());
                 settled.cloned().unwrap_or(made)
             }
         };

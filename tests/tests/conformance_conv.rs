@@ -222,7 +222,7 @@ fn every_stride_dilation_kernel_and_padding() {
                 let build: Box<Build> = Box::new(move |t| conv(t[0], t[1], &described));
                 for parts in [2, 3, 4] {
                     let inputs = [format!("h:{n};c:2"), format!("fh:{taps};c:2;o:2")];
-                    let divisible = n % parts == 0 && outputs % parts == 0;
+                    let divisible = n.is_multiple_of(parts) && outputs.is_multiple_of(parts);
                     let mesh = format!("a:{parts}");
                     compared += usize::from(agrees(&build, &inputs, &mesh, "h:a", divisible));
                 }

@@ -1,7 +1,7 @@
 //! Convolutions, pools and their layers: numbers computed elsewhere, what travels between
-//! processors, and the defects of Mesh TensorFlow.
+//! processors.
 
-use mesh_ops::conv::{Conv, Padding, conv, conv_transpose};
+use mesh_ops::conv::{Conv, Padding, conv};
 use mesh_ops::pool::{Pool, avg_pool, max_pool};
 use mesh_ops::prelude::*;
 
@@ -231,76 +231,4 @@ fn margins_are_as_wide_as_needed() {
     // Causal: two rows from before, and of dy two from after.
     let causal = ["all_reduce 18", "permute 4", "permute 6"];
     assert_eq!(sent(along().pads([(2, 0)]), 3, 16, 16), causal);
-}
-
-/// Mesh TensorFlow used the size of all output channels on every slice of them.
-#[test]
-fn d14_transposed_convolutions_split_their_output_channels() {
-    let described = || Conv::over([("h", "fh"), ("w", "fw")]).strides([2, 2]);
-    let build: Box<Build> = Box::new(move |t| conv_transpose(t[0], t[1], &described()));
-    let inputs = [("n:2;h:4;w:4;i:2", counting(64)), ("fh:2;fw:2;i:2;o:4", counting(32))];
-    let (alone, _) = computed(&build, &inputs, "");
-    for (layout, collectives) in
-        [("o:a", &[][..]), ("i:a", &["all_reduce"]), ("n:a", &[]), ("h:a", &[]), ("w:a", &[])]
-    {
-        let (split, found) = computed(&build, &inputs, layout);
-        assert_eq!(split, alone, "{layout}");
-        assert_eq!(found, collectives, "{layout}");
-    }
-}
-
-/// Mesh TensorFlow rounded the number of windows down.
-#[test]
-fn d15_strides_that_do_not_divide_round_up() {
-    for (n, taps, stride, padding, outputs) in [
-        (5, 3, 2, Padding::Same, 3),
-        (6, 3, 4, Padding::Same, 2),
-        (5, 2, 3, Padding::Valid, 2),
-        (6, 2, 3, Padding::Valid, 2),
-        (10, 3, 3, Padding::Valid, 3),
-    ] {
-        let described = Conv::over([("h", "fh")]).strides([stride]).padding(padding);
-        let build: Box<Build> = Box::new(move |t| conv(t[0], t[1], &described));
-        let (x, filter) = (format!("h:{n};n:2"), format!("fh:{taps}"));
-        let inputs = [(&*x, counting(2 * n)), (&*filter, counting(taps))];
-        let (alone, _) = computed(&build, &inputs, "");
-        assert_eq!(alone.len(), 2 * outputs);
-        assert_eq!(computed(&build, &inputs, "n:a").0, alone);
-        if n % 2 == 0 && outputs % 2 == 0 {
-            assert_eq!(computed(&build, &inputs, "h:a").0, alone);
-        }
-    }
-}
-
-/// Mesh TensorFlow's blocks with strides began windows at other positions than padding Same does.
-#[test]
-fn d16_strides_with_blocks_are_refused_and_with_split_dims_right() {
-    let g = mesh_ops::graph();
-    let x = g.input("x", [dim("blocks", 2), dim("h", 4)], F32);
-    let filter = g.input("filter", [dim("fh", 3)], F32);
-    let halves = || Conv::over([("h", "fh")]).strides([2]);
-    mesh_ops::conv::conv_with_blocks(x, filter, &halves(), [dim("blocks", 2)]);
-    let report = g.check().unwrap_err().to_string();
-    assert!(report.contains("blocks are for padding Same and stride 1"), "{report}");
-
-    let build: Box<Build> = Box::new(move |t| conv(t[0], t[1], &halves()));
-    let inputs = [("h:8", counting(8)), ("fh:3", vec![1.0, 10.0, 100.0])];
-    // The odd zero stands at the high end: windows begin at 0, 2, 4 and 6.
-    for layout in ["", "h:a"] {
-        assert_eq!(computed(&build, &inputs, layout).0, [210.0, 432.0, 654.0, 76.0]);
-    }
-}
-
-/// Mesh TensorFlow pooled every slice by itself, though windows of 3 do not divide slices of 4.
-#[test]
-fn d17_windows_across_slices() {
-    let thirds: Box<Build> = Box::new(|t| max_pool(t[0], &Pool::over([("h", 3)])));
-    let halves: Box<Build> = Box::new(|t| max_pool(t[0], &Pool::over([("h", 2)])));
-    let x = || [("h:8", vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 9.0, 9.0])];
-    let (y, collectives) = computed(&thirds, &x(), "h:a");
-    assert_eq!(y, [2.0, 5.0]);
-    assert_eq!(collectives, ["permute"]);
-    let (y, collectives) = computed(&halves, &x(), "h:a");
-    assert_eq!(y, [1.0, 3.0, 5.0, 9.0]);
-    assert_eq!(collectives, [""; 0], "windows that divide the slices need nothing of others");
 }

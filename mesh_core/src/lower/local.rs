@@ -9,6 +9,7 @@ use crate::program::{
 use crate::split::{Collective, Role, SplitRule};
 use smallvec::SmallVec;
 
+mod call;
 mod index;
 
 /// A value of the program under construction, with the names and local sizes of its dims.

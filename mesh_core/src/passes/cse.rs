@@ -2,7 +2,7 @@
 //! by the values they equal, is removed and its outs are replaced.
 //!
 //! Reads of one variable are equal, wherever they stand. Random numbers are equal if key, salts,
-//! bounds and positions are. Tables are equal if they are one array in memory. Writes are never equal.
+//! bounds and positions are. Calls are equal if their kernels say so. Tables are equal if they are one array in memory. Writes are never equal.
 //!
 //! Loops are not compared, and a barrier stands for a computation that is to be made anew.
 //!
@@ -107,6 +107,7 @@ impl Hash for Key {
             }
             Step::Sort { inputs, descending, .. } => (inputs, descending).hash(state),
             Step::Scan { dim, reverse, .. } => (dim, reverse).hash(state),
+            Step::Call { kernel, .. } => kernel.hash(state),
             Step::Move { pieces, fill, .. } => (pieces, fill).hash(state),
             Step::Read { variable, .. } => variable.hash(state),
             Step::Generate { generator, begin, .. } => {

@@ -2,8 +2,8 @@
 
 use super::{Body, Expr};
 use super::{
-    Dims, Extents, Generator, Node, Offset, Operand, Origin, Piece, Program, Rounds, Scalar, Slot,
-    Step, Value, ValueId, VariableId, Window,
+    Dims, Extents, Generator, Node, Offset, Opaque, Operand, Origin, Piece, Program, Rounds,
+    Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::{SmallVec, smallvec};
@@ -251,6 +251,20 @@ impl<'m> Builder<'m> {
         let begin = smallvec![Offset::default(); extents.len()];
         let global = extents.clone();
         self.generate(Generator::Fill(scalar), scalar.dtype(), begin, global, extents)
+    }
+
+    /// What a user's kernel makes of the inputs: values of these types.
+    pub fn call(
+        &mut self,
+        kernel: impl UserKernel,
+        inputs: &[ValueId],
+        types: &[(DType, Extents)],
+    ) -> SmallVec<[ValueId; 1]> {
+        let define = |(dtype, extents): &(DType, Extents)| self.define(*dtype, extents.clone());
+        let outs: SmallVec<[_; 1]> = types.iter().map(define).collect();
+        let (kernel, inputs) = (Opaque::new(kernel), SmallVec::from_slice(inputs));
+        self.push(Step::Call { kernel, inputs, outs: outs.clone() });
+        outs
     }
 
     /// The fold over a group, whole on every member.

@@ -99,6 +99,10 @@ pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
             });
             Cost { flops, bytes, sent: 0 }
         }
+        Step::Call { kernel, inputs, outs } => {
+            let types = |ids: &[ValueId]| ids.iter().map(|&id| value(id)).collect::<Vec<_>>();
+            Cost { flops: kernel.flops(&types(inputs), &types(outs)), bytes, sent: 0 }
+        }
         Step::Reshape { input, out } => copy(&[value(*input), value(*out)], bytes),
         Step::Read { out, .. } => copy(&[value(*out)], 2 * bytes),
         Step::Write { input, .. } => copy(&[value(*input)], 2 * bytes),
@@ -200,6 +204,8 @@ mod tests {
             &format!("scan 8 {} 0", 4 * (8 + 8)),
             // Four lines of two, with a position each.
             &format!("sort 8 {} 0", 4 * (8 + 2 + 4 + 4)),
+            // One addition per element, by its own account.
+            &format!("call 8 {} 0", 4 * (8 + 4)),
         ];
         assert_eq!(lines, expected);
         let total: Cost = program.steps.iter().map(|node| cost(&program, &node.step, &mesh)).sum();

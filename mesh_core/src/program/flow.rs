@@ -19,6 +19,7 @@ impl Step {
             Self::Scatter { .. } => "scatter",
             Self::Sort { .. } => "sort",
             Self::Scan { .. } => "scan",
+            Self::Call { .. } => "call",
             Self::AllReduce { .. } => "all_reduce",
             Self::AllGather { .. } => "all_gather",
             Self::ReduceScatter { .. } => "reduce_scatter",
@@ -60,6 +61,7 @@ impl Step {
             Self::AllReduce { inputs, .. }
             | Self::Barrier { inputs, .. }
             | Self::Generate { salts: inputs, .. } => inputs.iter().copied().collect(),
+            Self::Call { inputs, .. } => inputs.iter().copied().collect(),
             Self::Loop(rounds) => rounds.inputs().copied().collect(),
             Self::Reshape { input, .. }
             | Self::Scan { input, .. }
@@ -77,6 +79,7 @@ impl Step {
         match self {
             Self::Map { outs, .. }
             | Self::Sort { outs, .. }
+            | Self::Call { outs, .. }
             | Self::AllReduce { outs, .. }
             | Self::Barrier { outs, .. } => outs.clone(),
             Self::Loop(rounds) => rounds.outs.clone(),
@@ -121,6 +124,7 @@ impl Step {
             | Self::Generate { salts: inputs, .. } => {
                 inputs.iter_mut().for_each(visit);
             }
+            Self::Call { inputs, .. } => inputs.iter_mut().for_each(visit),
             Self::Loop(rounds) => rounds.inputs_mut().for_each(visit),
             Self::Reshape { input, .. }
             | Self::Scan { input, .. }
@@ -138,6 +142,7 @@ impl Step {
         match self {
             Self::Map { outs, .. }
             | Self::Sort { outs, .. }
+            | Self::Call { outs, .. }
             | Self::AllReduce { outs, .. }
             | Self::Barrier { outs, .. } => outs.iter_mut().for_each(visit),
             Self::Loop(rounds) => rounds.outs.iter_mut().for_each(visit),

@@ -8,6 +8,7 @@
 //! This room knows no graph and no layout: names, sizes and numbers only.
 
 mod builder;
+mod call;
 mod cost;
 mod expr;
 mod flow;
@@ -21,6 +22,7 @@ mod step;
 mod verify;
 
 pub use builder::Builder;
+pub use call::{Elements, ElementsMut, Opaque, UserKernel, View, ViewMut};
 pub use cost::{Cost, cost};
 pub use expr::Expr;
 pub use generator::Generator;

@@ -205,6 +205,9 @@ impl Printer<'_> {
                 let order = if *reverse { " reverse" } else { "" };
                 format!("{kind}{before}{order} dim {dim} of {input:?}")
             }
+            Step::Call { kernel, inputs, .. } => {
+                format!("{} ({kernel:?}) of {}", kernel.name(), join(inputs.iter().map(name)))
+            }
             Step::AllReduce { kind, inputs, .. } => {
                 format!("{kind} over {} of {}", over(), join(inputs.iter().map(name)))
             }
@@ -346,6 +349,7 @@ mod tests {
             %17: f32[2, 4] = scatter %16[k, b] to a = %15[k] - rows*4             op_1 at src/main.rs:7
             %18: f32[2, 4] = scan sum exclusive dim 0 of %17                      op_1 at src/main.rs:7
             %19: f32[1, 4], %20: i32[1, 4] = sort descending along a of %18[a, b], %15[a]  op_1 at src/main.rs:7
+            %21: f32[4] = call total (Total { scale: 2 }) of %18                  op_1 at src/main.rs:7
           fetches
             moved = %14: f32[4, 4] of [4, 4] @ -, -
         ");

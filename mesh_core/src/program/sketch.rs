@@ -1,8 +1,8 @@
 //! Short words for tests that build programs.
 
 use super::{
-    Builder, Expr, Extents, Generator, Offset, Operand, Origin, Program, Rounds, Slot, ValueId,
-    VariableId, VariableType, Window,
+    Builder, Elements, ElementsMut, Expr, Extents, Generator, Offset, Operand, Origin, Program,
+    Rounds, Slot, UserKernel, Value, ValueId, VariableId, VariableType, View, ViewMut, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::{SmallVec, smallvec};
@@ -103,6 +103,33 @@ pub(crate) fn origin(rank: usize) -> SmallVec<[Offset; 4]> {
     (0..rank).map(|_| Offset::default()).collect()
 }
 
+/// A user's kernel: sums over the first dim, times something.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Total {
+    pub(crate) scale: i32,
+}
+
+impl UserKernel for Total {
+    fn name(&self) -> &'static str {
+        "total"
+    }
+
+    fn flops(&self, inputs: &[&Value], _: &[&Value]) -> u64 {
+        inputs.iter().map(|value| value.len() as u64).sum()
+    }
+
+    fn run(&self, inputs: &[View<'_>], outs: &mut [ViewMut<'_>]) {
+        let (Elements::F32(input), ElementsMut::F32(out)) =
+            (inputs[0].elements, &mut outs[0].elements)
+        else {
+            panic!("{inputs:?} to {outs:?}");
+        };
+        for row in input.chunks(out.len()) {
+            out.iter_mut().zip(row).for_each(|(out, x)| *out += self.scale as f32 * x);
+        }
+    }
+}
+
 /// A legal step of every form, over [`every_variable`].
 pub(crate) fn every_form(b: &mut Builder<'_>) {
     let mesh = square();
@@ -146,6 +173,7 @@ pub(crate) fn every_form(b: &mut Builder<'_>) {
     let sums = b.scan(ReduceKind::Sum, 0, true, false, sums); // %18, step 18
     let inputs = [b.whole(sums), labelled(at, &[0])];
     b.sort(&inputs, 0, true, &smallvec![1, 4]); // %19, %20, step 19
+    b.call(Total { scale: 2 }, &[sums], &[(DType::F32, smallvec![4])]); // %21, step 20
     b.fetched("moved", moved);
 }
 

@@ -1,6 +1,6 @@
 //! The step forms.
 
-use super::{Body, Generator, Program, Scalar, ValueId, VariableId};
+use super::{Body, Generator, Opaque, Program, Scalar, ValueId, VariableId};
 use crate::names::{AxisList, Mesh, ReduceKind};
 use smallvec::SmallVec;
 
@@ -216,6 +216,15 @@ pub enum Step {
         reverse: bool,
         /// Of the type of the input.
         out: ValueId,
+    },
+    /// Whatever a user's kernel makes of the inputs. StableHLO: custom_call of the kernel's name.
+    Call {
+        /// How.
+        kernel: Opaque,
+        /// What it reads, in declared order.
+        inputs: SmallVec<[ValueId; 2]>,
+        /// What it fills, in declared order.
+        outs: SmallVec<[ValueId; 1]>,
     },
     /// Folds each input over the group; every member gets every result whole.
     AllReduce {

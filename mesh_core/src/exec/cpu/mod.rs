@@ -10,6 +10,7 @@
 
 #![allow(unsafe_code, reason = "kernels read and write raw memory of the planned arena")]
 
+mod call;
 mod contract;
 mod convolve;
 mod gather;
@@ -103,6 +104,7 @@ pub(crate) fn prepare(
         Step::Scan { kind, input, dim, exclusive, reverse, out } => {
             scan::prepare(program, *kind, *input, *dim, [*exclusive, *reverse], *out)?
         }
+        Step::Call { kernel, inputs, outs } => call::prepare(program, kernel, inputs, outs)?,
         _ => return Ok(None),
     };
     Ok(Some(kernel))

@@ -130,6 +130,14 @@ impl Scope<'_> {
                     .zip(outs)
                     .try_for_each(|(&input, &out)| self.keeps(input, out, |_| {}))
             }
+            Step::Call { inputs, outs, .. } => {
+                ensure!(!outs.is_empty(), "there are no outs");
+                for &id in inputs.iter().chain(outs) {
+                    let value = self.value(id);
+                    ensure!(value.in_order(), "{id:?} is {value}, not in declared order");
+                }
+                Ok(())
+            }
             Step::Loop(rounds) => self.rounds(rounds),
             Step::Gather { .. } | Step::Scatter { .. } | Step::Sort { .. } | Step::Scan { .. } => {
                 self.by_index(step)

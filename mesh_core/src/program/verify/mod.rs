@@ -41,6 +41,7 @@
 //!   inputs. The keys, which come first, have every label.
 //! * **scan**: input and result have one type; `dim` is one of its dims. The kind suits the dtype
 //!   as in reduce.
+//! * **call**: all values are in declared order; there is at least one out.
 //! * **collectives**: the group has at least one axis. Dtypes stay. A cut extent is the group size
 //!   times the part's: all_gather joins along `dim`, reduce_scatter cuts along it, all_to_all cuts
 //!   along `split` and joins along `concat`, another dim; all else keeps its extent. all_reduce has

@@ -233,11 +233,7 @@ fn lookups_have_their_labels() {
     refused(&found, "16 gather", "the input has label 4 of no result dim");
     let found = spoil!(16, Gather { indices } => *indices = labelled(ValueId(14), &[3, 1]));
     refused(&found, "16 gather", "the indices are f32, not i32");
-    let far = Offset {
-        base: usize::MAX,
-        scale: i64::MAX,
-        ..Offset::sliced(&[axis(&square(), "rows")], 1)
-    };
+    let far = Offset { base: usize::MAX, ..Offset::sliced(&[axis(&square(), "rows")], 1) };
     let found = spoil!(16, Gather { begin } => *begin = far);
     refused(&found, "16 gather", "an offset overflows");
     let found = spoil!(17, Scatter { dim } => *dim = 2);
@@ -272,6 +268,22 @@ fn orders_have_their_lines() {
 }
 
 #[test]
+fn calls_are_in_declared_order() {
+    let found = spoil!(20, Call { outs } => outs.clear());
+    assert!(found.contains("there are no outs"), "{found}");
+    let found = problems(|program| {
+        program
+            .values
+            .push(Value { order: [1, 0].into_iter().collect(), ..program.values[18].clone() });
+        let out = ValueId(program.values.len() as u32 - 1);
+        if let Step::Call { outs, .. } = &mut program.steps[20].step {
+            outs.push(out);
+        }
+    });
+    refused(&found, "20 call", "%22 is f32[2, 4] order [1, 0], not in declared order");
+}
+
+#[test]
 fn variables_keep_their_type() {
     let found = spoil!(14, Write { variable } => *variable = var(0));
     refused(&found, "14 write", "%14 is [4, 4], not [3, 2, 6]");
@@ -280,7 +292,7 @@ fn variables_keep_their_type() {
     let twice = |program: &mut Program| {
         program.steps.push(Node { step: program.steps[14].step.clone(), origin: 0 });
     };
-    refused(&problems(twice), "20 write", "var1 is written twice");
+    refused(&problems(twice), "21 write", "var1 is written twice");
 }
 
 #[test]

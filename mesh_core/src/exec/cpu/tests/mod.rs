@@ -1,5 +1,6 @@
 //! Each kernel against brute force over labels in f64.
 
+mod call;
 mod contract;
 mod convolve;
 mod generate;

@@ -2,7 +2,28 @@
 
 use mesh_core::graph::Report;
 use mesh_ops::prelude::*;
+use std::error::Error;
 use std::fmt;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs a program; an error is one readable message on standard error.
+pub fn exit(run: impl FnOnce() -> Result<(), Box<dyn Error>>) -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of the output, as `head`, has seen enough.
+        Err(error) if broken_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
 
 /// What can go wrong before the first step.
 #[derive(thiserror::Error)]
@@ -81,4 +102,25 @@ pub fn lower(
         warnings.for_each(|warning| eprintln!("warning: {warning}"));
     }
     Ok(module)
+}
+
+/// Writes a graph in Graphviz' DOT language.
+pub fn draw(graph: &Graph, path: &Path) -> Result<(), String> {
+    std::fs::write(path, graph.dot()).map_err(|e| format!("--dot {}: {e}", path.display()))
+}
+
+/// A mesh for people.
+pub fn on_mesh(mesh: &Mesh) -> String {
+    if mesh.processors() == 1 { "one processor".to_owned() } else { format!("mesh {mesh}") }
+}
+
+/// A layout for people.
+pub fn named(layout: &Layout) -> String {
+    let text = layout.to_string();
+    if text.is_empty() { "(nothing split)".to_owned() } else { text }
+}
+
+/// Number of trained values.
+pub fn parameters(module: &Module) -> usize {
+    module.variables.iter().filter(|v| v.trainable).map(|v| v.shape.size()).sum()
 }

@@ -2,3 +2,9 @@
 
 pub mod data;
 pub mod launch;
+pub mod optimizer;
+pub mod report;
+mod rng;
+pub mod text;
+
+pub use rng::Rng;

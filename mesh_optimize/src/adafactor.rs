@@ -11,7 +11,7 @@
 //! w <- w - lr max(rms(w), eps2) u                    lr = min((t+1)^-½, 0.01)
 //! ```
 
-use crate::Optimizer;
+use crate::{LearningRate, Optimizer};
 use mesh_core::graph::{Graph, Initializer, Tensor, Update, Variable};
 use mesh_core::names::{DType, Dimension, Shape};
 use mesh_ops::elementwise::{cast, maximum, minimum, powf, rsqrt, sqrt, square};
@@ -23,7 +23,7 @@ pub struct Adafactor {
     /// Whether the step is relative to the size of the variable.
     pub multiply_by_parameter_scale: bool,
     /// Step size; by default `min((t+1)^-½, 0.01)`, times 0.05 without parameter scale.
-    pub learning_rate: Option<f64>,
+    pub learning_rate: Option<LearningRate>,
     /// Decay of the momentum of scaled updates; 0 keeps none.
     pub beta1: f64,
     /// Largest root mean square of an update before scaling.
@@ -55,8 +55,8 @@ impl Default for Adafactor {
 
 impl Adafactor {
     /// Another step size.
-    pub fn learning_rate(mut self, learning_rate: f64) -> Self {
-        self.learning_rate = Some(learning_rate);
+    pub fn learning_rate(mut self, learning_rate: impl Into<LearningRate>) -> Self {
+        self.learning_rate = Some(learning_rate.into());
         self
     }
 
@@ -74,8 +74,8 @@ impl Adafactor {
 
     /// The step size at the graph's step, in f64 and rounded once.
     fn rate<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
-        if let Some(rate) = self.learning_rate {
-            return graph.scalar(rate, dtype);
+        if let Some(rate) = &self.learning_rate {
+            return rate.at(graph, dtype);
         }
         let steps = cast(graph.step(), DType::F64) + 1.0;
         let rate = minimum(powf(steps, -0.5), graph.scalar(0.01, DType::F64));

@@ -8,7 +8,7 @@
 //! w <- w - lr (m / (sqrt(v) + eps) + wd w)
 //! ```
 
-use crate::Optimizer;
+use crate::{LearningRate, Optimizer};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_ops::elementwise::{cast, sqrt, square};
 
@@ -16,7 +16,7 @@ use mesh_ops::elementwise::{cast, sqrt, square};
 #[derive(Clone, Debug)]
 pub struct AdamWeightDecay {
     /// Step size.
-    pub learning_rate: f64,
+    pub learning_rate: LearningRate,
     /// Fraction of the weight taken off per step and unit of learning rate.
     pub weight_decay: f64,
     /// Decay of the first moment.
@@ -31,9 +31,9 @@ pub struct AdamWeightDecay {
 
 impl AdamWeightDecay {
     /// Mesh TensorFlow's defaults: no decay, betas 0.9 and 0.999, epsilon 1e-6.
-    pub fn new(learning_rate: f64) -> Self {
+    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
-            learning_rate,
+            learning_rate: learning_rate.into(),
             weight_decay: 0.0,
             beta1: 0.9,
             beta2: 0.999,
@@ -64,7 +64,8 @@ impl Optimizer for AdamWeightDecay {
             let value = cast(variable.value_for_update(), grad.dtype());
             update = update + value * self.weight_decay;
         }
-        let delta = cast(update * self.learning_rate, variable.dtype());
+        let rate = self.learning_rate.at(grad.graph(), grad.dtype());
+        let delta = cast(update * rate, variable.dtype());
         vec![variable.assign_sub(delta), slot_m.assign(m), slot_v.assign(v)]
     }
 }

@@ -8,10 +8,12 @@ mod adafactor;
 mod adam_wd;
 mod microbatch;
 mod optimizer;
+mod rate;
 mod sgd;
 
 pub use adafactor::Adafactor;
 pub use adam_wd::AdamWeightDecay;
 pub use microbatch::microbatches;
 pub use optimizer::Optimizer;
+pub use rate::LearningRate;
 pub use sgd::Sgd;

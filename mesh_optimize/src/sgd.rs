@@ -1,6 +1,6 @@
 //! Stochastic gradient descent: `w -= lr * g`.
 
-use crate::Optimizer;
+use crate::{LearningRate, Optimizer};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::cast;
 
@@ -8,18 +8,19 @@ use mesh_ops::elementwise::cast;
 #[derive(Clone, Debug)]
 pub struct Sgd {
     /// Step size.
-    pub learning_rate: f64,
+    pub learning_rate: LearningRate,
 }
 
 impl Sgd {
     /// Descent with a step size.
-    pub fn new(learning_rate: f64) -> Self {
-        Self { learning_rate }
+    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+        Self { learning_rate: learning_rate.into() }
     }
 }
 
 impl Optimizer for Sgd {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
-        vec![variable.assign_sub(cast(grad * self.learning_rate, variable.dtype()))]
+        let rate = self.learning_rate.at(grad.graph(), grad.dtype());
+        vec![variable.assign_sub(cast(grad * rate, variable.dtype()))]
     }
 }

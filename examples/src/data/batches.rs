@@ -2,7 +2,7 @@
 
 use ndarray::{Array1, Array3, Axis};
 
-use super::rng::Rng;
+use crate::Rng;
 use super::{DataError, Split};
 
 /// Keeps the shuffles apart from the generated examples of the same seed.

@@ -7,7 +7,7 @@
 
 use ndarray::{Array1, Array3};
 
-use super::rng::Rng;
+use crate::Rng;
 use super::strokes::{DIGITS, Point, SHEET};
 use super::{SIDE, Split};
 

@@ -17,7 +17,6 @@ mod batches;
 mod error;
 mod generate;
 mod idx;
-mod rng;
 mod strokes;
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flate2::{Compression, write::GzEncoder};
 
-use super::rng::Rng;
+use crate::Rng;
 use super::*;
 
 /// A directory of its own, removed when dropped.

@@ -1,6 +1,7 @@
 //! Command line of `mnist`.
 
 use clap::{Parser, ValueEnum};
+use examples::optimizer::Method;
 use std::path::PathBuf;
 
 /// Trains a digit classifier on any mesh of processors.
@@ -32,8 +33,8 @@ pub(crate) struct Flags {
     pub(crate) model: Model,
 
     /// How it is trained.
-    #[arg(long, value_enum, default_value_t = Optimizer::Adafactor)]
-    pub(crate) optimizer: Optimizer,
+    #[arg(long, value_enum, default_value_t = Method::Adafactor)]
+    pub(crate) optimizer: Method,
 
     /// Step size. By default 0.1 for sgd, 0.001 for adam, Adafactor's own schedule for adafactor.
     #[arg(long, allow_negative_numbers = true)]
@@ -93,16 +94,7 @@ impl Flags {
         if self.steps == Some(0) {
             return Err("--steps 0: nothing would be trained; legal are 1 or more".to_owned());
         }
-        if let Some(lr) = lr.filter(|lr| !(*lr > 0.0 && lr.is_finite())) {
-            return Err(format!("--lr {lr}: a step size is a positive number"));
-        }
-        if !(weight_decay >= 0.0 && weight_decay.is_finite()) {
-            return Err(format!("--weight-decay {weight_decay}: legal are 0 or a positive number"));
-        }
-        if weight_decay != 0.0 && self.optimizer != Optimizer::Adam {
-            return Err(format!("--weight-decay {weight_decay}: only --optimizer adam has it"));
-        }
-        Ok(())
+        self.optimizer.check(lr, weight_decay)
     }
 }
 
@@ -116,14 +108,4 @@ pub(crate) enum Model {
     Mlp,
     /// Softmax regression. Dims: batch, pixels, classes.
     Linear,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Optimizer {
-    /// Gradient descent.
-    Sgd,
-    /// Adam with weight decay, without bias correction.
-    Adam,
-    /// Adafactor with Mesh TensorFlow's defaults.
-    Adafactor,
 }

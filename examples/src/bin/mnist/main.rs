@@ -6,33 +6,20 @@ mod train;
 
 use clap::Parser;
 use examples::data::Digits;
-use examples::launch::{lower, mesh_and_layout, parse};
+use examples::launch::{draw, exit, lower, mesh_and_layout, named, on_mesh, parameters, parse};
+use examples::report::{Metrics, print};
 use flags::Flags;
 use mesh_core::lower::Module;
 use mesh_core::names::Layout;
-use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer, Sgd};
 use std::error::Error;
 use std::io;
 use std::process::ExitCode;
-use train::Metrics;
 
 /// Generated examples when no data is given.
 const GENERATED: (usize, usize) = (12_000, 2_000);
 
 fn main() -> ExitCode {
-    match run(&Flags::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader of the output, as `head`, has seen enough.
-        Err(error) if broken_pipe(&*error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn broken_pipe(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    exit(|| run(&Flags::parse()))
 }
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
@@ -40,10 +27,10 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let (mesh, layout) =
         mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), flags.batch)?;
     let graph = mesh_ops::graph();
-    let functions = model::build(&graph, flags.model, flags.batch, &*optimizer(flags));
+    let optimizer = flags.optimizer.optimizer(flags.lr.map(Into::into), flags.weight_decay);
+    let functions = model::build(&graph, flags.model, flags.batch, &*optimizer);
     if let Some(path) = &flags.dot {
-        std::fs::write(path, graph.dot()).map_err(|e| format!("--dot {}: {e}", path.display()))?;
-        return Ok(());
+        return Ok(draw(&graph, path)?);
     }
     let module = lower(&graph, &mesh, &layout, flags.strict)?;
     let evaluation = match &flags.eval_layout {
@@ -67,22 +54,17 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         return Err(format!("--batch {batch}: there are {examples} training examples").into());
     }
     let mut metrics = Metrics::create(flags.metrics.as_deref())?;
-    train::print(&format!(
+    print(&format!(
         "{}  layout {}  {} parameters  {examples} training and {} test examples",
-        if mesh.processors() == 1 { "one processor".to_owned() } else { format!("mesh {mesh}") },
+        on_mesh(&mesh),
         named(&layout),
-        train::parameters(&module),
+        parameters(&module),
         digits.test.len(),
     ))?;
     let trained =
         train::train(flags, &functions, &module, evaluation.as_ref(), &digits, &mut metrics);
     metrics.finish()?;
     trained
-}
-
-fn named(layout: &Layout) -> String {
-    let text = layout.to_string();
-    if text.is_empty() { "(nothing split)".to_owned() } else { text }
 }
 
 /// What each processor would do; evaluation under its own layout if it has one.
@@ -102,18 +84,5 @@ fn explain(
     } else {
         text += &training.to_string();
     }
-    train::print(text.trim_end())
-}
-
-fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
-    match flags.optimizer {
-        flags::Optimizer::Sgd => Box::new(Sgd::new(flags.lr.unwrap_or(0.1))),
-        flags::Optimizer::Adam => {
-            let adam = AdamWeightDecay::new(flags.lr.unwrap_or(1e-3));
-            Box::new(adam.weight_decay(flags.weight_decay))
-        }
-        flags::Optimizer::Adafactor => {
-            Box::new(Adafactor { learning_rate: flags.lr, ..Adafactor::default() })
-        }
-    }
+    print(text.trim_end())
 }

@@ -3,15 +3,11 @@
 use super::flags::Flags;
 use super::model::{Functions, image_dims};
 use examples::data::{Batches, Digits, SIDE, Split};
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use examples::report::{Metrics, Progress, print};
 use mesh_ops::prelude::*;
 use ndarray::{Array1, Array3, ArrayViewD};
 use serde_json::json;
 use std::error::Error;
-use std::fmt;
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
 use std::time::Instant;
 
 /// Trains for the epochs or steps asked for, evaluating after each epoch.
@@ -28,7 +24,7 @@ pub(crate) fn train(
     let mut batches = Batches::new(digits.train.len(), flags.batch, flags.seed)?;
     let per_epoch = batches.per_epoch() as u64;
     let total = flags.steps.unwrap_or(per_epoch.saturating_mul(flags.epochs as u64));
-    let progress = Progress::new(total);
+    let progress = Progress::new(total, 20);
     let shape = feed_shape(flags);
     let mut images = Array3::zeros((flags.batch, SIDE, SIDE));
     let mut labels = Array1::zeros(flags.batch);
@@ -52,7 +48,11 @@ pub(crate) fn train(
             let accuracy = evaluate(flags, functions, session, &digits.test, &shape)?;
             best = best.max(accuracy);
             metrics.line(&json!({ "step": step, "epoch": epoch, "accuracy": accuracy }))?;
-            progress.epoch(epoch, step, loss, accuracy, started)?;
+            let seconds = started.elapsed().as_secs_f64();
+            progress.line(&format!(
+                "epoch {epoch}  step {step}  loss {loss:.4}  test accuracy {:.2} %  {seconds:.1} s",
+                accuracy * 100.0
+            ))?;
         }
         if !loss.is_finite() {
             return Err(format!("the loss is {loss} at step {step}; try a smaller --lr").into());
@@ -93,91 +93,4 @@ fn image_view<'a>(
     shape: &[usize],
 ) -> Result<ArrayViewD<'a, f32>, ndarray::ShapeError> {
     images.view().into_shape_with_order(shape.to_vec())
-}
-
-/// Number of trained values.
-pub(crate) fn parameters(module: &Module) -> usize {
-    module.variables.iter().filter(|v| v.trainable).map(|v| v.shape.size()).sum()
-}
-
-/// A line for the user.
-pub(crate) fn print(line: &str) -> io::Result<()> {
-    writeln!(io::stdout(), "{line}")
-}
-
-/// JSON lines, or nothing.
-pub(crate) struct Metrics {
-    file: Option<BufWriter<File>>,
-}
-
-impl Metrics {
-    pub(crate) fn create(path: Option<&Path>) -> Result<Self, String> {
-        let create = |path: &Path| {
-            File::create(path).map_err(|e| format!("--metrics {}: {e}", path.display()))
-        };
-        Ok(Self { file: path.map(create).transpose()?.map(BufWriter::new) })
-    }
-
-    fn line(&mut self, value: &serde_json::Value) -> io::Result<()> {
-        match &mut self.file {
-            Some(file) => writeln!(file, "{value}"),
-            None => Ok(()),
-        }
-    }
-
-    pub(crate) fn finish(self) -> io::Result<()> {
-        self.file.map_or(Ok(()), |mut file| file.flush())
-    }
-}
-
-/// A bar on a terminal, a line an epoch elsewhere.
-struct Progress {
-    bar: ProgressBar,
-    terminal: bool,
-    total: u64,
-}
-
-impl Progress {
-    fn new(total: u64) -> Self {
-        let terminal = io::stderr().is_terminal();
-        let bar = if terminal { ProgressBar::new(total) } else { ProgressBar::hidden() };
-        let template = "{bar:40} {pos}/{len}  {msg}  {rate}  {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
-                let _ = write!(out, "{:.1} steps/s", state.per_sec());
-            };
-            bar.set_style(style.with_key("rate", rate));
-        }
-        Self { bar, terminal, total }
-    }
-
-    fn step(&self, step: u64, loss: f32) -> io::Result<()> {
-        self.bar.set_message(format!("loss {loss:.4}"));
-        self.bar.set_position(step);
-        if !self.terminal && step.is_multiple_of(20) {
-            print(&format!("step {step}/{}  loss {loss:.4}", self.total))?;
-        }
-        Ok(())
-    }
-
-    fn epoch(
-        &self,
-        epoch: u64,
-        step: u64,
-        loss: f32,
-        accuracy: f64,
-        started: Instant,
-    ) -> io::Result<()> {
-        let seconds = started.elapsed().as_secs_f64();
-        self.bar.suspend(|| {
-            print(&format!(
-                "epoch {epoch}  step {step}  loss {loss:.4}  test accuracy {:.2} %  {seconds:.1} s",
-                accuracy * 100.0
-            ))
-        })
-    }
-
-    fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
 }

@@ -1,13 +1,14 @@
-//! The data readers' own random numbers: SplitMix64, the same on every platform and for ever.
+//! Random numbers that are not of a graph: SplitMix64, the same on every platform and for ever.
 
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A stream of random numbers, named by a key.
-pub(super) struct Rng(u64);
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
 
 impl Rng {
     /// The stream of `(seed, stream, index)`; distinct keys give unrelated streams.
-    pub(super) fn keyed(seed: u64, stream: u64, index: u64) -> Self {
+    pub fn keyed(seed: u64, stream: u64, index: u64) -> Self {
         Self([stream, index].into_iter().fold(mix(seed), |key, part| mix(key ^ mix(part))))
     }
 
@@ -17,27 +18,27 @@ impl Rng {
     }
 
     /// A whole number in `0..bound`, or 0 where `bound` is 0.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// A multiple of 2⁻²⁴ in `0.0..1.0`.
-    pub(super) fn unit(&mut self) -> f32 {
+    pub fn unit(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1_u32 << 24) as f32
     }
 
     /// A number in `low..high`.
-    pub(super) fn between(&mut self, low: f32, high: f32) -> f32 {
+    pub fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * self.unit()
     }
 
     /// A number in `-reach..reach`.
-    pub(super) fn around_zero(&mut self, reach: f32) -> f32 {
+    pub fn around_zero(&mut self, reach: f32) -> f32 {
         self.between(-reach, reach)
     }
 
     /// Puts `items` in a random order (Fisher–Yates).
-    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let chosen = self.below(last + 1);
             items.swap(last, chosen);

@@ -1,0 +1,189 @@
+//! Command line of `lm`.
+
+use clap::Parser;
+use examples::optimizer::Method;
+use std::path::PathBuf;
+
+/// Trains a language model of bytes on any mesh of processors, and lets it write.
+///
+/// Dims: batch, length, memory_length (the positions that are looked at), d_model, heads, kv, d_ff,
+/// vocab, layers.
+#[derive(Parser, Debug)]
+#[command(name = "lm", version)]
+pub(crate) struct Flags {
+    /// The text; its last tenth is held out. By default small tales told by a grammar.
+    #[arg(long)]
+    pub(crate) text: Option<PathBuf>,
+
+    /// Processors as a grid: `data:2;model:2`. By default `all:n`, n the largest divisor of the batch
+    /// that is not above the number of cores.
+    #[arg(long)]
+    pub(crate) mesh: Option<String>,
+
+    /// How dims are split over mesh axes: `batch:data`, `heads:model;d_ff:model;vocab:model`,
+    /// `length:data`, ... By default `batch:all` with the default mesh, else nothing is split.
+    #[arg(long)]
+    pub(crate) layout: Option<String>,
+
+    /// Treat warnings about the layout as errors.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Size of the vectors between layers.
+    #[arg(long, default_value_t = 128)]
+    pub(crate) width: usize,
+
+    /// Number of layers.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) depth: usize,
+
+    /// Heads of attention, which divide the width.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) heads: usize,
+
+    /// Size of the hidden vectors of feed-forward layers. By default four times the width.
+    #[arg(long)]
+    pub(crate) hidden: Option<usize>,
+
+    /// Bytes that are looked at together.
+    #[arg(long, default_value_t = 64)]
+    pub(crate) sequence: usize,
+
+    /// Sequences a step, over all processors.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) batch: usize,
+
+    /// How it is trained.
+    #[arg(long, value_enum, default_value_t = Method::Adam)]
+    pub(crate) optimizer: Method,
+
+    /// Largest step size: it grows from 0 over the first --warmup steps and falls to a tenth along a
+    /// cosine. By default 0.5 for sgd, 0.004 for adam, 0.01 for adafactor.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) lr: Option<f64>,
+
+    /// Steps over which the step size grows.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) warmup: u64,
+
+    /// Weight decay; adam only. By default 0.1 for adam.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) weight_decay: Option<f64>,
+
+    /// Steps of training.
+    #[arg(long, default_value_t = 1500)]
+    pub(crate) steps: u64,
+
+    /// Determines initial values, the windows that are trained on and the sample.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) seed: u64,
+
+    /// Loop over layers with one compiled body instead of writing them out.
+    #[arg(long)]
+    pub(crate) scan: bool,
+
+    /// Keep nothing within a layer for its gradient, but compute it again: less memory, more time.
+    #[arg(long)]
+    pub(crate) recompute: bool,
+
+    /// Evaluate on a part of the held-out text every so many steps. By default at the end only.
+    #[arg(long)]
+    pub(crate) eval_every: Option<u64>,
+
+    /// Bytes to write after training; 0 for none.
+    #[arg(long, default_value_t = 400)]
+    pub(crate) sample: usize,
+
+    /// What the sample goes on from.
+    #[arg(long, default_value = "\n")]
+    pub(crate) prompt: String,
+
+    /// The sample is drawn from probabilities to the power of 1 / temperature, made to add up to 1;
+    /// at 0 the likeliest byte is taken.
+    #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
+    pub(crate) temperature: f64,
+
+    /// Print what each processor would do, and stop.
+    #[arg(long)]
+    pub(crate) explain: bool,
+
+    /// Write the graph in Graphviz' DOT language to this file, and stop.
+    #[arg(long)]
+    pub(crate) dot: Option<PathBuf>,
+
+    /// Write one JSON line a step (`step`, `loss`) and one an evaluation (`step`, `held_out`), in nats
+    /// per byte, to this file.
+    #[arg(long)]
+    pub(crate) metrics: Option<PathBuf>,
+}
+
+/// More of anything than a run has.
+const LARGEST: usize = 1 << 24;
+
+impl Flags {
+    /// Refuses values that no run can have.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let hidden = self.hidden();
+        let sizes = [
+            ("width", self.width),
+            ("depth", self.depth),
+            ("heads", self.heads),
+            ("hidden", hidden),
+            ("sequence", self.sequence),
+            ("batch", self.batch),
+        ];
+        for (flag, size) in sizes {
+            if !(1..=LARGEST).contains(&size) {
+                return Err(format!("--{flag} {size}: legal are 1 to {LARGEST}"));
+            }
+        }
+        let Self { width, heads, temperature, .. } = *self;
+        if !width.is_multiple_of(2 * heads) {
+            return Err(format!(
+                "--heads {heads}: heads share the width {width}, an even number each; legal are {}",
+                legal_heads(width)
+            ));
+        }
+        if self.steps == 0 {
+            return Err("--steps 0: nothing would be trained; legal are 1 or more".to_owned());
+        }
+        if self.eval_every == Some(0) {
+            return Err("--eval-every 0: legal are 1 or more".to_owned());
+        }
+        if self.sample > 0 && self.prompt.is_empty() {
+            return Err("--prompt: a sample needs at least a byte to go on from".to_owned());
+        }
+        if !(temperature >= 0.0 && temperature.is_finite()) {
+            return Err(format!("--temperature {temperature}: legal are 0 or a positive number"));
+        }
+        self.optimizer.check(self.lr, self.weight_decay.unwrap_or(0.0))
+    }
+
+    /// Size of hidden vectors.
+    pub(crate) fn hidden(&self) -> usize {
+        self.hidden.unwrap_or(self.width.saturating_mul(4))
+    }
+
+    /// The largest step size.
+    pub(crate) fn peak(&self) -> f64 {
+        self.lr.unwrap_or(match self.optimizer {
+            Method::Sgd => 0.5,
+            Method::Adam => 0.004,
+            Method::Adafactor => 0.01,
+        })
+    }
+
+    /// Weight decay.
+    pub(crate) fn decay(&self) -> f64 {
+        self.weight_decay.unwrap_or(if self.optimizer == Method::Adam { 0.1 } else { 0.0 })
+    }
+}
+
+/// Numbers of heads for a width, as text.
+fn legal_heads(width: usize) -> String {
+    let legal: Vec<_> = (1..=width / 2).filter(|n| width.is_multiple_of(2 * n)).collect();
+    match legal.as_slice() {
+        [] => "none: make the width even".to_owned(),
+        all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+}

@@ -1,0 +1,197 @@
+//! The model, written once; no mesh in here.
+
+use super::flags::Flags;
+use mesh_ops::layers::attention::{
+    AttentionOptions, CacheVariables, KeyValues, MultiHead, Rotation, additive_mask, causal,
+    memory_dim,
+};
+use mesh_ops::layers::{
+    Activation, Around, FeedForward, Norm, NormWeights, Parameters, TransformerLayer,
+    TransformerLayerWeights, Weights, embed, embedding_logits, embedding_weights,
+};
+use mesh_ops::prelude::*;
+use mesh_optimize::Optimizer;
+
+/// Values of a byte.
+pub(crate) const BYTES: usize = 256;
+/// Slowest turn of rotary positions.
+const ROTARY_BASE: f64 = 10_000.0;
+
+/// Functions of the graph.
+pub(crate) struct Functions {
+    /// Bytes and those that follow to the mean loss, updating the variables.
+    pub(crate) train: Function<2, 1>,
+    /// Bytes and those that follow to the mean loss of each window.
+    pub(crate) evaluate: Function<2, 1>,
+    /// A byte and its position to the logits of the next, given the bytes at earlier positions.
+    pub(crate) next: Function<2, 1>,
+}
+
+/// A decoder-only transformer: rotary positions, norms first, tied embeddings.
+struct Model {
+    layer: TransformerLayer,
+    length: Dimension,
+    layers: Dimension,
+    vocab: Dimension,
+    scan: bool,
+    recompute: bool,
+}
+
+/// Its weights.
+struct ModelWeights<'g> {
+    /// Of bytes, in and out.
+    bytes: Tensor<'g>,
+    layers: LayerWeights<'g>,
+    norm: NormWeights<'g>,
+}
+
+/// Weights of all layers.
+enum LayerWeights<'g> {
+    Each(Vec<TransformerLayerWeights<'g>>),
+    /// With the dim `layers`.
+    Stacked(TransformerLayerWeights<'g>),
+}
+
+/// Builds the model and its functions.
+pub(crate) fn build(graph: &Graph, flags: &Flags, optimizer: &dyn Optimizer) -> Functions {
+    let (batch, length) = (dim("batch", flags.batch), dim("length", flags.sequence));
+    let model = Model::new(flags, length);
+    let weights = model.weights(graph);
+
+    let bytes = graph.input("bytes", [batch, length], I32);
+    let following = graph.input("following", [batch, length], I32);
+    let logits = model.logits(bytes, &weights);
+    let losses = logits.softmax_cross_entropy(following, model.vocab);
+    let loss = losses.mean();
+    let train = graph.function("train", [bytes, following], [loss], optimizer.minimize(loss));
+    let each = losses.mean_over([length]);
+    let evaluate = graph.function("evaluate", [bytes, following], [each], []);
+
+    let byte = graph.input("byte", [], I32);
+    let position = graph.input("position", [], I32);
+    let (logits, kept) = model.next(byte, position, &weights);
+    let next = graph.function("next", [byte, position], [logits], kept);
+    Functions { train, evaluate, next }
+}
+
+impl Model {
+    fn new(flags: &Flags, length: Dimension) -> Self {
+        let (width, heads) = (dim("d_model", flags.width), dim("heads", flags.heads));
+        let kv = dim("kv", flags.width / flags.heads);
+        let hidden = FeedForward::new(width, dim("d_ff", flags.hidden()));
+        Self {
+            layer: TransformerLayer {
+                norm: Norm::Rms,
+                attention: MultiHead::new(width, heads, kv),
+                feed_forward: hidden.activations([Activation::Gelu]),
+            },
+            length,
+            layers: dim("layers", flags.depth),
+            vocab: dim("vocab", BYTES),
+            scan: flags.scan,
+            recompute: flags.recompute,
+        }
+    }
+
+    fn weights<'g>(&self, graph: &'g Graph) -> ModelWeights<'g> {
+        let parameters = Parameters::new(graph, F32);
+        let width = self.layer.attention.model;
+        let layers = if self.scan {
+            let stacked = parameters.clone().stacked([self.layers]);
+            LayerWeights::Stacked(self.layer.weights(&stacked, "layers"))
+        } else {
+            let layer = |i: usize| self.layer.weights(&parameters, &format!("layer{i}"));
+            LayerWeights::Each((0..self.layers.size).map(layer).collect())
+        };
+        ModelWeights {
+            bytes: embedding_weights(&parameters, self.vocab, [width], "bytes"),
+            layers,
+            norm: Norm::Rms.weights(&parameters, width, "norm"),
+        }
+    }
+
+    /// What turns queries and keys at some positions.
+    fn rotation<'g>(&self, positions: Tensor<'g>) -> Option<Rotation<'g>> {
+        Some(Rotation::new(positions, self.layer.attention.kv, ROTARY_BASE))
+    }
+
+    /// Logits of what follows each position.
+    fn logits<'g>(&self, bytes: Tensor<'g>, weights: &ModelWeights<'g>) -> Tensor<'g> {
+        let graph = bytes.graph();
+        let mask = Some(additive_mask(causal(graph, self.length), F32));
+        let around = Around {
+            attention: AttentionOptions { mask, ..Default::default() },
+            rotation: self.rotation(mesh_ops::range(graph, self.length, I32)),
+            ..Default::default()
+        };
+        let layer = |x: Tensor<'g>, weights: &TransformerLayerWeights<'g>| {
+            let apply = |x| self.layer.apply(x, self.length, weights, &around);
+            if self.recompute { graph.recompute([x], |[x]| [apply(x)])[0] } else { apply(x) }
+        };
+        let x = embed(bytes, weights.bytes, self.vocab);
+        let x = match &weights.layers {
+            LayerWeights::Each(all) => all.iter().fold(x, layer),
+            LayerWeights::Stacked(all) => {
+                let (last, _) = graph.scan_lists(self.layers, &[x], &all.tensors(), |x, slices| {
+                    (vec![layer(x[0], &with(all, slices))], Vec::new())
+                });
+                last[0]
+            }
+        };
+        self.output(x, weights)
+    }
+
+    fn output<'g>(&self, x: Tensor<'g>, weights: &ModelWeights<'g>) -> Tensor<'g> {
+        let x = Norm::Rms.apply(x, self.layer.attention.model, &weights.norm);
+        embedding_logits(x, weights.bytes, self.vocab)
+    }
+
+    /// Logits of what follows one byte, and what keeps its keys and values for the next call.
+    fn next<'g>(
+        &self,
+        byte: Tensor<'g>,
+        position: Tensor<'g>,
+        weights: &ModelWeights<'g>,
+    ) -> (Tensor<'g>, Vec<Update<'g>>) {
+        let graph = byte.graph();
+        let memory = memory_dim(self.length);
+        let around = Around { rotation: self.rotation(position), ..Default::default() };
+        let mut x = embed(byte, weights.bytes, self.vocab);
+        let mut kept = Vec::new();
+        let cache = |dims: &[Dimension], name: &str| -> CacheVariables<'g> {
+            self.layer.attention.cache_variables(graph, dims, memory, F32, name)
+        };
+        match &weights.layers {
+            LayerWeights::Each(all) => {
+                for (i, weights) in all.iter().enumerate() {
+                    let cache = cache(&[], &format!("cache{i}"));
+                    let (y, now) =
+                        self.layer.decode(x, position, &cache.value(), memory, weights, &around);
+                    x = y;
+                    kept.extend(cache.assign(&now));
+                }
+            }
+            LayerWeights::Stacked(all) => {
+                let cache = cache(&[self.layers], "cache");
+                let before = cache.value();
+                let sliced = [all.tensors(), before.tensors()].concat();
+                let (last, now) = graph.scan_lists(self.layers, &[x], &sliced, |x, slices| {
+                    let (of_layer, of_cache) = slices.split_at(slices.len() - 2);
+                    let (before, weights) = (with(&before, of_cache), with(all, of_layer));
+                    let (y, now) =
+                        self.layer.decode(x[0], position, &before, memory, &weights, &around);
+                    (vec![y], now.tensors())
+                });
+                x = last[0];
+                kept.extend(cache.assign(&KeyValues { key: now[0], value: now[1] }));
+            }
+        }
+        (self.output(x, weights), kept)
+    }
+}
+
+/// The same structure of other tensors.
+fn with<'g, W: Weights<'g>>(structure: &W, tensors: &[Tensor<'g>]) -> W {
+    let mut tensors = tensors.iter();
+    structure.clone().mapped(&mut |old| tensors.next().copied().unwrap_or(old))
+}

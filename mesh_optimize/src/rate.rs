@@ -1,0 +1,69 @@
+//! The learning rate: a number, or a function of the step.
+
+use mesh_core::graph::{Graph, Tensor};
+use mesh_core::names::DType;
+use mesh_ops::elementwise::cast;
+use std::fmt;
+use std::sync::Arc;
+
+/// A learning rate.
+///
+/// ```
+/// use mesh_ops::prelude::*;
+/// use mesh_optimize::{LearningRate, Optimizer, Sgd};
+///
+/// let g = mesh_ops::graph();
+/// let (batch, x) = (dim("batch", 4), dim("x", 8));
+/// let input = g.input("input", [batch, x], F32);
+/// let loss = input.dense(dim("y", 3), "out").square().mean();
+/// // 0.1 over the root of the step, counted from 1.
+/// let falling = LearningRate::of_step(|step| (step + 1.0).powf(-0.5) * 0.1);
+/// g.function("train", [input], [loss], Sgd::new(falling).minimize(loss));
+/// g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct LearningRate(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Constant(f64),
+    OfStep(Arc<OfStep>),
+}
+
+/// From the step, as f64 without dims, to the rate, likewise.
+type OfStep = dyn for<'g> Fn(Tensor<'g>) -> Tensor<'g> + Send + Sync;
+
+impl LearningRate {
+    /// `rate` is given the graph's step (f64, without dims, 0 in the first call that trains) and
+    /// returns the rate at that step, likewise f64.
+    pub fn of_step(
+        rate: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Kind::OfStep(Arc::new(rate)))
+    }
+
+    /// The rate at the graph's step, computed in f64 and rounded once.
+    #[track_caller]
+    pub fn at<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
+        match &self.0 {
+            Kind::Constant(rate) => graph.scalar(*rate, dtype),
+            Kind::OfStep(rate) => cast(rate(cast(graph.step(), DType::F64)), dtype),
+        }
+    }
+}
+
+impl From<f64> for LearningRate {
+    fn from(rate: f64) -> Self {
+        Self(Kind::Constant(rate))
+    }
+}
+
+impl fmt::Debug for LearningRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Constant(rate) => write!(f, "LearningRate({rate:?})"),
+            Kind::OfStep(_) => write!(f, "LearningRate(of the step)"),
+        }
+    }
+}

@@ -11,6 +11,7 @@ EPSILON = 1e-6
 
 @golden(2)
 def layer_norm(draw):
+    draw.size("model", (4, 6))
     draw.normal("x", "batch length model")
     draw.normal("scale", "model")
     draw.normal("bias", "model")
@@ -20,6 +21,7 @@ def layer_norm(draw):
 
 @golden()
 def rms_norm(draw):
+    draw.size("model", (4, 6))
     draw.normal("x", "batch length model")
     draw.normal("scale", "model")
     return lambda x, scale: x / jnp.sqrt(jnp.mean(x**2, -1, keepdims=True) + EPSILON) * scale
@@ -27,6 +29,7 @@ def rms_norm(draw):
 
 @golden()
 def batch_norm(draw):
+    draw.size("batch", (4, 6))
     draw.normal("x", "batch h in")
     draw.normal("scale", "in")
     draw.normal("bias", "in")

@@ -139,6 +139,12 @@ struct Wanted {
     data: Vec<f64>,
 }
 
+fn of_file(output: &Value, float: DType) -> Wanted {
+    let sizes = numbers(&output["sizes"]).into_iter().map(|x| x as usize).collect();
+    let (dtype, data) = (dtype_of(output, float), numbers(&output["data"]));
+    Wanted { what: "output".to_owned(), sizes, dtype, data }
+}
+
 fn check(instance: &Value, builder: &Builder) -> Result<(), String> {
     let mut layouts = None;
     for float in [F64, F32] {
@@ -189,26 +195,10 @@ fn build(
     }
     let attributes = instance["attributes"].clone();
     let outputs = build(&Given { graph, x: x.clone(), float, attributes });
-    let mut wanted = Vec::new();
-    for (i, output) in list(instance, "outputs").iter().enumerate() {
-        let sizes = numbers(&output["sizes"]).into_iter().map(|x| x as usize).collect();
-        let (dtype, data) = (dtype_of(output, float), numbers(&output["data"]));
-        wanted.push(Wanted { what: format!("output {i}"), sizes, dtype, data });
-    }
-    let smooth: Vec<_> = outputs.iter().copied().filter(|y| y.dtype().is_float()).collect();
-    let mut seeds = Vec::new();
-    for (y, data) in smooth.iter().zip(list(instance, "cotangents")) {
-        seeds.push(feeds.feed(&format!("dy{}", seeds.len()), y.shape(), float, data)?);
-    }
-    let floats: Vec<_> = x.iter().copied().filter(|x| x.dtype().is_float()).collect();
-    let gradients = match seeds.is_empty() {
-        true => Vec::new(),
-        false => graph.gradients(&smooth, &floats, Some(&seeds)),
-    };
-    let mut fetches = outputs;
-    for ((x, gradient), data) in floats.iter().zip(gradients).zip(list(instance, "gradients")) {
-        // No gradient is one of zeros.
-        fetches.push(gradient.unwrap_or_else(|| x.fill_like(0.0)));
+    let mut wanted: Vec<_> = list(instance, "outputs").iter().map(|y| of_file(y, float)).collect();
+    let mut fetches = outputs.clone();
+    for (x, gradient, data) in differentiate(&mut feeds, instance, &x, &outputs, float)? {
+        fetches.push(gradient);
         let (what, sizes) = (format!("gradient of {x:?}"), x.shape().sizes());
         wanted.push(Wanted { what, sizes, dtype: float, data: numbers(data) });
     }
@@ -221,6 +211,34 @@ fn build(
     let rough = float == F32 || instance["attributes"]["computed_in"] == "f32";
     let tolerance = if rough { Tolerance::of(F32) } else { F64_WITHIN };
     Ok(Fed { inputs: feeds.arrays, wanted, tolerance })
+}
+
+/// Each float input, its gradient, and what that is in the file.
+fn differentiate<'a, 'g>(
+    feeds: &mut Feeds<'g>,
+    instance: &'a Value,
+    x: &[Tensor<'g>],
+    y: &[Tensor<'g>],
+    float: DType,
+) -> Result<Vec<(Tensor<'g>, Tensor<'g>, &'a Value)>, String> {
+    let floats = |all: &[Tensor<'g>]| all.iter().copied().filter(|t| t.dtype() == float).collect();
+    let (x, y): (Vec<_>, Vec<_>) = (floats(x), floats(y));
+    let (cotangents, wanted) = (list(instance, "cotangents"), list(instance, "gradients"));
+    let expected = (y.len(), if y.is_empty() { 0 } else { x.len() });
+    if (cotangents.len(), wanted.len()) != expected {
+        return Err(format!("not {expected:?} cotangents and gradients"));
+    }
+    let mut seeds = Vec::new();
+    for (y, data) in y.iter().zip(cotangents) {
+        seeds.push(feeds.feed(&format!("dy{}", seeds.len()), y.shape(), float, data)?);
+    }
+    if seeds.is_empty() {
+        return Ok(Vec::new());
+    }
+    let gradients = feeds.graph.gradients(&y, &x, Some(&seeds));
+    // No gradient is one of zeros.
+    let gradients = x.iter().zip(gradients).map(|(x, dx)| dx.unwrap_or_else(|| x.fill_like(0.0)));
+    Ok(x.iter().copied().zip(gradients).zip(wanted).map(|((x, dx), data)| (x, dx, data)).collect())
 }
 
 /// What is fed to a graph.
@@ -256,14 +274,14 @@ impl Fed {
         let fed: Vec<_> =
             self.inputs.iter().map(|(name, array)| (name.as_str(), array.view())).collect();
         let results = session.call_named("check", &fed).map_err(|error| error.to_string())?;
-        for ((_, got), want) in results.iter().zip(&self.wanted) {
+        for (i, ((_, got), want)) in results.iter().zip(&self.wanted).enumerate() {
             if (got.dtype(), got.shape()) != (want.dtype, &want.sizes[..]) {
                 let (is, should) = ((got.dtype(), got.shape()), (want.dtype, &want.sizes));
-                return Err(format!("{} is {is:?}, not {should:?}", want.what));
+                return Err(format!("result {i}, {}, is {is:?}, not {should:?}", want.what));
             }
             let tolerance = if want.dtype.is_float() { self.tolerance } else { Tolerance::Exact };
             compare(got.to_f64(), &want.data, tolerance)
-                .map_err(|message| format!("{}: {message}", want.what))?;
+                .map_err(|message| format!("result {i}, {}: {message}", want.what))?;
         }
         Ok(())
     }

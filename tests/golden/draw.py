@@ -1,0 +1,107 @@
+"""What instances are drawn with: sizes, attributes and elements."""
+
+import zlib
+
+import numpy as np
+
+SEED = 20_261_121
+SIZES = (2, 2, 3, 4, 4, 6)
+EVEN = (2, 4, 6)
+
+
+class Draw:
+    """Draws one instance, and remembers what was drawn. A dim has one size in an instance."""
+
+    def __init__(self, name):
+        self.rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
+        self.sizes, self.inputs, self.attributes = {}, [], {}
+
+    def size(self, dim, among=None):
+        """The size of a dim, drawn at its first use. The first is even: some dim can be split."""
+        if dim not in self.sizes:
+            among = among or (SIZES if self.sizes else EVEN)
+            self.sizes[dim] = int(self.rng.choice(among))
+        return self.sizes[dim]
+
+    def attribute(self, name, value):
+        """An attribute of the op."""
+        self.attributes[name] = value
+        return value
+
+    def among(self, name, values):
+        """An attribute that is one of some values."""
+        return self.attribute(name, values[int(self.rng.integers(len(values)))])
+
+    def some(self, name, dims):
+        """An attribute that is at least one of some dims; returns their positions."""
+        dims = dims.split()
+        count = int(self.rng.integers(1, len(dims) + 1))
+        at = sorted(int(i) for i in self.rng.choice(len(dims), count, replace=False))
+        self.attribute(name, [dims[i] for i in at])
+        return tuple(at)
+
+    def one(self, name, dims):
+        """An attribute that is one of some dims; returns its position."""
+        dims = dims.split()
+        return dims.index(self.among(name, dims))
+
+    def _input(self, name, dims, elements):
+        sizes = [self.size(dim) for dim in dims.split()]
+        shape = ";".join(f"{dim}:{size}" for dim, size in zip(dims.split(), sizes))
+        self.inputs.append((name, shape, elements(sizes)))
+
+    def normal_of(self, sizes):
+        """Bell-shaped multiples of 1/64."""
+        return np.round(self.rng.normal(size=sizes) * 64) / 64
+
+    def normal(self, name, dims):
+        """An input of bell-shaped numbers."""
+        self._input(name, dims, self.normal_of)
+
+    def positive(self, name, dims):
+        """An input of numbers between 1/4 and 4."""
+        self._input(name, dims, lambda sizes: self.rng.integers(16, 256, sizes) / 64)
+
+    def away(self, name, dims):
+        """An input of numbers at least 1/4 away from 0, either side."""
+        sign = lambda sizes: self.rng.choice([-1.0, 1.0], sizes)
+        self._input(name, dims, lambda sizes: sign(sizes) * self.rng.integers(16, 160, sizes) / 64)
+
+    def distinct(self, name, dims):
+        """An input of numbers of which no two are equal and none is 0."""
+
+        def elements(sizes):
+            count = int(np.prod(sizes))
+            return (self.rng.permutation(count).reshape(sizes) - count // 2) / 16 + 1 / 64
+
+        self._input(name, dims, elements)
+
+    def integers(self, name, dims, low, high):
+        """An input of whole numbers from `low` to `high`."""
+        self._input(name, dims, lambda sizes: self.rng.integers(low, high + 1, sizes, np.int32))
+
+    def coarse(self, name, dims):
+        """An input of few different floats: many are equal."""
+        self._input(name, dims, lambda sizes: self.rng.integers(-2, 3, sizes) / 2)
+
+    def bools(self, name, dims):
+        """An input of truth values."""
+        self._input(name, dims, lambda sizes: self.rng.integers(0, 2, sizes) == 1)
+
+
+def golden(times=1, name=None):
+    """Marks a definition: it draws inputs and attributes, and returns the function of the inputs."""
+
+    def mark(define):
+        define.golden = (name or define.__name__, times)
+        return define
+
+    return mark
+
+
+def instances_of(module):
+    """Name and definition of every instance of a module."""
+    for define in [each for each in vars(module).values() if hasattr(each, "golden")]:
+        name, times = define.golden
+        for i in range(times):
+            yield f"{name}/{i}", define

@@ -1,0 +1,245 @@
+"""Norms, losses, dense layers and attention."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from draw import golden
+
+EPSILON = 1e-6
+
+
+@golden(2)
+def layer_norm(draw):
+    draw.size("model", (4, 6))
+    draw.normal("x", "batch length model")
+    draw.normal("scale", "model")
+    draw.normal("bias", "model")
+    normal = lambda x: jax.nn.standardize(x, axis=-1, epsilon=EPSILON)
+    return lambda x, scale, bias: normal(x) * scale + bias
+
+
+@golden()
+def rms_norm(draw):
+    draw.size("model", (4, 6))
+    draw.normal("x", "batch length model")
+    draw.normal("scale", "model")
+    return lambda x, scale: x / jnp.sqrt(jnp.mean(x**2, -1, keepdims=True) + EPSILON) * scale
+
+
+@golden()
+def batch_norm(draw):
+    draw.size("batch", (4, 6))
+    draw.normal("x", "batch h in")
+    draw.normal("scale", "in")
+    draw.normal("bias", "in")
+    normal = lambda x: jax.nn.standardize(x, axis=(0, 1), epsilon=EPSILON)
+    return lambda x, scale, bias: normal(x) * scale + bias
+
+
+@golden()
+def dense(draw):
+    draw.normal("x", "batch in")
+    draw.normal("kernel", "in out")
+    draw.normal("bias", "out")
+    return lambda x, kernel, bias: jnp.tanh(x @ kernel + bias)
+
+
+@golden()
+def gated_feed_forward(draw):
+    draw.normal("x", "batch model")
+    draw.normal("up", "model hidden")
+    draw.normal("gate", "model hidden")
+    draw.normal("down", "hidden model")
+    return lambda x, up, gate, down: (jax.nn.swish(x @ up) * (x @ gate)) @ down
+
+
+def cross_entropy(logits, targets):
+    return -jnp.sum(targets * jax.nn.log_softmax(logits), -1)
+
+
+@golden(3)
+def softmax_cross_entropy(draw):
+    """Class numbers, smoothed, with the square of the normaliser."""
+    smoothing = draw.among("label_smoothing", [0.0, 0.125, 0.25])
+    z_loss = draw.among("z_loss", [0.0, 0.0625])
+    draw.normal("logits", "batch length classes")
+    n = draw.size("classes")
+    draw.integers("targets", "batch length", 0, n - 1)
+
+    def function(logits, targets):
+        soft = jax.nn.one_hot(targets, n, dtype=logits.dtype) * (1 - smoothing) + smoothing / n
+        return cross_entropy(logits, soft) + z_loss * jax.nn.logsumexp(logits, -1) ** 2
+
+    return function
+
+
+@golden(2)
+def soft_cross_entropy(draw):
+    """Weights of classes, which need not add up to 1."""
+    smoothing = draw.among("label_smoothing", [0.0, 0.25])
+    draw.normal("logits", "batch classes")
+    draw.positive("targets", "batch classes")
+    n = draw.size("classes")
+
+    def function(logits, targets):
+        total = jnp.sum(targets, -1, keepdims=True)
+        return cross_entropy(logits, targets * (1 - smoothing) + total * smoothing / n)
+
+    return function
+
+
+@golden()
+def sigmoid_cross_entropy(draw):
+    draw.away("logits", "p q")
+    draw.normal("targets", "p q")
+
+    def function(logits, targets):
+        log, log_not = jax.nn.log_sigmoid(logits), jax.nn.log_sigmoid(-logits)
+        return -targets * log - (1 - targets) * log_not
+
+    return function
+
+
+@golden()
+def weighted_mean(draw):
+    draw.normal("x", "batch length")
+    draw.positive("weights", "batch length")
+    return lambda x, weights: jnp.average(x, weights=weights)
+
+
+@golden()
+def embedding_logits(draw):
+    draw.normal("x", "batch model")
+    draw.normal("table", "vocab model")
+    return lambda x, table: x @ table.T / np.sqrt(table.shape[1])
+
+
+def attend(q, k, v, allowed=None, bias=0.0, sink=None, cap=None, scale=1.0):
+    """Attention of q [batch, length, heads, kv] to k and v [batch, memory, heads, kv]."""
+    logits = jnp.einsum("blhk,bmhk->bhlm", q * scale, k)
+    if cap is not None:
+        logits = cap * jnp.tanh(logits / cap)
+    logits = logits + bias
+    if allowed is not None:
+        logits = jnp.where(allowed, logits, -jnp.inf)
+    if sink is not None:
+        sinks = jnp.broadcast_to(sink[:, None, None], logits.shape[:-1] + (1,))
+        logits = jnp.concatenate([logits, sinks], -1)
+    weights = jax.nn.softmax(logits)[..., : k.shape[1]]
+    return jnp.einsum("bhlm,bmhk->blhk", weights, v)
+
+
+def check_attend():
+    """Asserts that JAX's own attention, which normalises in f32, finds the same."""
+    q, k, v = np.random.default_rng(0).normal(size=(3, 2, 4, 2, 6))
+    own = jax.nn.dot_product_attention(q, k, v, is_causal=True)
+    ours = attend(q, k, v, np.tri(4, dtype=bool), scale=6**-0.5)
+    np.testing.assert_allclose(own, ours, rtol=1e-5, atol=1e-5)
+
+
+check_attend()
+
+
+def queries_and_memory(draw, memory_heads="heads"):
+    draw.sizes["batch"] = 2
+    draw.sizes["memory_length"] = draw.size("length", (3, 4))
+    draw.size("heads", (2,))
+    draw.normal("q", "batch length heads kv")
+    draw.normal("k", f"batch memory_length {memory_heads} kv")
+    draw.normal("v", f"batch memory_length {memory_heads} kv")
+    return np.tri(draw.size("length"), dtype=bool)
+
+
+@golden()
+def attention(draw):
+    queries_and_memory(draw)
+    scale = draw.among("scale", [0.5, 1.0])
+    return lambda q, k, v: attend(q, k, v, scale=scale)
+
+
+@golden()
+def causal_attention(draw):
+    causal = queries_and_memory(draw)
+    return lambda q, k, v: attend(q, k, v, causal)
+
+
+@golden()
+def attention_with_everything(draw):
+    """A cap, a bias, a sink, a mask of padding."""
+    queries_and_memory(draw)
+    cap = draw.attribute("cap", 2.5)
+    draw.normal("bias", "heads length memory_length")
+    draw.normal("sink", "heads")
+    # Token 0 is padding.
+    draw.integers("memory", "batch memory_length", 0, 2)
+    return lambda q, k, v, bias, sink, memory: attend(
+        q, k, v, (memory != 0)[:, None, None], bias, sink, cap
+    )
+
+
+@golden()
+def multi_query_attention(draw):
+    causal = queries_and_memory(draw, memory_heads="")
+
+    def function(q, k, v):
+        every = lambda x: jnp.repeat(x[:, :, None], q.shape[2], 2)
+        return attend(q, every(k), every(v), causal)
+
+    return function
+
+
+@golden(2)
+def local_attention(draw):
+    draw.sizes |= {"batch": 2, "heads": 2, "kv": 2}
+    length, window = draw.size("length", (8,)), draw.among("window", [2, 3, 5])
+    for name in ("q", "k", "v"):
+        draw.normal(name, "batch length heads kv")
+    near = np.tri(length, dtype=bool) & ~np.tri(length, k=-window, dtype=bool)
+    return lambda q, k, v: attend(q, k, v, near)
+
+
+def multi_head(draw, memory_heads):
+    draw.sizes |= {"batch": 2, "length": 4, "heads": 2}
+    draw.normal("x", "batch length model")
+    draw.normal("query", "model heads kv")
+    draw.normal("key", f"model {memory_heads} kv")
+    draw.normal("value", f"model {memory_heads} kv")
+    draw.normal("output", "heads kv model")
+    causal = np.tri(4, dtype=bool)
+
+    def function(x, query, key, value, output):
+        if key.ndim == 2:
+            key, value = (jnp.repeat(w[:, None], query.shape[1], 1) for w in (key, value))
+        q, k, v = (jnp.einsum("blm,mhk->blhk", x, w) for w in (query, key, value))
+        return jnp.einsum("blhk,hkm->blm", attend(q, k, v, causal), output)
+
+    return function
+
+
+@golden()
+def multi_head_self_attention(draw):
+    return multi_head(draw, "heads")
+
+
+@golden()
+def multi_query_self_attention(draw):
+    return multi_head(draw, "")
+
+
+@golden()
+def rotary(draw):
+    draw.size("kv", (4, 6))
+    draw.normal("x", "batch length heads kv")
+    base = draw.among("base", [100.0, 10_000.0])
+    draw.attribute("computed_in", "f32")  # Mesh makes angles, cosines and sines in f32.
+
+    def function(x):
+        half = x.shape[-1] // 2
+        frequencies = (base ** (-np.arange(half) / half)).astype(np.float32)
+        angles = np.arange(x.shape[1], dtype=np.float32)[:, None, None] * frequencies
+        cos, sin = np.cos(angles), np.sin(angles)
+        a, b = x[..., :half], x[..., half:]
+        return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+    return function

@@ -1,0 +1,116 @@
+"""Reductions, products with contraction, cumulative sums, softmax."""
+
+import jax
+import jax.numpy as jnp
+
+from draw import Draw, golden
+
+DIMS = "p q r"
+REDUCTIONS = {
+    "sum": (jnp.sum, Draw.normal),
+    "mean": (jnp.mean, Draw.normal),
+    "variance": (jnp.var, Draw.normal),
+    "prod": (jnp.prod, Draw.away),
+    "prod_with_zeros": (jnp.prod, Draw.coarse),
+    "max": (jnp.max, Draw.distinct),
+    "max_with_ties": (jnp.max, Draw.coarse),  # All that are greatest share the gradient evenly.
+    "min": (jnp.min, Draw.distinct),
+    "all": (jnp.all, Draw.bools),
+    "any": (jnp.any, Draw.bools),
+}
+
+
+def reduction(name, function, elements):
+    def define(draw):
+        axes = draw.some("dims", DIMS)
+        elements(draw, "x", DIMS)
+        return lambda x: function(x, axis=axes)
+
+    globals()[f"reduce_{name}"] = golden(name=name)(define)
+
+
+for each, (function, elements) in REDUCTIONS.items():
+    reduction(each, function, elements)
+
+
+def along(name, function, elements=Draw.normal, times=2):
+    """A function along one dim."""
+
+    def define(draw):
+        axis = draw.one("dim", DIMS)
+        elements(draw, "x", DIMS)
+        return lambda x: function(x, axis=axis)
+
+    globals()[f"along_{name}"] = golden(times, name)(define)
+
+
+along("argmax", jnp.argmax, Draw.coarse, 1)
+along("argmin", jnp.argmin, Draw.coarse, 1)
+along("softmax", jax.nn.softmax)
+along("log_softmax", jax.nn.log_softmax)
+along("logsumexp", jax.nn.logsumexp)
+
+
+@golden(4)
+def cumsum(draw):
+    axis = draw.one("dim", DIMS)
+    exclusive, reverse = (draw.among(name, [False, True]) for name in ("exclusive", "reverse"))
+    draw.normal("x", DIMS)
+
+    def function(x):
+        sums = jax.lax.cumsum(x, axis, reverse)
+        return sums - x if exclusive else sums
+
+    return function
+
+
+def with_sink(x, sink, axes):
+    """`x`, one logit more along one flat last axis, and how many positions that has."""
+    kept = tuple(a for a in range(x.ndim) if a not in axes)
+    flat = jnp.transpose(x, kept + axes).reshape(*(x.shape[a] for a in kept), -1)
+    sink = jnp.broadcast_to(sink, flat.shape[:-1])[..., None]
+    return jnp.concatenate([flat, sink], -1), flat.shape[-1]
+
+
+@golden(2)
+def logsumexp_with(draw):
+    draw.normal("x", DIMS)
+    draw.normal("sink", "")
+    axes = draw.some("dims", DIMS)
+    return lambda x, sink: jax.nn.logsumexp(with_sink(x, sink, axes)[0], axis=-1)
+
+
+@golden()
+def softmax_with(draw):
+    draw.normal("x", "p q")
+    draw.normal("sink", "p")
+    return lambda x, sink: jax.nn.softmax(with_sink(x, sink, (1,))[0])[:, :-1]
+
+
+@golden()
+def log_softmax_with(draw):
+    draw.normal("x", "p q")
+    draw.normal("sink", "p")
+    return lambda x, sink: jax.nn.log_softmax(with_sink(x, sink, (1,))[0])[:, :-1]
+
+
+@golden(8)
+def einsum(draw):
+    """Two or three factors of random dims; random dims of theirs are kept, in random order."""
+    factors = []
+    for i in range(draw.rng.integers(2, 4)):
+        count = draw.rng.integers(1, 4)
+        factors.append([str(d) for d in draw.rng.choice(list("abcde"), count, replace=False)])
+        draw.normal(f"x{i}", " ".join(factors[-1]))
+    dims = sorted(set(sum(factors, [])))
+    kept = draw.rng.choice(dims, draw.rng.integers(0, min(len(dims), 3) + 1), replace=False)
+    draw.attribute("output", [str(d) for d in kept])
+    spec = ",".join("".join(f) for f in factors) + "->" + "".join(kept)
+    return lambda *x: jnp.einsum(spec, *x)
+
+
+@golden()
+def matmul(draw):
+    draw.normal("x", "batch i k")
+    draw.normal("y", "k j")
+    return lambda x, y: x @ y

@@ -1,0 +1,41 @@
+//! Ops against JAX: values and gradients of random instances, kept as files.
+//!
+//! `tests/golden/make.py` draws the instances and writes the files beside it; here every instance
+//! is built with `mesh_ops`, and run in f64 and f32, on one processor and under some of the legal
+//! layouts of four. A builder without an instance fails, and so does an instance without one.
+//!
+//! Where conventions differ, instances keep out of the way, and say so in `tests/golden/`. The
+//! gradients of the two differ
+//!
+//! * of `abs` at 0: Mesh 0, JAX 1;
+//! * of `clip` at a bound: Mesh 1, JAX 1/2;
+//! * of `max_pool` in a window with several greatest elements: Mesh shares them evenly, JAX chooses
+//!   one. (Of `max`, `min`, `maximum` and `minimum` both share evenly, and instances have ties.)
+
+mod elementwise;
+mod indices;
+mod instance;
+mod layers;
+mod reductions;
+mod structure;
+mod windows;
+
+use instance::{Builder, check_family};
+
+macro_rules! families {
+    ($($family:ident)*) => {
+        $(#[test]
+        fn $family() {
+            check_family(stringify!($family), $family::BUILDERS);
+        })*
+
+        #[test]
+        fn every_file_is_read() {
+            let mut known = vec![$(concat!(stringify!($family), ".json")),*];
+            known.sort_unstable();
+            assert_eq!(instance::files(), known);
+        }
+    };
+}
+
+families! { elementwise reductions indices structure windows layers }

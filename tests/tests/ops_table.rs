@@ -199,7 +199,7 @@ impl Page {
             self.note(&entry.name, &entry.case, &facts);
             let what = document(&entry.name);
             // Of the graph's own ops no rule says why: the refusal does.
-            for reason in facts.reasons.iter().filter(|_| facts.rules.is_empty()) {
+            for reason in facts.reasons.iter().filter(|_| entry.name.starts_with("Graph::")) {
                 let ops = self.whole.entry(reason.clone()).or_default();
                 ops.insert(format!("`{}`", entry.name));
             }

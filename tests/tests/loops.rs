@@ -337,3 +337,50 @@ fn microbatches_give_the_gradients_of_the_batch() {
         }
     }
 }
+
+/// A sharded stack of weights is gathered layer by layer, inside the rounds.
+#[test]
+fn sharded_layers_are_gathered_one_at_a_time() {
+    let g = mesh_ops::graph();
+    let (layers, batch, d) = (dim("layers", 4), dim("batch", 4), dim("d", 64));
+    let e = dim("e", 64);
+    let x = g.input("x", [batch, d], F32);
+    let w = g.variable("w", [layers, d, e], F32, Initializer::Constant(0.01));
+    let ([y], []) = g.scan(layers, [x], [w.value()], |[h], [w]| {
+        ([h.einsum(&[w], [batch, e]).rename(e, "d").relu()], [])
+    });
+    let grad = g.gradients(&[y.mean()], &[w.value()], None)[0].unwrap();
+    g.function("train", [x], [y.mean()], [w.assign_sub(grad * 0.1)]);
+    let arena = |layout: &str| {
+        let module = g.lower(&"a:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let text = module.print("train").unwrap();
+        (module.functions[0].plan.arena_bytes, text)
+    };
+    let (_, text) = arena("batch:a;params/d:a");
+    let inside =
+        text.lines().filter(|line| line.starts_with("      ") && line.contains("all_gather"));
+    assert_eq!(inside.count(), 2, "{text}");
+    assert_eq!(text.matches("all_gather").count(), 2, "{text}");
+    assert_eq!(text.matches("reduce_scatter").count(), 1, "{text}");
+}
+
+/// Identity forward; backward a cotangent of root mean square 2 is halved.
+#[test]
+fn clipped_activation_gradients() {
+    let g = mesh_ops::graph();
+    let d = dim("d", 4);
+    let (x, dy) = (g.input("x", [d], F32), g.input("dy", [d], F32));
+    let y = mesh_ops::layers::clip_activation_gradient(x, 1.0);
+    let dx = g.gradients(&[y], &[x], Some(&[dy]))[0].unwrap();
+    let f = g.function("f", [x, dy], [dx], []);
+    for layout in ["", "d:a"] {
+        let module = g.lower(&"a:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let mut session = Session::threads(&module, 0).unwrap();
+        let mut run = |dy: [f32; 4]| {
+            let (x, dy) = (ndarray::arr1(&[1.0_f32; 4]), ndarray::arr1(&dy));
+            session.call(&f, [x.view().into(), dy.view().into()]).unwrap()[0].clone()
+        };
+        assert_eq!(run([2.0, -2.0, 2.0, -2.0]), ndarray::arr1(&[1.0_f32, -1.0, 1.0, -1.0]).into());
+        assert_eq!(run([0.5, 0.0, 0.0, 0.0]), ndarray::arr1(&[0.5_f32, 0.0, 0.0, 0.0]).into());
+    }
+}

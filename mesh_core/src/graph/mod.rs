@@ -36,7 +36,7 @@ pub use tensor::Tensor;
 pub use unique::Scope;
 pub use variable::{Update, Variable};
 
-pub(crate) use block::{BlockId, BlockNode};
+pub(crate) use block::BlockId;
 pub(crate) use data::{Data, Operation};
 pub(crate) use function::FunctionNode;
 pub(crate) use tensor::TensorNode;

@@ -4,7 +4,7 @@ use super::local::{Local, LocalCx, extents, slot};
 use super::module::{Module, VariableSpec};
 use super::place::PlaceCx;
 use super::relayout::{Move, Route};
-use super::table::{Entry, Setting, Table, Task, VersionId, place};
+use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
 use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, TensorId};
 use crate::names::{Axis, DType, Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
 use crate::passes;
@@ -113,7 +113,7 @@ impl<'a> Lowering<'a> {
         let data = self.setting.data;
         let operations = data.reachable(node);
         let fetches = node.fetches.iter().copied().chain(data.probed(&operations));
-        let fetches: Vec<_> = fetches.map(|tensor| (tensor, None)).collect();
+        let fetches: Vec<_> = fetches.map(|tensor| (tensor, Fetch::Settled)).collect();
         let task = Task { operations: &operations, given: &[], fetches: &fetches };
         let table = place(self.setting, &task, &mut self.issues);
         (name, node, table)

@@ -84,8 +84,8 @@ pub(crate) fn route(
     to: &Placement,
 ) -> Option<Route> {
     let sums = |placement: &Placement| placement.pending().is_none_or(|k| k == ReduceKind::Sum);
-    let kinds = to.pending().is_none() || to.pending() == from.pending();
-    if !kinds && !(sums(from) && sums(to)) {
+    let one_kind = to.pending().is_none() || to.pending() == from.pending();
+    if !(one_kind || sums(from) && sums(to)) {
         return None;
     }
     let local = from.local_shape(mesh, shape)?;

@@ -8,9 +8,9 @@
 use super::emit::Emitter;
 use super::local::{Local, extents, slot};
 use super::place::{PlaceCx, Placing};
-use super::table::{Entry, Setting, Sweep, Table, Task, VersionId, place};
+use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, VersionId, place};
 use crate::graph::structural::{Loop, Param};
-use crate::graph::{BlockNode, Operation, OperationId, Report, TensorId};
+use crate::graph::{Operation, OperationId, Report, TensorId};
 use crate::names::{AxisList, Placement, ReduceKind, Shape};
 use crate::program::{Origin, Program, Rounds};
 use crate::split::{LayoutIssue, LayoutProblem};
@@ -54,8 +54,13 @@ impl Trial<'_> {
         let last = self.results.len() - 1;
         let whole = |i: usize| self.conditional && i == last;
         let fetch = |(i, &tensor): (usize, &TensorId)| {
-            let carried = (i < self.carried).then(|| given[i].1.clone());
-            (tensor, carried.or_else(|| whole(i).then(Placement::replicated)))
+            let place = match i < self.carried {
+                true => Fetch::At(given[i].1.clone()),
+                false if whole(i) => Fetch::At(Placement::replicated()),
+                // What is stacked may owe its sums until all rounds are over.
+                false => Fetch::AsMade,
+            };
+            (tensor, place)
         };
         let fetches: Vec<_> = self.results.iter().enumerate().map(fetch).collect();
         let task = Task { operations: &self.operations, given: &given, fetches: &fetches };
@@ -140,12 +145,16 @@ impl<'a> Sweep<'a> {
             }
         }
         let block = &setting.data.blocks[rounds.block.index()];
+        let (sliced, captured) = (rounds.carried, rounds.carried + rounds.sliced);
         let mut inputs = Vec::new();
         for (i, &tensor) in operation.inputs.iter().enumerate() {
-            let captured = i >= rounds.carried + rounds.sliced && i < block_inputs(rounds, block);
-            let here = || self.placement(self.native(tensor)).resolved();
+            // What is carried lies as the layout says. The rest is given as it lies, so that what a
+            // round gathers of it lives no longer than the round.
+            let here = self.placement(self.native(tensor)).resolved();
+            let whole = i >= captured || here.axes(rounds.rounds.name).is_empty();
+            let given = i >= sliced && i < captured + block.captured.len() && whole;
             let wanted = || setting.wanted(tensor).split(rounds.rounds.name, &[]);
-            inputs.push(if captured { here() } else { wanted() });
+            inputs.push(if given { here } else { wanted() });
         }
         let params = block.carried.iter().chain(&block.sliced).chain(&block.captured);
         let mut given: Vec<_> = params.copied().zip(inputs.iter().cloned()).collect();
@@ -174,11 +183,6 @@ impl<'a> Sweep<'a> {
         let outputs = fetched.take(rounds.outputs.len()).collect();
         (Placing::new(inputs, outputs), table)
     }
-}
-
-/// Number of a loop's inputs without its condition.
-fn block_inputs(rounds: &Loop, block: &BlockNode) -> usize {
-    rounds.carried + rounds.sliced + block.captured.len()
 }
 
 impl<'a> Emitter<'a> {

@@ -110,8 +110,19 @@ pub(crate) struct Task<'t> {
     pub(crate) operations: &'t [OperationId],
     /// Tensors made elsewhere, and where they lie.
     pub(crate) given: &'t [(TensorId, Placement)],
-    /// What is wanted in the end, and where; without a place, wherever it lies, but whole.
-    pub(crate) fetches: &'t [(TensorId, Option<Placement>)],
+    /// What is wanted in the end, and where.
+    pub(crate) fetches: &'t [(TensorId, Fetch)],
+}
+
+/// Where a tensor is wanted in the end.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Fetch {
+    /// There.
+    At(Placement),
+    /// Wherever it lies, but owing nothing.
+    Settled,
+    /// As it is made, unless it is settled for others anyway.
+    AsMade,
 }
 
 /// Places every operation of a function, or of a loop's body; problems go to `issues`.
@@ -130,8 +141,8 @@ pub(crate) fn place(
         for &id in task.operations {
             sweep.operation(id);
         }
-        for (tensor, placement) in task.fetches {
-            sweep.fetch(*tensor, placement.as_ref());
+        for (tensor, place) in task.fetches {
+            sweep.fetch(*tensor, place);
         }
         // A pending tensor that somebody demands whole is settled; that may spare others from
         // carrying its sum on. The set only grows, so this ends.
@@ -321,10 +332,18 @@ impl<'a> Sweep<'a> {
             && self.placement(self.native(tensor)).pending().is_none()
     }
 
-    /// Without a place of its own, a fetch takes its slices from wherever they lie, but no partial
-    /// sums.
-    fn fetch(&mut self, tensor: TensorId, to: Option<&Placement>) {
-        let to = to.cloned().unwrap_or_else(|| self.placement(self.native(tensor)).resolved());
+    fn fetch(&mut self, tensor: TensorId, place: &Fetch) {
+        let made = self.placement(self.native(tensor)).clone();
+        let root = self.root(tensor).index();
+        let to = match place {
+            Fetch::At(placement) => placement.clone(),
+            Fetch::Settled => made.resolved(),
+            Fetch::AsMade => {
+                let mut versions = self.versions[root].iter().map(|v| self.placement(*v));
+                let settled = versions.rfind(|placement| placement.pending().is_none());
+                settled.cloned().unwrap_or(made)
+            }
+        };
         let version = self.demand(tensor, to, 0);
         self.table.fetches.push(version);
     }

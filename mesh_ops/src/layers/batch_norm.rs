@@ -80,6 +80,11 @@ impl BatchNorm {
     #[track_caller]
     pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> BatchNormWeights<'g> {
         let _scope = parameters.scope(name);
+        self.make(parameters)
+    }
+
+    #[track_caller]
+    fn make<'g>(&self, parameters: &Parameters<'g>) -> BatchNormWeights<'g> {
         let (kept, graph) = (|| self.kept.iter().copied(), parameters.graph());
         let scale = if self.zero_scale { Initializer::ZEROS } else { Initializer::ONES };
         let scale = parameters.variable("scale", kept(), scale);
@@ -162,6 +167,7 @@ pub fn batch_norm<'g>(
         return (x, Vec::new());
     }
     let norm = BatchNorm::keeping(kept);
-    let weights = norm.weights(&Parameters::like(x), name);
+    let _scope = x.graph().scope(name);
+    let weights = norm.make(&Parameters::like(x));
     norm.train(x, &weights)
 }

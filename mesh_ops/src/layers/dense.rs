@@ -107,7 +107,10 @@ impl Dense {
     #[track_caller]
     pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> DenseWeights<'g> {
         match &self.reduced {
-            Some(reduced) => self.make(parameters, reduced, name),
+            Some(reduced) => {
+                let _scope = parameters.scope(name);
+                self.make(parameters, reduced)
+            }
             None => {
                 let kernel = refuse(parameters.graph(), name, "say what to sum with Dense::over");
                 DenseWeights { kernel, bias: None }
@@ -116,20 +119,15 @@ impl Dense {
     }
 
     #[track_caller]
-    fn make<'g>(
-        &self,
-        parameters: &Parameters<'g>,
-        reduced: &[Dimension],
-        name: &str,
-    ) -> DenseWeights<'g> {
+    fn make<'g>(&self, parameters: &Parameters<'g>, reduced: &[Dimension]) -> DenseWeights<'g> {
         let inner = self.inner(reduced);
         let fan = if self.unit_scaling { &[][..] } else { &inner };
         let scaled = || Initializer::variance_scaling(1.0, Fan::In, fan, &self.outputs);
         let initializer = self.initializer.unwrap_or_else(scaled);
-        let _scope = parameters.scope(name);
         let kernel = parameters.variable("kernel", self.kernel(&inner), initializer);
         let mut bias = None;
-        if self.bias {
+        // What is wrong with the kernel's dims is on record; once is enough.
+        if self.bias && !kernel.is_poisoned() {
             bias = Some(parameters.variable("bias", self.kernel(&[]), Initializer::ZEROS));
         }
         DenseWeights { kernel, bias }
@@ -146,7 +144,8 @@ impl Dense {
         else {
             return refuse(x.graph(), name, "dense needs a dim to sum over");
         };
-        let weights = self.make(&Parameters::like(x), &reduced, name);
+        let _scope = x.graph().scope(name);
+        let weights = self.make(&Parameters::like(x), &reduced);
         self.clone().over(reduced).apply_with(x, &weights)
     }
 

@@ -25,6 +25,15 @@ pub fn embedding_weights<'g>(
     name: &str,
 ) -> Tensor<'g> {
     let _scope = parameters.scope(name);
+    table(parameters, vocab, dims)
+}
+
+#[track_caller]
+fn table<'g>(
+    parameters: &Parameters<'g>,
+    vocab: Dimension,
+    dims: impl IntoIterator<Item = Dimension>,
+) -> Tensor<'g> {
     let dims = std::iter::once(vocab).chain(dims);
     let initializer = Initializer::TruncatedNormal { mean: 0.0, stddev: 1.0 };
     parameters.variable("embedding", dims, initializer)
@@ -90,6 +99,7 @@ pub fn embedding<'g>(
     dims: impl IntoIterator<Item = Dimension>,
     name: &str,
 ) -> Tensor<'g> {
-    let table = embedding_weights(&Parameters::new(ids.graph(), DType::F32), vocab, dims, name);
+    let _scope = ids.graph().scope(name);
+    let table = table(&Parameters::new(ids.graph(), DType::F32), vocab, dims);
     embed(ids, table, vocab)
 }

@@ -79,6 +79,11 @@ impl FeedForward {
     #[track_caller]
     pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> FeedForwardWeights<'g> {
         let _scope = parameters.scope(name);
+        self.make(parameters)
+    }
+
+    #[track_caller]
+    fn make<'g>(&self, parameters: &Parameters<'g>) -> FeedForwardWeights<'g> {
         let (wi, wo) = (self.dense(self.model, self.hidden), self.dense(self.hidden, self.model));
         let mut inputs = Vec::new();
         for i in 0..self.activations.len() {
@@ -187,6 +192,7 @@ pub fn dense_relu_dense<'g>(x: Tensor<'g>, hidden: Dimension, name: &str) -> Ten
         return x.poisoned();
     };
     let layer = FeedForward::new(model, hidden).with_bias();
-    let weights = layer.weights(&Parameters::like(x), name);
+    let _scope = x.graph().scope(name);
+    let weights = layer.make(&Parameters::like(x));
     layer.apply(x, &weights)
 }

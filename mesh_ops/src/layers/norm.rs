@@ -42,6 +42,11 @@ impl Norm {
         name: &str,
     ) -> NormWeights<'g> {
         let _scope = parameters.scope(name);
+        self.make(parameters, dim)
+    }
+
+    #[track_caller]
+    fn make<'g>(self, parameters: &Parameters<'g>, dim: Dimension) -> NormWeights<'g> {
         let scale = parameters.variable("scale", [dim], Initializer::ONES);
         let bias = match self {
             Self::Layer => Some(parameters.variable("bias", [dim], Initializer::ZEROS)),
@@ -114,6 +119,7 @@ fn normalised<'g>(norm: Norm, x: Tensor<'g>, dim: Dimension, name: &str) -> Tens
     if x.is_poisoned() {
         return x;
     }
-    let weights = norm.weights(&Parameters::like(x), dim, name);
+    let _scope = x.graph().scope(name);
+    let weights = norm.make(&Parameters::like(x), dim);
     norm.apply(x, dim, &weights)
 }

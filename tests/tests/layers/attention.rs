@@ -158,7 +158,8 @@ fn a_query_that_may_see_nothing_gets_the_mean() {
 fn heads_share_keys_and_values() {
     let kv = dim("kv", KV);
     let memory = memory_dim(length());
-    let table: [(&str, &str, fn(usize) -> usize); 3] = [
+    type Of = fn(usize) -> usize;
+    let table: [(&str, &str, Of); 3] = [
         (QUERIES, MEMORY, |h| h),
         (QUERIES, "batch:2;memory_length:8;kv:2", |_| 0),
         ("batch:2;length:8;groups:2;heads:2;kv:2", "batch:2;memory_length:8;groups:2;kv:2", |h| {

@@ -76,6 +76,12 @@ fn dense() -> Vec<Entry> {
                 [Parameters::new(g, F32).variable("w", [dim("i", 4), k()], Initializer::ZEROS)],
             )
         }),
+        of_x(
+            "clip_activation_gradient",
+            "loops.rs::clipped_activation_gradients",
+            "b:4;i:4",
+            |x| clip_activation_gradient(x, 1.0),
+        ),
         of_x("Activation", "gated feed-forward", "b:4;i:4", |x| Activation::Gelu.apply(x)),
     ]
 }

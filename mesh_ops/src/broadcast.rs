@@ -1,6 +1,10 @@
 //! `broadcast(x, shape)`: repeats x along the dims of `shape` that it lacks.
 //!
-//! | shape | as given; holds all dims of x | split | every dim parallel | gradient | sum to x's dims |
+//! | shape | as given; holds all dims of x |
+//! |---|---|
+//! | split | every dim parallel |
+//! | linear | in x |
+//! | gradient | sum to x's dims |
 
 use crate::room::*;
 use mesh_core::program::Expr;

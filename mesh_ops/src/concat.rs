@@ -1,7 +1,10 @@
 //! `concat(first, others, name)`: tensors one after another along a dim.
 //!
-//! | shape | the dim's sizes added, other dims equal | split | the dim whole, others parallel |
-//! | linear | jointly in all inputs | gradient | slices |
+//! | shape | the dim's sizes added, other dims equal |
+//! |---|---|
+//! | split | the dim whole, others parallel |
+//! | linear | jointly in all inputs |
+//! | gradient | slices |
 
 use crate::room::*;
 use crate::slice::resized;

@@ -1,6 +1,9 @@
 //! `cumsum(x, dim)`: the sum so far along a dim.
 //!
-//! | shape | that of x | split | the dim exchange(all-gather), others parallel; linear |
+//! | shape | that of x |
+//! |---|---|
+//! | split | the dim exchange(all-gather), others parallel |
+//! | linear | in x |
 //! | gradient | cumsum of dy from the other end |
 //!
 //! Over a split dim each processor sums its slice, and only the slices' totals travel.

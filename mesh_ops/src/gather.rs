@@ -1,6 +1,9 @@
 //! `gather(x, indices, dim)`: the elements of x at positions along a dim that are computed.
 //!
-//! | shape | the dims of indices, then those of x but `dim` | split | `dim` reduced(sum), of bool reduced(any); others parallel; linear in x |
+//! | shape | the dims of indices, then those of x but `dim` |
+//! |---|---|
+//! | split | `dim` reduced(sum), of bool reduced(any); others parallel |
+//! | linear | in x, if not of bool |
 //! | gradient | scatter_add of dy |
 //!
 //! Over a split `dim` each processor finds what lies in its slice, and zeros elsewhere; the sum

@@ -87,6 +87,13 @@ pub use windows::{overlap_add, windows};
 use mesh_core::graph::Graph;
 
 /// An empty graph whose operators are this crate's ops.
+///
+/// ```
+/// use mesh_ops::prelude::*;
+/// let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("x", 4)], F32);
+/// assert_eq!((2.0 * x + x).shape(), x.shape());
+/// ```
 pub fn graph() -> Graph {
     Graph::new(&algebra::MeshAlgebra)
 }

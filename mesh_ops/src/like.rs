@@ -4,12 +4,26 @@
 use crate::room::*;
 
 /// Zeros of the shape and dtype of `x`; of bools, false.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2)], I32);
+/// assert_eq!(mesh_ops::zeros_like(x).dtype(), I32);
+/// ```
 #[track_caller]
 pub fn zeros_like(x: Tensor<'_>) -> Tensor<'_> {
     x.fill_like(0.0)
 }
 
 /// Ones of the shape and dtype of `x`; of bools, true.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("a", 2)], Bool);
+/// assert_eq!(mesh_ops::ones_like(x).shape(), x.shape());
+/// ```
 #[track_caller]
 pub fn ones_like(x: Tensor<'_>) -> Tensor<'_> {
     x.fill_like(1.0)

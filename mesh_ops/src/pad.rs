@@ -1,6 +1,9 @@
 //! `pad(x, dim, low, high)`: zeros before and after a tensor along one dim.
 //!
-//! | shape | x with the dim grown | split | the dim whole, others parallel; linear |
+//! | shape | x with the dim grown |
+//! |---|---|
+//! | split | the dim whole, others parallel |
+//! | linear | in x |
 //! | gradient | slice |
 
 use crate::room::*;

@@ -1,6 +1,10 @@
 //! `range(dim)`: 0, 1, 2, ... along a dim.
 //!
-//! | shape | the dim | split | parallel: each processor counts from where its slice begins |
+//! | shape | the dim |
+//! |---|---|
+//! | split | every dim parallel: each processor counts from where its slice begins |
+//! | linear | none |
+//! | gradient | none |
 
 use crate::room::*;
 use mesh_core::graph::Graph;

@@ -1,7 +1,10 @@
 //! Reductions: `sum`, `mean`, `variance`, `prod`, `max`, `min`, `all`, `any` over any dims.
 //!
-//! | shape | x without the dims | split | the dims reduced(kind), others parallel |
-//! | gradient | sum: broadcast; max, min: to the elements that attain it, in equal parts; prod: the product of the others |
+//! | shape | x without the dims |
+//! |---|---|
+//! | split | the dims reduced(kind), others parallel |
+//! | linear | in x for sum, else none |
+//! | gradient | sum: broadcast; max, min: to the elements that attain it, in equal parts; prod: the product of the others; all, any: none |
 
 use crate::elementwise::{cast, equal, select, square};
 use crate::room::*;
@@ -46,6 +49,14 @@ pub fn sum<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tens
 }
 
 /// The sum over the dims that `shape` lacks, in the order of `shape`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (a, b) = (dim("a", 2), dim("b", 3));
+/// let (x, scale) = (g.input("x", [a, b], F32), g.input("scale", [b], F32));
+/// assert_eq!(mesh_ops::reduce::sum_onto(x * scale, &scale.shape()).shape(), scale.shape());
+/// ```
 #[track_caller]
 pub fn sum_onto<'g>(x: Tensor<'g>, shape: &Shape) -> Tensor<'g> {
     let own = x.shape();

@@ -1,6 +1,9 @@
 //! `scatter_add(updates, indices, dim, shape)`: sums of updates by their positions along a dim.
 //!
-//! | shape | as given; the indexed dim and dims of updates | split | dims of updates that `shape` lacks reduced(sum), others parallel; linear in updates |
+//! | shape | as given; the indexed dim and dims of updates |
+//! |---|---|
+//! | split | dims of updates that `shape` lacks reduced(sum), others parallel |
+//! | linear | in updates |
 //! | gradient | gather of dy |
 //!
 //! Over a split `dim` each processor keeps the sums of its own positions.

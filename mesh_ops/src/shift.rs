@@ -1,6 +1,9 @@
 //! `shift(x, dim, offset, wrap)`: moves elements along a dim, also one that is split.
 //!
-//! | shape | that of x | split | the dim exchange(permute), others parallel; linear |
+//! | shape | that of x |
+//! |---|---|
+//! | split | the dim exchange(permute), others parallel |
+//! | linear | in x |
 //! | gradient | shift back |
 //!
 //! Over a split dim whole slices travel along the processors that share it. An offset that is no

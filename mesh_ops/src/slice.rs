@@ -1,6 +1,9 @@
 //! `slice(x, dim, begin)`: part of a tensor along one dim.
 //!
-//! | shape | x with the dim resized | split | the dim whole, others parallel; linear |
+//! | shape | x with the dim resized |
+//! |---|---|
+//! | split | the dim whole, others parallel |
+//! | linear | in x |
 //! | gradient | pad with zeros |
 
 use crate::room::*;

@@ -1,7 +1,10 @@
 //! `stack(first, others, name)`: tensors one after another along a new dim.
 //!
-//! | shape | the new dim, then those of `first` | split | every dim parallel |
-//! | linear | jointly in all inputs | gradient | unstack |
+//! | shape | the new dim, then those of `first` |
+//! |---|---|
+//! | split | every dim parallel |
+//! | linear | jointly in all inputs |
+//! | gradient | unstack |
 //!
 //! Where the new dim is split, each processor keeps its part of what all of them hold: nothing
 //! travels.

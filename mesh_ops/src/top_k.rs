@@ -1,7 +1,10 @@
 //! `top_k(x, dim, k)`: the greatest elements along a dim and where they are. `top_1`,
 //! `nth_largest` and `nth_smallest` take one of them.
 //!
-//! | shape | that of x, `k` in place of `dim` and last | split | `dim` exchange(all-gather), k whole, others parallel |
+//! | shape | that of x, `k` in place of `dim` and last |
+//! |---|---|
+//! | split | `dim` exchange(all-gather), k whole, others parallel |
+//! | linear | none |
 //! | gradient | values: scatter_add back to where they came from; indices: none |
 //!
 //! Over a split dim each processor picks its own best, and only these travel. Of equal elements the

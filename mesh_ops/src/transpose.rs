@@ -1,6 +1,10 @@
 //! `transpose(x, order)`: the same tensor with its dims declared in another order.
 //!
-//! | shape | a permutation | split | every dim parallel | gradient | transpose back |
+//! | shape | a permutation |
+//! |---|---|
+//! | split | every dim parallel |
+//! | linear | in x |
+//! | gradient | transpose back |
 //!
 //! Order matters for feeds, fetches, reshapes and random indices only; everything else goes by
 //! name.

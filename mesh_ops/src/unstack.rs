@@ -1,7 +1,10 @@
 //! `unstack(x, dim)`: the elements along a dim, each as a tensor; `pick(x, dim, index)`: one of
 //! them.
 //!
-//! | shape | x without the dim | split | the dim reduced(sum), of bools reduced(any); others parallel; linear |
+//! | shape | x without the dim |
+//! |---|---|
+//! | split | the dim reduced(sum), of bool reduced(any); others parallel |
+//! | linear | in x, if not of bool |
 //! | gradient | zeros but at the index |
 //!
 //! Where the dim is split, one processor has the element and the others add zeros. Elements that

@@ -1,9 +1,10 @@
 //! `conv`: windowed products of an image and a filter, in any number of spatial dims.
 //!
 //! | shape | spatial dims by [`Padding`] and stride, input channels replaced by output channels |
-//! | split | spatial dims exchange(permute), then reduced(sum) of a filter gradient; filter dims |
-//! |       | whole; dims not in the result reduced(sum), others parallel |
-//! | linear | in each factor | gradient | of each factor: the same op making that factor |
+//! |---|---|
+//! | split | spatial dims exchange(permute), of a filter gradient then reduced(sum); filter dims whole; dims not in the result reduced(sum); others parallel |
+//! | linear | in each factor |
+//! | gradient | of each factor: the same op making that factor |
 //!
 //! A spatial dim has one name in image and output. So one rule cuts both, into as many equal parts,
 //! and both sizes must be divisible. Each processor gets from its neighbours the margins that its

@@ -1,7 +1,9 @@
 //! `einsum`: products of tensors summed over named dims.
 //!
 //! | shape | the output dims as given or inferred |
-//! | split | dims not in the output reduced(sum), others parallel; linear in each factor |
+//! |---|---|
+//! | split | dims not in the output reduced(sum), others parallel |
+//! | linear | in each factor |
 //! | gradient | of each factor: einsum of dy with the others onto its dims |
 //!
 //! The op takes two factors. More are multiplied pairwise, cheapest first; one is a sum.

@@ -1,5 +1,13 @@
 //! `add`, `add_n`, `sub`, `mul`, `div`, `neg`: also the operators of tensors.
 //!
+//! | function | gradient |
+//! |---|---|
+//! | `add(a, b) = a + b`, `add_n(a, others)` | `dy` to each |
+//! | `sub(a, b) = a - b` | `dy` to a, `-dy` to b |
+//! | `mul(a, b) = a b` | `b dy` to a, `a dy` to b |
+//! | `div(a, b) = a / b` | `dy / b` to a, `-y dy / b` to b |
+//! | `neg(a) = -a` | `-dy` |
+//!
 //! Sums still owed by an input are carried: through `add` and `sub` if both owe them, through
 //! `mul` by a whole factor, through `div` by a whole divisor.
 

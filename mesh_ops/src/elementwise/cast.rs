@@ -1,5 +1,9 @@
 //! `cast(x, dtype)`: the same numbers in another dtype.
 //!
+//! | function | gradient |
+//! |---|---|
+//! | `cast(x, dtype)` | `dy` cast back, where both are floats |
+//!
 //! Sums still owed are carried through a cast to an equal or wider float, where it is exact.
 
 use super::{Elementwise, map};

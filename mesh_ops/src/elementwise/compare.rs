@@ -1,5 +1,11 @@
-//! Comparisons: `equal`, `not_equal`, `less`, `less_equal`, `greater`, `greater_equal`; bool, no
-//! gradient.
+//! Comparisons: `equal`, `not_equal`, `less`, `less_equal`, `greater`, `greater_equal`; bool.
+//!
+//! | function | gradient |
+//! |---|---|
+//! | `equal(a, b)`, `not_equal(a, b)`, any dtype | none |
+//! | `less(a, b)`, `less_equal(a, b)`, `greater(a, b)`, `greater_equal(a, b)`, numbers | none |
+//!
+//! None is linear.
 
 use super::{Elementwise, map, number, same};
 use crate::room::*;

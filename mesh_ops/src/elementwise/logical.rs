@@ -1,4 +1,10 @@
-//! `logical_and`, `logical_or`, `logical_not`: bool, no gradient, not linear.
+//! `logical_and`, `logical_or`, `logical_not`: bool.
+//!
+//! | function | gradient |
+//! |---|---|
+//! | `logical_and(a, b)`, `logical_or(a, b)`, `logical_not(a)` | none |
+//!
+//! None is linear.
 
 use super::{Elementwise, map, same};
 use crate::room::*;

@@ -1,8 +1,10 @@
 //! Elementwise ops: a scalar function applied to every element, broadcasting by name.
 //!
-//! | shape | split | gradient |
-//! |---|---|---|
-//! | the union of the inputs' dims, first come first | every dim parallel | the scalar derivative, summed to each input's dims |
+//! | shape | the union of the inputs' dims, first come first |
+//! |---|---|
+//! | split | every dim parallel |
+//! | linear | as the room says |
+//! | gradient | the scalar derivative, summed to each input's dims |
 //!
 //! A room states the scalar function as an expression of the program's primitives, so it fuses,
 //! runs in every dtype and can be spelled in StableHLO.

@@ -1,4 +1,10 @@
-//! `relu(x) = max(x, 0)`; the subgradient at 0 is 0.
+//! `relu`: what is above 0.
+//!
+//! | function | gradient |
+//! |---|---|
+//! | `relu(x) = max(x, 0)` | `dy` above 0, else 0 |
+//!
+//! Not linear.
 
 use super::{Elementwise, map};
 use crate::room::*;

@@ -1,5 +1,9 @@
 //! `select(condition, yes, no)`: yes where the condition is true, else no.
 //!
+//! | function | gradient |
+//! |---|---|
+//! | `select(condition, yes, no)` | `dy` to the branch that was chosen, 0 to the other |
+//!
 //! The gradient is dy where a branch was chosen and 0 elsewhere, chosen and not multiplied: NaN or
 //! infinity in the other branch reaches neither value nor gradient. What the other branch was
 //! computed from still meets its own slope there, and 0 times infinity is NaN: give it a safe

@@ -40,6 +40,15 @@ fn table<'g>(
 }
 
 /// The vectors of `ids` (i32): rows of `table` along `vocab`; zeros for a number out of range.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (length, vocab, model) = (dim("length", 16), dim("vocab", 100), dim("model", 8));
+/// let (ids, table) = (g.input("ids", [length], I32), g.input("table", [vocab, model], F32));
+/// let x = mesh_ops::layers::embed(ids, table, vocab);
+/// assert_eq!(x.shape().to_string(), "[length:16, model:8]");
+/// ```
 #[track_caller]
 pub fn embed<'g>(ids: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor<'g> {
     if ids.is_poisoned() || table.is_poisoned() {
@@ -50,6 +59,15 @@ pub fn embed<'g>(ids: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor
 
 /// Products of `x` with every vector of an embedding, over all dims of a vector, divided by the
 /// root of the vector's size: tied output weights, which start with deviation 1.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (length, vocab, model) = (dim("length", 16), dim("vocab", 100), dim("model", 8));
+/// let (x, table) = (g.input("x", [length, model], F32), g.input("table", [vocab, model], F32));
+/// let logits = mesh_ops::layers::embedding_logits(x, table, vocab);
+/// assert_eq!(logits.shape().to_string(), "[length:16, vocab:100]");
+/// ```
 #[track_caller]
 pub fn embedding_logits<'g>(x: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor<'g> {
     if x.is_poisoned() || table.is_poisoned() {

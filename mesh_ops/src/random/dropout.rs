@@ -1,6 +1,10 @@
 //! `dropout(x, rate)`: zeros at random places.
 //!
-//! | shape | that of x | split | every dim parallel; linear in x | gradient | dropout at the same places |
+//! | shape | that of x |
+//! |---|---|
+//! | split | every dim parallel |
+//! | linear | in x |
+//! | gradient | dropout of dy at the same places |
 //!
 //! The decision is uniform noise of f32, whatever x is of, so the share of zeros is `rate` within
 //! 2^-24.

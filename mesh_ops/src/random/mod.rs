@@ -1,7 +1,11 @@
 //! Random numbers: `random_uniform`, `random_integer`, `random_normal`, `random_truncated_normal`,
 //! and what is made of them.
 //!
-//! | shape | as given | split | every dim parallel: each processor makes its slice | gradient | none |
+//! | shape | as given |
+//! |---|---|
+//! | split | every dim parallel: each processor makes its slice |
+//! | linear | none |
+//! | gradient | none |
 //!
 //! A number is a function of the session's seed, the operation's unique name, the step
 //! ([`Graph::rounds`]) and the element's global position in declared order. So no layout changes it;

@@ -1,8 +1,11 @@
 //! `reshape(x, dims)`: the same elements in declared order, under other dims. `rename` is the case
 //! of one dim. Changing a dim's name is how one tensor is laid out otherwise than the rest.
 //!
-//! | shape | any of equal size | gradient | reshape back |
-//! |---|---|---|
+//! | shape | any of equal size |
+//! |---|---|
+//! | split | every dim parallel: a split passes on where groups allow it, else data move |
+//! | linear | in x |
+//! | gradient | reshape back |
 //!
 //! Old and new dims fall into the finest groups of equal size, as in `[a:6, b:8] -> [x:2, y:3,
 //! b:8]`: (a | x y), (b | b). A split of a group's first old dim is a split of its first new dim,

@@ -1,8 +1,10 @@
 //! `windows(x, dim, window, stride, pads)`: the windows along a dim, each whole, overlapping or not.
 //!
 //! | shape | x with the dim resized to the count of windows, and `window` after it |
+//! |---|---|
 //! | split | the dim exchange(permute), `window` whole, others parallel |
-//! | linear | if zeros stand beyond the ends | gradient | [`overlap_add`] |
+//! | linear | in x, if zeros stand beyond the ends |
+//! | gradient | [`overlap_add`] |
 //!
 //! The dim has one name in `x` and in the result, so one rule cuts both; both sizes must be
 //! divisible. Windows that touch but do not overlap are a reshape, and where they divide the slices

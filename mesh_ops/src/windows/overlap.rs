@@ -1,8 +1,11 @@
 //! `overlap_add(y, dim, window, stride, pads)`: windows added up where they lie; the reverse of
 //! [`windows`](super::windows).
 //!
-//! | shape | y without `window`, the dim resized | split | the dim exchange(permute), `window` |
-//! |       | whole, others parallel; linear | gradient | windows |
+//! | shape | y without `window`, the dim resized |
+//! |---|---|
+//! | split | the dim exchange(permute), `window` whole, others parallel |
+//! | linear | in y |
+//! | gradient | windows |
 
 use super::{Beyond, Frame, windows_with};
 use crate::room::*;

@@ -53,6 +53,12 @@ pub fn as_memory(x: Tensor<'_>, length: Dimension) -> Tensor<'_> {
 }
 
 /// The dim of a memory as long as `length`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// let memory = mesh_ops::layers::attention::memory_dim(dim("length", 16));
+/// assert_eq!(memory, dim("memory_length", 16));
+/// ```
 pub fn memory_dim(length: Dimension) -> Dimension {
     length.renamed(MEMORY_LENGTH)
 }

@@ -233,7 +233,11 @@ fn lookups_have_their_labels() {
     refused(&found, "16 gather", "the input has label 4 of no result dim");
     let found = spoil!(16, Gather { indices } => *indices = labelled(ValueId(14), &[3, 1]));
     refused(&found, "16 gather", "the indices are f32, not i32");
-    let far = Offset { base: usize::MAX, ..Offset::sliced(&[axis(&square(), "rows")], 1) };
+    let far = Offset {
+        base: usize::MAX,
+        scale: i64::MAX,
+        ..Offset::sliced(&[axis(&square(), "rows")], 1)
+    };
     let found = spoil!(16, Gather { begin } => *begin = far);
     refused(&found, "16 gather", "an offset overflows");
     let found = spoil!(17, Scatter { dim } => *dim = 2);

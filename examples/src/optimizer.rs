@@ -23,9 +23,7 @@ impl Method {
                 let adam = AdamWeightDecay::new(rate.unwrap_or(1e-3.into()));
                 Box::new(adam.weight_decay(weight_decay))
             }
-            Self::Adafactor => {
-                Box::new(Adafactor { learning_rate: rate, ..Adafactor::default() })
-            }
+            Self::Adafactor => Box::new(Adafactor { learning_rate: rate, ..Adafactor::default() }),
         }
     }
 

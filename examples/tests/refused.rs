@@ -2,21 +2,7 @@
 
 mod common;
 
-use common::{Run, mnist_line, run, scratch, write_pair};
-
-#[track_caller]
-fn refused(run: &Run, words: &[&str]) {
-    let Run { command, code, out, err } = run;
-    assert!(code.is_some_and(|code| code == 1 || code == 2), "{command}: {code:?}\n{err}");
-    assert!(err.starts_with("error: "), "{command}\n{err}");
-    assert_eq!(err.matches("error: ").count(), 1, "{command}\n{err}");
-    for word in ["panicked", "backtrace", "RUST_BACKTRACE", "internal error"] {
-        assert!(!err.contains(word) && !out.contains(word), "{command}: {word}\n{out}{err}");
-    }
-    for word in words {
-        assert!(err.contains(word), "{command}: no {word:?} in\n{err}");
-    }
-}
+use common::{lm_line, mnist_line, refused, run, scratch, write_pair};
 
 #[test]
 fn a_dim_that_does_not_divide() {
@@ -131,6 +117,48 @@ fn data() {
     write_pair(&dir, 50);
     let all = mnist_line("--model linear --batch 41 --data", &[dir.to_str().unwrap()]);
     refused(&all, &["--batch 41", "40"]);
+}
+
+#[test]
+fn language_model() {
+    let dir = scratch("refused-text");
+    let [empty, short] = [("empty", 0), ("short", 1_000)].map(|(name, bytes)| {
+        let file = dir.join(name);
+        std::fs::write(&file, vec![b'x'; bytes]).unwrap();
+        file.to_str().unwrap().to_owned()
+    });
+    let folder = dir.to_str().unwrap();
+    let table: &[(&str, &[&str])] = &[
+        ("--heads 3", &["--heads 3", "width 128", "1, 2, 4, 8, 16, 32, 64"]),
+        ("--heads 128", &["--heads 128", "even"]),
+        ("--width 7 --heads 1", &["--heads 1", "make the width even"]),
+        ("--width 0", &["--width 0", "legal"]),
+        ("--heads 0", &["--heads 0", "legal"]),
+        ("--depth 0", &["--depth 0", "legal"]),
+        ("--hidden 0", &["--hidden 0", "legal"]),
+        ("--sequence 0", &["--sequence 0", "legal"]),
+        ("--batch 0", &["--batch 0", "legal"]),
+        ("--batch 16777217", &["--batch", "legal"]),
+        ("--steps 0", &["--steps", "legal"]),
+        ("--eval-every 0", &["--eval-every", "legal"]),
+        ("--lr -1", &["--lr", "positive"]),
+        ("--optimizer sgd --weight-decay 0.1", &["--weight-decay", "adam"]),
+        ("--temperature -1", &["--temperature", "legal"]),
+        ("--temperature NaN", &["--temperature", "legal"]),
+        ("--prompt=", &["--prompt"]),
+        ("--mesh m:3 --layout heads:m", &["heads", "4", "over m into 3", "1, 2, 4"]),
+        ("--mesh m:2 --layout heads:m;kv:m", &["heads", "kv"]),
+        ("--mesh m:2 --layout head:m --strict", &["--strict", "did you mean `heads`"]),
+        ("--text /no/such/file", &["/no/such/file", "No such file"]),
+        (&format!("--text {folder}"), &["cannot read", folder]),
+        (&format!("--text {empty}"), &[&empty, "0 bytes", "need 1290"]),
+        (&format!("--text {short} --sequence 100 --batch 1"), &["1000 bytes", "need 1010"]),
+        (&format!("--text {short} --sequence 10 --batch 90"), &["1000 bytes", "need 1001"]),
+        ("--metrics /no/such/directory/metrics", &["--metrics", "No such file"]),
+    ];
+    for (line, words) in table {
+        refused(&lm_line(line, &[]), words);
+    }
 }
 
 #[test]

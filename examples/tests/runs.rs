@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{accuracies, lines, losses, mnist_line, run, scratch, write_pair};
+use common::{accuracies, apart, lines, losses, mnist_line, run, scratch, write_pair};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,12 +63,6 @@ fn a_line_a_step_and_a_line_an_epoch() {
     let line = "--model linear --batch 25 --steps 3 --epochs 1 --data";
     let file = metrics(&dir, "m", line, &[dir.to_str().unwrap()]);
     assert_eq!((losses(&file).len(), accuracies(&file).len()), (3, 2));
-}
-
-/// Largest relative difference.
-fn apart(a: &[f64], b: &[f64]) -> f64 {
-    assert_eq!(a.len(), b.len());
-    a.iter().zip(b).map(|(a, b)| (a - b).abs() / a.abs()).fold(0.0, f64::max)
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! in f64, apart from this project.
 
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer, Sgd};
+use mesh_optimize::{Adafactor, AdamWeightDecay, LearningRate, Optimizer, Sgd};
 use ndarray::{ArrayD, IxDyn, arr1};
 
 /// f32 arithmetic of a dozen operations on numbers near 1.
@@ -131,6 +131,32 @@ fn sgd() {
     for (mesh, layout) in LAYOUTS {
         let (values, _) = trajectory(&Sgd::new(0.5), &start, &grads, mesh, layout);
         close(&values[0], &[0.75, -1.875], layout);
+    }
+}
+
+#[test]
+fn a_learning_rate_of_the_step() {
+    let start = array(&[&[1.0, -2.0]]);
+    let grads: Vec<_> = (0..3).map(|_| array(&[&[1.0, -0.5]])).collect();
+    // 1/2, 1/4, 1/6.
+    let rate = || LearningRate::of_step(|step| ((step + 1.0) * 2.0).reciprocal());
+    let third = [1.0 - 11.0 / 12.0, -2.0 + 11.0 / 24.0];
+    for (mesh, layout) in LAYOUTS {
+        let (values, _) = trajectory(&Sgd::new(rate()), &start, &grads, mesh, layout);
+        close(&values[0], &[0.5, -1.75], layout);
+        close(&values[2], &third, layout);
+        // A constant is the same as a function that returns it.
+        for constant in [LearningRate::from(0.1), LearningRate::of_step(|step| step * 0.0 + 0.1)] {
+            let adam = AdamWeightDecay::new(constant.clone()).weight_decay(0.01);
+            let grads = [array(&[&[0.5, -0.25]]), array(&[&[0.1, 0.1]])];
+            let (values, _) = trajectory(&adam, &start, &grads, mesh, layout);
+            close(&values[1], &[0.3408709867, -1.5332792970], layout);
+            let own = Adafactor::default().learning_rate(constant);
+            let (values, _) = trajectory(&own, &start, &grads[..1], mesh, layout);
+            // Clipped to a root mean square of 1, times 0.1, times that of the variable.
+            let scale = 0.1 * 2.5f64.sqrt();
+            close(&values[0], &[1.0 - scale, -2.0 + scale], layout);
+        }
     }
 }
 

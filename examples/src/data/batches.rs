@@ -2,8 +2,8 @@
 
 use ndarray::{Array1, Array3, Axis};
 
-use crate::Rng;
 use super::{DataError, Split};
+use crate::Rng;
 
 /// Keeps the shuffles apart from the generated examples of the same seed.
 const STREAM: u64 = 0x5348_5546;

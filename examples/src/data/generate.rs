@@ -7,9 +7,9 @@
 
 use ndarray::{Array1, Array3};
 
-use crate::Rng;
 use super::strokes::{DIGITS, Point, SHEET};
 use super::{SIDE, Split};
+use crate::Rng;
 
 /// The side, in pixels, of the sheet before it is scaled.
 const WRITING: f32 = 19.0;

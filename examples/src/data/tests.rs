@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flate2::{Compression, write::GzEncoder};
 
-use crate::Rng;
 use super::*;
+use crate::Rng;
 
 /// A directory of its own, removed when dropped.
 struct Directory(PathBuf);

@@ -96,7 +96,9 @@ pub fn copy_windows(
     let rows = bytes.axis_iter_mut(Axis(0)).zip(following.axis_iter_mut(Axis(0)));
     for (start, (mut row, mut next)) in starts.into_iter().zip(rows) {
         for (place, pair) in text.get(start..).unwrap_or_default().windows(2).enumerate() {
-            let (Some(byte), Some(after)) = (row.get_mut(place), next.get_mut(place)) else { break };
+            let (Some(byte), Some(after)) = (row.get_mut(place), next.get_mut(place)) else {
+                break;
+            };
             (*byte, *after) = (i32::from(pair[0]), i32::from(pair[1]));
         }
     }
@@ -116,7 +118,11 @@ pub fn random_starts(
 }
 
 /// Where at most `most` windows begin that do not overlap, spread evenly over a text of `bytes`.
-pub fn even_starts(bytes: usize, length: usize, most: usize) -> impl ExactSizeIterator<Item = usize> {
+pub fn even_starts(
+    bytes: usize,
+    length: usize,
+    most: usize,
+) -> impl ExactSizeIterator<Item = usize> {
     let windows = bytes.saturating_sub(1) / length.max(1);
     let count = windows.min(most);
     (0..count).map(move |i| (i as u128 * windows as u128 / count as u128) as usize * length)

@@ -26,27 +26,62 @@ const NAMES: [&str; 14] = [
     "Klara", "Ludwig", "Marit", "Niklas",
 ];
 const PLACES: [&str; 14] = [
-    "by the mill", "at the edge of the wood", "near the old bridge", "behind the church",
-    "beside the quiet river", "in the upper village", "under the great oak", "by the harbour",
-    "on the windy hill", "at the crossroads", "in the narrow valley", "along the stony road",
-    "at the well", "over the marsh",
+    "by the mill",
+    "at the edge of the wood",
+    "near the old bridge",
+    "behind the church",
+    "beside the quiet river",
+    "in the upper village",
+    "under the great oak",
+    "by the harbour",
+    "on the windy hill",
+    "at the crossroads",
+    "in the narrow valley",
+    "along the stony road",
+    "at the well",
+    "over the marsh",
 ];
 const THINGS: [&str; 14] = [
-    "lantern", "silver key", "basket of apples", "blue cup", "wooden flute", "loaf of bread",
-    "copper kettle", "woollen coat", "little boat", "iron ring", "jar of honey", "grey horse",
-    "book of songs", "bundle of letters",
+    "lantern",
+    "silver key",
+    "basket of apples",
+    "blue cup",
+    "wooden flute",
+    "loaf of bread",
+    "copper kettle",
+    "woollen coat",
+    "little boat",
+    "iron ring",
+    "jar of honey",
+    "grey horse",
+    "book of songs",
+    "bundle of letters",
 ];
 const TIMES: [&str; 10] = [
-    "One morning", "Late in the evening", "On the first day of winter", "When the snow had melted",
-    "Before the sun was up", "In the spring", "At harvest time", "During the long rain",
-    "After supper", "On market day",
+    "One morning",
+    "Late in the evening",
+    "On the first day of winter",
+    "When the snow had melted",
+    "Before the sun was up",
+    "In the spring",
+    "At harvest time",
+    "During the long rain",
+    "After supper",
+    "On market day",
 ];
 const FOUND: [&str; 6] = ["found", "lost", "bought", "was given", "carried", "hid"];
 const MOODS: [&str; 8] =
     ["glad", "tired", "curious", "silent", "merry", "afraid", "patient", "proud"];
 const DEEDS: [&str; 10] = [
-    "walked home", "sang an old song", "lit the fire", "crossed the water", "looked up at the stars",
-    "swept the floor", "waited for the others", "counted the geese", "closed the shutters",
+    "walked home",
+    "sang an old song",
+    "lit the fire",
+    "crossed the water",
+    "looked up at the stars",
+    "swept the floor",
+    "waited for the others",
+    "counted the geese",
+    "closed the shutters",
     "went to sleep",
 ];
 const SAYINGS: [&str; 10] = [
@@ -86,14 +121,7 @@ fn tale(rng: &mut Rng) -> String {
     tale
 }
 
-fn sentence(
-    rng: &mut Rng,
-    who: &str,
-    they: &str,
-    name: &str,
-    other: &str,
-    thing: &str,
-) -> String {
+fn sentence(rng: &mut Rng, who: &str, they: &str, name: &str, other: &str, thing: &str) -> String {
     let (time, place, mood) = (pick(rng, &TIMES), pick(rng, &PLACES), pick(rng, &MOODS));
     let (deed, next, saying) = (pick(rng, &DEEDS), pick(rng, &DEEDS), pick(rng, &SAYINGS));
     match rng.below(6) {

@@ -44,6 +44,27 @@ pub(crate) fn mnist_line(line: &str, more: &[&str]) -> Run {
     mnist(&flags)
 }
 
+/// Runs `lm` with a line of flags separated by spaces, then `more`.
+pub(crate) fn lm_line(line: &str, more: &[&str]) -> Run {
+    let flags: Vec<_> = line.split_whitespace().chain(more.iter().copied()).collect();
+    run(env!("CARGO_BIN_EXE_lm"), &flags)
+}
+
+/// Fails unless the run was refused with one readable message that has these words.
+#[track_caller]
+pub(crate) fn refused(run: &Run, words: &[&str]) {
+    let Run { command, code, out, err } = run;
+    assert!(code.is_some_and(|code| code == 1 || code == 2), "{command}: {code:?}\n{err}");
+    assert!(err.starts_with("error: "), "{command}\n{err}");
+    assert_eq!(err.matches("error: ").count(), 1, "{command}\n{err}");
+    for word in ["panicked", "backtrace", "RUST_BACKTRACE", "internal error"] {
+        assert!(!err.contains(word) && !out.contains(word), "{command}: {word}\n{out}{err}");
+    }
+    for word in words {
+        assert!(err.contains(word), "{command}: no {word:?} in\n{err}");
+    }
+}
+
 /// A directory of this test's own, empty.
 pub(crate) fn scratch(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
@@ -71,6 +92,12 @@ pub(crate) fn write_pair(dir: &Path, count: u32) {
     std::fs::write(dir.join("train-labels-idx1-ubyte"), labels).unwrap();
 }
 
+/// Largest relative difference.
+pub(crate) fn apart(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs() / a.abs()).fold(0.0, f64::max)
+}
+
 /// The JSON lines of a metrics file.
 pub(crate) fn lines(file: &Path) -> Vec<serde_json::Map<String, serde_json::Value>> {
     let text = std::fs::read_to_string(file).unwrap();
@@ -80,6 +107,11 @@ pub(crate) fn lines(file: &Path) -> Vec<serde_json::Map<String, serde_json::Valu
 /// The losses in a metrics file.
 pub(crate) fn losses(file: &Path) -> Vec<f64> {
     lines(file).iter().filter_map(|line| line.get("loss")?.as_f64()).collect()
+}
+
+/// The losses of held-out text in a metrics file.
+pub(crate) fn held_out(file: &Path) -> Vec<f64> {
+    lines(file).iter().filter_map(|line| line.get("held_out")?.as_f64()).collect()
 }
 
 /// The accuracies in a metrics file.

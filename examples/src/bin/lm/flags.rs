@@ -46,11 +46,11 @@ pub(crate) struct Flags {
     pub(crate) hidden: Option<usize>,
 
     /// Bytes that are looked at together.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 128)]
     pub(crate) sequence: usize,
 
     /// Sequences a step, over all processors.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 8)]
     pub(crate) batch: usize,
 
     /// How it is trained.
@@ -58,7 +58,7 @@ pub(crate) struct Flags {
     pub(crate) optimizer: Method,
 
     /// Largest step size: it grows from 0 over the first --warmup steps and falls to a tenth along a
-    /// cosine. By default 0.5 for sgd, 0.004 for adam, 0.01 for adafactor.
+    /// cosine. By default 0.5 for sgd, 0.003 for adam, 0.01 for adafactor.
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) lr: Option<f64>,
 
@@ -168,7 +168,7 @@ impl Flags {
     pub(crate) fn peak(&self) -> f64 {
         self.lr.unwrap_or(match self.optimizer {
             Method::Sgd => 0.5,
-            Method::Adam => 0.004,
+            Method::Adam => 0.003,
             Method::Adafactor => 0.01,
         })
     }

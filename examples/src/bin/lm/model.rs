@@ -6,8 +6,8 @@ use mesh_ops::layers::attention::{
     memory_dim,
 };
 use mesh_ops::layers::{
-    Activation, Around, FeedForward, Norm, NormWeights, Parameters, TransformerLayer,
-    TransformerLayerWeights, Weights, embed, embedding_logits, embedding_weights,
+    Around, Dense, DenseWeights, FeedForward, Norm, NormWeights, Parameters, TransformerLayer,
+    TransformerLayerWeights, Weights, embed, embedding_weights,
 };
 use mesh_ops::prelude::*;
 use mesh_optimize::Optimizer;
@@ -27,9 +27,10 @@ pub(crate) struct Functions {
     pub(crate) next: Function<2, 1>,
 }
 
-/// A decoder-only transformer: rotary positions, norms first, tied embeddings.
+/// A decoder-only transformer: rotary positions, norms first.
 struct Model {
     layer: TransformerLayer,
+    output: Dense,
     length: Dimension,
     layers: Dimension,
     vocab: Dimension,
@@ -39,10 +40,12 @@ struct Model {
 
 /// Its weights.
 struct ModelWeights<'g> {
-    /// Of bytes, in and out.
+    /// Vectors of bytes.
     bytes: Tensor<'g>,
     layers: LayerWeights<'g>,
     norm: NormWeights<'g>,
+    /// From the last layer to logits.
+    output: DenseWeights<'g>,
 }
 
 /// Weights of all layers.
@@ -78,16 +81,18 @@ impl Model {
     fn new(flags: &Flags, length: Dimension) -> Self {
         let (width, heads) = (dim("d_model", flags.width), dim("heads", flags.heads));
         let kv = dim("kv", flags.width / flags.heads);
-        let hidden = FeedForward::new(width, dim("d_ff", flags.hidden()));
+        let vocab = dim("vocab", BYTES);
+        let feed_forward = FeedForward::new(width, dim("d_ff", flags.hidden()));
         Self {
+            output: Dense::onto([vocab]).over([width]).without_bias(),
             layer: TransformerLayer {
                 norm: Norm::Rms,
                 attention: MultiHead::new(width, heads, kv),
-                feed_forward: hidden.activations([Activation::Gelu]),
+                feed_forward,
             },
             length,
             layers: dim("layers", flags.depth),
-            vocab: dim("vocab", BYTES),
+            vocab,
             scan: flags.scan,
             recompute: flags.recompute,
         }
@@ -107,7 +112,15 @@ impl Model {
             bytes: embedding_weights(&parameters, self.vocab, [width], "bytes"),
             layers,
             norm: Norm::Rms.weights(&parameters, width, "norm"),
+            output: self.output.weights(&parameters, "output"),
         }
+    }
+
+    /// What queries are multiplied by. Their initial weights hold this factor too; without it here
+    /// products of queries and keys would grow faster than anything else under Adam, whose steps do
+    /// not depend on the size of weights.
+    fn scale(&self) -> Option<f64> {
+        Some((self.layer.attention.kv.size as f64).powf(-0.5))
     }
 
     /// What turns queries and keys at some positions.
@@ -120,7 +133,7 @@ impl Model {
         let graph = bytes.graph();
         let mask = Some(additive_mask(causal(graph, self.length), F32));
         let around = Around {
-            attention: AttentionOptions { mask, ..Default::default() },
+            attention: AttentionOptions { mask, scale: self.scale(), ..Default::default() },
             rotation: self.rotation(mesh_ops::range(graph, self.length, I32)),
             ..Default::default()
         };
@@ -138,12 +151,12 @@ impl Model {
                 last[0]
             }
         };
-        self.output(x, weights)
+        self.bytes_after(x, weights)
     }
 
-    fn output<'g>(&self, x: Tensor<'g>, weights: &ModelWeights<'g>) -> Tensor<'g> {
+    fn bytes_after<'g>(&self, x: Tensor<'g>, weights: &ModelWeights<'g>) -> Tensor<'g> {
         let x = Norm::Rms.apply(x, self.layer.attention.model, &weights.norm);
-        embedding_logits(x, weights.bytes, self.vocab)
+        self.output.apply_with(x, &weights.output)
     }
 
     /// Logits of what follows one byte, and what keeps its keys and values for the next call.
@@ -155,7 +168,11 @@ impl Model {
     ) -> (Tensor<'g>, Vec<Update<'g>>) {
         let graph = byte.graph();
         let memory = memory_dim(self.length);
-        let around = Around { rotation: self.rotation(position), ..Default::default() };
+        let around = Around {
+            attention: AttentionOptions { scale: self.scale(), ..Default::default() },
+            rotation: self.rotation(position),
+            ..Default::default()
+        };
         let mut x = embed(byte, weights.bytes, self.vocab);
         let mut kept = Vec::new();
         let cache = |dims: &[Dimension], name: &str| -> CacheVariables<'g> {
@@ -186,7 +203,7 @@ impl Model {
                 kept.extend(cache.assign(&KeyValues { key: now[0], value: now[1] }));
             }
         }
-        (self.output(x, weights), kept)
+        (self.bytes_after(x, weights), kept)
     }
 }
 
@@ -195,3 +212,6 @@ fn with<'g, W: Weights<'g>>(structure: &W, tensors: &[Tensor<'g>]) -> W {
     let mut tensors = tensors.iter();
     structure.clone().mapped(&mut |old| tensors.next().copied().unwrap_or(old))
 }
+
+#[cfg(test)]
+mod tests;

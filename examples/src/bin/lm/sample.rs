@@ -3,6 +3,7 @@
 use super::flags::Flags;
 use super::model::Functions;
 use examples::Rng;
+use examples::report::print;
 use mesh_ops::prelude::*;
 use ndarray::arr0;
 use std::error::Error;
@@ -43,7 +44,7 @@ impl Reader<'_> {
     }
 }
 
-/// Writes the prompt and what the model says follows it.
+/// Writes, after an empty line, the prompt and what the model says follows it.
 pub(crate) fn sample(
     flags: &Flags,
     functions: &Functions,
@@ -54,7 +55,8 @@ pub(crate) fn sample(
     let mut rng = Rng::keyed(flags.seed, STREAM, 0);
     let prompt = flags.prompt.as_bytes();
     let mut text = Text::default();
-    text.write(prompt)?;
+    print("")?;
+    text.write(flags.prompt.trim_start_matches('\n').as_bytes())?;
     let mut logits = None;
     for &byte in &prompt[prompt.len().saturating_sub(length)..] {
         logits = Some(reader.read(byte)?);

@@ -2,10 +2,11 @@
 
 use super::flags::Flags;
 use super::model::Functions;
+use examples::optimizer::Method;
 use examples::report::{Metrics, Progress};
 use examples::text::{Text, copy_windows, even_starts, random_starts};
 use mesh_ops::prelude::*;
-use mesh_optimize::LearningRate;
+use mesh_optimize::{AdamWeightDecay, LearningRate, Optimizer};
 use ndarray::Array2;
 use serde_json::json;
 use std::error::Error;
@@ -16,8 +17,18 @@ const SOME: usize = 128;
 /// And the last one, at most.
 const MANY: usize = 4096;
 
+/// The optimizer. Adam averages squares over a hundred steps, since it corrects no bias, and decays
+/// no scales of norms.
+pub(crate) fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
+    if flags.optimizer != Method::Adam {
+        return flags.optimizer.optimizer(Some(rate(flags)), 0.0);
+    }
+    let adam = AdamWeightDecay::new(rate(flags)).weight_decay(flags.decay());
+    Box::new(AdamWeightDecay { beta2: 0.99, exclude: vec!["norm".to_owned()], ..adam })
+}
+
 /// The step size: from 0 to `peak` over `warmup` steps, then along a cosine to a tenth of it.
-pub(crate) fn rate(flags: &Flags) -> LearningRate {
+fn rate(flags: &Flags) -> LearningRate {
     let (peak, warmup, total) = (flags.peak(), flags.warmup as f64, flags.steps as f64);
     LearningRate::of_step(move |step| {
         let one = step.graph().scalar(1.0, F64);
@@ -43,8 +54,7 @@ pub(crate) fn train(
     let mut training = 0.0;
     for step in 1..=flags.steps {
         let begun = Instant::now();
-        let starts =
-            random_starts(text.train.len(), flags.sequence, flags.batch, flags.seed, step);
+        let starts = random_starts(text.train.len(), flags.sequence, flags.batch, flags.seed, step);
         copy_windows(&text.train, starts, &mut bytes, &mut following);
         let feeds = [bytes.view().into(), following.view().into()];
         let [loss] = session.call(&functions.train, feeds)?;

@@ -1,0 +1,58 @@
+#![allow(clippy::unwrap_used, reason = "a failure fails its test")]
+
+use super::*;
+use clap::Parser;
+use ndarray::{Array2, arr0, s};
+
+/// Byte by byte, with keys and values kept, come the logits of the full pass.
+#[test]
+fn the_next_byte_is_that_of_the_full_pass() {
+    let line = "lm --width 16 --heads 2 --depth 3 --sequence 8 --batch 2 --seed 5";
+    for more in ["", " --scan", " --recompute"] {
+        let flags = Flags::parse_from(format!("{line}{more}").split_whitespace());
+        for (mesh, layout) in [
+            ("", ""),
+            ("data:2", "batch:data"),
+            ("model:2", "heads:model;d_ff:model;vocab:model"),
+            ("data:2;model:2", "batch:data;heads:model;d_ff:model;vocab:model"),
+            ("seq:2", "length:seq"),
+            ("a:2", "memory_length:a"),
+        ] {
+            agree(&flags, mesh, layout, &format!("{more} {layout}"));
+        }
+    }
+}
+
+fn agree(flags: &Flags, mesh: &str, layout: &str, what: &str) {
+    let g = mesh_ops::graph();
+    let (batch, length) = (dim("batch", flags.batch), dim("length", flags.sequence));
+    let model = Model::new(flags, length);
+    let weights = model.weights(&g);
+    let bytes = g.input("bytes", [batch, length], I32);
+    let full = g.function("full", [bytes], [model.logits(bytes, &weights)], []);
+    let (byte, position) = (g.input("byte", [], I32), g.input("position", [], I32));
+    let (logits, kept) = model.next(byte, position, &weights);
+    let next = g.function("next", [byte, position], [logits], kept);
+    let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+    let mut session = Session::threads(&module, flags.seed).unwrap();
+    session.set_replica_check(true);
+
+    let text = Array2::from_shape_fn((flags.batch, flags.sequence), |(b, i)| {
+        ((b * 91 + i * 53 + 7) % BYTES) as i32
+    });
+    let [expected] = session.call(&full, [text.view().into()]).unwrap();
+    let expected = expected.to_f64();
+    // The second text finds the memory full of the first, from which nothing may come.
+    for (b, row) in text.rows().into_iter().enumerate() {
+        for (i, &byte) in row.iter().enumerate() {
+            let feeds = [arr0(byte), arr0(i as i32)];
+            let [got] =
+                session.call(&next, [feeds[0].view().into(), feeds[1].view().into()]).unwrap();
+            let want = expected.slice(s![b, i, ..]);
+            let (got, want) = (got.to_f64(), want.to_owned().into_dyn());
+            let apart = (&got - &want).mapv(f64::abs).fold(0.0, |a: f64, &b| a.max(b));
+            assert!(apart < 1e-4, "{what}: window {b}, position {i}: {apart}");
+            assert!(want.iter().any(|x| x.abs() > 0.1), "{what}: nothing is said");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Runs of the language model.
+
+#![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
+
+mod common;
+
+use common::{apart, held_out, lines, lm_line, losses, scratch};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Small enough for a moment, with every size another.
+const SMALL: &str = "--width 32 --depth 2 --heads 4 --hidden 48 --sequence 16 --batch 8 --warmup 5";
+
+/// Runs `lm` for a metrics file; its output.
+fn metrics(dir: &Path, name: &str, line: &str, more: &[&str]) -> (PathBuf, String) {
+    let file = dir.join(name);
+    let more = [more, &["--metrics", file.to_str().unwrap()]].concat();
+    let run = lm_line(&format!("{SMALL} {line}"), &more).well();
+    assert!(run.err.is_empty(), "{}", run.err);
+    (file, run.out)
+}
+
+/// What was written after training: prompt and sample.
+fn sample_in(out: &str) -> String {
+    out.split_once("\n\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn losses_do_not_depend_on_the_layout() {
+    const LAYOUTS: [(&str, &str); 7] = [
+        ("", ""),
+        ("data:2", "batch:data"),
+        ("model:2", "heads:model;d_ff:model;vocab:model"),
+        ("data:2;model:2", "batch:data;heads:model;d_ff:model;vocab:model"),
+        ("seq:4", "length:seq"),
+        ("data:2", "batch:data;params/*:data;slots/*:data"),
+        ("a:2;b:2", "length:a;d_model:b"),
+    ];
+    let dir = scratch("lm-layouts");
+    for (line, layouts) in [
+        ("--steps 20 --sample 0 --strict", &LAYOUTS[..]),
+        ("--steps 20 --sample 0 --strict --scan --recompute", &LAYOUTS[..5]),
+    ] {
+        let mut first = (Vec::new(), Vec::new());
+        for (mesh, layout) in layouts {
+            let (file, _) = metrics(&dir, "m", line, &["--mesh", mesh, "--layout", layout]);
+            let found = (losses(&file), held_out(&file));
+            if first.0.is_empty() {
+                assert!(found.0[0] > 5.0 && found.0[19] < 4.5, "{:?}", found.0);
+                first.clone_from(&found);
+            }
+            let difference = apart(&first.0, &found.0).max(apart(&first.1, &found.1));
+            println!("{line} {mesh} {layout}: {difference:.1e}");
+            assert!(difference < 1e-4, "{line} {mesh} {layout}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn recomputing_changes_no_loss() {
+    let dir = scratch("lm-recompute");
+    for line in ["--steps 10 --sample 0", "--steps 10 --sample 0 --scan"] {
+        let kept = losses(&metrics(&dir, "kept", line, &[]).0);
+        let again = losses(&metrics(&dir, "again", line, &["--recompute"]).0);
+        // The order of sums is the same; what is fused differs.
+        assert!(apart(&kept, &again) < 1e-5, "{line}: {kept:?} {again:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_writes_the_same_bytes() {
+    let dir = scratch("lm-seed");
+    let line = "--steps 6 --sample 60 --prompt Once --eval-every 4";
+    let (one, said) = metrics(&dir, "one", line, &[]);
+    let (two, again) = metrics(&dir, "two", line, &[]);
+    assert_eq!(fs::read(&one).unwrap(), fs::read(&two).unwrap());
+    assert_eq!(sample_in(&said), sample_in(&again));
+    assert!(sample_in(&said).starts_with("Once"), "{said}");
+    let (three, other) = metrics(&dir, "three", line, &["--seed", "4"]);
+    assert_ne!(losses(&three), losses(&one));
+    assert_ne!(sample_in(&other), sample_in(&said));
+
+    // What is written down: a line a step, a line an evaluation.
+    let steps: Vec<_> = lines(&one)
+        .iter()
+        .map(|line| (line["step"].as_u64().unwrap(), line.contains_key("held_out")))
+        .collect();
+    let expected = [(1, false), (2, false), (3, false), (4, false), (4, true), (5, false)];
+    assert_eq!(steps, [&expected[..], &[(6, false), (6, true)]].concat());
+}
+
+#[test]
+fn a_sample_is_the_same_under_every_layout() {
+    let dir = scratch("lm-sample");
+    // The prompt is longer than the memory of 16 positions, and so is the sample.
+    let prompt = "There was once a goose girl called Fenna";
+    let line = "--steps 30 --sample 40 --temperature 0 --mesh";
+    let sample = |mesh: &str, more: &[&str]| {
+        let more = [&[mesh, "--prompt", prompt, "--layout"], more].concat();
+        let (_, out) = metrics(&dir, "m", line, &more);
+        sample_in(&out)
+    };
+    let first = sample("", &[""]);
+    assert!(first.starts_with(prompt) && first.chars().count() == prompt.len() + 41, "{first}");
+    assert_eq!(sample("m:2", &["heads:m;d_ff:m;vocab:m"]), first);
+    assert_eq!(sample("m:2", &["memory_length:m"]), first);
+    let scanned = sample("", &["", "--scan"]);
+    assert_eq!(sample("m:2", &["heads:m;d_ff:m;vocab:m", "--scan"]), scanned);
+}
+
+#[test]
+fn every_optimizer_learns_the_tales() {
+    let dir = scratch("lm-learns");
+    for (optimizer, most) in [("adam", 2.7), ("adafactor", 2.9), ("sgd", 3.1)] {
+        let line = format!("--steps 120 --sample 0 --optimizer {optimizer}");
+        let (file, out) = metrics(&dir, "m", &line, &[]);
+        let found = held_out(&file)[0];
+        println!("{optimizer}: {found}");
+        assert!(found < most, "{optimizer}: {found}");
+        for piece in ["parameters", "training and", "bytes of the built-in text", "\nstep 50/120  "]
+        {
+            assert!(out.contains(piece), "no {piece:?} in\n{out}");
+        }
+        let last = out.lines().last().unwrap();
+        assert!(last.contains("nats per byte") && last.contains("bytes/s"), "{last}");
+    }
+}
+
+#[test]
+fn explain_says_what_would_be_done() {
+    let line = "--explain --mesh data:64;model:4 --batch 64 --layout";
+    let layout = "batch:data;heads:model;d_ff:model;vocab:model";
+    let text = lm_line(line, &[layout]).well().out;
+    for piece in ["256 processors", "batch:64@data", "heads:4@model", "\nnext "] {
+        assert!(text.contains(piece), "no {piece:?} in\n{text}");
+    }
+}

@@ -1,0 +1,159 @@
+//! What is drawn, and what an op is made of.
+
+use mesh_ops::prelude::*;
+use proptest::prelude::*;
+
+/// The most elements of a tensor.
+pub const ELEMENTS_MOST: usize = 600;
+
+pub const DIMS: [(&str, usize); 4] = [("p", 4), ("q", 6), ("r", 8), ("s", 12)];
+
+/// One op, read modulo what there is: every recipe is a graph, and shrinking keeps it one.
+#[derive(Clone, Debug)]
+pub struct Pick {
+    pub op: u8,
+    pub a: u8,
+    pub b: u8,
+    pub dims: u8,
+}
+
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    pub mesh: u8,
+    /// Dims of each input, and whether it is of i32.
+    pub inputs: Vec<(u8, bool)>,
+    pub picks: Vec<Pick>,
+    pub gradients: bool,
+    /// Whether the first input is a variable.
+    pub trains: bool,
+    /// The axes of each dim; the last two those of `params/*` and `slots/*`.
+    pub layout: Vec<u8>,
+}
+
+pub fn recipes() -> impl Strategy<Value = Recipe> {
+    let pick = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>());
+    let pick = pick.prop_map(|(op, a, b, dims)| Pick { op, a, b, dims });
+    (
+        any::<u8>(),
+        prop::collection::vec((1..16_u8, prop::bool::weighted(0.2)), 1..4),
+        prop::collection::vec(pick, 1..12),
+        any::<bool>(),
+        any::<bool>(),
+        prop::collection::vec(any::<u8>(), 8),
+    )
+        .prop_map(|(mesh, inputs, picks, gradients, trains, layout)| Recipe {
+            mesh,
+            inputs,
+            picks,
+            gradients,
+            trains,
+            layout,
+        })
+}
+
+/// The dims of a mask, or of half of it if they are too many for one tensor.
+pub fn shape(mask: u8) -> Shape {
+    let dims = |mask: u8| {
+        let chosen = DIMS.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1);
+        Shape::new(chosen.map(|(_, (name, size))| dim(name, *size))).unwrap()
+    };
+    let all = dims(mask);
+    if all.size() <= ELEMENTS_MOST { all } else { dims(mask & 3) }
+}
+
+/// What an op may take: two tensors of the pool, and numbers that choose among what there is.
+pub struct Draw<'g> {
+    pub graph: &'g Graph,
+    pub a: Tensor<'g>,
+    pub b: Tensor<'g>,
+    pub pick: Pick,
+    /// Whether what is drawn is differentiated.
+    pub gradients: bool,
+}
+
+/// A way to draw an op; `None` if it does not suit.
+pub type Drawn = for<'g> fn(&Draw<'g>) -> Option<Vec<Tensor<'g>>>;
+
+/// One tensor.
+pub fn one<'g>(x: Tensor<'g>) -> Option<Vec<Tensor<'g>>> {
+    Some(vec![x])
+}
+
+impl<'g> Draw<'g> {
+    pub fn new(graph: &'g Graph, pool: &[Tensor<'g>], pick: &Pick, gradients: bool) -> Self {
+        let of = |i: u8| pool[usize::from(i) % pool.len()];
+        Self { graph, a: of(pick.a), b: of(pick.b), pick: pick.clone(), gradients }
+    }
+
+    pub fn is_float(&self) -> bool {
+        self.a.dtype().is_float()
+    }
+
+    /// A coin.
+    pub fn heads(&self) -> bool {
+        self.pick.a.is_multiple_of(2)
+    }
+
+    /// The dims of both.
+    pub fn all(&self) -> Shape {
+        self.a.shape().union(&self.b.shape()).unwrap()
+    }
+
+    /// The other tensor, in the dtype of the first, if both together are not too large.
+    pub fn alike(&self) -> Option<Tensor<'g>> {
+        (self.all().size() <= ELEMENTS_MOST).then(|| self.b.cast(self.a.dtype()))
+    }
+
+    /// Of a tensor whose op has a gradient that is not exact, or has corners.
+    pub fn choice(&self, x: Tensor<'g>) -> Tensor<'g> {
+        if self.gradients { x.stop_gradient() } else { x }
+    }
+
+    /// Some of the dims of a shape.
+    pub fn some_of(&self, shape: &Shape) -> Vec<Dimension> {
+        let chosen = shape.iter().enumerate().filter(|(i, _)| self.pick.dims >> i & 1 == 1);
+        chosen.map(|(_, d)| d).collect()
+    }
+
+    /// Some of the first tensor's dims.
+    pub fn some_dims(&self) -> Vec<Dimension> {
+        self.some_of(&self.a.shape())
+    }
+
+    /// One of the first tensor's dims.
+    pub fn dim(&self) -> Option<Dimension> {
+        let shape = self.a.shape();
+        let at = usize::from(self.pick.dims) % shape.rank().max(1);
+        shape.iter().nth(at)
+    }
+
+    /// One of the first tensor's dims, and where to cut it in two.
+    pub fn cut(&self) -> Option<(Dimension, usize)> {
+        let d = self.dim().filter(|d| d.size > 1)?;
+        Some((d, 1 + usize::from(self.pick.b) % (d.size - 1)))
+    }
+
+    /// A dim that the first tensor lacks, if with it it is not too large.
+    pub fn other_dim(&self) -> Option<Dimension> {
+        let shape = self.a.shape();
+        let from = usize::from(self.pick.dims);
+        let dims = (0..DIMS.len()).map(|i| DIMS[(from + i) % DIMS.len()]);
+        let mut lacking = dims.filter(|(name, _)| !shape.contains((*name).into()));
+        let (name, size) = lacking.next()?;
+        (shape.size() * size <= ELEMENTS_MOST).then(|| dim(name, size))
+    }
+
+    /// The other tensor as positions, without one dim.
+    pub fn indices(&self, without: Dimension) -> Tensor<'g> {
+        let own = self.b.shape().get(without.name);
+        self.b.max(own).cast(I32)
+    }
+
+    /// What is now of another size along a dim, under a name that says so.
+    pub fn resized(&self, x: Tensor<'g>, d: Dimension) -> Option<Tensor<'g>> {
+        let now = x.shape().get(d.name)?;
+        let name = format!("{}_{}", d.name, now.size);
+        let taken = x.shape().contains(name.as_str().into());
+        (!taken).then(|| mesh_ops::rename(x, now, &name))
+    }
+}

@@ -1,0 +1,277 @@
+//! Graphs of f64 and how far rounding may have taken them.
+//!
+//! Of each tensor is known between which bounds its elements lie, and an upper bound of their error:
+//! what the errors of the inputs become (times the steepest slope within the bounds), and what the op
+//! rounds itself. What is not continuous has a known error only where its inputs have none.
+
+use crate::bounds::{Known, Site, propagate};
+use crate::recipe::{Draw, Drawn, one};
+use mesh_core::graph::{Graph, Kind, TensorId};
+use mesh_ops::elementwise::*;
+use mesh_ops::prelude::*;
+use mesh_ops::random::{
+    multiplicative_jitter, random_normal, random_truncated_normal, random_uniform,
+};
+use std::collections::BTreeMap;
+
+/// Rounding of one op, relative to its greatest result: functions are good to 4 units in the last
+/// place, which is 2^-52 of the result, and the reference rounds as well.
+const ROUNDING: f64 = 16.0 * f64::EPSILON;
+
+/// Tensors that are known no better than this are left out: a fault would hide.
+const ERROR_MOST: f64 = 1e-8;
+
+/// As are those with larger elements.
+const MAGNITUDE_MOST: f64 = 1e6;
+
+/// Every way to draw a smooth op, or one with corners.
+pub const OPS: &[Drawn] = &[
+    |d| one(d.a + d.alike()?),
+    |d| one(d.a - d.alike()?),
+    |d| one(d.a * d.alike()?),
+    |d| one(d.a / (d.alike()?.square() + 1.0)),
+    |d| one((d.a.square() + 0.5).pow(d.alike()?.tanh())),
+    |d| one(d.a.einsum(&[d.alike()?], d.some_of(&d.all()))),
+    |d| one(d.a.einsum(&[d.alike()?], d.some_of(&d.all()))),
+    |d| one(maximum(d.a, d.alike()?)),
+    |d| one(minimum(d.a, d.alike()?)),
+    |d| one(d.a.sum(d.some_dims())),
+    |d| one(d.a.mean_over(d.some_dims())),
+    |d| one(if d.heads() { d.a.max(d.some_dims()) } else { d.a.min(d.some_dims()) }),
+    |d| one(d.a.exp()),
+    |d| one(if d.heads() { d.a.expm1() } else { (d.a.square() + 0.25).log() }),
+    |d| one(d.a.square().log1p()),
+    |d| one(if d.heads() { d.a.sin() } else { d.a.cos() }),
+    |d| one(d.a.tanh()),
+    |d| one(d.a.erf()),
+    |d| one(if d.heads() { d.a.sigmoid() } else { d.a.softplus() }),
+    |d| one(if d.heads() { d.a.gelu() } else { d.a.gelu_exact() }),
+    |d| one(if d.heads() { d.a.elu() } else { d.a.selu() }),
+    |d| one(if d.heads() { d.a.swish() } else { d.a.relu() }),
+    |d| one(if d.heads() { d.a.leaky_relu(0.2) } else { d.a.clip(-0.75, 1.5) }),
+    |d| one((d.a.square() + 0.5).powf([-1.5, 0.5, 2.5][usize::from(d.pick.b) % 3])),
+    |d| {
+        let x = d.a.square() + 0.5;
+        one(if d.heads() { x.sqrt() } else { x.rsqrt() })
+    },
+    |d| one((d.a.square() + 1.0).reciprocal()),
+    |d| one(if d.heads() { d.a.softmax(d.dim()?) } else { d.a.log_softmax(d.dim()?) }),
+    |d| one(d.a.logsumexp(d.dim()?)),
+    |d| one(d.a.variance(d.some_dims())),
+    |d| one(d.a.cumsum(d.dim()?)),
+    |d| one(mesh_ops::shift(d.a, d.dim()?, i64::from(d.pick.b % 16) - 8, d.heads())),
+    |d| {
+        let (along, k) = d.cut()?;
+        let kept = dim(&format!("kept{k}"), k);
+        let fits = !d.a.shape().contains(kept.name);
+        fits.then(|| vec![d.a.top_k(along, kept).0])
+    },
+    |d| one(multiplicative_jitter(d.a, 0.25)),
+    |d| {
+        let (dims, noises) = (d.some_dims(), [random_normal, random_truncated_normal]);
+        let noise = match usize::from(d.pick.b) % 3 {
+            2 => random_uniform(d.graph, dims, -1.0, 1.0, F64),
+            i => noises[i](d.graph, dims, 0.0, 0.5, F64),
+        };
+        one(d.a + noise)
+    },
+    |d| {
+        let along = d.dim().filter(|d| d.size <= 6)?;
+        let first = d.a.sum([along]);
+        let (last, stacks) = d.graph.scan_lists(along, &[first], &[d.a], |h, x| {
+            (vec![(h[0] * 0.5 + x[0]).tanh()], vec![h[0] * x[0]])
+        });
+        Some(vec![last[0], stacks[0]])
+    },
+    |d| {
+        let [y] = d.graph.recompute([d.a], |[a]| [(a.tanh() * a).sin()]);
+        one(y)
+    },
+];
+
+/// Bounds of elements, and of their error.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    pub low: f64,
+    pub high: f64,
+    pub error: f64,
+}
+
+const UNKNOWN: Range = Range { low: f64::NEG_INFINITY, high: f64::INFINITY, error: f64::INFINITY };
+
+impl Known for Range {
+    fn either(self, other: Self) -> Self {
+        let (low, high) = (self.low.min(other.low), self.high.max(other.high));
+        Self { low, high, error: self.error.max(other.error) }
+    }
+
+    fn position(rounds: usize) -> Self {
+        Self { low: 0.0, high: rounds as f64, error: 0.0 }
+    }
+
+    fn zero() -> Self {
+        Self { low: 0.0, high: 0.0, error: 0.0 }
+    }
+}
+
+impl Range {
+    /// Within these bounds, with an error from the inputs; the op's own rounding comes on top.
+    fn new(low: f64, high: f64, error: f64) -> Self {
+        let most = low.abs().max(high.abs());
+        Self { low, high, error: error + ROUNDING * most }
+    }
+
+    fn most(self) -> f64 {
+        self.low.abs().max(self.high.abs())
+    }
+
+    /// The least magnitude that it may have, its error counted.
+    fn least(self) -> f64 {
+        let least = if self.low > 0.0 { self.low } else { -self.high };
+        (least - self.error).max(0.0)
+    }
+
+    /// A function that rises or falls throughout, with its steepest slope.
+    fn monotone(self, f: impl Fn(f64) -> f64, slope: f64) -> Self {
+        let (a, b) = (f(self.low), f(self.high));
+        Self::new(a.min(b), a.max(b), slope * self.error)
+    }
+
+    /// A function no steeper than `slope` that is `at_zero` at 0.
+    fn lipschitz(self, slope: f64, at_zero: f64) -> Self {
+        let most = slope * self.most() + at_zero;
+        Self::new(-most, most, slope * self.error)
+    }
+
+    fn times(self, other: Self) -> Self {
+        let ends = [self.low * other.low, self.low * other.high];
+        let ends = [ends, [self.high * other.low, self.high * other.high]].concat();
+        let (low, high) = ends.iter().fold((f64::MAX, f64::MIN), |(l, h), &x| (l.min(x), h.max(x)));
+        let error = self.error * (other.most() + other.error) + other.error * self.most();
+        Self::new(low, high, error)
+    }
+
+    /// A sum of so many, one after another.
+    fn summed(self, terms: f64) -> Self {
+        let (low, high) = ((self.low * terms).min(self.low), (self.high * terms).max(self.high));
+        Self::new(low, high, terms * (self.error + ROUNDING * terms * self.most()))
+    }
+
+    /// What jumps is known only of what is exact.
+    fn jumps(self, result: Self) -> Self {
+        if self.error == 0.0 { result } else { UNKNOWN }
+    }
+}
+
+fn unary(name: &str, x: Range) -> Range {
+    let reciprocal = 1.0 / x.least();
+    match name {
+        "neg" => Range { low: -x.high, high: -x.low, error: x.error },
+        "square" => {
+            let low = if x.low < 0.0 && x.high > 0.0 { 0.0 } else { x.least().powi(2) };
+            Range::new(low, x.most().powi(2), 2.0 * x.error * (x.most() + x.error))
+        }
+        "exp" => x.monotone(f64::exp, (x.high + x.error).exp()),
+        "expm1" => x.monotone(f64::exp_m1, (x.high + x.error).exp()),
+        "log" if x.low > x.error => x.monotone(f64::ln, reciprocal),
+        "log1p" if x.low >= 0.0 => x.monotone(f64::ln_1p, 1.0),
+        "sqrt" if x.low > x.error => x.monotone(f64::sqrt, 0.5 * reciprocal.sqrt()),
+        "rsqrt" if x.low > x.error => x.monotone(|x| 1.0 / x.sqrt(), reciprocal.powf(1.5)),
+        "reciprocal" if x.low > x.error => x.monotone(|x| 1.0 / x, reciprocal.powi(2)),
+        // The exponents that are drawn are at most 2.5, those of their derivatives 3.5.
+        "powf" if x.low > x.error => {
+            let most = x.high.max(reciprocal).max(1.0).powf(3.5);
+            Range::new(1.0 / most, most, 3.5 * most * reciprocal * x.error)
+        }
+        "sigmoid" => x.monotone(|x| 1.0 / (1.0 + (-x).exp()), 0.25),
+        "softplus" => x.monotone(|x| x.max(0.0) + (-x.abs()).exp().ln_1p(), 1.0),
+        "tanh" => x.monotone(f64::tanh, 1.0),
+        "sin" | "cos" => Range::new(-1.0, 1.0, x.error),
+        "erf" => Range::new(-1.0, 1.0, 1.13 * x.error),
+        "relu" => x.monotone(|x| x.max(0.0), 1.0),
+        "abs" | "gelu" | "gelu_exact" | "swish" => x.lipschitz(1.13, 0.0),
+        "clip" | "leaky_relu" => x.lipschitz(1.0, 1.5),
+        "elu" | "selu" => x.lipschitz(1.76, 0.0),
+        "sign" => x.jumps(Range::new(-1.0, 1.0, 0.0)),
+        _ => UNKNOWN,
+    }
+}
+
+fn rule(site: &Site<'_>, x: &[Range]) -> Range {
+    let zero = Range::zero();
+    let hull = || x.iter().copied().reduce(Known::either).unwrap_or(UNKNOWN);
+    match (&site.operation.kind, site.name()) {
+        (Kind::Input(_), _) => Range { low: -1.0, high: 1.0, error: 0.0 },
+        (Kind::Fill(value), _) => Range { low: *value, high: *value, error: 0.0 },
+        (_, "random_uniform") => Range { low: -1.0, high: 2.0, error: 0.0 },
+        // By an inverse of the distribution that is good to 10 digits and more.
+        (_, "random_normal" | "random_truncated_normal") => Range::new(-8.0, 8.0, 1e-11),
+        (_, "range") => Range { low: 0.0, high: site.output.size() as f64, error: 0.0 },
+        (_, "add") => {
+            Range::new(x[0].low + x[1].low, x[0].high + x[1].high, x[0].error + x[1].error)
+        }
+        (_, "sub") => {
+            Range::new(x[0].low - x[1].high, x[0].high - x[1].low, x[0].error + x[1].error)
+        }
+        (_, "mul") => x[0].times(x[1]),
+        (_, "div") if x[1].least() > 0.0 => {
+            let over = x[1].monotone(|x| 1.0 / x, x[1].least().powi(-2));
+            x[0].times(over)
+        }
+        (_, "pow") if x[0].low > x[0].error => {
+            let log = x[0].monotone(f64::ln, 1.0 / x[0].least());
+            unary("exp", log.times(x[1]))
+        }
+        (_, "einsum") => x[0].times(x[1]).summed(site.terms()),
+        (_, "sum") => x[0].summed(site.terms()),
+        (_, "cumsum") => x[0].either(zero).summed(site.longest()),
+        (_, "scatter_add") => x[1].jumps(x[0].either(zero).summed(site.size(0))),
+        (_, "gather") => x[1].jumps(x[0].either(zero)),
+        (_, "top_k") | (_, "max" | "min" | "broadcast" | "transpose" | "reshape" | "cast") => x[0],
+        (_, "slice" | "pick") => x[0],
+        (_, "shift" | "pad" | "windows") => x[0].either(zero),
+        (_, "maximum" | "minimum" | "concat" | "stack") => hull(),
+        (_, "select") => x[0].jumps(x[1].either(x[2])),
+        (_, "select_gradient") => x[0].jumps(x[1].either(zero)),
+        (_, "relu_gradient" | "clip_gradient" | "leaky_relu_gradient") => {
+            x[0].jumps(x[1].either(zero))
+        }
+        (_, "extremum_gradient") => x[0].jumps(x[1].jumps(x[2].either(zero))),
+        (_, "equal" | "not_equal" | "greater" | "greater_equal" | "less" | "less_equal") => {
+            x[0].jumps(x[1].jumps(Range::new(0.0, 1.0, 0.0)))
+        }
+        (_, name) if x.len() == 1 => unary(name, x[0]),
+        _ => UNKNOWN,
+    }
+}
+
+fn ranges(graph: &Graph) -> BTreeMap<TensorId, Range> {
+    propagate(graph, |site: &Site<'_>, x: &[Range]| {
+        if matches!(site.operation.kind, Kind::Identity) {
+            return x[..site.operation.outputs.len()].to_vec();
+        }
+        let mut made = vec![rule(site, x); site.operation.outputs.len()];
+        if site.name() == "top_k" {
+            made[1] = x[0].jumps(Range { low: 0.0, high: site.longest(), error: 0.0 });
+        }
+        made
+    })
+}
+
+/// A bound of the error of each of these tensors; `None` if there is none, or it is too large.
+pub fn errors(graph: &Graph, tensors: &[TensorId]) -> Vec<Option<f64>> {
+    let ranges = ranges(graph);
+    let error = |id: &TensorId| {
+        let range = ranges[id];
+        let known = range.error <= ERROR_MOST && range.most() <= MAGNITUDE_MOST;
+        known.then_some(range.error)
+    };
+    tensors.iter().map(error).collect()
+}
+
+/// What a pick makes of the pool, as far as its error is known.
+pub fn drawn<'g>(d: &Draw<'g>) -> Vec<Tensor<'g>> {
+    let made = OPS[usize::from(d.pick.op) % OPS.len()](d).unwrap_or_default();
+    let fits = |x: &Tensor<'g>| x.is_poisoned() || errors(d.graph, &[x.id()])[0].is_some();
+    made.into_iter().filter(fits).collect()
+}

@@ -11,6 +11,14 @@ use std::path::{Path, PathBuf};
 /// Small enough for a moment, with every size another.
 const SMALL: &str = "--width 32 --depth 2 --heads 4 --hidden 48 --sequence 16 --batch 8 --warmup 5";
 
+/// A file with little text, so that evaluation is done in a moment.
+fn little(dir: &Path) -> String {
+    let text = "the quick brown fox jumps over the lazy dog, and so does the cat. ".repeat(40);
+    let file = dir.join("text");
+    fs::write(&file, text).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
 /// Runs `lm` for a metrics file; its output.
 fn metrics(dir: &Path, name: &str, line: &str, more: &[&str]) -> (PathBuf, String) {
     let file = dir.join(name);
@@ -37,13 +45,15 @@ fn losses_do_not_depend_on_the_layout() {
         ("a:2;b:2", "length:a;d_model:b"),
     ];
     let dir = scratch("lm-layouts");
+    let text = little(&dir);
     for (line, layouts) in [
         ("--steps 20 --sample 0 --strict", &LAYOUTS[..]),
         ("--steps 20 --sample 0 --strict --scan --recompute", &LAYOUTS[..5]),
     ] {
         let mut first = (Vec::new(), Vec::new());
         for (mesh, layout) in layouts {
-            let (file, _) = metrics(&dir, "m", line, &["--mesh", mesh, "--layout", layout]);
+            let more = ["--text", &text, "--mesh", mesh, "--layout", layout];
+            let (file, _) = metrics(&dir, "m", line, &more);
             let found = (losses(&file), held_out(&file));
             if first.0.is_empty() {
                 assert!(found.0[0] > 5.0 && found.0[19] < 4.5, "{:?}", found.0);
@@ -59,9 +69,10 @@ fn losses_do_not_depend_on_the_layout() {
 #[test]
 fn recomputing_changes_no_loss() {
     let dir = scratch("lm-recompute");
+    let text = little(&dir);
     for line in ["--steps 10 --sample 0", "--steps 10 --sample 0 --scan"] {
-        let kept = losses(&metrics(&dir, "kept", line, &[]).0);
-        let again = losses(&metrics(&dir, "again", line, &["--recompute"]).0);
+        let kept = losses(&metrics(&dir, "kept", line, &["--text", &text]).0);
+        let again = losses(&metrics(&dir, "again", line, &["--text", &text, "--recompute"]).0);
         // The order of sums is the same; what is fused differs.
         assert!(apart(&kept, &again) < 1e-5, "{line}: {kept:?} {again:?}");
     }
@@ -70,13 +81,14 @@ fn recomputing_changes_no_loss() {
 #[test]
 fn the_same_seed_writes_the_same_bytes() {
     let dir = scratch("lm-seed");
-    let line = "--steps 6 --sample 60 --prompt Once --eval-every 4";
-    let (one, said) = metrics(&dir, "one", line, &[]);
-    let (two, again) = metrics(&dir, "two", line, &[]);
+    let line = "--steps 6 --sample 60 --prompt Once --eval-every 4 --text";
+    let text = little(&dir);
+    let (one, said) = metrics(&dir, "one", line, &[&text]);
+    let (two, again) = metrics(&dir, "two", line, &[&text]);
     assert_eq!(fs::read(&one).unwrap(), fs::read(&two).unwrap());
     assert_eq!(sample_in(&said), sample_in(&again));
     assert!(sample_in(&said).starts_with("Once"), "{said}");
-    let (three, other) = metrics(&dir, "three", line, &["--seed", "4"]);
+    let (three, other) = metrics(&dir, "three", line, &[&text, "--seed", "4"]);
     assert_ne!(losses(&three), losses(&one));
     assert_ne!(sample_in(&other), sample_in(&said));
 
@@ -92,11 +104,12 @@ fn the_same_seed_writes_the_same_bytes() {
 #[test]
 fn a_sample_is_the_same_under_every_layout() {
     let dir = scratch("lm-sample");
+    let text = little(&dir);
     // The prompt is longer than the memory of 16 positions, and so is the sample.
-    let prompt = "There was once a goose girl called Fenna";
+    let prompt = "the quick brown fox, and so does the lazy cat";
     let line = "--steps 30 --sample 40 --temperature 0 --mesh";
     let sample = |mesh: &str, more: &[&str]| {
-        let more = [&[mesh, "--prompt", prompt, "--layout"], more].concat();
+        let more = [&[mesh, "--text", &text, "--prompt", prompt, "--layout"], more].concat();
         let (_, out) = metrics(&dir, "m", line, &more);
         sample_in(&out)
     };

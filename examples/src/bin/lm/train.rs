@@ -12,10 +12,10 @@ use serde_json::json;
 use std::error::Error;
 use std::time::Instant;
 
-/// Windows of the held-out text that an evaluation during training looks at.
-const SOME: usize = 128;
+/// Bytes of the held-out text that an evaluation during training looks at.
+const SOME: usize = 1 << 14;
 /// And the last one, at most.
-const MANY: usize = 4096;
+const MANY: usize = 1 << 20;
 
 /// The optimizer. Adam averages squares over a hundred steps, since it corrects no bias, and decays
 /// no scales of norms.
@@ -82,7 +82,7 @@ pub(crate) fn train(
     Ok(())
 }
 
-/// Nats per byte over at most `most` windows; every window counts once.
+/// Nats per byte over at most `most` bytes; every window counts once.
 fn evaluate(
     flags: &Flags,
     functions: &Functions,
@@ -92,7 +92,8 @@ fn evaluate(
 ) -> Result<f64, Box<dyn Error>> {
     let mut bytes = Array2::zeros((flags.batch, flags.sequence));
     let mut following = bytes.clone();
-    let starts: Vec<_> = even_starts(text.len(), flags.sequence, most).collect();
+    let starts: Vec<_> =
+        even_starts(text.len(), flags.sequence, (most / flags.sequence).max(1)).collect();
     let mut sum = 0.0;
     for part in starts.chunks(flags.batch) {
         // Rows that are left over keep the windows of the part before, and are not counted.

@@ -39,7 +39,10 @@ impl Op for Broadcast {
     fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
         let [x] = inputs(self.name(), types)?;
         if let Some(dim) = x.shape.iter().find(|d| self.shape.get(d.name) != Some(*d)) {
-            return Err(OpError::new(format!("{} does not hold dim {dim} of {x}", self.shape)));
+            return Err(OpError::new(format!(
+                "{} does not hold dim {dim} of {x}; add the dim, or sum over it",
+                self.shape
+            )));
         }
         Ok(vec![TensorType::new(self.shape.clone(), x.dtype)])
     }

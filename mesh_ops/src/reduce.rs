@@ -200,7 +200,12 @@ impl Op for Reduce {
         let [x] = inputs(self.name(), types)?;
         let logical = matches!(self.kind, ReduceKind::All | ReduceKind::Any);
         if logical != (x.dtype == DType::Bool) {
-            return Err(OpError::new(format!("{} is not for {}", self.name(), x.dtype)));
+            let needed = if x.dtype == DType::Bool { "numbers" } else { "bools" };
+            return Err(OpError::new(format!(
+                "{} needs {needed}, not {}; cast or compare them before",
+                self.name(),
+                x.dtype
+            )));
         }
         Ok(vec![TensorType::new(x.shape.without(&self.dims), x.dtype)])
     }

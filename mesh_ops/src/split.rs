@@ -59,7 +59,10 @@ pub fn split<'g>(
 pub fn split_evenly<'g, const N: usize>(x: Tensor<'g>, dim: Dimension) -> [Tensor<'g>; N] {
     let size = dim.size.checked_div(N).unwrap_or(0);
     if size * N != dim.size && !x.is_poisoned() {
-        x.graph().record("split", format!("{N} equal parts do not make up {dim}"));
+        x.graph().record(
+            "split",
+            format!("{N} equal parts do not make up {dim}; its size must be a multiple of {N}"),
+        );
         return std::array::from_fn(|_| x.poisoned());
     }
     let parts = split(x, dim, [size; N]);

@@ -58,7 +58,9 @@ impl Op for Stack {
         let same =
             |ty: &&TensorType| ty.dtype == first.dtype && ty.shape.is_permutation_of(&first.shape);
         if let Some(other) = types.iter().find(|ty| !same(ty)) {
-            return Err(OpError::new(format!("{first} and {other} differ")));
+            return Err(OpError::new(format!(
+                "{first} and {other} differ; what is stacked has the same dims and dtype"
+            )));
         }
         Ok(vec![TensorType::new(under(self.of(types.len()), &first.shape)?, first.dtype)])
     }

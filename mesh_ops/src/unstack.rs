@@ -71,7 +71,11 @@ impl Op for Pick {
         let [x, _] = inputs(self.name(), types)?;
         let dim = dim_of(self.name(), x, self.dim)?;
         if self.index >= dim.size {
-            return Err(OpError::new(format!("there is no element {} along {dim}", self.index)));
+            return Err(OpError::new(format!(
+                "there is no element {} along {dim}, only 0 to {}",
+                self.index,
+                dim.size - 1
+            )));
         }
         Ok(vec![TensorType::new(x.shape.without(&[self.dim]), x.dtype)])
     }

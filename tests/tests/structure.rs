@@ -171,7 +171,7 @@ fn what_is_refused() {
         (|t| replace_dims(t, [dim("u", 5)], [x()]), "has no dim u:5"),
         (|t| merge_dims(t, [], "u"), "there are no dims to replace"),
         (|t| softmax_with(t, x(), Some(t)), "has a dim x of its own"),
-        (|t| t.cast(Bool).prod([x()]), "prod is not for bool"),
+        (|t| t.cast(Bool).prod([x()]), "prod needs numbers, not bool"),
     ];
     for (build, text) in table {
         let g = mesh_ops::graph();

@@ -14,7 +14,7 @@ use mesh_core::program::Expr;
 fn bool(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
     match same(op, inputs)? {
         DType::Bool => Ok(DType::Bool),
-        other => Err(OpError::new(format!("{op} needs bool, not {other}"))),
+        other => Err(OpError::new(format!("{op} needs bool, not {other}; compare or cast it"))),
     }
 }
 

@@ -151,7 +151,7 @@ pub(crate) fn float(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
     if dtype.is_float() {
         Ok(dtype)
     } else {
-        Err(OpError::new(format!("{op} needs floats, not {dtype}")))
+        Err(OpError::new(format!("{op} needs floats, not {dtype}; cast it")))
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn float(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
 pub(crate) fn number(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
     let dtype = same(op, inputs)?;
     if dtype == DType::Bool {
-        Err(OpError::new(format!("{op} needs numbers, not bool")))
+        Err(OpError::new(format!("{op} needs numbers, not bool; cast it")))
     } else {
         Ok(dtype)
     }

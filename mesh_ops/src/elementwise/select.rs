@@ -36,7 +36,7 @@ pub fn select<'g>(condition: Tensor<'g>, yes: Tensor<'g>, no: Tensor<'g>) -> Ten
 fn branches(op: &str, inputs: &[DType]) -> Result<DType, OpError> {
     match inputs[0] {
         DType::Bool => same(op, &inputs[1..]),
-        other => Err(OpError::new(format!("{op} needs a bool condition, not {other}"))),
+        other => Err(OpError::new(format!("{op} needs a bool condition, not {other}; compare it"))),
     }
 }
 

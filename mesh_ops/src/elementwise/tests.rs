@@ -49,31 +49,40 @@ fn refusal(dtypes: &[DType], build: impl for<'g> FnOnce(&[Tensor<'g>]) -> Tensor
 fn what_is_no_float_or_number_is_refused() {
     for (name, f) in FLOAT {
         for dtype in [I32, Bool] {
-            let want = format!("{name} needs floats, not {dtype}");
+            let want = format!("{name} needs floats, not {dtype}; cast it");
             assert_eq!(refusal(&[dtype], |x| f(x[0])), want);
         }
     }
     for (name, f) in NUMBER {
-        assert_eq!(refusal(&[Bool], |x| f(x[0])), format!("{name} needs numbers, not bool"));
+        assert_eq!(
+            refusal(&[Bool], |x| f(x[0])),
+            format!("{name} needs numbers, not bool; cast it")
+        );
     }
     for (name, f) in BINARY {
         assert_eq!(
             refusal(&[Bool; 2], |x| f(x[0], x[1])),
-            format!("{name} needs numbers, not bool")
+            format!("{name} needs numbers, not bool; cast it")
         );
         let mixed = format!("{name} needs inputs of one dtype, not f32 and i32; cast one of them");
         assert_eq!(refusal(&[F32, I32], |x| f(x[0], x[1])), mixed);
     }
-    assert_eq!(refusal(&[I32; 2], |x| pow(x[0], x[1])), "pow needs floats, not i32");
+    assert_eq!(refusal(&[I32; 2], |x| pow(x[0], x[1])), "pow needs floats, not i32; cast it");
 }
 
 #[test]
 fn what_is_no_bool_is_refused() {
-    assert_eq!(refusal(&[F32], |x| logical_not(x[0])), "logical_not needs bool, not f32");
-    assert_eq!(refusal(&[I32; 2], |x| logical_or(x[0], x[1])), "logical_or needs bool, not i32");
+    assert_eq!(
+        refusal(&[F32], |x| logical_not(x[0])),
+        "logical_not needs bool, not f32; compare or cast it"
+    );
+    assert_eq!(
+        refusal(&[I32; 2], |x| logical_or(x[0], x[1])),
+        "logical_or needs bool, not i32; compare or cast it"
+    );
     assert_eq!(
         refusal(&[F32; 3], |x| select(x[0], x[1], x[2])),
-        "select needs a bool condition, not f32"
+        "select needs a bool condition, not f32; compare it"
     );
     assert_eq!(
         refusal(&[Bool, F32, F64], |x| select(x[0], x[1], x[2])),

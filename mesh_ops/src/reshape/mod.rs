@@ -82,7 +82,7 @@ impl Op for Reshape {
         let [x] = inputs(self.name(), types)?;
         if x.shape.size() != self.shape.size() {
             return Err(OpError::new(format!(
-                "{x} has {} elements, {} has {}",
+                "{x} has {} elements, {} has {}; a reshape keeps their number",
                 x.shape.size(),
                 self.shape,
                 self.shape.size()

@@ -1,0 +1,280 @@
+//! Wrong steps in lowered programs: collectives, positions, distances, orders, loops. One processor
+//! tells.
+
+use mesh_core::lower::Module;
+use mesh_core::names::ReduceKind;
+use mesh_core::program::{Generator, Offset, Program, Step};
+use mesh_ops::prelude::*;
+use mesh_ops::{Cumulative, Order};
+
+type Build = for<'g> fn(&'g Graph, Tensor<'g>) -> Tensor<'g>;
+type Spoil = fn(&mut Step) -> bool;
+
+/// A mistake: what it is, where it is made, how the dims lie, and what it does to a step; true if
+/// it concerns the step.
+type Mistake = (&'static str, Build, &'static str, Spoil);
+
+fn p() -> Dimension {
+    dim("p", 4)
+}
+
+fn q() -> Dimension {
+    dim("q", 8)
+}
+
+fn rows<'g>(g: &'g Graph, size: usize) -> Tensor<'g> {
+    let odd = mesh_ops::range(g, dim("row", size), I32) * 5.0 + 3.0;
+    odd.modulo(g.scalar(8.0, I32))
+}
+
+fn weighted<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
+    let w = g.variable("w", [q()], F32, Initializer::Uniform { low: -8.0, high: 8.0 });
+    // Whole numbers, so that sums are exact in any order.
+    (x * w.value().floor()).sum([p(), q()])
+}
+
+/// A sum over all of `x` that each round adds to, and that the next one uses.
+fn looped<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
+    let ([h], []) = g.scan(dim("rounds", 3), [x.sum_all()], [], |[h], []| {
+        ([h * 2.0 + (x - h).sum([p(), q()])], [])
+    });
+    h
+}
+
+/// Rounds add what they owe, and it is reduced once, after the last.
+fn owing<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
+    g.sum_over(p(), &[x], |x| vec![(x[0] * x[0]).sum([q()])])[0]
+}
+
+fn begin_of(step: &mut Step) -> Option<&mut Offset> {
+    match step {
+        Step::Gather { begin, .. } | Step::Scatter { begin, .. } => Some(begin),
+        _ => None,
+    }
+}
+
+fn at_zero(step: &mut Step) -> bool {
+    begin_of(step).map(|begin| *begin = Offset::default()).is_some()
+}
+
+const MISTAKES: &[Mistake] = &[
+    ("a collective over too few axes", weighted, "p:r;q:c", |step| match step {
+        Step::AllReduce { axes, .. } => {
+            axes.truncate(1);
+            true
+        }
+        _ => false,
+    }),
+    (
+        "a collective over another axis",
+        |_, x| x.sum([q()]),
+        "q:r",
+        |step| match step {
+            Step::AllReduce { axes, .. } => {
+                *axes = ["c"].map(|name| mesh().axis(name).unwrap()).into_iter().collect();
+                true
+            }
+            _ => false,
+        },
+    ),
+    (
+        "a sum that is a maximum",
+        |_, x| x.sum([q()]),
+        "q:r",
+        |step| match step {
+            Step::AllReduce { kind, .. } => {
+                *kind = ReduceKind::Max;
+                true
+            }
+            _ => false,
+        },
+    ),
+    ("slices of random numbers all from the first", weighted, "p:r;q:c", |step| match step {
+        Step::Generate { generator: Generator::Uniform { .. }, begin, .. } => {
+            begin[0] = Offset::default();
+            true
+        }
+        _ => false,
+    }),
+    (
+        "an exchange cut and joined the wrong way",
+        |_, x| x.reshape([p().renamed("a"), q().renamed("b")]) + 0.0,
+        "p:r;b:r",
+        |step| match step {
+            Step::AllToAll { split, concat, .. } => {
+                std::mem::swap(split, concat);
+                true
+            }
+            _ => false,
+        },
+    ),
+    (
+        "a gather along another dim",
+        |_, x| x.rename(q(), "whole") + 0.0,
+        "q:r",
+        |step| match step {
+            Step::AllGather { dim, .. } => {
+                *dim = 0;
+                true
+            }
+            _ => false,
+        },
+    ),
+    (
+        "an exchange over twice the distance",
+        |_, x| mesh_ops::shift(x, q(), 2, true),
+        "q:r+c",
+        |step| match step {
+            Step::Permute { shift, .. } => {
+                *shift *= 2;
+                true
+            }
+            _ => false,
+        },
+    ),
+    (
+        "an exchange whose ends meet",
+        |_, x| mesh_ops::shift(x, q(), 1, false),
+        "q:r",
+        |step| match step {
+            Step::Permute { wrap, .. } => {
+                *wrap = true;
+                true
+            }
+            _ => false,
+        },
+    ),
+    ("indices as if every slice were the first", |g, x| x.gather(rows(g, 6), q()), "q:r", at_zero),
+    (
+        "sums as if every slice were the first",
+        |g, x| {
+            let updates = x.sum([p()]).rename(q(), "row");
+            mesh_ops::scatter_add(updates, rows(g, 8), q(), [q()])
+        },
+        "q:r",
+        at_zero,
+    ),
+    (
+        "the sum of the slices before, of the wrong slice",
+        |_, x| x.cumsum(q()),
+        "q:r",
+        |step| match step {
+            Step::Move { pieces, .. } => pieces.iter_mut().any(|piece| {
+                let moving = piece.begin.iter_mut().find(|begin| !begin.axes.is_empty());
+                moving.map(|begin| *begin = Offset::fixed(1)).is_some()
+            }),
+            _ => false,
+        },
+    ),
+    (
+        "sums that take their own position in",
+        |_, x| x.cumsum_with(q(), Cumulative { exclusive: true, reverse: false }),
+        "q:r",
+        |step| match step {
+            Step::Scan { exclusive, .. } => {
+                *exclusive = !*exclusive;
+                true
+            }
+            _ => false,
+        },
+    ),
+    (
+        "positions as if every slice were the first",
+        |_, x| x.argmax(q()).cast(F32),
+        "q:r",
+        |step| match step {
+            Step::Generate { generator: Generator::Iota(_), begin, .. } => {
+                begin.fill(Offset::default());
+                true
+            }
+            _ => false,
+        },
+    ),
+    (
+        "an order upside down",
+        |_, x| x.sort(q(), Order::Ascending),
+        "q:r",
+        |step| match step {
+            Step::Sort { descending, .. } => {
+                *descending = true;
+                true
+            }
+            _ => false,
+        },
+    ),
+    ("what a round leaves, not reduced before the next", looped, "q:r", |step| match step {
+        Step::Loop(rounds) => rounds.body.steps.iter_mut().any(|node| match &mut node.step {
+            Step::AllReduce { kind, .. } => {
+                *kind = ReduceKind::Min;
+                true
+            }
+            _ => false,
+        }),
+        _ => false,
+    }),
+    ("what rounds owe, not reduced after the last", owing, "q:r", |step| match step {
+        Step::AllReduce { kind, .. } => {
+            *kind = ReduceKind::Max;
+            true
+        }
+        _ => false,
+    }),
+    ("a round too few", looped, "q:r", |step| match step {
+        Step::Loop(rounds) => {
+            rounds.count -= 1;
+            true
+        }
+        _ => false,
+    }),
+    (
+        "slices from the last on",
+        |g, x| {
+            let ([h], []) = g.scan(p(), [x.sum([p()]) * 0.0], [x], |[h], [x]| ([h * 2.0 + x], []));
+            h
+        },
+        "q:r",
+        |step| match step {
+            Step::Loop(rounds) => {
+                rounds.reverse = true;
+                true
+            }
+            _ => false,
+        },
+    ),
+];
+
+fn mesh() -> Mesh {
+    "r:2;c:2".parse().unwrap()
+}
+
+/// What a module returns for numbered elements; `None` if it does not run.
+fn run(module: &Module) -> Option<Array> {
+    let x = ndarray::Array2::from_shape_fn((4, 8), |(i, j)| ((i * 13 + j * 7) % 11) as f32 - 4.0);
+    let mut session = Session::threads(module, 1).ok()?;
+    session.set_replica_check(true);
+    let found = session.call_named("f", &[("x", x.view().into())]).ok()?;
+    found.into_iter().next().map(|(_, array)| array)
+}
+
+/// Whether a mistake concerns any step.
+fn spoil(program: &mut Program, mistake: Spoil) -> bool {
+    program.steps.iter_mut().fold(false, |any, node| mistake(&mut node.step) || any)
+}
+
+#[test]
+fn wrong_steps_are_caught_by_one_processor() {
+    for (what, build, layout, mistake) in MISTAKES {
+        let g = mesh_ops::graph();
+        let x = g.input("x", [p(), q()], F32);
+        g.function("f", [x], [build(&g, x)], []);
+        let alone = g.lower(&Mesh::single(), &Layout::default()).unwrap();
+        let right = g.lower(&mesh(), &layout.parse().unwrap()).unwrap();
+        let want = run(&alone);
+        assert!(want.is_some() && run(&right) == want, "without {what}");
+        let mut wrong = right.clone();
+        let made = spoil(&mut wrong.functions[0].program, *mistake);
+        let made = spoil(&mut wrong.init.program, *mistake) || made;
+        assert!(made, "nowhere to make it: {what}\n{}", right.print("f").unwrap());
+        assert_ne!(run(&wrong), want, "{what}");
+    }
+}

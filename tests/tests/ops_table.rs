@@ -245,7 +245,7 @@ impl Page {
                     let word = name.chars().all(|c| c.is_alphanumeric() || c == '_');
                     let states =
                         |keyword: &&str| all.iter().any(|text| names_item(text, keyword, name));
-                    let exists = self.rows.contains(name) || ITEMS.iter().any(|k| states(k));
+                    let exists = self.rows.contains(name) || ITEMS.iter().any(states);
                     assert!(!word || name == "Copy" || exists, "{name} does not exist");
                 }
                 line(&mut self.text, &[there, here]);

@@ -196,7 +196,7 @@ fn lines(x: &Dense, dim: DimName) -> Vec<Vec<usize>> {
     let at = x.ty.shape.position(dim).unwrap();
     let sizes = x.ty.shape.sizes();
     let stride: usize = sizes[at + 1..].iter().product();
-    let first = (0..x.data.len()).filter(|i| i / stride % sizes[at] == 0);
+    let first = (0..x.data.len()).filter(|i| (i / stride).is_multiple_of(sizes[at]));
     first.map(|i| (0..sizes[at]).map(|k| i + k * stride).collect()).collect()
 }
 

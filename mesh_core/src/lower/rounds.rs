@@ -2,13 +2,13 @@
 //!
 //! What a loop carries lies where the layout says, and may owe sums: if a round only adds partial
 //! sums to what it was given, the sum is owed over all rounds and settled once, after the loop. Which
-//! carried tensors are of that kind is tried: the body is placed as if those that it leaves pending
-//! were given pending; one that it then resolves, or does not leave pending again, is given whole.
+//! carried tensors are of that kind is tried: those for which the body settles sums are given pending
+//! over the same axes; one that the body then settles, or does not leave pending again, is given whole.
 
 use super::emit::Emitter;
 use super::local::{Local, extents, slot};
 use super::place::{PlaceCx, Placing};
-use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, VersionId, place};
+use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
 use crate::graph::structural::{Loop, Param};
 use crate::graph::{Operation, OperationId, Report, TensorId};
 use crate::names::{AxisList, Placement, ReduceKind, Shape};
@@ -75,39 +75,67 @@ impl Trial<'_> {
             return (owed, table);
         }
         for (i, owed) in owed.iter_mut().enumerate() {
-            *owed = self.left_pending(&table, i);
+            *owed = self.settled_for(&table, i);
         }
         while owed.iter().any(|owed| !owed.is_empty()) {
             let mut problems = Vec::new();
             table = self.place(&owed, &mut problems);
-            let keeps = |i: usize| self.is_only_added_to(&table, i);
-            let dropped: Vec<_> =
-                (0..self.carried).filter(|&i| !owed[i].is_empty() && !keeps(i)).collect();
-            if dropped.is_empty() && problems.is_empty() {
+            let kept = |(i, owed): (usize, &AxisList)| match problems.is_empty() {
+                true if self.is_only_added_to(&table, i) => owed.clone(),
+                // Perhaps over fewer axes.
+                true => self.left_pending(&table, i, owed),
+                false => AxisList::new(),
+            };
+            let next: Vec<_> = owed.iter().enumerate().map(kept).collect();
+            if next == owed {
                 return (owed, table);
             }
-            let all = problems.is_empty();
-            for (i, owed) in owed.iter_mut().enumerate() {
-                if !all || dropped.contains(&i) {
-                    owed.clear();
-                }
-            }
+            owed = next;
         }
         let table = self.place(&owed, issues);
         (owed, table)
     }
 
-    /// The axes over which a round owes what it leaves to carry in place `i`, as it makes it.
-    fn left_pending(&self, table: &Table, i: usize) -> AxisList {
+    /// The axes over which sums are settled, if nothing carried is owed, on the way to what a round
+    /// leaves to carry in place `i`.
+    fn settled_for(&self, table: &Table, i: usize) -> AxisList {
+        let mut makers = vec![None; table.versions.len()];
+        for entry in table.entries.iter().filter(|entry| !entry.alias) {
+            entry.outputs.iter().for_each(|v| makers[v.index()] = Some(&entry.inputs));
+        }
+        let (mut axes, mut seen) = (AxisList::new(), vec![false; table.versions.len()]);
+        let mut ahead = vec![table.fetches[i]];
+        while let Some(version) = ahead.pop() {
+            if std::mem::replace(&mut seen[version.index()], true) {
+                continue;
+            }
+            ahead.extend(makers[version.index()].into_iter().flatten());
+            let Version { placement, source, .. } = &table.versions[version.index()];
+            let Some((source, _)) = source else { continue };
+            ahead.push(*source);
+            let from = &table.versions[source.index()].placement;
+            if from.pending() == Some(ReduceKind::Sum) && placement.pending().is_none() {
+                axes.extend(from.pending_axes().iter().copied());
+            }
+        }
+        axes.sort_unstable();
+        axes.dedup();
+        axes.retain(|axis| self.given[i].1.dim_on(*axis).is_none());
+        axes
+    }
+
+    /// Those of the axes `given` over which a round owes what it leaves to carry in place `i`, as it
+    /// makes it; none if they are all.
+    fn left_pending(&self, table: &Table, i: usize, given: &AxisList) -> AxisList {
         let mut made = table.fetches[i];
         while let Some((source, _)) = &table.versions[made.index()].source {
             made = *source;
         }
         let placement = &table.versions[made.index()].placement;
-        match placement.pending() {
-            Some(ReduceKind::Sum) => AxisList::from_slice(placement.pending_axes()),
-            _ => AxisList::new(),
-        }
+        let mut left = given.clone();
+        let sum = placement.pending() == Some(ReduceKind::Sum);
+        left.retain(|axis| sum && placement.pending_axes().contains(axis));
+        if left == *given { AxisList::new() } else { left }
     }
 
     /// Whether the body moves neither what it is given in place `i` nor what it leaves there.

@@ -64,13 +64,13 @@ fn identities() -> Vec<(&'static str, Entry)> {
         ),
         (
             "custom.rs",
-            of_x("Tensor::depend", "loops.rs::depend_keeps_the_other_tensor", |x| {
+            of_x("Tensor::depend", "loops/main.rs::depend_keeps_the_other_tensor", |x| {
                 x.depend(&[x.exp()])
             }),
         ),
         (
             "custom.rs",
-            of_x("Tensor::probe", "loops.rs::probes_show_global_values", |x| x.probe("x")),
+            of_x("Tensor::probe", "loops/main.rs::probes_show_global_values", |x| x.probe("x")),
         ),
     ]
 }
@@ -80,21 +80,21 @@ fn blocks() -> Vec<(&'static str, Entry)> {
     vec![
         (
             "custom.rs",
-            case("Graph::custom_gradient", "loops.rs::gradients_of_ones_own", |g| {
+            case("Graph::custom_gradient", "loops/recompute.rs::gradients_of_ones_own", |g| {
                 let x = f32s(g, "x", "d:4");
                 made([x], g.custom_gradient([x], |[x]| [x * x], |cx| vec![Some(cx.dy())]))
             }),
         ),
         (
             "recompute.rs",
-            case("Graph::recompute", "loops.rs::recompute_changes_no_number", |g| {
+            case("Graph::recompute", "loops/recompute.rs::recompute_changes_no_number", |g| {
                 let x = f32s(g, "x", "d:4");
                 made([x], g.recompute([x], |[x]| [x.exp()]))
             }),
         ),
         (
             "loops.rs",
-            case("Graph::scan", "loops.rs::a_scan_over_layers", |g| {
+            case("Graph::scan", "loops/main.rs::a_scan_over_layers", |g| {
                 let (x, scale) = (f32s(g, "x", "d:4"), f32s(g, "scale", "layers:4"));
                 let rounds = dim("layers", 4);
                 let ([y], []) = g.scan(rounds, [x], [scale], |[x], [scale]| ([x * scale], []));
@@ -103,7 +103,7 @@ fn blocks() -> Vec<(&'static str, Entry)> {
         ),
         (
             "loops.rs",
-            case("Graph::sum_over", "loops.rs::accumulated_gradients_are_reduced_once", |g| {
+            case("Graph::sum_over", "loops/owed.rs::accumulated_gradients_are_reduced_once", |g| {
                 let x = f32s(g, "x", "parts:4;d:4");
                 made([x], g.sum_over(dim("parts", 4), &[x], |x| vec![x[0].exp()]))
             }),
@@ -112,7 +112,7 @@ fn blocks() -> Vec<(&'static str, Entry)> {
             "loops.rs",
             case(
                 "Graph::while_loop",
-                "loops.rs::sums_over_split_dims_carried_by_a_while_loop",
+                "loops/main.rs::sums_over_split_dims_carried_by_a_while_loop",
                 |g| {
                     let (x, n) = (f32s(g, "x", "d:4"), input(g, "n", "", I32));
                     let [_, y] = g.while_loop(

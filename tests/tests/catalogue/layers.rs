@@ -78,7 +78,7 @@ fn dense() -> Vec<Entry> {
         }),
         of_x(
             "clip_activation_gradient",
-            "loops.rs::clipped_activation_gradients",
+            "loops/recompute.rs::clipped_activation_gradients",
             "b:4;i:4",
             |x| clip_activation_gradient(x, 1.0),
         ),

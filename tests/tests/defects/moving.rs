@@ -46,7 +46,7 @@ fn d11_reshapes_cut_what_can_be_cut() {
         let mut fed = Fed::new(&g, "D11");
         let count = onto.parse::<Shape>().unwrap().size() as i32;
         let x = fed.integers("x", from, &(0..count).collect::<Vec<_>>());
-        let y = x.reshape(&onto.parse::<Shape>().unwrap()) + 0.0;
+        let y = x.reshape(onto.parse::<Shape>().unwrap()) + 0.0;
         let value = fed.value(y, &[("", ""), (mesh, layout)]);
         assert!(value.iter().zip(0..).all(|(y, i)| *y == f64::from(i)), "{from} to {onto}");
     }

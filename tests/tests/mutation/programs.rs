@@ -258,7 +258,7 @@ fn run(module: &Module) -> Option<Array> {
 
 /// Whether a mistake concerns any step.
 fn spoil(program: &mut Program, mistake: Spoil) -> bool {
-    program.steps.iter_mut().fold(false, |any, node| mistake(&mut node.step) || any)
+    program.steps.iter_mut().filter_map(|node| mistake(&mut node.step).then_some(())).count() > 0
 }
 
 #[test]

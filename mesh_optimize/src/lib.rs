@@ -6,10 +6,12 @@
 
 mod adafactor;
 mod adam_wd;
+pub mod cluster;
 mod microbatch;
 mod optimizer;
 mod rate;
 mod sgd;
+mod strategy;
 
 pub use adafactor::Adafactor;
 pub use adam_wd::AdamWeightDecay;
@@ -17,3 +19,7 @@ pub use microbatch::microbatches;
 pub use optimizer::Optimizer;
 pub use rate::LearningRate;
 pub use sgd::Sgd;
+pub use strategy::{
+    CrossDeviceOps, Distribution, Processors, Strategy, StrategyError, UnknownCrossDeviceOps,
+    rate_for_batch,
+};

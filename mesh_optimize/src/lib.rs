@@ -5,15 +5,22 @@
 //! gathered follow from the layout.
 
 mod adafactor;
-mod adam_wd;
+mod adam;
+mod by_name;
+mod delayed;
 mod microbatch;
+mod momentum;
 mod optimizer;
+mod pattern;
 mod rate;
 mod sgd;
 
-pub use adafactor::Adafactor;
-pub use adam_wd::AdamWeightDecay;
+pub use adafactor::{Adafactor, Decay, Factoring, step_noise};
+pub use adam::AdamWeightDecay;
+pub use by_name::ByName;
+pub use delayed::Delayed;
 pub use microbatch::microbatches;
-pub use optimizer::Optimizer;
+pub use momentum::Momentum;
+pub use optimizer::{Optimizer, compute_gradients};
 pub use rate::LearningRate;
 pub use sgd::Sgd;

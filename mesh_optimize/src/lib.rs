@@ -5,18 +5,31 @@
 //! gathered follow from the layout.
 
 mod adafactor;
-mod adam_wd;
+mod adam;
+mod by_name;
 pub mod cluster;
+mod cross_shard;
+pub mod dataset;
+mod delayed;
 mod microbatch;
+mod momentum;
 mod optimizer;
+mod pattern;
 mod rate;
 mod sgd;
 mod strategy;
 
-pub use adafactor::Adafactor;
-pub use adam_wd::AdamWeightDecay;
+pub use adafactor::{Adafactor, Decay, Factoring, step_noise};
+pub use adam::AdamWeightDecay;
+pub use by_name::ByName;
+pub use cross_shard::{
+    GroupError, Groups, ReducedError, Reduction, UnknownReduction, Unreduced, assert_reduced,
+    cross_shard_loss,
+};
+pub use delayed::Delayed;
 pub use microbatch::microbatches;
-pub use optimizer::Optimizer;
+pub use momentum::Momentum;
+pub use optimizer::{Optimizer, compute_gradients};
 pub use rate::LearningRate;
 pub use sgd::Sgd;
 pub use strategy::{

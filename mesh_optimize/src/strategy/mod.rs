@@ -87,7 +87,7 @@ pub enum Strategy {
     ParameterServer {
         /// Number of processors.
         processors: usize,
-        /// How many steps old the gradients are that change the variables.
+        /// How many steps old the gradients may be that change the variables.
         staleness: usize,
     },
 }
@@ -103,8 +103,8 @@ pub struct Distribution {
     pub cores: Option<Vec<usize>>,
     /// How gradients are summed.
     pub cross_device_ops: CrossDeviceOps,
-    /// How many steps old the gradients are that change the variables: the depth of a `Delayed`
-    /// optimizer. With 0 there is none.
+    /// How many steps old the gradients may be that change the variables: the depth of a
+    /// [`Delayed`](crate::Delayed) optimizer. With 0 none is needed.
     pub staleness: usize,
 }
 

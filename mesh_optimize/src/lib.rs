@@ -9,6 +9,7 @@ mod adam_wd;
 mod microbatch;
 mod optimizer;
 mod rate;
+pub mod schedule;
 mod sgd;
 
 pub use adafactor::Adafactor;

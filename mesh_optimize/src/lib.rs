@@ -6,6 +6,7 @@
 
 mod adafactor;
 mod adam_wd;
+mod clip;
 mod microbatch;
 mod optimizer;
 mod rate;
@@ -14,6 +15,10 @@ mod sgd;
 
 pub use adafactor::Adafactor;
 pub use adam_wd::AdamWeightDecay;
+pub use clip::{
+    clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica, per_replica,
+    per_replica_gradients,
+};
 pub use microbatch::microbatches;
 pub use optimizer::Optimizer;
 pub use rate::LearningRate;

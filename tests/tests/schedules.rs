@@ -53,7 +53,8 @@ fn polynomials() {
     for power in [1.0, 0.5, 2.0, 3.5] {
         let formula = |t: f64| {
             let gone = if t < 100.0 { t } else { 100.0 };
-            0.3 * (1.0 - gone / 100.0f64).powf(power) + 0.1 * (1.0 - (1.0 - gone / 100.0).powf(power))
+            0.3 * (1.0 - gone / 100.0f64).powf(power)
+                + 0.1 * (1.0 - (1.0 - gone / 100.0).powf(power))
         };
         check(polynomial_decay(0.3, 0.1, 100, power), STEPS, formula);
     }

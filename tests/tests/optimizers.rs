@@ -5,7 +5,7 @@
 //! in f64, apart from this project.
 
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, AdamWeightDecay, LearningRate, Optimizer, Sgd};
+use mesh_optimize::{Adafactor, AdamWeightDecay, Factoring, LearningRate, Optimizer, Sgd};
 use ndarray::{ArrayD, IxDyn, arr1};
 
 /// f32 arithmetic of a dozen operations on numbers near 1.
@@ -109,7 +109,8 @@ fn adafactor_of_a_matrix() {
         array(&[&[0.1, 0.2, 0.3], &[0.4, 0.5, 0.6]]),
         array(&[&[-0.1, 0.0, 0.2], &[0.3, -0.2, 0.1]]),
     ];
-    let factored = Adafactor { min_dim_size_to_factor: 2, ..Adafactor::default() };
+    let factored =
+        Adafactor { factoring: Factoring::TwoLargest { least: 2 }, ..Adafactor::default() };
     for (mesh, layout) in LAYOUTS {
         let (values, slots) = trajectory(&factored, &start, &grads, mesh, layout);
         let first =

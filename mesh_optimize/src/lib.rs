@@ -7,6 +7,7 @@
 mod adafactor;
 mod adam;
 mod by_name;
+mod clip;
 pub mod cluster;
 mod cross_shard;
 pub mod dataset;
@@ -16,12 +17,17 @@ mod momentum;
 mod optimizer;
 mod pattern;
 mod rate;
+pub mod schedule;
 mod sgd;
 mod strategy;
 
 pub use adafactor::{Adafactor, Decay, Factoring, step_noise};
 pub use adam::AdamWeightDecay;
 pub use by_name::ByName;
+pub use clip::{
+    clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica, per_replica,
+    per_replica_gradients,
+};
 pub use cross_shard::{
     GroupError, Groups, ReducedError, Reduction, UnknownReduction, Unreduced, assert_reduced,
     cross_shard_loss,

@@ -72,7 +72,7 @@ impl FromStr for Reduction {
 /// let (shard, batch, x) = (dim("shard", 4), dim("batch", 16), dim("x", 8));
 /// let input = g.input("input", [shard, batch, x], F32);
 /// let error = input.dense(dim("y", 3), "out").square();
-/// let loss = mesh_ops::reduce::mean(error, [batch, dim("y", 3)]);    // one for each shard
+/// let loss = error.mean_over([batch, dim("y", 3)]);            // one for each shard
 /// let loss = cross_shard_loss(loss, shard, Reduction::Mean);
 /// g.function("train", [input], [loss], Sgd::new(0.1).minimize(loss));
 /// g.lower(&"data:4".parse()?, &"shard:data".parse()?)?;

@@ -74,3 +74,18 @@ fn what_cannot_be() {
         refused(&mnist_line(line, &[]), words);
     }
 }
+
+#[test]
+fn the_guide_names_what_runs() {
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/from-tf-distribute.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let rows: Vec<_> = page.lines().filter(|line| line.contains("--bin mnist --")).collect();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        let cells: Vec<_> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let strategy = cells[4].rsplit(' ').next().unwrap();
+        let line = (strategy, cells[2], cells[3]);
+        assert!(TABLE.contains(&line) || WAITING.contains(&line), "{row}");
+    }
+}

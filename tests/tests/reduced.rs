@@ -14,6 +14,8 @@ fn checked(g: &Graph, mesh: &str, layout: &str, batch: &str) -> Result<(), Reduc
     assert_reduced(&module, &layout, "train", batch)
 }
 
+type Build = fn(&Graph);
+
 fn features(g: &Graph) -> Tensor<'_> {
     g.input("x", [dim("batch", 16), dim("pixels", 8)], F32)
 }
@@ -69,16 +71,16 @@ const LAYOUTS: &[(&str, &str)] = &[
 
 #[test]
 fn gradients_of_the_whole_batch_pass() {
-    let models: &[(&str, &dyn Fn(&Graph))] = &[
-        ("sgd", &|g| train(g, &Sgd::new(0.1))),
-        ("momentum", &|g| train(g, &Momentum::new(0.1, 0.9))),
-        ("adam", &|g| train(g, &AdamWeightDecay::new(0.1))),
-        ("adafactor", &|g| train(g, &Adafactor::default())),
+    let models: [(&str, Build); 8] = [
+        ("sgd", |g| train(g, &Sgd::new(0.1))),
+        ("momentum", |g| train(g, &Momentum::new(0.1, 0.9))),
+        ("adam", |g| train(g, &AdamWeightDecay::new(0.1))),
+        ("adafactor", |g| train(g, &Adafactor::default())),
         // The gradient rests in a ring of optimizer state first.
-        ("delayed", &|g| train(g, &Delayed::new(Sgd::new(0.1), 2))),
-        ("clipped", &clipped),
-        ("in parts", &in_parts),
-        ("scanned", &scanned),
+        ("delayed", |g| train(g, &Delayed::new(Sgd::new(0.1), 2))),
+        ("clipped", clipped),
+        ("in parts", in_parts),
+        ("scanned", scanned),
     ];
     for (name, build) in models {
         let g = mesh_ops::graph();

@@ -137,7 +137,7 @@ fn row_16_a_processor_named_twice_is_refused() {
 }
 
 /// Regression by Adam; with `members`, one for each of them.
-fn regression<'g>(g: &'g Graph, members: Option<Dimension>) -> Function<2, 1> {
+fn regression(g: &Graph, members: Option<Dimension>) -> Function<2, 1> {
     let (batch, x) = (dim("batch", 4), dim("x", 3));
     let own = |dims: &[Dimension]| members.into_iter().chain(dims.to_vec()).collect::<Vec<_>>();
     let input = g.input("input", own(&[batch, x]), F32);

@@ -8,6 +8,7 @@ mod adafactor;
 mod adam;
 mod by_name;
 mod clip;
+mod config;
 mod delayed;
 mod microbatch;
 mod momentum;
@@ -24,6 +25,7 @@ pub use clip::{
     clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica, per_replica,
     per_replica_gradients,
 };
+pub use config::{ConfigError, Named, OptimizerConfig, get_optimizer};
 pub use delayed::Delayed;
 pub use microbatch::microbatches;
 pub use momentum::Momentum;

@@ -8,7 +8,10 @@ mod adafactor;
 mod adam;
 mod by_name;
 mod clip;
+pub mod cluster;
 mod config;
+mod cross_shard;
+pub mod dataset;
 mod delayed;
 mod microbatch;
 mod momentum;
@@ -17,6 +20,7 @@ mod pattern;
 mod rate;
 pub mod schedule;
 mod sgd;
+mod strategy;
 
 pub use adafactor::{Adafactor, Decay, Factoring, step_noise};
 pub use adam::AdamWeightDecay;
@@ -26,9 +30,17 @@ pub use clip::{
     per_replica_gradients,
 };
 pub use config::{ConfigError, Named, OptimizerConfig, get_optimizer};
+pub use cross_shard::{
+    GroupError, Groups, ReducedError, Reduction, UnknownReduction, Unreduced, assert_reduced,
+    cross_shard_loss,
+};
 pub use delayed::Delayed;
 pub use microbatch::microbatches;
 pub use momentum::Momentum;
 pub use optimizer::{Optimizer, compute_gradients};
 pub use rate::LearningRate;
 pub use sgd::Sgd;
+pub use strategy::{
+    CrossDeviceOps, Distribution, Processors, Strategy, StrategyError, UnknownCrossDeviceOps,
+    rate_for_batch,
+};

@@ -20,6 +20,12 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) layout: Option<String>,
 
+    /// A strategy by its name in tf.distribute, in place of a mesh and a layout: `one_device`,
+    /// `mirrored:2`, `multi_worker:2x2`, `tpu:2x2`, `central_storage:2`, `parameter_server:2` or
+    /// `parameter_server:2;staleness:1`.
+    #[arg(long, conflicts_with_all = ["mesh", "layout"])]
+    pub(crate) strategy: Option<String>,
+
     /// Another layout for evaluation, over the same variables. By default that of training.
     #[arg(long)]
     pub(crate) eval_layout: Option<String>,

@@ -8,6 +8,9 @@ use mesh_ops::prelude::*;
 /// Name of the function that counts correct answers.
 pub(crate) const EVALUATE: &str = "evaluate";
 
+/// The dim along which examples stand.
+pub(crate) const BATCH: &str = "batch";
+
 /// Functions of the graph.
 pub(crate) struct Functions {
     /// Image and label to the mean loss, updating the variables.
@@ -34,7 +37,7 @@ pub(crate) fn build(
     batch: usize,
     optimizer: &dyn mesh_optimize::Optimizer,
 ) -> Functions {
-    let (batch, classes) = (dim("batch", batch), dim("classes", 10));
+    let (batch, classes) = (dim(BATCH, batch), dim("classes", 10));
     let image = graph.input("image", image_dims(model, batch), F32);
     let label = graph.input("label", [batch], I32);
     let logits = match model {

@@ -53,7 +53,7 @@ fn patterns_are_checked() {
     let strange = ByName::new(Sgd::new(0.5)).with("(", Sgd::new(0.25));
     let report = after(&strange).unwrap_err();
     assert_eq!(report.matches("is no regular expression").count(), 1, "{report}");
-    assert!(report.contains("by_name.rs"), "{report}");
+    assert!(report.contains("tests/optimizers/by_name.rs"), "{report}");
     let adam = AdamWeightDecay { exclude: vec!["[".to_owned()], ..AdamWeightDecay::new(0.1) };
     let report = after(&adam).unwrap_err();
     assert!(report.contains("exclude: \"[\" is no regular expression"), "{report}");

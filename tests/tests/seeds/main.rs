@@ -1,0 +1,4 @@
+//! One test for each feature of what this project grew from: a question on `CrossShardOptimizer`, that
+//! wrapper, tensor2tensor's Adafactor, tf.distribute's strategies.
+
+mod adafactor;

@@ -19,7 +19,9 @@ fn update<'g>(
 #[test]
 fn slots_are_listed_and_found() {
     let adafactor = || Adafactor { beta1: 0.5, ..Adafactor::tensor2tensor() };
-    let table: Vec<(Box<dyn Optimizer>, &[&str], &[&str])> = vec![
+    // What it may make, and what it makes for a matrix, in order.
+    type Case<'a> = (Box<dyn Optimizer>, &'a [&'a str], &'a [&'a str]);
+    let table: Vec<Case<'_>> = vec![
         (Box::new(Sgd::new(0.1)), &[], &[]),
         (Box::new(Momentum::new(0.1, 0.9)), &["momentum"], &["momentum"]),
         (Box::new(AdamWeightDecay::new(0.1)), &["adam_m", "adam_v"], &["adam_m", "adam_v"]),
@@ -133,7 +135,10 @@ fn each_of_four_processors_holds_a_quarter_of_adams_state() {
     assert_eq!(bytes("", &adam), 3 * 4 * SIZE + 4);
     assert_eq!(bytes("slots/*:all", &adam), 4 * SIZE + 2 * SIZE + 4);
     assert_eq!(bytes("params/*:all;slots/*:all", &adam), 3 * SIZE + 4);
-    // The column means lie whole: the dim that is split is averaged over.
+    // A ring of three gradients; how many there were is a number.
+    let late = Delayed::new(Sgd::new(0.1), 2);
+    assert_eq!(bytes("slots/*:all", &late), 4 * SIZE + 3 * SIZE + 4 + 4);
+    // The row means lie whole: the dim that is split is what they are over.
     assert_eq!(bytes("slots/*:all", &Adafactor::default()), 4 * SIZE + 4 * (1024 + 4096 / 4) + 4);
 }
 

@@ -1,7 +1,9 @@
 //! tensor2tensor's Adafactor. t counts steps from 0.
 
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, Decay, Factoring, LearningRate, Optimizer, step_noise};
+use mesh_optimize::{
+    Adafactor, Decay, Factoring, LearningRate, Optimizer, OptimizerConfig, step_noise,
+};
 use ndarray::{ArrayD, IxDyn, arr0};
 
 /// A variable `w` that an optimizer updates, at any step and from any value.
@@ -264,6 +266,62 @@ fn row_28_ranges() {
     }
 }
 
+#[test]
+fn row_29_from_hyper_parameters() {
+    let config = |keys: &str| {
+        let text = format!(r#"{{"opt_name": "Adafactor", "lr": 0.25{keys}}}"#);
+        OptimizerConfig::from_json(&text).map(|config| config.optimizer())
+    };
+    let theirs = || Adafactor::tensor2tensor().learning_rate(0.25);
+    let table: [(&str, Adafactor); 9] = [
+        (r#""optimizer_adafactor_decay_type": "pow""#, theirs()),
+        (
+            r#""optimizer_adafactor_decay_type": "Adam", "optimizer_adafactor_beta2": 0.75"#,
+            Adafactor { decay: Decay::Adam { beta2: 0.75 }, ..theirs() },
+        ),
+        (
+            r#""optimizer_adafactor_decay_type": "pow", "optimizer_adafactor_memory_exponent": 0.5"#,
+            Adafactor { decay: Decay::Pow { exponent: 0.5, offset: 0 }, ..theirs() },
+        ),
+        (
+            r#""optimizer_adafactor_multiply_by_parameter_scale": false"#,
+            Adafactor { multiply_by_parameter_scale: false, ..theirs() },
+        ),
+        (r#""optimizer_adafactor_beta1": 0.5"#, Adafactor { beta1: 0.5, ..theirs() }),
+        (
+            r#""optimizer_adafactor_clipping_threshold": 1.25"#,
+            Adafactor { clipping_threshold: Some(1.25), ..theirs() },
+        ),
+        (
+            r#""optimizer_adafactor_factored": false"#,
+            Adafactor { factoring: Factoring::Never, ..theirs() },
+        ),
+        (
+            r#""simulated_parameter_quantize_bits": 4"#,
+            Adafactor { quantize_bits: Some(4), ..theirs() },
+        ),
+        (r#""simulated_parameter_quantize_bits": 0"#, theirs()),
+    ];
+    let (w, g) = ([1.0, 2.0, 3.0, 4.0], [1.0, -2.0, 0.5, 4.0]);
+    let run = |optimizer: &dyn Optimizer| {
+        let mut runner = Runner::new(optimizer, &[2, 2], F32, "");
+        runner.step(0, Some(&w), &g);
+        runner.step(1, None, &[8.0, 1.0, -2.0, 0.0])
+    };
+    for (i, (keys, adafactor)) in table.iter().enumerate() {
+        let got = run(&*config(&format!(", {keys}")).unwrap());
+        assert_eq!(got, run(adafactor), "{keys}");
+        let others = table.iter().filter(|(_, other)| run(other) == got).count();
+        // The first and the last are the preset; nothing else is as another.
+        assert_eq!(others, if [0, 8].contains(&i) { 2 } else { 1 }, "{keys}");
+    }
+    let refused =
+        config(r#", "optimizer_adafactor_decay_type": "linear""#).err().unwrap().to_string();
+    for part in ["optimizer_adafactor_decay_type", "linear", "pow", "Adam"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
 /// Of phi (t+1) the fraction, by the document's sum over the bits of t+1, and exactly.
 fn noise(t: i32) -> f64 {
     let phi = (5_f64.sqrt() - 1.0) / 2.0;
@@ -358,4 +416,45 @@ fn row_32_bf16_parameters_are_rounded_without_bias() {
             assert!((mean - (w[i] - rate * g[i])).abs() <= spacing * 0.01, "{i}: {mean}");
         }
     }
+}
+
+/// A lookup's gradient is as large as its table, so nothing is made dense on the way; the numbers are
+/// those of a product with one-hot vectors. What is left out stands in the guide.
+#[test]
+fn row_33_gradients_of_lookups_are_dense_and_nothing_hinders_fusion() {
+    let (words, width, batch) = (dim("words", 8), dim("width", 4), dim("batch", 2));
+    let trained = |looked_up: bool, layout: &str| {
+        let g = mesh_ops::graph();
+        let table = g.variable("w", [words, width], F32, Initializer::ONES);
+        let text = g.input("text", [batch], I32);
+        let found = match looked_up {
+            true => table.value().gather(text, words),
+            false => text.one_hot(words, F32).contract(&[table.value()], [words]),
+        };
+        let scale = g.input("scale", [batch], F32);
+        let updates = Adafactor::tensor2tensor().minimize((found * scale).square().sum_all());
+        let train = g.function("train", [text, scale], [], updates);
+        let module = g.lower(&"m:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let mut session = Session::threads(&module, 0).unwrap();
+        for (text, scale) in [([3, 5], [1.0_f32, 2.0]), ([5, 5], [4.0, 0.5]), ([0, 3], [0.25, 1.0])]
+        {
+            let (text, scale) = (ndarray::arr1(&text), ndarray::arr1(&scale));
+            let [] = session.call(&train, [text.view().into(), scale.view().into()]).unwrap();
+        }
+        ["w", "w/adafactor_vr", "w/adafactor_vc"]
+            .map(|name| session.read(name).unwrap().to_f64().into_iter().collect::<Vec<_>>())
+    };
+    let dense = trained(false, "");
+    for layout in ["", "batch:m", "words:m", "batch:m;slots/*:m", "batch:m;params/*:m;slots/*:m"] {
+        for (got, want) in trained(true, layout).iter().zip(&dense) {
+            close(got, want);
+        }
+    }
+    let path = format!("{}/../docs/from-cross-shard-optimizer.md", env!("CARGO_MANIFEST_DIR"));
+    let guide = std::fs::read_to_string(path).expect("the guide");
+    let heading = "The 1e-30 that is not here";
+    assert!(
+        guide.lines().any(|line| line.starts_with('#') && line.ends_with(heading)),
+        "{heading}"
+    );
 }

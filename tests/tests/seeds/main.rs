@@ -1,4 +1,5 @@
-//! What this project grew from, feature by feature: one test for each row of the list of what four
-//! documents ask for.
+//! One test for each feature of what this project grew from: a question on `CrossShardOptimizer`, that
+//! wrapper, tensor2tensor's Adafactor, tf.distribute's strategies.
 
+mod adafactor;
 mod question;

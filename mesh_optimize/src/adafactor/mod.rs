@@ -141,7 +141,7 @@ impl Adafactor {
     }
 
     /// The step size if none is given: `min((t+1)^-½, 0.01)`, times 0.05 without parameter scale.
-    pub(crate) fn relative_rate(&self) -> LearningRate {
+    pub fn relative_rate(&self) -> LearningRate {
         let factor = if self.multiply_by_parameter_scale { 1.0 } else { 0.05 };
         LearningRate::of_step(move |step| {
             let most = step.graph().scalar(0.01, DType::F64);

@@ -21,7 +21,7 @@ use mesh_ops::Ops;
 use mesh_ops::elementwise::add_n;
 
 /// A gradient, if there is one, and the variable it belongs to.
-type Pair<'g> = (Option<Tensor<'g>>, Variable<'g>);
+pub(crate) type Pair<'g> = (Option<Tensor<'g>>, Variable<'g>);
 
 /// Each element of each gradient, at least `low` and at most `high`.
 ///
@@ -76,7 +76,8 @@ pub fn clip_by_norm<'g>(grads: &[Pair<'g>], norm: f64) -> Vec<Pair<'g>> {
 /// let input = g.input("input", [dim("batch", 4), dim("x", 8)], F32);
 /// let loss = input.dense(dim("y", 3), "out").square().mean();
 /// let (grads, norm) = clip_by_global_norm(&compute_gradients(loss, &[]), 1.0);
-/// g.function("train", [input], norm, Sgd::new(0.1).apply_grads(&grads));
+/// let norm = norm.ok_or("nothing is trained")?;
+/// g.function("train", [input], [loss, norm], Sgd::new(0.1).apply_grads(&grads));
 /// g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -220,6 +221,12 @@ fn each<'g>(
         (grad, variable)
     };
     grads.iter().map(changed).collect()
+}
+
+/// Each gradient, as and where the optimizer gets it.
+#[track_caller]
+pub(crate) fn full_precision<'g>(grads: &[Pair<'g>]) -> Vec<Pair<'g>> {
+    each(grads, "gradient", |grad| grad)
 }
 
 fn widen(grad: Tensor<'_>) -> Tensor<'_> {

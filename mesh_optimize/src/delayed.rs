@@ -55,7 +55,7 @@ impl Delayed {
 
     /// The ring's dim.
     fn ring(&self) -> Dimension {
-        dim("staleness", self.depth + 1)
+        dim("staleness", self.depth.saturating_add(1))
     }
 
     /// As `apply_grad`, with the number in [0, 1) that decides how late the gradient is.

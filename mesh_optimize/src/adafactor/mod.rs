@@ -140,15 +140,21 @@ impl Adafactor {
         }
     }
 
-    /// The step size, relative or not, at the graph's step; in f64 and rounded once.
-    fn rate<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
-        if let Some(rate) = &self.learning_rate {
-            return rate.at(graph, dtype);
-        }
-        let steps = cast(graph.step(), DType::F64) + 1.0;
-        let rate = minimum(powf(steps, -0.5), graph.scalar(0.01, DType::F64));
+    /// The step size if none is given: `min((t+1)^-½, 0.01)`, times 0.05 without parameter scale.
+    pub fn relative_rate(&self) -> LearningRate {
         let factor = if self.multiply_by_parameter_scale { 1.0 } else { 0.05 };
-        cast(rate * factor, dtype)
+        LearningRate::of_step(move |step| {
+            let most = step.graph().scalar(0.01, DType::F64);
+            minimum(powf(step + 1.0, -0.5), most) * factor
+        })
+    }
+
+    /// The step size at the graph's step; in f64 and rounded once.
+    fn rate<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
+        match &self.learning_rate {
+            Some(rate) => rate.at(graph, dtype),
+            None => self.relative_rate().at(graph, dtype),
+        }
     }
 
     /// What an update is multiplied by.

@@ -1,5 +1,8 @@
-//! What this project grew from, row by row: a test for each feature of TensorFlow's wrappers.
+//! One test for each feature of what this project grew from: a question on `CrossShardOptimizer`, that
+//! wrapper, tensor2tensor's Adafactor, tf.distribute's strategies.
 
+mod adafactor;
 mod cross_shard;
 mod distribute;
 mod guides;
+mod question;

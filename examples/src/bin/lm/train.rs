@@ -21,7 +21,7 @@ const MANY: usize = 1 << 20;
 /// no scales of norms.
 pub(crate) fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
     if flags.optimizer != Method::Adam {
-        return flags.optimizer.optimizer(Some(rate(flags)), 0.0);
+        return flags.optimizer.optimizer(rate(flags), 0.0);
     }
     let adam = AdamWeightDecay::new(rate(flags)).weight_decay(flags.decay());
     Box::new(AdamWeightDecay { beta2: 0.99, exclude: vec!["norm".to_owned()], ..adam })

@@ -9,11 +9,12 @@ use examples::data::Digits;
 use examples::launch::{
     LaunchError, draw, exit, lower, mesh_and_layout, named, on_mesh, parameters, parse,
 };
+use examples::optimizer::Training;
 use examples::report::{Metrics, print};
 use flags::Flags;
 use mesh_core::lower::Module;
 use mesh_core::names::Layout;
-use mesh_optimize::{Delayed, Distribution, Strategy, StrategyError};
+use mesh_optimize::{Distribution, Strategy, StrategyError};
 use std::error::Error;
 use std::io;
 use std::process::ExitCode;
@@ -36,11 +37,12 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         None => mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), flags.batch)?,
     };
     let graph = mesh_ops::graph();
-    let mut optimizer = flags.optimizer.optimizer(flags.lr.map(Into::into), flags.weight_decay);
-    if let Some(staleness) = distribution.map(|found| found.staleness).filter(|depth| *depth > 0) {
-        optimizer = Box::new(Delayed::new(optimizer, staleness));
-    }
-    let functions = model::build(&graph, flags.model, flags.batch, &*optimizer);
+    let training = match &flags.config {
+        Some(path) => Training::by_file(path, flags.batch)?,
+        None => Training::by_flags(flags.optimizer, flags.lr.map(Into::into), flags.weight_decay),
+    };
+    let staleness = distribution.map_or(0, |found| found.staleness);
+    let functions = model::build(&graph, flags, &training.delayed(staleness));
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);
     }

@@ -5,8 +5,8 @@ use mesh_ops::prelude::*;
 use mesh_optimize::cluster::Cluster;
 use mesh_optimize::dataset::{Dataset, PerReplica, Remainder};
 use mesh_optimize::{
-    AdamWeightDecay, CrossDeviceOps, Delayed, Optimizer, Reduction, Sgd, Strategy,
-    compute_gradients, rate_for_batch,
+    AdamWeightDecay, ConfigError, CrossDeviceOps, Delayed, Optimizer, OptimizerConfig, Reduction,
+    Sgd, Strategy, compute_gradients,
 };
 use ndarray::{Array1, Array2, ArrayD, Axis};
 
@@ -309,16 +309,25 @@ fn row_38_evaluation_may_lie_otherwise() {
 
 #[test]
 fn row_39_batches_are_global_and_so_is_their_rate() {
-    let rates = [(64, 0.1), (128, 0.15)];
-    for (text, batch, rate) in [("one_device", 64, 0.1), ("mirrored:2", 128, 0.15)] {
+    let config = |strategy: &Strategy| -> Result<_, ConfigError> {
+        let batch = strategy.global_batch(64);
+        let text = format!(
+            r#"{{"opt_name": "sgd", "train_batch_size": {batch},
+                 "lr_by_batch": {{"64": 0.1, "128": 0.15}}}}"#
+        );
+        Ok(format!("{:?}", OptimizerConfig::from_json(&text)?.learning_rate()))
+    };
+    for (text, batch, rate) in
+        [("one_device", 64, "LearningRate(0.1)"), ("mirrored:2", 128, "LearningRate(0.15)")]
+    {
         let strategy: Strategy = text.parse().unwrap();
         assert_eq!(strategy.global_batch(64), batch);
         assert_eq!(strategy.per_replica_batch(batch), Ok(64));
-        assert_eq!(rate_for_batch(&rates, batch), Ok(rate));
+        assert_eq!(config(&strategy).unwrap(), rate);
     }
     let four = Strategy::mirrored(4);
-    let error = rate_for_batch(&rates, four.global_batch(64)).unwrap_err().to_string();
-    assert!(error.contains("256") && error.contains("64, 128"), "{error}");
+    let error = config(&four).unwrap_err().to_string();
+    assert!(error.contains("256") && error.contains("64 and 128"), "{error}");
     let error = four.per_replica_batch(66).unwrap_err().to_string();
     assert!(error.contains("66") && error.contains("64 or 68"), "{error}");
     let error = four.per_replica_batch(3).unwrap_err().to_string();

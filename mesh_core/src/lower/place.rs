@@ -187,7 +187,8 @@ impl PlaceCx<'_> {
             let placement = &self.available[i];
             placement.pending() == Some(ReduceKind::Sum) && placement.pending_axes().contains(&axis)
         };
-        let free = |axis| dims.iter().all(|(_, axes)| !axes.contains(&axis));
+        let owner = self.home.owner.map(|(axis, _)| axis);
+        let free = |axis| owner != Some(axis) && dims.iter().all(|(_, axes)| !axes.contains(&axis));
         let axes: AxisList = first
             .pending_axes()
             .iter()

@@ -1,7 +1,7 @@
 //! The emit sweep: follows the table and builds one program per function.
 
 use super::local::{Local, LocalCx, extents, slot};
-use super::module::{Module, VariableSpec};
+use super::module::{Module, Options, VariableSpec};
 use super::place::PlaceCx;
 use super::relayout::{Move, Route};
 use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
@@ -23,6 +23,19 @@ impl Graph {
     /// does not fit the mesh, and every op that cannot run on the slices the layout gives it, each
     /// with the user's source line and what would be legal.
     pub fn lower(&self, mesh: &Mesh, layout: &Layout) -> Result<Module, Report> {
+        self.lower_with(mesh, layout, &Options::default())
+    }
+
+    /// As [`lower`](Self::lower), with choices that change speed, and the order of sums, only.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lower_with(
+        &self,
+        mesh: &Mesh,
+        layout: &Layout,
+        options: &Options,
+    ) -> Result<Module, Report> {
         self.check()?;
         let rules = Rules::bind(layout, mesh).map_err(|errors| Report {
             issues: errors
@@ -45,7 +58,7 @@ impl Graph {
         let types: Vec<_> = variables.iter().map(|v| v.local(mesh)).collect();
         let compile = |program: Program| {
             let name = program.name.clone();
-            passes::compile(program, mesh, &types)
+            passes::compile(program, mesh, &types, options.all_reduce)
                 .map_err(|fault| Report::of(&name, fault.to_string()))
         };
         let mut functions: Vec<Compiled> = Vec::new();

@@ -2,7 +2,15 @@
 
 use super::Explain;
 use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
+use crate::passes::AllReduce;
 use crate::program::{Compiled, Owners, VariableType, owns};
+
+/// Choices that a layout leaves open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// How sums over processors are made.
+    pub all_reduce: AllReduce,
+}
 
 /// A variable of a module and where it lies at rest.
 #[derive(Clone, PartialEq, Debug)]

@@ -4,7 +4,7 @@
 use mesh_core::lower::Module;
 use mesh_core::program::Step;
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, AdamWeightDecay, Factoring, Optimizer, Sgd};
+use mesh_optimize::{Adafactor, AdamWeightDecay, Delayed, Factoring, Optimizer, Sgd};
 
 /// Two layers and their training; returns the losses of four steps and the module.
 fn train(optimizer: &dyn Optimizer, mesh: &str, layout: &str) -> (Vec<f64>, Vec<Array>, Module) {
@@ -50,8 +50,10 @@ fn owners_change_no_number() {
         beta1: 0.5,
         ..Adafactor::default()
     };
-    let optimizers: [&dyn Optimizer; 3] =
-        [&Sgd::new(0.1), &AdamWeightDecay::new(0.01).weight_decay(0.1), &factored];
+    // The last has slots without dims.
+    let delayed = Delayed::new(Sgd::new(0.1), 2);
+    let adam = AdamWeightDecay::new(0.01).weight_decay(0.1);
+    let optimizers: [&dyn Optimizer; 4] = [&Sgd::new(0.1), &adam, &factored, &delayed];
     for optimizer in optimizers {
         let (losses, values, _) = train(optimizer, "", "");
         for (mesh, layout) in LAYOUTS {

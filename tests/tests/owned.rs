@@ -144,11 +144,10 @@ fn loops_are_given_what_owners_have() {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, 1).unwrap();
         let data = ndarray::Array2::from_shape_fn((4, 4), |(i, j)| (i * 3 + j) as f32 / 8.0);
-        let losses = [0; 3].map(|_| {
+        [0; 3].map(|_| {
             let [loss] = session.call(&f, [data.view().into()]).unwrap();
             loss.item().unwrap()
-        });
-        losses
+        })
     };
     let alone = run("", "");
     for layout in ["batch:a;params/*:a@0;slots/*:a@0", "batch:a;params/*:a@each;slots/*:a@each"] {

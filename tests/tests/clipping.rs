@@ -109,7 +109,7 @@ fn by_norm() {
     let norms = plain_gradients().map(|g| norm(&[g]));
     assert!(norms[0] > 2.0 && norms[1] < 2.0, "{norms:?}");
     let want = plain_gradients().map(|g| {
-        let norm = norm(&[g.clone()]);
+        let norm = norm(std::slice::from_ref(&g));
         if norm > 2.0 { g * 2.0 / norm } else { g }
     });
     check(Change::Norm(2.0), &want);

@@ -20,6 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod add_n;
 mod algebra;
 mod argmax;
 mod broadcast;
@@ -58,6 +59,7 @@ mod transpose;
 mod unstack;
 mod windows;
 
+pub use add_n::add_n;
 pub use argmax::{argmax, argmin};
 pub use broadcast::broadcast;
 pub use concat::concat;

@@ -42,5 +42,4 @@ pub use rate::LearningRate;
 pub use sgd::Sgd;
 pub use strategy::{
     CrossDeviceOps, Distribution, Processors, Strategy, StrategyError, UnknownCrossDeviceOps,
-    rate_for_batch,
 };

@@ -4,7 +4,8 @@
 mod common;
 
 use common::conform;
-use mesh_ops::elementwise::{add_n, erf, expm1, gelu_exact, log1p};
+use mesh_ops::add_n;
+use mesh_ops::elementwise::{erf, expm1, gelu_exact, log1p};
 use mesh_ops::layers::{log_softmax_with, logsumexp_with, softmax_with};
 use mesh_ops::prelude::*;
 use mesh_ops::random::*;
@@ -197,6 +198,11 @@ fn apart_and_together() {
         exact("zeros_like, ones_like", |x| mesh_ops::zeros_like(x) - mesh_ops::ones_like(x) + x)
             .meshes(FEW),
         exact("add_n", |x| add_n(x, &[x * 2.0, x, x.shift(q(), 1, true)])).meshes(FEW),
+        exact("add_n: of sums", |x| {
+            add_n(x.sum_all(), &[x.sum([q()]), x.sum([p()]), x.pick(q(), 2)])
+        })
+        .meshes(FEW),
+        exact("add_n: of ten", |x| add_n(x, &[x * 2.0; 9])).meshes(FEW),
     ];
     cases.extend([
         Case::new("pool_1d: mean", |_, x| pool_1d(x[0], q(), 2, mean)).normal("x", MATRIX, F32),

@@ -88,3 +88,28 @@ fn a_pending_sum_that_is_wanted_split_is_scattered() {
     let forms: Vec<_> = module.functions[0].program.steps.iter().map(|n| n.step.form()).collect();
     assert!(forms.contains(&"reduce_scatter") && !forms.contains(&"all_reduce"), "{forms:?}");
 }
+
+/// Scalars that owe sums over different axes, or none: added first, reduced once.
+#[test]
+fn many_sums_are_settled_together() {
+    let g = mesh_ops::graph();
+    let (a, b) = (dim("a", 4), dim("b", 4));
+    let x = g.input("x", [a, b], F32);
+    let whole = g.input("whole", [], F32);
+    let parts = [x.sum([b]).pick(a, 0), whole, x.pick(b, 1).sum([a]), x.square().sum_all()];
+    let f = g.function("f", [x, whole], [mesh_ops::add_n(x.sum_all(), &parts)], []);
+    let data = ndarray::Array2::from_shape_fn((4, 4), |(i, j)| (i * 4 + j) as f32);
+    let run = |mesh: &str, layout: &str| {
+        let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let reductions = module.explain().functions[0].collectives().count();
+        let mut session = Session::threads(&module, 0).unwrap();
+        let one = ndarray::arr0(1.0_f32);
+        let [sum] = session.call(&f, [data.view().into(), one.view().into()]).unwrap();
+        (sum.item().unwrap(), reductions)
+    };
+    let expected = 120.0 + 6.0 + 1.0 + 28.0 + 1240.0;
+    assert_eq!(run("", ""), (expected, 0));
+    for layout in ["a:m", "b:n", "a:m;b:n", "a:m+n"] {
+        assert_eq!(run("m:2;n:2", layout), (expected, 1), "{layout}");
+    }
+}

@@ -135,15 +135,6 @@ fn sharded_parameters_are_gathered_for_use_only() {
 }
 
 #[test]
-fn owned_variables_are_refused_for_now() {
-    let g = mesh_ops::graph();
-    g.variable("w", [dim("x", 4)], F32, Initializer::ONES);
-    let layout = "params/*:d@0".parse().unwrap();
-    let report = g.lower(&"d:2".parse().unwrap(), &layout).unwrap_err().to_string();
-    assert!(report.contains("w: variables owned by one processor"), "{report}");
-}
-
-#[test]
 fn functions_of_little_work() {
     let g = mesh_ops::graph();
     let x = g.input("x", [dim("x", 4)], F32);

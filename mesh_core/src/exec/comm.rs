@@ -4,7 +4,7 @@
 use super::fold::Fold;
 use super::strided::Walk;
 use crate::names::Axis;
-use crate::program::Extents;
+use crate::program::{Extents, FoldOrder};
 
 /// Some processor failed, so nobody goes on. The reason is kept where the failure was reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +81,7 @@ impl Exchange {
 ///
 /// Every member of a group calls the same methods with the same sizes in the same order; each
 /// returns when the processor may reuse its buffers. Reductions are left folds over the group
-/// index, the same bits on every member. After an error nothing more can be met.
+/// index, or in the order stated, the same bits on every member. After an error nothing more can be met.
 ///
 /// # Safety
 ///
@@ -98,6 +98,7 @@ pub(crate) trait Comm: Send {
         &mut self,
         group: Group,
         fold: Fold,
+        order: FoldOrder,
         parts: &[Part],
     ) -> Result<(), Stopped>;
 
@@ -137,6 +138,27 @@ pub(crate) trait Comm: Send {
         group: Group,
         shift: i64,
         wrap: bool,
+        bytes: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped>;
+
+    /// `out = fold of the members' inputs` of `elements` at member `root`; nothing at the others.
+    unsafe fn reduce_to(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        root: usize,
+        elements: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped>;
+
+    /// `out` = the input of member `root`. What the others' inputs hold does not matter.
+    unsafe fn broadcast(
+        &mut self,
+        group: Group,
+        root: usize,
         bytes: usize,
         input: *const u8,
         out: *mut u8,

@@ -7,6 +7,7 @@ use super::cpu::{Kernel, Memory};
 use super::fold::Fold;
 use super::rounds::Repeat;
 use super::strided::Walk;
+use crate::program::FoldOrder;
 
 /// A step with everything looked up. Pointers go into the processor's own memory.
 pub(super) enum Action {
@@ -14,6 +15,7 @@ pub(super) enum Action {
     AllReduce {
         group: Group,
         fold: Fold,
+        order: FoldOrder,
         parts: Vec<Part>,
     },
     AllGather {
@@ -41,6 +43,21 @@ pub(super) enum Action {
         group: Group,
         shift: i64,
         wrap: bool,
+        bytes: usize,
+        input: *const u8,
+        out: *mut u8,
+    },
+    ReduceTo {
+        group: Group,
+        fold: Fold,
+        root: usize,
+        elements: usize,
+        input: *const u8,
+        out: *mut u8,
+    },
+    Broadcast {
+        group: Group,
+        root: usize,
         bytes: usize,
         input: *const u8,
         out: *mut u8,
@@ -130,7 +147,9 @@ impl Action {
                     kernel.run(memory, scratch);
                     Ok(())
                 }
-                Self::AllReduce { group, fold, ref parts } => comm.all_reduce(group, fold, parts),
+                Self::AllReduce { group, fold, order, ref parts } => {
+                    comm.all_reduce(group, fold, order, parts)
+                }
                 Self::AllGather { group, outer, chunk, input, out } => {
                     comm.all_gather(group, outer, chunk, input, out)
                 }
@@ -142,6 +161,12 @@ impl Action {
                 }
                 Self::Permute { group, shift, wrap, bytes, input, out } => {
                     comm.permute(group, shift, wrap, bytes, input, out)
+                }
+                Self::ReduceTo { group, fold, root, elements, input, out } => {
+                    comm.reduce_to(group, fold, root, elements, input, out)
+                }
+                Self::Broadcast { group, root, bytes, input, out } => {
+                    comm.broadcast(group, root, bytes, input, out)
                 }
                 Self::Copy { ref walk, from, to } => {
                     walk.copy(from, to);

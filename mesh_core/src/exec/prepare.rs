@@ -11,7 +11,7 @@ use super::strided::Walk;
 use crate::names::{Axis, Mesh, ReduceKind};
 use crate::program::{
     ALIGNMENT, Compiled, Place, Plan, Program, Rounds, Slot, Step, Value, ValueId, VariableId,
-    VariableType,
+    VariableType, owns,
 };
 
 /// The processor a function is prepared for.
@@ -146,7 +146,9 @@ impl Preparing<'_> {
     fn actions(&self, comm: &mut impl Comm) -> Result<(Vec<(usize, Action)>, usize), String> {
         let (mut actions, mut scratch_bytes) = (Vec::new(), 0);
         let mut bodies = self.plan.bodies.iter();
-        for (index, node) in self.program.steps.iter().enumerate() {
+        let Target { mesh, processor, .. } = *self.target;
+        let steps = self.program.steps.iter().enumerate();
+        for (index, node) in steps.filter(|(_, node)| owns(mesh, processor, &node.owners)) {
             let action = match &node.step {
                 Step::Loop(rounds) => {
                     bodies.next().ok_or("a loop has no plan".to_owned()).and_then(|plan| {
@@ -230,7 +232,7 @@ impl Preparing<'_> {
     /// What to do for a step; `None` if the plan has made it nothing.
     fn action(&self, step: &Step, comm: &mut impl Comm) -> Result<Option<Action>, String> {
         Ok(Some(match step {
-            Step::AllReduce { kind, axes, inputs, outs } => {
+            Step::AllReduce { kind, order, axes, inputs, outs } => {
                 expect(!inputs.is_empty() && inputs.len() == outs.len(), "inputs and outs differ")?;
                 let mut parts = Vec::new();
                 for (&input, &out) in inputs.iter().zip(outs) {
@@ -241,7 +243,8 @@ impl Preparing<'_> {
                     parts.push(Part { input: self.at(input), out: self.at(out), elements });
                 }
                 let fold = self.fold(*kind, inputs[0])?;
-                Action::AllReduce { group: self.group(comm, axes)?, fold, parts }
+                let group = self.group(comm, axes)?;
+                Action::AllReduce { group, fold, order: *order, parts }
             }
             Step::AllGather { axes, dim, input, out } => {
                 let group = self.group(comm, axes)?;
@@ -284,6 +287,22 @@ impl Preparing<'_> {
                 let bytes = self.value(*input).bytes();
                 let (input, out) = (self.at(*input), self.at(*out));
                 Action::Permute { group, shift: *shift, wrap: *wrap, bytes, input, out }
+            }
+            Step::ReduceTo { kind, axes, root, input, out } => {
+                expect(self.value(*input) == self.value(*out), "types differ")?;
+                let group = self.group(comm, axes)?;
+                expect(*root < group.size, "the root is no member")?;
+                let (fold, elements) = (self.fold(*kind, *input)?, self.value(*input).len());
+                let (root, input, out) = (*root, self.at(*input), self.at(*out));
+                Action::ReduceTo { group, fold, root, elements, input, out }
+            }
+            Step::Broadcast { axes, root, input, out } => {
+                expect(self.value(*input) == self.value(*out), "types differ")?;
+                let group = self.group(comm, axes)?;
+                expect(*root < group.size, "the root is no member")?;
+                let (root, bytes) = (*root, self.value(*input).bytes());
+                let (input, out) = (self.at(*input), self.at(*out));
+                Action::Broadcast { group, root, bytes, input, out }
             }
             Step::Read { variable, out } => {
                 let (buffer, slice) = self.variable(*variable, *out)?;

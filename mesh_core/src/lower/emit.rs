@@ -1,7 +1,7 @@
 //! The emit sweep: follows the table and builds one program per function.
 
 use super::local::{Local, LocalCx, extents, slot};
-use super::module::{Module, VariableSpec};
+use super::module::{Module, Options, VariableSpec};
 use super::place::PlaceCx;
 use super::relayout::{Move, Route};
 use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
@@ -9,10 +9,10 @@ use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, Ten
 use crate::names::{Axis, DType, Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
 use crate::passes;
 use crate::program::{
-    Builder, Compiled, Dims, Expr, Extents, Generator, Offset, Operand, Origin, Program, ValueId,
-    VariableId,
+    Builder, Compiled, Dims, Expr, Extents, Generator, Offset, Operand, Origin, Owners, Program,
+    ValueId, VariableId,
 };
-use crate::split::{LayoutIssue, LayoutProblem, report};
+use crate::split::{LayoutIssue, report};
 use std::cell::RefCell;
 
 impl Graph {
@@ -23,6 +23,19 @@ impl Graph {
     /// does not fit the mesh, and every op that cannot run on the slices the layout gives it, each
     /// with the user's source line and what would be legal.
     pub fn lower(&self, mesh: &Mesh, layout: &Layout) -> Result<Module, Report> {
+        self.lower_with(mesh, layout, &Options::default())
+    }
+
+    /// As [`lower`](Self::lower), with choices that change speed, and the order of sums, only.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lower_with(
+        &self,
+        mesh: &Mesh,
+        layout: &Layout,
+        options: &Options,
+    ) -> Result<Module, Report> {
         self.check()?;
         let rules = Rules::bind(layout, mesh).map_err(|errors| Report {
             issues: errors
@@ -45,7 +58,7 @@ impl Graph {
         let types: Vec<_> = variables.iter().map(|v| v.local(mesh)).collect();
         let compile = |program: Program| {
             let name = program.name.clone();
-            passes::compile(program, mesh, &types)
+            passes::compile(program, mesh, &types, options.all_reduce)
                 .map_err(|fault| Report::of(&name, fault.to_string()))
         };
         let mut functions: Vec<Compiled> = Vec::new();
@@ -90,9 +103,6 @@ impl<'a> Lowering<'a> {
                     problems: RefCell::default(),
                 };
                 cx.check_output(0);
-                if home.owner.is_some() {
-                    cx.problems.borrow_mut().push((LayoutProblem::Owned, 0));
-                }
                 for (problem, _) in cx.problems.take() {
                     self.issues.push(LayoutIssue {
                         problem,
@@ -136,6 +146,7 @@ impl<'a> Lowering<'a> {
         for (i, (spec, node)) in variables.iter().zip(&self.setting.data.variables).enumerate() {
             let local = spec.placement.local_shape(mesh, &spec.shape);
             let local = local.unwrap_or_else(|| spec.shape.clone());
+            builder.owners(spec.placement.owned());
             builder.origin(Origin {
                 op: "variable".to_owned(),
                 name: spec.name.clone(),
@@ -208,10 +219,12 @@ impl<'a> Emitter<'a> {
         let versions = entry.outputs.iter().chain(&entry.inputs);
         let placements: Vec<_> = versions.map(|v| self.placement(*v).clone()).collect();
         self.origin(operation, &placements[..entry.outputs.len()]);
+        let owners = Owners::from_slice(placements.first().map_or(&[], |p| p.owned()));
         let mut inputs = Vec::new();
         for &version in &entry.inputs {
             inputs.push(self.value(version)?);
         }
+        self.builder.owners(&owners);
         if let Some(body) = &entry.body {
             return self.rounds(entry, body, &inputs);
         }
@@ -231,6 +244,7 @@ impl<'a> Emitter<'a> {
         };
         let done = operation.op.local(&mut cx).map_err(|error| error.to_string());
         let outputs = cx.outputs;
+        self.builder.owners(&[]);
         let fault = |message: String| Report {
             issues: vec![Issue {
                 subject: operation.name.clone(),
@@ -285,7 +299,7 @@ impl<'a> Emitter<'a> {
             ));
         };
         let from = self.value(*source)?;
-        let mut moved = self.travel(from, route)?;
+        let mut moved = self.travel(from, self.placement(*source), route)?;
         let dtype = self.setting.data.tensors[version.tensor.index()].ty.dtype;
         let held = self.builder.value(moved.id).dtype;
         let owes = version.placement.pending().is_some();
@@ -293,6 +307,7 @@ impl<'a> Emitter<'a> {
         if held != dtype {
             moved = self.cast(&moved, dtype)?;
         }
+        self.builder.owners(&[]);
         self.values[id.index()] = Some(moved.clone());
         Ok(moved)
     }
@@ -307,8 +322,16 @@ impl<'a> Emitter<'a> {
         Ok(Local::new(id, value.shape().clone()))
     }
 
-    fn travel(&mut self, from: Local, route: &Route) -> Result<Local, Report> {
+    /// Leaves the builder with the owners of what has arrived.
+    fn travel(
+        &mut self,
+        from: Local,
+        placement: &Placement,
+        route: &Route,
+    ) -> Result<Local, Report> {
         let mut now = from;
+        let mut owners = Owners::from_slice(placement.owned());
+        self.builder.owners(&owners);
         for step in &route.moves {
             let shape = now.shape().clone();
             let at = |dim| shape.position(dim).unwrap_or(0);
@@ -332,7 +355,22 @@ impl<'a> Emitter<'a> {
                 Move::AllReduce { kind, axes } => self.builder.all_reduce(*kind, axes, now.id),
                 Move::AllGather { dim, axes } => self.builder.all_gather(axes, at(*dim), now.id),
                 Move::Owe { axes } => self.owe(&now, axes)?,
+                Move::ReduceTo { kind, axis, coordinate } => {
+                    let id = self.builder.reduce_to(*kind, &[*axis], *coordinate, now.id);
+                    owners.push((*axis, *coordinate));
+                    id
+                }
+                Move::Own { axis, coordinate } => {
+                    owners.push((*axis, *coordinate));
+                    now.id
+                }
+                Move::Broadcast { axis, coordinate } => {
+                    owners.retain(|(owned, _)| owned != axis);
+                    self.builder.owners(&owners);
+                    self.builder.broadcast(&[*axis], *coordinate, now.id)
+                }
             };
+            self.builder.owners(&owners);
             let sizes = self.builder.value(id).extents.clone();
             let dims = shape.iter().zip(sizes).map(|(d, size)| d.resized(size));
             now = Local::new(id, Shape::new(dims).unwrap_or_default());

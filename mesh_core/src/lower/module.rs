@@ -2,7 +2,15 @@
 
 use super::Explain;
 use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
-use crate::program::{Compiled, VariableType};
+use crate::passes::AllReduce;
+use crate::program::{Compiled, Owners, VariableType, owns};
+
+/// Choices that a layout leaves open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// How sums over processors are made.
+    pub all_reduce: AllReduce,
+}
 
 /// A variable of a module and where it lies at rest.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,7 +32,8 @@ impl VariableSpec {
     pub(crate) fn local(&self, mesh: &Mesh) -> VariableType {
         let local = self.placement.local_shape(mesh, &self.shape);
         let extents = local.as_ref().unwrap_or(&self.shape).sizes().into_iter().collect();
-        VariableType { name: self.name.clone(), dtype: self.dtype, extents }
+        let owners = Owners::from_slice(self.placement.owned());
+        VariableType { name: self.name.clone(), dtype: self.dtype, extents, owners }
     }
 }
 
@@ -54,12 +63,21 @@ impl Module {
         Explain::new(self)
     }
 
-    /// Bytes of variables on each processor.
+    /// Bytes of variables on the processor that holds most.
     pub fn variable_bytes(&self) -> usize {
+        let owned = self.variables.iter().any(|v| !v.placement.owned().is_empty());
+        let processors = if owned { self.mesh.processors() } else { 1 };
+        (0..processors).map(|processor| self.variable_bytes_on(processor)).max().unwrap_or(0)
+    }
+
+    /// Bytes of variables on one processor.
+    pub fn variable_bytes_on(&self, processor: usize) -> usize {
         let bytes = |v: &VariableSpec| {
             v.local(&self.mesh).extents.iter().product::<usize>() * v.dtype.size()
         };
-        self.variables.iter().map(bytes).sum()
+        let held =
+            self.variables.iter().filter(|v| owns(&self.mesh, processor, v.placement.owned()));
+        held.map(bytes).sum()
     }
 
     /// A function's program as text.

@@ -120,7 +120,8 @@ impl PlaceCx<'_> {
     /// Inputs are demanded as the layout says. Split `Reduced` dims leave the outputs pending. A
     /// pending sum of an input is carried if the op is linear there, no dim in this op is split
     /// over its axes, the outputs are no larger than the inputs that carry it, and not all of
-    /// those are resolved for others anyway.
+    /// those are resolved for others anyway. Where several owe different sums, each is made to owe
+    /// all of them.
     pub fn by_rule(&self, rule: &SplitRule) -> Placing {
         let dims = self.split_dims();
         self.check_among(&dims);
@@ -170,7 +171,7 @@ impl PlaceCx<'_> {
         let made = self.signature.outputs.iter().map(bytes).fold(0, sum);
         let mut best: Option<(&[usize], AxisList, usize)> = None;
         for set in rule.linear_sets() {
-            let Some(axes) = self.common_pending(set, dims) else { continue };
+            let Some(axes) = self.owed(set, dims) else { continue };
             let held = set.iter().map(|&i| bytes(&self.signature.inputs[i])).fold(0, sum);
             let settled = set.iter().all(|&i| self.settled[i]);
             if made <= held && !settled && best.as_ref().is_none_or(|(_, _, most)| held > *most) {
@@ -180,20 +181,25 @@ impl PlaceCx<'_> {
         best.map(|(set, axes, _)| (set, axes))
     }
 
-    /// Axes over which every input of the set owes a sum and which no dim here uses.
-    fn common_pending(&self, set: &[usize], dims: &[(DimName, AxisList)]) -> Option<AxisList> {
-        let first = self.available.get(*set.first()?)?;
-        let owes = |i: usize, axis| {
-            let placement = &self.available[i];
-            placement.pending() == Some(ReduceKind::Sum) && placement.pending_axes().contains(&axis)
+    /// The axes over which a set's inputs are to owe a sum: those over which all of them do; or, if
+    /// several owe sums that nobody else settles, those over which any of these does, so that one
+    /// settling does for all. No dim here uses them.
+    fn owed(&self, set: &[usize], dims: &[(DimName, AxisList)]) -> Option<AxisList> {
+        let owner = self.home.owner.map(|(axis, _)| axis);
+        let free = |axis| owner != Some(axis) && dims.iter().all(|(_, axes)| !axes.contains(&axis));
+        let of = |i: usize| match &self.available[i] {
+            placement if placement.pending() == Some(ReduceKind::Sum) => placement.pending_axes(),
+            _ => &[],
         };
-        let free = |axis| dims.iter().all(|(_, axes)| !axes.contains(&axis));
-        let axes: AxisList = first
-            .pending_axes()
-            .iter()
-            .copied()
-            .filter(|&axis| free(axis) && set.iter().all(|&i| owes(i, axis)))
-            .collect();
+        let open = |&&i: &&usize| !self.settled[i] && of(i).iter().any(|&axis| free(axis));
+        let several = set.iter().filter(open).count() > 1;
+        let mut axes = AxisList::new();
+        for &axis in set.iter().flat_map(|&i| of(i)) {
+            let all = set.iter().all(|&i| of(i).contains(&axis));
+            if free(axis) && (all || several) && !axes.contains(&axis) {
+                axes.push(axis);
+            }
+        }
         (!axes.is_empty()).then_some(axes)
     }
 }

@@ -42,6 +42,29 @@ pub enum Move {
         /// Over which axes.
         axes: AxisList,
     },
+    /// A pending value is folded for one processor.
+    ReduceTo {
+        /// How to fold.
+        kind: ReduceKind,
+        /// Over which axis.
+        axis: Axis,
+        /// Who gets it.
+        coordinate: usize,
+    },
+    /// One processor keeps a whole value; nothing travels.
+    Own {
+        /// Along which axis.
+        axis: Axis,
+        /// Who keeps it.
+        coordinate: usize,
+    },
+    /// What one processor has goes to all.
+    Broadcast {
+        /// Along which axis.
+        axis: Axis,
+        /// Who has it.
+        coordinate: usize,
+    },
     /// A whole value becomes a pending sum: the first of the group keeps it, the others have zeros.
     Owe {
         /// Over which axes.
@@ -100,8 +123,10 @@ pub(crate) fn route(
     while walk.now != *to {
         let moved = walk.slice()
             || walk.reduce_scatter()
+            || walk.own()
             || walk.all_to_all()
             || walk.all_reduce()
+            || walk.broadcast()
             || walk.all_gather()
             || walk.owe();
         if !moved {
@@ -141,7 +166,9 @@ impl Walk<'_> {
     }
 
     fn is_free(&self, axis: Axis) -> bool {
-        self.now.dim_on(axis).is_none() && !self.now.pending_axes().contains(&axis)
+        self.now.dim_on(axis).is_none()
+            && !self.now.pending_axes().contains(&axis)
+            && self.now.owner(axis).is_none()
     }
 
     fn add(&mut self, dim: DimName, axes: &[Axis]) {
@@ -213,6 +240,34 @@ impl Walk<'_> {
         false
     }
 
+    /// What is whole, or owed, along an axis becomes its owner's.
+    fn own(&mut self) -> bool {
+        for &(axis, coordinate) in self.to.owned() {
+            if self.is_free(axis) {
+                self.route.moves.push(Move::Own { axis, coordinate });
+            } else if self.now.pending_axes().contains(&axis) {
+                let kind = self.drop_pending(&[axis]);
+                self.route.bytes += self.bytes * (self.mesh.size(axis) - 1);
+                self.route.moves.push(Move::ReduceTo { kind, axis, coordinate });
+            } else {
+                continue;
+            }
+            self.now = self.now.clone().with_owner(axis, coordinate);
+            return true;
+        }
+        false
+    }
+
+    fn broadcast(&mut self) -> bool {
+        let leaves =
+            |&&(axis, coordinate): &&(Axis, usize)| self.to.owner(axis) != Some(coordinate);
+        let Some(&(axis, coordinate)) = self.now.owned().iter().find(leaves) else { return false };
+        self.now = self.now.clone().without_owner(axis);
+        self.route.bytes += self.bytes;
+        self.route.moves.push(Move::Broadcast { axis, coordinate });
+        true
+    }
+
     /// Owed axes that no dim will take over later are settled whole.
     fn all_reduce(&mut self) -> bool {
         let later = |axis: Axis| self.to.dim_on(axis).is_some();
@@ -234,7 +289,7 @@ impl Walk<'_> {
         let owed = self.now.pending_axes();
         let axes: AxisList =
             self.to.pending_axes().iter().copied().filter(|axis| !owed.contains(axis)).collect();
-        if axes.is_empty() || axes.iter().any(|&axis| self.now.dim_on(axis).is_some()) {
+        if axes.is_empty() || axes.iter().any(|&axis| !self.is_free(axis)) {
             return false;
         }
         let all: AxisList = owed.iter().chain(&axes).copied().collect();

@@ -180,6 +180,7 @@ impl<'a> Sweep<'a> {
             // round gathers of it lives no longer than the round.
             let here = self.placement(self.native(tensor)).resolved();
             let whole = i >= captured || here.axes(rounds.rounds.name).is_empty();
+            let whole = whole && here.owned().is_empty();
             let given = i >= sliced && i < captured + block.captured.len() && whole;
             let wanted = || setting.wanted(tensor).split(rounds.rounds.name, &[]);
             inputs.push(if given { here } else { wanted() });

@@ -4,7 +4,7 @@ use super::place::{PlaceCx, Placing};
 use super::relayout::{Route, route};
 use crate::graph::structural::Loop;
 use crate::graph::{Data, Key, Operation, OperationId, Signature, TensorId};
-use crate::names::{Home, Mesh, Placement, RuleSet, Rules};
+use crate::names::{Axis, Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
 use crate::split::{LayoutIssue, LayoutProblem};
 use std::cell::RefCell;
@@ -65,7 +65,10 @@ impl<'a> Setting<'a> {
         let mut ordinal = 0;
         let mut homes = Vec::new();
         for variable in &data.variables {
-            let home = |set| rules.home(mesh, set, &variable.ty.shape, ordinal);
+            let home = |set| match variable.trainable {
+                true => rules.home(mesh, set, &variable.ty.shape, ordinal),
+                false => Home::default(),
+            };
             homes.push([home(RuleSet::Params), home(RuleSet::Slots)]);
             ordinal += usize::from(variable.trainable);
         }
@@ -96,11 +99,11 @@ impl<'a> Setting<'a> {
     }
 
     /// The rules an operation works under: those of its tensors that are not scalars.
-    fn key(&self, operation: &Operation) -> Key {
+    fn key(&self, operation: &Operation) -> Option<Key> {
         let key = |t: &TensorId| self.data.tensors[t.index()].key;
         // An update's input and a relayout's output name the target; others agree.
         let tensors = operation.outputs.iter().chain(&operation.inputs);
-        tensors.filter_map(key).next().unwrap_or(Key::COMPUTE)
+        tensors.filter_map(key).next()
     }
 }
 
@@ -157,6 +160,13 @@ pub(crate) fn place(
     }
 }
 
+/// Who owns all of what is owned, if it is one: scalars made of it alone are made there too.
+fn owner(available: &[Placement]) -> Option<(Axis, usize)> {
+    let mut owners = available.iter().flat_map(|placement| placement.owned());
+    let first = *owners.next()?;
+    owners.all(|owner| *owner == first).then_some(first)
+}
+
 pub(super) struct Sweep<'a> {
     pub(super) setting: &'a Setting<'a>,
     settled: &'a [bool],
@@ -201,13 +211,15 @@ impl<'a> Sweep<'a> {
         let (inputs, outputs) = (types(&operation.inputs), types(&operation.outputs));
         let key = setting.key(operation);
         let available = operation.inputs.iter().map(|&t| self.placement(self.native(t)).clone());
+        let available: Vec<_> = available.collect();
+        let of_scalars = Home { owner: owner(&available), ..Home::default() };
         let cx = PlaceCx {
             signature: Signature { inputs: &inputs, outputs: &outputs },
             mesh: setting.mesh,
             rules: setting.rules,
-            set: key.set,
-            home: setting.home(key),
-            available: available.collect(),
+            set: key.map_or(RuleSet::Compute, |key| key.set),
+            home: key.map_or(&of_scalars, |key| setting.home(key)),
+            available,
             settled: operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect(),
             problems: RefCell::default(),
         };
@@ -337,7 +349,7 @@ impl<'a> Sweep<'a> {
         let root = self.root(tensor).index();
         let to = match place {
             Fetch::At(placement) => placement.clone(),
-            Fetch::Settled => made.resolved(),
+            Fetch::Settled => made.resolved().everywhere(),
             Fetch::AsMade => {
                 let mut versions = self.versions[root].iter().map(|v| self.placement(*v));
                 let settled = versions.rfind(|placement| placement.pending().is_none());

@@ -119,6 +119,23 @@ impl Placement {
         &self.owned
     }
 
+    /// Who owns it along `axis`.
+    pub fn owner(&self, axis: Axis) -> Option<usize> {
+        self.owned.iter().find(|(owned, _)| *owned == axis).map(|(_, coordinate)| *coordinate)
+    }
+
+    /// The same without owners.
+    pub fn everywhere(mut self) -> Self {
+        self.owned.clear();
+        self
+    }
+
+    /// The same with all processors along `axis`.
+    pub fn without_owner(mut self, axis: Axis) -> Self {
+        self.owned.retain(|(owned, _)| *owned != axis);
+        self
+    }
+
     /// The same owned by `coordinate` along `axis`.
     pub fn with_owner(mut self, axis: Axis, coordinate: usize) -> Self {
         match self.owned.binary_search_by_key(&axis, |(owned, _)| *owned) {

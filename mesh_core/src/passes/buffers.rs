@@ -5,7 +5,8 @@
 //! first step, fetches until after the last.
 //!
 //! * A read's class lives in the variable's buffer, unless the variable is written while it lives.
-//! * A written value's class is computed in the variable's buffer, if every use of the old value
+//! * A written value's class is computed in the variable's buffer, if those who hold the variable
+//!   make it, and every use of the old value
 //!   comes before it, or is by the very step that makes it and that may work in place.
 //! * A map's or all-reduce's out takes over an arena buffer that dies at that step, if the two lie
 //!   alike and are met element by element.
@@ -14,7 +15,7 @@
 //!   while it lives.
 
 use crate::program::{
-    ALIGNMENT, Place, Plan, Program, Step, Value, ValueId, VariableId, VariableType,
+    ALIGNMENT, Node, Place, Plan, Program, Step, Value, ValueId, VariableId, VariableType,
 };
 
 /// Places every value of a verified program whose writes stand last.
@@ -143,15 +144,18 @@ impl Classes {
             is_read[class] = true;
             reads[variable.index()].push(class);
         }
-        for (_, step) in steps() {
-            let Step::Write { variable, input } = step else { continue };
+        for node in &program.steps {
+            let Step::Write { variable, input } = &node.step else { continue };
             let class = self.class(*input);
             let Class { first, home, .. } = self.list[class];
             let free = home.is_none() && first > 0 && !is_read[class];
             if !free || !program.value(*input).in_order() {
                 continue;
             }
-            let maker = &program.steps[first - 1].step;
+            let Node { step: maker, owners, .. } = &program.steps[first - 1];
+            if *owners != node.owners {
+                continue;
+            }
             let over = reads[variable.index()].iter().all(|&read| {
                 let Class { first: read_at, last, home, .. } = self.list[read];
                 match home {

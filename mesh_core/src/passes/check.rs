@@ -18,7 +18,7 @@
 //! A plan is right if:
 //!
 //! * every place is aligned and inside the arena, or the buffer of a variable of the same size, in
-//!   declared order; feeds are in the arena;
+//!   declared order, which all who define the value hold; feeds are in the arena;
 //! * a step finds each of its inputs' names in exactly the bytes of that input's place, and a read
 //!   finds `old v` in `v`;
 //! * a step's outs do not overlap each other, nor its inputs, unless the step may work in place: a
@@ -27,7 +27,7 @@
 //!   before, and each fetch its value.
 
 use crate::program::{
-    ALIGNMENT, Operand, Place, Plan, Program, Step, Value, ValueId, VariableId, VariableType,
+    ALIGNMENT, Node, Operand, Place, Plan, Program, Step, Value, ValueId, VariableId, VariableType,
 };
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub fn check(
         memory.define(slot.value);
     }
     for (index, node) in program.steps.iter().enumerate() {
-        let found = memory.step(&node.step).into_iter();
+        let found = memory.step(&node.step).into_iter().chain(memory.strays(node));
         problems.extend(found.map(|problem| format!("{}: {problem}", program.caption(index))));
     }
     problems.extend(memory.end());
@@ -267,6 +267,21 @@ impl Memory<'_> {
             (dtype.size(), extents, order)
         };
         elementwise && self.at(input) == self.at(out) && layout(input) == layout(out)
+    }
+
+    /// Outs in buffers of variables that not all who run the step hold.
+    fn strays(&self, node: &Node) -> Vec<String> {
+        let held = |variable: &VariableId| {
+            let holders = &self.variables[variable.index()].owners;
+            holders.iter().all(|owner| node.owners.contains(owner))
+        };
+        let stray = |out: &ValueId| match self.at(*out) {
+            Place::Variable(variable) if !held(&variable) => {
+                Some(format!("{out:?} is in {variable:?}, which not all have who make it"))
+            }
+            _ => None,
+        };
+        node.step.outs().iter().filter_map(stray).collect()
     }
 
     fn end(&mut self) -> Vec<String> {

@@ -11,7 +11,7 @@
 
 use super::compact;
 use crate::names::Mesh;
-use crate::program::{Generator, Program, Step, Value, ValueId};
+use crate::program::{Generator, Node, Owners, Program, Step, Value, ValueId};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 use smallvec::SmallVec;
@@ -30,7 +30,7 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
             return true;
         }
         let outs = node.step.outs();
-        match seen.entry(Key::new(&node.step, values)) {
+        match seen.entry(Key::new(node, values)) {
             Entry::Vacant(first) => {
                 first.insert(outs);
                 true
@@ -45,18 +45,19 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     compact(program);
 }
 
-/// A step without its outs' ids, and the outs' types, which the step does not determine.
+/// A step without its outs' ids, the outs' types, which the step does not determine, and who runs it.
 struct Key {
     step: Step,
     outs: SmallVec<[Value; 1]>,
+    owners: Owners,
 }
 
 impl Key {
-    fn new(step: &Step, values: &[Value]) -> Self {
-        let outs = step.outs().iter().map(|out| values[out.index()].clone()).collect();
-        let mut step = step.clone();
+    fn new(node: &Node, values: &[Value]) -> Self {
+        let outs = node.step.outs().iter().map(|out| values[out.index()].clone()).collect();
+        let mut step = node.step.clone();
         step.each_out(|out| *out = ValueId(u32::MAX));
-        Self { step, outs }
+        Self { step, outs, owners: node.owners.clone() }
     }
 }
 
@@ -77,7 +78,7 @@ impl PartialEq for Key {
             ) => (salts, begin, global) == (salts2, begin2, global2) && same(generator, generator2),
             (step, step2) => step == step2,
         };
-        steps && self.outs == other.outs
+        steps && (&self.outs, &self.owners) == (&other.outs, &other.owners)
     }
 }
 
@@ -91,7 +92,7 @@ fn same(one: &Generator, other: &Generator) -> bool {
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.outs.hash(state);
+        (&self.outs, &self.owners).hash(state);
         std::mem::discriminant(&self.step).hash(state);
         self.step.inputs().hash(state);
         self.step.axes().hash(state);

@@ -9,7 +9,9 @@
 
 use super::compact;
 use crate::names::{AxisList, DType, Mesh, ReduceKind};
-use crate::program::{Body, Instr, Node, Operand, Prim, Program, Step, Value, ValueId};
+use crate::program::{
+    Body, FoldOrder, Instr, Node, Operand, Owners, Prim, Program, Step, Value, ValueId,
+};
 use smallvec::smallvec;
 
 pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
@@ -35,6 +37,7 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
 /// How partial values are summed.
 #[derive(Clone, PartialEq)]
 struct Promise {
+    owners: Owners,
     axes: AxisList,
     /// `None` if every member gets the whole.
     dim: Option<u8>,
@@ -51,7 +54,7 @@ struct Sums {
 
 impl Sums {
     fn push(&mut self, node: Node) {
-        if promise(&node.step).is_some() {
+        if promise(&node).is_some() {
             node.step
                 .outs()
                 .iter()
@@ -60,9 +63,10 @@ impl Sums {
         self.steps.push(Some(node));
     }
 
-    fn sum_of(&self, value: ValueId) -> Option<&Step> {
+    /// How the sum that defines a value is made.
+    fn promised(&self, value: ValueId) -> Option<Promise> {
         let owner = self.owner.get(value.index()).copied().flatten()?;
-        self.steps[owner].as_ref().map(|node| &node.step)
+        self.steps[owner].as_ref().and_then(promise)
     }
 
     /// The distinct inputs of a map that can be merged, and how all of them are summed.
@@ -79,17 +83,16 @@ impl Sums {
         let mut distinct: Vec<_> = inputs.iter().map(|operand| operand.value).collect();
         distinct.sort_unstable();
         distinct.dedup();
-        let promised = self.sum_of(*distinct.first()?).and_then(promise)?;
+        let promised = self.promised(*distinct.first()?)?;
         let fits = distinct.iter().all(|&value| {
             let here = inputs.iter().filter(|operand| operand.value == value).count();
-            self.uses[value.index()] == here
-                && self.sum_of(value).and_then(promise).as_ref() == Some(&promised)
+            self.uses[value.index()] == here && self.promised(value).as_ref() == Some(&promised)
         });
         (fits && distinct.len() > 1).then_some((distinct, promised))
     }
 
     fn merge(&mut self, program: &mut Program, node: Node, sums: &[ValueId], promise: Promise) {
-        let Node { step: Step::Map { body, mut inputs, outs }, origin } = node else { return };
+        let Node { step: Step::Map { body, mut inputs, outs }, origin, .. } = node else { return };
         let partials: Vec<_> = sums.iter().filter_map(|&sum| self.take_partial(sum)).collect();
         let Some(&first) = partials.first() else { return };
         let Value { dtype, extents, .. } = program.value(first).clone();
@@ -101,13 +104,16 @@ impl Sums {
         }
         let map = Step::Map { body, inputs, outs: smallvec![partial] };
         let kind = ReduceKind::Sum;
-        let Promise { axes, dim } = promise;
+        let Promise { owners, axes, dim } = promise;
         let sum = match dim {
-            None => Step::AllReduce { kind, axes, inputs: smallvec![partial], outs },
+            None => {
+                let (order, inputs) = (FoldOrder::Group, smallvec![partial]);
+                Step::AllReduce { kind, order, axes, inputs, outs }
+            }
             Some(dim) => Step::ReduceScatter { kind, axes, dim, input: partial, out: outs[0] },
         };
-        self.push(Node { step: map, origin });
-        self.push(Node { step: sum, origin });
+        self.push(Node { step: map, origin, owners: owners.clone() });
+        self.push(Node { step: sum, origin, owners });
     }
 
     /// Takes a sum out of the program and gives the partial value that it summed.
@@ -129,13 +135,14 @@ impl Sums {
     }
 }
 
-fn promise(step: &Step) -> Option<Promise> {
-    match step {
+fn promise(node: &Node) -> Option<Promise> {
+    let owners = node.owners.clone();
+    match &node.step {
         Step::AllReduce { kind: ReduceKind::Sum, axes, .. } => {
-            Some(Promise { axes: axes.clone(), dim: None })
+            Some(Promise { owners, axes: axes.clone(), dim: None })
         }
         Step::ReduceScatter { kind: ReduceKind::Sum, axes, dim, .. } => {
-            Some(Promise { axes: axes.clone(), dim: Some(*dim) })
+            Some(Promise { owners, axes: axes.clone(), dim: Some(*dim) })
         }
         _ => None,
     }

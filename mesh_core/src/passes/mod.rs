@@ -3,6 +3,7 @@
 //! A pass keeps a legal program legal and its results equal (up to the rounding of sums, where it
 //! says so). Passes know no graph and no layout.
 
+mod all_reduce;
 mod buffers;
 mod check;
 mod cse;
@@ -11,6 +12,7 @@ mod merge_sums;
 #[cfg(test)]
 mod tests;
 
+pub use all_reduce::AllReduce;
 pub use buffers::{lower_bound, plan};
 pub use check::check;
 
@@ -74,13 +76,15 @@ pub struct Fault {
     pub problems: Vec<String>,
 }
 
-/// Improves a program by [`passes`] and plans its memory.
+/// Improves a program by [`passes`], then makes its all-reduces as wanted, and plans its memory.
 pub fn compile(
     program: Program,
     mesh: &Mesh,
     variables: &[VariableType],
+    all_reduce: AllReduce,
 ) -> Result<Compiled, Fault> {
-    compile_with(passes(), program, mesh, variables)
+    let passes: Vec<_> = passes().iter().copied().chain(all_reduce.pass()).collect();
+    compile_with(&passes, program, mesh, variables)
 }
 
 /// As [`compile`], with other passes.

@@ -2,8 +2,8 @@
 
 use super::{Body, Expr};
 use super::{
-    Dims, Extents, Generator, Node, Offset, Opaque, Operand, Origin, Piece, Program, Rounds,
-    Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
+    Dims, Extents, FoldOrder, Generator, Node, Offset, Opaque, Operand, Origin, Owners, Piece,
+    Program, Rounds, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::{SmallVec, smallvec};
@@ -13,13 +13,14 @@ use smallvec::{SmallVec, smallvec};
 pub struct Builder<'m> {
     mesh: &'m Mesh,
     program: Program,
+    owners: Owners,
 }
 
 impl<'m> Builder<'m> {
     /// An empty program.
     pub fn new(name: &str, mesh: &'m Mesh) -> Self {
         let program = Program { name: name.to_owned(), ..Program::default() };
-        Self { mesh, program }
+        Self { mesh, program, owners: Owners::new() }
     }
 
     /// The program so far.
@@ -37,6 +38,11 @@ impl<'m> Builder<'m> {
         self.program.origins.push(origin);
     }
 
+    /// Steps from here on are for these processors.
+    pub fn owners(&mut self, owners: &[(Axis, usize)]) {
+        self.owners = Owners::from_slice(owners);
+    }
+
     /// A value's type.
     pub fn value(&self, id: ValueId) -> &Value {
         self.program.value(id)
@@ -52,7 +58,7 @@ impl<'m> Builder<'m> {
             self.program.origins.push(Origin::default());
         }
         let origin = self.program.origins.len() - 1;
-        self.program.steps.push(Node { step, origin });
+        self.program.steps.push(Node { step, origin, owners: self.owners.clone() });
     }
 
     /// A value filled from the caller's array; `slot.value` is overwritten.
@@ -272,7 +278,8 @@ impl<'m> Builder<'m> {
         let value = self.value(input).clone();
         let out = self.define(value.dtype, value.extents);
         let axes = AxisList::from_slice(axes);
-        self.push(Step::AllReduce { kind, axes, inputs: smallvec![input], outs: smallvec![out] });
+        let (inputs, outs) = (smallvec![input], smallvec![out]);
+        self.push(Step::AllReduce { kind, order: FoldOrder::Group, axes, inputs, outs });
         out
     }
 
@@ -325,6 +332,30 @@ impl<'m> Builder<'m> {
         let out = self.define(value.dtype, value.extents);
         let axes = AxisList::from_slice(axes);
         self.push(Step::Permute { axes, shift, wrap, input, out });
+        out
+    }
+
+    /// The fold over a group, at its member `root` only.
+    pub fn reduce_to(
+        &mut self,
+        kind: ReduceKind,
+        axes: &[Axis],
+        root: usize,
+        input: ValueId,
+    ) -> ValueId {
+        let value = self.value(input).clone();
+        let out = self.define(value.dtype, value.extents);
+        let axes = AxisList::from_slice(axes);
+        self.push(Step::ReduceTo { kind, axes, root, input, out });
+        out
+    }
+
+    /// What member `root` of a group has.
+    pub fn broadcast(&mut self, axes: &[Axis], root: usize, input: ValueId) -> ValueId {
+        let value = self.value(input).clone();
+        let out = self.define(value.dtype, value.extents);
+        let axes = AxisList::from_slice(axes);
+        self.push(Step::Broadcast { axes, root, input, out });
         out
     }
 

@@ -127,6 +127,15 @@ pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
         Step::AllGather { input, .. } => {
             Cost { flops: 0, bytes, sent: (group - 1) * value(*input).bytes() as u64 }
         }
+        Step::ReduceTo { input, .. } => {
+            // What the root receives, and adds up.
+            let (input, from) = (value(*input), group - 1);
+            Cost { flops: from * input.len() as u64, bytes, sent: from * input.bytes() as u64 }
+        }
+        Step::Broadcast { input, .. } => {
+            let sent = if group > 1 { value(*input).bytes() as u64 } else { 0 };
+            Cost { flops: 0, bytes, sent }
+        }
         Step::AllToAll { input, .. } => {
             Cost { flops: 0, bytes, sent: others(value(*input).bytes() as u64) }
         }
@@ -166,6 +175,8 @@ fn products(program: &Program, step: &Step) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::{Axis, ReduceKind};
+    use crate::program::Builder;
     use crate::program::sketch::{Sketch, axis, built, every_form, looped, square};
 
     #[test]
@@ -222,6 +233,20 @@ mod tests {
         let bytes = 3 * 4 * 16 + 2 * (48 + 16 + 48);
         let expected = [Cost::default(), Cost { flops: 3 * 8, bytes, sent: 0 }];
         assert_eq!(costs, expected);
+    }
+
+    #[test]
+    fn one_owner_receives_what_the_others_have() {
+        let mesh = "rows:4".parse().unwrap();
+        let sent = |one: fn(&mut Builder<'_>, Axis, ValueId) -> ValueId| {
+            let program = built(&mesh, |b| {
+                let partial = b.fed("partial", &[4]);
+                one(b, axis(&mesh, "rows"), partial);
+            });
+            cost(&program, &program.steps[0].step, &mesh).sent
+        };
+        assert_eq!(sent(|b, rows, x| b.reduce_to(ReduceKind::Sum, &[rows], 2, x)), 3 * 16);
+        assert_eq!(sent(|b, rows, x| b.broadcast(&[rows], 2, x)), 16);
     }
 
     #[test]

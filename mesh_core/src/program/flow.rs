@@ -25,6 +25,8 @@ impl Step {
             Self::ReduceScatter { .. } => "reduce_scatter",
             Self::AllToAll { .. } => "all_to_all",
             Self::Permute { .. } => "permute",
+            Self::ReduceTo { .. } => "reduce_to",
+            Self::Broadcast { .. } => "broadcast",
             Self::Read { .. } => "read",
             Self::Write { .. } => "write",
             Self::Barrier { .. } => "barrier",
@@ -39,7 +41,9 @@ impl Step {
             | Self::AllGather { axes, .. }
             | Self::ReduceScatter { axes, .. }
             | Self::AllToAll { axes, .. }
-            | Self::Permute { axes, .. } => Some(axes),
+            | Self::Permute { axes, .. }
+            | Self::ReduceTo { axes, .. }
+            | Self::Broadcast { axes, .. } => Some(axes),
             _ => None,
         }
     }
@@ -69,6 +73,8 @@ impl Step {
             | Self::ReduceScatter { input, .. }
             | Self::AllToAll { input, .. }
             | Self::Permute { input, .. }
+            | Self::ReduceTo { input, .. }
+            | Self::Broadcast { input, .. }
             | Self::Write { input, .. } => SmallVec::from_slice(&[*input]),
             Self::Read { .. } => SmallVec::new(),
         }
@@ -96,6 +102,8 @@ impl Step {
             | Self::ReduceScatter { out, .. }
             | Self::AllToAll { out, .. }
             | Self::Permute { out, .. }
+            | Self::ReduceTo { out, .. }
+            | Self::Broadcast { out, .. }
             | Self::Read { out, .. } => SmallVec::from_slice(&[*out]),
             Self::Write { .. } => SmallVec::new(),
         }
@@ -132,6 +140,8 @@ impl Step {
             | Self::ReduceScatter { input, .. }
             | Self::AllToAll { input, .. }
             | Self::Permute { input, .. }
+            | Self::ReduceTo { input, .. }
+            | Self::Broadcast { input, .. }
             | Self::Write { input, .. } => visit(input),
             Self::Read { .. } => {}
         }
@@ -159,6 +169,8 @@ impl Step {
             | Self::ReduceScatter { out, .. }
             | Self::AllToAll { out, .. }
             | Self::Permute { out, .. }
+            | Self::ReduceTo { out, .. }
+            | Self::Broadcast { out, .. }
             | Self::Read { out, .. } => visit(out),
             Self::Write { .. } => {}
         }

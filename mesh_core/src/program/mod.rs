@@ -15,6 +15,7 @@ mod flow;
 mod generator;
 mod plan;
 mod print;
+mod rounds;
 mod scalar;
 #[cfg(test)]
 pub(crate) mod sketch;
@@ -28,11 +29,13 @@ pub use expr::Expr;
 pub use generator::Generator;
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
 pub use print::print;
+pub use rounds::Rounds;
 pub use scalar::{Body, Instr, Prim, Reg, Scalar};
-pub use step::{Dims, Extents, Offset, Operand, Piece, Rounds, Step, Window};
+pub use step::{Dims, Extents, FoldOrder, Offset, Operand, Piece, Step, Window};
 pub use verify::verify;
 
-use crate::names::{AxisList, DType};
+use crate::names::{Axis, AxisList, DType, Mesh};
+use smallvec::SmallVec;
 use std::fmt;
 
 /// A value of a program; prints as `%7`.
@@ -150,7 +153,13 @@ pub struct Node {
     pub step: Step,
     /// Position in [`Program::origins`].
     pub origin: usize,
+    /// Who does it.
+    pub owners: Owners,
 }
+
+/// The coordinates, by axis, of the processors that run a step or hold a variable; those of all
+/// processors if empty.
+pub type Owners = SmallVec<[(Axis, usize); 1]>;
 
 /// A value that crosses the border between the caller's global arrays and the processors' slices.
 #[derive(Clone, PartialEq, Debug)]
@@ -215,4 +224,11 @@ pub struct VariableType {
     pub dtype: DType,
     /// Size of one processor's slice along each dim.
     pub extents: Extents,
+    /// Who holds it.
+    pub owners: Owners,
+}
+
+/// Whether a processor is among the owners.
+pub fn owns(mesh: &Mesh, processor: usize, owners: &[(Axis, usize)]) -> bool {
+    owners.iter().all(|&(axis, coordinate)| mesh.coordinate(processor, axis) == coordinate)
 }

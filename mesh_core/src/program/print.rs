@@ -14,7 +14,10 @@
 //!
 //! Labels are letters: result dims from `a` on, folded dims from `k` on.
 
-use super::{Generator, Offset, Operand, Origin, Piece, Program, Rounds, Slot, Step, ValueId};
+use super::{
+    FoldOrder, Generator, Node, Offset, Operand, Origin, Piece, Program, Rounds, Slot, Step,
+    ValueId,
+};
 use crate::names::Mesh;
 use std::fmt;
 
@@ -94,7 +97,7 @@ impl Printer<'_> {
     fn steps(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         for node in &self.program.steps {
             let origin = self.program.origin(node).to_string();
-            let line = format!("{indent}{}", self.step(&node.step));
+            let line = format!("{indent}{}{}", self.step(&node.step), self.owners(node));
             match origin.as_str() {
                 "" => writeln!(f, "{line}")?,
                 origin => writeln!(f, "{line:<ORIGIN_COLUMN$}  {origin}")?,
@@ -104,6 +107,13 @@ impl Printer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// ` on data=0`: who runs a step.
+    fn owners(&self, node: &Node) -> String {
+        let owner = |&(axis, coordinate)| format!("{}={coordinate}", self.mesh.name(axis));
+        let owners = join(node.owners.iter().map(owner));
+        if owners.is_empty() { owners } else { format!(" on {owners}") }
     }
 
     /// The body of a loop, whose values are numbered anew.
@@ -208,8 +218,15 @@ impl Printer<'_> {
             Step::Call { kernel, inputs, .. } => {
                 format!("{} ({kernel:?}) of {}", kernel.name(), join(inputs.iter().map(name)))
             }
-            Step::AllReduce { kind, inputs, .. } => {
-                format!("{kind} over {} of {}", over(), join(inputs.iter().map(name)))
+            Step::AllReduce { kind, order, inputs, .. } => {
+                let ring = if *order == FoldOrder::Ring { " in a ring" } else { "" };
+                format!("{kind} over {}{ring} of {}", over(), join(inputs.iter().map(name)))
+            }
+            Step::ReduceTo { kind, root, input, .. } => {
+                format!("{kind} over {} to {root} of {input:?}", over())
+            }
+            Step::Broadcast { root, input, .. } => {
+                format!("over {} from {root} of {input:?}", over())
             }
             Step::AllGather { dim, input, .. } => {
                 format!("dim {dim} over {} of {input:?}", over())
@@ -319,7 +336,7 @@ fn generated(generator: &Generator) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::sketch::{built, every_form, looped, square};
+    use crate::program::sketch::{built, every_form, looped, owned, square};
 
     #[test]
     fn every_form_has_a_line() {
@@ -384,5 +401,23 @@ mod tests {
         let letters: Vec<_> = [0, 3, 4, 8, 19, 20].map(|label| letter(label, 4)).into();
         assert_eq!(letters, ["a", "d", "k", "o", "z", "l20"]);
         assert_eq!(letter(12, 12), "m");
+    }
+
+    #[test]
+    fn owners_are_named() {
+        let mesh = square();
+        insta::assert_snapshot!(print(&built(&mesh, owned), &mesh), @r"
+        program test on rows:2;cols:2
+          feeds
+            %0 = partial: f32[4] of [4] @ -
+          steps
+            %1: f32[4] = reduce_to sum over rows to 1 of %0
+            %2: f32[4] = read var0 on rows=1
+            %3: f32[4] = map x0 + x1 of %2[a], %1[a] on rows=1
+            write var0 = %3 on rows=1
+            %4: f32[4] = broadcast over rows from 1 of %3
+          fetches
+            new = %4: f32[4] of [4] @ -
+        ");
     }
 }

@@ -1,8 +1,9 @@
 //! Short words for tests that build programs.
 
 use super::{
-    Builder, Elements, ElementsMut, Expr, Extents, Generator, Offset, Operand, Origin, Program,
-    Rounds, Slot, UserKernel, Value, ValueId, VariableId, VariableType, View, ViewMut, Window,
+    Builder, Elements, ElementsMut, Expr, Extents, Generator, Offset, Operand, Origin, Owners,
+    Program, Rounds, Slot, UserKernel, Value, ValueId, VariableId, VariableType, View, ViewMut,
+    Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::{SmallVec, smallvec};
@@ -23,6 +24,7 @@ pub(crate) fn variable(extents: &[usize]) -> VariableType {
         name: "weights".to_owned(),
         dtype: DType::F32,
         extents: Extents::from_slice(extents),
+        owners: Owners::new(),
     }
 }
 
@@ -203,6 +205,26 @@ pub(crate) fn looped(mesh: &Mesh) -> Program {
         b.fetched("last", outs[0]);
         b.fetched("all", outs[1]);
     })
+}
+
+/// The second row of processors keeps a sum of what it had and what all send it, and sends it to all.
+pub(crate) fn owned(b: &mut Builder<'_>) {
+    let rows = axis(&square(), "rows");
+    let partial = b.fed("partial", &[4]); // %0
+    let sum = b.reduce_to(ReduceKind::Sum, &[rows], 1, partial); // %1, step 0
+    b.owners(&[(rows, 1)]);
+    let old = b.old(0, &[4]); // %2, step 1
+    let new = b.of(x(0) + x(1), &[old, sum]); // %3, step 2
+    b.write(var(0), new); // step 3
+    b.owners(&[]);
+    let everybodys = b.broadcast(&[rows], 1, new); // %4, step 4
+    b.fetched("new", everybodys);
+}
+
+/// The variable of [`owned`].
+pub(crate) fn owned_variable() -> VariableType {
+    let rows = axis(&square(), "rows");
+    VariableType { owners: Owners::from_slice(&[(rows, 1)]), ..variable(&[4]) }
 }
 
 /// The variables of [`every_form`].

@@ -1,6 +1,6 @@
 //! The step forms.
 
-use super::{Body, Generator, Opaque, Program, Scalar, ValueId, VariableId};
+use super::{Body, Generator, Opaque, Rounds, Scalar, ValueId, VariableId};
 use crate::names::{AxisList, Mesh, ReduceKind};
 use smallvec::SmallVec;
 
@@ -83,6 +83,23 @@ pub struct Window {
     pub dilation: usize,
     /// Zeros before the input's first position.
     pub pad: usize,
+}
+
+/// In which order an all-reduce folds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum FoldOrder {
+    /// From the first member of the group to the last.
+    #[default]
+    Group,
+    /// The inputs, one after the other, are cut into as many shares as there are members, share `k`
+    /// from element `n k / members / 64 * 64` on; it is folded from member `k + 1` on, around to
+    /// member `k`: what a ring of neighbours does that pass on what they have.
+    Ring,
+}
+
+impl FoldOrder {
+    /// Where shares begin.
+    pub const SHARE: usize = 64;
 }
 
 /// What a processor does next.
@@ -230,6 +247,8 @@ pub enum Step {
     AllReduce {
         /// How to fold.
         kind: ReduceKind,
+        /// In which order.
+        order: FoldOrder,
         /// The group.
         axes: AxisList,
         /// One per out.
@@ -288,6 +307,31 @@ pub enum Step {
         /// What arrives.
         out: ValueId,
     },
+    /// Folds over the group for one member; the others' out holds nothing. No StableHLO collective
+    /// does less than give it to all.
+    ReduceTo {
+        /// How to fold.
+        kind: ReduceKind,
+        /// The group.
+        axes: AxisList,
+        /// Group index of the member that gets the result.
+        root: usize,
+        /// What is folded.
+        input: ValueId,
+        /// The result, at `root` only.
+        out: ValueId,
+    },
+    /// Gives every member what one of them has (StableHLO's collective_broadcast).
+    Broadcast {
+        /// The group.
+        axes: AxisList,
+        /// Group index of the member whose input it is.
+        root: usize,
+        /// What is sent, at `root`.
+        input: ValueId,
+        /// What arrives.
+        out: ValueId,
+    },
     /// A variable's slice as it was when the call started.
     Read {
         /// Which.
@@ -312,51 +356,4 @@ pub enum Step {
     },
     /// Runs a program again and again (StableHLO's while).
     Loop(Box<Rounds>),
-}
-
-/// What a [`Step::Loop`] runs.
-///
-/// The body is fed, in this order: what is carried from round to round, a slice of each of
-/// `sliced`, the `captured` values, and the round's position, an i32. It fetches: what the next
-/// round carries, what is stacked, and under a condition whether there is a next round.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Rounds {
-    /// Without reads and writes; its slots are whole local values.
-    pub body: Program,
-    /// Number of rounds; under a condition the most.
-    pub count: usize,
-    /// Positions fall from `count - 1` to 0 instead of rising from 0.
-    pub reverse: bool,
-    /// Whether there is a first round: a bool. Without, there are `count` rounds.
-    pub condition: Option<ValueId>,
-    /// What the first round carries.
-    pub carried: Vec<ValueId>,
-    /// Round values side by side along dim 0, of size `count`.
-    pub sliced: Vec<ValueId>,
-    /// The same in all rounds.
-    pub captured: Vec<ValueId>,
-    /// What the last round left to carry, then what was stacked along dim 0; zeros where no round
-    /// came.
-    pub outs: SmallVec<[ValueId; 1]>,
-}
-
-impl Rounds {
-    /// Number of values that are stacked.
-    pub fn stacked(&self) -> usize {
-        self.outs.len() - self.carried.len()
-    }
-
-    /// Number of rounds for cost estimates; under a condition nobody knows, so one.
-    pub fn expected(&self) -> usize {
-        if self.condition.is_some() { 1 } else { self.count }
-    }
-
-    pub(super) fn inputs(&self) -> impl Iterator<Item = &ValueId> {
-        self.carried.iter().chain(&self.sliced).chain(&self.captured).chain(&self.condition)
-    }
-
-    pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
-        let Self { carried, sliced, captured, condition, .. } = self;
-        carried.iter_mut().chain(sliced).chain(captured).chain(condition)
-    }
 }

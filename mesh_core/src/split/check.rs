@@ -37,8 +37,6 @@ pub enum LayoutProblem {
         /// Why.
         reason: &'static str,
     },
-    /// A variable is to be owned by one coordinate of an axis.
-    Owned,
     /// There is no way from where a tensor lies to where it is needed: a fault of an op's rule.
     NoRoute {
         /// Where it lies.
@@ -101,10 +99,6 @@ impl fmt::Display for LayoutProblem {
                 f,
                 "dim {dim} is split over {axes} but must be whole here: {reason}; \
                  leave it unsplit, or rename it before to a dim that no rule splits"
-            ),
-            Self::Owned => f.write_str(
-                "variables owned by one processor (`@`) cannot be lowered yet; \
-                 split them over the axis instead, by the same rule without `@`",
             ),
             Self::NoRoute { from, to } => {
                 write!(f, "internal error: no collectives lead from {from} to {to}")

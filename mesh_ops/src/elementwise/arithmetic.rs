@@ -1,8 +1,8 @@
-//! `add`, `add_n`, `sub`, `mul`, `div`, `neg`: also the operators of tensors.
+//! `add`, `sub`, `mul`, `div`, `neg`: also the operators of tensors.
 //!
 //! | function | gradient |
 //! |---|---|
-//! | `add(a, b) = a + b`, `add_n(a, others)` | `dy` to each |
+//! | `add(a, b) = a + b` | `dy` to each |
 //! | `sub(a, b) = a - b` | `dy` to a, `-dy` to b |
 //! | `mul(a, b) = a b` | `b dy` to a, `a dy` to b |
 //! | `div(a, b) = a / b` | `dy / b` to a, `-y dy / b` to b |
@@ -29,23 +29,6 @@ struct Add;
 #[track_caller]
 pub fn add<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
     map(Add, &[a, b])
-}
-
-/// `first` and the others, added from left to right.
-///
-/// ```
-/// # use mesh_ops::prelude::*;
-/// # let g = mesh_ops::graph();
-/// let x = g.fill(1.0, [dim("x", 2)], F32);
-/// assert_eq!(mesh_ops::elementwise::add_n(x, &[x, x]).shape(), x.shape());
-/// ```
-#[track_caller]
-pub fn add_n<'g>(first: Tensor<'g>, others: &[Tensor<'g>]) -> Tensor<'g> {
-    let mut sum = first;
-    for &other in others {
-        sum = add(sum, other);
-    }
-    sum
 }
 
 impl Elementwise for Add {

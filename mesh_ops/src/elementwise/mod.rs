@@ -27,7 +27,7 @@ mod tests;
 mod trigonometric;
 mod unary;
 
-pub use arithmetic::{add, add_n, div, mul, neg, sub};
+pub use arithmetic::{add, div, mul, neg, sub};
 pub use cast::cast;
 pub use compare::{equal, greater, greater_equal, less, less_equal, not_equal};
 pub use division::{floordiv, modulo};
@@ -120,7 +120,7 @@ impl<T: Elementwise> Op for Map<T> {
 }
 
 /// Dims by name: the shape that has all, in its order; else the first's dims, then new ones.
-fn broadcast_shape(inputs: &[TensorType]) -> Result<Shape, OpError> {
+pub(crate) fn broadcast_shape(inputs: &[TensorType]) -> Result<Shape, OpError> {
     let all = inputs.iter().find(|t| {
         inputs.iter().all(|other| other.shape.iter().all(|d| t.shape.get(d.name) == Some(d)))
     });

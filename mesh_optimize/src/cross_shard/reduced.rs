@@ -56,7 +56,7 @@ pub enum ReducedError {
     #[error("`{0}` updates no trainable variable")]
     NothingTrained(String),
     /// Some variables are changed by less than the whole batch.
-    #[error("`{function}` does not reduce over all axes that split {batch}: {lines}", lines = lines(.variables))]
+    #[error("`{function}` does not reduce over all axes that split {batch}:{lines}", lines = lines(.variables))]
     Unreduced {
         /// The function.
         function: String,

@@ -54,14 +54,6 @@ pub enum StrategyError {
         /// Sizes that would do, in words.
         nearest: String,
     },
-    /// No rate is given for this batch.
-    #[error("no learning rate is given for a batch of {batch}: there are rates for {known}")]
-    NoRate {
-        /// The size.
-        batch: usize,
-        /// Sizes that have one.
-        known: String,
-    },
     /// The mesh that comes of it.
     #[error(transparent)]
     Mesh(#[from] NameError),

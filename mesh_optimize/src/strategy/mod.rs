@@ -212,12 +212,3 @@ impl Strategy {
         Ok(())
     }
 }
-
-/// The learning rate that a table gives for a global batch size, as in `{64: 0.1, 128: 0.15}`.
-pub fn rate_for_batch(rates: &[(usize, f64)], batch: usize) -> Result<f64, StrategyError> {
-    let found = rates.iter().find(|(size, _)| *size == batch).map(|(_, rate)| *rate);
-    found.ok_or_else(|| {
-        let known: Vec<_> = rates.iter().map(|(size, _)| size.to_string()).collect();
-        StrategyError::NoRate { batch, known: known.join(", ") }
-    })
-}

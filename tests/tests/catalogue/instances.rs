@@ -100,7 +100,6 @@ pub fn elementwise() -> Vec<(&'static str, Vec<Entry>)> {
             "arithmetic",
             vec![
                 two("add", F32, add),
-                two("add_n", F32, |a, b| add_n(a, &[b])),
                 two("sub", F32, sub),
                 two("mul", F32, mul),
                 two("div", F32, div),
@@ -260,6 +259,14 @@ fn movers() -> Vec<Room> {
             functions: &["broadcast"],
             ops: &["broadcast"],
             entries: vec![of_x("broadcast", |x| x.broadcast(&"p:4;r:2;q:12".parse().unwrap()))],
+        },
+        Room {
+            file: "add_n.rs",
+            functions: &["add_n"],
+            ops: &["add_n"],
+            entries: vec![of_two("add_n", "add_n", ["p:4;q:12", "q:12"], |x, y| {
+                mesh_ops::add_n(x, &[y])
+            })],
         },
         Room {
             file: "concat.rs",

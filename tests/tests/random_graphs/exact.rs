@@ -108,6 +108,12 @@ pub const OPS: &[Drawn] = &[
         both.then(|| vec![d.a.stack(&[-d.a], "pair")])
     },
     |d| {
+        // Sums over all, over one dim, and none: owed over different axes.
+        let along = d.dim()?;
+        let parts = [d.a.sum([along]), d.a.pick(along, 0), d.a.sum_all()];
+        one(mesh_ops::add_n(d.a.sum_all(), &parts))
+    },
+    |d| {
         let along = d.dim()?;
         one(d.a.pick(along, usize::from(d.pick.b) % along.size))
     },
@@ -263,6 +269,7 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             (Kind::Update(..), _) => 0.0,
             (Kind::Identity, _) => return x[..site.operation.outputs.len()].to_vec(),
             (_, "add" | "sub") => x[0] + x[1],
+            (_, "add_n") => x.iter().sum(),
             (_, "mul") => x[0] * x[1],
             (_, "square") => x[0] * x[0],
             (_, "einsum") => x[0] * x[1] * site.terms(),

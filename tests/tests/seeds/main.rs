@@ -2,4 +2,7 @@
 //! wrapper, tensor2tensor's Adafactor, tf.distribute's strategies.
 
 mod adafactor;
+mod cross_shard;
+mod distribute;
+mod guides;
 mod question;

@@ -9,10 +9,11 @@ use super::super::comm::{Comm, Exchange, Group, Part, Stopped, source};
 use super::super::fold::Fold;
 use super::meeting::{MAILBOX, Seat, World};
 use crate::names::Axis;
+use crate::program::FoldOrder;
 
 /// Boundaries between the members' shares of an all-reduce are multiples of this many elements, so
 /// that no two write to one cache line.
-const SHARE: usize = 64;
+const SHARE: usize = FoldOrder::SHARE;
 
 impl Seat {
     /// The elements of `total` that `member` folds.
@@ -30,7 +31,12 @@ impl Seat {
     /// # Safety
     ///
     /// As [`Comm::all_reduce`]; the parts fit into a mailbox.
-    unsafe fn fold_all(&mut self, fold: Fold, parts: &[Part]) -> Result<(), Stopped> {
+    unsafe fn fold_all(
+        &mut self,
+        fold: Fold,
+        order: FoldOrder,
+        parts: &[Part],
+    ) -> Result<(), Stopped> {
         let mailbox = self.mailbox(self.rank);
         let mut offset = 0;
         for part in parts {
@@ -40,11 +46,20 @@ impl Seat {
             offset += bytes;
         }
         self.send()?;
-        offset = 0;
-        for part in parts {
-            // SAFETY: every member's mailbox holds the same parts; outs are ours alone.
-            unsafe { fold.run(&self.peers, offset, part.out, part.elements) };
-            offset += part.elements * fold.size;
+        let total = parts.iter().map(|part| part.elements).sum();
+        let shares = match order {
+            FoldOrder::Group => 1,
+            FoldOrder::Ring => self.peers.len(),
+        };
+        for share in 0..shares {
+            let range = if shares == 1 { 0..total } else { self.share(share, total) };
+            order.arrange(share, &self.peers, &mut self.inputs);
+            for (index, part, range) in pieces(parts, range) {
+                let before: usize = parts[..index].iter().map(|part| part.elements).sum();
+                let (from, to) = ((before + range.start) * fold.size, range.start * fold.size);
+                // SAFETY: every member's mailbox holds the same parts; outs are ours alone.
+                unsafe { fold.run(&self.inputs, from, part.out.add(to), range.len()) };
+            }
         }
         Ok(())
     }
@@ -57,13 +72,19 @@ impl Seat {
     /// # Safety
     ///
     /// As [`Comm::all_reduce`].
-    unsafe fn fold_shares(&mut self, fold: Fold, parts: &[Part]) -> Result<(), Stopped> {
+    unsafe fn fold_shares(
+        &mut self,
+        fold: Fold,
+        order: FoldOrder,
+        parts: &[Part],
+    ) -> Result<(), Stopped> {
         let total = parts.iter().map(|part| part.elements).sum();
         self.show(parts.as_ptr().cast())?;
         for (index, part, range) in pieces(parts, self.share(self.rank, total)) {
-            for (input, peer) in self.inputs.iter_mut().zip(&self.peers) {
+            order.arrange(self.rank, &self.peers, &mut self.inputs);
+            for input in &mut self.inputs {
                 // SAFETY: the peer posted as many parts, and keeps them until the last meeting.
-                *input = unsafe { (*peer.cast::<Part>().add(index)).input };
+                *input = unsafe { (*input.cast::<Part>().add(index)).input };
             }
             let offset = range.start * fold.size;
             // SAFETY: the range lies within the part, and of every member's buffers nobody else
@@ -84,6 +105,16 @@ impl Seat {
             }
         }
         self.meeting.barrier.wait()
+    }
+}
+
+impl FoldOrder {
+    /// What the members show, in the order in which share `share` is folded.
+    fn arrange(self, share: usize, peers: &[*const u8], into: &mut [*const u8]) {
+        into.copy_from_slice(peers);
+        if self == Self::Ring {
+            into.rotate_left((share + 1) % peers.len());
+        }
     }
 }
 
@@ -143,6 +174,7 @@ impl Comm for Threads {
         &mut self,
         group: Group,
         fold: Fold,
+        order: FoldOrder,
         parts: &[Part],
     ) -> Result<(), Stopped> {
         let seat = &mut self.seats[group.id];
@@ -157,9 +189,9 @@ impl Comm for Threads {
         // SAFETY: the same contract.
         unsafe {
             if bytes <= MAILBOX {
-                seat.fold_all(fold, parts)
+                seat.fold_all(fold, order, parts)
             } else {
-                seat.fold_shares(fold, parts)
+                seat.fold_shares(fold, order, parts)
             }
         }
     }
@@ -247,6 +279,41 @@ impl Comm for Threads {
                 None => ptr::write_bytes(out, 0, bytes),
             }
         }
+        seat.close(open)
+    }
+
+    unsafe fn reduce_to(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        root: usize,
+        elements: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let seat = &mut self.seats[group.id];
+        // SAFETY: the input is that large.
+        let open = unsafe { seat.open(input, elements * fold.size)? };
+        if group.rank == root {
+            // SAFETY: as large as every member's input.
+            unsafe { fold.run(&seat.peers, 0, out, elements) };
+        }
+        seat.close(open)
+    }
+
+    unsafe fn broadcast(
+        &mut self,
+        group: Group,
+        root: usize,
+        bytes: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let seat = &mut self.seats[group.id];
+        // SAFETY: the input is that large.
+        let open = unsafe { seat.open(input, bytes)? };
+        // SAFETY: as large as the root's input.
+        unsafe { ptr::copy_nonoverlapping(seat.peers[root], out, bytes) };
         seat.close(open)
     }
 }

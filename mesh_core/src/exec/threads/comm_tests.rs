@@ -64,15 +64,31 @@ fn noise(processor: usize, index: usize) -> f64 {
     ((mixed >> 8) as f64 / 1e9 - 4.0) * 2.0_f64.powi(exponent)
 }
 
-/// All-reduces `counts` elements per part over the axes, in place or not, and compares with a left
-/// fold.
+/// All-reduces `counts` elements per part over the axes in both orders, in place or not, and compares
+/// with folds.
 fn all_reduce<T: Copy + PartialEq + Debug + Send + Sync>(
+    mesh: &Mesh,
+    names: &[&str],
+    what: (ReduceKind, DType),
+    counts: &[usize],
+    element: impl Fn(usize, usize) -> T + Sync,
+    fold: impl Fn(&[T]) -> T,
+    in_place: bool,
+) {
+    for order in [FoldOrder::Group, FoldOrder::Ring] {
+        all_reduce_in(order, mesh, names, what, counts, &element, &fold, in_place);
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "a table's columns")]
+fn all_reduce_in<T: Copy + PartialEq + Debug + Send + Sync>(
+    order: FoldOrder,
     mesh: &Mesh,
     names: &[&str],
     (kind, dtype): (ReduceKind, DType),
     counts: &[usize],
-    element: impl Fn(usize, usize) -> T + Sync,
-    fold: impl Fn(&[T]) -> T,
+    element: &(impl Fn(usize, usize) -> T + Sync),
+    fold: &impl Fn(&[T]) -> T,
     in_place: bool,
 ) {
     let axes = axes(mesh, names);
@@ -94,19 +110,31 @@ fn all_reduce<T: Copy + PartialEq + Debug + Send + Sync>(
             .collect();
         let run = Fold::new(kind, dtype).unwrap();
         // SAFETY: buffers of these sizes, kept until all have returned.
-        unsafe { comm.all_reduce(group, run, &parts).unwrap() };
+        unsafe { comm.all_reduce(group, run, order, &parts).unwrap() };
         comm.barrier().unwrap();
         let results = outs.iter().zip(counts).map(|(out, &count)| elements::<T>(out, count));
         results.collect::<Vec<_>>()
     });
+    let total: usize = counts.iter().sum();
     for (processor, result) in results.iter().enumerate() {
         let members = mesh.group(processor, &axes);
+        let first = |i: usize| match order {
+            FoldOrder::Group => 0,
+            FoldOrder::Ring => {
+                let begin = |share: usize| total * share / members.len() / 64 * 64;
+                (0..members.len()).rfind(|&share| begin(share) <= i).unwrap() + 1
+            }
+        };
         for (p, &count) in counts.iter().enumerate() {
             let inputs: Vec<_> = members.iter().map(|&m| part(m, p, count)).collect();
-            let expected: Vec<T> = (0..count)
-                .map(|i| fold(&inputs.iter().map(|input| input[i]).collect::<Vec<_>>()))
-                .collect();
-            assert!(result[p] == expected, "{kind} {dtype} {mesh} {names:?} {counts:?}");
+            let before: usize = counts[..p].iter().sum();
+            let folded = |i: usize| {
+                let mut column: Vec<_> = inputs.iter().map(|input| input[i]).collect();
+                column.rotate_left(first(before + i) % members.len());
+                fold(&column)
+            };
+            let expected: Vec<T> = (0..count).map(folded).collect();
+            assert!(result[p] == expected, "{order:?} {kind} {dtype} {mesh} {names:?} {counts:?}");
         }
     }
 }
@@ -204,8 +232,9 @@ fn nan_is_greater_and_less_than_everything() {
                 (0..4).map(|i| if i == processor { f32::NAN } else { 1.0 }).collect();
             let input = buffer(&input);
             let part = Part { input: input.pointer(), out: input.pointer(), elements: 4 };
+            let fold = Fold::new(kind, dtype).unwrap();
             // SAFETY: as large as it says.
-            unsafe { comm.all_reduce(group, Fold::new(kind, dtype).unwrap(), &[part]).unwrap() };
+            unsafe { comm.all_reduce(group, fold, FoldOrder::Group, &[part]).unwrap() };
             elements::<f32>(&input, 4)
         });
         for result in results {
@@ -226,7 +255,7 @@ fn small_and_large_may_follow_each_other() {
             let data = buffer(&vec![(processor + round) as f32; count]);
             let part = Part { input: data.pointer(), out: data.pointer(), elements: count };
             // SAFETY: as large as it says.
-            unsafe { comm.all_reduce(group, fold, &[part]).unwrap() };
+            unsafe { comm.all_reduce(group, fold, FoldOrder::Group, &[part]).unwrap() };
             let expected = (4 * round + 6) as f32;
             assert!(elements::<f32>(&data, count).iter().all(|&x| x == expected));
         }
@@ -253,7 +282,7 @@ fn one_failure_stops_everybody() {
                 }
                 let parts = std::slice::from_ref(&parts[step % 2]);
                 // SAFETY: as large as it says.
-                unsafe { comm.all_reduce(groups[step / 2 % 2], fold, parts)? };
+                unsafe { comm.all_reduce(groups[step / 2 % 2], fold, FoldOrder::Ring, parts)? };
             }
             Ok(())
         });

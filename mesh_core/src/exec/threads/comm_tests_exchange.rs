@@ -14,7 +14,9 @@ fn collectives(members: usize, outer: usize, chunk: usize) {
         let group = comm.group(&all);
         let input = buffer(&input(processor));
         let zeros = || buffer(&vec![-1.0; outer * whole * members]);
-        let [gathered, scattered, turned, shifted, wrapped] = [(); 5].map(|()| zeros());
+        let [gathered, scattered, turned, shifted, wrapped, sent, summed] =
+            [(); 7].map(|()| zeros());
+        let root = members / 2;
         let exchange = Exchange::new(&[outer, whole], 1, 0, members, 8);
         let from = input.pointer();
         let sum = Fold::new(Sum, DType::F64).unwrap();
@@ -26,6 +28,9 @@ fn collectives(members: usize, outer: usize, chunk: usize) {
             let bytes = 8 * outer * whole;
             comm.permute(group, 1, false, bytes, from, shifted.pointer()).unwrap();
             comm.permute(group, -1, true, bytes, from, wrapped.pointer()).unwrap();
+            comm.broadcast(group, root, bytes, from, sent.pointer()).unwrap();
+            let elements = outer * whole;
+            comm.reduce_to(group, sum, root, elements, from, summed.pointer()).unwrap();
         }
         comm.barrier().unwrap();
         let (some, one) = (outer * whole, outer * chunk);
@@ -33,10 +38,11 @@ fn collectives(members: usize, outer: usize, chunk: usize) {
             elements::<f64>(&gathered, some * members),
             elements::<f64>(&scattered, one),
             elements::<f64>(&turned, some),
-            [elements::<f64>(&shifted, some), elements::<f64>(&wrapped, some)],
+            [&shifted, &wrapped, &sent, &summed].map(|buffer| elements::<f64>(buffer, some)),
         )
     });
-    for (p, (gathered, scattered, turned, [shifted, wrapped])) in results.into_iter().enumerate() {
+    for (p, (gathered, scattered, turned, rest)) in results.into_iter().enumerate() {
+        let [shifted, wrapped, sent, summed] = rest;
         let inputs: Vec<_> = (0..members).map(input).collect();
         let row = |m: usize, o: usize| inputs[m][o * whole..][..whole].to_vec();
         let piece = |m: usize, o: usize, k: usize| row(m, o)[k * chunk..][..chunk].to_vec();
@@ -54,6 +60,11 @@ fn collectives(members: usize, outer: usize, chunk: usize) {
         assert!(turned == expected, "all_to_all {members} {outer} {chunk}");
         let before = if p == 0 { vec![0.0; outer * whole] } else { inputs[p - 1].clone() };
         assert!(shifted == before && wrapped == inputs[(p + 1) % members], "permute {members}");
+        assert!(sent == inputs[members / 2], "broadcast {members}");
+        let total = |i: usize| (1..members).fold(inputs[0][i], |sum, m| sum + inputs[m][i]);
+        let total: Vec<_> = (0..outer * whole).map(total).collect();
+        let expected = if p == members / 2 { total } else { vec![-1.0; outer * whole] };
+        assert!(summed == expected, "reduce_to {members}");
     }
 }
 

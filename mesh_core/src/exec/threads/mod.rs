@@ -21,7 +21,7 @@ use super::memory::{Buffer, Store};
 use super::prepare::{Target, variable_bytes};
 use crate::array::{Array, ArrayRef};
 use crate::names::{DType, Mesh};
-use crate::program::{Compiled, Place, Slot, Value, VariableType};
+use crate::program::{Compiled, Place, Slot, Value, VariableType, owns};
 
 /// How often a thread looks before it sleeps, when it has a core of its own.
 const SPIN: u32 = 1000;
@@ -51,8 +51,12 @@ impl Machine {
         let stop = Arc::new(Stop::default());
         let world = World::new(mesh, spin(mesh.processors()), &stop);
         let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
-        let store = |_| {
-            let buffers = variables.iter().map(|v| Buffer::zeroed(variable_bytes(v)));
+        let store = |processor| {
+            let bytes = |v: &VariableType| match owns(mesh, processor, &v.owners) {
+                true => variable_bytes(v),
+                false => 0,
+            };
+            let buffers = variables.iter().map(|v| Buffer::zeroed(bytes(v)));
             let variables = buffers.collect::<Result<_, _>>()?;
             Ok(Store { arena: Buffer::zeroed(arena)?, variables })
         };

@@ -96,7 +96,8 @@ impl Rules {
 
     /// What `*` means for one variable, and so, by name of the dim, for its slots: its largest dim
     /// (the first of equals) which the axes divide and no rule of `set`, or of compute where `set`
-    /// has none, has split. Nothing, if another of its dims is split over one of the axes already.
+    /// has none, has split. Nothing, if another of its dims is split over one of the axes already, or
+    /// if it has no dims.
     ///
     /// `ordinal` numbers the trainable variables; `@each` gives each to the next coordinate.
     pub fn home(&self, mesh: &Mesh, set: RuleSet, variable: &Shape, ordinal: usize) -> Home {
@@ -104,6 +105,9 @@ impl Rules {
             return Home::default();
         };
         let nowhere = Home::default();
+        if variable.is_scalar() {
+            return nowhere;
+        }
         let split = |dim| self.axes_of(set, &nowhere, dim);
         if variable.names().any(|dim| split(dim).iter().any(|axis| axes.contains(axis))) {
             return nowhere;

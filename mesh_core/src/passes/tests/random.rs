@@ -96,8 +96,11 @@ proptest! {
     #[test]
     fn random_programs_compile(program in programs()) {
         let variables = variables();
-        for passes in [&[], passes()] {
-            let compiled = compile_with(passes, program.clone(), &square(), &variables);
+        let ways = [AllReduce::Ring, AllReduce::Hierarchical, AllReduce::ReduceToOne];
+        let ways = ways.into_iter().filter_map(AllReduce::pass);
+        let ways = ways.map(|way| passes().iter().copied().chain([way]).collect::<Vec<_>>());
+        for passes in [Vec::new(), passes().to_vec()].into_iter().chain(ways) {
+            let compiled = compile_with(&passes, program.clone(), &square(), &variables);
             let Compiled { program, plan } = compiled.unwrap();
             let padded = |value: &crate::program::Value| value.bytes().next_multiple_of(ALIGNMENT);
             let all: usize = program.values.iter().map(padded).sum();

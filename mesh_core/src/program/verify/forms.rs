@@ -142,7 +142,7 @@ impl Scope<'_> {
             Step::Gather { .. } | Step::Scatter { .. } | Step::Sort { .. } | Step::Scan { .. } => {
                 self.by_index(step)
             }
-            Step::AllReduce { kind, axes, inputs, outs } => {
+            Step::AllReduce { kind, axes, inputs, outs, .. } => {
                 let (count, made) = (inputs.len(), outs.len());
                 ensure!(count == made && count > 0, "{count} inputs, but {made} outs");
                 for (&input, &out) in inputs.iter().zip(outs) {
@@ -173,6 +173,16 @@ impl Scope<'_> {
             }
             Step::Permute { axes, input, out, .. } => {
                 self.group(axes)?;
+                self.keeps(*input, *out, |_| {})
+            }
+            Step::ReduceTo { kind, axes, root, input, out } => {
+                let members = self.fold_over(*kind, axes, *input)?;
+                ensure!(*root < members, "a group of {members} has no member {root}");
+                self.keeps(*input, *out, |_| {})
+            }
+            Step::Broadcast { axes, root, input, out } => {
+                let members = self.group(axes)?;
+                ensure!(*root < members, "a group of {members} has no member {root}");
                 self.keeps(*input, *out, |_| {})
             }
             Step::Read { variable, out } => self.of_variable(*variable, *out),

@@ -47,23 +47,31 @@
 //!   along `split` and joins along `concat`, another dim; all else keeps its extent. all_reduce has
 //!   as many inputs as outs, at least one. A fold's kind suits the dtype as in reduce, and sums and
 //!   products are not bf16: a pending value is held in its reduction dtype.
+//!   reduce_to and broadcast have a root inside the group.
 //! * **barrier**: each out has its input's type; there is at least one.
 //! * **loop**: at least one round. The body is a legal program that neither reads nor writes, and
 //!   its slots are whole. Feeds and fetches come in the order of [`Rounds`](super::Rounds), with the
 //!   types of what they stand for; sliced and stacked values have one more dim in front, of the
 //!   number of rounds. A condition is a bool, forbids slices, and has no dims. What is carried on
 //!   is not a feed, unless that of its own place.
+//! **Owners.** A step that only some processors run has axes and coordinates of the mesh, no axis
+//! twice; it meets no group along such an axis. What it defines is theirs alone, what reduce_to
+//! defines its root's, and only steps of no others use it, or a broadcast from that root. A read
+//! is run by holders of the variable alone, a write by all of them and nobody else. A fetch is
+//! everybody's.
+//!
 //! * **read**, **write**: the value has the variable's dtype and extents. At most one write per
 //!   variable. A read yields the value from the call's start wherever it stands.
 
 mod body;
 mod forms;
 mod index;
+mod owners;
 mod rounds;
 #[cfg(test)]
 mod tests;
 
-use super::{Offset, Program, Slot, Step, Value, ValueId, VariableType};
+use super::{Offset, Owners, Program, Slot, Step, Value, ValueId, VariableType};
 use crate::names::{Axis, Mesh};
 
 /// The legality of one thing, or what is wrong with it.
@@ -85,8 +93,11 @@ pub fn verify(
     variables: &[VariableType],
 ) -> Result<(), Vec<String>> {
     let scope = Scope { program, mesh, variables };
-    let mut state =
-        State { defined: vec![false; program.values.len()], written: vec![false; variables.len()] };
+    let mut state = State {
+        defined: vec![false; program.values.len()],
+        written: vec![false; variables.len()],
+        owners: vec![Owners::new(); program.values.len()],
+    };
     let mut problems = Vec::new();
     for (index, value) in program.values.iter().enumerate() {
         note(&mut problems, || format!("value %{index}"), scope.value_type(value));
@@ -100,6 +111,7 @@ pub fn verify(
     }
     for (index, node) in program.steps.iter().enumerate() {
         let legal = state.step(&scope, &node.step).and_then(|()| scope.form(&node.step));
+        let legal = legal.and_then(|()| scope.owners(node, &mut state.owners));
         note(&mut problems, || program.caption(index), legal);
         if node.origin >= program.origins.len() {
             let legal = Err(format!("there is no origin {}", node.origin));
@@ -108,6 +120,7 @@ pub fn verify(
     }
     for slot in &program.fetches {
         let legal = scope.slot(slot).and_then(|()| state.used(slot.value));
+        let legal = legal.and_then(|()| scope.everybodys(slot.value, &state.owners));
         note(&mut problems, || format!("fetch {}", slot.name), legal);
     }
     for (index, _) in state.defined.iter().enumerate().filter(|(_, defined)| !**defined) {
@@ -126,6 +139,8 @@ fn note(problems: &mut Vec<String>, what: impl FnOnce() -> String, legal: Legal)
 struct State {
     defined: Vec<bool>,
     written: Vec<bool>,
+    /// Whose each value is.
+    owners: Vec<Owners>,
 }
 
 impl State {

@@ -181,8 +181,12 @@ fn random_integers_lie_between_whole_bounds() {
             b.generate_salted(numbers, salts, DType::I32, origin(1), global.clone(), global);
         })
     };
-    let step =
-        VariableType { name: "step".to_owned(), dtype: DType::I32, extents: Extents::default() };
+    let step = VariableType {
+        name: "step".to_owned(),
+        dtype: DType::I32,
+        extents: Extents::default(),
+        owners: Owners::new(),
+    };
     let check = |high| verify(&integers(high), &mesh, std::slice::from_ref(&step));
     assert_eq!(check(4.0), Ok(()));
     let found = check(4.5).unwrap_err();
@@ -294,7 +298,11 @@ fn variables_keep_their_type() {
     let found = spoil!(0, Read { variable } => *variable = var(2));
     refused(&found, "0 read", "there is no var2");
     let twice = |program: &mut Program| {
-        program.steps.push(Node { step: program.steps[14].step.clone(), origin: 0 });
+        program.steps.push(Node {
+            step: program.steps[14].step.clone(),
+            origin: 0,
+            owners: Owners::new(),
+        });
     };
     refused(&problems(twice), "21 write", "var1 is written twice");
 }
@@ -304,7 +312,11 @@ fn a_read_may_follow_a_write() {
     let late = |program: &mut Program| {
         program.values.push(Value::new(DType::F32, [4, 4]));
         let out = ValueId(program.values.len() as u32 - 1);
-        program.steps.push(Node { step: Step::Read { variable: var(1), out }, origin: 0 });
+        program.steps.push(Node {
+            step: Step::Read { variable: var(1), out },
+            origin: 0,
+            owners: Owners::new(),
+        });
     };
     assert_eq!(problems(late), "legal");
 }

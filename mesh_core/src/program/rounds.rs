@@ -1,0 +1,51 @@
+//! The body of a loop.
+
+use super::{Program, ValueId};
+use smallvec::SmallVec;
+
+/// What a [`Step::Loop`](super::Step::Loop) runs.
+///
+/// The body is fed, in this order: what is carried from round to round, a slice of each of
+/// `sliced`, the `captured` values, and the round's position, an i32. It fetches: what the next
+/// round carries, what is stacked, and under a condition whether there is a next round.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rounds {
+    /// Without reads and writes; its slots are whole local values.
+    pub body: Program,
+    /// Number of rounds; under a condition the most.
+    pub count: usize,
+    /// Positions fall from `count - 1` to 0 instead of rising from 0.
+    pub reverse: bool,
+    /// Whether there is a first round: a bool. Without, there are `count` rounds.
+    pub condition: Option<ValueId>,
+    /// What the first round carries.
+    pub carried: Vec<ValueId>,
+    /// Round values side by side along dim 0, of size `count`.
+    pub sliced: Vec<ValueId>,
+    /// The same in all rounds.
+    pub captured: Vec<ValueId>,
+    /// What the last round left to carry, then what was stacked along dim 0; zeros where no round
+    /// came.
+    pub outs: SmallVec<[ValueId; 1]>,
+}
+
+impl Rounds {
+    /// Number of values that are stacked.
+    pub fn stacked(&self) -> usize {
+        self.outs.len() - self.carried.len()
+    }
+
+    /// Number of rounds for cost estimates; under a condition nobody knows, so one.
+    pub fn expected(&self) -> usize {
+        if self.condition.is_some() { 1 } else { self.count }
+    }
+
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &ValueId> {
+        self.carried.iter().chain(&self.sliced).chain(&self.captured).chain(&self.condition)
+    }
+
+    pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
+        let Self { carried, sliced, captured, condition, .. } = self;
+        carried.iter_mut().chain(sliced).chain(captured).chain(condition)
+    }
+}

@@ -1,0 +1,130 @@
+//! Who runs a step, and whose values are.
+
+use super::{Legal, Scope, ensure};
+use crate::names::Axis;
+use crate::program::{Node, Owners, Step, ValueId};
+
+impl Scope<'_> {
+    /// Whether a step's owners have what it uses; notes whose its outs are.
+    pub(super) fn owners(&self, node: &Node, of: &mut [Owners]) -> Legal {
+        let axes: Vec<Axis> = node.owners.iter().map(|(axis, _)| *axis).collect();
+        self.axes(&axes)?;
+        for &(axis, coordinate) in &node.owners {
+            let size = self.mesh.size(axis);
+            ensure!(coordinate < size, "axis {} has no {coordinate}", self.mesh.name(axis));
+        }
+        let met = node.step.axes().into_iter().flatten();
+        for axis in met {
+            ensure!(!axes.contains(axis), "not all members of its group run it");
+        }
+        let (mut users, mut makers) = (node.owners.clone(), node.owners.clone());
+        match &node.step {
+            Step::Broadcast { axes, root, .. } => users.extend(self.member(axes, *root)),
+            Step::ReduceTo { axes, root, .. } => makers.extend(self.member(axes, *root)),
+            Step::Loop(_) => ensure!(node.owners.is_empty(), "a loop is run by all"),
+            Step::Read { variable, .. } => {
+                let holders = &self.variables[variable.index()].owners;
+                ensure!(within(&users, holders), "not all who run it hold {variable:?}");
+            }
+            Step::Write { variable, .. } => {
+                let holders = &self.variables[variable.index()].owners;
+                let all = within(&users, holders) && within(holders, &users);
+                ensure!(all, "those who run it are not those who hold {variable:?}");
+            }
+            _ => {}
+        }
+        for input in node.step.inputs() {
+            ensure!(within(&users, &of[input.index()]), "not all who run it have {input:?}");
+        }
+        for out in node.step.outs() {
+            of[out.index()] = makers.clone();
+        }
+        Ok(())
+    }
+
+    /// Whether all processors have a value.
+    pub(super) fn everybodys(&self, value: ValueId, of: &[Owners]) -> Legal {
+        ensure!(of[value.index()].is_empty(), "not everybody has {value:?}");
+        Ok(())
+    }
+
+    /// The coordinates of a group's member along the group's axes.
+    fn member(&self, axes: &[Axis], index: usize) -> Owners {
+        let mut rest = index;
+        let mut coordinates = Owners::new();
+        for &axis in axes.iter().rev() {
+            coordinates.push((axis, rest % self.mesh.size(axis)));
+            rest /= self.mesh.size(axis);
+        }
+        coordinates
+    }
+}
+
+/// Whether every processor of `one` is of `other`.
+fn within(one: &Owners, other: &Owners) -> bool {
+    other.iter().all(|owner| one.contains(owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::sketch::{axis, built, owned, owned_variable, square};
+    use crate::program::{Program, verify};
+
+    fn found(spoil: impl FnOnce(&mut Program)) -> String {
+        let mesh = square();
+        let mut program = built(&mesh, owned);
+        spoil(&mut program);
+        match verify(&program, &mesh, &[owned_variable()]) {
+            Ok(()) => "legal".to_owned(),
+            Err(problems) => problems.join("; "),
+        }
+    }
+
+    #[test]
+    fn what_is_one_processors_stays_there() {
+        let (rows, cols) = (axis(&square(), "rows"), axis(&square(), "cols"));
+        assert_eq!(found(|_| {}), "legal");
+        let everybody = |index: usize| found(|program| program.steps[index].owners.clear());
+        let others = |index: usize| found(|program| program.steps[index].owners[0].1 = 0);
+        let text = everybody(1);
+        assert!(text.contains("step 1 read: not all who run it hold var0"), "{text}");
+        let text = everybody(2);
+        assert!(text.contains("step 2 map: not all who run it have %2"), "{text}");
+        assert!(others(2).contains("step 2 map: not all who run it have %2"));
+        let text = everybody(3);
+        assert!(text.contains("step 3 write: those who run it are not those who hold"), "{text}");
+        let text = found(|program| program.steps[3].owners.push((cols, 0)));
+        assert!(text.contains("step 3 write: those who run it are not those who hold"), "{text}");
+        let text = found(|program| program.fetches[0].value = ValueId(3));
+        assert_eq!(text, "fetch new: not everybody has %3");
+        let text = found(|program| program.steps[2].owners = Owners::from_slice(&[(rows, 2)]));
+        assert!(text.contains("axis rows has no 2"), "{text}");
+    }
+
+    #[test]
+    fn roots_are_members_and_groups_whole() {
+        let rows = axis(&square(), "rows");
+        let root = |index: usize, to: usize| {
+            found(|program| match &mut program.steps[index].step {
+                Step::ReduceTo { root, .. } | Step::Broadcast { root, .. } => *root = to,
+                step => panic!("{}", step.form()),
+            })
+        };
+        assert!(root(0, 2).contains("a group of 2 has no member 2"), "{}", root(0, 2));
+        assert!(root(4, 2).contains("a group of 2 has no member 2"), "{}", root(4, 2));
+        assert!(root(0, 0).contains("not all who run it have %1"), "{}", root(0, 0));
+        assert_eq!(root(4, 0), "step 4 broadcast: not all who run it have %3");
+        let text = found(|program| program.steps[4].owners.push((rows, 1)));
+        assert!(text.contains("not all members of its group run it"), "{text}");
+    }
+
+    #[test]
+    fn loops_are_for_all() {
+        let (mesh, rows) = (square(), axis(&square(), "rows"));
+        let mut program = crate::program::sketch::looped(&mesh);
+        program.steps[1].owners.push((rows, 0));
+        let text = verify(&program, &mesh, &[]).unwrap_err().join("; ");
+        assert!(text.contains("a loop is run by all"), "{text}");
+    }
+}

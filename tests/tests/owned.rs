@@ -1,0 +1,153 @@
+//! Variables that one processor owns, or processors in turn: reads are broadcast, gradients reduced
+//! to the owner, updates made there alone; and the numbers are those of one processor.
+
+use mesh_core::lower::Module;
+use mesh_core::program::Step;
+use mesh_ops::prelude::*;
+use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer, Sgd};
+
+/// Two layers and their training; returns the losses of four steps and the module.
+fn train(optimizer: &dyn Optimizer, mesh: &str, layout: &str) -> (Vec<f64>, Vec<Array>, Module) {
+    let g = mesh_ops::graph();
+    let (batch, i, h, o) = (dim("batch", 8), dim("i", 4), dim("h", 8), dim("o", 4));
+    let x = g.input("x", [batch, i], F32);
+    let loss = (x.dense(h, "one").tanh().dense(o, "two") - 1.0).square().mean();
+    let train = g.function("train", [x], [loss], optimizer.minimize(loss));
+    let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+    let mut session = Session::threads(&module, 7).unwrap();
+    session.set_replica_check(true);
+    let mut losses = Vec::new();
+    for step in 0..4 {
+        let data = ndarray::Array2::from_shape_fn((8, 4), |(b, i)| {
+            ((b * 5 + i * 3 + step) % 7) as f32 / 4.0 - 0.5
+        });
+        let [loss] = session.call(&train, [data.view().into()]).unwrap();
+        losses.push(loss.item().unwrap());
+    }
+    let names: Vec<_> = session.variables().map(str::to_owned).collect();
+    let values = names.iter().map(|name| session.read(name).unwrap()).collect();
+    (losses, values, module)
+}
+
+const LAYOUTS: &[(&str, &str)] = &[
+    ("d:2", "batch:d;params/*:d@0;slots/*:d@0"),
+    ("d:4", "batch:d;params/*:d@1;slots/*:d@3"),
+    ("d:2", "batch:d;params/*:d@each;slots/*:d@each"),
+    ("d:2", "batch:d;params/*:d@each"),
+    ("d:2", "batch:d;slots/*:d@1"),
+    ("d:2;m:2", "batch:d;h:m;params/*:d@each;slots/*:d@each"),
+    ("d:2;m:2", "batch:d;params/*:m@each;slots/*:d"),
+    ("d:2", "params/*:d@0;slots/*:d@0"),
+];
+
+/// What f32 arithmetic of four training steps may differ by in another order of summation.
+const TOLERANCE: f64 = 1e-5;
+
+#[test]
+fn owners_change_no_number() {
+    let factored = Adafactor { min_dim_size_to_factor: 4, beta1: 0.5, ..Adafactor::default() };
+    let optimizers: [&dyn Optimizer; 3] =
+        [&Sgd::new(0.1), &AdamWeightDecay::new(0.01).weight_decay(0.1), &factored];
+    for optimizer in optimizers {
+        let (losses, values, _) = train(optimizer, "", "");
+        for (mesh, layout) in LAYOUTS {
+            let (found, held, _) = train(optimizer, mesh, layout);
+            for (found, want) in found.iter().zip(&losses) {
+                assert!((found - want).abs() <= TOLERANCE * want, "{layout}: {found} {want}");
+            }
+            for (found, want) in held.iter().zip(&values) {
+                let gap = (found.to_f64() - want.to_f64()).mapv(f64::abs);
+                assert!(gap.iter().all(|&gap| gap <= TOLERANCE), "{layout}: {gap}");
+            }
+        }
+    }
+}
+
+#[test]
+fn updates_are_made_by_the_owner_alone() {
+    let (_, _, module) =
+        train(&AdamWeightDecay::new(0.01), "d:4", "batch:d;params/*:d@each;slots/*:d@each");
+    let program = &module.function("train").unwrap().program;
+    let count = |form: &str| program.steps.iter().filter(|n| n.step.form() == form).count();
+    // Four variables: a broadcast and a reduction for each, and one for the fetched loss.
+    assert_eq!((count("broadcast"), count("reduce_to"), count("all_reduce")), (4, 4, 1));
+    for node in &program.steps {
+        let variable = match &node.step {
+            Step::Write { variable, .. } | Step::Read { variable, .. } => variable,
+            _ => continue,
+        };
+        let spec = &module.variables[variable.index()];
+        assert_eq!(node.owners.len(), usize::from(spec.name != "step"), "{}", spec.name);
+    }
+    // Each owns one variable with its two slots: 32, 8, 32 and 4 elements; and the step.
+    let bytes = [0, 1, 2, 3].map(|processor| module.variable_bytes_on(processor));
+    assert_eq!(bytes, [32, 8, 32, 4].map(|elements| 3 * 4 * elements + 4));
+}
+
+/// A variable that the owner's axis splits, a scalar, and what no optimizer updates lie as ever.
+#[test]
+fn what_has_no_owner() {
+    let g = mesh_ops::graph();
+    let (h, k) = (dim("h", 8), dim("k", 4));
+    let split = g.variable("split", [h], F32, Initializer::ZEROS);
+    let scalar = g.variable("scalar", [], F32, Initializer::ONES);
+    let owned = g.variable("owned", [k], F32, Initializer::ZEROS);
+    let state = g.state("state", [k], F32, Initializer::ZEROS);
+    let loss = (split.value() * scalar.value() + owned.value().sum_all()).sum_all();
+    let mut updates = AdamWeightDecay::new(0.1).minimize(loss);
+    updates.push(state.assign(owned.value()));
+    g.function("train", [], [loss], updates);
+    let layout = "h:d;params/*:d@1;slots/*:d@1".parse().unwrap();
+    let module = g.lower(&"d:2".parse().unwrap(), &layout).unwrap();
+    let held: Vec<_> = module
+        .variables
+        .iter()
+        .filter(|v| v.placement.owned().is_empty())
+        .map(|v| v.name.as_str())
+        .collect();
+    let everywhere = [
+        "split",
+        "scalar",
+        "state",
+        "split/adam_m",
+        "split/adam_v",
+        "scalar/adam_m",
+        "scalar/adam_v",
+        "step",
+    ];
+    assert!(everywhere.iter().all(|name| held.contains(name)), "{held:?}");
+    assert_eq!(held.len(), everywhere.len(), "{held:?}");
+    let mut session = Session::threads(&module, 0).unwrap();
+    session.set_replica_check(true);
+    session.call_named("train", &[]).unwrap();
+}
+
+#[test]
+fn loops_are_given_what_owners_have() {
+    let (layers, batch, d) = (dim("layers", 3), dim("batch", 4), dim("d", 4));
+    let run = |mesh: &str, layout: &str| {
+        let g = mesh_ops::graph();
+        let x = g.input("x", [batch, d], F32);
+        let scale = Initializer::Uniform { low: -0.5, high: 0.5 };
+        let w = g.variable("w", [layers, d], F32, scale);
+        let b = g.variable("b", [d], F32, Initializer::Constant(0.25));
+        let ([y], []) =
+            g.scan(layers, [x], [w.value()], |[h], [w]| ([(h * w + b.value()).tanh()], []));
+        let loss = y.square().mean();
+        let f = g.function("train", [x], [loss], Sgd::new(0.5).minimize(loss));
+        let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let mut session = Session::threads(&module, 1).unwrap();
+        let data = ndarray::Array2::from_shape_fn((4, 4), |(i, j)| (i * 3 + j) as f32 / 8.0);
+        let losses = [0; 3].map(|_| {
+            let [loss] = session.call(&f, [data.view().into()]).unwrap();
+            loss.item().unwrap()
+        });
+        losses
+    };
+    let alone = run("", "");
+    for layout in ["batch:a;params/*:a@0;slots/*:a@0", "batch:a;params/*:a@each;slots/*:a@each"] {
+        for (found, want) in run("a:2", layout).iter().zip(alone) {
+            assert!((found - want).abs() <= TOLERANCE * want, "{layout}: {found} {want}");
+        }
+    }
+}

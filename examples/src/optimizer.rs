@@ -1,7 +1,14 @@
-//! The optimizers that flags name.
+//! Optimizers by flags and by configuration files.
 
 use clap::ValueEnum;
-use mesh_optimize::{Adafactor, AdamWeightDecay, LearningRate, Optimizer, Sgd};
+use mesh_core::graph::{Tensor, Update};
+use mesh_core::names::DType;
+use mesh_optimize::{
+    Adafactor, AdamWeightDecay, Delayed, LearningRate, Optimizer, OptimizerConfig, Sgd,
+    clip_by_global_norm, compute_gradients,
+};
+use std::fmt::Display;
+use std::path::Path;
 
 /// How a model is trained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -15,15 +22,12 @@ pub enum Method {
 }
 
 impl Method {
-    /// The optimizer. Only Adam has weight decay, and only Adafactor a rate of its own.
-    pub fn optimizer(self, rate: Option<LearningRate>, weight_decay: f64) -> Box<dyn Optimizer> {
+    /// The optimizer. Only Adam has weight decay.
+    pub fn optimizer(self, rate: LearningRate, weight_decay: f64) -> Box<dyn Optimizer> {
         match self {
-            Self::Sgd => Box::new(Sgd::new(rate.unwrap_or(0.1.into()))),
-            Self::Adam => {
-                let adam = AdamWeightDecay::new(rate.unwrap_or(1e-3.into()));
-                Box::new(adam.weight_decay(weight_decay))
-            }
-            Self::Adafactor => Box::new(Adafactor { learning_rate: rate, ..Adafactor::default() }),
+            Self::Sgd => Box::new(Sgd::new(rate)),
+            Self::Adam => Box::new(AdamWeightDecay::new(rate).weight_decay(weight_decay)),
+            Self::Adafactor => Box::new(Adafactor::default().learning_rate(rate)),
         }
     }
 
@@ -39,5 +43,65 @@ impl Method {
             return Err(format!("--weight-decay {weight_decay}: only --optimizer adam has it"));
         }
         Ok(())
+    }
+}
+
+/// How a model is trained: by flags or by a file.
+pub struct Training {
+    optimizer: Box<dyn Optimizer>,
+    rate: LearningRate,
+    clipping: Option<f64>,
+}
+
+impl Training {
+    /// By flags. Only Adam has weight decay, and only Adafactor a rate of its own.
+    pub fn by_flags(method: Method, rate: Option<LearningRate>, weight_decay: f64) -> Self {
+        let own = || match method {
+            Method::Sgd => 0.1.into(),
+            Method::Adam => 1e-3.into(),
+            Method::Adafactor => Adafactor::default().relative_rate(),
+        };
+        let rate = rate.unwrap_or_else(own);
+        let optimizer = method.optimizer(rate.clone(), weight_decay);
+        Self { optimizer, rate, clipping: None }
+    }
+
+    /// By a configuration file for this many examples a step. What its author should know goes to
+    /// standard error.
+    pub fn by_file(path: &Path, batch: usize) -> Result<Self, String> {
+        let named = |problem: &dyn Display| format!("--config {}: {problem}", path.display());
+        let mut keys = OptimizerConfig::read(path).map_err(|e| format!("--config {e}"))?;
+        let batch = serde_json::Value::from(batch);
+        let given = keys.entry("train_batch_size").or_insert_with(|| batch.clone());
+        if given.as_f64() != batch.as_f64() {
+            return Err(named(&format_args!(
+                "train_batch_size: it says {given}, and --batch says {batch}; make them equal"
+            )));
+        }
+        let config = OptimizerConfig::from_map(keys).map_err(|error| named(&error))?;
+        config.notes().iter().for_each(|note| eprintln!("note: {note}"));
+        Ok(Self {
+            optimizer: config.optimizer(),
+            rate: config.learning_rate(),
+            clipping: config.gradient_clipping(),
+        })
+    }
+
+    /// The same with gradients that are applied so many steps later.
+    pub fn delayed(self, staleness: usize) -> Self {
+        if staleness == 0 {
+            return self;
+        }
+        Self { optimizer: Box::new(Delayed::new(self.optimizer, staleness)), ..self }
+    }
+
+    /// What a function that trains on `loss` lists as updates, and the rate it trains at.
+    #[track_caller]
+    pub fn minimize<'g>(&self, loss: Tensor<'g>) -> (Vec<Update<'g>>, Tensor<'g>) {
+        let mut grads = compute_gradients(loss, &[]);
+        if let Some(norm) = self.clipping {
+            grads = clip_by_global_norm(&grads, norm).0;
+        }
+        (self.optimizer.apply_grads(&grads), self.rate.at(loss.graph(), DType::F32))
     }
 }

@@ -52,7 +52,7 @@ fn a_line_a_step_and_a_line_an_epoch() {
     let expected: Vec<_> = [(1, 0), (2, 0), (2, 1), (3, 0), (4, 0), (4, 2), (5, 0), (6, 0), (6, 3)]
         .into_iter()
         .map(|(step, epoch)| match epoch {
-            0 => ("loss step".to_owned(), step, None),
+            0 => ("loss lr step".to_owned(), step, None),
             _ => ("accuracy epoch step".to_owned(), step, Some(epoch.into())),
         })
         .collect();

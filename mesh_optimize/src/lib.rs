@@ -5,15 +5,41 @@
 //! gathered follow from the layout.
 
 mod adafactor;
-mod adam_wd;
+mod adam;
+mod by_name;
+mod clip;
+pub mod cluster;
+mod config;
+mod cross_shard;
+pub mod dataset;
+mod delayed;
 mod microbatch;
+mod momentum;
 mod optimizer;
+mod pattern;
 mod rate;
+pub mod schedule;
 mod sgd;
+mod strategy;
 
-pub use adafactor::Adafactor;
-pub use adam_wd::AdamWeightDecay;
+pub use adafactor::{Adafactor, Decay, Factoring, step_noise};
+pub use adam::AdamWeightDecay;
+pub use by_name::ByName;
+pub use clip::{
+    clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica, per_replica,
+    per_replica_gradients,
+};
+pub use config::{ConfigError, Named, OptimizerConfig, get_optimizer};
+pub use cross_shard::{
+    GroupError, Groups, ReducedError, Reduction, UnknownReduction, Unreduced, assert_reduced,
+    cross_shard_loss,
+};
+pub use delayed::Delayed;
 pub use microbatch::microbatches;
-pub use optimizer::Optimizer;
+pub use momentum::Momentum;
+pub use optimizer::{Optimizer, compute_gradients};
 pub use rate::LearningRate;
 pub use sgd::Sgd;
+pub use strategy::{
+    CrossDeviceOps, Distribution, Processors, Strategy, StrategyError, UnknownCrossDeviceOps,
+};

@@ -48,7 +48,18 @@ impl LearningRate {
     pub fn at<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
         match &self.0 {
             Kind::Constant(rate) => graph.scalar(*rate, dtype),
-            Kind::OfStep(rate) => cast(rate(cast(graph.step(), DType::F64)), dtype),
+            Kind::OfStep(_) => graph.on_behalf("learning rate", || {
+                cast(self.at_step(cast(graph.step(), DType::F64)), dtype)
+            }),
+        }
+    }
+
+    /// The rate at any step, which is f64 and without dims, as is the result.
+    #[track_caller]
+    pub fn at_step<'g>(&self, step: Tensor<'g>) -> Tensor<'g> {
+        match &self.0 {
+            Kind::Constant(rate) => step.graph().scalar(*rate, step.dtype()),
+            Kind::OfStep(rate) => rate(step),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Stochastic gradient descent: `w -= lr * g`.
+//! Stochastic gradient descent (Robbins & Monro 1951): `w <- w - lr g`.
 
 use crate::{LearningRate, Optimizer};
 use mesh_core::graph::{Tensor, Update, Variable};
@@ -22,5 +22,8 @@ impl Optimizer for Sgd {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
         let rate = self.learning_rate.at(grad.graph(), grad.dtype());
         vec![variable.assign_sub(cast(grad * rate, variable.dtype()))]
+    }
+    fn slot_names(&self) -> Vec<&'static str> {
+        Vec::new()
     }
 }

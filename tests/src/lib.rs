@@ -8,3 +8,9 @@ pub mod layouts {}
 
 #[doc = include_str!("../../docs/program.md")]
 pub mod program {}
+
+#[doc = include_str!("../../docs/from-cross-shard-optimizer.md")]
+pub mod from_cross_shard_optimizer {}
+
+#[doc = include_str!("../../docs/from-tf-distribute.md")]
+pub mod from_tf_distribute {}

@@ -158,6 +158,19 @@ fn the_executor_knows_no_layout() {
 }
 
 #[test]
+fn optimizers_know_no_mesh() {
+    let strangers = ["mesh", "layout", "axis", "axes", "placement", "processor", "collective"];
+    let rooms = ["adafactor", "adam.rs", "by_name.rs", "delayed.rs", "momentum.rs", "sgd.rs"];
+    for room in rooms {
+        for (path, code) in production(&format!("mesh_optimize/src/{room}")) {
+            let code = code.replace("mesh_core", "").replace("mesh_ops", "");
+            let stray = words(&code).into_iter().find(|word| strangers.contains(&word.as_str()));
+            assert_eq!(stray, None, "{path}: an optimizer says nothing of where tensors lie");
+        }
+    }
+}
+
+#[test]
 fn names_know_nobody() {
     for (path, code) in production("mesh_core/src/names") {
         let used = rooms(&code);

@@ -228,6 +228,19 @@ impl<'g> Variable<'g> {
         self.graph.declare(name, shape, dtype, initializer, false, Some(self.id))
     }
 
+    /// The slots that it has, in the order of declaration.
+    pub fn slots(self) -> Vec<Variable<'g>> {
+        let data = self.graph.data();
+        let own = data.variables.iter().enumerate().filter(|(_, v)| v.slot_of == Some(self.id));
+        own.map(|(i, _)| Variable { graph: self.graph, id: VariableId(i as u32) }).collect()
+    }
+
+    /// The slot `{variable}/{name}`, if there is one.
+    pub fn find_slot(self, name: &str) -> Option<Variable<'g>> {
+        let full = format!("{}/{name}", self.name());
+        self.slots().into_iter().find(|slot| slot.name() == full)
+    }
+
     /// Sets the variable when the call ends.
     #[track_caller]
     pub fn assign(self, value: Tensor<'g>) -> Update<'g> {

@@ -1,5 +1,6 @@
 //! `conv_layer`: a convolution with a filter and a bias of its own; plain, grouped or separable.
 
+use super::Parameters;
 use crate::conv::Conv;
 use crate::room::*;
 use mesh_core::graph::{Fan, Initializer};
@@ -83,8 +84,7 @@ impl ConvLayer {
             x = crate::rename(x, *dim, &other);
             *dim = dim.renamed(&other);
         }
-        let graph = x.graph();
-        let _scope = graph.scope(name);
+        let _scope = x.graph().scope(name);
         let y = if self.separable {
             self.in_two_steps(x, &inputs, &groups)
         } else {
@@ -96,7 +96,7 @@ impl ConvLayer {
             return y;
         }
         let dims = groups.into_iter().chain([self.output]);
-        y + graph.variable("bias", dims, x.dtype(), Initializer::ZEROS).value()
+        y + Parameters::like(x).variable("bias", dims, Initializer::ZEROS)
     }
 
     /// The dims of `x` that are summed and those that are batched with the filter.
@@ -144,7 +144,7 @@ impl ConvLayer {
             .initializer
             .unwrap_or_else(|| Initializer::variance_scaling(1.0, Fan::In, inner, outputs));
         let dims = inner.iter().chain(groups).chain(outputs).copied();
-        x.graph().variable(name, dims, x.dtype(), initializer).value()
+        Parameters::like(x).variable(name, dims, initializer)
     }
 
     #[track_caller]

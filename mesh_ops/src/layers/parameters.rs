@@ -3,6 +3,12 @@
 //! A layer with weights has three parts: a description (plain data), `weights`, which makes
 //! variables, and a method that takes them. So the same weights serve several functions, and weights
 //! of many equal layers can be one variable each with a dim in front, of which a loop takes slices.
+//!
+//! A variable has a dtype that it is stored in and another that layers compute in; in Mesh TensorFlow's
+//! words the first is both the master and the slice dtype, the second the activation dtype. Optimizers
+//! update what is stored. Gradients have the dtype that is computed in where they arise, and the stored
+//! one at the variable. A sum of bf16 that is owed is f32 until it is settled, and the cast to f32 is
+//! carried through it: gradients of bf16 activations are reduced in f32.
 
 use crate::elementwise::cast;
 use crate::room::*;
@@ -28,14 +34,24 @@ pub struct Parameters<'g> {
 }
 
 impl<'g> Parameters<'g> {
-    /// Variables of this dtype.
+    /// Variables stored and computed in this dtype.
     pub fn new(graph: &'g Graph, dtype: DType) -> Self {
         Self { graph, stored: dtype, computed: dtype, stacked: Vec::new() }
     }
 
-    /// As activations are: variables of the dtype of `x`.
+    /// As activations are: computed in the dtype of `x`, and stored in it, but for bf16, which is
+    /// stored in f32: an update much smaller than a value would vanish in bf16.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// let x = g.input("x", [dim("batch", 4), dim("x", 8)], F32);
+    /// let y = x.cast(BF16).dense(dim("y", 3), "layer");
+    /// assert_eq!(y.dtype(), BF16);
+    /// assert!(g.trainable_variables().iter().all(|variable| variable.dtype() == F32));
+    /// ```
     pub fn like(x: Tensor<'g>) -> Self {
-        Self::new(x.graph(), x.dtype())
+        Self::new(x.graph(), x.dtype().reduction()).computed_in(x.dtype())
     }
 
     /// Layers get the values in this dtype, whatever the variables are stored in.

@@ -6,7 +6,7 @@ use examples::optimizer::Method;
 use examples::report::{Metrics, Progress};
 use examples::text::{Text, copy_windows, even_starts, random_starts};
 use mesh_ops::prelude::*;
-use mesh_optimize::{AdamWeightDecay, LearningRate, Optimizer};
+use mesh_optimize::{AdamWeightDecay, LearningRate, Optimizer, schedule};
 use ndarray::Array2;
 use serde_json::json;
 use std::error::Error;
@@ -21,7 +21,7 @@ const MANY: usize = 1 << 20;
 /// no scales of norms.
 pub(crate) fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
     if flags.optimizer != Method::Adam {
-        return flags.optimizer.optimizer(Some(rate(flags)), 0.0);
+        return flags.optimizer.optimizer(rate(flags), 0.0);
     }
     let adam = AdamWeightDecay::new(rate(flags)).weight_decay(flags.decay());
     Box::new(AdamWeightDecay { beta2: 0.99, exclude: vec!["norm".to_owned()], ..adam })
@@ -29,14 +29,14 @@ pub(crate) fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
 
 /// The step size: from 0 to `peak` over `warmup` steps, then along a cosine to a tenth of it.
 fn rate(flags: &Flags) -> LearningRate {
-    let (peak, warmup, total) = (flags.peak(), flags.warmup as f64, flags.steps as f64);
-    LearningRate::of_step(move |step| {
-        let one = step.graph().scalar(1.0, F64);
-        let grown = one.minimum((step + 1.0) * (1.0 / warmup.max(1.0)));
-        let falling = (total - warmup).max(1.0);
-        let gone = ((step - warmup) * (1.0 / falling)).clip(0.0, 1.0);
-        grown * ((gone * std::f64::consts::PI).cos() * 0.45 + 0.55) * peak
-    })
+    let falling = flags.steps.saturating_sub(flags.warmup).max(1);
+    let cosine = schedule::cosine_decay(flags.peak(), falling, 0.1);
+    let grown = schedule::linear_warmup(flags.warmup);
+    // The first step is already one of growth.
+    schedule::product([
+        schedule::offset(grown, -1),
+        schedule::offset(cosine, i64::try_from(flags.warmup).unwrap_or(i64::MAX)),
+    ])
 }
 
 /// Trains, then evaluates on all of the held-out text.

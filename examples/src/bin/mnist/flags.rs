@@ -20,6 +20,12 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) layout: Option<String>,
 
+    /// A strategy by its name in tf.distribute, in place of a mesh and a layout: `one_device`,
+    /// `mirrored:2`, `multi_worker:2x2`, `tpu:2x2`, `central_storage:2`, `parameter_server:2` or
+    /// `parameter_server:2;staleness:1`.
+    #[arg(long, conflicts_with_all = ["mesh", "layout"])]
+    pub(crate) strategy: Option<String>,
+
     /// Another layout for evaluation, over the same variables. By default that of training.
     #[arg(long)]
     pub(crate) eval_layout: Option<String>,
@@ -36,6 +42,11 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, default_value_t = Method::Adafactor)]
     pub(crate) optimizer: Method,
 
+    /// A JSON or TOML file that names the optimizer, its rate and clipping: `opt_name`, `lr`,
+    /// `lr_decay`, `warmup_steps`, `gradient_clipping`, ... (see mesh_optimize's OptimizerConfig).
+    #[arg(long, conflicts_with_all = ["optimizer", "lr", "weight_decay"])]
+    pub(crate) config: Option<PathBuf>,
+
     /// Step size. By default 0.1 for sgd, 0.001 for adam, Adafactor's own schedule for adafactor.
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) lr: Option<f64>,
@@ -43,6 +54,10 @@ pub(crate) struct Flags {
     /// Weight decay; adam only.
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) weight_decay: f64,
+
+    /// What activations are computed in; parameters stay f32.
+    #[arg(long, value_enum, default_value_t = Activations::F32)]
+    pub(crate) dtype: Activations,
 
     /// Examples a step, over all processors.
     #[arg(long, default_value_t = 200)]
@@ -72,7 +87,7 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) dot: Option<PathBuf>,
 
-    /// Write one JSON line a step (`step`, `loss`) and one an evaluation (`step`, `epoch`,
+    /// Write one JSON line a step (`step`, `loss`, `lr`) and one an evaluation (`step`, `epoch`,
     /// `accuracy`) to this file.
     #[arg(long)]
     pub(crate) metrics: Option<PathBuf>,
@@ -96,6 +111,14 @@ impl Flags {
         }
         self.optimizer.check(lr, weight_decay)
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Activations {
+    /// 32-bit floats.
+    F32,
+    /// Their upper half; sums are f32.
+    Bf16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -6,11 +6,15 @@ mod train;
 
 use clap::Parser;
 use examples::data::Digits;
-use examples::launch::{draw, exit, lower, mesh_and_layout, named, on_mesh, parameters, parse};
+use examples::launch::{
+    LaunchError, draw, exit, lower, mesh_and_layout, named, on_mesh, parameters, parse,
+};
+use examples::optimizer::Training;
 use examples::report::{Metrics, print};
 use flags::Flags;
 use mesh_core::lower::Module;
 use mesh_core::names::Layout;
+use mesh_optimize::{Distribution, Strategy, StrategyError};
 use std::error::Error;
 use std::io;
 use std::process::ExitCode;
@@ -24,11 +28,21 @@ fn main() -> ExitCode {
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     flags.check()?;
-    let (mesh, layout) =
-        mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), flags.batch)?;
+    let distribution = match &flags.strategy {
+        None => None,
+        Some(text) => Some(distribution(text)?),
+    };
+    let (mesh, layout) = match &distribution {
+        Some(found) => (found.mesh.clone(), found.layout.clone()),
+        None => mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), flags.batch)?,
+    };
     let graph = mesh_ops::graph();
-    let optimizer = flags.optimizer.optimizer(flags.lr.map(Into::into), flags.weight_decay);
-    let functions = model::build(&graph, flags.model, flags.batch, &*optimizer);
+    let training = match &flags.config {
+        Some(path) => Training::by_file(path, flags.batch)?,
+        None => Training::by_flags(flags.optimizer, flags.lr.map(Into::into), flags.weight_decay),
+    };
+    let staleness = distribution.map_or(0, |found| found.staleness);
+    let functions = model::build(&graph, flags, &training.delayed(staleness));
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);
     }
@@ -54,6 +68,9 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         return Err(format!("--batch {batch}: there are {examples} training examples").into());
     }
     let mut metrics = Metrics::create(flags.metrics.as_deref())?;
+    if let Some(strategy) = &flags.strategy {
+        print(&format!("strategy {strategy} is --mesh \"{mesh}\" --layout \"{layout}\""))?;
+    }
     print(&format!(
         "{}  layout {}  {} parameters  {examples} training and {} test examples",
         on_mesh(&mesh),
@@ -65,6 +82,17 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         train::train(flags, &functions, &module, evaluation.as_ref(), &digits, &mut metrics);
     metrics.finish()?;
     trained
+}
+
+/// The mesh and layout of a strategy.
+fn distribution(text: &str) -> Result<Distribution, LaunchError> {
+    let refused = |error: StrategyError| LaunchError::Flag {
+        flag: "strategy",
+        text: text.to_owned(),
+        message: error.to_string(),
+    };
+    let strategy: Strategy = parse("strategy", text)?;
+    strategy.distribution(model::BATCH).map_err(refused)
 }
 
 /// What each processor would do; evaluation under its own layout if it has one.

@@ -1,6 +1,7 @@
 //! The models, written once; no mesh in here.
 
-use super::flags;
+use super::flags::{self, Activations, Flags};
+use examples::optimizer::Training;
 use mesh_ops::conv::{Conv, conv_with_blocks};
 use mesh_ops::layers::Dense;
 use mesh_ops::prelude::*;
@@ -8,10 +9,13 @@ use mesh_ops::prelude::*;
 /// Name of the function that counts correct answers.
 pub(crate) const EVALUATE: &str = "evaluate";
 
+/// The dim along which examples stand.
+pub(crate) const BATCH: &str = "batch";
+
 /// Functions of the graph.
 pub(crate) struct Functions {
-    /// Image and label to the mean loss, updating the variables.
-    pub(crate) train: Function<2, 1>,
+    /// Image and label to the mean loss and the learning rate, updating the variables.
+    pub(crate) train: Function<2, 2>,
     /// Image, label and weight to the weighted number of correct answers.
     pub(crate) evaluate: Function<3, 1>,
 }
@@ -28,25 +32,26 @@ pub(crate) fn image_dims(model: flags::Model, batch: Dimension) -> Vec<Dimension
 }
 
 /// Builds the model and both functions.
-pub(crate) fn build(
-    graph: &Graph,
-    model: flags::Model,
-    batch: usize,
-    optimizer: &dyn mesh_optimize::Optimizer,
-) -> Functions {
-    let (batch, classes) = (dim("batch", batch), dim("classes", 10));
-    let image = graph.input("image", image_dims(model, batch), F32);
+pub(crate) fn build(graph: &Graph, flags: &Flags, training: &Training) -> Functions {
+    let (batch, classes) = (dim(BATCH, flags.batch), dim("classes", 10));
+    let image = graph.input("image", image_dims(flags.model, batch), F32);
     let label = graph.input("label", [batch], I32);
-    let logits = match model {
-        flags::Model::Conv => conv(image, classes),
+    let x = match flags.dtype {
+        Activations::F32 => image,
+        Activations::Bf16 => image.cast(BF16),
+    };
+    let logits = match flags.model {
+        flags::Model::Conv => conv(x, classes),
         flags::Model::Mlp => {
-            let hidden1 = image.dense(dim("hidden1", 512), "hidden1").relu();
+            let hidden1 = x.dense(dim("hidden1", 512), "hidden1").relu();
             hidden1.dense(dim("hidden2", 512), "hidden2").relu().dense(classes, "logits")
         }
-        flags::Model::Linear => image.dense(classes, "logits"),
+        flags::Model::Linear => x.dense(classes, "logits"),
     };
+    let logits = logits.cast(F32);
     let loss = logits.softmax_cross_entropy(label, classes).mean();
-    let train = graph.function("train", [image, label], [loss], optimizer.minimize(loss));
+    let (updates, rate) = training.minimize(loss);
+    let train = graph.function("train", [image, label], [loss, rate], updates);
 
     let weight = graph.input("weight", [batch], F32);
     let correct = logits.argmax(classes).equal(label).cast(F32);
@@ -87,5 +92,5 @@ fn filter<'g>(
     let kernel = x.graph().variable("kernel", [height, width, from, onto], F32, initializer);
     drop(scope);
     let conv = Conv::over([(sizes[0].name, height.name), (sizes[1].name, width.name)]);
-    conv_with_blocks(x, kernel.value(), &conv, blocks)
+    conv_with_blocks(x, kernel.value().cast(x.dtype()), &conv, blocks)
 }

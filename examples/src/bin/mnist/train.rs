@@ -32,9 +32,9 @@ pub(crate) fn train(
     for step in 1..=total {
         digits.train.gather(batches.next_batch(), &mut images, &mut labels)?;
         let feeds = [image_view(&images, &shape)?.into(), labels.view().into()];
-        let [loss] = session.call(&functions.train, feeds)?;
-        let loss = loss.item().unwrap_or(f64::NAN) as f32;
-        metrics.line(&json!({ "step": step, "loss": loss }))?;
+        let [loss, rate] = session.call(&functions.train, feeds)?;
+        let [loss, rate] = [loss, rate].map(|array| array.item().unwrap_or(f64::NAN) as f32);
+        metrics.line(&json!({ "step": step, "loss": loss, "lr": rate }))?;
         progress.step(step, loss)?;
         if step % per_epoch == 0 || step == total {
             let epoch = step.div_ceil(per_epoch);

@@ -1,0 +1,190 @@
+//! Optimizers from configuration files.
+//!
+//! A file names an optimizer, its rate and how gradients are clipped. The keys are those of GPT-style
+//! Mesh TensorFlow models and, for Adafactor, tensor2tensor's:
+//!
+//! | key | what it is | if absent |
+//! |---|---|---|
+//! | `opt_name` | `adam`, `adamw`, `adafactor`, `sgd` or `momentum`, in any case | an error |
+//! | `lr` | the largest rate | Adafactor's own rate; an error with others |
+//! | `lr_by_batch` | rates by `train_batch_size`, instead of `lr` | |
+//! | `train_batch_size` | examples a step, over all processors | |
+//! | `lr_decay` | `linear`, `polynomial` or `cosine`: to a tenth of `lr` | `lr` stays |
+//! | `lr_decay_end` | the step at which the decay ends | `train_steps` |
+//! | `lr_decay_power`, `lr_decay_cycle` | of the polynomial | 1, false |
+//! | `train_steps` | steps of training | |
+//! | `warmup_steps` | steps in which the rate grows from 0 | 0 |
+//! | `gradient_clipping` | the largest norm of all gradients together, or null | not clipped |
+//! | `weight_decay` | of adam and adamw; `norm` and `bias` in a name spare a variable | 0; adamw 0.01 |
+//! | `beta1`, `beta2` | of adam and adamw; `beta1` also of adafactor | 0.9 (adafactor 0), 0.999 |
+//! | `epsilon` | of adam and adamw | 1e-6; adamw 1e-8 |
+//! | `momentum`, `nesterov` | of momentum | 0.9, false |
+//! | `ada_epsilon1`, `ada_epsilon2` | of adafactor | 1e-30, 1e-3 |
+//! | `ada_decay_rate` | of adafactor: a constant decay of the second moment | 1 - (t+1)^-0.8 |
+//! | `optimizer_adafactor_decay_type` | `pow` or `Adam` | `pow` |
+//! | `optimizer_adafactor_memory_exponent` | of `pow` | 0.8 |
+//! | `optimizer_adafactor_beta2` | of `Adam` | 0.999 |
+//! | `optimizer_adafactor_beta1` | as `beta1` | 0 |
+//! | `optimizer_adafactor_multiply_by_parameter_scale` | whether steps are relative | true |
+//! | `optimizer_adafactor_clipping_threshold` | of updates; null does not clip | 1 |
+//! | `optimizer_adafactor_factored` | whether matrices keep means only | true |
+//! | `simulated_parameter_quantize_bits` | 2 to 22 bits, 0 for none | 0 |
+//! | `use_tpu` | a note: nothing needs a wrapper here | false |
+//!
+//! A key of tensor2tensor's makes Adafactor tensor2tensor's ([`Adafactor::tensor2tensor`]), where it is
+//! else Mesh TensorFlow's. Keys of optimizers that `opt_name` does not name are checked and have no
+//! effect, with one exception: a `weight_decay` that nothing would apply is an error.
+
+mod error;
+mod keys;
+mod read;
+mod updates;
+
+pub use error::ConfigError;
+pub use updates::get_optimizer;
+
+use crate::schedule::{self, cosine_decay, cyclic_polynomial_decay, polynomial_decay};
+use crate::{Adafactor, AdamWeightDecay, LearningRate, Momentum, Optimizer, Sgd};
+
+/// Part of the largest rate that is left when a decay has ended.
+const LEFT: f64 = 0.1;
+
+/// The optimizers that have a name in configuration files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Named {
+    /// `adam`: [`AdamWeightDecay::new`].
+    Adam,
+    /// `adamw`: [`AdamWeightDecay::standard`].
+    AdamW,
+    /// `adafactor`.
+    Adafactor,
+    /// `sgd`.
+    Sgd,
+    /// `momentum`.
+    Momentum,
+}
+
+/// How the rate falls, and until which step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum RateDecay {
+    /// It does not.
+    None,
+    /// Along a polynomial.
+    Polynomial {
+        /// The step at which it ends.
+        end: u64,
+        /// 1 is a line.
+        power: f64,
+        /// Whether it starts anew at its end.
+        cycle: bool,
+    },
+    /// Along half a cosine.
+    Cosine {
+        /// The step at which it ends.
+        end: u64,
+    },
+}
+
+/// How a model is trained: read from a file and checked.
+///
+/// ```
+/// use mesh_optimize::OptimizerConfig;
+///
+/// let config = OptimizerConfig::from_json(
+///     r#"{"opt_name": "adam", "lr": 3e-4, "lr_decay": "cosine", "train_steps": 10000,
+///         "warmup_steps": 100, "weight_decay": 0.1, "gradient_clipping": 1.0}"#,
+/// )?;
+/// let optimizer = config.optimizer();
+/// assert_eq!(optimizer.slot_names(), ["adam_m", "adam_v"]);
+///
+/// let error = OptimizerConfig::from_toml("opt_name = 'sgd'\nlr = 0.1\nwarmup_stesp = 3").unwrap_err();
+/// assert!(error.to_string().contains("did you mean `warmup_steps`?"));
+/// # Ok::<(), mesh_optimize::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct OptimizerConfig {
+    name: Named,
+    rate: Option<f64>,
+    decay: RateDecay,
+    warmup_steps: u64,
+    gradient_clipping: Option<f64>,
+    weight_decay: Option<f64>,
+    beta1: Option<f64>,
+    beta2: Option<f64>,
+    epsilon: Option<f64>,
+    momentum: f64,
+    nesterov: bool,
+    adafactor: Adafactor,
+    train_steps: Option<u64>,
+    train_batch_size: Option<u64>,
+    notes: Vec<String>,
+}
+
+impl OptimizerConfig {
+    /// Which optimizer it names.
+    pub fn name(&self) -> Named {
+        self.name
+    }
+
+    /// Largest norm of all gradients together, `gradient_clipping`.
+    pub fn gradient_clipping(&self) -> Option<f64> {
+        self.gradient_clipping
+    }
+
+    /// Steps of training, `train_steps`.
+    pub fn train_steps(&self) -> Option<u64> {
+        self.train_steps
+    }
+
+    /// Examples a step over all processors, `train_batch_size`.
+    pub fn train_batch_size(&self) -> Option<u64> {
+        self.train_batch_size
+    }
+
+    /// What its author should know, for people.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The rate: the decayed one, held back in the first `warmup_steps`.
+    pub fn learning_rate(&self) -> LearningRate {
+        let decayed = match (self.rate, self.decay) {
+            (None, _) => self.adafactor.relative_rate(),
+            (Some(rate), RateDecay::None) => rate.into(),
+            (Some(rate), RateDecay::Cosine { end }) => cosine_decay(rate, end, LEFT),
+            (Some(rate), RateDecay::Polynomial { end, power, cycle: false }) => {
+                polynomial_decay(rate, rate * LEFT, end, power)
+            }
+            (Some(rate), RateDecay::Polynomial { end, power, cycle: true }) => {
+                cyclic_polynomial_decay(rate, rate * LEFT, end, power)
+            }
+        };
+        schedule::with_warmup(decayed, self.warmup_steps)
+    }
+
+    /// The optimizer, with that rate whichever it is. It does not clip; [`get_optimizer`] does.
+    pub fn optimizer(&self) -> Box<dyn Optimizer> {
+        let rate = self.learning_rate();
+        match self.name {
+            Named::Sgd => Box::new(Sgd::new(rate)),
+            Named::Momentum => {
+                let momentum = Momentum::new(rate, self.momentum);
+                Box::new(Momentum { nesterov: self.nesterov, ..momentum })
+            }
+            Named::Adam => Box::new(self.adam(AdamWeightDecay::new(rate))),
+            Named::AdamW => Box::new(self.adam(AdamWeightDecay::standard(rate))),
+            Named::Adafactor => Box::new(self.adafactor.clone().learning_rate(rate)),
+        }
+    }
+
+    fn adam(&self, adam: AdamWeightDecay) -> AdamWeightDecay {
+        AdamWeightDecay {
+            weight_decay: self.weight_decay.unwrap_or(adam.weight_decay),
+            beta1: self.beta1.unwrap_or(adam.beta1),
+            beta2: self.beta2.unwrap_or(adam.beta2),
+            epsilon: self.epsilon.unwrap_or(adam.epsilon),
+            exclude: vec!["norm".to_owned(), "bias".to_owned()],
+            ..adam
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! From a file's text to a checked configuration.
+
+use super::keys::{Keys, list};
+use super::{ConfigError, Named, OptimizerConfig, RateDecay};
+use crate::{Adafactor, Decay, Factoring};
+use serde::de::Error as _;
+use serde_json::{Map, Value};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::path::Path;
+
+const NAMES: [(&str, Named); 5] = [
+    ("adam", Named::Adam),
+    ("adamw", Named::AdamW),
+    ("adafactor", Named::Adafactor),
+    ("sgd", Named::Sgd),
+    ("momentum", Named::Momentum),
+];
+
+const FROM_ZERO: &str = "a number from 0 on";
+const BELOW_ONE: &str = "a number from 0 to below 1";
+
+/// The shape of a decay of the rate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Falls {
+    Linear,
+    Polynomial,
+    Cosine,
+    Not,
+}
+
+impl OptimizerConfig {
+    /// From JSON: an object.
+    pub fn from_json(text: &str) -> Result<Self, ConfigError> {
+        Self::from_map(json(text)?)
+    }
+
+    /// From TOML.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        Self::from_map(toml(text)?)
+    }
+
+    /// The keys of a file, which is JSON or TOML by the end of its name; not checked yet, so that
+    /// others may add to them.
+    pub fn read(path: &Path) -> Result<Map<String, Value>, ConfigError> {
+        let name = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::one(format!("{name}: {error}")))?;
+        let map = match path.extension().and_then(|end| end.to_str()) {
+            Some("json") => json(&text),
+            Some("toml") => toml(&text),
+            _ => return Err(ConfigError::one(format!("{name}: legal are .json and .toml files"))),
+        };
+        map.map_err(|error| ConfigError::one(format!("{name}: {error}")))
+    }
+
+    /// From a file, which is JSON or TOML by the end of its name.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::from_map(Self::read(path)?)
+    }
+
+    /// From keys and values. Everything that is wrong is said at once.
+    pub fn from_map(map: Map<String, Value>) -> Result<Self, ConfigError> {
+        let mut keys = Keys::new(map);
+        let positive = (Excluded(0.0), Unbounded);
+        let name = name(&mut keys);
+        let mut notes = Vec::new();
+        if keys.truth("use_tpu") == Some(true) {
+            notes.push(USE_TPU.to_owned());
+        }
+        let train_steps = keys.whole("train_steps", 1);
+        let train_batch_size = keys.whole("train_batch_size", 1);
+        let rate = rate(&mut keys, name, train_batch_size);
+        let decay = decay(&mut keys, train_steps);
+        if decay != RateDecay::None && rate.is_none() && name == Some(Named::Adafactor) {
+            keys.problem(
+                "lr_decay: there is no lr that could decay; give one, or leave lr_decay \
+                          out: Adafactor's own rate falls by itself"
+                    .to_owned(),
+            );
+        }
+        let base = preset(&keys);
+        let beta1 = beta1(&mut keys, name);
+        let config = Self {
+            name: name.unwrap_or(Named::Sgd),
+            rate,
+            decay,
+            warmup_steps: keys.whole("warmup_steps", 0).unwrap_or(0),
+            gradient_clipping: keys.number(
+                "gradient_clipping",
+                positive,
+                "a positive number or null",
+            ),
+            weight_decay: weight_decay(&mut keys, name),
+            beta1,
+            beta2: keys.number("beta2", 0.0..1.0, BELOW_ONE),
+            epsilon: keys.number("epsilon", 0.0.., FROM_ZERO),
+            momentum: keys.number("momentum", 0.0..1.0, BELOW_ONE).unwrap_or(0.9),
+            nesterov: keys.truth("nesterov").unwrap_or(false),
+            adafactor: adafactor(&mut keys, base, beta1),
+            train_steps,
+            train_batch_size,
+            notes,
+        };
+        keys.finish()?;
+        Ok(config)
+    }
+}
+
+const USE_TPU: &str = "use_tpu: no wrapper is needed: gradients are summed over the mesh because the \
+                       layout splits the batch (docs/from-cross-shard-optimizer.md)";
+
+/// Reads what [`OptimizerConfig::from_map`] reads.
+impl<'de> serde::Deserialize<'de> for OptimizerConfig {
+    fn deserialize<D: serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        Self::from_map(Map::deserialize(source)?).map_err(D::Error::custom)
+    }
+}
+
+fn json(text: &str) -> Result<Map<String, Value>, ConfigError> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err(ConfigError::one("an object of keys and values is needed, as {\"lr\": 0.1}")),
+        Err(error) => Err(ConfigError::one(format!("this is no JSON: {error}"))),
+    }
+}
+
+fn toml(text: &str) -> Result<Map<String, Value>, ConfigError> {
+    toml::from_str(text).map_err(|error| ConfigError::one(format!("this is no TOML: {error}")))
+}
+
+fn name(keys: &mut Keys) -> Option<Named> {
+    let name = keys.word("opt_name", &NAMES);
+    if name.is_none() && !keys.complained_of("opt_name") {
+        let legal = list(&NAMES.map(|(name, _)| name), "or");
+        keys.problem(format!("opt_name: it is missing; legal is {legal}"));
+    }
+    name
+}
+
+/// `lr`, or the one of `lr_by_batch`.
+fn rate(keys: &mut Keys, name: Option<Named>, batch: Option<u64>) -> Option<f64> {
+    let lr = keys.number("lr", (Excluded(0.0), Unbounded), "a positive number");
+    let table = keys.by_number("lr_by_batch");
+    match (lr, table, batch) {
+        (Some(_), Some(_), _) => {
+            keys.problem("lr_by_batch: there is lr already; give one of them".to_owned());
+            lr
+        }
+        (None, Some(_), None) => {
+            keys.problem("lr_by_batch: it needs train_batch_size to choose by".to_owned());
+            None
+        }
+        (None, Some(table), Some(batch)) => {
+            let found = table.iter().find(|(size, _)| *size == batch).map(|(_, rate)| *rate);
+            if found.is_none() {
+                let mut sizes: Vec<_> = table.iter().map(|(size, _)| *size).collect();
+                sizes.sort_unstable();
+                let sizes = list(&sizes, "and");
+                keys.problem(format!(
+                    "lr_by_batch: it has no rate for a train_batch_size of {batch}; it has {sizes}"
+                ));
+            }
+            found
+        }
+        (lr, None, _) => {
+            let own = name.is_none_or(|name| name == Named::Adafactor);
+            if lr.is_none() && !own && !keys.complained_of("lr") {
+                keys.problem("lr: it is missing; only adafactor has a rate of its own".to_owned());
+            }
+            lr
+        }
+    }
+}
+
+fn decay(keys: &mut Keys, train_steps: Option<u64>) -> RateDecay {
+    let shapes = [
+        ("linear", Falls::Linear),
+        ("polynomial", Falls::Polynomial),
+        ("cosine", Falls::Cosine),
+        ("none", Falls::Not),
+    ];
+    let shape = keys.word("lr_decay", &shapes).unwrap_or(Falls::Not);
+    let end = keys.whole("lr_decay_end", 1).or(train_steps);
+    let power = keys.number("lr_decay_power", (Excluded(0.0), Unbounded), "a positive number");
+    let cycle = keys.truth("lr_decay_cycle");
+    for (key, given) in [("lr_decay_power", power.is_some()), ("lr_decay_cycle", cycle.is_some())] {
+        if given && shape != Falls::Polynomial {
+            keys.problem(format!("{key}: only a lr_decay of \"polynomial\" has it"));
+        }
+    }
+    let Some(end) = end else {
+        if shape != Falls::Not {
+            keys.problem(
+                "lr_decay: its end is missing; give lr_decay_end or train_steps".to_owned(),
+            );
+        }
+        return RateDecay::None;
+    };
+    match shape {
+        Falls::Not => RateDecay::None,
+        Falls::Cosine => RateDecay::Cosine { end },
+        Falls::Linear => RateDecay::Polynomial { end, power: 1.0, cycle: false },
+        Falls::Polynomial => {
+            let (power, cycle) = (power.unwrap_or(1.0), cycle.unwrap_or(false));
+            RateDecay::Polynomial { end, power, cycle }
+        }
+    }
+}
+
+/// Of Adam and Adafactor; tensor2tensor calls the latter's otherwise.
+fn beta1(keys: &mut Keys, name: Option<Named>) -> Option<f64> {
+    let both = (Included(0.0), Included(1.0));
+    let (range, legal) = match name {
+        Some(Named::Adafactor) => (both, "a number from 0 to 1"),
+        _ => ((Included(0.0), Excluded(1.0)), BELOW_ONE),
+    };
+    let own = keys.number("beta1", range, legal);
+    let theirs = keys.number("optimizer_adafactor_beta1", both, "a number from 0 to 1");
+    if name != Some(Named::Adafactor) {
+        return own;
+    }
+    if own.is_some() && theirs.is_some() && own != theirs {
+        keys.problem(
+            "optimizer_adafactor_beta1: beta1 says otherwise; give one of them".to_owned(),
+        );
+    }
+    theirs.or(own)
+}
+
+fn weight_decay(keys: &mut Keys, name: Option<Named>) -> Option<f64> {
+    let decay = keys.number("weight_decay", 0.0.., FROM_ZERO).filter(|decay| *decay != 0.0);
+    match name {
+        _ if decay.is_none() => {}
+        Some(Named::Adafactor) => keys.problem(
+            "weight_decay: Adafactor has none; the decay of its second moment is ada_decay_rate"
+                .to_owned(),
+        ),
+        Some(Named::Sgd | Named::Momentum) => {
+            keys.problem("weight_decay: only adam and adamw have it".to_owned());
+        }
+        _ => {}
+    }
+    decay
+}
+
+/// tensor2tensor's Adafactor if a key is, else Mesh TensorFlow's.
+fn preset(keys: &Keys) -> Adafactor {
+    let theirs = keys.any(|key| {
+        key.starts_with("optimizer_adafactor_") || key == "simulated_parameter_quantize_bits"
+    });
+    if theirs { Adafactor::tensor2tensor() } else { Adafactor::default() }
+}
+
+fn adafactor(keys: &mut Keys, base: Adafactor, beta1: Option<f64>) -> Adafactor {
+    let threshold = "optimizer_adafactor_clipping_threshold";
+    let unclipped = keys.peek(threshold).is_some_and(|value| value.is_null());
+    let clipping = keys.number(threshold, 1.0.., "a number from 1 on, or null");
+    let scale = keys.truth("optimizer_adafactor_multiply_by_parameter_scale");
+    let factored = keys.truth("optimizer_adafactor_factored").unwrap_or(true);
+    let epsilons = [
+        keys.number("ada_epsilon1", 0.0.., FROM_ZERO),
+        keys.number("ada_epsilon2", 0.0.., FROM_ZERO),
+    ];
+    Adafactor {
+        multiply_by_parameter_scale: scale.unwrap_or(base.multiply_by_parameter_scale),
+        decay: second_moment(keys).unwrap_or(base.decay),
+        beta1: beta1.unwrap_or(base.beta1),
+        clipping_threshold: if unclipped { None } else { clipping.or(base.clipping_threshold) },
+        factoring: if factored { base.factoring } else { Factoring::Never },
+        epsilon1: epsilons[0].unwrap_or(base.epsilon1),
+        epsilon2: epsilons[1].unwrap_or(base.epsilon2),
+        quantize_bits: bits(keys),
+        ..base
+    }
+}
+
+/// The decay of the second moment.
+fn second_moment(keys: &mut Keys) -> Option<Decay> {
+    let constant = keys.number("ada_decay_rate", 0.0..1.0, BELOW_ONE);
+    let types = [("pow", false), ("Adam", true)];
+    let adam = keys.word("optimizer_adafactor_decay_type", &types);
+    let exponent =
+        keys.number("optimizer_adafactor_memory_exponent", 0.0..=1.0, "a number from 0 to 1");
+    let beta2 = keys.number("optimizer_adafactor_beta2", 0.0..1.0, BELOW_ONE);
+    if constant.is_some() && adam.is_some() {
+        keys.problem(
+            "ada_decay_rate: optimizer_adafactor_decay_type says otherwise; give one of them"
+                .to_owned(),
+        );
+    }
+    match (constant, adam) {
+        (Some(constant), _) => Some(Decay::Constant(constant)),
+        (None, Some(true)) => Some(Decay::Adam { beta2: beta2.unwrap_or(0.999) }),
+        (None, _) => exponent.map(|exponent| Decay::Pow { exponent, offset: 0 }),
+    }
+}
+
+/// 0 stands for none.
+fn bits(keys: &mut Keys) -> Option<u32> {
+    let key = "simulated_parameter_quantize_bits";
+    let bits = keys.whole(key, 0).filter(|bits| *bits != 0)?;
+    if !(2..=22).contains(&bits) {
+        keys.problem(format!("{key}: {bits} is not legal; legal is 2 to 22, or 0 for none"));
+    }
+    u32::try_from(bits).ok()
+}

@@ -1,0 +1,73 @@
+//! `get_optimizer`: from a loss and a configuration to updates.
+
+use super::OptimizerConfig;
+use crate::clip::{Pair, clip_by_global_norm, full_precision};
+use crate::{Optimizer, compute_gradients};
+use mesh_core::graph::{GradCx, Graph, Op, OpError, Signature, Tensor, TensorType, Update};
+use mesh_core::lower::LocalCx;
+use mesh_core::names::DType;
+use mesh_core::split::SplitRule;
+
+/// Trains every trainable variable of the graph as `config` says.
+///
+/// Returned are the rate at the graph's step (a number, replicated, called `learning_rate`), what a
+/// function that trains lists as its updates, and the gradients as they were applied.
+///
+/// Gradients are computed, or are `gradients` if given (of microbatches, say); they become f32, are
+/// clipped by their global norm if `gradient_clipping` asks for it, and are applied. What the mesh
+/// does for that follows from the layout: nothing is wrapped.
+///
+/// ```
+/// use mesh_ops::prelude::*;
+/// use mesh_optimize::{OptimizerConfig, get_optimizer};
+///
+/// let config = OptimizerConfig::from_toml("opt_name = 'adam'\nlr = 1e-3\ngradient_clipping = 1.0")?;
+/// let g = mesh_ops::graph();
+/// let input = g.input("input", [dim("batch", 4), dim("x", 8)], F32);
+/// let loss = input.dense(dim("y", 3), "out").square().mean();
+/// let (rate, updates, _) = get_optimizer(&g, loss, &config, None);
+/// let step = g.function("train", [input], [loss, rate], updates);
+/// g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn get_optimizer<'g>(
+    graph: &'g Graph,
+    loss: Tensor<'g>,
+    config: &OptimizerConfig,
+    gradients: Option<Vec<Pair<'g>>>,
+) -> (Tensor<'g>, Vec<Update<'g>>, Vec<Pair<'g>>) {
+    let optimizer = config.optimizer();
+    let learning_rate = graph.on_behalf("learning rate", || {
+        graph.apply1(Called("learning_rate"), &[config.learning_rate().at(graph, DType::F32)])
+    });
+    let mut gradients = gradients.unwrap_or_else(|| compute_gradients(loss, &[]));
+    gradients = match config.gradient_clipping() {
+        Some(norm) => clip_by_global_norm(&gradients, norm).0,
+        None => full_precision(&gradients),
+    };
+    (learning_rate, optimizer.apply_grads(&gradients), gradients)
+}
+
+/// A tensor under a name of its own.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Called(&'static str);
+
+impl Op for Called {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+    fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        Ok(inputs.to_vec())
+    }
+    fn split(&self, _: Signature<'_>) -> SplitRule {
+        SplitRule::parallel().linear(&[&[0]])
+    }
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        cx.forward(0);
+        Ok(())
+    }
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Result<Vec<Option<Tensor<'g>>>, OpError> {
+        Ok(vec![Some(cx.dy())])
+    }
+}

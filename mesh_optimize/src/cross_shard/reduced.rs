@@ -1,0 +1,277 @@
+//! A proof that variables are changed by gradients of the whole batch.
+//!
+//! It is read off the program: values fed from a split batch are *open* along the axes that split
+//! it, until a reduction over an axis (or a gather) *closes* them. What is written to a variable must
+//! be closed along each of these axes, and open along none.
+
+use mesh_core::lower::Module;
+use mesh_core::names::{Axis, DimName, Layout, Mesh, RuleSet, Target};
+use mesh_core::program::{Body, Instr, Program, Reg, Rounds, Step, ValueId};
+use std::fmt;
+use thiserror::Error;
+
+/// A variable whose update does not depend on the whole batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unreduced {
+    /// Its name.
+    pub variable: String,
+    /// The axes along which processors change it by what they have of the batch alone.
+    pub apart: Vec<String>,
+    /// The other axes over which nothing that changes it is summed.
+    pub missing: Vec<String>,
+}
+
+impl fmt::Display for Unreduced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { variable, apart, missing } = self;
+        if !apart.is_empty() {
+            let axes = apart.join("+");
+            write!(
+                f,
+                "{variable}: each processor along {axes} changes its own part by its own \
+                       part of the batch alone"
+            )?;
+        }
+        if !missing.is_empty() {
+            let joint = if apart.is_empty() { format!("{variable}: ") } else { "; ".to_owned() };
+            write!(f, "{joint}nothing that changes it is summed over {}", missing.join("+"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a function is not known to train on the whole batch.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ReducedError {
+    /// The module has no such function.
+    #[error("there is no function `{function}`: there are {known}")]
+    Unknown {
+        /// What was asked for.
+        function: String,
+        /// What there is.
+        known: String,
+    },
+    /// It trains nothing.
+    #[error("`{0}` updates no trainable variable")]
+    NothingTrained(String),
+    /// Some variables are changed by less than the whole batch.
+    #[error("`{function}` does not reduce over all axes that split {batch}:{lines}", lines = lines(.variables))]
+    Unreduced {
+        /// The function.
+        function: String,
+        /// The dim.
+        batch: String,
+        /// Which variables, and which axes.
+        variables: Vec<Unreduced>,
+    },
+}
+
+fn lines(variables: &[Unreduced]) -> String {
+    variables.iter().map(|variable| format!("\n  {variable}")).collect()
+}
+
+/// Checks that every trainable variable that `function` updates is changed by values that are
+/// reduced over every axis over which `layout` splits the dim `batch`.
+///
+/// `layout` is the one that `module` was lowered with. Gradients that pass through optimizer state
+/// on their way count.
+///
+/// ```
+/// use mesh_ops::prelude::*;
+/// use mesh_optimize::{Optimizer, Sgd, assert_reduced};
+///
+/// let g = mesh_ops::graph();
+/// let (batch, x) = (dim("batch", 8), dim("x", 4));
+/// let input = g.input("input", [batch, x], F32);
+/// let loss = input.dense(dim("y", 3), "out").square().mean();
+/// g.function("train", [input], [loss], Sgd::new(0.1).minimize(loss));
+///
+/// let layout: Layout = "batch:data;slots/*:data".parse()?;
+/// let module = g.lower(&"data:4".parse()?, &layout)?;
+/// assert_reduced(&module, &layout, "train", "batch")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn assert_reduced(
+    module: &Module,
+    layout: &Layout,
+    function: &str,
+    batch: &str,
+) -> Result<(), ReducedError> {
+    if module.function(function).is_none() {
+        let known: Vec<_> = module.functions.iter().map(|f| f.program.name.as_str()).collect();
+        let (function, known) = (function.to_owned(), known.join(", "));
+        return Err(ReducedError::Unknown { function, known });
+    }
+    let axes = batch_axes(&module.mesh, layout, batch);
+    let mut state = vec![Flow::default(); module.variables.len()];
+    loop {
+        let mut after = state.clone();
+        let mut written = Vec::new();
+        for compiled in &module.functions {
+            let program = &compiled.program;
+            let fed = program.feeds.iter().map(|slot| {
+                let open = slot.split.iter().fold(0, |open, axes| open | bits(axes));
+                Flow { open: open & bits(&axes), closed: 0 }
+            });
+            let flows = flows(program, fed.collect(), &state);
+            for node in &program.steps {
+                let Step::Write { variable, input } = node.step else { continue };
+                let flow = flows[input.index()];
+                if program.name == function && module.variables[variable.index()].trainable {
+                    written.push((variable, flow));
+                }
+                // What a trained variable was is no gradient; state may hold one.
+                if !module.variables[variable.index()].trainable {
+                    after[variable.index()] = after[variable.index()].and(flow);
+                }
+            }
+        }
+        if after == state {
+            let written = written.into_iter();
+            let named = written.map(|(id, flow)| (module.variables[id.index()].name.clone(), flow));
+            return judge(module, function, batch, &axes, named.collect());
+        }
+        state = after;
+    }
+}
+
+fn judge(
+    module: &Module,
+    function: &str,
+    batch: &str,
+    axes: &[Axis],
+    written: Vec<(String, Flow)>,
+) -> Result<(), ReducedError> {
+    if written.is_empty() {
+        return Err(ReducedError::NothingTrained(function.to_owned()));
+    }
+    let names = |which: u16| -> Vec<String> {
+        let found = axes.iter().filter(|axis| which & bits(&[**axis]) != 0);
+        found.map(|axis| module.mesh.name(*axis).to_owned()).collect()
+    };
+    let judged = written.into_iter().map(|(variable, Flow { open, closed })| Unreduced {
+        variable,
+        apart: names(open),
+        missing: names(bits(axes) & !open & !closed),
+    });
+    let variables: Vec<_> =
+        judged.filter(|u| !u.apart.is_empty() || !u.missing.is_empty()).collect();
+    if variables.is_empty() {
+        return Ok(());
+    }
+    let (function, batch) = (function.to_owned(), batch.to_owned());
+    Err(ReducedError::Unreduced { function, batch, variables })
+}
+
+/// The axes that split a dim.
+fn batch_axes(mesh: &Mesh, layout: &Layout, batch: &str) -> Vec<Axis> {
+    let target = Target::Dim(DimName::new(batch));
+    let mut rules = layout.rules().iter().filter(|rule| rule.set == RuleSet::Compute);
+    let rule = rules.find(|rule| rule.target == target);
+    let axes = rule.into_iter().flat_map(|rule| &rule.axes).filter_map(|name| mesh.axis(name));
+    axes.filter(|axis| mesh.size(*axis) > 1).collect()
+}
+
+fn bits(axes: &[Axis]) -> u16 {
+    axes.iter().fold(0, |bits, axis| bits | 1 << axis.index())
+}
+
+/// What a value has seen of the batch, a bit for each axis.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Flow {
+    /// It is made from this processor's part along the axis.
+    open: u16,
+    /// It is made from something combined over the axis.
+    closed: u16,
+}
+
+impl Flow {
+    fn and(self, other: Self) -> Self {
+        Self { open: self.open | other.open, closed: self.closed | other.closed }
+    }
+
+    /// After a collective.
+    fn through(self, form: &str, axes: u16) -> Self {
+        let Self { open, closed } = self;
+        match form {
+            "all_reduce" | "reduce_scatter" | "reduce_to" => {
+                Self { open: open & !axes, closed: closed | axes }
+            }
+            "all_gather" => Self { open: open & !axes, closed: closed | open & axes },
+            _ => self,
+        }
+    }
+}
+
+/// The flow of every value of a program.
+fn flows(program: &Program, fed: Vec<Flow>, state: &[Flow]) -> Vec<Flow> {
+    let mut flows = vec![Flow::default(); program.values.len()];
+    for (slot, flow) in program.feeds.iter().zip(fed) {
+        flows[slot.value.index()] = flow;
+    }
+    for node in &program.steps {
+        let of = |id: &ValueId| flows[id.index()];
+        let all = |ids: &[ValueId]| ids.iter().map(of).fold(Flow::default(), Flow::and);
+        let (inputs, outs) = (node.step.inputs(), node.step.outs());
+        let made: Vec<Flow> = match &node.step {
+            Step::Read { variable, .. } => vec![state[variable.index()]],
+            Step::Map { body, inputs, .. } => body
+                .results
+                .iter()
+                .map(|&result| {
+                    let read = inputs.iter().zip(inputs_read(body, result, inputs.len()));
+                    let read = read.filter(|(_, is_read)| *is_read);
+                    read.map(|(operand, _)| of(&operand.value)).fold(Flow::default(), Flow::and)
+                })
+                .collect(),
+            Step::AllReduce { inputs, .. } | Step::Barrier { inputs, .. } => {
+                inputs.iter().map(of).collect()
+            }
+            Step::Loop(rounds) => of_rounds(rounds, &of),
+            _ => vec![all(&inputs); outs.len()],
+        };
+        let axes = node.step.axes().map_or(0, |axes| bits(axes));
+        let form = node.step.form();
+        for (out, flow) in outs.iter().zip(made) {
+            flows[out.index()] = flow.through(form, axes);
+        }
+    }
+    flows
+}
+
+/// Which inputs a result of a body is made of.
+fn inputs_read(body: &Body, result: Reg, inputs: usize) -> Vec<bool> {
+    let mut needed = vec![false; body.code.len()];
+    let mut read = vec![false; inputs];
+    needed[usize::from(result.0)] = true;
+    for (i, (instr, _)) in body.code.iter().enumerate().rev() {
+        match instr {
+            _ if !needed[i] => {}
+            Instr::Input(input) => read[usize::from(*input)] = true,
+            Instr::Const(_) => {}
+            Instr::Apply(_, args) => args.iter().for_each(|arg| needed[usize::from(arg.0)] = true),
+        }
+    }
+    read
+}
+
+/// What a loop leaves: round after round, until nothing new is carried.
+fn of_rounds(rounds: &Rounds, of: &impl Fn(&ValueId) -> Flow) -> Vec<Flow> {
+    let mut carried: Vec<_> = rounds.carried.iter().map(of).collect();
+    let asked = rounds.condition.iter().map(of).fold(Flow::default(), Flow::and);
+    loop {
+        let around = rounds.sliced.iter().chain(&rounds.captured).map(of);
+        let fed = carried.iter().copied().chain(around).chain([Flow::default()]).collect();
+        let flows = flows(&rounds.body, fed, &[]);
+        let made: Vec<_> =
+            rounds.body.fetches.iter().map(|slot| flows[slot.value.index()]).collect();
+        let next: Vec<_> = carried.iter().zip(&made).map(|(old, new)| old.and(*new)).collect();
+        if next == carried {
+            let stacked = &made[carried.len().min(made.len())..];
+            let left = carried.iter().chain(stacked).take(rounds.outs.len());
+            return left.map(|flow| flow.and(asked)).collect();
+        }
+        carried = next;
+    }
+}

@@ -1,0 +1,9 @@
+//! Optimizers: trajectories against numbers computed elsewhere, on one processor and on layouts that
+//! split, shard state (ZeRO) and shard parameters (FSDP); what they keep; what they refuse.
+
+mod anchors;
+mod by_name;
+mod delayed;
+mod harness;
+mod slots;
+mod trajectories;

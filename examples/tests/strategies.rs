@@ -10,7 +10,7 @@ use common::{apart, losses, mnist_line, refused, scratch};
 const TABLE: &[(&str, &str, &str)] = &[
     ("one_device", "", ""),
     ("mirrored:2", "all:2", "batch:all"),
-    ("mirrored:[0,1]", "all:2", "batch:all"),
+    ("mirrored:[0]", "all:1", "batch:all"),
     ("multi_worker:2x2", "host:2;local:2", "batch:host+local"),
     ("tpu:2x2", "x:2;y:2", "batch:x+y"),
     ("tpu:2x1x4", "x:2;y:1;z:4", "batch:x+y+z"),

@@ -17,8 +17,7 @@
 
 use mesh_core::graph::{Graph, Tensor, Variable};
 use mesh_core::names::{DType, Dimension, Shape};
-use mesh_ops::Ops;
-use mesh_ops::add_n;
+use mesh_ops::{Ops, add_n};
 
 /// A gradient, if there is one, and the variable it belongs to.
 pub(crate) type Pair<'g> = (Option<Tensor<'g>>, Variable<'g>);

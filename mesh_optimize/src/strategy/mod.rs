@@ -32,8 +32,9 @@ pub use error::StrategyError;
 /// How sums over processors are made, by the name it has in tf.distribute.
 pub use mesh_core::lower::AllReduce as CrossDeviceOps;
 
-use mesh_core::lower::Options;
+use mesh_core::lower::{Module, Options};
 use mesh_core::names::{Layout, Mesh};
+use mesh_core::session::Session;
 
 /// Processors by number, or one for each core that is named.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -101,7 +102,7 @@ pub struct Distribution {
     pub mesh: Mesh,
     /// How the model is laid out on them.
     pub layout: Layout,
-    /// The core each processor is to be pinned to, if any were named.
+    /// The core each processor is to be kept on, if any were named.
     pub cores: Option<Vec<usize>>,
     /// How sums over all processors are made. The strategy's choice; another may be set.
     pub cross_device_ops: CrossDeviceOps,
@@ -114,6 +115,14 @@ impl Distribution {
     /// What `Graph::lower_with` is told besides mesh and layout.
     pub fn options(&self) -> Options {
         Options { all_reduce: self.cross_device_ops }
+    }
+
+    /// A session of a module, its processors kept on the cores that were named, if any were.
+    pub fn session(&self, module: &Module, seed: u64) -> mesh_core::session::Result<Session> {
+        match &self.cores {
+            None => Session::threads(module, seed),
+            Some(cores) => Session::pinned(module, seed, cores),
+        }
     }
 }
 

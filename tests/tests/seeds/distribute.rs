@@ -98,6 +98,10 @@ fn row_34_strategies_are_meshes_and_layouts() {
     let listed: Strategy = "mirrored:[2,0,3]".parse().unwrap();
     assert_eq!(listed, Strategy::mirrored(vec![2, 0, 3]));
     assert_eq!(listed.distribution("batch").unwrap().cores, Some(vec![2, 0, 3]));
+    // Kept on the cores that are named; every machine has a first.
+    let first = Strategy::mirrored(vec![0]).distribution("batch").unwrap();
+    let module = g.lower(&first.mesh, &first.layout).unwrap();
+    assert_eq!(losses(&mut first.session(&module, 1).unwrap(), &train, 8), one);
     // Another name for the dim of the examples.
     let other = Strategy::mirrored(2).distribution("example").unwrap();
     assert_eq!(other.layout.to_string(), "example:all");

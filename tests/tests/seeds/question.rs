@@ -1,11 +1,13 @@
 //! Rows 1 to 12: the function of the question how to wrap a mesh optimizer, `get_optimizer`.
 
+use super::guides::settles;
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer, OptimizerConfig, get_optimizer, microbatches};
 use ndarray::{ArrayD, IxDyn, arr0, arr1};
 use serde_json::{Value, json};
 use std::f64::consts::PI;
-use std::path::Path;
+
+const GUIDE: &str = "from-cross-shard-optimizer.md";
 
 const STEPS: [f64; 12] = [0.0, 1.0, 2.0, 9.0, 10.0, 11.0, 40.0, 50.0, 79.0, 80.0, 81.0, 5_000.0];
 
@@ -260,17 +262,6 @@ fn row_08_adam_spares_norms_and_biases() {
     }
 }
 
-/// A guide has this heading.
-#[track_caller]
-fn heading(guide: &str, heading: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(guide);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let found = text.lines().any(|line| {
-        line.trim_start_matches('#').trim_matches([' ', '`']) == heading && line.starts_with('#')
-    });
-    assert!(found, "{guide} has no heading {heading:?}");
-}
-
 #[test]
 fn row_09_adafactor_takes_the_scheduled_rate_and_no_weight_decay() {
     // A rate that is 0 at first leaves the variable alone, whichever the optimizer.
@@ -291,7 +282,7 @@ fn row_09_adafactor_takes_the_scheduled_rate_and_no_weight_decay() {
         trained(&*constant.optimizer(), &[("w", [1.0, 1.0])], &[[0.5, 0.5]; 2], "", "").remove(0);
     let second = 0.9 - 0.1 * 0.9 * (1.0 / 0.75f64.sqrt() / (1.0 / 0.75f64.sqrt()).max(1.0));
     close(&values, &[second, second]);
-    heading("from-cross-shard-optimizer.md", "What the question's function does otherwise");
+    settles(GUIDE, &["What the question's function does otherwise"]);
 }
 
 #[test]
@@ -306,7 +297,7 @@ fn row_10_use_tpu_is_a_note() {
         assert!(note[0].contains(words), "{note:?}");
     }
     refused(json!({"opt_name": "sgd", "lr": 0.1, "use_tpu": "yes"}), &["use_tpu: \"yes\""]);
-    heading("from-cross-shard-optimizer.md", "use_tpu");
+    settles(GUIDE, &["use_tpu"]);
 }
 
 #[test]

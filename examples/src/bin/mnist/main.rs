@@ -14,6 +14,7 @@ use examples::report::{Metrics, print};
 use flags::Flags;
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
+use mesh_core::session::Session;
 use mesh_optimize::{Distribution, Strategy, StrategyError};
 use std::error::Error;
 use std::io;
@@ -43,7 +44,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     };
     let chosen = distribution.as_ref().map(|found| found.cross_device_ops);
     let options = Options { all_reduce: flags.cross_device_ops.or(chosen).unwrap_or_default() };
-    let staleness = distribution.map_or(0, |found| found.staleness);
+    let staleness = distribution.as_ref().map_or(0, |found| found.staleness);
     let functions = model::build(&graph, flags, &training.delayed(staleness));
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);
@@ -83,8 +84,13 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         parameters(&module),
         digits.test.len(),
     ))?;
-    let trained =
-        train::train(flags, &functions, &module, evaluation.as_ref(), &digits, &mut metrics);
+    let start = |module: &Module| match &distribution {
+        Some(found) => found.session(module, flags.seed),
+        None => Session::threads(module, flags.seed),
+    };
+    let session = start(&module)?;
+    let evaluator = evaluation.as_ref().map(start).transpose()?;
+    let trained = train::train(flags, &functions, session, evaluator, &digits, &mut metrics);
     metrics.finish()?;
     trained
 }

@@ -14,13 +14,11 @@ use std::time::Instant;
 pub(crate) fn train(
     flags: &Flags,
     functions: &Functions,
-    module: &Module,
-    evaluation: Option<&Module>,
+    mut session: Session,
+    mut evaluator: Option<Session>,
     digits: &Digits,
     metrics: &mut Metrics,
 ) -> Result<(), Box<dyn Error>> {
-    let mut session = Session::threads(module, flags.seed)?;
-    let mut evaluator = evaluation.map(|m| Session::threads(m, flags.seed)).transpose()?;
     let mut batches = Batches::new(digits.train.len(), flags.batch, flags.seed)?;
     let per_epoch = batches.per_epoch() as u64;
     let total = flags.steps.unwrap_or(per_epoch.saturating_mul(flags.epochs as u64));

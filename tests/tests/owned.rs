@@ -4,7 +4,7 @@
 use mesh_core::lower::Module;
 use mesh_core::program::Step;
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer, Sgd};
+use mesh_optimize::{Adafactor, AdamWeightDecay, Factoring, Optimizer, Sgd};
 
 /// Two layers and their training; returns the losses of four steps and the module.
 fn train(optimizer: &dyn Optimizer, mesh: &str, layout: &str) -> (Vec<f64>, Vec<Array>, Module) {
@@ -45,7 +45,11 @@ const TOLERANCE: f64 = 1e-5;
 
 #[test]
 fn owners_change_no_number() {
-    let factored = Adafactor { min_dim_size_to_factor: 4, beta1: 0.5, ..Adafactor::default() };
+    let factored = Adafactor {
+        factoring: Factoring::TwoLargest { least: 4 },
+        beta1: 0.5,
+        ..Adafactor::default()
+    };
     let optimizers: [&dyn Optimizer; 3] =
         [&Sgd::new(0.1), &AdamWeightDecay::new(0.01).weight_decay(0.1), &factored];
     for optimizer in optimizers {

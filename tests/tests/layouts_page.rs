@@ -123,7 +123,8 @@ fn relayouts() -> String {
     let split: Place = |p, axis| p.clone().split("x".into(), &[axis]);
     let other: Place = |p, axis| p.clone().split("y".into(), &[axis]);
     let owed: Place = |p, axis| p.clone().with_pending(ReduceKind::Sum, &[axis]);
-    let table: [(&str, Place, &str, Place, &str, &str, Share); 7] = [
+    let owned: Place = |p, axis| p.clone().with_owner(axis, 0);
+    let table: [(&str, Place, &str, Place, &str, &str, Share); 10] = [
         ("whole", whole, "split", split, "each processor keeps its part", "0", |_, _| 0),
         ("whole", whole, "owed", owed, "one keeps it, the others have zeros", "0", |_, _| 0),
         ("split", split, "whole", whole, "all-gather", "(n-1)/n B", |b, n| b * (n - 1) / n),
@@ -133,6 +134,17 @@ fn relayouts() -> String {
         ("owed", owed, "split", split, "reduce-scatter", "(n-1)/n B", |b, n| b * (n - 1) / n),
         ("owed", owed, "whole", whole, "all-reduce", "2 (n-1)/n B", |b, n| 2 * b * (n - 1) / n),
         ("owed", owed, "owed", owed, "nothing", "0", |_, _| 0),
+        (
+            "owed",
+            owed,
+            "one owner's",
+            owned,
+            "reduced to the owner, who receives",
+            "(n-1) B",
+            |b, n| b * (n - 1),
+        ),
+        ("whole", whole, "one owner's", owned, "the owner keeps it", "0", |_, _| 0),
+        ("one owner's", owned, "whole", whole, "broadcast", "B", |b, _| b),
     ];
     let mut text = "| from | to | what happens | bytes received |\n|---|---|---|---|\n".to_owned();
     let shape: Shape = "x:64;y:64".parse().unwrap();
@@ -208,6 +220,7 @@ fn blocks() -> Vec<(&'static str, String)> {
                     (both, "batch:data;hidden:model"),
                     (data, "batch:data;slots/*:data"),
                     (data, "batch:data;params/*:data;slots/*:data"),
+                    (data, "batch:data;params/*:data@each;slots/*:data@each"),
                 ],
             ),
         ),

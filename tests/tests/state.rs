@@ -165,3 +165,32 @@ fn sessions_of_four(graph: &Graph) -> impl Iterator<Item = Session> + '_ {
         Session::threads(&module, 0).unwrap()
     })
 }
+
+/// Sharded everywhere, a step needs its shards and two gathered layers: one in use, and one gradient
+/// before it is scattered.
+#[test]
+fn sharded_layers_live_two_at_a_time() {
+    let (layers, width, batch) = (6, 256, dim("batch", 8));
+    let arena = |layout: &str| {
+        let g = mesh_ops::graph();
+        let dims = ["even", "odd"].map(|name| dim(name, width));
+        let x = g.input("x", [batch, dims[0]], F32);
+        let mut h = x;
+        for layer in 0..layers {
+            h = h.dense(dims[(layer + 1) % 2], &format!("layer{layer}")).tanh();
+        }
+        let loss = h.square().mean();
+        g.function("train", [x], [loss], AdamWeightDecay::new(0.1).minimize(loss));
+        let module = g.lower(&"data:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        (module.functions[0].plan.arena_bytes, module.variable_bytes())
+    };
+    let layer = (width * width + width) * 4;
+    let activations = layers * 3 * (batch.size / 4) * width * 4;
+    let (whole, held) = arena("batch:data");
+    // A quarter of every parameter and its two slots, and one shard of every gradient.
+    let (sharded, quarter) = arena("batch:data;params/*:data;slots/*:data");
+    assert!(quarter <= held / 4 + 4, "{quarter} of {held}");
+    let shards = layers * layer / 4;
+    assert!(sharded <= shards + 2 * layer + activations, "{sharded}, layers of {layer}");
+    assert!(whole > layers * layer, "{whole}");
+}

@@ -8,6 +8,7 @@ mod buffers;
 mod check;
 mod cse;
 mod dead;
+mod early;
 mod merge_sums;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,12 @@ pub fn passes() -> &'static [Pass] {
             name: "dead steps after merging",
             reason: "merging may leave a collective without outs that anybody needs",
             run: dead::run,
+        },
+        Pass {
+            name: "early reductions",
+            reason: "what is merged or removed has no place any more; of the rest, what frees \
+                     memory should do so before more is taken",
+            run: early::run,
         },
     ]
 }

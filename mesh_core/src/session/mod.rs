@@ -79,12 +79,27 @@ impl Session {
     /// Runs a module on threads of this process, one per processor of its mesh, and initialises its
     /// variables. Everything random in it follows from `seed`.
     pub fn threads(module: &Module, seed: u64) -> Result<Self> {
+        Self::on_cores(module, seed, &[])
+    }
+
+    /// As [`threads`](Self::threads), with processor `i` kept on core `cores[i]`, where the system
+    /// can do that; a core that it does not have is an error.
+    pub fn pinned(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
+        let processors = module.mesh.processors();
+        if cores.len() != processors {
+            let problem = format!("{} cores for {processors} processors", cores.len());
+            return Err(Error::Module { problem });
+        }
+        Self::on_cores(module, seed, cores)
+    }
+
+    fn on_cores(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
         let mesh = module.mesh.clone();
         let held = module.variables.iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
         let variables = held.collect::<Result<IndexMap<_, _>>>()?;
         let local: Vec<_> = module.variables.iter().map(|variable| variable.local(&mesh)).collect();
         let programs: Vec<_> = module.functions.iter().chain([&module.init]).cloned().collect();
-        let machine = Machine::new(&mesh, &local, programs, seed)
+        let machine = Machine::new(&mesh, &local, programs, seed, cores)
             .map_err(|problem| Error::Module { problem })?;
         let names = module.functions.iter().map(|function| function.program.name.clone());
         let functions = names.enumerate().map(|(index, name)| (name, index)).collect();

@@ -10,6 +10,8 @@ mod processor;
 use std::sync::Arc;
 use std::{slice, thread};
 
+use core_affinity::CoreId;
+
 use self::barrier::Stop;
 use self::comm::Threads;
 use self::meeting::World;
@@ -26,6 +28,18 @@ use crate::program::{Compiled, Place, Slot, Value, VariableType, owns};
 /// How often a thread looks before it sleeps, when it has a core of its own.
 const SPIN: u32 = 1000;
 
+/// Cores by number; none where the system does not say what cores there are.
+fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
+    let known = core_affinity::get_core_ids().unwrap_or_default();
+    let find = |number: &usize| {
+        known.iter().find(|core| core.id == *number).copied().ok_or_else(|| {
+            let known: Vec<_> = known.iter().map(|core| core.id.to_string()).collect();
+            format!("there is no core {number} to run on; there are {}", known.join(", "))
+        })
+    };
+    if known.is_empty() { Ok(Vec::new()) } else { numbers.iter().map(find).collect() }
+}
+
 /// The threads, memory and prepared functions of a module.
 ///
 /// Memory is the processors' while [`call`](Self::call) runs, which is the machine's only method
@@ -38,16 +52,18 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Prepares every function for every processor of the mesh. Variables are zeros. The error is
-    /// for people.
+    /// Prepares every function for every processor of the mesh, which are kept on the cores of these
+    /// numbers, if any. Variables are zeros. The error is for people.
     pub(crate) fn new(
         mesh: &Mesh,
         variables: &[VariableType],
         functions: Vec<Compiled>,
         seed: u64,
+        pins: &[usize],
     ) -> Result<Self, String> {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
         let spin = |threads| if threads <= cores { SPIN } else { 0 };
+        let pins = core_ids(pins)?;
         let stop = Arc::new(Stop::default());
         let world = World::new(mesh, spin(mesh.processors()), &stop);
         let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
@@ -72,7 +88,7 @@ impl Machine {
         };
         let workers: Result<Vec<_>, String> = stores.iter().enumerate().map(worker).collect();
         // Between calls the caller's thread wants a core as well.
-        let pool = Pool::new(workers?, Job::default(), spin(mesh.processors() + 1), &stop)?;
+        let pool = Pool::new(workers?, Job::default(), spin(mesh.processors() + 1), &stop, &pins)?;
         let variables =
             variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied())).collect();
         Ok(Self { pool, stores, functions, variables })

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 
+use core_affinity::CoreId;
+
 use super::super::comm::Stopped;
 use super::barrier::{Bell, Stop};
 
@@ -42,12 +44,13 @@ pub(super) struct Pool<J> {
 
 impl<J: Send + Sync + 'static> Pool<J> {
     /// Starts one thread per worker; `spin` is how often it looks for the next call before it
-    /// sleeps.
+    /// sleeps. Each is kept on its core, if there are any.
     pub(super) fn new<W: Worker<Job = J>>(
         workers: Vec<W>,
         job: J,
         spin: u32,
         stop: &Arc<Stop>,
+        cores: &[CoreId],
     ) -> Result<Self, String> {
         let shared = Shared {
             spin,
@@ -62,10 +65,14 @@ impl<J: Send + Sync + 'static> Pool<J> {
         // From here on an early return closes the pool, which ends the threads that run already.
         let mut pool = Self { shared: Arc::new(shared), threads: Vec::new() };
         for (processor, worker) in workers.into_iter().enumerate() {
-            let shared = Arc::clone(&pool.shared);
+            let (shared, core) = (Arc::clone(&pool.shared), cores.get(processor).copied());
             let thread = thread::Builder::new()
                 .name(format!("processor-{processor}"))
-                .spawn(move || work(worker, &shared, processor))
+                .spawn(move || {
+                    // Where it cannot be kept there, it runs wherever the system lets it.
+                    core.map(core_affinity::set_for_current);
+                    work(worker, &shared, processor)
+                })
                 .map_err(|error| format!("cannot start processor {processor}: {error}"))?;
             pool.threads.push(thread);
         }
@@ -178,7 +185,7 @@ mod tests {
         let calls = Arc::new(AtomicUsize::new(0));
         let meeter =
             |index| Meeter { index, barrier: Arc::clone(&barrier), calls: Arc::clone(&calls) };
-        let pool = Pool::new((0..workers).map(meeter).collect(), None, 10, &stop).unwrap();
+        let pool = Pool::new((0..workers).map(meeter).collect(), None, 10, &stop, &[]).unwrap();
         (pool, calls)
     }
 

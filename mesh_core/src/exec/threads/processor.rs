@@ -115,7 +115,7 @@ mod tests {
             Processor::new(comm, vec![executor], functions.clone(), stores.clone()).unwrap()
         };
         let workers = (0..mesh.processors()).map(worker).collect();
-        Pool::new(workers, Job::default(), 0, &stop).unwrap()
+        Pool::new(workers, Job::default(), 0, &stop, &[]).unwrap()
     }
 
     #[test]

@@ -29,8 +29,13 @@ fn planned(program: Program, variables: &[VariableType]) -> String {
 #[test]
 fn passes_have_names_and_reasons() {
     let list: Vec<_> = passes().iter().map(|pass| pass.name).collect();
-    let expected =
-        ["dead steps", "common subexpressions", "merge pending sums", "dead steps after merging"];
+    let expected = [
+        "dead steps",
+        "common subexpressions",
+        "merge pending sums",
+        "dead steps after merging",
+        "early reductions",
+    ];
     assert_eq!(list, expected);
     assert!(passes().iter().all(|pass| pass.reason.len() > 40));
 }

@@ -310,3 +310,39 @@ fn what_must_not_merge() {
         join(b, one, one);
     });
 }
+
+#[test]
+fn what_frees_memory_moves_up() {
+    let mesh = square();
+    let rows = axis(&mesh, "rows");
+    let program = built(&mesh, |b| {
+        let image = b.fed("image", &[4]);
+        let inputs = || vec![labelled(image, &[0]), labelled(image, &[1])];
+        let large = b.map(inputs(), smallvec![4, 4], &(x(0) * x(1)), DType::F32).unwrap();
+        let used = b.map(inputs(), smallvec![4, 4], &(x(0) + x(1)), DType::F32).unwrap();
+        let later = b.of(x(0) + x(1), &[used, used]);
+        let part = b.reduce_scatter(ReduceKind::Sum, &[rows], 0, large);
+        let small = b.reduce(ReduceKind::Sum, labelled(part, &[0, 1]), smallvec![2]);
+        let kept = b.reduce(ReduceKind::Sum, labelled(used, &[0, 1]), smallvec![4]);
+        b.fetched("small", small);
+        b.fetched("kept", kept);
+        b.fetched("later", later);
+    });
+    // The scattered sum follows what it sums, the sum of that follows it. `used` is used twice.
+    insta::assert_snapshot!(after(early::run, &[], &program), @r"
+    program test on rows:2;cols:2
+      feeds
+        %0 = image: f32[4] of [4] @ -
+      steps
+        %1: f32[4, 4] = map x0 * x1 of %0[a], %0[b]
+        %2: f32[2, 4] = reduce_scatter sum dim 0 over rows of %1
+        %3: f32[2] = reduce sum of %2[a, k]
+        %4: f32[4, 4] = map x0 + x1 of %0[a], %0[b]
+        %5: f32[4, 4] = map x0 + x1 of %4[a, b], %4[a, b]
+        %6: f32[4] = reduce sum of %4[a, k]
+      fetches
+        small = %3: f32[2] of [2] @ -
+        kept = %6: f32[4] of [4] @ -
+        later = %5: f32[4, 4] of [4, 4] @ -, -
+    ");
+}

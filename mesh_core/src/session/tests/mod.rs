@@ -291,3 +291,35 @@ fn sessions_move_between_threads() {
     fn check<T: Send + 'static>(_: &T) {}
     check(&Session::threads(&Regression::new("b:2").module(), 0).unwrap());
 }
+
+#[test]
+fn processors_are_kept_on_cores() {
+    let module = differing(false);
+    let processors = module.mesh.processors();
+    let error = |cores: &[usize]| Session::pinned(&module, 0, cores).unwrap_err().to_string();
+    let text = error(&[]);
+    assert!(text.contains(&format!("0 cores for {processors} processors")), "{text}");
+    // No system has so many; where cores are not known, threads run anywhere.
+    if core_affinity::get_core_ids().is_some() {
+        let text = error(&vec![usize::MAX; processors]);
+        assert!(
+            text.contains("there is no core 18446744073709551615 to run on; there are"),
+            "{text}"
+        );
+    }
+    let first = core_affinity::get_core_ids().and_then(|cores| cores.first().map(|core| core.id));
+    let first = first.unwrap_or(0);
+    let session = Session::pinned(&module, 0, &vec![first; processors]).unwrap();
+    if cfg!(target_os = "linux") {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let kept = tasks.filter_map(|task| {
+            let path = task.ok()?.path();
+            let name = std::fs::read_to_string(path.join("comm")).ok()?;
+            let status = std::fs::read_to_string(path.join("status")).ok()?;
+            let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+            (name.starts_with("processor-") && cores.trim() == first.to_string()).then_some(())
+        });
+        assert!(kept.count() >= processors);
+    }
+    drop(session);
+}

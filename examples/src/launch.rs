@@ -1,6 +1,7 @@
 //! From flags to a lowered module.
 
 use mesh_core::graph::Report;
+use mesh_core::lower::Options;
 use mesh_ops::prelude::*;
 use std::error::Error;
 use std::fmt;
@@ -90,7 +91,18 @@ pub fn lower(
     layout: &Layout,
     strict: bool,
 ) -> Result<Module, LaunchError> {
-    let module = graph.lower(mesh, layout)?;
+    lower_with(graph, mesh, layout, &Options::default(), strict)
+}
+
+/// As [`lower`], with choices of speed.
+pub fn lower_with(
+    graph: &Graph,
+    mesh: &Mesh,
+    layout: &Layout,
+    options: &Options,
+    strict: bool,
+) -> Result<Module, LaunchError> {
+    let module = graph.lower_with(mesh, layout, options)?;
     let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
     let warnings = recorded.chain(module.warnings.iter().map(ToString::to_string));
     if strict {

@@ -14,14 +14,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("multi_worker:2x2", "host:2;local:2", "batch:host+local"),
     ("tpu:2x2", "x:2;y:2", "batch:x+y"),
     ("tpu:2x1x4", "x:2;y:1;z:4", "batch:x+y+z"),
-];
-
-/// The same, with variables that are owned by one processor; refused until lowering knows those.
-/// Then they belong into the table above.
-const WAITING: &[(&str, &str, &str)] = &[
     ("central_storage:2", "all:2", "batch:all;params/*:all@0;slots/*:all@0"),
     ("parameter_server:2", "all:2", "batch:all;params/*:all@each;slots/*:all@each"),
-    ("parameter_server:2;staleness:0", "all:2", "batch:all;params/*:all@each;slots/*:all@each"),
 ];
 
 #[test]
@@ -41,22 +35,52 @@ fn strategies_train_to_the_losses_of_one_processor() {
         assert_eq!(one.len(), 6);
         for (strategy, mesh, layout) in TABLE {
             let (out, losses) = run(&["--strategy", strategy]);
-            let said = format!("strategy {strategy} is --mesh \"{mesh}\" --layout \"{layout}\"\n");
+            let ways = if mesh.starts_with("host") { "hierarchical" } else { "direct" };
+            let flags = ["--mesh", mesh, "--layout", layout, "--cross-device-ops", ways];
+            let stands_for =
+                format!("--mesh \"{mesh}\" --layout \"{layout}\" --cross-device-ops {ways}");
+            let said = format!("strategy {strategy} is {stands_for}\n");
             assert!(out.starts_with(&said), "{said}{out}");
             // As between layouts: rounding, amplified by six steps of a normalising optimizer.
             assert!(apart(&one, &losses) < 1e-4, "{strategy}: {one:?}\n{losses:?}");
-            let (_, same) = run(&["--mesh", mesh, "--layout", layout]);
+            let (_, same) = run(&flags);
             assert_eq!(losses, same, "{strategy}");
         }
     }
 }
 
 #[test]
-fn owned_variables_are_refused_for_now() {
-    for (strategy, ..) in WAITING {
-        let run = mnist_line("--model linear --steps 1 --strategy", &[strategy]);
-        assert_eq!(run.code, Some(1), "{}", run.err);
-        assert!(run.err.contains("variables owned by one processor"), "{}", run.err);
+fn staleness_is_that_of_one_processor() {
+    let dir = scratch("staleness");
+    let run = |strategy: &str| {
+        let file = dir.join("m");
+        let line = "--model linear --batch 40 --steps 8 --optimizer adam --strategy";
+        mnist_line(line, &[strategy, "--metrics", file.to_str().unwrap()]).well();
+        losses(&file)
+    };
+    let [prompt, one, four] =
+        ["parameter_server:1", "parameter_server:1;staleness:2", "parameter_server:4;staleness:2"]
+            .map(run);
+    assert_ne!(prompt, one);
+    assert!(apart(&one, &four) < 1e-4, "{one:?}\n{four:?}");
+}
+
+#[test]
+fn sums_may_be_made_in_any_way() {
+    let dir = scratch("cross-device-ops");
+    let run = |more: &[&str]| {
+        let file = dir.join("m");
+        let line = "--model linear --batch 40 --steps 6 --optimizer sgd --metrics";
+        let out = mnist_line(line, &[&[file.to_str().unwrap()], more].concat()).well().out;
+        (out, losses(&file))
+    };
+    let (_, one) = run(&["--mesh", "", "--layout", ""]);
+    for way in ["direct", "ring", "hierarchical", "reduce_to_one"] {
+        for strategy in ["mirrored:4", "multi_worker:2x2", "central_storage:2"] {
+            let (out, losses) = run(&["--strategy", strategy, "--cross-device-ops", way]);
+            assert!(out.lines().next().unwrap().ends_with(&format!("--cross-device-ops {way}")));
+            assert!(apart(&one, &losses) < 1e-4, "{strategy} {way}: {one:?}\n{losses:?}");
+        }
     }
 }
 
@@ -68,6 +92,7 @@ fn what_cannot_be() {
         ("--strategy mirror:2", &["--strategy", "`mirror:2`", "mirrored:N", "tpu:XxY"]),
         ("--strategy mirrored:0", &["--strategy", "no processors"]),
         ("--strategy tpu:2y2", &["--strategy", "a topology", "`tpu:2x2`"]),
+        ("--cross-device-ops nccl", &["--cross-device-ops", "`nccl`", "direct, ring"]),
         ("--strategy mirrored:3", &["batch", "200", "over all into 3"]),
     ];
     for (line, words) in table {
@@ -86,6 +111,6 @@ fn the_guide_names_what_runs() {
         let cells: Vec<_> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
         let strategy = cells[4].rsplit(' ').next().unwrap();
         let line = (strategy, cells[2], cells[3]);
-        assert!(TABLE.contains(&line) || WAITING.contains(&line), "{row}");
+        assert!(TABLE.contains(&line), "{row}");
     }
 }

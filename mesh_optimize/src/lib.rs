@@ -40,6 +40,4 @@ pub use momentum::Momentum;
 pub use optimizer::{Optimizer, compute_gradients};
 pub use rate::LearningRate;
 pub use sgd::Sgd;
-pub use strategy::{
-    CrossDeviceOps, Distribution, Processors, Strategy, StrategyError, UnknownCrossDeviceOps,
-};
+pub use strategy::{CrossDeviceOps, Distribution, Processors, Strategy, StrategyError};

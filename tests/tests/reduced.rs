@@ -1,5 +1,6 @@
 //! `assert_reduced`: gradients of whole batches pass, whatever the layout; others are named.
 
+use mesh_core::lower::{AllReduce, Options};
 use mesh_core::program::Step;
 use mesh_ops::prelude::*;
 use mesh_optimize::{
@@ -67,6 +68,9 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("data:4", "batch:data;params/*:data"),
     ("host:2;local:2", "batch:host+local"),
     ("host:2;local:2", "batch:host+local;slots/*:local"),
+    ("data:2", "batch:data;params/*:data@0;slots/*:data@0"),
+    ("data:4", "batch:data;params/*:data@each;slots/*:data@each"),
+    ("host:2;local:2", "batch:host+local;params/*:local@each;slots/*:local@each"),
 ];
 
 #[test]
@@ -88,6 +92,16 @@ fn gradients_of_the_whole_batch_pass() {
         for (mesh, layout) in LAYOUTS {
             let checked = checked(&g, mesh, layout, "batch");
             assert_eq!(checked, Ok(()), "{name} under {layout}");
+        }
+    }
+    for all_reduce in [AllReduce::Ring, AllReduce::Hierarchical, AllReduce::ReduceToOne] {
+        let g = mesh_ops::graph();
+        clipped(&g);
+        for (mesh, layout) in LAYOUTS {
+            let (on, layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
+            let module = g.lower_with(&on, &layout, &Options { all_reduce }).unwrap();
+            let checked = assert_reduced(&module, &layout, "train", "batch");
+            assert_eq!(checked, Ok(()), "{all_reduce} under {layout}");
         }
     }
     let g = mesh_ops::graph();

@@ -94,6 +94,10 @@ impl<'a> Setting<'a> {
     /// Where a variable lies at rest.
     pub(crate) fn at_rest(&self, id: VariableId) -> Placement {
         let variable = &self.data.variables[id.index()];
+        // A slot without dims has no owner: operations on scalars lie under no rules.
+        if variable.ty.shape.is_scalar() {
+            return Placement::replicated();
+        }
         let key = variable.key(id);
         self.rules.placement(key.set, self.home(key), &variable.ty.shape)
     }

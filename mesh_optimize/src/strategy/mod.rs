@@ -24,13 +24,15 @@
 //! # Ok::<(), mesh_optimize::StrategyError>(())
 //! ```
 
-mod cross_device_ops;
 mod error;
 mod parse;
 
-pub use cross_device_ops::{CrossDeviceOps, UnknownCrossDeviceOps};
 pub use error::StrategyError;
 
+/// How sums over processors are made, by the name it has in tf.distribute.
+pub use mesh_core::lower::AllReduce as CrossDeviceOps;
+
+use mesh_core::lower::Options;
 use mesh_core::names::{Layout, Mesh};
 
 /// Processors by number, or one for each core that is named.
@@ -101,11 +103,18 @@ pub struct Distribution {
     pub layout: Layout,
     /// The core each processor is to be pinned to, if any were named.
     pub cores: Option<Vec<usize>>,
-    /// How gradients are summed.
+    /// How sums over all processors are made. The strategy's choice; another may be set.
     pub cross_device_ops: CrossDeviceOps,
     /// How many steps old the gradients may be that change the variables: the depth of a
     /// [`Delayed`](crate::Delayed) optimizer. With 0 none is needed.
     pub staleness: usize,
+}
+
+impl Distribution {
+    /// What `Graph::lower_with` is told besides mesh and layout.
+    pub fn options(&self) -> Options {
+        Options { all_reduce: self.cross_device_ops }
+    }
 }
 
 /// What the directions of a topology are called.
@@ -177,7 +186,6 @@ impl Strategy {
         };
         let cross_device_ops = match self {
             Self::MultiWorkerMirrored { .. } => CrossDeviceOps::Hierarchical,
-            Self::CentralStorage(_) | Self::ParameterServer { .. } => CrossDeviceOps::ReduceToOne,
             _ => CrossDeviceOps::Direct,
         };
         Ok(Distribution { mesh, layout: layout.parse()?, cores, cross_device_ops, staleness })

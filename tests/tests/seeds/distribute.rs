@@ -1,6 +1,7 @@
 //! What the strategies of tf.distribute do.
 
 use super::guides::settles;
+use mesh_core::lower::Options;
 use mesh_ops::prelude::*;
 use mesh_optimize::cluster::Cluster;
 use mesh_optimize::dataset::{Dataset, PerReplica, Remainder};
@@ -86,15 +87,13 @@ fn row_34_strategies_are_meshes_and_layouts() {
         assert_eq!(distribution.layout.to_string(), layout);
         assert_eq!(distribution.mesh.processors(), replicas);
         assert_eq!(strategy.num_replicas_in_sync(), replicas);
-        // Variables that one processor owns are lowered elsewhere.
-        if !layout.contains('@') {
-            let module = g.lower(&distribution.mesh, &distribution.layout).unwrap();
-            let mut session = Session::threads(&module, 1).unwrap();
-            session.set_replica_check(true);
-            let losses = losses(&mut session, &train, 8);
-            let near = losses.iter().zip(&one).all(|(a, b)| (a - b).abs() < 1e-5 * b);
-            assert!(near, "{text}: {losses:?} {one:?}");
-        }
+        let options = distribution.options();
+        let module = g.lower_with(&distribution.mesh, &distribution.layout, &options).unwrap();
+        let mut session = Session::threads(&module, 1).unwrap();
+        session.set_replica_check(true);
+        let losses = losses(&mut session, &train, 8);
+        let near = losses.iter().zip(&one).all(|(a, b)| (a - b).abs() < 1e-5 * b);
+        assert!(near, "{text}: {losses:?} {one:?}");
     }
     let listed: Strategy = "mirrored:[2,0,3]".parse().unwrap();
     assert_eq!(listed, Strategy::mirrored(vec![2, 0, 3]));
@@ -122,29 +121,44 @@ fn row_35_sums_means_and_gathers_are_exact_on_whole_numbers() {
     };
     assert_eq!(default("mirrored:2"), CrossDeviceOps::Direct);
     assert_eq!(default("multi_worker:2x2"), CrossDeviceOps::Hierarchical);
-    assert_eq!(default("central_storage:2"), CrossDeviceOps::ReduceToOne);
+    assert_eq!(default("central_storage:2"), CrossDeviceOps::Direct);
 
     let g = mesh_ops::graph();
     let (batch, x) = (dim("batch", 8), dim("x", 4));
     let input = g.input("input", [batch, x], F32);
+    let kept = g.state("kept", [x], F32, Initializer::Constant(3.0));
     let gathered = input.rename(batch, "all");
     let (sum, mean) = (input.sum([batch]), input.mean_over([batch]));
-    let f = g.function("f", [input], [sum, mean, gathered], []);
+    let f = g.function("f", [input], [sum, mean, gathered, kept.value() * sum], []);
     let data = noise(1, 8, 4);
+    let total = data.sum_axis(Axis(0));
     for (mesh, layout) in [
         ("", ""),
-        ("d:2", "batch:d"),
+        ("d:2", "batch:d;params/*:d@1"),
         ("d:8", "batch:d"),
-        ("host:2;local:2", "batch:host+local"),
+        ("host:2;local:2", "batch:host+local;params/*:local@each"),
         ("x:2;y:2;z:2", "batch:x+y+z"),
     ] {
-        let module = lowered(&g, mesh, layout);
-        let mut session = Session::threads(&module, 0).unwrap();
-        session.set_replica_check(true);
-        let [sum, mean, gathered] = session.call(&f, [data.view().into()]).unwrap();
-        assert_eq!(sum, data.sum_axis(Axis(0)).into(), "{layout}");
-        assert_eq!(mean, (data.sum_axis(Axis(0)) / 8.0).into(), "{layout}");
-        assert_eq!(gathered, data.clone().into(), "{layout}");
+        for all_reduce in [
+            CrossDeviceOps::Direct,
+            CrossDeviceOps::Ring,
+            CrossDeviceOps::Hierarchical,
+            CrossDeviceOps::ReduceToOne,
+        ] {
+            let (on, layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
+            let module = g.lower_with(&on, &layout, &Options { all_reduce }).unwrap();
+            let mut session = Session::threads(&module, 0).unwrap();
+            session.set_replica_check(true);
+            let fetched = session.call(&f, [data.view().into()]).unwrap();
+            // The last by way of a broadcast, where one processor owns `kept`.
+            let expected = [
+                total.clone().into_dyn(),
+                (&total / 8.0).into_dyn(),
+                data.clone().into_dyn(),
+                (&total * 3.0).into_dyn(),
+            ];
+            assert_eq!(fetched, expected.map(Array::from), "{layout} {all_reduce}");
+        }
     }
 }
 
@@ -208,6 +222,7 @@ fn row_36_custom_loops_are_equal_on_every_layout() {
         ("d:2;m:2", "batch:d;hidden:m"),
         ("d:2", "batch:d;slots/*:d"),
         ("d:2", "batch:d;params/*:d;slots/*:d"),
+        ("d:4", "batch:d;params/*:d@each;slots/*:d@each"),
     ] {
         for (a, b) in run(mesh, layout).iter().zip(&one) {
             assert!(apart(a, b) < 1e-5, "{layout}: {a} {b}");
@@ -362,9 +377,14 @@ fn row_40_parameter_servers_are_owners_and_staleness() {
     let late = trained(&Delayed::new(adam(), 3), "", "");
     assert_ne!(late, prompt);
     assert_eq!(late, trained(&Delayed::new(adam(), 3), "", ""));
-    for (mesh, layout) in
-        [("all:2", "batch:all"), ("all:4", "batch:all;slots/*:all"), ("m:4", "hidden:m")]
-    {
+    let owned = distribution.layout.to_string();
+    for (mesh, layout) in [
+        ("all:2", "batch:all"),
+        ("all:2", owned.as_str()),
+        ("all:4", &owned),
+        ("all:4", "batch:all;slots/*:all"),
+        ("m:4", "hidden:m"),
+    ] {
         let same = trained(&Delayed::new(adam(), 3), mesh, layout);
         let near = same.iter().zip(&late).all(|(a, b)| (a - b).abs() < 1e-5 * b);
         assert!(near, "{layout}: {same:?} {late:?}");

@@ -2,6 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use examples::optimizer::Method;
+use mesh_optimize::CrossDeviceOps;
 use std::path::PathBuf;
 
 /// Trains a digit classifier on any mesh of processors.
@@ -25,6 +26,11 @@ pub(crate) struct Flags {
     /// `parameter_server:2;staleness:1`.
     #[arg(long, conflicts_with_all = ["mesh", "layout"])]
     pub(crate) strategy: Option<String>,
+
+    /// How sums over processors are made: `direct`, `ring`, `hierarchical` or `reduce_to_one`. By
+    /// default as the strategy says, else direct.
+    #[arg(long)]
+    pub(crate) cross_device_ops: Option<CrossDeviceOps>,
 
     /// Another layout for evaluation, over the same variables. By default that of training.
     #[arg(long)]

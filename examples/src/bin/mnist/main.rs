@@ -7,12 +7,12 @@ mod train;
 use clap::Parser;
 use examples::data::Digits;
 use examples::launch::{
-    LaunchError, draw, exit, lower, mesh_and_layout, named, on_mesh, parameters, parse,
+    LaunchError, draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters, parse,
 };
 use examples::optimizer::Training;
 use examples::report::{Metrics, print};
 use flags::Flags;
-use mesh_core::lower::Module;
+use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
 use mesh_optimize::{Distribution, Strategy, StrategyError};
 use std::error::Error;
@@ -41,17 +41,19 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         Some(path) => Training::by_file(path, flags.batch)?,
         None => Training::by_flags(flags.optimizer, flags.lr.map(Into::into), flags.weight_decay),
     };
+    let chosen = distribution.as_ref().map(|found| found.cross_device_ops);
+    let options = Options { all_reduce: flags.cross_device_ops.or(chosen).unwrap_or_default() };
     let staleness = distribution.map_or(0, |found| found.staleness);
     let functions = model::build(&graph, flags, &training.delayed(staleness));
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);
     }
-    let module = lower(&graph, &mesh, &layout, flags.strict)?;
+    let module = lower_with(&graph, &mesh, &layout, &options, flags.strict)?;
     let evaluation = match &flags.eval_layout {
         None => None,
         Some(text) => {
             let layout = parse("eval-layout", text)?;
-            let module = lower(&graph, &mesh, &layout, flags.strict);
+            let module = lower_with(&graph, &mesh, &layout, &options, flags.strict);
             Some(module.map_err(|e| format!("--eval-layout {text:?}: {e}"))?)
         }
     };
@@ -69,7 +71,10 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     }
     let mut metrics = Metrics::create(flags.metrics.as_deref())?;
     if let Some(strategy) = &flags.strategy {
-        print(&format!("strategy {strategy} is --mesh \"{mesh}\" --layout \"{layout}\""))?;
+        let sums = options.all_reduce;
+        print(&format!(
+            "strategy {strategy} is --mesh \"{mesh}\" --layout \"{layout}\" --cross-device-ops {sums}"
+        ))?;
     }
     print(&format!(
         "{}  layout {}  {} parameters  {examples} training and {} test examples",

@@ -54,6 +54,7 @@
 //!   types of what they stand for; sliced and stacked values have one more dim in front, of the
 //!   number of rounds. A condition is a bool, forbids slices, and has no dims. What is carried on
 //!   is not a feed, unless that of its own place.
+//!
 //! **Owners.** A step that only some processors run has axes and coordinates of the mesh, no axis
 //! twice; it meets no group along such an axis. What it defines is theirs alone, what reduce_to
 //! defines its root's, and only steps of no others use it, or a broadcast from that root. A read

@@ -4,7 +4,7 @@
 use mesh_core::lower::Module;
 use mesh_core::program::Step;
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, AdamWeightDecay, Factoring, Optimizer, Sgd};
+use mesh_optimize::{Adafactor, AdamWeightDecay, Delayed, Factoring, Optimizer, Sgd};
 
 /// Two layers and their training; returns the losses of four steps and the module.
 fn train(optimizer: &dyn Optimizer, mesh: &str, layout: &str) -> (Vec<f64>, Vec<Array>, Module) {
@@ -50,8 +50,10 @@ fn owners_change_no_number() {
         beta1: 0.5,
         ..Adafactor::default()
     };
-    let optimizers: [&dyn Optimizer; 3] =
-        [&Sgd::new(0.1), &AdamWeightDecay::new(0.01).weight_decay(0.1), &factored];
+    // The last has slots without dims.
+    let delayed = Delayed::new(Sgd::new(0.1), 2);
+    let adam = AdamWeightDecay::new(0.01).weight_decay(0.1);
+    let optimizers: [&dyn Optimizer; 4] = [&Sgd::new(0.1), &adam, &factored, &delayed];
     for optimizer in optimizers {
         let (losses, values, _) = train(optimizer, "", "");
         for (mesh, layout) in LAYOUTS {
@@ -142,11 +144,10 @@ fn loops_are_given_what_owners_have() {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, 1).unwrap();
         let data = ndarray::Array2::from_shape_fn((4, 4), |(i, j)| (i * 3 + j) as f32 / 8.0);
-        let losses = [0; 3].map(|_| {
+        [0; 3].map(|_| {
             let [loss] = session.call(&f, [data.view().into()]).unwrap();
             loss.item().unwrap()
-        });
-        losses
+        })
     };
     let alone = run("", "");
     for layout in ["batch:a;params/*:a@0;slots/*:a@0", "batch:a;params/*:a@each;slots/*:a@each"] {

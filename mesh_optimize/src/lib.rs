@@ -29,7 +29,7 @@ pub use clip::{
     clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica, per_replica,
     per_replica_gradients,
 };
-pub use config::{ConfigError, Named, OptimizerConfig, get_optimizer};
+pub use config::{ConfigError, OptimizerConfig, OptimizerName, get_optimizer};
 pub use cross_shard::{
     GroupError, Groups, ReducedError, Reduction, UnknownReduction, Unreduced, assert_reduced,
     cross_shard_loss,

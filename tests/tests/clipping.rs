@@ -20,6 +20,9 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("d:2;m:2", "batch:d;y:m"),
     ("d:2;m:2", "batch:d+m;slots/*:d"),
     ("m:2", "x:m"),
+    ("d:2", "batch:d;params/*:d@0;slots/*:d@0"),
+    ("d:2", "batch:d;params/*:d@each;slots/*:d@each"),
+    ("d:2;m:2", "batch:d;y:m;params/*:d@each;slots/*:d@each"),
 ];
 
 fn close(got: &ArrayD<f64>, want: &ArrayD<f64>, what: &str) {

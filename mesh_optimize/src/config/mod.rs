@@ -51,7 +51,7 @@ const LEFT: f64 = 0.1;
 
 /// The optimizers that have a name in configuration files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Named {
+pub enum OptimizerName {
     /// `adam`: [`AdamWeightDecay::new`].
     Adam,
     /// `adamw`: [`AdamWeightDecay::standard`].
@@ -103,7 +103,7 @@ enum RateDecay {
 /// ```
 #[derive(Clone, Debug)]
 pub struct OptimizerConfig {
-    name: Named,
+    name: OptimizerName,
     rate: Option<f64>,
     decay: RateDecay,
     warmup_steps: u64,
@@ -122,7 +122,7 @@ pub struct OptimizerConfig {
 
 impl OptimizerConfig {
     /// Which optimizer it names.
-    pub fn name(&self) -> Named {
+    pub fn name(&self) -> OptimizerName {
         self.name
     }
 
@@ -166,14 +166,14 @@ impl OptimizerConfig {
     pub fn optimizer(&self) -> Box<dyn Optimizer> {
         let rate = self.learning_rate();
         match self.name {
-            Named::Sgd => Box::new(Sgd::new(rate)),
-            Named::Momentum => {
+            OptimizerName::Sgd => Box::new(Sgd::new(rate)),
+            OptimizerName::Momentum => {
                 let momentum = Momentum::new(rate, self.momentum);
                 Box::new(Momentum { nesterov: self.nesterov, ..momentum })
             }
-            Named::Adam => Box::new(self.adam(AdamWeightDecay::new(rate))),
-            Named::AdamW => Box::new(self.adam(AdamWeightDecay::standard(rate))),
-            Named::Adafactor => Box::new(self.adafactor.clone().learning_rate(rate)),
+            OptimizerName::Adam => Box::new(self.adam(AdamWeightDecay::new(rate))),
+            OptimizerName::AdamW => Box::new(self.adam(AdamWeightDecay::standard(rate))),
+            OptimizerName::Adafactor => Box::new(self.adafactor.clone().learning_rate(rate)),
         }
     }
 

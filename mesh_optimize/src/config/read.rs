@@ -1,19 +1,19 @@
 //! From a file's text to a checked configuration.
 
 use super::keys::{Keys, list};
-use super::{ConfigError, Named, OptimizerConfig, RateDecay};
+use super::{ConfigError, OptimizerConfig, OptimizerName, RateDecay};
 use crate::{Adafactor, Decay, Factoring};
 use serde::de::Error as _;
 use serde_json::{Map, Value};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::path::Path;
 
-const NAMES: [(&str, Named); 5] = [
-    ("adam", Named::Adam),
-    ("adamw", Named::AdamW),
-    ("adafactor", Named::Adafactor),
-    ("sgd", Named::Sgd),
-    ("momentum", Named::Momentum),
+const NAMES: [(&str, OptimizerName); 5] = [
+    ("adam", OptimizerName::Adam),
+    ("adamw", OptimizerName::AdamW),
+    ("adafactor", OptimizerName::Adafactor),
+    ("sgd", OptimizerName::Sgd),
+    ("momentum", OptimizerName::Momentum),
 ];
 
 const FROM_ZERO: &str = "a number from 0 on";
@@ -71,7 +71,7 @@ impl OptimizerConfig {
         let train_batch_size = keys.whole("train_batch_size", 1);
         let rate = rate(&mut keys, name, train_batch_size);
         let decay = decay(&mut keys, train_steps);
-        if decay != RateDecay::None && rate.is_none() && name == Some(Named::Adafactor) {
+        if decay != RateDecay::None && rate.is_none() && name == Some(OptimizerName::Adafactor) {
             keys.problem(
                 "lr_decay: there is no lr that could decay; give one, or leave lr_decay \
                           out: Adafactor's own rate falls by itself"
@@ -81,7 +81,7 @@ impl OptimizerConfig {
         let base = preset(&keys);
         let beta1 = beta1(&mut keys, name);
         let config = Self {
-            name: name.unwrap_or(Named::Sgd),
+            name: name.unwrap_or(OptimizerName::Sgd),
             rate,
             decay,
             warmup_steps: keys.whole("warmup_steps", 0).unwrap_or(0),
@@ -128,7 +128,7 @@ fn toml(text: &str) -> Result<Map<String, Value>, ConfigError> {
     toml::from_str(text).map_err(|error| ConfigError::one(format!("this is no TOML: {error}")))
 }
 
-fn name(keys: &mut Keys) -> Option<Named> {
+fn name(keys: &mut Keys) -> Option<OptimizerName> {
     let name = keys.word("opt_name", &NAMES);
     if name.is_none() && !keys.complained_of("opt_name") {
         let legal = list(&NAMES.map(|(name, _)| name), "or");
@@ -138,7 +138,7 @@ fn name(keys: &mut Keys) -> Option<Named> {
 }
 
 /// `lr`, or the one of `lr_by_batch`.
-fn rate(keys: &mut Keys, name: Option<Named>, batch: Option<u64>) -> Option<f64> {
+fn rate(keys: &mut Keys, name: Option<OptimizerName>, batch: Option<u64>) -> Option<f64> {
     let lr = keys.number("lr", (Excluded(0.0), Unbounded), "a positive number");
     let table = keys.by_number("lr_by_batch");
     match (lr, table, batch) {
@@ -163,7 +163,7 @@ fn rate(keys: &mut Keys, name: Option<Named>, batch: Option<u64>) -> Option<f64>
             found
         }
         (lr, None, _) => {
-            let own = name.is_none_or(|name| name == Named::Adafactor);
+            let own = name.is_none_or(|name| name == OptimizerName::Adafactor);
             if lr.is_none() && !own && !keys.complained_of("lr") {
                 keys.problem("lr: it is missing; only adafactor has a rate of its own".to_owned());
             }
@@ -208,15 +208,15 @@ fn decay(keys: &mut Keys, train_steps: Option<u64>) -> RateDecay {
 }
 
 /// Of Adam and Adafactor; tensor2tensor calls the latter's otherwise.
-fn beta1(keys: &mut Keys, name: Option<Named>) -> Option<f64> {
+fn beta1(keys: &mut Keys, name: Option<OptimizerName>) -> Option<f64> {
     let both = (Included(0.0), Included(1.0));
     let (range, legal) = match name {
-        Some(Named::Adafactor) => (both, "a number from 0 to 1"),
+        Some(OptimizerName::Adafactor) => (both, "a number from 0 to 1"),
         _ => ((Included(0.0), Excluded(1.0)), BELOW_ONE),
     };
     let own = keys.number("beta1", range, legal);
     let theirs = keys.number("optimizer_adafactor_beta1", both, "a number from 0 to 1");
-    if name != Some(Named::Adafactor) {
+    if name != Some(OptimizerName::Adafactor) {
         return own;
     }
     if own.is_some() && theirs.is_some() && own != theirs {
@@ -227,15 +227,15 @@ fn beta1(keys: &mut Keys, name: Option<Named>) -> Option<f64> {
     theirs.or(own)
 }
 
-fn weight_decay(keys: &mut Keys, name: Option<Named>) -> Option<f64> {
+fn weight_decay(keys: &mut Keys, name: Option<OptimizerName>) -> Option<f64> {
     let decay = keys.number("weight_decay", 0.0.., FROM_ZERO).filter(|decay| *decay != 0.0);
     match name {
         _ if decay.is_none() => {}
-        Some(Named::Adafactor) => keys.problem(
+        Some(OptimizerName::Adafactor) => keys.problem(
             "weight_decay: Adafactor has none; the decay of its second moment is ada_decay_rate"
                 .to_owned(),
         ),
-        Some(Named::Sgd | Named::Momentum) => {
+        Some(OptimizerName::Sgd | OptimizerName::Momentum) => {
             keys.problem("weight_decay: only adam and adamw have it".to_owned());
         }
         _ => {}

@@ -1,13 +1,13 @@
 //! Runs what frees more than it takes as soon as it can.
 //!
-//! A step whose outs are smaller than the inputs that nobody else uses (a gradient that is reduced
-//! and scattered, a sum) moves up behind the step that makes the last of its inputs. So the large
-//! values do not live until the place where the small ones are needed: gradients of sharded
-//! variables never lie side by side. Everything else keeps its place.
+//! A reduction of what nobody else uses (a gradient that is reduced and scattered, a sum) moves up
+//! behind the step that makes its input. So the large value does not live until the place where the
+//! small one is needed: gradients of sharded variables never lie side by side. Everything else keeps
+//! its place.
 
 use super::{Program, compact};
 use crate::names::Mesh;
-use crate::program::{Node, Step, ValueId};
+use crate::program::{Node, Step};
 
 pub(super) fn run(program: &mut Program, _: &Mesh) {
     let moves = Moves::new(program);
@@ -18,7 +18,7 @@ pub(super) fn run(program: &mut Program, _: &Mesh) {
     for (position, node) in program.steps.iter().enumerate() {
         let made = node.step.inputs().iter().filter_map(|input| place[input.index()]).max();
         let mut at = position;
-        if let Some(made) = made.filter(|_| moves.frees(program, &node.step)) {
+        if let Some(made) = made.filter(|_| moves.frees(&node.step)) {
             stays[position] = false;
             behind[made].push(position);
             at = made;
@@ -59,24 +59,13 @@ impl Moves {
         moves
     }
 
-    /// Whether a step takes less memory than dies with it.
-    fn frees(&self, program: &Program, step: &Step) -> bool {
-        if matches!(step, Step::Write { .. } | Step::Barrier { .. }) {
-            return false;
-        }
-        let bytes =
-            |ids: &[ValueId]| -> usize { ids.iter().map(|&id| program.value(id).bytes()).sum() };
-        let inputs = step.inputs();
-        let mut dying: Vec<ValueId> = inputs
-            .iter()
-            .copied()
-            .filter(|input| {
-                let here = inputs.iter().filter(|other| *other == input).count();
-                self.owns[input.index()] && self.uses[input.index()] == here
-            })
-            .collect();
-        dying.sort_unstable();
-        dying.dedup();
-        bytes(&step.outs()) < bytes(&dying)
+    /// Whether a step makes less of what nobody else uses, on whatever mesh.
+    fn frees(&self, step: &Step) -> bool {
+        let input = match step {
+            Step::Reduce { input, .. } => input.value,
+            Step::ReduceScatter { input, .. } => *input,
+            _ => return false,
+        };
+        self.owns[input.index()] && self.uses[input.index()] == 1
     }
 }

@@ -9,6 +9,7 @@ mod check;
 mod cse;
 mod dead;
 mod early;
+mod fuse;
 mod merge_sums;
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,12 @@ pub fn passes() -> &'static [Pass] {
             name: "dead steps after merging",
             reason: "merging may leave a collective without outs that anybody needs",
             run: dead::run,
+        },
+        Pass {
+            name: "fusion",
+            reason: "what is merged or removed need not be read; what moves does so before \
+                     reductions find their place",
+            run: fuse::run,
         },
         Pass {
             name: "early reductions",

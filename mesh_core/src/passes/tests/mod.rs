@@ -34,6 +34,7 @@ fn passes_have_names_and_reasons() {
         "common subexpressions",
         "merge pending sums",
         "dead steps after merging",
+        "fusion",
         "early reductions",
     ];
     assert_eq!(list, expected);

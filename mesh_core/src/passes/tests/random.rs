@@ -1,7 +1,10 @@
 use super::*;
+use crate::array::Array;
+use crate::exec::Machine;
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::labelled;
 use crate::program::{ALIGNMENT, Scalar};
+use ndarray::Array2;
 use proptest::prelude::*;
 use smallvec::smallvec;
 
@@ -122,6 +125,33 @@ proptest! {
             (pass.run)(&mut twice, &mesh);
             prop_assert_eq!(once, twice, "{}", pass.name);
         }
+    }
+
+    /// Fused maps compute the same bits, whatever lies where.
+    #[test]
+    fn fusion_changes_no_bit(program in programs()) {
+        let variables = variables();
+        let run = |passes: &[Pass]| {
+            let compiled = compile_with(passes, program.clone(), &square(), &variables).unwrap();
+            let feed = |start: usize| {
+                let element = |i: usize| ((start + i) as f32 * 0.37).sin() * 3.0;
+                Array2::from_shape_fn((EXTENTS[0], EXTENTS[1]), |(i, j)| element(i * 8 + j))
+            };
+            let (one, two) = (feed(1), feed(50));
+            let mut machine = Machine::new(&square(), &variables, vec![compiled], 7, &[]).unwrap();
+            let slots = &machine.functions()[0].program.fetches;
+            let mut outs: Vec<_> =
+                slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
+            for _ in 0..2 {
+                let feeds = [one.view().into(), two.view().into()];
+                machine.call(0, &feeds, &mut outs, &mut []).unwrap();
+            }
+            let bytes = |i| machine.variable_bytes(3, i).to_vec();
+            (outs, (0..variables.len()).map(bytes).collect::<Vec<_>>())
+        };
+        let without: Vec<_> =
+            passes().iter().copied().filter(|pass| pass.name != "fusion").collect();
+        prop_assert_eq!(run(passes()), run(&without));
     }
 
     /// The last out of a program may not lie on a fetched value.

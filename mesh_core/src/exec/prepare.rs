@@ -223,7 +223,7 @@ impl Preparing<'_> {
             slices: sliced.iter().enumerate().map(slice).collect(),
             stacks,
             next: results,
-            actions: actions.into_iter().map(|(_, action)| action).collect(),
+            actions,
             memory,
         };
         Ok((repeat, scratch))

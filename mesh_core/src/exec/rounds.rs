@@ -4,6 +4,7 @@
 use super::comm::{Comm, Stopped};
 use super::cpu::Memory;
 use super::executor::Action;
+use super::record::Watch;
 
 /// Bytes that are copied as they are.
 pub(super) struct Span {
@@ -27,7 +28,8 @@ impl Span {
 /// A prepared loop. What is carried lives in the loop's outs, where the body's feeds for it, and for
 /// what is captured, point as well.
 pub(super) struct Repeat {
-    pub(super) actions: Vec<Action>,
+    /// With the step of the body each comes from.
+    pub(super) actions: Vec<(usize, Action)>,
     pub(super) memory: Memory,
     pub(super) count: usize,
     pub(super) reverse: bool,
@@ -48,7 +50,12 @@ impl Repeat {
     /// # Safety
     ///
     /// As [`Executor::run`](super::executor::Executor::run).
-    pub(super) unsafe fn run(&self, comm: &mut impl Comm, scratch: *mut u8) -> Result<(), Stopped> {
+    pub(super) unsafe fn run(
+        &self,
+        comm: &mut impl Comm,
+        scratch: *mut u8,
+        mut watch: Watch<'_>,
+    ) -> Result<(), Stopped> {
         // SAFETY: pointers and sizes were prepared together from values that fit each other; a
         // bool is one byte that a step has written.
         unsafe {
@@ -61,8 +68,8 @@ impl Repeat {
                 for Span { from, to, bytes } in &self.slices {
                     from.add(position * bytes).copy_to_nonoverlapping(*to, *bytes);
                 }
-                for action in &self.actions {
-                    action.run(comm, &self.memory, scratch)?;
+                for (step, action) in &self.actions {
+                    watch.step(*step, |body| action.run(comm, &self.memory, scratch, body))?;
                 }
                 go_on = self.condition.is_none_or(|(_, again)| *again != 0);
                 for Span { from, to, bytes } in &self.stacks {

@@ -123,7 +123,7 @@ impl Executor {
             times.feeds = Span { begin, end: since(times.started) };
         }
         let mut watch = Watch::new(times.as_deref_mut());
-        for (step, action) in &self.actions {
+        for (step, action) in &mut self.actions {
             self.position = *step;
             // SAFETY: preparing checked the sizes against the plan; what a step may assume of its
             // inputs the steps before it have made true.
@@ -146,7 +146,7 @@ impl Action {
     ///
     /// As [`Executor::run`].
     pub(super) unsafe fn run(
-        &self,
+        &mut self,
         comm: &mut impl Comm,
         memory: &Memory,
         scratch: *mut u8,
@@ -184,7 +184,7 @@ impl Action {
                     walk.copy(from, to);
                     Ok(())
                 }
-                Self::Loop(ref repeat) => repeat.run(comm, scratch, body),
+                Self::Loop(ref mut repeat) => repeat.run(comm, scratch, body),
             }
         }
     }

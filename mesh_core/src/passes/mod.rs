@@ -13,6 +13,8 @@ mod fuse;
 mod merge_sums;
 #[cfg(test)]
 mod tests;
+mod tile;
+mod uses;
 
 pub use all_reduce::AllReduce;
 pub use buffers::{lower_bound, plan};
@@ -63,6 +65,11 @@ pub fn passes() -> &'static [Pass] {
             reason: "what is merged or removed need not be read; what moves does so before \
                      reductions find their place",
             run: fuse::run,
+        },
+        Pass {
+            name: "tiles",
+            reason: "what fusion could not join is done tile by tile; the rest keeps its place",
+            run: tile::run,
         },
         Pass {
             name: "early reductions",
@@ -163,4 +170,12 @@ fn compact(program: &mut Program) {
     }
     let slots = program.feeds.iter_mut().chain(&mut program.fetches);
     slots.for_each(|slot| renumber(&mut slot.value));
+}
+
+/// Two names, or chains of names, as one chain; of long ones the first and the last.
+fn joined(one: &str, two: &str) -> String {
+    let first = one.split('+').next().unwrap_or(one);
+    let last = two.rsplit('+').next().unwrap_or(two);
+    let middle = if one.contains('+') || two.contains('+') { "+…+" } else { "+" };
+    format!("{first}{middle}{last}")
 }

@@ -230,6 +230,8 @@ impl Machine {
         let pointer = match plan.places[value.index()] {
             Place::Arena(offset) => store.arena.pointer().wrapping_add(offset),
             Place::Variable(variable) => store.variables[variable.index()].pointer(),
+            // No fetch of a function is in a loop.
+            Place::Fed(_) | Place::Stacked(_) => return &[],
         };
         // SAFETY: preparing found the value's place to be this large; else as above.
         unsafe { slice::from_raw_parts(pointer, program.value(value).bytes()) }

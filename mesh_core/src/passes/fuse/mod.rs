@@ -13,7 +13,8 @@
 mod body;
 mod views;
 
-use super::compact;
+use super::uses::Uses;
+use super::{compact, joined};
 use crate::names::Mesh;
 use crate::program::{Body, Dims, Instr, Node, Operand, Origin, Program, Reg, Step, ValueId};
 use body::Weave;
@@ -45,12 +46,7 @@ struct Fusing<'p> {
     program: &'p mut Program,
     /// Steps that have been merged into others.
     gone: Vec<bool>,
-    /// Per value, the step that makes it.
-    maker: Vec<Option<usize>>,
-    /// Per value, the steps that read it.
-    users: Vec<SmallVec<[usize; 4]>>,
-    /// Per value, whether it is fetched.
-    fetched: Vec<bool>,
+    uses: Uses,
 }
 
 /// The parts of a map.
@@ -63,27 +59,8 @@ struct Parts<'a> {
 
 impl<'p> Fusing<'p> {
     fn new(program: &'p mut Program) -> Self {
-        let count = program.values.len();
-        let mut fusing = Self {
-            gone: vec![false; program.steps.len()],
-            maker: vec![None; count],
-            users: vec![SmallVec::new(); count],
-            fetched: vec![false; count],
-            program,
-        };
-        for (position, node) in fusing.program.steps.iter().enumerate() {
-            node.step.outs().iter().for_each(|out| fusing.maker[out.index()] = Some(position));
-            for input in node.step.inputs() {
-                let users = &mut fusing.users[input.index()];
-                if users.last() != Some(&position) {
-                    users.push(position);
-                }
-            }
-        }
-        for slot in &fusing.program.fetches {
-            fusing.fetched[slot.value.index()] = true;
-        }
-        fusing
+        let (gone, uses) = (vec![false; program.steps.len()], Uses::new(program));
+        Self { program, gone, uses }
     }
 
     fn parts(&self, position: usize) -> Option<Parts<'_>> {
@@ -99,11 +76,12 @@ impl<'p> Fusing<'p> {
     fn once(&mut self, at: usize) -> Option<usize> {
         let map = self.parts(at)?;
         let chains = map.inputs.iter().filter_map(|input| {
-            let maker = self.maker[input.value.index()]?;
+            let maker = self.uses.maker[input.value.index()]?;
             Some((maker, input.dims.clone()))
         });
         let siblings = map.inputs.iter().flat_map(|input| {
-            let others = self.users[input.value.index()].iter().rev().filter(|&&user| user < at);
+            let others =
+                self.uses.users[input.value.index()].iter().rev().filter(|&&user| user < at);
             others.take(8).filter_map(|&user| {
                 let theirs = self.parts(user)?.inputs.iter();
                 let met = theirs.into_iter().find(|theirs| theirs.value == input.value)?;
@@ -121,7 +99,8 @@ impl<'p> Fusing<'p> {
         let extents = |parts: Parts<'_>| &self.program.value(parts.outs[0]).extents;
         let (theirs, ours) = (extents(one), extents(two));
         let covers = labels.len() == ours.len() && theirs.len() == ours.len();
-        let same = covers && theirs.iter().zip(labels).all(|(n, &l)| ours.get(usize::from(l)) == Some(n));
+        let same =
+            covers && theirs.iter().zip(labels).all(|(n, &l)| ours.get(usize::from(l)) == Some(n));
         if !same || nodes[first].owners != nodes[second].owners {
             return None;
         }
@@ -139,8 +118,8 @@ impl<'p> Fusing<'p> {
 
     /// Whether somebody needs a value besides the step at a position.
     fn is_kept(&self, value: ValueId, besides: usize) -> bool {
-        self.fetched[value.index()]
-            || self.users[value.index()].iter().any(|&user| user != besides)
+        self.uses.fetched[value.index()]
+            || self.uses.users[value.index()].iter().any(|&user| user != besides)
     }
 
     /// Where two maps can stand as one.
@@ -150,33 +129,27 @@ impl<'p> Fusing<'p> {
             values.map(|value| self.bytes(value)).sum()
         };
         let made = bytes(&mut one.outs.iter().copied());
-        let down = one.outs.iter().all(|out| self.users[out.index()].iter().all(|&u| u >= second));
+        let down =
+            one.outs.iter().all(|out| self.uses.users[out.index()].iter().all(|&u| u >= second));
         let held = one.inputs.iter().map(|input| input.value);
-        let held = bytes(&mut held.filter(|&value| self.last_use(value) < second));
+        let held = bytes(&mut held.filter(|&value| self.uses.last(value) < second));
         if down && held <= made + SLACK {
             return Some(second);
         }
         let ready = |input: &Operand| {
             one.outs.contains(&input.value)
-                || self.maker[input.value.index()].is_none_or(|maker| maker < first)
+                || self.uses.maker[input.value.index()].is_none_or(|maker| maker < first)
         };
         let freed = two.inputs.iter().map(|input| input.value);
-        let freed = bytes(&mut freed.filter(|&value| self.last_use(value) <= second));
+        let freed = bytes(&mut freed.filter(|&value| self.uses.last(value) <= second));
         let more = bytes(&mut two.outs.iter().copied());
         let up = two.inputs.iter().all(ready) && more <= freed + SLACK;
         up.then_some(first)
     }
 
-    fn last_use(&self, value: ValueId) -> usize {
-        match self.users[value.index()].iter().max() {
-            Some(&last) if !self.fetched[value.index()] => last,
-            _ => usize::MAX,
-        }
-    }
-
     /// Bytes that a value takes in the arena; a variable's own are there anyway.
     fn bytes(&self, value: ValueId) -> usize {
-        let maker = self.maker[value.index()].map(|maker| &self.program.steps[maker].step);
+        let maker = self.uses.maker[value.index()].map(|maker| &self.program.steps[maker].step);
         if matches!(maker, Some(Step::Read { .. })) { 0 } else { self.program.value(value).bytes() }
     }
 
@@ -217,18 +190,18 @@ impl<'p> Fusing<'p> {
         for position in merged {
             let step = &self.program.steps[position].step;
             for input in step.inputs() {
-                self.users[input.index()].retain(|user| *user != position);
+                self.uses.users[input.index()].retain(|user| *user != position);
             }
-            step.outs().iter().for_each(|out| self.maker[out.index()] = None);
+            step.outs().iter().for_each(|out| self.uses.maker[out.index()] = None);
             self.gone[position] = position != at;
         }
         for input in step.inputs() {
-            let users = &mut self.users[input.index()];
+            let users = &mut self.uses.users[input.index()];
             if !users.contains(&at) {
                 users.push(at);
             }
         }
-        step.outs().iter().for_each(|out| self.maker[out.index()] = Some(at));
+        step.outs().iter().for_each(|out| self.uses.maker[out.index()] = Some(at));
         let origin = self.origin(merged);
         let node = &mut self.program.steps[at];
         *node = Node { step, origin, owners: node.owners.clone() };
@@ -236,22 +209,13 @@ impl<'p> Fusing<'p> {
 
     /// Where a map comes from that was two.
     fn origin(&mut self, merged: [usize; 2]) -> usize {
-        let [one, two] = merged.map(|position| {
-            self.program.origin(&self.program.steps[position]).clone()
-        });
+        let [one, two] =
+            merged.map(|position| self.program.origin(&self.program.steps[position]).clone());
         let op = joined(&one.op, &two.op);
         let name = joined(&one.name, &two.name);
         self.program.origins.push(Origin { op, name, ..two });
         self.program.origins.len() - 1
     }
-}
-
-/// Two names, or chains of names, as one chain; of long ones the first and the last.
-fn joined(one: &str, two: &str) -> String {
-    let first = one.split('+').next().unwrap_or(one);
-    let last = two.rsplit('+').next().unwrap_or(two);
-    let middle = if one.contains('+') || two.contains('+') { "+…+" } else { "+" };
-    format!("{first}{middle}{last}")
 }
 
 /// What the labels of one operand are in another, if they are all and the same number.

@@ -2,6 +2,7 @@ mod plans;
 mod random;
 mod rewrites;
 mod rounds;
+mod tiles;
 
 use super::*;
 use crate::program::sketch::{Sketch, axis, built, square, var, variable, x};
@@ -16,6 +17,7 @@ fn planned(program: Program, variables: &[VariableType]) -> String {
         .map(|(index, place)| match place {
             Place::Arena(begin) => format!("{:?} @{begin}", ValueId(index)),
             Place::Variable(variable) => format!("{:?} in {variable:?}", ValueId(index)),
+            other => format!("{:?} {other:?}", ValueId(index)),
         })
         .collect();
     format!(
@@ -35,6 +37,7 @@ fn passes_have_names_and_reasons() {
         "merge pending sums",
         "dead steps after merging",
         "fusion",
+        "tiles",
         "early reductions",
     ];
     assert_eq!(list, expected);

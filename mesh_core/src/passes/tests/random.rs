@@ -92,6 +92,26 @@ fn variables() -> Vec<VariableType> {
     vec![variable(&EXTENTS); VARIABLES as usize]
 }
 
+/// What two calls of a program leave: fetches, and the bytes of one processor's variables.
+fn numbers(program: &Program, passes: &[Pass]) -> (Vec<Array>, Vec<Vec<u8>>) {
+    let variables = variables();
+    let compiled = compile_with(passes, program.clone(), &square(), &variables).unwrap();
+    let feed = |start: usize| {
+        let element = |i: usize| ((start + i) as f32 * 0.37).sin() * 3.0;
+        Array2::from_shape_fn((EXTENTS[0], EXTENTS[1]), |(i, j)| element(i * 8 + j))
+    };
+    let (one, two) = (feed(1), feed(50));
+    let mut machine = Machine::new(&square(), &variables, vec![compiled], 7, &[]).unwrap();
+    let slots = &machine.functions()[0].program.fetches;
+    let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
+    for _ in 0..2 {
+        let feeds = [one.view().into(), two.view().into()];
+        machine.call(0, &feeds, &mut outs, &mut []).unwrap();
+    }
+    let bytes = |i| machine.variable_bytes(3, i).to_vec();
+    (outs, (0..variables.len()).map(bytes).collect())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -130,28 +150,27 @@ proptest! {
     /// Fused maps compute the same bits, whatever lies where.
     #[test]
     fn fusion_changes_no_bit(program in programs()) {
-        let variables = variables();
-        let run = |passes: &[Pass]| {
-            let compiled = compile_with(passes, program.clone(), &square(), &variables).unwrap();
-            let feed = |start: usize| {
-                let element = |i: usize| ((start + i) as f32 * 0.37).sin() * 3.0;
-                Array2::from_shape_fn((EXTENTS[0], EXTENTS[1]), |(i, j)| element(i * 8 + j))
-            };
-            let (one, two) = (feed(1), feed(50));
-            let mut machine = Machine::new(&square(), &variables, vec![compiled], 7, &[]).unwrap();
-            let slots = &machine.functions()[0].program.fetches;
-            let mut outs: Vec<_> =
-                slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
-            for _ in 0..2 {
-                let feeds = [one.view().into(), two.view().into()];
-                machine.call(0, &feeds, &mut outs, &mut []).unwrap();
-            }
-            let bytes = |i| machine.variable_bytes(3, i).to_vec();
-            (outs, (0..variables.len()).map(bytes).collect::<Vec<_>>())
-        };
         let without: Vec<_> =
             passes().iter().copied().filter(|pass| pass.name != "fusion").collect();
-        prop_assert_eq!(run(passes()), run(&without));
+        prop_assert_eq!(numbers(&program, passes()), numbers(&program, &without));
+    }
+
+    /// Tiles, however small, compute the same up to the rounding of sums.
+    #[test]
+    fn tiles_change_no_number(program in programs()) {
+        let tiny = |program: &mut Program, _: &Mesh| {
+            tile::run_within(program, tile::Limits { worth: 1, tile: 300 });
+        };
+        let tiles = Pass { name: "tiny tiles", reason: "a test", run: tiny };
+        let with: Vec<_> = passes().iter().copied().chain([tiles]).collect();
+        let (one, other) = (numbers(&program, passes()), numbers(&program, &with));
+        for (one, other) in one.0.iter().zip(&other.0) {
+            let pairs = one.to_f64().into_iter().zip(other.to_f64());
+            for (a, b) in pairs {
+                let near = (a - b).abs() <= 1e-5 * a.abs().max(1.0);
+                prop_assert!(near || a.is_nan() == b.is_nan() && !(a - b).is_finite(), "{a} {b}");
+            }
+        }
     }
 
     /// The last out of a program may not lie on a fetched value.

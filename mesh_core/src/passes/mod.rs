@@ -11,6 +11,7 @@ mod dead;
 mod early;
 mod fuse;
 mod merge_sums;
+mod products;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -59,6 +60,12 @@ pub fn passes() -> &'static [Pass] {
             name: "dead steps after merging",
             reason: "merging may leave a collective without outs that anybody needs",
             run: dead::run,
+        },
+        Pass {
+            name: "elementwise products",
+            reason: "after merging, so that equal products have become one; before fusion, which \
+                     takes what becomes a map",
+            run: products::run,
         },
         Pass {
             name: "fusion",

@@ -30,12 +30,8 @@ const SLACK: usize = 1 << 14;
 pub(super) fn run(program: &mut Program, _: &Mesh) {
     views::run(program);
     let mut fusing = Fusing::new(program);
-    for position in 0..fusing.program.steps.len() {
-        let mut at = position;
-        while let Some(merged) = fusing.once(at) {
-            at = merged;
-        }
-    }
+    // What has merged may stand in nobody's way any more.
+    while (0..fusing.gone.len()).fold(false, |merged, position| fusing.chain(position) || merged) {}
     let gone = std::mem::take(&mut fusing.gone);
     let mut gone = gone.iter();
     program.steps.retain(|_| gone.next() != Some(&true));
@@ -70,6 +66,16 @@ impl<'p> Fusing<'p> {
             }
             _ => None,
         }
+    }
+
+    /// Merges the map at a position as often as can be; says whether it could be.
+    fn chain(&mut self, position: usize) -> bool {
+        let mut at = self.once(position);
+        let merged = at.is_some();
+        while let Some(position) = at {
+            at = self.once(position);
+        }
+        merged
     }
 
     /// Merges the map at a position with another, if there is one; says where it stands then.

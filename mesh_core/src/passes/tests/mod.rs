@@ -36,6 +36,7 @@ fn passes_have_names_and_reasons() {
         "common subexpressions",
         "merge pending sums",
         "dead steps after merging",
+        "elementwise products",
         "fusion",
         "tiles",
         "early reductions",

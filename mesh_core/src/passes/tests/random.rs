@@ -44,6 +44,16 @@ fn random(acts: &[Act], fetches: &[usize], writes: &[(u32, usize)]) -> Program {
                     let turned = b.transpose(one, &[1, 0]);
                     b.reshape(turned, smallvec![4, 8])
                 }
+                5 if act.two % 5 == 0 => {
+                    let dims = [[0, 1], [1, 0]][act.one % 2];
+                    let other = b.reshape(two, smallvec![8, 4]);
+                    let other = if act.one % 2 == 0 { two } else { other };
+                    let rows =
+                        b.contract(labelled(one, &[0, 1]), labelled(other, &dims), smallvec![4]);
+                    let outer =
+                        b.contract(labelled(rows, &[0]), labelled(two, &[0, 1]), smallvec![4, 8]);
+                    b.of(x(0) + x(1), &[outer, one])
+                }
                 5 => {
                     let product =
                         b.contract(labelled(one, &[0, 2]), labelled(two, &[1, 2]), smallvec![4, 4]);
@@ -140,7 +150,8 @@ proptest! {
             let mut once = program.clone();
             (pass.run)(&mut once, &mesh);
             prop_assert_eq!(verify(&once, &mesh, &variables()), Ok(()));
-            prop_assert!(once.steps.len() <= program.steps.len());
+            let grows = pass.name == "elementwise products";
+            prop_assert!(grows || once.steps.len() <= program.steps.len());
             let mut twice = once.clone();
             (pass.run)(&mut twice, &mesh);
             prop_assert_eq!(once, twice, "{}", pass.name);
@@ -173,13 +184,14 @@ proptest! {
         }
     }
 
-    /// The last out of a program may not lie on a fetched value.
+    /// The last out of a program may not lie on a fetched value; but two reads of a variable are one.
     #[test]
     fn a_fetch_overwritten_is_noticed(program in programs()) {
         let variables = variables();
         let compiled = compile_with(&[], program, &square(), &variables).unwrap();
         let (program, mut plan) = (compiled.program, compiled.plan);
-        let outs = program.steps.iter().rev().find_map(|node| node.step.outs().first().copied());
+        let made = program.steps.iter().rev().filter(|node| !matches!(node.step, Step::Read { .. }));
+        let outs = made.into_iter().find_map(|node| node.step.outs().first().copied());
         let fetch = program.fetches.first().map(|slot| slot.value);
         let (Some(last), Some(fetched)) = (outs, fetch) else { return Ok(()) };
         let place = plan.places[fetched.index()];

@@ -1,5 +1,6 @@
 //! From a group of steps to a loop over tiles.
 
+use super::super::joined;
 use super::super::uses::Uses;
 use super::Tiles;
 use super::ways::{Ways, ways};
@@ -8,8 +9,38 @@ use crate::program::{Extents, Node, Operand, Origin, Program, Rounds, Slot, Step
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-/// Puts a loop in the place of a group's last step; gives the position behind it.
-pub(super) fn replace(program: &mut Program, uses: &Uses, tiles: &Tiles) -> usize {
+/// Puts a loop in the place of each group's last step, and behind it what waits for the group.
+pub(super) fn replace(program: &mut Program, uses: &Uses, all: &[Tiles]) {
+    let loops: Vec<Vec<Node>> = all.iter().map(|tiles| made(program, uses, tiles)).collect();
+    let mut old: Vec<Option<Node>> =
+        std::mem::take(&mut program.steps).into_iter().map(Some).collect();
+    let mut loops = all.iter().zip(loops).peekable();
+    let mut waiting = Vec::new();
+    for position in 0..old.len() {
+        let Some(node) = old[position].take() else { continue };
+        let tiles = loops.peek().map(|(tiles, _)| *tiles);
+        match tiles {
+            Some(tiles) if tiles.waiting.has(position) => waiting.push(node),
+            Some(tiles) if tiles.members.has(position) => {}
+            _ => program.steps.push(node),
+        }
+        if let Some((_, nodes)) = loops.next_if(|(tiles, _)| tiles.last() == position) {
+            program.steps.extend(nodes);
+            program.steps.append(&mut waiting);
+        }
+    }
+}
+
+/// The loop that does a group, and the sums of what its tiles give in parts.
+fn made(program: &mut Program, uses: &Uses, tiles: &Tiles) -> Vec<Node> {
+    let node = |position: usize| &program.steps[position];
+    let [one, two] = [tiles.members.first, tiles.last()].map(|p| program.origin(node(p)));
+    let op = joined(&one.op, &two.op);
+    let name = joined(&one.name, &two.name);
+    let origin = Origin { op, name, ..two.clone() };
+    let owners = node(tiles.members.first).owners.clone();
+    program.origins.push(origin);
+    let origin = program.origins.len() - 1;
     let mut making = Making {
         uses,
         tiles,
@@ -20,9 +51,10 @@ pub(super) fn replace(program: &mut Program, uses: &Uses, tiles: &Tiles) -> usiz
         stacked: Vec::new(),
         program,
     };
-    tiles.members.iter().for_each(|&position| making.member(position));
+    tiles.members.positions().for_each(|position| making.member(position));
     let (step, sums) = making.finish();
-    splice(program, tiles, step, sums)
+    let steps = std::iter::once(step).chain(sums);
+    steps.map(|step| Node { step, origin, owners: owners.clone() }).collect()
 }
 
 /// A value of the program that a body makes in parts.
@@ -92,7 +124,7 @@ impl Making<'_> {
         }
         for (out, inner) in made {
             let users = &self.uses.users[out.index()];
-            let outside = users.iter().any(|user| !self.tiles.members.contains(user));
+            let outside = users.iter().any(|&user| !self.tiles.members.has(user));
             if outside || self.uses.fetched[out.index()] {
                 self.stack(out, inner, &step, ways.partial);
             }
@@ -149,34 +181,4 @@ impl Making<'_> {
         let sums = self.stacked.into_iter().filter_map(|stacked| stacked.sum).collect();
         (Step::Loop(Box::new(rounds)), sums)
     }
-}
-
-/// The program with the loop where the group's last step was, and what waits behind it.
-fn splice(program: &mut Program, tiles: &Tiles, step: Step, sums: Vec<Step>) -> usize {
-    let Tiles { members, waiting, .. } = tiles;
-    let Some((&first, &last)) = members.first().zip(members.last()) else { return 0 };
-    let [one, two] = [first, last].map(|position| program.origin(&program.steps[position]).clone());
-    let op = super::super::joined(&one.op, &two.op);
-    let name = super::super::joined(&one.name, &two.name);
-    program.origins.push(Origin { op, name, ..two });
-    let origin = program.origins.len() - 1;
-    let owners = program.steps[first].owners.clone();
-    let mut before = Vec::new();
-    let mut behind = Vec::new();
-    let node = |step| Node { step, origin, owners: owners.clone() };
-    let tail = program.steps.split_off(last + 1);
-    for (position, node) in std::mem::take(&mut program.steps).into_iter().enumerate() {
-        if waiting.contains(&position) {
-            behind.push(node);
-        } else if !members.contains(&position) {
-            before.push(node);
-        }
-    }
-    before.push(node(step));
-    before.extend(sums.into_iter().map(node));
-    let position = before.len();
-    before.extend(behind);
-    before.extend(tail);
-    program.steps = before;
-    position
 }

@@ -14,7 +14,7 @@ use super::compact;
 use super::uses::Uses;
 use crate::names::Mesh;
 use crate::program::{Program, Step, ValueId};
-use ways::ways;
+use ways::{Ways, ways};
 
 /// Which tiles pay.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ pub(super) struct Limits {
 
 /// What fits the second cache anyway gains nothing, and half of it is for a tile.
 const LIMITS: Limits = Limits { worth: 256 << 10, tile: 512 << 10 };
-/// Steps that are looked at behind the first of a group.
+/// Steps that are looked at from the first of a group on.
 const REACH: usize = 64;
 /// Steps that may have to wait for the group.
 const WAITING: usize = 8;
@@ -37,90 +37,141 @@ pub(super) fn run(program: &mut Program, _: &Mesh) {
 }
 
 pub(super) fn run_within(program: &mut Program, limits: Limits) {
+    let uses = Uses::new(program);
+    let ways: Vec<_> = program.steps.iter().map(|node| ways(program, &node.step, 1)).collect();
+    let mut all = Vec::new();
     let mut position = 0;
-    let mut uses = Uses::new(program);
     while position < program.steps.len() {
-        let tiles = Group::from(program, &uses, position).and_then(|group| group.tiles(limits));
+        let group = Group::from(program, &uses, &ways, position);
         position += 1;
-        if let Some(tiles) = tiles {
-            position = body::replace(program, &uses, &tiles);
-            uses = Uses::new(program);
+        if let Some(tiles) = group.and_then(|group| group.tiles(limits)) {
+            position = tiles.last() + 1;
+            all.push(tiles);
         }
     }
+    body::replace(program, &uses, &all);
     compact(program);
+}
+
+/// Some of the [`REACH`] steps from one on.
+#[derive(Clone, Copy)]
+struct Few {
+    first: usize,
+    bits: u64,
+}
+
+impl Few {
+    fn none(first: usize) -> Self {
+        Self { first, bits: 0 }
+    }
+
+    fn has(self, position: usize) -> bool {
+        let offset = position.wrapping_sub(self.first);
+        offset < REACH && self.bits >> offset & 1 == 1
+    }
+
+    fn add(&mut self, position: usize) {
+        self.bits |= 1 << (position - self.first);
+    }
+
+    fn count(self) -> usize {
+        self.bits.count_ones() as usize
+    }
+
+    fn last(self) -> usize {
+        self.first + (63 - self.bits.leading_zeros().min(63)) as usize
+    }
+
+    fn positions(self) -> impl Iterator<Item = usize> {
+        (self.first..self.first + REACH).filter(move |&position| self.has(position))
+    }
 }
 
 /// Steps that can be tiled together, and those between them that need their results.
 struct Group<'p> {
     program: &'p Program,
     uses: &'p Uses,
-    members: Vec<usize>,
-    waiting: Vec<usize>,
+    /// Of every step of the program, along the first dim.
+    ways: &'p [Option<Ways>],
+    members: Few,
+    waiting: Few,
 }
 
 /// What a group is done in.
 struct Tiles {
-    members: Vec<usize>,
-    waiting: Vec<usize>,
+    members: Few,
+    waiting: Few,
     /// Sizes of a tile along the first dims.
     extents: Vec<usize>,
     count: usize,
 }
 
+impl Tiles {
+    /// The position of the last member.
+    fn last(&self) -> usize {
+        self.members.last()
+    }
+}
+
 impl<'p> Group<'p> {
     /// Grows a group from its first step.
-    fn from(program: &'p Program, uses: &'p Uses, first: usize) -> Option<Self> {
-        let node = program.steps.get(first)?;
-        let sizes = ways(program, &node.step, 1)?.sizes;
-        let mut group = Self { program, uses, members: vec![first], waiting: Vec::new() };
+    fn from(
+        program: &'p Program,
+        uses: &'p Uses,
+        ways: &'p [Option<Ways>],
+        first: usize,
+    ) -> Option<Self> {
+        let sizes = &ways[first].as_ref()?.sizes;
+        let (members, waiting) = (Few::none(first), Few::none(first));
+        let mut group = Self { program, uses, ways, members, waiting };
+        group.members.add(first);
+        let owners = &program.steps[first].owners;
         let end = program.steps.len().min(first + REACH);
         for (position, next) in program.steps.iter().enumerate().take(end).skip(first + 1) {
-            let fits = next.owners == node.owners
-                && ways(program, &next.step, 1).is_some_and(|ways| ways.sizes == sizes);
+            let own = ways[position].as_ref().filter(|own| own.sizes == *sizes);
+            let own = own.filter(|_| next.owners == *owners);
             let inputs = next.step.inputs();
-            let needs = |of: &[usize]| inputs.iter().any(|&input| group.made_by(of, input));
-            if needs(&group.waiting) {
-                group.waiting.push(position);
-            } else if fits && group.takes(&next.step) {
-                group.members.push(position);
-            } else if needs(&group.members) {
-                group.waiting.push(position);
+            let needs = |of: Few| inputs.iter().any(|&input| group.maker(of, input).is_some());
+            if needs(group.waiting) {
+                group.waiting.add(position);
+            } else if own.is_some_and(|own| group.takes(&inputs, own)) {
+                group.members.add(position);
+            } else if needs(group.members) {
+                group.waiting.add(position);
             }
-            if group.waiting.len() > WAITING {
+            if group.waiting.count() > WAITING {
                 break;
             }
         }
-        let last = *group.members.last()?;
-        group.waiting.retain(|&waiting| waiting < last);
-        (group.members.len() > 1).then_some(group)
+        let behind = u64::MAX.checked_shl((group.members.last() - first) as u32);
+        group.waiting.bits &= !behind.unwrap_or_default();
+        (group.members.count() > 1).then_some(group)
     }
 
-    fn made_by(&self, steps: &[usize], value: ValueId) -> bool {
-        self.uses.maker[value.index()].is_some_and(|maker| steps.contains(&maker))
+    /// The one of some steps that makes a value.
+    fn maker(&self, of: Few, value: ValueId) -> Option<usize> {
+        self.uses.maker[value.index()].filter(|&maker| of.has(maker))
     }
 
-    fn steps(&self) -> impl Iterator<Item = &'p Step> {
-        let program = self.program;
-        self.members.iter().map(|&position| &program.steps[position].step)
+    fn steps(&self) -> impl Iterator<Item = (&'p Step, &'p Ways)> {
+        let (program, all) = (self.program, self.ways);
+        let positions = self.members.positions();
+        positions.filter_map(move |at| Some((&program.steps[at].step, all[at].as_ref()?)))
     }
 
     /// Whether a step reads what the group makes, all of it tile by tile, or at least what the group
     /// reads as well.
-    fn takes(&self, step: &Step) -> bool {
-        let Some(own) = ways(self.program, step, 1) else { return false };
-        let inputs = step.inputs();
+    fn takes(&self, inputs: &[ValueId], own: &Ways) -> bool {
         let mut joined = false;
         for (&input, &tiled) in inputs.iter().zip(&own.tiled) {
-            let maker = self.uses.maker[input.index()].filter(|maker| self.members.contains(maker));
-            if let Some(maker) = maker {
-                let made = ways(self.program, &self.program.steps[maker].step, 1);
-                if !tiled || made.is_none_or(|made| made.partial) {
+            if let Some(maker) = self.maker(self.members, input) {
+                if !tiled || self.ways[maker].as_ref().is_none_or(|made| made.partial) {
                     return false;
                 }
                 joined = true;
             }
             let users = &self.uses.users[input.index()];
-            joined |= tiled && users.iter().any(|user| self.members.contains(user));
+            joined |= tiled && users.iter().any(|&user| self.members.has(user));
         }
         joined
     }
@@ -128,21 +179,19 @@ impl<'p> Group<'p> {
     /// The tiles of a group that gains by them: the largest that are small enough.
     fn tiles(self, limits: Limits) -> Option<Tiles> {
         let bytes = |value: &ValueId| self.program.value(*value).bytes();
-        let made: Vec<ValueId> = self.steps().flat_map(Step::outs).collect();
+        let made: Vec<ValueId> = self.steps().flat_map(|(step, _)| step.outs()).collect();
         let vanishing = made.iter().filter(|value| !self.is_given(**value));
         if vanishing.map(bytes).sum::<usize>() < limits.worth {
             return None;
         }
-        let mut met = self.met();
+        let mut met: Vec<ValueId> = self.steps().flat_map(|(step, ways)| met(step, ways)).collect();
         met.sort_unstable();
         met.dedup();
         let total: usize = met.iter().map(bytes).sum();
         let levels = (1..).map_while(|depth| self.sizes(depth));
-        let tiles = levels.flat_map(|sizes| cuts(&sizes));
-        let (extents, count) = tiles
-            .into_iter()
-            .find(|(_, count)| total / count <= limits.tile)
-            .filter(|(_, n)| *n > 1)?;
+        let mut tiles = levels.flat_map(|sizes| cuts(&sizes));
+        let small = tiles.find(|(_, count)| total / count <= limits.tile);
+        let (extents, count) = small.filter(|(_, count)| *count > 1)?;
         let Self { members, waiting, .. } = self;
         Some(Tiles { members, waiting, extents, count })
     }
@@ -150,27 +199,23 @@ impl<'p> Group<'p> {
     /// Whether a value is fetched, or read outside the group.
     fn is_given(&self, value: ValueId) -> bool {
         let users = &self.uses.users[value.index()];
-        self.uses.fetched[value.index()] || users.iter().any(|user| !self.members.contains(user))
-    }
-
-    /// What a tile meets a part of.
-    fn met(&self) -> Vec<ValueId> {
-        let of_step = |step: &'p Step| {
-            let ways = ways(self.program, step, 1);
-            let (tiled, partial) = ways.map_or_else(Default::default, |w| (w.tiled, w.partial));
-            let inputs = step.inputs().into_iter().zip(tiled).filter(|(_, tiled)| *tiled);
-            let outs = step.outs().into_iter().filter(move |_| !partial);
-            inputs.map(|(input, _)| input).chain(outs).collect::<Vec<_>>()
-        };
-        self.steps().flat_map(of_step).collect()
+        self.uses.fetched[value.index()] || users.iter().any(|&user| !self.members.has(user))
     }
 
     /// The sizes of the first `depth` dims, if all steps can be tiled along them.
     fn sizes(&self, depth: usize) -> Option<Vec<usize>> {
-        let mut sizes = self.steps().map(|step| ways(self.program, step, depth));
+        let mut sizes = self.steps().map(|(step, _)| ways(self.program, step, depth));
         let first = sizes.next()??.sizes;
         sizes.all(|ways| ways.is_some_and(|ways| ways.sizes == first)).then(|| first.to_vec())
     }
+}
+
+/// What a tile of a step meets a part of.
+fn met(step: &Step, ways: &Ways) -> Vec<ValueId> {
+    let inputs = step.inputs().into_iter().zip(&ways.tiled);
+    let inputs = inputs.filter(|(_, tiled)| **tiled).map(|(input, _)| input);
+    let outs = step.outs().into_iter().filter(|_| !ways.partial);
+    inputs.chain(outs).collect()
 }
 
 /// Tiles that cut the last of the dims and have size 1 along those before, largest first, with their

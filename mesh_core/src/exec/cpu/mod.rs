@@ -10,6 +10,7 @@
 
 #![allow(unsafe_code, reason = "kernels read and write raw memory of the planned arena")]
 
+mod blocks;
 mod call;
 mod contract;
 mod convolve;
@@ -27,6 +28,7 @@ mod scan;
 mod scatter;
 mod sort;
 mod strided;
+mod transpose;
 mod vmath;
 
 #[cfg(test)]

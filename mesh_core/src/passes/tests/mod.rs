@@ -1,3 +1,4 @@
+mod combine;
 mod plans;
 mod random;
 mod rewrites;
@@ -35,6 +36,7 @@ fn passes_have_names_and_reasons() {
         "merge pending sums",
         "dead steps after merging",
         "early reductions",
+        "combine small all-reduces",
     ];
     assert_eq!(list, expected);
     assert!(passes().iter().all(|pass| pass.reason.len() > 40));

@@ -6,6 +6,7 @@
 mod all_reduce;
 mod buffers;
 mod check;
+mod combine;
 mod cse;
 mod dead;
 mod early;
@@ -83,6 +84,12 @@ pub fn passes() -> &'static [Pass] {
             reason: "what is merged or removed has no place any more; of the rest, what frees \
                      memory should do so before more is taken",
             run: early::run,
+        },
+        Pass {
+            name: "combine small all-reduces",
+            reason: "merging and early reductions look at sums one by one; what is left and stands \
+                     near enough is met for once",
+            run: combine::run,
         },
     ]
 }

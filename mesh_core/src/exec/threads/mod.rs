@@ -27,8 +27,9 @@ use crate::array::{Array, ArrayRef};
 use crate::names::{DType, Mesh};
 use crate::program::{Compiled, Place, Slot, Value, VariableType, owns};
 
-/// How often a thread looks before it sleeps, when it has a core of its own.
-const SPIN: u32 = 1000;
+/// How often a thread looks before it lets others run, when it has a core of its own: a few
+/// microseconds, for the system may have put two threads on one core all the same.
+const SPIN: u32 = 100;
 
 /// Cores by number; none where the system does not say what cores there are.
 fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {

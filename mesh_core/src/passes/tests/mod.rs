@@ -1,3 +1,4 @@
+mod combine;
 mod plans;
 mod random;
 mod rewrites;
@@ -40,6 +41,7 @@ fn passes_have_names_and_reasons() {
         "fusion",
         "tiles",
         "early reductions",
+        "combine small all-reduces",
     ];
     assert_eq!(list, expected);
     assert!(passes().iter().all(|pass| pass.reason.len() > 40));

@@ -111,14 +111,17 @@ pub struct Fault {
     pub problems: Vec<String>,
 }
 
-/// Improves a program by [`passes`], then makes its all-reduces as wanted, and plans its memory.
+/// Improves a program by [`passes`] but for one, then makes its all-reduces as wanted, and plans its
+/// memory.
 pub fn compile(
     program: Program,
     mesh: &Mesh,
     variables: &[VariableType],
     all_reduce: AllReduce,
+    without: Option<&str>,
 ) -> Result<Compiled, Fault> {
-    let passes: Vec<_> = passes().iter().copied().chain(all_reduce.pass()).collect();
+    let passes = passes().iter().copied().filter(|pass| Some(pass.name) != without);
+    let passes: Vec<_> = passes.chain(all_reduce.pass()).collect();
     compile_with(&passes, program, mesh, variables)
 }
 

@@ -1,7 +1,6 @@
 //! Maps over the same elements become one, so that what passes between them stays in registers.
 //!
-//! * *Views*: who reads a map that only turns dims around reads its input with other labels.
-//! * *Numbers*: who reads a fill has the number in its body.
+//! * *Views* and what else is not worth keeping is computed where it is read; see [`views`].
 //! * *Chains*: a map and a map that reads it, over the same elements, are one. What others read of
 //!   the first is still stored.
 //! * *Siblings*: two maps that meet an input in the same way read it once.

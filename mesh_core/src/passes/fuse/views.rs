@@ -1,23 +1,37 @@
-//! Reads through maps that compute nothing.
+//! Reads through maps whose results are not worth keeping.
+//!
+//! * *Views* only turn dims around or repeat elements.
+//! * *Numbers* are one everywhere.
+//! * *Expansions* compute little on inputs much smaller than what they make: masks, one-hot vectors.
+//! * *Far* values are large, made of one value as large as they are by little arithmetic, and read
+//!   long after, when both have to come from memory: then one of the two need not be written.
+//!
+//! A map that reads one of these computes it anew.
 
 use super::body::Weave;
 use crate::program::{Dims, Generator, Instr, Operand, Program, Reg, Scalar, Step, ValueId};
+use std::ops::Range;
+
+/// An expansion's inputs are together so much smaller than what it makes.
+const SMALLER: usize = 8;
+/// The most operations an expansion takes for an element.
+const FEW: usize = 8;
+/// The most operations a far value takes for an element: an exponential and something around it.
+const SOME: usize = 16;
+/// Bytes of a far value.
+const LARGE: usize = 4 << 20;
+/// Steps between a far value and who reads it.
+const LONG: usize = 64;
 
 pub(super) fn run(program: &mut Program) {
     let mut known: Vec<Option<Seen>> = vec![None; program.values.len()];
     for position in 0..program.steps.len() {
-        see_through(&mut program.steps[position].step, &known);
-        let step = &program.steps[position].step;
-        let Some(seen) = seen(step) else { continue };
-        step.outs().iter().for_each(|out| known[out.index()] = Some(seen.clone()));
-    }
-    let numbers = |value: ValueId| match &known[value.index()] {
-        Some(Seen::Number(scalar)) => Some(*scalar),
-        _ => None,
-    };
-    let values = &program.values;
-    for node in &mut program.steps {
-        take_numbers(&mut node.step, &numbers, |value| values[value.index()].dtype);
+        let mut step = program.steps[position].step.clone();
+        see_through(program, &mut step, position, &known);
+        if let Some((value, seen)) = seen(program, &step, position) {
+            known[value.index()] = Some(seen);
+        }
+        program.steps[position].step = step;
     }
     super::super::dead::steps(program);
 }
@@ -28,69 +42,95 @@ enum Seen {
     /// An operand whose labels are the value's dims.
     View(Operand),
     Number(Scalar),
+    /// A map to be done by who reads the value at these positions.
+    Anew { step: Step, readers: Range<usize> },
 }
 
-fn seen(step: &Step) -> Option<Seen> {
-    match step {
-        Step::Generate { generator: Generator::Fill(scalar), .. } => Some(Seen::Number(*scalar)),
-        Step::Map { body, inputs, outs } => {
-            let ([(Instr::Input(0), _)], [Reg(0)], [input], [_]) =
-                (&body.code[..], &body.results[..], &inputs[..], &outs[..])
-            else {
-                return None;
-            };
-            Some(Seen::View(input.clone()))
-        }
-        _ => None,
+fn seen(program: &Program, step: &Step, position: usize) -> Option<(ValueId, Seen)> {
+    if let Step::Generate { generator: Generator::Fill(scalar), out, .. } = step {
+        return Some((*out, Seen::Number(*scalar)));
     }
+    let Step::Map { body, inputs, outs } = step else { return None };
+    let [out] = outs[..] else { return None };
+    if let ([(Instr::Input(0), _)], [Reg(0)], [input]) =
+        (&body.code[..], &body.results[..], &inputs[..])
+    {
+        return Some((out, Seen::View(input.clone())));
+    }
+    let made = program.value(out);
+    let bytes = |input: &Operand| program.value(input.value).bytes();
+    let (large, small): (Vec<_>, Vec<_>) =
+        inputs.iter().partition(|input| program.value(input.value).len() == made.len());
+    let rest: usize = small.into_iter().map(bytes).sum();
+    let little = rest * SMALLER <= made.bytes();
+    let readers = match large.len() {
+        0 if little && body.flops() <= FEW => position..usize::MAX,
+        1 if little && body.flops() <= SOME && made.bytes() >= LARGE => position + LONG..usize::MAX,
+        _ => return None,
+    };
+    Some((out, Seen::Anew { step: step.clone(), readers }))
 }
 
-/// Replaces operands that are views. One that repeats elements tells no extent, so only a map, whose
-/// outs have all labels, can do without it.
-fn see_through(step: &mut Step, known: &[Option<Seen>]) {
-    let replace = |operand: &mut Operand, repeats: bool| {
+/// Replaces operands. One that repeats elements tells no extent, so only a map, whose outs have all
+/// labels, can do without it.
+fn see_through(program: &Program, step: &mut Step, position: usize, known: &[Option<Seen>]) {
+    let view = |operand: &mut Operand, repeats: bool| {
         let Some(Seen::View(view)) = &known[operand.value.index()] else { return };
-        if !repeats && view.dims.len() != operand.dims.len() {
-            return;
+        if repeats || view.dims.len() == operand.dims.len() {
+            *operand = turned(view, operand);
         }
-        let dims: Dims = view.dims.iter().map(|&dim| operand.dims[usize::from(dim)]).collect();
-        *operand = Operand { value: view.value, dims };
     };
     match step {
-        Step::Map { inputs, .. } => inputs.iter_mut().for_each(|input| replace(input, true)),
-        Step::Reduce { input, .. } => replace(input, false),
+        Step::Map { inputs, .. } => inputs.iter_mut().for_each(|input| view(input, true)),
+        Step::Reduce { input, .. } => view(input, false),
         Step::Contract { lhs, rhs, .. } => {
-            replace(lhs, false);
-            replace(rhs, false);
+            view(lhs, false);
+            view(rhs, false);
         }
         _ => {}
     }
-}
-
-/// Takes inputs that are one number everywhere into the body of a map.
-fn take_numbers(
-    step: &mut Step,
-    number: &impl Fn(ValueId) -> Option<Scalar>,
-    dtype: impl Fn(ValueId) -> crate::names::DType,
-) {
     let Step::Map { body, inputs, .. } = step else { return };
-    if !inputs.iter().any(|input| number(input.value).is_some()) {
+    let is_read = |input: &Operand| match &known[input.value.index()] {
+        Some(Seen::Anew { readers, .. }) => readers.contains(&position),
+        Some(Seen::Number(_)) => true,
+        _ => false,
+    };
+    if !inputs.iter().any(is_read) {
         return;
     }
     let mut weave = Weave::default();
     let mut kept = Vec::new();
     let regs: Vec<Reg> = std::mem::take(inputs)
         .into_iter()
-        .map(|input| match number(input.value) {
-            Some(scalar) => weave.constant(scalar),
-            None => {
-                let reg = weave.push(Instr::Input(kept.len() as u8), dtype(input.value));
-                kept.push(input);
-                reg
+        .map(|input| match known[input.value.index()].as_ref().filter(|_| is_read(&input)) {
+            Some(Seen::Number(scalar)) => weave.constant(*scalar),
+            Some(Seen::Anew { step: Step::Map { body, inputs, .. }, .. }) => {
+                let inner = inputs.iter().map(|inner| turned(inner, &input));
+                let regs: Vec<_> =
+                    inner.map(|inner| read(program, &mut weave, &mut kept, inner)).collect();
+                let made = weave.append(body, &regs);
+                weave.stored(made[0])
             }
+            _ => read(program, &mut weave, &mut kept, input),
         })
         .collect();
     let results = weave.append(body, &regs);
     *body = weave.finish(&results);
     *inputs = kept;
+}
+
+/// An operand of what makes a value, in the labels of who reads the value.
+fn turned(inner: &Operand, outer: &Operand) -> Operand {
+    let dims: Dims = inner.dims.iter().map(|&dim| outer.dims[usize::from(dim)]).collect();
+    Operand { value: inner.value, dims }
+}
+
+/// The register of an input.
+fn read(program: &Program, weave: &mut Weave, kept: &mut Vec<Operand>, input: Operand) -> Reg {
+    let dtype = program.value(input.value).dtype;
+    let index = kept.iter().position(|known| *known == input).unwrap_or_else(|| {
+        kept.push(input);
+        kept.len() - 1
+    });
+    weave.push(Instr::Input(index as u8), dtype)
 }

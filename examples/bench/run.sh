@@ -27,7 +27,7 @@ cd "$scripts"
 
 try() {
   # shellcheck disable=SC2086
-  timeout "${LIMIT:-300}" ${RUN:-} "$@" 2>"$errors" ||
+  ${RUN:-} timeout "${LIMIT:-300}" "$@" 2>"$errors" ||
     echo "failed rc=$? command=\"$*\" $(grep -v '^ *$' "$errors" | tail -1 | cut -c1-200)"
 }
 ours() { # WORKLOAD LAYOUT ...

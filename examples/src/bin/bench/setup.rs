@@ -37,6 +37,10 @@ pub(crate) struct Flags {
     /// How long to measure.
     #[arg(long, default_value_t = 4.0)]
     pub(crate) seconds: f64,
+
+    /// Make so many steps and measure nothing: for tools that watch.
+    #[arg(long)]
+    pub(crate) steps: Option<usize>,
 }
 
 /// A training step, ready to run.

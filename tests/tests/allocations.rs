@@ -74,15 +74,19 @@ fn processors_allocate_nothing_while_they_run() {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, 0).unwrap();
         let mut loss = [Array::from(0f32)];
-        let mut run = || {
-            session.call_into(&adam, [data.view().into()], &mut loss).unwrap();
-            session.call_into(&adafactor, [data.view().into()], &mut loss).unwrap();
-            session.call_into(&lookups, [lines.view().into()], &mut loss).unwrap();
+        let run = |session: &mut Session, loss: &mut [Array; 1]| {
+            session.call_into(&adam, [data.view().into()], loss).unwrap();
+            session.call_into(&adafactor, [data.view().into()], loss).unwrap();
+            session.call_into(&lookups, [lines.view().into()], loss).unwrap();
         };
-        run();
-        let before = COUNT.load(Ordering::Relaxed);
-        assert!(before > 0, "threads allocate when they start, and are counted");
-        (0..5).for_each(|_| run());
-        assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0, "{layout} on {mesh}");
+        run(&mut session, &mut loss);
+        for recorded in [false, true] {
+            session.record(recorded);
+            let before = COUNT.load(Ordering::Relaxed);
+            assert!(before > 0, "threads allocate when they start, and are counted");
+            (0..5).for_each(|_| run(&mut session, &mut loss));
+            let count = COUNT.load(Ordering::Relaxed) - before;
+            assert_eq!(count, 0, "{layout} on {mesh}, recorded: {recorded}");
+        }
     }
 }

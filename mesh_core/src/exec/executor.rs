@@ -5,6 +5,7 @@ use super::border::{Border, Global};
 use super::comm::{Comm, Exchange, Group, Part, Stopped};
 use super::cpu::{Kernel, Memory};
 use super::fold::Fold;
+use super::record::{CallTimes, Span, Watch, since};
 use super::rounds::Repeat;
 use super::strided::Walk;
 use crate::program::FoldOrder;
@@ -97,7 +98,7 @@ pub(super) struct Executor {
 unsafe impl Send for Executor {}
 
 impl Executor {
-    /// Runs the function once.
+    /// Runs the function once; notes when, in `times` that have been restarted.
     ///
     /// # Safety
     ///
@@ -111,20 +112,30 @@ impl Executor {
         scratch: *mut u8,
         feeds: &[Global],
         fetches: &[Global],
+        mut times: Option<&mut CallTimes>,
     ) -> Result<(), Stopped> {
+        let began = times.as_ref().map(|times| since(times.started));
         for feed in &self.feeds {
             // SAFETY: the slot's slice lies within its array; the value is this processor's.
             unsafe { feed.border.cut(&feeds[feed.index], feed.value) };
         }
-        for (step, action) in &self.actions {
+        if let Some((times, begin)) = times.as_mut().zip(began) {
+            times.feeds = Span { begin, end: since(times.started) };
+        }
+        let mut watch = Watch::new(times.as_deref_mut());
+        for (step, action) in &mut self.actions {
             self.position = *step;
             // SAFETY: preparing checked the sizes against the plan; what a step may assume of its
             // inputs the steps before it have made true.
-            unsafe { action.run(comm, &self.memory, scratch)? };
+            watch.step(*step, |body| unsafe { action.run(comm, &self.memory, scratch, body) })?;
         }
+        let began = times.as_ref().map(|times| since(times.started));
         for fetch in &self.fetches {
             // SAFETY: as for feeds; no two processors deliver the same slice.
             unsafe { fetch.border.paste(fetch.value, &fetches[fetch.index]) };
+        }
+        if let Some((times, begin)) = times.zip(began) {
+            times.fetches = Span { begin, end: since(times.started) };
         }
         Ok(())
     }
@@ -135,10 +146,11 @@ impl Action {
     ///
     /// As [`Executor::run`].
     pub(super) unsafe fn run(
-        &self,
+        &mut self,
         comm: &mut impl Comm,
         memory: &Memory,
         scratch: *mut u8,
+        body: Watch<'_>,
     ) -> Result<(), Stopped> {
         // SAFETY: the same contract; pointers and sizes were prepared together.
         unsafe {
@@ -172,7 +184,7 @@ impl Action {
                     walk.copy(from, to);
                     Ok(())
                 }
-                Self::Loop(ref repeat) => repeat.run(comm, scratch),
+                Self::Loop(ref mut repeat) => repeat.run(comm, scratch, body),
             }
         }
     }

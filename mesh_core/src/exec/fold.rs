@@ -1,13 +1,15 @@
 //! Left folds over the members of a group, elementwise.
-#![allow(unsafe_code, reason = "reads the members' buffers, which no borrow can span")]
+#![allow(unsafe_code, reason = "reads and writes the members' buffers, which no borrow can span")]
 
+use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
+use std::{ptr, slice};
 
-use half::bf16;
-
+use super::cpu::isa::{Entry, Task, compiled};
+use super::cpu::reduce::{self, All, Any, Max, Min, Prod, Sum};
 use crate::names::{DType, ReduceKind};
 
-/// Elements folded at a time; their accumulators stay in the L1 cache.
+/// Elements folded at a time; what is held of them stays in the L1 cache.
 const BLOCK: usize = 512;
 
 /// A reduction of elements of one dtype.
@@ -15,139 +17,119 @@ const BLOCK: usize = 512;
 pub(crate) struct Fold {
     /// Bytes per element.
     pub(crate) size: usize,
-    run: unsafe fn(&[*const u8], usize, *mut u8, usize),
+    run: unsafe fn(Folding),
+}
+
+/// Elements to fold.
+#[derive(Clone, Copy, Debug)]
+struct Folding {
+    inputs: *const [*const u8],
+    from: usize,
+    outs: *const [*mut u8],
+    to: usize,
+    elements: usize,
 }
 
 impl Fold {
     /// `None` if the kind has no meaning for the dtype.
     pub(crate) fn new(kind: ReduceKind, dtype: DType) -> Option<Self> {
-        use ReduceKind::{All, Any, Max, Min, Prod, Sum};
-        macro_rules! fold {
-            ($element:ty, $accumulator:ty, $combine:expr) => {
-                |inputs, offset, out, elements| {
-                    // SAFETY: the same contract.
-                    unsafe {
-                        fold::<$element, $accumulator>(inputs, offset, out, elements, $combine);
-                    }
+        macro_rules! table {
+            ($($dtype:ident $element:ty: $($kind:ident)*;)*) => {
+                match (dtype, kind) {
+                    $($((DType::$dtype, ReduceKind::$kind) => entry::<$kind<$element>>(),)*)*
+                    _ => return None,
                 }
             };
         }
-        macro_rules! floats {
-            ($element:ty, $accumulator:ty) => {
-                match kind {
-                    Sum => fold!($element, $accumulator, |a, b| a + b),
-                    Prod => fold!($element, $accumulator, |a, b| a * b),
-                    Max => fold!($element, $accumulator, |a, b| {
-                        if a > b || a.is_nan() { a } else { b }
-                    }),
-                    Min => fold!($element, $accumulator, |a, b| {
-                        if a < b || a.is_nan() { a } else { b }
-                    }),
-                    All | Any => return None,
-                }
-            };
-        }
-        let run: unsafe fn(&[*const u8], usize, *mut u8, usize) = match dtype {
-            DType::F32 => floats!(f32, f32),
-            DType::F64 => floats!(f64, f64),
-            DType::BF16 => floats!(bf16, f32),
-            DType::I32 => match kind {
-                Sum => fold!(i32, i32, i32::wrapping_add),
-                Prod => fold!(i32, i32, i32::wrapping_mul),
-                Max => fold!(i32, i32, i32::max),
-                Min => fold!(i32, i32, i32::min),
-                All | Any => return None,
-            },
-            DType::Bool => match kind {
-                All => fold!(u8, u8, |a, b| a & b),
-                Any => fold!(u8, u8, |a, b| a | b),
-                Sum | Prod | Max | Min => return None,
-            },
+        let run = table! {
+            F32 f32: Sum Prod Max Min;
+            F64 f64: Sum Prod Max Min;
+            BF16 u16: Sum Prod Max Min;
+            I32 i32: Sum Prod Max Min;
+            Bool u8: All Any;
         };
         Some(Self { size: dtype.size(), run })
     }
 
-    /// `out[i] = inputs[0][i] ∘ inputs[1][i] ∘ …`, each input beginning `offset` bytes after its
-    /// pointer.
+    /// `out[i] = inputs[0][i] ∘ inputs[1][i] ∘ …` for every out, each input beginning `from` bytes
+    /// after its pointer, each out `to` bytes.
     ///
     /// # Safety
     ///
-    /// All pointers are good for `elements` elements and aligned to them, inputs are initialised,
-    /// and `out` is one of the inputs (at `offset`) or disjoint from all. Nobody else writes to the
-    /// inputs, nobody else touches `out`.
+    /// All pointers are good for `elements` elements and aligned to them, inputs are initialised;
+    /// each out is one of the inputs, at the same offset, or disjoint from all, and from the other
+    /// outs. Nobody else writes to the inputs, nobody else touches the outs.
     pub(crate) unsafe fn run(
         self,
         inputs: &[*const u8],
-        offset: usize,
-        out: *mut u8,
+        from: usize,
+        outs: &[*mut u8],
+        to: usize,
         elements: usize,
     ) {
         // SAFETY: the same contract.
-        unsafe { (self.run)(inputs, offset, out, elements) }
+        unsafe { (self.run)(Folding { inputs, from, outs, to, elements }) }
     }
 }
 
-/// How an element is folded: in what type, and how it gets there and back.
-trait Element<A>: Copy {
-    fn load(self) -> A;
-    fn store(accumulator: A) -> Self;
+fn entry<F: reduce::Fold>() -> Entry<Members<F>> {
+    compiled::<Members<F>>()
 }
 
-impl<T: Copy> Element<T> for T {
-    fn load(self) -> T {
-        self
-    }
+/// The fold of a group's members.
+struct Members<F>(PhantomData<F>);
 
-    fn store(accumulator: T) -> T {
-        accumulator
-    }
-}
+impl<F: reduce::Fold> Task for Members<F> {
+    type Args = Folding;
+    type Result = ();
 
-impl Element<f32> for bf16 {
-    fn load(self) -> f32 {
-        self.to_f32()
-    }
-
-    fn store(accumulator: f32) -> Self {
-        Self::from_f32(accumulator)
-    }
-}
-
-/// # Safety
-///
-/// As [`Fold::run`].
-unsafe fn fold<T: Element<A>, A: Copy>(
-    inputs: &[*const u8],
-    offset: usize,
-    out: *mut u8,
-    elements: usize,
-    combine: impl Fn(A, A) -> A,
-) {
-    debug_assert!(mem::align_of::<T>() <= 8 && !inputs.is_empty());
-    let mut accumulators = [const { MaybeUninit::<A>::uninit() }; BLOCK];
-    for begin in (0..elements).step_by(BLOCK) {
-        let block = &mut accumulators[..BLOCK.min(elements - begin)];
-        for (member, input) in inputs.iter().enumerate() {
-            // SAFETY: within the input; nobody writes to it while the slice lives, since `out` is
+    /// # Safety
+    ///
+    /// As [`Fold::run`].
+    #[inline(always)]
+    unsafe fn run(Folding { inputs, from, outs, to, elements }: Folding) {
+        // SAFETY: the caller borrows both while this runs.
+        let (inputs, outs) = unsafe { (&*inputs, &*outs) };
+        debug_assert!(mem::align_of::<F::Element>() <= 8 && !inputs.is_empty());
+        let mut held = [const { MaybeUninit::<F::Held>::uninit() }; BLOCK];
+        let mut made = [const { MaybeUninit::<F::Element>::uninit() }; BLOCK];
+        for begin in (0..elements).step_by(BLOCK) {
+            let count = BLOCK.min(elements - begin);
+            let (held, made) = (&mut held[..count], &mut made[..count]);
+            // SAFETY: within the input; nobody writes to it while the slice lives, since outs are
             // written below.
-            let input = unsafe {
-                std::slice::from_raw_parts(input.add(offset).cast::<T>().add(begin), block.len())
+            let block = |input: &*const u8| unsafe {
+                slice::from_raw_parts(input.add(from).cast::<F::Element>().add(begin), count)
             };
-            let pairs = block.iter_mut().zip(input);
-            if member == 0 {
-                pairs.for_each(|(a, x)| *a = MaybeUninit::new(T::load(*x)));
-            } else {
-                // SAFETY: the first member initialised the whole block.
-                pairs.for_each(|(a, x)| unsafe {
-                    *a = MaybeUninit::new(combine(a.assume_init(), T::load(*x)));
-                });
+            let load = |(held, &x): (&mut MaybeUninit<F::Held>, &F::Element)| {
+                held.write(F::load(x));
+            };
+            match inputs {
+                [one] => held.iter_mut().zip(block(one)).for_each(load),
+                [one, two, others @ ..] => {
+                    let pairs = block(one).iter().zip(block(two));
+                    for (held, (&a, &b)) in held.iter_mut().zip(pairs) {
+                        held.write(F::fold(F::load(a), F::load(b)));
+                    }
+                    for other in others {
+                        for (held, &x) in held.iter_mut().zip(block(other)) {
+                            // SAFETY: the first members initialised the whole block.
+                            held.write(F::fold(unsafe { held.assume_init() }, F::load(x)));
+                        }
+                    }
+                }
+                [] => {}
             }
-        }
-        // SAFETY: within `out`; the block is initialised because there is a first member.
-        unsafe {
-            let out = out.cast::<T>().add(begin);
-            for (i, accumulator) in block.iter().enumerate() {
-                out.add(i).write(T::store(accumulator.assume_init()));
+            for (made, held) in made.iter_mut().zip(&*held) {
+                // SAFETY: initialised, because there is a first member.
+                made.write(F::store(unsafe { held.assume_init() }));
+            }
+            for out in outs {
+                // SAFETY: within the out, which is no memory of ours.
+                unsafe {
+                    let out = out.add(to).cast::<F::Element>().add(begin);
+                    ptr::copy_nonoverlapping(made.as_ptr().cast(), out, count);
+                }
             }
         }
     }

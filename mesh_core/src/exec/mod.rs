@@ -13,8 +13,10 @@ mod executor;
 mod fold;
 mod memory;
 mod prepare;
+mod record;
 mod rounds;
 mod strided;
 mod threads;
 
+pub use record::{CallTimes, Span, StepTimes};
 pub(crate) use threads::Machine;

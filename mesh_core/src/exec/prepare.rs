@@ -6,11 +6,10 @@ use super::cpu::{self, Memory};
 use super::executor::{Action, Crossing, Executor};
 use super::fold::Fold;
 use super::memory::Store;
-use super::rounds::{Repeat, Span};
 use super::strided::Walk;
 use crate::names::{Axis, Mesh, ReduceKind};
 use crate::program::{
-    ALIGNMENT, Compiled, Place, Plan, Program, Rounds, Slot, Step, Value, ValueId, VariableId,
+    ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId,
     VariableType, owns,
 };
 
@@ -69,7 +68,7 @@ pub(super) fn describe(program: &Program, index: usize) -> String {
 }
 
 /// Where every value is on the target, its plan's arena beginning at byte `base`.
-fn pointers(
+pub(super) fn pointers(
     program: &Program,
     plan: &Plan,
     target: &Target<'_>,
@@ -95,30 +94,32 @@ fn pointers(
             }
             Ok(target.store.variables[variable.index()].pointer())
         }
+        // The loop knows where.
+        Place::Fed(_) | Place::Stacked(_) => Ok(std::ptr::null_mut()),
     };
     places.map(pointer).collect()
 }
 
-struct Preparing<'p> {
-    program: &'p Program,
-    plan: &'p Plan,
-    target: &'p Target<'p>,
-    memory: &'p Memory,
+pub(super) struct Preparing<'p> {
+    pub(super) program: &'p Program,
+    pub(super) plan: &'p Plan,
+    pub(super) target: &'p Target<'p>,
+    pub(super) memory: &'p Memory,
     /// Where the plan's arena begins.
-    base: usize,
+    pub(super) base: usize,
 }
 
 /// What has to hold, or else the problem.
-fn expect(condition: bool, problem: &str) -> Result<(), String> {
+pub(super) fn expect(condition: bool, problem: &str) -> Result<(), String> {
     if condition { Ok(()) } else { Err(problem.to_owned()) }
 }
 
 impl Preparing<'_> {
-    fn at(&self, id: ValueId) -> *mut u8 {
+    pub(super) fn at(&self, id: ValueId) -> *mut u8 {
         self.memory.pointers[id.index()]
     }
 
-    fn value(&self, id: ValueId) -> &Value {
+    pub(super) fn value(&self, id: ValueId) -> &Value {
         self.program.value(id)
     }
 
@@ -143,7 +144,10 @@ impl Preparing<'_> {
     }
 
     /// What to do, with the step of each action, and the scratch it takes.
-    fn actions(&self, comm: &mut impl Comm) -> Result<(Vec<(usize, Action)>, usize), String> {
+    pub(super) fn actions(
+        &self,
+        comm: &mut impl Comm,
+    ) -> Result<(Vec<(usize, Action)>, usize), String> {
         let (mut actions, mut scratch_bytes) = (Vec::new(), 0);
         let mut bodies = self.plan.bodies.iter();
         let Target { mesh, processor, .. } = *self.target;
@@ -168,65 +172,6 @@ impl Preparing<'_> {
             actions.extend(action.map(|action| (index, action)));
         }
         Ok((actions, scratch_bytes))
-    }
-
-    /// A loop, whose verified body has its own arena behind this program's. The body's feeds for
-    /// what is carried lie in the loop's outs, those for what is captured where it lies.
-    fn repeat(
-        &self,
-        rounds: &Rounds,
-        plan: &Plan,
-        comm: &mut impl Comm,
-    ) -> Result<(Repeat, usize), String> {
-        let Rounds { body, count, reverse, condition, carried, sliced, captured, outs } = rounds;
-        let base = self.base + self.plan.own_bytes();
-        expect(body.feeds.len() == carried.len() + sliced.len() + captured.len() + 1, "its feeds")?;
-        let again = usize::from(condition.is_some());
-        expect(body.fetches.len() == outs.len() + again, "its fetches")?;
-        let mut memory = Memory { pointers: pointers(body, plan, self.target, base)? };
-        let fed = |i: usize| body.feeds[i].value;
-        let held = (0..carried.len()).map(|i| (fed(i), outs[i]));
-        let first = carried.len() + sliced.len();
-        let kept = captured.iter().enumerate().map(|(i, &value)| (fed(first + i), value));
-        for (inner, outer) in held.chain(kept) {
-            expect(body.value(inner) == self.value(outer), "a feed does not fit")?;
-            memory.pointers[inner.index()] = self.at(outer);
-        }
-        let span = |from: *const u8, to, value: ValueId| Span {
-            from,
-            to,
-            bytes: body.value(value).bytes(),
-        };
-        let at = |value: ValueId| memory.pointers[value.index()];
-        let slice = |(i, &xs): (usize, &ValueId)| {
-            let inner = fed(carried.len() + i);
-            span(self.at(xs), at(inner), inner)
-        };
-        let begin = |(&from, &to): (&ValueId, &ValueId)| Span {
-            from: self.at(from),
-            to: self.at(to),
-            bytes: self.value(to).bytes(),
-        };
-        let result =
-            |(slot, &out): (&Slot, &ValueId)| span(at(slot.value), self.at(out), slot.value);
-        let mut results: Vec<_> = body.fetches.iter().zip(outs).map(result).collect();
-        let stacks = results.split_off(carried.len());
-        let goes = body.fetches.last().map(|slot| at(slot.value).cast_const());
-        let inner = Preparing { program: body, plan, target: self.target, memory: &memory, base };
-        let (actions, scratch) = inner.actions(comm)?;
-        let repeat = Repeat {
-            count: *count,
-            reverse: *reverse,
-            condition: condition.map(|id| self.at(id).cast_const()).zip(goes),
-            position: at(fed(body.feeds.len() - 1)).cast(),
-            first: carried.iter().zip(outs).map(begin).collect(),
-            slices: sliced.iter().enumerate().map(slice).collect(),
-            stacks,
-            next: results,
-            actions: actions.into_iter().map(|(_, action)| action).collect(),
-            memory,
-        };
-        Ok((repeat, scratch))
     }
 
     /// What to do for a step; `None` if the plan has made it nothing.

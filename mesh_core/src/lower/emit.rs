@@ -58,7 +58,7 @@ impl Graph {
         let types: Vec<_> = variables.iter().map(|v| v.local(mesh)).collect();
         let compile = |program: Program| {
             let name = program.name.clone();
-            passes::compile(program, mesh, &types, options.all_reduce)
+            passes::compile(program, mesh, &types, options.all_reduce, options.without)
                 .map_err(|fault| Report::of(&name, fault.to_string()))
         };
         let mut functions: Vec<Compiled> = Vec::new();

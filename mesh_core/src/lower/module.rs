@@ -2,7 +2,7 @@
 
 use super::Explain;
 use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
-use crate::passes::AllReduce;
+use crate::passes::{self, AllReduce};
 use crate::program::{Compiled, Owners, VariableType, owns};
 
 /// Choices that a layout leaves open.
@@ -10,6 +10,13 @@ use crate::program::{Compiled, Owners, VariableType, owns};
 pub struct Options {
     /// How sums over processors are made.
     pub all_reduce: AllReduce,
+    /// A pass to leave out, by its name in [`pass_names`]: to look for what makes a difference.
+    pub without: Option<&'static str>,
+}
+
+/// The passes that improve lowered programs, in the order in which they run.
+pub fn pass_names() -> impl Iterator<Item = &'static str> {
+    passes::passes().iter().map(|pass| pass.name)
 }
 
 /// A variable of a module and where it lies at rest.

@@ -168,10 +168,10 @@ impl PlaceCx<'_> {
             local.map_or(ty.shape.size(), |shape| shape.size()).saturating_mul(ty.dtype.size())
         };
         let sum = |sum: usize, bytes| sum.saturating_add(bytes);
-        let made = self.signature.outputs.iter().map(bytes).fold(0, sum);
         let mut best: Option<(&[usize], AxisList, usize)> = None;
         for set in rule.linear_sets() {
             let Some(axes) = self.owed(set, dims) else { continue };
+            let made = self.signature.outputs.iter().map(bytes).fold(0, sum);
             let held = set.iter().map(|&i| bytes(&self.signature.inputs[i])).fold(0, sum);
             let settled = set.iter().all(|&i| self.settled[i]);
             if made <= held && !settled && best.as_ref().is_none_or(|(_, _, most)| held > *most) {

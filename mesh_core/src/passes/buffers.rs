@@ -10,12 +10,14 @@
 //!   comes before it, or is by the very step that makes it and that may work in place.
 //! * A map's or all-reduce's out takes over an arena buffer that dies at that step, if the two lie
 //!   alike and are met element by element.
-//! * The values of a loop's body get an arena of their own behind that of the program.
+//! * The values of a loop's body get an arena of their own behind that of the program. What the body
+//!   is given lies where the loop has it, and what is stacked is computed in its place in the stack,
+//!   if slices are aligned and only kernels meet them, which look up where things lie in every round.
 //! * All other classes get arena buffers, the largest first, each at the lowest offset that is free
 //!   while it lives.
 
 use crate::program::{
-    ALIGNMENT, Node, Place, Plan, Program, Step, Value, ValueId, VariableId, VariableType,
+    ALIGNMENT, Node, Place, Plan, Program, Rounds, Slot, Step, Value, ValueId, VariableType,
 };
 
 /// Places every value of a verified program whose writes stand last.
@@ -24,22 +26,28 @@ use crate::program::{
 /// places as a copy at the step's position; a read's and write's other place is the variable's
 /// buffer.
 pub fn plan(program: &Program, variables: &[VariableType]) -> Plan {
-    let classes = Classes::new(program, variables.len());
+    planned(program, variables.len(), None)
+}
+
+/// The plan of a program, which may be the body of a loop.
+fn planned(program: &Program, variables: usize, rounds: Option<&Rounds>) -> Plan {
+    let classes = Classes::new(program, variables, rounds);
     let (of, buffers) = arena(program, &classes);
     let (offsets, arena_bytes) = pack(&buffers);
     let place = |&class: &usize| match classes.list[class].home {
-        Some(variable) => Place::Variable(variable),
+        Some(home) => home,
         None => Place::Arena(offsets[of[class]]),
     };
     let places = classes.of.iter().map(place).collect();
-    let bodies: Vec<_> = bodies(program).map(|body| plan(body, &[])).collect();
+    let bodies = loops(program).map(|rounds| planned(&rounds.body, 0, Some(rounds)));
+    let bodies: Vec<_> = bodies.collect();
     let inside = bodies.iter().map(|body| body.arena_bytes).max().unwrap_or_default();
     Plan { places, arena_bytes: arena_bytes + inside, bodies }
 }
 
-fn bodies(program: &Program) -> impl Iterator<Item = &Program> {
+fn loops(program: &Program) -> impl Iterator<Item = &Rounds> {
     program.steps.iter().filter_map(|node| match &node.step {
-        Step::Loop(rounds) => Some(&rounds.body),
+        Step::Loop(rounds) => Some(&**rounds),
         _ => None,
     })
 }
@@ -47,7 +55,11 @@ fn bodies(program: &Program) -> impl Iterator<Item = &Program> {
 /// The most bytes that live in the arena at once: no plan with the same sharing of buffers is
 /// smaller.
 pub fn lower_bound(program: &Program, variables: &[VariableType]) -> usize {
-    let (_, buffers) = arena(program, &Classes::new(program, variables.len()));
+    least(program, variables.len(), None)
+}
+
+fn least(program: &Program, variables: usize, rounds: Option<&Rounds>) -> usize {
+    let (_, buffers) = arena(program, &Classes::new(program, variables, rounds));
     // Times of program points, and one behind the last.
     let mut change = vec![0_isize; program.steps.len() + 3];
     for buffer in &buffers {
@@ -58,7 +70,8 @@ pub fn lower_bound(program: &Program, variables: &[VariableType]) -> usize {
         *live += change;
         Some(*live)
     });
-    let inside = bodies(program).map(|body| lower_bound(body, &[])).max().unwrap_or_default();
+    let inside = loops(program).map(|rounds| least(&rounds.body, 0, Some(rounds))).max();
+    let inside = inside.unwrap_or_default();
     live.max().unwrap_or_default().unsigned_abs() + inside
 }
 
@@ -69,8 +82,8 @@ struct Class {
     last: usize,
     /// Padded to [`ALIGNMENT`].
     bytes: usize,
-    /// The variable in whose buffer it lives.
-    home: Option<VariableId>,
+    /// Where it lives, if that is not the arena.
+    home: Option<Place>,
 }
 
 struct Classes {
@@ -80,7 +93,7 @@ struct Classes {
 }
 
 impl Classes {
-    fn new(program: &Program, variables: usize) -> Self {
+    fn new(program: &Program, variables: usize, rounds: Option<&Rounds>) -> Self {
         let mut classes = Self { list: Vec::new(), of: vec![usize::MAX; program.values.len()] };
         for slot in &program.feeds {
             classes.define(program, slot.value, 0);
@@ -102,7 +115,47 @@ impl Classes {
         let end = program.steps.len() + 1;
         program.fetches.iter().for_each(|slot| classes.extend(slot.value, end));
         classes.settle(program, variables);
+        if let Some(rounds) = rounds {
+            classes.settle_in(rounds);
+        }
         classes
+    }
+
+    /// Gives classes of a loop's body a home in the loop's values.
+    fn settle_in(&mut self, rounds: &Rounds) {
+        let Rounds { body, carried, sliced, captured, outs, .. } = rounds;
+        let kernels_only = self.met_by_kernels(body);
+        let moves = |class: usize, value: ValueId| {
+            kernels_only[class] && body.value(value).bytes().is_multiple_of(ALIGNMENT)
+        };
+        let slices = carried.len()..carried.len() + sliced.len();
+        for (i, slot) in body.feeds.iter().take(slices.end + captured.len()).enumerate() {
+            let class = self.class(slot.value);
+            if !slices.contains(&i) || moves(class, slot.value) {
+                self.list[class].home = Some(Place::Fed(i));
+            }
+        }
+        let stacks = body.fetches.iter().enumerate().take(outs.len()).skip(carried.len());
+        for (i, slot) in stacks {
+            let class = self.class(slot.value);
+            let same = |other: &&Slot| self.class(other.value) == class;
+            let once = body.fetches.iter().filter(same).count() == 1;
+            let Class { first, home, .. } = &mut self.list[class];
+            if once && home.is_none() && *first > 0 && moves(class, slot.value) {
+                *home = Some(Place::Stacked(i));
+            }
+        }
+    }
+
+    /// Per class, whether only kernels meet its values: other steps are prepared for fixed places.
+    fn met_by_kernels(&self, program: &Program) -> Vec<bool> {
+        let mut all = vec![true; self.list.len()];
+        let others = |step: &&Step| step.axes().is_some() || matches!(step, Step::Loop(_));
+        for step in program.steps.iter().map(|node| &node.step).filter(others) {
+            let met = step.inputs().into_iter().chain(step.outs());
+            met.for_each(|value| all[self.class(value)] = false);
+        }
+        all
     }
 
     fn define(&mut self, program: &Program, value: ValueId, time: usize) {
@@ -139,7 +192,7 @@ impl Classes {
                 None => true,
             };
             if survives && program.value(*out).in_order() {
-                self.list[class].home = Some(*variable);
+                self.list[class].home = Some(Place::Variable(*variable));
             }
             is_read[class] = true;
             reads[variable.index()].push(class);
@@ -165,7 +218,7 @@ impl Classes {
                 }
             });
             if over {
-                self.list[class].home = Some(*variable);
+                self.list[class].home = Some(Place::Variable(*variable));
                 self.list[class].last = program.steps.len() + 1;
             }
         }

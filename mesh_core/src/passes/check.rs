@@ -27,7 +27,8 @@
 //!   before, and each fetch its value.
 
 use crate::program::{
-    ALIGNMENT, Node, Operand, Place, Plan, Program, Step, Value, ValueId, VariableId, VariableType,
+    ALIGNMENT, Node, Operand, Place, Plan, Program, Rounds, Slot, Step, Value, ValueId, VariableId,
+    VariableType,
 };
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
@@ -40,6 +41,16 @@ pub fn check(
     plan: &Plan,
     variables: &[VariableType],
 ) -> Result<(), Vec<String>> {
+    checked(program, plan, variables, None)
+}
+
+/// Checks the plan of a program, which may be the body of a loop.
+fn checked(
+    program: &Program,
+    plan: &Plan,
+    variables: &[VariableType],
+    rounds: Option<&Rounds>,
+) -> Result<(), Vec<String>> {
     let (planned, values) = (plan.places.len(), program.values.len());
     if planned != values {
         return Err(vec![format!("{planned} places for {values} values")]);
@@ -49,21 +60,31 @@ pub fn check(
         plan,
         variables,
         arena: BTreeMap::new(),
-        held: (0..variables.len() as u32).map(|v| smallvec![Name::Old(VariableId(v))]).collect(),
+        held: (0..variables.len() as u32)
+            .map(|v| (Place::Variable(VariableId(v)), smallvec![Name::Old(VariableId(v))]))
+            .collect(),
+        rounds,
     };
     let mut problems: Vec<String> =
         (0..values as u32).filter_map(|id| memory.place(ValueId(id)).err()).collect();
     if !problems.is_empty() {
         return Err(problems);
     }
-    for slot in &program.feeds {
-        if let Place::Variable(variable) = plan.places[slot.value.index()] {
-            problems.push(format!("feed {} is in {variable:?}", slot.name));
+    for (i, slot) in program.feeds.iter().enumerate() {
+        match plan.places[slot.value.index()] {
+            Place::Variable(variable) => {
+                problems.push(format!("feed {} is in {variable:?}", slot.name));
+            }
+            Place::Fed(feed) if feed != i => {
+                problems.push(format!("feed {i} is where feed {feed} should be"));
+            }
+            _ => {}
         }
         memory.define(slot.value);
     }
     for (index, node) in program.steps.iter().enumerate() {
-        let found = memory.step(&node.step).into_iter().chain(memory.strays(node));
+        let found = memory.step(&node.step).into_iter();
+        let found = found.chain(memory.strays(node)).chain(memory.moved(&node.step));
         problems.extend(found.map(|problem| format!("{}: {problem}", program.caption(index))));
     }
     problems.extend(memory.end());
@@ -74,7 +95,7 @@ pub fn check(
 /// The plans of loops' bodies, each by itself.
 fn bodies(program: &Program, plan: &Plan) -> Vec<String> {
     let loops = program.steps.iter().filter_map(|node| match &node.step {
-        Step::Loop(rounds) => Some(&rounds.body),
+        Step::Loop(rounds) => Some(&**rounds),
         _ => None,
     });
     let loops: Vec<_> = loops.collect();
@@ -85,8 +106,8 @@ fn bodies(program: &Program, plan: &Plan) -> Vec<String> {
     if largest > plan.arena_bytes || !plan.own_bytes().is_multiple_of(ALIGNMENT) {
         return vec!["there is no room for the bodies".to_owned()];
     }
-    let checked = loops.iter().zip(&plan.bodies).map(|(body, plan)| check(body, plan, &[]));
-    checked
+    let all = loops.iter().zip(&plan.bodies);
+    all.map(|(rounds, plan)| checked(&rounds.body, plan, &[], Some(rounds)))
         .filter_map(Result::err)
         .flatten()
         .map(|problem| format!("in a loop: {problem}"))
@@ -117,8 +138,10 @@ struct Memory<'a> {
     variables: &'a [VariableType],
     /// Known stretches of the arena by first byte, with the byte after the last; disjoint.
     arena: BTreeMap<usize, (usize, Names)>,
-    /// What each variable's buffer holds.
-    held: Vec<Names>,
+    /// What is held elsewhere: by each variable's buffer, and in a body by the loop's values.
+    held: BTreeMap<Place, Names>,
+    /// The loop whose body the program is.
+    rounds: Option<&'a Rounds>,
 }
 
 impl Memory<'_> {
@@ -148,24 +171,61 @@ impl Memory<'_> {
                     false => Err(format!("{id:?} does not fit {variable:?}")),
                 }
             }
+            Place::Fed(i) => self.fits(id, i, self.program.feeds.get(i), "feed"),
+            Place::Stacked(i) => self.fits(id, i, self.program.fetches.get(i), "fetch"),
         }
+    }
+
+    /// Whether a value of a body is as large as what it lies in, and aligned in every round.
+    fn fits(&self, id: ValueId, i: usize, slot: Option<&Slot>, what: &str) -> Result<(), String> {
+        let Some(Slot { value, .. }) = slot.filter(|_| self.rounds.is_some()) else {
+            return Err(format!("{id:?} is in a loop's {what} {i}, which is not there"));
+        };
+        let (own, bytes) = (self.program.value(id).bytes(), self.program.value(*value).bytes());
+        let aligned = !self.moves(self.at(id)) || bytes % ALIGNMENT == 0;
+        match own == bytes && aligned {
+            true => Ok(()),
+            false => Err(format!("{id:?} does not fit {what} {i} of its loop")),
+        }
+    }
+
+    /// Whether a place is another one in every round.
+    fn moves(&self, place: Place) -> bool {
+        let Some(Rounds { carried, sliced, .. }) = self.rounds else { return false };
+        match place {
+            Place::Fed(i) => (carried.len()..carried.len() + sliced.len()).contains(&i),
+            Place::Stacked(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Values in places that move, met by steps that do not look where they are; outs on what the
+    /// body was given.
+    fn moved(&self, step: &Step) -> Vec<String> {
+        let fixed = step.axes().is_some() || matches!(step, Step::Loop(_));
+        let met = step.inputs().into_iter().chain(step.outs());
+        let lost = met.filter(|&value| fixed && self.moves(self.at(value)));
+        let lost = lost.map(|value| format!("{value:?} is in another place in every round"));
+        let renames = matches!(step, Step::Reshape { .. } | Step::Barrier { .. });
+        let given = |out: &ValueId| matches!(self.at(*out), Place::Fed(_)) && !renames;
+        let outs = step.outs().into_iter().filter(given);
+        lost.chain(outs.map(|out| format!("{out:?} overwrites what the loop gave"))).collect()
     }
 
     fn names(&mut self, value: ValueId) -> Option<&mut Names> {
         match self.at(value) {
-            Place::Variable(variable) => Some(&mut self.held[variable.index()]),
             Place::Arena(begin) => {
                 let end = self.bytes(value, begin).end;
                 let (found, names) = self.arena.get_mut(&begin)?;
                 (*found == end).then_some(names)
             }
+            place => self.held.get_mut(&place),
         }
     }
 
     fn define(&mut self, value: ValueId) {
         let names = smallvec![Name::Value(value)];
         match self.at(value) {
-            Place::Variable(variable) => self.held[variable.index()] = names,
             Place::Arena(begin) => {
                 let Range { start, end } = self.bytes(value, begin);
                 let before = self.arena.range(..end).rev();
@@ -174,6 +234,7 @@ impl Memory<'_> {
                 met.iter().for_each(|begin| drop(self.arena.remove(begin)));
                 self.arena.insert(start, (end, names));
             }
+            place => drop(self.held.insert(place, names)),
         }
     }
 
@@ -199,18 +260,20 @@ impl Memory<'_> {
             inputs.iter().filter_map(|&input| self.expect(input).err()).collect();
         match step {
             Step::Read { variable, out } => {
-                let held = &self.held[variable.index()];
+                let place = Place::Variable(*variable);
+                let held = self.held.entry(place).or_default();
                 if !held.contains(&Name::Old(*variable)) {
-                    problems.push(missing(Name::Old(*variable), Place::Variable(*variable), held));
+                    problems.push(missing(Name::Old(*variable), place, held));
                 }
-                if self.at(*out) == Place::Variable(*variable) {
-                    self.held[variable.index()].push(Name::Value(*out));
+                if self.plan.places[out.index()] == place {
+                    held.push(Name::Value(*out));
                     return problems;
                 }
             }
             Step::Write { variable, input } => {
-                if self.at(*input) != Place::Variable(*variable) {
-                    self.held[variable.index()] = smallvec![Name::Value(*input)];
+                let place = Place::Variable(*variable);
+                if self.at(*input) != place {
+                    self.held.insert(place, smallvec![Name::Value(*input)]);
                 }
                 return problems;
             }
@@ -286,16 +349,17 @@ impl Memory<'_> {
 
     fn end(&mut self) -> Vec<String> {
         let mut due: Vec<Name> =
-            (0..self.held.len() as u32).map(|v| Name::Old(VariableId(v))).collect();
+            (0..self.variables.len() as u32).map(|v| Name::Old(VariableId(v))).collect();
         for node in &self.program.steps {
             if let Step::Write { variable, input } = node.step {
                 due[variable.index()] = Name::Value(input);
             }
         }
         let mut problems = Vec::new();
-        for ((index, wanted), held) in (0..).zip(due).zip(&self.held) {
+        for (index, wanted) in (0..).zip(due) {
+            let place = Place::Variable(VariableId(index));
+            let held = self.held.get(&place).map(|names| &names[..]).unwrap_or_default();
             if !held.contains(&wanted) {
-                let place = Place::Variable(VariableId(index));
                 problems.push(format!("at the end: {}", missing(wanted, place, held)));
             }
         }
@@ -312,6 +376,8 @@ fn missing(wanted: Name, place: Place, held: &[Name]) -> String {
     let place = match place {
         Place::Arena(begin) => format!("byte {begin}"),
         Place::Variable(variable) => format!("{variable:?}"),
+        Place::Fed(i) => format!("feed {i} of its loop"),
+        Place::Stacked(i) => format!("fetch {i} of its loop"),
     };
     let held: Vec<_> = held.iter().map(ToString::to_string).collect();
     let held = if held.is_empty() { "nothing known".to_owned() } else { held.join(", ") };

@@ -13,7 +13,8 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     steps(program);
 }
 
-fn steps(program: &mut Program) {
+/// As the pass, for passes that leave dead steps.
+pub(super) fn steps(program: &mut Program) {
     let mut needed = vec![false; program.values.len()];
     program.fetches.iter().for_each(|slot| needed[slot.value.index()] = true);
     for node in program.steps.iter_mut().rev() {

@@ -6,12 +6,17 @@
 mod all_reduce;
 mod buffers;
 mod check;
+mod combine;
 mod cse;
 mod dead;
 mod early;
+mod fuse;
 mod merge_sums;
+mod products;
 #[cfg(test)]
 mod tests;
+mod tile;
+mod uses;
 
 pub use all_reduce::AllReduce;
 pub use buffers::{lower_bound, plan};
@@ -58,10 +63,33 @@ pub fn passes() -> &'static [Pass] {
             run: dead::run,
         },
         Pass {
+            name: "elementwise products",
+            reason: "after merging, so that equal products have become one; before fusion, which \
+                     takes what becomes a map",
+            run: products::run,
+        },
+        Pass {
+            name: "fusion",
+            reason: "what is merged or removed need not be read; what moves does so before \
+                     reductions find their place",
+            run: fuse::run,
+        },
+        Pass {
+            name: "tiles",
+            reason: "what fusion could not join is done tile by tile; the rest keeps its place",
+            run: tile::run,
+        },
+        Pass {
             name: "early reductions",
             reason: "what is merged or removed has no place any more; of the rest, what frees \
                      memory should do so before more is taken",
             run: early::run,
+        },
+        Pass {
+            name: "combine small all-reduces",
+            reason: "merging and early reductions look at sums one by one; what is left and stands \
+                     near enough is met for once",
+            run: combine::run,
         },
     ]
 }
@@ -83,14 +111,17 @@ pub struct Fault {
     pub problems: Vec<String>,
 }
 
-/// Improves a program by [`passes`], then makes its all-reduces as wanted, and plans its memory.
+/// Improves a program by [`passes`] but for one, then makes its all-reduces as wanted, and plans its
+/// memory.
 pub fn compile(
     program: Program,
     mesh: &Mesh,
     variables: &[VariableType],
     all_reduce: AllReduce,
+    without: Option<&str>,
 ) -> Result<Compiled, Fault> {
-    let passes: Vec<_> = passes().iter().copied().chain(all_reduce.pass()).collect();
+    let passes = passes().iter().copied().filter(|pass| Some(pass.name) != without);
+    let passes: Vec<_> = passes.chain(all_reduce.pass()).collect();
     compile_with(&passes, program, mesh, variables)
 }
 
@@ -156,4 +187,12 @@ fn compact(program: &mut Program) {
     }
     let slots = program.feeds.iter_mut().chain(&mut program.fetches);
     slots.for_each(|slot| renumber(&mut slot.value));
+}
+
+/// Two names, or chains of names, as one chain; of long ones the first and the last.
+fn joined(one: &str, two: &str) -> String {
+    let first = one.split('+').next().unwrap_or(one);
+    let last = two.rsplit('+').next().unwrap_or(two);
+    let middle = if one.contains('+') || two.contains('+') { "+…+" } else { "+" };
+    format!("{first}{middle}{last}")
 }

@@ -29,7 +29,7 @@ pub use expr::Expr;
 pub use generator::Generator;
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
 pub use print::print;
-pub use rounds::Rounds;
+pub use rounds::{Rounds, is_stack};
 pub use scalar::{Body, Instr, Prim, Reg, Scalar};
 pub use step::{Dims, Extents, FoldOrder, Offset, Operand, Piece, Step, Window};
 pub use verify::verify;

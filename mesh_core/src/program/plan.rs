@@ -3,13 +3,17 @@
 use super::{Program, VariableId};
 
 /// Memory of one value on a processor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
     /// Byte offset in the processor's arena, a multiple of [`ALIGNMENT`].
     Arena(usize),
     /// The variable's own buffer: a `Read` that copies nothing, or a value computed where a `Write`
     /// wants it.
     Variable(VariableId),
+    /// In the body of a loop, where that lies which feed `.0` stands for in this round.
+    Fed(usize),
+    /// In the body of a loop, where fetch `.0` of this round is stacked.
+    Stacked(usize),
 }
 
 /// Alignment in bytes of every value: one cache line, one AVX-512 register.

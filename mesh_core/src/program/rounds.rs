@@ -1,6 +1,6 @@
 //! The body of a loop.
 
-use super::{Program, ValueId};
+use super::{Program, Value, ValueId};
 use smallvec::SmallVec;
 
 /// What a [`Step::Loop`](super::Step::Loop) runs.
@@ -20,12 +20,12 @@ pub struct Rounds {
     pub condition: Option<ValueId>,
     /// What the first round carries.
     pub carried: Vec<ValueId>,
-    /// Round values side by side along dim 0, of size `count`.
+    /// Values that are `count` slices one after the other; see [`is_stack`].
     pub sliced: Vec<ValueId>,
     /// The same in all rounds.
     pub captured: Vec<ValueId>,
-    /// What the last round left to carry, then what was stacked along dim 0; zeros where no round
-    /// came.
+    /// What the last round left to carry, then what was stacked (see [`is_stack`]); zeros where no
+    /// round came.
     pub outs: SmallVec<[ValueId; 1]>,
 }
 
@@ -48,4 +48,23 @@ impl Rounds {
         let Self { carried, sliced, captured, condition, .. } = self;
         carried.iter_mut().chain(sliced).chain(captured).chain(condition)
     }
+}
+
+/// Whether a value is `count` slices like `slice`, one after the other. The slice either lacks the
+/// first dim, of size `count`; or it is a tile: of size 1 along some first dims, an equal part of the
+/// next, and whole along the rest. Both are in declared order, since slices are stretches of memory.
+pub fn is_stack(value: &Value, slice: &Value, count: usize) -> bool {
+    let (whole, part) = (&value.extents[..], &slice.extents[..]);
+    let ones = part.iter().take_while(|&&extent| extent == 1).count();
+    let is_tile = || {
+        let cut = (ones + 1).min(part.len());
+        let fits = whole[..cut].iter().zip(part).all(|(all, part)| all % part == 0);
+        fits && whole[cut..] == part[cut..] && value.len() == count * slice.len()
+    };
+    let fits = if whole.len() == part.len() {
+        is_tile()
+    } else {
+        whole.split_first().is_some_and(|(rounds, rest)| *rounds == count && rest == part)
+    };
+    fits && value.dtype == slice.dtype && value.in_order() && slice.in_order()
 }

@@ -5,6 +5,7 @@
 //! its slices into them.
 
 mod error;
+mod recorded;
 mod replicas;
 
 use std::fmt;
@@ -12,9 +13,11 @@ use std::fmt;
 use indexmap::{IndexMap, IndexSet};
 
 pub use self::error::Error;
+pub use self::recorded::Recorded;
 use self::replicas::{Copy, difference};
 use crate::array::{Array, ArrayRef};
 use crate::exec::Machine;
+pub use crate::exec::{CallTimes, Span, StepTimes};
 use crate::graph::Function;
 use crate::lower::{Module, VariableSpec};
 use crate::names::{DType, Mesh};

@@ -7,7 +7,7 @@ use super::reference::{Dense, Reference, SEED, Values};
 use super::roles::roles;
 use mesh_core::array::Array;
 use mesh_core::graph::{TensorId, TensorType};
-use mesh_core::lower::Module;
+use mesh_core::lower::{Module, Options, pass_names};
 use mesh_core::names::{DType, Layout, Mesh, Shape};
 use mesh_core::session::Session;
 use std::fmt;
@@ -215,11 +215,41 @@ impl Case {
                 |m| format!("one processor against the reference, {owing} owing: {k}: {m}"),
             )?;
         }
+        for pass in pass_names().filter(|_| owing.is_empty()) {
+            let options = Options { without: Some(pass), ..Options::default() };
+            self.again(trial, &Mesh::single(), &Layout::default(), &options, &alone)?;
+        }
         let mut counts = Vec::new();
         for mesh in meshes {
             counts.push(self.on(trial, mesh, &alone, owing)?);
         }
         Ok(counts)
+    }
+
+    /// Whether a module gives what one processor gave.
+    fn agrees(&self, trial: &Trial, module: &Module, alone: &[Array]) -> Result<(), String> {
+        let results = run(module, &trial.feeds)?;
+        for (k, (got, want)) in results.iter().zip(alone).enumerate() {
+            let want: Vec<_> = want.to_f64().iter().copied().collect();
+            compare(got.to_f64(), &want, self.tolerance(trial, got.dtype()))
+                .map_err(|message| format!("fetch {k}: {message}"))?;
+        }
+        Ok(())
+    }
+
+    /// The same lowered with other options.
+    fn again(
+        &self,
+        trial: &Trial,
+        mesh: &Mesh,
+        layout: &Layout,
+        options: &Options,
+        alone: &[Array],
+    ) -> Result<(), String> {
+        let module = trial.graph.lower_with(mesh, layout, options);
+        let module = module.map_err(|report| report.to_string())?;
+        self.agrees(trial, &module, alone)
+            .map_err(|m| format!("mesh {mesh}, layout {layout}, with {options:?}: {m}"))
     }
 
     fn on(&self, trial: &Trial, text: &str, alone: &[Array], owing: &str) -> Result<Count, String> {
@@ -230,13 +260,15 @@ impl Case {
         let worth: Vec<_> = layouts.legal.iter().filter(|(layout, _)| worth(layout)).collect();
         for i in selection(worth.len(), RUN_MOST) {
             let (layout, module) = worth[i];
-            let at = |message| format!("mesh {text}, layout {layout}, {owing} owing: {message}");
-            let results = run(module, &trial.feeds).map_err(at)?;
-            for (k, (got, want)) in results.iter().zip(alone).enumerate() {
-                let want: Vec<_> = want.to_f64().iter().copied().collect();
-                compare(got.to_f64(), &want, self.tolerance(trial, got.dtype()))
-                    .map_err(|message| at(format!("fetch {k}: {message}")))?;
-            }
+            self.agrees(trial, module, alone)
+                .map_err(|m| format!("mesh {text}, layout {layout}, {owing} owing: {m}"))?;
+        }
+        // The passes in turn, since all of them on all meshes would take long.
+        if let Some((layout, _)) = worth.last() {
+            let turn = worth.len() + text.len() + self.name.len();
+            let without = pass_names().nth(turn % pass_names().count());
+            let options = Options { without, ..Options::default() };
+            self.again(trial, &mesh, layout, &options, alone)?;
         }
         Ok(Count {
             mesh: text.to_owned(),

@@ -114,7 +114,7 @@ pub struct Distribution {
 impl Distribution {
     /// What `Graph::lower_with` is told besides mesh and layout.
     pub fn options(&self) -> Options {
-        Options { all_reduce: self.cross_device_ops }
+        Options { all_reduce: self.cross_device_ops, ..Options::default() }
     }
 
     /// A session of a module, its processors kept on the cores that were named, if any were.

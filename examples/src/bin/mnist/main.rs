@@ -43,7 +43,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         None => Training::by_flags(flags.optimizer, flags.lr.map(Into::into), flags.weight_decay),
     };
     let chosen = distribution.as_ref().map(|found| found.cross_device_ops);
-    let options = Options { all_reduce: flags.cross_device_ops.or(chosen).unwrap_or_default() };
+    let all_reduce = flags.cross_device_ops.or(chosen).unwrap_or_default();
+    let options = Options { all_reduce, ..Options::default() };
     let staleness = distribution.as_ref().map_or(0, |found| found.staleness);
     let functions = model::build(&graph, flags, &training.delayed(staleness));
     if let Some(path) = &flags.dot {

@@ -4,7 +4,8 @@
 //! moved. Else the product is done in blocks if they are large, or operands are packed first.
 
 use super::Kernel;
-use super::gemm::{Gemm, Matrix, Number};
+use super::blocks::Blocks;
+use super::gemm::Number;
 use super::product::{self, Product, aligned};
 use super::reduce::{self, Reducer};
 use super::strided::{Labels, Loop, Nest, copy};
@@ -15,8 +16,21 @@ const LHS: usize = 0;
 const RHS: usize = 1;
 const OUT: usize = 2;
 
-/// Products of blocks of so many multiplications are not worth packing for.
-const LARGE: usize = 1 << 18;
+// What a product takes beside its multiplications, in the time of one. Fitted to products of 32 to
+// 1024 a side of `faer` on AVX-512; only whether a packing pays depends on it.
+
+/// Per element of the left factor.
+const LEFT: f64 = 12.0;
+/// Per element of the right factor, which is packed.
+const RIGHT: f64 = 16.0;
+/// Per element of the result.
+const RESULT: f64 = 12.0;
+/// That much more where no stride is 1.
+const SCATTERED: f64 = 8.0;
+/// Per product.
+const CALL: f64 = 2000.0;
+/// Per element that is packed before or unpacked after.
+const PACK: f64 = 40.0;
 
 pub(super) fn prepare(
     program: &Program,
@@ -84,11 +98,24 @@ impl Loops {
         }
     }
 
-    /// Whether each group is one dim, or the products are large all the same.
-    fn is_good(&self) -> bool {
-        let outer = [&self.rows.0, &self.columns.0, &self.depth.0];
-        let inner = self.rows.1.extent * self.columns.1.extent * self.depth.1.extent;
-        outer.iter().all(|nest| nest.loops.is_empty()) || inner >= LARGE
+    /// Rows, columns, depth of one matrix product.
+    fn shape(&self) -> [usize; 3] {
+        [self.rows.1.extent, self.columns.1.extent, self.depth.1.extent]
+    }
+
+    /// Time of all products, in multiplications.
+    fn cost(&self) -> f64 {
+        let [m, n, k] = self.shape().map(|n| n as f64);
+        let nests = [&self.batch, &self.rows.0, &self.columns.0, &self.depth.0];
+        let products: f64 = nests.iter().map(|nest| nest.len() as f64).product();
+        let strided = |l: &Loop, other: &Loop, k: usize, j: usize| {
+            if l.strides[k] == 1 || other.strides[j] == 1 { 1.0 } else { SCATTERED }
+        };
+        let ((_, row), (_, column), (_, depth)) = (&self.rows, &self.columns, &self.depth);
+        let touched = LEFT * m * k * strided(row, depth, 0, 0)
+            + RIGHT * k * n * strided(depth, column, 1, 0)
+            + RESULT * m * n * strided(row, column, 1, 1);
+        products * (m * n * k + touched + CALL)
     }
 }
 
@@ -107,7 +134,7 @@ fn largest(mut nest: Nest) -> (Nest, Loop) {
 struct Contract<T: Number> {
     sides: [Side; 3],
     loops: Loops,
-    gemm: Gemm<T>,
+    product: Blocks<T>,
 }
 
 impl<T: Number> Contract<T> {
@@ -119,32 +146,49 @@ impl<T: Number> Contract<T> {
             }
         }
         let groups = groups(&labels)?;
-        let mut loops = Loops::new(&labels, &groups);
-        // Fewest and cheapest packings first.
-        let plans: [&[usize]; 7] =
-            [&[LHS], &[RHS], &[LHS, RHS], &[OUT], &[LHS, OUT], &[RHS, OUT], &[LHS, RHS, OUT]];
-        let is_free = |k: usize| matches!(sides[k].prepare, Prepare::Nothing);
-        if !loops.is_good() {
-            for plan in plans {
-                let plan: Vec<_> = plan.iter().copied().filter(|&k| is_free(k)).collect();
-                let strides = packed(&labels, &groups, &plan);
-                let trial = Labels {
-                    extents: labels.extents.clone(),
-                    strides: strides.clone(),
-                    has: labels.has.clone(),
-                };
-                let packed = Loops::new(&trial, &groups);
-                if packed.is_good() {
-                    for k in plan {
-                        sides[k] = pack(&labels, &strides[k], k, dtype);
-                    }
-                    loops = packed;
-                    break;
-                }
-            }
+        let (plan, strides) = cheapest(&labels, &groups, &sides);
+        for k in plan {
+            sides[k] = pack(&labels, &strides[k], k, dtype);
         }
-        Ok(Box::new(Self { sides, loops, gemm: Gemm::new() }))
+        labels.strides = strides;
+        let loops = Loops::new(&labels, &groups);
+        let (row, column, depth) = (&loops.rows.1, &loops.columns.1, &loops.depth.1);
+        let steps = [
+            [row.strides[0], depth.strides[0]],
+            [depth.strides[1], column.strides[0]],
+            [row.strides[1], column.strides[1]],
+        ];
+        let product = Blocks::new(loops.shape(), steps, !loops.depth.0.loops.is_empty());
+        Ok(Box::new(Self { sides, loops, product }))
     }
+}
+
+/// Which operands to pack, and all strides after that.
+fn cheapest(labels: &Labels, groups: &Groups, sides: &[Side; 3]) -> (Vec<usize>, Vec<Vec<isize>>) {
+    let is_free = |k: &usize| matches!(sides[*k].prepare, Prepare::Nothing);
+    let mut best = (f64::INFINITY, Vec::new(), labels.strides.clone());
+    // Of equals the first.
+    let plans: [&[usize]; 8] =
+        [&[], &[LHS], &[RHS], &[LHS, RHS], &[OUT], &[LHS, OUT], &[RHS, OUT], &[LHS, RHS, OUT]];
+    for plan in plans {
+        let plan: Vec<_> = plan.iter().copied().filter(is_free).collect();
+        let strides = packed(labels, groups, &plan);
+        let trial = Labels {
+            extents: labels.extents.clone(),
+            strides: strides.clone(),
+            has: labels.has.clone(),
+        };
+        let len = |&k: &usize| -> f64 {
+            let of = labels.select(|l| labels.has[k][l]);
+            of.iter().map(|&l| labels.extents[l] as f64).product()
+        };
+        let copied: f64 = plan.iter().map(len).sum();
+        let cost = Loops::new(&trial, groups).cost() + PACK * copied;
+        if cost < best.0 {
+            best = (cost, plan, strides);
+        }
+    }
+    (best.1, best.2)
 }
 
 /// Sums an operand over the labels that only it has; they are gone afterwards.
@@ -241,8 +285,9 @@ fn pack(labels: &Labels, packed: &[isize], k: usize, dtype: DType) -> Side {
 
 impl<T: Number> Product for Contract<T> {
     fn scratch_bytes(&self) -> usize {
-        self.sides.iter().map(|side| side.bytes).sum::<usize>()
-            + self.sides.iter().map(Side::own_scratch).max().unwrap_or(0)
+        let own = self.sides.iter().map(Side::own_scratch).max().unwrap_or(0);
+        let product = aligned(self.product.scratch(), size_of::<T>());
+        self.sides.iter().map(|side| side.bytes).sum::<usize>() + own.max(product)
     }
 
     unsafe fn run(&self, lhs: *const u8, rhs: *const u8, out: *mut u8, scratch: *mut u8) {
@@ -256,9 +301,9 @@ impl<T: Number> Product for Contract<T> {
             let lhs = left.factor(lhs, scratch, rest, size).cast::<T>();
             let rhs = right.factor(rhs, scratch_rhs, rest, size).cast::<T>();
             let Prepare::Pack(nest) = &result.prepare else {
-                return self.product(lhs, rhs, out.cast());
+                return self.product(lhs, rhs, out.cast(), rest.cast());
             };
-            self.product(lhs, rhs, scratch_out.cast());
+            self.product(lhs, rhs, scratch_out.cast(), rest.cast());
             copy_all(nest, size, scratch_out, out);
         }
     }
@@ -308,11 +353,10 @@ impl Side {
 impl<T: Number> Contract<T> {
     /// # Safety
     ///
-    /// The operands are valid at all offsets of the loops.
-    unsafe fn product(&self, lhs: *const T, rhs: *const T, out: *mut T) {
-        let Loops { batch, rows, columns, depth } = &self.loops;
-        let ((rows, row), (columns, column), (depths, depth)) = (rows, columns, depth);
-        let shape = [row.extent, column.extent, depth.extent];
+    /// The operands are valid at all offsets of the loops; scratch as of [`Blocks::run`].
+    unsafe fn product(&self, lhs: *const T, rhs: *const T, out: *mut T, scratch: *mut T) {
+        let Loops { batch, rows: (rows, _), columns: (columns, _), depth: (depths, _) } =
+            &self.loops;
         batch.walk([0; 3], &mut |[a, b, c]| {
             rows.walk([a, c], &mut |[a, c]| {
                 columns.walk([b, c], &mut |[b, c]| {
@@ -321,16 +365,7 @@ impl<T: Number> Contract<T> {
                         // SAFETY: offsets of the loops.
                         unsafe {
                             let (a, b, c) = (lhs.offset(a), rhs.offset(b), out.offset(c));
-                            let a =
-                                Matrix { at: a, rows: row.strides[0], columns: depth.strides[0] };
-                            let b = Matrix {
-                                at: b,
-                                rows: depth.strides[1],
-                                columns: column.strides[0],
-                            };
-                            let c =
-                                Matrix { at: c, rows: row.strides[1], columns: column.strides[1] };
-                            self.gemm.run(shape, a, b, c, accumulate);
+                            self.product.run(a, b, c, accumulate, scratch);
                         }
                         accumulate = true;
                     });

@@ -25,6 +25,8 @@ impl<T> Matrix<T> {
 /// f32, f64 and i32 (which wraps).
 pub(super) trait Number: Copy + Send + 'static {
     const ZERO: Self;
+    /// Whether products are done by the crate, which likes some blocks better than others.
+    const BLOCKS: bool;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     /// # Safety
@@ -43,6 +45,7 @@ macro_rules! floats {
     ($($float:ty)*) => {$(
         impl Number for $float {
             const ZERO: Self = 0.0;
+            const BLOCKS: bool = true;
             #[inline(always)]
             fn plus(self, other: Self) -> Self { self + other }
             #[inline(always)]
@@ -72,6 +75,7 @@ floats! { f32 f64 }
 
 impl Number for i32 {
     const ZERO: Self = 0;
+    const BLOCKS: bool = false;
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
         self.wrapping_add(other)

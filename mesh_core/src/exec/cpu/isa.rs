@@ -40,7 +40,7 @@ fn detect() -> Isa {
 
 /// Code that is compiled once per instruction set. Rust never contracts `a * b + c`, so all
 /// versions give the same bits.
-pub(super) trait Task {
+pub(in crate::exec) trait Task {
     /// What it works on.
     type Args;
     /// What it gives.
@@ -55,10 +55,10 @@ pub(super) trait Task {
 }
 
 /// A task compiled for some instruction set.
-pub(super) type Entry<T> = unsafe fn(<T as Task>::Args) -> <T as Task>::Result;
+pub(in crate::exec) type Entry<T> = unsafe fn(<T as Task>::Args) -> <T as Task>::Result;
 
 /// The version for this machine.
-pub(super) fn compiled<T: Task>() -> Entry<T> {
+pub(in crate::exec) fn compiled<T: Task>() -> Entry<T> {
     match isa() {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => avx512::<T>,

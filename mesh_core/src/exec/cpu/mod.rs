@@ -10,23 +10,25 @@
 
 #![allow(unsafe_code, reason = "kernels read and write raw memory of the planned arena")]
 
+mod blocks;
 mod call;
 mod contract;
 mod convolve;
 mod gather;
 mod gemm;
 mod generate;
-mod isa;
+pub(super) mod isa;
 mod map;
 mod moves;
 mod normal;
 mod philox;
 mod product;
-mod reduce;
+pub(super) mod reduce;
 mod scan;
 mod scatter;
 mod sort;
 mod strided;
+mod transpose;
 mod vmath;
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Kernel for Reduce {
 }
 
 /// How elements are folded.
-pub(super) trait Fold: Send + 'static {
+pub(in crate::exec) trait Fold: Send + 'static {
     /// As in memory.
     type Element: Copy + Send;
     /// While folding.
@@ -70,7 +70,7 @@ pub(super) trait Fold: Send + 'static {
 macro_rules! folds {
     ($($name:ident { $($element:ty, $held:ty, $start:expr,
         $load:expr, $store:expr, |$a:ident, $b:ident| $fold:expr;)* })*) => {$(
-        pub(super) struct $name<T>(PhantomData<T>);
+        pub(in crate::exec) struct $name<T>(PhantomData<T>);
         $(impl Fold for $name<$element> {
             type Element = $element;
             type Held = $held;

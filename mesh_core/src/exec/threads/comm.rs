@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::comm::{Comm, Exchange, Group, Part, Stopped, source};
 use super::super::fold::Fold;
-use super::meeting::{MAILBOX, Seat, World};
+use super::meeting::{Seat, World};
 use crate::names::Axis;
 use crate::program::FoldOrder;
 
@@ -58,16 +58,17 @@ impl Seat {
                 let before: usize = parts[..index].iter().map(|part| part.elements).sum();
                 let (from, to) = ((before + range.start) * fold.size, range.start * fold.size);
                 // SAFETY: every member's mailbox holds the same parts; outs are ours alone.
-                unsafe { fold.run(&self.inputs, from, part.out.add(to), range.len()) };
+                unsafe { fold.run(&self.inputs, from, &[part.out], to, range.len()) };
             }
         }
         Ok(())
     }
 
-    /// In shares: each member folds one, reading it from everybody, and copies the others'.
+    /// In shares: each member folds one, reading it from everybody and writing it to everybody, so
+    /// that each line of memory changes hands as rarely as can be.
     ///
-    /// In place is safe because a share of any member's buffer is read and written by one member
-    /// before the second meeting, and only read after.
+    /// In place is safe because a share of all members' buffers is touched by one member alone
+    /// between the meetings.
     ///
     /// # Safety
     ///
@@ -80,29 +81,21 @@ impl Seat {
     ) -> Result<(), Stopped> {
         let total = parts.iter().map(|part| part.elements).sum();
         self.show(parts.as_ptr().cast())?;
-        for (index, part, range) in pieces(parts, self.share(self.rank, total)) {
+        let share = self.share(self.rank, total);
+        for (index, _, range) in pieces(parts, share) {
+            for (out, peer) in self.outs.iter_mut().zip(&self.peers) {
+                // SAFETY: the peer posted as many parts, and keeps them until the last meeting.
+                *out = unsafe { (*peer.cast::<Part>().add(index)).out };
+            }
             order.arrange(self.rank, &self.peers, &mut self.inputs);
             for input in &mut self.inputs {
-                // SAFETY: the peer posted as many parts, and keeps them until the last meeting.
+                // SAFETY: as above.
                 *input = unsafe { (*input.cast::<Part>().add(index)).input };
             }
             let offset = range.start * fold.size;
             // SAFETY: the range lies within the part, and of every member's buffers nobody else
             // touches it now.
-            unsafe { fold.run(&self.inputs, offset, part.out.add(offset), range.len()) };
-        }
-        self.meeting.barrier.wait()?;
-        // Each begins with its neighbour, so that not all read from the same one.
-        for member in (self.rank + 1..self.peers.len()).chain(0..self.rank) {
-            let peer = self.peers[member].cast::<Part>();
-            for (index, part, range) in pieces(parts, self.share(member, total)) {
-                let (offset, bytes) = (range.start * fold.size, range.len() * fold.size);
-                // SAFETY: as above; the peer has written its share, nobody writes to it now.
-                unsafe {
-                    let from = (*peer.add(index)).out.add(offset);
-                    ptr::copy_nonoverlapping(from, part.out.add(offset), bytes);
-                }
-            }
+            unsafe { fold.run(&self.inputs, offset, &self.outs, offset, range.len()) };
         }
         self.meeting.barrier.wait()
     }
@@ -188,7 +181,7 @@ impl Comm for Threads {
         let bytes: usize = parts.iter().map(|part| part.elements * fold.size).sum();
         // SAFETY: the same contract.
         unsafe {
-            if bytes <= MAILBOX {
+            if bytes <= seat.mailbox_bytes() {
                 seat.fold_all(fold, order, parts)
             } else {
                 seat.fold_shares(fold, order, parts)
@@ -235,7 +228,7 @@ impl Comm for Threads {
         for o in 0..outer {
             let offset = (o * group.size + group.rank) * bytes;
             // SAFETY: within what each member posted and within `out`.
-            unsafe { fold.run(&seat.peers, offset, out.add(o * bytes), chunk) };
+            unsafe { fold.run(&seat.peers, offset, &[out], o * bytes, chunk) };
         }
         seat.close(open)
     }
@@ -296,7 +289,7 @@ impl Comm for Threads {
         let open = unsafe { seat.open(input, elements * fold.size)? };
         if group.rank == root {
             // SAFETY: as large as every member's input.
-            unsafe { fold.run(&seat.peers, 0, out, elements) };
+            unsafe { fold.run(&seat.peers, 0, &[out], 0, elements) };
         }
         seat.close(open)
     }

@@ -16,8 +16,12 @@ use super::super::comm::Stopped;
 use super::barrier::{Barrier, Stop, lock};
 use crate::names::Mesh;
 
-/// Inputs up to this many bytes go through mailboxes.
-pub(super) const MAILBOX: usize = 4096;
+/// The size of a mailbox. Inputs up to this many bytes go through mailboxes where threads share
+/// cores, since there it takes long to meet.
+const MAILBOX: usize = 4096;
+
+/// The same where each has a core of its own: an all-reduce of more is faster in shares.
+const OWN_MAILBOX: usize = 1024;
 
 #[repr(align(128))]
 struct Mailbox(UnsafeCell<[u8; MAILBOX]>);
@@ -38,6 +42,8 @@ unsafe impl Sync for Post {}
 pub(super) struct Meeting {
     pub(super) barrier: Barrier,
     posts: Box<[Post]>,
+    /// Inputs up to this many bytes go through mailboxes.
+    mailbox_bytes: usize,
 }
 
 impl Meeting {
@@ -47,6 +53,7 @@ impl Meeting {
         Self {
             barrier: Barrier::new(members, spin, stop),
             posts: (0..members).map(|_| post()).collect(),
+            mailbox_bytes: if spin > 0 { OWN_MAILBOX } else { MAILBOX },
         }
     }
 }
@@ -87,16 +94,24 @@ pub(super) struct Seat {
     pub(super) peers: Vec<*const u8>,
     /// Room for the members' buffers of one part.
     pub(super) inputs: Vec<*const u8>,
+    /// Likewise.
+    pub(super) outs: Vec<*mut u8>,
 }
 
 impl Seat {
     pub(super) fn new(meeting: Arc<Meeting>, rank: usize) -> Self {
         let peers = vec![ptr::null(); meeting.posts.len()];
-        Self { meeting, rank, turn: 0, inputs: peers.clone(), peers }
+        let outs = vec![ptr::null_mut(); peers.len()];
+        Self { meeting, rank, turn: 0, inputs: peers.clone(), outs, peers }
     }
 
     pub(super) fn alone(&self) -> bool {
         self.peers.len() == 1
+    }
+
+    /// How large an input may be that goes through mailboxes.
+    pub(super) fn mailbox_bytes(&self) -> usize {
+        self.meeting.mailbox_bytes
     }
 
     pub(super) fn mailbox(&self, member: usize) -> *mut u8 {
@@ -135,7 +150,7 @@ impl Seat {
     ///
     /// The input is good for `bytes`.
     pub(super) unsafe fn open(&mut self, input: *const u8, bytes: usize) -> Result<bool, Stopped> {
-        if bytes > MAILBOX || self.alone() {
+        if bytes > self.mailbox_bytes() || self.alone() {
             self.show(input)?;
             return Ok(!self.alone());
         }

@@ -7,7 +7,8 @@ mod meeting;
 mod pool;
 mod processor;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 use std::{slice, thread};
 
 use core_affinity::CoreId;
@@ -16,17 +17,19 @@ use self::barrier::Stop;
 use self::comm::Threads;
 use self::meeting::World;
 use self::pool::Pool;
-use self::processor::{Job, Processor};
+use self::processor::{Book, Job, Processor};
 use super::border::{Border, Global};
 use super::executor::Executor;
 use super::memory::{Buffer, Store};
 use super::prepare::{Target, variable_bytes};
+use super::record::CallTimes;
 use crate::array::{Array, ArrayRef};
 use crate::names::{DType, Mesh};
 use crate::program::{Compiled, Place, Slot, Value, VariableType, owns};
 
-/// How often a thread looks before it sleeps, when it has a core of its own.
-const SPIN: u32 = 1000;
+/// How often a thread looks before it lets others run, when it has a core of its own: a few
+/// microseconds, for the system may have put two threads on one core all the same.
+const SPIN: u32 = 100;
 
 /// Cores by number; none where the system does not say what cores there are.
 fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
@@ -49,6 +52,11 @@ pub(crate) struct Machine {
     stores: Arc<[Store]>,
     functions: Arc<[Compiled]>,
     variables: Vec<Value>,
+    /// One per processor.
+    books: Vec<Book>,
+    records: bool,
+    /// The function of the last call, if it was recorded.
+    recorded: Option<usize>,
 }
 
 impl Machine {
@@ -79,19 +87,39 @@ impl Machine {
         let stores: Result<Arc<[Store]>, String> = (0..mesh.processors()).map(store).collect();
         let stores = stores?;
         let functions: Arc<[Compiled]> = functions.into();
+        let books: Vec<Book> = stores.iter().map(|_| Book::default()).collect();
         let worker = |(processor, store)| {
             let target = Target { mesh, processor, variables, store, seed };
             let mut comm = Threads::new(&world, processor);
             let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
             let executors = executors.collect::<Result<Vec<_>, _>>()?;
-            Processor::new(comm, executors, Arc::clone(&functions), Arc::clone(&stores))
+            let (functions, stores) = (Arc::clone(&functions), Arc::clone(&stores));
+            Processor::new(comm, executors, functions, stores, Arc::clone(&books[processor]))
         };
         let workers: Result<Vec<_>, String> = stores.iter().enumerate().map(worker).collect();
         // Between calls the caller's thread wants a core as well.
         let pool = Pool::new(workers?, Job::default(), spin(mesh.processors() + 1), &stop, &pins)?;
         let variables =
             variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied())).collect();
-        Ok(Self { pool, stores, functions, variables })
+        let (records, recorded) = (false, None);
+        Ok(Self { pool, stores, functions, variables, books, records, recorded })
+    }
+
+    /// Whether to note when each step of a call began and ended.
+    pub(crate) fn record(&mut self, on: bool) {
+        (self.records, self.recorded) = (on, None);
+        for book in &self.books {
+            let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+            let functions = self.functions.iter().filter(|_| on);
+            *book = functions.map(|function| CallTimes::of(&function.program)).collect();
+        }
+    }
+
+    /// The function of the last call and what a processor did in it, if it was recorded.
+    pub(crate) fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)> {
+        let (function, book) = (self.recorded?, self.books.get(processor)?);
+        let book = book.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((&self.functions[function], book.get(function)?.clone()))
     }
 
     /// The functions, in the order they were given in.
@@ -128,8 +156,11 @@ impl Machine {
         {
             return Err(format!("the arrays do not fit the slots of `{}`", program.name));
         }
+        let recorded = self.records.then(Instant::now);
+        self.recorded = recorded.map(|_| function);
         self.pool.call(|job| {
             job.function = function;
+            job.recorded = recorded;
             job.feeds.clear();
             job.feeds.extend(feeds.iter().map(Global::of));
             job.fetches.clear();
@@ -200,6 +231,8 @@ impl Machine {
         let pointer = match plan.places[value.index()] {
             Place::Arena(offset) => store.arena.pointer().wrapping_add(offset),
             Place::Variable(variable) => store.variables[variable.index()].pointer(),
+            // No fetch of a function is in a loop.
+            Place::Fed(_) | Place::Stacked(_) => return &[],
         };
         // SAFETY: preparing found the value's place to be this large; else as above.
         unsafe { slice::from_raw_parts(pointer, program.value(value).bytes()) }

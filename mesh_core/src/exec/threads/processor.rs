@@ -1,13 +1,15 @@
 //! What the thread of one processor has at hand.
 #![allow(unsafe_code, reason = "says that a store is this processor's")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use super::super::border::Global;
 use super::super::comm::Stopped;
 use super::super::executor::Executor;
 use super::super::memory::{Buffer, Store};
 use super::super::prepare::describe;
+use super::super::record::CallTimes;
 use super::comm::Threads;
 use super::pool::Worker;
 use crate::program::Compiled;
@@ -20,7 +22,13 @@ pub(super) struct Job {
     pub(super) feeds: Vec<Global>,
     /// Likewise.
     pub(super) fetches: Vec<Global>,
+    /// When it began, if it is recorded.
+    pub(super) recorded: Option<Instant>,
 }
+
+/// Where a processor notes what it did: one per function, none before recording is turned on. The
+/// processor's while a call runs, the machine's at all other times.
+pub(super) type Book = Arc<Mutex<Vec<CallTimes>>>;
 
 pub(super) struct Processor {
     comm: Threads,
@@ -28,6 +36,7 @@ pub(super) struct Processor {
     executors: Vec<Executor>,
     scratch: Buffer,
     functions: Arc<[Compiled]>,
+    book: Book,
     /// Keeps alive what the executors point to.
     _stores: Arc<[Store]>,
 }
@@ -38,10 +47,11 @@ impl Processor {
         executors: Vec<Executor>,
         functions: Arc<[Compiled]>,
         stores: Arc<[Store]>,
+        book: Book,
     ) -> Result<Self, String> {
         let bytes = executors.iter().map(|executor| executor.scratch_bytes).max();
         let scratch = Buffer::zeroed(bytes.unwrap_or(0))?;
-        Ok(Self { comm, executors, scratch, functions, _stores: stores })
+        Ok(Self { comm, executors, scratch, functions, book, _stores: stores })
     }
 }
 
@@ -50,10 +60,17 @@ impl Worker for Processor {
 
     fn run(&mut self, job: &Job) -> Result<(), Stopped> {
         let executor = &mut self.executors[job.function];
+        let mut book = job.recorded.map(|started| {
+            let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+            book[job.function].restart(started);
+            book
+        });
+        let times = book.as_mut().map(|book| &mut book[job.function]);
+        let scratch = self.scratch.pointer();
         // SAFETY: the store lives as long as we do, and while a call runs nobody but this
         // processor uses it. `Machine::call` has checked the arrays, which outlive the call, and
         // gives every processor the same job.
-        unsafe { executor.run(&mut self.comm, self.scratch.pointer(), &job.feeds, &job.fetches) }
+        unsafe { executor.run(&mut self.comm, scratch, &job.feeds, &job.fetches, times) }
     }
 
     fn activity(&self, job: &Job) -> String {
@@ -112,7 +129,8 @@ mod tests {
             if failing == Some(processor) {
                 executor.actions[0].1 = Action::Kernel(Box::new(Fails));
             }
-            Processor::new(comm, vec![executor], functions.clone(), stores.clone()).unwrap()
+            Processor::new(comm, vec![executor], functions.clone(), stores.clone(), Book::default())
+                .unwrap()
         };
         let workers = (0..mesh.processors()).map(worker).collect();
         Pool::new(workers, Job::default(), 0, &stop, &[]).unwrap()

@@ -131,7 +131,8 @@ impl Rules {
     /// `home` says. Whether that is legal (sizes divide, no axis twice) is for the caller to check.
     pub fn placement(&self, set: RuleSet, home: &Home, shape: &Shape) -> Placement {
         let split = shape.names().fold(Placement::replicated(), |placement, dim| {
-            placement.split(dim, self.axes_of(set, home, dim))
+            let axes = self.axes_of(set, home, dim);
+            if axes.is_empty() { placement } else { placement.split(dim, axes) }
         });
         home.owner
             .into_iter()

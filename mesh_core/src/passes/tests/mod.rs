@@ -1,7 +1,9 @@
+mod combine;
 mod plans;
 mod random;
 mod rewrites;
 mod rounds;
+mod tiles;
 
 use super::*;
 use crate::program::sketch::{Sketch, axis, built, square, var, variable, x};
@@ -16,6 +18,7 @@ fn planned(program: Program, variables: &[VariableType]) -> String {
         .map(|(index, place)| match place {
             Place::Arena(begin) => format!("{:?} @{begin}", ValueId(index)),
             Place::Variable(variable) => format!("{:?} in {variable:?}", ValueId(index)),
+            other => format!("{:?} {other:?}", ValueId(index)),
         })
         .collect();
     format!(
@@ -34,7 +37,11 @@ fn passes_have_names_and_reasons() {
         "common subexpressions",
         "merge pending sums",
         "dead steps after merging",
+        "elementwise products",
+        "fusion",
+        "tiles",
         "early reductions",
+        "combine small all-reduces",
     ];
     assert_eq!(list, expected);
     assert!(passes().iter().all(|pass| pass.reason.len() > 40));

@@ -8,7 +8,7 @@ fn nothing_is_stacked_for_nobody() {
     let mesh = square();
     let mut program = looped(&mesh);
     program.fetches.truncate(1);
-    let compiled = compile(program, &mesh, &[], AllReduce::Direct).unwrap();
+    let compiled = compile(program, &mesh, &[], AllReduce::Direct, None).unwrap();
     let Step::Loop(rounds) = &compiled.program.steps[1].step else { panic!("no loop") };
     assert_eq!((rounds.outs.len(), rounds.stacked(), rounds.body.fetches.len()), (1, 0, 1));
 }
@@ -20,7 +20,7 @@ fn what_no_round_reads_is_not_given() {
     let Step::Loop(rounds) = &mut program.steps[1].step else { panic!("no loop") };
     // The next round carries what this one was given: weights and captured are idle.
     rounds.body.fetches[0].value = rounds.body.feeds[0].value;
-    let compiled = compile(program, &mesh, &[], AllReduce::Direct).unwrap();
+    let compiled = compile(program, &mesh, &[], AllReduce::Direct, None).unwrap();
     let Step::Loop(rounds) = &compiled.program.steps[1].step else { panic!("no loop") };
     assert!(rounds.sliced.is_empty() && rounds.captured.is_empty());
     assert_eq!((rounds.body.feeds.len(), rounds.body.steps.len()), (2, 0));

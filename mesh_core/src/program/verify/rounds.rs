@@ -2,7 +2,7 @@
 
 use super::{Legal, Scope, ensure, verify};
 use crate::names::DType;
-use crate::program::{Rounds, Slot, Value, ValueId};
+use crate::program::{Rounds, Slot, Value, ValueId, is_stack};
 
 impl Scope<'_> {
     pub(super) fn rounds(&self, rounds: &Rounds) -> Legal {
@@ -69,11 +69,13 @@ impl Scope<'_> {
     }
 }
 
-/// Whether values have one type, but for the rounds in front of the outer one's dims. Both are in
-/// declared order, since they are copied as bytes.
+/// Whether values are of one type, or one is so many of the other. Both are in declared order, since
+/// they are copied as bytes.
 fn same(outer: &Value, inner: &Value, rounds: Option<usize>) -> Legal {
-    let extents = rounds.into_iter().chain(inner.extents.iter().copied());
-    let fits = outer.dtype == inner.dtype && outer.extents.iter().copied().eq(extents);
+    let fits = match rounds {
+        Some(count) => is_stack(outer, inner, count),
+        None => (outer.dtype, &outer.extents) == (inner.dtype, &inner.extents),
+    };
     ensure!(fits, "{outer} does not fit {inner} of its body");
     ensure!(outer.in_order() && inner.in_order(), "{outer} or {inner} is not in declared order");
     Ok(())

@@ -1,0 +1,103 @@
+//! What is measured.
+
+use mesh_core::lower::Module;
+use mesh_core::names::{Mesh, ReduceKind};
+use mesh_core::passes::compile_with;
+use mesh_core::program::{Builder, Compiled, Extents, Scalar};
+use mesh_ops::conv::Conv;
+use mesh_ops::prelude::*;
+use mesh_optimize::{AdamWeightDecay, Optimizer};
+
+/// A function without feeds and fetches, and its session.
+pub struct Running {
+    session: Session,
+    function: &'static str,
+}
+
+impl Running {
+    fn new(module: &Module, function: &'static str) -> Self {
+        Self { session: Session::threads(module, 0).unwrap(), function }
+    }
+
+    /// Calls it.
+    pub fn call(&mut self) {
+        self.session.call_named(self.function, &[]).unwrap();
+    }
+}
+
+/// One kind of work on one processor. What it makes is kept as state, so that nothing crosses the
+/// border of the call.
+pub fn kernel(kind: &str) -> Running {
+    let g = mesh_ops::graph();
+    let (i, j, k) = (dim("i", 128), dim("j", 128), dim("k", 128));
+    let (rows, cols, channel) = (dim("rows", 16), dim("cols", 8), dim("channel", 8));
+    let uniform = Initializer::Uniform { low: 0.5, high: 1.0 };
+    let state = |name: &str, dims: &[Dimension]| g.state(name, dims.iter().copied(), F32, uniform);
+    let [a, b] = [state("a", &[i, k]).value(), state("b", &[k, j]).value()];
+    let made = match kind {
+        "map" => (a * 2.0 + 1.0).relu(),
+        "exp" => a.exp(),
+        "softmax" => a.softmax(k),
+        "reduce" => a.sum([k]),
+        "transpose" => a.transpose([k, i]).reshape([dim("flat", 128 * 128)]),
+        "contract" => a.matmul(&[b]),
+        "convolve" => {
+            let image = a.reshape([rows, cols, channel, dim("image", 16)]);
+            let taps = [dim("fh", 3), dim("fw", 3), channel, dim("feature", 16)];
+            let filter = state("filter", &taps).value();
+            image.conv(filter, &Conv::over([("rows", "fh"), ("cols", "fw")]))
+        }
+        _ => panic!("no kernel {kind}"),
+    };
+    let dims: Vec<_> = made.shape().iter().collect();
+    let kept = g.state("kept", dims, F32, Initializer::ZEROS).assign(made);
+    g.declare_function("work", &[], &[], vec![kept]);
+    Running::new(&g.lower(&Mesh::single(), &"".parse().unwrap()).unwrap(), "work")
+}
+
+/// Every kind.
+pub const KERNELS: [&str; 7] =
+    ["map", "exp", "softmax", "reduce", "transpose", "contract", "convolve"];
+
+/// So many all-reduces, one after the other.
+pub const ALL_REDUCES: usize = 64;
+
+/// They are of so many f32, among so many processors.
+pub fn all_reduces(processors: usize, elements: usize) -> Running {
+    let mesh = Mesh::new([("all", processors)]).unwrap();
+    let axes: Vec<_> = mesh.axes().collect();
+    let mut program = Builder::new("work", &mesh);
+    let mut value = program.fill(Scalar::new(F32, 0.0), Extents::from_slice(&[elements]));
+    for _ in 0..ALL_REDUCES {
+        value = program.all_reduce(ReduceKind::Sum, &axes, value);
+    }
+    // Without passes: nobody uses the result.
+    let function = compile_with(&[], program.finish(), &mesh, &[]).unwrap();
+    let (variables, functions, warnings) = (Vec::new(), vec![function], Vec::new());
+    Running::new(
+        &Module { mesh, variables, functions, init: Compiled::default(), warnings },
+        "work",
+    )
+}
+
+/// A deep stack of dense layers with norms, softmax cross-entropy and Adam.
+pub fn deep(layers: usize) -> Graph {
+    let g = mesh_ops::graph();
+    let (batch, width, classes) = (dim("batch", 8), dim("width", 16), dim("classes", 8));
+    let hidden = dim("hidden", 32);
+    let (x, label) = (g.input("x", [batch, width], F32), g.input("label", [batch], I32));
+    let mut h = x;
+    for layer in 0..layers {
+        let _scope = g.scope(&format!("layer{layer}"));
+        let normed = mesh_ops::layers::rms_norm(h, width, "norm");
+        h = h + normed.dense(hidden, "in").relu().dense(width, "out");
+    }
+    let loss = h.dense(classes, "logits").softmax_cross_entropy(label, classes).mean();
+    g.function("train", [x, label], [loss], AdamWeightDecay::new(1e-3).minimize(loss));
+    g
+}
+
+/// Lowers it for four processors.
+pub fn lowered(graph: &Graph) -> Module {
+    graph.lower(&"b:2;m:2".parse().unwrap(), &"batch:b;hidden:m".parse().unwrap()).unwrap()
+}

@@ -1,0 +1,66 @@
+//! `all-reduce`: sums over threads through a session.
+
+use super::lines::{Lines, median};
+use mesh_core::names::{Mesh, ReduceKind};
+use mesh_core::passes::compile_with;
+use mesh_core::program::{Builder, Compiled, Extents, Scalar};
+use mesh_ops::prelude::*;
+use std::error::Error;
+use std::time::Instant;
+
+/// How many threads.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Flags {
+    /// Numbers of threads.
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4])]
+    processors: Vec<usize>,
+
+    /// The largest buffer, in KiB.
+    #[arg(long, default_value_t = 64 << 10)]
+    largest: usize,
+}
+
+pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
+    for &processors in &flags.processors {
+        let mut kib = 1;
+        while kib <= flags.largest {
+            let seconds = measure(processors, kib)?;
+            let lines = Lines::new(format!("allreduce_{kib}KiB"), format!("n{processors}"));
+            lines.line("us_median", seconds * 1e6)?;
+            lines.line("algbw_gb_per_s", (kib << 10) as f64 / seconds / 1e9)?;
+            kib *= 4;
+        }
+    }
+    Ok(())
+}
+
+/// Seconds of one: the median of calls that each make many, so that calls do not count.
+fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
+    let (repeats, calls) = match kib {
+        ..=64 => (1000, 15),
+        65..=1024 => (200, 9),
+        1025..=16384 => (20, 5),
+        _ => (6, 3),
+    };
+    let mesh = Mesh::new([("all", processors)])?;
+    let axes: Vec<_> = mesh.axes().collect();
+    let mut program = Builder::new("all_reduce", &mesh);
+    let zeros = Scalar::new(F32, 0.0);
+    let mut value = program.fill(zeros, Extents::from_slice(&[kib * 256]));
+    for _ in 0..repeats {
+        value = program.all_reduce(ReduceKind::Sum, &axes, value);
+    }
+    // Without passes: nobody uses the result.
+    let function = compile_with(&[], program.finish(), &mesh, &[])?;
+    let (variables, functions, warnings) = (Vec::new(), vec![function], Vec::new());
+    let module = Module { mesh, variables, functions, init: Compiled::default(), warnings };
+    let mut session = Session::threads(&module, 0)?;
+    session.call_named("all_reduce", &[])?;
+    let mut times = Vec::new();
+    for _ in 0..calls {
+        let started = Instant::now();
+        session.call_named("all_reduce", &[])?;
+        times.push(started.elapsed().as_secs_f64() / repeats as f64);
+    }
+    Ok(median(times))
+}

@@ -1,0 +1,55 @@
+//! `compile`: from nothing to a program, for a deep and narrow transformer.
+
+use super::lines::{Lines, peak_rss_mib};
+use super::models::{Loss, Transformer, adamw, lm};
+use mesh_ops::prelude::*;
+use mesh_optimize::Optimizer;
+use std::error::Error;
+use std::time::Instant;
+
+/// How deep, for how many processors.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Flags {
+    /// Layers.
+    #[arg(long, default_value_t = 24)]
+    layers: usize,
+
+    /// Processors: a power of two. Up to 8 share the heads, the rest the batch.
+    #[arg(long, default_value_t = 4)]
+    processors: usize,
+
+    /// How often, in one process.
+    #[arg(long, default_value_t = 1)]
+    repeats: usize,
+}
+
+pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
+    let &Flags { layers, processors, repeats } = flags;
+    let lines = Lines::new(format!("graph_lm_L{layers}"), format!("mesh{processors}"));
+    // As square as the peers' meshes are.
+    let model = 1 << (processors.max(1).ilog2() / 2).min(3);
+    let mesh = Mesh::new([("b", processors / model), ("m", model)])?;
+    let layout: Layout = "batch:b;heads:m;d_ff:m;vocab:m".parse()?;
+    // A batch that can be split so often.
+    let batch = 16.max(processors / model);
+    let sizes =
+        Transformer { batch, length: 32, d_model: 128, d_ff: 256, heads: 16, layers, vocab: 512 };
+    for _ in 0..repeats {
+        let started = Instant::now();
+        let graph = mesh_ops::graph();
+        let Loss { inputs, loss } = lm(&graph, &sizes);
+        let forward = started.elapsed().as_secs_f64();
+        graph.function("train", inputs, [loss], adamw().minimize(loss));
+        let built = started.elapsed().as_secs_f64();
+        let module = graph.lower(&mesh, &layout)?;
+        let total = started.elapsed().as_secs_f64();
+        let steps: usize = module.functions.iter().map(|f| f.program.steps.len()).sum();
+        lines.line("forward_s", forward)?;
+        lines.line("grad_opt_s", built - forward)?;
+        lines.line("lower_s", total - built)?;
+        lines.line("total_s", total)?;
+        lines.line("steps", steps as f64)?;
+        lines.known("peak_rss_mib", peak_rss_mib())?;
+    }
+    Ok(())
+}

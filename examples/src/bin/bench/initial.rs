@@ -1,0 +1,137 @@
+//! Initial values and batches: the peers', from a file, or our own of the same distributions.
+
+use super::models::{CNN_BATCH, LM};
+use super::workload::Workload;
+use examples::Rng;
+use mesh_ops::prelude::*;
+use ndarray::{Array1, Array2, ArrayD, Axis, IxDyn};
+use serde_json::Value;
+use std::error::Error;
+use std::path::Path;
+
+/// Resident batches, cycled, so that no numbers contain an input pipeline.
+pub(crate) const POOL: usize = 8;
+
+/// Inputs of a training step: what is looked at, what it should be.
+pub(crate) struct Batch {
+    pub(crate) input: Array,
+    pub(crate) target: Array,
+}
+
+/// Sets the variables to what `examples/bench/initial.py` wrote, and gives its batches.
+pub(crate) fn read(
+    folder: &Path,
+    workload: Workload,
+    module: &Module,
+    session: &mut Session,
+    shapes: [&[usize]; 2],
+) -> Result<Vec<Batch>, Box<dyn Error>> {
+    let path = folder.join(workload.data()).with_extension("safetensors");
+    let named = |problem: &dyn std::fmt::Display| format!("--init {}: {problem}", path.display());
+    let bytes = std::fs::read(&path).map_err(|e| named(&e))?;
+    let tensors = Tensors::new(&bytes).map_err(|e| named(&e))?;
+    for variable in module.variables.iter().filter(|v| v.trainable) {
+        let value = tensors.floats(&variable.name, &variable.shape.sizes());
+        session.write(&variable.name, &value.map_err(|e| named(&e))?)?;
+    }
+    let pool = |shape: &[usize]| [&[POOL], shape].concat();
+    let input: Vec<Array> = match workload {
+        Workload::LmAdamw | Workload::LmAdafactor => {
+            cut(tensors.integers("batches/x", &pool(shapes[0])).map_err(|e| named(&e))?)
+        }
+        _ => cut(tensors.floats("batches/x", &pool(shapes[0])).map_err(|e| named(&e))?),
+    };
+    let target = cut(tensors.integers("batches/y", &pool(shapes[1])).map_err(|e| named(&e))?);
+    let pairs = input.into_iter().zip(target);
+    Ok(pairs.map(|(input, target)| Batch { input, target }).collect())
+}
+
+fn cut<T: Clone>(pool: ArrayD<T>) -> Vec<Array>
+where
+    Array: From<ArrayD<T>>,
+{
+    pool.axis_iter(Axis(0)).map(|batch| Array::from(batch.to_owned())).collect()
+}
+
+/// A file in the safetensors format: the length of a header, the header in JSON, elements.
+struct Tensors<'b> {
+    header: Value,
+    elements: &'b [u8],
+}
+
+impl<'b> Tensors<'b> {
+    fn new(bytes: &'b [u8]) -> Result<Self, String> {
+        let parts = bytes.split_first_chunk::<8>().and_then(|(length, rest)| {
+            rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
+        });
+        let (header, elements) = parts.ok_or("it ends within its header")?;
+        let header = serde_json::from_slice(header).map_err(|e| e.to_string())?;
+        Ok(Self { header, elements })
+    }
+
+    fn floats(&self, name: &str, shape: &[usize]) -> Result<ArrayD<f32>, String> {
+        self.tensor(name, "F32", shape, f32::from_le_bytes)
+    }
+
+    fn integers(&self, name: &str, shape: &[usize]) -> Result<ArrayD<i32>, String> {
+        self.tensor(name, "I32", shape, i32::from_le_bytes)
+    }
+
+    /// A tensor under other dims; numpy's order is ours.
+    fn tensor<T>(
+        &self,
+        name: &str,
+        dtype: &str,
+        shape: &[usize],
+        element: fn([u8; 4]) -> T,
+    ) -> Result<ArrayD<T>, String> {
+        let entry = self.header.get(name).ok_or_else(|| format!("it has no `{name}`"))?;
+        if entry["dtype"] != dtype {
+            return Err(format!("`{name}` is of {}, not {dtype}", entry["dtype"]));
+        }
+        let [begin, end] = [0, 1].map(|i| entry["data_offsets"][i].as_u64());
+        let bytes = begin.zip(end).and_then(|(begin, end)| {
+            self.elements.get(usize::try_from(begin).ok()?..usize::try_from(end).ok()?)
+        });
+        let (words, _) = bytes.ok_or_else(|| format!("`{name}` is not in it"))?.as_chunks::<4>();
+        let elements = words.iter().map(|&word| element(word)).collect();
+        ArrayD::from_shape_vec(IxDyn(shape), elements)
+            .map_err(|_| format!("`{name}` has shape {}, not {shape:?}", entry["shape"]))
+    }
+}
+
+/// Batches of the distributions that the peers draw from.
+pub(crate) fn draw(workload: Workload, shapes: [&[usize]; 2]) -> Vec<Batch> {
+    let mut rng = Rng::keyed(1, 0, 0);
+    match workload {
+        Workload::LmAdamw | Workload::LmAdafactor => text(&mut rng),
+        _ => digits(&mut rng, shapes),
+    }
+}
+
+/// A learnable problem of ten classes with the shape of MNIST.
+fn digits(rng: &mut Rng, [image, _]: [&[usize]; 2]) -> Vec<Batch> {
+    let batch = image.first().copied().unwrap_or(CNN_BATCH);
+    let centers = Array2::from_shape_simple_fn((10, 784), || rng.unit());
+    let one = |_| {
+        let labels = Array1::from_shape_simple_fn(batch, || rng.below(10));
+        let near = |(i, j): (usize, usize)| 0.5 * centers[[labels[i], j]] + 0.5 * rng.unit();
+        let images = Array2::from_shape_fn((batch, 784), near);
+        let target = labels.mapv(|label| label as i32).into();
+        // As many elements as the image has, whatever its dims.
+        let input = images.into_shape_with_order(IxDyn(image));
+        Batch { input: input.map_or_else(|_| Array::zeros(F32, image), Array::from), target }
+    };
+    (0..POOL).map(one).collect()
+}
+
+/// Words whose logarithms are evenly spread.
+fn text(rng: &mut Rng) -> Vec<Batch> {
+    let one = |_| {
+        let mut word = || (LM.vocab as f32).powf(rng.unit()) as i32 - 1;
+        let words = Array2::from_shape_simple_fn((LM.batch, LM.length + 1), &mut word);
+        let part = |from: usize| words.slice(ndarray::s![.., from..from + LM.length]).to_owned();
+        Batch { input: part(0).into(), target: part(1).into() }
+    };
+    (0..POOL).map(one).collect()
+}

@@ -1,0 +1,53 @@
+//! `bench`: what a training step costs, where its time goes, what compiling costs.
+//!
+//! It prints lines of the form `result workload=… peer=mesh layout=… metric=… value=…`.
+
+mod all_reduce;
+mod compile;
+mod initial;
+mod lines;
+mod models;
+mod product;
+mod profile;
+mod setup;
+mod step;
+mod triad;
+mod update;
+mod workload;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Measures training steps, and parts of them.
+#[derive(Parser, Debug)]
+#[command(name = "bench", version)]
+struct Flags {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Whole training steps.
+    Step(setup::Flags),
+    /// Where the time of a training step goes: by form of step, the dearest steps, contractions
+    /// against the same products alone, the rest against memory bandwidth.
+    Profile(setup::Flags),
+    /// Building, differentiating and lowering the training step of a deep transformer.
+    Compile(compile::Flags),
+    /// All-reduces among threads, from 1 KiB to 64 MiB.
+    AllReduce(all_reduce::Flags),
+    /// Adam's update of one large variable, against memory bandwidth.
+    Update(update::Flags),
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    examples::launch::exit(|| match &flags.command {
+        Command::Step(flags) => step::run(flags),
+        Command::Profile(flags) => profile::run(flags),
+        Command::Compile(flags) => compile::run(flags),
+        Command::AllReduce(flags) => all_reduce::run(flags),
+        Command::Update(flags) => update::run(flags),
+    })
+}

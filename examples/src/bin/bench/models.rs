@@ -1,0 +1,168 @@
+//! The models, written once; no mesh in here.
+//!
+//! They are the peers' models: their variables' names, values and order, their losses.
+
+use super::workload::Workload;
+use mesh_ops::conv::{Conv, conv_with_blocks};
+use mesh_ops::prelude::*;
+use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer};
+
+/// Images of a step of the convolutional model.
+pub(crate) const CNN_BATCH: usize = 200;
+
+/// Sizes of a decoder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transformer {
+    pub(crate) batch: usize,
+    pub(crate) length: usize,
+    pub(crate) d_model: usize,
+    pub(crate) d_ff: usize,
+    pub(crate) heads: usize,
+    pub(crate) layers: usize,
+    pub(crate) vocab: usize,
+}
+
+/// That of the workloads.
+pub(crate) const LM: Transformer = Transformer {
+    batch: 16,
+    length: 128,
+    d_model: 256,
+    d_ff: 1024,
+    heads: 8,
+    layers: 4,
+    vocab: 8192,
+};
+
+/// A loss, and the two inputs it is computed from.
+pub(crate) struct Loss<'g> {
+    pub(crate) inputs: [Tensor<'g>; 2],
+    pub(crate) loss: Tensor<'g>,
+}
+
+/// The training step of a workload.
+pub(crate) fn build(graph: &Graph, workload: Workload) -> Function<2, 1> {
+    let (batch, _) = workload.per_step();
+    let Loss { inputs, loss } = match workload {
+        Workload::MlpB128 | Workload::MlpB1024 => mlp(graph, batch),
+        Workload::CnnB200 => cnn(graph),
+        Workload::LmAdamw | Workload::LmAdafactor => lm(graph, &LM),
+    };
+    graph.function("train", inputs, [loss], optimizer(workload).minimize(loss))
+}
+
+/// That of the peer that is best at the workload where peers differ: JAX's Adam at the MLP, Mesh
+/// TensorFlow's Adam without bias correction at the language model. Adafactor is Mesh
+/// TensorFlow's.
+fn optimizer(workload: Workload) -> Box<dyn Optimizer> {
+    match workload {
+        Workload::MlpB128 | Workload::MlpB1024 => {
+            Box::new(AdamWeightDecay::standard(1e-3).weight_decay(0.0))
+        }
+        Workload::LmAdamw => Box::new(adamw()),
+        Workload::CnnB200 | Workload::LmAdafactor => {
+            Box::new(Adafactor::default().learning_rate(1e-2))
+        }
+    }
+}
+
+/// The language model's.
+pub(crate) fn adamw() -> AdamWeightDecay {
+    AdamWeightDecay { epsilon: 1e-8, ..AdamWeightDecay::new(1e-3).weight_decay(0.01) }
+}
+
+fn normal(inputs: &[Dimension]) -> Initializer {
+    Initializer::variance_scaling(1.0, Fan::In, inputs, &[])
+}
+
+fn mlp(graph: &Graph, batch: usize) -> Loss<'_> {
+    let (batch, pixels) = (dim("batch", batch), dim("pixels", 784));
+    let image = graph.input("image", [batch, pixels], F32);
+    classify(image, image, &[pixels])
+}
+
+/// Mesh TensorFlow's example, on blocks: a split over `row_blocks` and `col_blocks` exchanges only
+/// the blocks' borders.
+fn cnn(graph: &Graph) -> Loss<'_> {
+    let batch = dim("batch", CNN_BATCH);
+    let blocks = [dim("row_blocks", 4), dim("col_blocks", 4)];
+    let (rows, cols) = (dim("rows", 7), dim("cols", 7));
+    let (height, width) = (dim("fh", 9), dim("fw", 9));
+    let (one, filters1, filters2) = (dim("one", 1), dim("filters1", 16), dim("filters2", 16));
+    let conv = Conv::over([("rows", "fh"), ("cols", "fw")]);
+    let image = graph.input("image", [batch, blocks[0], rows, blocks[1], cols, one], F32);
+    let mut x = image.transpose([batch, blocks[0], blocks[1], rows, cols, one]);
+    for (name, from, onto) in [("c0", one, filters1), ("c1", filters1, filters2)] {
+        let initial = normal(&[height, width, from]);
+        let filter = graph.variable(name, [height, width, from, onto], F32, initial);
+        x = conv_with_blocks(x, filter.value(), &conv, blocks).relu();
+    }
+    let x = x.mean_over([filters2]);
+    classify(image, x, &[blocks[0], rows, blocks[1], cols])
+}
+
+/// Two hidden layers and ten classes on top of `x`.
+fn classify<'g>(image: Tensor<'g>, x: Tensor<'g>, inputs: &[Dimension]) -> Loss<'g> {
+    let graph = x.graph();
+    let Some(batch) = image.shape().get("batch".into()) else {
+        return Loss { inputs: [image; 2], loss: image };
+    };
+    let (hidden1, hidden2, classes) =
+        (dim("hidden1", 512), dim("hidden2", 512), dim("classes", 10));
+    let dense = |x: Tensor<'g>, layer: usize, inputs: &[Dimension], onto: Dimension| {
+        let dims: Vec<_> = inputs.iter().copied().chain([onto]).collect();
+        let weights = graph.variable(&format!("w{layer}"), dims, F32, normal(inputs)).value();
+        let bias = graph.variable(&format!("b{layer}"), [onto], F32, Initializer::ZEROS).value();
+        x.einsum(&[weights], [batch, onto]) + bias
+    };
+    let h = dense(x, 0, inputs, hidden1).relu();
+    let h = dense(h, 1, &[hidden1], hidden2).relu();
+    let logits = dense(h, 2, &[hidden2], classes);
+    let label = graph.input("label", [batch], I32);
+    let loss = logits.softmax_cross_entropy(label, classes).mean();
+    Loss { inputs: [image, label], loss }
+}
+
+/// A decoder: norms before layers, RMS norms, no biases, positions learned, the head untied.
+pub(crate) fn lm<'g>(graph: &'g Graph, sizes: &Transformer) -> Loss<'g> {
+    let (batch, length) = (dim("batch", sizes.batch), dim("length", sizes.length));
+    let memory = dim("memory", sizes.length);
+    let (d, d_ff, vocab) =
+        (dim("d_model", sizes.d_model), dim("d_ff", sizes.d_ff), dim("vocab", sizes.vocab));
+    let (heads, kv) = (dim("heads", sizes.heads), dim("d_kv", sizes.d_model / sizes.heads));
+    let weights = |name: &str, dims: &[Dimension], inputs: &[Dimension]| {
+        graph.variable(name, dims.iter().copied(), F32, normal(inputs)).value()
+    };
+    let norm = |x: Tensor<'g>, name: &str| {
+        let scale = graph.variable(name, [d], F32, Initializer::ONES).value();
+        x * (x.square().mean_over([d]) + 1e-6).rsqrt() * scale
+    };
+    let text = graph.input("text", [batch, length], I32);
+    let next = graph.input("next", [batch, length], I32);
+    let later = mesh_ops::range(graph, length, I32).less(mesh_ops::range(graph, memory, I32));
+    let mask = later.cast(F32) * -1e9;
+    let positions = weights("pos", &[length, d], &[d]);
+    let mut h = weights("emb", &[vocab, d], &[d]).gather(text, vocab) + positions;
+    for layer in 0..sizes.layers {
+        let named = |name: &str| format!("l{layer}_{name}");
+        let z = norm(h, &named("n1"));
+        let m = z.rename(length, "memory");
+        let q =
+            z.einsum(&[weights(&named("wq"), &[d, heads, kv], &[d])], [batch, heads, length, kv]);
+        let k =
+            m.einsum(&[weights(&named("wk"), &[d, heads, kv], &[d])], [batch, heads, memory, kv]);
+        let v =
+            m.einsum(&[weights(&named("wv"), &[d, heads, kv], &[d])], [batch, heads, memory, kv]);
+        let logits = q.einsum(&[k], [batch, heads, length, memory]) * (kv.size as f64).powf(-0.5);
+        let seen = (logits + mask).softmax(memory).einsum(&[v], [batch, heads, length, kv]);
+        let wo = weights(&named("wo"), &[heads, kv, d], &[heads, kv]);
+        h = h + seen.einsum(&[wo], [batch, length, d]);
+        let w1 = weights(&named("w1"), &[d, d_ff], &[d]);
+        let w2 = weights(&named("w2"), &[d_ff, d], &[d_ff]);
+        let hidden = norm(h, &named("n2")).einsum(&[w1], [batch, length, d_ff]).relu();
+        h = h + hidden.einsum(&[w2], [batch, length, d]);
+    }
+    let logits =
+        norm(h, "nf").einsum(&[weights("head", &[d, vocab], &[d])], [batch, length, vocab]);
+    let loss = logits.softmax_cross_entropy(next, vocab).mean();
+    Loss { inputs: [text, next], loss }
+}

@@ -1,0 +1,133 @@
+//! A contraction's product by itself: the same crate, shape and transpositions, on matrices that
+//! stand alone and are not in the second-level cache.
+
+use super::lines::median;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use mesh_core::program::{Operand, Program, Step, Value};
+use std::fmt;
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+/// So many products of `m x k` and `k x n` matrices; which of them are stored by columns.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Product {
+    count: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+    turned: [bool; 3],
+}
+
+impl fmt::Display for Product {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c] = self.turned.map(|turned| if turned { 'T' } else { 'N' });
+        let Self { count, m, n, k, .. } = self;
+        write!(f, "{a}{b}{c} {count} of {m}x{k}x{n}")
+    }
+}
+
+/// What a label of a contraction is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Batch,
+    Row,
+    Column,
+    Summed,
+}
+
+impl Product {
+    /// That of a step; `None` if it is no contraction of f32, or no product of matrices.
+    pub(crate) fn of(program: &Program, step: &Step) -> Option<Self> {
+        let Step::Contract { lhs, rhs, out } = step else { return None };
+        let result = program.value(*out);
+        let rank = result.extents.len();
+        let role = |label: u8| {
+            let in_out = usize::from(label) < rank;
+            match (lhs.dims.contains(&label), rhs.dims.contains(&label), in_out) {
+                (true, true, true) => Some(Role::Batch),
+                (true, false, true) => Some(Role::Row),
+                (false, true, true) => Some(Role::Column),
+                (true, true, false) => Some(Role::Summed),
+                _ => None,
+            }
+        };
+        let mut sizes = [1; 4];
+        for label in 0..rank as u8 {
+            sizes[role(label)? as usize] *= result.extents[usize::from(label)];
+        }
+        let left = program.value(lhs.value);
+        for (&label, &extent) in lhs.dims.iter().zip(&left.extents) {
+            if role(label)? == Role::Summed {
+                sizes[Role::Summed as usize] *= extent;
+            }
+        }
+        let innermost = |value: &Value, dims: &[u8]| {
+            let last = value.order.iter().rev().find(|&&dim| value.extents[usize::from(dim)] > 1);
+            last.and_then(|&dim| role(dims[usize::from(dim)]))
+        };
+        let of = |operand: &Operand| innermost(program.value(operand.value), &operand.dims);
+        let labels: Vec<u8> = (0..rank as u8).collect();
+        let turned = [
+            of(lhs) == Some(Role::Row),
+            of(rhs) == Some(Role::Summed),
+            innermost(result, &labels) == Some(Role::Row),
+        ];
+        let [count, m, n, k] = sizes;
+        let floats = [left, program.value(rhs.value), result];
+        let floats = floats.iter().all(|value| value.dtype == mesh_ops::prelude::F32);
+        floats.then_some(Self { count, m, n, k, turned })
+    }
+
+    /// Floating-point operations.
+    pub(crate) fn flops(&self) -> f64 {
+        2.0 * (self.count * self.m * self.n * self.k) as f64
+    }
+
+    /// Seconds, the median, while as many threads do the same.
+    pub(crate) fn seconds(&self, threads: usize) -> f64 {
+        const BYTES_BETWEEN: usize = 4 << 20;
+        let Self { count, m, n, k, turned } = *self;
+        // At least five, and more of short ones.
+        let rounds = ((2e9 / self.flops()) as usize).clamp(5, 50);
+        let barrier = Barrier::new(threads);
+        let work = || {
+            let (a, b) = (vec![0.5f32; count * m * k], vec![0.25f32; count * k * n]);
+            let mut c = vec![0f32; count * m * n];
+            let mut other = vec![0u8; BYTES_BETWEEN];
+            let mut times = Vec::new();
+            for _ in 0..rounds {
+                other.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+                black_box(&mut other);
+                barrier.wait();
+                let started = Instant::now();
+                let factors = a.chunks_exact(m * k).zip(b.chunks_exact(k * n));
+                for (c, (a, b)) in c.chunks_exact_mut(m * n).zip(factors) {
+                    let a = matrix(a, m, k, turned[0]);
+                    let b = matrix(b, k, n, turned[1]);
+                    let c = match turned[2] {
+                        false => MatMut::from_row_major_slice_mut(c, m, n),
+                        true => MatMut::from_column_major_slice_mut(c, m, n),
+                    };
+                    matmul(c, Accum::Replace, a, b, 1.0, Par::Seq);
+                }
+                black_box(&mut c);
+                times.push(started.elapsed().as_secs_f64());
+            }
+            median(times)
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).fold(0.0, f64::max)
+        })
+    }
+}
+
+fn matrix(elements: &[f32], rows: usize, columns: usize, turned: bool) -> MatRef<'_, f32> {
+    match turned {
+        false => MatRef::from_row_major_slice(elements, rows, columns),
+        true => MatRef::from_column_major_slice(elements, rows, columns),
+    }
+}

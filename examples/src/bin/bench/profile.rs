@@ -1,0 +1,113 @@
+//! `profile`: where the time of a training step goes.
+
+mod table;
+
+use super::lines::{Lines, median};
+use super::setup::Flags;
+use super::triad::bandwidth;
+use mesh_core::names::Mesh;
+use mesh_core::program::{Cost, Node, Program, Step, cost};
+use mesh_core::session::{CallTimes, StepTimes};
+use std::error::Error;
+use std::time::Instant;
+
+/// Calls that are not counted.
+const WARM_UP: usize = 3;
+/// The fewest calls that are.
+const LEAST: usize = 8;
+
+/// One step of the program, or of a loop's body.
+struct Line<'p> {
+    program: &'p Program,
+    node: &'p Node,
+    cost: Cost,
+    /// How often it runs in a call.
+    runs: u64,
+    /// Milliseconds in each call; of a loop what its body does not take.
+    times: Vec<f64>,
+    /// Their median.
+    ms: f64,
+}
+
+/// What a processor did in the calls that were measured.
+struct Profile<'p> {
+    lines: Vec<Line<'p>>,
+    /// Milliseconds of copying feeds and fetches.
+    border: f64,
+    /// Milliseconds of a call, as its caller sees it.
+    wall: f64,
+    /// Part of the wall time that lies in steps, feeds and fetches.
+    accounted: f64,
+    /// Bytes a second.
+    bandwidth: f64,
+    /// How many processors work at the same time.
+    threads: usize,
+}
+
+pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
+    let mut setup = flags.setup()?;
+    let module = setup.module.clone();
+    let Some(compiled) = module.function("train") else { return Err("nothing trains".into()) };
+    let mut lines = Vec::new();
+    collect(&compiled.program, &module.mesh, &mut lines);
+    for number in 0..WARM_UP {
+        setup.step(number)?;
+    }
+    setup.session.record(true);
+    let (mut walls, mut borders) = (Vec::new(), Vec::new());
+    let (mut inside, mut outside) = (0.0, 0.0);
+    let started = Instant::now();
+    while started.elapsed().as_secs_f64() < flags.seconds || walls.len() < LEAST {
+        let begin = Instant::now();
+        setup.step(walls.len())?;
+        let wall = begin.elapsed().as_secs_f64() * 1e3;
+        let Some(recorded) = setup.session.recorded(0) else { return Err("no record".into()) };
+        let CallTimes { feeds, fetches, steps, .. } = &recorded.times;
+        let border = ms(feeds.nanoseconds() + fetches.nanoseconds());
+        note(&mut lines.iter_mut(), steps);
+        inside += border + steps.iter().map(|step| ms(step.nanoseconds)).sum::<f64>();
+        outside += wall;
+        walls.push(wall);
+        borders.push(border);
+    }
+    drop(setup);
+    lines.iter_mut().for_each(|line| line.ms = median(line.times.clone()));
+    let processors = module.mesh.processors();
+    let threads = processors.min(std::thread::available_parallelism().map_or(1, usize::from));
+    let bytes = compiled.plan.arena_bytes + module.variable_bytes();
+    let (wall, border) = (median(walls), median(borders));
+    let bandwidth = bandwidth(threads, bytes);
+    let accounted = inside / outside;
+    Lines::new(flags.workload.to_string(), flags.name.as_str()).line("accounted", accounted)?;
+    Profile { lines, border, wall, accounted, bandwidth, threads }.print()
+}
+
+fn ms(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}
+
+/// A line per step, those of bodies before their loop.
+fn collect<'p>(program: &'p Program, mesh: &Mesh, lines: &mut Vec<Line<'p>>) {
+    for node in &program.steps {
+        if let Step::Loop(rounds) = &node.step {
+            collect(&rounds.body, mesh, lines);
+        }
+        // A loop's own work is what stands around its body.
+        let cost = match &node.step {
+            Step::Loop(_) => Cost::default(),
+            step => cost(program, step, mesh),
+        };
+        lines.push(Line { program, node, cost, runs: 0, times: Vec::new(), ms: 0.0 });
+    }
+}
+
+/// Adds a call to the lines, which come in the order of [`collect`].
+fn note(lines: &mut std::slice::IterMut<'_, Line<'_>>, steps: &[StepTimes]) {
+    for step in steps {
+        note(lines, &step.body);
+        let Some(line) = lines.next() else { return };
+        let body: u64 = step.body.iter().map(|step| step.nanoseconds).sum();
+        line.runs = step.runs;
+        line.times.push(ms(step.nanoseconds.saturating_sub(body)));
+    }
+}

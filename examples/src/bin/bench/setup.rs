@@ -1,0 +1,103 @@
+//! From flags to a session with its batches.
+
+use super::initial::{self, Batch};
+use super::models;
+use super::workload::{Workload, named};
+use examples::launch::parse;
+use mesh_ops::prelude::*;
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What is trained, and where.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Flags {
+    /// The model, its batch and its optimizer.
+    #[arg(long, value_enum)]
+    pub(crate) workload: Workload,
+
+    /// What the layout is called in results. One of single, dp2, dp4, dp2z (state of the optimizer
+    /// is split), mp2, mp4, dp2mp2, sp2, sp4 says mesh and layout, unless --mesh does.
+    #[arg(long, default_value = "single")]
+    pub(crate) name: String,
+
+    /// Processors as a grid: `all:2`.
+    #[arg(long)]
+    mesh: Option<String>,
+
+    /// How dims are split over mesh axes: `batch:all`.
+    #[arg(long)]
+    layout: Option<String>,
+
+    /// The folder that `examples/bench/initial.py` wrote the peers' initial values and batches to.
+    /// By default there are others of the same distributions.
+    #[arg(long)]
+    init: Option<PathBuf>,
+
+    /// How long to measure.
+    #[arg(long, default_value_t = 4.0)]
+    pub(crate) seconds: f64,
+
+    /// Make so many steps and measure nothing: for tools that watch.
+    #[arg(long)]
+    pub(crate) steps: Option<usize>,
+}
+
+/// A training step, ready to run.
+pub(crate) struct Setup {
+    pub(crate) module: Module,
+    pub(crate) session: Session,
+    train: Function<2, 1>,
+    batches: Vec<Batch>,
+    loss: [Array; 1],
+    pub(crate) graph_s: f64,
+    pub(crate) lowering_s: f64,
+    pub(crate) session_s: f64,
+}
+
+impl Flags {
+    pub(crate) fn setup(&self) -> Result<Setup, Box<dyn Error>> {
+        let (mesh, layout) = self.mesh_and_layout()?;
+        let started = Instant::now();
+        let graph = mesh_ops::graph();
+        let train = models::build(&graph, self.workload);
+        let graph_s = started.elapsed().as_secs_f64();
+        let started = Instant::now();
+        let module = graph.lower(&mesh, &layout)?;
+        let lowering_s = started.elapsed().as_secs_f64();
+        let started = Instant::now();
+        let mut session = Session::threads(&module, 0)?;
+        let session_s = started.elapsed().as_secs_f64();
+        let feeds = module.function(train.name()).map(|function| &function.program.feeds[..]);
+        let Some([input, target]) = feeds else { return Err("two inputs are fed".into()) };
+        let shapes = [&input.shape[..], &target.shape[..]];
+        let batches = match &self.init {
+            Some(folder) => initial::read(folder, self.workload, &module, &mut session, shapes)?,
+            None => initial::draw(self.workload, shapes),
+        };
+        let loss = [Array::from(0f32)];
+        Ok(Setup { module, session, train, batches, loss, graph_s, lowering_s, session_s })
+    }
+
+    fn mesh_and_layout(&self) -> Result<(Mesh, Layout), Box<dyn Error>> {
+        let (mesh, layout) = match (&self.mesh, named(&self.name)) {
+            (None, Some(named)) => named,
+            (Some(mesh), _) => (mesh.clone(), String::new()),
+            (None, None) => {
+                return Err(format!("--name {}: it says no mesh; give --mesh", self.name).into());
+            }
+        };
+        let layout = self.layout.clone().unwrap_or(layout);
+        Ok((parse("mesh", &mesh)?, parse("layout", &layout)?))
+    }
+}
+
+impl Setup {
+    /// One step, on the batch of its number; gives the loss.
+    pub(crate) fn step(&mut self, number: usize) -> Result<f64, Box<dyn Error>> {
+        let Batch { input, target } = &self.batches[number % self.batches.len()];
+        let feeds = [input.view(), target.view()];
+        self.session.call_into(&self.train, feeds, &mut self.loss)?;
+        Ok(self.loss[0].item().unwrap_or(f64::NAN))
+    }
+}

@@ -1,0 +1,123 @@
+//! The workloads by name, and what they are counted in.
+
+use super::models::{CNN_BATCH, LM, Transformer};
+use clap::ValueEnum;
+use std::fmt;
+
+/// A model with its batch and optimizer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Workload {
+    /// 784-512-512-10, batch 128, Adam.
+    #[value(name = "mlp_b128")]
+    MlpB128,
+    /// The same, batch 1,024.
+    #[value(name = "mlp_b1024")]
+    MlpB1024,
+    /// Mesh TensorFlow's convolutional MNIST model, batch 200, Adafactor.
+    #[value(name = "cnn_b200")]
+    CnnB200,
+    /// A transformer of four layers, AdamW.
+    #[value(name = "lm_adamw")]
+    LmAdamw,
+    /// The same, Adafactor.
+    #[value(name = "lm_adafactor")]
+    LmAdafactor,
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MlpB128 => "mlp_b128",
+            Self::MlpB1024 => "mlp_b1024",
+            Self::CnnB200 => "cnn_b200",
+            Self::LmAdamw => "lm_adamw",
+            Self::LmAdafactor => "lm_adafactor",
+        })
+    }
+}
+
+impl Workload {
+    /// The name of its file of initial values and batches; those of one model share one.
+    pub(crate) fn data(self) -> &'static str {
+        match self {
+            Self::MlpB128 => "mlp_b128",
+            Self::MlpB1024 => "mlp_b1024",
+            Self::CnnB200 => "cnn_b200",
+            Self::LmAdamw | Self::LmAdafactor => "lm",
+        }
+    }
+
+    /// What a step consumes: how many, of what.
+    pub(crate) fn per_step(self) -> (usize, &'static str) {
+        match self {
+            Self::MlpB128 => (128, "samples"),
+            Self::MlpB1024 => (1024, "samples"),
+            Self::CnnB200 => (CNN_BATCH, "samples"),
+            Self::LmAdamw | Self::LmAdafactor => (LM.batch * LM.length, "tokens"),
+        }
+    }
+
+    /// Floating-point operations of a step's products and convolutions, forward and backward: what
+    /// they are on paper, whatever is computed.
+    pub(crate) fn flops(self) -> f64 {
+        let dense = 784 * 512 + 512 * 512 + 512 * 10;
+        let flops = match self {
+            // Nobody needs the gradient of the pixels.
+            Self::MlpB128 => 128 * (6 * dense - 2 * 784 * 512),
+            Self::MlpB1024 => 1024 * (6 * dense - 2 * 784 * 512),
+            Self::CnnB200 => {
+                let (first, second) = (784 * 81 * 16, 784 * 81 * 256);
+                CNN_BATCH * (4 * first + 6 * second + 6 * dense)
+            }
+            Self::LmAdamw | Self::LmAdafactor => {
+                let Transformer { batch, length, d_model: d, d_ff, vocab, layers, .. } = LM;
+                let weights = layers * (4 * d * d + 2 * d * d_ff) + d * vocab;
+                batch * length * 6 * (weights + layers * 2 * length * d)
+            }
+        };
+        flops as f64
+    }
+}
+
+/// The meshes and layouts that have a name.
+pub(crate) fn named(name: &str) -> Option<(String, String)> {
+    const MODEL: &str = "hidden1:all;heads:all;d_ff:all;vocab:all";
+    let count = |prefix: &str| name.strip_prefix(prefix)?.parse::<usize>().ok();
+    let all = |count: usize| format!("all:{count}");
+    let sharded = || name.strip_suffix('z')?.strip_prefix("dp")?.parse::<usize>().ok();
+    let (mesh, layout) = match name {
+        "single" => (String::new(), ""),
+        "dp2mp2" => ("b:2;m:2".to_owned(), "batch:b;hidden1:m;heads:m;d_ff:m;vocab:m"),
+        "sp2" => ("b1:2".to_owned(), "row_blocks:b1"),
+        "sp4" => ("b1:2;b2:2".to_owned(), "row_blocks:b1;col_blocks:b2"),
+        _ => match (count("dp"), count("mp"), sharded()) {
+            (Some(count), ..) => (all(count), "batch:all"),
+            (_, Some(count), _) => (all(count), MODEL),
+            (.., Some(count)) => (all(count), "batch:all;slots/*:all"),
+            _ => return None,
+        },
+    };
+    Some((mesh, layout.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_what_the_peers_count() {
+        let gflop = |workload: Workload| (workload.flops() / 1e8).round() / 10.0;
+        let workloads = [Workload::MlpB128, Workload::MlpB1024, Workload::CnnB200];
+        assert_eq!(workloads.map(gflop), [0.4, 3.3, 21.1]);
+        assert_eq!(gflop(Workload::LmAdamw), 67.6);
+    }
+
+    #[test]
+    fn names_of_layouts() {
+        let text = |name| named(name).map(|(mesh, layout)| format!("{mesh} {layout}"));
+        assert_eq!(text("dp2").as_deref(), Some("all:2 batch:all"));
+        assert_eq!(text("dp4z").as_deref(), Some("all:4 batch:all;slots/*:all"));
+        assert_eq!(text("single").as_deref(), Some(" "));
+        assert_eq!(text("dq"), None);
+    }
+}

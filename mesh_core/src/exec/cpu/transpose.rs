@@ -1,0 +1,172 @@
+//! Transposition of matrices, in squares that fit registers.
+
+#[cfg(target_arch = "x86_64")]
+use super::isa::{Isa, isa};
+use super::isa::{Task, compiled};
+use std::marker::PhantomData;
+
+/// A matrix to turn: `to[j * to_stride + i] = from[i * from_stride + j]` for all `i`, `j` within
+/// the extents. Strides are in elements.
+pub(super) struct Turn<T> {
+    pub(super) extents: [usize; 2],
+    pub(super) from: *const T,
+    pub(super) from_stride: isize,
+    pub(super) to: *mut T,
+    pub(super) to_stride: isize,
+}
+
+/// Turns a matrix whose two sides are valid and apart.
+pub(super) type Transpose<T> = unsafe fn(Turn<T>);
+
+/// The fastest way for this machine.
+pub(super) fn transpose<T: Copy>() -> Transpose<T> {
+    #[cfg(target_arch = "x86_64")]
+    if isa() == Isa::Avx512 && size_of::<T>() == 4 {
+        return x86::turn::<T>;
+    }
+    compiled::<Plain<T>>()
+}
+
+impl<T: Copy> Turn<T> {
+    /// Element by element, for `i` and `j` in the ranges.
+    ///
+    /// # Safety
+    ///
+    /// As [`Transpose`]; the ranges lie within the extents.
+    #[inline(always)]
+    unsafe fn elements(&self, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>) {
+        for i in rows.start as isize..rows.end as isize {
+            for j in columns.start as isize..columns.end as isize {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    *self.to.offset(j * self.to_stride + i) =
+                        *self.from.offset(i * self.from_stride + j);
+                }
+            }
+        }
+    }
+}
+
+struct Plain<T>(PhantomData<T>);
+
+impl<T: Copy> Task for Plain<T> {
+    type Args = Turn<T>;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(turn: Turn<T>) {
+        const SIDE: usize = 16;
+        let [m, n] = turn.extents;
+        for i in (0..m).step_by(SIDE) {
+            for j in (0..n).step_by(SIDE) {
+                // SAFETY: within the extents.
+                unsafe { turn.elements(i..m.min(i + SIDE), j..n.min(j + SIDE)) };
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Turn;
+    use std::arch::x86_64::*;
+
+    const SIDE: usize = 16;
+
+    /// For elements of 4 bytes.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn turn<T: Copy>(turn: Turn<T>) {
+        let [m, n] = turn.extents;
+        let (whole_m, whole_n) = (m / SIDE * SIDE, n / SIDE * SIDE);
+        for i in (0..whole_m).step_by(SIDE) {
+            for j in (0..whole_n).step_by(SIDE) {
+                let (x, y) = (i as isize, j as isize);
+                // SAFETY: a whole square within the extents.
+                unsafe {
+                    let from = turn.from.offset(x * turn.from_stride + y).cast();
+                    let to = turn.to.offset(y * turn.to_stride + x).cast();
+                    square(from, turn.from_stride, to, turn.to_stride);
+                }
+            }
+        }
+        // SAFETY: what the squares leave.
+        unsafe {
+            turn.elements(0..whole_m, whole_n..n);
+            turn.elements(whole_m..m, 0..n);
+        }
+    }
+
+    /// Sixteen rows of sixteen.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn square(from: *const f32, from_stride: isize, to: *mut f32, to_stride: isize) {
+        let mut a = [_mm512_setzero_ps(); SIDE];
+        let mut b = a;
+        for (i, row) in a.iter_mut().enumerate() {
+            // SAFETY: sixteen elements of row i.
+            *row = unsafe { _mm512_loadu_ps(from.offset(i as isize * from_stride)) };
+        }
+        for i in 0..8 {
+            b[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+            b[2 * i + 1] = _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+        }
+        for i in 0..4 {
+            let pairs = |k: usize| _mm512_castps_pd(b[4 * i + k]);
+            a[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(pairs(0), pairs(2)));
+            a[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(pairs(0), pairs(2)));
+            a[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(pairs(1), pairs(3)));
+            a[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(pairs(1), pairs(3)));
+        }
+        // Quarters of registers: even ones of both operands, then odd ones.
+        for i in 0..4 {
+            b[i] = _mm512_shuffle_f32x4::<0x88>(a[i], a[4 + i]);
+            b[4 + i] = _mm512_shuffle_f32x4::<0xdd>(a[i], a[4 + i]);
+            b[8 + i] = _mm512_shuffle_f32x4::<0x88>(a[8 + i], a[12 + i]);
+            b[12 + i] = _mm512_shuffle_f32x4::<0xdd>(a[8 + i], a[12 + i]);
+        }
+        for i in 0..8 {
+            a[i] = _mm512_shuffle_f32x4::<0x88>(b[i], b[8 + i]);
+            a[8 + i] = _mm512_shuffle_f32x4::<0xdd>(b[i], b[8 + i]);
+        }
+        for (j, &column) in a.iter().enumerate() {
+            // SAFETY: sixteen elements of column j.
+            unsafe { _mm512_storeu_ps(to.offset(j as isize * to_stride), column) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Plain, Transpose, Turn, transpose};
+    use crate::exec::cpu::isa::every_version;
+
+    fn check<T: Copy + PartialEq + std::fmt::Debug>(turn: Transpose<T>, of: impl Fn(usize) -> T) {
+        for [m, n] in [[1, 1], [16, 16], [5, 40], [33, 17], [48, 32], [100, 3]] {
+            for (from_stride, to_stride) in [(n, m), (n + 3, m + 1)] {
+                let from: Vec<T> = (0..m * from_stride).map(&of).collect();
+                let mut to = vec![of(usize::MAX); n * to_stride];
+                let (from_stride, to_stride) = (from_stride as isize, to_stride as isize);
+                let (extents, at) = ([m, n], to.as_mut_ptr());
+                // SAFETY: both sides have room for their rows.
+                unsafe {
+                    turn(Turn { extents, from: from.as_ptr(), from_stride, to: at, to_stride });
+                }
+                for (at, &got) in to.iter().enumerate() {
+                    let (j, i) = (at / to_stride as usize, at % to_stride as usize);
+                    let inside = i < m;
+                    let want = if inside { i * from_stride as usize + j } else { usize::MAX };
+                    assert_eq!(got, of(want), "{m} {n} at {i} {j}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_element_finds_its_place() {
+        check::<f32>(transpose(), |i| (i % 99_991) as f32);
+        check::<f64>(transpose(), |i| i as f64);
+        for (_, version) in every_version::<Plain<u32>>() {
+            check(version, |i| i as u32);
+        }
+    }
+}

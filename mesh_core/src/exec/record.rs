@@ -1,0 +1,118 @@
+//! When the steps of a call began and ended.
+
+use std::time::Instant;
+
+use super::comm::Stopped;
+use crate::program::{Program, Step};
+
+/// Nanoseconds since a call began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Span {
+    /// When it began.
+    pub begin: u64,
+    /// When it ended.
+    pub end: u64,
+}
+
+impl Span {
+    /// From the beginning to the end.
+    pub fn nanoseconds(&self) -> u64 {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
+/// What one processor did about one step of a program in a call.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StepTimes {
+    /// How often it ran. Never, if it is another processor's, if the plan leaves nothing to do, or
+    /// if it is in a loop without rounds.
+    pub runs: u64,
+    /// From the beginning of the first run to the end of the last.
+    pub span: Span,
+    /// All runs together, in nanoseconds.
+    pub nanoseconds: u64,
+    /// The steps of a loop's body, by index.
+    pub body: Vec<StepTimes>,
+}
+
+impl StepTimes {
+    fn of(program: &Program) -> Vec<Self> {
+        let body = |step: &Step| match step {
+            Step::Loop(rounds) => Self::of(&rounds.body),
+            _ => Vec::new(),
+        };
+        program
+            .steps
+            .iter()
+            .map(|node| Self { body: body(&node.step), ..Self::default() })
+            .collect()
+    }
+
+    fn clear(&mut self) {
+        (self.runs, self.span, self.nanoseconds) = Default::default();
+        self.body.iter_mut().for_each(Self::clear);
+    }
+}
+
+/// What one processor did in a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallTimes {
+    /// When the call began; the same for all processors.
+    pub started: Instant,
+    /// Slices of feeds are copied.
+    pub feeds: Span,
+    /// By index of the step in the program.
+    pub steps: Vec<StepTimes>,
+    /// Fetches are copied to where the caller wants them. Then the processor is done.
+    pub fetches: Span,
+}
+
+impl CallTimes {
+    /// Room for a call of a function.
+    pub(super) fn of(program: &Program) -> Self {
+        let (feeds, fetches) = Default::default();
+        Self { started: Instant::now(), feeds, steps: StepTimes::of(program), fetches }
+    }
+
+    /// Forgets the last call.
+    pub(super) fn restart(&mut self, started: Instant) {
+        self.started = started;
+        (self.feeds, self.fetches) = Default::default();
+        self.steps.iter_mut().for_each(StepTimes::clear);
+    }
+}
+
+/// Notes times of steps, if anybody wants them.
+pub(super) struct Watch<'t>(Option<(Instant, &'t mut [StepTimes])>);
+
+impl<'t> Watch<'t> {
+    pub(super) fn new(times: Option<&'t mut CallTimes>) -> Self {
+        Self(times.map(|times| (times.started, &mut times.steps[..])))
+    }
+
+    /// Runs a step, which is given the watch of its own body.
+    pub(super) fn step(
+        &mut self,
+        step: usize,
+        run: impl FnOnce(Watch<'_>) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
+        let Some((started, steps)) = &mut self.0 else { return run(Watch(None)) };
+        let (started, times) = (*started, &mut steps[step]);
+        let begin = since(started);
+        run(Watch(Some((started, &mut times.body))))?;
+        let end = since(started);
+        if times.runs == 0 {
+            times.span.begin = begin;
+        }
+        times.runs += 1;
+        times.span.end = end;
+        times.nanoseconds += end - begin;
+        Ok(())
+    }
+}
+
+/// Nanoseconds since `started`.
+pub(super) fn since(started: Instant) -> u64 {
+    // More than 64 bits of them are centuries.
+    started.elapsed().as_nanos() as u64
+}

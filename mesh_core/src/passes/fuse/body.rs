@@ -1,0 +1,80 @@
+//! Bodies made of bodies.
+
+use crate::names::DType;
+use crate::program::{Body, Instr, Prim, Reg, Scalar};
+use std::collections::HashMap;
+
+/// Code that grows by whole bodies; equal instructions become one.
+#[derive(Default)]
+pub(super) struct Weave {
+    code: Vec<(Instr, DType)>,
+    known: HashMap<(Instr, DType), Reg>,
+}
+
+impl Weave {
+    /// The register of an instruction.
+    pub(super) fn push(&mut self, instr: Instr, dtype: DType) -> Reg {
+        *self.known.entry((instr, dtype)).or_insert_with(|| {
+            self.code.push((instr, dtype));
+            Reg((self.code.len() - 1) as u16)
+        })
+    }
+
+    /// A number.
+    pub(super) fn constant(&mut self, scalar: Scalar) -> Reg {
+        self.push(Instr::Const(scalar), scalar.dtype())
+    }
+
+    /// A body's code with other registers for its inputs; gives those of its results.
+    pub(super) fn append(&mut self, body: &Body, inputs: &[Reg]) -> Vec<Reg> {
+        let mut regs: Vec<Reg> = Vec::with_capacity(body.code.len());
+        for &(instr, dtype) in &body.code {
+            let reg = match instr {
+                Instr::Input(index) => inputs[usize::from(index)],
+                Instr::Const(_) => self.push(instr, dtype),
+                Instr::Apply(prim, args) => {
+                    let args = args.map(|arg| regs[usize::from(arg.0)]);
+                    self.push(Instr::Apply(prim, args), dtype)
+                }
+            };
+            regs.push(reg);
+        }
+        body.results.iter().map(|result| regs[usize::from(result.0)]).collect()
+    }
+
+    /// What a register is once it has been stored and read again: bf16 is rounded there.
+    pub(super) fn stored(&mut self, reg: Reg) -> Reg {
+        if self.code[usize::from(reg.0)].1 != DType::BF16 {
+            return reg;
+        }
+        let held = self.push(Instr::Apply(Prim::Cast, [reg; 3]), DType::F32);
+        self.push(Instr::Apply(Prim::Cast, [held; 3]), DType::BF16)
+    }
+
+    /// The body with these results, without instructions that none of them needs.
+    pub(super) fn finish(self, results: &[Reg]) -> Body {
+        let mut needed = vec![false; self.code.len()];
+        results.iter().for_each(|reg| needed[usize::from(reg.0)] = true);
+        for (i, (instr, _)) in self.code.iter().enumerate().rev() {
+            if let (Instr::Apply(prim, args), true) = (instr, needed[i]) {
+                args[..prim.arity()].iter().for_each(|arg| needed[usize::from(arg.0)] = true);
+            }
+        }
+        let mut new = vec![Reg(0); self.code.len()];
+        let mut code = Vec::new();
+        for (i, (instr, dtype)) in self.code.into_iter().enumerate().filter(|&(i, _)| needed[i]) {
+            let instr = match instr {
+                Instr::Apply(prim, args) => {
+                    let mut args = args.map(|arg| new[usize::from(arg.0)]);
+                    let first = args[0];
+                    args[prim.arity()..].fill(first);
+                    Instr::Apply(prim, args)
+                }
+                other => other,
+            };
+            new[i] = Reg(code.len() as u16);
+            code.push((instr, dtype));
+        }
+        Body { code, results: results.iter().map(|reg| new[usize::from(reg.0)]).collect() }
+    }
+}

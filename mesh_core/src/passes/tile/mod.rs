@@ -1,0 +1,230 @@
+//! Chains of steps whose intermediate values are large are done tile by tile, so that those stay in
+//! cache and are never whole anywhere: softmax, norms, cross-entropy, attention.
+//!
+//! A group of steps, each of which goes its own way along its first dims, becomes a loop whose rounds
+//! are the tiles of those dims. What the group is given and gives is sliced and stacked where it lies.
+//! A sum over the first dims becomes a sum of the tiles' sums. Steps near each other join if they read
+//! each other's results or the same values; what needs the group's results, but cannot join, waits
+//! until behind the loop. It pays if the values that vanish inside are large.
+
+mod body;
+mod ways;
+
+use super::compact;
+use super::uses::Uses;
+use crate::names::Mesh;
+use crate::program::{Program, Step, ValueId};
+use ways::{Ways, ways};
+
+/// Which tiles pay.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Bytes that have to vanish.
+    pub(super) worth: usize,
+    /// The most bytes that a tile meets.
+    pub(super) tile: usize,
+}
+
+/// What fits the second cache anyway gains nothing, and half of it is for a tile.
+const LIMITS: Limits = Limits { worth: 256 << 10, tile: 512 << 10 };
+/// Steps that are looked at from the first of a group on.
+const REACH: usize = 64;
+/// Steps that may have to wait for the group.
+const WAITING: usize = 8;
+
+pub(super) fn run(program: &mut Program, _: &Mesh) {
+    run_within(program, LIMITS);
+}
+
+pub(super) fn run_within(program: &mut Program, limits: Limits) {
+    let uses = Uses::new(program);
+    let ways: Vec<_> = program.steps.iter().map(|node| ways(program, &node.step, 1)).collect();
+    let mut all = Vec::new();
+    let mut position = 0;
+    while position < program.steps.len() {
+        let group = Group::from(program, &uses, &ways, position);
+        position += 1;
+        if let Some(tiles) = group.and_then(|group| group.tiles(limits)) {
+            position = tiles.last() + 1;
+            all.push(tiles);
+        }
+    }
+    body::replace(program, &uses, &all);
+    compact(program);
+}
+
+/// Some of the [`REACH`] steps from one on.
+#[derive(Clone, Copy)]
+struct Few {
+    first: usize,
+    bits: u64,
+}
+
+impl Few {
+    fn none(first: usize) -> Self {
+        Self { first, bits: 0 }
+    }
+
+    fn has(self, position: usize) -> bool {
+        let offset = position.wrapping_sub(self.first);
+        offset < REACH && self.bits >> offset & 1 == 1
+    }
+
+    fn add(&mut self, position: usize) {
+        self.bits |= 1 << (position - self.first);
+    }
+
+    fn count(self) -> usize {
+        self.bits.count_ones() as usize
+    }
+
+    fn last(self) -> usize {
+        self.first + (63 - self.bits.leading_zeros().min(63)) as usize
+    }
+
+    fn positions(self) -> impl Iterator<Item = usize> {
+        (self.first..self.first + REACH).filter(move |&position| self.has(position))
+    }
+}
+
+/// Steps that can be tiled together, and those between them that need their results.
+struct Group<'p> {
+    program: &'p Program,
+    uses: &'p Uses,
+    /// Of every step of the program, along the first dim.
+    ways: &'p [Option<Ways>],
+    members: Few,
+    waiting: Few,
+}
+
+/// What a group is done in.
+struct Tiles {
+    members: Few,
+    waiting: Few,
+    /// Sizes of a tile along the first dims.
+    extents: Vec<usize>,
+    count: usize,
+}
+
+impl Tiles {
+    /// The position of the last member.
+    fn last(&self) -> usize {
+        self.members.last()
+    }
+}
+
+impl<'p> Group<'p> {
+    /// Grows a group from its first step.
+    fn from(
+        program: &'p Program,
+        uses: &'p Uses,
+        ways: &'p [Option<Ways>],
+        first: usize,
+    ) -> Option<Self> {
+        let sizes = &ways[first].as_ref()?.sizes;
+        let (members, waiting) = (Few::none(first), Few::none(first));
+        let mut group = Self { program, uses, ways, members, waiting };
+        group.members.add(first);
+        let owners = &program.steps[first].owners;
+        let end = program.steps.len().min(first + REACH);
+        for (position, next) in program.steps.iter().enumerate().take(end).skip(first + 1) {
+            let own = ways[position].as_ref().filter(|own| own.sizes == *sizes);
+            let own = own.filter(|_| next.owners == *owners);
+            let inputs = next.step.inputs();
+            let needs = |of: Few| inputs.iter().any(|&input| group.maker(of, input).is_some());
+            if needs(group.waiting) {
+                group.waiting.add(position);
+            } else if own.is_some_and(|own| group.takes(&inputs, own)) {
+                group.members.add(position);
+            } else if needs(group.members) {
+                group.waiting.add(position);
+            }
+            if group.waiting.count() > WAITING {
+                break;
+            }
+        }
+        let behind = u64::MAX.checked_shl((group.members.last() - first) as u32);
+        group.waiting.bits &= !behind.unwrap_or_default();
+        (group.members.count() > 1).then_some(group)
+    }
+
+    /// The one of some steps that makes a value.
+    fn maker(&self, of: Few, value: ValueId) -> Option<usize> {
+        self.uses.maker[value.index()].filter(|&maker| of.has(maker))
+    }
+
+    fn steps(&self) -> impl Iterator<Item = (&'p Step, &'p Ways)> {
+        let (program, all) = (self.program, self.ways);
+        let positions = self.members.positions();
+        positions.filter_map(move |at| Some((&program.steps[at].step, all[at].as_ref()?)))
+    }
+
+    /// Whether a step reads what the group makes, all of it tile by tile, or at least what the group
+    /// reads as well.
+    fn takes(&self, inputs: &[ValueId], own: &Ways) -> bool {
+        let mut joined = false;
+        for (&input, &tiled) in inputs.iter().zip(&own.tiled) {
+            if let Some(maker) = self.maker(self.members, input) {
+                if !tiled || self.ways[maker].as_ref().is_none_or(|made| made.partial) {
+                    return false;
+                }
+                joined = true;
+            }
+            let users = &self.uses.users[input.index()];
+            joined |= tiled && users.iter().any(|&user| self.members.has(user));
+        }
+        joined
+    }
+
+    /// The tiles of a group that gains by them: the largest that are small enough.
+    fn tiles(self, limits: Limits) -> Option<Tiles> {
+        let bytes = |value: &ValueId| self.program.value(*value).bytes();
+        let made: Vec<ValueId> = self.steps().flat_map(|(step, _)| step.outs()).collect();
+        let vanishing = made.iter().filter(|value| !self.is_given(**value));
+        if vanishing.map(bytes).sum::<usize>() < limits.worth {
+            return None;
+        }
+        let mut met: Vec<ValueId> = self.steps().flat_map(|(step, ways)| met(step, ways)).collect();
+        met.sort_unstable();
+        met.dedup();
+        let total: usize = met.iter().map(bytes).sum();
+        let levels = (1..).map_while(|depth| self.sizes(depth));
+        let mut tiles = levels.flat_map(|sizes| cuts(&sizes));
+        let small = tiles.find(|(_, count)| total / count <= limits.tile);
+        let (extents, count) = small.filter(|(_, count)| *count > 1)?;
+        let Self { members, waiting, .. } = self;
+        Some(Tiles { members, waiting, extents, count })
+    }
+
+    /// Whether a value is fetched, or read outside the group.
+    fn is_given(&self, value: ValueId) -> bool {
+        let users = &self.uses.users[value.index()];
+        self.uses.fetched[value.index()] || users.iter().any(|&user| !self.members.has(user))
+    }
+
+    /// The sizes of the first `depth` dims, if all steps can be tiled along them.
+    fn sizes(&self, depth: usize) -> Option<Vec<usize>> {
+        let mut sizes = self.steps().map(|(step, _)| ways(self.program, step, depth));
+        let first = sizes.next()??.sizes;
+        sizes.all(|ways| ways.is_some_and(|ways| ways.sizes == first)).then(|| first.to_vec())
+    }
+}
+
+/// What a tile of a step meets a part of.
+fn met(step: &Step, ways: &Ways) -> Vec<ValueId> {
+    let inputs = step.inputs().into_iter().zip(&ways.tiled);
+    let inputs = inputs.filter(|(_, tiled)| **tiled).map(|(input, _)| input);
+    let outs = step.outs().into_iter().filter(|_| !ways.partial);
+    inputs.chain(outs).collect()
+}
+
+/// Tiles that cut the last of the dims and have size 1 along those before, largest first, with their
+/// number.
+fn cuts(sizes: &[usize]) -> Vec<(Vec<usize>, usize)> {
+    let Some((&last, outer)) = sizes.split_last() else { return Vec::new() };
+    let tile = |part: usize| {
+        let extents = outer.iter().map(|_| 1).chain([last / part]).collect();
+        (extents, outer.iter().product::<usize>() * part)
+    };
+    (1..=last).filter(|part| last.is_multiple_of(*part)).map(tile).collect()
+}

@@ -1,0 +1,43 @@
+//! Who makes and who reads each value.
+
+use crate::program::{Program, ValueId};
+use smallvec::SmallVec;
+
+pub(super) struct Uses {
+    /// Per value, the step that makes it.
+    pub(super) maker: Vec<Option<usize>>,
+    /// Per value, the steps that read it, in order.
+    pub(super) users: Vec<SmallVec<[usize; 4]>>,
+    /// Per value, whether it is fetched.
+    pub(super) fetched: Vec<bool>,
+}
+
+impl Uses {
+    pub(super) fn new(program: &Program) -> Self {
+        let count = program.values.len();
+        let mut uses = Self {
+            maker: vec![None; count],
+            users: vec![SmallVec::new(); count],
+            fetched: vec![false; count],
+        };
+        for (position, node) in program.steps.iter().enumerate() {
+            node.step.outs().iter().for_each(|out| uses.maker[out.index()] = Some(position));
+            for input in node.step.inputs() {
+                let users = &mut uses.users[input.index()];
+                if users.last() != Some(&position) {
+                    users.push(position);
+                }
+            }
+        }
+        program.fetches.iter().for_each(|slot| uses.fetched[slot.value.index()] = true);
+        uses
+    }
+
+    /// The last step that reads a value; beyond all steps if it is fetched.
+    pub(super) fn last(&self, value: ValueId) -> usize {
+        match self.users[value.index()].iter().max() {
+            Some(&last) if !self.fetched[value.index()] => last,
+            _ => usize::MAX,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Times of steps: complete, in order, for the steps that a processor has.
+
+use mesh_core::program::{Program, Step};
+use mesh_core::session::{CallTimes, Recorded, StepTimes};
+use mesh_ops::prelude::*;
+use mesh_optimize::{Optimizer, Sgd};
+use std::time::Instant;
+
+const ROUNDS: usize = 3;
+
+/// A training step with a loop over layers, and its session on a mesh.
+fn session(mesh: &str, layout: &str) -> (Function<1, 1>, Session) {
+    let g = mesh_ops::graph();
+    let (batch, width, layers) = (dim("batch", 8), dim("width", 16), dim("layers", ROUNDS));
+    let x = g.input("x", [batch, width], F32);
+    let w = g.variable("w", [layers, width], F32, Initializer::ONES).value();
+    let ([y], []) = g.scan(layers, [x], [w], |[h], [w]| ([(h * w).tanh()], []));
+    let loss = y.dense(dim("out", 16), "out").square().mean();
+    let train = g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+    (train, Session::threads(&module, 0).unwrap())
+}
+
+fn call(session: &mut Session, train: &Function<1, 1>) {
+    let x = ndarray::Array2::from_elem((8, 16), 0.5f32);
+    session.call(train, [x.view().into()]).unwrap();
+}
+
+/// Steps ran in order, `runs` times each; those of a body within their loop.
+fn check_steps(program: &Program, times: &[StepTimes], within: [u64; 2], runs: u64) {
+    assert_eq!(times.len(), program.steps.len());
+    let ran = |times: &&StepTimes| times.runs > 0;
+    let mut last = within[0];
+    for (node, times) in program.steps.iter().zip(times).filter(|(_, times)| ran(times)) {
+        assert_eq!(times.runs, runs, "{}", node.step.form());
+        assert!(times.span.begin >= last && times.span.end <= within[1]);
+        assert!(times.nanoseconds <= times.span.nanoseconds());
+        // In a body the first run of a step comes after the first run of the step before.
+        last = if runs == 1 { times.span.end } else { times.span.begin };
+        match &node.step {
+            Step::Loop(rounds) => {
+                let within = [times.span.begin, times.span.end];
+                check_steps(&rounds.body, &times.body, within, ROUNDS as u64);
+                assert!(times.body.iter().any(|times| times.runs > 0));
+                let inside: u64 = times.body.iter().map(|times| times.nanoseconds).sum();
+                assert!(inside <= times.nanoseconds);
+            }
+            _ => assert!(times.body.is_empty()),
+        }
+    }
+}
+
+#[test]
+fn every_step_is_timed_on_every_processor() {
+    for (mesh, layout) in [("", ""), ("a:2", "batch:a"), ("a:2;b:2", "batch:a;width:b")] {
+        let (train, mut session) = session(mesh, layout);
+        call(&mut session, &train);
+        assert!(session.recorded(0).is_none());
+        session.record(true);
+        assert!(session.recorded(0).is_none(), "nothing has been called since");
+        for _ in 0..3 {
+            let before = Instant::now();
+            call(&mut session, &train);
+            let wall = before.elapsed().as_nanos() as u64;
+            let processors = mesh.parse::<Mesh>().unwrap().processors();
+            for processor in 0..processors {
+                let Recorded { program, times } = session.recorded(processor).unwrap();
+                let CallTimes { started, feeds, steps, fetches } = times;
+                assert_eq!(program.name, "train");
+                assert!(started >= before && feeds.begin <= feeds.end && fetches.end <= wall);
+                check_steps(program, &steps, [feeds.end, fetches.begin], 1);
+                for (node, times) in program.steps.iter().zip(&steps) {
+                    let works = matches!(
+                        node.step,
+                        Step::Contract { .. } | Step::Loop(_) | Step::AllReduce { .. }
+                    );
+                    assert!(!works || times.runs == 1, "{} did not run", node.step.form());
+                }
+            }
+            assert!(session.recorded(processors).is_none());
+        }
+        session.record(false);
+        assert!(session.recorded(0).is_none());
+        call(&mut session, &train);
+        assert!(session.recorded(0).is_none());
+    }
+}
+
+#[test]
+fn steps_of_another_owner_never_run() {
+    let (train, mut session) = session("a:2", "batch:a;params/*:a@1;slots/*:a@1");
+    session.record(true);
+    call(&mut session, &train);
+    let mut owned = 0;
+    for processor in 0..2 {
+        let Recorded { program, times } = session.recorded(processor).unwrap();
+        for (node, times) in program.steps.iter().zip(&times.steps) {
+            if let [(_, owner)] = node.owners[..] {
+                owned += usize::from(times.runs > 0);
+                assert!(times.runs == 0 || owner == processor);
+            }
+        }
+    }
+    assert!(owned > 0, "somebody updates");
+}

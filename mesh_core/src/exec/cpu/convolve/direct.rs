@@ -4,41 +4,40 @@
 //! positions and channels; for the kernel's gradient it is the other way round. The gradient of an
 //! input is the forward convolution of the output's gradient with the kernel turned round.
 
-use super::block::{Block, Element, MOST_ELEMENTS, MOST_ROWS, Micro};
+use super::block::{Element, MOST_ROWS, Micro};
 use super::lines::{Group, Side, Steps, meeting, sorted};
 use super::naive::window_labels;
 use super::padding::Padding;
-use super::rows::{Buffer, is_run, pack, store};
+use super::rows::is_run;
 use super::{CHUNK, Parts, labels_len, pairs};
 use crate::exec::cpu::isa::isa;
-use crate::exec::cpu::product::{Product, aligned};
 use crate::exec::cpu::strided::{Labels, Nest};
 use crate::program::Window;
 
 pub(super) struct Direct<T> {
-    roles: [usize; 3],
-    groups: Nest,
-    padding: Option<Padding>,
+    pub(super) roles: [usize; 3],
+    pub(super) groups: Nest,
+    pub(super) padding: Option<Padding>,
     /// Where the kernel's first position lies.
-    origin: isize,
+    pub(super) origin: isize,
     /// Per image: offsets of image and output.
-    batch: Vec<[isize; 2]>,
+    pub(super) batch: Vec<[isize; 2]>,
     /// Per feature: offsets in kernel and output.
-    features: Vec<[isize; 2]>,
+    pub(super) features: Vec<[isize; 2]>,
     /// Images per chunk.
-    chunk: usize,
-    micro: Micro<T>,
+    pub(super) chunk: usize,
+    pub(super) micro: Micro<T>,
     /// Of one image.
-    rows: Vec<Group>,
+    pub(super) rows: Vec<Group>,
     /// From a row of a group to the next: in the image, in the result.
-    slide: [isize; 2],
-    steps: Steps,
+    pub(super) slide: [isize; 2],
+    pub(super) steps: Steps,
     /// From a tap of a step to the next in the vector operand.
-    vector_slide: isize,
+    pub(super) vector_slide: isize,
     /// Images whose steps are listed.
-    step_images: usize,
+    pub(super) step_images: usize,
     /// Where rows go in a buffer.
-    packed_rows: [isize; MOST_ROWS],
+    pub(super) packed_rows: [isize; MOST_ROWS],
 }
 
 /// The sliding window's ratio and loops, or those for rows anywhere.
@@ -134,12 +133,12 @@ impl<T: Element> Direct<T> {
         self.packed_len() <= i32::MAX as usize && self.padded_len() <= i32::MAX as usize
     }
 
-    fn is_forward(&self) -> bool {
+    pub(super) fn is_forward(&self) -> bool {
         self.roles[2] == 2
     }
 
     /// Offset of an image of a chunk that begins with image `first`.
-    fn image(&self, first: usize, n: usize) -> isize {
+    pub(super) fn image(&self, first: usize, n: usize) -> isize {
         match &self.padding {
             Some(padding) => ((n - first) * padding.len) as isize,
             None => self.batch[n][0],
@@ -147,7 +146,7 @@ impl<T: Element> Direct<T> {
     }
 
     /// Whether blocks can read the output's features where they lie.
-    fn reads_output(&self) -> bool {
+    pub(super) fn reads_output(&self) -> bool {
         !self.is_forward()
             && self.features.len().is_multiple_of(self.micro.lanes)
             && is_run(self.features.iter().map(|f| f[1]))
@@ -191,7 +190,7 @@ impl<T: Element> Direct<T> {
     }
 
     /// Elements of the packed vector operand.
-    fn packed_len(&self) -> usize {
+    pub(super) fn packed_len(&self) -> usize {
         let taps = self.steps.taps.len();
         match (self.is_forward(), self.reads_output()) {
             (true, _) => taps * self.vectors() * self.micro.lanes,
@@ -200,7 +199,7 @@ impl<T: Element> Direct<T> {
         }
     }
 
-    fn padded_len(&self) -> usize {
+    pub(super) fn padded_len(&self) -> usize {
         self.padding.as_ref().map_or(0, |padding| padding.len * self.chunk)
     }
 }
@@ -246,218 +245,4 @@ fn pad(
         padded.strides[image][o] = step * w.stride as isize;
     }
     (padded, padding)
-}
-
-impl<T: Element> Product for Direct<T> {
-    fn scratch_bytes(&self) -> usize {
-        aligned(self.padded_len(), size_of::<T>()) + aligned(self.packed_len(), size_of::<T>())
-    }
-
-    unsafe fn run(&self, lhs: *const u8, rhs: *const u8, out: *mut u8, scratch: *mut u8) {
-        let operands = [lhs, rhs, out.cast_const()];
-        let [image, kernel, output] = self.roles.map(|k| operands[k].cast::<T>());
-        // SAFETY: scratch has room for padded images, then packed vectors; the rest are offsets of
-        // the nests and tables.
-        unsafe {
-            let padded = scratch.cast::<T>();
-            let packed = scratch.add(aligned(self.padded_len(), size_of::<T>())).cast::<T>();
-            std::slice::from_raw_parts_mut(padded, self.padded_len()).fill(T::default());
-            self.groups.walk([0; 3], &mut |[i, k, o]| {
-                let (image, output) = (image.offset(i), output.offset(o));
-                let kernel = kernel.offset(k + self.origin);
-                if self.is_forward() {
-                    self.forward(image, kernel, output.cast_mut(), padded, packed);
-                } else {
-                    self.kernel_gradient(image, kernel.cast_mut(), output, padded, packed);
-                }
-            });
-        }
-    }
-}
-
-/// Groups of one block.
-struct Rows {
-    count: usize,
-    from: [isize; MOST_ROWS],
-    /// Per row, not per group.
-    to: [isize; MOST_ROWS],
-    meets: std::ops::Range<usize>,
-}
-
-impl<T: Element> Direct<T> {
-    /// The chunk's images, padded if need be.
-    ///
-    /// # Safety
-    ///
-    /// As [`Product::run`].
-    unsafe fn images(
-        &self,
-        image: *const T,
-        padded: *mut T,
-        first: usize,
-        last: usize,
-    ) -> *const T {
-        let Some(padding) = &self.padding else { return image };
-        for n in first..last {
-            // SAFETY: scratch has room for a chunk.
-            unsafe {
-                let to = padded.add((n - first) * padding.len).cast();
-                padding.copy(size_of::<T>(), image.offset(self.batch[n][0]).cast(), to);
-            }
-        }
-        padded
-    }
-
-    /// Cuts groups into blocks. Groups that are missing in the last one are the first again.
-    fn blocks(
-        &self,
-        mut left: usize,
-        mut groups: impl Iterator<Item = Group>,
-        mut run: impl FnMut(&Rows),
-    ) {
-        let (from, to) = ([0; MOST_ROWS], [0; MOST_ROWS]);
-        let mut rows = Rows { count: 0, from, to, meets: 0..0 };
-        let length = self.micro.rows;
-        while left > 0 {
-            rows.count = self.micro.take(left);
-            rows.meets = usize::MAX..0;
-            for (g, group) in groups.by_ref().take(rows.count).enumerate() {
-                rows.from[g] = group.from;
-                for (p, to) in rows.to[g * length..][..length].iter_mut().enumerate() {
-                    *to = group.to + p as isize * self.slide[1];
-                }
-                rows.meets.start = rows.meets.start.min(group.meets[0]);
-                rows.meets.end = rows.meets.end.max(group.meets[1]);
-            }
-            let first = rows.from[0];
-            rows.from[rows.count..].fill(first);
-            for p in rows.count * length..self.micro.groups * length {
-                rows.to[p] = rows.to[p % length];
-            }
-            run(&rows);
-            left -= rows.count;
-        }
-    }
-
-    /// # Safety
-    ///
-    /// As [`Product::run`].
-    unsafe fn forward(
-        &self,
-        image: *const T,
-        kernel: *const T,
-        output: *mut T,
-        padded: *mut T,
-        packed: *mut T,
-    ) {
-        let Micro { lanes, rows: length, .. } = self.micro;
-        let taps = &self.steps.taps;
-        let run = is_run(self.features.iter().map(|f| f[1]));
-        let mut buffer = Buffer([T::default(); MOST_ELEMENTS]);
-        let buffer = buffer.0.as_mut_ptr();
-        // SAFETY: the caller's promise; tables hold offsets of the operands.
-        unsafe {
-            for (v, features) in self.features.chunks(lanes).enumerate() {
-                let to = packed.add(v * taps.len() * lanes);
-                let count = features.len();
-                pack(kernel, taps.iter().copied(), (count, |j| features[j][0]), lanes, to);
-            }
-            for first in (0..self.batch.len()).step_by(self.chunk) {
-                let last = self.batch.len().min(first + self.chunk);
-                let a = self.images(image, padded, first, last);
-                for (v, features) in self.features.chunks(lanes).enumerate() {
-                    let b = packed.add(v * taps.len() * lanes).cast_const();
-                    let in_place = run && features.len() == lanes;
-                    let groups = (first..last).flat_map(|n| {
-                        let (from, to) = (self.image(first, n), self.batch[n][1]);
-                        let at =
-                            move |g: &Group| Group { from: from + g.from, to: to + g.to, ..*g };
-                        self.rows.iter().map(at)
-                    });
-                    self.blocks((last - first) * self.rows.len(), groups, |rows| {
-                        let steps = self.steps.within(rows.meets.clone());
-                        let (c, to) = match in_place {
-                            true => (output.offset(features[0][1]), &rows.to),
-                            false => (buffer, &self.packed_rows),
-                        };
-                        self.run_block(rows, a, b, steps, (c, to, false));
-                        if !in_place {
-                            let to = &rows.to[..rows.count * length];
-                            let lane = (features.len(), |j: usize| features[j][1]);
-                            store(output, to, lane, run, (buffer, lanes), false);
-                        }
-                    });
-                }
-            }
-        }
-    }
-
-    /// # Safety
-    ///
-    /// As [`super::block::Run`].
-    unsafe fn run_block(
-        &self,
-        rows: &Rows,
-        a: *const T,
-        b: *const T,
-        steps: [&[[i32; 2]]; 2],
-        (c, to, accumulate): (*mut T, &[isize; MOST_ROWS], bool),
-    ) {
-        let (slide, b_slide) = (self.slide[0], self.vector_slide);
-        let block = Block { a, rows: &rows.from, slide, steps, b, b_slide, c, to, accumulate };
-        // SAFETY: the caller's promise.
-        unsafe { self.micro.run(rows.count, block) };
-    }
-
-    /// # Safety
-    ///
-    /// As [`Product::run`].
-    unsafe fn kernel_gradient(
-        &self,
-        image: *const T,
-        kernel: *mut T,
-        output: *const T,
-        padded: *mut T,
-        packed: *mut T,
-    ) {
-        let Micro { lanes, rows: length, .. } = self.micro;
-        let taps = &self.steps.taps;
-        let run = is_run(self.features.iter().map(|f| f[0]));
-        let reads = self.reads_output();
-        let mut buffer = Buffer([T::default(); MOST_ELEMENTS]);
-        let buffer = buffer.0.as_mut_ptr();
-        // SAFETY: the caller's promise; tables hold offsets of the operands.
-        unsafe {
-            for first in (0..self.batch.len()).step_by(self.chunk) {
-                let last = self.batch.len().min(first + self.chunk);
-                let a = self.images(image, padded, first, last);
-                for features in self.features.chunks(lanes) {
-                    if !reads {
-                        let images = self.batch[first..last].iter();
-                        let rows = images.flat_map(|n| taps.iter().map(|tap| n[1] + tap));
-                        pack(output, rows, (features.len(), |j| features[j][1]), lanes, packed);
-                    }
-                    self.blocks(self.rows.len(), self.rows.iter().copied(), |rows| {
-                        for n in (first..last).step_by(self.step_images) {
-                            let images = self.step_images.min(last - n);
-                            let b = match reads {
-                                true => output.offset(self.batch[n][1] + features[0][1]),
-                                false => packed.add((n - first) * taps.len() * lanes).cast_const(),
-                            };
-                            let steps = match self.step_images {
-                                1 => self.steps.within(rows.meets.clone()),
-                                all => self.steps.part(images, all),
-                            };
-                            let a = a.offset(self.image(first, n));
-                            let c = (buffer, &self.packed_rows, n > first);
-                            self.run_block(rows, a, b, steps, c);
-                        }
-                        let lane = (features.len(), |j: usize| features[j][0]);
-                        let to = &rows.to[..rows.count * length];
-                        store(kernel, to, lane, run, (buffer, lanes), first > 0);
-                    });
-                }
-            }
-        }
-    }
 }

@@ -9,6 +9,7 @@ mod lines;
 mod naive;
 mod padding;
 mod rows;
+mod walk;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

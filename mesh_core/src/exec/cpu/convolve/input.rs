@@ -6,7 +6,7 @@
 //! input positions that meet the same kernel positions. Only pairs of output and input positions
 //! that some kernel position ties are visited.
 
-use super::block::{Block, Element, MOST_LANES, MOST_ROWS, Micro, Offsets};
+use super::block::{Block, Element, MOST_ELEMENTS, MOST_ROWS, Micro, Offsets};
 use super::naive::window_labels;
 use super::rows::{Buffer, is_run, store};
 use super::{CHUNK, Parts, labels_len, pairs};
@@ -120,13 +120,13 @@ struct Row {
 impl Row {
     /// Zeros before a row's first position.
     fn before(&self) -> usize {
-        (self.lanes + self.channels.len()).next_multiple_of(MOST_LANES)
+        (self.lanes + self.channels.len()).next_multiple_of(self.lanes)
     }
 
     /// Elements of a row.
     fn len(&self, span: &Span) -> usize {
         let reach = (span.kernels - 1) * span.window.dilation + 1;
-        (self.before() + reach * self.channels.len() + self.lanes).next_multiple_of(MOST_LANES)
+        (self.before() + reach * self.channels.len() + self.lanes).next_multiple_of(self.lanes)
     }
 
     /// Elements of the packed kernel per position of the other windows.
@@ -241,7 +241,7 @@ impl<T: Element> InputGradient<T> {
         let most_steps = most(&mut rows.iter().map(Vec::len))
             * most(&mut places.iter().map(|place| place.ties.len()));
         let bytes = size_of::<T>() * labels_len(labels, output) / batch.len();
-        let chunk = (CHUNK / bytes.max(1)).next_multiple_of(micro.rows).clamp(1, batch.len());
+        let chunk = (CHUNK / bytes.max(1)).next_multiple_of(micro.groups).clamp(1, batch.len());
         Self {
             roles,
             groups,
@@ -277,10 +277,11 @@ impl<T: Element> InputGradient<T> {
         steps: *mut Offsets,
     ) {
         let lanes = self.micro.lanes;
-        let mut c = Buffer([T::default(); MOST_ROWS * MOST_LANES]);
+        let mut c = Buffer([T::default(); MOST_ELEMENTS]);
         let c = c.0.as_mut_ptr();
+        let packed_rows = std::array::from_fn(|p| (p * lanes) as isize);
         // Images next to each other are equally far apart; of few images positions come first.
-        let many = images.len() >= self.micro.rows;
+        let many = images.len() >= self.micro.groups;
         let (outer, inner) =
             if many { (&place.positions[..], images) } else { (images, &place.positions[..]) };
         let total = outer.len() * inner.len();
@@ -301,8 +302,18 @@ impl<T: Element> InputGradient<T> {
                     }
                     let first = from[0];
                     from[count..].fill(first);
-                    let (rows, b, accumulate) = (&from, packed, false);
-                    self.micro.run(count, Block { a: output, rows, steps, b, c, accumulate });
+                    let block = Block {
+                        a: output,
+                        rows: &from,
+                        slide: 0,
+                        steps: [steps, &[]],
+                        b: packed,
+                        b_slide: 0,
+                        c,
+                        to: &packed_rows,
+                        accumulate: false,
+                    };
+                    self.micro.run(count, block);
                     let lane = (of.len(), |j: usize| of[j]);
                     store(image, &to[..count], lane, run, (c, lanes), false);
                     left -= count;

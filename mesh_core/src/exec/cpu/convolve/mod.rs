@@ -5,6 +5,7 @@
 mod block;
 mod direct;
 mod input;
+mod lines;
 mod naive;
 mod padding;
 mod rows;
@@ -12,8 +13,9 @@ mod rows;
 mod x86;
 
 use crate::exec::cpu::Kernel;
+use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::product::{self, Product};
-use crate::exec::cpu::strided::{Labels, Nest};
+use crate::exec::cpu::strided::{Labels, Loop, Nest};
 use crate::names::DType;
 use crate::program::{Operand, Program, ValueId, Window};
 use block::Element;
@@ -118,11 +120,69 @@ fn fast<T: Element>(labels: &Labels, windows: &[Window]) -> Option<Box<dyn Produ
     }
     let parts = Parts::new(labels, windows)?;
     if parts.roles[0] == 2 {
+        let turned = Turned::new::<T>(labels, windows, &parts);
+        if let Some(Turned { labels, windows, parts, origin }) = turned {
+            let product = Direct::<T>::new(&labels, &windows, parts, origin);
+            return if product.fits() { Some(Box::new(product)) } else { None };
+        }
         let product = InputGradient::<T>::new(labels, windows, parts);
         return if product.fits() { Some(Box::new(product)) } else { None };
     }
-    let product = Direct::<T>::new(labels, windows, parts);
+    let product = Direct::<T>::new(labels, windows, parts, 0);
     if product.fits() { Some(Box::new(product)) } else { None }
+}
+
+/// An input gradient as the forward convolution of the output's gradient: input and output, channels
+/// and features change places, and the kernel is turned round.
+struct Turned {
+    labels: Labels,
+    windows: Vec<Window>,
+    parts: Parts,
+    /// Where the turned kernel's first position lies.
+    origin: isize,
+}
+
+impl Turned {
+    /// `None` where windows do not move by one, or where channels fill too little of vectors.
+    fn new<T: Element>(labels: &Labels, windows: &[Window], parts: &Parts) -> Option<Self> {
+        let channels: usize = parts.channels.iter().map(|&l| labels.extents[l]).product();
+        let lanes = T::micro(isa(), channels).lanes;
+        if channels * 4 < channels.next_multiple_of(lanes) * 3 {
+            return None;
+        }
+        let [image, kernel, output] = parts.roles;
+        let mut turned = Labels {
+            extents: labels.extents.clone(),
+            strides: labels.strides.clone(),
+            has: labels.has.clone(),
+        };
+        let mut origin = 0;
+        let mut turn = |w: &Window| {
+            let last = labels.extents[w.kernel as usize] - 1;
+            let stride = &mut turned.strides[kernel][w.kernel as usize];
+            origin += last as isize * *stride;
+            *stride = -*stride;
+            let pad = (w.dilation * last).checked_sub(w.pad).filter(|_| w.stride == 1)?;
+            // Zeros around the output's gradient are worth it if they are few.
+            let [i, _, o] = window_labels(w).map(|l| labels.extents[l]);
+            if o * 4 < i * 3 {
+                return None;
+            }
+            Some(Window { input: w.output, output: w.input, pad, ..*w })
+        };
+        let windows = windows.iter().map(&mut turn).collect::<Option<_>>()?;
+        let roles = [output, kernel, image];
+        let swap = |l: &Loop| {
+            let mut strides = l.strides.clone();
+            strides.reverse();
+            Loop { extent: l.extent, strides }
+        };
+        let groups = Nest { loops: parts.groups.loops.iter().map(swap).collect(), operands: 3 };
+        let (batch, channels, features) =
+            (parts.batch.clone(), parts.features.clone(), parts.channels.clone());
+        let parts = Parts { roles, groups, batch, channels, features };
+        Some(Self { labels: turned, windows, parts, origin })
+    }
 }
 
 /// Elements of an operand.

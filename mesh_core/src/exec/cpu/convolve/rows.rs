@@ -1,10 +1,10 @@
 //! Into and out of the register blocks of convolutions.
 
-use super::block::{Element, MOST_LANES, MOST_ROWS};
+use super::block::{Element, MOST_ELEMENTS};
 
 /// Aligned for any vector.
 #[repr(align(64))]
-pub(super) struct Buffer<T>(pub(super) [T; MOST_ROWS * MOST_LANES]);
+pub(super) struct Buffer<T>(pub(super) [T; MOST_ELEMENTS]);
 
 /// Rows of vectors, each gathered from `lane.0` offsets `lane.1`, the rest zeros.
 ///

@@ -1,6 +1,6 @@
 //! Register blocks in AVX2 and AVX-512.
 
-use super::block::{Block, EVEN, Vector, block};
+use super::block::{Block, EVEN, Vector, anywhere, put, sliding};
 use std::arch::x86_64::*;
 
 macro_rules! vectors {
@@ -30,9 +30,14 @@ macro_rules! vectors {
                 unsafe { $add(self, other) }
             }
             #[inline(always)]
-            unsafe fn add_product(self, a: $t, b: Self) -> Self {
+            unsafe fn spread(a: $t) -> Self {
                 // SAFETY: the caller's promise.
-                unsafe { $fma($set(a), b, self) }
+                unsafe { $set(a) }
+            }
+            #[inline(always)]
+            unsafe fn add_product(self, a: Self, b: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $fma(a, b, self) }
             }
         }
     )*};
@@ -56,7 +61,18 @@ pub(super) unsafe fn avx512<V: Vector, const P: usize, const N: usize>(
     args: Block<'_, V::Element>,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { block::<V, P, N>(args) };
+    unsafe { anywhere::<V, P, N>(args) };
+}
+
+/// # Safety
+///
+/// As [`super::block::Run`], and the machine has AVX-512.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+pub(super) unsafe fn avx512_sliding<V: Vector, const G: usize, const P: usize>(
+    args: Block<'_, V::Element>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { sliding::<V, G, P>(args) };
 }
 
 /// # Safety
@@ -65,7 +81,7 @@ pub(super) unsafe fn avx512<V: Vector, const P: usize, const N: usize>(
 #[target_feature(enable = "avx2,fma")]
 pub(super) unsafe fn avx2<V: Vector, const P: usize, const N: usize>(args: Block<'_, V::Element>) {
     // SAFETY: the caller's promise.
-    unsafe { block::<V, P, N>(args) };
+    unsafe { anywhere::<V, P, N>(args) };
 }
 
 /// A block of 28 rows by one vector with every address in registers. Compilers keep the 28 row
@@ -78,13 +94,13 @@ macro_rules! even {
         /// As [`super::block::Run`], the machine has AVX-512, and rows are even.
         #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
         pub(super) unsafe fn $name(block: Block<'_, $t>) {
-            let Block { a, rows, steps, b, c, accumulate } = block;
+            let Block { a, rows, steps, b, c, to, accumulate, .. } = block;
             let step = (rows[1] - rows[0]) * $size;
             let (step3, step5) = (step * 3, step * 5);
             let bases = [0, 7, 14, 21].map(|p| a.wrapping_offset(rows[p]));
             // SAFETY: the machine has the instructions.
             let mut sums = [[unsafe { <$v>::zero() }; EVEN]; 4];
-            for &[in_a, in_b] in steps {
+            for &[in_a, in_b] in steps[0] {
                 // SAFETY: the caller's offsets.
                 let vector = unsafe { <$v>::load(b.offset(in_b as isize)) };
                 for (base, sums) in bases.iter().zip(&mut sums) {
@@ -116,15 +132,9 @@ macro_rules! even {
                     }
                 }
             }
-            for (p, mut sum) in sums.into_iter().flatten().enumerate() {
-                // SAFETY: `c` has room for the block.
-                unsafe {
-                    let at = c.add(p * <$v>::LANES);
-                    if accumulate {
-                        sum = Vector::add(sum, <$v>::load(at));
-                    }
-                    Vector::store(sum, at);
-                }
+            for (sum, &to) in sums.into_iter().flatten().zip(to) {
+                // SAFETY: rows lie within `c`.
+                unsafe { put(sum, c.offset(to), accumulate) };
             }
         }
     };

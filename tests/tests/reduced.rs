@@ -99,7 +99,8 @@ fn gradients_of_the_whole_batch_pass() {
         clipped(&g);
         for (mesh, layout) in LAYOUTS {
             let (on, layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
-            let module = g.lower_with(&on, &layout, &Options { all_reduce }).unwrap();
+            let module =
+                g.lower_with(&on, &layout, &Options { all_reduce, ..Options::default() }).unwrap();
             let checked = assert_reduced(&module, &layout, "train", "batch");
             assert_eq!(checked, Ok(()), "{all_reduce} under {layout}");
         }

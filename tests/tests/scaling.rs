@@ -38,12 +38,8 @@ fn lowering_for_4096_processors_costs_what_it_costs_for_2() {
         }
     }
     assert!(steps.iter().all(|list| *list == steps[0]), "the same steps and collectives");
-    let median = |times: &mut Vec<Duration>| {
-        times.sort();
-        times[times.len() / 2].as_secs_f64()
-    };
-    let [few, many] = &mut times;
-    let (few, many) = (median(few), median(many));
-    println!("median: {few:.6} s for 2, {many:.6} s for 4,096, ratio {:.2}", many / few);
+    // The least: a busy machine only ever adds.
+    let [few, many] = times.map(|times| times.iter().min().map_or(0.0, Duration::as_secs_f64));
+    println!("least: {few:.6} s for 2, {many:.6} s for 4,096, ratio {:.2}", many / few);
     assert!(many <= RATIO * few, "{many} s against {few} s");
 }

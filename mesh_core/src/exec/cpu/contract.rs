@@ -42,7 +42,8 @@ pub(super) fn prepare(
     product::kernel(program, [lhs, rhs], out, |dtype| plan(labels, dtype))
 }
 
-fn plan(labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
+/// The product of operands with these labels.
+pub(super) fn plan(labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
     match dtype {
         DType::F32 => Contract::<f32>::boxed(labels, dtype),
         DType::F64 => Contract::<f64>::boxed(labels, dtype),

@@ -299,7 +299,8 @@ macro_rules! elements {
                 use super::x86::avx512_sliding;
                 use std::arch::x86_64::$full;
                 let (groups, large): (_, Run<Self>) = match (isa, rows) {
-                    (Isa::Avx512, 3) => (9, avx512_sliding::<$full, 9, 3>),
+                    (Isa::Avx512, 3) => (7, avx512_sliding::<$full, 7, 3>),
+                    (Isa::Avx512, 4) => (6, avx512_sliding::<$full, 6, 4>),
                     (Isa::Avx512, 5) => (5, avx512_sliding::<$full, 5, 5>),
                     (Isa::Avx512, 7) => (4, avx512_sliding::<$full, 4, 7>),
                     (Isa::Avx512, 8) => (3, avx512_sliding::<$full, 3, 8>),

@@ -61,7 +61,7 @@ fn choose<T: Element>(
     // Rows of groups that overlap are computed twice: at most a quarter may be.
     let cost = |n: &usize| rows.div_ceil(*n) * n;
     let few = |n: &usize| *n <= rows && if forward { cost(n) * 4 <= rows * 5 } else { *n == rows };
-    let best = [9, 8, 7, 5, 3].into_iter().filter(few).min_by_key(cost);
+    let best = [9, 8, 7, 5, 4, 3].into_iter().filter(few).min_by_key(cost);
     let sliding = best.and_then(|rows| T::slide(isa(), rows));
     sliding.map_or(anywhere, |micro| (micro, ratio))
 }

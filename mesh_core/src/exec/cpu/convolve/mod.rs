@@ -13,6 +13,7 @@ mod rows;
 mod x86;
 
 use crate::exec::cpu::Kernel;
+use crate::exec::cpu::contract;
 use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::product::{self, Product};
 use crate::exec::cpu::strided::{Labels, Loop, Nest};
@@ -43,6 +44,9 @@ pub(super) fn prepare(
     if !labels.select(|l| only_out(l) && !tied(l)).is_empty() {
         return Err("a convolution's result has a dim that no factor has".to_owned());
     }
+    if let Some(labels) = pointwise(&labels, windows) {
+        return product::kernel(program, [lhs, rhs], out, |dtype| contract::plan(labels, dtype));
+    }
     let len = program.value(out).len();
     product::kernel(program, [lhs, rhs], out, |dtype| match dtype {
         DType::F32 => Ok(fast::<f32>(&labels, windows)
@@ -51,6 +55,33 @@ pub(super) fn prepare(
             .unwrap_or_else(|| Naive::<f64>::boxed(&labels, windows, len))),
         DType::I32 => Ok(Naive::<i32>::boxed(&labels, windows, len)),
         _ => Err(format!("there is no convolution of {dtype}")),
+    })
+}
+
+/// The labels of the contraction that a convolution is whose kernel has one position.
+fn pointwise(labels: &Labels, windows: &[Window]) -> Option<Labels> {
+    Parts::new(labels, windows)?;
+    let moved = |w: &Window| {
+        let [i, k, o] = window_labels(w).map(|l| labels.extents[l]);
+        k > 1 || w.pad > 0 || w.stride > 1 || i != o
+    };
+    if windows.iter().any(moved) {
+        return None;
+    }
+    let kernel = |l: usize| windows.iter().any(|w| w.kernel as usize == l);
+    let input = |l: usize| windows.iter().any(|w| w.input as usize == l);
+    let kept = labels.select(|l| !kernel(l) && !input(l));
+    // Along an output position, the image is where its input position is.
+    let of = |k: usize, l: usize| {
+        let tied = windows.iter().find(|w| w.output as usize == l && !labels.has[k][l]);
+        tied.map_or(l, |w| w.input as usize)
+    };
+    let strides = |k: usize| kept.iter().map(|&l| labels.strides[k][of(k, l)]).collect();
+    let has = |k: usize| kept.iter().map(|&l| labels.has[k][of(k, l)]).collect();
+    Some(Labels {
+        extents: kept.iter().map(|&l| labels.extents[l]).collect(),
+        strides: (0..3).map(strides).collect(),
+        has: (0..3).map(has).collect(),
     })
 }
 

@@ -14,7 +14,8 @@ fn sums(mesh: &str, layout: &str, size: usize, way: AllReduce, x: &[f32]) -> (Ar
     let input = g.input("x", [terms, d], F32);
     let f = g.function("f", [input], [input.sum([terms])], []);
     let (mesh, layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
-    let module = g.lower_with(&mesh, &layout, &Options { all_reduce: way }).unwrap();
+    let module =
+        g.lower_with(&mesh, &layout, &Options { all_reduce: way, ..Options::default() }).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
     session.set_replica_check(true);
     let x = ndarray::ArrayView2::from_shape((8, size), x).unwrap();

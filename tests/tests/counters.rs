@@ -3,15 +3,29 @@
 use mesh_core::names::{Layout, Mesh};
 use mesh_core::program::{Program, Step};
 use mesh_ops::prelude::*;
+use mesh_optimize::{Adafactor, Optimizer};
 
-/// Every collective of a program: form, axes, elements of one processor's operands.
+/// Every value that a program's collectives are of (small all-reduces are combined): form, axes,
+/// elements of one processor's.
 fn collectives(program: &Program, mesh: &Mesh) -> Vec<(&'static str, String, usize)> {
     let collective = |step: &Step| {
-        let axes = mesh.list(step.axes()?);
-        let elements = step.inputs().iter().map(|&id| program.value(id).len()).sum();
-        Some((step.form(), axes, elements))
+        let axes = step.axes().map(|axes| mesh.list(axes));
+        let inputs = step.inputs();
+        let form = step.form();
+        let each = inputs.into_iter().map(move |id| (id, axes.clone()));
+        let each = each.filter_map(move |(id, axes)| Some((form, axes?, program.value(id).len())));
+        each.collect::<Vec<_>>()
     };
-    program.steps.iter().filter_map(|node| collective(&node.step)).collect()
+    program.steps.iter().flat_map(|node| collective(&node.step)).collect()
+}
+
+/// How often processors meet in a training step of the [`perceptron`].
+fn meetings(mesh: &str, layout: &str) -> usize {
+    let g = mesh_ops::graph();
+    perceptron(&g);
+    let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+    let steps = &module.functions[0].program.steps;
+    steps.iter().filter(|node| node.step.axes().is_some()).count()
 }
 
 /// As text, equal ones counted, sorted: `all_reduce(a) 64 x2`.
@@ -110,6 +124,36 @@ fn data_parallelism_reduces_each_gradient_once() {
         trained("a:4", "batch:a"),
         ["all_reduce(a) 1", "all_reduce(a) 32", "all_reduce(a) 8", "all_reduce(a) 96"]
     );
+}
+
+#[test]
+fn small_reductions_over_the_same_axes_are_one() {
+    assert_eq!(meetings("a:4", "batch:a"), 1, "three gradients and the loss");
+    // The activations, then what the rows owe.
+    assert_eq!(meetings("r:4;c:2", "batch:r;hidden:c"), 2);
+}
+
+/// Adafactor needs scalars of every variable, some for others: each kind meets once for all variables.
+#[test]
+fn scalars_of_an_optimizer_are_one_reduction_each() {
+    let count = |layers: usize| {
+        let g = mesh_ops::graph();
+        let (batch, label) = (dim("batch", 8), g.input("label", [dim("batch", 8)], I32));
+        let input = g.input("x", [batch, dim("d", 16)], F32);
+        let mut x = input;
+        for i in 0..layers {
+            x = x.dense(dim(&format!("d{i}"), 16), &format!("layer{i}")).relu();
+        }
+        let classes = dim("classes", 4);
+        let loss = x.dense(classes, "logits").softmax_cross_entropy(label, classes).mean();
+        g.function("train", [input, label], [loss], Adafactor::default().minimize(loss));
+        let layout = "batch:a; params/*:a; slots/*:a".parse().unwrap();
+        let module = g.lower(&"a:2".parse().unwrap(), &layout).unwrap();
+        let program = &module.functions[0].program;
+        let steps = program.steps.iter().filter(|n| matches!(n.step, Step::AllReduce { .. }));
+        steps.map(|node| node.step.outs().len()).collect::<Vec<_>>()
+    };
+    assert_eq!((count(2), count(4)), (vec![13], vec![21]));
 }
 
 #[test]

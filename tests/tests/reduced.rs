@@ -1,7 +1,7 @@
 //! `assert_reduced`: gradients of whole batches pass, whatever the layout; others are named.
 
 use mesh_core::lower::{AllReduce, Options};
-use mesh_core::program::Step;
+use mesh_core::program::{Node, Step};
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     Adafactor, AdamWeightDecay, Delayed, Momentum, Optimizer, ReducedError, Sgd, Unreduced,
@@ -99,7 +99,8 @@ fn gradients_of_the_whole_batch_pass() {
         clipped(&g);
         for (mesh, layout) in LAYOUTS {
             let (on, layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
-            let module = g.lower_with(&on, &layout, &Options { all_reduce }).unwrap();
+            let module =
+                g.lower_with(&on, &layout, &Options { all_reduce, ..Options::default() }).unwrap();
             let checked = assert_reduced(&module, &layout, "train", "batch");
             assert_eq!(checked, Ok(()), "{all_reduce} under {layout}");
         }
@@ -206,11 +207,22 @@ fn every_reduction_that_is_taken_away_is_missed() {
     let layout: Layout = "batch:data".parse().unwrap();
     let module = g.lower(&"data:4".parse().unwrap(), &layout).unwrap();
     let mut missed = Vec::new();
-    for at in 0..module.functions[0].program.steps.len() {
+    let all_reduced = |(at, node): (usize, &Node)| match &node.step {
+        Step::AllReduce { inputs, .. } => (0..inputs.len()).map(|pair| (at, pair)).collect(),
+        _ => Vec::new(),
+    };
+    let steps = module.functions[0].program.steps.iter().enumerate();
+    for (at, pair) in steps.flat_map(all_reduced).collect::<Vec<_>>() {
         let mut module = module.clone();
-        let step = &mut module.functions[0].program.steps[at].step;
-        let Step::AllReduce { inputs, outs, .. } = step.clone() else { continue };
-        *step = Step::Barrier { inputs, outs };
+        let steps = &mut module.functions[0].program.steps;
+        let mut taken = steps[at].clone();
+        if let Step::AllReduce { inputs, outs, .. } = &mut steps[at].step {
+            let (input, out) = (inputs.remove(pair), outs.remove(pair));
+            let (inputs, outs) = ([input].into_iter().collect(), [out].into_iter().collect());
+            taken.step = Step::Barrier { inputs, outs };
+        }
+        let alone = steps[at].step.outs().is_empty();
+        steps.splice(at..at + usize::from(alone), [taken]);
         match assert_reduced(&module, &layout, "train", "batch") {
             // That of the fetched loss.
             Ok(()) => missed.push(String::new()),

@@ -150,7 +150,8 @@ fn row_35_sums_means_and_gathers_are_exact_on_whole_numbers() {
             CrossDeviceOps::ReduceToOne,
         ] {
             let (on, layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
-            let module = g.lower_with(&on, &layout, &Options { all_reduce }).unwrap();
+            let module =
+                g.lower_with(&on, &layout, &Options { all_reduce, ..Options::default() }).unwrap();
             let mut session = Session::threads(&module, 0).unwrap();
             session.set_replica_check(true);
             let fetched = session.call(&f, [data.view().into()]).unwrap();

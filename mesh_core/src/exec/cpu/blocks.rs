@@ -178,8 +178,7 @@ fn choose<T: Number>(
     } else if is_left_turned && n >= 64 && k >= 192 {
         (Way::Left, [even(m, ROWS), even(n, COLUMNS), even(k, DEPTH)])
     } else {
-        // Few rows want little depth, many columns are done by blocks that stay in cache.
-        let columns = if n >= 2 * COLUMNS { even(n, COLUMNS) } else { n };
-        (Way::Direct, [m, columns, if m < 200 { even(k, DEPTH) } else { k }])
+        // Few rows want little depth.
+        (Way::Direct, [m, n, if m < 200 { even(k, DEPTH) } else { k }])
     }
 }

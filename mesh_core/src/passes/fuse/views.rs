@@ -43,7 +43,10 @@ enum Seen {
     View(Operand),
     Number(Scalar),
     /// A map to be done by who reads the value at these positions.
-    Anew { step: Step, readers: Range<usize> },
+    Anew {
+        step: Step,
+        readers: Range<usize>,
+    },
 }
 
 fn seen(program: &Program, step: &Step, position: usize) -> Option<(ValueId, Seen)> {

@@ -98,6 +98,57 @@ fn shapes_of_all_kinds() {
     }
 }
 
+/// Several blocks of uneven sizes, every way of doing them, every memory order.
+#[test]
+fn large_products_are_done_in_blocks() {
+    for [m, n, k] in
+        [[1100, 70, 300], [70, 1100, 300], [1100, 10, 70], [70, 1100, 64], [20, 33, 530]]
+    {
+        let sides = [Value::new(DType::F32, [m, k]), Value::new(DType::F32, [k, n])];
+        let [a, b] = [whole(&sides[0], 5), whole(&sides[1], 6)];
+        let out = Value::new(DType::F32, [m, n]);
+        let mut data = vec![0.0; m * n];
+        for (row, a) in data.chunks_mut(n).zip(a.data.chunks(k)) {
+            for (&a, b) in a.iter().zip(b.data.chunks(n)) {
+                row.iter_mut().zip(b).for_each(|(sum, b)| *sum += a * b);
+            }
+        }
+        for dtype in [DType::F32, DType::F64] {
+            for orders in 0..8_u32 {
+                let typed = |bit: u32, tensor: &Tensor| {
+                    let mut value = Value::new(dtype, tensor.value.extents.clone());
+                    if orders >> bit & 1 == 1 {
+                        value.order.reverse();
+                    }
+                    Tensor::new(value, tensor.data.iter().copied())
+                };
+                let want = typed(2, &Tensor::new(out.clone(), data.iter().copied()));
+                let factors = [typed(0, &a), typed(1, &b)];
+                let got = contract(&factors, [&[0, 2], &[2, 1]], &want.value).unwrap();
+                assert_eq!(got, want, "{dtype} {m} {n} {k} {orders}");
+            }
+        }
+    }
+}
+
+/// A product whose dims lie apart in memory: heads before the length they are computed along.
+#[test]
+fn permuted_operands_are_packed() {
+    let (x, w) = (Value::new(DType::F32, [2, 40, 36]), Value::new(DType::F32, [36, 3, 8]));
+    let [x, w] = [whole(&x, 1), whole(&w, 2)];
+    let q = Value::new(DType::F32, [2, 3, 40, 8]);
+    let dims: [&[u8]; 2] = [&[0, 2, 4], &[4, 1, 3]];
+    let heads = contract(&[x.clone(), w.clone()], dims, &q).unwrap();
+    assert_eq!(heads, expected(&[x.clone(), w.clone()], dims, &q));
+    // And its gradients, which sum over two dims that lie apart.
+    let dims: [&[u8]; 2] = [&[0, 3, 1, 4], &[2, 3, 4]];
+    let got = contract(&[heads.clone(), w.clone()], dims, &x.value).unwrap();
+    assert_eq!(got, expected(&[heads.clone(), w.clone()], dims, &x.value));
+    let dims: [&[u8]; 2] = [&[3, 4, 0], &[3, 1, 4, 2]];
+    let got = contract(&[x.clone(), heads.clone()], dims, &w.value).unwrap();
+    assert_eq!(got, expected(&[x, heads], dims, &w.value));
+}
+
 #[test]
 fn dims_out_of_nowhere_are_refused() {
     let a = whole(&Value::new(DType::F32, [2]), 0);

@@ -10,6 +10,7 @@ mod moves;
 mod oracle;
 mod order;
 mod reduce;
+mod transpose;
 mod vmath;
 
 use super::{Memory, prepare};

@@ -65,10 +65,10 @@ impl Kernel for Widened {
             let wide_rhs = wide_lhs.add(aligned(m, 4));
             let wide_out = wide_rhs.add(aligned(n, 4));
             let rest = wide_out.add(aligned(k, 4));
-            (self.widen)(Tile { len: m, out: wide_lhs, args: [lhs; 3] });
-            (self.widen)(Tile { len: n, out: wide_rhs, args: [rhs; 3] });
+            (self.widen)(Tile::row(m, wide_lhs, [lhs; 3]));
+            (self.widen)(Tile::row(n, wide_rhs, [rhs; 3]));
             product.run(wide_lhs, wide_rhs, wide_out, rest);
-            (self.narrow)(Tile { len: k, out, args: [wide_out; 3] });
+            (self.narrow)(Tile::row(k, out, [wide_out.cast_const(); 3]));
         }
     }
 }

@@ -8,7 +8,7 @@ pub(super) mod tile;
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides, copy, copy_run};
 use crate::exec::cpu::{Kernel, Memory};
 use crate::program::{Body, Operand, Program, ValueId};
-use plan::{Code, Op, Port, PortShape, SLOT, Source, plan};
+use plan::{Arg, Code, Op, Port, PortShape, SLOT, Source, Varies, plan};
 use tile::{Kind, Tile};
 
 /// An input or out at run time.
@@ -17,6 +17,8 @@ struct Place {
     size: usize,
     /// Gathers (or for outs, scatters) a tile.
     pattern: Nest,
+    /// Bytes between rows of a tile that lies in rows.
+    step: isize,
 }
 
 struct Map {
@@ -31,7 +33,12 @@ struct Map {
     chunk: usize,
     /// Elements per turn of `cut`.
     inner: usize,
+    /// Whether turns are rows; else a tile is one row.
+    has_rows: bool,
 }
+
+/// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
+const SHORT: usize = 32;
 
 pub(super) fn prepare(
     program: &Program,
@@ -71,16 +78,33 @@ pub(super) fn prepare(
     let Some(cut) = outer.loops.pop() else { return Err("a map without loops".to_owned()) };
     let chunk = (tile / inner).clamp(1, cut.extent);
     let values: Vec<ValueId> = inputs.iter().map(|i| i.value).chain(outs.iter().copied()).collect();
+    let has_rows = rest.len() == 1 && inner >= SHORT && chunk > 1;
     let mut ports = Vec::new();
     let mut places = Vec::new();
     for (k, &value) in values.iter().enumerate() {
         let dtype = program.value(value).dtype;
         let (shape, pattern) = tile_shape(&outer, &cut, &rest, chunk, k, k < inputs.len());
+        let rows = rest.first().filter(|_| has_rows);
+        let shape = rows.and_then(|row| row_shape(&cut, row, k, &shape)).unwrap_or(shape);
         ports.push(Port { dtype, shape });
-        places.push(Place { value, size: dtype.size(), pattern });
+        let step = cut.strides[k] * dtype.size() as isize;
+        places.push(Place { value, size: dtype.size(), pattern, step });
     }
     let code = plan(body, &ports[..inputs.len()], &ports[inputs.len()..])?;
-    Ok(Box::new(Map { places, inputs: inputs.len(), code, outer, cut, chunk, inner }))
+    Ok(Box::new(Map { places, inputs: inputs.len(), code, outer, cut, chunk, inner, has_rows }))
+}
+
+/// How tiles of rows lie in memory, where that is better known than as a pattern.
+fn row_shape(cut: &Loop, row: &Loop, k: usize, shape: &PortShape) -> Option<PortShape> {
+    if !matches!(shape, PortShape::Strided { .. }) {
+        return None;
+    }
+    match (cut.strides[k], row.strides[k]) {
+        (1, 0) => Some(PortShape::PerRow),
+        (0, 1) => Some(PortShape::PerColumn),
+        (_, 1) => Some(PortShape::Rows),
+        _ => None,
+    }
 }
 
 /// How the tiles of operand `k` lie in memory, and the nest that copies one: from memory to a
@@ -225,6 +249,61 @@ impl Frame<'_> {
         }
     }
 
+    /// Bytes between rows of an argument of an instruction on rows.
+    #[inline]
+    fn step(&self, arg: Arg, size: usize) -> isize {
+        match (arg.source, arg.varies) {
+            (_, Varies { rows: false, .. }) => 0,
+            (Source::Input(input), _) => self.map.places[input].step,
+            (_, Varies { columns: false, .. }) => size as isize,
+            (source, _) => self.row_step(source, size),
+        }
+    }
+
+    /// Bytes between rows of a whole tile.
+    #[inline]
+    fn row_step(&self, source: Source, size: usize) -> isize {
+        match source {
+            Source::Out { out, .. } if !self.is_in_place(out) => {
+                self.map.places[self.map.inputs + out].step
+            }
+            _ => (self.map.inner * size) as isize,
+        }
+    }
+
+    /// The tile of an instruction, if tiles are of so many turns.
+    #[inline]
+    fn operands(
+        &self,
+        turns: usize,
+        [to, a, b, c]: [usize; 4],
+        (args, out): ([Arg; 3], Source),
+        varies: Varies,
+    ) -> Tile {
+        let inner = self.map.inner;
+        let pointers = args.map(|arg| self.address(arg.source).cast_const());
+        let mut tile = Tile::row(turns * inner, self.address(out), pointers);
+        match varies {
+            _ if varies == Varies::NOWHERE => tile.len = 1,
+            Varies { columns: false, .. } => tile.len = turns,
+            Varies { rows: false, .. } => tile.len = inner,
+            _ if !self.map.has_rows => {}
+            _ => {
+                let sizes = [a, b, c];
+                let steps = [0, 1, 2].map(|k| self.step(args[k], sizes[k]));
+                let out = self.row_step(out, to);
+                let packed = |k: usize| {
+                    steps[k] == (inner * sizes[k]) as isize || args[k].varies == Varies::NOWHERE
+                };
+                if out != (inner * to) as isize || !(0..3).all(packed) {
+                    (tile.rows, tile.len) = (turns, inner);
+                    tile.steps = [out, steps[0], steps[1], steps[2]];
+                }
+            }
+        }
+        tile
+    }
+
     /// # Safety
     ///
     /// As [`Kernel::run`]; `turns` of the cut loop from here on lie within the operands.
@@ -239,10 +318,8 @@ impl Frame<'_> {
             // is written overlaps what the same instruction reads.
             unsafe {
                 match *op {
-                    Op::Apply { run, args, to, uniform } => {
-                        let len = if uniform { 1 } else { len };
-                        let args = args.map(|arg| self.address(arg).cast_const());
-                        run(Tile { len, out: self.address(to), args });
+                    Op::Apply { run, args, to, varies, sizes } => {
+                        run(self.operands(turns, sizes, (args, to), varies));
                     }
                     Op::Gather { once: true, .. } if !self.first => {}
                     Op::Gather { input, to, .. } => {
@@ -251,7 +328,15 @@ impl Frame<'_> {
                         copy(&pattern.loops, first, *size, self.place(input), self.address(to));
                     }
                     Op::Spread { from, to, size } => {
-                        copy_run(len, size, (self.address(from), 0), (self.address(to), 1));
+                        let (step, to) = (self.step(from, size), self.address(to));
+                        let (from, varies) = (self.address(from.source), from.varies);
+                        let (rows, row) = if map.has_rows { (turns, map.inner) } else { (1, len) };
+                        for i in 0..rows {
+                            let from = from.wrapping_offset(i as isize * step);
+                            let to = to.wrapping_add(i * row * size);
+                            let along = isize::from(varies.columns);
+                            copy_run(row, size, (from, along), (to, 1));
+                        }
                     }
                     Op::Store { from: Source::Out { out: from, .. }, out, .. }
                         if from == out && !self.is_in_place(out) => {}

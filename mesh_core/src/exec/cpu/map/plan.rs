@@ -23,14 +23,39 @@ pub(super) enum Source {
     Pool(usize),
 }
 
+/// Along which of a tile's two dims a register is not the same everywhere. What varies along one only
+/// has that many elements, side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Varies {
+    pub(super) rows: bool,
+    pub(super) columns: bool,
+}
+
+impl Varies {
+    pub(super) const NOWHERE: Self = Self { rows: false, columns: false };
+    pub(super) const EVERYWHERE: Self = Self { rows: true, columns: true };
+
+    fn or(self, other: Self) -> Self {
+        Self { rows: self.rows || other.rows, columns: self.columns || other.columns }
+    }
+}
+
+/// An argument of an instruction.
+#[derive(Clone, Copy)]
+pub(super) struct Arg {
+    pub(super) source: Source,
+    pub(super) varies: Varies,
+}
+
 /// One instruction.
 pub(super) enum Op {
-    /// Runs a loop.
-    Apply { run: Run, args: [Source; 3], to: Source, uniform: bool },
+    /// Runs a loop over as many elements as the result has; `sizes` are of elements of the result,
+    /// then of the arguments.
+    Apply { run: Run, args: [Arg; 3], to: Source, varies: Varies, sizes: [usize; 4] },
     /// Gathers an input into a packed tile, once if all tiles are equal.
     Gather { input: usize, to: Source, once: bool },
-    /// Spreads one element over a tile.
-    Spread { from: Source, to: Source, size: usize },
+    /// Spreads a register over a whole tile.
+    Spread { from: Arg, to: Source, size: usize },
     /// Copies a packed tile, or one element, to an out.
     Store { from: Source, uniform: bool, out: usize },
 }
@@ -48,6 +73,12 @@ pub(super) enum PortShape {
     Uniform,
     /// A tile is one run.
     Packed,
+    /// Each row is a run.
+    Rows,
+    /// All elements of a row are one, and those of the rows side by side.
+    PerRow,
+    /// All rows are one run.
+    PerColumn,
     /// Anything else.
     Strided {
         /// Whether all tiles are equal.
@@ -58,8 +89,19 @@ pub(super) enum PortShape {
 #[derive(Clone, Copy)]
 struct Register {
     source: Source,
-    uniform: bool,
+    varies: Varies,
     dtype: DType,
+}
+
+impl Register {
+    fn arg(self) -> Arg {
+        Arg { source: self.source, varies: self.varies }
+    }
+
+    /// Bytes of an element as it is held.
+    fn size(self) -> usize {
+        Kind::of(self.dtype).size()
+    }
 }
 
 /// The instructions of a body, with numbers and tile registers.
@@ -157,7 +199,7 @@ impl Planner<'_> {
         let register = match instr {
             Instr::Const(scalar) => {
                 let bits = bits(Kind::of(dtype), scalar.value());
-                Register { source: self.number(bits), uniform: true, dtype }
+                Register { source: self.number(bits), varies: Varies::NOWHERE, dtype }
             }
             Instr::Input(input) => self.input(input as usize, dtype)?,
             Instr::Apply(prim, args) => self.apply(body, i, prim, args.map(|a| a.0 as usize))?,
@@ -171,24 +213,32 @@ impl Planner<'_> {
         if port.dtype != dtype {
             return Err(format!("input {input} is {}, not {dtype}", port.dtype));
         }
-        let (source, uniform) = match port.shape {
-            PortShape::Uniform => (Source::Input(input), true),
-            PortShape::Packed => (Source::Input(input), false),
+        let source = Source::Input(input);
+        let (source, varies) = match port.shape {
+            PortShape::Uniform => (source, Varies::NOWHERE),
+            PortShape::Packed | PortShape::Rows => (source, Varies::EVERYWHERE),
+            PortShape::PerRow => (source, Varies { rows: true, columns: false }),
+            PortShape::PerColumn => (source, Varies { rows: false, columns: true }),
             PortShape::Strided { once } => {
                 let to = if once { self.pinned() } else { Source::Slot(self.slot()) };
                 self.code.ops.push(Op::Gather { input, to, once });
-                (to, false)
+                (to, Varies::EVERYWHERE)
             }
         };
         if dtype != DType::BF16 {
-            return Ok(Register { source, uniform, dtype });
+            return Ok(Register { source, varies, dtype });
         }
-        let to = if uniform { self.number(0) } else { Source::Slot(self.slot()) };
-        self.code.ops.push(Op::Apply { run: instr::widen(), args: [source; 3], to, uniform });
+        let to = match varies == Varies::NOWHERE {
+            true => self.number(0),
+            false => Source::Slot(self.slot()),
+        };
+        let sizes = [4, 2, 2, 2];
+        let args = [Arg { source, varies }; 3];
+        self.code.ops.push(Op::Apply { run: instr::widen(), args, to, varies, sizes });
         if let Source::Slot(slot) = source {
             self.free.push(slot);
         }
-        Ok(Register { source: to, uniform, dtype })
+        Ok(Register { source: to, varies, dtype })
     }
 
     fn pinned(&mut self) -> Source {
@@ -207,39 +257,54 @@ impl Planner<'_> {
         let used = &args[..prim.arity()];
         let mut regs = args.map(|a| self.registers[a]);
         let typed = regs[prim.arity() - 1].dtype;
-        let all = used.iter().all(|&a| self.registers[a].uniform);
+        let all = used.iter().map(|&a| self.registers[a].varies);
+        let varies = all.fold(Varies::NOWHERE, Varies::or);
+        // Along what the result runs: rows of columns, or one run.
+        let runs = |register: Register| match varies.columns {
+            true => register.varies.columns,
+            false => register.varies.rows,
+        };
         let (run, order) = if prim == Prim::Cast {
             match instr::cast(regs[0].dtype, dtype) {
                 Some(run) => (run, [0, 1, 2]),
                 None => return Ok(Register { dtype, ..regs[0] }),
             }
         } else {
-            if prim == Prim::Select && regs[0].uniform && !all {
+            if prim == Prim::Select && !runs(regs[0]) && varies != Varies::NOWHERE {
                 regs[0] = self.spread(regs[0]);
             }
-            let uniform = if all { [false; 3] } else { regs.map(|r| r.uniform) };
+            let varies = regs.iter().take(prim.arity()).map(|r| r.varies);
+            let nowhere = varies.fold(Varies::NOWHERE, Varies::or) == Varies::NOWHERE;
+            let uniform = if nowhere { [false; 3] } else { regs.map(|r| !runs(r)) };
             let found = instr::apply(prim, Kind::of(typed), uniform);
             found.ok_or_else(|| format!("there is no {} of {typed}", prim.name()))?
         };
-        let to = if all { self.number(0) } else { self.target(body, i, dtype) };
-        let args = order.map(|k| regs[k].source);
-        self.code.ops.push(Op::Apply { run, args, to, uniform: all });
-        Ok(Register { source: to, uniform: all, dtype })
+        let used = regs.iter().take(prim.arity()).map(|r| r.varies);
+        let varies = used.fold(Varies::NOWHERE, Varies::or);
+        let to = match varies == Varies::NOWHERE {
+            true => self.number(0),
+            false => self.target(body, i, dtype, varies),
+        };
+        let sizes = [dtype, regs[order[0]].dtype, regs[order[1]].dtype, regs[order[2]].dtype]
+            .map(|dtype| Kind::of(dtype).size());
+        let args = order.map(|k| regs[k].arg());
+        self.code.ops.push(Op::Apply { run, args, to, varies, sizes });
+        Ok(Register { source: to, varies, dtype })
     }
 
-    /// A whole tile of a uniform register.
+    /// A whole tile of a register.
     fn spread(&mut self, register: Register) -> Register {
         let to = self.pinned();
-        let size = Kind::of(register.dtype).size();
-        self.code.ops.push(Op::Spread { from: register.source, to, size });
-        Register { source: to, uniform: false, ..register }
+        let (from, size) = (register.arg(), register.size());
+        self.code.ops.push(Op::Spread { from, to, size });
+        Register { source: to, varies: Varies::EVERYWHERE, ..register }
     }
 
     /// Where instruction `i` puts its tile: straight into memory if it is a packed out.
-    fn target(&mut self, body: &Body, i: usize, dtype: DType) -> Source {
+    fn target(&mut self, body: &Body, i: usize, dtype: DType, varies: Varies) -> Source {
         let slot = self.slot();
         let out = body.results.iter().position(|r| r.0 as usize == i);
-        match out {
+        match out.filter(|_| varies == Varies::EVERYWHERE) {
             Some(out) if self.direct(out, dtype) => Source::Out { out, slot },
             _ => Source::Slot(slot),
         }
@@ -247,35 +312,42 @@ impl Planner<'_> {
 
     fn direct(&self, out: usize, dtype: DType) -> bool {
         let port = &self.outs[out];
-        dtype != DType::BF16 && port.dtype == dtype && matches!(port.shape, PortShape::Packed)
+        let run = matches!(port.shape, PortShape::Packed | PortShape::Rows);
+        dtype != DType::BF16 && port.dtype == dtype && run
     }
 
     /// The instruction that stores a result.
     fn result(&mut self, out: usize, register: usize) -> Result<Op, String> {
-        let Register { mut source, uniform, dtype } = self.registers[register];
+        let mut register = self.registers[register];
+        let dtype = register.dtype;
         let port = &self.outs[out];
         if port.dtype != dtype {
             return Err(format!("out {out} is {}, not {dtype}", port.dtype));
         }
-        let strided = matches!(port.shape, PortShape::Strided { .. });
-        if let Source::Input(input) = source
-            && !uniform
-            && self.outs.len() > 1
+        let packed = matches!(port.shape, PortShape::Packed);
+        if let Source::Input(input) = register.source
+            && register.varies == Varies::EVERYWHERE
         {
-            source = self.pinned();
-            self.code.ops.push(Op::Gather { input, to: source, once: false });
+            // As it lies, it may not be packed; and an out may take its memory.
+            register.source = self.pinned();
+            self.code.ops.push(Op::Gather { input, to: register.source, once: false });
         }
+        let nowhere = register.varies == Varies::NOWHERE;
         if dtype == DType::BF16 {
-            let to = if uniform { self.number(0) } else { self.pinned() };
-            self.code.ops.push(Op::Apply { run: instr::narrow(), args: [source; 3], to, uniform });
-            source = to;
+            let to = if nowhere { self.number(0) } else { self.pinned() };
+            let (args, varies) = ([register.arg(); 3], register.varies);
+            let sizes = [2, 4, 4, 4];
+            self.code.ops.push(Op::Apply { run: instr::narrow(), args, to, varies, sizes });
+            register.source = to;
         }
-        if uniform && strided {
+        let uniform = nowhere && packed;
+        if register.varies != Varies::EVERYWHERE && !uniform {
             let to = self.pinned();
-            self.code.ops.push(Op::Spread { from: source, to, size: dtype.size() });
-            source = to;
+            let from = register.arg();
+            self.code.ops.push(Op::Spread { from, to, size: dtype.size() });
+            register.source = to;
         }
-        Ok(Op::Store { from: source, uniform: uniform && !strided, out })
+        Ok(Op::Store { from: register.source, uniform, out })
     }
 }
 

@@ -4,20 +4,41 @@ use crate::exec::cpu::isa::Task;
 use crate::names::DType;
 use std::marker::PhantomData;
 
-/// What a loop over one tile works on. Arguments that are uniform have one element.
+/// What a loop over one tile works on: rows of as many elements each. Arguments that are uniform have
+/// one element a row.
 #[derive(Clone, Copy)]
 pub(in crate::exec::cpu) struct Tile {
+    pub(in crate::exec::cpu) rows: usize,
     pub(in crate::exec::cpu) len: usize,
     pub(in crate::exec::cpu) out: *mut u8,
     pub(in crate::exec::cpu) args: [*const u8; 3],
+    /// Bytes between rows of the out, then of the arguments.
+    pub(in crate::exec::cpu) steps: [isize; 4],
+}
+
+impl Tile {
+    /// One row.
+    pub(in crate::exec::cpu) fn row(len: usize, out: *mut u8, args: [*const u8; 3]) -> Self {
+        Self { rows: 1, len, out, args, steps: [0; 4] }
+    }
+
+    /// Calls `row` with where the out and the arguments of each row begin.
+    #[inline(always)]
+    fn each_row(self, mut row: impl FnMut(*mut u8, [*const u8; 3])) {
+        let [to, steps @ ..] = self.steps;
+        for i in 0..self.rows as isize {
+            let at = |k: usize| self.args[k].wrapping_offset(i * steps[k]);
+            row(self.out.wrapping_offset(i * to), [at(0), at(1), at(2)]);
+        }
+    }
 }
 
 /// A loop over one tile.
 ///
 /// # Safety
 ///
-/// `out` is valid for `len` elements and overlaps no argument; arguments are valid for `len`
-/// elements, or one if the loop was asked for with that argument uniform.
+/// In every row, `out` is valid for `len` elements and overlaps no argument; arguments are valid for
+/// `len` elements, or one if the loop was asked for with that argument uniform.
 pub(in crate::exec::cpu) type Run = unsafe fn(Tile);
 
 /// How a register is held.
@@ -83,19 +104,21 @@ impl<O: Unary> Task for One<O> {
     #[inline(always)]
     unsafe fn run(tile: Tile) {
         let n = tile.len;
-        let a = tile.args[0].cast::<O::In>();
-        let out = tile.out.cast::<O::Out>();
-        // SAFETY: `Run`'s contract.
-        let (a, out) =
-            unsafe { (std::slice::from_raw_parts(a, n), std::slice::from_raw_parts_mut(out, n)) };
-        for (out, &a) in out.iter_mut().zip(a) {
-            *out = O::apply(a);
-        }
-        if O::RARE && a.iter().fold(false, |any, &a| any | O::rare(a)) {
-            for (out, &a) in out.iter_mut().zip(a).filter(|(_, a)| O::rare(**a)) {
-                *out = O::slow(a);
+        tile.each_row(|out, [a, ..]| {
+            // SAFETY: `Run`'s contract.
+            let (a, out) = unsafe {
+                let a = std::slice::from_raw_parts(a.cast::<O::In>(), n);
+                (a, std::slice::from_raw_parts_mut(out.cast::<O::Out>(), n))
+            };
+            for (out, &a) in out.iter_mut().zip(a) {
+                *out = O::apply(a);
             }
-        }
+            if O::RARE && a.iter().fold(false, |any, &a| any | O::rare(a)) {
+                for (out, &a) in out.iter_mut().zip(a).filter(|(_, a)| O::rare(**a)) {
+                    *out = O::slow(a);
+                }
+            }
+        });
     }
 }
 
@@ -106,35 +129,35 @@ impl<O: Binary, const A: bool, const B: bool> Task for Two<O, A, B> {
     #[inline(always)]
     unsafe fn run(tile: Tile) {
         let n = tile.len;
-        let [a, b, _] = tile.args.map(|arg| arg.cast::<O::In>());
-        let out = tile.out.cast::<O::Out>();
-        // SAFETY: `Run`'s contract; `A` and `B` say which arguments are uniform.
-        let (a, b, out) = unsafe {
-            (
-                std::slice::from_raw_parts(a, if A { 1 } else { n }),
-                std::slice::from_raw_parts(b, if B { 1 } else { n }),
-                std::slice::from_raw_parts_mut(out, n),
-            )
-        };
-        match (A, B) {
-            (false, false) => {
-                for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-                    *out = O::apply(a, b);
+        tile.each_row(|out, [a, b, _]| {
+            // SAFETY: `Run`'s contract; `A` and `B` say which arguments are uniform.
+            let (a, b, out) = unsafe {
+                (
+                    std::slice::from_raw_parts(a.cast::<O::In>(), if A { 1 } else { n }),
+                    std::slice::from_raw_parts(b.cast::<O::In>(), if B { 1 } else { n }),
+                    std::slice::from_raw_parts_mut(out.cast::<O::Out>(), n),
+                )
+            };
+            match (A, B) {
+                (false, false) => {
+                    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                        *out = O::apply(a, b);
+                    }
+                }
+                (true, false) => {
+                    let a = a[0];
+                    for (out, &b) in out.iter_mut().zip(b) {
+                        *out = O::apply(a, b);
+                    }
+                }
+                (_, true) => {
+                    let b = b[0];
+                    for (out, &a) in out.iter_mut().zip(a) {
+                        *out = O::apply(a, b);
+                    }
                 }
             }
-            (true, false) => {
-                let a = a[0];
-                for (out, &b) in out.iter_mut().zip(b) {
-                    *out = O::apply(a, b);
-                }
-            }
-            (_, true) => {
-                let b = b[0];
-                for (out, &a) in out.iter_mut().zip(a) {
-                    *out = O::apply(a, b);
-                }
-            }
-        }
+        });
     }
 }
 
@@ -145,20 +168,20 @@ impl<T: Copy, const A: bool, const B: bool> Task for Choose<T, A, B> {
     #[inline(always)]
     unsafe fn run(tile: Tile) {
         let n = tile.len;
-        let out = tile.out.cast::<T>();
-        let [_, a, b] = tile.args.map(|arg| arg.cast::<T>());
-        // SAFETY: `Run`'s contract; `A` and `B` say which alternatives are uniform.
-        let (c, a, b, out) = unsafe {
-            (
-                std::slice::from_raw_parts(tile.args[0], n),
-                std::slice::from_raw_parts(a, if A { 1 } else { n }),
-                std::slice::from_raw_parts(b, if B { 1 } else { n }),
-                std::slice::from_raw_parts_mut(out, n),
-            )
-        };
-        for i in 0..n {
-            let (a, b) = (a[if A { 0 } else { i }], b[if B { 0 } else { i }]);
-            out[i] = if c[i] != 0 { a } else { b };
-        }
+        tile.each_row(|out, [c, a, b]| {
+            // SAFETY: `Run`'s contract; `A` and `B` say which alternatives are uniform.
+            let (c, a, b, out) = unsafe {
+                (
+                    std::slice::from_raw_parts(c, n),
+                    std::slice::from_raw_parts(a.cast::<T>(), if A { 1 } else { n }),
+                    std::slice::from_raw_parts(b.cast::<T>(), if B { 1 } else { n }),
+                    std::slice::from_raw_parts_mut(out.cast::<T>(), n),
+                )
+            };
+            for i in 0..n {
+                let (a, b) = (a[if A { 0 } else { i }], b[if B { 0 } else { i }]);
+                out[i] = if c[i] != 0 { a } else { b };
+            }
+        });
     }
 }

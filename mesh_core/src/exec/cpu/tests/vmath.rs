@@ -108,8 +108,7 @@ fn tails_give_the_bits_of_the_body() {
         let (run, _) = instr::apply(prim, Kind::F32, [false; 3]).unwrap();
         let apply = |xs: &[f32]| -> Vec<u32> {
             let mut out = vec![0.0_f32; xs.len()];
-            let tile =
-                Tile { len: xs.len(), out: out.as_mut_ptr().cast(), args: [xs.as_ptr().cast(); 3] };
+            let tile = Tile::row(xs.len(), out.as_mut_ptr().cast(), [xs.as_ptr().cast(); 3]);
             // SAFETY: both of the tile's length.
             unsafe { run(tile) };
             out.into_iter().map(f32::to_bits).collect()

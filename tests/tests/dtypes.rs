@@ -82,7 +82,7 @@ fn layers_of_bf16_are_stored_in_f32_with_slots_of_f32() {
     assert_eq!(g.trainable_variables().last().unwrap().dtype(), BF16);
 }
 
-/// Every reduction of a program: form and dtype.
+/// Every value that a program reduces: form and dtype.
 fn reductions(
     layout: &str,
     stored: impl for<'g> Fn(&'g Graph) -> (Tensor<'g>, Tensor<'g>),
@@ -92,12 +92,13 @@ fn reductions(
     g.function("train", [input], [loss], AdamWeightDecay::new(0.1).minimize(loss));
     let module = g.lower(&"d:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let program = &module.functions[0].program;
+    let sums = program.steps.iter().map(|node| &node.step);
+    let sums = sums.filter(|step| matches!(step.form(), "all_reduce" | "reduce_scatter"));
     let reduced = |step: &Step| {
-        let form = step.form();
-        let dtype = program.value(*step.inputs().first()?).dtype;
-        matches!(form, "all_reduce" | "reduce_scatter").then(|| (form.to_owned(), dtype))
+        let form = step.form().to_owned();
+        step.inputs().into_iter().map(move |input| (form.clone(), input))
     };
-    program.steps.iter().filter_map(|node| reduced(&node.step)).collect()
+    sums.flat_map(reduced).map(|(form, input)| (form, program.value(input).dtype)).collect()
 }
 
 #[test]

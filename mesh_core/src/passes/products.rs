@@ -2,12 +2,16 @@
 //!
 //! In `out[i, j] = lhs[i] * rhs[j]` and `out[i] = sum of lhs[i, k] * rhs[i, k]` every product is used
 //! once: they are bound by memory, not by arithmetic, and as maps they can be fused with what makes
-//! their factors. Sums in bf16 stay as they are, since their terms are not rounded.
+//! their factors. Sums in bf16 stay as they are, since their terms are not rounded, and so do small ones:
+//! nothing is tiled for them, and their terms would take memory.
 
 use super::compact;
 use crate::names::{Mesh, ReduceKind};
 use crate::program::{Body, Dims, Expr, Node, Operand, Program, Step, Value, ValueId};
 use smallvec::{SmallVec, smallvec};
+
+/// Bytes of the terms of a sum, from which on they are likely to be made tile by tile.
+const LARGE: usize = 256 << 10;
 
 pub(super) fn run(program: &mut Program, _: &Mesh) {
     let mut steps = Vec::with_capacity(program.steps.len());
@@ -34,7 +38,8 @@ fn elementwise(program: &mut Program, node: &Node) -> Option<SmallVec<[Node; 2]>
     }
     let alike =
         lhs.dims.len() == rhs.dims.len() && lhs.dims.iter().all(|label| rhs.dims.contains(label));
-    if !alike || dtype.reduction() != dtype {
+    let large = program.value(lhs.value).bytes() >= LARGE;
+    if !alike || !large || dtype.reduction() != dtype {
         return None;
     }
     // The terms lie as the left factor does.

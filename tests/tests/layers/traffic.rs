@@ -10,12 +10,12 @@ use mesh_ops::prelude::*;
 fn sent(graph: &Graph, mesh: &str, layout: &str, function: &str) -> Vec<String> {
     let module = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let program = &module.functions.iter().find(|f| f.program.name == function).unwrap().program;
-    let collective = |step: &Step| {
-        step.axes()?;
-        let elements: usize = step.inputs().iter().map(|&id| program.value(id).len()).sum();
-        Some(format!("{} {elements}", step.form()))
+    let collectives = program.steps.iter().map(|n| &n.step).filter(|step| step.axes().is_some());
+    let sent = |step: &Step| {
+        let form = step.form();
+        step.inputs().into_iter().map(move |id| format!("{form} {}", program.value(id).len()))
     };
-    let mut found: Vec<_> = program.steps.iter().filter_map(|n| collective(&n.step)).collect();
+    let mut found: Vec<_> = collectives.flat_map(sent).collect();
     found.sort();
     found
 }

@@ -24,7 +24,7 @@ const LONGEST: usize = 128;
 /// Inputs and outs of a map.
 const WIDEST: usize = 24;
 /// Bytes that may live longer for nothing.
-const SLACK: usize = 1 << 14;
+const SLACK: usize = 1 << 10;
 
 pub(super) fn run(program: &mut Program, _: &Mesh) {
     views::run(program);

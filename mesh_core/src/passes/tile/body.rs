@@ -38,7 +38,6 @@ fn made(program: &mut Program, uses: &Uses, tiles: &Tiles) -> Vec<Node> {
     let op = joined(&one.op, &two.op);
     let name = joined(&one.name, &two.name);
     let origin = Origin { op, name, ..two.clone() };
-    let owners = node(tiles.members.first).owners.clone();
     program.origins.push(origin);
     let origin = program.origins.len() - 1;
     let mut making = Making {
@@ -54,7 +53,7 @@ fn made(program: &mut Program, uses: &Uses, tiles: &Tiles) -> Vec<Node> {
     tiles.members.positions().for_each(|position| making.member(position));
     let (step, sums) = making.finish();
     let steps = std::iter::once(step).chain(sums);
-    steps.map(|step| Node { step, origin, owners: owners.clone() }).collect()
+    steps.map(|step| Node { step, origin, owners: SmallVec::new() }).collect()
 }
 
 /// A value of the program that a body makes in parts.

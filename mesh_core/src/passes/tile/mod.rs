@@ -13,7 +13,7 @@ mod ways;
 use super::compact;
 use super::uses::Uses;
 use crate::names::Mesh;
-use crate::program::{Program, Step, ValueId};
+use crate::program::{Node, Program, Step, ValueId};
 use ways::{Ways, ways};
 
 /// Which tiles pay.
@@ -122,14 +122,18 @@ impl<'p> Group<'p> {
         first: usize,
     ) -> Option<Self> {
         let sizes = &ways[first].as_ref()?.sizes;
+        // A loop is run by all.
+        let all = |node: &Node| node.owners.is_empty();
+        if !all(&program.steps[first]) {
+            return None;
+        }
         let (members, waiting) = (Few::none(first), Few::none(first));
         let mut group = Self { program, uses, ways, members, waiting };
         group.members.add(first);
-        let owners = &program.steps[first].owners;
         let end = program.steps.len().min(first + REACH);
         for (position, next) in program.steps.iter().enumerate().take(end).skip(first + 1) {
             let own = ways[position].as_ref().filter(|own| own.sizes == *sizes);
-            let own = own.filter(|_| next.owners == *owners);
+            let own = own.filter(|_| all(next));
             let inputs = next.step.inputs();
             let needs = |of: Few| inputs.iter().any(|&input| group.maker(of, input).is_some());
             if needs(group.waiting) {

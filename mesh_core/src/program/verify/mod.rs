@@ -51,8 +51,8 @@
 //! * **barrier**: each out has its input's type; there is at least one.
 //! * **loop**: at least one round. The body is a legal program that neither reads nor writes, and
 //!   its slots are whole. Feeds and fetches come in the order of [`Rounds`](super::Rounds), with the
-//!   types of what they stand for; sliced and stacked values have one more dim in front, of the
-//!   number of rounds. A condition is a bool, forbids slices, and has no dims. What is carried on
+//!   types of what they stand for; sliced and stacked values are as many slices as there are rounds,
+//!   one after the other ([`is_stack`](super::is_stack)). A condition is a bool, forbids slices, and has no dims. What is carried on
 //!   is not a feed, unless that of its own place.
 //!
 //! **Owners.** A step that only some processors run has axes and coordinates of the mesh, no axis

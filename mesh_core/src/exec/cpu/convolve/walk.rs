@@ -78,17 +78,17 @@ impl<T: Element> Direct<T> {
         let length = self.micro.rows;
         while left > 0 {
             rows.count = self.micro.take(left);
-            rows.meets = usize::MAX..0;
+            let (mut first, mut last) = (usize::MAX, 0);
             for (g, group) in groups.by_ref().take(rows.count).enumerate() {
                 rows.from[g] = group.from;
                 for (p, to) in rows.to[g * length..][..length].iter_mut().enumerate() {
                     *to = group.to + p as isize * self.slide[1];
                 }
-                rows.meets.start = rows.meets.start.min(group.meets[0]);
-                rows.meets.end = rows.meets.end.max(group.meets[1]);
+                (first, last) = (first.min(group.meets[0]), last.max(group.meets[1]));
             }
-            let first = rows.from[0];
-            rows.from[rows.count..].fill(first);
+            rows.meets = first..last;
+            let again = rows.from[0];
+            rows.from[rows.count..].fill(again);
             for p in rows.count * length..self.micro.groups * length {
                 rows.to[p] = rows.to[p % length];
             }

@@ -161,3 +161,85 @@ proptest! {
         prop_assert_eq!(convolve(&case), expected(&case));
     }
 }
+
+/// Batch, side of image, channels, features, side of kernel, stride, padding.
+type Sizes = [usize; 7];
+
+/// Each of image, kernel and output from the other two, in declared orders `batch, rows, columns,
+/// channels` and `rows, columns, channels, features`, summed term by term.
+fn large(sizes: Sizes, result: usize) -> (Tensor, Tensor) {
+    let [batch, side, channels, features, kernel, stride, pad] = sizes;
+    let size = (side + 2 * pad - kernel) / stride + 1;
+    let shapes = [
+        [batch, side, side, channels],
+        [kernel, kernel, channels, features],
+        [batch, size, size, features],
+    ];
+    let values = shapes.map(|shape| Value::new(DType::F32, shape));
+    let all: [Tensor; 3] = [0, 1, 2].map(|k| whole(&values[k], k as u64 + 5));
+    let mut data = vec![0.0; values[result].len()];
+    let at = |k: usize, i: [usize; 4]| i.iter().zip(shapes[k]).fold(0, |at, (i, n)| at * n + i);
+    let along = |o: usize| {
+        let input = move |k: usize| (stride * o + k).checked_sub(pad).filter(|&i| i < side);
+        (0..kernel).filter_map(move |k| input(k).map(|i| (k, i)))
+    };
+    for (n, y, x) in (0..batch * size * size).map(|p| (p / size / size, p / size % size, p % size))
+    {
+        for ((ky, iy), (kx, ix)) in along(y).flat_map(|v| along(x).map(move |h| (v, h))) {
+            for c in 0..channels {
+                let places = [at(0, [n, iy, ix, c]), at(1, [ky, kx, c, 0]), at(2, [n, y, x, 0])];
+                for f in 0..features {
+                    let places = [places[0], places[1] + f, places[2] + f];
+                    let factors = (0..3).filter(|&k| k != result).map(|k| all[k].data[places[k]]);
+                    data[places[result]] += factors.product::<f64>();
+                }
+            }
+        }
+    }
+    // Labels of image, kernel and output, those of the result first.
+    let labels = match result {
+        0 => [[0, 1, 2, 3], [4, 5, 3, 6], [0, 7, 8, 6]],
+        1 => [[4, 5, 6, 2], [0, 1, 2, 3], [4, 7, 8, 3]],
+        _ => [[0, 4, 5, 6], [7, 8, 6, 3], [0, 1, 2, 3]],
+    };
+    let window = |dim: usize| Window {
+        input: labels[0][1 + dim],
+        kernel: labels[1][dim],
+        output: labels[2][1 + dim],
+        stride,
+        dilation: 1,
+        pad,
+    };
+    let [a, b] = [[1, 2], [0, 2], [0, 1]][result];
+    let case = Case {
+        factors: [all[a].clone(), all[b].clone()],
+        dims: [labels[a].to_vec(), labels[b].to_vec()],
+        windows: vec![window(0), window(1)],
+        out: values[result].clone(),
+    };
+    (convolve(&case), Tensor::new(values[result].clone(), data))
+}
+
+/// Sizes at which there are several chunks of images, and every shape of block. Sums stay below
+/// 2^24: they are exact in any order.
+#[test]
+fn large_convolutions_are_exact() {
+    let all: [Sizes; 11] = [
+        [100, 28, 1, 16, 9, 1, 4],
+        [101, 28, 1, 16, 9, 1, 4],
+        [7, 28, 16, 16, 9, 1, 4],
+        [3, 22, 16, 16, 9, 1, 0],
+        [40, 15, 16, 16, 9, 1, 0],
+        [20, 16, 16, 16, 5, 1, 2],
+        [9, 9, 16, 20, 7, 1, 3],
+        [16, 14, 32, 64, 3, 1, 1],
+        [20, 15, 16, 16, 4, 1, 2],
+        [20, 28, 16, 32, 3, 2, 1],
+        [70, 10, 16, 48, 1, 1, 0],
+    ];
+    for (sizes, result) in all.into_iter().flat_map(|sizes| (0..3).map(move |k| (sizes, k))) {
+        let (found, want) = large(sizes, result);
+        let wrong = found.data.iter().zip(&want.data).position(|(a, b)| a != b);
+        assert_eq!(wrong, None, "result {result} of {sizes:?}");
+    }
+}

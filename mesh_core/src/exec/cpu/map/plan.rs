@@ -35,6 +35,12 @@ impl Varies {
     pub(super) const NOWHERE: Self = Self { rows: false, columns: false };
     pub(super) const EVERYWHERE: Self = Self { rows: true, columns: true };
 
+    /// Whether an argument has an element for each that an instruction's row has, if this is where the
+    /// result varies: rows run along columns, or along rows if columns are alike.
+    fn runs(self, argument: Self) -> bool {
+        if self.columns { argument.columns } else { argument.rows }
+    }
+
     fn or(self, other: Self) -> Self {
         Self { rows: self.rows || other.rows, columns: self.columns || other.columns }
     }
@@ -254,33 +260,30 @@ impl Planner<'_> {
         args: [usize; 3],
     ) -> Result<Register, String> {
         let (_, dtype) = body.code[i];
-        let used = &args[..prim.arity()];
         let mut regs = args.map(|a| self.registers[a]);
         let typed = regs[prim.arity() - 1].dtype;
-        let all = used.iter().map(|&a| self.registers[a].varies);
-        let varies = all.fold(Varies::NOWHERE, Varies::or);
-        // Along what the result runs: rows of columns, or one run.
-        let runs = |register: Register| match varies.columns {
-            true => register.varies.columns,
-            false => register.varies.rows,
+        let together = |regs: &[Register; 3]| {
+            regs[..prim.arity()].iter().fold(Varies::NOWHERE, |all, r| all.or(r.varies))
         };
+        let mut varies = together(&regs);
         let (run, order) = if prim == Prim::Cast {
             match instr::cast(regs[0].dtype, dtype) {
                 Some(run) => (run, [0, 1, 2]),
                 None => return Ok(Register { dtype, ..regs[0] }),
             }
         } else {
-            if prim == Prim::Select && !runs(regs[0]) && varies != Varies::NOWHERE {
+            // A condition has an element for each of the result's.
+            if prim == Prim::Select && varies != Varies::NOWHERE && !varies.runs(regs[0].varies) {
                 regs[0] = self.spread(regs[0]);
+                varies = together(&regs);
             }
-            let varies = regs.iter().take(prim.arity()).map(|r| r.varies);
-            let nowhere = varies.fold(Varies::NOWHERE, Varies::or) == Varies::NOWHERE;
-            let uniform = if nowhere { [false; 3] } else { regs.map(|r| !runs(r)) };
+            let uniform = match varies == Varies::NOWHERE {
+                true => [false; 3],
+                false => regs.map(|r| !varies.runs(r.varies)),
+            };
             let found = instr::apply(prim, Kind::of(typed), uniform);
             found.ok_or_else(|| format!("there is no {} of {typed}", prim.name()))?
         };
-        let used = regs.iter().take(prim.arity()).map(|r| r.varies);
-        let varies = used.fold(Varies::NOWHERE, Varies::or);
         let to = match varies == Varies::NOWHERE {
             true => self.number(0),
             false => self.target(body, i, dtype, varies),

@@ -18,6 +18,11 @@ fn perceptron(g: &Graph) {
     g.function("train", [image, label], [loss], AdamWeightDecay::new(1e-3).minimize(loss));
 }
 
+/// Seconds of the quickest: a busy machine only ever adds.
+fn least(times: &[Duration]) -> f64 {
+    times.iter().min().map_or(0.0, Duration::as_secs_f64)
+}
+
 #[test]
 fn lowering_for_4096_processors_costs_what_it_costs_for_2() {
     let g = mesh_ops::graph();
@@ -26,7 +31,11 @@ fn lowering_for_4096_processors_costs_what_it_costs_for_2() {
     let meshes: [Mesh; 2] = ["all:2", "all:4096"].map(|mesh| mesh.parse().unwrap());
     let mut times: [Vec<Duration>; 2] = Default::default();
     let mut steps = Vec::new();
-    for _ in 0..20 {
+    for round in 0..100 {
+        // Twenty rounds will do, unless others use the machine.
+        if round > 0 && round % 20 == 0 && least(&times[1]) <= RATIO * least(&times[0]) {
+            break;
+        }
         for (mesh, times) in meshes.iter().zip(&mut times) {
             let start = Instant::now();
             let module = g.lower(mesh, &layout).unwrap();
@@ -39,8 +48,7 @@ fn lowering_for_4096_processors_costs_what_it_costs_for_2() {
         }
     }
     assert!(steps.iter().all(|list| *list == steps[0]), "the same collectives");
-    // The least: a busy machine only ever adds.
-    let [few, many] = times.map(|times| times.iter().min().map_or(0.0, Duration::as_secs_f64));
+    let [few, many] = times.map(|times| least(&times));
     println!("least: {few:.6} s for 2, {many:.6} s for 4,096, ratio {:.2}", many / few);
     assert!(many <= RATIO * few, "{many} s against {few} s");
 }

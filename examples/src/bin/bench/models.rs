@@ -3,7 +3,7 @@
 //! They are the peers' models: their variables' names, values and order, their losses.
 
 use super::workload::Workload;
-use mesh_ops::conv::{Conv, conv_with_blocks};
+use mesh_ops::conv::{Conv, conv};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer};
 
@@ -80,24 +80,22 @@ fn mlp(graph: &Graph, batch: usize) -> Loss<'_> {
     classify(image, image, &[pixels])
 }
 
-/// Mesh TensorFlow's example, on blocks: a split over `row_blocks` and `col_blocks` exchanges only
-/// the blocks' borders.
+/// Mesh TensorFlow's example; a split over `rows` and `cols` exchanges only borders.
 fn cnn(graph: &Graph) -> Loss<'_> {
     let batch = dim("batch", CNN_BATCH);
-    let blocks = [dim("row_blocks", 4), dim("col_blocks", 4)];
-    let (rows, cols) = (dim("rows", 7), dim("cols", 7));
+    let (rows, cols) = (dim("rows", 28), dim("cols", 28));
     let (height, width) = (dim("fh", 9), dim("fw", 9));
     let (one, filters1, filters2) = (dim("one", 1), dim("filters1", 16), dim("filters2", 16));
-    let conv = Conv::over([("rows", "fh"), ("cols", "fw")]);
-    let image = graph.input("image", [batch, blocks[0], rows, blocks[1], cols, one], F32);
-    let mut x = image.transpose([batch, blocks[0], blocks[1], rows, cols, one]);
+    let window = Conv::over([("rows", "fh"), ("cols", "fw")]);
+    let image = graph.input("image", [batch, rows, cols, one], F32);
+    let mut x = image;
     for (name, from, onto) in [("c0", one, filters1), ("c1", filters1, filters2)] {
         let initial = normal(&[height, width, from]);
         let filter = graph.variable(name, [height, width, from, onto], F32, initial);
-        x = conv_with_blocks(x, filter.value(), &conv, blocks).relu();
+        x = conv(x, filter.value(), &window).relu();
     }
     let x = x.mean_over([filters2]);
-    classify(image, x, &[blocks[0], rows, blocks[1], cols])
+    classify(image, x, &[rows, cols])
 }
 
 /// Two hidden layers and ten classes on top of `x`.

@@ -88,8 +88,8 @@ pub(crate) fn named(name: &str) -> Option<(String, String)> {
     let (mesh, layout) = match name {
         "single" => (String::new(), ""),
         "dp2mp2" => ("b:2;m:2".to_owned(), "batch:b;hidden1:m;heads:m;d_ff:m;vocab:m"),
-        "sp2" => ("b1:2".to_owned(), "row_blocks:b1"),
-        "sp4" => ("b1:2;b2:2".to_owned(), "row_blocks:b1;col_blocks:b2"),
+        "sp2" => ("b1:2".to_owned(), "rows:b1"),
+        "sp4" => ("b1:2;b2:2".to_owned(), "rows:b1;cols:b2"),
         _ => match (count("dp"), count("mp"), sharded()) {
             (Some(count), ..) => (all(count), "batch:all"),
             (_, Some(count), _) => (all(count), MODEL),

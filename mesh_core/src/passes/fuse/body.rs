@@ -2,13 +2,13 @@
 
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim, Reg, Scalar};
-use std::collections::HashMap;
+use indexmap::IndexMap;
 
 /// Code that grows by whole bodies; equal instructions become one.
 #[derive(Default)]
 pub(super) struct Weave {
     code: Vec<(Instr, DType)>,
-    known: HashMap<(Instr, DType), Reg>,
+    known: IndexMap<(Instr, DType), Reg>,
 }
 
 impl Weave {

@@ -30,7 +30,7 @@ pub(super) fn run(program: &mut Program, _: &Mesh) {
     views::run(program);
     let mut fusing = Fusing::new(program);
     // What has merged may stand in nobody's way any more.
-    while (0..fusing.gone.len()).fold(false, |merged, position| fusing.chain(position) || merged) {}
+    while fusing.sweep() {}
     let gone = std::mem::take(&mut fusing.gone);
     let mut gone = gone.iter();
     program.steps.retain(|_| gone.next() != Some(&true));
@@ -65,6 +65,12 @@ impl<'p> Fusing<'p> {
             }
             _ => None,
         }
+    }
+
+    /// Merges what can be merged; says whether anything could.
+    fn sweep(&mut self) -> bool {
+        let merged = (0..self.gone.len()).filter(|&position| self.chain(position));
+        merged.count() > 0
     }
 
     /// Merges the map at a position as often as can be; says whether it could be.

@@ -44,7 +44,7 @@ enum Seen {
     Number(Scalar),
     /// A map to be done by who reads the value at these positions.
     Anew {
-        step: Step,
+        step: Box<Step>,
         readers: Range<usize>,
     },
 }
@@ -71,7 +71,7 @@ fn seen(program: &Program, step: &Step, position: usize) -> Option<(ValueId, See
         1 if little && body.flops() <= SOME && made.bytes() >= LARGE => position + LONG..usize::MAX,
         _ => return None,
     };
-    Some((out, Seen::Anew { step: step.clone(), readers }))
+    Some((out, Seen::Anew { step: Box::new(step.clone()), readers }))
 }
 
 /// Replaces operands. One that repeats elements tells no extent, so only a map, whose outs have all
@@ -107,13 +107,16 @@ fn see_through(program: &Program, step: &mut Step, position: usize, known: &[Opt
         .into_iter()
         .map(|input| match known[input.value.index()].as_ref().filter(|_| is_read(&input)) {
             Some(Seen::Number(scalar)) => weave.constant(*scalar),
-            Some(Seen::Anew { step: Step::Map { body, inputs, .. }, .. }) => {
-                let inner = inputs.iter().map(|inner| turned(inner, &input));
-                let regs: Vec<_> =
-                    inner.map(|inner| read(program, &mut weave, &mut kept, inner)).collect();
-                let made = weave.append(body, &regs);
-                weave.stored(made[0])
-            }
+            Some(Seen::Anew { step, .. }) => match &**step {
+                Step::Map { body, inputs, .. } => {
+                    let inner = inputs.iter().map(|inner| turned(inner, &input));
+                    let regs: Vec<_> =
+                        inner.map(|inner| read(program, &mut weave, &mut kept, inner)).collect();
+                    let made = weave.append(body, &regs);
+                    weave.stored(made[0])
+                }
+                _ => read(program, &mut weave, &mut kept, input),
+            },
             _ => read(program, &mut weave, &mut kept, input),
         })
         .collect();

@@ -12,12 +12,10 @@ use smallvec::SmallVec;
 /// Puts a loop in the place of each group's last step, and behind it what waits for the group.
 pub(super) fn replace(program: &mut Program, uses: &Uses, all: &[Tiles]) {
     let loops: Vec<Vec<Node>> = all.iter().map(|tiles| made(program, uses, tiles)).collect();
-    let mut old: Vec<Option<Node>> =
-        std::mem::take(&mut program.steps).into_iter().map(Some).collect();
+    let old = std::mem::take(&mut program.steps);
     let mut loops = all.iter().zip(loops).peekable();
     let mut waiting = Vec::new();
-    for position in 0..old.len() {
-        let Some(node) = old[position].take() else { continue };
+    for (position, node) in old.into_iter().enumerate() {
         let tiles = loops.peek().map(|(tiles, _)| *tiles);
         match tiles {
             Some(tiles) if tiles.waiting.has(position) => waiting.push(node),

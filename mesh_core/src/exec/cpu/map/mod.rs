@@ -25,6 +25,8 @@ struct Map {
     places: Vec<Place>,
     inputs: usize,
     code: Code,
+    /// Per out and input, whether the out may be made where the input lies.
+    reads_before: Vec<bool>,
     /// Loops over tiles' starts.
     outer: Nest,
     /// The loop that is cut into tiles.
@@ -91,7 +93,19 @@ pub(super) fn prepare(
         places.push(Place { value, size: dtype.size(), pattern, step });
     }
     let code = plan(body, &ports[..inputs.len()], &ports[inputs.len()..])?;
-    Ok(Box::new(Map { places, inputs: inputs.len(), code, outer, cut, chunk, inner, has_rows }))
+    let pairs = (0..outs.len()).flat_map(|out| (0..inputs.len()).map(move |input| (input, out)));
+    let reads_before = pairs.map(|(input, out)| code.reads_before(input, out)).collect();
+    Ok(Box::new(Map {
+        reads_before,
+        places,
+        inputs: inputs.len(),
+        code,
+        outer,
+        cut,
+        chunk,
+        inner,
+        has_rows,
+    }))
 }
 
 /// How tiles of rows lie in memory, where that is better known than as a pattern.
@@ -146,7 +160,7 @@ struct Frame<'a> {
     offsets: &'a mut [isize],
     pool: *mut u8,
     slots: *mut u8,
-    /// Bit `k`: out `k` lies where an input lies.
+    /// Bit `k`: out `k` lies where an input lies that is read too late.
     in_place: u64,
     first: bool,
 }
@@ -170,8 +184,9 @@ impl Kernel for Map {
         let mut in_place = 0;
         for (k, out) in self.places[self.inputs..].iter().enumerate() {
             let pointer = memory.pointer(out.value);
-            let shares = |p: &Place| memory.pointer(p.value) == pointer;
-            if self.places[..self.inputs].iter().any(shares) {
+            let inputs = self.places[..self.inputs].iter().enumerate();
+            let mut shared = inputs.filter(|(_, p)| memory.pointer(p.value) == pointer);
+            if shared.any(|(input, _)| !self.reads_before[k * self.inputs + input]) {
                 in_place |= 1 << k.min(63);
             }
         }

@@ -119,6 +119,23 @@ pub(super) struct Code {
     pub(super) slots: usize,
 }
 
+impl Code {
+    /// Whether an out may be made where an input lies: its elements are all read before.
+    pub(super) fn reads_before(&self, input: usize, out: usize) -> bool {
+        let is_made =
+            |op: &Op| matches!(op, Op::Apply { to: Source::Out { out: o, .. }, .. } if *o == out);
+        let is_read = |op: &Op| match op {
+            Op::Apply { args, .. } => args.iter().any(|arg| arg.source == Source::Input(input)),
+            Op::Gather { input: read, .. } => *read == input,
+            Op::Spread { from, .. } => from.source == Source::Input(input),
+            Op::Store { from, .. } => *from == Source::Input(input),
+        };
+        let made = self.ops.iter().position(is_made);
+        let read = self.ops.iter().rposition(is_read);
+        made.is_some_and(|made| read.is_none_or(|read| read < made))
+    }
+}
+
 struct Planner<'a> {
     inputs: &'a [Port],
     outs: &'a [Port],

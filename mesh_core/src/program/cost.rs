@@ -111,8 +111,9 @@ pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
             let round: Cost = (rounds.body.steps.iter())
                 .map(|node| self::cost(&rounds.body, &node.step, mesh))
                 .sum();
-            let moved = bytes_of(&rounds.sliced) + bytes_of(&rounds.outs);
-            round.times(rounds.expected() as u64) + Cost { bytes: 2 * moved, ..Cost::default() }
+            // Slices and stacks are looked at where they lie; what is carried is copied in.
+            let moved = 2 * bytes_of(&rounds.carried);
+            round.times(rounds.expected() as u64) + Cost { bytes: moved, ..Cost::default() }
         }
         Step::AllReduce { inputs, .. } => {
             let elements = inputs.iter().map(|&input| value(input).len() as u64).sum();

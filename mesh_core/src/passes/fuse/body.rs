@@ -1,12 +1,13 @@
 //! Bodies made of bodies.
 
 use crate::names::DType;
-use crate::program::{Body, Instr, Prim, Reg, Scalar};
+use crate::program::{Body, Instr, Operand, Prim, Program, Reg, Scalar};
 use indexmap::IndexMap;
 
-/// Code that grows by whole bodies; equal instructions become one.
+/// Code that grows by whole bodies, with its inputs; equal ones become one.
 #[derive(Default)]
 pub(super) struct Weave {
+    pub(super) inputs: Vec<Operand>,
     code: Vec<(Instr, DType)>,
     known: IndexMap<(Instr, DType), Reg>,
 }
@@ -18,6 +19,16 @@ impl Weave {
             self.code.push((instr, dtype));
             Reg((self.code.len() - 1) as u16)
         })
+    }
+
+    /// The register of an operand's elements.
+    pub(super) fn input(&mut self, program: &Program, operand: Operand) -> Reg {
+        let dtype = program.value(operand.value).dtype;
+        let index = self.inputs.iter().position(|known| *known == operand).unwrap_or_else(|| {
+            self.inputs.push(operand);
+            self.inputs.len() - 1
+        });
+        self.push(Instr::Input(index as u8), dtype)
     }
 
     /// A number.
@@ -51,8 +62,8 @@ impl Weave {
         self.push(Instr::Apply(Prim::Cast, [held; 3]), DType::BF16)
     }
 
-    /// The body with these results, without instructions that none of them needs.
-    pub(super) fn finish(self, results: &[Reg]) -> Body {
+    /// The body with these results, without instructions that none of them needs, and its inputs.
+    pub(super) fn finish(self, results: &[Reg]) -> (Body, Vec<Operand>) {
         let mut needed = vec![false; self.code.len()];
         results.iter().for_each(|reg| needed[usize::from(reg.0)] = true);
         for (i, (instr, _)) in self.code.iter().enumerate().rev() {
@@ -75,6 +86,7 @@ impl Weave {
             new[i] = Reg(code.len() as u16);
             code.push((instr, dtype));
         }
-        Body { code, results: results.iter().map(|reg| new[usize::from(reg.0)]).collect() }
+        let results = results.iter().map(|reg| new[usize::from(reg.0)]).collect();
+        (Body { code, results }, self.inputs)
     }
 }

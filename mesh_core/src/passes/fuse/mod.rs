@@ -15,7 +15,7 @@ mod views;
 use super::uses::Uses;
 use super::{compact, joined};
 use crate::names::Mesh;
-use crate::program::{Body, Dims, Instr, Node, Operand, Origin, Program, Reg, Step, ValueId};
+use crate::program::{Body, Dims, Node, Operand, Origin, Program, Step, ValueId};
 use body::Weave;
 use smallvec::SmallVec;
 
@@ -172,27 +172,27 @@ impl<'p> Fusing<'p> {
         labels: &[u8],
         kept: &[ValueId],
     ) -> Option<Step> {
-        let mut weave = Woven { fusing: self, weave: Weave::default(), inputs: Vec::new() };
+        let mut weave = Weave::default();
         let regs = one.inputs.iter().map(|input| {
             let dims = input.dims.iter().map(|&label| labels[usize::from(label)]).collect();
-            weave.input(Operand { value: input.value, dims })
+            weave.input(self.program, Operand { value: input.value, dims })
         });
         let regs: Vec<_> = regs.collect();
-        let made = weave.weave.append(one.body, &regs);
+        let made = weave.append(one.body, &regs);
         let regs = two.inputs.iter().map(|input| {
             let Some(position) = one.outs.iter().position(|&out| out == input.value) else {
-                return Some(weave.input(input.clone()));
+                return Some(weave.input(self.program, input.clone()));
             };
             // Read in another way than the one in which they are merged, it is needed whole.
-            (input.dims[..] == *labels).then(|| weave.weave.stored(made[position]))
+            (input.dims[..] == *labels).then(|| weave.stored(made[position]))
         });
         let regs = regs.collect::<Option<Vec<_>>>()?;
-        let results = weave.weave.append(two.body, &regs);
+        let results = weave.append(two.body, &regs);
         let of_first = one.outs.iter().zip(made).filter(|(out, _)| kept.contains(out));
         let all: Vec<_> = of_first.chain(two.outs.iter().zip(results)).collect();
-        let body = weave.weave.finish(&all.iter().map(|(_, reg)| *reg).collect::<Vec<_>>());
+        let results: Vec<_> = all.iter().map(|(_, reg)| *reg).collect();
+        let (body, inputs) = weave.finish(&results);
         let outs = all.into_iter().map(|(&out, _)| out).collect::<SmallVec<[ValueId; 1]>>();
-        let inputs = weave.inputs;
         let fits = body.code.len() <= LONGEST && inputs.len() + outs.len() <= WIDEST;
         fits.then_some(Step::Map { body, inputs, outs })
     }
@@ -236,24 +236,4 @@ fn turned(from: &[u8], to: &[u8]) -> Option<Dims> {
         *labels.get_mut(usize::from(from))? = to;
     }
     (from.len() == to.len() && !labels.contains(&u8::MAX)).then_some(labels)
-}
-
-struct Woven<'f, 'p> {
-    fusing: &'f Fusing<'p>,
-    weave: Weave,
-    inputs: Vec<Operand>,
-}
-
-impl Woven<'_, '_> {
-    /// The register of an operand's elements.
-    fn input(&mut self, operand: Operand) -> Reg {
-        let fusing = self.fusing;
-        let dtype = fusing.program.value(operand.value).dtype;
-        let known = self.inputs.iter().position(|known| *known == operand);
-        let index = known.unwrap_or_else(|| {
-            self.inputs.push(operand);
-            self.inputs.len() - 1
-        });
-        self.weave.push(Instr::Input(index as u8), dtype)
-    }
 }

@@ -102,7 +102,6 @@ fn see_through(program: &Program, step: &mut Step, position: usize, known: &[Opt
         return;
     }
     let mut weave = Weave::default();
-    let mut kept = Vec::new();
     let regs: Vec<Reg> = std::mem::take(inputs)
         .into_iter()
         .map(|input| match known[input.value.index()].as_ref().filter(|_| is_read(&input)) {
@@ -110,33 +109,21 @@ fn see_through(program: &Program, step: &mut Step, position: usize, known: &[Opt
             Some(Seen::Anew { step, .. }) => match &**step {
                 Step::Map { body, inputs, .. } => {
                     let inner = inputs.iter().map(|inner| turned(inner, &input));
-                    let regs: Vec<_> =
-                        inner.map(|inner| read(program, &mut weave, &mut kept, inner)).collect();
+                    let regs: Vec<_> = inner.map(|inner| weave.input(program, inner)).collect();
                     let made = weave.append(body, &regs);
                     weave.stored(made[0])
                 }
-                _ => read(program, &mut weave, &mut kept, input),
+                _ => weave.input(program, input),
             },
-            _ => read(program, &mut weave, &mut kept, input),
+            _ => weave.input(program, input),
         })
         .collect();
     let results = weave.append(body, &regs);
-    *body = weave.finish(&results);
-    *inputs = kept;
+    (*body, *inputs) = weave.finish(&results);
 }
 
 /// An operand of what makes a value, in the labels of who reads the value.
 fn turned(inner: &Operand, outer: &Operand) -> Operand {
     let dims: Dims = inner.dims.iter().map(|&dim| outer.dims[usize::from(dim)]).collect();
     Operand { value: inner.value, dims }
-}
-
-/// The register of an input.
-fn read(program: &Program, weave: &mut Weave, kept: &mut Vec<Operand>, input: Operand) -> Reg {
-    let dtype = program.value(input.value).dtype;
-    let index = kept.iter().position(|known| *known == input).unwrap_or_else(|| {
-        kept.push(input);
-        kept.len() - 1
-    });
-    weave.push(Instr::Input(index as u8), dtype)
 }

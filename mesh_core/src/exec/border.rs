@@ -78,16 +78,26 @@ impl Border {
         Self::new(value, &begin)
     }
 
+    /// The slice within a global array, if it lies there as it would in a copy.
+    pub(super) fn as_is(&self, global: &Global) -> Option<*mut u8> {
+        let mut dims = self.extents.iter().zip(&self.strides).zip(&global.strides);
+        let same = dims.all(|((&extent, &own), &there)| extent == 1 || own as isize == there);
+        same.then(|| self.first(global))
+    }
+
+    fn first(&self, global: &Global) -> *mut u8 {
+        let offsets = self.begin.iter().zip(&global.strides);
+        let offset: isize = offsets.map(|(&begin, stride)| begin as isize * stride).sum();
+        global.first.wrapping_offset(offset)
+    }
+
     fn walk(&self, global: &Global, into: bool) -> (Walk, *mut u8) {
         let dims = (0..self.extents.len()).map(|d| {
             let (outside, inside) = (global.strides[d], self.strides[d] as isize);
             let (from, to) = if into { (outside, inside) } else { (inside, outside) };
             (self.extents[d], from, to)
         });
-        let walk = Walk::new(dims, self.element);
-        let offsets = self.begin.iter().zip(&global.strides);
-        let offset: isize = offsets.map(|(&begin, stride)| begin as isize * stride).sum();
-        (walk, global.first.wrapping_offset(offset))
+        (Walk::new(dims, self.element), self.first(global))
     }
 
     /// Copies the slice out of a global array.

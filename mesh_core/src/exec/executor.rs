@@ -4,6 +4,7 @@
 use super::border::{Border, Global};
 use super::comm::{Comm, Exchange, Group, Part, Stopped};
 use super::cpu::{Kernel, Memory};
+use super::fed::Fed;
 use super::fold::Fold;
 use super::record::{CallTimes, Span, Watch, since};
 use super::rounds::Repeat;
@@ -72,7 +73,7 @@ pub(super) enum Action {
     Loop(Box<Repeat>),
 }
 
-/// A value that crosses the border.
+/// A value that goes to the caller.
 pub(super) struct Crossing {
     /// Which of the call's arrays.
     pub(super) index: usize,
@@ -82,7 +83,7 @@ pub(super) struct Crossing {
 
 /// A function prepared for one processor. Made by [`Executor::new`](super::prepare).
 pub(super) struct Executor {
-    pub(super) feeds: Vec<Crossing>,
+    pub(super) feeds: Vec<Fed>,
     /// With the step of the program each comes from.
     pub(super) actions: Vec<(usize, Action)>,
     /// Those that this processor delivers.
@@ -115,9 +116,9 @@ impl Executor {
         mut times: Option<&mut CallTimes>,
     ) -> Result<(), Stopped> {
         let began = times.as_ref().map(|times| since(times.started));
-        for feed in &self.feeds {
+        for (feed, array) in self.feeds.iter().zip(feeds) {
             // SAFETY: the slot's slice lies within its array; the value is this processor's.
-            unsafe { feed.border.cut(&feeds[feed.index], feed.value) };
+            unsafe { feed.take(array, &mut self.memory) };
         }
         if let Some((times, begin)) = times.as_mut().zip(began) {
             times.feeds = Span { begin, end: since(times.started) };

@@ -10,6 +10,7 @@ mod border;
 mod comm;
 pub(crate) mod cpu;
 mod executor;
+mod fed;
 mod fold;
 mod memory;
 mod prepare;

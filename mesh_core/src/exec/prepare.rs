@@ -4,6 +4,7 @@ use super::border::Border;
 use super::comm::{Comm, Exchange, Group, Part};
 use super::cpu::{self, Memory};
 use super::executor::{Action, Crossing, Executor};
+use super::fed::Fed;
 use super::fold::Fold;
 use super::memory::Store;
 use super::strided::Walk;
@@ -39,13 +40,17 @@ impl Executor {
         let memory = Memory { pointers: pointers(program, plan, target, 0)? };
         let preparing = Preparing { program, plan, target, memory: &memory, base: 0 };
         let (actions, scratch_bytes) = preparing.actions(comm)?;
-        let feeds = preparing.crossings(&program.feeds, |_| true)?;
+        let feeds = program.feeds.iter().map(|slot| {
+            let (border, own) = (preparing.border(slot)?, preparing.at(slot.value));
+            Ok(Fed { border, own, names: preparing.names(slot) })
+        });
+        let feeds = feeds.collect::<Result<_, String>>()?;
         let delivers = |slot: &Slot| {
             let mut others =
                 target.mesh.axes().filter(|a| !slot.split.iter().flatten().any(|b| a == b));
             others.all(|axis| target.mesh.coordinate(target.processor, axis) == 0)
         };
-        let fetches = preparing.crossings(&program.fetches, delivers)?;
+        let fetches = preparing.fetches(delivers)?;
         Ok(Self { feeds, actions, fetches, memory, scratch_bytes, position: 0 })
     }
 }
@@ -275,27 +280,27 @@ impl Preparing<'_> {
         Ok((self.target.store.variables[id.index()].pointer(), slice))
     }
 
-    fn crossings(
-        &self,
-        slots: &[Slot],
-        here: impl Fn(&Slot) -> bool,
-    ) -> Result<Vec<Crossing>, String> {
+    /// The fetches that the processor delivers.
+    fn fetches(&self, here: impl Fn(&Slot) -> bool) -> Result<Vec<Crossing>, String> {
+        let slots = self.program.fetches.iter().enumerate();
+        let crossings = slots.map(|(index, slot)| {
+            let border = self.border(slot)?;
+            Ok(here(slot).then(|| Crossing { index, border, value: self.at(slot.value) }))
+        });
+        crossings.filter_map(Result::transpose).collect()
+    }
+
+    /// Where a feed's or fetch's slice lies in the caller's array.
+    fn border(&self, slot: &Slot) -> Result<Border, String> {
         let Target { mesh, processor, .. } = *self.target;
-        let mut crossings = Vec::new();
-        for (index, slot) in slots.iter().enumerate() {
-            let value = self.value(slot.value);
-            let parts = slot.split.iter().map(|axes| mesh.group_size(axes));
-            let whole = value.extents.iter().zip(parts).map(|(extent, parts)| extent * parts);
-            let rank = slot.shape.len();
-            let fits = (value.extents.len(), slot.split.len()) == (rank, rank)
-                && whole.eq(slot.shape.iter().copied());
-            expect(fits, &format!("slot `{}` does not fit its value {value}", slot.name))?;
-            if here(slot) {
-                let border = Border::of_slot(slot, value, mesh, processor);
-                crossings.push(Crossing { index, border, value: self.at(slot.value) });
-            }
-        }
-        Ok(crossings)
+        let value = self.value(slot.value);
+        let parts = slot.split.iter().map(|axes| mesh.group_size(axes));
+        let whole = value.extents.iter().zip(parts).map(|(extent, parts)| extent * parts);
+        let rank = slot.shape.len();
+        let fits = (value.extents.len(), slot.split.len()) == (rank, rank)
+            && whole.eq(slot.shape.iter().copied());
+        expect(fits, &format!("slot `{}` does not fit its value {value}", slot.name))?;
+        Ok(Border::of_slot(slot, value, mesh, processor))
     }
 }
 

@@ -39,7 +39,8 @@ use crate::program::{Program, Step};
 
 /// Where one processor's values lie.
 pub(crate) struct Memory {
-    /// One pointer per value of the program, 64-byte aligned.
+    /// One pointer per value of the program, aligned to 64 bytes; feeds that lie in callers' arrays are
+    /// aligned to their elements.
     pub(crate) pointers: Vec<*mut u8>,
 }
 
@@ -61,8 +62,8 @@ pub(crate) trait Kernel: Send {
     ///
     /// # Safety
     ///
-    /// Every pointer of `memory` that the step names is valid for its value's bytes and aligned to
-    /// 64 bytes. Outs overlap no input, but for an out of a `Map` that coincides with an
+    /// Every pointer of `memory` that the step names is valid for its value's bytes and aligned to its
+    /// elements. Outs overlap no input, but for an out of a `Map` that coincides with an
     /// input of equal extents, order and element size whose labels are its own dims. `scratch` is aligned to 64 bytes, valid for [`Kernel::scratch_bytes`], and
     /// overlaps nothing else.
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8);

@@ -16,11 +16,8 @@ fn module(mesh: &str, layout: &str) -> (Module, [Function<1, 2>; 2]) {
     let kernels =
         g.function("kernels", [x], [x.tanh() * 2.0, x.reshape([rows, high, low]).exp()], []);
     let folded = x.mean_over([rows]);
-    let [sum] = g.while_loop(
-        [x],
-        |[sum]| sum.sum_all().less(g.scalar(200.0, F32)),
-        |[sum]| [sum + x],
-    );
+    let [sum] =
+        g.while_loop([x], |[sum]| sum.sum_all().less(g.scalar(200.0, F32)), |[sum]| [sum + x]);
     let others = g.function("others", [x], [sum + folded, x], []);
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     (module, [kernels, others])
@@ -44,8 +41,7 @@ fn arrays_may_lie_anywhere() {
     wide.slice_mut(s![..;2, ..;2]).assign(&fed);
     let turned = fed.t().as_standard_layout().into_owned();
     let backwards = fed.slice(s![..;-1, ..]).to_owned();
-    let views =
-        [shifted, wide.slice(s![..;2, ..;2]), turned.t(), backwards.slice(s![..;-1, ..])];
+    let views = [shifted, wide.slice(s![..;2, ..;2]), turned.t(), backwards.slice(s![..;-1, ..])];
     let layouts = [("one:1", ""), ("a:2", "rows:a"), ("a:2", "columns:a"), ("a:2;b:2", "rows:b")];
     for (mesh, layout) in layouts {
         let (module, functions) = module(mesh, layout);

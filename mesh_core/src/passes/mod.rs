@@ -11,6 +11,7 @@ mod cse;
 mod dead;
 mod early;
 mod fuse;
+mod hoist;
 mod merge_sums;
 mod products;
 #[cfg(test)]
@@ -50,6 +51,12 @@ pub fn passes() -> &'static [Pass] {
             reason: "gradients repeat the forward pass's broadcasts, transposes and reads; once \
                      merged, equal partial sums are one value",
             run: cse::run,
+        },
+        Pass {
+            name: "loop invariants",
+            reason: "merged, so that each is moved once; before sums are merged, which then sees \
+                     what left the rounds",
+            run: hoist::run,
         },
         Pass {
             name: "merge pending sums",

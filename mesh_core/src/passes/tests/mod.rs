@@ -35,6 +35,7 @@ fn passes_have_names_and_reasons() {
     let expected = [
         "dead steps",
         "common subexpressions",
+        "loop invariants",
         "merge pending sums",
         "dead steps after merging",
         "elementwise products",

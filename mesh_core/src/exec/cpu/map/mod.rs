@@ -1,6 +1,7 @@
 //! `Map`: the body is interpreted tile by tile, so that a chain of operations costs one pass over
 //! memory. A tile's registers lie in scratch and stay in the first-level cache.
 
+mod ahead;
 pub(super) mod instr;
 mod plan;
 pub(super) mod tile;
@@ -37,6 +38,8 @@ struct Map {
     inner: usize,
     /// Whether turns are rows; else a tile is one row.
     has_rows: bool,
+    /// Places whose next tile is asked for ahead.
+    streams: u64,
 }
 
 /// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
@@ -95,8 +98,10 @@ pub(super) fn prepare(
     let code = plan(body, &ports[..inputs.len()], &ports[inputs.len()..])?;
     let pairs = (0..outs.len()).flat_map(|out| (0..inputs.len()).map(move |input| (input, out)));
     let reads_before = pairs.map(|(input, out)| code.reads_before(input, out)).collect();
+    let streams = ahead::streams(&places, labels.extents.iter().product());
     Ok(Box::new(Map {
         reads_before,
+        streams,
         places,
         inputs: inputs.len(),
         code,
@@ -162,6 +167,7 @@ struct Frame<'a> {
     slots: *mut u8,
     /// Bit `k`: out `k` lies where an input lies that is read too late.
     in_place: u64,
+    streams: u64,
     first: bool,
 }
 
@@ -200,7 +206,9 @@ impl Kernel for Map {
             let offsets = std::slice::from_raw_parts_mut(offsets, self.places.len());
             (offsets, pool, pool.add(self.pool_bytes()))
         };
-        let mut frame = Frame { map: self, memory, offsets, pool, slots, in_place, first: true };
+        let streams = ahead::apart(self.streams, &self.places, memory);
+        let first = true;
+        let mut frame = Frame { map: self, memory, offsets, pool, slots, in_place, streams, first };
         // SAFETY: the caller's promise.
         unsafe { frame.walk(&self.outer.loops) };
     }
@@ -224,8 +232,9 @@ impl Frame<'_> {
         let mut done = 0;
         while done < map.cut.extent {
             let turns = map.chunk.min(map.cut.extent - done);
+            let next = map.chunk.min(map.cut.extent - done - turns);
             // SAFETY: the tile lies within the operands.
-            unsafe { self.tile(turns) };
+            unsafe { self.tile(turns, next) };
             self.first = false;
             self.advance(&map.cut, turns as isize);
             done += turns;
@@ -321,14 +330,16 @@ impl Frame<'_> {
 
     /// # Safety
     ///
-    /// As [`Kernel::run`]; `turns` of the cut loop from here on lie within the operands.
-    unsafe fn tile(&mut self, turns: usize) {
+    /// As [`Kernel::run`]; `turns` of the cut loop from here on lie within the operands. The next
+    /// tile of this loop is of `next` turns.
+    unsafe fn tile(&mut self, turns: usize, next: usize) {
         let map = self.map;
         let len = turns * map.inner;
         // The pattern's first loop is of `chunk` turns, or holds them.
         let cut =
             |pattern: &Nest| pattern.loops.first().map_or(1, |l| l.extent / map.chunk * turns);
-        for op in &map.code.ops {
+        for (part, op) in map.code.ops.iter().enumerate() {
+            self.ask_ahead(len, next * map.inner, [part, map.code.ops.len()]);
             // SAFETY: registers have room for a tile, memory has been promised, and nothing that
             // is written overlaps what the same instruction reads.
             unsafe {

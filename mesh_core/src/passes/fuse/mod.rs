@@ -13,7 +13,7 @@ mod body;
 mod views;
 
 use super::uses::Uses;
-use super::{compact, joined};
+use super::{compact, joined, writes_last};
 use crate::names::Mesh;
 use crate::program::{Body, Dims, Node, Operand, Origin, Program, Step, ValueId};
 use body::Weave;
@@ -28,6 +28,8 @@ const SLACK: usize = 1 << 10;
 
 pub(super) fn run(program: &mut Program, _: &Mesh) {
     views::run(program);
+    // A write takes effect at the end of the call: it holds nothing back.
+    writes_last(program);
     let mut fusing = Fusing::new(program);
     // What has merged may stand in nobody's way any more.
     while fusing.sweep() {}

@@ -13,6 +13,7 @@ mod early;
 mod fuse;
 mod hoist;
 mod merge_sums;
+mod order;
 mod products;
 #[cfg(test)]
 mod tests;
@@ -80,6 +81,12 @@ pub fn passes() -> &'static [Pass] {
             reason: "what is merged or removed need not be read; what moves does so before \
                      reductions find their place",
             run: fuse::run,
+        },
+        Pass {
+            name: "memory order",
+            reason: "for what fusion leaves; before tiles, which are cut along the dims that lie \
+                     outermost",
+            run: order::run,
         },
         Pass {
             name: "tiles",

@@ -1,6 +1,6 @@
 //! The body of a loop.
 
-use super::{Program, Value, ValueId};
+use super::{Extents, Program, Value, ValueId};
 use smallvec::SmallVec;
 
 /// What a [`Step::Loop`](super::Step::Loop) runs.
@@ -51,20 +51,30 @@ impl Rounds {
 }
 
 /// Whether a value is `count` slices like `slice`, one after the other. The slice either lacks the
-/// first dim, of size `count`; or it is a tile: of size 1 along some first dims, an equal part of the
-/// next, and whole along the rest. Both are in declared order, since slices are stretches of memory.
+/// first dim, of size `count`; or it is a tile: as dims lie in memory, of size 1 along the outermost
+/// ones, an equal part of the next, and whole along the rest. Both lie in the same order, since slices
+/// are stretches of memory.
 pub fn is_stack(value: &Value, slice: &Value, count: usize) -> bool {
-    let (whole, part) = (&value.extents[..], &slice.extents[..]);
-    let ones = part.iter().take_while(|&&extent| extent == 1).count();
-    let is_tile = || {
-        let cut = (ones + 1).min(part.len());
-        let fits = whole[..cut].iter().zip(part).all(|(all, part)| all % part == 0);
-        fits && whole[cut..] == part[cut..] && value.len() == count * slice.len()
-    };
-    let fits = if whole.len() == part.len() {
-        is_tile()
+    let fits = if value.order.len() == slice.order.len() {
+        value.order == slice.order && is_tile(value, slice) && value.len() == count * slice.len()
     } else {
-        whole.split_first().is_some_and(|(rounds, rest)| *rounds == count && rest == part)
+        let behind = value.order.iter().skip(1).map(|&dim| dim.wrapping_sub(1));
+        value.order.first() == Some(&0)
+            && behind.eq(slice.order.iter().copied())
+            && value.extents[0] == count
+            && value.extents[1..] == slice.extents[..]
     };
-    fits && value.dtype == slice.dtype && value.in_order() && slice.in_order()
+    fits && value.dtype == slice.dtype
+}
+
+/// Whether a slice of the same rank and order is a tile.
+fn is_tile(value: &Value, slice: &Value) -> bool {
+    let lies = |value: &Value| -> Extents {
+        value.order.iter().map(|&dim| value.extents[usize::from(dim)]).collect()
+    };
+    let (whole, part) = (lies(value), lies(slice));
+    let ones = part.iter().take_while(|&&extent| extent == 1).count();
+    let cut = (ones + 1).min(part.len());
+    let fits = whole[..cut].iter().zip(&part).all(|(all, part)| all % part == 0);
+    fits && whole[cut..] == part[cut..]
 }

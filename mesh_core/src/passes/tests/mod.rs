@@ -1,4 +1,5 @@
 mod combine;
+mod orders;
 mod plans;
 mod random;
 mod rewrites;
@@ -40,6 +41,7 @@ fn passes_have_names_and_reasons() {
         "dead steps after merging",
         "elementwise products",
         "fusion",
+        "memory order",
         "tiles",
         "early reductions",
         "combine small all-reduces",

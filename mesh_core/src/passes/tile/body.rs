@@ -77,9 +77,11 @@ struct Making<'a> {
 impl Making<'_> {
     /// The type of a tile of a value.
     fn tile(&self, value: ValueId) -> Value {
-        let Value { dtype, extents, .. } = self.program.value(value);
-        let rest = &extents[self.tiles.extents.len()..];
-        Value::new(*dtype, self.tiles.extents.iter().chain(rest).copied())
+        let mut value = self.program.value(value).clone();
+        for (&dim, &extent) in value.order.iter().zip(&self.tiles.extents) {
+            value.extents[usize::from(dim)] = extent;
+        }
+        value
     }
 
     fn define(&mut self, value: Value) -> ValueId {
@@ -141,10 +143,11 @@ impl Making<'_> {
             self.stacked.push(Stacked { outer: out, inner, sum: None });
             return;
         };
-        let Value { dtype, extents, .. } = self.program.value(out).clone();
+        let Value { dtype, extents, order } = self.program.value(out).clone();
         let rank = extents.len() as u8;
-        let parts = std::iter::once(self.tiles.count).chain(extents);
-        self.program.values.push(Value::new(dtype, parts));
+        let extents = std::iter::once(self.tiles.count).chain(extents).collect();
+        let order = std::iter::once(0).chain(order.into_iter().map(|dim| dim + 1)).collect();
+        self.program.values.push(Value { dtype, extents, order });
         let outer = ValueId(self.program.values.len() as u32 - 1);
         let dims = std::iter::once(rank).chain(0..rank).collect();
         let sum = Step::Reduce { kind: *kind, input: Operand { value: outer, dims }, out };

@@ -1,9 +1,9 @@
 //! Chains of steps whose intermediate values are large are done tile by tile, so that those stay in
 //! cache and are never whole anywhere: softmax, norms, cross-entropy, attention.
 //!
-//! A group of steps, each of which goes its own way along its first dims, becomes a loop whose rounds
+//! A group of steps, each of which goes its own way along its outermost dims, becomes a loop whose rounds
 //! are the tiles of those dims. What the group is given and gives is sliced and stacked where it lies.
-//! A sum over the first dims becomes a sum of the tiles' sums. Steps near each other join if they read
+//! A sum over these dims becomes a sum of the tiles' sums. Steps near each other join if they read
 //! each other's results or the same values; what needs the group's results, but cannot join, waits
 //! until behind the loop. It pays if the values that vanish inside are large.
 
@@ -91,7 +91,7 @@ impl Few {
 struct Group<'p> {
     program: &'p Program,
     uses: &'p Uses,
-    /// Of every step of the program, along the first dim.
+    /// Of every step of the program, along the outermost dim.
     ways: &'p [Option<Ways>],
     members: Few,
     waiting: Few,
@@ -101,7 +101,7 @@ struct Group<'p> {
 struct Tiles {
     members: Few,
     waiting: Few,
-    /// Sizes of a tile along the first dims.
+    /// Sizes of a tile along the outermost dims.
     extents: Vec<usize>,
     count: usize,
 }
@@ -206,7 +206,7 @@ impl<'p> Group<'p> {
         self.uses.fetched[value.index()] || users.iter().any(|&user| !self.members.has(user))
     }
 
-    /// The sizes of the first `depth` dims, if all steps can be tiled along them.
+    /// The sizes of the outermost `depth` dims, if all steps can be tiled along them.
     fn sizes(&self, depth: usize) -> Option<Vec<usize>> {
         let mut sizes = self.steps().map(|(step, _)| ways(self.program, step, depth));
         let first = sizes.next()??.sizes;

@@ -69,15 +69,14 @@ impl Scope<'_> {
     }
 }
 
-/// Whether values are of one type, or one is so many of the other. Both are in declared order, since
+/// Whether values are of one type, or one is so many of the other. They lie in the same order, since
 /// they are copied as bytes.
 fn same(outer: &Value, inner: &Value, rounds: Option<usize>) -> Legal {
     let fits = match rounds {
         Some(count) => is_stack(outer, inner, count),
-        None => (outer.dtype, &outer.extents) == (inner.dtype, &inner.extents),
+        None => outer == inner,
     };
     ensure!(fits, "{outer} does not fit {inner} of its body");
-    ensure!(outer.in_order() && inner.in_order(), "{outer} or {inner} is not in declared order");
     Ok(())
 }
 

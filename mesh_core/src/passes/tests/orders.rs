@@ -1,0 +1,106 @@
+use super::*;
+use crate::array::Array;
+use crate::exec::Machine;
+use crate::names::{DType, ReduceKind};
+use crate::program::sketch::labelled;
+use crate::program::{Extents, Program};
+use ndarray::{Array3, Array4};
+use smallvec::smallvec;
+
+const BATCH: usize = 2;
+const LENGTH: usize = 96;
+const HEADS: usize = 4;
+const KV: usize = 16;
+const MODEL: usize = 32;
+
+/// Attention, its dims declared as batch, length, heads, kv. Keys and values are one.
+fn attention(fetches_queries: bool) -> Program {
+    built(&Mesh::single(), |b| {
+        let x0 = b.fed("x", &[BATCH, LENGTH, MODEL]);
+        let w = b.fed("w", &[MODEL, HEADS, KV]);
+        let keys = b.fed("keys", &[BATCH, LENGTH, HEADS, KV]);
+        let per_head: Extents = smallvec![BATCH, LENGTH, HEADS, KV];
+        let scores: Extents = smallvec![BATCH, LENGTH, HEADS, LENGTH];
+        let (x0, into) = (labelled(x0, &[0, 1, 4]), labelled(w, &[4, 2, 3]));
+        let queries = b.contract(x0, into, per_head.clone());
+        let scaled = b.of(x(0) * 0.25, &[queries]);
+        let keys_here = b.of(x(0) + x(0), &[keys]);
+        let (q, k) = (labelled(scaled, &[0, 1, 2, 4]), labelled(keys_here, &[0, 3, 2, 4]));
+        let logits = b.contract(q, k, scores.clone());
+        let rows = |value| labelled(value, &[0, 1, 2]);
+        let max = b.reduce(ReduceKind::Max, b.whole(logits), smallvec![BATCH, LENGTH, HEADS]);
+        let inputs = vec![b.whole(logits), rows(max)];
+        let exp = b.map(inputs, scores.clone(), &(x(0) - x(1)).exp(), DType::F32).unwrap();
+        let sum = b.reduce(ReduceKind::Sum, b.whole(exp), smallvec![BATCH, LENGTH, HEADS]);
+        let inputs = vec![b.whole(exp), rows(sum)];
+        let weights = b.map(inputs, scores, &(x(0) / x(1)), DType::F32).unwrap();
+        let (weights, v) = (labelled(weights, &[0, 1, 2, 4]), labelled(keys_here, &[0, 4, 2, 3]));
+        let seen = b.contract(weights, v, per_head);
+        let (seen, back) = (labelled(seen, &[0, 1, 3, 4]), labelled(w, &[2, 3, 4]));
+        let result = b.contract(seen, back, smallvec![BATCH, LENGTH, MODEL]);
+        b.fetched("result", result);
+        if fetches_queries {
+            b.fetched("queries", scaled);
+        }
+    })
+}
+
+fn run(compiled: Compiled) -> Vec<Vec<f64>> {
+    let x = Array3::from_shape_fn((BATCH, LENGTH, MODEL), |(i, j, k)| {
+        ((i * 7 + j * 3 + k) as f32).sin()
+    });
+    let w = Array3::from_shape_fn((MODEL, HEADS, KV), |(i, j, k)| ((i + j * 5 + k) as f32).cos());
+    let shape = (BATCH, LENGTH, HEADS, KV);
+    let keys = Array4::from_shape_fn(shape, |(i, j, k, l)| ((i + j * 2 + k * 9 + l) as f32).sin());
+    let mut machine = Machine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
+    let slots = &machine.functions()[0].program.fetches;
+    let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
+    let feeds = [x.view().into(), w.view().into(), keys.view().into()];
+    machine.call(0, &feeds, &mut outs, &mut []).unwrap();
+    outs.iter().map(|out| out.to_f64().into_iter().collect()).collect()
+}
+
+/// The memory orders of a program's values with four dims.
+fn orders(program: &Program) -> Vec<&[u8]> {
+    let values = program.values.iter().filter(|value| value.extents.len() == 4);
+    values.map(|value| &value.order[..]).collect()
+}
+
+#[test]
+fn products_per_head_have_heads_outermost() {
+    const DECLARED: &[u8] = &[0, 1, 2, 3];
+    const HEADS_FIRST: &[u8] = &[0, 2, 1, 3];
+    let mesh = Mesh::single();
+    let mut program = attention(false);
+    order::run(&mut program, &mesh);
+    // What is fed lies as declared; queries, scaled, copied keys, logits, exp, weights, seen do not.
+    let found = orders(&program);
+    assert_eq!(found[0], DECLARED);
+    assert_eq!(found[1..], [HEADS_FIRST; 7]);
+    let statistics = program.values.iter().filter(|value| value.extents.len() == 3);
+    let statistics: Vec<_> = statistics.map(|value| &value.order[..]).collect();
+    assert_eq!(statistics[2..4], [[0, 2, 1], [0, 2, 1]]);
+    let mut program = attention(true);
+    order::run(&mut program, &mesh);
+    assert_eq!(orders(&program)[1..4], [DECLARED, DECLARED, HEADS_FIRST]);
+}
+
+#[test]
+fn attention_is_tiled_per_head_and_stays_what_it_is() {
+    let mesh = Mesh::single();
+    let with = compile_with(passes(), attention(false), &mesh, &[]).unwrap();
+    let rounds = with.program.steps.iter().find_map(|node| match &node.step {
+        Step::Loop(rounds) => Some(rounds),
+        _ => None,
+    });
+    let rounds = rounds.expect("attention is not tiled");
+    assert!(rounds.count >= BATCH * HEADS / 4);
+    let contracts = |program: &Program| {
+        program.steps.iter().filter(|node| matches!(node.step, Step::Contract { .. })).count()
+    };
+    assert_eq!((contracts(&with.program), contracts(&rounds.body)), (2, 2));
+    let without = compile_with(&[], attention(false), &mesh, &[]).unwrap();
+    for (with, without) in run(with)[0].iter().zip(&run(without)[0]) {
+        assert!((with - without).abs() <= 1e-5 * without.abs().max(1.0));
+    }
+}

@@ -15,6 +15,7 @@ mod memory;
 mod prepare;
 mod record;
 mod rounds;
+mod seed;
 mod strided;
 mod threads;
 

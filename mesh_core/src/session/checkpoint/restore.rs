@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 use regex_lite::Regex;
 
 use super::folder::signature_of;
 use super::tensors::CHUNK;
-use super::{Checkpoint, CheckpointError, Differing, Missing, Result, StoredTensor, Unfit, Unused};
+use super::{Checkpoint, CheckpointError, Differing, Missing, Result, Unfit, Unused};
 use crate::lower::VariableSpec;
 use crate::names::nearest;
 use crate::session::Session;
@@ -147,7 +147,8 @@ fn plan<'v>(
     checkpoint: &Checkpoint,
 ) -> Result<Plan> {
     let patterns = Patterns::new(restore)?;
-    let tensors: Vec<StoredTensor<'_>> = checkpoint.tensors().collect();
+    let tensors: IndexMap<_, _> =
+        checkpoint.tensors().map(|stored| (stored.name, stored)).collect();
     let (mut pairs, mut kept, mut missing, mut differing) = (vec![], vec![], vec![], vec![]);
     for (index, VariableSpec { name, dtype, shape, .. }) in variables.enumerate() {
         let (variable, tensor) = (name.clone(), patterns.tensor(name));
@@ -155,9 +156,8 @@ fn plan<'v>(
             kept.push(variable);
             continue;
         }
-        match tensors.iter().position(|stored| stored.name == tensor) {
-            Some(found) => {
-                let stored = &tensors[found];
+        match tensors.get_full(&*tensor) {
+            Some((found, _, stored)) => {
                 let expected = (*dtype, shape.sizes());
                 if (stored.dtype, stored.shape) != (expected.0, &expected.1[..]) {
                     let found = (stored.dtype, stored.shape.to_vec());
@@ -170,7 +170,7 @@ fn plan<'v>(
         }
     }
     let used: IndexSet<usize> = pairs.iter().map(|(_, tensor)| *tensor).collect();
-    let rest = || tensors.iter().enumerate().filter(|(index, _)| !used.contains(index));
+    let rest = || tensors.values().enumerate().filter(|(index, _)| !used.contains(index));
     for Missing { tensor, nearest: found, .. } in &mut missing {
         *found = nearest(tensor, rest().map(|(_, stored)| stored.name));
     }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::header::{self, LENGTH, Place};
@@ -108,16 +109,23 @@ impl Checkpoint {
         &self,
         index: usize,
         buffer: &mut [u8],
-        found: impl FnMut(std::ops::Range<usize>, &[u8]),
+        mut found: impl FnMut(Range<usize>, &[u8]),
     ) -> Result<()> {
-        let place = &self.places[index];
-        let sum = tensors::read(&self.file, self.data, place, buffer, found).map_err(|error| {
-            CheckpointError::damaged(self.path.join(TENSORS), error.to_string())
-        })?;
+        let (place, path) = (&self.places[index], self.path.join(TENSORS));
+        let mut truths = true;
+        let sum = tensors::read(&self.file, self.data, place, buffer, |chunk, part| {
+            truths &= place.dtype != DType::Bool || part.iter().all(|&byte| byte <= 1);
+            found(chunk, part);
+        });
+        let sum = sum.map_err(|source| io_error(&path, source))?;
         let expected = self.manifest.tensors.get(&place.name).map(|entry| &entry.crc32c);
         if expected != Some(&hex(sum)) {
             let problem = format!("the bytes of `{}` are not those that were written", place.name);
-            return Err(CheckpointError::damaged(self.path.join(TENSORS), problem));
+            return Err(CheckpointError::damaged(path, problem));
+        }
+        if !truths {
+            let problem = format!("`{}` has truth values beside 0 and 1", place.name);
+            return Err(CheckpointError::damaged(path, problem));
         }
         Ok(())
     }
@@ -163,14 +171,17 @@ impl Checkpoint {
     }
 }
 
+fn io_error(path: &Path, source: io::Error) -> CheckpointError {
+    CheckpointError::Io { action: "read", path: path.to_owned(), source }
+}
+
 /// Opens a file; anything else, which could make reading wait for ever, is refused.
 fn regular(path: &Path) -> Result<(File, u64)> {
-    let io = |source| CheckpointError::Io { action: "read", path: path.to_owned(), source };
-    if !std::fs::metadata(path).map_err(io)?.is_file() {
+    if !std::fs::metadata(path).map_err(|source| io_error(path, source))?.is_file() {
         return Err(CheckpointError::damaged(path, "it is not a file"));
     }
-    let file = File::open(path).map_err(io)?;
-    let bytes = file.metadata().map_err(io)?.len();
+    let file = File::open(path).map_err(|source| io_error(path, source))?;
+    let bytes = file.metadata().map_err(|source| io_error(path, source))?.len();
     Ok((file, bytes))
 }
 
@@ -180,11 +191,10 @@ fn start_of(file: &File, path: &Path, bytes: u64, most: usize) -> Result<Vec<u8>
         let problem = format!("{bytes} bytes are too many: at most {most} are read");
         return Err(CheckpointError::damaged(path, problem));
     }
-    let io = |source| CheckpointError::Io { action: "read", path: path.to_owned(), source };
     let mut text = Vec::new();
-    file.take(bytes).read_to_end(&mut text).map_err(io)?;
+    file.take(bytes).read_to_end(&mut text).map_err(|source| io_error(path, source))?;
     if text.len() as u64 != bytes {
-        return Err(io(io::ErrorKind::UnexpectedEof.into()));
+        return Err(io_error(path, io::ErrorKind::UnexpectedEof.into()));
     }
     Ok(text)
 }

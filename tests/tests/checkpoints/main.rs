@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mesh_ops::prelude::*;
 
 /// A folder of a test's own, gone when the test is.
-pub struct Scratch(PathBuf);
+struct Scratch(PathBuf);
 
 impl Scratch {
-    pub fn new() -> Self {
+    fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("checkpoints-{}-{count}", std::process::id());
@@ -41,7 +41,7 @@ impl Drop for Scratch {
 }
 
 /// A session of a graph.
-pub fn session(g: &Graph, (mesh, layout): (&str, &str), seed: u64) -> Session {
+fn session(g: &Graph, (mesh, layout): (&str, &str), seed: u64) -> Session {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, seed).unwrap();
     session.set_replica_check(true);
@@ -49,7 +49,7 @@ pub fn session(g: &Graph, (mesh, layout): (&str, &str), seed: u64) -> Session {
 }
 
 /// The bytes of an array, row-major: NaNs are told apart.
-pub fn bytes(array: &Array) -> Vec<u8> {
+fn bytes(array: &Array) -> Vec<u8> {
     match array {
         Array::F32(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),
         Array::F64(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -60,7 +60,7 @@ pub fn bytes(array: &Array) -> Vec<u8> {
 }
 
 /// Every variable's name, shape and bytes.
-pub fn content(session: &Session) -> Vec<(String, Vec<usize>, Vec<u8>)> {
+fn content(session: &Session) -> Vec<(String, Vec<usize>, Vec<u8>)> {
     let one = |name: &str| {
         let array = session.read(name).unwrap();
         (name.to_owned(), array.shape().to_vec(), bytes(&array))

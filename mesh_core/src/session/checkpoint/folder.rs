@@ -177,7 +177,7 @@ impl Checkpoints {
         let tensors: BTreeMap<_, _> = tensors.collect();
         let manifest = Manifest::new((step, snapshot.seed), file, (signature, tensors), state);
         let path = folder.join(MANIFEST);
-        let text = manifest.text().map_err(|problem| CheckpointError::damaged(&path, problem))?;
+        let text = manifest.text().map_err(|problem| unwritable(&path, problem))?;
         let file = self.disk.create(&path)?;
         self.disk.write(&file, &path, text.as_bytes())?;
         self.disk.sync(&file, &path)?;
@@ -193,7 +193,7 @@ impl Checkpoints {
         places: &[Place],
     ) -> Result<(File, Vec<u32>)> {
         let head = header::write(places);
-        let head = head.map_err(|problem| CheckpointError::damaged(path, problem))?;
+        let head = head.map_err(|problem| unwritable(path, problem))?;
         let file = self.disk.create(path)?;
         self.disk.write(&file, path, &head)?;
         let mut buffer = vec![0; CHUNK];
@@ -249,6 +249,11 @@ impl Checkpoints {
         }
         Ok(())
     }
+}
+
+fn unwritable(path: &Path, problem: String) -> CheckpointError {
+    let (path, source) = (path.to_owned(), io::Error::other(problem));
+    CheckpointError::Io { action: "write", path, source }
 }
 
 /// What the manifest says of a variable.

@@ -91,7 +91,7 @@ impl Manifest {
         let damaged = |problem: String| CheckpointError::damaged(path, problem);
         let text = str::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
         let split = text.len().checked_sub(tail("").len()).and_then(|at| text.split_at_checked(at));
-        if !split.is_some_and(|(body, end)| tail(body) == end) {
+        if split.is_none_or(|(body, end)| tail(body) != end) {
             return Err(damaged("its checksum is not that of its content".to_owned()));
         }
         let json = |error: serde_json::Error| damaged(format!("it is no manifest: {error}"));

@@ -189,6 +189,16 @@ fn names_that_a_file_cannot_have_are_refused() {
 }
 
 #[test]
+fn more_state_than_is_read_is_not_written() {
+    let scratch = Scratch::new();
+    let state = State::from([("all".to_owned(), " ".repeat(100_000_000))]);
+    let checkpoints = Checkpoints::new(&*scratch);
+    let error = checkpoints.save(1, &session("", 1).snapshot(), &state).unwrap_err().to_string();
+    assert!(error.starts_with("cannot write") && error.ends_with("keep less state"), "{error}");
+    assert!(scratch.names().is_empty());
+}
+
+#[test]
 fn any_text_is_a_name_and_a_state() {
     let scratch = Scratch::new();
     let names = ["", "\"quoted\"\n", "größe/ß", "\u{0}", "{\"v\":1}", "a b.c:d"];

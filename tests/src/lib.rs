@@ -14,3 +14,6 @@ pub mod from_cross_shard_optimizer {}
 
 #[doc = include_str!("../../docs/from-tf-distribute.md")]
 pub mod from_tf_distribute {}
+
+#[doc = include_str!("../../docs/checkpoints.md")]
+pub mod checkpoints {}

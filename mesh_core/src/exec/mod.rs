@@ -16,6 +16,7 @@ mod memory;
 mod prepare;
 mod record;
 mod rounds;
+mod seed;
 mod strided;
 mod threads;
 

@@ -7,6 +7,7 @@ use super::executor::{Action, Crossing, Executor};
 use super::fed::Fed;
 use super::fold::Fold;
 use super::memory::Store;
+use super::seed::Seed;
 use super::strided::Walk;
 use crate::names::{Axis, Mesh, ReduceKind};
 use crate::program::{
@@ -20,7 +21,7 @@ pub(super) struct Target<'t> {
     pub(super) processor: usize,
     pub(super) variables: &'t [VariableType],
     pub(super) store: &'t Store,
-    pub(super) seed: u64,
+    pub(super) seed: &'t Seed,
 }
 
 /// Bytes of a processor's slice of a variable.

@@ -4,6 +4,7 @@
 //! functions. Callers see global arrays only; each processor takes its slices from them and writes
 //! its slices into them.
 
+pub mod checkpoint;
 mod error;
 mod recorded;
 mod replicas;
@@ -75,6 +76,12 @@ impl Held {
     fn holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
         let begins = self.begins.iter().enumerate();
         begins.filter_map(|(processor, begin)| Some((processor, begin.as_ref()?)))
+    }
+
+    /// Of those who hold the same slice, the first.
+    fn first_holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
+        let mut seen = IndexSet::new();
+        self.holders().filter(move |(_, begin)| seen.insert(*begin))
     }
 }
 
@@ -180,13 +187,10 @@ impl Session {
     pub fn read(&self, variable: &str) -> Result<Array> {
         let (index, held) = self.variable(variable)?;
         let mut array = Array::zeros(held.spec.dtype, &held.spec.shape.sizes());
-        let mut seen = IndexSet::new();
-        for (processor, begin) in held.holders() {
-            if seen.insert(begin) {
-                self.machine
-                    .read(processor, index, begin, &mut array)
-                    .map_err(|problem| Error::Module { problem })?;
-            }
+        for (processor, begin) in held.first_holders() {
+            self.machine
+                .read(processor, index, begin, &mut array)
+                .map_err(|problem| Error::Module { problem })?;
         }
         Ok(array)
     }

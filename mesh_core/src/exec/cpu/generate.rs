@@ -5,7 +5,7 @@ use super::moves::{bits, fill};
 use super::normal::inverse_normal;
 use super::philox::{DRAWS, Draws};
 use super::strided::{Loop, Nest, copy};
-use super::{Kernel, Memory, philox};
+use super::{Kernel, Memory, Seed, philox};
 use crate::array::Array;
 use crate::names::DType;
 use crate::program::{Extents, Generator, Value, ValueId};
@@ -23,7 +23,7 @@ pub(super) fn prepare(
     global: &Extents,
     value: &Value,
     out: ValueId,
-    seed: u64,
+    seed: &Seed,
 ) -> Result<Box<dyn Kernel>, String> {
     let rank = value.extents.len();
     let inside = |i: usize| begin[i] + value.extents[i] <= global[i];
@@ -69,9 +69,20 @@ pub(super) fn prepare(
     if dtype == DType::Bool {
         return Err("there is no generator of bool but fills and tables".to_owned());
     }
-    let key = generator.key().map(|key| philox::key(seed, key));
+    let key = generator.key();
     let (salts, draws) = (salts.iter().copied().collect(), compiled::<Draws>());
-    Ok(Box::new(Positions { out, dtype, start, outer, inner, draw, key, salts, draws }))
+    Ok(Box::new(Positions {
+        out,
+        dtype,
+        start,
+        outer,
+        inner,
+        draw,
+        seed: seed.clone(),
+        key,
+        salts,
+        draws,
+    }))
 }
 
 struct Fill {
@@ -157,7 +168,8 @@ struct Positions {
     outer: Nest,
     inner: Loop,
     draw: Draw,
-    /// Of seed and generator; `None` where nothing is random.
+    seed: Seed,
+    /// Of the generator; `None` where nothing is random.
     key: Option<u64>,
     salts: SmallVec<[ValueId; 1]>,
     draws: Entry<Draws>,
@@ -254,7 +266,8 @@ impl Kernel for Positions {
         let out = memory.pointer(self.out);
         // SAFETY: a salt is a scalar of i32.
         let salt = |id: &ValueId| unsafe { *memory.pointer(*id).cast::<i32>() };
-        let salted = |key| self.salts.iter().map(salt).fold(key, philox::salted);
+        let keyed = |key| philox::key(self.seed.get(), key);
+        let salted = |key| self.salts.iter().map(salt).fold(keyed(key), philox::salted);
         let key = self.key.map(salted).map(philox::words);
         // SAFETY: the value's memory, of its dtype.
         unsafe {

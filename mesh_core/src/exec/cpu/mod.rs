@@ -34,6 +34,7 @@ mod vmath;
 #[cfg(test)]
 mod tests;
 
+use super::seed::Seed;
 use crate::names::Mesh;
 use crate::program::{Program, Step};
 
@@ -76,7 +77,7 @@ pub(crate) fn prepare(
     step: &Step,
     mesh: &Mesh,
     processor: usize,
-    seed: u64,
+    seed: &Seed,
 ) -> Result<Option<Box<dyn Kernel>>, String> {
     let value = |id| program.value(id);
     let kernel = match step {

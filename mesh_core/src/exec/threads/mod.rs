@@ -9,7 +9,7 @@ mod processor;
 
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
-use std::{slice, thread};
+use std::{ptr, slice, thread};
 
 use core_affinity::CoreId;
 
@@ -23,6 +23,7 @@ use super::executor::Executor;
 use super::memory::{Buffer, Store};
 use super::prepare::{Target, variable_bytes};
 use super::record::CallTimes;
+use super::seed::Seed;
 use crate::array::{Array, ArrayRef};
 use crate::names::{DType, Mesh};
 use crate::program::{Compiled, Place, Slot, Value, VariableType, owns};
@@ -52,6 +53,7 @@ pub(crate) struct Machine {
     stores: Arc<[Store]>,
     functions: Arc<[Compiled]>,
     variables: Vec<Value>,
+    seed: Seed,
     /// One per processor.
     books: Vec<Book>,
     records: bool,
@@ -71,7 +73,7 @@ impl Machine {
     ) -> Result<Self, String> {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
         let spin = |threads| if threads <= cores { SPIN } else { 0 };
-        let pins = core_ids(pins)?;
+        let (pins, seed) = (core_ids(pins)?, Seed::new(seed));
         let stop = Arc::new(Stop::default());
         let world = World::new(mesh, spin(mesh.processors()), &stop);
         let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
@@ -89,7 +91,7 @@ impl Machine {
         let functions: Arc<[Compiled]> = functions.into();
         let books: Vec<Book> = stores.iter().map(|_| Book::default()).collect();
         let worker = |(processor, store)| {
-            let target = Target { mesh, processor, variables, store, seed };
+            let target = Target { mesh, processor, variables, store, seed: &seed };
             let mut comm = Threads::new(&world, processor);
             let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
             let executors = executors.collect::<Result<Vec<_>, _>>()?;
@@ -102,7 +104,17 @@ impl Machine {
         let variables =
             variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied())).collect();
         let (records, recorded) = (false, None);
-        Ok(Self { pool, stores, functions, variables, books, records, recorded })
+        Ok(Self { pool, stores, functions, variables, seed, books, records, recorded })
+    }
+
+    /// What everything random follows from.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.get()
+    }
+
+    /// Sets what everything random of later calls follows from.
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        self.seed.set(seed);
     }
 
     /// Whether to note when each step of a call began and ended.
@@ -220,6 +232,23 @@ impl Machine {
         let buffer = &self.stores[processor].variables[variable];
         // SAFETY: zeroed or written, this long; no call runs while the machine is borrowed.
         unsafe { slice::from_raw_parts(buffer.pointer(), self.variables[variable].bytes()) }
+    }
+
+    /// Sets the bytes of a processor's slice of a variable, which it holds.
+    pub(crate) fn set_variable_bytes(
+        &mut self,
+        processor: usize,
+        variable: usize,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let value = &self.variables[variable];
+        if bytes.len() != value.bytes() {
+            return Err(format!("{} bytes are no slice {value}", bytes.len()));
+        }
+        let buffer = &self.stores[processor].variables[variable];
+        // SAFETY: this long; no call runs while the machine is borrowed.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.pointer(), bytes.len()) };
+        Ok(())
     }
 
     /// The bytes of a processor's slice of a fetch, as the last call left them. They mean something

@@ -91,6 +91,7 @@ mod tests {
     use crate::exec::cpu::{Kernel, Memory};
     use crate::exec::executor::Action;
     use crate::exec::prepare::Target;
+    use crate::exec::seed::Seed;
     use crate::names::{DType, Mesh, ReduceKind};
     use crate::program::{Builder, Extents, Origin, Place, Plan, Scalar};
 
@@ -123,7 +124,7 @@ mod tests {
         let stores: Arc<[_]> = (0..mesh.processors()).map(|_| store()).collect();
         let worker = |processor| {
             let store = &stores[processor];
-            let target = Target { mesh, processor, variables: &[], store, seed: 0 };
+            let target = Target { mesh, processor, variables: &[], store, seed: &Seed::new(0) };
             let mut comm = Threads::new(&world, processor);
             let mut executor = Executor::new(&functions[0], &target, &mut comm).unwrap();
             if failing == Some(processor) {

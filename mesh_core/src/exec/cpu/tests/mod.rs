@@ -13,7 +13,7 @@ mod reduce;
 mod transpose;
 mod vmath;
 
-use super::{Memory, prepare};
+use super::{Memory, Seed, prepare};
 use crate::names::{DType, Mesh};
 use crate::program::{Program, Scalar, Step, Value, ValueId};
 use proptest::prelude::*;
@@ -143,7 +143,8 @@ pub(super) fn run_with(
     shared: &[(usize, usize)],
 ) -> Result<Vec<Tensor>, String> {
     let program = program(inputs, outs);
-    let kernel = prepare(&program, step, mesh, processor, 7)?.ok_or("not a local form")?;
+    let kernel =
+        prepare(&program, step, mesh, processor, &Seed::new(7))?.ok_or("not a local form")?;
     let blocks: Vec<_> = program.values.iter().map(|value| Block::new(value.bytes())).collect();
     let mut memory = Memory { pointers: blocks.iter().map(Block::pointer).collect() };
     for &(out, input) in shared {

@@ -1,0 +1,84 @@
+//! What is done to the disk, step by step.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+#[cfg(test)]
+use std::sync::{Arc, atomic::AtomicUsize};
+
+use super::{CheckpointError, Result};
+
+/// The disk. In tests it stops after some number of operations, as if the process had been killed
+/// there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disk {
+    #[cfg(test)]
+    pub(super) left: Option<Arc<AtomicUsize>>,
+}
+
+impl Disk {
+    /// Does one operation.
+    fn step<T>(
+        &self,
+        action: &'static str,
+        path: &Path,
+        operation: impl FnOnce() -> io::Result<T>,
+    ) -> Result<T> {
+        let done =
+            if self.stopped() { Err(io::ErrorKind::Interrupted.into()) } else { operation() };
+        done.map_err(|source| CheckpointError::Io { action, path: path.to_owned(), source })
+    }
+
+    #[cfg(not(test))]
+    fn stopped(&self) -> bool {
+        false
+    }
+
+    #[cfg(test)]
+    fn stopped(&self) -> bool {
+        use std::sync::atomic::Ordering::Relaxed;
+        let fewer = |left: usize| left.checked_sub(1);
+        self.left.as_ref().is_some_and(|left| left.fetch_update(Relaxed, Relaxed, fewer).is_err())
+    }
+
+    pub(super) fn create_folder(&self, path: &Path) -> Result<()> {
+        self.step("create", path, || fs::create_dir_all(path))
+    }
+
+    pub(super) fn create(&self, path: &Path) -> Result<File> {
+        self.step("create", path, || File::create(path))
+    }
+
+    /// Writes where the file stands.
+    pub(super) fn write(&self, mut file: &File, path: &Path, bytes: &[u8]) -> Result<()> {
+        self.step("write", path, || file.write_all(bytes))
+    }
+
+    /// Waits until a file's content is on the disk.
+    pub(super) fn sync(&self, file: &File, path: &Path) -> Result<()> {
+        self.step("sync", path, || file.sync_all())
+    }
+
+    /// Waits until the names in a folder are on the disk, where a system can do that.
+    pub(super) fn sync_folder(&self, path: &Path) -> Result<()> {
+        self.step("sync", path, || match cfg!(unix) {
+            true => File::open(path)?.sync_all(),
+            false => Ok(()),
+        })
+    }
+
+    pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.step("rename", from, || fs::rename(from, to))
+    }
+
+    /// Removes a folder and what is in it, or a file; one that is not there is fine.
+    pub(super) fn remove(&self, path: &Path) -> Result<()> {
+        let found = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+        self.step("remove", path, || match fs::symlink_metadata(path) {
+            Ok(what) if what.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+            Err(error) if found(&error) => Err(error),
+            Err(_) => Ok(()),
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! What stands beside the tensors.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CheckpointError, Result, State};
+use crate::names::{DType, stable_hash};
+
+/// The version that is written, and the only one that is read.
+pub(super) const VERSION: u64 = 1;
+
+/// What manifests say they are of.
+const FORMAT: &str = "mesh checkpoint";
+
+/// The longest manifest that is looked at, in bytes.
+pub(super) const LONGEST: usize = 100_000_000;
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    format: String,
+    version: u64,
+    pub(super) step: u64,
+    pub(super) seed: u64,
+    /// See [`signature`].
+    pub(super) signature: String,
+    pub(super) file: File,
+    pub(super) tensors: BTreeMap<String, Entry>,
+    pub(super) state: State,
+}
+
+/// The file of tensors.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct File {
+    pub(super) bytes: u64,
+    /// Of the header and its length.
+    pub(super) header_crc32c: String,
+}
+
+/// What the file of tensors does not say of a tensor.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) dims: Vec<String>,
+    pub(super) trainable: bool,
+    pub(super) crc32c: String,
+}
+
+/// A part of a manifest of any version.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+    version: u64,
+}
+
+/// A checksum, as manifests have it.
+pub(super) fn hex(checksum: u32) -> String {
+    format!("{checksum:08x}")
+}
+
+/// The last lines of a manifest: a checksum of everything before them.
+fn tail(body: &str) -> String {
+    format!("  \"crc32c\": \"{}\"\n}}\n", hex(crc32c::crc32c(body.as_bytes())))
+}
+
+impl Manifest {
+    pub(super) fn new(
+        (step, seed): (u64, u64),
+        file: File,
+        (signature, tensors): (String, BTreeMap<String, Entry>),
+        state: &State,
+    ) -> Self {
+        let (format, version, state) = (FORMAT.to_owned(), VERSION, state.clone());
+        Self { format, version, step, seed, signature, file, tensors, state }
+    }
+
+    /// As a file.
+    pub(super) fn text(&self) -> Result<String, String> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
+        let body = text.strip_suffix("\n}").ok_or("a manifest is an object")?.to_owned() + ",\n";
+        let text = tail(&body);
+        match body.len() + text.len() {
+            0..=LONGEST => Ok(body + &text),
+            bytes => Err(format!("a manifest of {bytes} bytes is too long: keep less state")),
+        }
+    }
+
+    /// Reads a file. What [`text`](Self::text) gives is taken, and nothing else: the checksum is
+    /// looked at before the content.
+    pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
+        let damaged = |problem: String| CheckpointError::damaged(path, problem);
+        let text = str::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
+        let split = text.len().checked_sub(tail("").len()).and_then(|at| text.split_at_checked(at));
+        if split.is_none_or(|(body, end)| tail(body) != end) {
+            return Err(damaged("its checksum is not that of its content".to_owned()));
+        }
+        let json = |error: serde_json::Error| damaged(format!("it is no manifest: {error}"));
+        let head: Head = serde_json::from_str(text).map_err(json)?;
+        if head.format != FORMAT {
+            return Err(damaged(format!("it is of a {:?}, not of a {FORMAT:?}", head.format)));
+        }
+        if head.version != VERSION {
+            return Err(CheckpointError::Version { path: path.into(), found: head.version });
+        }
+        serde_json::from_str(text).map_err(json)
+    }
+}
+
+/// A stable hash of a table of variables: names, dtypes, global shapes and what is trainable,
+/// whatever their order.
+pub(super) fn signature(
+    table: impl Iterator<Item = (impl AsRef<str>, DType, impl AsRef<[usize]>, bool)>,
+) -> String {
+    let line = |(name, dtype, shape, trainable)| {
+        let (name, shape): (&str, &[usize]) = (AsRef::as_ref(&name), AsRef::as_ref(&shape));
+        format!("{name:?} {dtype}{shape:?} {trainable}\n")
+    };
+    let mut lines: Vec<String> = table.map(line).collect();
+    lines.sort_unstable();
+    format!("{:016x}", stable_hash(&lines.concat()))
+}

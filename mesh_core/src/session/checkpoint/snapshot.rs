@@ -1,0 +1,233 @@
+//! The slices that a session holds, copied.
+
+use super::runs::Runs;
+use crate::lower::VariableSpec;
+use crate::program::Value;
+use crate::session::{Error, Held, Result, Session};
+
+/// An owned copy of all slices of all variables that a session holds, those that several processors
+/// hold once, and the session's seed.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub(super) seed: u64,
+    pub(super) tensors: Vec<Tensor>,
+}
+
+/// A variable in slices.
+#[derive(Clone, Debug)]
+pub(super) struct Tensor {
+    pub(super) spec: VariableSpec,
+    pub(super) slices: Vec<Slice>,
+}
+
+/// A part of a variable, row-major.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slice {
+    /// The global index of the first element.
+    begin: Vec<usize>,
+    extents: Vec<usize>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Tensor {
+    fn new(spec: &VariableSpec) -> Self {
+        Self { spec: spec.clone(), slices: Vec::new() }
+    }
+
+    /// Zeros in the slices that a session holds.
+    fn zeros(held: &Held, slice: &Value) -> Self {
+        let mut tensor = Self::new(&held.spec);
+        let slices = held.first_holders().map(|(_, begin)| {
+            let (begin, extents) = (begin.clone(), slice.extents.to_vec());
+            Slice { begin, extents, bytes: vec![0; slice.bytes()] }
+        });
+        tensor.slices.extend(slices);
+        tensor
+    }
+
+    /// Where the slices lie in the tensor.
+    pub(super) fn runs(&self) -> Vec<Runs> {
+        let (shape, element) = (self.spec.shape.sizes(), self.spec.dtype.size());
+        let runs = |slice: &Slice| Runs::new(&shape, &slice.begin, &slice.extents, element);
+        self.slices.iter().map(runs).collect()
+    }
+}
+
+impl Snapshot {
+    /// The bytes it holds.
+    pub fn bytes(&self) -> usize {
+        self.tensors.iter().flat_map(|tensor| &tensor.slices).map(|slice| slice.bytes.len()).sum()
+    }
+}
+
+impl Session {
+    /// Copies all variables. That, and no more, is what saving a checkpoint keeps training from.
+    ///
+    /// Once a call has failed, variables may be half written: do not save them.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        self.snapshot_into(&mut snapshot);
+        snapshot
+    }
+
+    /// As [`snapshot`](Self::snapshot), into the memory of an earlier one.
+    pub fn snapshot_into(&self, snapshot: &mut Snapshot) {
+        snapshot.seed = self.machine.seed();
+        snapshot.tensors.truncate(self.variables.len());
+        for (index, held) in self.variables.values().enumerate() {
+            if index == snapshot.tensors.len() {
+                snapshot.tensors.push(Tensor::new(&held.spec));
+            }
+            let tensor = &mut snapshot.tensors[index];
+            tensor.spec.clone_from(&held.spec);
+            let mut count = 0;
+            for (processor, begin) in held.first_holders() {
+                if count == tensor.slices.len() {
+                    tensor.slices.push(Slice::default());
+                }
+                let slice = &mut tensor.slices[count];
+                slice.begin.clone_from(begin);
+                slice.extents.clear();
+                slice.extents.extend_from_slice(&self.machine.variable(index).extents);
+                slice.bytes.clear();
+                slice.bytes.extend_from_slice(self.machine.variable_bytes(processor, index));
+                count += 1;
+            }
+            tensor.slices.truncate(count);
+        }
+    }
+
+    /// Zeros in the slices of a variable.
+    pub(super) fn zeros(&self, index: usize) -> Tensor {
+        Tensor::zeros(&self.variables[index], self.machine.variable(index))
+    }
+
+    /// Sets a variable, on all that hold it, to slices like those it has.
+    pub(super) fn set_slices(&mut self, index: usize, tensor: &Tensor) -> Result<()> {
+        for (processor, begin) in self.variables[index].holders() {
+            let slice = tensor.slices.iter().find(|slice| slice.begin == *begin);
+            let bytes = slice.map_or(&[][..], |slice| &slice.bytes);
+            self.machine
+                .set_variable_bytes(processor, index, bytes)
+                .map_err(|problem| Error::Module { problem })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::lower::Module;
+    use crate::names::{Axis, DType, DimName, Dimension, Mesh, Placement, Shape};
+    use crate::program::Compiled;
+
+    /// A session without functions.
+    pub(crate) fn session(mesh: &Mesh, variables: Vec<VariableSpec>, seed: u64) -> Session {
+        let (mesh, init) = (mesh.clone(), Compiled::default());
+        let module = Module { mesh, variables, functions: vec![], init, warnings: vec![] };
+        Session::threads(&module, seed).unwrap()
+    }
+
+    pub(crate) fn variable(name: &str, dtype: DType, shape: &[Dimension]) -> VariableSpec {
+        let (name, shape) = (name.to_owned(), Shape::new(shape.iter().copied()).unwrap());
+        VariableSpec { name, dtype, shape, placement: Placement::replicated(), trainable: true }
+    }
+
+    /// A variable on a mesh of three axes, and the bytes of its whole value, which count up. Axis
+    /// `i` splits dim `split[i]`, if there is one of that number; the last axis owns it if that is
+    /// asked for and no dim is split over it.
+    pub(crate) fn sliced(
+        sizes: &[usize],
+        split: &[usize],
+        owned: bool,
+        dtype: DType,
+    ) -> (Tensor, Vec<u8>) {
+        let mesh: Mesh = "a:2;b:3;c:2".parse().unwrap();
+        let names: [DimName; 4] = ["d", "e", "f", "g"].map(DimName::new);
+        let mut axes: [Vec<Axis>; 4] = Default::default();
+        let mut factor = [1; 4];
+        let mut placement = Placement::replicated();
+        for (axis, &dim) in mesh.axes().zip(split) {
+            if dim < sizes.len() {
+                axes[dim].push(axis);
+                factor[dim] *= mesh.size(axis);
+            } else if owned && axis.index() == 2 {
+                placement = placement.with_owner(axis, 1);
+            }
+        }
+        let dims = sizes.iter().zip(factor).zip(names);
+        let dims: Vec<_> = dims.map(|((&s, f), n)| Dimension::new(n.as_str(), s * f)).collect();
+        for (dim, axes) in dims.iter().zip(&axes) {
+            placement = placement.split(dim.name, axes);
+        }
+        let spec = VariableSpec { placement, ..variable("v", dtype, &dims) };
+        let mut session = session(&mesh, vec![spec.clone()], 0);
+        let bytes = spec.shape.size() * dtype.size();
+        let whole: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
+        // By the global index of every element, not by runs.
+        let mut tensor = session.zeros(0);
+        for slice in &mut tensor.slices {
+            for element in 0..slice.extents.iter().product() {
+                let (mut rest, mut global, mut stride) = (element, 0, 1);
+                for (d, size) in spec.shape.sizes().into_iter().enumerate().rev() {
+                    global += (slice.begin[d] + rest % slice.extents[d]) * stride;
+                    rest /= slice.extents[d];
+                    stride *= size;
+                }
+                let size = dtype.size();
+                let from = &whole[global * size..][..size];
+                slice.bytes[element * size..][..size].copy_from_slice(from);
+            }
+        }
+        session.set_slices(0, &tensor).unwrap();
+        (session.snapshot().tensors.remove(0), whole)
+    }
+
+    #[test]
+    fn slices_are_copied_once_each() {
+        let mesh: Mesh = "a:2;b:2".parse().unwrap();
+        let [a, b] = ["a", "b"].map(|name| mesh.axis(name).unwrap());
+        let (x, y) = (Dimension::new("x", 4), Dimension::new("y", 2));
+        let of = |placement| VariableSpec { placement, ..variable("v", DType::F32, &[x, y]) };
+        let replicated = Placement::replicated();
+        let table = [
+            (replicated.clone(), 1),
+            (replicated.clone().split(x.name, &[a]), 2),
+            (replicated.clone().split(x.name, &[b, a]), 4),
+            (replicated.clone().with_owner(b, 1), 1),
+            (replicated.split(y.name, &[a]).with_owner(b, 0), 2),
+        ];
+        for (placement, slices) in table {
+            let session = session(&mesh, vec![of(placement)], 3);
+            let snapshot = session.snapshot();
+            assert_eq!(snapshot.tensors[0].slices.len(), slices);
+            assert_eq!((snapshot.bytes(), snapshot.seed), (4 * 8, 3));
+        }
+    }
+
+    #[test]
+    fn snapshots_are_taken_into_the_memory_of_others() {
+        fn moves_between_threads<T: Send + 'static>(_: &T) {}
+        let mesh: Mesh = "a:2".parse().unwrap();
+        let x = Dimension::new("x", 4);
+        let split = Placement::replicated().split(x.name, &[mesh.axis("a").unwrap()]);
+        let two = [variable("v", DType::F32, &[x]), variable("w", DType::F64, &[x])];
+        let one = VariableSpec { placement: split, ..variable("w", DType::F32, &[x]) };
+        let (mut two, one) = (session(&mesh, two.to_vec(), 1), session(&mesh, vec![one], 2));
+        let mut snapshot = two.snapshot();
+        moves_between_threads(&snapshot);
+        let at =
+            |s: &Snapshot| s.tensors.iter().map(|t| t.slices[0].bytes.as_ptr()).collect::<Vec<_>>();
+        let before = at(&snapshot);
+        two.write("v", &ndarray::arr1(&[1.0_f32, 2.0, 3.0, 4.0])).unwrap();
+        two.snapshot_into(&mut snapshot);
+        assert_eq!(at(&snapshot), before);
+        assert_eq!(snapshot.tensors[0].slices[0].bytes[12..], 4.0_f32.to_le_bytes());
+        // Of another session.
+        one.snapshot_into(&mut snapshot);
+        assert_eq!((snapshot.tensors.len(), snapshot.bytes(), snapshot.seed), (1, 16, 2));
+        assert_eq!(snapshot.tensors[0].slices.len(), 2);
+        assert_eq!(snapshot.tensors[0].spec.name, "w");
+    }
+}

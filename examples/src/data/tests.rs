@@ -157,6 +157,34 @@ fn what_has_no_end_is_not_read() {
     assert!(directory.complaint().contains("it is a directory"));
 }
 
+/// The same bytes again and again.
+struct Endless {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Read for Endless {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let size = into.len().min(self.bytes.len() - self.taken);
+        into[..size].copy_from_slice(&self.bytes[self.taken..][..size]);
+        self.taken = (self.taken + size) % self.bytes.len();
+        Ok(size)
+    }
+}
+
+/// A gzip stream goes on in its next member: this one decompresses to zeros without end.
+#[test]
+fn no_more_is_decompressed_than_is_declared() {
+    let bomb = || Endless { bytes: gzip(&[0; 1 << 20]), taken: 0 };
+    let (good_images, good_labels) = (gzip(&images(5)), gzip(&labels(5)));
+    let said = Split::read(good_images[..].chain(bomb()), &good_labels[..]).unwrap_err();
+    assert!(said.to_string().contains("images goes on after the 3936 bytes"), "{said}");
+    let said = Split::read(&good_images[..], good_labels[..].chain(bomb())).unwrap_err();
+    assert!(said.to_string().contains("labels goes on after the 13 bytes"), "{said}");
+    let said = Split::read(bomb(), &good_labels[..]).unwrap_err();
+    assert!(said.to_string().contains("images is no IDX file"), "{said}");
+}
+
 #[test]
 fn streams_are_read_as_files_are() {
     let split = Split::read(&gzip(&images(5))[..], &labels(5)[..]).unwrap();

@@ -93,7 +93,7 @@ pub enum TextError {
         found: u64,
     },
     /// A token that is not in the vocabulary.
-    #[error("token {position} of {file} is {token}: a vocabulary of {vocab} has 0 to {}", .vocab - 1)]
+    #[error("token {position} of {file} is {token}: a vocabulary of {vocab} has 0 to {}", .vocab.saturating_sub(1))]
     Token {
         /// The file.
         file: String,

@@ -19,7 +19,12 @@ impl Rng {
 
     /// A whole number in `0..bound`, or 0 where `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+        self.below_u64(bound as u64) as usize
+    }
+
+    /// As [`below`](Self::below), of the largest bounds on every platform.
+    pub fn below_u64(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A multiple of 2⁻²⁴ in `0.0..1.0`.

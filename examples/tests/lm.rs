@@ -4,6 +4,8 @@
 
 mod common;
 
+use examples::text::write_tokens;
+
 use common::{apart, held_out, lines, lm_line, losses, scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -137,6 +139,51 @@ fn every_optimizer_learns_the_tales() {
         let last = out.lines().last().unwrap();
         assert!(last.contains("nats per byte") && last.contains("bytes/s"), "{last}");
     }
+}
+
+/// A token file of a text's bytes, with `tokens` put in front.
+fn tokens(dir: &Path, front: &[u16]) -> String {
+    let bytes = fs::read(dir.join("text")).unwrap();
+    let all: Vec<_> = front.iter().copied().chain(bytes.into_iter().map(u16::from)).collect();
+    let file = dir.join("tokens");
+    write_tokens(fs::File::create(&file).unwrap(), &all).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn tokens_that_are_bytes_teach_what_bytes_teach() {
+    let dir = scratch("lm-tokens");
+    let text = little(&dir);
+    let tokens = tokens(&dir, &[]);
+    let line = "--steps 6 --sample 12 --eval-every 4 --temperature 0";
+    let prompt = "the";
+    let (of_text, said) = metrics(&dir, "a", line, &["--text", &text, "--prompt", prompt]);
+    let ids = prompt.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(" ");
+    let more = ["--tokens", &tokens, "--vocab", "256", "--prompt", &ids];
+    let (of_tokens, again) = metrics(&dir, "b", line, &more);
+    assert_eq!(fs::read(&of_text).unwrap(), fs::read(&of_tokens).unwrap());
+    assert!(again.contains("training and 264 held-out tokens of ") && again.contains("tokens/s"));
+    assert!(again.contains("nats per token"), "{again}");
+    let bytes: Vec<u8> =
+        sample_in(&again).split_whitespace().map(|token| token.parse().unwrap()).collect();
+    assert_eq!(bytes.len(), prompt.len() + 12);
+    let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c };
+    let text: String = String::from_utf8_lossy(&bytes).chars().map(shown).collect();
+    assert_eq!(sample_in(&said), text + "\n");
+}
+
+#[test]
+fn tokens_may_be_more_than_bytes() {
+    let dir = scratch("lm-vocabulary");
+    little(&dir);
+    let tokens = tokens(&dir, &[50_256]);
+    let line = "--steps 3 --sample 5 --vocab 50258 --mesh m:2 --layout vocab:m --tokens";
+    let (file, out) = metrics(&dir, "m", line, &[&tokens]);
+    // The logarithm of 50,258 is 10.8.
+    assert!((10.0..12.0).contains(&losses(&file)[0]), "{out}");
+    // By default the sample goes on from the file's first token.
+    let sample = sample_in(&out);
+    assert!(sample.starts_with("50256 ") && sample.split_whitespace().count() == 6, "{sample}");
 }
 
 #[test]

@@ -154,11 +154,58 @@ fn language_model() {
         (&format!("--text {empty}"), &[&empty, "0 bytes", "need 1290"]),
         (&format!("--text {short} --sequence 100 --batch 1"), &["1000 bytes", "need 1010"]),
         (&format!("--text {short} --sequence 10 --batch 90"), &["1000 bytes", "need 1001"]),
+        ("--text /dev/zero", &["/dev/zero", "no regular file"]),
         ("--metrics /no/such/directory/metrics", &["--metrics", "No such file"]),
     ];
     for (line, words) in table {
         refused(&lm_line(line, &[]), words);
     }
+}
+
+#[test]
+fn token_files() {
+    let dir = scratch("refused-tokens");
+    let written = |name: &str, bytes: &[u8]| {
+        let file = dir.join(name);
+        std::fs::write(&file, bytes).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let mut bytes = Vec::new();
+    // The held-out part has a token beyond a vocabulary of 60.
+    let tokens: Vec<_> = (0..3000).map(|i| if i == 2950 { 60 } else { i % 60 }).collect();
+    examples::text::write_tokens(&mut bytes, &tokens).unwrap();
+    let good = written("good", &bytes);
+    let cut = written("cut", &bytes[..3000]);
+    let long = written("long", &[&bytes[..], &[0]].concat());
+    bytes[8] = 255;
+    let absurd = written("absurd", &bytes);
+    bytes[0] = 7;
+    let other = written("other", &bytes);
+    let small = "--vocab 60 --width 8 --heads 1 --depth 1 --sequence 8 --batch 4 --steps 2";
+    let table: &[(&str, &[&str])] = &[
+        (&format!("--tokens {good}"), &["--vocab"]),
+        ("--vocab 60", &["--tokens"]),
+        (&format!("--tokens {good} --vocab 60 --text {good}"), &["--tokens", "--text"]),
+        (&format!("--tokens {good} --vocab 0"), &["--vocab 0", "1 to 65536"]),
+        (&format!("--tokens {good} --vocab 65537"), &["--vocab 65537", "1 to 65536"]),
+        (&format!("--tokens {good} --vocab 60 --prompt 1,x"), &["--prompt", "1,x", "below 60"]),
+        (&format!("--tokens {good} --vocab 60 --prompt 60"), &["--prompt", "below 60"]),
+        (&format!("--tokens {good} --vocab 60 --prompt="), &["--prompt", "a token"]),
+        (&format!("--tokens {good} --vocab 60 --batch 400"), &["3000 tokens", "need 56889"]),
+        (&format!("--tokens {cut} {small}"), &["3000 tokens", "holds 3000", "truncated"]),
+        (&format!("--tokens {long} {small}"), &["holds 7025", "goes on"]),
+        (&format!("--tokens {absurd} {small}"), &["truncated"]),
+        (&format!("--tokens {other} {small}"), &["magic number", "20240520"]),
+        (&format!("--tokens /no/such/file {small}"), &["/no/such/file", "No such file"]),
+        (&format!("--tokens /dev/zero {small}"), &["/dev/zero", "no regular file"]),
+    ];
+    for (line, words) in table {
+        refused(&lm_line(line, &[]), words);
+    }
+    // Found when it is read.
+    let run = lm_line(&format!("--tokens {good} {small}"), &[]);
+    assert!(run.err.contains("token 2950 of ") && run.err.contains("is 60"), "{}", run.err);
+    refused(&run, &["a vocabulary of 60 has 0 to 59"]);
 }
 
 #[test]

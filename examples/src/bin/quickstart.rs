@@ -1,9 +1,9 @@
 //! README's program: a classifier of handwritten-looking digits, split over two axes.
 
-use examples::data::{Batches, Digits};
+use examples::data::Digits;
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer};
-use ndarray::{Array1, Array3, s};
+use ndarray::s;
 
 fn main() -> std::process::ExitCode {
     match run() {
@@ -37,12 +37,9 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut session = Session::threads(&module, 0)?;
 
     let digits = Digits::generate(0, 4_000, 100);
-    let mut batches = Batches::new(digits.train.len(), batch.size, 0)?;
-    let mut images = Array3::zeros((batch.size, 28, 28));
-    let mut labels = Array1::zeros(batch.size);
-    for step in 1..=200 {
-        digits.train.gather(batches.next_batch(), &mut images, &mut labels)?;
-        let [loss] = session.call(&train, [images.view().into(), labels.view().into()])?;
+    let batches = digits.train.batches(&[28, 28], batch.size, 0)?.repeat_forever().prefetch(2);
+    for (step, batch) in (1..=200).zip(&batches) {
+        let [loss] = session.call(&train, batch?.feeds(["image", "label"])?)?;
         if step % 40 == 0 {
             println!("step {step}  loss {:.3}", loss.item().unwrap_or(f64::NAN));
         }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use mesh_optimize::dataset::DatasetError;
 use thiserror::Error;
 
 use super::{CLASSES, SIDE};
@@ -27,12 +28,20 @@ pub enum DataError {
         /// Those present, as they are spelled there.
         found: Vec<String>,
     },
-    /// The operating system, or the decompressor, gave up on a file.
+    /// The operating system gave up on a file.
     #[error("cannot read {}: {source}", .file.display())]
     Read {
         /// The file.
         file: PathBuf,
         /// What went wrong.
+        source: io::Error,
+    },
+    /// A compressed file cannot be decompressed.
+    #[error("cannot read {}: as gzip it is damaged or cut short: {source}", .file.display())]
+    Compressed {
+        /// The file.
+        file: PathBuf,
+        /// What the decompressor says.
         source: io::Error,
     },
     /// The file does not begin as an IDX file of the wanted kind.
@@ -132,24 +141,15 @@ pub enum DataError {
         /// The number of examples.
         examples: usize,
     },
-    /// A list of examples names one that is not there.
-    #[error("example {index} of {examples}: legal are 0 to {}", .examples.saturating_sub(1))]
-    Index {
-        /// The index asked for.
-        index: usize,
-        /// The number of examples.
-        examples: usize,
+    /// Images are asked for in a shape of another size.
+    #[error("an image of {SIDE}x{SIDE} pixels cannot have the dims {dims:?}: their product must be {}", SIDE * SIDE)]
+    ImageDims {
+        /// The dims asked for.
+        dims: Vec<usize>,
     },
-    /// An array to be filled has the wrong shape.
-    #[error("the array for {what} has shape {found:?}; legal is {legal:?}")]
-    BufferShape {
-        /// What the array is for.
-        what: &'static str,
-        /// Its shape.
-        found: Vec<usize>,
-        /// The shape that the batch needs.
-        legal: Vec<usize>,
-    },
+    /// The data set of examples.
+    #[error("{0}")]
+    Dataset(#[from] DatasetError),
 }
 
 fn present(exists: bool, found: &[String]) -> String {

@@ -4,18 +4,16 @@
 //! dimension, then the elements. Nothing in it is believed before it is checked: no more is read
 //! than a legal header declares, plus one byte to see that the file ends there.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
 use ndarray::{Array1, Array3};
 
 use super::{CLASSES, DataError, SIDE, Split};
+use crate::files;
 
 /// The most examples that a file may declare.
 const MOST: usize = 1_000_000;
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Unsigned bytes, rank 3 and rank 1.
 const IMAGES: u32 = 0x0000_0803;
 const LABELS: u32 = 0x0000_0801;
@@ -41,22 +39,42 @@ pub(super) fn find(dir: &Path, name: &str) -> Option<PathBuf> {
         .find(|file| file.try_exists().unwrap_or(true))
 }
 
+/// A stream, and what errors call it.
+pub(super) struct Named<'a> {
+    pub(super) file: &'a Path,
+    pub(super) bytes: Box<dyn Read + 'a>,
+}
+
+impl<'a> Named<'a> {
+    pub(super) fn open(file: &'a Path) -> Result<Self, DataError> {
+        match files::open(file) {
+            Ok(bytes) => Ok(Self { file, bytes: Box::new(bytes) }),
+            Err(source) => Err(DataError::Read { file: file.to_owned(), source }),
+        }
+    }
+}
+
 /// Reads a pair of at least `least` examples.
-pub(super) fn read_pair(images: &Path, labels: &Path, least: usize) -> Result<Split, DataError> {
+pub(super) fn read_pair(
+    images: Named<'_>,
+    labels: Named<'_>,
+    least: usize,
+) -> Result<Split, DataError> {
     // The labels first: they are small, and their count bounds what is read of the images.
+    let (images_file, labels_file) = (images.file, labels.file);
     let labelled = read_labels(labels, least)?;
-    let (mut reader, count) = open(images, "images", IMAGES, least)?;
+    let (mut reader, count) = header(images, "images", IMAGES, least)?;
     if count != labelled.len() {
         return Err(DataError::Unpaired {
-            images_file: images.to_owned(),
+            images_file: images_file.to_owned(),
             images: count,
-            labels_file: labels.to_owned(),
+            labels_file: labels_file.to_owned(),
             labels: labelled.len(),
         });
     }
     let (rows, columns) = (reader.word()?, reader.word()?);
     if [rows, columns] != [SIDE as u32; 2] {
-        return Err(DataError::ImageSize { file: images.to_owned(), rows, columns });
+        return Err(DataError::ImageSize { file: images_file.to_owned(), rows, columns });
     }
     let bytes = reader.rest(count * SIDE * SIDE)?;
     let mut pixels = Array3::zeros((count, SIDE, SIDE));
@@ -66,8 +84,9 @@ pub(super) fn read_pair(images: &Path, labels: &Path, least: usize) -> Result<Sp
     Ok(Split { images: pixels, labels: labelled })
 }
 
-fn read_labels(file: &Path, least: usize) -> Result<Array1<i32>, DataError> {
-    let (reader, count) = open(file, "labels", LABELS, least)?;
+fn read_labels(labels: Named<'_>, least: usize) -> Result<Array1<i32>, DataError> {
+    let file = labels.file;
+    let (reader, count) = header(labels, "labels", LABELS, least)?;
     let bytes = reader.rest(count)?;
     let wrong = bytes.iter().position(|&label| usize::from(label) >= CLASSES);
     if let Some(index) = wrong {
@@ -76,24 +95,17 @@ fn read_labels(file: &Path, least: usize) -> Result<Array1<i32>, DataError> {
     Ok(bytes.into_iter().map(i32::from).collect())
 }
 
-/// Opens a file, checks its magic number and the count of examples, and returns that count.
-fn open<'f>(
-    file: &'f Path,
+/// Checks the magic number and the count of examples of a stream, and returns that count.
+fn header<'a>(
+    Named { file, bytes }: Named<'a>,
     wanted: &'static str,
     legal: u32,
     least: usize,
-) -> Result<(Reader<'f>, usize), DataError> {
-    let failed = |source| DataError::Read { file: file.to_owned(), source };
-    let mut raw = File::open(file).map_err(failed)?;
-    let mut start = Vec::new();
-    raw.by_ref().take(GZIP.len() as u64).read_to_end(&mut start).map_err(failed)?;
-    let compressed = start == GZIP;
-    let whole = io::Cursor::new(start).chain(io::BufReader::new(raw));
-    let bytes: Box<dyn Read> =
-        if compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-
+) -> Result<(Reader<'a>, usize), DataError> {
+    let (bytes, compressed) = files::decompressed(bytes)
+        .map_err(|source| DataError::Read { file: file.to_owned(), source })?;
     let rank = (legal & 0xff) as usize;
-    let mut reader = Reader { file, bytes, header: 4 + 4 * rank, taken: 0 };
+    let mut reader = Reader { file, bytes, compressed, header: 4 + 4 * rank, taken: 0 };
     let found = reader.word()?;
     if found != legal {
         return Err(DataError::Magic { file: file.to_owned(), wanted, found, legal });
@@ -106,9 +118,10 @@ fn open<'f>(
 }
 
 /// A file being read: what it holds uncompressed, and how far it has been taken.
-struct Reader<'f> {
-    file: &'f Path,
-    bytes: Box<dyn Read>,
+struct Reader<'a> {
+    file: &'a Path,
+    bytes: Box<dyn Read + 'a>,
+    compressed: bool,
     header: usize,
     taken: usize,
 }
@@ -134,13 +147,16 @@ impl Reader<'_> {
         Ok(bytes)
     }
 
-    /// The next `size` bytes, fewer at the end of the file; the buffer grows with what is there.
+    /// The next `size` bytes, fewer at the end of the file.
     fn up_to(&mut self, size: usize) -> Result<Vec<u8>, DataError> {
-        let mut bytes = Vec::new();
-        (&mut self.bytes)
-            .take(size as u64)
-            .read_to_end(&mut bytes)
-            .map_err(|source| DataError::Read { file: self.file.to_owned(), source })?;
+        let file = || self.file.to_owned();
+        let bytes = files::up_to(&mut self.bytes, size).map_err(|source| {
+            if self.compressed {
+                DataError::Compressed { file: file(), source }
+            } else {
+                DataError::Read { file: file(), source }
+            }
+        })?;
         self.taken += bytes.len();
         Ok(bytes)
     }

@@ -1,14 +1,12 @@
 //! Handwritten digits: the MNIST files, or a generator where there are none.
 //!
 //! ```
-//! use examples::data::{Batches, Digits};
-//! use ndarray::{Array1, Array3};
+//! use examples::data::Digits;
 //!
 //! let digits = Digits::generate(1, 100, 20);
-//! let (mut images, mut labels) = (Array3::zeros((25, 28, 28)), Array1::zeros(25));
-//! let mut batches = Batches::new(digits.train.len(), 25, 1)?;
-//! for _ in 0..batches.per_epoch() {
-//!     digits.train.gather(batches.next_batch(), &mut images, &mut labels)?;
+//! let batches = digits.train.batches(&[784], 25, 1)?;
+//! for batch in batches.pass(0) {
+//!     assert_eq!(batch?.get("image")?.shape(), [25, 784]);
 //! }
 //! # Ok::<(), examples::data::DataError>(())
 //! ```
@@ -19,11 +17,12 @@ mod generate;
 mod idx;
 mod strokes;
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ndarray::{Array1, Array3, Axis, Slice};
 
-pub use batches::Batches;
 pub use error::DataError;
 
 /// The height and the width of an image, in pixels.
@@ -38,9 +37,9 @@ const TESTED: usize = 5;
 #[derive(Clone, Debug)]
 pub struct Digits {
     /// The examples to learn from.
-    pub train: Split,
+    pub train: Arc<Split>,
     /// The examples to measure by.
-    pub test: Split,
+    pub test: Arc<Split>,
 }
 
 /// Some examples: images and, as many, labels.
@@ -64,14 +63,14 @@ impl Digits {
         match &files {
             [[(_, Some(images)), (_, Some(labels))], [(_, None), (_, None)]]
             | [[(_, None), (_, None)], [(_, Some(images)), (_, Some(labels))]] => {
-                Ok(idx::read_pair(images, labels, TESTED)?.divided())
+                Ok(Split::load(images, labels, TESTED)?.divided())
             }
             [
                 [(_, Some(images)), (_, Some(labels))],
                 [(_, Some(test_images)), (_, Some(test_labels))],
             ] => Ok(Self {
-                train: idx::read_pair(images, labels, 1)?,
-                test: idx::read_pair(test_images, test_labels, 1)?,
+                train: Split::load(images, labels, 1)?.into(),
+                test: Split::load(test_images, test_labels, 1)?.into(),
             }),
             _ => {
                 let (expected, found): (Vec<_>, Vec<_>) = files.into_iter().flatten().unzip();
@@ -93,11 +92,24 @@ impl Digits {
     /// Example `i` of a split depends on the seed, the split and `i` only, so a larger split begins
     /// with the smaller one, and every platform gets the same bits.
     pub fn generate(seed: u64, train: usize, test: usize) -> Self {
-        Self { train: generate::split(seed, 0, train), test: generate::split(seed, 1, test) }
+        let split = |stream, count| Arc::new(generate::split(seed, stream, count));
+        Self { train: split(0, train), test: split(1, test) }
     }
 }
 
 impl Split {
+    /// Reads a pair of IDX streams, each as it is or gzip-compressed; errors call them `images` and
+    /// `labels`.
+    pub fn read(images: impl Read, labels: impl Read) -> Result<Self, DataError> {
+        let images = idx::Named { file: Path::new("images"), bytes: Box::new(images) };
+        let labels = idx::Named { file: Path::new("labels"), bytes: Box::new(labels) };
+        idx::read_pair(images, labels, 1)
+    }
+
+    fn load(images: &Path, labels: &Path, least: usize) -> Result<Self, DataError> {
+        idx::read_pair(idx::Named::open(images)?, idx::Named::open(labels)?, least)
+    }
+
     /// The number of examples.
     pub fn len(&self) -> usize {
         self.labels.len().min(self.images.len_of(Axis(0)))
@@ -114,7 +126,7 @@ impl Split {
             images: self.images.slice_axis(Axis(0), slice).to_owned(),
             labels: self.labels.slice_axis(Axis(0), slice).to_owned(),
         };
-        Digits { train: part(Slice::from(..kept)), test: part(Slice::from(kept..)) }
+        Digits { train: part(Slice::from(..kept)).into(), test: part(Slice::from(kept..)).into() }
     }
 }
 

@@ -130,7 +130,7 @@ fn every_fault_of_a_file_is_named() {
         (label_file(&labels(4)), "declares 4 examples; legal are 5 to"),
         (label_file(&labels(6)), "declares 5 images and"),
         (label_file(&idx(&[0x801, 5], [0, 1, 10, 2, 3])), "is 10; legal are 0 to 9"),
-        (image_file(&gzip(&good_images)[..60]), "cannot read"),
+        (image_file(&gzip(&good_images)[..60]), "as gzip it is damaged or cut short"),
         (image_file(&gzip(&longer(&good_images))), "goes on after"),
         (image_file(&gzip(&[&good_images[..], &[0; 1 << 22]].concat())), "goes on after"),
     ];
@@ -142,6 +142,58 @@ fn every_fault_of_a_file_is_named() {
         assert!(said.contains(expected), "expected `{expected}` in `{said}`");
         assert!(said.contains("-ubyte"), "no file in `{said}`");
     }
+}
+
+#[test]
+#[cfg(unix)]
+fn what_has_no_end_is_not_read() {
+    let directory = Directory::with_test_set(5);
+    let images = directory.0.join("t10k-images-idx3-ubyte");
+    fs::remove_file(&images).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &images).unwrap();
+    assert!(directory.complaint().contains("it is no regular file"));
+    fs::remove_file(&images).unwrap();
+    fs::create_dir(&images).unwrap();
+    assert!(directory.complaint().contains("it is a directory"));
+}
+
+/// The same bytes again and again.
+struct Endless {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Read for Endless {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let size = into.len().min(self.bytes.len() - self.taken);
+        into[..size].copy_from_slice(&self.bytes[self.taken..][..size]);
+        self.taken = (self.taken + size) % self.bytes.len();
+        Ok(size)
+    }
+}
+
+/// A gzip stream goes on in its next member: this one decompresses to zeros without end.
+#[test]
+fn no_more_is_decompressed_than_is_declared() {
+    let bomb = || Endless { bytes: gzip(&[0; 1 << 20]), taken: 0 };
+    let (good_images, good_labels) = (gzip(&images(5)), gzip(&labels(5)));
+    let said = Split::read(good_images[..].chain(bomb()), &good_labels[..]).unwrap_err();
+    assert!(said.to_string().contains("images goes on after the 3936 bytes"), "{said}");
+    let said = Split::read(&good_images[..], good_labels[..].chain(bomb())).unwrap_err();
+    assert!(said.to_string().contains("labels goes on after the 13 bytes"), "{said}");
+    let said = Split::read(bomb(), &good_labels[..]).unwrap_err();
+    assert!(said.to_string().contains("images is no IDX file"), "{said}");
+}
+
+#[test]
+fn streams_are_read_as_files_are() {
+    let split = Split::read(&gzip(&images(5))[..], &labels(5)[..]).unwrap();
+    assert_eq!((split.len(), split.images[[0, 0, 5]]), (5, 5.0 / 255.0));
+    let said = Split::read(&images(5)[..], &labels(4)[..]).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "images declares 5 images and labels declares 4 labels; a pair needs as many of each"
+    );
 }
 
 #[test]

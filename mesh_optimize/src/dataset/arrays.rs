@@ -2,6 +2,7 @@
 
 use mesh_core::array::Array;
 use ndarray::{Axis, Slice};
+use std::ops::Range;
 
 /// The same expression for the array of every dtype.
 macro_rules! each {
@@ -37,11 +38,20 @@ pub(super) fn at(array: &Array, axis: usize, index: usize) -> Array {
     each!(array, array => array.index_axis(Axis(axis), index).to_owned())
 }
 
+/// Some positions along the first dim, in the order given. The dim has them all.
+pub(super) fn select(array: &Array, rows: &[usize]) -> Array {
+    each!(array, array => array.select(Axis(0), rows))
+}
+
+/// A range of positions along the first dim. The dim has them all.
+pub(super) fn rows(array: &Array, range: Range<usize>) -> Array {
+    each!(array, array => array.slice_axis(Axis(0), Slice::from(range)).to_owned())
+}
+
 /// Part `index` of `parts` along the first dim, whose size they divide.
 pub(super) fn part(array: &Array, parts: usize, index: usize) -> Array {
     let size = array.shape().first().map_or(0, |size| size / parts);
-    let range = Slice::from(index * size..(index + 1) * size);
-    each!(array, array => array.slice_axis(Axis(0), range).to_owned())
+    rows(array, index * size..(index + 1) * size)
 }
 
 /// Arrays of one dtype and shape side by side along a new first dim.

@@ -1,5 +1,6 @@
 //! What can go wrong with a data set.
 
+use std::ops::Range;
 use thiserror::Error;
 
 /// Why a data set, or one of its records, cannot be had.
@@ -55,6 +56,41 @@ pub enum DatasetError {
         found: String,
         /// What the first has.
         expected: String,
+    },
+    /// A source that does not give what it is asked for.
+    #[error("a source gave {found} examples side by side where {asked} were asked for")]
+    Source {
+        /// How many it gave.
+        found: usize,
+        /// How many were asked for.
+        asked: usize,
+    },
+    /// An order of examples that names one which is not there.
+    #[error("there is no example {row}: the source has {examples}, counted from 0")]
+    Example {
+        /// Its number.
+        row: u64,
+        /// How many there are.
+        examples: u64,
+    },
+    /// An order of examples that is too short.
+    #[error("the order of pass {pass} ends before the {expected} examples that it should have")]
+    Order {
+        /// The pass.
+        pass: u64,
+        /// How many a pass has.
+        expected: u64,
+    },
+    /// Rows that a record does not have.
+    #[error(
+        "a record has {rows} rows, not rows {} to {}: drop a remainder that makes a smaller batch",
+        .range.start, .range.end
+    )]
+    Rows {
+        /// The rows asked for.
+        range: Range<usize>,
+        /// How many there are.
+        rows: usize,
     },
     /// A dim that is not there, or cannot be cut.
     #[error("{0}")]

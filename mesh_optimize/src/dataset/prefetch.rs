@@ -1,6 +1,8 @@
 //! Records made ahead, by another thread.
 
-use super::{DatasetError, Record, Records, Result};
+use super::unmade::Unmades;
+use super::{DatasetError, Record, Result};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -13,12 +15,15 @@ pub(super) struct Prefetched {
 }
 
 impl Prefetched {
-    pub(super) fn start(depth: usize, make: impl FnOnce() -> Records + Send + 'static) -> Self {
-        let (sender, receiver) = sync_channel(depth.max(1));
+    /// Lets a thread work up to `depth` records ahead, up to the first error.
+    pub(super) fn start(depth: usize, unmade: Unmades) -> Self {
+        let (sender, receiver) = sync_channel(depth);
         let work = move || {
-            for record in make() {
-                // Nobody listens any more.
-                if sender.send(record).is_err() {
+            for record in unmade {
+                let record = record.make().map(Arc::unwrap_or_clone);
+                let last = record.is_err();
+                // Sending fails if nobody listens any more.
+                if sender.send(record).is_err() || last {
                     break;
                 }
             }

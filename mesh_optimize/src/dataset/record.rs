@@ -2,6 +2,8 @@
 
 use super::{DatasetError, Result, arrays};
 use mesh_core::array::{Array, ArrayRef};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// What a data set gives one at a time: an example, or a batch of them. Named arrays, in order.
 #[derive(Clone, PartialEq, Debug)]
@@ -79,21 +81,39 @@ impl Record {
 
     /// Example `i` of arrays that have one.
     pub(super) fn row(&self, i: usize) -> Self {
-        let row = |(name, array): &(String, Array)| (name.clone(), arrays::at(array, 0, i));
-        Self { arrays: self.arrays.iter().map(row).collect() }
+        self.each(|array| arrays::at(array, 0, i))
+    }
+
+    /// Some examples of arrays that have them, side by side.
+    pub(super) fn select(&self, rows: &[usize]) -> Self {
+        self.each(|array| arrays::select(array, rows))
+    }
+
+    /// A range of examples, side by side.
+    pub(super) fn rows(&self, range: Range<usize>) -> Result<Self> {
+        let rows = self.first_dim()?;
+        if range.end > rows {
+            return Err(DatasetError::Rows { range, rows });
+        }
+        Ok(self.each(|array| arrays::rows(array, range.clone())))
+    }
+
+    fn each(&self, change: impl Fn(&Array) -> Array) -> Self {
+        let arrays = self.arrays.iter().map(|(name, array)| (name.clone(), change(array)));
+        Self { arrays: arrays.collect() }
     }
 
     /// Records side by side along a new first dim.
-    pub(super) fn stack(records: &[Self]) -> Result<Self> {
+    pub(super) fn stack(records: &[Arc<Self>]) -> Result<Self> {
         Self::join(records, arrays::stack)
     }
 
     /// Records one after another along the first dim.
-    pub(super) fn concatenate(records: &[Self]) -> Result<Self> {
+    pub(super) fn concatenate(records: &[Arc<Self>]) -> Result<Self> {
         Self::join(records, arrays::concatenate)
     }
 
-    fn join(records: &[Self], join: impl Fn(&[&Array]) -> Option<Array>) -> Result<Self> {
+    fn join(records: &[Arc<Self>], join: impl Fn(&[&Array]) -> Option<Array>) -> Result<Self> {
         let first = records.first().ok_or(DatasetError::NoArrays)?;
         let mut joined = Vec::new();
         for (name, array) in &first.arrays {

@@ -1,14 +1,14 @@
 //! Random order from a seed.
 
-use super::{Record, Records, Result};
+use super::unmade::{Unmade, Unmades};
 
 /// Numbers from a seed: SplitMix64 (Steele, Lea & Flood 2014, "Fast Splittable Pseudorandom Number
 /// Generators").
-struct Numbers(u64);
+pub(super) struct Numbers(u64);
 
 impl Numbers {
     /// Each pass has a sequence of its own.
-    fn new(seed: u64, pass: u64) -> Self {
+    pub(super) fn new(seed: u64, pass: u64) -> Self {
         let start = Self(seed).next();
         Self(start ^ Self(pass).next().rotate_left(17))
     }
@@ -21,40 +21,35 @@ impl Numbers {
     }
 
     /// Below `bound`, evenly up to 2^-64 times the bound.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 }
 
 /// Records drawn from a buffer that is filled up in order.
 pub(super) struct Shuffled {
-    records: Records,
-    buffer: Vec<Record>,
+    records: Unmades,
+    buffer: Vec<Unmade>,
     size: usize,
     numbers: Numbers,
 }
 
 impl Shuffled {
-    pub(super) fn new(records: Records, size: usize, seed: u64, pass: u64) -> Self {
+    pub(super) fn new(records: Unmades, size: usize, seed: u64, pass: u64) -> Self {
         Self { records, buffer: Vec::new(), size, numbers: Numbers::new(seed, pass) }
     }
 }
 
 impl Iterator for Shuffled {
-    type Item = Result<Record>;
+    type Item = Unmade;
 
-    fn next(&mut self) -> Option<Self::Item> {
-        while self.buffer.len() < self.size {
-            match self.records.next() {
-                Some(Ok(record)) => self.buffer.push(record),
-                Some(error) => return Some(error),
-                None => break,
-            }
-        }
+    fn next(&mut self) -> Option<Unmade> {
+        let missing = self.size - self.buffer.len();
+        self.buffer.extend(self.records.by_ref().take(missing));
         if self.buffer.is_empty() {
             return None;
         }
         let drawn = self.numbers.below(self.buffer.len());
-        Some(Ok(self.buffer.swap_remove(drawn)))
+        Some(self.buffer.swap_remove(drawn))
     }
 }

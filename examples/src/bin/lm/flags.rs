@@ -4,7 +4,7 @@ use clap::Parser;
 use examples::optimizer::Method;
 use std::path::PathBuf;
 
-/// Trains a language model of bytes on any mesh of processors, and lets it write.
+/// Trains a language model of bytes, or of tokens, on any mesh of processors, and lets it write.
 ///
 /// Dims: batch, length, memory_length (the positions that are looked at), d_model, heads, kv, d_ff,
 /// vocab, layers.
@@ -14,6 +14,16 @@ pub(crate) struct Flags {
     /// The text; its last tenth is held out. By default small tales told by a grammar.
     #[arg(long)]
     pub(crate) text: Option<PathBuf>,
+
+    /// A file of tokens instead, as llm.c writes them (a header of 256 little-endian i32: 20240520, 1,
+    /// the number of tokens; then tokens of 16 bits), plain or gzip; its last tenth is held out. What
+    /// is said of bytes below is then of tokens.
+    #[arg(long, conflicts_with = "text", requires = "vocab")]
+    pub(crate) tokens: Option<PathBuf>,
+
+    /// How many different tokens there are: 50257 for GPT-2's.
+    #[arg(long, requires = "tokens")]
+    pub(crate) vocab: Option<usize>,
 
     /// Processors as a grid: `data:2;model:2`. By default `all:n`, n the largest divisor of the batch
     /// that is not above the number of cores.
@@ -94,9 +104,10 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 400)]
     pub(crate) sample: usize,
 
-    /// What the sample goes on from.
-    #[arg(long, default_value = "\n")]
-    pub(crate) prompt: String,
+    /// What the sample goes on from. By default the end of a line; with --tokens numbers of tokens
+    /// separated by spaces, by default the file's first.
+    #[arg(long)]
+    pub(crate) prompt: Option<String>,
 
     /// The sample is drawn from probabilities to the power of 1 / temperature, made to add up to 1;
     /// at 0 the likeliest byte is taken.
@@ -116,6 +127,12 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) metrics: Option<PathBuf>,
 }
+
+/// Values of a byte.
+pub(crate) const BYTES: usize = 256;
+
+/// Values of a token of 16 bits.
+const MOST_TOKENS: usize = 1 << 16;
 
 /// More of anything than a run has.
 const LARGEST: usize = 1 << 24;
@@ -150,13 +167,42 @@ impl Flags {
         if self.eval_every == Some(0) {
             return Err("--eval-every 0: legal are 1 or more".to_owned());
         }
-        if self.sample > 0 && self.prompt.is_empty() {
-            return Err("--prompt: a sample needs at least a byte to go on from".to_owned());
+        if !(1..=MOST_TOKENS).contains(&self.vocab()) {
+            return Err(format!("--vocab {}: legal are 1 to {MOST_TOKENS}", self.vocab()));
         }
+        self.prompt_tokens()?;
         if !(temperature >= 0.0 && temperature.is_finite()) {
             return Err(format!("--temperature {temperature}: legal are 0 or a positive number"));
         }
         self.optimizer.check(self.lr, self.weight_decay.unwrap_or(0.0))
+    }
+
+    /// How many different tokens there are.
+    pub(crate) fn vocab(&self) -> usize {
+        self.vocab.unwrap_or(BYTES)
+    }
+
+    /// What the sample goes on from; `None` is for the first token of the text.
+    pub(crate) fn prompt_tokens(&self) -> Result<Option<Vec<usize>>, String> {
+        let tokens: Vec<usize> = match (&self.prompt, &self.tokens) {
+            (None, None) => vec![usize::from(b'\n')],
+            (None, Some(_)) => return Ok(None),
+            (Some(text), None) => text.bytes().map(usize::from).collect(),
+            (Some(text), Some(_)) => {
+                let token = |word: &str| match word.parse() {
+                    Ok(token) if token < self.vocab() => Ok(token),
+                    _ => Err(format!(
+                        "--prompt: {word:?} is no token; legal are numbers below {}",
+                        self.vocab()
+                    )),
+                };
+                text.split_whitespace().map(token).collect::<Result<_, _>>()?
+            }
+        };
+        if self.sample > 0 && tokens.is_empty() {
+            return Err("--prompt: a sample needs at least a token to go on from".to_owned());
+        }
+        Ok(Some(tokens))
     }
 
     /// Size of hidden vectors.

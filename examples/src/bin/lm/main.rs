@@ -33,23 +33,26 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         let text = format!("layout {}\n{}", named(&layout), module.explain());
         return Ok(print(text.trim_end())?);
     }
-    let (text, name) = match &flags.text {
-        Some(file) => (Text::load(file)?, file.display().to_string()),
-        None => (Text::tales(), "the built-in text".to_owned()),
+    let text = match (&flags.text, &flags.tokens) {
+        (Some(file), _) => Text::load(file)?,
+        (None, Some(file)) => Text::load_tokens(file, flags.vocab())?,
+        (None, None) => Text::tales(),
     };
-    text.check(&name, flags.batch, flags.sequence)?;
+    text.check(flags.batch, flags.sequence)?;
     let mut metrics = Metrics::create(flags.metrics.as_deref())?;
     print(&format!(
-        "{}  layout {}  {} parameters  {} training and {} held-out bytes of {name}",
+        "{}  layout {}  {} parameters  {} training and {} held-out {}s of {}",
         on_mesh(&mesh),
         named(&layout),
         parameters(&module),
         text.train.len(),
         text.held_out.len(),
+        text.unit(),
+        text.name(),
     ))?;
     let mut session = Session::threads(&module, flags.seed)?;
     let trained = train::train(flags, &functions, &mut session, &text, &mut metrics);
     metrics.finish()?;
     trained?;
-    if flags.sample > 0 { sample::sample(flags, &functions, &mut session) } else { Ok(()) }
+    if flags.sample > 0 { sample::sample(flags, &functions, &mut session, &text) } else { Ok(()) }
 }

@@ -12,8 +12,6 @@ use mesh_ops::layers::{
 use mesh_ops::prelude::*;
 use mesh_optimize::Optimizer;
 
-/// Values of a byte.
-pub(crate) const BYTES: usize = 256;
 /// Slowest turn of rotary positions.
 const ROTARY_BASE: f64 = 10_000.0;
 
@@ -81,7 +79,7 @@ impl Model {
     fn new(flags: &Flags, length: Dimension) -> Self {
         let (width, heads) = (dim("d_model", flags.width), dim("heads", flags.heads));
         let kv = dim("kv", flags.width / flags.heads);
-        let vocab = dim("vocab", BYTES);
+        let vocab = dim("vocab", flags.vocab());
         let feed_forward = FeedForward::new(width, dim("d_ff", flags.hidden()));
         Self {
             output: Dense::onto([vocab]).over([width]).without_bias(),

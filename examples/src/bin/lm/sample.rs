@@ -1,9 +1,10 @@
-//! Writing text, a byte at a time.
+//! Writing text, a byte or a token at a time.
 
 use super::flags::Flags;
 use super::model::Functions;
 use examples::Rng;
 use examples::report::print;
+use examples::text::Text;
 use mesh_ops::prelude::*;
 use ndarray::arr0;
 use std::error::Error;
@@ -12,21 +13,21 @@ use std::io::{self, Write};
 /// Keeps the draws apart from other uses of the seed.
 const STREAM: u64 = 0x5341_4d50;
 
-/// Reads bytes one after the other, and says what may follow.
+/// Reads tokens one after the other, and says what may follow.
 struct Reader<'a> {
     session: &'a mut Session,
     functions: &'a Functions,
     /// As many positions as there are in the model's memory.
     length: usize,
-    read: Vec<u8>,
-    /// Of the next byte.
+    read: Vec<usize>,
+    /// Of the next token.
     position: usize,
 }
 
 impl Reader<'_> {
-    /// Logits of what follows `byte`. Where memory is full, the later half of what was read is read
+    /// Logits of what follows `token`. Where memory is full, the later half of what was read is read
     /// again from the beginning of memory.
-    fn read(&mut self, byte: u8) -> Result<Array, Box<dyn Error>> {
+    fn read(&mut self, token: usize) -> Result<Array, Box<dyn Error>> {
         if self.position == self.length {
             self.position = 0;
             let kept = self.read.split_off(self.read.len() - self.length / 2);
@@ -35,11 +36,11 @@ impl Reader<'_> {
                 self.read(earlier)?;
             }
         }
-        let (at, what) = (arr0(self.position as i32), arr0(i32::from(byte)));
+        let (at, what) = (arr0(self.position as i32), arr0(token as i32));
         let feeds = [what.view().into(), at.view().into()];
         let [logits] = self.session.call(&self.functions.next, feeds)?;
         self.position += 1;
-        self.read.push(byte);
+        self.read.push(token);
         Ok(logits)
     }
 }
@@ -49,30 +50,37 @@ pub(crate) fn sample(
     flags: &Flags,
     functions: &Functions,
     session: &mut Session,
+    text: &Text,
 ) -> Result<(), Box<dyn Error>> {
     let length = flags.sequence;
+    let prompt = match flags.prompt_tokens()? {
+        Some(tokens) => tokens,
+        None => text.train.read(0, 1)?.into_iter().map(|token| token as usize).collect(),
+    };
     let mut reader = Reader { session, functions, length, read: Vec::new(), position: 0 };
     let mut rng = Rng::keyed(flags.seed, STREAM, 0);
-    let prompt = flags.prompt.as_bytes();
-    let mut text = Text::default();
+    let mut writer = Writer { numbers: flags.tokens.is_some(), waiting: Vec::new() };
     print("")?;
-    text.write(flags.prompt.trim_start_matches('\n').as_bytes())?;
+    let newline = usize::from(b'\n');
+    let shown = prompt.iter().skip_while(|&&token| !writer.numbers && token == newline);
+    let shown: Vec<_> = shown.copied().collect();
+    writer.write(&shown)?;
     let mut logits = None;
-    for &byte in &prompt[prompt.len().saturating_sub(length)..] {
-        logits = Some(reader.read(byte)?);
+    for &token in &prompt[prompt.len().saturating_sub(length)..] {
+        logits = Some(reader.read(token)?);
     }
     for _ in 0..flags.sample {
         let Some(given) = logits else { break };
         let given: Vec<_> = given.to_f64().iter().copied().collect();
-        let byte = draw(&given, flags.temperature, f64::from(rng.unit()));
-        text.write(&[byte])?;
-        logits = Some(reader.read(byte)?);
+        let token = draw(&given, flags.temperature, f64::from(rng.unit()));
+        writer.write(&[token])?;
+        logits = Some(reader.read(token)?);
     }
-    Ok(text.end()?)
+    Ok(writer.end()?)
 }
 
-/// The byte at the place `chance`, from 0 to 1, of the distribution.
-fn draw(logits: &[f64], temperature: f64, chance: f64) -> u8 {
+/// The token at the place `chance`, from 0 to 1, of the distribution.
+fn draw(logits: &[f64], temperature: f64, chance: f64) -> usize {
     let greatest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weight = |logit: f64| match temperature {
         0.0 => f64::from(u8::from(logit == greatest)),
@@ -80,27 +88,30 @@ fn draw(logits: &[f64], temperature: f64, chance: f64) -> u8 {
     };
     let total: f64 = logits.iter().copied().map(weight).sum();
     let mut left = chance * total;
-    for (byte, &logit) in (0..=u8::MAX).zip(logits) {
+    for (token, &logit) in logits.iter().enumerate() {
         left -= weight(logit);
         if left < 0.0 {
-            return byte;
+            return token;
         }
     }
     // What rounding leaves: the likeliest.
-    let likeliest = (0..=u8::MAX).zip(logits).find(|(_, logit)| **logit == greatest);
-    likeliest.map_or(0, |(byte, _)| byte)
+    logits.iter().position(|logit| *logit == greatest).unwrap_or(0)
 }
 
-/// Text on standard output, a character as soon as its bytes are there. What is no text is shown as
-/// U+FFFD.
-#[derive(Default)]
-struct Text {
+/// Writes on standard output: numbers of tokens, or text, a character as soon as its bytes are there.
+/// What is no text is shown as U+FFFD.
+struct Writer {
+    numbers: bool,
     waiting: Vec<u8>,
 }
 
-impl Text {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.waiting.extend(bytes);
+impl Writer {
+    fn write(&mut self, tokens: &[usize]) -> io::Result<()> {
+        if self.numbers {
+            return show(&tokens.iter().map(|token| format!("{token} ")).collect::<String>());
+        }
+        // In a model of bytes tokens are bytes.
+        self.waiting.extend(tokens.iter().map(|&token| token as u8));
         // Bytes at the end that may become a character.
         let begun = match std::str::from_utf8(&self.waiting) {
             Err(error) if error.error_len().is_none() => self.waiting.len() - error.valid_up_to(),
@@ -108,17 +119,16 @@ impl Text {
         };
         let rest = self.waiting.split_off(self.waiting.len() - begun);
         let whole = std::mem::replace(&mut self.waiting, rest);
-        show(&whole)
+        show(&String::from_utf8_lossy(&whole))
     }
 
     fn end(self) -> io::Result<()> {
-        show(&self.waiting)?;
+        show(&String::from_utf8_lossy(&self.waiting))?;
         writeln!(io::stdout())
     }
 }
 
-fn show(bytes: &[u8]) -> io::Result<()> {
-    let text = String::from_utf8_lossy(bytes);
+fn show(text: &str) -> io::Result<()> {
     let shown = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{FFFD}' } else { c };
     let mut out = io::stdout().lock();
     out.write_all(text.chars().map(shown).collect::<String>().as_bytes())?;

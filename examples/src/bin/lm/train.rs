@@ -4,14 +4,16 @@ use super::flags::Flags;
 use super::model::Functions;
 use examples::optimizer::Method;
 use examples::report::{Metrics, Progress};
-use examples::text::{Text, copy_windows, even_starts, random_starts};
+use examples::text::Text;
 use mesh_ops::prelude::*;
+use mesh_optimize::dataset::Dataset;
 use mesh_optimize::{AdamWeightDecay, LearningRate, Optimizer, schedule};
-use ndarray::Array2;
 use serde_json::json;
 use std::error::Error;
 use std::time::Instant;
 
+/// Batches that are made while one is computed with.
+const AHEAD: usize = 2;
 /// Bytes of the held-out text that an evaluation during training looks at.
 const SOME: usize = 1 << 14;
 /// And the last one, at most.
@@ -48,16 +50,15 @@ pub(crate) fn train(
     metrics: &mut Metrics,
 ) -> Result<(), Box<dyn Error>> {
     let progress = Progress::new(flags.steps, 50);
-    let mut bytes = Array2::zeros((flags.batch, flags.sequence));
-    let mut following = bytes.clone();
+    let batches = text.batches(flags.batch, flags.sequence, flags.seed)?;
+    let mut batches = batches.repeat_forever().prefetch(AHEAD).iter();
+    let unit = text.unit();
     let started = Instant::now();
     let mut training = 0.0;
     for step in 1..=flags.steps {
         let begun = Instant::now();
-        let starts = random_starts(text.train.len(), flags.sequence, flags.batch, flags.seed, step);
-        copy_windows(&text.train, starts, &mut bytes, &mut following);
-        let feeds = [bytes.view().into(), following.view().into()];
-        let [loss] = session.call(&functions.train, feeds)?;
+        let Some(batch) = batches.next() else { break };
+        let [loss] = session.call(&functions.train, batch?.feeds(["bytes", "following"])?)?;
         let loss = loss.item().unwrap_or(f64::NAN) as f32;
         training += begun.elapsed().as_secs_f64();
         metrics.line(&json!({ "step": step, "loss": loss }))?;
@@ -68,12 +69,14 @@ pub(crate) fn train(
         let last = step == flags.steps;
         if last || flags.eval_every.is_some_and(|every| step.is_multiple_of(every)) {
             let most = if last { MANY } else { SOME };
-            let held_out = evaluate(flags, functions, session, &text.held_out, most)?;
+            let windows = (most / flags.sequence).max(1);
+            let held_out = text.held_out_batches(flags.batch, flags.sequence, windows)?;
+            let held_out = evaluate(functions, session, &held_out)?;
             metrics.line(&json!({ "step": step, "held_out": held_out }))?;
             let speed = (flags.batch * flags.sequence) as f64 * step as f64 / training;
             progress.line(&format!(
-                "step {step}  loss {loss:.4}  held-out {held_out:.4} nats per byte  \
-                 {speed:.0} bytes/s  {:.1} s",
+                "step {step}  loss {loss:.4}  held-out {held_out:.4} nats per {unit}  \
+                 {speed:.0} {unit}s/s  {:.1} s",
                 started.elapsed().as_secs_f64()
             ))?;
         }
@@ -82,25 +85,20 @@ pub(crate) fn train(
     Ok(())
 }
 
-/// Nats per byte over at most `most` bytes; every window counts once.
+/// Nats per byte; every window counts once.
 fn evaluate(
-    flags: &Flags,
     functions: &Functions,
     session: &mut Session,
-    text: &[u8],
-    most: usize,
+    held_out: &Dataset,
 ) -> Result<f64, Box<dyn Error>> {
-    let mut bytes = Array2::zeros((flags.batch, flags.sequence));
-    let mut following = bytes.clone();
-    let starts: Vec<_> =
-        even_starts(text.len(), flags.sequence, (most / flags.sequence).max(1)).collect();
-    let mut sum = 0.0;
-    for part in starts.chunks(flags.batch) {
-        // Rows that are left over keep the windows of the part before, and are not counted.
-        copy_windows(text, part.iter().copied(), &mut bytes, &mut following);
-        let feeds = [bytes.view().into(), following.view().into()];
-        let [losses] = session.call(&functions.evaluate, feeds)?;
-        sum += losses.to_f64().iter().take(part.len()).sum::<f64>();
+    let (mut sum, mut windows) = (0.0, 0.0);
+    for batch in held_out {
+        let batch = batch?;
+        let [losses] = session.call(&functions.evaluate, batch.feeds(["bytes", "following"])?)?;
+        let weights = batch.get("weight")?.to_f64();
+        let losses = losses.to_f64();
+        sum += losses.iter().zip(&weights).map(|(loss, weight)| loss * weight).sum::<f64>();
+        windows += weights.sum();
     }
-    Ok(sum / starts.len() as f64)
+    Ok(sum / windows)
 }

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure fails its test")]
 
 use super::*;
+use crate::flags::BYTES;
 use clap::Parser;
 use ndarray::{Array2, arr0, s};
 

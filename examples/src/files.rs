@@ -1,0 +1,152 @@
+//! Bytes of files: opened with care, read anywhere, gzip taken off.
+
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Opens a regular file. A pipe or a device may have no end, or never begin.
+pub(crate) fn open(file: &Path) -> io::Result<File> {
+    let kind = std::fs::metadata(file)?;
+    if kind.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+    }
+    if !kind.is_file() {
+        return Err(io::Error::other("it is no regular file: a pipe or a device is not read"));
+    }
+    File::open(file)
+}
+
+/// Bytes of which any stretch can be read, by several threads at once.
+pub trait ReadAt: Send + Sync {
+    /// How many bytes there are.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Fills `bytes` with those from `offset` on; fewer are an error.
+    fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
+}
+
+#[cfg(unix)]
+impl ReadAt for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(self, bytes, offset)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).ok();
+        let found = start.and_then(|start| self.get(start..start.checked_add(bytes.len())?));
+        bytes.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// What has one position for all: one thread after the other.
+impl<T: Read + Seek + Send> ReadAt for Mutex<T> {
+    fn size(&self) -> io::Result<u64> {
+        self.lock().unwrap_or_else(PoisonError::into_inner).seek(SeekFrom::End(0))
+    }
+
+    fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let mut stream = self.lock().unwrap_or_else(PoisonError::into_inner);
+        stream.seek(SeekFrom::Start(offset))?;
+        stream.read_exact(bytes)
+    }
+}
+
+/// A file to be read anywhere.
+pub(crate) fn positioned(file: File) -> Box<dyn ReadAt> {
+    #[cfg(unix)]
+    return Box::new(file);
+    #[cfg(not(unix))]
+    return Box::new(Mutex::new(file));
+}
+
+/// Bytes from the first on.
+pub(crate) struct FromStart<'a> {
+    pub(crate) bytes: &'a dyn ReadAt,
+    pub(crate) taken: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.bytes.size()?.saturating_sub(self.taken);
+        let size = usize::try_from(left).map_or(into.len(), |left| left.min(into.len()));
+        self.bytes.read_exact_at(self.taken, &mut into[..size])?;
+        self.taken += size as u64;
+        Ok(size)
+    }
+}
+
+/// What a stream holds, decompressed if it is gzip, and whether it is.
+pub(crate) fn decompressed<'a>(
+    mut stream: impl Read + 'a,
+) -> io::Result<(Box<dyn Read + 'a>, bool)> {
+    let start = up_to(&mut stream, GZIP.len())?;
+    let compressed = start == GZIP;
+    let whole = Cursor::new(start).chain(BufReader::new(stream));
+    if compressed {
+        return Ok((Box::new(MultiGzDecoder::new(whole)), true));
+    }
+    Ok((Box::new(whole), false))
+}
+
+/// The next `size` bytes, fewer at the end; the buffer grows with what is there.
+pub(crate) fn up_to(stream: &mut dyn Read, size: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(size as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_reads_the_same_anywhere() {
+        let bytes: Vec<u8> = (0..200).collect();
+        let path = std::env::temp_dir().join(format!("mesh-read-at-{}", std::process::id()));
+        std::fs::write(&path, &bytes).unwrap();
+        let kinds: [Box<dyn ReadAt>; 3] = [
+            Box::new(bytes.clone()),
+            Box::new(Mutex::new(Cursor::new(bytes.clone()))),
+            positioned(open(&path).unwrap()),
+        ];
+        std::fs::remove_file(&path).unwrap();
+        for kind in kinds {
+            assert_eq!(kind.size().unwrap(), 200);
+            let mut some = [0; 3];
+            for offset in [197, 0, 50] {
+                kind.read_exact_at(offset, &mut some).unwrap();
+                assert_eq!(some.map(u64::from), [offset, offset + 1, offset + 2]);
+            }
+            for offset in [198, 200, u64::MAX / 2, i64::MAX as u64 - 1] {
+                assert!(kind.read_exact_at(offset, &mut some).is_err(), "{offset}");
+            }
+            let mut whole = Vec::new();
+            FromStart { bytes: &*kind, taken: 0 }.read_to_end(&mut whole).unwrap();
+            assert_eq!(whole, bytes);
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_has_no_end_is_not_opened() {
+        for path in ["/dev/zero", "/dev/null"] {
+            assert!(open(Path::new(path)).unwrap_err().to_string().contains("no regular file"));
+        }
+        assert!(open(&std::env::temp_dir()).unwrap_err().to_string().contains("directory"));
+    }
+}

@@ -1,0 +1,125 @@
+//! Tokens in a row, of which any stretch can be read.
+
+use super::{TextError, token_file};
+use crate::files::ReadAt;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Tokens in a row, or some of them. They are read when they are asked for, and no others.
+#[derive(Clone)]
+pub struct Tokens {
+    of: Arc<Whole>,
+    part: Range<u64>,
+}
+
+/// All tokens of a file.
+struct Whole {
+    /// What errors call it.
+    name: String,
+    bytes: Box<dyn ReadAt>,
+    kind: Kind,
+}
+
+/// How tokens are written.
+enum Kind {
+    /// Each byte is one.
+    Bytes,
+    /// Little-endian words of 16 bits from an offset on, of a vocabulary.
+    Words { offset: u64, vocab: usize },
+}
+
+impl Tokens {
+    fn new(name: String, bytes: Box<dyn ReadAt>, kind: Kind, count: u64) -> Self {
+        Self { of: Arc::new(Whole { name, bytes, kind }), part: 0..count }
+    }
+
+    /// Each byte is a token.
+    pub(super) fn bytes(name: String, bytes: Box<dyn ReadAt>) -> Result<Self, TextError> {
+        match bytes.size() {
+            Ok(size) => Ok(Self::new(name, bytes, Kind::Bytes, size)),
+            Err(source) => Err(TextError::Read { file: name, source }),
+        }
+    }
+
+    /// Each byte is a token.
+    pub(super) fn in_memory(name: String, bytes: Vec<u8>) -> Self {
+        let count = bytes.len() as u64;
+        Self::new(name, Box::new(bytes), Kind::Bytes, count)
+    }
+
+    /// The tokens of a token file.
+    pub(super) fn words(
+        name: String,
+        bytes: Box<dyn ReadAt>,
+        vocab: usize,
+    ) -> Result<Self, TextError> {
+        let token_file::Opened { bytes, offset, count } = token_file::open(&name, bytes)?;
+        let kind = Kind::Words { offset, vocab };
+        Ok(Self::new(name, bytes, kind, count))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.part.end - self.part.start
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.part.is_empty()
+    }
+
+    /// What errors call the file that they are of.
+    pub fn name(&self) -> &str {
+        &self.of.name
+    }
+
+    /// What a token is: `byte` or `token`.
+    pub fn unit(&self) -> &'static str {
+        match self.of.kind {
+            Kind::Bytes => "byte",
+            Kind::Words { .. } => "token",
+        }
+    }
+
+    /// The tokens before a position and those from there on.
+    pub fn split_at(self, position: u64) -> (Self, Self) {
+        let middle = self.part.start.saturating_add(position).min(self.part.end);
+        let part = |part| Self { of: self.of.clone(), part };
+        (part(self.part.start..middle), part(middle..self.part.end))
+    }
+
+    /// The `count` tokens from a position on.
+    pub fn read(&self, start: u64, count: usize) -> Result<Vec<i32>, TextError> {
+        let end = start.saturating_add(count as u64);
+        let file = || self.of.name.clone();
+        if end > self.len() {
+            let (unit, size) = (self.unit(), self.len());
+            return Err(TextError::Outside { file: file(), unit, size, start, end });
+        }
+        let first = self.part.start + start;
+        let stretch = |offset, width: usize| {
+            let mut bytes = vec![0; count * width];
+            let read = self.of.bytes.read_exact_at(offset, &mut bytes);
+            read.map(|()| bytes).map_err(|source| TextError::Read { file: file(), source })
+        };
+        match self.of.kind {
+            Kind::Bytes => Ok(stretch(first, 1)?.into_iter().map(i32::from).collect()),
+            Kind::Words { offset, vocab } => {
+                let bytes = stretch(offset + token_file::WIDTH * first, 2)?;
+                let words = bytes.as_chunks().0.iter().map(|word| u16::from_le_bytes(*word));
+                let checked = |(position, word): (u64, u16)| match usize::from(word) {
+                    token if token < vocab => Ok(i32::from(word)),
+                    token => Err(TextError::Token { file: file(), position, token, vocab }),
+                };
+                (first..).zip(words).map(checked).collect()
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}s of {}", self.len(), self.unit(), self.name())
+    }
+}

@@ -1,0 +1,97 @@
+//! Windows of a text: where they begin, and batches of them.
+
+use super::{Text, Tokens};
+use crate::Rng;
+use mesh_optimize::dataset::{Dataset, DatasetError, Record, Remainder, Source};
+use ndarray::Array2;
+
+/// Keeps the windows apart from other uses of a seed.
+const STREAM: u64 = 0x5749_4e44;
+
+/// Windows of a length, each by its first token, and for each token the one that follows.
+struct Windows {
+    tokens: Tokens,
+    length: usize,
+}
+
+impl Source for Windows {
+    fn examples(&self) -> u64 {
+        self.tokens.len().saturating_sub(self.length as u64)
+    }
+
+    fn read(&self, rows: &[u64]) -> Result<Record, DatasetError> {
+        let size = rows.len() * self.length;
+        let (mut these, mut following) = (Vec::with_capacity(size), Vec::with_capacity(size));
+        for &start in rows {
+            let window = self.tokens.read(start, self.length + 1);
+            let window = window.map_err(|error| error.to_string())?;
+            these.extend_from_slice(&window[..self.length]);
+            following.extend_from_slice(&window[1..]);
+        }
+        let array = |tokens| {
+            let array = Array2::from_shape_vec((rows.len(), self.length), tokens);
+            array.map_err(|error| error.to_string())
+        };
+        Record::new([("bytes", array(these)?.into()), ("following", array(following)?.into())])
+    }
+}
+
+impl Text {
+    /// Batches to learn from: `bytes` and `following`, both `[batch, length]`, windows that begin
+    /// anywhere.
+    ///
+    /// A pass has as many batches as windows side by side would fill. Batch `i` of pass `p` is that of
+    /// step `p * cardinality + i + 1`, which determines it together with the seed.
+    pub fn batches(&self, batch: usize, length: usize, seed: u64) -> Result<Dataset, DatasetError> {
+        let windows = Windows { tokens: self.train.clone(), length };
+        let size = self.train.len();
+        let steps = (size / (batch as u64).saturating_mul(length as u64).max(1)).max(1);
+        let order = move |pass: u64| {
+            let first = pass.wrapping_mul(steps).wrapping_add(1);
+            (first..first.saturating_add(steps))
+                .flat_map(move |step| random_starts(size, length, batch, seed, step))
+        };
+        let examples = steps.saturating_mul(batch as u64);
+        Dataset::sampled(windows, examples, order).batch(batch, Remainder::Drop)
+    }
+
+    /// Batches to measure by: at most `most` windows of the held-out part that do not overlap, in
+    /// order. As [`batches`](Self::batches), and `weight`, `[batch]`, which is 0 where the last batch
+    /// is filled up with windows that were counted.
+    pub fn held_out_batches(
+        &self,
+        batch: usize,
+        length: usize,
+        most: usize,
+    ) -> Result<Dataset, DatasetError> {
+        let windows = Windows { tokens: self.held_out.clone(), length };
+        let starts = even_starts(self.held_out.len(), length, most);
+        let count = starts.len() as u64;
+        Dataset::sampled(windows, count, move |_| starts.clone()).batch_weighted(batch, "weight")
+    }
+}
+
+/// Where the windows of a step begin: anywhere in a text of `size`, by the seed and the step only.
+pub(super) fn random_starts(
+    size: u64,
+    length: usize,
+    batch: usize,
+    seed: u64,
+    step: u64,
+) -> impl Iterator<Item = u64> {
+    let mut rng = Rng::keyed(seed, STREAM, step);
+    let places = size.saturating_sub(length as u64);
+    (0..batch).map(move |_| rng.below_u64(places))
+}
+
+/// Where at most `most` windows begin that do not overlap, spread evenly over a text of `size`.
+pub(super) fn even_starts(
+    size: u64,
+    length: usize,
+    most: usize,
+) -> impl ExactSizeIterator<Item = u64> + Clone + Send + use<> {
+    let windows = size.saturating_sub(1) / (length as u64).max(1);
+    let count = usize::try_from(windows).map_or(most, |windows| windows.min(most));
+    (0..count)
+        .map(move |i| (i as u128 * u128::from(windows) / count as u128) as u64 * length as u64)
+}

@@ -1,0 +1,118 @@
+//! What is done with bytes from outside: anything may stand in them, and nothing may panic, hang or
+//! allocate what is not there. Errors must be readable.
+//!
+//! Each target has seeds in `corpus/`, a program in `fuzz_targets/`, and a line in [`TARGETS`], from
+//! which `examples/tests/corpus.rs` runs the seeds without a fuzzer.
+
+use examples::data::Split;
+use examples::text::Text;
+use mesh_core::names::{DType, Dimension, Layout, Mesh, Shape};
+use mesh_optimize::cluster::Cluster;
+use mesh_optimize::dataset::Dataset;
+use mesh_optimize::{OptimizerConfig, Strategy};
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+/// A function of bytes from outside.
+pub type Target = fn(&[u8]);
+
+/// Every target by the name of its folder in `corpus/`.
+pub const TARGETS: [(&str, Target); 4] =
+    [("idx", idx), ("tokens", tokens), ("text", text), ("layout", layout)];
+
+/// Two bytes that say how long the file of labels is, that file, the file of images.
+pub fn idx(bytes: &[u8]) {
+    let Some((size, files)) = bytes.split_first_chunk::<2>() else { return };
+    let size = usize::from(u16::from_le_bytes(*size)).min(files.len());
+    let (labels, images) = files.split_at(size);
+    if let Some(split) = readable(Split::read(images, labels)) {
+        assert_eq!(split.images.shape(), [split.labels.len(), 28, 28]);
+        assert!(split.labels.iter().all(|label| (0..10).contains(label)));
+        assert!(split.images.iter().all(|pixel| (0.0..=1.0).contains(pixel)));
+    }
+}
+
+/// A byte for the size of the vocabulary, a token file.
+pub fn tokens(bytes: &[u8]) {
+    let Some((vocab, file)) = bytes.split_first() else { return };
+    let vocab = 1 << (vocab % 17);
+    let text = Text::of_token_file("a file".to_owned(), Box::new(file.to_vec()), vocab);
+    if let Some(text) = readable(text) {
+        windows(&text, vocab as i32);
+    }
+}
+
+/// The bytes of a text.
+pub fn text(bytes: &[u8]) {
+    let text = Text::of_bytes("a file".to_owned(), Box::new(bytes.to_vec()));
+    if let Some(text) = readable(text) {
+        assert_eq!(text.train.len() + text.held_out.len(), bytes.len() as u64);
+        windows(&text, 256);
+    }
+}
+
+/// Two batches of each data set of a text that is long enough.
+fn windows(text: &Text, vocab: i32) {
+    const BATCH: usize = 2;
+    const LENGTH: usize = 5;
+    if readable(text.check(BATCH, LENGTH)).is_none() {
+        return;
+    }
+    let batches = text.batches(BATCH, LENGTH, 1);
+    let held_out = text.held_out_batches(BATCH, LENGTH, 3);
+    let both: [Option<Dataset>; 2] = [readable(batches), readable(held_out)];
+    for batch in both.iter().flat_map(|batches| batches.iter().flatten()).take(2) {
+        let Some(batch) = readable(batch) else { continue };
+        for name in ["bytes", "following"] {
+            let array = readable(batch.get(name));
+            assert_eq!(array.map(|array| array.shape()), Some(&[BATCH, LENGTH][..]));
+            let mut tokens = array.iter().flat_map(|array| array.to_f64());
+            assert!(tokens.all(|token| (0.0..f64::from(vocab)).contains(&token)));
+        }
+    }
+}
+
+/// Meshes, layouts, strategies, clusters and optimizers as text.
+pub fn layout(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    round_trip::<Mesh>(text);
+    round_trip::<Layout>(text);
+    round_trip::<Dimension>(text);
+    round_trip::<Shape>(text);
+    round_trip::<DType>(text);
+    if let Some(strategy) = round_trip::<Strategy>(text) {
+        readable(strategy.distribution("batch"));
+    }
+    if let Some(cluster) = readable(text.parse::<Cluster>()) {
+        assert!(cluster.rank().is_none_or(|rank| rank < cluster.hosts().len()));
+        readable(cluster.strategy(2).distribution("batch"));
+    }
+    for config in [OptimizerConfig::from_json(text), OptimizerConfig::from_toml(text)] {
+        if let Some(config) = readable(config) {
+            config.optimizer();
+        }
+    }
+}
+
+/// What a text says, which is the same when it is written and read again.
+fn round_trip<T>(text: &str) -> Option<T>
+where
+    T: FromStr<Err: Display> + Display + PartialEq + Debug,
+{
+    let value = readable(text.parse::<T>())?;
+    let again = value.to_string().parse::<T>();
+    assert_eq!(again.map_err(|error| error.to_string()).as_ref(), Ok(&value), "{text:?}");
+    Some(value)
+}
+
+/// The value; an error must say something.
+fn readable<T, E: Display>(result: Result<T, E>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let said = error.to_string();
+            assert!(!said.trim().is_empty(), "an error that says nothing");
+            None
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Records that are not made yet.
+//!
+//! A pass goes through these: what is skipped, shuffled or left to others costs a few words, and
+//! only what is asked for in the end is read, mapped and joined.
+
+use super::source::{self, Source};
+use super::{DatasetError, Record, Result};
+use ndarray::Array1;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Unmade records one after another.
+pub(super) type Unmades = Box<dyn Iterator<Item = Unmade> + Send>;
+
+/// A user's function of a record.
+pub(super) type Function = dyn Fn(Record) -> Result<Record> + Send + Sync;
+/// A user's function of a pass and the number of a record in it.
+pub(super) type Generator = dyn Fn(u64, u64) -> Result<Record> + Send + Sync;
+
+/// How a record is made.
+#[derive(Clone)]
+pub(super) enum Unmade {
+    /// An example of a source.
+    Example(Arc<dyn Source>, u64),
+    /// What a function makes for a pass and a number.
+    Generated(Arc<Generator>, u64, u64),
+    /// What a function makes of it.
+    Mapped(Box<Self>, Arc<Function>),
+    /// Kept once it is made, at a place.
+    Kept(Box<Self>, Arc<Cache>, usize),
+    /// Side by side along a new first dim; at least one.
+    Batch(Vec<Self>),
+    /// A batch and, as one more array, 1 for each of its first records and 0 for the others.
+    Weighted(Box<Weighted>),
+    /// One after another along the first dim; at least one.
+    Joined(Vec<Self>),
+    /// Some rows.
+    Rows(Box<Self>, Range<usize>),
+    /// It cannot be made.
+    Failed(Box<DatasetError>),
+}
+
+/// See [`Unmade::Weighted`].
+#[derive(Clone)]
+pub(super) struct Weighted {
+    pub(super) records: Vec<Unmade>,
+    /// How many count.
+    pub(super) valid: usize,
+    /// What the weights are called.
+    pub(super) name: Arc<str>,
+}
+
+impl Unmade {
+    /// Makes it.
+    pub(super) fn make(self) -> Result<Arc<Record>> {
+        match self {
+            Self::Example(source, row) => Ok(Arc::new(source::read(&*source, &[row])?.row(0))),
+            Self::Generated(generator, pass, index) => generator(pass, index).map(Arc::new),
+            Self::Mapped(of, function) => function(Arc::unwrap_or_clone(of.make()?)).map(Arc::new),
+            Self::Kept(of, cache, place) => cache.get(place, || of.make()),
+            Self::Batch(records) => batch(records).map(Arc::new),
+            Self::Weighted(weighted) => {
+                let Weighted { records, valid, name } = *weighted;
+                let weight = |i| if i < valid { 1.0_f32 } else { 0.0 };
+                let weights: Array1<f32> = (0..records.len()).map(weight).collect();
+                Ok(Arc::new(batch(records)?.with(&name, weights)))
+            }
+            Self::Joined(parts) => Record::concatenate(&made(parts)?).map(Arc::new),
+            Self::Rows(of, range) => of.make()?.rows(range).map(Arc::new),
+            Self::Failed(error) => Err(*error),
+        }
+    }
+
+    /// Some of its rows, so that the others need not be made wherever that is known.
+    pub(super) fn rows(self, range: Range<usize>) -> Self {
+        if self.known_rows().is_some_and(|rows| range.end > rows) {
+            let rows = self.known_rows().unwrap_or(0);
+            return Self::Failed(Box::new(DatasetError::Rows { range, rows }));
+        }
+        match self {
+            Self::Batch(mut records) => Self::Batch(records.drain(range).collect()),
+            Self::Weighted(mut weighted) => {
+                weighted.valid = weighted.valid.saturating_sub(range.start).min(range.len());
+                weighted.records = weighted.records.drain(range).collect();
+                Self::Weighted(weighted)
+            }
+            Self::Joined(parts) if parts.iter().all(|part| part.known_rows().is_some()) => {
+                let mut before = 0;
+                let part = |part: Self| {
+                    let rows = part.known_rows().unwrap_or(0);
+                    let own = range.start.saturating_sub(before)
+                        ..range.end.saturating_sub(before).min(rows);
+                    before += rows;
+                    (own.start < own.end).then(|| part.rows(own))
+                };
+                Self::Joined(parts.into_iter().filter_map(part).collect())
+            }
+            other => Self::Rows(Box::new(other), range),
+        }
+    }
+
+    /// How many rows it will have, if that is known before it is made.
+    fn known_rows(&self) -> Option<usize> {
+        match self {
+            Self::Batch(records) => Some(records.len()),
+            Self::Weighted(weighted) => Some(weighted.records.len()),
+            Self::Joined(parts) => parts.iter().map(Self::known_rows).sum(),
+            _ => None,
+        }
+    }
+}
+
+/// Records side by side: in one reading if they are examples of one source.
+fn batch(records: Vec<Unmade>) -> Result<Record> {
+    if let Some(Unmade::Example(source, _)) = records.first() {
+        let row = |record: &Unmade| match record {
+            Unmade::Example(other, row) if Arc::ptr_eq(source, other) => Some(*row),
+            _ => None,
+        };
+        if let Some(rows) = records.iter().map(row).collect::<Option<Vec<_>>>() {
+            return source::read(&**source, &rows);
+        }
+    }
+    Record::stack(&made(records)?)
+}
+
+fn made(records: Vec<Unmade>) -> Result<Vec<Arc<Record>>> {
+    records.into_iter().map(Unmade::make).collect()
+}
+
+/// What was made, by place.
+#[derive(Default)]
+pub(super) struct Cache {
+    kept: Mutex<Vec<Option<Arc<Record>>>>,
+}
+
+impl Cache {
+    fn get(&self, place: usize, make: impl FnOnce() -> Result<Arc<Record>>) -> Result<Arc<Record>> {
+        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Some(known)) = lock().get(place) {
+            return Ok(known.clone());
+        }
+        // Not while others wait.
+        let made = make()?;
+        let mut kept = lock();
+        if kept.len() <= place {
+            kept.resize(place + 1, None);
+        }
+        Ok(kept[place].get_or_insert(made).clone())
+    }
+}

@@ -41,18 +41,16 @@ pub enum TrainingError {
         /// The pass, from 0.
         epoch: u64,
     },
-    /// The data have fewer records than were taken before the run was saved.
+    /// An epoch does not go on where the run was saved.
     #[error(
-        "the run was saved after record {record} of epoch {epoch}, which now has {found}: resume \
-         with the same data, batch size and seed"
+        "the run was saved after {record} records of epoch {epoch}, which now has no more than \
+         those: resume with the same data, batch size and seed"
     )]
     OtherData {
         /// The pass, from 0.
         epoch: u64,
         /// How many records had been taken.
         record: u64,
-        /// How many there are.
-        found: u64,
     },
     /// The loss is NaN or infinite.
     #[error(

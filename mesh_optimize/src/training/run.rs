@@ -23,7 +23,11 @@ pub(super) fn run(trainer: Trainer<'_>) -> Result<Outcome> {
         saved_at: None,
         recording: false,
     };
-    match running.train() {
+    let trained = running.train();
+    if running.recording {
+        running.trainer.session.record(false);
+    }
+    match trained {
         Ok(outcome) => {
             running.tell(|watcher| watcher.finish(&outcome))?;
             Ok(outcome)
@@ -70,9 +74,6 @@ impl Running<'_> {
                 self.save()?;
             }
         };
-        if std::mem::take(&mut self.recording) {
-            self.trainer.session.record(false);
-        }
         // Prefetching ends here.
         self.records = None;
         if self.saved_at != Some(self.trainer.state.position.step) {
@@ -150,18 +151,18 @@ impl Running<'_> {
         let Position { step, epoch, record } = self.trainer.state.position;
         let error =
             |record| move |reason| TrainingError::Data { step: step + 1, epoch, record, reason };
+        let other = || TrainingError::OtherData { epoch, record };
         if self.records.is_none() {
             let mut records = self.trainer.data.pass(epoch);
-            for found in 0..record {
-                let skipped = records.next();
-                let skipped = skipped.ok_or(TrainingError::OtherData { epoch, record, found })?;
-                skipped.map_err(error(found))?;
+            if let Some(before) = record.checked_sub(1) {
+                let skipped = usize::try_from(before).ok().and_then(|before| records.nth(before));
+                skipped.ok_or(other())?.map_err(error(before))?;
             }
             self.records = Some(records.peekable());
         }
         match self.records.as_mut().and_then(Iterator::next) {
             Some(taken) => taken.map_err(error(record)),
-            None if record > 0 => Err(TrainingError::OtherData { epoch, record, found: record }),
+            None if record > 0 => Err(other()),
             None => Err(TrainingError::NoRecords { epoch }),
         }
     }
@@ -183,11 +184,20 @@ impl Running<'_> {
             record.arrays().map(|(name, array)| (name, array.view())).collect();
         let fetched = session.call_named(function, &feeds).map_err(error)?;
         let scalars = fetched.iter().filter(|(_, array)| is_scalar(array));
+        let count = scalars.clone().count();
+        if names.len() > count {
+            let problem = format!(
+                "{} metrics are named ({}), but `{function}` fetches {count} scalars",
+                names.len(),
+                names.join(", ")
+            );
+            return Err(TrainingError::Setting { problem });
+        }
         for (number, (name, array)) in scalars.enumerate() {
             let name = names.get(number).unwrap_or(name);
             self.metrics.set(name, array.item().unwrap_or(f64::NAN));
-            self.has_loss = true;
         }
+        self.has_loss = count > 0;
         let shown = session.shown(function).map_err(error)?;
         for (label, array) in shown.filter(|(_, array)| is_scalar(array)) {
             self.metrics.set(label, array.item().unwrap_or(f64::NAN));
@@ -276,10 +286,12 @@ fn tell(
 
 /// The watchers' names; from the second of one name on with a number.
 fn names(watchers: &[Box<dyn Watcher + '_>]) -> Vec<String> {
-    let name = |(i, watcher): (usize, &Box<dyn Watcher + '_>)| {
-        let same = watchers[..i].iter().filter(|other| other.name() == watcher.name()).count();
-        let number = if same == 0 { String::new() } else { format!(" {}", same + 1) };
-        format!("{}{number}", watcher.name())
+    let name = |i: usize| {
+        let name = watchers[i].name();
+        match watchers[..i].iter().filter(|other| other.name() == name).count() {
+            0 => name.to_owned(),
+            same => format!("{name} {}", same + 1),
+        }
     };
-    watchers.iter().enumerate().map(name).collect()
+    (0..watchers.len()).map(name).collect()
 }

@@ -255,6 +255,8 @@ fn what_is_wrong_is_said() {
     says(error(Trainer::new(&mut session, "train", empty)), &["epoch 0", "no records"]);
     let broken = data().map(|_| Err("the disk is gone".to_owned().into()));
     says(error(Trainer::new(&mut session, "train", broken)), &["step 1", "record 0", "disk"]);
+    let trainer = Trainer::new(&mut session, "train", data()).metric_names(["a", "b", "c"]);
+    says(error(trainer), &["3 metrics", "a, b, c", "2 scalars"]);
     let trainer = Trainer::new(&mut session, "train", data()).best("accuracy", Better::Higher);
     says(error(trainer), &["accuracy", "evaluate"]);
     for (every, words) in [
@@ -271,7 +273,7 @@ fn what_is_wrong_is_said() {
     let position = Position { step: 5, epoch: 1, record: 9 };
     let state = TrainingState { position, ..TrainingState::default() };
     let trainer = Trainer::new(&mut session, "train", data()).epochs(3).resume(state);
-    says(error(trainer), &["record 9 of epoch 1", "now has 3", "same data"]);
+    says(error(trainer), &["9 records of epoch 1", "same data"]);
     let metrics = |taken: &str| Metrics::from([(taken, 1.0)]);
     let path = scratch("wrong").join("m.jsonl");
     let trainer = Trainer::new(&mut session, "train", data());

@@ -16,8 +16,8 @@ fn crc(data: &[u8]) -> u32 {
 }
 
 fn masked(data: &[u8]) -> u32 {
-    let crc = crc(data);
-    ((crc >> 15) | (crc << 17)).wrapping_add(0xA282_EAD8)
+    let crc = u64::from(crc(data));
+    (((crc >> 15) | (crc << 17)) as u32).wrapping_add(0xA282_EAD8)
 }
 
 #[test]

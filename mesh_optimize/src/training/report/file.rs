@@ -128,8 +128,11 @@ impl ReportFile {
         facts.extend(
             outcome.metrics.iter().take(1).map(|(name, v)| (name.to_owned(), digits(v, 4))),
         );
-        let last = outcome.evaluation.iter().flat_map(Metrics::iter);
-        facts.extend(last.map(|(name, value)| (format!("last {name}"), digits(value, 4))));
+        let evaluated = outcome.evaluation.iter().flat_map(Metrics::iter).map(|(name, value)| {
+            let same = outcome.metrics.get(name).is_some();
+            (format!("{name}{}", if same { ", evaluated" } else { "" }), digits(value, 4))
+        });
+        facts.extend(evaluated);
         facts.extend(outcome.best.map(|best| ("best".to_owned(), digits(best, 4))));
         if let (Some(seconds), Some(rate)) = (pace.step_seconds(), pace.per_second()) {
             facts.push(("median step".to_owned(), milliseconds(seconds * 1e3)));

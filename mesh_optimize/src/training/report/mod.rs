@@ -110,6 +110,7 @@ impl Report {
         if total <= 0.0 {
             return;
         }
+        let most = self.operations.iter().map(|o| o.milliseconds).fold(0.0, f64::max);
         *page += "<section>\n<h2>Time by operation</h2>\n";
         let _ = writeln!(
             page,
@@ -118,10 +119,10 @@ impl Report {
         );
         operations::write_forms(page, &self.operations, total);
         let (first, rest) = self.operations.split_at(self.operations.len().min(SHOWN));
-        operations::write_table(page, first, total);
+        operations::write_table(page, first, [total, most]);
         if !rest.is_empty() {
             let _ = writeln!(page, "<details><summary>{} more</summary>", rest.len());
-            operations::write_table(page, rest, total);
+            operations::write_table(page, rest, [total, most]);
             *page += "</details>\n";
         }
         *page += "</section>\n";

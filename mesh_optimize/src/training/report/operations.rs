@@ -123,19 +123,24 @@ pub(super) fn write_forms(page: &mut String, operations: &[OperationTime], total
     *page += "</p>\n";
 }
 
-pub(super) fn write_table(page: &mut String, operations: &[OperationTime], total: f64) {
+/// A table of some of them. `most` is the time of the dearest of all, in milliseconds.
+pub(super) fn write_table(
+    page: &mut String,
+    operations: &[OperationTime],
+    [total, most]: [f64; 2],
+) {
     *page += "<div class=\"wide\"><table class=\"ops\">\n<thead><tr><th>operation</th><th>form</th>\
               <th class=\"n\">time</th><th class=\"n\">share</th><th class=\"n\">runs</th>\
               <th>at</th></tr></thead>\n<tbody>\n";
     for OperationTime { name, form, at, milliseconds: time, runs } in operations {
-        let share = 100.0 * time / total;
+        let (share, bar) = (100.0 * time / total, 100.0 * time / most);
         // The user's line, and why there is an operation.
         let (line, note) = at.split_once(" (").unwrap_or((at, ""));
         let note = note.strip_suffix(')').unwrap_or(note);
         let _ = writeln!(
             page,
             "<tr><td><code>{}</code></td><td>{form}</td><td class=\"n\">{}</td>\
-             <td class=\"n\"><span class=\"share\" style=\"--share:{share:.2}%\">{share:.1} %</span>\
+             <td class=\"n\"><span class=\"share\" style=\"--share:{bar:.2}%\">{share:.1} %</span>\
              </td><td class=\"n\">{}</td><td title=\"{}\"><code>{}</code></td></tr>",
             escape(name),
             milliseconds(*time),

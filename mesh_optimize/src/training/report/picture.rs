@@ -232,7 +232,7 @@ impl LayoutPicture {
     fn write_slices(&self, page: &mut String, slices: &[Option<[f64; 4]>]) {
         let [rows, columns] = self.grid();
         let (shown_rows, shown_columns) = (rows.min(SIDE), columns.min(SIDE));
-        let (cell, gap) = (14.0, 3.0);
+        let (cell, gap) = (17.0, 4.0);
         let at = |i: usize| i as f64 * (cell + gap) + 0.5;
         let (width, height) = (at(shown_columns), at(shown_rows));
         let _ = write!(

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The most bins of a curve; more could not be told apart on a page.
 const BINS: usize = 512;
 
+/// The largest size of a value.
+const LARGEST: f64 = 1e300;
+
 /// Neighbouring steps.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bin {
@@ -47,9 +50,10 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Adds a value, of a step after all others. One that is not finite is left out.
+    /// Adds a value, of a step after all others. One that is not finite, or too large for differences
+    /// of such to be, is left out.
     pub fn add(&mut self, step: u64, value: f64) {
-        if !value.is_finite() {
+        if !value.is_finite() || value.abs() > LARGEST {
             return;
         }
         let bin = Bin { first: step, last: step, count: 1, mean: value, least: value, most: value };

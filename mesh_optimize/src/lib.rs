@@ -1,4 +1,4 @@
-//! Optimizers as graph ops.
+//! Optimizers as graph ops, and what trains with them.
 //!
 //! An [`Optimizer`] says how one gradient changes one variable, in ops on tensors whose dims are
 //! the variable's. It knows no mesh: how gradients are summed, where state lies and what is
@@ -21,6 +21,7 @@ mod rate;
 pub mod schedule;
 mod sgd;
 mod strategy;
+pub mod training;
 
 pub use adafactor::{Adafactor, Decay, Factoring, step_noise};
 pub use adam::AdamWeightDecay;

@@ -232,6 +232,14 @@ impl Session {
         self.watcher = Box::new(watcher);
     }
 
+    /// What the probes of a function saw in its last call: their labels and global values, in the
+    /// order of the program. Nothing before the first call.
+    pub fn shown(&self, function: &str) -> Result<impl Iterator<Item = (&str, &Array)>> {
+        let index = self.function(function)?;
+        let labels = self.machine.functions()[index].program.probed().iter();
+        Ok(labels.map(|slot| slot.name.as_str()).zip(&self.shown[index]))
+    }
+
     /// Whether to compare, after every call, all variables and fetches between the processors that
     /// hold the same slice, bit for bit. Off at first.
     pub fn set_replica_check(&mut self, on: bool) {

@@ -49,7 +49,7 @@ pub(crate) fn train(
     text: &Text,
     metrics: &mut Metrics,
 ) -> Result<(), Box<dyn Error>> {
-    let progress = Progress::new(flags.steps, 50);
+    let mut progress = Progress::new(flags.steps, 50);
     let batches = text.batches(flags.batch, flags.sequence, flags.seed)?;
     let mut batches = batches.repeat_forever().prefetch(AHEAD).iter();
     let unit = text.unit();
@@ -62,7 +62,7 @@ pub(crate) fn train(
         let loss = loss.item().unwrap_or(f64::NAN) as f32;
         training += begun.elapsed().as_secs_f64();
         metrics.line(&json!({ "step": step, "loss": loss }))?;
-        progress.step(step, loss)?;
+        progress.step(step, loss.into())?;
         if !loss.is_finite() {
             return Err(format!("the loss is {loss} at step {step}; try a smaller --lr").into());
         }

@@ -10,7 +10,7 @@ use examples::launch::{
     LaunchError, draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters, parse,
 };
 use examples::optimizer::Training;
-use examples::report::{Metrics, print};
+use examples::report::{metrics_file, print};
 use flags::Flags;
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
@@ -71,7 +71,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         let batch = flags.batch;
         return Err(format!("--batch {batch}: there are {examples} training examples").into());
     }
-    let mut metrics = Metrics::create(flags.metrics.as_deref())?;
+    let metrics = metrics_file(flags.metrics.as_deref())?;
     if let Some(strategy) = &flags.strategy {
         let sums = options.all_reduce;
         print(&format!(
@@ -89,11 +89,9 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         Some(found) => found.session(module, flags.seed),
         None => Session::threads(module, flags.seed),
     };
-    let session = start(&module)?;
+    let mut session = start(&module)?;
     let evaluator = evaluation.as_ref().map(start).transpose()?;
-    let trained = train::train(flags, &functions, session, evaluator, &digits, &mut metrics);
-    metrics.finish()?;
-    trained
+    train::train(flags, &functions, &mut session, evaluator, &digits, metrics)
 }
 
 /// The mesh and layout of a strategy.

@@ -1,0 +1,75 @@
+//! Protocol buffers' wire format, as far as events need it, and TensorFlow's records around them.
+//!
+//! <https://protobuf.dev/programming-guides/encoding/>;
+//! `tensorflow/core/lib/io/record_writer.cc`.
+
+use std::io::{self, Write};
+
+/// Adds a number in base 128, lowest digits first; the top bit says that more follow.
+fn varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// A field's number and how its value is written.
+fn key(out: &mut Vec<u8>, field: u64, wire_type: u64) {
+    varint(out, field << 3 | wire_type);
+}
+
+/// A whole number that is not negative.
+pub(super) fn integer(out: &mut Vec<u8>, field: u64, value: u64) {
+    key(out, field, 0);
+    varint(out, value);
+}
+
+pub(super) fn double(out: &mut Vec<u8>, field: u64, value: f64) {
+    key(out, field, 1);
+    out.extend(value.to_le_bytes());
+}
+
+pub(super) fn float(out: &mut Vec<u8>, field: u64, value: f32) {
+    key(out, field, 5);
+    out.extend(value.to_le_bytes());
+}
+
+pub(super) fn text(out: &mut Vec<u8>, field: u64, value: &str) {
+    key(out, field, 2);
+    varint(out, value.len() as u64);
+    out.extend(value.bytes());
+}
+
+/// Repeated doubles, packed.
+pub(super) fn doubles(out: &mut Vec<u8>, field: u64, values: impl ExactSizeIterator<Item = f64>) {
+    key(out, field, 2);
+    varint(out, 8 * values.len() as u64);
+    values.for_each(|value| out.extend(value.to_le_bytes()));
+}
+
+/// A message within a message.
+pub(super) fn message(out: &mut Vec<u8>, field: u64, inner: impl FnOnce(&mut Vec<u8>)) {
+    key(out, field, 2);
+    let begin = out.len();
+    inner(out);
+    // The length stands before what it counts, and is known only now.
+    let end = out.len();
+    varint(out, (end - begin) as u64);
+    let digits = out.len() - end;
+    out[begin..].rotate_right(digits);
+}
+
+/// A record: its length, that number's checksum, the data, the data's checksum.
+pub(super) fn record(out: &mut impl Write, data: &[u8]) -> io::Result<()> {
+    let length = (data.len() as u64).to_le_bytes();
+    out.write_all(&length)?;
+    out.write_all(&masked(&length).to_le_bytes())?;
+    out.write_all(data)?;
+    out.write_all(&masked(data).to_le_bytes())
+}
+
+/// CRC-32C, rotated and offset, so that checksums of data that hold checksums stay good.
+fn masked(data: &[u8]) -> u32 {
+    crc32c::crc32c(data).rotate_right(15).wrapping_add(0xA282_EAD8)
+}

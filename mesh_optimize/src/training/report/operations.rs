@@ -1,0 +1,173 @@
+//! Time by operation, bytes by collective.
+
+use super::text::{bytes, digits, escape, grouped, milliseconds};
+use indexmap::IndexMap;
+use mesh_core::lower::FunctionRows;
+use mesh_core::program::{Program, Step};
+use mesh_core::session::StepTimes;
+use std::fmt::Write;
+
+/// The steps of one form that one operation became, in one call on one processor.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OperationTime {
+    /// The operation's unique name.
+    pub name: String,
+    /// The form of the steps.
+    pub form: String,
+    /// The user's line, and a note for operations that other code made.
+    pub at: String,
+    /// All runs together; of a loop what its body does not take.
+    pub milliseconds: f64,
+    /// How often its steps ran.
+    pub runs: u64,
+}
+
+impl OperationTime {
+    /// What was recorded of a call, the dearest first.
+    pub fn of(program: &Program, times: &[StepTimes]) -> Vec<Self> {
+        let mut found = IndexMap::new();
+        collect(program, times, &mut found);
+        let mut found: Vec<_> = found.into_values().filter(|row| row.runs > 0).collect();
+        found.sort_by(|a, b| b.milliseconds.total_cmp(&a.milliseconds));
+        found
+    }
+}
+
+type Found = IndexMap<(String, &'static str), OperationTime>;
+
+fn collect(program: &Program, times: &[StepTimes], found: &mut Found) {
+    for (node, times) in program.steps.iter().zip(times) {
+        if let Step::Loop(rounds) = &node.step {
+            collect(&rounds.body, &times.body, found);
+        }
+        let body: u64 = times.body.iter().map(|times| times.nanoseconds).sum();
+        let (origin, form) = (program.origin(node), node.step.form());
+        let row = found.entry((origin.name.clone(), form)).or_insert_with(|| OperationTime {
+            name: origin.name.clone(),
+            form: form.to_owned(),
+            at: origin.at.clone(),
+            milliseconds: 0.0,
+            runs: 0,
+        });
+        row.milliseconds += times.nanoseconds.saturating_sub(body) as f64 / 1e6;
+        row.runs += times.runs;
+    }
+}
+
+/// Collectives of one form over the same axes, in one step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Traffic {
+    /// The form.
+    pub form: String,
+    /// The axes, as text.
+    pub axes: String,
+    /// How many there are.
+    pub count: u64,
+    /// What each processor receives.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// That of a function, most bytes first.
+    pub fn of(function: &FunctionRows) -> Vec<Self> {
+        let mut found: IndexMap<(&str, &str), Self> = IndexMap::new();
+        for (form, axes, bytes) in function.collectives() {
+            let row = found.entry((form, axes)).or_insert_with(|| {
+                let (form, axes) = (form.clone(), axes.clone());
+                Self { form, axes, count: 0, bytes: 0 }
+            });
+            row.count += 1;
+            row.bytes += bytes;
+        }
+        let mut found: Vec<_> = found.into_values().collect();
+        found.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+        found
+    }
+}
+
+/// How many forms have a part of the bar of their own.
+const FORMS: usize = 5;
+
+/// One bar of all the time, by form.
+pub(super) fn write_forms(page: &mut String, operations: &[OperationTime], total: f64) {
+    let mut forms: IndexMap<&str, f64> = IndexMap::new();
+    for operation in operations {
+        *forms.entry(&operation.form).or_default() += operation.milliseconds;
+    }
+    let mut forms: Vec<_> = forms.into_iter().collect();
+    forms.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let rest: f64 = forms.iter().skip(FORMS).map(|(_, time)| time).sum();
+    forms.truncate(FORMS);
+    if rest > 0.0 {
+        forms.push(("everything else", rest));
+    }
+    *page += "<div class=\"bar\">";
+    for (position, (form, time)) in forms.iter().enumerate() {
+        let share = 100.0 * time / total;
+        let _ = write!(
+            page,
+            "<span class=\"p{position}\" style=\"width:{share:.2}%\" title=\"{}: {share:.1} %\">\
+             </span>",
+            escape(form)
+        );
+    }
+    *page += "</div>\n<p class=\"legend\">";
+    for (position, (form, time)) in forms.iter().enumerate() {
+        let share = digits(100.0 * time / total, 3);
+        let _ = write!(
+            page,
+            "<span class=\"key p{position}\">{} <i>{share} %</i></span>",
+            escape(form)
+        );
+    }
+    *page += "</p>\n";
+}
+
+/// A table of some of them. `most` is the time of the dearest of all, in milliseconds.
+pub(super) fn write_table(
+    page: &mut String,
+    operations: &[OperationTime],
+    [total, most]: [f64; 2],
+) {
+    *page += "<div class=\"wide\"><table class=\"ops\">\n<thead><tr><th>operation</th><th>form</th>\
+              <th class=\"n\">time</th><th class=\"n\">share</th><th class=\"n\">runs</th>\
+              <th>at</th></tr></thead>\n<tbody>\n";
+    for OperationTime { name, form, at, milliseconds: time, runs } in operations {
+        let (share, bar) = (100.0 * time / total, 100.0 * time / most);
+        // The user's line, and why there is an operation.
+        let (line, note) = at.split_once(" (").unwrap_or((at, ""));
+        let note = note.strip_suffix(')').unwrap_or(note);
+        let _ = writeln!(
+            page,
+            "<tr><td><code>{}</code></td><td>{form}</td><td class=\"n\">{}</td>\
+             <td class=\"n\"><span class=\"share\" style=\"--share:{bar:.2}%\">{share:.1} %</span>\
+             </td><td class=\"n\">{}</td><td title=\"{}\"><code>{}</code></td></tr>",
+            escape(name),
+            milliseconds(*time),
+            grouped(*runs),
+            escape(note),
+            escape(line)
+        );
+    }
+    *page += "</tbody>\n</table></div>\n";
+}
+
+pub(super) fn write_traffic(page: &mut String, traffic: &[Traffic]) {
+    *page += "<table>\n<thead><tr><th>collective</th><th>over</th><th class=\"n\">count</th>\
+              <th class=\"n\">bytes</th></tr></thead>\n<tbody>\n";
+    let line = |page: &mut String, class: &str, names: [&str; 2], count: u64, size: u64| {
+        let [form, axes] = names.map(escape);
+        let (count, exact, size) = (grouped(count), grouped(size), bytes(size));
+        let _ = writeln!(
+            page,
+            "<tr{class}><td>{form}</td><td>{axes}</td><td class=\"n\">{count}</td>\
+             <td class=\"n\" title=\"{exact} bytes\">{size}</td></tr>"
+        );
+    };
+    for Traffic { form, axes, count, bytes } in traffic {
+        line(page, "", [form, axes], *count, *bytes);
+    }
+    let (count, size) = traffic.iter().fold((0, 0), |(c, b), row| (c + row.count, b + row.bytes));
+    line(page, " class=\"sum\"", ["together", ""], count, size);
+    *page += "</tbody>\n</table>\n";
+}

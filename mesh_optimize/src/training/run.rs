@@ -1,0 +1,297 @@
+//! The loop.
+
+use super::{
+    BoxError, Ended, Evaluated, Metrics, Outcome, Position, Start, Step, Trainer, TrainingError,
+    Watcher,
+};
+use crate::dataset::{Record, Records};
+use mesh_core::array::{Array, ArrayRef};
+use mesh_core::session;
+use std::iter::Peekable;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+type Result<T, E = TrainingError> = std::result::Result<T, E>;
+
+pub(super) fn run(trainer: Trainer<'_>) -> Result<Outcome> {
+    let mut running = Running {
+        trainer,
+        records: None,
+        metrics: Metrics::new(),
+        has_loss: false,
+        evaluation: None,
+        saved_at: None,
+        recording: false,
+    };
+    let trained = running.train();
+    if running.recording {
+        running.trainer.session.record(false);
+    }
+    match trained {
+        Ok(outcome) => {
+            running.tell(|watcher| watcher.finish(&outcome))?;
+            Ok(outcome)
+        }
+        Err(error) => {
+            let outcome = running.outcome(Ended::Failed);
+            // The first error is the one to report.
+            let _ = running.tell(|watcher| watcher.finish(&outcome));
+            Err(error)
+        }
+    }
+}
+
+/// A run under way.
+struct Running<'t> {
+    trainer: Trainer<'t>,
+    /// What is left of the epoch.
+    records: Option<Peekable<Records>>,
+    metrics: Metrics,
+    /// Whether the first metric is a fetch, and so the loss.
+    has_loss: bool,
+    evaluation: Option<Metrics>,
+    /// The step after which the state was saved last.
+    saved_at: Option<u64>,
+    /// Whether the session records times because a watcher wants them.
+    recording: bool,
+}
+
+impl Running<'_> {
+    fn train(&mut self) -> Result<Outcome> {
+        self.trainer.session.watch(|_, _| {});
+        self.start()?;
+        let ended = loop {
+            if let Some(ended) = self.ended() {
+                break ended;
+            }
+            self.step()?;
+            let (position, last) = (self.trainer.state.position, self.is_finished());
+            let evaluation = self.trainer.evaluation.as_ref();
+            if evaluation.is_some_and(|(every, _)| last || every.due(position)) {
+                self.evaluate()?;
+            }
+            if self.trainer.save.as_ref().is_some_and(|(every, _)| every.due(position)) {
+                self.save()?;
+            }
+        };
+        // Prefetching ends here.
+        self.records = None;
+        if self.saved_at != Some(self.trainer.state.position.step) {
+            self.save()?;
+        }
+        Ok(self.outcome(ended))
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let Trainer { session, function, state, watchers, steps, .. } = &mut self.trainer;
+        let (position, steps) = (state.position, *steps);
+        let names = names(watchers);
+        for (watcher, name) in watchers.iter_mut().zip(names) {
+            let start = Start { session, function, position, steps };
+            let saved = state.watchers.get(&name).map(String::as_str);
+            let step = position.step;
+            watcher.start(&start, saved).map_err(|reason| TrainingError::Watcher {
+                name,
+                step,
+                reason,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// How the run has ended, if it has.
+    fn ended(&self) -> Option<Ended> {
+        let Trainer { best, state, stop, .. } = &self.trainer;
+        let patience = best.as_ref().and_then(|best| best.patience);
+        if self.is_finished() {
+            return Some(Ended::Finished);
+        }
+        if patience.is_some_and(|patience| state.waited >= patience.max(1)) {
+            return Some(Ended::Early);
+        }
+        let stop = stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        stop.then_some(Ended::Interrupted)
+    }
+
+    fn is_finished(&self) -> bool {
+        let Trainer { steps, epochs, state: super::TrainingState { position, .. }, .. } =
+            &self.trainer;
+        let epochs = if steps.is_none() { Some(epochs.unwrap_or(1)) } else { *epochs };
+        steps.is_some_and(|steps| position.step >= steps)
+            || epochs.is_some_and(|epochs| position.epoch >= epochs)
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        let record = self.take_record()?;
+        let step = self.trainer.state.position.step + 1;
+        self.record_times(step);
+        self.call(&record, step)?;
+        let ends = self.records.as_mut().is_none_or(|records| records.peek().is_none());
+        let seconds = begun.elapsed().as_secs_f64();
+        let position = &mut self.trainer.state.position;
+        (position.step, position.record) = (step, position.record + 1);
+        if ends {
+            (position.epoch, position.record) = (position.epoch + 1, 0);
+            self.records = None;
+        }
+        let left = self.trainer.steps.map(|steps| steps.saturating_sub(step));
+        self.trainer.pace.note(seconds, left);
+        self.tell_step(seconds)?;
+        match self.metrics.iter().next() {
+            Some((name, value)) if self.has_loss && !value.is_finite() => {
+                Err(TrainingError::NotFinite { name: name.to_owned(), value, step })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The next record of the epoch under way.
+    fn take_record(&mut self) -> Result<Record> {
+        let Position { step, epoch, record } = self.trainer.state.position;
+        let error =
+            |record| move |reason| TrainingError::Data { step: step + 1, epoch, record, reason };
+        let other = || TrainingError::OtherData { epoch, record };
+        if self.records.is_none() {
+            let mut records = self.trainer.data.pass(epoch);
+            if let Some(before) = record.checked_sub(1) {
+                let skipped = usize::try_from(before).ok().and_then(|before| records.nth(before));
+                skipped.ok_or(other())?.map_err(error(before))?;
+            }
+            self.records = Some(records.peekable());
+        }
+        match self.records.as_mut().and_then(Iterator::next) {
+            Some(taken) => taken.map_err(error(record)),
+            None if record > 0 => Err(other()),
+            None => Err(TrainingError::NoRecords { epoch }),
+        }
+    }
+
+    /// Has the session record times if somebody wants them.
+    fn record_times(&mut self, step: u64) {
+        let wanted = self.trainer.watchers.iter().any(|watcher| watcher.wants_times(step));
+        if wanted != self.recording {
+            self.trainer.session.record(wanted);
+            self.recording = wanted;
+        }
+    }
+
+    /// Calls the function and notes its scalars.
+    fn call(&mut self, record: &Record, step: u64) -> Result<()> {
+        let Trainer { session, function, names, .. } = &mut self.trainer;
+        let error = |reason: session::Error| TrainingError::Session { step, reason };
+        let feeds: Vec<(&str, ArrayRef<'_>)> =
+            record.arrays().map(|(name, array)| (name, array.view())).collect();
+        let fetched = session.call_named(function, &feeds).map_err(error)?;
+        let scalars = fetched.iter().filter(|(_, array)| is_scalar(array));
+        let count = scalars.clone().count();
+        if names.len() > count {
+            let problem = format!(
+                "{} metrics are named ({}), but `{function}` fetches {count} scalars",
+                names.len(),
+                names.join(", ")
+            );
+            return Err(TrainingError::Setting { problem });
+        }
+        for (number, (name, array)) in scalars.enumerate() {
+            let name = names.get(number).unwrap_or(name);
+            self.metrics.set(name, array.item().unwrap_or(f64::NAN));
+        }
+        self.has_loss = count > 0;
+        let shown = session.shown(function).map_err(error)?;
+        for (label, array) in shown.filter(|(_, array)| is_scalar(array)) {
+            self.metrics.set(label, array.item().unwrap_or(f64::NAN));
+        }
+        Ok(())
+    }
+
+    fn tell_step(&mut self, seconds: f64) -> Result<()> {
+        let Trainer { session, function, watchers, pace, state, .. } = &mut self.trainer;
+        let (position, session) = (state.position, &**session);
+        let error = |reason| TrainingError::Session { step: position.step, reason };
+        let tensors: Vec<_> = session
+            .shown(function)
+            .map_err(error)?
+            .filter(|(_, array)| !is_scalar(array))
+            .collect();
+        let (metrics, tensors) = (&self.metrics, &tensors[..]);
+        let step = Step { session, position, metrics, tensors, seconds, pace };
+        tell(watchers, position.step, |watcher| watcher.step(&step))
+    }
+
+    fn evaluate(&mut self) -> Result<()> {
+        let Trainer { session, watchers, pace, state, evaluation, best, .. } = &mut self.trainer;
+        let Some((_, evaluate)) = evaluation else { return Ok(()) };
+        let (position, begun) = (state.position, Instant::now());
+        let step = position.step;
+        let metrics = evaluate(session, position)
+            .map_err(|reason| TrainingError::Evaluation { step, reason })?;
+        let seconds = begun.elapsed().as_secs_f64();
+        if let Some(best) = best {
+            best.note(&metrics, state)?;
+        }
+        let (metrics, best) = (self.evaluation.insert(metrics), state.best);
+        let evaluated = Evaluated { session, position, metrics, best, seconds, pace };
+        tell(watchers, step, |watcher| watcher.evaluation(&evaluated))
+    }
+
+    /// Has watchers write everything down, and hands the state to whoever keeps it.
+    fn save(&mut self) -> Result<()> {
+        let Trainer { session, watchers, state, save, .. } = &mut self.trainer;
+        let step = state.position.step;
+        let names = names(watchers);
+        state.watchers.clear();
+        for (watcher, name) in watchers.iter_mut().zip(names) {
+            let saved = watcher.save();
+            let error = |reason| TrainingError::Watcher { name: name.clone(), step, reason };
+            let saved = saved.map_err(error)?;
+            state.watchers.insert(name, saved);
+        }
+        self.saved_at = Some(step);
+        let Some((_, save)) = save else { return Ok(()) };
+        let name = save(session, state).map_err(|reason| TrainingError::Save { step, reason })?;
+        tell(watchers, step, |watcher| watcher.saved(state.position, &name))
+    }
+
+    fn tell(&mut self, what: impl FnMut(&mut dyn Watcher) -> Result<(), BoxError>) -> Result<()> {
+        let step = self.trainer.state.position.step;
+        tell(&mut self.trainer.watchers, step, what)
+    }
+
+    fn outcome(&self, ended: Ended) -> Outcome {
+        let state = self.trainer.state.clone();
+        let (metrics, evaluation) = (self.metrics.clone(), self.evaluation.clone());
+        let (position, best, pace) = (state.position, state.best, self.trainer.pace.clone());
+        Outcome { ended, position, best, metrics, evaluation, pace, state }
+    }
+}
+
+fn is_scalar(array: &Array) -> bool {
+    array.shape().is_empty()
+}
+
+fn tell(
+    watchers: &mut [Box<dyn Watcher + '_>],
+    step: u64,
+    mut what: impl FnMut(&mut dyn Watcher) -> Result<(), BoxError>,
+) -> Result<()> {
+    watchers.iter_mut().try_for_each(|watcher| {
+        let told = what(watcher.as_mut());
+        told.map_err(|reason| {
+            let name = watcher.name().to_owned();
+            TrainingError::Watcher { name, step, reason }
+        })
+    })
+}
+
+/// The watchers' names; from the second of one name on with a number.
+fn names(watchers: &[Box<dyn Watcher + '_>]) -> Vec<String> {
+    let name = |i: usize| {
+        let name = watchers[i].name();
+        match watchers[..i].iter().filter(|other| other.name() == name).count() {
+            0 => name.to_owned(),
+            same => format!("{name} {}", same + 1),
+        }
+    };
+    (0..watchers.len()).map(name).collect()
+}

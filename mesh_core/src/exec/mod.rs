@@ -12,11 +12,15 @@ pub(crate) mod cpu;
 mod executor;
 mod fold;
 mod memory;
+mod numerics;
 mod prepare;
 mod record;
 mod rounds;
 mod strided;
 mod threads;
+mod watch;
 
+pub(crate) use numerics::digits;
+pub use numerics::{GivenTo, InRound, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};
 pub(crate) use threads::Machine;

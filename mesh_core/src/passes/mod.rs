@@ -185,7 +185,8 @@ fn compact(program: &mut Program) {
         node.step.each_input(renumber);
         node.step.each_out(renumber);
     }
-    let slots = program.feeds.iter_mut().chain(&mut program.fetches);
+    program.tensors.retain(|slot| new[slot.value.index()] != ValueId(u32::MAX));
+    let slots = program.feeds.iter_mut().chain(&mut program.fetches).chain(&mut program.tensors);
     slots.for_each(|slot| renumber(&mut slot.value));
 }
 

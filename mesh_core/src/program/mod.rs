@@ -191,6 +191,9 @@ pub struct Program {
     pub probes: usize,
     /// Where steps come from.
     pub origins: Vec<Origin>,
+    /// Values that are slices of the graph's tensors, for messages; the others lie between those. In
+    /// a loop over tiles, a value may be a tile of such a slice.
+    pub tensors: Vec<Slot>,
 }
 
 impl Program {

@@ -17,10 +17,11 @@ use self::barrier::Stop;
 use self::comm::Threads;
 use self::meeting::World;
 use self::pool::Pool;
-use self::processor::{Book, Job, Processor};
+use self::processor::{Book, Findings, Job, Processor, findings};
 use super::border::{Border, Global};
 use super::executor::Executor;
 use super::memory::{Buffer, Store};
+use super::numerics::NonFinite;
 use super::prepare::{Target, variable_bytes};
 use super::record::CallTimes;
 use crate::array::{Array, ArrayRef};
@@ -55,6 +56,8 @@ pub(crate) struct Machine {
     /// One per processor.
     books: Vec<Book>,
     records: bool,
+    inspects: bool,
+    findings: Arc<Findings>,
     /// The function of the last call, if it was recorded.
     recorded: Option<usize>,
 }
@@ -87,6 +90,7 @@ impl Machine {
         let stores: Result<Arc<[Store]>, String> = (0..mesh.processors()).map(store).collect();
         let stores = stores?;
         let functions: Arc<[Compiled]> = functions.into();
+        let findings = findings(mesh, &stop);
         let books: Vec<Book> = stores.iter().map(|_| Book::default()).collect();
         let worker = |(processor, store)| {
             let target = Target { mesh, processor, variables, store, seed };
@@ -94,15 +98,36 @@ impl Machine {
             let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
             let executors = executors.collect::<Result<Vec<_>, _>>()?;
             let (functions, stores) = (Arc::clone(&functions), Arc::clone(&stores));
-            Processor::new(comm, executors, functions, stores, Arc::clone(&books[processor]))
+            let (book, findings) = (Arc::clone(&books[processor]), Arc::clone(&findings));
+            Processor::new(processor, comm, executors, functions, stores, book, findings)
         };
         let workers: Result<Vec<_>, String> = stores.iter().enumerate().map(worker).collect();
         // Between calls the caller's thread wants a core as well.
         let pool = Pool::new(workers?, Job::default(), spin(mesh.processors() + 1), &stop, &pins)?;
         let variables =
             variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied())).collect();
-        let (records, recorded) = (false, None);
-        Ok(Self { pool, stores, functions, variables, books, records, recorded })
+        let (records, inspects, recorded) = (false, false, None);
+        Ok(Self {
+            pool,
+            stores,
+            functions,
+            variables,
+            books,
+            records,
+            inspects,
+            findings,
+            recorded,
+        })
+    }
+
+    /// Whether to stop at the first number that is not finite.
+    pub(crate) fn inspect(&mut self, on: bool) {
+        self.inspects = on;
+    }
+
+    /// What made the machine stop, if it was a number.
+    pub(crate) fn found(&self) -> Option<&NonFinite> {
+        self.findings.first.get()
     }
 
     /// Whether to note when each step of a call began and ended.
@@ -158,9 +183,11 @@ impl Machine {
         }
         let recorded = self.records.then(Instant::now);
         self.recorded = recorded.map(|_| function);
+        let inspects = self.inspects;
         self.pool.call(|job| {
             job.function = function;
             job.recorded = recorded;
+            job.inspected = inspects;
             job.feeds.clear();
             job.feeds.extend(feeds.iter().map(Global::of));
             job.fetches.clear();

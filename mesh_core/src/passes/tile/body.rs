@@ -120,6 +120,8 @@ impl Making<'_> {
             }
         }
         for (out, inner) in made {
+            let named = self.program.tensors.iter().find(|slot| slot.value == out);
+            self.body.tensors.extend(named.map(|slot| Slot { value: inner, ..slot.clone() }));
             let users = &self.uses.users[out.index()];
             let outside = users.iter().any(|&user| !self.tiles.members.has(user));
             if outside || self.uses.fetched[out.index()] {

@@ -105,6 +105,7 @@ fn planted(op: Wrong) -> (Graph, u32) {
         let before = (w.value().sum([dim("r", 8)]) + x).tanh();
         let owing = match op {
             Wrong::Linear => (x * w.value()).sum([dim("r", 8)]),
+            Wrong::Shift => x * 2.0,
             _ => before,
         };
         let made = g.apply1(op, &[owing]);
@@ -156,10 +157,10 @@ fn the_message_says_where_and_what() {
     let (found, line) = difference(Wrong::Shift, "p:a;q:b");
     let text = found.to_string().replace(&format!("compare.rs:{line}"), "compare.rs:LINE");
     insta::assert_snapshot!(text, @r#"
-    wrong `wrong` at tests/tests/compare.rs:LINE differs at [2, 4] by 1.000e0, where 1.001e-3 is allowed; so do 4 of 32 elements
-      0.99999726 under layout "" on mesh "", [p:4, q:8]
+    wrong `wrong` at tests/tests/compare.rs:LINE differs at [2, 4] by 1.750e0, where 2.001e-3 is allowed; so do 4 of 32 elements
+      1.75 under layout "" on mesh "", [p:4, q:8]
       0 under layout "p:a;q:b" on mesh "a:2;b:2", [p:4@a, q:8@b]
-      its input `tanh` agrees: by 0.000e0, 1.001e-3 allowed
+      its input `mul` agrees: by 0.000e0, 2.001e-3 allowed
     "#);
 }
 

@@ -97,23 +97,25 @@ fn the_place_is_that_in_the_whole_tensor() {
 fn the_message_says_it_all() {
     let g = mesh_ops::graph();
     let x = g.input("x", [dim("p", 4), dim("q", 6)], F32);
-    let f = g.function("f", [x], [x.log()], []);
+    let line = line!() + 1;
+    let f = g.function("f", [x], [8.0 / (x * x - 1.0)], []);
     let mut session = session(&g, GRID, "p:a;q:b");
-    let mut data = Array2::from_shape_fn((4, 6), |(i, j)| (1 + i + j) as f32);
-    data[[3, 4]] = 0.0;
+    let mut data = Array2::from_elem((4, 6), 3.0f32);
+    data[[3, 3]] = 0.0;
+    data[[3, 4]] = 1.0;
     let error = session.call(&f, [data.view().into()]).unwrap_err();
-    let text = error.to_string();
-    let at = text.find("numerics.rs:").unwrap();
-    let end = at + text[at..].find('\n').unwrap();
-    let begin = text[..at].rfind(' ').unwrap() + 1;
-    let text = text.replace(&text[begin..end], "FILE:LINE");
+    let line = format!("numerics.rs:{line}");
+    let text = error.to_string().replace(&line, "numerics.rs:LINE");
     insta::assert_snapshot!(text, @r"
-    -inf in `f`, log `log` at FILE:LINE
-      step: %1: f32[2, 3] = map log(x0) of %0[a, b]
+    inf in `f`, mul+…+div `mul+…+div` at tests/tests/numerics.rs:LINE
+      of which: mul `mul` at tests/tests/numerics.rs:LINE
+      of which: sub `sub` at tests/tests/numerics.rs:LINE
+      of which: div `div` at tests/tests/numerics.rs:LINE
+      step: %1: f32[2, 3] = map 8 / ((x0 * x0) - 1) of %0[a, b]
       on processor 3 (a=1, b=1)
-      tensor `log` at [3, 4], at [1, 1] of the processor's slice: 1.9459102 [-inf] 2.1972246
-      its slice: -inf to 2.1972246, 1 of 6 infinite
-      given %0 (`x`): 0 to 9
+      tensor `div` at [3, 4], at [1, 1] of the processor's slice: -8 [inf] 1
+      its slice: -8 to inf, 1 of 6 infinite
+      given %0 (`x`): 0 to 3
       what it was given is finite: it was made here
     the session runs nothing more; variables may be half written
     ");
@@ -121,6 +123,26 @@ fn the_message_says_it_all() {
     assert_eq!(session.call(&f, [data.view().into()]).unwrap_err(), error);
     session.set_numerics_check(false);
     assert_eq!(session.call(&f, [data.view().into()]).unwrap_err(), error);
+}
+
+/// What `docs/debugging.md` says is written.
+#[test]
+fn the_page_shows_what_is_written() {
+    let first = line!() + 1;
+    let g = mesh_ops::graph();
+    let x = g.input("x", [dim("batch", 8), dim("width", 6)], F32);
+    let length = x.square().sum([dim("width", 6)]).sqrt();
+    let unit = g.function("unit", [x], [x / length], []);
+    let mut session = session(&g, "rows:2", "batch:rows");
+    let mut rows = Array2::from_elem((8, 6), 1f32);
+    rows.row_mut(5).fill(0.0);
+    let mut text = session.call(&unit, [rows.view().into()]).unwrap_err().to_string();
+    for line in 1..5 {
+        let here = format!("tests/tests/numerics.rs:{}", first + line - 1);
+        text = text.replace(&here, &format!("src/main.rs:{line}"));
+    }
+    let page = include_str!("../../docs/debugging.md");
+    assert!(page.contains(&format!("```text\n{text}\n```")), "{text}");
 }
 
 #[test]

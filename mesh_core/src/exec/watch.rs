@@ -59,6 +59,10 @@ impl<'t> Watch<'t> {
         scratch: *mut u8,
     ) -> Result<(), Stopped> {
         let Self { times, inspector } = self;
+        if times.is_none() && inspector.is_none() {
+            // SAFETY: the same contract.
+            return unsafe { action.run(comm, memory, scratch, Watch::new(None, None)) };
+        }
         let mut met = false;
         if let Some(inspector) = inspector {
             // SAFETY: the same contract.

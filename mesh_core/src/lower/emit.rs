@@ -157,6 +157,7 @@ impl<'a> Lowering<'a> {
                 name: spec.name.clone(),
                 at: node.at.to_string(),
                 slice: spec.placement.describe(mesh, &spec.shape),
+                ..Origin::default()
             });
             let begin =
                 local.iter().map(|d| Offset::sliced(spec.placement.axes(d.name), d.size)).collect();
@@ -187,6 +188,7 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
         name: (*name).to_owned(),
         at: node.at.to_string(),
         slice: String::new(),
+        ..Origin::default()
     });
     for (&version, &tensor) in table.fetches.iter().zip(node.fetches.iter().chain(probed)) {
         let value = emitter.value(version)?;
@@ -304,6 +306,7 @@ impl<'a> Emitter<'a> {
             name: operation.name.clone(),
             at: operation.at.to_string(),
             slice: slices.join(" "),
+            ..Origin::default()
         });
     }
 

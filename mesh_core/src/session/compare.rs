@@ -74,7 +74,7 @@ pub enum CompareError {
         /// Which side.
         side: String,
         /// How.
-        error: Error,
+        error: Box<Error>,
     },
 }
 
@@ -150,7 +150,7 @@ impl Run {
         let module = graph
             .lower_with(side.mesh, side.layout, &side.options)
             .map_err(|report| CompareError::Lower { side: name.clone(), report })?;
-        let failed = |error| CompareError::Run { side: name.clone(), error };
+        let failed = |error| CompareError::Run { side: name.clone(), error: Box::new(error) };
         let mut session = Session::threads(&module, comparing.seed).map_err(failed)?;
         if let Some(from) = comparing.variables {
             session.copy_variables(from).map_err(failed)?;

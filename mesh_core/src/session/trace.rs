@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{CallTimes, Recorded, Session, Span, StepTimes};
 use crate::names::Mesh;
-use crate::program::{Program, Slot, Step, ValueId, cost};
+use crate::program::{Origin, Program, Slot, Step, ValueId, cost};
 
 /// Writes what processors did in recorded calls, in the trace-event format's array of JSON objects.
 ///
@@ -238,7 +238,7 @@ fn labels(program: &Program, mesh: &Mesh) -> Vec<Label> {
         .collect()
 }
 
-fn label(program: &Program, step: &Step, origin: &crate::program::Origin, mesh: &Mesh) -> Label {
+fn label(program: &Program, step: &Step, origin: &Origin, mesh: &Mesh) -> Label {
     let types = |ids: &[ValueId]| -> Value {
         ids.iter().map(|&id| Value::from(program.value(id).to_string())).collect()
     };
@@ -248,6 +248,10 @@ fn label(program: &Program, step: &Step, origin: &crate::program::Origin, mesh: 
     put("form", step.form().into());
     put("operation", origin.name.as_str().into());
     put("at", origin.at.as_str().into());
+    if !origin.merged.is_empty() {
+        let merged = origin.merged.iter().map(|one| format!("{} at {}", one.name, one.at));
+        put("merged", merged.collect());
+    }
     put("placed", origin.slice.as_str().into());
     put("step", program.display_step(step, mesh).to_string().into());
     put("inputs", types(&step.inputs()));

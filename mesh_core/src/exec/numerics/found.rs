@@ -99,7 +99,7 @@ pub struct GivenTo {
 pub struct NonFinite {
     /// The function that was called.
     pub function: String,
-    /// Which operation: kind, name, source line. Of merged ones the first and the last.
+    /// Which operation: kind, name, source line; with all of them, if several were merged.
     pub origin: Origin,
     /// The step as programs print it, or the feed.
     pub step: String,
@@ -135,6 +135,9 @@ impl fmt::Display for NonFinite {
         write!(f, "{value} in `{function}`, {} `{}`", origin.op, origin.name)?;
         if !origin.at.is_empty() {
             write!(f, " at {}", origin.at)?;
+        }
+        for Origin { op, name, at, .. } in &origin.merged {
+            write!(f, "\n  of which: {op} `{name}` at {at}")?;
         }
         write!(f, "\n  step: {}\n  on processor {}", self.step, self.processor)?;
         if !self.coordinates.is_empty() {

@@ -12,10 +12,10 @@
 mod body;
 mod views;
 
+use super::compact;
 use super::uses::Uses;
-use super::{compact, joined};
 use crate::names::Mesh;
-use crate::program::{Body, Dims, Node, Operand, Origin, Program, Step, ValueId};
+use crate::program::{Body, Dims, Node, Operand, Program, Step, ValueId};
 use body::Weave;
 use smallvec::SmallVec;
 
@@ -220,11 +220,9 @@ impl<'p> Fusing<'p> {
 
     /// Where a map comes from that was two.
     fn origin(&mut self, merged: [usize; 2]) -> usize {
-        let [one, two] =
-            merged.map(|position| self.program.origin(&self.program.steps[position]).clone());
-        let op = joined(&one.op, &two.op);
-        let name = joined(&one.name, &two.name);
-        self.program.origins.push(Origin { op, name, ..two });
+        let [one, two] = merged.map(|position| self.program.origin(&self.program.steps[position]));
+        let origin = super::merged(one, two);
+        self.program.origins.push(origin);
         self.program.origins.len() - 1
     }
 }

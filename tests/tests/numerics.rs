@@ -166,6 +166,7 @@ fn feeds_and_variables_are_looked_at() {
     for (mesh, layout) in [("", ""), ("a:2", "d:a"), ("a:4", "d:a")] {
         let bad = found(session(&g, mesh, layout).call(&f, [fed.view().into()]));
         assert_eq!((bad.origin.op.as_str(), bad.origin.name.as_str()), ("feed", "x"));
+        assert!(bad.origin.at.contains("numerics.rs:"));
         assert_eq!(bad.global, Some(vec![6]));
     }
 }

@@ -85,8 +85,9 @@ impl Inspector<'_> {
             // SAFETY: feeds have been written.
             let numbers = unsafe { self.look(slot.value, memory) };
             if numbers.nan > 0 {
-                let origin =
-                    Origin { op: "feed".to_owned(), name: slot.name.clone(), ..Origin::default() };
+                let known = self.program.origins.iter().find(|origin| origin.name == slot.name);
+                let fed = || Origin { name: slot.name.clone(), ..Origin::default() };
+                let origin = Origin { op: "feed".to_owned(), ..known.cloned().unwrap_or_else(fed) };
                 let line =
                     format!("{:?} = {}: {}", slot.value, slot.name, self.program.value(slot.value));
                 // SAFETY: as above.

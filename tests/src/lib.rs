@@ -6,6 +6,9 @@
 #[doc = include_str!("../../docs/layouts.md")]
 pub mod layouts {}
 
+#[doc = include_str!("../../docs/debugging.md")]
+pub mod debugging {}
+
 #[doc = include_str!("../../docs/program.md")]
 pub mod program {}
 

@@ -6,9 +6,11 @@ use super::comm::{Comm, Exchange, Group, Part, Stopped};
 use super::cpu::{Kernel, Memory};
 use super::fed::Fed;
 use super::fold::Fold;
-use super::record::{CallTimes, Span, Watch, since};
+use super::numerics::Inspector;
+use super::record::{CallTimes, Span, since};
 use super::rounds::Repeat;
 use super::strided::Walk;
+use super::watch::Watch;
 use crate::program::FoldOrder;
 
 /// A step with everything looked up. Pointers go into the processor's own memory.
@@ -99,7 +101,8 @@ pub(super) struct Executor {
 unsafe impl Send for Executor {}
 
 impl Executor {
-    /// Runs the function once; notes when, in `times` that have been restarted.
+    /// Runs the function once; notes when, in `times` that have been restarted, and has numbers
+    /// looked at.
     ///
     /// # Safety
     ///
@@ -114,6 +117,7 @@ impl Executor {
         feeds: &[Global],
         fetches: &[Global],
         mut times: Option<&mut CallTimes>,
+        inspector: Option<Inspector<'_>>,
     ) -> Result<(), Stopped> {
         let began = times.as_ref().map(|times| since(times.started));
         for (feed, array) in self.feeds.iter().zip(feeds) {
@@ -123,12 +127,14 @@ impl Executor {
         if let Some((times, begin)) = times.as_mut().zip(began) {
             times.feeds = Span { begin, end: since(times.started) };
         }
-        let mut watch = Watch::new(times.as_deref_mut());
+        let mut watch = Watch::new(times.as_deref_mut(), inspector);
+        // SAFETY: the feeds are there.
+        unsafe { watch.feeds(&self.memory)? };
         for (step, action) in &mut self.actions {
             self.position = *step;
             // SAFETY: preparing checked the sizes against the plan; what a step may assume of its
             // inputs the steps before it have made true.
-            watch.step(*step, |body| unsafe { action.run(comm, &self.memory, scratch, body) })?;
+            unsafe { watch.step(*step, action, comm, &self.memory, scratch)? };
         }
         let began = times.as_ref().map(|times| since(times.started));
         for fetch in &self.fetches {

@@ -13,12 +13,16 @@ mod executor;
 mod fed;
 mod fold;
 mod memory;
+mod numerics;
 mod prepare;
 mod record;
 mod rounds;
 mod seed;
 mod strided;
 mod threads;
+mod watch;
 
+pub(crate) use numerics::digits;
+pub use numerics::{GivenTo, InRound, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};
 pub(crate) use threads::Machine;

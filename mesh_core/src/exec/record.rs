@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use super::comm::Stopped;
 use crate::program::{Program, Step};
 
 /// Nanoseconds since a call began.
@@ -48,6 +47,16 @@ impl StepTimes {
             .collect()
     }
 
+    /// It has run once more.
+    pub(super) fn note(&mut self, begin: u64, end: u64) {
+        if self.runs == 0 {
+            self.span.begin = begin;
+        }
+        self.runs += 1;
+        self.span.end = end;
+        self.nanoseconds += end - begin;
+    }
+
     fn clear(&mut self) {
         (self.runs, self.span, self.nanoseconds) = Default::default();
         self.body.iter_mut().for_each(Self::clear);
@@ -79,35 +88,6 @@ impl CallTimes {
         self.started = started;
         (self.feeds, self.fetches) = Default::default();
         self.steps.iter_mut().for_each(StepTimes::clear);
-    }
-}
-
-/// Notes times of steps, if anybody wants them.
-pub(super) struct Watch<'t>(Option<(Instant, &'t mut [StepTimes])>);
-
-impl<'t> Watch<'t> {
-    pub(super) fn new(times: Option<&'t mut CallTimes>) -> Self {
-        Self(times.map(|times| (times.started, &mut times.steps[..])))
-    }
-
-    /// Runs a step, which is given the watch of its own body.
-    pub(super) fn step(
-        &mut self,
-        step: usize,
-        run: impl FnOnce(Watch<'_>) -> Result<(), Stopped>,
-    ) -> Result<(), Stopped> {
-        let Some((started, steps)) = &mut self.0 else { return run(Watch(None)) };
-        let (started, times) = (*started, &mut steps[step]);
-        let begin = since(started);
-        run(Watch(Some((started, &mut times.body))))?;
-        let end = since(started);
-        if times.runs == 0 {
-            times.span.begin = begin;
-        }
-        times.runs += 1;
-        times.span.end = end;
-        times.nanoseconds += end - begin;
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use super::comm::{Comm, Stopped};
 use super::cpu::Memory;
 use super::executor::Action;
 use super::prepare::{Preparing, expect, pointers};
-use super::record::Watch;
+use super::watch::Watch;
 use crate::program::{ALIGNMENT, Place, Plan, Rounds, ValueId, is_stack};
 use std::ops::Range;
 
@@ -83,9 +83,9 @@ impl Repeat {
                 for Span { from, to, bytes } in &self.slices {
                     from.add(position * bytes).copy_to_nonoverlapping(*to, *bytes);
                 }
-                let memory = &self.memory;
+                watch.round(position, &self.memory);
                 for (step, action) in &mut self.actions {
-                    watch.step(*step, |body| action.run(comm, memory, scratch, body))?;
+                    watch.step(*step, action, comm, &self.memory, scratch)?;
                 }
                 go_on = self.condition.is_none_or(|(_, again)| *again != 0);
                 for Span { from, to, bytes } in &self.stacks {

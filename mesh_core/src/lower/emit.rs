@@ -3,16 +3,16 @@
 use super::local::{Local, LocalCx, extents, slot};
 use super::module::{Module, Options, VariableSpec};
 use super::place::PlaceCx;
-use super::relayout::{Move, Route};
+use super::probes;
 use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
 use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, TensorId};
-use crate::names::{Axis, DType, Home, Layout, Mesh, Placement, RuleSet, Rules, Shape};
+use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules};
 use crate::passes;
 use crate::program::{
-    Builder, Compiled, Dims, Expr, Extents, Generator, Offset, Operand, Origin, Owners, Program,
-    ValueId, VariableId,
+    Builder, Compiled, Offset, Origin, Owners, Program, Slot, ValueId, VariableId,
 };
 use crate::split::{LayoutIssue, report};
+use indexmap::IndexSet;
 use std::cell::RefCell;
 
 impl Graph {
@@ -48,8 +48,9 @@ impl Graph {
         let setting = Setting::new(&data, mesh, &rules);
         let mut lowering = Lowering { setting: &setting, issues: Vec::new() };
         lowering.check_variables();
+        let probes = probes::find(&data, &options.probe)?;
         let tables: Vec<_> =
-            data.functions.iter().map(|(name, node)| lowering.table(name, node)).collect();
+            data.functions.iter().map(|(name, node)| lowering.table(name, node, &probes)).collect();
         if !lowering.issues.is_empty() {
             return Err(Report { issues: report(&lowering.issues) });
         }
@@ -62,8 +63,8 @@ impl Graph {
                 .map_err(|fault| Report::of(&name, fault.to_string()))
         };
         let mut functions: Vec<Compiled> = Vec::new();
-        for (name, node, table) in &tables {
-            functions.push(compile(emit(&setting, name, node, table)?)?);
+        for placed in &tables {
+            functions.push(compile(emit(&setting, placed)?)?);
         }
         let init = compile(lowering.init(&variables))?;
         let warnings = Rules::warnings(layout, mesh, &names);
@@ -119,14 +120,18 @@ impl<'a> Lowering<'a> {
         &mut self,
         name: &'a str,
         node: &'a FunctionNode,
-    ) -> (&'a str, &'a FunctionNode, Table) {
+        probes: &IndexSet<TensorId>,
+    ) -> Placed<'a> {
         let data = self.setting.data;
         let operations = data.reachable(node);
-        let fetches = node.fetches.iter().copied().chain(data.probed(&operations));
-        let fetches: Vec<_> = fetches.map(|tensor| (tensor, Fetch::Settled)).collect();
-        let task = Task { operations: &operations, given: &[], fetches: &fetches };
+        let mut probed: IndexSet<_> = data.probed(&operations).collect();
+        let made = operations.iter().flat_map(|id| &data.operations[id.index()].outputs);
+        probed.extend(made.filter(|tensor| probes.contains(*tensor)));
+        let probed: Vec<_> = probed.into_iter().collect();
+        let fetches: Vec<_> = node.fetches.iter().map(|&tensor| (tensor, Fetch::Settled)).collect();
+        let task = Task { operations: &operations, given: &[], fetches: &fetches, shown: &probed };
         let table = place(self.setting, &task, &mut self.issues);
-        (name, node, table)
+        Placed { name, node, probed, table }
     }
 
     fn variable(&self, id: VariableId) -> VariableSpec {
@@ -152,6 +157,7 @@ impl<'a> Lowering<'a> {
                 name: spec.name.clone(),
                 at: node.at.to_string(),
                 slice: spec.placement.describe(mesh, &spec.shape),
+                ..Origin::default()
             });
             let begin =
                 local.iter().map(|d| Offset::sliced(spec.placement.axes(d.name), d.size)).collect();
@@ -164,23 +170,27 @@ impl<'a> Lowering<'a> {
     }
 }
 
-fn emit(
-    setting: &Setting<'_>,
-    name: &str,
-    node: &FunctionNode,
-    table: &Table,
-) -> Result<Program, Report> {
+/// A function, and where everything in it lies.
+struct Placed<'a> {
+    name: &'a str,
+    node: &'a FunctionNode,
+    /// What is shown.
+    probed: Vec<TensorId>,
+    table: Table,
+}
+
+fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
+    let Placed { name, node, probed, table } = placed;
     let mut emitter = Emitter::new(setting, name, table);
     emitter.entries()?;
     emitter.builder.origin(Origin {
         op: "fetch".to_owned(),
-        name: name.to_owned(),
+        name: (*name).to_owned(),
         at: node.at.to_string(),
         slice: String::new(),
+        ..Origin::default()
     });
-    let operations: Vec<_> = table.entries.iter().map(|entry| entry.operation).collect();
-    let probed: Vec<_> = setting.data.probed(&operations).collect();
-    for (&version, &tensor) in table.fetches.iter().zip(node.fetches.iter().chain(&probed)) {
+    for (&version, &tensor) in table.fetches.iter().zip(node.fetches.iter().chain(probed)) {
         let value = emitter.value(version)?;
         let name = setting.data.fetch_name(tensor);
         let shape = &setting.data.tensors[tensor.index()].ty.shape;
@@ -189,7 +199,7 @@ fn emit(
         emitter.builder.fetch(slot);
     }
     let fed: Vec<_> = node.inputs.iter().map(|&input| emitter.fed(input)).collect();
-    let mut program = emitter.builder.finish();
+    let mut program = emitter.finish();
     program.probes = probed.len();
     program.feeds.sort_by_key(|slot| fed.iter().position(|&value| value == Some(slot.value)));
     Ok(program)
@@ -200,12 +210,29 @@ pub(super) struct Emitter<'a> {
     pub(super) table: &'a Table,
     pub(super) builder: Builder<'a>,
     pub(super) values: Vec<Option<Local>>,
+    /// Values that are slices of tensors.
+    tensors: Vec<Slot>,
 }
 
 impl<'a> Emitter<'a> {
     pub(super) fn new(setting: &'a Setting<'a>, name: &str, table: &'a Table) -> Self {
         let builder = Builder::new(name, setting.mesh);
-        Self { setting, table, builder, values: vec![None; table.versions.len()] }
+        let values = vec![None; table.versions.len()];
+        Self { setting, table, builder, values, tensors: Vec::new() }
+    }
+
+    pub(super) fn finish(self) -> Program {
+        Program { tensors: self.tensors, ..self.builder.finish() }
+    }
+
+    /// A version has been made.
+    pub(super) fn define(&mut self, id: VersionId, value: Local) {
+        let tensor = self.table.versions[id.index()].tensor;
+        let (name, _) = self.setting.data.tensor_origin(tensor);
+        let shape = &self.setting.data.tensors[tensor.index()].ty.shape;
+        let slot = slot(&name, shape, self.placement(id));
+        self.tensors.push(Slot { value: value.id, ..slot });
+        self.values[id.index()] = Some(value);
     }
 
     pub(super) fn entries(&mut self) -> Result<(), Report> {
@@ -255,7 +282,7 @@ impl<'a> Emitter<'a> {
         done.map_err(&fault)?;
         for (i, (&version, output)) in entry.outputs.iter().zip(outputs).enumerate() {
             let output = output.ok_or_else(|| fault(format!("its body makes no output {i}")))?;
-            self.values[version.index()] = Some(output);
+            self.define(version, output);
         }
         Ok(())
     }
@@ -279,6 +306,7 @@ impl<'a> Emitter<'a> {
             name: operation.name.clone(),
             at: operation.at.to_string(),
             slice: slices.join(" "),
+            ..Origin::default()
         });
     }
 
@@ -308,89 +336,7 @@ impl<'a> Emitter<'a> {
             moved = self.cast(&moved, dtype)?;
         }
         self.builder.owners(&[]);
-        self.values[id.index()] = Some(moved.clone());
+        self.define(id, moved.clone());
         Ok(moved)
-    }
-
-    /// A resolved sum is rounded from its reduction dtype once, a sum that is owed widened to it.
-    fn cast(&mut self, value: &Local, dtype: crate::names::DType) -> Result<Local, Report> {
-        let dims = (0..value.shape().rank() as u8).collect();
-        let operand = crate::program::Operand { value: value.id, dims };
-        let expr = Expr::input(0).cast(dtype);
-        let id = self.builder.map(vec![operand], extents(value.shape()), &expr, dtype);
-        let id = id.map_err(|message| Report::of("lowering", message))?;
-        Ok(Local::new(id, value.shape().clone()))
-    }
-
-    /// Leaves the builder with the owners of what has arrived.
-    fn travel(
-        &mut self,
-        from: Local,
-        placement: &Placement,
-        route: &Route,
-    ) -> Result<Local, Report> {
-        let mut now = from;
-        let mut owners = Owners::from_slice(placement.owned());
-        self.builder.owners(&owners);
-        for step in &route.moves {
-            let shape = now.shape().clone();
-            let at = |dim| shape.position(dim).unwrap_or(0);
-            let id = match step {
-                Move::Slice { dim, axes } => {
-                    let position = at(*dim);
-                    let mut sizes = extents(&shape);
-                    sizes[position] /= self.setting.mesh.group_size(axes);
-                    let offset = Offset::sliced(axes, sizes[position]);
-                    let mut begin: smallvec::SmallVec<[Offset; 4]> =
-                        smallvec::smallvec![Offset::default(); sizes.len()];
-                    begin[position] = offset;
-                    self.builder.cut(now.id, begin, sizes)
-                }
-                Move::ReduceScatter { kind, dim, axes } => {
-                    self.builder.reduce_scatter(*kind, axes, at(*dim), now.id)
-                }
-                Move::AllToAll { from, to, axes } => {
-                    self.builder.all_to_all(axes, at(*to), at(*from), now.id)
-                }
-                Move::AllReduce { kind, axes } => self.builder.all_reduce(*kind, axes, now.id),
-                Move::AllGather { dim, axes } => self.builder.all_gather(axes, at(*dim), now.id),
-                Move::Owe { axes } => self.owe(&now, axes)?,
-                Move::ReduceTo { kind, axis, coordinate } => {
-                    let id = self.builder.reduce_to(*kind, &[*axis], *coordinate, now.id);
-                    owners.push((*axis, *coordinate));
-                    id
-                }
-                Move::Own { axis, coordinate } => {
-                    owners.push((*axis, *coordinate));
-                    now.id
-                }
-                Move::Broadcast { axis, coordinate } => {
-                    owners.retain(|(owned, _)| owned != axis);
-                    self.builder.owners(&owners);
-                    self.builder.broadcast(&[*axis], *coordinate, now.id)
-                }
-            };
-            self.builder.owners(&owners);
-            let sizes = self.builder.value(id).extents.clone();
-            let dims = shape.iter().zip(sizes).map(|(d, size)| d.resized(size));
-            now = Local::new(id, Shape::new(dims).unwrap_or_default());
-        }
-        Ok(now)
-    }
-
-    /// The value on the first of a group, zeros on the others.
-    fn owe(&mut self, value: &Local, axes: &[Axis]) -> Result<ValueId, Report> {
-        let members = self.setting.mesh.group_size(axes);
-        let begin = smallvec::smallvec![Offset::sliced(axes, 1)];
-        let (one, all) = (Extents::from_slice(&[1]), Extents::from_slice(&[members]));
-        let rank = self.builder.generate(Generator::Iota(0), DType::I32, begin, all, one);
-        let rank = self.builder.reshape(rank, Extents::new());
-        let dtype = self.builder.value(value.id).dtype;
-        let dims = (0..value.shape().rank() as u8).collect();
-        let inputs =
-            vec![Operand { value: rank, dims: Dims::new() }, Operand { value: value.id, dims }];
-        let expr = Expr::input(0).equal(0.0).select(Expr::input(1), 0.0);
-        let made = self.builder.map(inputs, extents(value.shape()), &expr, dtype);
-        made.map_err(|message| Report::of("lowering", message))
     }
 }

@@ -11,9 +11,11 @@ mod generate;
 mod local;
 mod module;
 mod place;
+mod probes;
 mod relayout;
 mod rounds;
 mod table;
+mod travel;
 
 pub use crate::passes::AllReduce;
 pub use explain::{Explain, FunctionRows, Row};

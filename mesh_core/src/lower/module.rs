@@ -6,12 +6,17 @@ use crate::passes::{self, AllReduce};
 use crate::program::{Compiled, Owners, VariableType, owns};
 
 /// Choices that a layout leaves open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// How sums over processors are made.
     pub all_reduce: AllReduce,
     /// A pass to leave out, by its name in [`pass_names`]: to look for what makes a difference.
     pub without: Option<&'static str>,
+    /// Tensors whose global values are shown to the session's watcher after each call of a function
+    /// that computes them, as if a [`probe`](crate::graph::Tensor::probe) stood behind each: names of
+    /// operations, of their outputs (`top_k.1`), or patterns in which `*` stands for anything. What
+    /// is shown is kept, so it is not fused away; where everything lies does not depend on it.
+    pub probe: Vec<String>,
 }
 
 /// The passes that improve lowered programs, in the order in which they run.

@@ -63,7 +63,8 @@ impl Trial<'_> {
             (tensor, place)
         };
         let fetches: Vec<_> = self.results.iter().enumerate().map(fetch).collect();
-        let task = Task { operations: &self.operations, given: &given, fetches: &fetches };
+        let (operations, given) = (&self.operations, &given);
+        let task = Task { operations, given, fetches: &fetches, shown: &[] };
         place(self.setting, &task, issues)
     }
 
@@ -244,7 +245,7 @@ impl<'a> Emitter<'a> {
         });
         for ((&version, &tensor), id) in entry.outputs.iter().zip(&operation.outputs).zip(outs) {
             let shape = self.local_shape(tensor, self.placement(version));
-            self.values[version.index()] = Some(Local::new(id, shape));
+            self.define(version, Local::new(id, shape));
         }
         Ok(())
     }
@@ -267,7 +268,7 @@ impl<'a> Emitter<'a> {
             let (title, _) = data.tensor_origin(tensor);
             let whole = slot(&title, &shape, &Placement::replicated());
             let id = inner.builder.feed(dtype, extents(&shape), whole);
-            inner.values[version.index()] = Some(Local::new(id, shape));
+            inner.define(version, Local::new(id, shape));
         }
         inner.entries()?;
         inner.origin_of(name);
@@ -286,7 +287,7 @@ impl<'a> Emitter<'a> {
             whole.value = value.id;
             inner.builder.fetch(whole);
         }
-        Ok(inner.builder.finish())
+        Ok(inner.finish())
     }
 
     /// Steps from here on belong to a loop as a whole.

@@ -119,6 +119,8 @@ pub(crate) struct Task<'t> {
     pub(crate) given: &'t [(TensorId, Placement)],
     /// What is wanted in the end, and where.
     pub(crate) fetches: &'t [(TensorId, Fetch)],
+    /// What is shown besides, owing nothing; where everything else lies does not depend on it.
+    pub(crate) shown: &'t [TensorId],
 }
 
 /// Where a tensor is wanted in the end.
@@ -155,6 +157,7 @@ pub(crate) fn place(
         // carrying its sum on. The set only grows, so this ends.
         let more = sweep.newly_settled(&settled);
         if more.is_empty() || !sweep.issues.is_empty() {
+            task.shown.iter().for_each(|&tensor| sweep.fetch(tensor, &Fetch::Settled));
             issues.extend(sweep.issues);
             return sweep.table;
         }

@@ -25,7 +25,7 @@ pub use buffers::{lower_bound, plan};
 pub use check::check;
 
 use crate::names::Mesh;
-use crate::program::{Compiled, Program, Step, ValueId, VariableType, verify};
+use crate::program::{Compiled, Origin, Program, Step, ValueId, VariableType, verify};
 
 /// A rewriting of programs.
 #[derive(Clone, Copy, Debug)]
@@ -199,8 +199,21 @@ fn compact(program: &mut Program) {
         node.step.each_input(renumber);
         node.step.each_out(renumber);
     }
-    let slots = program.feeds.iter_mut().chain(&mut program.fetches);
+    program.tensors.retain(|slot| new[slot.value.index()] != ValueId(u32::MAX));
+    let slots = program.feeds.iter_mut().chain(&mut program.fetches).chain(&mut program.tensors);
     slots.for_each(|slot| renumber(&mut slot.value));
+}
+
+/// Where a step comes from that does what two did; it stands where the second stood.
+fn merged(one: &Origin, two: &Origin) -> Origin {
+    let mut merged: Vec<Origin> = Vec::new();
+    for origin in one.operations().chain(two.operations()) {
+        if !merged.contains(origin) {
+            merged.push(origin.clone());
+        }
+    }
+    let (op, name) = (joined(&one.op, &two.op), joined(&one.name, &two.name));
+    Origin { op, name, merged, ..two.clone() }
 }
 
 /// Two names, or chains of names, as one chain; of long ones the first and the last.

@@ -144,6 +144,16 @@ pub struct Origin {
     pub at: String,
     /// Its outputs: global dims, the axes they are split over, sums owed.
     pub slice: String,
+    /// The operations, if it is several that a pass has merged, whose first and last are named above.
+    pub merged: Vec<Origin>,
+}
+
+impl Origin {
+    /// The operations: those merged, or the one.
+    pub fn operations(&self) -> impl Iterator<Item = &Origin> {
+        let one = self.merged.is_empty().then_some(self);
+        one.into_iter().chain(&self.merged)
+    }
 }
 
 /// A step and the operation that asked for it.
@@ -191,6 +201,9 @@ pub struct Program {
     pub probes: usize,
     /// Where steps come from.
     pub origins: Vec<Origin>,
+    /// Values that are slices of the graph's tensors, for messages; the others lie between those. In
+    /// a loop over tiles, a value may be a tile of such a slice.
+    pub tensors: Vec<Slot>,
 }
 
 impl Program {

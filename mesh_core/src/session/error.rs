@@ -1,9 +1,10 @@
 //! What can be wrong with a call.
 
+use crate::exec::NonFinite;
 use crate::names::{DType, nearest, suggestion};
 
-/// What a [`Session`](super::Session) refuses, or what stopped it. All but [`Error::Stopped`] and
-/// [`Error::Replicas`] are found before anything runs.
+/// What a [`Session`](super::Session) refuses, or what stopped it. All but [`Error::Stopped`],
+/// [`Error::NonFinite`] and [`Error::Replicas`] are found before anything runs.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -92,6 +93,11 @@ pub enum Error {
         /// What each has there.
         values: (f64, f64),
     },
+    /// A number was NaN or infinite, in this call or in an earlier one; see
+    /// [`Session::set_numerics_check`](super::Session::set_numerics_check). The session runs nothing
+    /// more; variables may be half written.
+    #[error("{0}")]
+    NonFinite(Box<NonFinite>),
     /// A processor failed, in this call or in an earlier one. The session runs nothing more;
     /// variables may be half written.
     #[error("the session has stopped: {reason}")]

@@ -5,20 +5,27 @@
 //! its slices into them.
 
 pub mod checkpoint;
+mod compare;
 mod error;
+mod numerics;
 mod recorded;
 mod replicas;
+mod trace;
 
 use std::fmt;
 
 use indexmap::{IndexMap, IndexSet};
 
+pub use self::compare::{
+    Agreement, CompareError, Comparing, Difference, Side, Subject, Tolerance, compare,
+};
 pub use self::error::Error;
 pub use self::recorded::Recorded;
 use self::replicas::{Copy, difference};
+pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
 use crate::exec::Machine;
-pub use crate::exec::{CallTimes, Span, StepTimes};
+pub use crate::exec::{CallTimes, GivenTo, InRound, NonFinite, Span, StepTimes, Summary};
 use crate::graph::Function;
 use crate::lower::{Module, VariableSpec};
 use crate::names::{DType, Mesh};
@@ -272,9 +279,11 @@ impl Session {
                 *output = Array::zeros(dtype, &slot.shape);
             }
         }
-        self.machine
-            .call(index, feeds, outputs, shown)
-            .map_err(|reason| Error::Stopped { reason })?;
+        let called = self.machine.call(index, feeds, outputs, shown);
+        called.map_err(|reason| match self.machine.found() {
+            Some(found) => Error::NonFinite(Box::new(found.clone())),
+            None => Error::Stopped { reason },
+        })?;
         let program = &self.machine.functions()[index].program;
         for (slot, array) in program.probed().iter().zip(&self.shown[index]) {
             (self.watcher)(&slot.name, array);

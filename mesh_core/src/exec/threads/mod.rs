@@ -17,10 +17,11 @@ use self::barrier::Stop;
 use self::comm::Threads;
 use self::meeting::World;
 use self::pool::Pool;
-use self::processor::{Book, Job, Processor};
+use self::processor::{Book, Findings, Job, Processor, findings};
 use super::border::{Border, Global};
 use super::executor::Executor;
 use super::memory::{Buffer, Store};
+use super::numerics::NonFinite;
 use super::prepare::{Target, variable_bytes};
 use super::record::CallTimes;
 use super::seed::Seed;
@@ -57,6 +58,8 @@ pub(crate) struct Machine {
     /// One per processor.
     books: Vec<Book>,
     records: bool,
+    inspects: bool,
+    findings: Arc<Findings>,
     /// The function of the last call, if it was recorded.
     recorded: Option<usize>,
 }
@@ -89,6 +92,7 @@ impl Machine {
         let stores: Result<Arc<[Store]>, String> = (0..mesh.processors()).map(store).collect();
         let stores = stores?;
         let functions: Arc<[Compiled]> = functions.into();
+        let findings = findings(mesh, &stop);
         let books: Vec<Book> = stores.iter().map(|_| Book::default()).collect();
         let worker = |(processor, store)| {
             let target = Target { mesh, processor, variables, store, seed: &seed };
@@ -96,15 +100,27 @@ impl Machine {
             let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
             let executors = executors.collect::<Result<Vec<_>, _>>()?;
             let (functions, stores) = (Arc::clone(&functions), Arc::clone(&stores));
-            Processor::new(comm, executors, functions, stores, Arc::clone(&books[processor]))
+            let (book, findings) = (Arc::clone(&books[processor]), Arc::clone(&findings));
+            Processor::new(processor, comm, executors, functions, stores, book, findings)
         };
         let workers: Result<Vec<_>, String> = stores.iter().enumerate().map(worker).collect();
         // Between calls the caller's thread wants a core as well.
         let pool = Pool::new(workers?, Job::default(), spin(mesh.processors() + 1), &stop, &pins)?;
         let variables =
             variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied())).collect();
-        let (records, recorded) = (false, None);
-        Ok(Self { pool, stores, functions, variables, seed, books, records, recorded })
+        let (records, inspects, recorded) = (false, false, None);
+        Ok(Self {
+            pool,
+            stores,
+            functions,
+            variables,
+            seed,
+            books,
+            records,
+            inspects,
+            findings,
+            recorded,
+        })
     }
 
     /// What everything random follows from.
@@ -115,6 +131,16 @@ impl Machine {
     /// Sets what everything random of later calls follows from.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         self.seed.set(seed);
+    }
+
+    /// Whether to stop at the first number that is not finite.
+    pub(crate) fn inspect(&mut self, on: bool) {
+        self.inspects = on;
+    }
+
+    /// What made the machine stop, if it was a number.
+    pub(crate) fn found(&self) -> Option<&NonFinite> {
+        self.findings.first.get()
     }
 
     /// Whether to note when each step of a call began and ended.
@@ -170,9 +196,11 @@ impl Machine {
         }
         let recorded = self.records.then(Instant::now);
         self.recorded = recorded.map(|_| function);
+        let inspects = self.inspects;
         self.pool.call(|job| {
             job.function = function;
             job.recorded = recorded;
+            job.inspected = inspects;
             job.feeds.clear();
             job.feeds.extend(feeds.iter().map(Global::of));
             job.fetches.clear();

@@ -1,17 +1,20 @@
 //! What the thread of one processor has at hand.
 #![allow(unsafe_code, reason = "says that a store is this processor's")]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::super::border::Global;
 use super::super::comm::Stopped;
 use super::super::executor::Executor;
 use super::super::memory::{Buffer, Store};
+use super::super::numerics::{Inspector, Known, NonFinite};
 use super::super::prepare::describe;
 use super::super::record::CallTimes;
+use super::barrier::Stop;
 use super::comm::Threads;
 use super::pool::Worker;
+use crate::names::Mesh;
 use crate::program::Compiled;
 
 /// A call.
@@ -24,34 +27,62 @@ pub(super) struct Job {
     pub(super) fetches: Vec<Global>,
     /// When it began, if it is recorded.
     pub(super) recorded: Option<Instant>,
+    /// Whether numbers are looked at.
+    pub(super) inspected: bool,
 }
 
 /// Where a processor notes what it did: one per function, none before recording is turned on. The
 /// processor's while a call runs, the machine's at all other times.
 pub(super) type Book = Arc<Mutex<Vec<CallTimes>>>;
 
+/// What ends a call in which a number went wrong.
+pub(super) struct Findings {
+    pub(super) mesh: Mesh,
+    pub(super) stop: Arc<Stop>,
+    /// What was found first.
+    pub(super) first: OnceLock<NonFinite>,
+}
+
+impl Findings {
+    /// Stops everybody, unless somebody else has found something before.
+    fn report(&self, found: NonFinite) {
+        let reason = found.to_string();
+        if self.first.set(found).is_ok() {
+            self.stop.poison(reason);
+        }
+    }
+}
+
 pub(super) struct Processor {
+    number: usize,
     comm: Threads,
     /// One per function.
     executors: Vec<Executor>,
     scratch: Buffer,
     functions: Arc<[Compiled]>,
     book: Book,
+    findings: Arc<Findings>,
+    /// One per function, none before numbers are looked at.
+    known: Vec<Known>,
     /// Keeps alive what the executors point to.
     _stores: Arc<[Store]>,
 }
 
 impl Processor {
     pub(super) fn new(
+        number: usize,
         comm: Threads,
         executors: Vec<Executor>,
         functions: Arc<[Compiled]>,
         stores: Arc<[Store]>,
         book: Book,
+        findings: Arc<Findings>,
     ) -> Result<Self, String> {
         let bytes = executors.iter().map(|executor| executor.scratch_bytes).max();
         let scratch = Buffer::zeroed(bytes.unwrap_or(0))?;
-        Ok(Self { comm, executors, scratch, functions, book, _stores: stores })
+        let known = Vec::new();
+        let _stores = stores;
+        Ok(Self { number, comm, executors, scratch, functions, book, findings, known, _stores })
     }
 }
 
@@ -67,10 +98,29 @@ impl Worker for Processor {
         });
         let times = book.as_mut().map(|book| &mut book[job.function]);
         let scratch = self.scratch.pointer();
+        if job.inspected && self.known.is_empty() {
+            self.known = self.functions.iter().map(|f| Known::of(&f.program)).collect();
+        }
+        let mut found = None;
+        let inspector = self.known.get_mut(job.function).filter(|_| job.inspected);
+        let inspector = inspector.map(|known| Inspector {
+            mesh: &self.findings.mesh,
+            processor: self.number,
+            program: &self.functions[job.function].program,
+            known,
+            found: &mut found,
+            rounds: None,
+        });
         // SAFETY: the store lives as long as we do, and while a call runs nobody but this
         // processor uses it. `Machine::call` has checked the arrays, which outlive the call, and
         // gives every processor the same job.
-        unsafe { executor.run(&mut self.comm, scratch, &job.feeds, &job.fetches, times) }
+        let done = unsafe {
+            executor.run(&mut self.comm, scratch, &job.feeds, &job.fetches, times, inspector)
+        };
+        if let Some(found) = found {
+            self.findings.report(*found);
+        }
+        done
     }
 
     fn activity(&self, job: &Job) -> String {
@@ -80,11 +130,16 @@ impl Worker for Processor {
     }
 }
 
+/// None yet.
+pub(super) fn findings(mesh: &Mesh, stop: &Arc<Stop>) -> Arc<Findings> {
+    let first = OnceLock::new();
+    Arc::new(Findings { mesh: mesh.clone(), stop: Arc::clone(stop), first })
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::super::barrier::Stop;
     use super::super::meeting::World;
     use super::super::pool::Pool;
     use super::*;
@@ -92,7 +147,7 @@ mod tests {
     use crate::exec::executor::Action;
     use crate::exec::prepare::Target;
     use crate::exec::seed::Seed;
-    use crate::names::{DType, Mesh, ReduceKind};
+    use crate::names::{DType, ReduceKind};
     use crate::program::{Builder, Extents, Origin, Place, Plan, Scalar};
 
     struct Fails;
@@ -130,8 +185,10 @@ mod tests {
             if failing == Some(processor) {
                 executor.actions[0].1 = Action::Kernel(Box::new(Fails));
             }
-            Processor::new(comm, vec![executor], functions.clone(), stores.clone(), Book::default())
-                .unwrap()
+            let (functions, stores) = (functions.clone(), stores.clone());
+            let findings = findings(mesh, &stop);
+            let (own, book) = (vec![executor], Book::default());
+            Processor::new(processor, comm, own, functions, stores, book, findings).unwrap()
         };
         let workers = (0..mesh.processors()).map(worker).collect();
         Pool::new(workers, Job::default(), 0, &stop, &[]).unwrap()

@@ -13,9 +13,9 @@ mod body;
 mod views;
 
 use super::uses::Uses;
-use super::{compact, joined, writes_last};
+use super::{compact, writes_last};
 use crate::names::Mesh;
-use crate::program::{Body, Dims, Node, Operand, Origin, Program, Step, ValueId};
+use crate::program::{Body, Dims, Node, Operand, Program, Step, ValueId};
 use body::Weave;
 use smallvec::SmallVec;
 
@@ -222,11 +222,9 @@ impl<'p> Fusing<'p> {
 
     /// Where a map comes from that was two.
     fn origin(&mut self, merged: [usize; 2]) -> usize {
-        let [one, two] =
-            merged.map(|position| self.program.origin(&self.program.steps[position]).clone());
-        let op = joined(&one.op, &two.op);
-        let name = joined(&one.name, &two.name);
-        self.program.origins.push(Origin { op, name, ..two });
+        let [one, two] = merged.map(|position| self.program.origin(&self.program.steps[position]));
+        let origin = super::merged(one, two);
+        self.program.origins.push(origin);
         self.program.origins.len() - 1
     }
 }

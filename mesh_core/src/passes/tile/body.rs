@@ -1,11 +1,11 @@
 //! From a group of steps to a loop over tiles.
 
-use super::super::joined;
+use super::super::merged;
 use super::super::uses::Uses;
 use super::Tiles;
 use super::ways::{Ways, ways};
 use crate::names::{AxisList, DType};
-use crate::program::{Extents, Node, Operand, Origin, Program, Rounds, Slot, Step, Value, ValueId};
+use crate::program::{Extents, Node, Operand, Program, Rounds, Slot, Step, Value, ValueId};
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
@@ -33,9 +33,7 @@ pub(super) fn replace(program: &mut Program, uses: &Uses, all: &[Tiles]) {
 fn made(program: &mut Program, uses: &Uses, tiles: &Tiles) -> Vec<Node> {
     let node = |position: usize| &program.steps[position];
     let [one, two] = [tiles.members.first, tiles.last()].map(|p| program.origin(node(p)));
-    let op = joined(&one.op, &two.op);
-    let name = joined(&one.name, &two.name);
-    let origin = Origin { op, name, ..two.clone() };
+    let origin = merged(one, two);
     program.origins.push(origin);
     let origin = program.origins.len() - 1;
     let mut making = Making {
@@ -122,6 +120,8 @@ impl Making<'_> {
             }
         }
         for (out, inner) in made {
+            let named = self.program.tensors.iter().find(|slot| slot.value == out);
+            self.body.tensors.extend(named.map(|slot| Slot { value: inner, ..slot.clone() }));
             let users = &self.uses.users[out.index()];
             let outside = users.iter().any(|&user| !self.tiles.members.has(user));
             if outside || self.uses.fetched[out.index()] {

@@ -1,0 +1,272 @@
+//! Two layouts side by side: the first operation whose result they do not agree on.
+
+mod difference;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indexmap::IndexMap;
+
+pub use self::difference::{Agreement, Difference, Subject, Tolerance};
+use self::difference::{Distance, distance};
+use super::{Error, Session};
+use crate::array::{Array, ArrayRef};
+use crate::graph::structural::{Probe, Update};
+use crate::graph::{Data, Graph, Operation, Report, TensorId};
+use crate::lower::{Module, Options};
+use crate::names::{Layout, Mesh};
+
+/// One of the two ways in which a function is run.
+#[derive(Clone, Debug)]
+pub struct Side<'a> {
+    /// On which processors.
+    pub mesh: &'a Mesh,
+    /// Who has what.
+    pub layout: &'a Layout,
+    /// What else lowering is told; what is to be probed is added. To look for a pass that makes a
+    /// difference, compare one layout with itself and leave the pass out on one side.
+    pub options: Options,
+}
+
+impl<'a> Side<'a> {
+    /// Lowered as usual.
+    pub fn new(mesh: &'a Mesh, layout: &'a Layout) -> Self {
+        Self { mesh, layout, options: Options::default() }
+    }
+
+    /// Lowered without a pass; see [`pass_names`](crate::lower::pass_names).
+    pub fn without(mut self, pass: &'static str) -> Self {
+        self.options.without = Some(pass);
+        self
+    }
+
+    fn name(&self) -> String {
+        let pass = self.options.without.map(|pass| format!(" without {pass}")).unwrap_or_default();
+        format!("layout \"{}\" on mesh \"{}\"{pass}", self.layout, self.mesh)
+    }
+}
+
+/// How two layouts are compared.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Comparing<'a> {
+    /// What initial values and random numbers follow from, on both sides.
+    pub seed: u64,
+    /// Where variables are copied from; otherwise they have their initial values.
+    pub variables: Option<&'a Session>,
+    /// What counts as equal.
+    pub tolerance: Tolerance,
+}
+
+/// Why nothing could be compared.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// The graph cannot be lowered.
+    #[error("{side}: {report}")]
+    Lower {
+        /// Which side.
+        side: String,
+        /// Why not.
+        report: Report,
+    },
+    /// A session cannot be made, or the call failed.
+    #[error("{side}: {error}")]
+    Run {
+        /// Which side.
+        side: String,
+        /// How.
+        error: Box<Error>,
+    },
+}
+
+/// Calls a function once on each side, from equal variables, and gives the first operation, in the
+/// graph's order, with a result on which the sides do not agree; if they agree on all, the first
+/// variable that they left different; or nothing.
+///
+/// Every tensor outside of loops is probed, which keeps what fusion would have removed: what is
+/// compared is the unfused computation, with everything placed as without probes. What is owed is
+/// shown as if it had been reduced. Both sides' tensors are held in memory at once, whole.
+///
+/// ```
+/// # use mesh_core::{graph::Graph, array::ArrayRef, session::{compare, Comparing, Side}};
+/// # fn doc(graph: &Graph, image: ArrayRef<'_>) -> Result<(), Box<dyn std::error::Error>> {
+/// let (one, four) = ("".parse()?, "rows:2;cols:2".parse()?);
+/// let (plain, layout) = ("".parse()?, "batch:rows;hidden:cols".parse()?);
+/// let sides = [Side::new(&one, &plain), Side::new(&four, &layout)];
+/// match compare(graph, "train", sides, &[("image", image)], &Comparing::default())? {
+///     None => println!("equal"),
+///     Some(difference) => println!("{difference}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If a side cannot be lowered or run. A side whose replicas differ, though the first of each agree
+/// with the other side, is an error as well.
+pub fn compare(
+    graph: &Graph,
+    function: &str,
+    sides: [Side<'_>; 2],
+    feeds: &[(&str, ArrayRef<'_>)],
+    comparing: &Comparing<'_>,
+) -> Result<Option<Difference>, CompareError> {
+    let [one, two] = sides;
+    let runs = [
+        Run::new(graph, function, one, feeds, comparing)?,
+        Run::new(graph, function, two, feeds, comparing)?,
+    ];
+    let data = graph.data();
+    let both = Both { data: &data, runs: &runs, tolerance: comparing.tolerance };
+    let difference = both.operations(function).or_else(|| both.variables(function));
+    let [Run { replicas: one, .. }, Run { replicas: two, .. }] = &runs;
+    match (difference, one.as_ref().or(two.as_ref())) {
+        (None, Some(error)) => Err(error.clone()),
+        (difference, _) => Ok(difference),
+    }
+}
+
+/// What a side computed.
+struct Run {
+    name: String,
+    module: Module,
+    /// Global values by name.
+    tensors: IndexMap<String, Array>,
+    /// Variables after the call.
+    variables: IndexMap<String, Array>,
+    /// What the replica check found.
+    replicas: Option<CompareError>,
+}
+
+impl Run {
+    fn new(
+        graph: &Graph,
+        function: &str,
+        mut side: Side<'_>,
+        feeds: &[(&str, ArrayRef<'_>)],
+        comparing: &Comparing<'_>,
+    ) -> Result<Self, CompareError> {
+        let name = side.name();
+        side.options.probe.push("*".to_owned());
+        let module = graph
+            .lower_with(side.mesh, side.layout, &side.options)
+            .map_err(|report| CompareError::Lower { side: name.clone(), report })?;
+        let failed = |error| CompareError::Run { side: name.clone(), error: Box::new(error) };
+        let mut session = Session::threads(&module, comparing.seed).map_err(failed)?;
+        if let Some(from) = comparing.variables {
+            session.copy_variables(from).map_err(failed)?;
+        }
+        session.set_replica_check(true);
+        let seen = Arc::new(Mutex::new(IndexMap::new()));
+        let inside = Arc::clone(&seen);
+        session.watch(move |label, array| {
+            let mut seen = inside.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.insert(label.to_owned(), array.clone());
+        });
+        let replicas = match session.call_named(function, feeds) {
+            Ok(_) => None,
+            Err(error @ Error::Replicas { .. }) => Some(failed(error)),
+            Err(error) => return Err(failed(error)),
+        };
+        let names: Vec<_> = session.variables().map(str::to_owned).collect();
+        let read = |name: &String| Ok((name.clone(), session.read(name)?));
+        let variables = names.iter().map(read).collect::<Result<_, Error>>().map_err(failed)?;
+        let tensors = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Self { name, module, tensors, variables, replicas })
+    }
+
+    /// How a function's operation made its results lie.
+    fn placement(&self, function: &str, operation: &str) -> String {
+        let compiled = self.module.function(function);
+        let mut origins = compiled.into_iter().flat_map(|compiled| &compiled.program.origins);
+        let origin = origins.find(|origin| origin.name == operation);
+        origin.map_or_else(|| "as its input".to_owned(), |origin| origin.slice.clone())
+    }
+}
+
+struct Both<'a> {
+    data: &'a Data,
+    runs: &'a [Run; 2],
+    tolerance: Tolerance,
+}
+
+impl Both<'_> {
+    /// How far a tensor's values are apart; `None` if it was not computed by itself.
+    fn distance(&self, tensor: TensorId) -> Option<Distance> {
+        let name = self.data.fetch_name(tensor);
+        let [one, two] = self.runs;
+        distance(one.tensors.get(&name)?, two.tensors.get(&name)?, self.tolerance)
+    }
+
+    /// The first operation with a result on which the runs do not agree.
+    fn operations(&self, function: &str) -> Option<Difference> {
+        let node = self.data.functions.get(function)?;
+        let operations = self.data.reachable(node).into_iter();
+        let operations = operations.map(|id| &self.data.operations[id.index()]);
+        // A probe shows what another operation has made.
+        let mut made = operations
+            .filter(|operation| operation.block.is_none() && !operation.op.as_any().is::<Probe>());
+        made.find_map(|operation| {
+            let far = |&tensor: &TensorId| {
+                self.distance(tensor).filter(Distance::is_far).map(|distance| (tensor, distance))
+            };
+            let (tensor, distance) = operation.outputs.iter().find_map(far)?;
+            let subject = Subject::Operation {
+                op: operation.op.name().to_owned(),
+                name: self.data.tensor_origin(tensor).0,
+                at: operation.at.to_string(),
+            };
+            let placements =
+                self.runs.each_ref().map(|run| run.placement(function, &operation.name));
+            Some(self.difference(subject, distance, placements, operation))
+        })
+    }
+
+    /// The first variable that the runs left different.
+    fn variables(&self, function: &str) -> Option<Difference> {
+        let node = self.data.functions.get(function)?;
+        let [one, two] = self.runs;
+        one.variables.iter().enumerate().find_map(|(index, (name, array))| {
+            let distance = distance(array, two.variables.get(name)?, self.tolerance)?;
+            let distance = Some(distance).filter(Distance::is_far)?;
+            let updates = node.updates.iter().map(|id| &self.data.operations[id.index()]);
+            let update = updates.into_iter().find(|operation| {
+                let update = operation.op.as_any().downcast_ref::<Update>();
+                update.is_some_and(|update| update.variable.index() == index)
+            })?;
+            let subject = Subject::Variable { name: name.clone(), at: update.at.to_string() };
+            let placements = self.runs.each_ref().map(|run| {
+                let spec = &run.module.variables[index];
+                spec.placement.describe(&run.module.mesh, &spec.shape)
+            });
+            Some(self.difference(subject, distance, placements, update))
+        })
+    }
+
+    fn difference(
+        &self,
+        subject: Subject,
+        distance: Distance,
+        placements: [String; 2],
+        operation: &Operation,
+    ) -> Difference {
+        let agreement = |&tensor: &TensorId| {
+            let Distance { largest, allowed, .. } = self.distance(tensor)?;
+            Some(Agreement { name: self.data.tensor_origin(tensor).0, largest, allowed })
+        };
+        let Distance { largest, allowed, index, values, far, elements } = distance;
+        let sides = self.runs.each_ref().map(|run| run.name.clone());
+        let inputs = operation.inputs.iter().filter_map(agreement).collect();
+        Difference {
+            subject,
+            index,
+            values,
+            largest,
+            allowed,
+            far,
+            elements,
+            sides,
+            placements,
+            inputs,
+        }
+    }
+}

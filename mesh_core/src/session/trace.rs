@@ -1,0 +1,277 @@
+//! Recorded calls as a trace that <https://ui.perfetto.dev> and `chrome://tracing` open.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use indexmap::IndexSet;
+use serde_json::{Map, Value, json};
+
+use super::{CallTimes, Recorded, Session, Span, StepTimes};
+use crate::names::Mesh;
+use crate::program::{Origin, Program, Slot, Step, ValueId, cost};
+
+/// Writes what processors did in recorded calls, in the trace-event format's array of JSON objects.
+///
+/// Each processor is a lane. In it stands an event per call, named after the function; within it
+/// one for the feeds, one per step, named after the step's kind of operation, and one for the
+/// fetches. Steps carry their operation's name, source line and placement, the line that programs
+/// print, types, bytes and operations; collectives have the category `collective`, and the axes they
+/// go over. One call follows the other on one time line, of whichever sessions they are.
+///
+/// A loop is an event as long as it took. Of the steps of its body it is known how often each ran,
+/// and for how long in all rounds together; so in the loop each has one event of that length, of
+/// category `sum`, one after the other from the loop's beginning on. What is left at the loop's end
+/// is its own work.
+///
+/// Events are written call by call. A file that was cut short, without the closing bracket, can be
+/// opened as well.
+///
+/// ```
+/// # use mesh_core::session::{Session, Trace};
+/// # fn doc(session: &mut Session) -> Result<(), Box<dyn std::error::Error>> {
+/// session.record(true);
+/// let mut trace = Trace::new(Vec::new())?;
+/// for number in 0..3 {
+///     session.call_named("train", &[])?;
+///     trace.add(session, number)?;
+/// }
+/// let json = trace.finish()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Trace<W: Write> {
+    writer: W,
+    /// Whether something stands in the array.
+    begun: bool,
+    /// What times are counted from: when the first call began.
+    origin: Option<Instant>,
+    /// Meshes whose lanes have names; each is a process of its number.
+    meshes: IndexSet<String>,
+}
+
+impl Trace<BufWriter<File>> {
+    /// Writes to a new file what a session does from now on, which is told to
+    /// [`record`](Session::record) it. What is left to do is to [`add`](Self::add) each call.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(path: impl AsRef<Path>, session: &mut Session) -> io::Result<Self> {
+        let trace = Self::new(BufWriter::new(File::create(path)?))?;
+        session.record(true);
+        Ok(trace)
+    }
+}
+
+impl<W: Write> Trace<W> {
+    /// An empty trace.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn new(mut writer: W) -> io::Result<Self> {
+        writer.write_all(b"[")?;
+        Ok(Self { writer, begun: false, origin: None, meshes: IndexSet::new() })
+    }
+
+    /// Adds a session's last call, which gets this number. Of a call that failed: as far as it got.
+    ///
+    /// # Errors
+    /// The writer's; if the call was not [recorded](Session::record).
+    pub fn add(&mut self, session: &Session, number: u64) -> io::Result<()> {
+        let mesh = &session.mesh;
+        let (known, labels) = match session.recorded(0) {
+            Some(Recorded { program, times }) => (times.started, labels(program, mesh)),
+            None => {
+                let message = "the last call was not recorded; Session::record(true) comes first";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+        };
+        let origin = *self.origin.get_or_insert(known);
+        let process = self.lanes(mesh)?;
+        for processor in 0..mesh.processors() {
+            let Some(Recorded { program, times }) = session.recorded(processor) else { continue };
+            let start = times.started.saturating_duration_since(origin).as_nanos() as u64;
+            let mut lane = Lane { trace: self, process, processor, start };
+            lane.call(program, &times, &labels, number)?;
+        }
+        self.writer.flush()
+    }
+
+    /// Ends the array; gives the writer back.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.writer.write_all(b"\n]\n")?;
+        self.writer.flush()?;
+        Ok(self.writer)
+    }
+
+    /// The number of a mesh's process, whose lanes have names from now on.
+    fn lanes(&mut self, mesh: &Mesh) -> io::Result<usize> {
+        let (process, new) = self.meshes.insert_full(mesh.to_string());
+        if !new {
+            return Ok(process);
+        }
+        let mut name = |what: &str, lane: usize, args: Value| {
+            self.event(
+                &json!({ "name": what, "ph": "M", "pid": process, "tid": lane, "args": args }),
+            )
+        };
+        let title =
+            if mesh.processors() == 1 { "one processor".into() } else { format!("mesh {mesh}") };
+        name("process_name", 0, json!({ "name": title }))?;
+        for processor in 0..mesh.processors() {
+            let at = |axis| format!("{}={}", mesh.name(axis), mesh.coordinate(processor, axis));
+            let coordinates: Vec<_> = mesh.axes().map(at).collect();
+            let title = match coordinates.is_empty() {
+                true => format!("processor {processor}"),
+                false => format!("processor {processor} ({})", coordinates.join(", ")),
+            };
+            name("thread_name", processor, json!({ "name": title }))?;
+            name("thread_sort_index", processor, json!({ "sort_index": processor }))?;
+        }
+        Ok(process)
+    }
+
+    fn event(&mut self, event: &Value) -> io::Result<()> {
+        self.writer.write_all(if self.begun { b",\n" } else { b"\n" })?;
+        self.begun = true;
+        Ok(serde_json::to_writer(&mut self.writer, event)?)
+    }
+}
+
+/// Where the events of one processor's call go.
+struct Lane<'t, W: Write> {
+    trace: &'t mut Trace<W>,
+    process: usize,
+    processor: usize,
+    /// When the call began: nanoseconds since the trace did.
+    start: u64,
+}
+
+impl<W: Write> Lane<'_, W> {
+    fn call(
+        &mut self,
+        program: &Program,
+        times: &CallTimes,
+        labels: &[Label],
+        number: u64,
+    ) -> io::Result<()> {
+        let CallTimes { feeds, steps, fetches, .. } = times;
+        let ends = steps.iter().map(|step| step.span.end).chain([feeds.end, fetches.end]);
+        let whole = Span { begin: 0, end: ends.max().unwrap_or_default() };
+        self.event(&program.name, "call", whole, &json!({ "call": number }))?;
+        let names =
+            |slots: &[Slot]| json!({ "names": slots.iter().map(|s| &s.name).collect::<Vec<_>>() });
+        self.event("feeds", "feeds", *feeds, &names(&program.feeds))?;
+        for (label, times) in labels.iter().zip(steps).filter(|(_, times)| times.runs > 0) {
+            self.event(
+                &label.name,
+                label.category,
+                times.span,
+                &Value::Object(label.args.clone()),
+            )?;
+            self.body(label, times, times.span.begin)?;
+        }
+        if fetches.end > 0 {
+            self.event("fetches", "fetches", *fetches, &names(&program.fetches))?;
+        }
+        Ok(())
+    }
+
+    /// The steps of a loop's body, all rounds of each together, one after the other.
+    fn body(&mut self, label: &Label, times: &StepTimes, mut begin: u64) -> io::Result<()> {
+        for (label, times) in label.body.iter().zip(&times.body).filter(|(_, t)| t.runs > 0) {
+            let drawn = Span { begin, end: begin + times.nanoseconds };
+            let mut args = label.args.clone();
+            args.insert("runs".into(), times.runs.into());
+            let note = format!(
+                "all {} runs together, drawn behind the step before; the first began and the last \
+                 ended when the arguments say, in microseconds from the call's start",
+                times.runs
+            );
+            args.insert("drawn".into(), note.into());
+            args.insert("kind".into(), label.category.into());
+            args.insert("first began".into(), microseconds(times.span.begin).into());
+            args.insert("last ended".into(), microseconds(times.span.end).into());
+            self.event(&label.name, "sum", drawn, &Value::Object(args))?;
+            self.body(label, times, begin)?;
+            begin = drawn.end;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, name: &str, category: &str, span: Span, args: &Value) -> io::Result<()> {
+        self.trace.event(&json!({
+            "name": name,
+            "cat": category,
+            "ph": "X",
+            "ts": microseconds(self.start + span.begin),
+            "dur": microseconds(span.nanoseconds()),
+            "pid": self.process,
+            "tid": self.processor,
+            "args": args,
+        }))
+    }
+}
+
+fn microseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e3
+}
+
+/// What is said of a step, whoever runs it.
+struct Label {
+    name: String,
+    category: &'static str,
+    args: Map<String, Value>,
+    body: Vec<Label>,
+}
+
+fn labels(program: &Program, mesh: &Mesh) -> Vec<Label> {
+    program
+        .steps
+        .iter()
+        .map(|node| label(program, &node.step, program.origin(node), mesh))
+        .collect()
+}
+
+fn label(program: &Program, step: &Step, origin: &Origin, mesh: &Mesh) -> Label {
+    let types = |ids: &[ValueId]| -> Value {
+        ids.iter().map(|&id| Value::from(program.value(id).to_string())).collect()
+    };
+    let cost = cost(program, step, mesh);
+    let mut args = Map::new();
+    let mut put = |key: &str, value: Value| drop(args.insert(key.to_owned(), value));
+    put("form", step.form().into());
+    put("operation", origin.name.as_str().into());
+    put("at", origin.at.as_str().into());
+    if !origin.merged.is_empty() {
+        let merged = origin.merged.iter().map(|one| format!("{} at {}", one.name, one.at));
+        put("merged", merged.collect());
+    }
+    put("placed", origin.slice.as_str().into());
+    put("step", program.display_step(step, mesh).to_string().into());
+    put("inputs", types(&step.inputs()));
+    put("outs", types(&step.outs()));
+    put("bytes", cost.bytes.into());
+    put("flops", cost.flops.into());
+    if let Some(axes) = step.axes() {
+        put("axes", mesh.list(axes).into());
+        put("members", mesh.group_size(axes).into());
+        put("received", cost.sent.into());
+    }
+    let (category, body) = match step {
+        Step::Loop(rounds) => {
+            put("rounds", rounds.count.into());
+            ("loop", labels(&rounds.body, mesh))
+        }
+        Step::Read { .. } | Step::Write { .. } => ("state", Vec::new()),
+        step if step.axes().is_some() => ("collective", Vec::new()),
+        _ => ("local", Vec::new()),
+    };
+    let name = if origin.op.is_empty() { step.form().to_owned() } else { origin.op.clone() };
+    Label { name, category, args, body }
+}

@@ -6,6 +6,7 @@ pub mod launch;
 pub mod optimizer;
 pub mod report;
 mod rng;
+pub mod running;
 pub mod text;
 
 pub use files::ReadAt;

@@ -181,10 +181,12 @@ impl Watcher for MetricsFile {
 
     fn save(&mut self) -> Result<String, BoxError> {
         self.flush()?;
-        if self.regular {
-            self.file.get_ref().sync_data()?;
-        }
         Ok(self.length.to_string())
+    }
+
+    fn file(&self) -> Result<Option<(PathBuf, File)>, BoxError> {
+        let handle = self.regular.then(|| self.file.get_ref().try_clone()).transpose()?;
+        Ok(handle.map(|handle| (self.path.clone(), handle)))
     }
 
     fn finish(&mut self, _: &Outcome) -> Result<(), BoxError> {

@@ -10,7 +10,8 @@ use examples::launch::{
     LaunchError, draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters, parse,
 };
 use examples::optimizer::Training;
-use examples::report::{metrics_file, print};
+use examples::report::print;
+use examples::running::{About, Compared};
 use flags::Flags;
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
@@ -44,7 +45,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     };
     let chosen = distribution.as_ref().map(|found| found.cross_device_ops);
     let all_reduce = flags.cross_device_ops.or(chosen).unwrap_or_default();
-    let options = Options { all_reduce, ..Options::default() };
+    let options = Options { all_reduce, probe: flags.run.probes(), ..Options::default() };
     let staleness = distribution.as_ref().map_or(0, |found| found.staleness);
     let functions = model::build(&graph, flags, &training.delayed(staleness));
     if let Some(path) = &flags.dot {
@@ -71,7 +72,12 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         let batch = flags.batch;
         return Err(format!("--batch {batch}: there are {examples} training examples").into());
     }
-    let metrics = metrics_file(flags.metrics.as_deref())?;
+    if flags.run.compares() {
+        let (function, seed) = (functions.train.name(), flags.seed);
+        let (graph, mesh, layout, options) = (&graph, &mesh, &layout, &options);
+        let compared = Compared { graph, function, mesh, layout, options, seed };
+        return train::compare(flags, &compared, &digits);
+    }
     if let Some(strategy) = &flags.strategy {
         let sums = options.all_reduce;
         print(&format!(
@@ -90,8 +96,16 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         None => Session::threads(module, flags.seed),
     };
     let mut session = start(&module)?;
+    flags.run.prepare(&mut session)?;
     let evaluator = evaluation.as_ref().map(start).transpose()?;
-    train::train(flags, &functions, &mut session, evaluator, &digits, metrics)
+    let about = About {
+        title: &format!("mnist: {:?}, {:?}", flags.model, flags.optimizer),
+        module: &module,
+        layout: &layout,
+        function: functions.train.name(),
+        metrics: &["loss", "lr"],
+    };
+    train::train(flags, &functions, &mut session, evaluator, &digits, &about)
 }
 
 /// The mesh and layout of a strategy.

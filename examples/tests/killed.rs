@@ -149,7 +149,7 @@ fn lm(dir: &Path) -> Training {
 }
 
 /// Of each kind of run at least so many.
-const KILLS: usize = 8;
+const KILLS: usize = 10;
 
 #[test]
 fn a_killed_run_ends_as_one_never_killed_byte_for_byte() {

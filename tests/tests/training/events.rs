@@ -1,6 +1,7 @@
 //! Event files, read by TensorBoard itself where it is installed.
 
 use super::common::{Model, Seen, scratch};
+use super::interpreter::python;
 use mesh_ops::prelude::*;
 use mesh_optimize::training::{
     BoxError, EventFile, Every, Metrics, Step, Trainer, TrainingState, Watcher,
@@ -73,18 +74,9 @@ fn resumed() -> (PathBuf, Vec<f64>, BTreeMap<u64, Vec<f64>>) {
 /// What TensorBoard shows of a folder; `None` with a printed reason where it is not installed.
 fn tensorboard(folder: &Path) -> Option<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/read_events.py");
-    let output = match Command::new("python3").arg(script).arg(folder).output() {
-        Ok(output) => output,
-        Err(error) => {
-            println!("skipped: python3: {error}");
-            return None;
-        }
-    };
+    let python = python("tensorboard.backend.event_processing.event_accumulator")?;
+    let output = Command::new(python).arg(script).arg(folder).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    if output.status.code() == Some(77) {
-        println!("skipped: {}", text.trim());
-        return None;
-    }
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(serde_json::from_str(&text).unwrap())
 }

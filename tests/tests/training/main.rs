@@ -1,7 +1,10 @@
 //! The training loop: what it does, what it leaves behind, and that stopping changes nothing.
 
+mod checkpoints;
 mod common;
 mod events;
+#[path = "../common/python.rs"]
+mod interpreter;
 mod report;
 mod resume;
 

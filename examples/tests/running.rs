@@ -66,14 +66,14 @@ fn checkpoints_of_other_runs_are_refused_and_name_what_differs() {
     let base = small.line.replace("--checkpoints", "--seed 4 --checkpoints");
     let table: [(&str, &str, &[&str]); 6] = [
         ("--seed 4", "--seed 5", &["seed was 4 and is 5"]),
-        ("--optimizer adam", "--optimizer sgd", &["optimizer was Adam and is Sgd"]),
-        ("--model linear", "--model mlp", &["model was Linear and is Mlp"]),
+        ("--optimizer adam", "--optimizer sgd", &["optimizer was adam and is sgd"]),
+        ("--model linear", "--model mlp", &["model was linear and is mlp"]),
         (
             "--batch 20",
             "--batch 10 --lr 0.1",
             &["batch was 20 and is 10", "lr was its own and is 0.1"],
         ),
-        ("--batch 20", "--batch 20 --dtype bf16", &["dtype was F32 and is Bf16"]),
+        ("--batch 20", "--batch 20 --dtype bf16", &["dtype was f32 and is bf16"]),
         ("--checkpoint-every 3", "--checkpoint-every 0", &["--checkpoint-every 0", "1 or more"]),
     ];
     for (old, new, words) in table {
@@ -189,9 +189,7 @@ fn runs_are_looked_into() {
 #[test]
 fn layouts_are_compared() {
     let mesh = "--mesh d:2;m:2 --layout batch:d --compare-layout";
-    let mnist =
-        mnist_line(&format!("--model linear --optimizer adam {mesh}"), &["pixels:d;classes:m"])
-            .well();
+    let mnist = mnist_line(&format!("--model linear {mesh}"), &["pixels:d;classes:m"]).well();
     assert!(mnist.out.contains("agree on every operation of `train`"), "{}", mnist.out);
     let small = "--width 16 --depth 1 --heads 2 --sequence 8 --batch 4";
     let lm = lm_line(&format!("{small} {mesh}"), &["heads:m;d_ff:m;vocab:m"]).well();
@@ -199,5 +197,7 @@ fn layouts_are_compared() {
     let optimizer = env!("CARGO_BIN_EXE_get_optimizer");
     let flags = ["--mesh", "d:2", "--layout", "batch:d", "--compare-layout", "hidden:d"];
     assert!(run(optimizer, &flags).well().out.contains("agree"));
-    refused(&mnist_line(&format!("--model linear {mesh}"), &["batch:x"]), &["`x`", "layout"]);
+    let line = "--model linear --mesh d:2 --layout batch:d --compare-layout";
+    refused(&mnist_line(line, &["batch:x"]), &["`x`", "layout"]);
+    refused(&mnist_line(line, &["batch"]), &["--compare-layout", "`batch`"]);
 }

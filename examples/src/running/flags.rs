@@ -61,8 +61,8 @@ pub struct RunFlags {
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub(super) dump: Vec<String>,
 
-    /// Make one step under this layout and under that of the run, name the first operation on whose
-    /// result they differ, and stop.
+    /// Make one step, of gradient descent with momentum, under this layout and under that of the run,
+    /// name the first operation on whose result they differ, and stop.
     #[arg(long, value_name = "LAYOUT")]
     pub(super) compare_layout: Option<String>,
 }
@@ -90,6 +90,11 @@ impl RunFlags {
     pub fn compares(&self) -> bool {
         self.compare_layout.is_some()
     }
+}
+
+/// What a flag's value is called.
+pub fn word(value: impl clap::ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// `A..B`, not empty, from 1.

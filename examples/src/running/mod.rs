@@ -3,7 +3,7 @@
 mod dump;
 mod flags;
 
-pub use flags::RunFlags;
+pub use flags::{RunFlags, word};
 
 use dump::Dump;
 use mesh_core::array::ArrayRef;

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use examples::optimizer::Method;
-use examples::running::RunFlags;
+use examples::running::{RunFlags, word};
 use std::path::PathBuf;
 
 /// Trains a language model of bytes, or of tokens, on any mesh of processors, and lets it write.
@@ -185,7 +185,7 @@ impl Flags {
             (None, None) => "tales",
         };
         [
-            ("optimizer", format!("{:?}", self.optimizer)),
+            ("optimizer", word(self.optimizer)),
             ("lr", self.peak().to_string()),
             ("warmup", self.warmup.to_string()),
             ("weight-decay", self.decay().to_string()),

@@ -8,7 +8,7 @@ mod train;
 use clap::Parser;
 use examples::launch::{draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters};
 use examples::report::print;
-use examples::running::{About, Compared};
+use examples::running::{About, Compared, word};
 use examples::text::Text;
 use flags::Flags;
 use mesh_core::lower::Options;
@@ -61,7 +61,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let mut session = Session::threads(&module, flags.seed)?;
     flags.run.prepare(&mut session)?;
     let about = About {
-        title: &format!("lm: {} layers of {}, {:?}", flags.depth, flags.width, flags.optimizer),
+        title: &format!("lm: {} layers of {}, {}", flags.depth, flags.width, word(flags.optimizer)),
         module: &module,
         layout: &layout,
         function: functions.train.name(),

@@ -2,7 +2,7 @@
 
 use super::flags::Flags;
 use super::model::Functions;
-use examples::optimizer::Method;
+use examples::optimizer::{Method, linear};
 use examples::report::Progress;
 use examples::running::{About, Compared};
 use examples::text::Text;
@@ -25,6 +25,9 @@ const HELD_OUT: &str = "held_out";
 /// The optimizer. Adam averages squares over a hundred steps, since it corrects no bias, and decays
 /// no scales of norms.
 pub(crate) fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
+    if flags.run.compares() {
+        return linear();
+    }
     if flags.optimizer != Method::Adam {
         return flags.optimizer.optimizer(rate(flags), 0.0);
     }

@@ -2,7 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use examples::optimizer::Method;
-use examples::running::RunFlags;
+use examples::running::{RunFlags, word};
 use mesh_optimize::CrossDeviceOps;
 use std::path::PathBuf;
 
@@ -121,13 +121,13 @@ impl Flags {
     /// What a run that goes on must have in common with the one before.
     pub(crate) fn settings(&self) -> [(&'static str, String); 7] {
         let config = self.config.as_ref().map(|path| path.display().to_string());
-        let optimizer = config.unwrap_or_else(|| format!("{:?}", self.optimizer));
+        let optimizer = config.unwrap_or_else(|| word(self.optimizer));
         [
-            ("model", format!("{:?}", self.model)),
+            ("model", word(self.model)),
             ("optimizer", optimizer),
             ("lr", self.lr.map_or("its own".to_owned(), |lr| lr.to_string())),
             ("weight-decay", self.weight_decay.to_string()),
-            ("dtype", format!("{:?}", self.dtype)),
+            ("dtype", word(self.dtype)),
             ("batch", self.batch.to_string()),
             ("data", if self.data.is_some() { "files" } else { "generated" }.to_owned()),
         ]

@@ -11,7 +11,7 @@ use examples::launch::{
 };
 use examples::optimizer::Training;
 use examples::report::print;
-use examples::running::{About, Compared};
+use examples::running::{About, Compared, word};
 use flags::Flags;
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
@@ -40,6 +40,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     };
     let graph = mesh_ops::graph();
     let training = match &flags.config {
+        _ if flags.run.compares() => Training::to_compare(),
         Some(path) => Training::by_file(path, flags.batch)?,
         None => Training::by_flags(flags.optimizer, flags.lr.map(Into::into), flags.weight_decay),
     };
@@ -99,7 +100,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     flags.run.prepare(&mut session)?;
     let evaluator = evaluation.as_ref().map(start).transpose()?;
     let about = About {
-        title: &format!("mnist: {:?}, {:?}", flags.model, flags.optimizer),
+        title: &format!("mnist: {}, {}", word(flags.model), word(flags.optimizer)),
         module: &module,
         layout: &layout,
         function: functions.train.name(),

@@ -9,6 +9,9 @@ pub mod layouts {}
 #[doc = include_str!("../../docs/debugging.md")]
 pub mod debugging {}
 
+#[doc = include_str!("../../docs/training.md")]
+pub mod training {}
+
 #[doc = include_str!("../../docs/program.md")]
 pub mod program {}
 

@@ -31,10 +31,11 @@ fn shown(page: &Path) -> Option<Vec<u8>> {
         .unwrap();
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > Duration::from_secs(60) {
+        let late = begun.elapsed() > Duration::from_secs(60);
+        if late {
             child.kill().unwrap();
-            panic!("{browser} does not end");
         }
+        assert!(!late, "{browser} does not end");
         std::thread::sleep(Duration::from_millis(10));
     }
     Some(fs::read(picture).unwrap())

@@ -57,6 +57,10 @@ fn checkpoints_are_thinned_out_and_a_finished_run_is_finished() {
     let more = mnist_line(&line, &["--metrics", small.path("metrics").to_str().unwrap()]).well();
     assert!(more.out.contains("after step 8"), "{}", more.out);
     assert_eq!(losses(&small.path("metrics")).len(), 10);
+    // A new file has what is new.
+    let line = small.line.replace("--steps 8", "--steps 12");
+    mnist_line(&line, &["--metrics", small.path("new").to_str().unwrap()]).well();
+    assert_eq!(losses(&small.path("new")).len(), 2);
 }
 
 #[test]

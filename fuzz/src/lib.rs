@@ -6,8 +6,8 @@
 
 use examples::data::Split;
 use examples::text::Text;
-use mesh_core::session::checkpoint::{Checkpoint, CheckpointError};
 use mesh_core::names::{DType, Dimension, Layout, Mesh, Shape};
+use mesh_core::session::checkpoint::{Checkpoint, CheckpointError};
 use mesh_optimize::cluster::Cluster;
 use mesh_optimize::dataset::Dataset;
 use mesh_optimize::{OptimizerConfig, Strategy};

@@ -44,7 +44,7 @@ pub struct RunFlags {
     #[arg(long, value_name = "FILE.html")]
     pub(super) report: Option<PathBuf>,
 
-    /// Write what each processor does in some steps, for https://ui.perfetto.dev.
+    /// Write what each processor does in some steps, for Perfetto (ui.perfetto.dev).
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
 

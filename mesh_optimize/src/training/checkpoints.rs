@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
 
-/// What checkpoints call the [`TrainingState`] and the settings; both are JSON.
+/// What checkpoints call the [`TrainingState`] and the settings; both are JSON. What each watcher needs
+/// stands beside them under its own name.
 const STATE: &str = "training";
 const SETTINGS: &str = "settings";
+const WATCHER: &str = "watcher/";
 
 /// What settings call the session's seed.
 const SEED: &str = "seed";
@@ -109,15 +111,18 @@ impl Keeper {
         files: Vec<(PathBuf, File)>,
     ) -> Result<(), BoxError> {
         let position = state.position;
-        let state = State::from([
-            (STATE.to_owned(), serde_json::to_string(state)?),
-            (SETTINGS.to_owned(), serde_json::to_string(settings)?),
-        ]);
+        let watchers = state.watchers.iter();
+        let mut kept: State =
+            watchers.map(|(name, text)| (format!("{WATCHER}{name}"), text.clone())).collect();
+        let (best, waited, watchers) = (state.best, state.waited, BTreeMap::new());
+        let state = TrainingState { position, best, waited, watchers };
+        kept.insert(STATE.to_owned(), serde_json::to_string(&state)?);
+        kept.insert(SETTINGS.to_owned(), serde_json::to_string(settings)?);
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => self.writer.insert(Writer::new(self.checkpoints.clone())?),
         };
-        writer.save_after(files, session, position.step, state)?;
+        writer.save_after(files, session, position.step, kept)?;
         self.begun = Some(position);
         Ok(())
     }
@@ -132,7 +137,11 @@ fn restore(
     let Some(state) = checkpoint.state().get(STATE) else {
         return Err("it was not saved by a training run: restore its variables instead".into());
     };
-    let state: TrainingState = read(STATE, state)?;
+    let mut state: TrainingState = read(STATE, state)?;
+    state.watchers.extend(checkpoint.state().iter().filter_map(|(name, text)| {
+        let watcher = name.strip_prefix(WATCHER)?;
+        Some((watcher.to_owned(), text.clone()))
+    }));
     let then = checkpoint.state().get(SETTINGS).map(|text| read(SETTINGS, text)).transpose()?;
     if let Some(problem) = other(
         with_seed(then.unwrap_or_default(), checkpoint.seed()),

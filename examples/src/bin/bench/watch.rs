@@ -155,9 +155,12 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     }
     let watching: f64 = [metrics, events, report].into_iter().map(mean).sum();
     lines.line("watching_percent", watching / mean(steps) * 100.0)?;
-    let snapshot = session.snapshot();
+    let mut snapshot = session.snapshot();
     lines.line("checkpoint_mib", snapshot.bytes() as f64 / f64::from(1 << 20))?;
-    lines.line("copy_ms", median(copies(snapshot.bytes())) * 1e3)?;
+    let bytes = snapshot.bytes();
+    let (from, mut to) = (vec![1_u8; bytes], vec![2_u8; bytes]);
+    lines.line("copy_ms", seconds_of(|| to.copy_from_slice(&from)) * 1e3)?;
+    lines.line("snapshot_ms", seconds_of(|| session.snapshot_into(&mut snapshot)) * 1e3)?;
     lines.line("blocked_ms", median(blocked.borrow().clone()) * 1e3)?;
     Ok(())
 }
@@ -176,16 +179,15 @@ fn batches() -> Dataset {
     })
 }
 
-/// Seconds in which so many bytes are copied, from and to memory that was touched, between steps'
-/// worth of other memory traffic.
-fn copies(bytes: usize) -> Vec<f64> {
-    let (from, mut to) = (vec![1_u8; bytes], vec![2_u8; bytes]);
+/// The median seconds of something, each time after as much other memory has been touched as a step
+/// touches.
+fn seconds_of(mut what: impl FnMut()) -> f64 {
     let mut other = vec![0_u8; 64 << 20];
-    let mut copy = || {
+    let mut once = || {
         other.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
         let begun = Instant::now();
-        to.copy_from_slice(&from);
+        what();
         begun.elapsed().as_secs_f64()
     };
-    (0..9).map(|_| copy()).collect()
+    median((0..9).map(|_| once()).collect())
 }

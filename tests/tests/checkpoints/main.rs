@@ -1,8 +1,6 @@
 //! Checkpoints: from any mesh and layout into any other, bit for bit; damaged ones never.
 
 mod damage;
-#[path = "../common/python.rs"]
-mod interpreter;
 mod layouts;
 mod model;
 mod partial;

@@ -6,8 +6,8 @@ use std::process::Command;
 use mesh_core::session::checkpoint::{Checkpoints, State};
 use mesh_ops::prelude::*;
 use serde_json::Value;
+use tests::python::python;
 
-use super::interpreter::python;
 use super::model::{adam, every_dtype, model, scramble};
 use super::{Scratch, bytes, session};
 

@@ -1,7 +1,6 @@
 //! Event files, read by TensorBoard itself where it is installed.
 
 use super::common::{Model, Seen, scratch};
-use super::interpreter::python;
 use mesh_ops::prelude::*;
 use mesh_optimize::training::{
     BoxError, EventFile, Every, Metrics, Step, Trainer, TrainingState, Watcher,
@@ -11,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tests::python::python;
 
 /// The probed weights at every step.
 #[derive(Clone, Default)]

@@ -3,8 +3,6 @@
 mod checkpoints;
 mod common;
 mod events;
-#[path = "../common/python.rs"]
-mod interpreter;
 mod report;
 mod resume;
 

@@ -80,8 +80,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         Some(size) => usize::try_from(size)?,
         None => flags.batch as usize,
     };
-    let config =
-        if flags.run.compares() { OptimizerConfig::from_json(COMPARED)? } else { config };
+    let config = if flags.run.compares() { OptimizerConfig::from_json(COMPARED)? } else { config };
     let (mesh, layout) = mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), batch)?;
 
     let graph = mesh_ops::graph();

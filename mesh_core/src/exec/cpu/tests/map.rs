@@ -74,8 +74,9 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
         }
         Prim::Cast => a,
     };
-    // Registers of bf16 are computed in f32; only casts round them.
-    let held = if dtype == DType::BF16 && prim != Prim::Cast { DType::F32 } else { dtype };
+    // Registers of bf16 are computed in f32; only casts from other dtypes round them.
+    let rounds = prim == Prim::Cast && of != dtype;
+    let held = if dtype == DType::BF16 && !rounds { DType::F32 } else { dtype };
     Scalar::new(held, result).value()
 }
 

@@ -90,7 +90,7 @@ impl Session {
                 slice.extents.clear();
                 slice.extents.extend_from_slice(&self.machine.variable(index).extents);
                 slice.bytes.clear();
-                slice.bytes.extend_from_slice(self.machine.variable_bytes(processor, index));
+                slice.bytes.extend_from_slice(&self.machine.variable_bytes(processor, index));
                 count += 1;
             }
             tensor.slices.truncate(count);

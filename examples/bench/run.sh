@@ -4,7 +4,7 @@
 # usage: run.sh PEERS_SCRIPTS PEERS_VENVS [part ...] > results.txt
 #   PEERS_SCRIPTS  the folder of the peers' programs (peer_jax.py, common.py, ...)
 #   PEERS_VENVS    the folder that their setup.sh filled
-#   parts          peak mlp cnn lm compile collectives update; all of them by default
+#   parts          peak mlp cnn lm scaling compile collectives update; all of them by default
 # ROUNDS=3 rounds; SECS=4 seconds a program; RUN= a command to run every program under, which may
 # wait for the machine to be quiet; MTF64=1 has Mesh TensorFlow lower for 64 processors (3 minutes, 5.5 GB).
 #
@@ -14,7 +14,7 @@ set -eu
 scripts=$(cd "${1:?usage: run.sh PEERS_SCRIPTS PEERS_VENVS [part ...]}" && pwd)
 venvs=$(cd "${2:?usage: run.sh PEERS_SCRIPTS PEERS_VENVS [part ...]}" && pwd)
 shift 2
-parts=${*:-peak mlp cnn lm compile collectives update}
+parts=${*:-peak mlp cnn lm scaling compile collectives update}
 seconds=${SECS:-4}
 here=$(cd "$(dirname "$0")/../.." && pwd)
 (cd "$here" && cargo build --release --locked --quiet -p examples --bin bench)
@@ -79,8 +79,12 @@ round() {
         peer torch peer_torch.py lm $optimizer single
       done
       ;;
+    scaling)
+      try "$bench" scaling --seconds "$seconds"
+      ;;
     compile)
       for processors in 4 64 4096; do try "$bench" compile --processors $processors --repeats 1; done
+      for layers in 6 12 50 100; do try "$bench" compile --processors 64 --layers $layers; done
       for processors in 4 64; do python jax graph_jax.py --layers 24 --devices $processors; done
       python tf212 graph_mtf.py --layers 24 --procs 4
       [ -z "${MTF64:-}" ] || python tf212 graph_mtf.py --layers 24 --procs 64

@@ -6,6 +6,7 @@ usage: table.py RESULTS ... [--write PAGE]
 """
 import sys
 
+SCALING = "scale_"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
@@ -44,7 +45,7 @@ def steps(found):
     lines = head(["workload", "mesh: layout", "best, ms", "medians, ms", "best peer: layout", "best, ms",
                   "medians, ms", "times the best peer"])
     for (workload, metric), peers in found.items():
-        if metric != "step_ms_min" or "mesh" not in peers:
+        if metric != "step_ms_min" or "mesh" not in peers or workload.startswith(SCALING):
             continue
         medians = found[workload, "step_ms_median"]
 
@@ -72,7 +73,7 @@ def peers(found):
     names = sorted({p for (_, m), ps in found.items() if m == "step_ms_min" for p in ps})
     lines = head(["best step, ms"] + names)
     for (workload, metric), by_peer in found.items():
-        if metric == "step_ms_min":
+        if metric == "step_ms_min" and not workload.startswith(SCALING):
             cells = [by_peer.get(p) and "%s (%s)" % (number(best(by_peer[p])[0]), best(by_peer[p])[1])
                      for p in names]
             lines.append(row([workload] + [c or "-" for c in cells]))
@@ -96,13 +97,31 @@ def pivot(found, metric, title, prefix, better=min, show=number):
     return lines
 
 
+def scaling(found):
+    """Our best step and what it computes, each size doubled again and again."""
+    sizes = {}
+    for (workload, metric), by_peer in found.items():
+        if workload.startswith(SCALING) and metric == "step_ms_min":
+            what, times = workload[len(SCALING):].split("_x")
+            for layout, runs in by_peer["mesh"].items():
+                gflops = max(found[workload, "gflops"]["mesh"][layout])
+                cell = "%s (%s)" % (number(min(runs)), number(gflops))
+                sizes.setdefault((what, layout), {})[int(times)] = cell
+    columns = sorted({times for cells in sizes.values() for times in cells})
+    lines = head(["ms (GFLOP/s)", "layout"] + ["x%d" % times for times in columns])
+    for (what, layout), cells in sizes.items():
+        lines.append(row([what, layout] + [cells.get(times, "-") for times in columns]))
+    return lines
+
+
 def tables(found):
     parts = [
         ("Training steps", steps(found)),
         ("The same, each peer in its best layout", peers(found)),
         ("Losses after ten steps", pivot(found, "loss_at_step_10", "loss", "", show="%.6g".__mod__)),
         ("Process start to first step done", pivot(found, "process_start_to_first_step_s", "seconds", "mlp_b128")),
-        ("Making a 24-layer training step runnable", pivot(found, "total_s", "seconds", "graph_")),
+        ("Scaling", scaling(found)),
+        ("Making a training step of so many layers runnable", pivot(found, "total_s", "seconds", "graph_")),
         ("Its memory", pivot(found, "peak_rss_mib", "peak MiB", "graph_")),
         ("All-reduce", pivot(found, "us_median", "microseconds", "allreduce_")),
         ("Adam's update of one variable, of triad bandwidth", pivot(found, "of_triad", "share", "adam_", max)),

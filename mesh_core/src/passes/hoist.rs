@@ -12,10 +12,14 @@ use crate::program::{Node, Program, Rounds, Slot, Step, Value, ValueId};
 /// Bytes that are cheap to keep.
 const SMALL: usize = 1 << 20;
 
-pub(super) fn run(program: &mut Program, mesh: &Mesh) {
+pub(super) fn run(program: &mut Program, _: &Mesh) {
+    loops(program);
+}
+
+fn loops(program: &mut Program) {
     for mut node in std::mem::take(&mut program.steps) {
         if let Step::Loop(rounds) = &mut node.step {
-            run(&mut rounds.body, mesh);
+            loops(&mut rounds.body);
             hoist(program, rounds);
         }
         program.steps.push(node);

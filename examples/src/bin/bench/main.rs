@@ -9,6 +9,7 @@ mod lines;
 mod models;
 mod product;
 mod profile;
+mod scaling;
 mod setup;
 mod step;
 mod triad;
@@ -33,6 +34,8 @@ enum Command {
     /// Where the time of a training step goes: by form of step, the dearest steps, contractions
     /// against the same products alone, the rest against memory bandwidth.
     Profile(setup::Flags),
+    /// Training steps of a transformer against batch, width, depth and processors.
+    Scaling(scaling::Flags),
     /// Building, differentiating and lowering the training step of a deep transformer.
     Compile(compile::Flags),
     /// All-reduces among threads, from 1 KiB to 64 MiB.
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     examples::launch::exit(|| match &flags.command {
         Command::Step(flags) => step::run(flags),
         Command::Profile(flags) => profile::run(flags),
+        Command::Scaling(flags) => scaling::run(flags),
         Command::Compile(flags) => compile::run(flags),
         Command::AllReduce(flags) => all_reduce::run(flags),
         Command::Update(flags) => update::run(flags),

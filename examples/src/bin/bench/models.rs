@@ -33,6 +33,15 @@ pub(crate) const LM: Transformer = Transformer {
     vocab: 8192,
 };
 
+impl Transformer {
+    /// As [`Workload::flops`].
+    pub(crate) fn flops(&self) -> f64 {
+        let &Self { batch, length, d_model: d, d_ff, vocab, layers, .. } = self;
+        let weights = layers * (4 * d * d + 2 * d * d_ff) + d * vocab;
+        (batch * length * 6 * (weights + layers * 2 * length * d)) as f64
+    }
+}
+
 /// A loss, and the two inputs it is computed from.
 pub(crate) struct Loss<'g> {
     pub(crate) inputs: [Tensor<'g>; 2],

@@ -1,6 +1,6 @@
 //! The workloads by name, and what they are counted in.
 
-use super::models::{CNN_BATCH, LM, Transformer};
+use super::models::{CNN_BATCH, LM};
 use clap::ValueEnum;
 use std::fmt;
 
@@ -69,11 +69,7 @@ impl Workload {
                 let (first, second) = (784 * 81 * 16, 784 * 81 * 256);
                 CNN_BATCH * (4 * first + 6 * second + 6 * dense)
             }
-            Self::LmAdamw | Self::LmAdafactor => {
-                let Transformer { batch, length, d_model: d, d_ff, vocab, layers, .. } = LM;
-                let weights = layers * (4 * d * d + 2 * d * d_ff) + d * vocab;
-                batch * length * 6 * (weights + layers * 2 * length * d)
-            }
+            Self::LmAdamw | Self::LmAdafactor => return LM.flops(),
         };
         flops as f64
     }

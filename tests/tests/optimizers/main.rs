@@ -3,7 +3,10 @@
 
 mod anchors;
 mod by_name;
+mod clipping;
+mod config;
 mod delayed;
 mod harness;
+mod schedules;
 mod slots;
 mod trajectories;

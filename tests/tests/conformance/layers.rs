@@ -1,0 +1,447 @@
+//! Layers under every legal layout, against the reference.
+
+use crate::conform;
+use mesh_ops::layers::attention::*;
+use mesh_ops::layers::moe::{Gating, MixtureOfExperts, MixtureWeights};
+use mesh_ops::layers::*;
+use mesh_ops::prelude::*;
+use mesh_ops::testing::{Case, Fill};
+
+/// One axis and two; by these names no inputs owe sums, which ops' own cases cover.
+const GRIDS: &[&str] = &["m:2", "m:2;n:2"];
+const AXIS: &[&str] = &["m:2", "m:2;n:2"];
+
+fn weights<'g>(kernel: Tensor<'g>, bias: Option<Tensor<'g>>) -> DenseWeights<'g> {
+    DenseWeights { kernel, bias }
+}
+
+#[test]
+fn dense_layers() {
+    let (i, j, k) = (dim("i", 4), dim("j", 2), dim("k", 6));
+    let e = dim("e", 2);
+    conform(
+        "dense_layers",
+        vec![
+            Case::new("several dims summed and produced", move |_, x| {
+                let dense = Dense::onto([k, dim("l", 2)]).over([i, j]);
+                dense.activation(Activation::Tanh).apply_with(x[0], &weights(x[1], Some(x[2])))
+            })
+            .normal("x", "b:4;i:4;j:2", F32)
+            .normal("kernel", "i:4;j:2;k:6;l:2", F32)
+            .normal("bias", "k:6;l:2", F32)
+            .meshes(GRIDS),
+            Case::new("experts in the input", move |_, x| {
+                let dense = Dense::onto([k]).over([i]).for_each([e]).unit_scaling();
+                dense.apply_with(x[0], &weights(x[1], Some(x[2])))
+            })
+            .normal("x", "b:4;e:2;i:4", F32)
+            .normal("kernel", "e:2;i:4;k:6", F32)
+            .normal("bias", "e:2;k:6", F32)
+            .meshes(GRIDS),
+            Case::new("experts new", move |_, x| {
+                let dense = Dense::onto([k]).over([i]).for_each([e]).without_bias();
+                dense.apply_with(x[0], &weights(x[1], None))
+            })
+            .exact()
+            .integers("x", "b:4;i:4", F32)
+            .integers("kernel", "e:2;i:4;k:6", F32)
+            .meshes(GRIDS),
+            Case::new("a dim summed and produced", move |_, x| {
+                let dense = Dense::onto([i.resized(6), j]).over([i]).without_bias();
+                dense.apply_with(x[0], &weights(x[1], None))
+            })
+            .exact()
+            .integers("x", "b:4;i:4", F32)
+            .integers("kernel", "_i:4;i:6;j:2", F32)
+            .meshes(GRIDS),
+            Case::new("gated feed-forward", move |_, x| {
+                let gates = [Activation::Sigmoid, Activation::Linear];
+                let layer = FeedForward::new(i, k).activations(gates);
+                let inputs = vec![weights(x[1], None), weights(x[2], None)];
+                layer.apply(x[0], &FeedForwardWeights { inputs, output: weights(x[3], None) })
+            })
+            .normal("x", "b:4;i:4", F32)
+            .normal("wi_0", "i:4;k:6", F32)
+            .normal("wi_1", "i:4;k:6", F32)
+            .normal("wo", "k:6;i:4", F32)
+            .meshes(GRIDS),
+            // D2 of Mesh TensorFlow: a sum still owed met a generic gradient.
+            Case::new("elu and softplus of a split contraction", move |_, x| {
+                let h = x[0].einsum(&[x[1]], [dim("b", 4), k]);
+                h.elu() + h.softplus() * h.sin()
+            })
+            .normal("x", "b:4;i:4", F32)
+            .normal("w", "i:4;k:6", F32)
+            .meshes(GRIDS),
+        ],
+    );
+}
+
+#[test]
+fn norms() {
+    let k = dim("k", 6);
+    conform(
+        "norms",
+        vec![
+            Case::new("layer_norm", move |_, x| {
+                Norm::Layer.apply(x[0], k, &NormWeights { scale: x[1], bias: Some(x[2]) })
+            })
+            .normal("x", "b:4;k:6", F32)
+            .normal("scale", "k:6", F32)
+            .normal("bias", "k:6", F32)
+            .meshes(&["a:2", "m:2;n:2"]),
+            Case::new("rms_norm", move |_, x| {
+                Norm::Rms.apply(x[0], k, &NormWeights { scale: x[1], bias: None })
+            })
+            .normal("x", "b:4;k:6", F32)
+            .normal("scale", "k:6", F32)
+            .meshes(GRIDS),
+            Case::new("rms_norm: bf16", move |_, x| {
+                Norm::Rms.apply(x[0], k, &NormWeights { scale: x[1], bias: None })
+            })
+            .normal("x", "b:4;k:6", BF16)
+            .normal("scale", "k:6", BF16)
+            .meshes(GRIDS),
+            Case::new("batch_norm", move |g, x| {
+                let state = |name| g.state(name, [k], F32, Initializer::ZEROS);
+                let (scale, bias) = (x[1], x[2]);
+                let (mean, variance) = (state("mean"), state("variance"));
+                let weights = BatchNormWeights { scale, bias, mean, variance };
+                BatchNorm::keeping([k]).train(x[0], &weights).0
+            })
+            .normal("x", "b:4;c:2;k:6", F32)
+            .normal("scale", "k:6", F32)
+            .normal("bias", "k:6", F32)
+            .meshes(GRIDS),
+        ],
+    );
+}
+
+#[test]
+fn losses() {
+    let classes = dim("classes", 6);
+    let options = CrossEntropy { z_loss: 0.25, label_smoothing: 0.125 };
+    conform(
+        "losses",
+        vec![
+            Case::new("cross entropy with options", move |_, x| options.apply(x[0], x[1], classes))
+                .normal("x", "p:4;classes:6", F32)
+                .indices("label", "p:4", 6)
+                .meshes(GRIDS),
+            Case::new("cross entropy with options: soft", move |_, x| {
+                options.apply(x[0], x[1], classes)
+            })
+            .normal("x", "p:4;classes:6", F32)
+            .input("target", "p:4;classes:6", F32, Fill::Between(0.0, 1.0))
+            .meshes(GRIDS),
+            Case::new("softmax_with an extra logit", move |_, x| {
+                softmax_with(x[0], classes, Some(x[1]))
+            })
+            .normal("x", "p:4;classes:6", F32)
+            .normal("extra", "p:4", F32)
+            .meshes(GRIDS),
+            Case::new("sigmoid_cross_entropy", |_, x| sigmoid_cross_entropy(x[0], x[1]))
+                .away_from_zero("x", "p:4;q:6", F32)
+                .input("target", "p:4;q:6", F32, Fill::Between(0.0, 1.0))
+                .meshes(GRIDS),
+            Case::new("weighted_mean", |_, x| weighted_mean(x[0], weights_nonzero(x[1], F32)))
+                .normal("x", "p:4;q:6", F32)
+                .indices("target", "p:4;q:6", 3)
+                .meshes(GRIDS),
+        ],
+    );
+}
+
+#[test]
+fn embeddings() {
+    let vocab = dim("vocab", 6);
+    conform(
+        "embeddings",
+        vec![
+            Case::new("embed", move |_, x| embed(x[0], x[1], vocab))
+                .exact()
+                .input("ids", "p:4;q:2", I32, Fill::Integers(-1, 6))
+                .integers("table", "vocab:6;model:4", F32)
+                .meshes(GRIDS),
+            Case::new("embedding_logits", move |_, x| embedding_logits(x[0], x[1], vocab))
+                .normal("x", "p:4;model:4", F32)
+                .normal("table", "vocab:6;model:4", F32)
+                .meshes(GRIDS),
+        ],
+    );
+}
+
+const LENGTH: usize = 4;
+
+fn dims() -> [Dimension; 4] {
+    [dim("length", LENGTH), dim("heads", 2), dim("kv", 4), dim("model", 6)]
+}
+
+fn no_options<'g>() -> AttentionOptions<'g> {
+    AttentionOptions::default()
+}
+
+#[test]
+fn dot_products() {
+    let [length, _, kv, _] = dims();
+    let memory = memory_dim(length);
+    let value = dim("value", 2);
+    let case = |name: &str, options: for<'g> fn(&[Tensor<'g>]) -> AttentionOptions<'g>| {
+        Case::new(name, move |_, x| {
+            dot_product_attention(x[0], x[1], x[2], memory, kv, value, &options(x))
+        })
+        .normal("q", "b:2;length:4;heads:2;kv:4", F32)
+        .normal("k", "b:2;memory_length:4;heads:2;kv:4", F32)
+        .normal("v", "b:2;memory_length:4;heads:2;value:2", F32)
+        .meshes(AXIS)
+    };
+    conform(
+        "dot_products",
+        vec![
+            case("attention", |_| no_options()).meshes(GRIDS),
+            case("masked", |x| AttentionOptions { mask: Some(x[3]), ..no_options() })
+                .bools("mask", "b:2;length:4;memory_length:4"),
+            case("added mask", |x| AttentionOptions { mask: Some(x[3]), ..no_options() }).normal(
+                "mask",
+                "length:4;memory_length:4",
+                F32,
+            ),
+            case("bias, extra logit, scale, cap", |x| AttentionOptions {
+                bias: Some(x[3]),
+                extra_logit: Some(x[4]),
+                scale: Some(0.5),
+                cap: Some(2.0),
+                ..no_options()
+            })
+            .normal("bias", "heads:2;length:4;memory_length:4", F32)
+            .normal("extra", "heads:2", F32),
+        ],
+    );
+}
+
+/// Four kernels after the input.
+fn heads<'g>(x: &[Tensor<'g>]) -> MultiHeadWeights<'g> {
+    MultiHeadWeights { query: x[1], key: x[2], value: x[3], output: x[4] }
+}
+
+#[test]
+fn multi_heads() {
+    let [length, of_heads, kv, model] = dims();
+    let groups = dim("groups", 2);
+    let case = |name: &str, attention: MultiHead, queries: &str, keys: &str| {
+        let kernel = |inner: &str| format!("model:6;{inner}kv:4");
+        Case::new(name, move |g, x| {
+            let mask = Some(causal(g, length));
+            let options = AttentionOptions { mask, ..no_options() };
+            attention.self_attention(x[0], length, &heads(x), None, &options)
+        })
+        .normal("x", "b:2;length:4;model:6", F32)
+        .normal("wq", &kernel(queries), F32)
+        .normal("wk", &kernel(keys), F32)
+        .normal("wv", &kernel(keys), F32)
+        .normal("wo", &format!("{queries}kv:4;model:6"), F32)
+        .meshes(AXIS)
+    };
+    conform(
+        "multi_heads",
+        vec![
+            case("multi-head", MultiHead::new(model, of_heads, kv), "heads:2;", "heads:2;"),
+            case("multi-query", MultiHead::multi_query(model, of_heads, kv), "heads:2;", ""),
+            case(
+                "grouped",
+                MultiHead::grouped(model, groups, of_heads, kv),
+                "groups:2;heads:2;",
+                "groups:2;",
+            ),
+            Case::new("cross attention", move |_, x| {
+                let attention =
+                    MultiHead::new(model, of_heads, kv).with_memory_model(dim("other", 2));
+                let memory = dim("source", 2);
+                attention.cross_attention(x[0], x[5], memory, &heads(x), &no_options())
+            })
+            .normal("x", "b:2;length:4;model:6", F32)
+            .normal("wq", "model:6;heads:2;kv:4", F32)
+            .normal("wk", "other:2;heads:2;kv:4", F32)
+            .normal("wv", "other:2;heads:2;kv:4", F32)
+            .normal("wo", "heads:2;kv:4;model:6", F32)
+            .normal("memory", "b:2;source:2;other:2", F32)
+            .meshes(AXIS),
+        ],
+    );
+}
+
+#[test]
+fn positions() {
+    let [length, of_heads, kv, _] = dims();
+    conform(
+        "positions",
+        vec![
+            Case::new("rotary", move |g, x| {
+                let positions = mesh_ops::range(g, length, I32);
+                Rotation::new(positions, kv, 10.0).apply(x[0], kv)
+            })
+            .normal("x", "b:2;length:4;kv:4", F32)
+            .meshes(GRIDS),
+            Case::new("relative bias", move |g, x| {
+                let relative = RelativeBias {
+                    buckets: dim("buckets", 4),
+                    max_distance: 4,
+                    ..RelativeBias::looking_back([of_heads])
+                };
+                let positions = |dim| mesh_ops::range(g, dim, I32);
+                relative.apply(x[0], positions(length), positions(memory_dim(length)))
+            })
+            .exact()
+            .integers("w", "buckets:4;heads:2", F32)
+            .meshes(GRIDS),
+        ],
+    );
+}
+
+#[test]
+fn windows() {
+    let [_, _, kv, _] = dims();
+    let length = dim("length", 8);
+    let case = |name: &str, local: LocalAttention| {
+        Case::new(name, move |_, x| local.apply(x[0], x[1], x[2], kv, kv, &no_options()))
+            .normal("q", "b:2;length:8;kv:4", F32)
+            .normal("k", "b:2;length:8;kv:4", F32)
+            .normal("v", "b:2;length:8;kv:4", F32)
+    };
+    let local = |window| LocalAttention::new(length, window);
+    conform(
+        "windows",
+        vec![
+            case("a window within a block", local(2).in_blocks_of(4)).meshes(GRIDS),
+            case("a window over several blocks", local(5).in_blocks_of(2)).meshes(&["m:2", "m:4"]),
+            case("one block", local(3)).meshes(AXIS),
+        ],
+    );
+}
+
+/// A causal pass, position by position.
+fn decoded<'g>(g: &'g Graph, x: &[Tensor<'g>], attention: &MultiHead) -> Tensor<'g> {
+    let [length, _, _, _] = dims();
+    let memory = memory_dim(length);
+    let batch = dim("b", 2);
+    let mut cache = attention.empty_cache(g, &[batch], memory, F32);
+    let mut all = Vec::new();
+    for at in 0..LENGTH {
+        let position = g.scalar(at as f64, I32);
+        let rotation = Rotation::new(position, attention.kv, 10.0);
+        let here = x[0].slice(length.resized(1), at).sum([length.resized(1)]);
+        let (y, next) = attention.decode(
+            here,
+            position,
+            &cache,
+            memory,
+            &heads(x),
+            Some(&rotation),
+            &no_options(),
+        );
+        cache = next;
+        all.push(y.reshape([batch, length.resized(1), attention.model]));
+    }
+    all[0].concat(&all[1..], "length")
+}
+
+#[test]
+fn decoding() {
+    let [_, of_heads, kv, model] = dims();
+    let attention = MultiHead::grouped(model, dim("groups", 2), of_heads, kv);
+    conform(
+        "decoding",
+        vec![
+            Case::new("decode", move |g, x| decoded(g, x, &attention))
+                .without_gradient()
+                .normal("x", "b:2;length:4;model:6", F32)
+                .normal("wq", "model:6;groups:2;heads:2;kv:4", F32)
+                .normal("wk", "model:6;groups:2;kv:4", F32)
+                .normal("wv", "model:6;groups:2;kv:4", F32)
+                .normal("wo", "groups:2;heads:2;kv:4;model:6", F32)
+                .meshes(AXIS),
+        ],
+    );
+}
+
+#[test]
+fn transformer_layers() {
+    let [length, of_heads, kv, model] = dims();
+    conform(
+        "transformer_layers",
+        vec![
+            Case::new("layer", move |g, x| {
+                let layer = TransformerLayer {
+                    norm: Norm::Rms,
+                    attention: MultiHead::new(model, of_heads, kv),
+                    feed_forward: FeedForward::new(model, dim("hidden", 4))
+                        .activations([Activation::Tanh]),
+                };
+                fn half(x: Tensor<'_>) -> Tensor<'_> {
+                    x * 0.5
+                }
+                let norm = |scale| NormWeights { scale, bias: None };
+                let weights = TransformerLayerWeights {
+                    attention_norm: norm(x[5]),
+                    attention: heads(x),
+                    feed_forward_norm: norm(x[6]),
+                    feed_forward: FeedForwardWeights {
+                        inputs: vec![self::weights(x[7], None)],
+                        output: self::weights(x[8], None),
+                    },
+                };
+                let mask = Some(additive_mask(causal(g, length), F32));
+                let around = Around {
+                    attention: AttentionOptions { mask, ..no_options() },
+                    dropout: Some(&half),
+                    ..Around::default()
+                };
+                layer.apply(x[0], length, &weights, &around)
+            })
+            .normal("x", "b:2;length:4;model:6", F32)
+            .normal("wq", "model:6;heads:2;kv:4", F32)
+            .normal("wk", "model:6;heads:2;kv:4", F32)
+            .normal("wv", "model:6;heads:2;kv:4", F32)
+            .normal("wo", "heads:2;kv:4;model:6", F32)
+            .normal("scale1", "model:6", F32)
+            .normal("scale2", "model:6", F32)
+            .normal("wi", "model:6;hidden:4", F32)
+            .normal("wout", "hidden:4;model:6", F32)
+            .meshes(AXIS),
+        ],
+    );
+}
+
+#[test]
+fn mixtures() {
+    let model = dim("model", 2);
+    let case = |name: &str, gating: Gating| {
+        Case::new(name, move |_, x| {
+            let (batch, length) = (dim("batch", 2), dim("length", 4));
+            let experts = dim("experts", 2);
+            let mixture = MixtureOfExperts {
+                min_capacity: 2,
+                feed_forward: FeedForward::new(model, dim("hidden", 2))
+                    .for_each([experts])
+                    .activations([Activation::Tanh]),
+                ..MixtureOfExperts::new(model, dim("hidden", 2), experts, gating)
+            };
+            let feed_forward = FeedForwardWeights {
+                inputs: vec![weights(x[2], None)],
+                output: weights(x[3], None),
+            };
+            let weights = MixtureWeights { router: x[1], feed_forward };
+            let (y, balance) = mixture.apply(x[0], &[batch, length], &weights, None);
+            y + balance
+        })
+        .normal("x", "batch:2;length:4;model:2", F32)
+        .normal("router", "model:2;experts_whole:2", F32)
+        .normal("wi", "experts:2;model:2;hidden:2", F32)
+        .normal("wo", "experts:2;hidden:2;model:2", F32)
+        .meshes(AXIS)
+    };
+    conform(
+        "mixtures",
+        vec![case("switch", Gating::Switch), case("top two", Gating::TopTwo { threshold: 0.25 })],
+    );
+}

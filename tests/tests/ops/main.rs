@@ -1,0 +1,8 @@
+//! What ops and layers give beyond what conformance compares: accuracy, dtypes, exact numbers, refusals.
+
+mod accuracy;
+mod convolutions;
+mod dtypes;
+mod gradients;
+mod random;
+mod user_op;

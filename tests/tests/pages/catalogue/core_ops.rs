@@ -1,0 +1,130 @@
+//! One graph for each of the graph's own ops.
+
+use super::{Entry, case, f32s, input, made};
+use mesh_ops::prelude::*;
+
+/// Where a function is documented, and the entry.
+pub fn all() -> Vec<(&'static str, Entry)> {
+    let (p, q) = (dim("p", 4), dim("q", 6));
+    let mut all = vec![
+        (
+            "sources.rs",
+            case("Graph::input", "arithmetic", move |g| {
+                let x = g.input("x", [p, q], F32);
+                made([x], [x])
+            }),
+        ),
+        (
+            "sources.rs",
+            case("Graph::constant", "constant and fill", move |g| {
+                let table = ndarray::Array2::<f32>::zeros((4, 6));
+                made([], [g.constant(table, [p, q])])
+            }),
+        ),
+        (
+            "sources.rs",
+            case("Graph::fill", "constant and fill", move |g| made([], [g.fill(1.0, [p, q], F32)])),
+        ),
+        (
+            "variable.rs",
+            case(
+                "Variable::value",
+                "lowering/counters.rs::the_numbers_of_mesh_tensorflow",
+                move |g| made([], [g.variable("w", [p, q], F32, Initializer::ZEROS).value()]),
+            ),
+        ),
+    ];
+    all.extend(identities());
+    all.extend(blocks());
+    all
+}
+
+/// What gives the tensor that it is given.
+fn identities() -> Vec<(&'static str, Entry)> {
+    let of_x = |name: &str, proof: &str, build: for<'g> fn(Tensor<'g>) -> Tensor<'g>| {
+        case(name, proof, move |g| {
+            let x = f32s(g, "x", "p:4;q:6");
+            made([x], [build(x)])
+        })
+    };
+    vec![
+        (
+            "tensor.rs",
+            of_x(
+                "Tensor::relayout",
+                "session/state.rs::sharded_parameters_are_gathered_for_use_only",
+                |x| x.relayout(x.key().unwrap()),
+            ),
+        ),
+        (
+            "tensor.rs",
+            of_x(
+                "Tensor::stop_gradient",
+                "ops/gradients.rs::unconnected_tensors_have_no_gradient",
+                |x| x.stop_gradient(),
+            ),
+        ),
+        (
+            "custom.rs",
+            of_x("Tensor::depend", "loops/main.rs::depend_keeps_the_other_tensor", |x| {
+                x.depend(&[x.exp()])
+            }),
+        ),
+        (
+            "custom.rs",
+            of_x("Tensor::probe", "loops/main.rs::probes_show_global_values", |x| x.probe("x")),
+        ),
+    ]
+}
+
+/// What runs a body.
+fn blocks() -> Vec<(&'static str, Entry)> {
+    vec![
+        (
+            "custom.rs",
+            case("Graph::custom_gradient", "loops/recompute.rs::gradients_of_ones_own", |g| {
+                let x = f32s(g, "x", "d:4");
+                made([x], g.custom_gradient([x], |[x]| [x * x], |cx| vec![Some(cx.dy())]))
+            }),
+        ),
+        (
+            "recompute.rs",
+            case("Graph::recompute", "loops/recompute.rs::recompute_changes_no_number", |g| {
+                let x = f32s(g, "x", "d:4");
+                made([x], g.recompute([x], |[x]| [x.exp()]))
+            }),
+        ),
+        (
+            "loops.rs",
+            case("Graph::scan", "loops/main.rs::a_scan_over_layers", |g| {
+                let (x, scale) = (f32s(g, "x", "d:4"), f32s(g, "scale", "layers:4"));
+                let rounds = dim("layers", 4);
+                let ([y], []) = g.scan(rounds, [x], [scale], |[x], [scale]| ([x * scale], []));
+                made([x, scale], [y])
+            }),
+        ),
+        (
+            "loops.rs",
+            case("Graph::sum_over", "loops/owed.rs::accumulated_gradients_are_reduced_once", |g| {
+                let x = f32s(g, "x", "parts:4;d:4");
+                made([x], g.sum_over(dim("parts", 4), &[x], |x| vec![x[0].exp()]))
+            }),
+        ),
+        (
+            "loops.rs",
+            case(
+                "Graph::while_loop",
+                "loops/main.rs::sums_over_split_dims_carried_by_a_while_loop",
+                |g| {
+                    let (x, n) = (f32s(g, "x", "d:4"), input(g, "n", "", I32));
+                    let [_, y] = g.while_loop(
+                        [n, x],
+                        |[n, _]| n.less(n.graph().scalar(9.0, I32)),
+                        |[n, x]| [n + n.graph().scalar(1.0, I32), x * 2.0],
+                    );
+                    made([x, n], [y])
+                },
+            ),
+        ),
+    ]
+}

@@ -1,0 +1,282 @@
+//! One graph for each layer of `mesh_ops`.
+
+use super::{Entry, case, f32s, input, made};
+use mesh_ops::conv::Conv;
+use mesh_ops::layers::attention::*;
+use mesh_ops::layers::moe::{Gating, MixtureOfExperts};
+use mesh_ops::layers::*;
+use mesh_ops::prelude::*;
+
+/// `length`, `heads`, `kv`, `model`.
+fn dims() -> [Dimension; 4] {
+    [dim("length", 4), dim("heads", 2), dim("kv", 4), dim("model", 6)]
+}
+
+fn batch() -> Dimension {
+    dim("b", 2)
+}
+
+/// A layer of one tensor.
+fn of_x(
+    name: &str,
+    proof: &str,
+    shape: &'static str,
+    build: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g> + 'static,
+) -> Entry {
+    case(name, proof, move |g| {
+        let x = f32s(g, "x", shape);
+        made([x], [build(x)])
+    })
+}
+
+/// A layer of two tensors of floats.
+fn of_two(
+    name: &str,
+    proof: &str,
+    shapes: [&'static str; 2],
+    build: impl for<'g> Fn(Tensor<'g>, Tensor<'g>) -> Tensor<'g> + 'static,
+) -> Entry {
+    case(name, proof, move |g| {
+        let (x, y) = (f32s(g, "x", shapes[0]), f32s(g, "y", shapes[1]));
+        made([x, y], [build(x, y)])
+    })
+}
+
+pub fn all() -> Vec<Entry> {
+    let mut all = dense();
+    all.extend(norms_and_losses());
+    all.extend(embeddings_and_convolutions());
+    all.extend(masks());
+    all.extend(attention());
+    all.extend(blocks());
+    all
+}
+
+fn dense() -> Vec<Entry> {
+    let k = || dim("k", 6);
+    vec![
+        of_x("dense", "several dims summed and produced", "b:4;i:4", move |x| x.dense(k(), "d")),
+        of_x("Dense", "experts in the input", "b:4;e:2;i:4", move |x| {
+            Dense::onto([k()]).over([dim("i", 4)]).for_each([dim("e", 2)]).apply(x, "d")
+        }),
+        of_x("dense_product", "gated feed-forward", "b:4;i:4", move |x| {
+            let gates = [Activation::Sigmoid, Activation::Linear];
+            dense_product(x, &Dense::onto([k()]), &gates, "d")
+        }),
+        of_x("dense_relu_dense", "gated feed-forward", "b:4;i:4", move |x| {
+            dense_relu_dense(x, k(), "d")
+        }),
+        of_x("FeedForward", "gated feed-forward", "b:4;i:4", move |x| {
+            let layer = FeedForward::new(dim("i", 4), k());
+            layer.apply(x, &layer.weights(&Parameters::like(x), "d"))
+        }),
+        case("Parameters", "layers/dense.rs::weights_may_be_stored_in_another_dtype", move |g| {
+            made(
+                [],
+                [Parameters::new(g, F32).variable("w", [dim("i", 4), k()], Initializer::ZEROS)],
+            )
+        }),
+        of_x(
+            "clip_activation_gradient",
+            "loops/recompute.rs::clipped_activation_gradients",
+            "b:4;i:4",
+            |x| clip_activation_gradient(x, 1.0),
+        ),
+        of_x("Activation", "gated feed-forward", "b:4;i:4", |x| Activation::Gelu.apply(x)),
+    ]
+}
+
+fn norms_and_losses() -> Vec<Entry> {
+    let classes = || dim("classes", 6);
+    let k = || dim("k", 6);
+    const LOGITS: &str = "p:4;classes:6";
+    vec![
+        of_x("softmax", "softmax", LOGITS, move |x| x.softmax(classes())),
+        of_x("log_softmax", "log_softmax", LOGITS, move |x| x.log_softmax(classes())),
+        of_x("logsumexp", "logsumexp", LOGITS, move |x| x.logsumexp(classes())),
+        of_two("softmax_with", "softmax_with an extra logit", [LOGITS, "p:4"], move |x, extra| {
+            softmax_with(x, classes(), Some(extra))
+        }),
+        of_two("log_softmax_with", "log_softmax, extra", [LOGITS, "p:4"], move |x, extra| {
+            log_softmax_with(x, classes(), Some(extra))
+        }),
+        of_two("logsumexp_with", "logsumexp, extra", [LOGITS, "p:4"], move |x, extra| {
+            logsumexp_with(x, [classes()], Some(extra))
+        }),
+        case("softmax_cross_entropy", "cross entropy", move |g| {
+            let (x, label) = (f32s(g, "x", LOGITS), input(g, "label", "p:4", I32));
+            made([x, label], [x.softmax_cross_entropy(label, classes())])
+        }),
+        of_two("CrossEntropy", "cross entropy with options: soft", [LOGITS; 2], move |x, soft| {
+            CrossEntropy { z_loss: 0.25, label_smoothing: 0.125 }.apply(x, soft, classes())
+        }),
+        of_two("sigmoid_cross_entropy", "sigmoid_cross_entropy", ["p:4"; 2], |x, target| {
+            sigmoid_cross_entropy(x, target)
+        }),
+        of_two("weighted_mean", "weighted_mean", ["p:4"; 2], weighted_mean),
+        case("weights_nonzero", "weights_nonzero", |g| {
+            let target = input(g, "target", "p:4", I32);
+            made([target], [weights_nonzero(target, F32)])
+        }),
+        of_x("layer_norm", "layer_norm", "b:4;k:6", move |x| layer_norm(x, k(), "n")),
+        of_x("rms_norm", "rms_norm", "b:4;k:6", move |x| rms_norm(x, k(), "n")),
+        of_x("Norm", "rms_norm: bf16", "b:4;k:6", move |x| {
+            Norm::Rms.apply(x, k(), &Norm::Rms.weights(&Parameters::like(x), k(), "n"))
+        }),
+        of_x("batch_norm", "batch_norm", "b:4;k:6", move |x| batch_norm(x, [k()], "n").0),
+        of_x(
+            "BatchNorm",
+            "layers/norms.rs::averages_start_at_mean_0_and_variance_1",
+            "b:4;k:6",
+            move |x| {
+                let norm = BatchNorm::keeping([k()]);
+                norm.evaluate(x, &norm.weights(&Parameters::like(x), "n"))
+            },
+        ),
+    ]
+}
+
+fn embeddings_and_convolutions() -> Vec<Entry> {
+    let vocab = || dim("vocab", 6);
+    let model = || dim("model", 4);
+    let time = || Conv::over([("time", "tap")]);
+    const SIGNAL: &str = "b:2;time:8;c:2";
+    vec![
+        case("embedding", "layers/dense.rs::embeddings_look_up_rows", move |g| {
+            let ids = input(g, "ids", "p:4", I32);
+            made([ids], [embedding(ids, vocab(), [model()], "e")])
+        }),
+        case("embedding_weights", "layers/dense.rs::embeddings_look_up_rows", move |g| {
+            made([], [embedding_weights(&Parameters::new(g, F32), vocab(), [model()], "e")])
+        }),
+        case("embed", "embed", move |g| {
+            let (ids, table) = (input(g, "ids", "p:4", I32), f32s(g, "table", "vocab:6;model:4"));
+            made([ids, table], [embed(ids, table, vocab())])
+        }),
+        of_two(
+            "embedding_logits",
+            "embedding_logits",
+            ["p:4;model:4", "vocab:6;model:4"],
+            move |x, table| embedding_logits(x, table, vocab()),
+        ),
+        of_x(
+            "conv_layer",
+            "ops/convolutions.rs::layers_have_filters_of_their_own",
+            SIGNAL,
+            move |x| conv_layer(x, &time(), [2], dim("o", 4), "c"),
+        ),
+        of_x(
+            "separable_conv_layer",
+            "ops/convolutions.rs::layers_have_filters_of_their_own",
+            SIGNAL,
+            move |x| separable_conv_layer(x, &time(), [2], dim("o", 4), "c"),
+        ),
+        of_x(
+            "ConvLayer",
+            "ops/convolutions.rs::layers_have_filters_of_their_own",
+            SIGNAL,
+            move |x| ConvLayer::onto(dim("o", 4), &time(), [2]).without_bias().apply(x, "c"),
+        ),
+    ]
+}
+
+fn masks() -> Vec<Entry> {
+    let pair = |name: &str, proof: &str, mask: for<'g> fn([Tensor<'g>; 2]) -> Tensor<'g>| {
+        case(name, proof, move |g| {
+            let (query, memory) =
+                (input(g, "query", "length:4", I32), input(g, "memory", "memory_length:4", I32));
+            made([query, memory], [mask([query, memory])])
+        })
+    };
+    vec![
+        case("causal", "multi-head", |g| made([], [causal(g, dims()[0])])),
+        pair("causal_mask", "causal_mask", |[q, m]| causal_mask(q, m)),
+        pair("window_mask", "window_mask", |[q, m]| window_mask(q, m, 2)),
+        pair("segment_mask", "segment_mask", |[q, m]| segment_mask(q, m)),
+        case("padding_mask", "padding_mask", |g| {
+            let memory = input(g, "memory", "memory_length:4", I32);
+            made([memory], [padding_mask(memory)])
+        }),
+        case("additive_mask", "layer", |g| {
+            let mask = input(g, "mask", "length:4;memory_length:4", Bool);
+            made([mask], [additive_mask(mask, F32)])
+        }),
+    ]
+}
+
+fn attention() -> Vec<Entry> {
+    let [length, heads, kv, model] = dims();
+    let many = move || MultiHead::new(model, heads, kv);
+    const X: &str = "b:2;length:4;model:6";
+    fn none<'g>() -> AttentionOptions<'g> {
+        AttentionOptions::default()
+    }
+    fn weights<'g>(x: Tensor<'g>) -> MultiHeadWeights<'g> {
+        let [_, heads, kv, model] = dims();
+        MultiHead::new(model, heads, kv).weights(&Parameters::like(x), "a")
+    }
+    vec![
+        of_x("as_memory", "as_memory", X, move |x| as_memory(x, length)),
+        case("dot_product_attention", "attention", move |g| {
+            let q = f32s(g, "q", "b:2;length:4;heads:2;kv:4");
+            let [k, v] = ["k", "v"].map(|name| f32s(g, name, "b:2;memory_length:4;heads:2;kv:4"));
+            let memory = memory_dim(length);
+            made([q, k, v], [dot_product_attention(q, k, v, memory, kv, kv, &none())])
+        }),
+        of_x("MultiHead::self_attention", "multi-head", X, move |x| {
+            many().self_attention(x, length, &weights(x), None, &none())
+        }),
+        of_two(
+            "MultiHead::cross_attention",
+            "cross attention",
+            [X, "b:2;source:2;model:6"],
+            move |x, at| many().cross_attention(x, at, dim("source", 2), &weights(x), &none()),
+        ),
+        case("MultiHead::decode", "decode", move |g| {
+            let (x, position) = (f32s(g, "x", "b:2;model:6"), input(g, "position", "", I32));
+            let memory = memory_dim(length);
+            let cache = many().empty_cache(g, &[batch()], memory, F32);
+            let (weights, options) = (weights(x), none());
+            let (y, _) = many().decode(x, position, &cache, memory, &weights, None, &options);
+            made([x, position], [y])
+        }),
+        case("LocalAttention", "a window within a block", move |g| {
+            let [q, k, v] = ["q", "k", "v"].map(|name| f32s(g, name, "b:2;length:8;kv:4"));
+            let local = LocalAttention::new(dim("length", 8), 3).in_blocks_of(4);
+            made([q, k, v], [local.apply(q, k, v, kv, kv, &none())])
+        }),
+        of_x("Rotation", "rotary", "b:2;length:4;kv:4", move |x| {
+            Rotation::new(mesh_ops::range(x.graph(), length, I32), kv, 10.0).apply(x, kv)
+        }),
+        case("RelativeBias", "relative bias", move |g| {
+            let bias = RelativeBias::looking_back([heads]);
+            let weights = bias.weights(&Parameters::new(g, F32), "r");
+            let positions = |dim| mesh_ops::range(g, dim, I32);
+            made([], [bias.apply(weights, positions(length), positions(memory_dim(length)))])
+        }),
+    ]
+}
+
+fn blocks() -> Vec<Entry> {
+    let [length, heads, kv, model] = dims();
+    vec![
+        of_x("TransformerLayer", "layer", "b:2;length:4;model:6", move |x| {
+            let layer = TransformerLayer {
+                norm: Norm::Rms,
+                attention: MultiHead::new(model, heads, kv),
+                feed_forward: FeedForward::new(model, dim("hidden", 4)),
+            };
+            let weights = layer.weights(&Parameters::like(x), "t");
+            layer.apply(x, length, &weights, &Around::default())
+        }),
+        case("MixtureOfExperts", "switch", |g| {
+            let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 2));
+            let x = g.input("x", [batch, length, model], F32);
+            let (hidden, experts) = (dim("hidden", 4), dim("experts", 2));
+            let mixture = MixtureOfExperts::new(model, hidden, experts, Gating::Switch);
+            let weights = mixture.weights(&Parameters::like(x), "m");
+            let (y, balance) = mixture.apply(x, &[batch, length], &weights, None);
+            made([x], [y, balance])
+        }),
+    ]
+}

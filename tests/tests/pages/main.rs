@@ -1,0 +1,7 @@
+//! Pages and printed programs that are made from the code; `UPDATE_DOCS=1 cargo test -p tests --test pages`
+//! writes the pages.
+
+mod catalogue;
+mod layouts_page;
+mod ops_table;
+mod printed;

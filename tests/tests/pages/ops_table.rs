@@ -1,0 +1,426 @@
+//! `docs/ops.md`: every op and layer, from its room and from graphs.
+//!
+//! `UPDATE_DOCS=1 cargo test -p tests --test pages` writes it.
+
+use crate::catalogue::facts::{Facts, allowed, facts};
+use crate::catalogue::instances::{Room, compositions, elementwise, rooms};
+use crate::catalogue::mesh_tensorflow::FAMILIES;
+use crate::catalogue::{Entry, core_ops, layers, sources};
+use mesh_core::split::Role;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+const INTRODUCTION: &str = "\
+# Ops and layers
+
+This page is made by `tests/tests/pages/ops_table.rs` from the rooms' own words and from graphs, and a test
+fails when it is out of date, when a public function has no row, or when a row has no proof: each op
+stands in the conformance suite, which runs it under every legal layout of several meshes against a
+naive evaluator. (`UPDATE_DOCS=1 cargo test -p tests --test pages` writes the page.)
+
+* **split**: what may happen to each dim when it is split over mesh axes. *Parallel*: slice i makes
+  slice i. *Reduced(kind)*: each processor's result is a part; what is owed is settled where it is
+  needed. *Exchange*: the op itself talks to the processors that share the dim. *Whole*: it cannot
+  be split, for the reason given [below](#dims-that-must-be-whole).
+* **linear**: the inputs that may still owe sums; the op carries these on. It is linear in each set by
+  itself: `{a, b}` jointly, `{a} {b}` in either.
+* **sends**: the collectives that any layout on one axis leads to, of the op alone and with nothing
+  else to settle what it owes. An all-reduce becomes a reduce-scatter where the consumer is split.
+* **a dim split**: what follows if that dim alone is split, in the graph of the row: `q: all_reduce`.
+  Dims not named cost nothing (*free*).
+";
+
+fn line(text: &mut String, cells: &[&str]) {
+    let cells: Vec<_> = cells.iter().map(|cell| escaped(cell)).collect();
+    let _ = writeln!(text, "| {} |", cells.join(" | "));
+}
+
+/// A cell cannot hold the bar that divides cells.
+fn escaped(cell: &str) -> String {
+    cell.replace('|', "\\|")
+}
+
+fn head(text: &mut String, title: &str, note: &str, columns: &[&str]) {
+    let note = if note.is_empty() { String::new() } else { format!("{note}\n\n") };
+    let _ = write!(text, "\n## {title}\n\n{note}");
+    line(text, columns);
+    let _ = writeln!(text, "|{}", "---|".repeat(columns.len()));
+}
+
+/// `{a, b}` for jointly, `{a} {b}` for each.
+fn sets(linear: &[Vec<usize>], inputs: usize, call: &str) -> String {
+    let arguments = call.split(['(', ')']).nth(1).unwrap_or_default();
+    let names: Vec<_> = arguments.split(", ").collect();
+    let set = |set: &Vec<usize>| {
+        let names: Vec<_> = set.iter().map(|&i| names[i]).collect();
+        format!("{{{}}}", names.join(", "))
+    };
+    match (linear, inputs) {
+        ([], _) => "no".to_owned(),
+        (_, 1) => "yes".to_owned(),
+        _ => linear.iter().map(set).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The function names in the first cell of a row: `maximum(a, b)`.
+fn functions_in(cell: &str) -> Vec<String> {
+    let starts = cell.split('`').skip(1).step_by(2);
+    let name = |code: &str| code.split('(').next().unwrap_or_default().to_owned();
+    let word = |name: &String| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    starts.filter(|code| code.contains('(')).map(name).filter(word).collect()
+}
+
+struct Page {
+    text: String,
+    rows: BTreeSet<String>,
+    /// Why dims are whole, with the ops and dims.
+    whole: BTreeMap<String, BTreeSet<String>>,
+    proven: (Vec<String>, Vec<String>),
+}
+
+impl Page {
+    /// Notes a row, after its proof has been looked up.
+    fn note(&mut self, name: &str, proof: &str, facts: &Facts) {
+        self.rows.insert(name.to_owned());
+        for rule in &facts.rules {
+            let known = self.proven.0.contains(&rule.op) || BY_GRADIENTS.contains(&&*rule.op);
+            assert!(known, "{name}: no conformance case has {}", rule.op);
+            for (_, role) in &rule.roles {
+                if let Role::Whole(reason) = role {
+                    self.whole
+                        .entry((*reason).to_owned())
+                        .or_default()
+                        .insert(format!("`{}`", rule.op));
+                }
+            }
+        }
+        match proof.split_once("::") {
+            Some((file, function)) => {
+                let path = sources::workspace().join("tests/tests").join(file);
+                let test = std::fs::read_to_string(path).unwrap();
+                let stated = test.contains(&format!("#[test]\nfn {function}()"));
+                assert!(stated, "{name}: {file} has no test {function}");
+            }
+            None => {
+                let (ops, cases) = &self.proven;
+                let case = |case: &String| case == proof || proof.is_empty();
+                let known = cases.iter().any(case) || ops.iter().any(case);
+                let table = format!("tests/tests/snapshots/conformance/{proof}.snap");
+                let known = known || sources::workspace().join(table).exists();
+                assert!(known, "{name}: no conformance case {proof}");
+            }
+        }
+    }
+
+    fn elementwise(&mut self) {
+        let general = sources::room("elementwise/mod.rs");
+        let cell = |key| sources::cell(&general, key).unwrap();
+        let note = format!(
+            "Shape: {}. Split: {}. Gradient: {}.",
+            cell("shape"),
+            cell("split"),
+            cell("gradient")
+        );
+        head(&mut self.text, "Elementwise", &note, &["function", "gradient", "linear"]);
+        for (room, entries) in elementwise() {
+            let source = sources::room(&format!("elementwise/{room}.rs"));
+            let table = sources::table(&source);
+            let place = table[0].iter().position(|head| head == "gradient").unwrap();
+            let mut found: BTreeMap<String, Facts> =
+                entries.iter().map(|entry| (entry.name.clone(), facts(entry))).collect();
+            for entry in &entries {
+                self.note(&entry.name, &entry.case, &found[&entry.name]);
+            }
+            for row in &table[1..] {
+                let here: Vec<_> = functions_in(&row[0])
+                    .iter()
+                    .map(|name| found.remove(name).unwrap_or_else(|| panic!("{room}: {name}")))
+                    .collect();
+                let linear = |facts: &Facts| {
+                    let rule = &facts.rules[facts.rules.len() - 1];
+                    let parallel = rule.roles.iter().all(|(_, role)| *role == Role::Parallel);
+                    assert!(parallel && facts.collectives.is_empty(), "{room}");
+                    if facts.rules.len() > 1 {
+                        "no".to_owned()
+                    } else {
+                        sets(&rule.linear, rule.inputs, &row[0])
+                    }
+                };
+                let linears: BTreeSet<_> = here.iter().map(linear).collect();
+                assert_eq!(linears.len(), 1, "{room}: {} differ in linearity", row[0]);
+                let none = row[place].starts_with("none");
+                for facts in &here {
+                    assert_eq!(facts.gradient_text() == "none", none, "{room}: {}", row[0]);
+                }
+                line(&mut self.text, &[&row[0], &row[place], linears.first().unwrap()]);
+            }
+            let left: Vec<_> = found.keys().collect();
+            assert!(left.is_empty(), "{room}: its table lacks {left:?}");
+        }
+    }
+
+    fn ops(&mut self) {
+        let columns = ["op", "shape", "split", "linear", "gradient", "sends"];
+        head(&mut self.text, "Ops", "", &columns);
+        for room in rooms() {
+            let source = sources::room(room.file);
+            let cell = |key| {
+                sources::cell(&source, key)
+                    .unwrap_or_else(|| panic!("{}: its table has no {key}", room.file))
+            };
+            let found: Vec<_> = room.entries.iter().map(facts).collect();
+            for (entry, facts) in room.entries.iter().zip(&found) {
+                // Its op is proof; see `note`.
+                self.note(&entry.name, "", facts);
+            }
+            self.rows.extend(room.functions.iter().map(|name| (*name).to_owned()));
+            check_split(&room, &cell("split"), &found);
+            check_linear(&room, &cell("linear"), &found);
+            check_gradient(&room, &cell("gradient"), &found);
+            let sends: BTreeSet<_> =
+                found.iter().flat_map(|facts| facts.collectives.iter().cloned()).collect();
+            let sends: Vec<_> = sends.into_iter().collect();
+            let sends = if sends.is_empty() { "nothing".to_owned() } else { sends.join(", ") };
+            let names: Vec<_> = room.functions.iter().map(|name| format!("`{name}`")).collect();
+            let [shape, split, linear, gradient] =
+                ["shape", "split", "linear", "gradient"].map(cell);
+            line(&mut self.text, &[&names.join(", "), &shape, &split, &linear, &gradient, &sends]);
+        }
+    }
+
+    /// Rows of what is made of ops: what it is, dims, what a split leads to.
+    fn composed(&mut self, title: &str, note: &str, entries: Vec<Entry>, document: &Documents<'_>) {
+        let columns = ["function", "what it is", "dims", "a dim split", "gradient"];
+        head(&mut self.text, title, note, &columns);
+        for entry in entries {
+            let facts = facts(&entry);
+            self.note(&entry.name, &entry.case, &facts);
+            let what = document(&entry.name);
+            // Of the graph's own ops no rule says why: the refusal does.
+            for reason in facts.reasons.iter().filter(|_| entry.name.starts_with("Graph::")) {
+                let ops = self.whole.entry(reason.clone()).or_default();
+                ops.insert(format!("`{}`", entry.name));
+            }
+            line(
+                &mut self.text,
+                &[
+                    &format!("`{}`", entry.name),
+                    &what,
+                    &facts.signature,
+                    &facts.splits_text(),
+                    facts.gradient_text(),
+                ],
+            );
+        }
+    }
+
+    fn reasons(&mut self) {
+        let note = "Everything else can be split, alone or along several axes.";
+        head(&mut self.text, "Dims that must be whole", note, &["op", "why"]);
+        let stated = whole_reasons();
+        let met: BTreeSet<_> = self.whole.keys().cloned().collect();
+        assert_eq!(stated, met, "reasons in the sources, and those met by rows");
+        for (reason, ops) in std::mem::take(&mut self.whole) {
+            let ops: Vec<_> = ops.into_iter().collect();
+            line(&mut self.text, &[&ops.join(", "), &reason]);
+        }
+    }
+
+    fn other_names(&mut self) {
+        let note = "What Mesh TensorFlow has, and where it is here, or why it is not.";
+        head(&mut self.text, "Mesh TensorFlow's names", note, &["there", "here"]);
+        let all: Vec<_> = ["mesh_core/src", "mesh_ops/src", "mesh_optimize/src"]
+            .iter()
+            .flat_map(|folder| sources::sources(folder).into_values())
+            .collect();
+        for names in FAMILIES {
+            for (there, here) in *names {
+                let same = if here.starts_with("the same names") { *there } else { "" };
+                let codes =
+                    [*here, same].into_iter().flat_map(|cell| cell.split('`').skip(1).step_by(2));
+                for code in codes {
+                    let name = code.rsplit("::").next().unwrap_or(code);
+                    let word = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+                    let states =
+                        |keyword: &&str| all.iter().any(|text| names_item(text, keyword, name));
+                    let exists = self.rows.contains(name) || ITEMS.iter().any(states);
+                    assert!(!word || name == "Copy" || exists, "{name} does not exist");
+                }
+                line(&mut self.text, &[there, here]);
+            }
+        }
+    }
+}
+
+/// Made by gradients alone; the conformance cases check them as such, by finite differences.
+const BY_GRADIENTS: [&str; 1] = ["conv_filter"];
+
+type Documents<'a> = dyn Fn(&str) -> String + 'a;
+
+const ITEMS: [&str; 4] = ["fn ", "struct ", "enum ", "trait "];
+
+fn names_item(text: &str, keyword: &str, name: &str) -> bool {
+    let item = format!("pub {keyword}{name}");
+    text.match_indices(&item).any(|(at, _)| {
+        !text[at + item.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+    })
+}
+
+/// The words of a room's `split` cell are those of its rule, no more and no fewer.
+fn check_split(room: &Room, cell: &str, found: &[Facts]) {
+    let kinds: BTreeSet<_> = found.iter().flat_map(|facts| facts.kinds(room.ops)).collect();
+    for kind in &kinds {
+        let general = kind.starts_with("reduced") && cell.contains("reduced(kind)");
+        assert!(general || cell.contains(kind.as_str()), "{}: split lacks {kind}", room.file);
+    }
+    let words =
+        ["whole", "reduced(sum)", "reduced(any)", "exchange(permute)", "exchange(all-gather)"];
+    for word in words {
+        let said = cell.contains(word) && !cell.contains(&format!("{word}: "));
+        assert!(!said || kinds.contains(word), "{}: no instance has {word}", room.file);
+    }
+    // Reshapes place data themselves.
+    if room.ops != ["reshape"] {
+        let sent: BTreeSet<_> =
+            found.iter().flat_map(|facts| facts.collectives.iter().cloned()).collect();
+        assert!(sent.is_subset(&allowed(&kinds)), "{}: sends {sent:?}", room.file);
+    }
+}
+
+/// `in x`: alone; `in each`: every input by itself; `jointly`: all together; `none`.
+fn check_linear(room: &Room, cell: &str, found: &[Facts]) {
+    let rules: Vec<_> = found.iter().flat_map(|facts| facts.of(room.ops)).collect();
+    let some = rules.iter().any(|rule| !rule.linear.is_empty());
+    assert_eq!(cell != "none", some, "{}: linear", room.file);
+    for rule in rules.iter().filter(|rule| !rule.linear.is_empty()) {
+        let each: Vec<_> = (0..rule.inputs).map(|i| vec![i]).collect();
+        let expected = match cell {
+            cell if cell.starts_with("jointly") => vec![(0..rule.inputs).collect()],
+            cell if cell.starts_with("in each") => each,
+            _ => vec![vec![0]],
+        };
+        assert_eq!(rule.linear, expected, "{}: linear {cell}", room.file);
+    }
+}
+
+fn check_gradient(room: &Room, cell: &str, found: &[Facts]) {
+    let some = found.iter().any(|facts| facts.gradient.contains(&true));
+    assert_eq!(cell != "none", some, "{}: gradient", room.file);
+}
+
+/// The reasons in the sources: text of `Role::Whole("...")`, or of the constant in its place, and
+/// what core itself refuses.
+fn whole_reasons() -> BTreeSet<String> {
+    let mut reasons = BTreeSet::new();
+    for text in sources::sources("mesh_core/src/lower").values() {
+        for (at, _) in text.match_indices(".refuse_whole(") {
+            let call = text[at..].split(';').next().unwrap_or_default();
+            reasons.extend(call.split('"').nth(1).map(str::to_owned));
+        }
+    }
+    for text in sources::sources("mesh_ops/src").values() {
+        for (at, pattern) in text.match_indices("Role::Whole(") {
+            let rest = &text[at + pattern.len()..];
+            let stated = match rest.strip_prefix('"') {
+                Some(quoted) => quoted.split('"').next(),
+                None => {
+                    let name = rest.split(')').next().unwrap_or_default();
+                    let item = format!("const {name}: &str = ");
+                    let value = text.split_once(&item).map(|(_, value)| value);
+                    value.and_then(|value| value.split('"').nth(1))
+                }
+            };
+            reasons.insert(stated.unwrap().to_owned());
+        }
+    }
+    reasons
+}
+
+/// The first sentence of the doc of a function, or of the type if a method has none of its own.
+fn described(all: &BTreeMap<String, String>, name: &str) -> String {
+    let (type_name, function) = name.split_once("::").unwrap_or((name, name));
+    let items = if type_name == function {
+        vec![format!("pub fn {name}"), format!("pub struct {name}"), format!("pub enum {name}")]
+    } else {
+        vec![format!("pub fn {function}")]
+    };
+    let find = |item: &String| all.values().find_map(|text| sources::first_sentence(text, item));
+    items.iter().find_map(find).unwrap_or_else(|| panic!("{name} has no doc"))
+}
+
+fn generated() -> Page {
+    let mut page = Page {
+        text: INTRODUCTION.to_owned(),
+        rows: BTreeSet::new(),
+        whole: BTreeMap::new(),
+        proven: sources::proven(),
+    };
+    page.elementwise();
+    page.ops();
+    let of_ops = sources::sources("mesh_ops/src");
+    let document = |name: &str| described(&of_ops, name);
+    page.composed(
+        "Compositions",
+        "Made of ops; nothing else is needed for splits and gradients.",
+        compositions(),
+        &document,
+    );
+    page.composed("Layers", "Compositions too, in `mesh_ops::layers`.", layers::all(), &document);
+    let of_core: BTreeMap<_, _> = core_ops::all()
+        .iter()
+        .map(|(file, entry)| {
+            let path = sources::workspace().join("mesh_core/src/graph").join(file);
+            (entry.name.clone(), std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    let document = |name: &str| {
+        let here = BTreeMap::from([(String::new(), of_core[name].clone())]);
+        described(&here, name)
+    };
+    let entries = core_ops::all().into_iter().map(|(_, entry)| entry).collect();
+    page.composed("The graph's own", "", entries, &document);
+    page.reasons();
+    page.other_names();
+    page
+}
+
+#[test]
+fn every_op_has_its_row() {
+    let page = generated();
+    let path = sources::workspace().join("docs/ops.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page.text).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == page.text,
+        "docs/ops.md is not what the rooms say; UPDATE_DOCS=1 cargo test -p tests --test pages"
+    );
+    for (function, file) in sources::public_functions() {
+        assert!(page.rows.contains(&function), "{function} of {file} has no row");
+    }
+    for layer in sources::layer_types() {
+        let method = format!("{layer}::");
+        let has = page.rows.iter().any(|row| *row == layer || row.starts_with(&method));
+        assert!(has, "{layer} has no row");
+    }
+}
+
+/// Every free public function shows how it is used, and blames the caller's line.
+#[test]
+fn public_functions_have_examples() {
+    for (path, text) in sources::sources("mesh_ops/src") {
+        for (at, _) in text.match_indices("\npub fn ") {
+            let before: Vec<_> = text[..at].lines().rev().collect();
+            let attached =
+                before.iter().take_while(|l| l.starts_with("///") || l.starts_with("#["));
+            let attached: Vec<_> = attached.collect();
+            let name = text[at..].split(['(', '<']).next().unwrap_or_default().trim();
+            let shown = attached.iter().any(|line| line.starts_with("/// ```"));
+            assert!(shown, "{path}: {name} has no example");
+            let signature = text[at + 1..].split(" {\n").next().unwrap_or_default();
+            let blames = attached.iter().any(|line| line.contains("track_caller"));
+            assert!(blames || !signature.contains("Tensor<"), "{path}: {name} has no track_caller");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Printed programs and error reports, as text to be read.
+
+use mesh_ops::prelude::*;
+use mesh_optimize::{Optimizer, Sgd};
+
+/// One dense layer and its training step: small enough to read whole.
+fn layer(g: &Graph) {
+    let (batch, x, y) = (dim("batch", 8), dim("x", 4), dim("y", 6));
+    let input = g.input("input", [batch, x], F32);
+    let target = g.input("target", [batch, y], F32);
+    let error = input.dense(y, "layer").relu() - target;
+    let loss = (error * error).mean();
+    g.function("train", [input, target], [loss], Sgd::new(0.1).minimize(loss));
+}
+
+fn printed(mesh: &str, layout: &str) -> String {
+    let g = mesh_ops::graph();
+    layer(&g);
+    let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+    module.print("train").unwrap()
+}
+
+#[test]
+fn programs_read_well() {
+    insta::assert_snapshot!(
+        "data_and_model_parallel",
+        printed("rows:2;cols:2", "batch:rows;y:cols")
+    );
+    insta::assert_snapshot!("sharded_state", printed("d:2", "batch:d;params/*:d;slots/*:d"));
+}
+
+#[test]
+fn the_documented_program_is_the_printed_one() {
+    let document = include_str!("../../../docs/program.md");
+    let program = printed("rows:2;cols:2", "batch:rows;y:cols");
+    assert!(document.contains(program.trim_end()), "docs/program.md should hold:\n{program}");
+}
+
+/// Everything that is wrong with a graph or layout, with the lines of this file left out.
+fn refused(build: impl Fn(&Graph), mesh: &str, layout: &str) -> String {
+    let g = mesh_ops::graph();
+    build(&g);
+    let report = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap_err().to_string();
+    let mut text = String::new();
+    for line in report.lines() {
+        let (before, after) =
+            line.split_once("tests/tests/pages/printed.rs:").unwrap_or((line, ""));
+        let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        let file = if before == line { "" } else { "FILE" };
+        text.push_str(&format!("{before}{file}{after}\n"));
+    }
+    text
+}
+
+#[test]
+fn errors_read_well() {
+    let build_errors = |g: &Graph| {
+        let (a, b) = (dim("a", 4), dim("b", 6));
+        let x = g.input("x", [a, b], F32);
+        let n = g.input("n", [a], I32);
+        let wrong = x + g.input("y", [a, b.resized(5)], F32);
+        let mixed = x * n;
+        let _silent = (wrong + mixed).relu().sum([a]);
+        g.input("x", [a], F32);
+        g.input("empty", [dim("none", 0)], F32);
+        g.input("twice", [a, a], F32);
+        let logits = x.dense(dim("a:b", 3), "layer");
+        g.function("f", [x], [logits.cast(I32), x.exp()], []);
+        g.gradients(&[x.sum_all()], &[x], Some(&[]));
+        x.matmul(&[x]).reshape([dim("c", 7)]);
+    };
+    insta::assert_snapshot!("building", refused(build_errors, "", ""));
+    let two_layers = |g: &Graph| {
+        let (batch, x, h) = (dim("batch", 10), dim("x", 8), dim("h", 8));
+        let input = g.input("input", [batch, x], F32);
+        let output = input.dense(h, "first").relu().dense(dim("x", 8), "second");
+        g.function("f", [input], [output.slice(dim("x", 3), 1)], []);
+    };
+    insta::assert_snapshot!("not_divisible", refused(two_layers, "a:4", "batch:a"));
+    insta::assert_snapshot!("clash", refused(two_layers, "a:2", "h:a;x:a"));
+    insta::assert_snapshot!("whole", refused(two_layers, "a:2", "x:a"));
+    insta::assert_snapshot!("unknown_axes", refused(two_layers, "rows:2;cols:2", "batch:row;h:b"));
+}

@@ -1,0 +1,9 @@
+//! Sessions: what is fed, kept and fetched, and how to look into a run.
+
+mod compare;
+mod feeds;
+mod models;
+mod numerics;
+mod recorded;
+mod state;
+mod trace;

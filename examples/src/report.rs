@@ -1,5 +1,6 @@
 //! What a run tells: lines for people, JSON lines, a progress bar.
 
+use crate::ranks::speaks;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use mesh_optimize::training::{BoxError, Evaluated, MetricsFile, Outcome, Start, Step, Watcher};
 use std::fs::File;
@@ -7,9 +8,9 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A line for the user.
+/// A line for the user; of several processes, the first writes it.
 pub fn print(line: &str) -> io::Result<()> {
-    writeln!(io::stdout(), "{line}")
+    if speaks() { writeln!(io::stdout(), "{line}") } else { Ok(()) }
 }
 
 /// JSON lines, or nothing.
@@ -24,6 +25,7 @@ impl Metrics {
         let create = |path: &Path| {
             File::create(path).map_err(|e| format!("--metrics {}: {e}", path.display()))
         };
+        let path = path.filter(|_| speaks());
         Ok(Self { file: path.map(create).transpose()?.map(BufWriter::new) })
     }
 
@@ -46,7 +48,7 @@ pub fn metrics_file(path: Option<&Path>) -> Result<Option<MetricsFile>, String> 
     let create = |path: &Path| {
         MetricsFile::create(path).map_err(|e| format!("--metrics {}: {e}", path.display()))
     };
-    path.map(create).transpose()
+    path.filter(|_| speaks()).map(create).transpose()
 }
 
 /// How often a bar says something new.

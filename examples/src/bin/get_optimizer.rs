@@ -4,6 +4,7 @@
 use clap::Parser;
 use examples::Rng;
 use examples::launch::{exit, lower, mesh_and_layout, named, on_mesh, parameters};
+use examples::ranks::session;
 use examples::report::{Metrics, print};
 use mesh_ops::prelude::*;
 use mesh_optimize::{OptimizerConfig, get_optimizer};
@@ -99,7 +100,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     ))?;
     let mut metrics = Metrics::create(flags.metrics.as_deref())?;
     let teacher = teacher(flags.seed, features.size, answers.size);
-    let mut session = Session::threads(&module, flags.seed)?;
+    let mut session = session(&module, flags.seed)?;
     for step in 1..=flags.steps {
         let inputs = matrix(flags.seed, step, batch.size, features.size);
         let wanted = inputs.dot(&teacher).mapv(f32::tanh);

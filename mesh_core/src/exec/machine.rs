@@ -17,6 +17,9 @@ pub(crate) trait Machine: Send {
     /// Which of the processes this is; 0 if there is one.
     fn rank(&self) -> usize;
 
+    /// Whether something is so in any of the processes.
+    fn any(&self, here: bool) -> bool;
+
     /// What everything random follows from.
     fn seed(&self) -> u64;
 

@@ -237,6 +237,12 @@ impl Session {
         self.machine.rank()
     }
 
+    /// Whether something is so in any of the processes that run the module, which all ask. What one
+    /// alone knows, such as that it was told to end, cannot decide otherwise what the next call is.
+    pub fn any(&self, here: bool) -> bool {
+        self.machine.any(here)
+    }
+
     /// Sets every variable to its value in another session, of a module of the same graph under
     /// any mesh and layout.
     pub fn copy_variables(&mut self, from: &Self) -> Result<()> {

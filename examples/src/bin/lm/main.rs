@@ -7,10 +7,10 @@ mod train;
 
 use clap::Parser;
 use examples::launch::{draw, exit, lower, mesh_and_layout, named, on_mesh, parameters};
+use examples::ranks::session;
 use examples::report::{Metrics, print};
 use examples::text::Text;
 use flags::Flags;
-use mesh_ops::prelude::*;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -50,7 +50,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         text.unit(),
         text.name(),
     ))?;
-    let mut session = Session::threads(&module, flags.seed)?;
+    let mut session = session(&module, flags.seed)?;
     let trained = train::train(flags, &functions, &mut session, &text, &mut metrics);
     metrics.finish()?;
     trained?;

@@ -10,11 +10,11 @@ use examples::launch::{
     LaunchError, draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters, parse,
 };
 use examples::optimizer::Training;
+use examples::ranks::{check_cluster, launched, session};
 use examples::report::{metrics_file, print};
 use flags::Flags;
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
-use mesh_core::session::Session;
 use mesh_optimize::{Distribution, Strategy, StrategyError};
 use std::error::Error;
 use std::io;
@@ -86,8 +86,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         digits.test.len(),
     ))?;
     let start = |module: &Module| match &distribution {
-        Some(found) => found.session(module, flags.seed),
-        None => Session::threads(module, flags.seed),
+        Some(found) if launched().is_none() => Ok(found.session(module, flags.seed)?),
+        _ => session(module, flags.seed),
     };
     let mut session = start(&module)?;
     let evaluator = evaluation.as_ref().map(start).transpose()?;
@@ -102,6 +102,7 @@ fn distribution(text: &str) -> Result<Distribution, LaunchError> {
         message: error.to_string(),
     };
     let strategy: Strategy = parse("strategy", text)?;
+    check_cluster(&strategy)?;
     strategy.distribution(model::BATCH).map_err(refused)
 }
 

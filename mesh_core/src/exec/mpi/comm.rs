@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::super::comm::{Comm, Exchange, Group, Part, Stopped, destination, source};
 use super::super::fold::Fold;
-use super::super::memory::Buffer;
+use super::room::Room;
 use super::wire::Wire;
 use super::world::{Channel, World};
 use crate::names::{Axis, Mesh};
@@ -19,26 +19,6 @@ use crate::program::{ALIGNMENT, FoldOrder};
 /// Up to so many bytes, all members' inputs together, everybody gets everything and folds it: one
 /// exchange instead of two.
 const SMALL: usize = 32 << 10;
-
-/// Memory for messages, which grows to what the largest needs and stays.
-pub(super) struct Room {
-    buffer: Buffer,
-    bytes: usize,
-}
-
-impl Room {
-    pub(super) fn new() -> Result<Self, String> {
-        Ok(Self { buffer: Buffer::zeroed(0)?, bytes: 0 })
-    }
-
-    /// At least so many bytes, aligned.
-    pub(super) fn of(&mut self, bytes: usize) -> Result<*mut u8, String> {
-        if bytes > self.bytes {
-            (self.buffer, self.bytes) = (Buffer::zeroed(bytes)?, bytes);
-        }
-        Ok(self.buffer.pointer())
-    }
-}
 
 /// One rank's place in a group.
 struct Seat {
@@ -92,6 +72,14 @@ impl RankComm {
         let channel = world.channel(&ranks)?;
         self.seats.push(Seat { channel, ranks });
         Ok(Group { id: self.seats.len() - 1, rank: world.rank, size: world.size })
+    }
+
+    /// What every member says; they meet.
+    pub(super) fn meet(&mut self, group: Group, say: bool) -> Result<Vec<u8>, Stopped> {
+        let (mut all, say) = (vec![0; group.size], u8::from(say));
+        // SAFETY: a byte each.
+        unsafe { self.all_gather(group, 1, 1, &say, all.as_mut_ptr())? };
+        Ok(all)
     }
 
     fn channel(&self, group: Group) -> Channel {

@@ -41,28 +41,27 @@ pub(super) fn compare(
     let difference = difference(&first, text);
     let lengths = gather(comm, group, [0, difference.len() as u64])?;
     let told = broadcast(comm, group, other, &difference, lengths[other][1])?;
-    Ok(Err(format!("rank {other} is not about to do what rank 0 does: {told}")))
+    Ok(Err(format!("rank {other} is not about to do what rank 0 does{told}")))
 }
 
 /// The first line in which a text is not another's, and where it stands.
 fn difference(first: &str, own: &str) -> String {
-    let mut program = "";
-    let mut others = first.lines();
+    let (mut program, mut others) = ("", first.lines());
+    let tell = |program: &str, own: Option<&str>, first: Option<&str>| {
+        let at = if program.is_empty() { String::new() } else { format!(", in {program}") };
+        let [own, first] = [own, first].map(|line| line.map_or("nothing more", str::trim));
+        format!("{at}\n  it has:     {own}\n  rank 0 has: {first}")
+    };
     for line in own.lines() {
         let other = others.next();
         if other != Some(line) {
-            return format!(
-                "{program}\n  there: {}\n  here:  {}",
-                line.trim(),
-                other.map_or("nothing more", str::trim)
-            );
+            return tell(program, Some(line), other);
         }
         if line.starts_with("program ") {
             program = line;
         }
     }
-    let rest = others.next().map_or("nothing more", str::trim);
-    format!("{program}\n  there: nothing more\n  here:  {rest}")
+    tell(program, None, others.next())
 }
 
 /// What every member says.
@@ -97,12 +96,13 @@ mod tests {
     fn the_first_difference_is_quoted() {
         let here = "seed 1\nprogram train on a:2\n    %0: f32[] = fill 1\n";
         let table = [
-            ("seed 2\n", "\n  there: seed 2\n  here:  seed 1"),
+            ("seed 2\n", "\n  it has:     seed 2\n  rank 0 has: seed 1"),
             (
                 "seed 1\nprogram train on a:2\n    %0: f32[] = fill 2\n",
-                "program train on a:2\n  there: %0: f32[] = fill 2\n  here:  %0: f32[] = fill 1",
+                ", in program train on a:2\n  it has:     %0: f32[] = fill 2\n  \
+                 rank 0 has: %0: f32[] = fill 1",
             ),
-            ("seed 1\n", "\n  there: nothing more\n  here:  program train on a:2"),
+            ("seed 1\n", "\n  it has:     nothing more\n  rank 0 has: program train on a:2"),
         ];
         for (there, expected) in table {
             assert_eq!(difference(here, there), expected);

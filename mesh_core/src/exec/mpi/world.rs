@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use mpi::{Threading, ffi};
 
+use super::DEADLINE;
+
 /// How often a rank looks before it lets others run, when it has a core of its own.
 const SPIN: u32 = 2000;
-
-/// How long a rank waits for others unless a session says otherwise.
-pub(super) const DEADLINE: Duration = Duration::from_secs(300);
 
 /// How long rank `r` holds back what ends the job: all may have the same to say, and the first to
 /// say it ends the others.

@@ -133,6 +133,10 @@ impl Machine for ThreadMachine {
         0
     }
 
+    fn any(&self, here: bool) -> bool {
+        here
+    }
+
     fn seed(&self) -> u64 {
         self.seed.get()
     }

@@ -10,6 +10,8 @@ use crate::session::{Error, Held, Result, Session};
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub(super) seed: u64,
+    /// Of the process that took it: of several that have the same, the first writes it.
+    pub(super) rank: usize,
     pub(super) tensors: Vec<Tensor>,
 }
 
@@ -72,7 +74,7 @@ impl Session {
 
     /// As [`snapshot`](Self::snapshot), into the memory of an earlier one.
     pub fn snapshot_into(&self, snapshot: &mut Snapshot) {
-        snapshot.seed = self.machine.seed();
+        (snapshot.seed, snapshot.rank) = (self.machine.seed(), self.machine.rank());
         snapshot.tensors.truncate(self.variables.len());
         for (index, held) in self.variables.values().enumerate() {
             if index == snapshot.tensors.len() {

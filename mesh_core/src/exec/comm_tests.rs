@@ -161,7 +161,7 @@ fn sum_f32<C: Suite>(mesh: &Mesh, names: &[&str], counts: &[usize], in_place: bo
 pub(super) fn all_reduce_is_a_left_fold_for_every_group_size<C: Suite>() {
     for members in [1, 2, 3, 4, 8] {
         let mesh = line(members);
-        for count in [1, 5, 63, 1023, 1024, 1025, 3001, 10_007] {
+        for count in [1, 5, 63, 1023, 1024, 1025, 3001, 10_007, 140_003] {
             sum_f32::<C>(&mesh, &["all"], &[count], false);
             sum_f32::<C>(&mesh, &["all"], &[count], true);
         }

@@ -231,7 +231,7 @@ impl Preparing<'_> {
                 expect(extents[split].is_multiple_of(group.size), "the split does not divide")?;
                 expect(value.bytes() == self.value(*out).bytes(), "sizes differ")?;
                 let element = value.dtype.size();
-                let exchange = Exchange::new(&extents, split, concat, group.size, element);
+                let exchange = Exchange::new(&extents, split, concat, group.size, element).into();
                 let (input, out) = (self.at(*input), self.at(*out));
                 Action::AllToAll { group, exchange, input, out }
             }

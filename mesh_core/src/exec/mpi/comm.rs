@@ -20,6 +20,9 @@ use crate::program::{ALIGNMENT, FoldOrder};
 /// exchange instead of two.
 const SMALL: usize = 32 << 10;
 
+/// The same between two, where it moves no more bytes than two exchanges.
+const SMALL_OF_TWO: usize = 1 << 20;
+
 /// One rank's place in a group.
 struct Seat {
     channel: Channel,
@@ -188,7 +191,8 @@ impl Comm for RankComm {
         let bytes: usize = parts.iter().map(|part| part.elements * fold.size).sum();
         // SAFETY: the same contract.
         unsafe {
-            if bytes * group.size <= SMALL {
+            let small = if group.size == 2 { SMALL_OF_TWO } else { SMALL };
+            if bytes * group.size <= small {
                 self.fold_all(group, fold, order, parts)
             } else {
                 self.fold_shares(group, fold, order, parts)

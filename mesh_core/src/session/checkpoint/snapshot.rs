@@ -6,7 +6,8 @@ use crate::program::Value;
 use crate::session::{Error, Held, Result, Session};
 
 /// An owned copy of all slices of all variables that a session holds, those that several processors
-/// hold once, and the session's seed.
+/// hold once, and the session's seed. Of several processes that run one module, all take it and rank
+/// 0 has it.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub(super) seed: u64,
@@ -92,7 +93,10 @@ impl Session {
                 slice.extents.clear();
                 slice.extents.extend_from_slice(&self.machine.variable(index).extents);
                 slice.bytes.clear();
-                slice.bytes.extend_from_slice(&self.machine.variable_bytes(processor, index));
+                let bytes = self.machine.variable_bytes(processor, index);
+                if snapshot.rank == 0 {
+                    slice.bytes.extend_from_slice(&bytes);
+                }
                 count += 1;
             }
             tensor.slices.truncate(count);

@@ -7,6 +7,7 @@ pub mod optimizer;
 pub mod ranks;
 pub mod report;
 mod rng;
+pub mod running;
 pub mod text;
 
 pub use files::ReadAt;

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use mesh_core::graph::{Tensor, Update};
 use mesh_core::names::DType;
 use mesh_optimize::{
-    Adafactor, AdamWeightDecay, Delayed, LearningRate, Optimizer, OptimizerConfig, Sgd,
+    Adafactor, AdamWeightDecay, Delayed, LearningRate, Momentum, Optimizer, OptimizerConfig, Sgd,
     clip_by_global_norm, compute_gradients,
 };
 use std::fmt::Display;
@@ -46,6 +46,11 @@ impl Method {
     }
 }
 
+/// See [`Training::to_compare`].
+pub fn linear() -> Box<dyn Optimizer> {
+    Box::new(Momentum::new(0.1, 0.9))
+}
+
 /// How a model is trained: by flags or by a file.
 pub struct Training {
     optimizer: Box<dyn Optimizer>,
@@ -64,6 +69,12 @@ impl Training {
         let rate = rate.unwrap_or_else(own);
         let optimizer = method.optimizer(rate.clone(), weight_decay);
         Self { optimizer, rate, clipping: None }
+    }
+
+    /// With what layouts are compared: it has slots, and is linear in the gradients. Others divide by
+    /// roots of what may be next to nothing, where rounding is no longer small.
+    pub fn to_compare() -> Self {
+        Self { optimizer: linear(), rate: 0.1.into(), clipping: None }
     }
 
     /// By a configuration file for this many examples a step. What its author should know goes to

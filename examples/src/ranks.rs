@@ -2,11 +2,14 @@
 
 use crate::launch::LaunchError;
 use mesh_core::lower::Module;
+#[cfg(feature = "mpi")]
+use mesh_core::session::Ranks;
 use mesh_core::session::Session;
 use mesh_optimize::Strategy;
 use mesh_optimize::cluster::Cluster;
 use std::env;
 use std::error::Error;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -60,27 +63,56 @@ pub fn hold_back() {
     thread::sleep(HOLD_BACK * rank.min(20) as u32);
 }
 
-/// A session of a module: on the ranks that were started, or else on threads.
-pub fn session(module: &Module, seed: u64) -> Result<Session, Box<dyn Error>> {
-    match launched() {
-        None => Ok(Session::threads(module, seed)?),
-        Some(launched) => on_ranks(module, seed, launched),
+/// How ranks that a launcher has started work together.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RankFlags {
+    /// Seconds that a rank of MPI waits for the others before it ends the job.
+    #[arg(long, value_name = "SECONDS", default_value_t = DEADLINE)]
+    deadline: u64,
+
+    /// A folder where each rank of MPI keeps what it did last; the next run tells what one that was
+    /// killed left there.
+    #[arg(long, value_name = "DIR")]
+    last_step: Option<PathBuf>,
+}
+
+/// Seconds that ranks wait for each other.
+const DEADLINE: u64 = 300;
+
+impl Default for RankFlags {
+    fn default() -> Self {
+        Self { deadline: DEADLINE, last_step: None }
     }
 }
 
-#[cfg(feature = "mpi")]
-fn on_ranks(module: &Module, seed: u64, _: Launched) -> Result<Session, Box<dyn Error>> {
-    Ok(Session::mpi(module, seed)?)
-}
+impl RankFlags {
+    /// A session of a module: on the ranks that were started, or else on threads.
+    pub fn session(&self, module: &Module, seed: u64) -> Result<Session, Box<dyn Error>> {
+        match launched() {
+            None => Ok(Session::threads(module, seed)?),
+            Some(launched) => self.on_ranks(module, seed, launched),
+        }
+    }
 
-#[cfg(not(feature = "mpi"))]
-fn on_ranks(_: &Module, _: u64, launched: Launched) -> Result<Session, Box<dyn Error>> {
-    let Launched { launcher, rank, ranks } = launched;
-    Err(format!(
-        "{launcher} started this as rank {rank} of {ranks}, but it was built without MPI: build it with \
-         `--features mpi` (docs/clusters.md), or start one process without {launcher}"
-    )
-    .into())
+    #[cfg(feature = "mpi")]
+    fn on_ranks(&self, module: &Module, seed: u64, _: Launched) -> Result<Session, Box<dyn Error>> {
+        let ranks = Ranks::default().deadline(Duration::from_secs(self.deadline));
+        let ranks = match &self.last_step {
+            Some(folder) => ranks.last_step(folder),
+            None => ranks,
+        };
+        Ok(Session::mpi_with(module, seed, &ranks)?)
+    }
+
+    #[cfg(not(feature = "mpi"))]
+    fn on_ranks(&self, _: &Module, _: u64, launched: Launched) -> Result<Session, Box<dyn Error>> {
+        let Launched { launcher, rank, ranks } = launched;
+        Err(format!(
+            "{launcher} started this as rank {rank} of {ranks}, but it was built without MPI: build it \
+             with `--features mpi` (docs/clusters.md), or start one process without {launcher}"
+        )
+        .into())
+    }
 }
 
 /// Checks what `TF_CONFIG` says, if it is set, against a strategy of several hosts and the ranks that

@@ -30,5 +30,8 @@ fn every_file_of_the_corpus_is_taken_or_refused() {
             target(&bytes);
         }
     }
+    // What the target puts into a manifest is still what the reader looks for.
+    let whole = fs::read(corpus.join("checkpoint/whole")).unwrap();
+    assert_eq!(targets::opened(&whole).unwrap().unwrap().step(), 7);
     assert!(size <= 100_000, "seeds are small on purpose: {size} bytes");
 }

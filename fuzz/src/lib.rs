@@ -7,18 +7,25 @@
 use examples::data::Split;
 use examples::text::Text;
 use mesh_core::names::{DType, Dimension, Layout, Mesh, Shape};
+use mesh_core::session::checkpoint::{Checkpoint, CheckpointError};
 use mesh_optimize::cluster::Cluster;
 use mesh_optimize::dataset::Dataset;
 use mesh_optimize::{OptimizerConfig, Strategy};
 use std::fmt::{Debug, Display};
+use std::fs;
 use std::str::FromStr;
 
 /// A function of bytes from outside.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its folder in `corpus/`.
-pub const TARGETS: [(&str, Target); 4] =
-    [("idx", idx), ("tokens", tokens), ("text", text), ("layout", layout)];
+pub const TARGETS: [(&str, Target); 5] = [
+    ("idx", idx),
+    ("tokens", tokens),
+    ("text", text),
+    ("layout", layout),
+    ("checkpoint", checkpoint),
+];
 
 /// Two bytes that say how long the file of labels is, that file, the file of images.
 pub fn idx(bytes: &[u8]) {
@@ -92,6 +99,43 @@ pub fn layout(bytes: &[u8]) {
             config.optimizer();
         }
     }
+}
+
+/// Two bytes that say how long the manifest is, the manifest without its last line, the tensors.
+pub fn checkpoint(bytes: &[u8]) {
+    let Some(Some(checkpoint)) = opened(bytes).map(readable) else { return };
+    let mut names = std::collections::BTreeSet::new();
+    for tensor in checkpoint.tensors() {
+        assert_eq!(tensor.dims.len(), tensor.shape.len());
+        assert!(names.insert(tensor.name.to_owned()), "{} twice", tensor.name);
+    }
+    assert!(!checkpoint.signature().is_empty());
+}
+
+/// The checkpoint that such bytes are; `None` if they are too few to be asked. In the manifest the
+/// words `@BYTES`, `@HEADER` and `@DATA` stand for what is true of the tensors: their length, and the
+/// checksums of the header and of what follows. So what is behind the checksums is reached as well.
+pub fn opened(bytes: &[u8]) -> Option<Result<Checkpoint, CheckpointError>> {
+    const LENGTH: usize = 8;
+    let (size, files) = bytes.split_first_chunk::<2>()?;
+    let size = usize::from(u16::from_le_bytes(*size)).min(files.len());
+    let (manifest, tensors) = files.split_at(size);
+    let length = tensors.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
+    let head = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(LENGTH);
+    let (header, data) = tensors.split_at(head.min(tensors.len()));
+    let sum = |bytes: &[u8]| format!("{:08x}", crc32c::crc32c(bytes));
+    let body = String::from_utf8_lossy(manifest)
+        .replace("@BYTES", &tensors.len().to_string())
+        .replace("@HEADER", &sum(header))
+        .replace("@DATA", &sum(data));
+    let manifest = format!("{body}  \"crc32c\": \"{}\"\n}}\n", sum(body.as_bytes()));
+    let folder = std::env::temp_dir().join(format!("mesh-fuzz-{}", std::process::id()));
+    fs::create_dir_all(&folder).ok()?;
+    fs::write(folder.join("manifest.json"), manifest).ok()?;
+    fs::write(folder.join("variables.safetensors"), tensors).ok()?;
+    let opened = Checkpoint::open(&folder);
+    fs::remove_dir_all(&folder).ok()?;
+    Some(opened)
 }
 
 /// What a text says, which is the same when it is written and read again.

@@ -1,16 +1,9 @@
-"""Prints what TensorBoard's own reader finds in a folder of event files, as JSON.
-
-Exits with 77 and a reason where TensorBoard is not installed.
-"""
+"""Prints what TensorBoard's own reader finds in a folder of event files, as JSON."""
 
 import json
 import sys
 
-try:
-    from tensorboard.backend.event_processing import event_accumulator
-except ImportError as error:
-    print(error)
-    sys.exit(77)
+from tensorboard.backend.event_processing import event_accumulator
 
 everything = {event_accumulator.SCALARS: 0, event_accumulator.HISTOGRAMS: 0}
 found = event_accumulator.EventAccumulator(sys.argv[1], size_guidance=everything)

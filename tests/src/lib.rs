@@ -3,11 +3,16 @@
 //! The README's program is compiled here, as a doc test, and so are those of `docs/`.
 #![doc = include_str!("../../README.md")]
 
+pub mod python;
+
 #[doc = include_str!("../../docs/layouts.md")]
 pub mod layouts {}
 
 #[doc = include_str!("../../docs/debugging.md")]
 pub mod debugging {}
+
+#[doc = include_str!("../../docs/training.md")]
+pub mod training {}
 
 #[doc = include_str!("../../docs/program.md")]
 pub mod program {}

@@ -3,13 +3,15 @@
 
 use clap::Parser;
 use examples::Rng;
-use examples::launch::{exit, lower, mesh_and_layout, named, on_mesh, parameters};
-use examples::ranks::session;
-use examples::report::{Metrics, print};
+use examples::launch::{exit, lower_with, mesh_and_layout, named, on_mesh, parameters};
+use examples::report::print;
+use examples::running::{About, Compared, RunFlags};
+use mesh_core::lower::Options;
 use mesh_ops::prelude::*;
+use mesh_optimize::dataset::{Dataset, Record};
+use mesh_optimize::training::{BoxError, Start, Step, Trainer, Watcher};
 use mesh_optimize::{OptimizerConfig, get_optimizer};
 use ndarray::Array2;
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
@@ -56,9 +58,8 @@ struct Flags {
     #[arg(long, default_value_t = 3)]
     seed: u64,
 
-    /// Write one JSON line a step (`step`, `loss`, `lr`) to this file.
-    #[arg(long)]
-    metrics: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunFlags,
 }
 
 fn main() -> ExitCode {
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
 }
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
+    flags.run.check()?;
     let config = match &flags.config {
         Some(path) => OptimizerConfig::load(path).map_err(|error| format!("--config {error}"))?,
         None => OptimizerConfig::from_json(BUILT_IN)?,
@@ -87,7 +89,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let (learning_rate, updates, _) = get_optimizer(&graph, loss, &config, None);
     let updated: Vec<_> = updates.iter().map(|update| format!("  {update:?}\n")).collect();
     let train = graph.function("train", [input, wanted], [loss, learning_rate], updates);
-    let module = lower(&graph, &mesh, &layout, flags.strict)?;
+    let options = Options { probe: flags.run.probes(), ..Options::default() };
+    let module = lower_with(&graph, &mesh, &layout, &options, flags.strict)?;
 
     print(&format!(
         "{}  layout {}  {:?}  {} parameters\n\none step makes\n{}and sends\n{}",
@@ -98,23 +101,73 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         updated.concat(),
         sent(&module),
     ))?;
-    let mut metrics = Metrics::create(flags.metrics.as_deref())?;
-    let teacher = teacher(flags.seed, features.size, answers.size);
-    let mut session = session(&module, flags.seed)?;
-    for step in 1..=flags.steps {
-        let inputs = matrix(flags.seed, step, batch.size, features.size);
-        let wanted = inputs.dot(&teacher).mapv(f32::tanh);
-        let [loss, rate] = session.call(&train, [inputs.view().into(), wanted.view().into()])?;
-        let [loss, rate] = [loss, rate].map(|array| array.item().unwrap_or(f64::NAN) as f32);
-        metrics.line(&json!({ "step": step, "loss": loss, "lr": rate }))?;
-        if step == 1 || step.is_multiple_of(10) || step == flags.steps {
-            print(&format!("step {step}  learning_rate {rate:.6}  loss {loss:.4}"))?;
-        }
-        if !loss.is_finite() {
-            return Err(format!("the loss is {loss} at step {step}; try a smaller lr").into());
-        }
+    let data = batches(flags.seed, [batch.size, features.size, answers.size]);
+    if flags.run.compares() {
+        let (function, seed) = (train.name(), flags.seed);
+        let (graph, mesh, layout, options) = (&graph, &mesh, &layout, &options);
+        let compared = Compared { graph, function, mesh, layout, options, seed };
+        let first = data.iter().next().ok_or("there is no batch")??;
+        let feeds: Vec<_> = first.arrays().map(|(name, array)| (name, array.view())).collect();
+        return flags.run.compare(&compared, &feeds);
     }
-    Ok(metrics.finish()?)
+    let mut session = flags.run.ranks.session(&module, flags.seed)?;
+    flags.run.prepare(&mut session)?;
+    let about = About {
+        title: &format!("get_optimizer: {:?}", config.name()),
+        module: &module,
+        layout: &layout,
+        function: train.name(),
+        metrics: &["loss", "lr"],
+    };
+    let trainer = Trainer::new(&mut session, train.name(), data)
+        .steps(flags.steps)
+        .settings([
+            ("optimizer", format!("{:?}", config.name())),
+            ("batch", batch.size.to_string()),
+        ])
+        .counting("examples", batch.size as f64)
+        .watch(Lines::default());
+    let outcome = flags.run.watched(trainer, &about)?.run()?;
+    flags.run.interrupted(&outcome)?;
+    Ok(())
+}
+
+/// A line every tenth step, and one for the first and the last.
+#[derive(Default)]
+struct Lines {
+    last: Option<u64>,
+}
+
+impl Watcher for Lines {
+    fn name(&self) -> &str {
+        "lines"
+    }
+
+    fn start(&mut self, run: &Start<'_>, _: Option<&str>) -> Result<(), BoxError> {
+        self.last = run.steps;
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step<'_>) -> Result<(), BoxError> {
+        let number = step.position.step;
+        if number == 1 || number.is_multiple_of(10) || Some(number) == self.last {
+            let [loss, rate] =
+                ["loss", "lr"].map(|name| step.metrics.get(name).unwrap_or(f64::NAN));
+            print(&format!("step {number}  learning_rate {rate:.6}  loss {loss:.4}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Batches of inputs and what the teacher answers, without end.
+fn batches(seed: u64, [batch, features, answers]: [usize; 3]) -> Dataset {
+    let teacher = matrix(seed, 0, features, answers);
+    Dataset::from_function(u64::MAX, move |_, index| {
+        let inputs = matrix(seed, index + 1, batch, features);
+        let wanted = inputs.dot(&teacher).mapv(f32::tanh);
+        let arrays = [("input", Array::from(inputs)), ("wanted", Array::from(wanted))];
+        Record::new(arrays)
+    })
 }
 
 /// The collectives of one step, equal ones counted.
@@ -126,11 +179,6 @@ fn sent(module: &Module) -> String {
     }
     let lines = counted.iter().map(|(name, count)| format!("  {count} {name}\n"));
     if counted.is_empty() { "  nothing\n".to_owned() } else { lines.collect() }
-}
-
-/// What the answers are computed with.
-fn teacher(seed: u64, features: usize, answers: usize) -> Array2<f32> {
-    matrix(seed, 0, features, answers)
 }
 
 /// Numbers around zero.

@@ -3,6 +3,7 @@
 use super::BoxError;
 use crate::dataset::DatasetError;
 use mesh_core::session;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Why a run could not go on.
@@ -89,6 +90,14 @@ pub enum TrainingError {
         /// The step.
         step: u64,
         /// Why.
+        reason: BoxError,
+    },
+    /// A checkpoint is not of this run, or cannot be read.
+    #[error("cannot go on from {}: {reason}", path.display())]
+    Resume {
+        /// The checkpoint, or the folder of them.
+        path: PathBuf,
+        /// Why not.
         reason: BoxError,
     },
     /// A watcher failed.

@@ -88,13 +88,16 @@ impl MetricsFile {
         })
     }
 
-    /// How many bytes the file has to begin with.
+    /// How many bytes the file has to begin with. A file without any is a new one.
     fn kept(&self, saved: Option<&str>) -> Result<u64, BoxError> {
         let Some(saved) = saved else { return Ok(0) };
         let path = self.path.display();
         let kept: u64 =
             saved.parse().map_err(|_| format!("{path}: {saved:?} is no length in bytes"))?;
         let length = self.file.get_ref().metadata()?.len();
+        if length == 0 {
+            return Ok(0);
+        }
         if length < kept {
             return Err(format!(
                 "{path} has {length} bytes, but had {kept} when the run was saved: it was cut or \
@@ -181,10 +184,12 @@ impl Watcher for MetricsFile {
 
     fn save(&mut self) -> Result<String, BoxError> {
         self.flush()?;
-        if self.regular {
-            self.file.get_ref().sync_data()?;
-        }
         Ok(self.length.to_string())
+    }
+
+    fn file(&self) -> Result<Option<(PathBuf, File)>, BoxError> {
+        let handle = self.regular.then(|| self.file.get_ref().try_clone()).transpose()?;
+        Ok(handle.map(|handle| (self.path.clone(), handle)))
     }
 
     fn finish(&mut self, _: &Outcome) -> Result<(), BoxError> {

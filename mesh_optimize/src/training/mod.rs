@@ -6,7 +6,8 @@
 //! tensors are histograms. [`Watcher`]s are told of each step and evaluation: [`MetricsFile`] writes
 //! JSON lines, [`EventFile`] what TensorBoard reads, [`ReportFile`] a page to look at.
 //!
-//! All that a run has to know to go on later, but for the variables, is a [`TrainingState`].
+//! All that a run has to know to go on later, but for the variables, is a [`TrainingState`]. With
+//! [`Trainer::checkpoints`] both are saved, and a run that was stopped, or killed, goes on.
 //!
 //! ```
 //! use mesh_ops::prelude::*;
@@ -35,6 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
+mod checkpoints;
 mod error;
 mod events;
 mod metrics;
@@ -42,6 +44,7 @@ mod pace;
 mod report;
 mod run;
 mod state;
+mod trace;
 mod watcher;
 
 pub use error::TrainingError;
@@ -53,11 +56,14 @@ pub use report::{
     Traffic, VariablePicture,
 };
 pub use state::{Better, Ended, Every, Outcome, Position, TrainingState};
+pub use trace::TraceFile;
 pub use watcher::{Evaluated, Start, Step, Watcher};
 
 use crate::dataset::Dataset;
+use checkpoints::Saver;
 use mesh_core::session::Session;
 use state::Best;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -67,7 +73,6 @@ use std::sync::atomic::AtomicBool;
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 type Evaluate<'t> = dyn FnMut(&mut Session, Position) -> Result<Metrics, BoxError> + 't;
-type Save<'t> = dyn FnMut(&mut Session, &TrainingState) -> Result<String, BoxError> + 't;
 
 /// A training run, described; [`run`](Self::run) is the run.
 pub struct Trainer<'t> {
@@ -80,7 +85,8 @@ pub struct Trainer<'t> {
     pace: Pace,
     evaluation: Option<(Every, Box<Evaluate<'t>>)>,
     best: Option<Best>,
-    save: Option<(Every, Box<Save<'t>>)>,
+    save: Option<(Every, Saver<'t>)>,
+    settings: BTreeMap<String, String>,
     stop: Option<Arc<AtomicBool>>,
     watchers: Vec<Box<dyn Watcher + 't>>,
     state: TrainingState,
@@ -114,6 +120,7 @@ impl<'t> Trainer<'t> {
             evaluation: None,
             best: None,
             save: None,
+            settings: BTreeMap::new(),
             stop: None,
             watchers: Vec::new(),
             state: TrainingState::default(),
@@ -177,14 +184,15 @@ impl<'t> Trainer<'t> {
         self
     }
 
-    /// Saves every so often and at the end, unless that is a failure. The function stores variables
-    /// and state, and says under which name. Watchers have everything written down by then.
+    /// Saves every so often and at the end, unless that is a failure, in another way than
+    /// [`checkpoints`](Self::checkpoints). The function stores variables and state, and says under
+    /// which name. Watchers have everything written down by then.
     pub fn save(
         mut self,
         every: Every,
         save: impl FnMut(&mut Session, &TrainingState) -> Result<String, BoxError> + 't,
     ) -> Self {
-        self.save = Some((every, Box::new(save)));
+        self.save = Some((every, Saver::Function(Box::new(save))));
         self
     }
 

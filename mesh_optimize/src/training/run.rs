@@ -1,5 +1,6 @@
 //! The loop.
 
+use super::checkpoints::Saver;
 use super::{
     BoxError, Ended, Evaluated, Metrics, Outcome, Position, Start, Step, Trainer, TrainingError,
     Watcher,
@@ -7,7 +8,9 @@ use super::{
 use crate::dataset::{Record, Records};
 use mesh_core::array::{Array, ArrayRef};
 use mesh_core::session;
+use std::fs::File;
 use std::iter::Peekable;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -59,7 +62,7 @@ struct Running<'t> {
 impl Running<'_> {
     fn train(&mut self) -> Result<Outcome> {
         self.trainer.session.watch(|_, _| {});
-        self.start()?;
+        self.begin()?;
         let ended = loop {
             if let Some(ended) = self.ended() {
                 break ended;
@@ -79,15 +82,29 @@ impl Running<'_> {
         if self.saved_at != Some(self.trainer.state.position.step) {
             self.save()?;
         }
+        self.settle()?;
         Ok(self.outcome(ended))
     }
 
-    fn start(&mut self) -> Result<()> {
-        let Trainer { session, function, state, watchers, steps, .. } = &mut self.trainer;
-        let (position, steps) = (state.position, *steps);
+    /// Goes on from a checkpoint, if there is one, and tells watchers where the run is.
+    fn begin(&mut self) -> Result<()> {
+        let Trainer { session, state, save, settings, .. } = &mut self.trainer;
+        let (mut from, mut refused) = (None, Vec::new());
+        if let Some((_, Saver::Checkpoints(keeper))) = save {
+            let found = keeper.resume(session, settings)?;
+            refused = found.refused;
+            if let Some((path, saved)) = found.state {
+                self.saved_at = Some(saved.position.step);
+                (*state, from) = (saved, Some(path));
+            }
+        }
+        let steps = self.total();
+        let Trainer { session, function, state, watchers, .. } = &mut self.trainer;
+        let position = state.position;
         let names = names(watchers);
         for (watcher, name) in watchers.iter_mut().zip(names) {
-            let start = Start { session, function, position, steps };
+            let (from, refused) = (from.as_deref(), &refused[..]);
+            let start = Start { session, function, position, steps, from, refused };
             let saved = state.watchers.get(&name).map(String::as_str);
             let step = position.step;
             watcher.start(&start, saved).map_err(|reason| TrainingError::Watcher {
@@ -114,11 +131,22 @@ impl Running<'_> {
     }
 
     fn is_finished(&self) -> bool {
-        let Trainer { steps, epochs, state: super::TrainingState { position, .. }, .. } =
-            &self.trainer;
-        let epochs = if steps.is_none() { Some(epochs.unwrap_or(1)) } else { *epochs };
-        steps.is_some_and(|steps| position.step >= steps)
-            || epochs.is_some_and(|epochs| position.epoch >= epochs)
+        let position = self.trainer.state.position;
+        self.trainer.steps.is_some_and(|steps| position.step >= steps)
+            || self.epochs().is_some_and(|epochs| position.epoch >= epochs)
+    }
+
+    /// How many epochs there are at most.
+    fn epochs(&self) -> Option<u64> {
+        let Trainer { steps, epochs, .. } = &self.trainer;
+        if steps.is_none() { Some(epochs.unwrap_or(1)) } else { *epochs }
+    }
+
+    /// After which step the run ends, if that is known.
+    fn total(&self) -> Option<u64> {
+        let epoch = self.trainer.data.cardinality();
+        let epochs = self.epochs().and_then(|epochs| Some(epochs.saturating_mul(epoch?)));
+        self.trainer.steps.into_iter().chain(epochs).min()
     }
 
     fn step(&mut self) -> Result<()> {
@@ -135,7 +163,7 @@ impl Running<'_> {
             (position.epoch, position.record) = (position.epoch + 1, 0);
             self.records = None;
         }
-        let left = self.trainer.steps.map(|steps| steps.saturating_sub(step));
+        let left = self.total().map(|total| total.saturating_sub(step));
         self.trainer.pace.note(seconds, left);
         self.tell_step(seconds)?;
         match self.metrics.iter().next() {
@@ -149,19 +177,15 @@ impl Running<'_> {
     /// The next record of the epoch under way.
     fn take_record(&mut self) -> Result<Record> {
         let Position { step, epoch, record } = self.trainer.state.position;
-        let error =
-            |record| move |reason| TrainingError::Data { step: step + 1, epoch, record, reason };
+        let error = |reason| TrainingError::Data { step: step + 1, epoch, record, reason };
         let other = || TrainingError::OtherData { epoch, record };
         if self.records.is_none() {
-            let mut records = self.trainer.data.pass(epoch);
-            if let Some(before) = record.checked_sub(1) {
-                let skipped = usize::try_from(before).ok().and_then(|before| records.nth(before));
-                skipped.ok_or(other())?.map_err(error(before))?;
-            }
-            self.records = Some(records.peekable());
+            let taken = usize::try_from(record).map_err(|_| other())?;
+            let rest = self.trainer.data.skip(taken).pass(epoch);
+            self.records = Some(rest.peekable());
         }
         match self.records.as_mut().and_then(Iterator::next) {
-            Some(taken) => taken.map_err(error(record)),
+            Some(taken) => taken.map_err(error),
             None if record > 0 => Err(other()),
             None => Err(TrainingError::NoRecords { epoch }),
         }
@@ -237,20 +261,42 @@ impl Running<'_> {
 
     /// Has watchers write everything down, and hands the state to whoever keeps it.
     fn save(&mut self) -> Result<()> {
-        let Trainer { session, watchers, state, save, .. } = &mut self.trainer;
+        let Trainer { session, watchers, state, save, settings, .. } = &mut self.trainer;
         let step = state.position.step;
         let names = names(watchers);
         state.watchers.clear();
+        let mut files = Vec::new();
         for (watcher, name) in watchers.iter_mut().zip(names) {
-            let saved = watcher.save();
+            let saved = watcher.save().and_then(|saved| Ok((saved, watcher.file()?)));
             let error = |reason| TrainingError::Watcher { name: name.clone(), step, reason };
-            let saved = saved.map_err(error)?;
+            let (saved, file) = saved.map_err(error)?;
+            files.extend(file);
             state.watchers.insert(name, saved);
         }
         self.saved_at = Some(step);
-        let Some((_, save)) = save else { return Ok(()) };
-        let name = save(session, state).map_err(|reason| TrainingError::Save { step, reason })?;
-        tell(watchers, step, |watcher| watcher.saved(state.position, &name))
+        let error = |reason| TrainingError::Save { step, reason };
+        match save {
+            None => sync(&files).map_err(error),
+            Some((_, Saver::Function(save))) => {
+                let saved = sync(&files).and_then(|()| save(session, state));
+                let name = saved.map_err(error)?;
+                tell(watchers, step, |watcher| watcher.saved(state.position, &name))
+            }
+            Some((_, Saver::Checkpoints(keeper))) => {
+                let before = keeper.settle().map_err(error)?;
+                keeper.save(session, state, settings, files).map_err(error)?;
+                tell_saved(watchers, step, before)
+            }
+        }
+    }
+
+    /// Waits for the checkpoint that is being written.
+    fn settle(&mut self) -> Result<()> {
+        let Trainer { watchers, state, save, .. } = &mut self.trainer;
+        let Some((_, Saver::Checkpoints(keeper))) = save else { return Ok(()) };
+        let step = state.position.step;
+        let saved = keeper.settle().map_err(|reason| TrainingError::Save { step, reason })?;
+        tell_saved(watchers, step, saved)
     }
 
     fn tell(&mut self, what: impl FnMut(&mut dyn Watcher) -> Result<(), BoxError>) -> Result<()> {
@@ -268,6 +314,23 @@ impl Running<'_> {
 
 fn is_scalar(array: &Array) -> bool {
     array.shape().is_empty()
+}
+
+/// Brings files to the disk.
+fn sync(files: &[(PathBuf, File)]) -> Result<(), BoxError> {
+    files.iter().try_for_each(|(path, file)| {
+        file.sync_data().map_err(|error| format!("{}: {error}", path.display()).into())
+    })
+}
+
+/// Tells watchers of a checkpoint that is whole.
+fn tell_saved(
+    watchers: &mut [Box<dyn Watcher + '_>],
+    step: u64,
+    saved: Option<(Position, PathBuf)>,
+) -> Result<()> {
+    let Some((position, path)) = saved else { return Ok(()) };
+    tell(watchers, step, |watcher| watcher.saved(position, &path.to_string_lossy()))
 }
 
 fn tell(

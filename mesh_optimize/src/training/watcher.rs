@@ -3,6 +3,9 @@
 use super::{BoxError, Metrics, Outcome, Pace, Position};
 use mesh_core::array::Array;
 use mesh_core::session::Session;
+use mesh_core::session::checkpoint::Refused;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 /// A run is about to begin, or to go on.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +18,10 @@ pub struct Start<'r> {
     pub position: Position,
     /// After which step it ends, if that is known.
     pub steps: Option<u64>,
+    /// The checkpoint that it goes on from.
+    pub from: Option<&'r Path>,
+    /// Checkpoints that are newer than that, and are not whole.
+    pub refused: &'r [Refused],
 }
 
 /// A step is done.
@@ -80,9 +87,15 @@ pub trait Watcher {
         Ok(())
     }
 
-    /// Writes everything down, to disk, and says what it needs to go on from here.
+    /// Hands everything it holds back to the system, and says what it needs to go on from here.
     fn save(&mut self) -> Result<String, BoxError> {
         Ok(String::new())
+    }
+
+    /// A handle of the file that has to be on the disk before a save counts. Another thread may
+    /// wait for that.
+    fn file(&self) -> Result<Option<(PathBuf, File)>, BoxError> {
+        Ok(None)
     }
 
     /// The run was saved under a name.

@@ -6,28 +6,10 @@ use std::process::Command;
 use mesh_core::session::checkpoint::{Checkpoints, State};
 use mesh_ops::prelude::*;
 use serde_json::Value;
+use tests::python::python;
 
 use super::model::{adam, every_dtype, model, scramble};
 use super::{Scratch, bytes, session};
-
-/// The variable that names the Python to use, for one that has safetensors and numpy; with it set,
-/// a Python without them fails the test.
-const PYTHON: &str = "MESH_PYTHON";
-
-/// A Python that has what is needed, or why there is none.
-fn python() -> Result<String, String> {
-    let asked = std::env::var(PYTHON);
-    let python = asked.clone().unwrap_or_else(|_| "python3".to_owned());
-    let found = Command::new(&python).args(["-c", "import numpy, safetensors.numpy"]).output();
-    let problem = match found {
-        Ok(output) if output.status.success() => return Ok(python),
-        Ok(output) => String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
-        Err(error) => error.to_string(),
-    };
-    let last = problem.lines().last().unwrap_or_default();
-    assert!(asked.is_err(), "{PYTHON}={python}: {problem}");
-    Err(format!("{python}: {last}"))
-}
 
 /// What Python finds in a session's checkpoint is what the session holds.
 fn read(python: &str, session: &Session) {
@@ -55,13 +37,7 @@ fn read(python: &str, session: &Session) {
 
 #[test]
 fn python_reads_what_was_saved() {
-    let python = match python() {
-        Ok(python) => python,
-        Err(reason) => {
-            println!("skipped, for there is no Python with safetensors and numpy: {reason}");
-            return;
-        }
-    };
+    let Some(python) = python("numpy, safetensors.numpy") else { return };
     let mut every = session(&every_dtype(), ("a:2;b:2", "h:a;params/*:b"), u64::MAX);
     scramble(&mut every, 3);
     read(&python, &every);

@@ -1,5 +1,6 @@
 //! The training loop: what it does, what it leaves behind, and that stopping changes nothing.
 
+mod checkpoints;
 mod common;
 mod events;
 mod report;

@@ -1,7 +1,7 @@
 //! `all-reduce`: sums over threads, or ranks, through a session.
 
 use super::lines::{Lines, median};
-use examples::ranks::session;
+use examples::ranks::RankFlags;
 use mesh_core::names::{Mesh, ReduceKind};
 use mesh_core::passes::compile_with;
 use mesh_core::program::{Builder, Compiled, Extents, Scalar};
@@ -55,7 +55,7 @@ fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
     let function = compile_with(&[], program.finish(), &mesh, &[])?;
     let (variables, functions, warnings) = (Vec::new(), vec![function], Vec::new());
     let module = Module { mesh, variables, functions, init: Compiled::default(), warnings };
-    let mut session = session(&module, 0)?;
+    let mut session = RankFlags::default().session(&module, 0)?;
     session.call_named("all_reduce", &[])?;
     let mut times = Vec::new();
     for _ in 0..calls {

@@ -14,6 +14,7 @@ mod setup;
 mod step;
 mod triad;
 mod update;
+mod watch;
 mod workload;
 
 use clap::{Parser, Subcommand};
@@ -42,6 +43,9 @@ enum Command {
     AllReduce(all_reduce::Flags),
     /// Adam's update of one large variable, against memory bandwidth.
     Update(update::Flags),
+    /// What metrics, events and a report cost a step of `lm`, and how long a checkpoint keeps it
+    /// waiting, against a copy of as many bytes.
+    Watch(watch::Flags),
 }
 
 fn main() -> ExitCode {
@@ -53,5 +57,6 @@ fn main() -> ExitCode {
         Command::Compile(flags) => compile::run(flags),
         Command::AllReduce(flags) => all_reduce::run(flags),
         Command::Update(flags) => update::run(flags),
+        Command::Watch(flags) => watch::run(flags),
     })
 }

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use examples::optimizer::Method;
+use examples::running::{RunFlags, word};
 use std::path::PathBuf;
 
 /// Trains a language model of bytes, or of tokens, on any mesh of processors, and lets it write.
@@ -122,10 +123,8 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) dot: Option<PathBuf>,
 
-    /// Write one JSON line a step (`step`, `loss`) and one an evaluation (`step`, `held_out`), in nats
-    /// per byte, to this file.
-    #[arg(long)]
-    pub(crate) metrics: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunFlags,
 }
 
 /// Values of a byte.
@@ -174,7 +173,26 @@ impl Flags {
         if !(temperature >= 0.0 && temperature.is_finite()) {
             return Err(format!("--temperature {temperature}: legal are 0 or a positive number"));
         }
+        self.run.check()?;
         self.optimizer.check(self.lr, self.weight_decay.unwrap_or(0.0))
+    }
+
+    /// What a run that goes on must have in common with the one before.
+    pub(crate) fn settings(&self) -> [(&'static str, String); 7] {
+        let text = match (&self.text, &self.tokens) {
+            (Some(_), _) => "a text",
+            (None, Some(_)) => "tokens",
+            (None, None) => "tales",
+        };
+        [
+            ("optimizer", word(self.optimizer)),
+            ("lr", self.peak().to_string()),
+            ("warmup", self.warmup.to_string()),
+            ("weight-decay", self.decay().to_string()),
+            ("batch", self.batch.to_string()),
+            ("sequence", self.sequence.to_string()),
+            ("data", text.to_owned()),
+        ]
     }
 
     /// How many different tokens there are.

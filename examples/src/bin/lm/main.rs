@@ -6,11 +6,12 @@ mod sample;
 mod train;
 
 use clap::Parser;
-use examples::launch::{draw, exit, lower, mesh_and_layout, named, on_mesh, parameters};
-use examples::ranks::session;
-use examples::report::{Metrics, print};
+use examples::launch::{draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters};
+use examples::report::print;
+use examples::running::{About, Compared, word};
 use examples::text::Text;
 use flags::Flags;
+use mesh_core::lower::Options;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -28,7 +29,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);
     }
-    let module = lower(&graph, &mesh, &layout, flags.strict)?;
+    let options = Options { probe: flags.run.probes(), ..Options::default() };
+    let module = lower_with(&graph, &mesh, &layout, &options, flags.strict)?;
     if flags.explain {
         let text = format!("layout {}\n{}", named(&layout), module.explain());
         return Ok(print(text.trim_end())?);
@@ -39,7 +41,12 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         (None, None) => Text::tales(),
     };
     text.check(flags.batch, flags.sequence)?;
-    let mut metrics = Metrics::create(flags.metrics.as_deref())?;
+    if flags.run.compares() {
+        let (function, seed) = (functions.train.name(), flags.seed);
+        let (graph, mesh, layout, options) = (&graph, &mesh, &layout, &options);
+        let compared = Compared { graph, function, mesh, layout, options, seed };
+        return train::compare(flags, &compared, &text);
+    }
     print(&format!(
         "{}  layout {}  {} parameters  {} training and {} held-out {}s of {}",
         on_mesh(&mesh),
@@ -50,9 +57,18 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         text.unit(),
         text.name(),
     ))?;
-    let mut session = session(&module, flags.seed)?;
-    let trained = train::train(flags, &functions, &mut session, &text, &mut metrics);
-    metrics.finish()?;
-    trained?;
-    if flags.sample > 0 { sample::sample(flags, &functions, &mut session, &text) } else { Ok(()) }
+    let mut session = flags.run.ranks.session(&module, flags.seed)?;
+    flags.run.prepare(&mut session)?;
+    let about = About {
+        title: &format!("lm: {} layers of {}, {}", flags.depth, flags.width, word(flags.optimizer)),
+        module: &module,
+        layout: &layout,
+        function: functions.train.name(),
+        metrics: &["loss"],
+    };
+    let outcome = train::train(flags, &functions, &mut session, &text, &about)?;
+    if flags.run.interrupted(&outcome)? || flags.sample == 0 {
+        return Ok(());
+    }
+    sample::sample(flags, &functions, &mut session, &text)
 }

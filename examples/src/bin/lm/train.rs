@@ -2,15 +2,15 @@
 
 use super::flags::Flags;
 use super::model::Functions;
-use examples::optimizer::Method;
-use examples::report::{Metrics, Progress};
+use examples::optimizer::{Method, linear};
+use examples::report::Progress;
+use examples::running::{About, Compared};
 use examples::text::Text;
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::Dataset;
+use mesh_optimize::training::{Better, BoxError, Every, Metrics, Outcome, Trainer};
 use mesh_optimize::{AdamWeightDecay, LearningRate, Optimizer, schedule};
-use serde_json::json;
 use std::error::Error;
-use std::time::Instant;
 
 /// Batches that are made while one is computed with.
 const AHEAD: usize = 2;
@@ -19,9 +19,15 @@ const SOME: usize = 1 << 14;
 /// And the last one, at most.
 const MANY: usize = 1 << 20;
 
+/// The metric of evaluations: nats per byte.
+const HELD_OUT: &str = "held_out";
+
 /// The optimizer. Adam averages squares over a hundred steps, since it corrects no bias, and decays
 /// no scales of norms.
 pub(crate) fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
+    if flags.run.compares() {
+        return linear();
+    }
     if flags.optimizer != Method::Adam {
         return flags.optimizer.optimizer(rate(flags), 0.0);
     }
@@ -47,42 +53,44 @@ pub(crate) fn train(
     functions: &Functions,
     session: &mut Session,
     text: &Text,
-    metrics: &mut Metrics,
-) -> Result<(), Box<dyn Error>> {
-    let mut progress = Progress::new(flags.steps, 50);
-    let batches = text.batches(flags.batch, flags.sequence, flags.seed)?;
-    let mut batches = batches.repeat_forever().prefetch(AHEAD).iter();
+    about: &About<'_>,
+) -> Result<Outcome, Box<dyn Error>> {
     let unit = text.unit();
-    let started = Instant::now();
-    let mut training = 0.0;
-    for step in 1..=flags.steps {
-        let begun = Instant::now();
-        let Some(batch) = batches.next() else { break };
-        let [loss] = session.call(&functions.train, batch?.feeds(["bytes", "following"])?)?;
-        let loss = loss.item().unwrap_or(f64::NAN) as f32;
-        training += begun.elapsed().as_secs_f64();
-        metrics.line(&json!({ "step": step, "loss": loss }))?;
-        progress.step(step, loss.into())?;
-        if !loss.is_finite() {
-            return Err(format!("the loss is {loss} at step {step}; try a smaller --lr").into());
-        }
-        let last = step == flags.steps;
-        if last || flags.eval_every.is_some_and(|every| step.is_multiple_of(every)) {
-            let most = if last { MANY } else { SOME };
+    let progress = Progress::new(50, |evaluated, loss, seconds| {
+        let (step, speed) = (evaluated.position.step, evaluated.pace.per_second().unwrap_or(0.0));
+        let held_out = evaluated.metrics.get(HELD_OUT).unwrap_or(f64::NAN);
+        format!(
+            "step {step}  loss {loss:.4}  held-out {held_out:.4} nats per {unit}  \
+             {speed:.0} {unit}s/s  {seconds:.1} s"
+        )
+    });
+    let batches = text.batches(flags.batch, flags.sequence, flags.seed)?.prefetch(AHEAD);
+    let every = Every::Steps(flags.eval_every.unwrap_or(u64::MAX));
+    let trainer = Trainer::new(session, functions.train.name(), batches)
+        .steps(flags.steps)
+        .settings(flags.settings())
+        .counting(&format!("{unit}s"), (flags.batch * flags.sequence) as f64)
+        .evaluate(every, |session, position| {
+            let most = if position.step >= flags.steps { MANY } else { SOME };
             let windows = (most / flags.sequence).max(1);
             let held_out = text.held_out_batches(flags.batch, flags.sequence, windows)?;
-            let held_out = evaluate(functions, session, &held_out)?;
-            metrics.line(&json!({ "step": step, "held_out": held_out }))?;
-            let speed = (flags.batch * flags.sequence) as f64 * step as f64 / training;
-            progress.line(&format!(
-                "step {step}  loss {loss:.4}  held-out {held_out:.4} nats per {unit}  \
-                 {speed:.0} {unit}s/s  {:.1} s",
-                started.elapsed().as_secs_f64()
-            ))?;
-        }
-    }
-    progress.finish();
-    Ok(())
+            Ok(Metrics::from([(HELD_OUT, evaluate(functions, session, &held_out)?)]))
+        })
+        .best(HELD_OUT, Better::Lower)
+        .watch(progress);
+    Ok(flags.run.watched(trainer, about)?.run()?)
+}
+
+/// Compares two layouts on the first batch.
+pub(crate) fn compare(
+    flags: &Flags,
+    compared: &Compared<'_>,
+    text: &Text,
+) -> Result<(), Box<dyn Error>> {
+    let batches = text.batches(flags.batch, flags.sequence, flags.seed)?;
+    let batch = batches.iter().next().ok_or("there is no batch")??;
+    let feeds: Vec<_> = batch.arrays().map(|(name, array)| (name, array.view())).collect();
+    flags.run.compare(compared, &feeds)
 }
 
 /// Nats per byte; every window counts once.
@@ -90,7 +98,7 @@ fn evaluate(
     functions: &Functions,
     session: &mut Session,
     held_out: &Dataset,
-) -> Result<f64, Box<dyn Error>> {
+) -> Result<f64, BoxError> {
     let (mut sum, mut windows) = (0.0, 0.0);
     for batch in held_out {
         let batch = batch?;

@@ -2,6 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use examples::optimizer::Method;
+use examples::running::{RunFlags, word};
 use mesh_optimize::CrossDeviceOps;
 use std::path::PathBuf;
 
@@ -93,10 +94,8 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) dot: Option<PathBuf>,
 
-    /// Write one JSON line a step (`step`, `loss`, `lr`) and one an evaluation (`step`, `epoch`,
-    /// `accuracy`) to this file.
-    #[arg(long)]
-    pub(crate) metrics: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunFlags,
 }
 
 /// More examples than any data set that is read has.
@@ -115,7 +114,23 @@ impl Flags {
         if self.steps == Some(0) {
             return Err("--steps 0: nothing would be trained; legal are 1 or more".to_owned());
         }
+        self.run.check()?;
         self.optimizer.check(lr, weight_decay)
+    }
+
+    /// What a run that goes on must have in common with the one before.
+    pub(crate) fn settings(&self) -> [(&'static str, String); 7] {
+        let config = self.config.as_ref().map(|path| path.display().to_string());
+        let optimizer = config.unwrap_or_else(|| word(self.optimizer));
+        [
+            ("model", word(self.model)),
+            ("optimizer", optimizer),
+            ("lr", self.lr.map_or("its own".to_owned(), |lr| lr.to_string())),
+            ("weight-decay", self.weight_decay.to_string()),
+            ("dtype", word(self.dtype)),
+            ("batch", self.batch.to_string()),
+            ("data", if self.data.is_some() { "files" } else { "generated" }.to_owned()),
+        ]
     }
 }
 

@@ -10,8 +10,9 @@ use examples::launch::{
     LaunchError, draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters, parse,
 };
 use examples::optimizer::Training;
-use examples::ranks::{check_cluster, launched, session};
-use examples::report::{metrics_file, print};
+use examples::ranks::{RankFlags, check_cluster, launched};
+use examples::report::print;
+use examples::running::{About, Compared, word};
 use flags::Flags;
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
@@ -39,12 +40,13 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     };
     let graph = mesh_ops::graph();
     let training = match &flags.config {
+        _ if flags.run.compares() => Training::to_compare(),
         Some(path) => Training::by_file(path, flags.batch)?,
         None => Training::by_flags(flags.optimizer, flags.lr.map(Into::into), flags.weight_decay),
     };
     let chosen = distribution.as_ref().map(|found| found.cross_device_ops);
     let all_reduce = flags.cross_device_ops.or(chosen).unwrap_or_default();
-    let options = Options { all_reduce, ..Options::default() };
+    let options = Options { all_reduce, probe: flags.run.probes(), ..Options::default() };
     let staleness = distribution.as_ref().map_or(0, |found| found.staleness);
     let functions = model::build(&graph, flags, &training.delayed(staleness));
     if let Some(path) = &flags.dot {
@@ -71,7 +73,12 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         let batch = flags.batch;
         return Err(format!("--batch {batch}: there are {examples} training examples").into());
     }
-    let metrics = metrics_file(flags.metrics.as_deref())?;
+    if flags.run.compares() {
+        let (function, seed) = (functions.train.name(), flags.seed);
+        let (graph, mesh, layout, options) = (&graph, &mesh, &layout, &options);
+        let compared = Compared { graph, function, mesh, layout, options, seed };
+        return train::compare(flags, &compared, &digits);
+    }
     if let Some(strategy) = &flags.strategy {
         let sums = options.all_reduce;
         print(&format!(
@@ -85,13 +92,22 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         parameters(&module),
         digits.test.len(),
     ))?;
-    let start = |module: &Module| match &distribution {
+    let start = |module: &Module, ranks: &RankFlags| match &distribution {
         Some(found) if launched().is_none() => Ok(found.session(module, flags.seed)?),
-        _ => session(module, flags.seed),
+        _ => ranks.session(module, flags.seed),
     };
-    let mut session = start(&module)?;
-    let evaluator = evaluation.as_ref().map(start).transpose()?;
-    train::train(flags, &functions, &mut session, evaluator, &digits, metrics)
+    let mut session = start(&module, &flags.run.ranks)?;
+    flags.run.prepare(&mut session)?;
+    let evaluator =
+        evaluation.as_ref().map(|module| start(module, &RankFlags::default())).transpose()?;
+    let about = About {
+        title: &format!("mnist: {}, {}", word(flags.model), word(flags.optimizer)),
+        module: &module,
+        layout: &layout,
+        function: functions.train.name(),
+        metrics: &["loss", "lr"],
+    };
+    train::train(flags, &functions, &mut session, evaluator, &digits, &about)
 }
 
 /// The mesh and layout of a strategy.

@@ -4,9 +4,10 @@ use super::flags::Flags;
 use super::model::{Functions, image_dims};
 use examples::data::Digits;
 use examples::report::{Progress, print};
+use examples::running::{About, Compared};
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::Dataset;
-use mesh_optimize::training::{Better, BoxError, Every, Metrics, MetricsFile, Trainer};
+use mesh_optimize::training::{Better, BoxError, Every, Metrics, Trainer};
 use std::error::Error;
 
 /// Batches that are made while one is computed with.
@@ -19,14 +20,12 @@ pub(crate) fn train(
     session: &mut Session,
     mut evaluator: Option<Session>,
     digits: &Digits,
-    metrics: Option<MetricsFile>,
+    about: &About<'_>,
 ) -> Result<(), Box<dyn Error>> {
     let dims = image_sizes(flags);
     let epoch = digits.train.batches(&dims, flags.batch, flags.seed)?.prefetch(AHEAD);
     let tested = digits.test.weighted_batches(&dims, flags.batch)?;
-    let per_epoch = epoch.cardinality().unwrap_or(u64::MAX);
-    let total = flags.steps.unwrap_or(per_epoch.saturating_mul(flags.epochs as u64));
-    let progress = Progress::new(total, 20).evaluations(|evaluated, loss, seconds| {
+    let progress = Progress::new(20, |evaluated, loss, seconds| {
         let (step, epoch) = (evaluated.position.step, evaluated.position.epoch_of_step());
         let accuracy = evaluated.metrics.get("accuracy").unwrap_or(f64::NAN) * 100.0;
         format!(
@@ -34,9 +33,8 @@ pub(crate) fn train(
              {seconds:.1} s"
         )
     });
-    let mut trainer = Trainer::new(session, functions.train.name(), epoch)
-        .steps(total)
-        .metric_names(["loss", "lr"])
+    let trainer = Trainer::new(session, functions.train.name(), epoch)
+        .settings(flags.settings())
         .counting("examples", flags.batch as f64)
         .evaluate(Every::Epochs(1), |session, _| {
             let session = match &mut evaluator {
@@ -51,11 +49,28 @@ pub(crate) fn train(
         })
         .best("accuracy", Better::Higher)
         .watch(progress);
-    if let Some(metrics) = metrics {
-        trainer = trainer.watch(metrics);
+    let trainer = match flags.steps {
+        Some(steps) => trainer.steps(steps),
+        None => trainer.epochs(flags.epochs as u64),
+    };
+    let outcome = flags.run.watched(trainer, about)?.run()?;
+    if flags.run.interrupted(&outcome)? {
+        return Ok(());
     }
-    let best = trainer.run()?.best.unwrap_or(0.0);
+    let best = outcome.best.unwrap_or(0.0);
     Ok(print(&format!("best test accuracy {:.2} %", best * 100.0))?)
+}
+
+/// Compares two layouts on the first batch.
+pub(crate) fn compare(
+    flags: &Flags,
+    compared: &Compared<'_>,
+    digits: &Digits,
+) -> Result<(), Box<dyn Error>> {
+    let epoch = digits.train.batches(&image_sizes(flags), flags.batch, flags.seed)?;
+    let batch = epoch.iter().next().ok_or("there is no batch")??;
+    let feeds: Vec<_> = batch.arrays().map(|(name, array)| (name, array.view())).collect();
+    flags.run.compare(compared, &feeds)
 }
 
 /// The number of correct answers; every example counts once.

@@ -1,5 +1,6 @@
 //! Saving beside training.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -27,6 +28,8 @@ struct Job {
     step: u64,
     snapshot: Snapshot,
     state: State,
+    /// What the state tells of.
+    files: Vec<(PathBuf, File)>,
 }
 
 #[derive(Debug)]
@@ -41,8 +44,9 @@ impl Writer {
         let (jobs, work) = channel::<Job>();
         let (report, done) = channel();
         let save = move || {
-            for Job { step, snapshot, state } in work {
-                let result = checkpoints.save(step, &snapshot, &state);
+            for Job { step, snapshot, state, files } in work {
+                let result = sync(&files);
+                let result = result.and_then(|()| checkpoints.save(step, &snapshot, &state));
                 if report.send(Done { snapshot, result }).is_err() {
                     return;
                 }
@@ -58,11 +62,23 @@ impl Writer {
     /// Copies a session's variables and has them saved. The error may be that of the save before;
     /// then this one was not begun.
     pub fn save(&mut self, session: &Session, step: u64, state: State) -> Result<()> {
+        self.save_after(Vec::new(), session, step, state)
+    }
+
+    /// As [`save`](Self::save), once these files are on the disk: what the state tells of them, such
+    /// as their lengths, then holds whenever the checkpoint is there.
+    pub fn save_after(
+        &mut self,
+        files: Vec<(PathBuf, File)>,
+        session: &Session,
+        step: u64,
+        state: State,
+    ) -> Result<()> {
         self.wait()?;
         let mut snapshot = self.spare.take().unwrap_or_default();
         session.snapshot_into(&mut snapshot);
         let jobs = self.jobs.as_ref().ok_or_else(ended)?;
-        jobs.send(Job { step, snapshot, state }).map_err(|_| ended())
+        jobs.send(Job { step, snapshot, state, files }).map_err(|_| ended())
     }
 
     /// Waits for the save under way, if there is one; gives the folder saved last.
@@ -79,6 +95,13 @@ impl Writer {
     pub fn finish(mut self) -> Result<Option<PathBuf>> {
         self.wait()
     }
+}
+
+fn sync(files: &[(PathBuf, File)]) -> Result<()> {
+    files.iter().try_for_each(|(path, file)| {
+        let path = path.clone();
+        file.sync_data().map_err(|source| CheckpointError::Io { action: "sync", path, source })
+    })
 }
 
 fn ended() -> CheckpointError {

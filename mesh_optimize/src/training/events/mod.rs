@@ -168,10 +168,12 @@ impl Watcher for EventFile {
 
     fn save(&mut self) -> Result<String, BoxError> {
         self.flush()?;
-        if let Some(file) = &self.file {
-            file.get_ref().sync_data()?;
-        }
         Ok(String::new())
+    }
+
+    fn file(&self) -> Result<Option<(PathBuf, File)>, BoxError> {
+        let Some(file) = &self.file else { return Ok(None) };
+        Ok(Some((self.folder.clone(), file.get_ref().try_clone()?)))
     }
 
     fn finish(&mut self, _: &Outcome) -> Result<(), BoxError> {

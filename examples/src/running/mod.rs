@@ -1,0 +1,181 @@
+//! What every training program can do: go on from checkpoints, be watched, be looked into.
+
+mod dump;
+mod flags;
+
+pub use flags::{RunFlags, word};
+
+use dump::Dump;
+use mesh_core::array::ArrayRef;
+use mesh_core::graph::Graph;
+use mesh_core::lower::{Module, Options};
+use mesh_core::names::{Layout, Mesh};
+use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore};
+use mesh_core::session::{Comparing, Session, Side, compare};
+use mesh_optimize::training::{
+    Ended, EventFile, Every, MetricsFile, Outcome, ReportFile, TraceFile, Trainer,
+};
+use std::error::Error;
+use std::fmt::Display;
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::launch::{named, parse};
+use crate::ranks::speaks;
+use crate::report::print;
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
+
+/// What is trained, for those who write about it.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// What a report is called.
+    pub title: &'a str,
+    /// Lowered.
+    pub module: &'a Module,
+    /// Under this layout.
+    pub layout: &'a Layout,
+    /// The function that trains.
+    pub function: &'a str,
+    /// What its fetches are called.
+    pub metrics: &'a [&'a str],
+}
+
+/// The two layouts that are compared, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'a> {
+    /// The model.
+    pub graph: &'a Graph,
+    /// The function that trains.
+    pub function: &'a str,
+    /// For both.
+    pub mesh: &'a Mesh,
+    /// That of the run.
+    pub layout: &'a Layout,
+    /// For both.
+    pub options: &'a Options,
+    /// What initial values follow from.
+    pub seed: u64,
+}
+
+fn flagged<T, E: Display>(flag: &str, path: &Path, result: Result<T, E>) -> Result<T> {
+    result.map_err(|error| format!("--{flag} {}: {error}", path.display()).into())
+}
+
+impl RunFlags {
+    /// Makes a session ready: what it looks at, and what its variables begin with.
+    pub fn prepare(&self, session: &mut Session) -> Result<()> {
+        session.set_numerics_check(self.check_numerics);
+        let Some(path) = &self.restore_from else { return Ok(()) };
+        let checkpoint = flagged("restore-from", path, newest(path))?;
+        let pattern = self.restore_matching.as_deref().unwrap_or_default();
+        let restored = session.restore(&checkpoint, &Restore::matching(pattern));
+        let restored = flagged("restore-from", path, restored)?;
+        let (loaded, all) = (restored.loaded.len(), session.variables().count());
+        if loaded == 0 {
+            return Err(format!("--restore-matching {pattern:?} is in no variable's name").into());
+        }
+        let from = checkpoint.path().display();
+        Ok(print(&format!("{loaded} of {all} variables are those of {from}"))?)
+    }
+
+    /// A run with all that is asked for. From now on Ctrl-C ends it after the step under way, and a
+    /// second one at once.
+    pub fn watched<'t>(&self, trainer: Trainer<'t>, about: &About<'_>) -> Result<Trainer<'t>> {
+        let metrics = about.metrics;
+        let mut trainer = trainer.metric_names(metrics.iter().copied()).stop_when(interrupted()?);
+        if speaks() {
+            trainer = self.written(trainer, about)?;
+        }
+        if !self.dump.is_empty() {
+            trainer = trainer.watch(Dump { fetched: metrics.len() });
+        }
+        if let Some(folder) = &self.checkpoints {
+            let checkpoints = Checkpoints::new(folder)
+                .keep_last(self.keep_last)
+                .keep_every(self.keep_every.unwrap_or(0));
+            trainer = trainer.checkpoints(checkpoints, Every::Steps(self.checkpoint_every));
+        }
+        Ok(trainer)
+    }
+
+    /// A run with the files that are asked for.
+    fn written<'t>(&self, mut trainer: Trainer<'t>, about: &About<'_>) -> Result<Trainer<'t>> {
+        let About { title, module, layout, function, .. } = *about;
+        if let Some(path) = &self.metrics {
+            trainer = trainer.watch(flagged("metrics", path, MetricsFile::create(path))?);
+        }
+        if let Some(path) = &self.events {
+            trainer = trainer.watch(flagged("events", path, EventFile::create(path))?);
+        }
+        if let Some(path) = &self.report {
+            let file = ReportFile::create(path, title, module, layout, function);
+            trainer = trainer.watch(flagged("report", path, file)?);
+        }
+        if let Some(path) = &self.trace {
+            let file = TraceFile::create(path, self.trace_steps.clone());
+            trainer = trainer.watch(flagged("trace", path, file)?);
+        }
+        Ok(trainer)
+    }
+
+    /// Says how to go on with a run that was interrupted; whether it was.
+    pub fn interrupted(&self, outcome: &Outcome) -> Result<bool> {
+        if outcome.ended != Ended::Interrupted {
+            return Ok(false);
+        }
+        let step = outcome.position.step;
+        print(&match &self.checkpoints {
+            Some(folder) => format!(
+                "stopped after step {step}; the same command goes on from {}",
+                folder.display()
+            ),
+            None => format!(
+                "stopped after step {step}; with --checkpoints DIR a run can be gone on with"
+            ),
+        })?;
+        Ok(true)
+    }
+
+    /// Compares the layout of the run with the one that is asked for, if one is: says that they
+    /// agree, or fails with the first operation on which they do not.
+    pub fn compare(&self, compared: &Compared<'_>, feeds: &[(&str, ArrayRef<'_>)]) -> Result<()> {
+        let Some(text) = &self.compare_layout else { return Ok(()) };
+        let Compared { graph, function, mesh, layout, options, seed } = *compared;
+        let other: Layout = parse("compare-layout", text)?;
+        let side = |layout| Side { mesh, layout, options: options.clone() };
+        let comparing = Comparing { seed, ..Comparing::default() };
+        match compare(graph, function, [side(layout), side(&other)], feeds, &comparing)? {
+            Some(difference) => Err(difference.to_string().into()),
+            None => Ok(print(&format!(
+                "layouts {} and {} agree on every operation of `{function}`",
+                named(layout),
+                named(&other)
+            ))?),
+        }
+    }
+}
+
+/// The checkpoint in a folder, or the newest whole one of those in it.
+fn newest(path: &Path) -> Result<Checkpoint> {
+    if path.join("manifest.json").exists() {
+        return Ok(Checkpoint::open(path)?);
+    }
+    let found = Checkpoints::new(path).latest()?;
+    found.refused.iter().for_each(|refused| eprintln!("warning: {}", refused.error));
+    found.checkpoint.ok_or_else(|| "there is no whole checkpoint".into())
+}
+
+/// Whether Ctrl-C, or a request to end, has come. The second one ends the process.
+fn interrupted() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    ctrlc::set_handler(move || {
+        if seen.swap(true, Ordering::Relaxed) {
+            process::exit(130);
+        }
+    })?;
+    Ok(stop)
+}

@@ -1,0 +1,25 @@
+//! A Python with packages, which reads what was written as well.
+
+use std::process::Command;
+
+/// The variable that names the Python to use. With it set, a Python without the packages fails the
+/// test; without, it is `python3`, and a test that needs more is skipped.
+const PYTHON: &str = "MESH_PYTHON";
+
+/// A Python that can import these modules; without one a printed reason.
+pub fn python(modules: &str) -> Option<String> {
+    let asked = std::env::var(PYTHON);
+    let python = asked.clone().unwrap_or_else(|_| "python3".to_owned());
+    let found = Command::new(&python).args(["-c", &format!("import {modules}")]).output();
+    let problem = match found {
+        Ok(output) if output.status.success() => return Some(python),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert!(asked.is_err(), "{PYTHON}={python}: {problem}");
+    println!(
+        "skipped, for {python} has no {modules}: {}",
+        problem.lines().last().unwrap_or_default()
+    );
+    None
+}

@@ -29,11 +29,11 @@ mod strided;
 mod threads;
 mod watch;
 
+#[cfg(feature = "mpi")]
+pub(crate) use self::mpi::RankMachine;
+#[cfg(feature = "mpi")]
+pub use self::mpi::Ranks;
 pub(crate) use machine::Machine;
-#[cfg(feature = "mpi")]
-pub(crate) use mpi::RankMachine;
-#[cfg(feature = "mpi")]
-pub use mpi::Ranks;
 pub(crate) use numerics::digits;
 pub use numerics::{GivenTo, InRound, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};

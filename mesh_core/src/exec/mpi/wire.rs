@@ -117,7 +117,8 @@ impl Wire {
             }
             let waited = began.get_or_insert_with(Instant::now).elapsed();
             if waited > self.deadline {
-                self.problem = Some(self.missing());
+                // This process may have been stopped meanwhile, and find that all have come.
+                self.problem = self.missing();
             } else if waited < YIELDING {
                 thread::yield_now();
             } else {
@@ -127,8 +128,8 @@ impl Wire {
         Err(Stopped)
     }
 
-    /// Whom this rank waits for.
-    fn missing(&mut self) -> String {
+    /// Whom this rank waits for, if for anybody.
+    fn missing(&mut self) -> Option<String> {
         let mut ranks = Vec::new();
         for (request, &peer) in self.requests.iter_mut().zip(&self.peers) {
             let mut done = 0;
@@ -142,6 +143,7 @@ impl Wire {
         let list: Vec<_> = ranks.iter().map(usize::to_string).collect();
         let ranks = if list.len() == 1 { "rank" } else { "ranks" };
         let seconds = self.deadline.as_secs_f64();
-        format!("{ranks} {} did not get here within {seconds} s", list.join(", "))
+        let problem = format!("{ranks} {} did not get here within {seconds} s", list.join(", "));
+        (!list.is_empty()).then_some(problem)
     }
 }

@@ -11,6 +11,17 @@ pub fn print(line: &str) -> io::Result<()> {
     if speaks() { writeln!(io::stdout(), "{line}") } else { Ok(()) }
 }
 
+/// Says from which checkpoint a run goes on, and which are of no use.
+pub fn print_start(run: &Start<'_>) -> io::Result<()> {
+    for refused in run.refused {
+        eprintln!("warning: {}", refused.error);
+    }
+    let step = run.position.step;
+    run.from.map_or(Ok(()), |from| {
+        print(&format!("goes on from {}, after step {step}", from.display()))
+    })
+}
+
 /// How often a bar says something new.
 const REFRESH: Duration = Duration::from_millis(100);
 
@@ -58,12 +69,7 @@ impl Watcher for Progress<'_> {
     }
 
     fn start(&mut self, run: &Start<'_>, _: Option<&str>) -> Result<(), BoxError> {
-        for refused in run.refused {
-            eprintln!("warning: {}", refused.error);
-        }
-        if let Some(from) = run.from {
-            print(&format!("goes on from {}, after step {}", from.display(), run.position.step))?;
-        }
+        print_start(run)?;
         self.started = Instant::now();
         self.of = run.steps.map(|steps| format!("/{steps}")).unwrap_or_default();
         if self.terminal {

@@ -4,7 +4,7 @@
 use clap::Parser;
 use examples::Rng;
 use examples::launch::{exit, lower_with, mesh_and_layout, named, on_mesh, parameters};
-use examples::report::print;
+use examples::report::{print, print_start};
 use examples::running::{About, Compared, RunFlags};
 use mesh_core::lower::Options;
 use mesh_ops::prelude::*;
@@ -19,6 +19,9 @@ use std::process::ExitCode;
 
 /// The configuration without --config.
 const BUILT_IN: &str = include_str!("../../optimizer.json");
+
+/// The configuration with which layouts are compared; see `Training::to_compare`.
+const COMPARED: &str = r#"{"opt_name": "momentum", "lr": 0.1}"#;
 
 /// Trains a small network as a configuration file says, and shows what is made of the file.
 ///
@@ -77,6 +80,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         Some(size) => usize::try_from(size)?,
         None => flags.batch as usize,
     };
+    let config = if flags.run.compares() { OptimizerConfig::from_json(COMPARED)? } else { config };
     let (mesh, layout) = mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), batch)?;
 
     let graph = mesh_ops::graph();
@@ -145,7 +149,7 @@ impl Watcher for Lines {
 
     fn start(&mut self, run: &Start<'_>, _: Option<&str>) -> Result<(), BoxError> {
         self.last = run.steps;
-        Ok(())
+        Ok(print_start(run)?)
     }
 
     fn step(&mut self, step: &Step<'_>) -> Result<(), BoxError> {

@@ -1,5 +1,6 @@
 //! From flags to a lowered module.
 
+use crate::ranks::{hold_back, launched, speaks};
 use mesh_core::graph::Report;
 use mesh_core::lower::Options;
 use mesh_ops::prelude::*;
@@ -16,6 +17,7 @@ pub fn exit(run: impl FnOnce() -> Result<(), Box<dyn Error>>) -> ExitCode {
         // The reader of the output, as `head`, has seen enough.
         Err(error) if broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
+            hold_back();
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
@@ -46,6 +48,9 @@ pub enum LaunchError {
     /// Warnings under `--strict`.
     #[error("under --strict warnings are errors: {0}")]
     Warnings(String),
+    /// `TF_CONFIG`, or what it has to do with the ranks.
+    #[error("{0}")]
+    Cluster(String),
 }
 
 /// As `Display`.
@@ -55,8 +60,12 @@ impl fmt::Debug for LaunchError {
     }
 }
 
-/// The largest divisor of `batch` that is not above the number of cores.
+/// As many as there are ranks; alone, the largest divisor of `batch` that is not above the number of
+/// cores.
 pub fn default_processors(batch: usize) -> usize {
+    if let Some(launched) = launched() {
+        return launched.ranks;
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (1..=cores.min(batch.max(1))).rev().find(|n| batch.is_multiple_of(*n)).unwrap_or(1)
 }
@@ -110,7 +119,7 @@ pub fn lower_with(
         if !warnings.is_empty() {
             return Err(LaunchError::Warnings(warnings.join("\n")));
         }
-    } else {
+    } else if speaks() {
         warnings.for_each(|warning| eprintln!("warning: {warning}"));
     }
     Ok(module)

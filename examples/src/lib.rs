@@ -4,6 +4,7 @@ pub mod data;
 mod files;
 pub mod launch;
 pub mod optimizer;
+pub mod ranks;
 pub mod report;
 mod rng;
 pub mod running;

@@ -1,13 +1,14 @@
 //! What a run tells people: lines, a progress bar.
 
+use crate::ranks::speaks;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use mesh_optimize::training::{BoxError, Evaluated, Outcome, Start, Step, Watcher};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// A line for the user.
+/// A line for the user; of several processes, the first writes it.
 pub fn print(line: &str) -> io::Result<()> {
-    writeln!(io::stdout(), "{line}")
+    if speaks() { writeln!(io::stdout(), "{line}") } else { Ok(()) }
 }
 
 /// Says from which checkpoint a run goes on, and which are of no use.

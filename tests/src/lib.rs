@@ -25,3 +25,7 @@ pub mod from_tf_distribute {}
 
 #[doc = include_str!("../../docs/checkpoints.md")]
 pub mod checkpoints {}
+
+/// Its programs are compiled where MPI is.
+#[cfg_attr(feature = "mpi", doc = include_str!("../../docs/clusters.md"))]
+pub mod clusters {}

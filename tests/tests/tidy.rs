@@ -132,6 +132,14 @@ fn heads(inner: &str) -> Vec<String> {
 }
 
 #[test]
+fn one_room_names_mpi() {
+    for (path, code) in production("mesh_core/src").into_iter().chain(production("examples/src")) {
+        let named = code.contains("use mpi::") || code.contains("ffi::MPI_");
+        assert!(!named || path.starts_with("mesh_core/src/exec/mpi/"), "{path} names MPI");
+    }
+}
+
+#[test]
 fn rooms_of_core_use_what_stands_before_them() {
     let table: [(&str, &[&str]); 3] = [
         ("program", &["graph", "lower", "split", "passes", "exec", "session"]),

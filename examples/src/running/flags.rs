@@ -1,5 +1,6 @@
 //! The flags that training programs share.
 
+use crate::ranks::RankFlags;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -65,6 +66,10 @@ pub struct RunFlags {
     /// name the first operation on whose result they differ, and stop.
     #[arg(long, value_name = "LAYOUT")]
     pub(super) compare_layout: Option<String>,
+
+    /// What ranks do, if a launcher starts several.
+    #[command(flatten)]
+    pub ranks: RankFlags,
 }
 
 impl RunFlags {

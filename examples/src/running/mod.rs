@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::launch::{named, parse};
+use crate::ranks::speaks;
 use crate::report::print;
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
@@ -83,8 +84,26 @@ impl RunFlags {
     /// A run with all that is asked for. From now on Ctrl-C ends it after the step under way, and a
     /// second one at once.
     pub fn watched<'t>(&self, trainer: Trainer<'t>, about: &About<'_>) -> Result<Trainer<'t>> {
-        let About { title, module, layout, function, metrics } = *about;
+        let metrics = about.metrics;
         let mut trainer = trainer.metric_names(metrics.iter().copied()).stop_when(interrupted()?);
+        if speaks() {
+            trainer = self.written(trainer, about)?;
+        }
+        if !self.dump.is_empty() {
+            trainer = trainer.watch(Dump { fetched: metrics.len() });
+        }
+        if let Some(folder) = &self.checkpoints {
+            let checkpoints = Checkpoints::new(folder)
+                .keep_last(self.keep_last)
+                .keep_every(self.keep_every.unwrap_or(0));
+            trainer = trainer.checkpoints(checkpoints, Every::Steps(self.checkpoint_every));
+        }
+        Ok(trainer)
+    }
+
+    /// A run with the files that are asked for.
+    fn written<'t>(&self, mut trainer: Trainer<'t>, about: &About<'_>) -> Result<Trainer<'t>> {
+        let About { title, module, layout, function, .. } = *about;
         if let Some(path) = &self.metrics {
             trainer = trainer.watch(flagged("metrics", path, MetricsFile::create(path))?);
         }
@@ -98,15 +117,6 @@ impl RunFlags {
         if let Some(path) = &self.trace {
             let file = TraceFile::create(path, self.trace_steps.clone());
             trainer = trainer.watch(flagged("trace", path, file)?);
-        }
-        if !self.dump.is_empty() {
-            trainer = trainer.watch(Dump { fetched: metrics.len() });
-        }
-        if let Some(folder) = &self.checkpoints {
-            let checkpoints = Checkpoints::new(folder)
-                .keep_last(self.keep_last)
-                .keep_every(self.keep_every.unwrap_or(0));
-            trainer = trainer.checkpoints(checkpoints, Every::Steps(self.checkpoint_every));
         }
         Ok(trainer)
     }

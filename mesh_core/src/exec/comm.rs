@@ -34,9 +34,14 @@ pub(crate) struct Part {
 
 /// How an all-to-all cuts its input and joins what arrives.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "threads send nothing"))]
 pub(crate) struct Exchange {
     /// Copies one piece.
     pub(crate) walk: Walk,
+    /// Copies a piece of an input to where it lies alone, as it is sent, and
+    pub(crate) pack: Walk,
+    /// from there into a result.
+    pub(crate) unpack: Walk,
     /// Bytes between the pieces for two neighbours in the input.
     pub(crate) from: usize,
     /// Bytes between the pieces of two neighbours in the result.
@@ -67,9 +72,15 @@ impl Exchange {
             strides
         };
         let (from, to) = (strides(extents), strides(&result));
-        let dims = (0..piece.len()).map(|d| (piece[d], from[d] as isize, to[d] as isize));
+        let walk = |from: &[usize], to: &[usize]| {
+            let dims = (0..piece.len()).map(|d| (piece[d], from[d] as isize, to[d] as isize));
+            Walk::new(dims, element)
+        };
+        let alone = strides(&piece);
         Self {
-            walk: Walk::new(dims, element),
+            walk: walk(&from, &to),
+            pack: walk(&from, &alone),
+            unpack: walk(&alone, &to),
             from: piece[split] * from[split],
             to: piece[concat] * to[concat],
             bytes: extents.iter().product::<usize>() * element,
@@ -176,6 +187,15 @@ pub(crate) fn source(group: Group, shift: i64, wrap: bool) -> Option<usize> {
     (0..size).contains(&member).then_some(member as usize)
 }
 
+/// Who receives a member's input from a permutation.
+#[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "threads only fetch"))]
+pub(crate) fn destination(group: Group, shift: i64, wrap: bool) -> Option<usize> {
+    let (rank, size) = (group.rank as i64, group.size as i64);
+    let member =
+        if wrap { (rank + shift.rem_euclid(size)) % size } else { rank.checked_add(shift)? };
+    (0..size).contains(&member).then_some(member as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +215,9 @@ mod tests {
         ];
         for (rank, shift, wrap, expected) in table {
             assert_eq!(source(group(rank), shift, wrap), expected, "{rank} {shift} {wrap}");
+            let back = (0..4).filter(|&to| source(group(to), shift, wrap) == Some(rank));
+            let forth = destination(group(rank), shift, wrap);
+            assert_eq!(back.collect::<Vec<_>>(), forth.into_iter().collect::<Vec<_>>());
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) enum Action {
     },
     AllToAll {
         group: Group,
-        exchange: Exchange,
+        exchange: Box<Exchange>,
         input: *const u8,
         out: *mut u8,
     },

@@ -1,28 +1,40 @@
 //! Runs programs: numbers in, numbers out.
 //!
 //! `cpu` has the local forms' kernels. [`Comm`](comm::Comm) is how a processor meets others, with
-//! one room per way: `threads`. An [`Executor`](executor::Executor) is one function prepared for one processor; its step
-//! loop allocates nothing and looks nothing up.
+//! one room per way: `threads` and, with the feature of that name, `mpi`. Each has a [`Machine`],
+//! which is what a session works with. An [`Executor`](executor::Executor) is one function prepared for one
+//! processor; its step loop allocates nothing and looks nothing up.
 //!
 //! This room knows no layout: extents, strides, groups and plans only.
 
 mod border;
 mod comm;
+#[cfg(test)]
+mod comm_tests;
 pub(crate) mod cpu;
 mod executor;
 mod fed;
 mod fold;
+mod machine;
 mod memory;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod numerics;
 mod prepare;
 mod record;
 mod rounds;
 mod seed;
+mod shares;
 mod strided;
 mod threads;
 mod watch;
 
+#[cfg(feature = "mpi")]
+pub(crate) use self::mpi::RankMachine;
+#[cfg(feature = "mpi")]
+pub use self::mpi::Ranks;
+pub(crate) use machine::Machine;
 pub(crate) use numerics::digits;
 pub use numerics::{GivenTo, InRound, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};
-pub(crate) use threads::Machine;
+pub(crate) use threads::ThreadMachine;

@@ -22,6 +22,9 @@ pub(super) struct Target<'t> {
     pub(super) variables: &'t [VariableType],
     pub(super) store: &'t Store,
     pub(super) seed: &'t Seed,
+    /// Whether callers' arrays are this processor's own, so that it delivers all it has of fetches;
+    /// else processors share the work.
+    pub(super) private: bool,
 }
 
 /// Bytes of a processor's slice of a variable.
@@ -49,7 +52,7 @@ impl Executor {
         let delivers = |slot: &Slot| {
             let mut others =
                 target.mesh.axes().filter(|a| !slot.split.iter().flatten().any(|b| a == b));
-            others.all(|axis| target.mesh.coordinate(target.processor, axis) == 0)
+            target.private || others.all(|axis| target.mesh.coordinate(target.processor, axis) == 0)
         };
         let fetches = preparing.fetches(delivers)?;
         Ok(Self { feeds, actions, fetches, memory, scratch_bytes, position: 0 })
@@ -228,7 +231,7 @@ impl Preparing<'_> {
                 expect(extents[split].is_multiple_of(group.size), "the split does not divide")?;
                 expect(value.bytes() == self.value(*out).bytes(), "sizes differ")?;
                 let element = value.dtype.size();
-                let exchange = Exchange::new(&extents, split, concat, group.size, element);
+                let exchange = Exchange::new(&extents, split, concat, group.size, element).into();
                 let (input, out) = (self.at(*input), self.at(*out));
                 Action::AllToAll { group, exchange, input, out }
             }

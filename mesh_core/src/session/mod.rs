@@ -8,6 +8,8 @@ pub mod checkpoint;
 mod compare;
 mod error;
 mod numerics;
+#[cfg(feature = "mpi")]
+mod ranks;
 mod recorded;
 mod replicas;
 mod trace;
@@ -20,16 +22,18 @@ pub use self::compare::{
     Agreement, CompareError, Comparing, Difference, Side, Subject, Tolerance, compare,
 };
 pub use self::error::Error;
+#[cfg(feature = "mpi")]
+pub use self::ranks::Ranks;
 pub use self::recorded::Recorded;
 use self::replicas::{Copy, difference};
 pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
-use crate::exec::Machine;
 pub use crate::exec::{CallTimes, GivenTo, InRound, NonFinite, Span, StepTimes, Summary};
+use crate::exec::{Machine, ThreadMachine};
 use crate::graph::Function;
 use crate::lower::{Module, VariableSpec};
 use crate::names::{DType, Mesh};
-use crate::program::{Compiled, Slot};
+use crate::program::{Compiled, Slot, VariableType};
 
 /// The result of a session's methods.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -39,7 +43,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// It borrows nothing and may move between threads.
 pub struct Session {
     mesh: Mesh,
-    machine: Machine,
+    machine: Box<dyn Machine>,
     /// By name, in the order of the machine's.
     functions: IndexMap<String, usize>,
     /// By name, in the module's order.
@@ -111,13 +115,24 @@ impl Session {
     }
 
     fn on_cores(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
+        Self::on(module, |variables, functions| {
+            let machine = ThreadMachine::new(&module.mesh, variables, functions, seed, cores)?;
+            Ok(Box::new(machine))
+        })
+    }
+
+    /// Runs a module, its initialisation to begin with, on what `start` makes of the variables'
+    /// slices and the functions.
+    fn on(
+        module: &Module,
+        start: impl FnOnce(&[VariableType], Vec<Compiled>) -> Result<Box<dyn Machine>, String>,
+    ) -> Result<Self> {
         let mesh = module.mesh.clone();
         let held = module.variables.iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
         let variables = held.collect::<Result<IndexMap<_, _>>>()?;
         let local: Vec<_> = module.variables.iter().map(|variable| variable.local(&mesh)).collect();
         let programs: Vec<_> = module.functions.iter().chain([&module.init]).cloned().collect();
-        let machine = Machine::new(&mesh, &local, programs, seed, cores)
-            .map_err(|problem| Error::Module { problem })?;
+        let machine = start(&local, programs).map_err(|problem| Error::Module { problem })?;
         let names = module.functions.iter().map(|function| function.program.name.clone());
         let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
         let shown = vec![Vec::new(); module.functions.len() + 1];
@@ -215,6 +230,17 @@ impl Session {
                 .map_err(|problem| Error::Module { problem })?;
         }
         Ok(())
+    }
+
+    /// Which of the processes that run the module this is: 0 on threads, where there is one.
+    pub fn rank(&self) -> usize {
+        self.machine.rank()
+    }
+
+    /// Whether something is so in any of the processes that run the module, which all ask. What one
+    /// alone knows, such as that it was told to end, cannot decide otherwise what the next call is.
+    pub fn any(&self, here: bool) -> bool {
+        self.machine.any(here)
     }
 
     /// Sets every variable to its value in another session, of a module of the same graph under

@@ -1,6 +1,9 @@
 //! Compares what must be equal on several processors, bit for bit.
 
+use std::borrow::Cow;
+
 use indexmap::IndexMap;
+use indexmap::map::Entry;
 
 use crate::names::DType;
 use crate::program::Value;
@@ -10,7 +13,7 @@ pub(super) struct Copy<'m> {
     pub(super) processor: usize,
     /// Global index of the first element.
     pub(super) begin: Vec<usize>,
-    pub(super) bytes: &'m [u8],
+    pub(super) bytes: Cow<'m, [u8]>,
 }
 
 /// Where two processors differ.
@@ -26,19 +29,25 @@ pub(super) fn difference<'m>(
     value: &Value,
     copies: impl IntoIterator<Item = Copy<'m>>,
 ) -> Option<Difference> {
-    let mut firsts: IndexMap<Vec<usize>, (usize, &[u8])> = IndexMap::new();
+    let mut firsts: IndexMap<Vec<usize>, (usize, Cow<'m, [u8]>)> = IndexMap::new();
     for Copy { processor, begin, bytes } in copies {
-        let (first, expected) = *firsts.entry(begin.clone()).or_insert((processor, bytes));
-        if expected == bytes {
+        let (first, expected) = match firsts.entry(begin.clone()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                entry.insert((processor, bytes));
+                continue;
+            }
+        };
+        if *expected == bytes {
             continue;
         }
-        let position = expected.iter().zip(bytes).position(|(a, b)| a != b)?;
+        let position = expected.iter().zip(&*bytes).position(|(a, b)| a != b)?;
         let element = position / value.dtype.size();
         let dims = value.strides().into_iter().zip(&value.extents).zip(begin);
         return Some(Difference {
-            processors: (first, processor),
+            processors: (*first, processor),
             index: dims.map(|((stride, extent), b)| b + element / stride % extent).collect(),
-            values: (number(value.dtype, expected, element), number(value.dtype, bytes, element)),
+            values: (number(value.dtype, expected, element), number(value.dtype, &bytes, element)),
         });
     }
     None
@@ -69,8 +78,9 @@ mod tests {
         value.order = [1, 0].into_iter().collect();
         let bytes = |elements: [i32; 6]| elements.map(i32::to_le_bytes).concat();
         let (good, bad) = (bytes([0, 1, 2, 3, 4, 5]), bytes([0, 1, 2, -3, 4, -5]));
-        let copy =
-            |processor, begin: [usize; 2], bytes| Copy { processor, begin: begin.to_vec(), bytes };
+        fn copy(processor: usize, begin: [usize; 2], bytes: &[u8]) -> Copy<'_> {
+            Copy { processor, begin: begin.to_vec(), bytes: bytes.into() }
+        }
         let copies = || [copy(0, [0, 0], &good), copy(1, [0, 3], &bad), copy(2, [0, 0], &good)];
         assert_eq!(difference(&value, copies()), None);
         let found = difference(&value, copies().into_iter().chain([copy(3, [0, 3], &good)]));

@@ -118,7 +118,7 @@ impl Running<'_> {
 
     /// How the run has ended, if it has.
     fn ended(&self) -> Option<Ended> {
-        let Trainer { best, state, stop, .. } = &self.trainer;
+        let Trainer { best, state, stop, session, .. } = &self.trainer;
         let patience = best.as_ref().and_then(|best| best.patience);
         if self.is_finished() {
             return Some(Ended::Finished);
@@ -126,7 +126,7 @@ impl Running<'_> {
         if patience.is_some_and(|patience| state.waited >= patience.max(1)) {
             return Some(Ended::Early);
         }
-        let stop = stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let stop = stop.as_ref().is_some_and(|stop| session.any(stop.load(Ordering::Relaxed)));
         stop.then_some(Ended::Interrupted)
     }
 

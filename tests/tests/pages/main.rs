@@ -2,6 +2,7 @@
 //! writes the pages.
 
 mod catalogue;
+mod clusters;
 mod layouts_page;
 mod ops_table;
 mod printed;

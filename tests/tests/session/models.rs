@@ -11,7 +11,7 @@ pub type Model = (&'static str, fn(&Graph));
 
 pub const MODELS: &[Model] = &[("mlp", mlp), ("attention", attention), ("conv", conv)];
 
-fn mlp(g: &Graph) {
+pub fn mlp(g: &Graph) {
     let (batch, classes) = (dim("batch", 8), dim("classes", 4));
     let image = g.input("image", [batch, dim("pixels", 12)], F32);
     let label = g.input("label", [batch], I32);
@@ -35,7 +35,7 @@ fn attention(g: &Graph) {
     g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
 }
 
-fn conv(g: &Graph) {
+pub fn conv(g: &Graph) {
     let (batch, rows, channel) = (dim("batch", 4), dim("rows", 8), dim("channel", 2));
     let x = g.input("image", [batch, rows, channel], F32);
     let taps = g.variable("taps", [dim("tap", 3), channel, dim("filters", 4)], F32, spread());

@@ -1,6 +1,7 @@
-//! `all-reduce`: sums over threads through a session.
+//! `all-reduce`: sums over threads, or ranks, through a session.
 
 use super::lines::{Lines, median};
+use examples::ranks::RankFlags;
 use mesh_core::names::{Mesh, ReduceKind};
 use mesh_core::passes::compile_with;
 use mesh_core::program::{Builder, Compiled, Extents, Scalar};
@@ -8,10 +9,10 @@ use mesh_ops::prelude::*;
 use std::error::Error;
 use std::time::Instant;
 
-/// How many threads.
+/// How many threads, or ranks that `mpirun` has started.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Flags {
-    /// Numbers of threads.
+    /// Numbers of threads; on ranks, their number.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4])]
     processors: Vec<usize>,
 
@@ -54,7 +55,7 @@ fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
     let function = compile_with(&[], program.finish(), &mesh, &[])?;
     let (variables, functions, warnings) = (Vec::new(), vec![function], Vec::new());
     let module = Module { mesh, variables, functions, init: Compiled::default(), warnings };
-    let mut session = Session::threads(&module, 0)?;
+    let mut session = RankFlags::default().session(&module, 0)?;
     session.call_named("all_reduce", &[])?;
     let mut times = Vec::new();
     for _ in 0..calls {

@@ -12,7 +12,6 @@ use examples::running::{About, Compared, word};
 use examples::text::Text;
 use flags::Flags;
 use mesh_core::lower::Options;
-use mesh_ops::prelude::*;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -58,7 +57,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         text.unit(),
         text.name(),
     ))?;
-    let mut session = Session::threads(&module, flags.seed)?;
+    let mut session = flags.run.ranks.session(&module, flags.seed)?;
     flags.run.prepare(&mut session)?;
     let about = About {
         title: &format!("lm: {} layers of {}, {}", flags.depth, flags.width, word(flags.optimizer)),

@@ -3,6 +3,7 @@
 use super::flags::Flags;
 use super::model::Functions;
 use examples::Rng;
+use examples::ranks::speaks;
 use examples::report::print;
 use examples::text::Text;
 use mesh_ops::prelude::*;
@@ -124,11 +125,14 @@ impl Writer {
 
     fn end(self) -> io::Result<()> {
         show(&String::from_utf8_lossy(&self.waiting))?;
-        writeln!(io::stdout())
+        print("")
     }
 }
 
 fn show(text: &str) -> io::Result<()> {
+    if !speaks() {
+        return Ok(());
+    }
     let shown = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{FFFD}' } else { c };
     let mut out = io::stdout().lock();
     out.write_all(text.chars().map(shown).collect::<String>().as_bytes())?;

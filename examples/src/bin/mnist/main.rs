@@ -10,12 +10,12 @@ use examples::launch::{
     LaunchError, draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters, parse,
 };
 use examples::optimizer::Training;
+use examples::ranks::{RankFlags, check_cluster, launched};
 use examples::report::print;
 use examples::running::{About, Compared, word};
 use flags::Flags;
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
-use mesh_core::session::Session;
 use mesh_optimize::{Distribution, Strategy, StrategyError};
 use std::error::Error;
 use std::io;
@@ -92,13 +92,14 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         parameters(&module),
         digits.test.len(),
     ))?;
-    let start = |module: &Module| match &distribution {
-        Some(found) => found.session(module, flags.seed),
-        None => Session::threads(module, flags.seed),
+    let start = |module: &Module, ranks: &RankFlags| match &distribution {
+        Some(found) if launched().is_none() => Ok(found.session(module, flags.seed)?),
+        _ => ranks.session(module, flags.seed),
     };
-    let mut session = start(&module)?;
+    let mut session = start(&module, &flags.run.ranks)?;
     flags.run.prepare(&mut session)?;
-    let evaluator = evaluation.as_ref().map(start).transpose()?;
+    let evaluator =
+        evaluation.as_ref().map(|module| start(module, &RankFlags::default())).transpose()?;
     let about = About {
         title: &format!("mnist: {}, {}", word(flags.model), word(flags.optimizer)),
         module: &module,
@@ -117,6 +118,7 @@ fn distribution(text: &str) -> Result<Distribution, LaunchError> {
         message: error.to_string(),
     };
     let strategy: Strategy = parse("strategy", text)?;
+    check_cluster(&strategy)?;
     strategy.distribution(model::BATCH).map_err(refused)
 }
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Isa {
+pub(in crate::exec) enum Isa {
     /// AVX-512 F, VL, BW and DQ, with FMA.
     Avx512,
     /// AVX2 with FMA.
@@ -14,7 +14,7 @@ pub(super) enum Isa {
 }
 
 /// The best instruction set of this machine.
-pub(super) fn isa() -> Isa {
+pub(in crate::exec) fn isa() -> Isa {
     static ISA: OnceLock<Isa> = OnceLock::new();
     *ISA.get_or_init(detect)
 }

@@ -1,31 +1,17 @@
 //! Collectives through shared memory.
 #![allow(unsafe_code, reason = "reads the peers' buffers")]
 
-use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
 use super::super::comm::{Comm, Exchange, Group, Part, Stopped, source};
 use super::super::fold::Fold;
+use super::super::shares::{fold_packed, pieces, share};
 use super::meeting::{Seat, World};
 use crate::names::Axis;
 use crate::program::FoldOrder;
 
-/// Boundaries between the members' shares of an all-reduce are multiples of this many elements, so
-/// that no two write to one cache line.
-const SHARE: usize = FoldOrder::SHARE;
-
 impl Seat {
-    /// The elements of `total` that `member` folds.
-    fn share(&self, member: usize, total: usize) -> Range<usize> {
-        let members = self.peers.len();
-        let bound = |member| match member == members {
-            true => total,
-            false => total * member / members / SHARE * SHARE,
-        };
-        bound(member)..bound(member + 1)
-    }
-
     /// Through mailboxes: everybody folds everything.
     ///
     /// # Safety
@@ -46,21 +32,8 @@ impl Seat {
             offset += bytes;
         }
         self.send()?;
-        let total = parts.iter().map(|part| part.elements).sum();
-        let shares = match order {
-            FoldOrder::Group => 1,
-            FoldOrder::Ring => self.peers.len(),
-        };
-        for share in 0..shares {
-            let range = if shares == 1 { 0..total } else { self.share(share, total) };
-            order.arrange(share, &self.peers, &mut self.inputs);
-            for (index, part, range) in pieces(parts, range) {
-                let before: usize = parts[..index].iter().map(|part| part.elements).sum();
-                let (from, to) = ((before + range.start) * fold.size, range.start * fold.size);
-                // SAFETY: every member's mailbox holds the same parts; outs are ours alone.
-                unsafe { fold.run(&self.inputs, from, &[part.out], to, range.len()) };
-            }
-        }
+        // SAFETY: every member's mailbox holds the same parts; outs are ours alone.
+        unsafe { fold_packed(fold, order, &self.peers, &mut self.inputs, parts) };
         Ok(())
     }
 
@@ -81,7 +54,7 @@ impl Seat {
     ) -> Result<(), Stopped> {
         let total = parts.iter().map(|part| part.elements).sum();
         self.show(parts.as_ptr().cast())?;
-        let share = self.share(self.rank, total);
+        let share = share(self.rank, self.peers.len(), total);
         for (index, _, range) in pieces(parts, share) {
             for (out, peer) in self.outs.iter_mut().zip(&self.peers) {
                 // SAFETY: the peer posted as many parts, and keeps them until the last meeting.
@@ -101,32 +74,8 @@ impl Seat {
     }
 }
 
-impl FoldOrder {
-    /// What the members show, in the order in which share `share` is folded.
-    fn arrange(self, share: usize, peers: &[*const u8], into: &mut [*const u8]) {
-        into.copy_from_slice(peers);
-        if self == Self::Ring {
-            into.rotate_left((share + 1) % peers.len());
-        }
-    }
-}
-
-/// Where a range of the parts' concatenation lies: index, part and range within the part.
-fn pieces(
-    parts: &[Part],
-    range: Range<usize>,
-) -> impl Iterator<Item = (usize, &Part, Range<usize>)> {
-    let mut first = 0;
-    parts.iter().enumerate().filter_map(move |(index, part)| {
-        let begin = range.start.max(first) - first;
-        let end = range.end.min(first + part.elements).saturating_sub(first);
-        first += part.elements;
-        (begin < end).then_some((index, part, begin..end))
-    })
-}
-
 /// One processor of a [`World`].
-pub(super) struct Threads {
+pub(in crate::exec) struct Threads {
     world: Arc<World>,
     processor: usize,
     seats: Vec<Seat>,
@@ -138,14 +87,6 @@ unsafe impl Send for Threads {}
 impl Threads {
     pub(super) fn new(world: &Arc<World>, processor: usize) -> Self {
         Self { world: Arc::clone(world), processor, seats: Vec::new() }
-    }
-
-    /// Waits for every processor of the mesh.
-    #[cfg(test)]
-    pub(super) fn barrier(&mut self) -> Result<(), Stopped> {
-        let axes: Vec<_> = self.world.mesh.axes().collect();
-        let group = self.group(&axes);
-        self.seats[group.id].meeting.barrier.wait()
     }
 }
 

@@ -1,14 +1,11 @@
-use std::fmt::Debug;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use half::bf16;
-
+use super::super::super::comm_tests::{Suite, suite};
 use super::super::super::memory::Buffer;
 use super::super::barrier::Stop;
 use super::*;
 use crate::names::{DType, Mesh, ReduceKind};
-use ReduceKind::{All, Any, Max, Min, Prod, Sum};
 
 /// Stops the others when its thread panics.
 struct Alarm<'s>(&'s Stop);
@@ -21,258 +18,45 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// Runs one thread per processor and collects what they return.
-fn everywhere<R: Send>(mesh: &Mesh, body: impl Fn(usize, &mut Threads) -> R + Sync) -> Vec<R> {
-    let world = World::new(mesh, 0, &Arc::new(Stop::default()));
-    let run = |processor| {
-        let _alarm = Alarm(&world.stop);
-        body(processor, &mut Threads::new(&world, processor))
-    };
-    thread::scope(|scope| {
-        let run = &run;
-        let threads: Vec<_> =
-            (0..mesh.processors()).map(|processor| scope.spawn(move || run(processor))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
+impl Suite for Threads {
+    fn everywhere<R: Send>(
+        mesh: &Mesh,
+        body: impl Fn(usize, &mut Self) -> R + Sync,
+    ) -> Vec<(usize, R)> {
+        let world = World::new(mesh, 0, &Arc::new(Stop::default()));
+        let run = |processor| {
+            let _alarm = Alarm(&world.stop);
+            body(processor, &mut Threads::new(&world, processor))
+        };
+        thread::scope(|scope| {
+            let run = &run;
+            let threads: Vec<_> = (0..mesh.processors())
+                .map(|processor| scope.spawn(move || run(processor)))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).enumerate().collect()
+        })
+    }
 
-fn line(processors: usize) -> Mesh {
-    Mesh::new([("all", processors)]).unwrap()
-}
-
-fn axes(mesh: &Mesh, names: &[&str]) -> Vec<Axis> {
-    names.iter().map(|name| mesh.axis(name).unwrap()).collect()
-}
-
-/// An aligned copy.
-fn buffer<T: Copy>(elements: &[T]) -> Buffer {
-    let buffer = Buffer::zeroed(size_of_val(elements)).unwrap();
-    // SAFETY: this large, and new.
-    unsafe { ptr::copy_nonoverlapping(elements.as_ptr(), buffer.pointer().cast(), elements.len()) };
-    buffer
-}
-
-fn elements<T: Copy>(buffer: &Buffer, count: usize) -> Vec<T> {
-    // SAFETY: tests ask for what they put in.
-    unsafe { std::slice::from_raw_parts(buffer.pointer().cast::<T>(), count).to_vec() }
-}
-
-/// Numbers of all sizes that differ by processor and position.
-fn noise(processor: usize, index: usize) -> f64 {
-    let mixed = (processor * 1_000_003 + index).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    let exponent = (mixed % 41) as i32 - 20;
-    ((mixed >> 8) as f64 / 1e9 - 4.0) * 2.0_f64.powi(exponent)
-}
-
-/// All-reduces `counts` elements per part over the axes in both orders, in place or not, and compares
-/// with folds.
-fn all_reduce<T: Copy + PartialEq + Debug + Send + Sync>(
-    mesh: &Mesh,
-    names: &[&str],
-    what: (ReduceKind, DType),
-    counts: &[usize],
-    element: impl Fn(usize, usize) -> T + Sync,
-    fold: impl Fn(&[T]) -> T,
-    in_place: bool,
-) {
-    for order in [FoldOrder::Group, FoldOrder::Ring] {
-        all_reduce_in(order, mesh, names, what, counts, &element, &fold, in_place);
+    fn barrier(&mut self) {
+        let axes: Vec<_> = self.world.mesh.axes().collect();
+        let group = self.group(&axes);
+        self.seats[group.id].meeting.barrier.wait().unwrap();
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "a table's columns")]
-fn all_reduce_in<T: Copy + PartialEq + Debug + Send + Sync>(
-    order: FoldOrder,
-    mesh: &Mesh,
-    names: &[&str],
-    (kind, dtype): (ReduceKind, DType),
-    counts: &[usize],
-    element: &(impl Fn(usize, usize) -> T + Sync),
-    fold: &impl Fn(&[T]) -> T,
-    in_place: bool,
-) {
-    let axes = axes(mesh, names);
-    let part = |processor, part: usize, count| -> Vec<T> {
-        (0..count).map(|i| element(processor, i + 7 * part)).collect()
-    };
-    let results = everywhere(mesh, |processor, comm| {
-        let group = comm.group(&axes);
-        let inputs: Vec<_> = counts
-            .iter()
-            .enumerate()
-            .map(|(p, &count)| buffer(&part(processor, p, count)))
-            .collect();
-        let outs: Vec<_> =
-            inputs.iter().zip(counts).map(|(_, &n)| buffer(&vec![0_u64; n])).collect();
-        let outs = if in_place { &inputs } else { &outs };
-        let parts: Vec<_> = (inputs.iter().zip(outs).zip(counts))
-            .map(|((i, o), &elements)| Part { input: i.pointer(), out: o.pointer(), elements })
-            .collect();
-        let run = Fold::new(kind, dtype).unwrap();
-        // SAFETY: buffers of these sizes, kept until all have returned.
-        unsafe { comm.all_reduce(group, run, order, &parts).unwrap() };
-        comm.barrier().unwrap();
-        let results = outs.iter().zip(counts).map(|(out, &count)| elements::<T>(out, count));
-        results.collect::<Vec<_>>()
-    });
-    let total: usize = counts.iter().sum();
-    for (processor, result) in results.iter().enumerate() {
-        let members = mesh.group(processor, &axes);
-        let first = |i: usize| match order {
-            FoldOrder::Group => 0,
-            FoldOrder::Ring => {
-                let begin = |share: usize| total * share / members.len() / 64 * 64;
-                (0..members.len()).rfind(|&share| begin(share) <= i).unwrap() + 1
-            }
-        };
-        for (p, &count) in counts.iter().enumerate() {
-            let inputs: Vec<_> = members.iter().map(|&m| part(m, p, count)).collect();
-            let before: usize = counts[..p].iter().sum();
-            let folded = |i: usize| {
-                let mut column: Vec<_> = inputs.iter().map(|input| input[i]).collect();
-                column.rotate_left(first(before + i) % members.len());
-                fold(&column)
-            };
-            let expected: Vec<T> = (0..count).map(folded).collect();
-            assert!(result[p] == expected, "{order:?} {kind} {dtype} {mesh} {names:?} {counts:?}");
-        }
-    }
-}
-
-fn sum_f32(mesh: &Mesh, names: &[&str], counts: &[usize], in_place: bool) {
-    let element = |p, i| noise(p, i) as f32;
-    let fold = |x: &[f32]| x[1..].iter().fold(x[0], |a, b| a + b);
-    all_reduce(mesh, names, (Sum, DType::F32), counts, element, fold, in_place);
-}
-
-#[test]
-fn all_reduce_is_a_left_fold_for_every_group_size() {
-    for members in [1, 2, 3, 4, 8] {
-        let mesh = line(members);
-        for count in [1, 5, 63, 1023, 1024, 1025, 3001, 10_007] {
-            sum_f32(&mesh, &["all"], &[count], false);
-            sum_f32(&mesh, &["all"], &[count], true);
-        }
-        sum_f32(&mesh, &["all"], &[1, 700, 3], true);
-        sum_f32(&mesh, &["all"], &[1, 70, 5000, 1, 64, 2000], false);
-        sum_f32(&mesh, &["all"], &[130; 40], true);
-    }
-}
-
-#[test]
-fn all_reduce_along_some_axes() {
-    let mesh: Mesh = "x:2;y:2;z:2".parse().unwrap();
-    let groups: [&[&str]; 7] =
-        [&["x"], &["z"], &["x", "y"], &["z", "x"], &["y", "z"], &["z", "y", "x"], &[]];
-    for names in groups {
-        sum_f32(&mesh, names, &[17], true);
-        sum_f32(&mesh, names, &[5001], true);
-    }
-}
-
-#[test]
-fn all_reduce_of_every_kind_and_dtype() {
-    for count in [3, 3000] {
-        let mesh = line(3);
-        let check_f64 = |kind, fold: fn(f64, f64) -> f64| {
-            let whole = |x: &[f64]| x[1..].iter().fold(x[0], |a, &b| fold(a, b));
-            all_reduce(&mesh, &["all"], (kind, DType::F64), &[count], noise, whole, true);
-        };
-        check_f64(Sum, |a, b| a + b);
-        check_f64(Prod, |a, b| a * b);
-        check_f64(Max, f64::max);
-        check_f64(Min, f64::min);
-        let check_f32 = |kind, fold: fn(f32, f32) -> f32| {
-            let whole = |x: &[f32]| x[1..].iter().fold(x[0], |a, &b| fold(a, b));
-            let element = |p, i| noise(p, i) as f32;
-            all_reduce(&mesh, &["all"], (kind, DType::F32), &[count], element, whole, true);
-        };
-        check_f32(Prod, |a, b| a * b);
-        check_f32(Max, f32::max);
-        check_f32(Min, f32::min);
-        let check_bf16 = |kind, fold: fn(f32, f32) -> f32| {
-            // Rounded once, after the fold.
-            let whole = |x: &[bf16]| {
-                bf16::from_f32(x[1..].iter().fold(x[0].to_f32(), |a, b| fold(a, b.to_f32())))
-            };
-            let element = |p, i| bf16::from_f64(noise(p, i));
-            all_reduce(&mesh, &["all"], (kind, DType::BF16), &[count], element, whole, false);
-        };
-        check_bf16(Sum, |a, b| a + b);
-        check_bf16(Prod, |a, b| a * b);
-        check_bf16(Max, f32::max);
-        check_bf16(Min, f32::min);
-        let check_i32 = |kind, fold: fn(i32, i32) -> i32| {
-            let whole = |x: &[i32]| x[1..].iter().fold(x[0], |a, &b| fold(a, b));
-            let element = |p, i| noise(p, i).to_bits() as i32;
-            all_reduce(&mesh, &["all"], (kind, DType::I32), &[count], element, whole, true);
-        };
-        check_i32(Sum, i32::wrapping_add);
-        check_i32(Prod, i32::wrapping_mul);
-        check_i32(Max, i32::max);
-        check_i32(Min, i32::min);
-        let check_bool = |kind, fold: fn(bool, bool) -> bool| {
-            let whole = |x: &[bool]| x[1..].iter().fold(x[0], |a, &b| fold(a, b));
-            let element = |p, i| noise(p, i) > -1.0;
-            all_reduce(&mesh, &["all"], (kind, DType::Bool), &[2 * count], element, whole, true);
-        };
-        check_bool(All, |a, b| a && b);
-        check_bool(Any, |a, b| a || b);
-    }
-    assert!(Fold::new(Sum, DType::Bool).is_none() && Fold::new(Any, DType::F32).is_none());
-}
-
-#[test]
-fn nan_is_greater_and_less_than_everything() {
-    for (kind, dtype) in [(Max, DType::F32), (Min, DType::F32)] {
-        let results = everywhere(&line(3), |processor, comm| {
-            let group = comm.group(&axes(&line(3), &["all"]));
-            // Member `i` has its NaN at position `i`.
-            let input: Vec<f32> =
-                (0..4).map(|i| if i == processor { f32::NAN } else { 1.0 }).collect();
-            let input = buffer(&input);
-            let part = Part { input: input.pointer(), out: input.pointer(), elements: 4 };
-            let fold = Fold::new(kind, dtype).unwrap();
-            // SAFETY: as large as it says.
-            unsafe { comm.all_reduce(group, fold, FoldOrder::Group, &[part]).unwrap() };
-            elements::<f32>(&input, 4)
-        });
-        for result in results {
-            assert!(result[..3].iter().all(|x| x.is_nan()) && result[3] == 1.0, "{result:?}");
-        }
-    }
-}
-
-#[test]
-fn small_and_large_may_follow_each_other() {
-    let mesh = line(4);
-    let all = axes(&mesh, &["all"]);
-    everywhere(&mesh, |processor, comm| {
-        let group = comm.group(&all);
-        let fold = Fold::new(Sum, DType::F32).unwrap();
-        for round in 0..300 {
-            let count = [1, 3000, 7, 9, 2000][round % 5];
-            let data = buffer(&vec![(processor + round) as f32; count]);
-            let part = Part { input: data.pointer(), out: data.pointer(), elements: count };
-            // SAFETY: as large as it says.
-            unsafe { comm.all_reduce(group, fold, FoldOrder::Group, &[part]).unwrap() };
-            let expected = (4 * round + 6) as f32;
-            assert!(elements::<f32>(&data, count).iter().all(|&x| x == expected));
-        }
-    });
-}
+suite!(Threads);
 
 #[test]
 fn one_failure_stops_everybody() {
     let mesh: Mesh = "x:2;y:2".parse().unwrap();
-    let (x, y) = (axes(&mesh, &["x"]), axes(&mesh, &["y"]));
+    let [x, y] = ["x", "y"].map(|name| [mesh.axis(name).unwrap()]);
     for round in 0..200 {
         let started = Instant::now();
-        let outcomes = everywhere(&mesh, |processor, comm| {
+        let outcomes = Threads::everywhere(&mesh, |processor, comm| {
             let groups = [comm.group(&x), comm.group(&y)];
-            let fold = Fold::new(Sum, DType::F32).unwrap();
+            let fold = Fold::new(ReduceKind::Sum, DType::F32).unwrap();
             // Those that go on a little longer read what the one that failed has left behind.
-            let data: &Buffer = Box::leak(Box::new(buffer(&[1.0_f32; 2000])));
+            let data: &Buffer = Box::leak(Box::new(Buffer::zeroed(8000).unwrap()));
             let part = |elements| Part { input: data.pointer(), out: data.pointer(), elements };
             let parts: &[Part; 2] = Box::leak(Box::new([part(3), part(2000)]));
             for step in 0.. {
@@ -286,10 +70,8 @@ fn one_failure_stops_everybody() {
             }
             Ok(())
         });
-        assert_eq!(outcomes, [Err(Stopped); 4]);
+        assert!(outcomes.iter().all(|(_, outcome)| *outcome == Err(Stopped)));
+        assert_eq!(outcomes.len(), 4);
         assert!(started.elapsed() < Duration::from_secs(1));
     }
 }
-
-#[path = "comm_tests_exchange.rs"]
-mod exchange;

@@ -7,6 +7,7 @@ mod meeting;
 mod pool;
 mod processor;
 
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 use std::{ptr, slice, thread};
@@ -14,20 +15,23 @@ use std::{ptr, slice, thread};
 use core_affinity::CoreId;
 
 use self::barrier::Stop;
-use self::comm::Threads;
+pub(super) use self::comm::Threads;
 use self::meeting::World;
 use self::pool::Pool;
+#[cfg(feature = "mpi")]
+pub(super) use self::pool::message;
 use self::processor::{Book, Findings, Job, Processor, findings};
-use super::border::{Border, Global};
+use super::border::Global;
 use super::executor::Executor;
+use super::machine::{Machine, border, expect_bytes, fits};
 use super::memory::{Buffer, Store};
 use super::numerics::NonFinite;
 use super::prepare::{Target, variable_bytes};
 use super::record::CallTimes;
 use super::seed::Seed;
 use crate::array::{Array, ArrayRef};
-use crate::names::{DType, Mesh};
-use crate::program::{Compiled, Place, Slot, Value, VariableType, owns};
+use crate::names::Mesh;
+use crate::program::{Compiled, Place, Value, VariableType, owns};
 
 /// How often a thread looks before it lets others run, when it has a core of its own: a few
 /// microseconds, for the system may have put two threads on one core all the same.
@@ -49,7 +53,7 @@ fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
 ///
 /// Memory is the processors' while [`call`](Self::call) runs, which is the machine's only method
 /// that needs it whole; at all other times it is the machine's.
-pub(crate) struct Machine {
+pub(crate) struct ThreadMachine {
     pool: Pool<Job>,
     stores: Arc<[Store]>,
     functions: Arc<[Compiled]>,
@@ -64,7 +68,7 @@ pub(crate) struct Machine {
     recorded: Option<usize>,
 }
 
-impl Machine {
+impl ThreadMachine {
     /// Prepares every function for every processor of the mesh, which are kept on the cores of these
     /// numbers, if any. Variables are zeros. The error is for people.
     pub(crate) fn new(
@@ -95,7 +99,7 @@ impl Machine {
         let findings = findings(mesh, &stop);
         let books: Vec<Book> = stores.iter().map(|_| Book::default()).collect();
         let worker = |(processor, store)| {
-            let target = Target { mesh, processor, variables, store, seed: &seed };
+            let target = Target { mesh, processor, variables, store, seed: &seed, private: false };
             let mut comm = Threads::new(&world, processor);
             let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
             let executors = executors.collect::<Result<Vec<_>, _>>()?;
@@ -122,29 +126,34 @@ impl Machine {
             recorded,
         })
     }
+}
 
-    /// What everything random follows from.
-    pub(crate) fn seed(&self) -> u64 {
+impl Machine for ThreadMachine {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn any(&self, here: bool) -> bool {
+        here
+    }
+
+    fn seed(&self) -> u64 {
         self.seed.get()
     }
 
-    /// Sets what everything random of later calls follows from.
-    pub(crate) fn set_seed(&mut self, seed: u64) {
+    fn set_seed(&mut self, seed: u64) {
         self.seed.set(seed);
     }
 
-    /// Whether to stop at the first number that is not finite.
-    pub(crate) fn inspect(&mut self, on: bool) {
+    fn inspect(&mut self, on: bool) {
         self.inspects = on;
     }
 
-    /// What made the machine stop, if it was a number.
-    pub(crate) fn found(&self) -> Option<&NonFinite> {
+    fn found(&self) -> Option<&NonFinite> {
         self.findings.first.get()
     }
 
-    /// Whether to note when each step of a call began and ended.
-    pub(crate) fn record(&mut self, on: bool) {
+    fn record(&mut self, on: bool) {
         (self.records, self.recorded) = (on, None);
         for book in &self.books {
             let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,47 +162,28 @@ impl Machine {
         }
     }
 
-    /// The function of the last call and what a processor did in it, if it was recorded.
-    pub(crate) fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)> {
+    fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)> {
         let (function, book) = (self.recorded?, self.books.get(processor)?);
         let book = book.lock().unwrap_or_else(PoisonError::into_inner);
         Some((&self.functions[function], book.get(function)?.clone()))
     }
 
-    /// The functions, in the order they were given in.
-    pub(crate) fn functions(&self) -> &[Compiled] {
+    fn functions(&self) -> &[Compiled] {
         &self.functions
     }
 
-    /// What each processor holds of a variable.
-    pub(crate) fn variable(&self, variable: usize) -> &Value {
+    fn variable(&self, variable: usize) -> &Value {
         &self.variables[variable]
     }
 
-    /// Runs a function on every processor. Feeds, and outputs followed by what probes show, have the
-    /// order, shapes and dtypes of the program's slots, or else nothing runs. After a run that failed every call gives the same
-    /// error.
-    pub(crate) fn call(
+    fn call(
         &mut self,
         function: usize,
         feeds: &[ArrayRef<'_>],
         outputs: &mut [Array],
         shown: &mut [Array],
     ) -> Result<(), String> {
-        let program = &self.functions[function].program;
-        let fits = |slot: &Slot, dtype: DType, shape: &[usize]| {
-            program.value(slot.value).dtype == dtype && slot.shape == shape
-        };
-        let count = (program.feeds.len(), program.fetches.len())
-            == (feeds.len(), outputs.len() + shown.len());
-        let mut feeding = program.feeds.iter().zip(feeds);
-        let mut fetching = program.fetches.iter().zip(outputs.iter().chain(&*shown));
-        if !count
-            || !feeding.all(|(slot, feed)| fits(slot, feed.dtype(), feed.shape()))
-            || !fetching.all(|(slot, output)| fits(slot, output.dtype(), output.shape()))
-        {
-            return Err(format!("the arrays do not fit the slots of `{}`", program.name));
-        }
+        fits(&self.functions[function].program, feeds, outputs, shown)?;
         let recorded = self.records.then(Instant::now);
         self.recorded = recorded.map(|_| function);
         let inspects = self.inspects;
@@ -208,80 +198,54 @@ impl Machine {
         })
     }
 
-    /// Copies a processor's slice of a variable into an array, to where it `begin`s there.
-    pub(crate) fn read(
+    fn read(
         &self,
         processor: usize,
         variable: usize,
         begin: &[usize],
         array: &mut Array,
     ) -> Result<(), String> {
-        let border = self.border(variable, begin, array.dtype(), array.shape())?;
+        let border = border(&self.variables[variable], begin, array.dtype(), array.shape())?;
         let slice = self.stores[processor].variables[variable].pointer();
         // SAFETY: the slice lies within the array, which we borrow; no call is running.
         unsafe { border.paste(slice, &Global::of_mut(array)) };
         Ok(())
     }
 
-    /// Sets a processor's slice of a variable to what an array has from `begin` on.
-    pub(crate) fn write(
+    fn write(
         &mut self,
         processor: usize,
         variable: usize,
         begin: &[usize],
         array: &ArrayRef<'_>,
     ) -> Result<(), String> {
-        let border = self.border(variable, begin, array.dtype(), array.shape())?;
+        let border = border(&self.variables[variable], begin, array.dtype(), array.shape())?;
         let slice = self.stores[processor].variables[variable].pointer();
         // SAFETY: the slice lies within the array; no call is running.
         unsafe { border.cut(&Global::of(array), slice) };
         Ok(())
     }
 
-    fn border(
-        &self,
-        variable: usize,
-        begin: &[usize],
-        dtype: DType,
-        shape: &[usize],
-    ) -> Result<Border, String> {
-        let value = &self.variables[variable];
-        let ranks = (shape.len(), begin.len()) == (value.extents.len(), value.extents.len());
-        let mut dims = begin.iter().zip(&value.extents).zip(shape);
-        let within = dims.all(|((begin, extent), size)| begin + extent <= *size);
-        if dtype != value.dtype || !ranks || !within {
-            return Err(format!("a slice {value} at {begin:?} is not of {dtype}{shape:?}"));
-        }
-        Ok(Border::new(value, begin))
-    }
-
-    /// The bytes of a processor's slice of a variable.
-    pub(crate) fn variable_bytes(&self, processor: usize, variable: usize) -> &[u8] {
+    fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]> {
         let buffer = &self.stores[processor].variables[variable];
         // SAFETY: zeroed or written, this long; no call runs while the machine is borrowed.
-        unsafe { slice::from_raw_parts(buffer.pointer(), self.variables[variable].bytes()) }
+        unsafe { slice::from_raw_parts(buffer.pointer(), self.variables[variable].bytes()) }.into()
     }
 
-    /// Sets the bytes of a processor's slice of a variable, which it holds.
-    pub(crate) fn set_variable_bytes(
+    fn set_variable_bytes(
         &mut self,
         processor: usize,
         variable: usize,
         bytes: &[u8],
     ) -> Result<(), String> {
-        let value = &self.variables[variable];
-        if bytes.len() != value.bytes() {
-            return Err(format!("{} bytes are no slice {value}", bytes.len()));
-        }
+        expect_bytes(&self.variables[variable], bytes)?;
         let buffer = &self.stores[processor].variables[variable];
         // SAFETY: this long; no call runs while the machine is borrowed.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.pointer(), bytes.len()) };
         Ok(())
     }
 
-    /// The bytes of a processor's slice of a fetch, as the last call left them. They mean something
-    /// if that call was of this function.
-    pub(crate) fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> &[u8] {
+    fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]> {
         let Compiled { program, plan } = &self.functions[function];
         let value = program.fetches[fetch].value;
         let store = &self.stores[processor];
@@ -289,9 +253,9 @@ impl Machine {
             Place::Arena(offset) => store.arena.pointer().wrapping_add(offset),
             Place::Variable(variable) => store.variables[variable.index()].pointer(),
             // No fetch of a function is in a loop.
-            Place::Fed(_) | Place::Stacked(_) => return &[],
+            Place::Fed(_) | Place::Stacked(_) => return Cow::default(),
         };
         // SAFETY: preparing found the value's place to be this large; else as above.
-        unsafe { slice::from_raw_parts(pointer, program.value(value).bytes()) }
+        unsafe { slice::from_raw_parts(pointer, program.value(value).bytes()) }.into()
     }
 }

@@ -143,7 +143,8 @@ fn work<W: Worker>(mut worker: W, shared: &Shared<W::Job>, processor: usize) {
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+/// What a panic said.
+pub(in crate::exec) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
 }

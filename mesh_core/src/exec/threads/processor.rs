@@ -112,7 +112,7 @@ impl Worker for Processor {
             rounds: None,
         });
         // SAFETY: the store lives as long as we do, and while a call runs nobody but this
-        // processor uses it. `Machine::call` has checked the arrays, which outlive the call, and
+        // processor uses it. `ThreadMachine::call` has checked the arrays, which outlive the call, and
         // gives every processor the same job.
         let done = unsafe {
             executor.run(&mut self.comm, scratch, &job.feeds, &job.fetches, times, inspector)
@@ -179,7 +179,8 @@ mod tests {
         let stores: Arc<[_]> = (0..mesh.processors()).map(|_| store()).collect();
         let worker = |processor| {
             let store = &stores[processor];
-            let target = Target { mesh, processor, variables: &[], store, seed: &Seed::new(0) };
+            let seed = &Seed::new(0);
+            let target = Target { mesh, processor, variables: &[], store, seed, private: false };
             let mut comm = Threads::new(&world, processor);
             let mut executor = Executor::new(&functions[0], &target, &mut comm).unwrap();
             if failing == Some(processor) {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::array::Array;
-use crate::exec::Machine;
+use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::labelled;
 use crate::program::{Extents, Program};
@@ -52,7 +52,7 @@ fn run(compiled: Compiled) -> Vec<Vec<f64>> {
     let w = Array3::from_shape_fn((MODEL, HEADS, KV), |(i, j, k)| ((i + j * 5 + k) as f32).cos());
     let shape = (BATCH, LENGTH, HEADS, KV);
     let keys = Array4::from_shape_fn(shape, |(i, j, k, l)| ((i + j * 2 + k * 9 + l) as f32).sin());
-    let mut machine = Machine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
+    let mut machine = ThreadMachine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
     let slots = &machine.functions()[0].program.fetches;
     let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
     let feeds = [x.view().into(), w.view().into(), keys.view().into()];

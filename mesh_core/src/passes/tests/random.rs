@@ -1,6 +1,6 @@
 use super::*;
 use crate::array::Array;
-use crate::exec::Machine;
+use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::labelled;
 use crate::program::{ALIGNMENT, Scalar};
@@ -111,7 +111,7 @@ fn numbers(program: &Program, passes: &[Pass]) -> (Vec<Array>, Vec<Vec<u8>>) {
         Array2::from_shape_fn((EXTENTS[0], EXTENTS[1]), |(i, j)| element(i * 8 + j))
     };
     let (one, two) = (feed(1), feed(50));
-    let mut machine = Machine::new(&square(), &variables, vec![compiled], 7, &[]).unwrap();
+    let mut machine = ThreadMachine::new(&square(), &variables, vec![compiled], 7, &[]).unwrap();
     let slots = &machine.functions()[0].program.fetches;
     let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
     for _ in 0..2 {

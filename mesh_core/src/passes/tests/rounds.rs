@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::array::Array;
-use crate::exec::Machine;
+use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::{labelled, looped};
 use crate::program::{Extents, Offset, Rounds, Slot};
@@ -102,7 +102,7 @@ fn last(compiled: Compiled, len: usize) -> Vec<f64> {
     let h = Array1::from_shape_fn(len, |i| i as f32);
     let w = Array2::from_shape_fn((3, len), |(i, j)| (i + j) as f32);
     let c = Array1::from_elem(1, 0.5f32);
-    let mut machine = Machine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
+    let mut machine = ThreadMachine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
     let mut outs = [Array::zeros(DType::F32, &[len])];
     let feeds = [h.view().into(), w.view().into(), c.view().into()];
     machine.call(0, &feeds, &mut outs, &mut []).unwrap();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::array::Array;
-use crate::exec::Machine;
+use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::labelled;
 use crate::program::{Extents, Offset, Piece, Rounds, Scalar};
@@ -41,7 +41,7 @@ fn loops(program: &Program) -> Vec<&Rounds> {
 
 fn run(compiled: Compiled) -> Vec<Vec<f64>> {
     let scores = Array2::from_shape_fn((ROWS, COLUMNS), |(i, j)| ((i * 7 + j) as f32).sin() * 4.0);
-    let mut machine = Machine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
+    let mut machine = ThreadMachine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
     let slots = &machine.functions()[0].program.fetches;
     let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
     machine.call(0, &[scores.view().into()], &mut outs, &mut []).unwrap();
@@ -124,7 +124,7 @@ fn all_forms(deep: bool) -> Program {
 fn run_forms(compiled: Compiled) -> Vec<Array> {
     let x = Array3::from_shape_fn(EXTENTS, |(i, j, k)| ((i * 31 + j * 7 + k) as f32).sin());
     let table = Array2::from_shape_fn((16, 5), |(i, j)| (i * 5 + j) as f32);
-    let mut machine = Machine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
+    let mut machine = ThreadMachine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
     let slots = &machine.functions()[0].program.fetches;
     let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
     machine.call(0, &[x.view().into(), table.view().into()], &mut outs, &mut []).unwrap();

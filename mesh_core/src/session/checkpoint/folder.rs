@@ -94,10 +94,15 @@ impl Checkpoints {
 
     /// Saves a checkpoint and gives its folder. It is there whole when this returns, and was not
     /// there before; one of the same step is replaced. Then removes those that are not to be kept.
+    /// Of several processes that run one module, all take the snapshot, and rank 0 alone writes: to
+    /// the others this is nothing, and comes back at once.
     pub fn save(&self, step: u64, snapshot: &Snapshot, state: &State) -> Result<PathBuf> {
+        let path = self.path(step);
+        if snapshot.rank > 0 {
+            return Ok(path);
+        }
         self.disk.create_folder(&self.folder)?;
         self.remove_unfinished()?;
-        let path = self.path(step);
         let unfinished = self.unfinished(&path);
         let written = self.write(&unfinished, step, snapshot, state);
         if let Err(error) = written.and_then(|()| self.commit(&unfinished, &path)) {

@@ -6,10 +6,13 @@ use crate::program::Value;
 use crate::session::{Error, Held, Result, Session};
 
 /// An owned copy of all slices of all variables that a session holds, those that several processors
-/// hold once, and the session's seed.
+/// hold once, and the session's seed. Of several processes that run one module, all take it and rank
+/// 0 has it.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub(super) seed: u64,
+    /// Of the process that took it: of several that have the same, the first writes it.
+    pub(super) rank: usize,
     pub(super) tensors: Vec<Tensor>,
 }
 
@@ -72,7 +75,7 @@ impl Session {
 
     /// As [`snapshot`](Self::snapshot), into the memory of an earlier one.
     pub fn snapshot_into(&self, snapshot: &mut Snapshot) {
-        snapshot.seed = self.machine.seed();
+        (snapshot.seed, snapshot.rank) = (self.machine.seed(), self.machine.rank());
         snapshot.tensors.truncate(self.variables.len());
         for (index, held) in self.variables.values().enumerate() {
             if index == snapshot.tensors.len() {
@@ -90,7 +93,10 @@ impl Session {
                 slice.extents.clear();
                 slice.extents.extend_from_slice(&self.machine.variable(index).extents);
                 slice.bytes.clear();
-                slice.bytes.extend_from_slice(self.machine.variable_bytes(processor, index));
+                let bytes = self.machine.variable_bytes(processor, index);
+                if snapshot.rank == 0 {
+                    slice.bytes.extend_from_slice(&bytes);
+                }
                 count += 1;
             }
             tensor.slices.truncate(count);

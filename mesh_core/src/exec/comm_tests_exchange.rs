@@ -1,16 +1,29 @@
 //! Everything but all-reduce.
 
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
 
-/// Every collective but all-reduce on processor `p`'s `[outer, n * chunk]` of `noise`.
-fn collectives(members: usize, outer: usize, chunk: usize) {
+/// What processor `p` gives: `[outer, members * chunk]`.
+fn given(members: usize, outer: usize, chunk: usize, p: usize) -> Vec<f64> {
+    (0..outer * members * chunk).map(|i| noise(p, i)).collect()
+}
+
+/// Gathered, scattered, turned, and shifted, wrapped, sent, summed.
+type Collected = (Vec<f64>, Vec<f64>, Vec<f64>, [Vec<f64>; 4]);
+
+/// What every collective but all-reduce makes of what the processors give.
+pub(in crate::exec) fn collected<C: Suite>(
+    members: usize,
+    outer: usize,
+    chunk: usize,
+) -> Vec<(usize, Collected)> {
     let mesh = line(members);
     let all = axes(&mesh, &["all"]);
     let whole = members * chunk;
-    let input = |p: usize| (0..outer * whole).map(|i| noise(p, i)).collect::<Vec<_>>();
-    let results = everywhere(&mesh, |processor, comm| {
+    let input = |p: usize| given(members, outer, chunk, p);
+    C::everywhere(&mesh, |processor, comm| {
         let group = comm.group(&all);
         let input = buffer(&input(processor));
         let zeros = || buffer(&vec![-1.0; outer * whole * members]);
@@ -32,7 +45,7 @@ fn collectives(members: usize, outer: usize, chunk: usize) {
             let elements = outer * whole;
             comm.reduce_to(group, sum, root, elements, from, summed.pointer()).unwrap();
         }
-        comm.barrier().unwrap();
+        comm.barrier();
         let (some, one) = (outer * whole, outer * chunk);
         (
             elements::<f64>(&gathered, some * members),
@@ -40,8 +53,14 @@ fn collectives(members: usize, outer: usize, chunk: usize) {
             elements::<f64>(&turned, some),
             [&shifted, &wrapped, &sent, &summed].map(|buffer| elements::<f64>(buffer, some)),
         )
-    });
-    for (p, (gathered, scattered, turned, rest)) in results.into_iter().enumerate() {
+    })
+}
+
+fn collectives<C: Suite>(members: usize, outer: usize, chunk: usize) {
+    let whole = members * chunk;
+    let input = |p: usize| given(members, outer, chunk, p);
+    let results = collected::<C>(members, outer, chunk);
+    for (p, (gathered, scattered, turned, rest)) in results {
         let [shifted, wrapped, sent, summed] = rest;
         let inputs: Vec<_> = (0..members).map(input).collect();
         let row = |m: usize, o: usize| inputs[m][o * whole..][..whole].to_vec();
@@ -68,24 +87,21 @@ fn collectives(members: usize, outer: usize, chunk: usize) {
     }
 }
 
-#[test]
-fn other_collectives_match_the_naive_ones() {
+pub(in crate::exec) fn other_collectives_match_the_naive_ones<C: Suite>() {
     for members in [1, 2, 3, 4, 8] {
         for (outer, chunk) in [(1, 1), (3, 2), (5, 33), (7, 129)] {
-            collectives(members, outer, chunk);
+            collectives::<C>(members, outer, chunk);
         }
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn all_to_all_of_any_rank(
-        mut extents in prop::collection::vec(1..5_usize, 1..5),
-        dims in (0..4_usize, 0..4_usize),
-        members in 1..5_usize,
-    ) {
+pub(in crate::exec) fn all_to_all_of_any_rank<C: Suite>() {
+    // Several processes draw the same.
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::with_cases(64), rng);
+    let extents = prop::collection::vec(1..5_usize, 1..5);
+    let cases = (extents, (0..4_usize, 0..4_usize), 1..5_usize);
+    let run = |(mut extents, dims, members): (Vec<usize>, (usize, usize), usize)| {
         let rank = extents.len();
         let (split, concat) = (dims.0 % rank, dims.1 % rank);
         extents[split] *= members;
@@ -94,14 +110,14 @@ proptest! {
         let all = axes(&mesh, &["all"]);
         let exchange = Exchange::new(&extents, split, concat, members, 4);
         let input = |p| (0..count).map(|i| (p * count + i) as i32).collect::<Vec<_>>();
-        let results = everywhere(&mesh, |processor, comm| {
+        let results = C::everywhere(&mesh, |processor, comm| {
             let group = comm.group(&all);
             let (from, to) = (buffer(&input(processor)), buffer(&vec![-1; count]));
             // SAFETY: as large as the exchange says.
             unsafe { comm.all_to_all(group, &exchange, from.pointer(), to.pointer()).unwrap() };
             elements::<i32>(&to, count)
         });
-        for (p, result) in results.into_iter().enumerate() {
+        for (p, result) in results {
             let pieces: Vec<_> = (0..members)
                 .map(|m| {
                     let whole = ndarray::ArrayD::from_shape_vec(extents.clone(), input(m)).unwrap();
@@ -114,14 +130,15 @@ proptest! {
             let joined = ndarray::concatenate(ndarray::Axis(concat), &views).unwrap();
             prop_assert_eq!(joined.iter().copied().collect::<Vec<_>>(), result);
         }
-    }
+        Ok(())
+    };
+    runner.run(&cases, run).unwrap();
 }
 
-#[test]
-fn inputs_may_be_changed_at_once() {
+pub(in crate::exec) fn inputs_may_be_changed_at_once<C: Suite>() {
     let mesh = line(4);
     let all = axes(&mesh, &["all"]);
-    everywhere(&mesh, |processor, comm| {
+    C::everywhere(&mesh, |processor, comm| {
         let group = comm.group(&all);
         let fold = Fold::new(Sum, DType::F64).unwrap();
         for round in 0..400 {
@@ -157,7 +174,7 @@ fn inputs_may_be_changed_at_once() {
                 _ => out[..count].iter().all(|&x| x == value((processor + 3) % 4)),
             };
             assert!(right, "round {round}");
-            comm.barrier().unwrap();
+            comm.barrier();
         }
     });
 }

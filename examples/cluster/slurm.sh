@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Trains the language model on all tasks of a Slurm job: `sbatch examples/cluster/slurm.sh`, with
+# `lm`'s own flags behind it. Sizes are the job's: data parallel over nodes, the model over the tasks
+# of a node.
+#SBATCH --job-name=mesh-lm
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=1
+#SBATCH --distribution=block
+#SBATCH --time=04:00:00
+#SBATCH --output=%x-%j.out
+set -euo pipefail
+
+program=${MESH_PROGRAM:-target/release/lm}
+nodes=${SLURM_NNODES:?start this with sbatch}
+tasks=${SLURM_NTASKS_PER_NODE:?start this with sbatch}
+
+srun --mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores "$program" \
+  --mesh "data:${nodes};model:${tasks}" \
+  --layout "batch:data;heads:model;d_ff:model;vocab:model" "$@"

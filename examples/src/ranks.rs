@@ -1,0 +1,219 @@
+//! Whether a launcher has started several of this process, and what follows from it.
+
+use crate::launch::LaunchError;
+use mesh_core::lower::Module;
+#[cfg(feature = "mpi")]
+use mesh_core::session::Ranks;
+use mesh_core::session::Session;
+use mesh_optimize::Strategy;
+use mesh_optimize::cluster::Cluster;
+use std::env;
+use std::error::Error;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+/// What launchers say: who, and where they put the number of processes and which this is.
+const LAUNCHERS: [(&str, &str, &str); 3] = [
+    ("mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    ("mpiexec", "PMI_SIZE", "PMI_RANK"),
+    ("srun", "SLURM_NTASKS", "SLURM_PROCID"),
+];
+
+/// Set within `srun` only: a batch script has the other variables as well, and is alone.
+const SLURM_STEP: &str = "SLURM_STEP_NODELIST";
+
+/// How long rank `r` holds back an error: all may have the same, and the first one ends the others.
+const HOLD_BACK: Duration = Duration::from_millis(200);
+
+/// One of several processes that a launcher has started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Launched {
+    /// By what.
+    pub launcher: &'static str,
+    /// Which one this is.
+    pub rank: usize,
+    /// How many there are, 2 or more.
+    pub ranks: usize,
+}
+
+/// What the environment says of a launcher; `None` for a process that is alone.
+pub fn launched() -> Option<Launched> {
+    launched_by(&|name| env::var(name).ok())
+}
+
+fn launched_by(variable: &dyn Fn(&str) -> Option<String>) -> Option<Launched> {
+    let number = |name| variable(name)?.trim().parse::<usize>().ok();
+    let found = LAUNCHERS.into_iter().find_map(|(launcher, ranks, rank)| {
+        let (ranks, rank) = (number(ranks)?, number(rank)?);
+        let here = launcher != "srun" || variable(SLURM_STEP).is_some();
+        here.then_some(Launched { launcher, rank, ranks })
+    });
+    found.filter(|found| found.ranks > 1)
+}
+
+/// Whether this process prints and writes files: it is alone, or the first.
+pub fn speaks() -> bool {
+    launched().is_none_or(|launched| launched.rank == 0)
+}
+
+/// Lets an earlier rank tell of an error first.
+pub fn hold_back() {
+    let rank = launched().map_or(0, |launched| launched.rank);
+    thread::sleep(HOLD_BACK * rank.min(20) as u32);
+}
+
+/// How ranks that a launcher has started work together.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RankFlags {
+    /// Seconds that a rank of MPI waits for the others before it ends the job.
+    #[arg(long, value_name = "SECONDS", default_value_t = DEADLINE)]
+    deadline: u64,
+
+    /// A folder where each rank of MPI keeps what it did last; the next run tells what one that was
+    /// killed left there.
+    #[arg(long, value_name = "DIR")]
+    last_step: Option<PathBuf>,
+}
+
+/// Seconds that ranks wait for each other.
+const DEADLINE: u64 = 300;
+
+impl Default for RankFlags {
+    fn default() -> Self {
+        Self { deadline: DEADLINE, last_step: None }
+    }
+}
+
+impl RankFlags {
+    /// A session of a module: on the ranks that were started, or else on threads.
+    pub fn session(&self, module: &Module, seed: u64) -> Result<Session, Box<dyn Error>> {
+        match launched() {
+            None => Ok(Session::threads(module, seed)?),
+            Some(launched) => self.on_ranks(module, seed, launched),
+        }
+    }
+
+    #[cfg(feature = "mpi")]
+    fn on_ranks(&self, module: &Module, seed: u64, _: Launched) -> Result<Session, Box<dyn Error>> {
+        let ranks = Ranks::default().deadline(Duration::from_secs(self.deadline));
+        let ranks = match &self.last_step {
+            Some(folder) => ranks.last_step(folder),
+            None => ranks,
+        };
+        Ok(Session::mpi_with(module, seed, &ranks)?)
+    }
+
+    #[cfg(not(feature = "mpi"))]
+    fn on_ranks(&self, _: &Module, _: u64, launched: Launched) -> Result<Session, Box<dyn Error>> {
+        let Launched { launcher, rank, ranks } = launched;
+        Err(format!(
+            "{launcher} started this as rank {rank} of {ranks}, but it was built without MPI: build it \
+             with `--features mpi` (docs/clusters.md), or start one process without {launcher}"
+        )
+        .into())
+    }
+}
+
+/// Checks what `TF_CONFIG` says, if it is set, against a strategy of several hosts and the ranks that
+/// were started: as many workers as hosts, and on each the ranks of its own.
+pub fn check_cluster(strategy: &Strategy) -> Result<(), LaunchError> {
+    match (strategy, env::var("TF_CONFIG")) {
+        (Strategy::MultiWorkerMirrored { hosts, local }, Ok(text)) => {
+            match_cluster(&text, *hosts, *local, launched())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn match_cluster(
+    text: &str,
+    hosts: usize,
+    local: usize,
+    launched: Option<Launched>,
+) -> Result<(), LaunchError> {
+    let refuse = |message: String| Err(LaunchError::Cluster(message));
+    let cluster: Cluster =
+        text.parse().map_err(|error| LaunchError::Cluster(format!("{error}")))?;
+    let workers = cluster.hosts().len();
+    if workers != hosts {
+        return refuse(format!(
+            "TF_CONFIG lists {workers} hosts that compute, but the strategy has {hosts}"
+        ));
+    }
+    let Some(Launched { rank, ranks, launcher }) = launched else { return Ok(()) };
+    let (task, index) = cluster.task();
+    match cluster.rank() {
+        None => refuse(format!(
+            "TF_CONFIG says that this process is {task} {index}, but {launcher} started it as rank \
+             {rank}, which computes: start the chief and the workers only"
+        )),
+        Some(host) if rank / local.max(1) != host => refuse(format!(
+            "TF_CONFIG says that this process is {task} {index}, host {host} of {hosts}, but {launcher} \
+             started it as rank {rank} of {ranks}, and with {local} ranks to a host that is host {}: \
+             give ranks the order of the list",
+            rank / local.max(1)
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(variables: &[(&str, &str)]) -> Option<(&'static str, usize, usize)> {
+        let find = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        launched_by(&find).map(|Launched { launcher, rank, ranks }| (launcher, rank, ranks))
+    }
+
+    #[test]
+    fn launchers_are_told_by_what_they_set() {
+        let open = [("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "3")];
+        assert_eq!(by(&open), Some(("mpirun", 3, 4)));
+        assert_eq!(by(&[("PMI_SIZE", "2"), ("PMI_RANK", "0")]), Some(("mpiexec", 0, 2)));
+        let slurm = [("SLURM_NTASKS", "8"), ("SLURM_PROCID", "7"), (SLURM_STEP, "n[1-2]")];
+        assert_eq!(by(&slurm), Some(("srun", 7, 8)));
+        assert_eq!(by(&slurm[..2]), None, "a batch script");
+        assert_eq!(by(&[("PMI_SIZE", "1"), ("PMI_RANK", "0")]), None, "alone");
+        assert_eq!(by(&[("PMI_SIZE", "two"), ("PMI_RANK", "0")]), None);
+        assert_eq!(by(&[]), None);
+    }
+
+    #[test]
+    fn workers_are_matched_with_ranks() {
+        let text = |kind: &str, index: usize| {
+            format!(
+                r#"{{"cluster": {{"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}},
+                    "task": {{"type": "{kind}", "index": {index}}}}}"#
+            )
+        };
+        let rank = |rank| Some(Launched { launcher: "mpirun", rank, ranks: 4 });
+        for (task, hosts, launched, expected) in [
+            (("chief", 0), 2, rank(0), None),
+            (("chief", 0), 2, rank(1), None),
+            (("worker", 0), 2, rank(2), None),
+            (("worker", 0), 2, None, None),
+            (
+                ("worker", 0),
+                2,
+                rank(1),
+                Some("worker 0, host 1 of 2, but mpirun started it as rank 1"),
+            ),
+            (("chief", 0), 3, rank(0), Some("lists 2 hosts that compute, but the strategy has 3")),
+            (("ps", 0), 2, rank(0), Some("is ps 0, but mpirun started it as rank 0")),
+        ] {
+            let found = match_cluster(&text(task.0, task.1), hosts, 2, launched);
+            match (found, expected) {
+                (Ok(()), None) => {}
+                (Err(error), Some(words)) => assert!(error.to_string().contains(words), "{error}"),
+                (found, _) => panic!("{task:?} {launched:?}: {found:?}"),
+            }
+        }
+        let error = match_cluster("{", 2, 2, None).unwrap_err();
+        assert!(error.to_string().starts_with("TF_CONFIG"), "{error}");
+    }
+}

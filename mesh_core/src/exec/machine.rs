@@ -1,0 +1,138 @@
+//! What a session needs of whatever runs its module.
+
+use std::borrow::Cow;
+
+use super::border::Border;
+use super::numerics::NonFinite;
+use super::record::CallTimes;
+use crate::array::{Array, ArrayRef};
+use crate::names::DType;
+use crate::program::{Compiled, Program, Slot, Value};
+
+/// The processors, memory and prepared functions of a module.
+///
+/// Where the processors are several processes, each has a machine, all of them are told the same in
+/// the same order, and what gives or takes a processor's slice works for every processor.
+pub(crate) trait Machine: Send {
+    /// Which of the processes this is; 0 if there is one.
+    fn rank(&self) -> usize;
+
+    /// Whether something is so in any of the processes.
+    fn any(&self, here: bool) -> bool;
+
+    /// What everything random follows from.
+    fn seed(&self) -> u64;
+
+    /// Sets what everything random of later calls follows from.
+    fn set_seed(&mut self, seed: u64);
+
+    /// Whether to note when each step of a call began and ended.
+    fn record(&mut self, on: bool);
+
+    /// The function of the last call and what a processor did in it, if it was recorded, by this
+    /// process.
+    fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)>;
+
+    /// Whether to look at every number and stop a call at the first that is not finite.
+    fn inspect(&mut self, on: bool);
+
+    /// What that was, if it stopped a call.
+    fn found(&self) -> Option<&NonFinite>;
+
+    /// The functions, in the order they were given in.
+    fn functions(&self) -> &[Compiled];
+
+    /// What each processor holds of a variable.
+    fn variable(&self, variable: usize) -> &Value;
+
+    /// Runs a function on every processor. Feeds, and outputs followed by what probes show, have the
+    /// order, shapes and dtypes of the program's slots, or else nothing runs. After a run that
+    /// failed every call gives the same error.
+    fn call(
+        &mut self,
+        function: usize,
+        feeds: &[ArrayRef<'_>],
+        outputs: &mut [Array],
+        shown: &mut [Array],
+    ) -> Result<(), String>;
+
+    /// Copies a processor's slice of a variable into an array, to where it `begin`s there.
+    fn read(
+        &self,
+        processor: usize,
+        variable: usize,
+        begin: &[usize],
+        array: &mut Array,
+    ) -> Result<(), String>;
+
+    /// Sets a processor's slice of a variable to what an array has from `begin` on.
+    fn write(
+        &mut self,
+        processor: usize,
+        variable: usize,
+        begin: &[usize],
+        array: &ArrayRef<'_>,
+    ) -> Result<(), String>;
+
+    /// The bytes of a processor's slice of a variable.
+    fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]>;
+
+    /// Sets the bytes of a processor's slice of a variable, which it holds.
+    fn set_variable_bytes(
+        &mut self,
+        processor: usize,
+        variable: usize,
+        bytes: &[u8],
+    ) -> Result<(), String>;
+
+    /// The bytes of a processor's slice of a fetch, as the last call left them. They mean something
+    /// if that call was of this function.
+    fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]>;
+}
+
+/// Whether arrays have the order, shapes and dtypes of a program's slots.
+pub(super) fn fits(
+    program: &Program,
+    feeds: &[ArrayRef<'_>],
+    outputs: &[Array],
+    shown: &[Array],
+) -> Result<(), String> {
+    let fits = |slot: &Slot, dtype: DType, shape: &[usize]| {
+        program.value(slot.value).dtype == dtype && slot.shape == shape
+    };
+    let count =
+        (program.feeds.len(), program.fetches.len()) == (feeds.len(), outputs.len() + shown.len());
+    let mut feeding = program.feeds.iter().zip(feeds);
+    let mut fetching = program.fetches.iter().zip(outputs.iter().chain(shown));
+    if !count
+        || !feeding.all(|(slot, feed)| fits(slot, feed.dtype(), feed.shape()))
+        || !fetching.all(|(slot, output)| fits(slot, output.dtype(), output.shape()))
+    {
+        return Err(format!("the arrays do not fit the slots of `{}`", program.name));
+    }
+    Ok(())
+}
+
+/// Where a slice of a variable lies in an array of this dtype and shape.
+pub(super) fn border(
+    value: &Value,
+    begin: &[usize],
+    dtype: DType,
+    shape: &[usize],
+) -> Result<Border, String> {
+    let ranks = (shape.len(), begin.len()) == (value.extents.len(), value.extents.len());
+    let mut dims = begin.iter().zip(&value.extents).zip(shape);
+    let within = dims.all(|((begin, extent), size)| begin + extent <= *size);
+    if dtype != value.dtype || !ranks || !within {
+        return Err(format!("a slice {value} at {begin:?} is not of {dtype}{shape:?}"));
+    }
+    Ok(Border::new(value, begin))
+}
+
+/// Checks that bytes are as many as a slice has.
+pub(super) fn expect_bytes(value: &Value, bytes: &[u8]) -> Result<(), String> {
+    if bytes.len() == value.bytes() {
+        return Ok(());
+    }
+    Err(format!("{} bytes are no slice {value}", bytes.len()))
+}

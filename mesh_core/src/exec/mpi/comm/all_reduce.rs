@@ -1,0 +1,105 @@
+//! All-reduce among ranks.
+
+use std::ptr;
+
+use super::super::super::comm::{Group, Part, Stopped};
+use super::super::super::fold::Fold;
+use super::super::super::shares::{fold_packed, pieces, share};
+use super::{RankComm, neighbours};
+use crate::program::{ALIGNMENT, FoldOrder};
+
+impl RankComm {
+    /// Everybody gets everything and folds it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Comm::all_reduce`](super::Comm::all_reduce).
+    pub(super) unsafe fn fold_all(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        order: FoldOrder,
+        parts: &[Part],
+    ) -> Result<(), Stopped> {
+        let bytes = parts.iter().map(|part| part.elements * fold.size).sum::<usize>();
+        let stride = bytes.next_multiple_of(ALIGNMENT);
+        let (packed, room) = (self.packed(bytes)?, self.room(stride * group.size)?);
+        let mut offset = 0;
+        for part in parts {
+            let bytes = part.elements * fold.size;
+            // SAFETY: there is room for all parts.
+            unsafe { ptr::copy_nonoverlapping(part.input, packed.add(offset), bytes) };
+            offset += bytes;
+        }
+        let arrival = |member: usize| room.wrapping_add(member * stride);
+        // SAFETY: there is room for all members, each has its own.
+        unsafe { self.swap(group, bytes, |_| packed, arrival)? };
+        self.seat_peers(group, packed, arrival);
+        // SAFETY: as arrived; the outs are not in our rooms.
+        unsafe { fold_packed(fold, order, &self.peers, &mut self.inputs, parts) };
+        Ok(())
+    }
+
+    /// Each member folds its share of everybody's inputs and sends it to everybody.
+    ///
+    /// # Safety
+    ///
+    /// As [`Comm::all_reduce`](super::Comm::all_reduce).
+    pub(super) unsafe fn fold_shares(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        order: FoldOrder,
+        parts: &[Part],
+    ) -> Result<(), Stopped> {
+        let channel = self.channel(group);
+        let total = parts.iter().map(|part| part.elements).sum();
+        let share = |member| share(member, group.size, total);
+        let own = share(group.rank);
+        let stride = (own.len() * fold.size).next_multiple_of(ALIGNMENT);
+        let room = self.room(stride * group.size)?;
+        for (giver, taker) in neighbours(group) {
+            let (giver, taker) = (self.address(group, giver), self.address(group, taker));
+            let mut arrival = room.wrapping_add(giver.0 * stride);
+            // SAFETY: the room has a stride for each member; pieces lie within their parts, which
+            // nobody writes to before this is over.
+            unsafe {
+                for (_, _, range) in pieces(parts, own.clone()) {
+                    let bytes = range.len() * fold.size;
+                    self.wire.receive(channel, giver, arrival, bytes);
+                    arrival = arrival.wrapping_add(bytes);
+                }
+                for (_, part, range) in pieces(parts, share(taker.0)) {
+                    let from = part.input.add(range.start * fold.size);
+                    self.wire.send(channel, taker, from, range.len() * fold.size);
+                }
+            }
+        }
+        self.wire.finish()?;
+        let mut before = 0;
+        for (_, part, range) in pieces(parts, own.clone()) {
+            let (at, bytes) = (range.start * fold.size, range.len() * fold.size);
+            let arrival = |member: usize| room.wrapping_add(member * stride + before);
+            self.seat_peers(group, part.input.wrapping_add(at), arrival);
+            order.arrange(group.rank, &self.peers, &mut self.inputs);
+            // SAFETY: the piece as it arrived from each, and our own; the out is the latter or apart.
+            unsafe { fold.run(&self.inputs, 0, &[part.out.add(at)], 0, range.len()) };
+            before += bytes;
+        }
+        for (giver, taker) in neighbours(group) {
+            let (giver, taker) = (self.address(group, giver), self.address(group, taker));
+            // SAFETY: pieces lie within their parts; all inputs have been sent, so outs may change.
+            unsafe {
+                for (_, part, range) in pieces(parts, share(giver.0)) {
+                    let to = part.out.add(range.start * fold.size);
+                    self.wire.receive(channel, giver, to, range.len() * fold.size);
+                }
+                for (_, part, range) in pieces(parts, own.clone()) {
+                    let from = part.out.add(range.start * fold.size);
+                    self.wire.send(channel, taker, from, range.len() * fold.size);
+                }
+            }
+        }
+        self.wire.finish()
+    }
+}

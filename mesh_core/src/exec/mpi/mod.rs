@@ -1,0 +1,58 @@
+//! A mesh whose processors are the ranks of an MPI job.
+//!
+//! Every rank runs the same program and calls the same methods of its machine in the same order.
+//! Nothing waits for ever: after a deadline, or any other failure, the rank says what it was doing
+//! and ends the job.
+#![allow(unsafe_code, reason = "calls MPI, and reaches into the processor's memory between calls")]
+
+mod comm;
+mod last;
+mod machine;
+mod room;
+mod same;
+mod start;
+mod wire;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) use self::machine::RankMachine;
+
+/// How long a rank waits for others unless a session says otherwise.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// How ranks work together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Ranks {
+    /// How long a rank waits for others before it ends the job: more than the longest that one of
+    /// them may be busy with something else, as reading data or saving.
+    pub deadline: Duration,
+    /// A folder where each rank keeps what it did last, if it is to be known of one that is killed:
+    /// the next session that is started with it tells.
+    pub last_step: Option<PathBuf>,
+}
+
+impl Default for Ranks {
+    fn default() -> Self {
+        Self { deadline: DEADLINE, last_step: None }
+    }
+}
+
+impl Ranks {
+    /// With another deadline.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// With files of what each rank did last.
+    pub fn last_step(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.last_step = Some(folder.into());
+        self
+    }
+}

@@ -1,0 +1,111 @@
+//! Whether all ranks are about to do the same.
+
+use std::fmt::Write;
+
+use super::super::comm::{Comm, Group, Stopped};
+use super::super::cpu::isa::isa;
+use super::comm::RankComm;
+use crate::names::{Mesh, stable_hash};
+use crate::program::{Compiled, VariableType};
+
+/// Everything that results depend on, a line each.
+pub(super) fn description(
+    mesh: &Mesh,
+    variables: &[VariableType],
+    functions: &[Compiled],
+    seed: u64,
+) -> String {
+    let (version, target) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    let mut text = format!("version {version}\nkernels {:?} on {target}\n", isa());
+    let order: Vec<_> = (0..mesh.processors()).map(|p| mesh.physical(p)).collect();
+    let _ = writeln!(text, "mesh {mesh}\nprocessor order {order:?}\nseed {seed}");
+    for variable in variables {
+        let _ = writeln!(text, "variable {variable:?}");
+    }
+    for Compiled { program, plan } in functions {
+        let _ = write!(text, "{}", program.display(mesh));
+        let _ = writeln!(text, "  memory {} bytes", plan.arena_bytes);
+    }
+    text
+}
+
+/// Compares what the ranks are about to do; the error says where the first differs that does.
+pub(super) fn compare(
+    comm: &mut RankComm,
+    group: Group,
+    text: &str,
+) -> Result<Result<(), String>, Stopped> {
+    let facts = gather(comm, group, [stable_hash(text), text.len() as u64])?;
+    let Some(other) = facts.iter().position(|fact| *fact != facts[0]) else { return Ok(Ok(())) };
+    let first = broadcast(comm, group, 0, text, facts[0][1])?;
+    let difference = difference(&first, text);
+    let lengths = gather(comm, group, [0, difference.len() as u64])?;
+    let told = broadcast(comm, group, other, &difference, lengths[other][1])?;
+    Ok(Err(format!("rank {other} is not about to do what rank 0 does{told}")))
+}
+
+/// The first line in which a text is not another's, and where it stands.
+fn difference(first: &str, own: &str) -> String {
+    let (mut program, mut others) = ("", first.lines());
+    let tell = |program: &str, own: Option<&str>, first: Option<&str>| {
+        let at = if program.is_empty() { String::new() } else { format!(", in {program}") };
+        let [own, first] = [own, first].map(|line| line.map_or("nothing more", str::trim));
+        format!("{at}\n  it has:     {own}\n  rank 0 has: {first}")
+    };
+    for line in own.lines() {
+        let other = others.next();
+        if other != Some(line) {
+            return tell(program, Some(line), other);
+        }
+        if line.starts_with("program ") {
+            program = line;
+        }
+    }
+    tell(program, None, others.next())
+}
+
+/// What every member says.
+fn gather(comm: &mut RankComm, group: Group, say: [u64; 2]) -> Result<Vec<[u64; 2]>, Stopped> {
+    let mut all = vec![[0; 2]; group.size];
+    // SAFETY: as large as it says; both are this function's, and plain numbers.
+    unsafe {
+        comm.all_gather(group, 1, size_of_val(&say), say.as_ptr().cast(), all.as_mut_ptr().cast())?;
+    }
+    Ok(all)
+}
+
+/// The text of `root`, which has `length` bytes.
+fn broadcast(
+    comm: &mut RankComm,
+    group: Group,
+    root: usize,
+    text: &str,
+    length: u64,
+) -> Result<String, Stopped> {
+    let mut bytes = vec![0; length as usize];
+    // SAFETY: the root's text and everybody's bytes are this long.
+    unsafe { comm.broadcast(group, root, bytes.len(), text.as_ptr(), bytes.as_mut_ptr())? };
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_quoted() {
+        let here = "seed 1\nprogram train on a:2\n    %0: f32[] = fill 1\n";
+        let table = [
+            ("seed 2\n", "\n  it has:     seed 2\n  rank 0 has: seed 1"),
+            (
+                "seed 1\nprogram train on a:2\n    %0: f32[] = fill 2\n",
+                ", in program train on a:2\n  it has:     %0: f32[] = fill 2\n  \
+                 rank 0 has: %0: f32[] = fill 1",
+            ),
+            ("seed 1\n", "\n  it has:     nothing more\n  rank 0 has: program train on a:2"),
+        ];
+        for (there, expected) in table {
+            assert_eq!(difference(here, there), expected);
+        }
+    }
+}

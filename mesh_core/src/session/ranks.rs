@@ -1,0 +1,36 @@
+//! A session on the ranks of an MPI job.
+
+pub use crate::exec::Ranks;
+
+use super::{Result, Session};
+use crate::exec::RankMachine;
+use crate::lower::Module;
+
+impl Session {
+    /// Runs a module on the ranks of an MPI job, one per processor of its mesh, and initialises its
+    /// variables. A mesh of another size is an error before any work.
+    ///
+    /// Every rank makes the session of the same module and seed, and then calls the same methods with
+    /// the same arguments in the same order; before the first step they compare what they are about
+    /// to run, down to the kernels. Each takes its slices from the global arrays, and each is given
+    /// all of the fetches and variables, so that what the program decides by them it decides
+    /// everywhere alike. Results are those of [`threads`](Self::threads), bit for bit, on the same
+    /// mesh and layout.
+    ///
+    /// A rank that fails, or waits for others longer than the deadline, says so on standard error and
+    /// ends the job. So does a process that exits with a status other than 0. [`Recorded`] times are
+    /// this rank's alone.
+    ///
+    /// [`Recorded`]: super::Recorded
+    pub fn mpi(module: &Module, seed: u64) -> Result<Self> {
+        Self::mpi_with(module, seed, &Ranks::default())
+    }
+
+    /// As [`mpi`](Self::mpi), with choices.
+    pub fn mpi_with(module: &Module, seed: u64, ranks: &Ranks) -> Result<Self> {
+        Self::on(module, |variables, functions| {
+            let machine = RankMachine::new(&module.mesh, variables, functions, seed, ranks)?;
+            Ok(Box::new(machine))
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! What goes wrong on one rank of several.
+
+use super::{LAYOUT, attention, mesh, train, transformer};
+use mesh_core::session::Ranks;
+use mesh_ops::prelude::*;
+use std::path::Path;
+use std::process::{self, Command};
+use std::time::Duration;
+
+/// How long ranks wait for others.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Has something go wrong; `false` if there is no such thing.
+pub fn run(fault: &str, folder: &Path) -> bool {
+    let mesh = mesh();
+    let mut module = attention(&mesh);
+    let rank = || mesh_rank();
+    let ranks = Ranks::default().deadline(DEADLINE);
+    let ranks = if folder.as_os_str().is_empty() { ranks } else { ranks.last_step(folder) };
+    match fault {
+        "seed" => refused(&module, 7 + u64::from(rank() == 1), &ranks),
+        "program" => {
+            if rank() == 1 {
+                module = other(&mesh);
+            }
+            refused(&module, 7, &ranks);
+        }
+        "size" => {
+            let mesh: Mesh = "a:4;b:2".parse().unwrap();
+            refused(&attention(&mesh), 7, &ranks);
+        }
+        "fine" => drop(trained(&module, &ranks)),
+        _ => {
+            let mut session = trained(&module, &ranks);
+            session.set_numerics_check(fault == "nan");
+            if rank() == 1 {
+                match fault {
+                    "nan" => train_on_nan(&mut session),
+                    "stop" => signal("STOP"),
+                    "kill" => signal("KILL"),
+                    "exit" => process::exit(3),
+                    "leave" => process::exit(0),
+                    "panic" => panic!("rank 1 was told to"),
+                    _ => return false,
+                }
+            }
+            train(&mut session, &module, 3);
+            println!("nothing went wrong");
+        }
+    }
+    true
+}
+
+/// Two steps in, on every rank.
+fn trained(module: &Module, ranks: &Ranks) -> Session {
+    let mut session = Session::mpi_with(module, 7, ranks).unwrap();
+    train(&mut session, module, 2);
+    session
+}
+
+/// Every rank is told the same; one says so.
+fn refused(module: &Module, seed: u64, ranks: &Ranks) {
+    let error = Session::mpi_with(module, seed, ranks).unwrap_err();
+    if mesh_rank() == 0 {
+        println!("{error}");
+    }
+}
+
+/// With another learning rate.
+fn other(mesh: &Mesh) -> Module {
+    let graph = mesh_ops::graph();
+    transformer::with_rate(&graph, 4e-3);
+    graph.lower(mesh, &LAYOUT.parse().unwrap()).unwrap()
+}
+
+fn mesh_rank() -> usize {
+    let rank = std::env::var("OMPI_COMM_WORLD_RANK").or_else(|_| std::env::var("PMI_RANK"));
+    rank.map_or(0, |rank| rank.parse().unwrap())
+}
+
+/// Sends this process a signal.
+fn signal(name: &str) {
+    let pid = process::id().to_string();
+    assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
+    // It arrives before long.
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+/// Has this rank alone look at a label that no number is.
+fn train_on_nan(session: &mut Session) {
+    session.write("bytes_1/embedding", &ndarray::ArrayD::from_elem(vec![8, 8], f32::NAN)).unwrap();
+}

@@ -1,0 +1,177 @@
+//! What `tests/mpi.rs` starts on several ranks: `mpirun -n 4 ranks WHAT [FOLDER]`.
+
+mod faults;
+#[allow(dead_code, reason = "shared with tests of sessions")]
+#[path = "../tests/session/models.rs"]
+mod models;
+mod transformer;
+
+use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore, State};
+use mesh_ops::prelude::*;
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// Calls that are compared.
+const STEPS: usize = 3;
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let folder = arguments.get(1).map(PathBuf::from).unwrap_or_default();
+    match arguments.first().map(String::as_str) {
+        Some("same") => same(),
+        Some("save") => save(&folder),
+        Some("resume") => resume(&folder),
+        Some(fault) if faults::run(fault, &folder) => {}
+        _ => println!("skipped: `cargo test -p tests --test mpi` starts this on several ranks"),
+    }
+}
+
+/// The square mesh of all ranks, or the line.
+pub fn mesh() -> Mesh {
+    let ranks = env::var("OMPI_COMM_WORLD_SIZE").or_else(|_| env::var("PMI_SIZE"));
+    let ranks = ranks.map_or(1, |ranks| ranks.parse().unwrap());
+    if ranks == 4 {
+        "a:2;b:2"
+    } else if ranks == 2 {
+        "a:2;b:1"
+    } else {
+        "a:1;b:1"
+    }
+    .parse()
+    .unwrap()
+}
+
+/// A model and the layouts under which it is compared, as far as they are legal.
+type Case = (&'static str, fn(&Graph), &'static [&'static str]);
+
+const CASES: &[Case] = &[
+    (
+        "mlp",
+        models::mlp,
+        &[
+            "",
+            "batch:a; hidden:b",
+            "batch:a+b",
+            "hidden:a; pixels:b",
+            "classes:b; hidden:a",
+            "batch:a; params/*:a; slots/*:a",
+            "batch:a+b; params/*:b@1; slots/*:b@1",
+        ],
+    ),
+    ("conv", models::conv, &["batch:a; filters:b", "rows:a+b"]),
+    (
+        "transformer",
+        transformer::build,
+        &[
+            "batch:a; heads:b; d_ff:b; vocab:b",
+            "length:a; memory_length:b",
+            "length:b; batch:a; slots/*:a",
+            "batch:b+a; slots/*:a@each",
+            "batch:a; params/*:a; slots/*:a",
+        ],
+    ),
+];
+
+/// Every model under its layouts.
+fn modules(mesh: &Mesh) -> Vec<(String, Module)> {
+    let mut found = Vec::new();
+    for (name, build, layouts) in CASES {
+        let graph = mesh_ops::graph();
+        build(&graph);
+        for layout in *layouts {
+            match graph.lower(mesh, &layout.parse().unwrap()) {
+                Ok(module) => found.push((format!("{name} {layout}"), module)),
+                // Fewer ranks have no second coordinate that could own something.
+                Err(report) => assert!(mesh.processors() < 4, "{name} {layout}: {report}"),
+            }
+        }
+    }
+    found
+}
+
+/// Runs some steps; gives all fetches.
+pub fn train(session: &mut Session, module: &Module, steps: usize) -> Vec<Array> {
+    let feeds = models::feeds(module, "train");
+    let step = |_| session.call_named("train", &models::borrowed(&feeds)).unwrap();
+    (0..steps).flat_map(step).map(|(_, array)| array).collect()
+}
+
+/// The bits of everything a session holds.
+fn bits(session: &Session) -> Vec<(String, Vec<u64>)> {
+    let names: Vec<_> = session.variables().map(str::to_owned).collect();
+    names.into_iter().map(|name| (name.clone(), of(&session.read(&name).unwrap()))).collect()
+}
+
+fn of(array: &Array) -> Vec<u64> {
+    array.to_f64().iter().map(|x| x.to_bits()).collect()
+}
+
+fn assert_same(what: &str, ours: &[Array], theirs: &[Array]) {
+    assert_eq!(ours.len(), theirs.len());
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        assert_eq!(of(ours), of(theirs), "fetches of {what}");
+    }
+}
+
+/// Ranks give the bits of threads.
+fn same() {
+    let mesh = mesh();
+    let modules = modules(&mesh);
+    for (name, module) in &modules {
+        let mut threads = Session::threads(module, 5).unwrap();
+        let mut ranks = Session::mpi(module, 5).unwrap();
+        ranks.set_replica_check(true);
+        ranks.record(true);
+        assert_same(name, &train(&mut ranks, module, STEPS), &train(&mut threads, module, STEPS));
+        assert_eq!(bits(&ranks), bits(&threads), "variables of {name}");
+        // A rank knows its own times.
+        let own = (0..mesh.processors()).filter(|&p| ranks.recorded(p).is_some());
+        assert_eq!(own.collect::<Vec<_>>(), [ranks.rank()], "{name}");
+        // What is written to one is written to all.
+        let first = ranks.variables().next().unwrap().to_owned();
+        let before = ranks.read(&first).unwrap();
+        let zeros = Array::zeros(before.dtype(), before.shape());
+        ranks.write(&first, &zeros).unwrap();
+        assert_eq!(ranks.read(&first).unwrap(), zeros, "{name}");
+    }
+    println!("{} modules are the same", modules.len());
+}
+
+const LAYOUT: &str = "batch:a; heads:b; d_ff:b; slots/*:a";
+
+fn attention(mesh: &Mesh) -> Module {
+    let graph = mesh_ops::graph();
+    transformer::build(&graph);
+    graph.lower(mesh, &LAYOUT.parse().unwrap()).unwrap()
+}
+
+/// Trains, and saves what it has come to.
+fn save(folder: &Path) {
+    let module = attention(&mesh());
+    let mut session = Session::mpi(&module, 9).unwrap();
+    train(&mut session, &module, STEPS);
+    let checkpoints = Checkpoints::new(folder);
+    checkpoints.save(STEPS as u64, &session.snapshot(), &State::new()).unwrap();
+    // All wait for the one that writes.
+    session.read("step").unwrap();
+    let mut threads = Session::threads(&module, 9).unwrap();
+    train(&mut threads, &module, STEPS);
+    if session.rank() == 0 {
+        let stored = Checkpoint::open(checkpoints.latest().unwrap().checkpoint.unwrap().path());
+        threads.restore(&stored.unwrap(), &Restore::all()).unwrap();
+    }
+    assert_eq!(bits(&session), bits(&threads));
+}
+
+/// Goes on from it, on as many ranks as there are now.
+fn resume(folder: &Path) {
+    let module = attention(&mesh());
+    let stored = Checkpoints::new(folder).latest().unwrap().checkpoint.unwrap();
+    let mut ranks = Session::mpi(&module, 0).unwrap();
+    let mut threads = Session::threads(&module, 0).unwrap();
+    ranks.restore(&stored, &Restore::all()).unwrap();
+    threads.restore(&stored, &Restore::all()).unwrap();
+    let (ours, theirs) = (train(&mut ranks, &module, STEPS), train(&mut threads, &module, STEPS));
+    assert_same("what goes on", &ours, &theirs);
+    assert_eq!(bits(&ranks), bits(&threads));
+}

@@ -1,0 +1,215 @@
+//! Ranks of MPI do what threads do, to the bit, and end when one of them does.
+//!
+//! Builds `ranks/` and the unit tests of `mesh_core` with the feature `mpi`, and starts both with
+//! `mpirun`. Where that cannot be, says why and is content.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The longest a job may take on a busy machine. One that hangs takes longer.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Until a job has ended that waits for others for 2 s: the deadline, 5 s more, and what it takes to
+/// start on a busy machine.
+const ENDS_WITHIN: Duration = Duration::from_secs(2 + 5 + 20);
+
+struct Programs {
+    ranks: PathBuf,
+    unit_tests: PathBuf,
+    options: Vec<&'static str>,
+}
+
+/// One job at a time: ranks share the cores as it is.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn programs() -> Option<&'static Programs> {
+    static PROGRAMS: OnceLock<Result<Programs, String>> = OnceLock::new();
+    match PROGRAMS.get_or_init(find) {
+        Ok(programs) => Some(programs),
+        Err(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+    }
+}
+
+fn find() -> Result<Programs, String> {
+    let version = Command::new("mpirun").arg("--version").output();
+    let version = version.map_err(|error| format!("mpirun cannot be started: {error}"))?;
+    let open = String::from_utf8_lossy(&version.stdout).contains("Open MPI");
+    let options = if open { vec!["--oversubscribe", "--allow-run-as-root"] } else { Vec::new() };
+    let unit_tests = build(&["-p", "mesh_core", "--lib"], "mesh_core")?;
+    let ranks = build(&["-p", "tests", "--test", "ranks"], "ranks")?;
+    Ok(Programs { ranks, unit_tests, options })
+}
+
+fn build(what: &[&str], name: &str) -> Result<PathBuf, String> {
+    let profile: &[_] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
+    let built = Command::new(env!("CARGO"))
+        .args(["test", "--features", "mpi", "--no-run", "--message-format", "json"])
+        .args(what)
+        .args(profile)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .output()
+        .map_err(|error| format!("cargo cannot be started: {error}"))?;
+    let messages = String::from_utf8_lossy(&built.stdout);
+    let executable = messages.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let named = message["target"]["name"] == name && message["profile"]["test"] == true;
+        named.then(|| Some(message["executable"].as_str()?.into()))?
+    });
+    executable.filter(|_| built.status.success()).ok_or_else(|| {
+        let errors = String::from_utf8_lossy(&built.stderr);
+        let last: Vec<_> = errors.lines().rev().take(20).collect();
+        let last: Vec<_> = last.into_iter().rev().collect();
+        format!("the feature `mpi` does not build here:\n{}", last.join("\n"))
+    })
+}
+
+/// What a job left: whether it ended well, all it wrote, and how long it took.
+struct Ended {
+    well: bool,
+    text: String,
+    took: Duration,
+}
+
+impl Programs {
+    fn run(&self, ranks: usize, program: &Path, arguments: &[&str]) -> Ended {
+        let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let began = Instant::now();
+        let mut job = Command::new("mpirun")
+            .args(&self.options)
+            .args(["-n", &ranks.to_string()])
+            .arg(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (stdout, stderr) = (job.stdout.take().unwrap(), job.stderr.take().unwrap());
+        let (stdout, stderr) = (reader(stdout), reader(stderr));
+        let well = wait(&mut job, began);
+        let text = stdout.join().unwrap() + &stderr.join().unwrap();
+        Ended { well, text, took: began.elapsed() }
+    }
+
+    fn ranks(&self, ranks: usize, arguments: &[&str]) -> Ended {
+        self.run(ranks, &self.ranks, arguments)
+    }
+}
+
+fn reader(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn wait(job: &mut Child, began: Instant) -> bool {
+    loop {
+        if let Some(status) = job.try_wait().unwrap() {
+            return status.success();
+        }
+        if began.elapsed() > LONGEST {
+            job.kill().unwrap();
+            job.wait().unwrap();
+            return false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("mesh-mpi-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    folder
+}
+
+#[test]
+fn collectives_on_ranks() {
+    let Some(programs) = programs() else { return };
+    for ranks in [2, 4] {
+        let arguments = ["exec::mpi", "--test-threads", "1", "--color", "never"];
+        let Ended { well, text, .. } = programs.run(ranks, &programs.unit_tests, &arguments);
+        assert!(well, "{ranks} ranks:\n{text}");
+        assert_eq!(text.matches("test result: ok").count(), ranks, "{text}");
+    }
+}
+
+#[test]
+fn ranks_train_to_the_bits_of_threads() {
+    let Some(programs) = programs() else { return };
+    for ranks in [1, 2, 4] {
+        let Ended { well, text, .. } = programs.ranks(ranks, &["same"]);
+        assert!(well, "{ranks} ranks:\n{text}");
+        assert_eq!(text.matches("modules are the same").count(), ranks, "{text}");
+    }
+}
+
+#[test]
+fn training_goes_on_with_another_number_of_ranks() {
+    let Some(programs) = programs() else { return };
+    let folder = scratch("resume");
+    let path = folder.to_str().unwrap();
+    for (ranks, what) in [(4, "save"), (2, "resume"), (4, "resume"), (1, "resume")] {
+        let Ended { well, text, .. } = programs.ranks(ranks, &[what, path]);
+        assert!(well, "{what} on {ranks} ranks:\n{text}");
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_ranks_disagree_about_is_named_before_the_first_step() {
+    let Some(programs) = programs() else { return };
+    for (ranks, fault, expected) in [
+        (4, "seed", "rank 1 is not about to do what rank 0 does"),
+        (4, "seed", "seed 8"),
+        (2, "program", "rank 1 is not about to do what rank 0 does, in program train"),
+        (4, "size", "mesh a:4;b:2 has 8 processors, but 4 ranks were started"),
+    ] {
+        let Ended { well, text, .. } = programs.ranks(ranks, &[fault]);
+        assert!(well && text.contains(expected), "{fault} on {ranks} ranks:\n{text}");
+    }
+}
+
+#[test]
+fn a_rank_that_fails_ends_the_job() {
+    let Some(programs) = programs() else { return };
+    for (fault, messages) in [
+        ("stop", &["in call 3 (`train`): in step ", "rank 1 did not get here within 2 s"][..]),
+        ("leave", &["in call 3 (`train`): in step ", "rank 1 did not get here within 2 s"]),
+        ("nan", &["error: rank 1, in call 3 (`train`): NaN in `train`"]),
+        ("exit", &[]),
+        ("kill", &[]),
+        ("panic", &["rank 1 was told to"]),
+    ] {
+        let Ended { well, text, took } = programs.ranks(4, &[fault]);
+        assert!(!well && !text.contains("nothing went wrong"), "{fault}:\n{text}");
+        assert!(took < ENDS_WITHIN, "{fault} took {took:?}:\n{text}");
+        let missing = messages.iter().find(|message| !text.contains(**message));
+        assert_eq!(missing, None, "{fault}:\n{text}");
+        assert!(text.matches("error: rank").count() <= 1, "{fault}:\n{text}");
+    }
+}
+
+#[test]
+fn the_next_run_tells_what_a_killed_one_did_last() {
+    let Some(programs) = programs() else { return };
+    let folder = scratch("last");
+    let path = folder.to_str().unwrap();
+    let killed = programs.ranks(2, &["kill", path]);
+    assert!(!killed.well, "{}", killed.text);
+    let next = programs.ranks(2, &["fine", path]);
+    assert!(next.well && next.text.contains("an earlier run did not end well"), "{}", next.text);
+    assert!(next.text.contains("rank 1: after call 2, of `train`"), "{}", next.text);
+    let third = programs.ranks(2, &["fine", path]);
+    assert!(third.well && !third.text.contains("earlier run"), "{}", third.text);
+    fs::remove_dir_all(folder).unwrap();
+}

@@ -6,7 +6,7 @@
 //! generated is repeated rather than kept. A barrier keeps its place, and what comes behind it.
 
 use super::compact;
-use crate::names::{AxisList, Mesh};
+use crate::names::Mesh;
 use crate::program::{Node, Program, Rounds, Slot, Step, Value, ValueId};
 
 /// Bytes that are cheap to keep.
@@ -61,11 +61,9 @@ fn hoist(program: &mut Program, rounds: &mut Rounds) {
     moved.retain(|(inner, _)| is_met(body, *inner));
     for (inner, outer) in moved {
         captured.push(outer);
-        let shape = body.value(inner).extents.to_vec();
-        let split = vec![AxisList::new(); shape.len()];
+        let slot = Slot::whole(inner, &body.value(inner).extents);
         // The position comes last.
-        let last = body.feeds.len() - 1;
-        body.feeds.insert(last, Slot { name: String::new(), value: inner, shape, split });
+        body.feeds.insert(body.feeds.len() - 1, slot);
     }
     compact(body);
 }

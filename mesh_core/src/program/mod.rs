@@ -184,6 +184,14 @@ pub struct Slot {
     pub split: Vec<AxisList>,
 }
 
+impl Slot {
+    /// A value that is given to the body of a loop or taken from it: whole, without a name.
+    pub(crate) fn whole(value: ValueId, extents: &[usize]) -> Self {
+        let (shape, split) = (extents.to_vec(), vec![AxisList::new(); extents.len()]);
+        Self { name: String::new(), value, shape, split }
+    }
+}
+
 /// What each processor does when a function is called.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Program {

@@ -4,7 +4,7 @@ use super::super::merged;
 use super::super::uses::Uses;
 use super::Tiles;
 use super::ways::{Ways, ways};
-use crate::names::{AxisList, DType};
+use crate::names::DType;
 use crate::program::{Extents, Node, Operand, Program, Rounds, Slot, Step, Value, ValueId};
 use indexmap::IndexMap;
 use smallvec::SmallVec;
@@ -155,9 +155,7 @@ impl Making<'_> {
     }
 
     fn slot(&self, value: ValueId) -> Slot {
-        let shape = self.body.value(value).extents.to_vec();
-        let split = vec![AxisList::new(); shape.len()];
-        Slot { name: String::new(), value, shape, split }
+        Slot::whole(value, &self.body.value(value).extents)
     }
 
     /// The loop, and what is to be done behind it.

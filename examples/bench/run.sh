@@ -17,7 +17,9 @@ shift 2
 parts=${*:-peak mlp cnn lm scaling compile collectives update}
 seconds=${SECS:-4}
 here=$(cd "$(dirname "$0")/../.." && pwd)
-(cd "$here" && cargo build --release --locked --quiet -p examples --bin bench)
+mpi=$(command -v mpicc >/dev/null && echo "--features mpi" || true)
+# shellcheck disable=SC2086
+(cd "$here" && cargo build --release --locked --quiet -p examples --bin bench $mpi)
 bench=${CARGO_TARGET_DIR:-$here/target}/release/bench
 init=$(mktemp -d)
 errors=$(mktemp)
@@ -93,6 +95,8 @@ round() {
       for count in 2 4; do
         try "$bench" all-reduce --processors $count
         try mpirun --allow-run-as-root --oversubscribe -n $count "$venvs/allreduce_mpi"
+        [ -z "$mpi" ] || try mpirun --allow-run-as-root --oversubscribe -n $count \
+          "$bench" all-reduce --processors $count
         python jax coll_jax.py $count
       done
       ;;

@@ -38,6 +38,7 @@ pub fn run(fault: &str, folder: &Path) -> bool {
                     "nan" => train_on_nan(&mut session),
                     "stop" => signal("STOP"),
                     "kill" => signal("KILL"),
+                    "cut" => cut(),
                     "exit" => process::exit(3),
                     "leave" => process::exit(0),
                     "panic" => panic!("rank 1 was told to"),
@@ -84,6 +85,13 @@ fn signal(name: &str) {
     assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
     // It arrives before long.
     std::thread::sleep(Duration::from_secs(60));
+}
+
+/// Pulls the cable of this rank's host, as `two_hosts.sh` names it.
+fn cut() {
+    let cable = std::env::var("MESH_LINK").unwrap();
+    let cut = Command::new("ip").args(["link", "set", &cable, "down"]).status();
+    assert!(cut.unwrap().success());
 }
 
 /// Has this rank alone look at a label that no number is.

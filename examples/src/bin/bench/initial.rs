@@ -5,7 +5,7 @@ use super::workload::Workload;
 use examples::Rng;
 use mesh_ops::prelude::*;
 use ndarray::{Array1, Array2, ArrayD, Axis, IxDyn};
-use serde_json::Value;
+use safetensors::{Dtype, SafeTensors};
 use std::error::Error;
 use std::path::Path;
 
@@ -29,19 +29,24 @@ pub(crate) fn read(
     let path = folder.join(workload.data()).with_extension("safetensors");
     let named = |problem: &dyn std::fmt::Display| format!("--init {}: {problem}", path.display());
     let bytes = std::fs::read(&path).map_err(|e| named(&e))?;
-    let tensors = Tensors::new(&bytes).map_err(|e| named(&e))?;
+    let tensors = SafeTensors::deserialize(&bytes).map_err(|e| named(&e))?;
+    let floats = |name: &str, shape: &[usize]| {
+        tensor(&tensors, name, Dtype::F32, shape, f32::from_le_bytes).map_err(|e| named(&e))
+    };
+    let integers = |name: &str, shape: &[usize]| {
+        tensor(&tensors, name, Dtype::I32, shape, i32::from_le_bytes).map_err(|e| named(&e))
+    };
     for variable in module.variables.iter().filter(|v| v.trainable) {
-        let value = tensors.floats(&variable.name, &variable.shape.sizes());
-        session.write(&variable.name, &value.map_err(|e| named(&e))?)?;
+        session.write(&variable.name, &floats(&variable.name, &variable.shape.sizes())?)?;
     }
     let pool = |shape: &[usize]| [&[POOL], shape].concat();
     let input: Vec<Array> = match workload {
         Workload::LmAdamw | Workload::LmAdafactor => {
-            cut(tensors.integers("batches/x", &pool(shapes[0])).map_err(|e| named(&e))?)
+            cut(integers("batches/x", &pool(shapes[0]))?)
         }
-        _ => cut(tensors.floats("batches/x", &pool(shapes[0])).map_err(|e| named(&e))?),
+        _ => cut(floats("batches/x", &pool(shapes[0]))?),
     };
-    let target = cut(tensors.integers("batches/y", &pool(shapes[1])).map_err(|e| named(&e))?);
+    let target = cut(integers("batches/y", &pool(shapes[1]))?);
     let pairs = input.into_iter().zip(target);
     Ok(pairs.map(|(input, target)| Batch { input, target }).collect())
 }
@@ -53,51 +58,22 @@ where
     pool.axis_iter(Axis(0)).map(|batch| Array::from(batch.to_owned())).collect()
 }
 
-/// A file in the safetensors format: the length of a header, the header in JSON, elements.
-struct Tensors<'b> {
-    header: Value,
-    elements: &'b [u8],
-}
-
-impl<'b> Tensors<'b> {
-    fn new(bytes: &'b [u8]) -> Result<Self, String> {
-        let parts = bytes.split_first_chunk::<8>().and_then(|(length, rest)| {
-            rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
-        });
-        let (header, elements) = parts.ok_or("it ends within its header")?;
-        let header = serde_json::from_slice(header).map_err(|e| e.to_string())?;
-        Ok(Self { header, elements })
+/// The elements of a tensor under other dims; numpy's order is ours.
+fn tensor<T>(
+    tensors: &SafeTensors<'_>,
+    name: &str,
+    dtype: Dtype,
+    shape: &[usize],
+    element: fn([u8; 4]) -> T,
+) -> Result<ArrayD<T>, String> {
+    let found = tensors.tensor(name).map_err(|error| error.to_string())?;
+    if found.dtype() != dtype {
+        return Err(format!("`{name}` is of {}, not {dtype}", found.dtype()));
     }
-
-    fn floats(&self, name: &str, shape: &[usize]) -> Result<ArrayD<f32>, String> {
-        self.tensor(name, "F32", shape, f32::from_le_bytes)
-    }
-
-    fn integers(&self, name: &str, shape: &[usize]) -> Result<ArrayD<i32>, String> {
-        self.tensor(name, "I32", shape, i32::from_le_bytes)
-    }
-
-    /// A tensor under other dims; numpy's order is ours.
-    fn tensor<T>(
-        &self,
-        name: &str,
-        dtype: &str,
-        shape: &[usize],
-        element: fn([u8; 4]) -> T,
-    ) -> Result<ArrayD<T>, String> {
-        let entry = self.header.get(name).ok_or_else(|| format!("it has no `{name}`"))?;
-        if entry["dtype"] != dtype {
-            return Err(format!("`{name}` is of {}, not {dtype}", entry["dtype"]));
-        }
-        let [begin, end] = [0, 1].map(|i| entry["data_offsets"][i].as_u64());
-        let bytes = begin.zip(end).and_then(|(begin, end)| {
-            self.elements.get(usize::try_from(begin).ok()?..usize::try_from(end).ok()?)
-        });
-        let (words, _) = bytes.ok_or_else(|| format!("`{name}` is not in it"))?.as_chunks::<4>();
-        let elements = words.iter().map(|&word| element(word)).collect();
-        ArrayD::from_shape_vec(IxDyn(shape), elements)
-            .map_err(|_| format!("`{name}` has shape {}, not {shape:?}", entry["shape"]))
-    }
+    let (words, _) = found.data().as_chunks::<4>();
+    let elements = words.iter().map(|&word| element(word)).collect();
+    ArrayD::from_shape_vec(IxDyn(shape), elements)
+        .map_err(|_| format!("`{name}` has shape {:?}, not {shape:?}", found.shape()))
 }
 
 /// Batches of the distributions that the peers draw from.

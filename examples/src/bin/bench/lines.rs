@@ -1,5 +1,6 @@
 //! What is printed, and what the system says about this process.
 
+use examples::ranks::launched;
 use examples::report::print;
 use std::fs;
 use std::io;
@@ -18,9 +19,10 @@ impl Lines {
     /// Prints a number, to six digits.
     pub(crate) fn line(&self, metric: &str, value: f64) -> io::Result<()> {
         let Self { workload, layout } = self;
+        let peer = if launched().is_some() { "mesh-ranks" } else { "mesh" };
         let value = digits(value, 6);
         print(&format!(
-            "result workload={workload} peer=mesh layout={layout} metric={metric} value={value}"
+            "result workload={workload} peer={peer} layout={layout} metric={metric} value={value}"
         ))
     }
 

@@ -1,6 +1,6 @@
 //! A rank is fed, and reads, what its processor needs.
 
-use super::{CASES, STEPS, assert_same, bits, mesh, models};
+use super::{CASES, assert_same, bits, mesh, models};
 use mesh_core::session::Feed;
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::{self, Dataset, Record, Remainder, Source};
@@ -126,9 +126,13 @@ fn refusals(mesh: &Mesh) {
     models::mlp(&graph);
     let module = graph.lower(mesh, &"batch:a".parse().unwrap()).unwrap();
     let mut session = Session::mpi(&module, 5).unwrap();
-    let (rows, first) = (8 / mesh.size(mesh.axis("a").unwrap()), session.rank());
-    let begin = rows * mesh.coordinate(first, mesh.axis("a").unwrap());
-    let label = Array::zeros(I32, &[8]);
+    let axis = mesh.axis("a").unwrap();
+    let rows = 8 / mesh.size(axis);
+    let begin = rows * mesh.coordinate(session.rank(), axis);
+    if rows == 8 {
+        return;
+    }
+    let (label, before) = (Array::zeros(I32, &[8]), bits(&session));
     for shape in [&[3, 12][..], &[rows, 6], &[rows], &[rows, 12, 1], &[16, 12]] {
         let image = Array::zeros(F32, shape);
         let feeds = [("image", image.view()), ("label", label.view())];
@@ -145,11 +149,11 @@ fn refusals(mesh: &Mesh) {
     let feeds = [("image", image.view()), ("label", label.view())];
     let error = session.call_named("train", &feeds).unwrap_err().to_string();
     assert!(error.contains("is of dtype f32, but the array given is of i32"), "{error}");
-    assert_eq!(session.read("step").unwrap().item(), Some(0.0));
+    assert_eq!(bits(&session), before);
     let image = Array::zeros(F32, &[rows, 12]);
     let label = Array::zeros(I32, &[rows]);
     session.call_named("train", &[("image", image.view()), ("label", label.view())]).unwrap();
-    assert_eq!(session.read("step").unwrap().item(), Some(1.0));
+    assert_ne!(bits(&session), before);
 }
 
 const BATCH: usize = 8;

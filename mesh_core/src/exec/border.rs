@@ -123,8 +123,7 @@ impl Border {
     /// # Safety
     ///
     /// The array is alive, of the dtype and rank, and contains the slice, as does the part of it that
-    /// is there; `slice` is good for it.
-    /// Nobody else touches `slice`, nobody writes to the array.
+    /// is there; `slice` is good for it. Nobody else touches `slice`, nobody writes to the array.
     pub(crate) unsafe fn cut(&self, global: &Global, slice: *mut u8) {
         let (walk, first) = self.walk(global, true);
         // SAFETY: the walk covers the slice.

@@ -31,18 +31,14 @@ impl Session {
     /// have the size of the whole or that of its addressable part, and then is taken to be that part.
     ///
     /// ```
-    /// # use mesh_core::graph::Graph;
-    /// # use mesh_core::names::{DType, dim};
-    /// # use mesh_core::session::Session;
-    /// # let graph = Graph::new();
-    /// let x = graph.input("x", [dim("batch", 8), dim("width", 6)], DType::F32);
-    /// graph.function("f", [x], [x], []);
-    /// let module = graph.lower(&"rows:2".parse()?, &"batch:rows".parse()?)?;
-    /// let session = Session::threads(&module, 0)?;
-    /// let x = session.feeds("f")?.next().ok_or("no feed")?;
-    /// // On the second of two ranks: [4..8, 0..6].
-    /// assert_eq!((x.name, x.shape, x.addressable), ("x", &[8, 6][..], &[0..8, 0..6][..]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # use mesh_core::session::{Error, Session};
+    /// # fn example(session: &Session) -> Result<(), Error> {
+    /// for feed in session.feeds("train")? {
+    ///     // On the second of two ranks that share a batch of 8: image [8, 784] [4..8, 0..784]
+    ///     println!("{} {:?} {:?}", feed.name, feed.shape, feed.addressable);
+    /// }
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn feeds(&self, function: &str) -> Result<impl Iterator<Item = Feed<'_>> + Clone> {
         let index = self.function(function)?;

@@ -99,7 +99,7 @@ fn data() {
         (IMAGES, |bytes| bytes[11] = 27, "27x28"),
         (IMAGES, |bytes| bytes.splice(..2, [0x1f, 0x8b]).for_each(drop), "cannot read"),
         (LABELS, |bytes| bytes[20] = 10, "is 10; legal are 0 to 9"),
-        (LABELS, |bytes| bytes[4] = 255, "examples"),
+        (LABELS, |bytes| bytes[4] = 255, "truncated"),
     ];
     for (name, fault, word) in faults {
         write_pair(&dir, 50);

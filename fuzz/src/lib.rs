@@ -32,10 +32,27 @@ pub fn idx(bytes: &[u8]) {
     let Some((size, files)) = bytes.split_first_chunk::<2>() else { return };
     let size = usize::from(u16::from_le_bytes(*size)).min(files.len());
     let (labels, images) = files.split_at(size);
-    if let Some(split) = readable(Split::read(images, labels)) {
-        assert_eq!(split.images.shape(), [split.labels.len(), 28, 28]);
-        assert!(split.labels.iter().all(|label| (0..10).contains(label)));
-        assert!(split.images.iter().all(|pixel| (0.0..=1.0).contains(pixel)));
+    let split = Split::of_idx(Box::new(images.to_vec()), Box::new(labels.to_vec()));
+    if let Some(split) = readable(split) {
+        let all: Vec<_> = (0..split.len() as u64).collect();
+        let whole = readable(split.read(&all));
+        assert!(whole.is_some(), "what was opened can be read");
+        let (pixels, labels) = whole.unwrap_or_default();
+        assert_eq!((pixels.len(), labels.len()), (784 * all.len(), all.len()));
+        assert!(labels.iter().all(|label| (0..10).contains(label)));
+        assert!(pixels.iter().all(|pixel| (0.0..=1.0).contains(pixel)));
+        // Backwards, each row is a reading of its own.
+        let some: Vec<_> = all.iter().rev().take(8).copied().collect();
+        let rows = readable(split.read(&some));
+        let same = |(i, row): (usize, &u64)| {
+            let (at, row) = (784 * i, *row as usize);
+            rows.as_ref().is_some_and(|(images, digits)| {
+                images[at..at + 784] == pixels[784 * row..784 * (row + 1)]
+                    && digits[i] == labels[row]
+            })
+        };
+        assert!(some.iter().enumerate().all(same));
+        assert!(readable(split.read(&[all.len() as u64])).is_none());
     }
 }
 

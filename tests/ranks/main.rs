@@ -1,6 +1,7 @@
 //! What `tests/mpi.rs` starts on several ranks: `mpirun -n 4 ranks WHAT [FOLDER]`.
 
 mod faults;
+mod feeds;
 #[allow(dead_code, reason = "shared with tests of sessions")]
 #[path = "../tests/session/models.rs"]
 mod models;
@@ -19,6 +20,7 @@ fn main() {
     let folder = arguments.get(1).map(PathBuf::from).unwrap_or_default();
     match arguments.first().map(String::as_str) {
         Some("same") => same(),
+        Some("feeds") => feeds::run(),
         Some("save") => save(&folder),
         Some("resume") => resume(&folder),
         Some(fault) if faults::run(fault, &folder) => {}

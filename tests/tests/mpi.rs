@@ -154,6 +154,16 @@ fn ranks_train_to_the_bits_of_threads() {
 }
 
 #[test]
+fn ranks_are_fed_and_read_what_they_need() {
+    let Some(programs) = programs() else { return };
+    for ranks in [1, 2, 4] {
+        let Ended { well, text, .. } = programs.ranks(ranks, &["feeds"]);
+        assert!(well, "{ranks} ranks:\n{text}");
+        assert_eq!(text.matches("ranks are fed what they need").count(), ranks, "{text}");
+    }
+}
+
+#[test]
 fn training_goes_on_with_another_number_of_ranks() {
     let Some(programs) = programs() else { return };
     let folder = scratch("resume");

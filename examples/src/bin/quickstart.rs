@@ -45,11 +45,14 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    let [answers] = session.call(&predict, [digits.test.images.view().into()])?;
+    let tested = digits.test.weighted_batches(&[28, 28], batch.size)?;
+    let tested = tested.iter().next().ok_or("no test examples")??;
+    let [answers] = session.call(&predict, tested.feeds(["image"])?)?;
     let answers = answers.as_i32().ok_or("argmax is i32")?;
-    let right = answers.iter().zip(&digits.test.labels).filter(|(a, b)| a == b).count();
+    let labels = tested.get("label")?.as_i32().ok_or("labels are i32")?;
+    let right = answers.iter().zip(labels).filter(|(a, b)| a == b).count();
     println!("predicted {:?}", answers.slice(s![..10]).to_vec());
-    println!("should be {:?}", digits.test.labels.slice(s![..10]).to_vec());
+    println!("should be {:?}", labels.slice(s![..10]).to_vec());
     println!("{right} of {} right", batch.size);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mesh_optimize::dataset::{Dataset, DatasetError, Record, Remainder, Source};
 use ndarray::{Array1, ArrayD};
 
-use super::{DataError, SIDE, Split};
+use super::{DataError, PIXELS, Split};
 use crate::Rng;
 
 /// Keeps the shuffles apart from the generated examples of the same seed.
@@ -23,23 +23,17 @@ impl Source for Examples {
     }
 
     fn read(&self, rows: &[u64]) -> Result<Record, DatasetError> {
-        let indices: Vec<_> = rows.iter().map(|&row| row as usize).collect();
-        let mut pixels = Vec::<f32>::with_capacity(rows.len() * SIDE * SIDE);
-        for &index in &indices {
-            pixels.extend(self.split.images.index_axis(ndarray::Axis(0), index));
-        }
+        let (pixels, labels) = self.split.read(rows).map_err(|error| error.to_string())?;
         let dims = [&[rows.len()], &self.dims[..]].concat();
         let images = ArrayD::from_shape_vec(dims, pixels).map_err(|error| error.to_string())?;
-        let labels: Array1<i32> = indices.iter().map(|&index| self.split.labels[index]).collect();
-        Record::new([("image", images.into()), ("label", labels.into())])
+        Record::new([("image", images.into()), ("label", Array1::from(labels).into())])
     }
 }
 
 impl Split {
     fn examples(self: &Arc<Self>, dims: &[usize]) -> Result<Examples, DataError> {
         let size = dims.iter().try_fold(1_usize, |size, &dim| size.checked_mul(dim));
-        let whole = self.images.shape()[1..] == [SIDE; 2];
-        if size != Some(SIDE * SIDE) || !whole {
+        if size != Some(PIXELS) {
             return Err(DataError::ImageDims { dims: dims.to_vec() });
         }
         Ok(Examples { split: self.clone(), dims: dims.to_vec() })
@@ -60,9 +54,10 @@ impl Split {
             return Err(DataError::BatchSize { batch, examples });
         }
         let order = move |epoch| {
-            let mut order: Vec<_> = (0..examples as u64).collect();
+            // No file declares more than this.
+            let mut order: Vec<_> = (0..u32::try_from(examples).unwrap_or(u32::MAX)).collect();
             Rng::keyed(seed, STREAM, epoch).shuffle(&mut order);
-            order
+            order.into_iter().map(u64::from)
         };
         let shuffled = Dataset::sampled(self.examples(dims)?, examples as u64, order);
         Ok(shuffled.batch(batch, Remainder::Drop)?)
@@ -83,15 +78,16 @@ impl Split {
 mod tests {
     use super::*;
     use crate::data::Digits;
+    use crate::data::generate::Drawn;
     use ndarray::{Array2, Axis};
 
     /// A split whose label is the number of the example, as is its first pixel.
     fn numbered(examples: usize) -> Arc<Split> {
-        let mut images = ndarray::Array3::zeros((examples, SIDE, SIDE));
-        for (index, mut image) in images.axis_iter_mut(Axis(0)).enumerate() {
-            image[[0, 0]] = index as f32;
+        let mut pixels = vec![0.0; examples * PIXELS];
+        for (index, image) in pixels.chunks_mut(PIXELS).enumerate() {
+            image[0] = index as f32;
         }
-        Arc::new(Split { images, labels: (0..examples as i32).collect() })
+        Arc::new(Split::new(Drawn { pixels, labels: (0..examples as i32).collect() }))
     }
 
     fn labels(record: Result<Record, DatasetError>) -> Vec<i32> {
@@ -180,7 +176,9 @@ mod tests {
                 }
             }
             assert_eq!(count, 11.0);
-            assert!((ink - split.images.sum()).abs() < 0.01 * ink);
+            let all: Vec<_> = (0..11).collect();
+            let drawn: f32 = split.read(&all).unwrap().0.iter().sum();
+            assert!((ink - drawn).abs() < 0.01 * ink);
         }
     }
 }

@@ -62,7 +62,7 @@ pub enum DataError {
     },
     /// The declared number of examples is out of reach.
     #[error(
-        "{} declares {declared} examples; legal are {least} to {most}", .file.display()
+        "{} declares {declared} examples; legal are {least} to {most}{hint}", .file.display()
     )]
     Count {
         /// The file.
@@ -73,6 +73,8 @@ pub enum DataError {
         least: usize,
         /// The most that are read.
         most: usize,
+        /// What can be done.
+        hint: &'static str,
     },
     /// The images have another size.
     #[error("{} declares images of {rows}x{columns} pixels; legal is {SIDE}x{SIDE}", .file.display())]
@@ -93,9 +95,9 @@ pub enum DataError {
         /// The file.
         file: PathBuf,
         /// The size, uncompressed, that the header asks for.
-        declared: usize,
+        declared: u64,
         /// The size that is there.
-        found: usize,
+        found: u64,
     },
     /// The file goes on after all that its header declares.
     #[error(
@@ -106,7 +108,7 @@ pub enum DataError {
         /// The file.
         file: PathBuf,
         /// The size, uncompressed, that the header asks for.
-        declared: usize,
+        declared: u64,
     },
     /// A label names no class.
     #[error("label {index} of {} is {label}; legal are 0 to {}", .file.display(), CLASSES - 1)]
@@ -139,6 +141,14 @@ pub enum DataError {
         /// The batch size asked for.
         batch: usize,
         /// The number of examples.
+        examples: usize,
+    },
+    /// An example that is not there.
+    #[error("there is no example {row}: there are {examples}, counted from 0")]
+    Example {
+        /// Its number.
+        row: u64,
+        /// How many there are.
         examples: usize,
     },
     /// Images are asked for in a shape of another size.

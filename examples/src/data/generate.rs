@@ -5,10 +5,10 @@
 //! multiplications, divisions and square roots are used, so that every platform gets the same bits.
 //! The distortions are wide enough that a linear classifier stays far behind a small network.
 
-use ndarray::{Array1, Array3};
+use std::ops::Range;
 
 use super::strokes::{DIGITS, Point, SHEET};
-use super::{SIDE, Split};
+use super::{DataError, Examples, PIXELS, SIDE};
 use crate::Rng;
 
 /// The side, in pixels, of the sheet before it is scaled.
@@ -36,21 +36,41 @@ const CLUTTERED: usize = 25;
 
 type Canvas = [[f32; SIDE]; SIDE];
 
+/// Samples in memory.
+pub(super) struct Drawn {
+    pub(super) pixels: Vec<f32>,
+    pub(super) labels: Vec<i32>,
+}
+
+impl Examples for Drawn {
+    fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn read(
+        &self,
+        run: Range<usize>,
+        pixels: &mut Vec<f32>,
+        labels: &mut Vec<i32>,
+    ) -> Result<(), DataError> {
+        pixels.extend_from_slice(&self.pixels[PIXELS * run.start..PIXELS * run.end]);
+        labels.extend_from_slice(&self.labels[run]);
+        Ok(())
+    }
+}
+
 /// `count` samples; sample `i` depends on `(seed, stream, i)` and nothing else.
-pub(super) fn split(seed: u64, stream: u64, count: usize) -> Split {
-    let mut images = Array3::zeros((count, SIDE, SIDE));
-    let mut labels = Array1::zeros(count);
+pub(super) fn draw(seed: u64, stream: u64, count: usize) -> Drawn {
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     let mut writer = Writer::default();
-    for (index, (mut image, label)) in images.outer_iter_mut().zip(&mut labels).enumerate() {
+    for index in 0..count {
         let mut rng = Rng::keyed(seed, stream, index as u64);
         let digit = rng.below(DIGITS.len());
-        *label = digit as i32;
         writer.write(digit, &mut rng);
-        for (pixel, drawn) in image.iter_mut().zip(writer.canvas.as_flattened()) {
-            *pixel = *drawn;
-        }
+        pixels.extend_from_slice(writer.canvas.as_flattened());
+        labels.push(digit as i32);
     }
-    Split { images, labels }
+    Drawn { pixels, labels }
 }
 
 /// The sheet in work: buffers that all samples share.

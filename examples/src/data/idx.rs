@@ -1,22 +1,34 @@
 //! IDX files, the format of the MNIST distribution, as they are or gzip-compressed.
 //!
 //! A file is a magic number (two zero bytes, the element type, the rank), one big-endian `u32` per
-//! dimension, then the elements. Nothing in it is believed before it is checked: no more is read
-//! than a legal header declares, plus one byte to see that the file ends there.
+//! dimension, then the elements. Nothing in it is believed before it is checked: what is declared
+//! against the size of the file when it is opened, labels against the classes then and when they are
+//! read. Elements of a plain file are read where they are asked for. A compressed one cannot be
+//! entered in the middle: its elements are held in memory, and no more is decompressed than a legal
+//! header declares, plus one byte to see that the file ends there.
 
-use std::io::Read;
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use ndarray::{Array1, Array3};
+use super::{CLASSES, DataError, Examples, PIXELS, SIDE};
+use crate::files::{self, FromStart, ReadAt};
 
-use super::{CLASSES, DataError, SIDE, Split};
-use crate::files;
+/// The most examples of a compressed file.
+const MOST_COMPRESSED: usize = 1_000_000;
+/// Labels that are looked at together when a file is opened.
+const LOOKED_AT: usize = 1 << 16;
 
-/// The most examples that a file may declare.
-const MOST: usize = 1_000_000;
-/// Unsigned bytes, rank 3 and rank 1.
-const IMAGES: u32 = 0x0000_0803;
-const LABELS: u32 = 0x0000_0801;
+/// What a file is to hold: unsigned bytes, of so many dims.
+struct Kind {
+    name: &'static str,
+    magic: u32,
+    /// The dims after that of the examples.
+    dims: &'static [u32],
+}
+
+const IMAGES: Kind = Kind { name: "images", magic: 0x0803, dims: &[SIDE as u32; 2] };
+const LABELS: Kind = Kind { name: "labels", magic: 0x0801, dims: &[] };
 
 /// The files of one pair, without `.gz`.
 pub(super) struct Names {
@@ -39,129 +51,194 @@ pub(super) fn find(dir: &Path, name: &str) -> Option<PathBuf> {
         .find(|file| file.try_exists().unwrap_or(true))
 }
 
-/// A stream, and what errors call it.
-pub(super) struct Named<'a> {
-    pub(super) file: &'a Path,
-    pub(super) bytes: Box<dyn Read + 'a>,
+/// Bytes, and what errors call them.
+pub(super) struct Named {
+    pub(super) file: PathBuf,
+    pub(super) bytes: Box<dyn ReadAt>,
 }
 
-impl<'a> Named<'a> {
-    pub(super) fn open(file: &'a Path) -> Result<Self, DataError> {
-        match files::open(file) {
-            Ok(bytes) => Ok(Self { file, bytes: Box::new(bytes) }),
-            Err(source) => Err(DataError::Read { file: file.to_owned(), source }),
+impl Named {
+    pub(super) fn open(file: &Path) -> Result<Self, DataError> {
+        let file = file.to_owned();
+        match files::open(&file) {
+            Ok(bytes) => Ok(Self { file, bytes: files::positioned(bytes) }),
+            Err(source) => Err(DataError::Read { file, source }),
         }
     }
 }
 
-/// Reads a pair of at least `least` examples.
-pub(super) fn read_pair(
-    images: Named<'_>,
-    labels: Named<'_>,
-    least: usize,
-) -> Result<Split, DataError> {
-    // The labels first: they are small, and their count bounds what is read of the images.
-    let (images_file, labels_file) = (images.file, labels.file);
-    let labelled = read_labels(labels, least)?;
-    let (mut reader, count) = header(images, "images", IMAGES, least)?;
-    if count != labelled.len() {
-        return Err(DataError::Unpaired {
-            images_file: images_file.to_owned(),
-            images: count,
-            labels_file: labels_file.to_owned(),
-            labels: labelled.len(),
-        });
-    }
-    let (rows, columns) = (reader.word()?, reader.word()?);
-    if [rows, columns] != [SIDE as u32; 2] {
-        return Err(DataError::ImageSize { file: images_file.to_owned(), rows, columns });
-    }
-    let bytes = reader.rest(count * SIDE * SIDE)?;
-    let mut pixels = Array3::zeros((count, SIDE, SIDE));
-    for (pixel, byte) in pixels.iter_mut().zip(bytes) {
-        *pixel = f32::from(byte) / 255.0;
-    }
-    Ok(Split { images: pixels, labels: labelled })
+/// Two files that go together.
+pub(super) struct Pair {
+    images: Elements,
+    labels: Elements,
 }
 
-fn read_labels(labels: Named<'_>, least: usize) -> Result<Array1<i32>, DataError> {
-    let file = labels.file;
-    let (reader, count) = header(labels, "labels", LABELS, least)?;
-    let bytes = reader.rest(count)?;
-    let wrong = bytes.iter().position(|&label| usize::from(label) >= CLASSES);
-    if let Some(index) = wrong {
-        return Err(DataError::Label { file: file.to_owned(), index, label: bytes[index] });
-    }
-    Ok(bytes.into_iter().map(i32::from).collect())
-}
-
-/// Checks the magic number and the count of examples of a stream, and returns that count.
-fn header<'a>(
-    Named { file, bytes }: Named<'a>,
-    wanted: &'static str,
-    legal: u32,
-    least: usize,
-) -> Result<(Reader<'a>, usize), DataError> {
-    let (bytes, compressed) = files::decompressed(bytes)
-        .map_err(|source| DataError::Read { file: file.to_owned(), source })?;
-    let rank = (legal & 0xff) as usize;
-    let mut reader = Reader { file, bytes, compressed, header: 4 + 4 * rank, taken: 0 };
-    let found = reader.word()?;
-    if found != legal {
-        return Err(DataError::Magic { file: file.to_owned(), wanted, found, legal });
-    }
-    let declared = reader.word()? as usize;
-    if !(least..=MOST).contains(&declared) {
-        return Err(DataError::Count { file: file.to_owned(), declared, least, most: MOST });
-    }
-    Ok((reader, declared))
-}
-
-/// A file being read: what it holds uncompressed, and how far it has been taken.
-struct Reader<'a> {
-    file: &'a Path,
-    bytes: Box<dyn Read + 'a>,
-    compressed: bool,
-    header: usize,
-    taken: usize,
-}
-
-impl Reader<'_> {
-    /// The next word of the header.
-    fn word(&mut self) -> Result<u32, DataError> {
-        let bytes = self.up_to(4)?;
-        let word = <[u8; 4]>::try_from(bytes).map_err(|_| self.truncated(self.header))?;
-        Ok(u32::from_be_bytes(word))
-    }
-
-    /// The data after the header: exactly `size` bytes, and then the end of the file.
-    fn rest(mut self, size: usize) -> Result<Vec<u8>, DataError> {
-        let declared = self.header + size;
-        let bytes = self.up_to(size)?;
-        if bytes.len() < size {
-            return Err(self.truncated(declared));
+impl Pair {
+    /// Checks a pair of at least `least` examples. Of plain files only the labels are gone through.
+    pub(super) fn open(images: Named, labels: Named, least: usize) -> Result<Self, DataError> {
+        // The labels first: they are small, and their count bounds what is read of the images.
+        let labels = Elements::open(labels, &LABELS, least, None)?;
+        let mut chunk = vec![0; labels.count.min(LOOKED_AT)];
+        for start in (0..labels.count).step_by(LOOKED_AT) {
+            let chunk = &mut chunk[..LOOKED_AT.min(labels.count - start)];
+            labels.read(start, chunk)?;
+            labels.expect_classes(start, chunk)?;
         }
-        if !self.up_to(1)?.is_empty() {
-            return Err(DataError::Trailing { file: self.file.to_owned(), declared });
-        }
-        Ok(bytes)
+        let images = Elements::open(images, &IMAGES, least, Some(&labels))?;
+        Ok(Self { images, labels })
+    }
+}
+
+impl Examples for Pair {
+    fn len(&self) -> usize {
+        self.labels.count
     }
 
-    /// The next `size` bytes, fewer at the end of the file.
-    fn up_to(&mut self, size: usize) -> Result<Vec<u8>, DataError> {
-        let file = || self.file.to_owned();
-        let bytes = files::up_to(&mut self.bytes, size).map_err(|source| {
-            if self.compressed {
-                DataError::Compressed { file: file(), source }
-            } else {
-                DataError::Read { file: file(), source }
+    fn read(
+        &self,
+        run: Range<usize>,
+        pixels: &mut Vec<f32>,
+        labels: &mut Vec<i32>,
+    ) -> Result<(), DataError> {
+        let mut bytes = vec![0; run.len() * PIXELS];
+        self.images.read(run.start, &mut bytes)?;
+        pixels.extend(bytes.iter().map(|&pixel| f32::from(pixel) / 255.0));
+        let digits = &mut bytes[..run.len()];
+        self.labels.read(run.start, digits)?;
+        self.labels.expect_classes(run.start, digits)?;
+        labels.extend(digits.iter().map(|&label| i32::from(label)));
+        Ok(())
+    }
+}
+
+/// The elements of a file.
+struct Elements {
+    file: PathBuf,
+    bytes: Box<dyn ReadAt>,
+    /// Where they begin.
+    offset: u64,
+    /// Bytes of an example.
+    width: u64,
+    /// How many examples there are.
+    count: usize,
+}
+
+impl Elements {
+    /// Checks the header and the size of a file, of as many examples as `paired` has.
+    fn open(
+        Named { file, bytes }: Named,
+        kind: &Kind,
+        least: usize,
+        paired: Option<&Self>,
+    ) -> Result<Self, DataError> {
+        let failed = |source| DataError::Read { file: file.clone(), source };
+        let (mut stream, compressed) =
+            files::decompressed(FromStart { bytes: &*bytes, taken: 0 }).map_err(failed)?;
+        let refused = |source| match compressed {
+            true => DataError::Compressed { file: file.clone(), source },
+            false => failed(source),
+        };
+        let begin = 4 * (2 + kind.dims.len());
+        let header = files::up_to(&mut stream, begin).map_err(refused)?;
+        let count = declared(&file, &header, kind, least, compressed)?;
+        if let Some(labels) = paired.filter(|labels| labels.count != count) {
+            let (images_file, labels_file) = (file.clone(), labels.file.clone());
+            let (images, labels) = (count, labels.count);
+            return Err(DataError::Unpaired { images_file, images, labels_file, labels });
+        }
+        expect_dims(&file, &header, kind)?;
+        let (offset, width) =
+            (begin as u64, kind.dims.iter().map(|&size| u64::from(size)).product());
+        let whole = offset + width * count as u64;
+        let expect_size = |found: u64| match found {
+            found if found < whole => {
+                Err(DataError::Truncated { file: file.clone(), declared: whole, found })
             }
-        })?;
-        self.taken += bytes.len();
-        Ok(bytes)
+            found if found > whole => {
+                Err(DataError::Trailing { file: file.clone(), declared: whole })
+            }
+            _ => Ok(()),
+        };
+        if compressed {
+            // One byte more shows that the file ends there.
+            let size = (whole - offset) as usize + 1;
+            let elements = files::up_to(&mut stream, size).map_err(refused)?;
+            expect_size(offset + elements.len() as u64)?;
+            drop(stream);
+            return Ok(Self { file, bytes: Box::new(elements), offset: 0, width, count });
+        }
+        drop(stream);
+        expect_size(bytes.size().map_err(failed)?)?;
+        Ok(Self { file, bytes, offset, width, count })
     }
 
-    fn truncated(&self, declared: usize) -> DataError {
-        DataError::Truncated { file: self.file.to_owned(), declared, found: self.taken }
+    /// Fills `bytes` with the examples from `start` on.
+    fn read(&self, start: usize, bytes: &mut [u8]) -> Result<(), DataError> {
+        let at = |example: usize| self.offset + self.width * example as u64;
+        self.bytes.read_exact_at(at(start), bytes).map_err(|source| {
+            let file = self.file.clone();
+            match (source.kind(), self.bytes.size()) {
+                (io::ErrorKind::UnexpectedEof, Ok(found)) => {
+                    DataError::Truncated { file, declared: at(self.count), found }
+                }
+                _ => DataError::Read { file, source },
+            }
+        })
+    }
+
+    /// Refuses labels, those from `start` on, that name no class.
+    fn expect_classes(&self, start: usize, labels: &[u8]) -> Result<(), DataError> {
+        match labels.iter().position(|&label| usize::from(label) >= CLASSES) {
+            None => Ok(()),
+            Some(at) => {
+                let (index, label) = (start + at, labels[at]);
+                Err(DataError::Label { file: self.file.clone(), index, label })
+            }
+        }
+    }
+}
+
+/// A word of a header.
+fn word(file: &Path, header: &[u8], kind: &Kind, index: usize) -> Result<u32, DataError> {
+    let found = header.get(4 * index..).and_then(|rest| rest.first_chunk());
+    found.map(|word| u32::from_be_bytes(*word)).ok_or_else(|| DataError::Truncated {
+        file: file.to_owned(),
+        declared: 4 * (2 + kind.dims.len() as u64),
+        found: header.len() as u64,
+    })
+}
+
+/// Checks the magic number and the count of examples, and returns that count.
+fn declared(
+    file: &Path,
+    header: &[u8],
+    kind: &Kind,
+    least: usize,
+    compressed: bool,
+) -> Result<usize, DataError> {
+    let (file, found) = (file.to_owned(), word(file, header, kind, 0)?);
+    if found != kind.magic {
+        return Err(DataError::Magic { file, wanted: kind.name, found, legal: kind.magic });
+    }
+    let declared = word(&file, header, kind, 1)? as usize;
+    let (most, hint) = match compressed {
+        true => (MOST_COMPRESSED, " in a compressed file; decompress it"),
+        false => (u32::MAX as usize, ""),
+    };
+    match (least..=most).contains(&declared) {
+        true => Ok(declared),
+        false => Err(DataError::Count { file, declared, least, most, hint }),
+    }
+}
+
+/// Checks the size of an example.
+fn expect_dims(file: &Path, header: &[u8], kind: &Kind) -> Result<(), DataError> {
+    let dims = (0..kind.dims.len()).map(|dim| word(file, header, kind, 2 + dim));
+    let dims = dims.collect::<Result<Vec<_>, _>>()?;
+    match dims[..] {
+        [rows, columns] if dims != kind.dims => {
+            Err(DataError::ImageSize { file: file.to_owned(), rows, columns })
+        }
+        _ => Ok(()),
     }
 }

@@ -1,5 +1,7 @@
 //! Handwritten digits: the MNIST files, or a generator where there are none.
 //!
+//! Files are not read whole: a batch reads its examples.
+//!
 //! ```
 //! use examples::data::Digits;
 //!
@@ -17,16 +19,18 @@ mod generate;
 mod idx;
 mod strokes;
 
-use std::io::Read;
+use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ndarray::{Array1, Array3, Axis, Slice};
-
 pub use error::DataError;
+
+use crate::files::ReadAt;
 
 /// The height and the width of an image, in pixels.
 pub const SIDE: usize = 28;
+const PIXELS: usize = SIDE * SIDE;
 /// The number of classes: the digits 0 to 9.
 pub const CLASSES: usize = 10;
 
@@ -42,17 +46,30 @@ pub struct Digits {
     pub test: Arc<Split>,
 }
 
-/// Some examples: images and, as many, labels.
-#[derive(Clone, Debug, PartialEq)]
+/// Some examples: images, each with its label. They are read when they are asked for, and no others.
+#[derive(Clone)]
 pub struct Split {
-    /// `[n, 28, 28]`, from 0 (paper) to 1 (ink).
-    pub images: Array3<f32>,
-    /// `[n]`, the digits shown, 0 to 9.
-    pub labels: Array1<i32>,
+    of: Arc<dyn Examples>,
+    part: Range<usize>,
+}
+
+/// Where examples are.
+trait Examples: Send + Sync {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Appends the pixels and labels of some examples that stand side by side.
+    fn read(
+        &self,
+        run: Range<usize>,
+        pixels: &mut Vec<f32>,
+        labels: &mut Vec<i32>,
+    ) -> Result<(), DataError>;
 }
 
 impl Digits {
-    /// Reads the MNIST files in `dir`, each as it is or gzip-compressed.
+    /// The MNIST files in `dir`, each as it is or gzip-compressed. The former are read as examples are
+    /// asked for, the latter are decompressed into memory.
     ///
     /// `train-images-idx3-ubyte` and `train-labels-idx1-ubyte` are the training set,
     /// `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte` the test set (a `.gz` may follow each
@@ -92,41 +109,67 @@ impl Digits {
     /// Example `i` of a split depends on the seed, the split and `i` only, so a larger split begins
     /// with the smaller one, and every platform gets the same bits.
     pub fn generate(seed: u64, train: usize, test: usize) -> Self {
-        let split = |stream, count| Arc::new(generate::split(seed, stream, count));
+        let split = |stream, count| Arc::new(Split::new(generate::draw(seed, stream, count)));
         Self { train: split(0, train), test: split(1, test) }
     }
 }
 
 impl Split {
-    /// Reads a pair of IDX streams, each as it is or gzip-compressed; errors call them `images` and
-    /// `labels`.
-    pub fn read(images: impl Read, labels: impl Read) -> Result<Self, DataError> {
-        let images = idx::Named { file: Path::new("images"), bytes: Box::new(images) };
-        let labels = idx::Named { file: Path::new("labels"), bytes: Box::new(labels) };
-        idx::read_pair(images, labels, 1)
+    fn new(of: impl Examples + 'static) -> Self {
+        let part = 0..of.len();
+        Self { of: Arc::new(of), part }
+    }
+
+    /// A pair of IDX files that are there as bytes, each as it is or gzip-compressed; errors call
+    /// them `images` and `labels`.
+    pub fn of_idx(images: Box<dyn ReadAt>, labels: Box<dyn ReadAt>) -> Result<Self, DataError> {
+        let images = idx::Named { file: "images".into(), bytes: images };
+        let labels = idx::Named { file: "labels".into(), bytes: labels };
+        idx::Pair::open(images, labels, 1).map(Self::new)
     }
 
     fn load(images: &Path, labels: &Path, least: usize) -> Result<Self, DataError> {
-        idx::read_pair(idx::Named::open(images)?, idx::Named::open(labels)?, least)
+        let (images, labels) = (idx::Named::open(images)?, idx::Named::open(labels)?);
+        idx::Pair::open(images, labels, least).map(Self::new)
     }
 
     /// The number of examples.
     pub fn len(&self) -> usize {
-        self.labels.len().min(self.images.len_of(Axis(0)))
+        self.part.len()
     }
 
     /// Whether there is no example.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.part.is_empty()
+    }
+
+    /// The examples of these numbers: their pixels one after another, 28 rows of 28 for each, from 0
+    /// (paper) to 1 (ink); and their labels, the digits shown, 0 to 9.
+    pub fn read(&self, rows: &[u64]) -> Result<(Vec<f32>, Vec<i32>), DataError> {
+        let examples = self.len();
+        if let Some(&row) = rows.iter().find(|row| **row >= examples as u64) {
+            return Err(DataError::Example { row, examples });
+        }
+        let mut pixels = Vec::with_capacity(rows.len() * PIXELS);
+        let mut labels = Vec::with_capacity(rows.len());
+        for run in rows.chunk_by(|row, next| row + 1 == *next) {
+            // Each is below the number of examples.
+            let start = self.part.start + run[0] as usize;
+            self.of.read(start..start + run.len(), &mut pixels, &mut labels)?;
+        }
+        Ok((pixels, labels))
     }
 
     fn divided(self) -> Digits {
-        let kept = self.len() - self.len() / TESTED;
-        let part = |slice: Slice| Self {
-            images: self.images.slice_axis(Axis(0), slice).to_owned(),
-            labels: self.labels.slice_axis(Axis(0), slice).to_owned(),
-        };
-        Digits { train: part(Slice::from(..kept)).into(), test: part(Slice::from(kept..)).into() }
+        let middle = self.part.end - self.len() / TESTED;
+        let part = |part| Arc::new(Self { of: self.of.clone(), part });
+        Digits { train: part(self.part.start..middle), test: part(middle..self.part.end) }
+    }
+}
+
+impl fmt::Debug for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} examples", self.len())
     }
 }
 

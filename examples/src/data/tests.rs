@@ -1,11 +1,14 @@
 //! Whole data sets: written to and read from directories, and generated.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use flate2::{Compression, write::GzEncoder};
+use ndarray::Array2;
+use proptest::prelude::*;
 
 use super::*;
 use crate::Rng;
@@ -59,6 +62,15 @@ fn labels(count: u32) -> Vec<u8> {
     idx(&[0x801, count], (0..count).map(|place| (place % 10) as u8))
 }
 
+/// All pixels and labels.
+fn whole(split: &Split) -> (Vec<f32>, Vec<i32>) {
+    split.read(&(0..split.len() as u64).collect::<Vec<_>>()).unwrap()
+}
+
+fn of_idx(images: Vec<u8>, labels: Vec<u8>) -> Result<Split, DataError> {
+    Split::of_idx(Box::new(images), Box::new(labels))
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
@@ -70,9 +82,10 @@ fn a_single_pair_gives_its_last_fifth_to_testing() {
     let directory = Directory::with_test_set(11);
     let digits = Digits::load(&directory.0).unwrap();
     assert_eq!((digits.train.len(), digits.test.len()), (9, 2));
-    assert_eq!(digits.test.labels.to_vec(), [9, 0]);
-    assert_eq!(digits.train.images[[0, 0, 5]], 5.0 / 255.0);
-    assert_eq!(digits.test.images[[0, 0, 0]], ((9 * 784) % 251) as f32 / 255.0);
+    let (train, test) = (whole(&digits.train), whole(&digits.test));
+    assert_eq!(test.1, [9, 0]);
+    assert_eq!(train.0[5], 5.0 / 255.0);
+    assert_eq!(test.0[0], ((9 * 784) % 251) as f32 / 255.0);
 }
 
 #[test]
@@ -82,11 +95,11 @@ fn two_pairs_are_both_read_and_compression_is_seen_by_content() {
     directory.put("train-labels-idx1-ubyte.gz", &gzip(&labels(7)));
     let digits = Digits::load(&directory.0).unwrap();
     assert_eq!((digits.train.len(), digits.test.len()), (7, 3));
-    assert_eq!(digits.train.images.shape(), [7, 28, 28]);
+    assert_eq!(whole(&digits.train).0.len(), 7 * 784);
 
     directory.put("train-images-idx3-ubyte", &images(7));
     directory.put("train-labels-idx1-ubyte.gz", &labels(7));
-    assert_eq!(Digits::load(&directory.0).unwrap().train, digits.train);
+    assert_eq!(whole(&Digits::load(&directory.0).unwrap().train), whole(&digits.train));
 }
 
 #[test]
@@ -126,8 +139,12 @@ fn every_fault_of_a_file_is_named() {
         (label_file(&longer(&good_labels)), "goes on after the 13 bytes"),
         (label_file(&good_labels[..12]), "truncated: 13 bytes"),
         (image_file(&idx(&[0x803, 5, 32, 28], [])), "images of 32x28 pixels; legal is 28x28"),
-        (image_file(&idx(&[0x803, u32::MAX, 28, 28], [])), "legal are 5 to 1000000"),
-        (label_file(&labels(4)), "declares 4 examples; legal are 5 to"),
+        (image_file(&idx(&[0x803, u32::MAX, 28, 28], [])), "declares 4294967295 images and"),
+        (
+            image_file(&gzip(&idx(&[0x803, 1_000_001, 28, 28], []))),
+            "legal are 5 to 1000000 in a compressed file; decompress it",
+        ),
+        (label_file(&labels(4)), "declares 4 examples; legal are 5 to 4294967295"),
         (label_file(&labels(6)), "declares 5 images and"),
         (label_file(&idx(&[0x801, 5], [0, 1, 10, 2, 3])), "is 10; legal are 0 to 9"),
         (image_file(&gzip(&good_images)[..60]), "as gzip it is damaged or cut short"),
@@ -157,43 +174,201 @@ fn what_has_no_end_is_not_read() {
     assert!(directory.complaint().contains("it is a directory"));
 }
 
-/// The same bytes again and again.
+/// Some bytes, and the same ones again and again.
 struct Endless {
-    bytes: Vec<u8>,
-    taken: usize,
+    first: Vec<u8>,
+    again: Vec<u8>,
 }
 
-impl Read for Endless {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let size = into.len().min(self.bytes.len() - self.taken);
-        into[..size].copy_from_slice(&self.bytes[self.taken..][..size]);
-        self.taken = (self.taken + size) % self.bytes.len();
-        Ok(size)
+impl ReadAt for Endless {
+    fn size(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+
+    fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        for (place, byte) in (offset as usize..).zip(bytes) {
+            *byte = match self.first.get(place) {
+                Some(first) => *first,
+                None => self.again[(place - self.first.len()) % self.again.len()],
+            };
+        }
+        Ok(())
     }
 }
 
 /// A gzip stream goes on in its next member: this one decompresses to zeros without end.
 #[test]
 fn no_more_is_decompressed_than_is_declared() {
-    let bomb = || Endless { bytes: gzip(&[0; 1 << 20]), taken: 0 };
+    let bomb = |first: &[u8]| {
+        Box::new(Endless { first: first.to_vec(), again: gzip(&[0; 1 << 20]) }) as Box<dyn ReadAt>
+    };
     let (good_images, good_labels) = (gzip(&images(5)), gzip(&labels(5)));
-    let said = Split::read(good_images[..].chain(bomb()), &good_labels[..]).unwrap_err();
-    assert!(said.to_string().contains("images goes on after the 3936 bytes"), "{said}");
-    let said = Split::read(&good_images[..], good_labels[..].chain(bomb())).unwrap_err();
-    assert!(said.to_string().contains("labels goes on after the 13 bytes"), "{said}");
-    let said = Split::read(bomb(), &good_labels[..]).unwrap_err();
-    assert!(said.to_string().contains("images is no IDX file"), "{said}");
+    let said = |images, labels| Split::of_idx(images, labels).unwrap_err().to_string();
+    let found = said(bomb(&good_images), Box::new(good_labels.clone()));
+    assert!(found.contains("images goes on after the 3936 bytes"), "{found}");
+    let found = said(Box::new(good_images), bomb(&good_labels));
+    assert!(found.contains("labels goes on after the 13 bytes"), "{found}");
+    let found = said(bomb(&[]), Box::new(good_labels));
+    assert!(found.contains("images is no IDX file"), "{found}");
 }
 
 #[test]
-fn streams_are_read_as_files_are() {
-    let split = Split::read(&gzip(&images(5))[..], &labels(5)[..]).unwrap();
-    assert_eq!((split.len(), split.images[[0, 0, 5]]), (5, 5.0 / 255.0));
-    let said = Split::read(&images(5)[..], &labels(4)[..]).unwrap_err().to_string();
+fn bytes_are_read_as_files_are() {
+    let split = of_idx(gzip(&images(5)), labels(5)).unwrap();
+    assert_eq!((split.len(), whole(&split).0[5]), (5, 5.0 / 255.0));
+    let said = of_idx(images(5), labels(4)).unwrap_err().to_string();
     assert_eq!(
         said,
         "images declares 5 images and labels declares 4 labels; a pair needs as many of each"
     );
+    let said = split.read(&[4, 5]).unwrap_err().to_string();
+    assert_eq!(said, "there is no example 5: there are 5, counted from 0");
+}
+
+proptest! {
+    #[test]
+    fn rows_are_those_of_the_whole_wherever_they_are(
+        rows in prop::collection::vec((0..40_u64, 1..5_u64), 0..12), all in 40..60_u32,
+    ) {
+        let (pixels, digits) = (images(all)[16..].to_vec(), labels(all)[8..].to_vec());
+        // Alone, in runs, repeated, in any order.
+        let last = u64::from(all);
+        let rows: Vec<_> =
+            rows.into_iter().flat_map(|(row, run)| row..(row + run).min(last)).collect();
+        let expected: (Vec<f32>, Vec<i32>) = (
+            rows.iter()
+                .flat_map(|&row| &pixels[784 * row as usize..][..784])
+                .map(|&pixel| f32::from(pixel) / 255.0)
+                .collect(),
+            rows.iter().map(|&row| i32::from(digits[row as usize])).collect(),
+        );
+        let of = [of_idx(images(all), labels(all)), of_idx(gzip(&images(all)), gzip(&labels(all)))];
+        for split in of {
+            let split = split.unwrap();
+            prop_assert_eq!(split.read(&rows).unwrap(), expected.clone());
+            // The two parts, one after the other.
+            let Digits { train, test } = split.divided();
+            let kept = train.len() as u64;
+            prop_assert_eq!(kept, last - last / 5);
+            for (i, &row) in rows.iter().enumerate() {
+                let (of, row) = if row < kept { (&train, row) } else { (&test, row - kept) };
+                let (image, label) = of.read(&[row]).unwrap();
+                prop_assert_eq!(&image, &expected.0[784 * i..784 * (i + 1)]);
+                prop_assert_eq!(label, &expected.1[i..=i]);
+            }
+        }
+    }
+}
+
+/// A file that says how much of it was read.
+struct Counted {
+    bytes: Box<dyn ReadAt>,
+    read: Arc<AtomicU64>,
+}
+
+impl ReadAt for Counted {
+    fn size(&self) -> io::Result<u64> {
+        self.bytes.size()
+    }
+
+    fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.bytes.read_exact_at(offset, bytes)
+    }
+}
+
+/// Fifty million images, 39 GB, of which the file system has nothing but the header and one image.
+#[test]
+fn a_large_pair_is_opened_without_being_read() {
+    const MANY: u32 = 50_000_000;
+    let directory = Directory::new();
+    let (ink, at) = ([255; 784], 16 + 784 * u64::from(MANY - 2));
+    let put = |name, header: &[u32], size: u64, mark: &[u8], at: u64| {
+        let path = directory.0.join(name);
+        let mut file = fs::File::create_new(&path).unwrap();
+        file.write_all(&idx(header, [])).unwrap();
+        let sparse = file.set_len(size).and_then(|()| file.seek(SeekFrom::Start(at)));
+        sparse.and_then(|_| file.write_all(mark)).map(|()| path)
+    };
+    let size = 16 + 784 * u64::from(MANY);
+    let images = match put("images", &[0x803, MANY, 28, 28], size, &ink, at) {
+        Ok(images) => images,
+        Err(error) => return eprintln!("skipped: no sparse file of {size} bytes here: {error}"),
+    };
+    let [size, at] = [0, 2].map(|before| 8 + u64::from(MANY - before));
+    let labels = put("labels", &[0x801, MANY], size, &[7], at).unwrap();
+    let read = Arc::new(AtomicU64::new(0));
+    let counted = |path: &Path| {
+        let bytes = crate::files::positioned(fs::File::open(path).unwrap());
+        Box::new(Counted { bytes, read: read.clone() })
+    };
+    let split = Split::of_idx(counted(&images), counted(&labels)).unwrap();
+    assert_eq!(split.len(), 50_000_000);
+    // Every label, the headers, and what stands in readers' buffers.
+    let opening = read.swap(0, Ordering::Relaxed);
+    assert!(opening <= u64::from(MANY) + (1 << 16), "{opening}");
+    let (pixels, labels) = split.read(&[u64::from(MANY) - 3, u64::from(MANY) - 2]).unwrap();
+    assert_eq!(labels, [0, 7]);
+    assert_eq!(pixels, [[0.0; 784], [1.0; 784]].concat());
+    assert_eq!(read.load(Ordering::Relaxed), 2 * 785);
+}
+
+/// Bytes that can change while they are read.
+#[derive(Clone)]
+struct Changing(Arc<Mutex<Vec<u8>>>);
+
+impl Changing {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(Mutex::new(bytes)))
+    }
+}
+
+impl ReadAt for Changing {
+    fn size(&self) -> io::Result<u64> {
+        self.0.lock().unwrap().size()
+    }
+
+    fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.0.lock().unwrap().read_exact_at(offset, bytes)
+    }
+}
+
+#[test]
+fn what_changes_after_it_was_opened_is_an_error() {
+    let (pixels, digits) = (Changing::new(images(30)), Changing::new(labels(30)));
+    let split = Split::of_idx(Box::new(pixels.clone()), Box::new(digits.clone())).unwrap();
+    let split = Arc::new(split);
+    let said = |rows: &[u64]| split.read(rows).unwrap_err().to_string();
+    digits.0.lock().unwrap()[8 + 20] = 11;
+    assert!(split.read(&[19, 21]).is_ok());
+    assert_eq!(said(&[21, 20]), "label 20 of labels is 11; legal are 0 to 9");
+    pixels.0.lock().unwrap().truncate(16 + 784 * 10);
+    assert!(split.read(&[9]).is_ok());
+    let cut = "images is truncated: 23536 bytes are declared (header and data), it holds 7856";
+    assert_eq!(said(&[10]), cut);
+    // And through a data set.
+    let batches = split.batches(&[784], 30, 0).unwrap();
+    assert_eq!(batches.iter().next().unwrap().unwrap_err().to_string(), cut);
+    digits.0.lock().unwrap().clear();
+    assert!(said(&[0]).contains("labels is truncated: 38 bytes"));
+}
+
+/// What a process of a mesh reads of a batch whose rows are split.
+#[test]
+fn a_batch_reads_its_examples_and_a_process_its_rows() {
+    let read = Arc::new(AtomicU64::new(0));
+    let counted = |bytes: Vec<u8>| Box::new(Counted { bytes: Box::new(bytes), read: read.clone() });
+    let split = Arc::new(Split::of_idx(counted(images(100)), counted(labels(100))).unwrap());
+    let batches = split.batches(&[784], 20, 3).unwrap();
+    let weighted = split.weighted_batches(&[784], 30).unwrap();
+    for (batches, size, count) in [(batches, 20, 5), (weighted, 30, 4)] {
+        let own = batches.rows(5..9, size).unwrap();
+        read.store(0, Ordering::Relaxed);
+        assert_eq!(batches.iter().filter(Result::is_ok).count(), count);
+        assert_eq!(read.swap(0, Ordering::Relaxed), (785 * size * count) as u64);
+        assert_eq!(own.iter().filter(Result::is_ok).count(), count);
+        assert_eq!(read.swap(0, Ordering::Relaxed), (785 * 4 * count) as u64);
+    }
 }
 
 #[test]
@@ -239,28 +414,29 @@ fn the_distributed_test_set_is_read() {
         return;
     }
     let digits = Digits::load(&dir).unwrap();
-    assert_eq!(digits.train.labels.to_vec()[..5], [7, 2, 1, 0, 4]);
+    let (pixels, labels) = whole(&digits.train);
+    assert_eq!(labels[..5], [7, 2, 1, 0, 4]);
     let all = digits.train.len() + digits.test.len();
     assert!(all == 10_000 || all == 70_000, "{all}");
-    assert!(digits.train.images.iter().all(|pixel| (0.0..=1.0).contains(pixel)));
-    let ink = digits.train.images.mean().unwrap();
+    assert!(pixels.iter().all(|pixel| (0.0..=1.0).contains(pixel)));
+    let ink = pixels.iter().map(|&pixel| f64::from(pixel)).sum::<f64>() / pixels.len() as f64;
     assert!((0.1..0.2).contains(&ink), "{ink}");
 }
 
 #[test]
 fn an_example_depends_on_seed_split_and_index_only() {
     let (few, more) = (Digits::generate(3, 20, 10), Digits::generate(3, 40, 20));
-    assert_eq!(few.train.images, more.train.images.slice(ndarray::s![..20, .., ..]));
-    assert_eq!(few.test.labels, more.test.labels.slice(ndarray::s![..10]));
-    assert_ne!(few.train.images.slice(ndarray::s![..10, .., ..]), few.test.images);
-    assert_ne!(few.train, Digits::generate(4, 20, 10).train);
+    assert_eq!(whole(&few.train).0, whole(&more.train).0[..20 * 784]);
+    assert_eq!(whole(&few.test).1, whole(&more.test).1[..10]);
+    assert_ne!(whole(&few.train).0[..10 * 784], whole(&few.test).0);
+    assert_ne!(whole(&few.train), whole(&Digits::generate(4, 20, 10).train));
 }
 
 #[test]
 fn generated_bits_are_the_same_everywhere() {
-    let split = Digits::generate(1, 200, 0).train;
-    let bits = split.images.iter().map(|pixel| u64::from(pixel.to_bits()));
-    let labels = split.labels.iter().map(|&label| label as u64);
+    let (pixels, labels) = whole(&Digits::generate(1, 200, 0).train);
+    let bits = pixels.iter().map(|pixel| u64::from(pixel.to_bits()));
+    let labels = labels.iter().map(|&label| label as u64);
     let digest = bits.chain(labels).fold(0xcbf2_9ce4_8422_2325_u64, |digest, part| {
         (digest ^ part).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -269,14 +445,14 @@ fn generated_bits_are_the_same_everywhere() {
 
 #[test]
 fn generated_digits_are_balanced_inked_and_inside_the_range() {
-    let split = Digits::generate(5, 4_000, 0).train;
+    let (pixels, labels) = whole(&Digits::generate(5, 4_000, 0).train);
     let mut counts = [0; CLASSES];
-    for &label in &split.labels {
+    for &label in &labels {
         counts[label as usize] += 1;
     }
     assert!(counts.iter().all(|count| (320..480).contains(count)), "{counts:?}");
-    assert!(split.images.iter().all(|pixel| (0.0..=1.0).contains(pixel)));
-    for (image, label) in split.images.outer_iter().zip(&split.labels) {
+    assert!(pixels.iter().all(|pixel| (0.0..=1.0).contains(pixel)));
+    for (image, label) in pixels.chunks(PIXELS).zip(&labels) {
         let inked = image.iter().filter(|&&pixel| pixel > 0.5).count();
         assert!((15..300).contains(&inked), "a {label} with {inked} inked pixels");
     }
@@ -287,18 +463,22 @@ fn generated_digits_are_balanced_inked_and_inside_the_range() {
 #[test]
 fn generated_digits_can_be_told_apart_but_not_by_their_means() {
     let digits = Digits::generate(9, 3_000, 500);
-    let mut means = vec![ndarray::Array2::<f32>::zeros((SIDE, SIDE)); CLASSES];
+    let [train, test] = [&digits.train, &digits.test].map(|split| {
+        let (pixels, labels) = whole(split);
+        (Array2::from_shape_vec((split.len(), PIXELS), pixels).unwrap(), labels)
+    });
+    let mut means = vec![ndarray::Array1::<f32>::zeros(PIXELS); CLASSES];
     let mut counts = [0.0_f32; CLASSES];
-    for (image, &label) in digits.train.images.outer_iter().zip(&digits.train.labels) {
+    for (image, &label) in train.0.outer_iter().zip(&train.1) {
         means[label as usize] += &image;
         counts[label as usize] += 1.0;
     }
     means.iter_mut().zip(counts).for_each(|(mean, count)| *mean /= count);
-    let nearest = |image: ndarray::ArrayView2<'_, f32>| {
-        let away = |mean: &ndarray::Array2<f32>| (mean - &image).mapv(|d| d * d).sum();
+    let nearest = |image: ndarray::ArrayView1<'_, f32>| {
+        let away = |mean: &ndarray::Array1<f32>| (mean - &image).mapv(|d| d * d).sum();
         (0..CLASSES).min_by(|&a, &b| away(&means[a]).total_cmp(&away(&means[b]))).unwrap()
     };
-    let pairs = digits.test.images.outer_iter().zip(&digits.test.labels);
+    let pairs = test.0.outer_iter().zip(&test.1);
     let right = pairs.filter(|(image, label)| nearest(*image) == **label as usize).count();
     assert!((250..425).contains(&right), "{right} of 500");
 }

@@ -233,7 +233,7 @@ impl ReadAt for Counted {
 }
 
 #[test]
-fn a_batch_reads_its_windows_and_a_processor_its_rows() {
+fn a_batch_reads_its_windows_and_a_process_its_rows() {
     let tokens: Vec<u16> = (0..50_000).map(|i| i as u16).collect();
     let read = Arc::new(AtomicU64::new(0));
     let bytes = Counted { bytes: Mutex::new(token_file(&tokens)), read: read.clone() };
@@ -244,7 +244,7 @@ fn a_batch_reads_its_windows_and_a_processor_its_rows() {
     let batches = text.batches(8, 16, 3).unwrap();
     let whole = batches.skip(100).pass(2).next().unwrap().unwrap();
     assert_eq!(since(), 8 * 17 * 2);
-    let own = batches.rows(4..6).unwrap().skip(100).pass(2).next().unwrap().unwrap();
+    let own = batches.rows(4..6, 8).unwrap().skip(100).pass(2).next().unwrap().unwrap();
     assert_eq!(since(), 2 * 17 * 2);
     assert_eq!(rows(&own, "bytes"), rows(&whole, "bytes")[4..6]);
 }

@@ -55,6 +55,11 @@ impl Text {
         Dataset::sampled(windows, examples, order).batch(batch, Remainder::Drop)
     }
 
+    /// How many windows of the held-out part [`held_out_batches`](Self::held_out_batches) has.
+    pub fn held_out_windows(&self, length: usize, most: usize) -> usize {
+        even_starts(self.held_out.len(), length, most).len()
+    }
+
     /// Batches to measure by: at most `most` windows of the held-out part that do not overlap, in
     /// order. As [`batches`](Self::batches), and `weight`, `[batch]`, which is 0 where the last batch
     /// is filled up with windows that were counted.

@@ -39,6 +39,14 @@ impl Global {
         }
     }
 
+    /// The array of which this one is what begins at these indices, by the dims; the rest of it is
+    /// nowhere.
+    pub(super) fn beginning_at(mut self, begins: impl Iterator<Item = usize>) -> Self {
+        let offset = offset(begins, &self.strides);
+        self.first = self.first.wrapping_offset(offset.wrapping_neg());
+        self
+    }
+
     /// An array that is written.
     pub(crate) fn of_mut(array: &mut Array) -> Self {
         match array {
@@ -49,6 +57,14 @@ impl Global {
             Array::Bool(array) => Self::new(array.as_mut_ptr(), array.strides()),
         }
     }
+}
+
+/// How many bytes an element lies behind the first. What is outside of the array cancels out in the
+/// end, so that it may wrap on the way.
+fn offset(indices: impl Iterator<Item = usize>, strides: &[isize]) -> isize {
+    let offsets =
+        indices.zip(strides).map(|(index, stride)| (index as isize).wrapping_mul(*stride));
+    offsets.fold(0, isize::wrapping_add)
 }
 
 /// Where one processor's slice lies in a global array.
@@ -72,10 +88,14 @@ impl Border {
 
     /// The slice of a feed or fetch that lies on `processor`.
     pub(crate) fn of_slot(slot: &Slot, value: &Value, mesh: &Mesh, processor: usize) -> Self {
+        Self::new(value, &Self::begin(slot, value, mesh, processor))
+    }
+
+    /// Where that slice begins.
+    pub(super) fn begin(slot: &Slot, value: &Value, mesh: &Mesh, processor: usize) -> Extents {
         let part = |axes| mesh.group_index(processor, axes);
         let dims = slot.split.iter().zip(&value.extents);
-        let begin: Extents = dims.map(|(axes, extent)| part(axes) * extent).collect();
-        Self::new(value, &begin)
+        dims.map(|(axes, extent)| part(axes) * extent).collect()
     }
 
     /// The slice within a global array, if it lies there as it would in a copy.
@@ -86,9 +106,7 @@ impl Border {
     }
 
     fn first(&self, global: &Global) -> *mut u8 {
-        let offsets = self.begin.iter().zip(&global.strides);
-        let offset: isize = offsets.map(|(&begin, stride)| begin as isize * stride).sum();
-        global.first.wrapping_offset(offset)
+        global.first.wrapping_offset(offset(self.begin.iter().copied(), &global.strides))
     }
 
     fn walk(&self, global: &Global, into: bool) -> (Walk, *mut u8) {
@@ -104,8 +122,8 @@ impl Border {
     ///
     /// # Safety
     ///
-    /// The array is alive, of the dtype and rank, and contains the slice; `slice` is good for it.
-    /// Nobody else touches `slice`, nobody writes to the array.
+    /// The array is alive, of the dtype and rank, and contains the slice, as does the part of it that
+    /// is there; `slice` is good for it. Nobody else touches `slice`, nobody writes to the array.
     pub(crate) unsafe fn cut(&self, global: &Global, slice: *mut u8) {
         let (walk, first) = self.walk(global, true);
         // SAFETY: the walk covers the slice.

@@ -108,8 +108,9 @@ impl Executor {
     ///
     /// The store that the executor was made for is alive, `scratch` is good for `scratch_bytes` and
     /// aligned, and only this processor uses them, its peers' collectives aside. `feeds` and
-    /// `fetches` are alive arrays of the global shapes and dtypes of the program's slots, `fetches`
-    /// touched by executors only. The same function runs on every processor of the mesh.
+    /// `fetches` are alive arrays of the global shapes and dtypes of the program's slots, `feeds` at
+    /// least what is [addressable](super::addressable) here of them, `fetches` touched by executors
+    /// only. The same function runs on every processor of the mesh.
     pub(super) unsafe fn run(
         &mut self,
         comm: &mut impl Comm,

@@ -22,8 +22,8 @@ impl Fed {
     ///
     /// # Safety
     ///
-    /// The array is alive until the call ends, of the dtype and rank, and contains the slice; nobody
-    /// writes to it. The values are this processor's.
+    /// The array is alive until the call ends, of the dtype and rank, and contains the slice, as does
+    /// the part of it that is there; nobody writes to it. The values are this processor's.
     pub(super) unsafe fn take(&self, array: &Global, memory: &mut Memory) {
         let there = self.border.as_is(array).filter(|_| !self.names.is_empty());
         let pointer = there.unwrap_or(self.own);

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use super::addressable::{Addressable, Hull};
 use super::border::Border;
 use super::numerics::NonFinite;
 use super::record::CallTimes;
 use crate::array::{Array, ArrayRef};
 use crate::names::DType;
-use crate::program::{Compiled, Program, Slot, Value};
+use crate::program::{Compiled, Program, Value};
 
 /// The processors, memory and prepared functions of a module.
 ///
@@ -42,12 +43,16 @@ pub(crate) trait Machine: Send {
     /// The functions, in the order they were given in.
     fn functions(&self) -> &[Compiled];
 
+    /// What of a function's feeds the processors of this process need.
+    fn addressable(&self, function: usize) -> &[Hull];
+
     /// What each processor holds of a variable.
     fn variable(&self, variable: usize) -> &Value;
 
     /// Runs a function on every processor. Feeds, and outputs followed by what probes show, have the
-    /// order, shapes and dtypes of the program's slots, or else nothing runs. After a run that
-    /// failed every call gives the same error.
+    /// order, shapes and dtypes of the program's slots, or else nothing runs; a dim of a feed may
+    /// have the size of what is [`addressable`](Self::addressable) of it, and then is that. After a
+    /// run that failed every call gives the same error.
     fn call(
         &mut self,
         function: usize,
@@ -90,23 +95,22 @@ pub(crate) trait Machine: Send {
     fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]>;
 }
 
-/// Whether arrays have the order, shapes and dtypes of a program's slots.
+/// Whether arrays have the order, shapes and dtypes of a program's slots, feeds in what is
+/// addressable of them.
 pub(super) fn fits(
     program: &Program,
+    addressable: &Addressable,
     feeds: &[ArrayRef<'_>],
     outputs: &[Array],
     shown: &[Array],
 ) -> Result<(), String> {
-    let fits = |slot: &Slot, dtype: DType, shape: &[usize]| {
-        program.value(slot.value).dtype == dtype && slot.shape == shape
-    };
-    let count =
-        (program.feeds.len(), program.fetches.len()) == (feeds.len(), outputs.len() + shown.len());
-    let mut feeding = program.feeds.iter().zip(feeds);
-    let mut fetching = program.fetches.iter().zip(outputs.iter().chain(shown));
-    if !count
-        || !feeding.all(|(slot, feed)| fits(slot, feed.dtype(), feed.shape()))
-        || !fetching.all(|(slot, output)| fits(slot, output.dtype(), output.shape()))
+    let outputs = || outputs.iter().chain(shown);
+    let mut fetching = program.fetches.iter().zip(outputs());
+    if !addressable.fits(program, feeds)
+        || program.fetches.len() != outputs().count()
+        || !fetching.all(|(slot, output)| {
+            program.value(slot.value).dtype == output.dtype() && slot.shape == output.shape()
+        })
     {
         return Err(format!("the arrays do not fit the slots of `{}`", program.name));
     }

@@ -7,6 +7,7 @@
 //!
 //! This room knows no layout: extents, strides, groups and plans only.
 
+mod addressable;
 mod border;
 mod comm;
 #[cfg(test)]
@@ -33,6 +34,7 @@ mod watch;
 pub(crate) use self::mpi::RankMachine;
 #[cfg(feature = "mpi")]
 pub use self::mpi::Ranks;
+pub(crate) use addressable::Hull;
 pub(crate) use machine::Machine;
 pub(crate) use numerics::digits;
 pub use numerics::{GivenTo, InRound, NonFinite, Summary};

@@ -1,5 +1,7 @@
 //! What can be wrong with a call.
 
+use std::ops::Range;
+
 use crate::exec::NonFinite;
 use crate::names::{DType, nearest, suggestion};
 
@@ -65,6 +67,22 @@ pub enum Error {
         /// The array's.
         found: Vec<usize>,
     },
+    /// A feed that is neither whole nor what this process needs of it.
+    #[error(
+        "{what} has shape {expected:?}, of which this process needs {}, {addressable:?}: each dim of the \
+         array given may have the one size or the other, but its shape is {found:?}",
+        shape(.addressable)
+    )]
+    FeedShape {
+        /// The feed.
+        what: String,
+        /// Global sizes in declared order.
+        expected: Vec<usize>,
+        /// The global indices that the processors of this process need.
+        addressable: Vec<Range<usize>>,
+        /// The array's.
+        found: Vec<usize>,
+    },
     /// An array of the wrong dtype.
     #[error("{what} is of dtype {expected}, but the array given is of {found}")]
     DType {
@@ -120,6 +138,10 @@ impl Error {
             known: known.map(str::to_owned).collect(),
         }
     }
+}
+
+fn shape(part: &[Range<usize>]) -> String {
+    format!("{:?}", part.iter().map(Range::len).collect::<Vec<_>>())
 }
 
 fn list(kind: &str, names: &[String]) -> String {

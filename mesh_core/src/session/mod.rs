@@ -2,11 +2,13 @@
 //!
 //! A [`Session`] holds the variables of a [`Module`] on the processors of its mesh and calls its
 //! functions. Callers see global arrays only; each processor takes its slices from them and writes
-//! its slices into them.
+//! its slices into them. Where the processors are several processes, each may be fed what it needs of
+//! an array instead: [`Session::feeds`].
 
 pub mod checkpoint;
 mod compare;
 mod error;
+mod feeds;
 mod numerics;
 #[cfg(feature = "mpi")]
 mod ranks;
@@ -22,6 +24,7 @@ pub use self::compare::{
     Agreement, CompareError, Comparing, Difference, Side, Subject, Tolerance, compare,
 };
 pub use self::error::Error;
+pub use self::feeds::Feed;
 #[cfg(feature = "mpi")]
 pub use self::ranks::Ranks;
 pub use self::recorded::Recorded;
@@ -143,7 +146,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Calls a function with its inputs' arrays; gives its fetches.
+    /// Calls a function with its inputs' arrays, global ones or what [`feeds`](Self::feeds) says that
+    /// this process needs of them; gives its fetches.
     pub fn call<const I: usize, const F: usize>(
         &mut self,
         function: &Function<I, F>,
@@ -291,11 +295,8 @@ impl Session {
 
     /// Calls a function with feeds in order; outputs that do not fit are replaced.
     fn run(&mut self, index: usize, feeds: &[ArrayRef<'_>], outputs: &mut [Array]) -> Result<()> {
+        self.check_feeds(index, feeds)?;
         let program = &self.machine.functions()[index].program;
-        for (slot, feed) in program.feeds.iter().zip(feeds) {
-            let what = || format!("feed `{}` of `{}`", slot.name, program.name);
-            check(what, program.value(slot.value).dtype, &slot.shape, feed)?;
-        }
         let shown = &mut self.shown[index];
         shown.resize_with(program.probes, || Array::zeros(DType::F32, &[0]));
         let arrays = outputs.iter_mut().chain(&mut *shown);
@@ -354,12 +355,17 @@ fn check(
     shape: &[usize],
     array: &ArrayRef<'_>,
 ) -> Result<()> {
-    if array.dtype() != dtype {
-        return Err(Error::DType { what: what(), expected: dtype, found: array.dtype() });
-    }
+    check_dtype(&what, dtype, array)?;
     if array.shape() != shape {
         let (expected, found) = (shape.to_vec(), array.shape().to_vec());
         return Err(Error::Shape { what: what(), expected, found });
+    }
+    Ok(())
+}
+
+fn check_dtype(what: impl Fn() -> String, dtype: DType, array: &ArrayRef<'_>) -> Result<()> {
+    if array.dtype() != dtype {
+        return Err(Error::DType { what: what(), expected: dtype, found: array.dtype() });
     }
     Ok(())
 }

@@ -12,9 +12,9 @@ impl Session {
     ///
     /// Every rank makes the session of the same module and seed, and then calls the same methods with
     /// the same arguments in the same order; before the first step they compare what they are about
-    /// to run, down to the kernels. Each takes its slices from the global arrays, and each is given
-    /// all of the fetches and variables, so that what the program decides by them it decides
-    /// everywhere alike. Results are those of [`threads`](Self::threads), bit for bit, on the same
+    /// to run, down to the kernels. Each takes its slices from the global arrays, or is fed only
+    /// [what it needs](Self::feeds) of them, and each is given all of the fetches and variables, so
+    /// that what the program decides by them it decides everywhere alike. Results are those of [`threads`](Self::threads), bit for bit, on the same
     /// mesh and layout.
     ///
     /// A rank that fails, or waits for others longer than the deadline, says so on standard error and

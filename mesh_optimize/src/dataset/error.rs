@@ -81,15 +81,17 @@ pub enum DatasetError {
         /// How many a pass has.
         expected: u64,
     },
-    /// Rows that a record does not have.
+    /// Rows of records of another size.
     #[error(
-        "a record has {rows} rows, not rows {} to {}: drop a remainder that makes a smaller batch",
-        .range.start, .range.end
+        "rows {} to {} of {of} are asked for, but a record has {rows}: drop a remainder that makes a \
+         smaller batch", .range.start, .range.end
     )]
     Rows {
         /// The rows asked for.
         range: Range<usize>,
-        /// How many there are.
+        /// How many a record was said to have.
+        of: usize,
+        /// How many it has.
         rows: usize,
     },
     /// A dim that is not there, or cannot be cut.

@@ -1,9 +1,10 @@
 //! Batches of examples: from sources, mapped, cached, shuffled, repeated, batched, prefetched.
 //!
 //! A [`Dataset`] is a description that can be gone through again and again; each time gives the same
-//! records, whatever the machine does meanwhile. Records are whole *global* arrays: nothing here
-//! distributes anything. A session takes its processors' slices out of what it is fed, as the layout
-//! says, so one data set serves every layout and its batch size is the global one.
+//! records, whatever the machine does meanwhile. Records are whole *global* arrays: a session takes
+//! its processors' slices out of what it is fed, as the layout says, so one data set serves every
+//! layout and its batch size is the global one. Where the processors are several processes, each
+//! makes the rows alone that its own need ([`addressable`](Dataset::addressable)).
 //!
 //! A [`pass`](Dataset::pass) is an epoch: what is shuffled has another order in each. Records are made
 //! when they are asked for, and only those that are asked for: a pass that is entered in the middle
@@ -55,6 +56,7 @@ pub use replicas::PerReplica;
 pub use source::Source;
 
 use mesh_core::array::Array;
+use mesh_core::session::{self, Session};
 use std::fmt;
 use std::iter::from_fn;
 use std::ops::Range;
@@ -332,15 +334,31 @@ impl Dataset {
         }))
     }
 
-    /// Of each record only these rows of the first dim: what a processor has of a batch. After
-    /// [`batch`](Self::batch), [`batch_weighted`](Self::batch_weighted) and
+    /// Of each record, whose arrays all have a first dim of size `of`, only these rows of that dim.
+    /// After [`batch`](Self::batch), [`batch_weighted`](Self::batch_weighted) and
     /// [`from_replicas`](Self::from_replicas) the other rows are not made; after a
     /// [`map`](Self::map) of batches they are, and are cut off.
-    pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
+    pub fn rows(&self, rows: Range<usize>, of: usize) -> Result<Self> {
         if rows.is_empty() {
             return Err(DatasetError::Nothing { what: "range of rows", least: 1 });
         }
-        Ok(self.each(move |record, _| record.rows(rows.clone())))
+        Ok(self.each(move |record, _| record.rows(rows.clone(), of)))
+    }
+
+    /// Of each record, which a function of a session is fed, only the [`rows`](Self::rows) that the
+    /// processors of this process need. Whole records, where that is all of them: on threads, and
+    /// where the feeds' first dims are not split alike, so that they are not one batch.
+    ///
+    /// A [`Trainer`](crate::training::Trainer) does this by itself.
+    pub fn addressable(&self, session: &Session, function: &str) -> session::Result<Self> {
+        let feeds = session.feeds(function)?;
+        let mut rows = feeds.map(|feed| Some((*feed.shape.first()?, feed.addressable.first()?)));
+        let Some((of, needed)) = rows.next().flatten() else { return Ok(self.clone()) };
+        if needed.len() == of || !rows.all(|other| other == Some((of, needed))) {
+            return Ok(self.clone());
+        }
+        let needed = needed.clone();
+        Ok(self.each(move |record, _| record.rows(needed.clone(), of)))
     }
 
     /// The same, made by another thread up to `depth` records (1 or more) ahead. It makes no

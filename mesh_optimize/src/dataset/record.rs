@@ -89,11 +89,11 @@ impl Record {
         self.each(|array| arrays::select(array, rows))
     }
 
-    /// A range of examples, side by side.
-    pub(super) fn rows(&self, range: Range<usize>) -> Result<Self> {
+    /// A range of `of` examples, side by side.
+    pub(super) fn rows(&self, range: Range<usize>, of: usize) -> Result<Self> {
         let rows = self.first_dim()?;
-        if range.end > rows {
-            return Err(DatasetError::Rows { range, rows });
+        if rows != of || range.end > rows {
+            return Err(DatasetError::Rows { range, of, rows });
         }
         Ok(self.each(|array| arrays::rows(array, range.clone())))
     }

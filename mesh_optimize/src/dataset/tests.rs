@@ -149,7 +149,7 @@ fn refusals() {
     refused(Dataset::from_arrays([("a", Array::from(1.0))]), "no dims");
     refused(numbers(2).shuffle(0, 1), "buffer of size 0");
     refused(numbers(2).batch(0, Remainder::Keep), "batch of size 0");
-    refused(numbers(2).rows(1..1), "range of rows of size 0");
+    refused(numbers(2).rows(1..1, 2), "range of rows of size 0");
     refused(numbers(2).batch_weighted(0, "w"), "batch of size 0");
     refused(Dataset::from_replicas(0, |_| Ok(numbers(1))), "replicas of size 0");
     let none = numbers(1).iter().next().unwrap().unwrap();
@@ -200,7 +200,7 @@ fn elements(records: impl Iterator<Item = Result<Record>>) -> Vec<Vec<i32>> {
 }
 
 #[test]
-fn a_processor_reads_its_rows_only() {
+fn rows_are_read_without_the_others() {
     let source = Counted::new(1000);
     let batches = Dataset::from_source(source.clone()).shuffle(1000, 5).unwrap();
     let batches = batches.batch(128, Remainder::Drop).unwrap();
@@ -208,13 +208,13 @@ fn a_processor_reads_its_rows_only() {
     assert_eq!(source.read().len(), 7 * 128);
     let mut all = Vec::new();
     for rows in [0..64, 64..100, 100..128] {
-        let own = elements(batches.rows(rows.clone()).unwrap().pass(3));
+        let own = elements(batches.rows(rows.clone(), 128).unwrap().pass(3));
         assert_eq!(source.read().len(), 7 * rows.len());
         for (own, whole) in own.iter().zip(&whole) {
             assert_eq!(own, &whole[rows.clone()]);
         }
         // Rows of rows, and a later pass entered in its middle.
-        let narrow = batches.rows(rows.clone()).unwrap().rows(1..3).unwrap();
+        let narrow = batches.rows(rows.clone(), 128).unwrap().rows(1..3, rows.len()).unwrap();
         let late = elements(narrow.skip(5).prefetch(1).pass(3));
         assert_eq!(late, [5, 6].map(|i| whole[i][rows.start + 1..rows.start + 3].to_vec()));
         assert_eq!(source.read().len(), 4);
@@ -224,22 +224,28 @@ fn a_processor_reads_its_rows_only() {
 
     // Rows of weighted batches, and of what replicas join.
     let weighted = Dataset::from_source(source.clone()).batch_weighted(300, "w").unwrap();
-    let last = weighted.rows(90..120).unwrap().pass(0).nth(3).unwrap().unwrap();
+    let last = weighted.rows(90..120, 300).unwrap().pass(0).nth(3).unwrap().unwrap();
     assert_eq!(source.read().len(), 30);
     assert_eq!(last.get("x").unwrap().as_i32().unwrap()[[9]], 999);
     assert_eq!(last.get("x").unwrap().as_i32().unwrap()[[10]], 900);
     assert_eq!(last.get("w").unwrap().as_f32().unwrap().sum(), 10.0);
     let own = |_| Dataset::from_source(source.clone()).batch(10, Remainder::Drop);
-    let joined = Dataset::from_replicas(3, own).unwrap().rows(18..23).unwrap();
+    let joined = Dataset::from_replicas(3, own).unwrap().rows(18..23, 30).unwrap();
     assert_eq!(elements(joined.take(1).iter()), [[8, 9, 0, 1, 2]]);
     assert_eq!(source.read(), [0, 1, 2, 8, 9]);
 
     // What has no rows of its own is made and cut; what lacks them is an error.
-    let mapped = batches.map(Ok).rows(3..5).unwrap();
+    let mapped = batches.map(Ok).rows(3..5, 128).unwrap();
     assert_eq!(elements(mapped.pass(3).take(1)), [&whole[0][3..5]]);
-    for short in [batches.rows(100..129).unwrap(), batches.map(Ok).rows(100..129).unwrap()] {
-        let error = short.iter().next().unwrap().unwrap_err().to_string();
-        assert!(error.contains("has 128 rows, not rows 100 to 129"), "{error}");
+    let joined = Dataset::from_replicas(1, |_| Ok(batches.clone())).unwrap();
+    let narrow = batches.rows(0..128, 128).unwrap();
+    for batches in [&batches, &batches.map(Ok), &joined, &narrow, &mapped.map(Ok)] {
+        for (rows, of) in [(100..129, 128), (0..1, 127), (0..1, 129), (128..129, 129)] {
+            let other = batches.rows(rows.clone(), of).unwrap().iter().next().unwrap();
+            let error = other.unwrap_err().to_string();
+            let asked = format!("rows {} to {} of {of} are asked for", rows.start, rows.end);
+            assert!(error.starts_with(&asked), "{error}");
+        }
     }
 }
 
@@ -304,7 +310,7 @@ enum Change {
     Skip(usize),
     Prefetch(usize),
     Batch(usize, Remainder),
-    Rows(Range<usize>),
+    Rows(Range<usize>, usize),
 }
 
 /// What a map adds: more than there are examples.
@@ -325,7 +331,7 @@ fn changed(dataset: &Dataset, change: &Change) -> Dataset {
         Change::Skip(count) => dataset.skip(count),
         Change::Prefetch(depth) => dataset.prefetch(depth),
         Change::Batch(size, remainder) => dataset.batch(size, remainder).unwrap(),
-        Change::Rows(rows) => dataset.rows(rows).unwrap(),
+        Change::Rows(rows, of) => dataset.rows(rows, of).unwrap(),
     }
 }
 
@@ -362,7 +368,9 @@ fn plainly(examples: i32, changes: &[Change], pass: u64) -> Vec<Vec<i32>> {
             let whole = parts.filter(|p| p.len() == size || remainder == Remainder::Keep);
             whole.map(<[_]>::concat).collect()
         }
-        Change::Rows(rows) => of(pass).iter().map(|record| record[rows.clone()].to_vec()).collect(),
+        Change::Rows(rows, _) => {
+            of(pass).iter().map(|record| record[rows.clone()].to_vec()).collect()
+        }
     }
 }
 
@@ -385,7 +393,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
             let remainder = if keep { Remainder::Keep } else { Remainder::Drop };
             let rows = a.min(size - 1)..(a.min(size - 1) + b).min(size);
             // A smaller batch may lack the rows.
-            let rows = if keep { vec![] } else { vec![Change::Rows(rows)] };
+            let rows = if keep { vec![] } else { vec![Change::Rows(rows, size)] };
             [vec![Change::Batch(size, remainder)], rows].concat()
         });
     (some(), prop::option::of(batch), some())

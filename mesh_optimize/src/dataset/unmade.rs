@@ -34,8 +34,8 @@ pub(super) enum Unmade {
     Weighted(Box<Weighted>),
     /// One after another along the first dim; at least one.
     Joined(Vec<Self>),
-    /// Some rows.
-    Rows(Box<Self>, Range<usize>),
+    /// Some rows of so many.
+    Rows(Box<Self>, Range<usize>, usize),
     /// It cannot be made.
     Failed(Box<DatasetError>),
 }
@@ -66,16 +66,15 @@ impl Unmade {
                 Ok(Arc::new(batch(records)?.with(&name, weights)))
             }
             Self::Joined(parts) => Record::concatenate(&made(parts)?).map(Arc::new),
-            Self::Rows(of, range) => of.make()?.rows(range).map(Arc::new),
+            Self::Rows(record, range, of) => record.make()?.rows(range, of).map(Arc::new),
             Self::Failed(error) => Err(*error),
         }
     }
 
-    /// Some of its rows, so that the others need not be made wherever that is known.
-    pub(super) fn rows(self, range: Range<usize>) -> Self {
-        if self.known_rows().is_some_and(|rows| range.end > rows) {
-            let rows = self.known_rows().unwrap_or(0);
-            return Self::Failed(Box::new(DatasetError::Rows { range, rows }));
+    /// Some of its `of` rows, so that the others need not be made wherever that is known.
+    pub(super) fn rows(self, range: Range<usize>, of: usize) -> Self {
+        if let Some(rows) = self.known_rows().filter(|&rows| rows != of || range.end > rows) {
+            return Self::Failed(Box::new(DatasetError::Rows { range, of, rows }));
         }
         match self {
             Self::Batch(mut records) => Self::Batch(records.drain(range).collect()),
@@ -91,11 +90,11 @@ impl Unmade {
                     let own = range.start.saturating_sub(before)
                         ..range.end.saturating_sub(before).min(rows);
                     before += rows;
-                    (own.start < own.end).then(|| part.rows(own))
+                    (own.start < own.end).then(|| part.rows(own, rows))
                 };
                 Self::Joined(parts.into_iter().filter_map(part).collect())
             }
-            other => Self::Rows(Box::new(other), range),
+            other => Self::Rows(Box::new(other), range, of),
         }
     }
 
@@ -105,6 +104,7 @@ impl Unmade {
             Self::Batch(records) => Some(records.len()),
             Self::Weighted(weighted) => Some(weighted.records.len()),
             Self::Joined(parts) => parts.iter().map(Self::known_rows).sum(),
+            Self::Rows(_, range, _) => Some(range.len()),
             _ => None,
         }
     }

@@ -181,8 +181,10 @@ impl Running<'_> {
         let other = || TrainingError::OtherData { epoch, record };
         if self.records.is_none() {
             let taken = usize::try_from(record).map_err(|_| other())?;
-            let rest = self.trainer.data.skip(taken).pass(epoch);
-            self.records = Some(rest.peekable());
+            let Trainer { session, function, data, .. } = &self.trainer;
+            let error = |reason| TrainingError::Session { step: step + 1, reason };
+            let data = data.addressable(session, function).map_err(error)?;
+            self.records = Some(data.skip(taken).pass(epoch).peekable());
         }
         match self.records.as_mut().and_then(Iterator::next) {
             Some(taken) => taken.map_err(error),

@@ -74,7 +74,8 @@ pub(crate) fn train(
             let most = if position.step >= flags.steps { MANY } else { SOME };
             let windows = (most / flags.sequence).max(1);
             let held_out = text.held_out_batches(flags.batch, flags.sequence, windows)?;
-            Ok(Metrics::from([(HELD_OUT, evaluate(functions, session, &held_out)?)]))
+            let count = text.held_out_windows(flags.sequence, windows);
+            Ok(Metrics::from([(HELD_OUT, evaluate(functions, session, &held_out, count)?)]))
         })
         .best(HELD_OUT, Better::Lower)
         .watch(progress);
@@ -93,20 +94,19 @@ pub(crate) fn compare(
     flags.run.compare(compared, &feeds)
 }
 
-/// Nats per byte; every window counts once.
+/// Nats per byte of the first `windows`, after which the last batch is filled up.
 fn evaluate(
     functions: &Functions,
     session: &mut Session,
     held_out: &Dataset,
+    windows: usize,
 ) -> Result<f64, BoxError> {
-    let (mut sum, mut windows) = (0.0, 0.0);
-    for batch in held_out {
-        let batch = batch?;
-        let [losses] = session.call(&functions.evaluate, batch.feeds(["bytes", "following"])?)?;
-        let weights = batch.get("weight")?.to_f64();
-        let losses = losses.to_f64();
-        sum += losses.iter().zip(&weights).map(|(loss, weight)| loss * weight).sum::<f64>();
-        windows += weights.sum();
+    let (mut sum, mut left) = (0.0, windows);
+    for batch in &held_out.addressable(session, functions.evaluate.name())? {
+        let feeds = batch?;
+        let [losses] = session.call(&functions.evaluate, feeds.feeds(["bytes", "following"])?)?;
+        sum += losses.to_f64().iter().take(left).sum::<f64>();
+        left = left.saturating_sub(losses.len());
     }
-    Ok(sum / windows)
+    Ok(sum / windows as f64)
 }

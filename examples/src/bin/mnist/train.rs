@@ -80,7 +80,7 @@ fn evaluate(
     tested: &Dataset,
 ) -> Result<f64, BoxError> {
     let mut correct = 0.0;
-    for batch in tested {
+    for batch in &tested.addressable(session, functions.evaluate.name())? {
         let batch = batch?;
         let [count] =
             session.call(&functions.evaluate, batch.feeds(["image", "label", "weight"])?)?;

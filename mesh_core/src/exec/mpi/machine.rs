@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use std::{ptr, thread};
 
+use super::super::addressable::{Addressable, Hull};
 use super::super::border::Global;
 use super::super::comm::{Comm, Group, Stopped};
 use super::super::executor::Executor;
@@ -36,7 +37,8 @@ pub(crate) struct RankMachine {
     processor: usize,
     store: Store,
     functions: Vec<Compiled>,
-    /// One per function, like the two below.
+    /// One per function, like the three below.
+    addressable: Vec<Addressable>,
     executors: Vec<Executor>,
     deliveries: Vec<Vec<Delivery>>,
     known: Vec<Known>,
@@ -101,6 +103,9 @@ impl RankMachine {
         if let Some(problem) = comm.problem.take() {
             return Err(problem);
         }
+        let addressable =
+            functions.iter().map(|f| Addressable::new(&f.program, mesh, &[processor]));
+        let addressable = addressable.collect();
         let scratch = executors.iter().map(|executor| executor.scratch_bytes).max();
         let values = variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied()));
         Ok(Self {
@@ -111,6 +116,7 @@ impl RankMachine {
             processor,
             store,
             functions,
+            addressable,
             executors,
             deliveries,
             known: Vec::new(),
@@ -262,6 +268,10 @@ impl Machine for RankMachine {
         &self.functions
     }
 
+    fn addressable(&self, function: usize) -> &[Hull] {
+        self.addressable[function].hulls()
+    }
+
     fn variable(&self, variable: usize) -> &Value {
         &self.variables[variable]
     }
@@ -273,10 +283,12 @@ impl Machine for RankMachine {
         outputs: &mut [Array],
         shown: &mut [Array],
     ) -> Result<(), String> {
-        fits(&self.functions[function].program, feeds, outputs, shown)?;
+        let (program, addressable) =
+            (&self.functions[function].program, &self.addressable[function]);
+        fits(program, addressable, feeds, outputs, shown)?;
         let _turn = self.world.turn();
         self.feeds.clear();
-        self.feeds.extend(feeds.iter().map(Global::of));
+        self.feeds.extend(addressable.globals(program, feeds));
         self.fetches.clear();
         self.fetches.extend(outputs.iter_mut().chain(shown).map(Global::of_mut));
         let began = (!self.book.is_empty()).then(Instant::now);

@@ -21,6 +21,7 @@ use self::pool::Pool;
 #[cfg(feature = "mpi")]
 pub(super) use self::pool::message;
 use self::processor::{Book, Findings, Job, Processor, findings};
+use super::addressable::{Addressable, Hull};
 use super::border::Global;
 use super::executor::Executor;
 use super::machine::{Machine, border, expect_bytes, fits};
@@ -57,6 +58,8 @@ pub(crate) struct ThreadMachine {
     pool: Pool<Job>,
     stores: Arc<[Store]>,
     functions: Arc<[Compiled]>,
+    /// One per function.
+    addressable: Vec<Addressable>,
     variables: Vec<Value>,
     seed: Seed,
     /// One per processor.
@@ -96,6 +99,9 @@ impl ThreadMachine {
         let stores: Result<Arc<[Store]>, String> = (0..mesh.processors()).map(store).collect();
         let stores = stores?;
         let functions: Arc<[Compiled]> = functions.into();
+        let every: Vec<_> = (0..mesh.processors()).collect();
+        let addressable = functions.iter().map(|f| Addressable::new(&f.program, mesh, &every));
+        let addressable = addressable.collect();
         let findings = findings(mesh, &stop);
         let books: Vec<Book> = stores.iter().map(|_| Book::default()).collect();
         let worker = |(processor, store)| {
@@ -117,6 +123,7 @@ impl ThreadMachine {
             pool,
             stores,
             functions,
+            addressable,
             variables,
             seed,
             books,
@@ -172,6 +179,10 @@ impl Machine for ThreadMachine {
         &self.functions
     }
 
+    fn addressable(&self, function: usize) -> &[Hull] {
+        self.addressable[function].hulls()
+    }
+
     fn variable(&self, variable: usize) -> &Value {
         &self.variables[variable]
     }
@@ -183,7 +194,9 @@ impl Machine for ThreadMachine {
         outputs: &mut [Array],
         shown: &mut [Array],
     ) -> Result<(), String> {
-        fits(&self.functions[function].program, feeds, outputs, shown)?;
+        let (program, addressable) =
+            (&self.functions[function].program, &self.addressable[function]);
+        fits(program, addressable, feeds, outputs, shown)?;
         let recorded = self.records.then(Instant::now);
         self.recorded = recorded.map(|_| function);
         let inspects = self.inspects;
@@ -192,7 +205,7 @@ impl Machine for ThreadMachine {
             job.recorded = recorded;
             job.inspected = inspects;
             job.feeds.clear();
-            job.feeds.extend(feeds.iter().map(Global::of));
+            job.feeds.extend(addressable.globals(program, feeds));
             job.fetches.clear();
             job.fetches.extend(outputs.iter_mut().chain(shown).map(Global::of_mut));
         })

@@ -142,6 +142,18 @@ fn mistakes_are_explained_and_nothing_runs() {
 }
 
 #[test]
+fn one_process_needs_feeds_whole() {
+    for mesh in MESHES {
+        let session = Session::threads(&Regression::new(mesh).module(), 0).unwrap();
+        let feeds: Vec<_> = session.feeds("train").unwrap().collect();
+        let feed = |name, shape, addressable| Feed { name, dtype: F32, shape, addressable };
+        let all = [0..BATCH, 0..WIDTH];
+        assert_eq!(feeds, [feed("x", &[BATCH, WIDTH], &all), feed("y", &[BATCH], &all[..1])]);
+        assert!(session.feeds("trian").is_err());
+    }
+}
+
+#[test]
 fn variables_are_read_and_written_whole() {
     let (rows, cols): (DimName, DimName) = ("rows".into(), "cols".into());
     let shape = Shape::new([dim("rows", 4), dim("cols", 6)]).unwrap();

@@ -1,7 +1,8 @@
-//! What `tests/mpi.rs` starts on several ranks: `mpirun -n 4 ranks WHAT [FOLDER]`.
+//! What `tests/mpi/` starts on several ranks: `mpirun -n 4 ranks WHAT [FOLDER [SECONDS]]`.
 
 mod faults;
 mod feeds;
+mod killed;
 #[allow(dead_code, reason = "shared with tests of sessions")]
 #[path = "../tests/session/models.rs"]
 mod models;
@@ -10,6 +11,7 @@ mod transformer;
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore, State};
 use mesh_ops::prelude::*;
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Calls that are compared.
@@ -23,6 +25,7 @@ fn main() {
         Some("feeds") => feeds::run(),
         Some("save") => save(&folder),
         Some("resume") => resume(&folder),
+        Some("train") => killed::train(&folder, arguments[2].parse().unwrap()),
         Some(fault) if faults::run(fault, &folder) => {}
         _ => println!("skipped: `cargo test -p tests --test mpi` starts this on several ranks"),
     }
@@ -147,22 +150,28 @@ fn attention(mesh: &Mesh) -> Module {
     graph.lower(mesh, &LAYOUT.parse().unwrap()).unwrap()
 }
 
-/// Trains, and saves what it has come to.
+/// Trains, and saves what it has come to: the files that threads save.
 fn save(folder: &Path) {
-    let module = attention(&mesh());
-    let mut session = Session::mpi(&module, 9).unwrap();
-    train(&mut session, &module, STEPS);
-    let checkpoints = Checkpoints::new(folder);
-    checkpoints.save(STEPS as u64, &session.snapshot(), &State::new()).unwrap();
-    // All wait for the one that writes.
-    session.read("step").unwrap();
-    let mut threads = Session::threads(&module, 9).unwrap();
+    let (module, step) = (attention(&mesh()), STEPS as u64);
+    let (mut ranks, mut threads) =
+        (Session::mpi(&module, 9).unwrap(), Session::threads(&module, 9).unwrap());
+    train(&mut ranks, &module, STEPS);
     train(&mut threads, &module, STEPS);
-    if session.rank() == 0 {
-        let stored = Checkpoint::open(checkpoints.latest().unwrap().checkpoint.unwrap().path());
-        threads.restore(&stored.unwrap(), &Restore::all()).unwrap();
+    let (own, all) = (ranks.snapshot(), threads.snapshot());
+    assert!(ranks.rank() == 0 || own.bytes() < all.bytes() / 2, "a rank has what others have");
+    let path = Checkpoints::new(folder).save(step, &own, &State::new()).unwrap();
+    let alone = Checkpoints::new(folder.join(format!("threads-{}", ranks.rank())));
+    let expected = alone.save(step, &all, &State::new()).unwrap();
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 2);
+    for entry in fs::read_dir(&expected).unwrap() {
+        let name = entry.unwrap().file_name();
+        let [ours, theirs] = [&path, &expected].map(|p| fs::read(p.join(&name)).unwrap());
+        assert!(ours == theirs, "{name:?}");
     }
-    assert_eq!(bits(&session), bits(&threads));
+    fs::remove_dir_all(alone.folder()).unwrap();
+    let stored = Checkpoint::open(path).unwrap();
+    threads.restore(&stored, &Restore::all()).unwrap();
+    assert_eq!(bits(&ranks), bits(&threads));
 }
 
 /// Goes on from it, on as many ranks as there are now.

@@ -1,6 +1,7 @@
 //! What a session needs of whatever runs its module.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use super::addressable::{Addressable, Hull};
 use super::border::Border;
@@ -10,13 +11,34 @@ use crate::array::{Array, ArrayRef};
 use crate::names::DType;
 use crate::program::{Compiled, Program, Value};
 
+/// The processes that run a module together, and which of them this is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Processes {
+    /// A number of theirs alone, the same in all of them.
+    pub(crate) id: u64,
+    pub(crate) rank: usize,
+    pub(crate) ranks: usize,
+    /// How long one waits for another.
+    pub(crate) deadline: Duration,
+}
+
+impl Default for Processes {
+    /// One process, which waits for nobody.
+    fn default() -> Self {
+        Self { id: std::process::id().into(), rank: 0, ranks: 1, deadline: Duration::ZERO }
+    }
+}
+
 /// The processors, memory and prepared functions of a module.
 ///
 /// Where the processors are several processes, each has a machine, all of them are told the same in
 /// the same order, and what gives or takes a processor's slice works for every processor.
 pub(crate) trait Machine: Send {
-    /// Which of the processes this is; 0 if there is one.
-    fn rank(&self) -> usize;
+    /// The processes, of which there may be one.
+    fn processes(&self) -> Processes;
+
+    /// Whether this process runs the processor.
+    fn is_here(&self, processor: usize) -> bool;
 
     /// Whether something is so in any of the processes.
     fn any(&self, here: bool) -> bool;
@@ -81,6 +103,10 @@ pub(crate) trait Machine: Send {
 
     /// The bytes of a processor's slice of a variable.
     fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]>;
+
+    /// As [`variable_bytes`](Self::variable_bytes), of a processor that is here: other processes are
+    /// not asked.
+    fn bytes_here(&self, processor: usize, variable: usize) -> &[u8];
 
     /// Sets the bytes of a processor's slice of a variable, which it holds.
     fn set_variable_bytes(

@@ -35,7 +35,7 @@ pub(crate) use self::mpi::RankMachine;
 #[cfg(feature = "mpi")]
 pub use self::mpi::Ranks;
 pub(crate) use addressable::Hull;
-pub(crate) use machine::Machine;
+pub(crate) use machine::{Machine, Processes};
 pub(crate) use numerics::digits;
 pub use numerics::{GivenTo, InRound, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};

@@ -16,6 +16,7 @@ mod recorded;
 mod replicas;
 mod trace;
 
+use std::cell::Cell;
 use std::fmt;
 
 use indexmap::{IndexMap, IndexSet};
@@ -55,6 +56,8 @@ pub struct Session {
     watcher: Watcher,
     /// Per function, what its probes showed last.
     shown: Vec<Vec<Array>>,
+    /// How many snapshots were taken.
+    snapshots: Cell<u64>,
 }
 
 /// Sees what probes show: their label and global value.
@@ -140,8 +143,9 @@ impl Session {
         let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
         let shown = vec![Vec::new(); module.functions.len() + 1];
         let watcher: Watcher = Box::new(write_to_stderr);
+        let (replica_check, snapshots) = (false, Cell::default());
         let mut session =
-            Self { mesh, machine, functions, variables, replica_check: false, watcher, shown };
+            Self { mesh, machine, functions, variables, replica_check, watcher, shown, snapshots };
         session.run(module.functions.len(), &[], &mut [])?;
         Ok(session)
     }
@@ -238,7 +242,7 @@ impl Session {
 
     /// Which of the processes that run the module this is: 0 on threads, where there is one.
     pub fn rank(&self) -> usize {
-        self.machine.rank()
+        self.machine.processes().rank
     }
 
     /// Whether something is so in any of the processes that run the module, which all ask. What one

@@ -24,7 +24,7 @@ type Save<'t> = dyn FnMut(&mut Session, &TrainingState) -> Result<String, BoxErr
 /// Who stores what a run needs to go on.
 pub(super) enum Saver<'t> {
     Function(Box<Save<'t>>),
-    Checkpoints(Keeper),
+    Checkpoints(Box<Keeper>),
 }
 
 /// Keeps the checkpoints of a run.
@@ -53,14 +53,15 @@ impl<'t> Trainer<'t> {
     /// forgotten. On another mesh, or under another layout, the same holds but for rounding.
     ///
     /// Training waits for the copy of its variables; a thread writes them, one checkpoint at a time.
-    /// Nothing is saved after a call that failed.
+    /// Nothing is saved after a call that failed. Of several processes that run the module each writes
+    /// its part, and what the watchers of any of them wrote is on the disk first.
     ///
     /// A checkpoint of another model, seed or [settings](Self::settings) is an error of the run. So
     /// is a folder with checkpoints of which none is whole, since a run that begins anew would write
     /// over what belongs to them. Replaces [`save`](Self::save) and [`resume`](Self::resume).
     pub fn checkpoints(mut self, checkpoints: Checkpoints, every: Every) -> Self {
         let keeper = Keeper { checkpoints, writer: None, begun: None };
-        self.save = Some((every, Saver::Checkpoints(keeper)));
+        self.save = Some((every, Saver::Checkpoints(Box::new(keeper))));
         self
     }
 

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use std::{ptr, thread};
+use std::{ptr, slice, thread};
 
 use super::super::addressable::{Addressable, Hull};
 use super::super::border::Global;
 use super::super::comm::{Comm, Group, Stopped};
 use super::super::executor::Executor;
-use super::super::machine::{Machine, border, expect_bytes, fits};
+use super::super::machine::{Machine, Processes, border, expect_bytes, fits};
 use super::super::memory::{Buffer, Store};
 use super::super::numerics::{Inspector, Known, NonFinite};
 use super::super::prepare::{Target, describe, variable_bytes};
@@ -21,7 +21,7 @@ use super::Ranks;
 use super::comm::RankComm;
 use super::last::LastStep;
 use super::room::Room;
-use super::start::{Delivery, deliveries, fail, last_step, meet};
+use super::start::{Delivery, deliveries, fail, last_step, meet, processes};
 use super::world::{World, world};
 use crate::array::{Array, ArrayRef};
 use crate::names::Mesh;
@@ -30,6 +30,7 @@ use crate::program::{Compiled, Value, VariableType, owns};
 /// One rank's processor, memory and prepared functions of a module.
 pub(crate) struct RankMachine {
     world: &'static World,
+    processes: Processes,
     mesh: Mesh,
     /// Of all ranks.
     everybody: Group,
@@ -71,7 +72,7 @@ impl RankMachine {
         seed: u64,
         ranks: &Ranks,
     ) -> Result<Self, String> {
-        let world = world()?;
+        let world = world(ranks.deadline)?;
         let _turn = world.turn();
         if mesh.processors() != world.size {
             let (processors, size) = (mesh.processors(), world.size);
@@ -83,6 +84,7 @@ impl RankMachine {
         world.set_patience(ranks.deadline);
         let mut comm = RankComm::new(world, mesh, ranks.deadline)?;
         let everybody = meet(world, &mut comm, mesh, variables, &functions, seed)?;
+        let processes = processes(world, &mut comm, everybody, ranks);
         let last = last_step(world, &mut comm, everybody, ranks)?;
         let (processor, seed) = (comm.processor, Seed::new(seed));
         let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
@@ -110,6 +112,7 @@ impl RankMachine {
         let values = variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied()));
         Ok(Self {
             world,
+            processes,
             mesh: mesh.clone(),
             everybody,
             comm: Mutex::new(comm),
@@ -146,9 +149,15 @@ impl RankMachine {
         // SAFETY: the slice and `all` are this long; no call runs while the machine is borrowed.
         let done = unsafe { comm.broadcast(everybody, processor, bytes, slice, all.as_mut_ptr()) };
         if done.is_err() {
-            fail(self.world, &mut comm, "reading from another rank");
+            self.fail(&mut comm, "reading from another rank");
         }
         all.into()
+    }
+
+    /// Ends the job because something between calls failed.
+    fn fail(&self, comm: &mut RankComm, doing: &str) -> ! {
+        let call = self.calls.saturating_sub(1);
+        fail(self.world, comm, &format!("after call {call}, {doing}"))
     }
 
     /// Runs this rank's part of a function.
@@ -223,8 +232,12 @@ impl RankMachine {
 }
 
 impl Machine for RankMachine {
-    fn rank(&self) -> usize {
-        self.world.rank
+    fn processes(&self) -> Processes {
+        self.processes
+    }
+
+    fn is_here(&self, processor: usize) -> bool {
+        processor == self.processor
     }
 
     fn any(&self, here: bool) -> bool {
@@ -232,7 +245,7 @@ impl Machine for RankMachine {
         let mut comm = self.comm();
         match comm.meet(self.everybody, here) {
             Ok(all) => all.contains(&1),
-            Err(Stopped) => fail(self.world, &mut comm, "asking the other ranks"),
+            Err(Stopped) => self.fail(&mut comm, "asking the other ranks"),
         }
     }
 
@@ -350,6 +363,13 @@ impl Machine for RankMachine {
     fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]> {
         let slice = self.store.variables[variable].pointer();
         self.slice_bytes(processor, slice, self.variables[variable].bytes())
+    }
+
+    fn bytes_here(&self, processor: usize, variable: usize) -> &[u8] {
+        let bytes = if self.is_here(processor) { self.variables[variable].bytes() } else { 0 };
+        let slice = self.store.variables[variable].pointer();
+        // SAFETY: zeroed or written, this long; no call runs while the machine is borrowed.
+        unsafe { slice::from_raw_parts(slice, bytes) }
     }
 
     fn set_variable_bytes(

@@ -65,7 +65,11 @@ fn difference(first: &str, own: &str) -> String {
 }
 
 /// What every member says.
-fn gather(comm: &mut RankComm, group: Group, say: [u64; 2]) -> Result<Vec<[u64; 2]>, Stopped> {
+pub(super) fn gather(
+    comm: &mut RankComm,
+    group: Group,
+    say: [u64; 2],
+) -> Result<Vec<[u64; 2]>, Stopped> {
     let mut all = vec![[0; 2]; group.size];
     // SAFETY: as large as it says; both are this function's, and plain numbers.
     unsafe {

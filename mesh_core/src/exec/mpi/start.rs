@@ -1,8 +1,11 @@
 //! What ranks do before the first step.
 
+use std::hash::{BuildHasher, RandomState};
+
 use super::super::border::Border;
 use super::super::comm::{Comm, Group, Stopped};
 use super::super::executor::Executor;
+use super::super::machine::Processes;
 use super::comm::RankComm;
 use super::last::LastStep;
 use super::world::World;
@@ -47,6 +50,23 @@ pub(super) fn meet(
     }
     let axes: Vec<_> = mesh.axes().collect();
     Ok(comm.group(&axes))
+}
+
+/// All ranks, with a number that the first in the group draws.
+pub(super) fn processes(
+    world: &World,
+    comm: &mut RankComm,
+    everybody: Group,
+    ranks: &Ranks,
+) -> Processes {
+    let drawn = RandomState::new().hash_one(world.rank);
+    match same::gather(comm, everybody, [drawn, 0]) {
+        Ok(all) => {
+            let (rank, ranks, deadline) = (world.rank, world.size, ranks.deadline);
+            Processes { id: all[0][0], rank, ranks, deadline }
+        }
+        Err(Stopped) => fail(world, comm, "before the first step"),
+    }
 }
 
 /// Tells what an earlier run left behind, and begins this rank's file.

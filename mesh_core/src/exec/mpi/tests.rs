@@ -15,7 +15,7 @@ impl Suite for RankComm {
         mesh: &Mesh,
         body: impl Fn(usize, &mut Self) -> R + Sync,
     ) -> Vec<(usize, R)> {
-        let world = world().unwrap();
+        let world = world(Duration::from_secs(30)).unwrap();
         let _turn = world.turn();
         if mesh.processors() > world.size {
             return Vec::new();

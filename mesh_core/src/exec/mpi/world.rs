@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,10 @@ const SPIN: u32 = 2000;
 /// How long rank `r` holds back what ends the job: all may have the same to say, and the first to
 /// say it ends the others.
 const HOLD_BACK: Duration = Duration::from_millis(200);
+
+/// How much longer than the deadline a rank waits for the others to start: a launcher does not start
+/// them all at the same moment.
+const STARTING: Duration = Duration::from_secs(3);
 
 /// A communicator.
 #[derive(Clone, Copy)]
@@ -69,12 +74,11 @@ extern "C" fn leave(status: c_int, _: *mut c_void) {
         world.abort();
     }
     if !world.is_everybody_done() {
-        let patience = PATIENCE.load(Ordering::Relaxed) as f64 / 1e3;
-        let rank = world.rank;
+        let (patience, rank) = (patience().as_secs_f64(), world.rank);
         world.fail(&format!("rank {rank} is done, but others are not, {patience} s later"));
     }
     // SAFETY: everybody has got here, so nothing is under way.
-    unsafe { ffi::MPI_Finalize() };
+    in_time(patience(), "leaving", || unsafe { ffi::MPI_Finalize() });
 }
 
 #[cfg(not(target_env = "gnu"))]
@@ -84,9 +88,32 @@ extern "C" fn leave_in_peace() {
 
 static WORLD: OnceLock<Result<World, String>> = OnceLock::new();
 
-/// The ranks, having met at the first call.
-pub(super) fn world() -> Result<&'static World, String> {
-    WORLD.get_or_init(World::new).as_ref().map_err(Clone::clone)
+/// The ranks, having met at the first call, for which they have about so long.
+pub(super) fn world(deadline: Duration) -> Result<&'static World, String> {
+    let meet = || in_time(deadline + STARTING, "starting", World::new);
+    WORLD.get_or_init(meet).as_ref().map_err(Clone::clone)
+}
+
+fn patience() -> Duration {
+    Duration::from_millis(PATIENCE.load(Ordering::Relaxed))
+}
+
+/// Does what waits for other ranks inside MPI, which knows no deadline: past it this process says so
+/// and ends, and the job with it.
+fn in_time<T>(deadline: Duration, doing: &'static str, wait: impl FnOnce() -> T) -> T {
+    let (done, waiting) = channel::<()>();
+    let watch = move || {
+        if waiting.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
+            let seconds = deadline.as_secs_f64();
+            eprintln!("error: {doing} MPI: another rank has not done so within {seconds} s");
+            std::process::abort()
+        }
+    };
+    // Without memory for a thread it waits as MPI does.
+    let _ = thread::Builder::new().name("deadline".to_owned()).spawn(watch);
+    let result = wait();
+    drop(done);
+    result
 }
 
 impl World {
@@ -153,7 +180,9 @@ impl World {
             check(ffi::MPI_Comm_group(self.everybody.0, &mut all))?;
             let count = list.len() as c_int;
             check(ffi::MPI_Group_incl(all, count, list.as_ptr(), &mut group))?;
-            let made = ffi::MPI_Comm_create_group(self.everybody.0, group, 0, &mut channel.0);
+            let made = in_time(patience(), "making a group in", || {
+                ffi::MPI_Comm_create_group(self.everybody.0, group, 0, &mut channel.0)
+            });
             ffi::MPI_Group_free(&mut group);
             ffi::MPI_Group_free(&mut all);
             check(made)?;
@@ -165,8 +194,7 @@ impl World {
 
     /// Waits for all ranks to be done, but not for ever.
     fn is_everybody_done(&self) -> bool {
-        let patience = Duration::from_millis(PATIENCE.load(Ordering::Relaxed));
-        let (began, mut done) = (Instant::now(), 0);
+        let (patience, began, mut done) = (patience(), Instant::now(), 0);
         // SAFETY: the request is made and tested here; if it is not done, the process ends.
         unsafe {
             let mut request = ffi::RSMPI_REQUEST_NULL;

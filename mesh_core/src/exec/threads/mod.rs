@@ -24,7 +24,7 @@ use self::processor::{Book, Findings, Job, Processor, findings};
 use super::addressable::{Addressable, Hull};
 use super::border::Global;
 use super::executor::Executor;
-use super::machine::{Machine, border, expect_bytes, fits};
+use super::machine::{Machine, Processes, border, expect_bytes, fits};
 use super::memory::{Buffer, Store};
 use super::numerics::NonFinite;
 use super::prepare::{Target, variable_bytes};
@@ -136,8 +136,12 @@ impl ThreadMachine {
 }
 
 impl Machine for ThreadMachine {
-    fn rank(&self) -> usize {
-        0
+    fn processes(&self) -> Processes {
+        Processes::default()
+    }
+
+    fn is_here(&self, _: usize) -> bool {
+        true
     }
 
     fn any(&self, here: bool) -> bool {
@@ -240,9 +244,13 @@ impl Machine for ThreadMachine {
     }
 
     fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]> {
+        self.bytes_here(processor, variable).into()
+    }
+
+    fn bytes_here(&self, processor: usize, variable: usize) -> &[u8] {
         let buffer = &self.stores[processor].variables[variable];
         // SAFETY: zeroed or written, this long; no call runs while the machine is borrowed.
-        unsafe { slice::from_raw_parts(buffer.pointer(), self.variables[variable].bytes()) }.into()
+        unsafe { slice::from_raw_parts(buffer.pointer(), self.variables[variable].bytes()) }
     }
 
     fn set_variable_bytes(

@@ -1,7 +1,7 @@
 //! What is done to the disk, step by step.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 #[cfg(test)]
 use std::sync::{Arc, atomic::AtomicUsize};
@@ -14,6 +14,9 @@ use super::{CheckpointError, Result};
 pub(super) struct Disk {
     #[cfg(test)]
     pub(super) left: Option<Arc<AtomicUsize>>,
+    /// There is no room for a file of this name.
+    #[cfg(test)]
+    pub(super) full: Option<&'static str>,
 }
 
 impl Disk {
@@ -24,21 +27,27 @@ impl Disk {
         path: &Path,
         operation: impl FnOnce() -> io::Result<T>,
     ) -> Result<T> {
-        let done =
-            if self.stopped() { Err(io::ErrorKind::Interrupted.into()) } else { operation() };
+        let done = match self.stopped(path) {
+            Some(kind) => Err(kind.into()),
+            None => operation(),
+        };
         done.map_err(|source| CheckpointError::Io { action, path: path.to_owned(), source })
     }
 
     #[cfg(not(test))]
-    fn stopped(&self) -> bool {
-        false
+    fn stopped(&self, _: &Path) -> Option<io::ErrorKind> {
+        None
     }
 
     #[cfg(test)]
-    fn stopped(&self) -> bool {
+    fn stopped(&self, path: &Path) -> Option<io::ErrorKind> {
         use std::sync::atomic::Ordering::Relaxed;
         let fewer = |left: usize| left.checked_sub(1);
-        self.left.as_ref().is_some_and(|left| left.fetch_update(Relaxed, Relaxed, fewer).is_err())
+        let left = self.left.as_ref();
+        if left.is_some_and(|left| left.fetch_update(Relaxed, Relaxed, fewer).is_err()) {
+            return Some(io::ErrorKind::Interrupted);
+        }
+        self.full.is_some_and(|name| path.ends_with(name)).then_some(io::ErrorKind::StorageFull)
     }
 
     pub(super) fn create_folder(&self, path: &Path) -> Result<()> {
@@ -49,9 +58,37 @@ impl Disk {
         self.step("create", path, || File::create(path))
     }
 
-    /// Writes where the file stands.
-    pub(super) fn write(&self, mut file: &File, path: &Path, bytes: &[u8]) -> Result<()> {
-        self.step("write", path, || file.write_all(bytes))
+    /// Writes from the byte `at` on.
+    pub(super) fn write_at(
+        &self,
+        mut file: &File,
+        path: &Path,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
+        self.step("write", path, || {
+            file.seek(SeekFrom::Start(at as u64))?;
+            file.write_all(bytes)
+        })
+    }
+
+    pub(super) fn set_length(&self, file: &File, path: &Path, bytes: u64) -> Result<()> {
+        self.step("write", path, || file.set_len(bytes))
+    }
+
+    /// Whether a path leads to an open file, where a system can tell; else whether there is one.
+    pub(super) fn is_at(&self, file: &File, path: &Path) -> bool {
+        #[cfg(unix)]
+        fn same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+            use std::os::unix::fs::MetadataExt;
+            (one.dev(), one.ino()) == (other.dev(), other.ino())
+        }
+        #[cfg(not(unix))]
+        fn same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+            one.len() == other.len()
+        }
+        let (open, there) = (file.metadata(), fs::metadata(path));
+        open.and_then(|open| Ok(same(&open, &there?))).unwrap_or(false)
     }
 
     /// Waits until a file's content is on the disk.

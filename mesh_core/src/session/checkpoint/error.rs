@@ -60,6 +60,14 @@ pub enum CheckpointError {
     /// The session refused.
     #[error(transparent)]
     Session(#[from] session::Error),
+    /// Another rank has not done its part.
+    #[error("rank {rank}: {problem}")]
+    Rank {
+        /// Which one.
+        rank: usize,
+        /// What it has to do with the checkpoint.
+        problem: String,
+    },
     /// The thread that writes is not there.
     #[error("checkpoints cannot be written beside training: {problem}")]
     Writer {

@@ -1,19 +1,14 @@
 //! A folder of checkpoints: saving, finding, thinning out.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::attempt::Attempt;
 use super::disk::Disk;
-use super::header::{self, Place};
-use super::manifest::{Entry, File, Manifest, hex, signature};
-use super::stored::{MANIFEST, TENSORS};
-use super::tensors::{self, CHUNK};
 use super::{Checkpoint, CheckpointError, Result, Snapshot, State};
-use crate::lower::VariableSpec;
 
 /// How many checkpoints are kept unless [`Checkpoints::keep_last`] says otherwise.
 const KEPT: usize = 3;
@@ -22,7 +17,7 @@ const KEPT: usize = 3;
 const REPLACED: &str = ".replaced";
 
 /// A folder of checkpoints, one folder per step, and which of them are kept. One process at a time
-/// saves to it.
+/// saves to it, or the ranks of one job together.
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     folder: PathBuf,
@@ -94,20 +89,34 @@ impl Checkpoints {
 
     /// Saves a checkpoint and gives its folder. It is there whole when this returns, and was not
     /// there before; one of the same step is replaced. Then removes those that are not to be kept.
-    /// Of several processes that run one module, all take the snapshot, and rank 0 alone writes: to
-    /// the others this is nothing, and comes back at once.
+    ///
+    /// Of several processes that run one module, all save at the same step what they have of the
+    /// snapshot that they took together, in a folder that all see: each writes its slices, rank 0
+    /// commits. Where one fails, or does nothing for longer than the deadline, there is no checkpoint
+    /// and all get an error.
     pub fn save(&self, step: u64, snapshot: &Snapshot, state: &State) -> Result<PathBuf> {
+        self.save_after(|| Ok(()), step, snapshot, state)
+    }
+
+    /// As [`save`](Self::save), once something is done that the checkpoint is not to be there
+    /// without.
+    pub(super) fn save_after(
+        &self,
+        before: impl FnOnce() -> Result<()>,
+        step: u64,
+        snapshot: &Snapshot,
+        state: &State,
+    ) -> Result<PathBuf> {
         let path = self.path(step);
-        if snapshot.rank > 0 {
-            return Ok(path);
+        let attempt = Attempt::new(&self.disk, self.hidden(&path, &snapshot.attempt()), snapshot)?;
+        if snapshot.processes.rank > 0 {
+            return attempt.follow(before, &path).map(|()| path);
         }
         self.disk.create_folder(&self.folder)?;
         self.remove_unfinished()?;
-        let unfinished = self.unfinished(&path);
-        let written = self.write(&unfinished, step, snapshot, state);
-        if let Err(error) = written.and_then(|()| self.commit(&unfinished, &path)) {
-            // The first error is the one to tell; what is left over is removed by the next save.
-            let _ = self.disk.remove(&unfinished);
+        let written = attempt.lead(before, step, state);
+        if let Err(error) = written.and_then(|()| self.commit(attempt.folder(), &path)) {
+            attempt.abandon(&error);
             return Err(error);
         }
         self.prune(step)?;
@@ -131,12 +140,10 @@ impl Checkpoints {
         self.folder.join(format!("step-{step:010}"))
     }
 
-    /// A name of this process's own for what is to be, or was, at `path`.
-    fn unfinished(&self, path: &Path) -> PathBuf {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    /// A name for what is to be, or was, at `path`.
+    fn hidden(&self, path: &Path, own: &str) -> PathBuf {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.folder.join(format!(".{name}.tmp-{}-{count}", process::id()))
+        self.folder.join(format!(".{name}.tmp-{own}"))
     }
 
     fn entries(&self) -> Result<Vec<PathBuf>> {
@@ -168,51 +175,6 @@ impl Checkpoints {
         self.entries()?.iter().filter(|path| left(path)).try_for_each(|path| self.disk.remove(path))
     }
 
-    /// Writes both files and brings them to the disk.
-    fn write(&self, folder: &Path, step: u64, snapshot: &Snapshot, state: &State) -> Result<()> {
-        let specs = || snapshot.tensors.iter().map(|tensor| &tensor.spec);
-        let (order, places) = header::arrange(specs())?;
-        self.disk.create_folder(folder)?;
-        let (file, sums) = self.write_tensors(&folder.join(TENSORS), snapshot, &order, &places)?;
-        let tensors = order.iter().zip(sums).map(|(&index, sum)| {
-            let spec = &snapshot.tensors[index].spec;
-            (spec.name.clone(), entry(spec, sum))
-        });
-        let signature = signature_of(specs());
-        let tensors: BTreeMap<_, _> = tensors.collect();
-        let manifest = Manifest::new((step, snapshot.seed), file, (signature, tensors), state);
-        let path = folder.join(MANIFEST);
-        let text = manifest.text().map_err(|problem| unwritable(&path, problem))?;
-        let file = self.disk.create(&path)?;
-        self.disk.write(&file, &path, text.as_bytes())?;
-        self.disk.sync(&file, &path)?;
-        self.disk.sync_folder(folder)
-    }
-
-    /// Writes the tensors; gives a checksum of each, in the order of `places`.
-    fn write_tensors(
-        &self,
-        path: &Path,
-        snapshot: &Snapshot,
-        order: &[usize],
-        places: &[Place],
-    ) -> Result<(File, Vec<u32>)> {
-        let head = header::write(places);
-        let head = head.map_err(|problem| unwritable(path, problem))?;
-        let file = self.disk.create(path)?;
-        self.disk.write(&file, path, &head)?;
-        let mut buffer = vec![0; CHUNK];
-        let mut sums = Vec::new();
-        for (&index, place) in order.iter().zip(places) {
-            let what = (place, &snapshot.tensors[index]);
-            let sum = tensors::write((&self.disk, path), &file, head.len(), what, &mut buffer)?;
-            sums.push(sum);
-        }
-        self.disk.sync(&file, path)?;
-        let bytes = (head.len() + header::data_bytes(places)) as u64;
-        Ok((File { bytes, header_crc32c: hex(crc32c::crc32c(&head)) }, sums))
-    }
-
     /// Gives what was written its name. If another has that, there is at all times one of the two
     /// under a name that [`latest`](Self::latest) knows.
     fn commit(&self, unfinished: &Path, path: &Path) -> Result<()> {
@@ -233,7 +195,9 @@ impl Checkpoints {
         if fs::symlink_metadata(path).is_err() {
             return Ok(());
         }
-        let unfinished = self.unfinished(path);
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.hidden(path, &format!("{}-{count}", process::id()));
         self.disk.rename(path, &unfinished)?;
         self.disk.remove(&unfinished)
     }
@@ -254,20 +218,4 @@ impl Checkpoints {
         }
         Ok(())
     }
-}
-
-fn unwritable(path: &Path, problem: String) -> CheckpointError {
-    let (path, source) = (path.to_owned(), io::Error::other(problem));
-    CheckpointError::Io { action: "write", path, source }
-}
-
-/// What the manifest says of a variable.
-fn entry(spec: &VariableSpec, sum: u32) -> Entry {
-    let dims = spec.shape.names().map(|name| name.to_string()).collect();
-    Entry { dims, trainable: spec.trainable, crc32c: hex(sum) }
-}
-
-/// The signature of a table of variables.
-pub(super) fn signature_of<'v>(variables: impl Iterator<Item = &'v VariableSpec>) -> String {
-    signature(variables.map(|v| (&v.name, v.dtype, v.shape.sizes(), v.trainable)))
 }

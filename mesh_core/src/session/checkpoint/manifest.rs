@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{CheckpointError, Result, State};
+use crate::lower::VariableSpec;
 use crate::names::{DType, stable_hash};
 
 /// The version that is written, and the only one that is read.
@@ -118,4 +119,15 @@ pub(super) fn signature(
     let mut lines: Vec<String> = table.map(line).collect();
     lines.sort_unstable();
     format!("{:016x}", stable_hash(&lines.concat()))
+}
+
+/// The signature of variables.
+pub(super) fn signature_of<'v>(variables: impl Iterator<Item = &'v VariableSpec>) -> String {
+    signature(variables.map(|v| (&v.name, v.dtype, v.shape.sizes(), v.trainable)))
+}
+
+/// What a manifest says of a variable.
+pub(super) fn entry(spec: &VariableSpec, sum: u32) -> Entry {
+    let dims = spec.shape.names().map(|name| name.to_string()).collect();
+    Entry { dims, trainable: spec.trainable, crc32c: hex(sum) }
 }

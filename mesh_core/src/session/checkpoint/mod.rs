@@ -13,10 +13,14 @@
 //! Tensors lie in the file as on one processor. Slices go to their places, and come from there,
 //! through a buffer of bounded size: nothing that is split is ever whole in memory.
 //!
+//! Of several processes that run one module each writes what it has, all into one file; the first
+//! commits it. On every number of them, and on threads, the files are the same.
+//!
 //! A folder is written under another name, brought to the disk, and renamed. So what has the name
 //! of a checkpoint is whole, unless the disk has failed; and then it is refused, since every byte
 //! of both files counts into a checksum.
 
+mod attempt;
 mod disk;
 mod error;
 mod folder;
@@ -26,6 +30,7 @@ mod restore;
 mod runs;
 mod snapshot;
 mod stored;
+mod sums;
 mod tensors;
 mod writer;
 

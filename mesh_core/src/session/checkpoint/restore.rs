@@ -5,7 +5,7 @@ use std::fmt;
 use indexmap::{IndexMap, IndexSet};
 use regex_lite::Regex;
 
-use super::folder::signature_of;
+use super::manifest::signature_of;
 use super::tensors::CHUNK;
 use super::{Checkpoint, CheckpointError, Differing, Missing, Result, Unfit, Unused};
 use crate::lower::VariableSpec;
@@ -193,7 +193,8 @@ impl Session {
     /// anything is wrong, nothing has changed. With [`Restore::all`] the seed is the checkpoint's
     /// as well, so that random operations go on as they would have.
     ///
-    /// Until all is read, what is restored is in memory twice.
+    /// Until all is read, what is restored is in memory twice. Of several processes, each reads the
+    /// slices of its own processors.
     pub fn restore(&mut self, checkpoint: &Checkpoint, restore: &Restore) -> Result<Restored> {
         let specs = self.variables.values().map(|held| &held.spec);
         let Plan { pairs, kept, left } = plan(restore, specs, checkpoint)?;

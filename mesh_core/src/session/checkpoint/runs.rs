@@ -54,12 +54,14 @@ impl Runs {
         Self { outer, run, start, given: 0, from: 0, end }
     }
 
+    /// The byte of the tensor that comes next.
+    pub(super) fn next(&self) -> Option<usize> {
+        (self.from < self.end).then_some(self.start + self.given)
+    }
+
     /// What comes next, as far as it lies before byte `until` of the tensor.
     pub(super) fn before(&mut self, until: usize) -> Option<Piece> {
-        let at = self.start + self.given;
-        if self.from == self.end || at >= until {
-            return None;
-        }
+        let at = self.next().filter(|at| *at < until)?;
         let bytes = (self.run - self.given).min(until - at);
         let piece = Piece { at, from: self.from, bytes };
         self.from += bytes;

@@ -1,18 +1,28 @@
 //! The slices that a session holds, copied.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use indexmap::IndexSet;
+
 use super::runs::Runs;
+use crate::exec::Processes;
 use crate::lower::VariableSpec;
 use crate::program::Value;
 use crate::session::{Error, Held, Result, Session};
 
 /// An owned copy of all slices of all variables that a session holds, those that several processors
-/// hold once, and the session's seed. Of several processes that run one module, all take it and rank
-/// 0 has it.
+/// hold once, and the session's seed. Of several processes that run one module, all take it, and each
+/// has a part: of those who hold the same slice, the first has it.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub(super) seed: u64,
-    /// Of the process that took it: of several that have the same, the first writes it.
-    pub(super) rank: usize,
+    /// Who has the other slices, if they are not all here.
+    pub(super) processes: Processes,
+    /// How many the session had taken before.
+    number: u64,
+    /// How often it, or a copy of it, was saved.
+    saves: Arc<AtomicU64>,
     pub(super) tensors: Vec<Tensor>,
 }
 
@@ -37,15 +47,22 @@ impl Tensor {
         Self { spec: spec.clone(), slices: Vec::new() }
     }
 
-    /// Zeros in the slices that a session holds.
-    fn zeros(held: &Held, slice: &Value) -> Self {
+    /// Zeros in the slices of those processors that are here.
+    fn zeros(held: &Held, slice: &Value, here: impl Fn(usize) -> bool) -> Self {
         let mut tensor = Self::new(&held.spec);
-        let slices = held.first_holders().map(|(_, begin)| {
+        let begins: IndexSet<_> =
+            held.holders().filter(|(p, _)| here(*p)).map(|(_, begin)| begin).collect();
+        let slices = begins.into_iter().map(|begin| {
             let (begin, extents) = (begin.clone(), slice.extents.to_vec());
             Slice { begin, extents, bytes: vec![0; slice.bytes()] }
         });
         tensor.slices.extend(slices);
         tensor
+    }
+
+    /// The bytes of the slices.
+    pub(super) fn bytes(&self) -> usize {
+        self.slices.iter().map(|slice| slice.bytes.len()).sum()
     }
 
     /// Where the slices lie in the tensor.
@@ -59,12 +76,21 @@ impl Tensor {
 impl Snapshot {
     /// The bytes it holds.
     pub fn bytes(&self) -> usize {
-        self.tensors.iter().flat_map(|tensor| &tensor.slices).map(|slice| slice.bytes.len()).sum()
+        self.tensors.iter().map(Tensor::bytes).sum()
+    }
+
+    /// What the next attempt to save it is called: on all ranks the same, and never the same again.
+    pub(super) fn attempt(&self) -> String {
+        let save = self.saves.fetch_add(1, Ordering::Relaxed);
+        format!("{:016x}-{}-{save}", self.processes.id, self.number)
     }
 }
 
 impl Session {
     /// Copies all variables. That, and no more, is what saving a checkpoint keeps training from.
+    ///
+    /// Of several processes that run the module, each copies what it is the first to hold; they say
+    /// nothing to each other.
     ///
     /// Once a call has failed, variables may be half written: do not save them.
     pub fn snapshot(&self) -> Snapshot {
@@ -75,7 +101,20 @@ impl Session {
 
     /// As [`snapshot`](Self::snapshot), into the memory of an earlier one.
     pub fn snapshot_into(&self, snapshot: &mut Snapshot) {
-        (snapshot.seed, snapshot.rank) = (self.machine.seed(), self.machine.rank());
+        self.copy_into(snapshot, self.machine.processes(), |processor| {
+            self.machine.is_here(processor)
+        });
+    }
+
+    /// Copies what the processors that are `here` are the first to hold.
+    fn copy_into(
+        &self,
+        snapshot: &mut Snapshot,
+        processes: Processes,
+        here: impl Fn(usize) -> bool,
+    ) {
+        (snapshot.seed, snapshot.processes) = (self.machine.seed(), processes);
+        snapshot.number = self.snapshots.replace(self.snapshots.get() + 1);
         snapshot.tensors.truncate(self.variables.len());
         for (index, held) in self.variables.values().enumerate() {
             if index == snapshot.tensors.len() {
@@ -84,7 +123,7 @@ impl Session {
             let tensor = &mut snapshot.tensors[index];
             tensor.spec.clone_from(&held.spec);
             let mut count = 0;
-            for (processor, begin) in held.first_holders() {
+            for (processor, begin) in held.first_holders().filter(|(p, _)| here(*p)) {
                 if count == tensor.slices.len() {
                     tensor.slices.push(Slice::default());
                 }
@@ -93,24 +132,25 @@ impl Session {
                 slice.extents.clear();
                 slice.extents.extend_from_slice(&self.machine.variable(index).extents);
                 slice.bytes.clear();
-                let bytes = self.machine.variable_bytes(processor, index);
-                if snapshot.rank == 0 {
-                    slice.bytes.extend_from_slice(&bytes);
-                }
+                slice.bytes.extend_from_slice(self.machine.bytes_here(processor, index));
                 count += 1;
             }
             tensor.slices.truncate(count);
         }
     }
 
-    /// Zeros in the slices of a variable.
+    /// Zeros in the slices of a variable that are held here.
     pub(super) fn zeros(&self, index: usize) -> Tensor {
-        Tensor::zeros(&self.variables[index], self.machine.variable(index))
+        let here = |processor| self.machine.is_here(processor);
+        Tensor::zeros(&self.variables[index], self.machine.variable(index), here)
     }
 
-    /// Sets a variable, on all that hold it, to slices like those it has.
+    /// Sets a variable, on all here that hold it, to slices like those it has.
     pub(super) fn set_slices(&mut self, index: usize, tensor: &Tensor) -> Result<()> {
         for (processor, begin) in self.variables[index].holders() {
+            if !self.machine.is_here(processor) {
+                continue;
+            }
             let slice = tensor.slices.iter().find(|slice| slice.begin == *begin);
             let bytes = slice.map_or(&[][..], |slice| &slice.bytes);
             self.machine
@@ -188,6 +228,44 @@ pub(super) mod tests {
         }
         session.set_slices(0, &tensor).unwrap();
         (session.snapshot().tensors.remove(0), whole)
+    }
+
+    /// What each of several ranks has of a session, whose processors they run in turn.
+    pub(crate) fn parts(session: &Session, all: Processes) -> Vec<Snapshot> {
+        let number = session.snapshots.get();
+        let part = |rank| {
+            let mut snapshot = Snapshot::default();
+            session.snapshots.set(number);
+            session.copy_into(&mut snapshot, Processes { rank, ..all }, |p| p % all.ranks == rank);
+            snapshot
+        };
+        (0..all.ranks).map(part).collect()
+    }
+
+    #[test]
+    fn ranks_have_each_slice_once_among_them() {
+        let mesh: Mesh = "a:2;b:2".parse().unwrap();
+        let [a, b] = ["a", "b"].map(|name| mesh.axis(name).unwrap());
+        let (x, y) = (Dimension::new("x", 4), Dimension::new("y", 2));
+        let of = |placement| VariableSpec { placement, ..variable("v", DType::F32, &[x, y]) };
+        let replicated = Placement::replicated();
+        // Bytes of 32 on each of four ranks.
+        let table = [
+            (replicated.clone(), [32, 0, 0, 0]),
+            (replicated.clone().split(x.name, &[a]), [16, 0, 16, 0]),
+            (replicated.clone().split(x.name, &[b, a]), [8, 8, 8, 8]),
+            (replicated.clone().with_owner(b, 1), [0, 32, 0, 0]),
+            (replicated.split(y.name, &[a]).with_owner(b, 1), [0, 16, 0, 16]),
+        ];
+        for (placement, bytes) in table {
+            let session = session(&mesh, vec![of(placement)], 3);
+            let parts = parts(&session, Processes { ranks: 4, ..Processes::default() });
+            assert_eq!(parts.iter().map(Snapshot::bytes).collect::<Vec<_>>(), bytes);
+            let names: Vec<_> = parts.iter().map(Snapshot::attempt).collect();
+            assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
+            assert_ne!(parts[0].attempt(), names[0]);
+            assert_ne!(session.snapshot().attempt(), names[0]);
+        }
     }
 
     #[test]

@@ -5,65 +5,116 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
+use super::Result;
 use super::disk::Disk;
 use super::header::Place;
+use super::runs::Runs;
 use super::snapshot::Tensor;
-use super::{CheckpointError, Result};
+use super::sums::Sum;
 
 /// Bytes of a tensor that are in hand at a time.
 pub(super) const CHUNK: usize = 1 << 20;
 
-/// The parts of a tensor that are gone through one after the other.
-fn chunks(bytes: usize, chunk: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..bytes).step_by(chunk).map(move |at| at..bytes.min(at + chunk))
+/// Where tensors go.
+pub(super) struct Output<'a> {
+    pub(super) disk: &'a Disk,
+    pub(super) file: &'a File,
+    pub(super) path: &'a Path,
+    /// Where tensors begin in the file.
+    pub(super) data: usize,
 }
 
-/// Writes the slices of a tensor to where they lie in it, which `data` bytes into the file begins
-/// with its place. Gives the tensor's checksum.
+/// What one rank has written of a tensor.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Part {
+    bytes: usize,
+    sum: Sum,
+}
+
+impl Part {
+    /// Adds what another rank has written of it.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.sum = self.sum.with(other.sum);
+    }
+
+    /// The checksum, if it is all of so many bytes.
+    pub(super) fn whole(&self, bytes: usize) -> Option<u32> {
+        (self.bytes == bytes).then(|| self.sum.checksum(bytes))
+    }
+}
+
+/// Writes the slices of a tensor that are here to their places.
 pub(super) fn write(
-    (disk, path): (&Disk, &Path),
-    mut file: &File,
-    data: usize,
-    (place, tensor): (&Place, &Tensor),
+    Output { disk, file, path, data }: &Output<'_>,
+    place: &Place,
+    tensor: &Tensor,
     buffer: &mut [u8],
-) -> Result<u32> {
-    let at = (data + place.begin) as u64;
-    let sought = file.seek(SeekFrom::Start(at));
-    sought.map_err(|source| CheckpointError::Io { action: "write", path: path.into(), source })?;
-    let mut sum = 0;
-    gather(tensor, place.bytes, buffer, |bytes| {
-        sum = crc32c::crc32c_append(sum, bytes);
-        disk.write(file, path, bytes)
+) -> Result<Part> {
+    let (mut part, mut summed) = (Part::default(), 0);
+    gather(tensor, place.bytes, buffer, |begin, bytes, here| {
+        for run in here {
+            let at = data + place.begin + begin + run.start;
+            disk.write_at(file, path, at, &bytes[run.clone()])?;
+            part.bytes += run.len();
+        }
+        part.sum = part.sum.skip(begin - summed).append(bytes);
+        summed = begin + bytes.len();
+        Ok(())
     })?;
-    Ok(sum)
+    part.sum = part.sum.skip(place.bytes - summed);
+    Ok(part)
 }
 
-/// Puts a tensor together out of its slices, a buffer at a time.
+/// Puts together what is here of a tensor, a buffer at a time: where in the tensor the buffer begins,
+/// its bytes, which are zero where they are not here, and where they are here. Goes past what has
+/// nothing that is here.
 fn gather(
     tensor: &Tensor,
     bytes: usize,
     buffer: &mut [u8],
-    mut done: impl FnMut(&[u8]) -> Result<()>,
+    mut done: impl FnMut(usize, &[u8], &[Range<usize>]) -> Result<()>,
 ) -> Result<()> {
-    let mut runs = tensor.runs();
-    for chunk in chunks(bytes, buffer.len()) {
-        let part = &mut buffer[..chunk.len()];
-        let mut covered = 0;
+    let (mut runs, mut here) = (tensor.runs(), Vec::<Range<usize>>::new());
+    let whole = tensor.bytes() == bytes;
+    while let Some(begin) = runs.iter().filter_map(Runs::next).min() {
+        let length = buffer.len().min(bytes - begin);
+        let part = &mut buffer[..length];
+        if !whole {
+            part.fill(0);
+        }
+        here.clear();
         for (runs, slice) in runs.iter_mut().zip(&tensor.slices) {
-            while let Some(piece) = runs.before(chunk.end) {
-                let to = piece.at - chunk.start;
-                part[to..to + piece.bytes]
-                    .copy_from_slice(&slice.bytes[piece.from..][..piece.bytes]);
-                covered += piece.bytes;
+            while let Some(piece) = runs.before(begin + length) {
+                let at = piece.at - begin..piece.at - begin + piece.bytes;
+                part[at.clone()].copy_from_slice(&slice.bytes[piece.from..][..piece.bytes]);
+                match here.last_mut().filter(|last| last.end == at.start) {
+                    Some(last) => last.end = at.end,
+                    None => here.push(at),
+                }
             }
         }
-        if covered != chunk.len() {
-            let (name, problem) = (tensor.spec.name.clone(), "a part of it is not here".to_owned());
-            return Err(CheckpointError::Variable { name, problem });
+        if here.iter().map(Range::len).sum::<usize>() == length {
+            here.clear();
+            here.push(0..length);
+        } else {
+            here.sort_by_key(|run| run.start);
+            here.dedup_by(|next, last| {
+                let touch = last.end == next.start;
+                last.end = if touch { next.end } else { last.end };
+                touch
+            });
         }
-        done(part)?;
+        done(begin, part, &here)?;
     }
     Ok(())
+}
+
+/// The parts of a tensor that are gone through one after the other.
+fn chunks(bytes: usize, chunk: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..bytes).step_by(chunk).map(move |at| at..bytes.min(at + chunk))
 }
 
 /// Goes through a tensor of a file, a buffer at a time, with what the buffer has of it. Gives its
@@ -117,14 +168,34 @@ mod tests {
             owned in any::<bool>(),
             dtype in prop::sample::select(vec![DType::F64, DType::F32, DType::BF16, DType::Bool]),
             chunk in 1..70_usize,
+            ranks in 1..4_usize,
         ) {
             let (mut tensor, whole) = sliced(&sizes, &split, owned, dtype);
-            let (mut buffer, mut found) = (vec![0xaa; chunk], Vec::new());
-            gather(&tensor, whole.len(), &mut buffer, |part| {
-                found.extend_from_slice(part);
-                Ok(())
-            }).unwrap();
-            prop_assert_eq!(&found, &whole);
+            let mut buffer = vec![0xaa; chunk];
+            // Among several, each of which has some of the slices.
+            let (mut parts, mut found) = (Part::default(), vec![None; whole.len()]);
+            for rank in 0..ranks {
+                let mut own = tensor.clone();
+                let mut numbers = 0..;
+                own.slices.retain(|_| numbers.next().is_some_and(|n| n % ranks == rank));
+                let (mut part, mut end) = (Part::default(), 0);
+                gather(&own, whole.len(), &mut buffer, |begin, bytes, here| {
+                    part.sum = part.sum.skip(begin - end).append(bytes);
+                    end = begin + bytes.len();
+                    for run in here {
+                        part.bytes += run.len();
+                        for at in run.clone() {
+                            assert!(found[begin + at].replace(bytes[at]).is_none());
+                        }
+                    }
+                    Ok(())
+                }).unwrap();
+                part.sum = part.sum.skip(whole.len() - end);
+                parts.add(&part);
+            }
+            prop_assert_eq!(found.into_iter().collect::<Option<Vec<_>>>(), Some(whole.clone()));
+            prop_assert_eq!(parts.whole(whole.len()), Some(crc32c::crc32c(&whole)));
+            prop_assert_eq!(parts.whole(whole.len() + 1), None);
             let before = tensor.clone();
             tensor.slices.iter_mut().for_each(|slice| slice.bytes.fill(0));
             {
@@ -135,13 +206,5 @@ mod tests {
                 prop_assert_eq!(&slice.bytes, &before.bytes);
             }
         }
-    }
-
-    #[test]
-    fn a_part_that_is_not_there_is_not_made_up() {
-        let (mut tensor, whole) = sliced(&[2, 3], &[1, 0], false, DType::F32);
-        tensor.slices.pop();
-        let error = gather(&tensor, whole.len(), &mut [0; 16], |_| Ok(())).unwrap_err();
-        assert_eq!(error.to_string(), "variable `v` cannot be saved: a part of it is not here");
     }
 }

@@ -9,7 +9,8 @@ use super::{CheckpointError, Checkpoints, Result, Snapshot, State};
 use crate::session::Session;
 
 /// A thread that saves checkpoints, one at a time. Training waits for the copy of its variables,
-/// and for the save before, should that still be under way.
+/// and for the save before, should that still be under way. Of several processes that run one module
+/// each has one, and all save at the same steps.
 ///
 /// Dropping it waits for the save under way; [`finish`](Self::finish) does so and says how it went.
 #[derive(Debug)]
@@ -45,8 +46,7 @@ impl Writer {
         let (report, done) = channel();
         let save = move || {
             for Job { step, snapshot, state, files } in work {
-                let result = sync(&files);
-                let result = result.and_then(|()| checkpoints.save(step, &snapshot, &state));
+                let result = checkpoints.save_after(|| sync(&files), step, &snapshot, &state);
                 if report.send(Done { snapshot, result }).is_err() {
                     return;
                 }

@@ -1,6 +1,7 @@
 mod hostile;
 mod kept;
 mod killed;
+mod together;
 mod writing;
 
 use std::fs;

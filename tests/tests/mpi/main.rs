@@ -1,13 +1,15 @@
 //! Ranks of MPI do what threads do, to the bit, and end when one of them does.
 //!
-//! Builds `ranks/` and the unit tests of `mesh_core` with the feature `mpi`, and starts both with
+//! Builds `tests/ranks/` and the unit tests of `mesh_core` with the feature `mpi`, and starts both with
 //! `mpirun`. Where that cannot be, says why and is content.
+
+mod killed;
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,10 @@ struct Programs {
 
 /// One job at a time: ranks share the cores as it is.
 static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
 
 fn programs() -> Option<&'static Programs> {
     static PROGRAMS: OnceLock<Result<Programs, String>> = OnceLock::new();
@@ -80,7 +86,7 @@ struct Ended {
 
 impl Programs {
     fn run(&self, ranks: usize, program: &Path, arguments: &[&str]) -> Ended {
-        let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _turn = turn();
         let began = Instant::now();
         let mut job = Command::new("mpirun")
             .args(&self.options)
@@ -168,7 +174,16 @@ fn training_goes_on_with_another_number_of_ranks() {
     let Some(programs) = programs() else { return };
     let folder = scratch("resume");
     let path = folder.to_str().unwrap();
-    for (ranks, what) in [(4, "save"), (2, "resume"), (4, "resume"), (1, "resume")] {
+    for (ranks, what) in [
+        (4, "save"),
+        (2, "resume"),
+        (4, "resume"),
+        (1, "resume"),
+        (2, "save"),
+        (4, "resume"),
+        (1, "save"),
+        (4, "resume"),
+    ] {
         let Ended { well, text, .. } = programs.ranks(ranks, &[what, path]);
         assert!(well, "{what} on {ranks} ranks:\n{text}");
     }

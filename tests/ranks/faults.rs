@@ -12,7 +12,12 @@ const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Has something go wrong; `false` if there is no such thing.
 pub fn run(fault: &str, folder: &Path) -> bool {
-    let mesh = mesh();
+    // With several processors to a rank, or one.
+    let (fault, shared) = match fault.strip_suffix("-shared") {
+        Some(fault) => (fault, true),
+        None => (fault, false),
+    };
+    let mesh = if shared { "a:4;b:2".parse().unwrap() } else { mesh() };
     let mut module = attention(&mesh);
     let rank = || mesh_rank();
     let ranks = Ranks::default().deadline(DEADLINE);
@@ -26,9 +31,10 @@ pub fn run(fault: &str, folder: &Path) -> bool {
             refused(&module, 7, &ranks);
         }
         "size" => {
-            let mesh: Mesh = "a:4;b:2".parse().unwrap();
+            let mesh: Mesh = "a:1;b:2".parse().unwrap();
             refused(&attention(&mesh), 7, &ranks);
         }
+        "launcher" => refused(&module, 7, &ranks.started(4)),
         "fine" => drop(trained(&module, &ranks)),
         _ => {
             let mut session = trained(&module, &ranks);

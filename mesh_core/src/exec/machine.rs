@@ -1,49 +1,89 @@
 //! What a session needs of whatever runs its module.
+#![allow(unsafe_code, reason = "reads the processors' memory between calls")]
 
 use std::borrow::Cow;
 
-use super::border::Border;
+use super::border::{Border, Global};
 use super::numerics::NonFinite;
 use super::record::CallTimes;
+use super::threads::Crew;
 use crate::array::{Array, ArrayRef};
-use crate::names::DType;
+use crate::names::{DType, ProcessMap};
 use crate::program::{Compiled, Program, Slot, Value};
 
 /// The processors, memory and prepared functions of a module.
 ///
-/// Where the processors are several processes, each has a machine, all of them are told the same in
-/// the same order, and what gives or takes a processor's slice works for every processor.
+/// Where the processors are in several processes, each has a machine, all of them are told the same
+/// in the same order, and what gives or takes a processor's slice works for every processor. What
+/// stands here is right for one process, whose crew has all processors.
 pub(crate) trait Machine: Send {
+    /// The processors of this process.
+    fn crew(&self) -> &Crew;
+
+    /// The same.
+    fn crew_mut(&mut self) -> &mut Crew;
+
+    /// Which processor is in which process.
+    fn map(&self) -> &ProcessMap {
+        &self.crew().process.map
+    }
+
     /// Which of the processes this is; 0 if there is one.
-    fn rank(&self) -> usize;
+    fn rank(&self) -> usize {
+        self.crew().process.rank
+    }
+
+    /// Whether this process runs the processor.
+    #[allow(dead_code, reason = "what is stored in parts asks")]
+    fn is_here(&self, processor: usize) -> bool {
+        self.crew().process.index(processor).is_some()
+    }
 
     /// Whether something is so in any of the processes.
-    fn any(&self, here: bool) -> bool;
+    fn any(&self, here: bool) -> bool {
+        here
+    }
 
     /// What everything random follows from.
-    fn seed(&self) -> u64;
+    fn seed(&self) -> u64 {
+        self.crew().seed().get()
+    }
 
     /// Sets what everything random of later calls follows from.
-    fn set_seed(&mut self, seed: u64);
+    fn set_seed(&mut self, seed: u64) {
+        self.crew().seed().set(seed);
+    }
 
     /// Whether to note when each step of a call began and ended.
-    fn record(&mut self, on: bool);
+    fn record(&mut self, on: bool) {
+        self.crew_mut().record(on);
+    }
 
     /// The function of the last call and what a processor did in it, if it was recorded, by this
     /// process.
-    fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)>;
+    fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)> {
+        self.crew().recorded(processor)
+    }
 
     /// Whether to look at every number and stop a call at the first that is not finite.
-    fn inspect(&mut self, on: bool);
+    fn inspect(&mut self, on: bool) {
+        self.crew_mut().inspect(on);
+    }
 
     /// What that was, if it stopped a call.
-    fn found(&self) -> Option<&NonFinite>;
+    fn found(&self) -> Option<&NonFinite> {
+        self.crew().found()
+    }
 
     /// The functions, in the order they were given in.
-    fn functions(&self) -> &[Compiled];
+    fn functions(&self) -> &[Compiled] {
+        self.crew().functions()
+    }
 
     /// What each processor holds of a variable.
-    fn variable(&self, variable: usize) -> &Value;
+    fn variable(&self, variable: usize) -> &Value {
+        self.crew().variable(variable)
+    }
 
     /// Runs a function on every processor. Feeds, and outputs followed by what probes show, have the
     /// order, shapes and dtypes of the program's slots, or else nothing runs. After a run that
@@ -54,7 +94,27 @@ pub(crate) trait Machine: Send {
         feeds: &[ArrayRef<'_>],
         outputs: &mut [Array],
         shown: &mut [Array],
-    ) -> Result<(), String>;
+    ) -> Result<(), String> {
+        fits(&self.functions()[function].program, feeds, outputs, shown)?;
+        // SAFETY: they fit.
+        unsafe { self.run(function, feeds, outputs, shown) }
+    }
+
+    /// As [`call`](Self::call).
+    ///
+    /// # Safety
+    ///
+    /// The arrays have the order, shapes and dtypes of the program's slots.
+    unsafe fn run(
+        &mut self,
+        function: usize,
+        feeds: &[ArrayRef<'_>],
+        outputs: &mut [Array],
+        shown: &mut [Array],
+    ) -> Result<(), String> {
+        // SAFETY: the same contract.
+        unsafe { self.crew_mut().run(function, feeds, outputs, shown) }
+    }
 
     /// Copies a processor's slice of a variable into an array, to where it `begin`s there.
     fn read(
@@ -63,7 +123,15 @@ pub(crate) trait Machine: Send {
         variable: usize,
         begin: &[usize],
         array: &mut Array,
-    ) -> Result<(), String>;
+    ) -> Result<(), String> {
+        let value = self.variable(variable);
+        let border = border(value, begin, array.dtype(), array.shape())?;
+        let slice = self.variable_bytes(processor, variable);
+        expect_bytes(value, &slice)?;
+        // SAFETY: the slice lies within the array, which we borrow.
+        unsafe { border.paste(slice.as_ptr(), &Global::of_mut(array)) };
+        Ok(())
+    }
 
     /// Sets a processor's slice of a variable to what an array has from `begin` on.
     fn write(
@@ -72,10 +140,14 @@ pub(crate) trait Machine: Send {
         variable: usize,
         begin: &[usize],
         array: &ArrayRef<'_>,
-    ) -> Result<(), String>;
+    ) -> Result<(), String> {
+        self.crew_mut().write(processor, variable, begin, array)
+    }
 
     /// The bytes of a processor's slice of a variable.
-    fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]>;
+    fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]> {
+        self.crew().variable_bytes(processor, variable).unwrap_or_default().into()
+    }
 
     /// Sets the bytes of a processor's slice of a variable, which it holds.
     fn set_variable_bytes(
@@ -83,11 +155,15 @@ pub(crate) trait Machine: Send {
         processor: usize,
         variable: usize,
         bytes: &[u8],
-    ) -> Result<(), String>;
+    ) -> Result<(), String> {
+        self.crew_mut().set_variable_bytes(processor, variable, bytes)
+    }
 
     /// The bytes of a processor's slice of a fetch, as the last call left them. They mean something
     /// if that call was of this function.
-    fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]>;
+    fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]> {
+        self.crew().fetch_bytes(processor, function, fetch).unwrap_or_default().into()
+    }
 }
 
 /// Whether arrays have the order, shapes and dtypes of a program's slots.

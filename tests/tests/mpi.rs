@@ -192,6 +192,10 @@ fn a_rank_that_fails_ends_the_job() {
         ("leave", &["in call 3 (`train`): processor ", "rank 1 did not get here within 2 s"]),
         ("nan", &["error: rank 1, in call 3 (`train`): NaN in `train`"]),
         ("nan-shared", &["error: rank 1, in call 3 (`train`): NaN in `train`"]),
+        (
+            "kernel-shared",
+            &["rank 1, in call 2 (`sum`): processor 3 failed in step ", "not below 0"],
+        ),
         ("exit", &[]),
         ("kill", &[]),
         ("panic", &["rank 1 was told to"]),

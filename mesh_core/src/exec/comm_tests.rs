@@ -292,7 +292,7 @@ pub(super) fn small_and_large_may_follow_each_other<C: Suite>() {
 #[path = "comm_tests_exchange.rs"]
 mod exchange;
 #[cfg(feature = "mpi")]
-pub(super) use exchange::collected;
+pub(super) use exchange::{Collected, collected};
 pub(super) use exchange::{
     all_to_all_of_any_rank, inputs_may_be_changed_at_once, other_collectives_match_the_naive_ones,
 };

@@ -11,7 +11,7 @@ fn given(members: usize, outer: usize, chunk: usize, p: usize) -> Vec<f64> {
 }
 
 /// Gathered, scattered, turned, and shifted, wrapped, sent, summed.
-type Collected = (Vec<f64>, Vec<f64>, Vec<f64>, [Vec<f64>; 4]);
+pub(in crate::exec) type Collected = (Vec<f64>, Vec<f64>, Vec<f64>, [Vec<f64>; 4]);
 
 /// What every collective but all-reduce makes of what the processors give.
 pub(in crate::exec) fn collected<C: Suite>(

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::comm_tests::{Suite, collected, line, suite};
+use super::super::comm_tests::{Collected, Suite, collected, line, suite};
 use super::super::threads::{Process, Threads, on_threads};
 use super::comm::{RankComm, Way};
 use super::messages::Messages;
@@ -13,8 +13,11 @@ use super::world::{World, world};
 use crate::exec::comm::Comm;
 use crate::names::{Mesh, ProcessMap};
 
+/// Longer than some ranks are busy with tests that others have no part in.
+const DEADLINE: Duration = Duration::from_secs(150);
+
 fn comm(world: &'static World, process: &Arc<Process>, processor: usize) -> RankComm {
-    let messages = Messages::new(world, process, Duration::from_secs(30)).unwrap();
+    let messages = Messages::new(world, process, DEADLINE).unwrap();
     RankComm::new(process, processor, messages)
 }
 
@@ -92,23 +95,27 @@ mod several_each {
     super::suite!(super::SeveralEach);
 }
 
-fn compare<S: Suite>(most: usize) {
-    for members in 2..=most {
+fn compare<S: Suite>(members: impl IntoIterator<Item = usize>) {
+    for members in members {
         for (outer, chunk) in [(1, 7), (3, 64), (1, 20_000), (2, 9_000)] {
             let among_threads = collected::<Threads>(members, outer, chunk);
             for (processor, ours) in collected::<S>(members, outer, chunk) {
                 let (_, theirs) = &among_threads[processor];
-                // NaN or a zero's sign would show.
-                assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+                assert!(bits(&ours) == bits(theirs), "{members} {outer} {chunk}");
             }
         }
     }
 }
 
+fn bits((gathered, scattered, turned, rest): &Collected) -> Vec<u64> {
+    let all = [gathered, scattered, turned].into_iter().chain(rest).flatten();
+    all.map(|x| x.to_bits()).collect()
+}
+
 #[test]
 fn collectives_give_the_bytes_of_threads() {
-    compare::<OneEach>(4);
-    compare::<SeveralEach>(6);
+    compare::<OneEach>([2, 3, 4]);
+    compare::<SeveralEach>([4, 6]);
 }
 
 #[test]

@@ -49,6 +49,8 @@ impl ThreadMachine {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let map = ProcessMap::new(mesh, 1).map_err(|error| error.to_string())?;
         let (process, pins) = (Process::new(map, 0, cores), core_ids(pins)?);
+        let pin = |&processor: &usize| pins.get(processor).copied();
+        let pins: Vec<_> = process.processors().iter().filter_map(pin).collect();
         let comm = |processor| Ok(Threads::new(&process, processor));
         Crew::new(&process, variables, functions, seed, &pins, comm).map(Self)
     }

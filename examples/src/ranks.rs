@@ -2,6 +2,7 @@
 
 use crate::launch::LaunchError;
 use mesh_core::lower::Module;
+use mesh_core::names::{Mesh, NameError, ProcessMap};
 #[cfg(feature = "mpi")]
 use mesh_core::session::Ranks;
 use mesh_core::session::Session;
@@ -95,8 +96,14 @@ impl RankFlags {
     }
 
     #[cfg(feature = "mpi")]
-    fn on_ranks(&self, module: &Module, seed: u64, _: Launched) -> Result<Session, Box<dyn Error>> {
-        let ranks = Ranks::default().deadline(Duration::from_secs(self.deadline));
+    fn on_ranks(
+        &self,
+        module: &Module,
+        seed: u64,
+        on: Launched,
+    ) -> Result<Session, Box<dyn Error>> {
+        let deadline = Duration::from_secs(self.deadline);
+        let ranks = Ranks::default().deadline(deadline).started(on.ranks);
         let ranks = match &self.last_step {
             Some(folder) => ranks.last_step(folder),
             None => ranks,
@@ -115,8 +122,16 @@ impl RankFlags {
     }
 }
 
+/// Which rank runs which processors of a mesh, for people; nothing of a process that is alone.
+pub fn whereabouts(mesh: &Mesh) -> Result<String, NameError> {
+    match launched() {
+        None => Ok(String::new()),
+        Some(launched) => Ok(format!("{}\n", ProcessMap::new(mesh, launched.ranks)?)),
+    }
+}
+
 /// Checks what `TF_CONFIG` says, if it is set, against a strategy of several hosts and the ranks that
-/// were started: as many workers as hosts, and on each the ranks of its own.
+/// were started: as many workers as hosts, and on each the ranks that run its processors.
 pub fn check_cluster(strategy: &Strategy) -> Result<(), LaunchError> {
     match (strategy, env::var("TF_CONFIG")) {
         (Strategy::MultiWorkerMirrored { hosts, local }, Ok(text)) => {
@@ -143,16 +158,24 @@ fn match_cluster(
     }
     let Some(Launched { rank, ranks, launcher }) = launched else { return Ok(()) };
     let (task, index) = cluster.task();
+    let processors = hosts * local;
+    if !processors.is_multiple_of(ranks) || !ranks.is_multiple_of(hosts) {
+        return refuse(format!(
+            "{launcher} started {ranks} ranks, which cannot share the {local} processors of each of \
+             {hosts} hosts evenly: start as many on each host"
+        ));
+    }
+    let (each, started) = (ranks / hosts, format!("{launcher} started it as rank {rank}"));
     match cluster.rank() {
         None => refuse(format!(
-            "TF_CONFIG says that this process is {task} {index}, but {launcher} started it as rank \
-             {rank}, which computes: start the chief and the workers only"
+            "TF_CONFIG says that this process is {task} {index}, but {started}, which computes: start \
+             the chief and the workers only"
         )),
-        Some(host) if rank / local.max(1) != host => refuse(format!(
-            "TF_CONFIG says that this process is {task} {index}, host {host} of {hosts}, but {launcher} \
-             started it as rank {rank} of {ranks}, and with {local} ranks to a host that is host {}: \
-             give ranks the order of the list",
-            rank / local.max(1)
+        Some(host) if rank / each != host => refuse(format!(
+            "TF_CONFIG says that this process is {task} {index}, host {host} of {hosts}, but {started} \
+             of {ranks}, and with {each} ranks to a host that is host {}: give ranks the order of the \
+             list",
+            rank / each
         )),
         Some(_) => Ok(()),
     }
@@ -191,7 +214,8 @@ mod tests {
                     "task": {{"type": "{kind}", "index": {index}}}}}"#
             )
         };
-        let rank = |rank| Some(Launched { launcher: "mpirun", rank, ranks: 4 });
+        let of = |rank, ranks| Some(Launched { launcher: "mpirun", rank, ranks });
+        let rank = |rank| of(rank, 4);
         for (task, hosts, launched, expected) in [
             (("chief", 0), 2, rank(0), None),
             (("chief", 0), 2, rank(1), None),
@@ -202,6 +226,27 @@ mod tests {
                 2,
                 rank(1),
                 Some("worker 0, host 1 of 2, but mpirun started it as rank 1"),
+            ),
+            // A thread per processor on each host.
+            (("chief", 0), 2, of(0, 2), None),
+            (("worker", 0), 2, of(1, 2), None),
+            (
+                ("chief", 0),
+                2,
+                of(1, 2),
+                Some("chief 0, host 0 of 2, but mpirun started it as rank 1"),
+            ),
+            (
+                ("chief", 0),
+                2,
+                of(0, 3),
+                Some("3 ranks, which cannot share the 2 processors of each"),
+            ),
+            (
+                ("chief", 0),
+                2,
+                of(0, 8),
+                Some("8 ranks, which cannot share the 2 processors of each"),
             ),
             (("chief", 0), 3, rank(0), Some("lists 2 hosts that compute, but the strategy has 3")),
             (("ps", 0), 2, rank(0), Some("is ps 0, but mpirun started it as rank 0")),

@@ -1,7 +1,11 @@
 //! What goes wrong on one rank of several.
 
 use super::{LAYOUT, attention, mesh, train, transformer};
+use mesh_core::graph::{Op, OpError, Signature, TensorType};
+use mesh_core::lower::LocalCx;
+use mesh_core::program::{Elements, ElementsMut, UserKernel, Value, View, ViewMut};
 use mesh_core::session::Ranks;
+use mesh_core::split::SplitRule;
 use mesh_ops::prelude::*;
 use std::path::Path;
 use std::process::{self, Command};
@@ -12,7 +16,12 @@ const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Has something go wrong; `false` if there is no such thing.
 pub fn run(fault: &str, folder: &Path) -> bool {
-    let mesh = mesh();
+    // With several processors to a rank, or one.
+    let (fault, shared) = match fault.strip_suffix("-shared") {
+        Some(fault) => (fault, true),
+        None => (fault, false),
+    };
+    let mesh = if shared { "a:4;b:2".parse().unwrap() } else { mesh() };
     let mut module = attention(&mesh);
     let rank = || mesh_rank();
     let ranks = Ranks::default().deadline(DEADLINE);
@@ -26,9 +35,11 @@ pub fn run(fault: &str, folder: &Path) -> bool {
             refused(&module, 7, &ranks);
         }
         "size" => {
-            let mesh: Mesh = "a:4;b:2".parse().unwrap();
+            let mesh: Mesh = "a:1;b:2".parse().unwrap();
             refused(&attention(&mesh), 7, &ranks);
         }
+        "kernel" => a_thread_fails(&mesh, &ranks),
+        "launcher" => refused(&module, 7, &ranks.started(4)),
         "fine" => drop(trained(&module, &ranks)),
         _ => {
             let mut session = trained(&module, &ranks);
@@ -57,6 +68,64 @@ fn trained(module: &Module, ranks: &Ranks) -> Session {
     let mut session = Session::mpi_with(module, 7, ranks).unwrap();
     train(&mut session, module, 2);
     session
+}
+
+/// Copies, and fails if it meets a number below 0.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Picky;
+
+impl UserKernel for Picky {
+    fn name(&self) -> &'static str {
+        "picky"
+    }
+
+    fn flops(&self, _: &[&Value], _: &[&Value]) -> u64 {
+        0
+    }
+
+    fn run(&self, inputs: &[View<'_>], outs: &mut [ViewMut<'_>]) {
+        if let (Elements::F32(x), ElementsMut::F32(y)) = (inputs[0].elements, &mut outs[0].elements)
+        {
+            assert!(x.iter().all(|&x| x >= 0.0), "not below 0, please");
+            y.copy_from_slice(x);
+        }
+    }
+}
+
+impl Op for Picky {
+    fn name(&self) -> &'static str {
+        "picky"
+    }
+
+    fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        Ok(inputs.to_vec())
+    }
+
+    fn split(&self, _: Signature<'_>) -> SplitRule {
+        SplitRule::parallel()
+    }
+
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let outs = [(cx.output_shape(0), cx.output_dtype(0))];
+        let made = cx.call(Self, &cx.inputs(), &outs);
+        made.into_iter().for_each(|value| cx.finish(0, value));
+        Ok(())
+    }
+}
+
+/// The last processor of rank 1 alone is given what it does not like; the others wait for it.
+fn a_thread_fails(mesh: &Mesh, ranks: &Ranks) {
+    let graph = mesh_ops::graph();
+    let x = graph.input("x", [dim("p", 8)], F32);
+    let sum = graph.function("sum", [x], [graph.apply1(Picky, &[x]).sum_all()], []);
+    let module = graph.lower(mesh, &"p:a+b".parse().unwrap()).unwrap();
+    let mut session = Session::mpi_with(&module, 7, ranks).unwrap();
+    let mut numbers = ndarray::Array1::<f32>::ones(8);
+    session.call(&sum, [numbers.view().into()]).unwrap();
+    let unlucky = session.processes().of(1)[1];
+    numbers[unlucky] = -1.0;
+    session.call(&sum, [numbers.view().into()]).unwrap();
+    println!("nothing went wrong");
 }
 
 /// Every rank is told the same; one says so.

@@ -8,6 +8,9 @@ mod killed;
 mod models;
 mod transformer;
 
+use mesh_core::lower::Options;
+use mesh_core::passes::AllReduce;
+use mesh_core::program::Step;
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore, State};
 use mesh_ops::prelude::*;
 use std::env;
@@ -24,26 +27,46 @@ fn main() {
         Some("same") => same(),
         Some("feeds") => feeds::run(),
         Some("save") => save(&folder),
-        Some("resume") => resume(&folder),
+        Some("resume") => resume(&folder, &mesh()),
+        Some("resume-shared") => resume(&folder, &shared_meshes()[1]),
         Some("train") => killed::train(&folder, arguments[2].parse().unwrap()),
         Some(fault) if faults::run(fault, &folder) => {}
         _ => println!("skipped: `cargo test -p tests --test mpi` starts this on several ranks"),
     }
 }
 
-/// The square mesh of all ranks, or the line.
-pub fn mesh() -> Mesh {
+fn ranks() -> usize {
     let ranks = env::var("OMPI_COMM_WORLD_SIZE").or_else(|_| env::var("PMI_SIZE"));
-    let ranks = ranks.map_or(1, |ranks| ranks.parse().unwrap());
-    if ranks == 4 {
-        "a:2;b:2"
-    } else if ranks == 2 {
-        "a:2;b:1"
-    } else {
-        "a:1;b:1"
+    ranks.map_or(1, |ranks| ranks.parse().unwrap())
+}
+
+/// The square mesh of all ranks, or the line: a processor to each.
+pub fn mesh() -> Mesh {
+    let text = match ranks() {
+        4 => "a:2;b:2",
+        2 => "a:2;b:1",
+        _ => "a:1;b:1",
+    };
+    text.parse().unwrap()
+}
+
+/// Meshes of several processors to a rank: with the last axis within ranks, with the first, with
+/// one that is within and between, and with both so.
+fn shared_meshes() -> Vec<Mesh> {
+    let order = |text: &str, order: &[usize]| {
+        text.parse::<Mesh>().unwrap().with_order(order.to_vec()).unwrap()
+    };
+    let plain = |text: &str| text.parse().unwrap();
+    match ranks() {
+        4 => vec![plain("a:4;b:2"), order("a:2;b:4", &[0, 2, 4, 6, 1, 3, 5, 7])],
+        2 => vec![
+            plain("a:2;b:2"),
+            order("a:2;b:2", &[0, 2, 1, 3]),
+            order("a:2;b:2", &[0, 2, 3, 1]),
+            plain("a:2;b:4"),
+        ],
+        _ => vec![plain("a:2;b:2")],
     }
-    .parse()
-    .unwrap()
 }
 
 /// A model and the layouts under which it is compared, as far as they are legal.
@@ -77,21 +100,31 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// Every model under its layouts.
+/// Every model under its layouts, as far as the mesh allows them.
 fn modules(mesh: &Mesh) -> Vec<(String, Module)> {
     let mut found = Vec::new();
     for (name, build, layouts) in CASES {
         let graph = mesh_ops::graph();
         build(&graph);
         for layout in *layouts {
-            match graph.lower(mesh, &layout.parse().unwrap()) {
-                Ok(module) => found.push((format!("{name} {layout}"), module)),
-                // Fewer ranks have no second coordinate that could own something.
-                Err(report) => assert!(mesh.processors() < 4, "{name} {layout}: {report}"),
-            }
+            let layout: Layout = layout.parse().unwrap();
+            // Some models are too small for some meshes.
+            let Ok(module) = graph.lower(mesh, &layout) else { continue };
+            let in_two_steps = sums_over_several(&module).then(|| {
+                let options = Options { all_reduce: AllReduce::Hierarchical, ..Options::default() };
+                let module = graph.lower_with(mesh, &layout, &options).unwrap();
+                (format!("{name} {layout}, in two steps"), module)
+            });
+            found.push((format!("{name} {layout}"), module));
+            found.extend(in_two_steps);
         }
     }
     found
+}
+
+fn sums_over_several(module: &Module) -> bool {
+    let mut steps = module.functions.iter().flat_map(|function| &function.program.steps);
+    steps.any(|node| matches!(&node.step, Step::AllReduce { axes, .. } if axes.len() > 1))
 }
 
 /// Runs some steps; gives all fetches.
@@ -120,26 +153,34 @@ fn assert_same(what: &str, ours: &[Array], theirs: &[Array]) {
 
 /// Ranks give the bits of threads.
 fn same() {
-    let mesh = mesh();
-    let modules = modules(&mesh);
-    for (name, module) in &modules {
-        let mut threads = Session::threads(module, 5).unwrap();
-        let mut ranks = Session::mpi(module, 5).unwrap();
-        ranks.set_replica_check(true);
-        ranks.record(true);
-        assert_same(name, &train(&mut ranks, module, STEPS), &train(&mut threads, module, STEPS));
-        assert_eq!(bits(&ranks), bits(&threads), "variables of {name}");
-        // A rank knows its own times.
-        let own = (0..mesh.processors()).filter(|&p| ranks.recorded(p).is_some());
-        assert_eq!(own.collect::<Vec<_>>(), [ranks.rank()], "{name}");
-        // What is written to one is written to all.
-        let first = ranks.variables().next().unwrap().to_owned();
-        let before = ranks.read(&first).unwrap();
-        let zeros = Array::zeros(before.dtype(), before.shape());
-        ranks.write(&first, &zeros).unwrap();
-        assert_eq!(ranks.read(&first).unwrap(), zeros, "{name}");
+    let mut count = 0;
+    for mesh in [mesh()].into_iter().chain(shared_meshes()) {
+        let modules = modules(&mesh);
+        assert!(modules.len() > 8, "{} modules on {mesh}", modules.len());
+        modules.iter().for_each(|(name, module)| compare(&format!("{name} on {mesh}"), module));
+        count += modules.len();
     }
-    println!("{} modules are the same", modules.len());
+    println!("{count} modules are the same");
+}
+
+fn compare(name: &str, module: &Module) {
+    let mut threads = Session::threads(module, 5).unwrap();
+    let mut ranks = Session::mpi(module, 5).unwrap();
+    ranks.set_replica_check(true);
+    ranks.record(true);
+    assert_same(name, &train(&mut ranks, module, STEPS), &train(&mut threads, module, STEPS));
+    assert_eq!(bits(&ranks), bits(&threads), "variables of {name}");
+    // A rank knows the times of its own processors.
+    let own = (0..module.mesh.processors()).filter(|&p| ranks.recorded(p).is_some());
+    let mut expected = ranks.processes().of(ranks.rank()).to_vec();
+    expected.sort_unstable();
+    assert_eq!(own.collect::<Vec<_>>(), expected, "{name}");
+    // What is written to one is written to all.
+    let first = ranks.variables().next().unwrap().to_owned();
+    let before = ranks.read(&first).unwrap();
+    let zeros = Array::zeros(before.dtype(), before.shape());
+    ranks.write(&first, &zeros).unwrap();
+    assert_eq!(ranks.read(&first).unwrap(), zeros, "{name}");
 }
 
 const LAYOUT: &str = "batch:a; heads:b; d_ff:b; slots/*:a";
@@ -175,8 +216,8 @@ fn save(folder: &Path) {
 }
 
 /// Goes on from it, on as many ranks as there are now.
-fn resume(folder: &Path) {
-    let module = attention(&mesh());
+fn resume(folder: &Path, mesh: &Mesh) {
+    let module = attention(mesh);
     let stored = Checkpoints::new(folder).latest().unwrap().checkpoint.unwrap();
     let mut ranks = Session::mpi(&module, 0).unwrap();
     let mut threads = Session::threads(&module, 0).unwrap();

@@ -14,16 +14,19 @@ use crate::program::FoldOrder;
 use ReduceKind::{All, Any, Max, Min, Prod, Sum};
 
 /// A way to run collectives.
-pub(super) trait Suite: Comm + Sized {
+pub(super) trait Suite {
+    /// What is tested.
+    type Comm: Comm;
+
     /// Runs `body` on every processor of a mesh and gives what it returned, with the processors, as
     /// far as they are of this process. None, if there are too few processors.
     fn everywhere<R: Send>(
         mesh: &Mesh,
-        body: impl Fn(usize, &mut Self) -> R + Sync,
+        body: impl Fn(usize, &mut Self::Comm) -> R + Sync,
     ) -> Vec<(usize, R)>;
 
     /// Waits for every processor of the mesh.
-    fn barrier(&mut self);
+    fn barrier(comm: &mut Self::Comm);
 }
 
 /// All of it, as tests of a [`Comm`].
@@ -124,7 +127,7 @@ fn all_reduce_in<C: Suite, T: Copy + PartialEq + Debug + Send + Sync>(
         let run = Fold::new(kind, dtype).unwrap();
         // SAFETY: buffers of these sizes, kept until all have returned.
         unsafe { comm.all_reduce(group, run, order, &parts).unwrap() };
-        comm.barrier();
+        C::barrier(comm);
         let results = outs.iter().zip(counts).map(|(out, &count)| elements::<T>(out, count));
         results.collect::<Vec<_>>()
     });
@@ -289,7 +292,7 @@ pub(super) fn small_and_large_may_follow_each_other<C: Suite>() {
 #[path = "comm_tests_exchange.rs"]
 mod exchange;
 #[cfg(feature = "mpi")]
-pub(super) use exchange::collected;
+pub(super) use exchange::{Collected, collected};
 pub(super) use exchange::{
     all_to_all_of_any_rank, inputs_may_be_changed_at_once, other_collectives_match_the_naive_ones,
 };

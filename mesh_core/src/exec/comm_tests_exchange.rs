@@ -11,7 +11,7 @@ fn given(members: usize, outer: usize, chunk: usize, p: usize) -> Vec<f64> {
 }
 
 /// Gathered, scattered, turned, and shifted, wrapped, sent, summed.
-type Collected = (Vec<f64>, Vec<f64>, Vec<f64>, [Vec<f64>; 4]);
+pub(in crate::exec) type Collected = (Vec<f64>, Vec<f64>, Vec<f64>, [Vec<f64>; 4]);
 
 /// What every collective but all-reduce makes of what the processors give.
 pub(in crate::exec) fn collected<C: Suite>(
@@ -45,7 +45,7 @@ pub(in crate::exec) fn collected<C: Suite>(
             let elements = outer * whole;
             comm.reduce_to(group, sum, root, elements, from, summed.pointer()).unwrap();
         }
-        comm.barrier();
+        C::barrier(comm);
         let (some, one) = (outer * whole, outer * chunk);
         (
             elements::<f64>(&gathered, some * members),
@@ -174,7 +174,7 @@ pub(in crate::exec) fn inputs_may_be_changed_at_once<C: Suite>() {
                 _ => out[..count].iter().all(|&x| x == value((processor + 3) % 4)),
             };
             assert!(right, "round {round}");
-            comm.barrier();
+            C::barrier(comm);
         }
     });
 }

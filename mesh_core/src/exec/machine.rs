@@ -1,14 +1,16 @@
 //! What a session needs of whatever runs its module.
+#![allow(unsafe_code, reason = "reads the processors' memory between calls")]
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use super::addressable::{Addressable, Hull};
-use super::border::Border;
+use super::border::{Border, Global};
 use super::numerics::NonFinite;
 use super::record::CallTimes;
+use super::threads::Crew;
 use crate::array::{Array, ArrayRef};
-use crate::names::DType;
+use crate::names::{DType, ProcessMap};
 use crate::program::{Compiled, Program, Value};
 
 /// The processes that run a module together, and which of them this is.
@@ -31,45 +33,81 @@ impl Default for Processes {
 
 /// The processors, memory and prepared functions of a module.
 ///
-/// Where the processors are several processes, each has a machine, all of them are told the same in
-/// the same order, and what gives or takes a processor's slice works for every processor.
+/// Where the processors are in several processes, each has a machine, all of them are told the same
+/// in the same order, and what gives or takes a processor's slice works for every processor. What
+/// stands here is right for one process, whose crew has all processors.
 pub(crate) trait Machine: Send {
+    /// The processors of this process.
+    fn crew(&self) -> &Crew;
+
+    /// The same.
+    fn crew_mut(&mut self) -> &mut Crew;
+
+    /// Which processor is in which process.
+    fn map(&self) -> &ProcessMap {
+        &self.crew().process.map
+    }
+
     /// The processes, of which there may be one.
-    fn processes(&self) -> Processes;
+    fn processes(&self) -> Processes {
+        Processes::default()
+    }
 
     /// Whether this process runs the processor.
-    fn is_here(&self, processor: usize) -> bool;
+    fn is_here(&self, processor: usize) -> bool {
+        self.crew().process.index(processor).is_some()
+    }
 
     /// Whether something is so in any of the processes.
-    fn any(&self, here: bool) -> bool;
+    fn any(&self, here: bool) -> bool {
+        here
+    }
 
     /// What everything random follows from.
-    fn seed(&self) -> u64;
+    fn seed(&self) -> u64 {
+        self.crew().seed().get()
+    }
 
     /// Sets what everything random of later calls follows from.
-    fn set_seed(&mut self, seed: u64);
+    fn set_seed(&mut self, seed: u64) {
+        self.crew().seed().set(seed);
+    }
 
     /// Whether to note when each step of a call began and ended.
-    fn record(&mut self, on: bool);
+    fn record(&mut self, on: bool) {
+        self.crew_mut().record(on);
+    }
 
     /// The function of the last call and what a processor did in it, if it was recorded, by this
     /// process.
-    fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)>;
+    fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)> {
+        self.crew().recorded(processor)
+    }
 
     /// Whether to look at every number and stop a call at the first that is not finite.
-    fn inspect(&mut self, on: bool);
+    fn inspect(&mut self, on: bool) {
+        self.crew_mut().inspect(on);
+    }
 
     /// What that was, if it stopped a call.
-    fn found(&self) -> Option<&NonFinite>;
+    fn found(&self) -> Option<&NonFinite> {
+        self.crew().found()
+    }
 
     /// The functions, in the order they were given in.
-    fn functions(&self) -> &[Compiled];
+    fn functions(&self) -> &[Compiled] {
+        self.crew().functions()
+    }
 
     /// What of a function's feeds the processors of this process need.
-    fn addressable(&self, function: usize) -> &[Hull];
+    fn addressable(&self, function: usize) -> &[Hull] {
+        self.crew().addressable(function).hulls()
+    }
 
     /// What each processor holds of a variable.
-    fn variable(&self, variable: usize) -> &Value;
+    fn variable(&self, variable: usize) -> &Value {
+        self.crew().variable(variable)
+    }
 
     /// Runs a function on every processor. Feeds, and outputs followed by what probes show, have the
     /// order, shapes and dtypes of the program's slots, or else nothing runs; a dim of a feed may
@@ -81,7 +119,28 @@ pub(crate) trait Machine: Send {
         feeds: &[ArrayRef<'_>],
         outputs: &mut [Array],
         shown: &mut [Array],
-    ) -> Result<(), String>;
+    ) -> Result<(), String> {
+        let addressable = self.crew().addressable(function);
+        fits(&self.functions()[function].program, addressable, feeds, outputs, shown)?;
+        // SAFETY: they fit.
+        unsafe { self.run(function, feeds, outputs, shown) }
+    }
+
+    /// As [`call`](Self::call).
+    ///
+    /// # Safety
+    ///
+    /// [`fits`] says that the arrays fit.
+    unsafe fn run(
+        &mut self,
+        function: usize,
+        feeds: &[ArrayRef<'_>],
+        outputs: &mut [Array],
+        shown: &mut [Array],
+    ) -> Result<(), String> {
+        // SAFETY: the same contract.
+        unsafe { self.crew_mut().run(function, feeds, outputs, shown) }
+    }
 
     /// Copies a processor's slice of a variable into an array, to where it `begin`s there.
     fn read(
@@ -90,7 +149,15 @@ pub(crate) trait Machine: Send {
         variable: usize,
         begin: &[usize],
         array: &mut Array,
-    ) -> Result<(), String>;
+    ) -> Result<(), String> {
+        let value = self.variable(variable);
+        let border = border(value, begin, array.dtype(), array.shape())?;
+        let slice = self.variable_bytes(processor, variable);
+        expect_bytes(value, &slice)?;
+        // SAFETY: the slice lies within the array, which we borrow.
+        unsafe { border.paste(slice.as_ptr(), &Global::of_mut(array)) };
+        Ok(())
+    }
 
     /// Sets a processor's slice of a variable to what an array has from `begin` on.
     fn write(
@@ -99,14 +166,20 @@ pub(crate) trait Machine: Send {
         variable: usize,
         begin: &[usize],
         array: &ArrayRef<'_>,
-    ) -> Result<(), String>;
+    ) -> Result<(), String> {
+        self.crew_mut().write(processor, variable, begin, array)
+    }
 
     /// The bytes of a processor's slice of a variable.
-    fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]>;
+    fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]> {
+        self.crew().variable_bytes(processor, variable).unwrap_or_default().into()
+    }
 
     /// As [`variable_bytes`](Self::variable_bytes), of a processor that is here: other processes are
     /// not asked.
-    fn bytes_here(&self, processor: usize, variable: usize) -> &[u8];
+    fn bytes_here(&self, processor: usize, variable: usize) -> &[u8] {
+        self.crew().variable_bytes(processor, variable).unwrap_or_default()
+    }
 
     /// Sets the bytes of a processor's slice of a variable, which it holds.
     fn set_variable_bytes(
@@ -114,11 +187,15 @@ pub(crate) trait Machine: Send {
         processor: usize,
         variable: usize,
         bytes: &[u8],
-    ) -> Result<(), String>;
+    ) -> Result<(), String> {
+        self.crew_mut().set_variable_bytes(processor, variable, bytes)
+    }
 
     /// The bytes of a processor's slice of a fetch, as the last call left them. They mean something
     /// if that call was of this function.
-    fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]>;
+    fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]> {
+        self.crew().fetch_bytes(processor, function, fetch).unwrap_or_default().into()
+    }
 }
 
 /// Whether arrays have the order, shapes and dtypes of a program's slots, feeds in what is

@@ -1,9 +1,11 @@
 //! Runs programs: numbers in, numbers out.
 //!
 //! `cpu` has the local forms' kernels. [`Comm`](comm::Comm) is how a processor meets others, with
-//! one room per way: `threads` and, with the feature of that name, `mpi`. Each has a [`Machine`],
-//! which is what a session works with. An [`Executor`](executor::Executor) is one function prepared for one
-//! processor; its step loop allocates nothing and looks nothing up.
+//! one room per way: `threads` and, with the feature of that name, `mpi`. A crew runs the processors
+//! of this process on threads, whichever way they meet others; a [`Machine`], of which each room has
+//! one, is a crew and what processes have to do with each other, and what a session works with. An
+//! [`Executor`](executor::Executor) is one function prepared for one processor; its step loop
+//! allocates nothing and looks nothing up.
 //!
 //! This room knows no layout: extents, strides, groups and plans only.
 

@@ -9,7 +9,7 @@ use super::fold::Fold;
 use super::memory::Store;
 use super::seed::Seed;
 use super::strided::Walk;
-use crate::names::{Axis, Mesh, ReduceKind};
+use crate::names::{Axis, AxisList, Mesh, ReduceKind};
 use crate::program::{
     ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId,
     VariableType, owns,
@@ -19,12 +19,11 @@ use crate::program::{
 pub(super) struct Target<'t> {
     pub(super) mesh: &'t Mesh,
     pub(super) processor: usize,
+    /// Those that are given the same callers' arrays, this one among them.
+    pub(super) here: &'t [usize],
     pub(super) variables: &'t [VariableType],
     pub(super) store: &'t Store,
     pub(super) seed: &'t Seed,
-    /// Whether callers' arrays are this processor's own, so that it delivers all it has of fetches;
-    /// else processors share the work.
-    pub(super) private: bool,
 }
 
 /// Bytes of a processor's slice of a variable.
@@ -49,10 +48,13 @@ impl Executor {
             Ok(Fed { border, own, names: preparing.names(slot) })
         });
         let feeds = feeds.collect::<Result<_, String>>()?;
+        let Target { mesh, processor, here, .. } = *target;
         let delivers = |slot: &Slot| {
-            let mut others =
-                target.mesh.axes().filter(|a| !slot.split.iter().flatten().any(|b| a == b));
-            target.private || others.all(|axis| target.mesh.coordinate(target.processor, axis) == 0)
+            let place = |processor, axes: &AxisList| mesh.group_index(processor, axes);
+            let same = |&&other: &&usize| {
+                slot.split.iter().all(|axes| place(other, axes) == place(processor, axes))
+            };
+            here.iter().find(same) == Some(&processor)
         };
         let fetches = preparing.fetches(delivers)?;
         Ok(Self { feeds, actions, fetches, memory, scratch_bytes, position: 0 })

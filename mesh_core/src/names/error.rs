@@ -103,6 +103,19 @@ pub enum NameError {
         /// How many the mesh has.
         processors: usize,
     },
+    /// Processes that cannot share a mesh evenly.
+    #[error(
+        "mesh {mesh} has {processors} processors, but {processes} ranks were started: start as many as \
+         divide {processors}, or change the mesh"
+    )]
+    Processes {
+        /// The mesh.
+        mesh: String,
+        /// How many the mesh has.
+        processors: usize,
+        /// How many processes there are.
+        processes: usize,
+    },
     /// A problem, shown in the string it was found in.
     #[error("{problem}\n{at}")]
     At {

@@ -1,7 +1,7 @@
 //! The words every other room uses: dimensions, shapes, dtypes, meshes, layouts and placements.
 //!
 //! A [`Dimension`] is a name and a size, a [`Shape`] an ordered set of them. A [`Mesh`] is the
-//! processors as a grid with named axes. A [`Layout`] is the user's rules "dim → axes"; bound to a
+//! processors as a grid with named axes; a [`ProcessMap`] says where they run. A [`Layout`] is the user's rules "dim → axes"; bound to a
 //! mesh it becomes [`Rules`], which give each tensor a [`Placement`], and a placement gives each
 //! processor its [`Slice`].
 
@@ -11,6 +11,7 @@ mod error;
 mod layout;
 mod mesh;
 mod placement;
+mod processes;
 mod shape;
 mod text;
 
@@ -20,6 +21,7 @@ pub use error::NameError;
 pub use layout::{Home, Layout, LayoutError, LayoutWarning, Owner, Rule, RuleSet, Rules, Target};
 pub use mesh::{Axis, AxisList, Mesh};
 pub use placement::{Placement, ReduceKind, Slice};
+pub use processes::ProcessMap;
 pub use shape::{Dimensions, Shape};
 pub use text::{Excerpt, stable_hash};
 

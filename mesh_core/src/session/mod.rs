@@ -10,6 +10,7 @@ mod compare;
 mod error;
 mod feeds;
 mod numerics;
+mod processes;
 #[cfg(feature = "mpi")]
 mod ranks;
 mod recorded;
@@ -238,17 +239,6 @@ impl Session {
                 .map_err(|problem| Error::Module { problem })?;
         }
         Ok(())
-    }
-
-    /// Which of the processes that run the module this is: 0 on threads, where there is one.
-    pub fn rank(&self) -> usize {
-        self.machine.processes().rank
-    }
-
-    /// Whether something is so in any of the processes that run the module, which all ask. What one
-    /// alone knows, such as that it was told to end, cannot decide otherwise what the next call is.
-    pub fn any(&self, here: bool) -> bool {
-        self.machine.any(here)
     }
 
     /// Sets every variable to its value in another session, of a module of the same graph under

@@ -7,8 +7,10 @@ use crate::exec::RankMachine;
 use crate::lower::Module;
 
 impl Session {
-    /// Runs a module on the ranks of an MPI job, one per processor of its mesh, and initialises its
-    /// variables. A mesh of another size is an error before any work.
+    /// Runs a module on the ranks of an MPI job, and initialises its variables. The processors of
+    /// the mesh are shared evenly among the ranks, each of which runs its own on a thread each
+    /// ([`processes`](Self::processes) says which); a mesh that cannot be shared so is an error before
+    /// any work.
     ///
     /// Every rank makes the session of the same module and seed, and then calls the same methods with
     /// the same arguments in the same order; before the first step they compare what they are about
@@ -19,7 +21,7 @@ impl Session {
     ///
     /// A rank that fails, or waits for others longer than the deadline, says so on standard error and
     /// ends the job. So does a process that exits with a status other than 0. [`Recorded`] times are
-    /// this rank's alone.
+    /// those of this rank's processors.
     ///
     /// [`Recorded`]: super::Recorded
     pub fn mpi(module: &Module, seed: u64) -> Result<Self> {

@@ -81,7 +81,9 @@ impl<W: Write> Trace<W> {
     /// The writer's; if the call was not [recorded](Session::record).
     pub fn add(&mut self, session: &Session, number: u64) -> io::Result<()> {
         let mesh = &session.mesh;
-        let (known, labels) = match session.recorded(0) {
+        // Those of other processes are not known here.
+        let mut here = session.processes().of(session.rank()).iter();
+        let (known, labels) = match here.find_map(|&processor| session.recorded(processor)) {
             Some(Recorded { program, times }) => (times.started, labels(program, mesh)),
             None => {
                 let message = "the last call was not recorded; Session::record(true) comes first";

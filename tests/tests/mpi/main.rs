@@ -177,6 +177,7 @@ fn training_goes_on_with_another_number_of_ranks() {
     for (ranks, what) in [
         (4, "save"),
         (2, "resume"),
+        (2, "resume-shared"),
         (4, "resume"),
         (1, "resume"),
         (2, "save"),
@@ -197,7 +198,10 @@ fn what_ranks_disagree_about_is_named_before_the_first_step() {
         (4, "seed", "rank 1 is not about to do what rank 0 does"),
         (4, "seed", "seed 8"),
         (2, "program", "rank 1 is not about to do what rank 0 does, in program train"),
-        (4, "size", "mesh a:4;b:2 has 8 processors, but 4 ranks were started"),
+        (4, "size", "mesh a:1;b:2 has 2 processors, but 4 ranks were started"),
+        (3, "size", "start as many as divide 2, or change the mesh"),
+        (2, "launcher", "4 ranks were started, but MPI knows of 2"),
+        (4, "seed-shared", "rank 1 is not about to do what rank 0 does"),
     ] {
         let Ended { well, text, .. } = programs.ranks(ranks, &[fault]);
         assert!(well && text.contains(expected), "{fault} on {ranks} ranks:\n{text}");
@@ -208,9 +212,15 @@ fn what_ranks_disagree_about_is_named_before_the_first_step() {
 fn a_rank_that_fails_ends_the_job() {
     let Some(programs) = programs() else { return };
     for (fault, messages) in [
-        ("stop", &["in call 3 (`train`): in step ", "rank 1 did not get here within 2 s"][..]),
-        ("leave", &["in call 3 (`train`): in step ", "rank 1 did not get here within 2 s"]),
+        ("stop", &["in call 3 (`train`): processor ", "rank 1 did not get here within 2 s"][..]),
+        ("stop-shared", &["in call 3 (`train`): processor ", "rank 1 did not get here within 2 s"]),
+        ("leave", &["in call 3 (`train`): processor ", "rank 1 did not get here within 2 s"]),
         ("nan", &["error: rank 1, in call 3 (`train`): NaN in `train`"]),
+        ("nan-shared", &["error: rank 1, in call 3 (`train`): NaN in `train`"]),
+        (
+            "kernel-shared",
+            &["rank 1, in call 2 (`sum`): processor 3 failed in step ", "not below 0"],
+        ),
         ("exit", &[]),
         ("kill", &[]),
         ("panic", &["rank 1 was told to"]),

@@ -26,7 +26,7 @@ fn mesh(words: &[String]) -> Mesh {
 }
 
 #[test]
-fn the_slurm_script_asks_for_a_processor_per_task() {
+fn the_slurm_script_asks_for_a_core_per_processor() {
     let path = template("slurm.sh");
     let checked = Command::new("bash").arg("-n").arg(&path).status().unwrap();
     assert!(checked.success());
@@ -35,8 +35,20 @@ fn the_slurm_script_asks_for_a_processor_per_task() {
     let options: Vec<_> = options.map(|option| option.split_once('=').unwrap()).collect();
     let option = |name| options.iter().find(|(known, _)| *known == name).unwrap().1;
     let (nodes, tasks) = (option("nodes"), option("ntasks-per-node"));
+    for cores in [option("cpus-per-task"), "4"] {
+        let words = started_by_slurm(&text, nodes, tasks, cores);
+        let [nodes, tasks, cores] = [nodes, tasks, cores].map(|n| n.parse::<usize>().unwrap());
+        assert_eq!(mesh(&words).processors(), nodes * tasks * cores);
+        assert_eq!(after(&words, "--steps"), "7");
+        assert!(words.iter().any(|word| word == "--kill-on-bad-exit=1"));
+        assert!(words.contains(&format!("--cpus-per-task={cores}")));
+    }
+}
+
+/// What the script gives to `srun`.
+fn started_by_slurm(text: &str, nodes: &str, tasks: &str, cores: &str) -> Vec<String> {
     // An `srun` that says what it is given.
-    let folder = std::env::temp_dir().join(format!("mesh-slurm-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("mesh-slurm-{cores}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let stub = "srun() { printf '%s\\n' \"$@\"; }\n";
     let script = folder.join("job.sh");
@@ -45,16 +57,13 @@ fn the_slurm_script_asks_for_a_processor_per_task() {
         .arg(&script)
         .args(["--steps", "7"])
         .envs([("SLURM_NNODES", nodes), ("SLURM_NTASKS_PER_NODE", tasks)])
+        .env("SLURM_CPUS_PER_TASK", cores)
         .output()
         .unwrap();
     fs::remove_dir_all(folder).unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let words = String::from_utf8(run.stdout).unwrap();
-    let words: Vec<_> = words.lines().map(str::to_owned).collect();
-    let started: usize = nodes.parse::<usize>().unwrap() * tasks.parse::<usize>().unwrap();
-    assert_eq!(mesh(&words).processors(), started);
-    assert_eq!(after(&words, "--steps"), "7");
-    assert!(words.iter().any(|word| word == "--kill-on-bad-exit=1"));
+    words.lines().map(str::to_owned).collect()
 }
 
 #[test]

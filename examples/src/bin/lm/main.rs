@@ -7,6 +7,7 @@ mod train;
 
 use clap::Parser;
 use examples::launch::{draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters};
+use examples::ranks::whereabouts;
 use examples::report::print;
 use examples::running::{About, Compared, word};
 use examples::text::Text;
@@ -32,7 +33,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let options = Options { probe: flags.run.probes(), ..Options::default() };
     let module = lower_with(&graph, &mesh, &layout, &options, flags.strict)?;
     if flags.explain {
-        let text = format!("layout {}\n{}", named(&layout), module.explain());
+        let text =
+            format!("{}layout {}\n{}", whereabouts(&mesh)?, named(&layout), module.explain());
         return Ok(print(text.trim_end())?);
     }
     let text = match (&flags.text, &flags.tokens) {

@@ -10,7 +10,7 @@ use examples::launch::{
     LaunchError, draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters, parse,
 };
 use examples::optimizer::Training;
-use examples::ranks::{RankFlags, check_cluster, launched};
+use examples::ranks::{RankFlags, check_cluster, launched, whereabouts};
 use examples::report::print;
 use examples::running::{About, Compared, word};
 use flags::Flags;
@@ -18,7 +18,6 @@ use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
 use mesh_optimize::{Distribution, Strategy, StrategyError};
 use std::error::Error;
-use std::io;
 use std::process::ExitCode;
 
 /// Generated examples when no data is given.
@@ -62,7 +61,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         }
     };
     if flags.explain {
-        return Ok(explain(&layout, &module, evaluation.as_ref(), flags)?);
+        return explain(&layout, &module, evaluation.as_ref(), flags);
     }
     let digits = match &flags.data {
         Some(directory) => Digits::load(directory)?,
@@ -128,9 +127,9 @@ fn explain(
     module: &Module,
     evaluation: Option<&Module>,
     flags: &Flags,
-) -> io::Result<()> {
+) -> Result<(), Box<dyn Error>> {
     let mut training = module.explain();
-    let mut text = format!("layout {}\n", named(layout));
+    let mut text = format!("{}layout {}\n", whereabouts(&module.mesh)?, named(layout));
     if let (Some(evaluation), Some(layout)) = (evaluation, &flags.eval_layout) {
         training.functions.retain(|function| function.name != model::EVALUATE);
         let mut evaluation = evaluation.explain();
@@ -139,5 +138,5 @@ fn explain(
     } else {
         text += &training.to_string();
     }
-    print(text.trim_end())
+    Ok(print(text.trim_end())?)
 }

@@ -1,177 +1,92 @@
-//! Collectives as messages between ranks.
-//!
-//! MPI's own reductions fold in an order of their own choosing, so nothing but bytes is moved here,
-//! and folded in the group's order: the same bits as among threads.
+//! How a processor of a rank meets others: as threads do where all are of this rank, else by messages.
 
-mod all_reduce;
+use std::ffi::c_int;
+use std::sync::Arc;
 
-use std::ptr;
-use std::time::Duration;
-
-use super::super::comm::{Comm, Exchange, Group, Part, Stopped, destination, source};
+use super::super::comm::{Comm, Exchange, Group, Part, Stopped};
 use super::super::fold::Fold;
-use super::room::Room;
-use super::wire::Wire;
-use super::world::{Channel, World};
-use crate::names::{Axis, Mesh};
-use crate::program::{ALIGNMENT, FoldOrder};
+use super::super::threads::{Process, Threads};
+use super::messages::{Address, Messages};
+use crate::names::Axis;
+#[cfg(test)]
+use crate::names::Mesh;
+use crate::program::FoldOrder;
 
-/// Up to so many bytes, all members' inputs together, everybody gets everything and folds it: one
-/// exchange instead of two.
-const SMALL: usize = 32 << 10;
-
-/// The same between two, where it moves no more bytes than two exchanges.
-const SMALL_OF_TWO: usize = 1 << 20;
-
-/// One rank's place in a group.
-struct Seat {
-    channel: Channel,
-    /// The members' ranks.
-    ranks: Vec<usize>,
+/// How a group meets, which the way has under a number of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    Threads(Group),
+    Messages(Group),
 }
 
-/// One processor, which is a rank.
+/// One processor of a rank.
 pub(super) struct RankComm {
-    pub(super) wire: Wire,
-    pub(super) mesh: Mesh,
-    pub(super) processor: usize,
-    seats: Vec<Seat>,
-    /// What is sent and does not lie together.
-    parcel: Room,
-    /// What is received and does not go where it is wanted.
-    arrivals: Room,
-    /// Where the members' inputs are, in group order.
-    peers: Vec<*const u8>,
-    /// Likewise, as they are folded.
-    inputs: Vec<*const u8>,
-    /// Why a group could not be made; known when preparing ends.
-    pub(super) problem: Option<String>,
+    process: Arc<Process>,
+    processor: usize,
+    threads: Threads,
+    messages: Messages,
+    /// By group.
+    pub(super) ways: Vec<Way>,
 }
-
-// SAFETY: the pointers are used within one call only.
-unsafe impl Send for RankComm {}
 
 impl RankComm {
-    /// This rank of a mesh that has as many processors as there are ranks, or fewer; then the rank
-    /// is one of them.
-    pub(super) fn new(
-        world: &'static World,
-        mesh: &Mesh,
-        deadline: Duration,
-    ) -> Result<Self, String> {
-        let mut all = 0..mesh.processors();
-        let processor = all.find(|&processor| mesh.physical(processor) == world.rank);
-        let processor = processor.ok_or_else(|| format!("rank {} has no part", world.rank))?;
-        let (parcel, arrivals) = (Room::new()?, Room::new()?);
-        let (wire, mesh, seats) = (Wire::new(world, deadline), mesh.clone(), Vec::new());
-        let (peers, inputs, problem) = (Vec::new(), Vec::new(), None);
-        Ok(Self { wire, mesh, processor, seats, parcel, arrivals, peers, inputs, problem })
+    pub(super) fn new(process: &Arc<Process>, processor: usize, messages: Messages) -> Self {
+        let (process, threads) = (Arc::clone(process), Threads::new(process, processor));
+        Self { process, processor, threads, messages, ways: Vec::new() }
     }
 
-    /// All ranks in their own order, whatever the mesh; they make it first.
-    pub(super) fn in_order(&mut self) -> Result<Group, String> {
-        let world = self.wire.world;
-        let ranks: Vec<_> = (0..world.size).collect();
-        let channel = world.channel(&ranks)?;
-        self.seats.push(Seat { channel, ranks });
-        Ok(Group { id: self.seats.len() - 1, rank: world.rank, size: world.size })
+    #[cfg(test)]
+    pub(super) fn mesh(&self) -> Mesh {
+        self.process.mesh().clone()
     }
 
-    /// What every member says; they meet.
-    pub(super) fn meet(&mut self, group: Group, say: bool) -> Result<Vec<u8>, Stopped> {
-        let (mut all, say) = (vec![0; group.size], u8::from(say));
-        // SAFETY: a byte each.
-        unsafe { self.all_gather(group, 1, 1, &say, all.as_mut_ptr())? };
-        Ok(all)
+    /// The largest tag among processors of ranks that have so many each; 0 is the ranks' own.
+    pub(super) fn largest_tag(each: usize) -> usize {
+        each.saturating_mul(each)
     }
 
-    fn channel(&self, group: Group) -> Channel {
-        self.seats[group.id].channel
-    }
-
-    /// A member as messages address it.
-    fn address(&self, group: Group, member: usize) -> (usize, usize) {
-        (member, self.seats[group.id].ranks[member])
-    }
-
-    fn room(&mut self, bytes: usize) -> Result<*mut u8, Stopped> {
-        let room = self.arrivals.of(bytes);
-        room.map_err(|problem| self.give_up(problem))
-    }
-
-    fn packed(&mut self, bytes: usize) -> Result<*mut u8, Stopped> {
-        let room = self.parcel.of(bytes);
-        room.map_err(|problem| self.give_up(problem))
-    }
-
-    fn give_up(&mut self, problem: String) -> Stopped {
-        self.wire.problem.get_or_insert(problem);
-        Stopped
-    }
-
-    /// Sends `bytes` to every other member from where `from` says, and receives as many from each
-    /// where `to` says.
-    ///
-    /// # Safety
-    ///
-    /// What they say is good for the bytes; nobody else touches the latter, or writes to the former.
-    unsafe fn swap(
-        &mut self,
-        group: Group,
-        bytes: usize,
-        from: impl Fn(usize) -> *const u8,
-        to: impl Fn(usize) -> *mut u8,
-    ) -> Result<(), Stopped> {
-        let channel = self.channel(group);
-        for (giver, taker) in neighbours(group) {
-            let (giver, taker) = (self.address(group, giver), self.address(group, taker));
-            // SAFETY: the caller's promise, and both are over when this returns.
-            unsafe {
-                self.wire.receive(channel, giver, to(giver.0), bytes);
-                self.wire.send(channel, taker, from(taker.0), bytes);
-            }
-        }
-        self.wire.finish()
-    }
-
-    /// Notes where the members' inputs are.
-    fn seat_peers(&mut self, group: Group, own: *const u8, arrival: impl Fn(usize) -> *mut u8) {
-        let at = |member| if member == group.rank { own } else { arrival(member).cast_const() };
-        self.peers.clear();
-        self.peers.extend((0..group.size).map(at));
-        self.inputs.clear();
-        self.inputs.extend_from_slice(&self.peers);
+    fn address(&self, member: usize) -> Address {
+        let map = &self.process.map;
+        let ((_, own), (rank, other)) = (map.place(self.processor), map.place(member));
+        let tag = |from, to| (1 + from * map.each() + to) as c_int;
+        Address { rank, to: tag(own, other), from: tag(other, own) }
     }
 }
 
-/// Whom a member receives from and whom it sends to, pair by pair; everybody but itself.
-fn neighbours(group: Group) -> impl Iterator<Item = (usize, usize)> {
-    let Group { rank, size, .. } = group;
-    (1..size).map(move |far| ((rank + size - far) % size, (rank + far) % size))
+/// Calls a collective the way that its group meets.
+macro_rules! meet {
+    ($self:ident, $group:ident, $collective:ident($($argument:ident),*)) => {
+        // SAFETY: the same contract.
+        unsafe {
+            match $self.ways[$group.id] {
+                Way::Threads(group) => $self.threads.$collective(group, $($argument),*),
+                Way::Messages(group) => $self.messages.$collective(group, $($argument),*),
+            }
+        }
+    };
 }
 
 impl Comm for RankComm {
     fn group(&mut self, axes: &[Axis]) -> Group {
-        let members = self.mesh.group(self.processor, axes);
-        let rank = self.mesh.group_index(self.processor, axes);
-        let ranks: Vec<_> = members.iter().map(|&member| self.mesh.physical(member)).collect();
-        let size = ranks.len();
-        let known = self.seats.iter().position(|seat| seat.ranks == ranks);
-        let id = known.unwrap_or_else(|| {
-            let world = self.wire.world;
-            let channel = match size {
-                // It has nobody to send to.
-                1 => Ok(world.everybody),
-                _ => world.channel(&ranks),
-            };
-            let channel = channel.unwrap_or_else(|problem| {
-                self.problem.get_or_insert(problem);
-                world.everybody
-            });
-            self.seats.push(Seat { channel, ranks });
-            self.seats.len() - 1
+        let mesh = self.process.mesh();
+        let (members, rank) =
+            (mesh.group(self.processor, axes), mesh.group_index(self.processor, axes));
+        let size = members.len();
+        let way = if members.iter().all(|&member| self.process.index(member).is_some()) {
+            Way::Threads(self.threads.group(axes))
+        } else {
+            let members = members.iter().map(|&member| self.address(member)).collect();
+            Way::Messages(self.messages.group(members, rank))
+        };
+        let id = self.ways.iter().position(|known| *known == way).unwrap_or_else(|| {
+            self.ways.push(way);
+            self.ways.len() - 1
         });
         Group { id, rank, size }
+    }
+
+    fn problem(&mut self) -> Option<String> {
+        self.messages.wire.problem.take()
     }
 
     unsafe fn all_reduce(
@@ -181,23 +96,7 @@ impl Comm for RankComm {
         order: FoldOrder,
         parts: &[Part],
     ) -> Result<(), Stopped> {
-        if group.size == 1 {
-            for part in parts {
-                // SAFETY: `out` is the input or disjoint from it.
-                unsafe { ptr::copy(part.input, part.out, part.elements * fold.size) };
-            }
-            return Ok(());
-        }
-        let bytes: usize = parts.iter().map(|part| part.elements * fold.size).sum();
-        // SAFETY: the same contract.
-        unsafe {
-            let small = if group.size == 2 { SMALL_OF_TWO } else { SMALL };
-            if bytes * group.size <= small {
-                self.fold_all(group, fold, order, parts)
-            } else {
-                self.fold_shares(group, fold, order, parts)
-            }
-        }
+        meet!(self, group, all_reduce(fold, order, parts))
     }
 
     unsafe fn all_gather(
@@ -208,26 +107,7 @@ impl Comm for RankComm {
         input: *const u8,
         out: *mut u8,
     ) -> Result<(), Stopped> {
-        let bytes = outer * chunk;
-        let at = |o: usize, member: usize| out.wrapping_add((o * group.size + member) * chunk);
-        // SAFETY: chunks lie within the input, what arrived and `out`.
-        let put = |member, from: *const u8| unsafe {
-            for o in 0..outer {
-                ptr::copy_nonoverlapping(from.add(o * chunk), at(o, member), chunk);
-            }
-        };
-        put(group.rank, input);
-        if outer == 1 {
-            // SAFETY: each member has its place in `out`.
-            return unsafe { self.swap(group, bytes, |_| input, |member| at(0, member)) };
-        }
-        let room = self.room(bytes * group.size)?;
-        let arrival = |member: usize| room.wrapping_add(member * bytes);
-        // SAFETY: there is room for each member.
-        unsafe { self.swap(group, bytes, |_| input, arrival)? };
-        let others = (0..group.size).filter(|&member| member != group.rank);
-        others.for_each(|member| put(member, arrival(member)));
-        Ok(())
+        meet!(self, group, all_gather(outer, chunk, input, out))
     }
 
     unsafe fn reduce_scatter(
@@ -239,31 +119,7 @@ impl Comm for RankComm {
         input: *const u8,
         out: *mut u8,
     ) -> Result<(), Stopped> {
-        let (bytes, whole) = (chunk * fold.size, outer * chunk * fold.size);
-        let stride = whole.next_multiple_of(ALIGNMENT);
-        let room = self.room(stride * group.size)?;
-        let mut packed = input;
-        let mut apart = whole;
-        if outer > 1 {
-            let parcel = self.packed(stride * group.size)?;
-            for (o, member) in (0..outer).flat_map(|o| (0..group.size).map(move |m| (o, m))) {
-                // SAFETY: within the input; there is room for each member.
-                unsafe {
-                    let from = input.add((o * group.size + member) * bytes);
-                    let to = parcel.add(member * stride + o * bytes);
-                    ptr::copy_nonoverlapping(from, to, bytes);
-                }
-            }
-            (packed, apart) = (parcel, stride);
-        }
-        let from = |member: usize| packed.wrapping_add(member * apart);
-        let arrival = |member: usize| room.wrapping_add(member * stride);
-        // SAFETY: each member has its place, packed and in the room.
-        unsafe { self.swap(group, whole, from, arrival)? };
-        self.seat_peers(group, from(group.rank), arrival);
-        // SAFETY: as arrived; `out` is apart from it and the input.
-        unsafe { fold.run(&self.inputs, 0, &[out], 0, outer * chunk) };
-        Ok(())
+        meet!(self, group, reduce_scatter(fold, outer, chunk, input, out))
     }
 
     unsafe fn all_to_all(
@@ -273,31 +129,7 @@ impl Comm for RankComm {
         input: *const u8,
         out: *mut u8,
     ) -> Result<(), Stopped> {
-        let bytes = exchange.bytes / group.size;
-        let stride = bytes.next_multiple_of(ALIGNMENT);
-        let parcel = self.packed(stride * group.size)?;
-        let room = self.room(stride * group.size)?;
-        let others = || (0..group.size).filter(|&member| member != group.rank);
-        for member in others() {
-            // SAFETY: the walk stays within a piece of the input; there is room for each member.
-            unsafe {
-                exchange.pack.copy(input.add(member * exchange.from), parcel.add(member * stride));
-            }
-        }
-        // SAFETY: within a piece of the input, and of the result.
-        unsafe {
-            let from = input.add(group.rank * exchange.from);
-            exchange.walk.copy(from, out.add(group.rank * exchange.to));
-        }
-        let from = |member: usize| parcel.wrapping_add(member * stride).cast_const();
-        let arrival = |member: usize| room.wrapping_add(member * stride);
-        // SAFETY: each member has its place, packed and in the room.
-        unsafe { self.swap(group, bytes, from, arrival)? };
-        for member in others() {
-            // SAFETY: the walk stays within a piece of the result.
-            unsafe { exchange.unpack.copy(arrival(member), out.add(member * exchange.to)) };
-        }
-        Ok(())
+        meet!(self, group, all_to_all(exchange, input, out))
     }
 
     unsafe fn permute(
@@ -309,24 +141,7 @@ impl Comm for RankComm {
         input: *const u8,
         out: *mut u8,
     ) -> Result<(), Stopped> {
-        let channel = self.channel(group);
-        // SAFETY: as large as every member's input, and disjoint.
-        unsafe {
-            match source(group, shift, wrap) {
-                Some(member) if member == group.rank => {
-                    ptr::copy_nonoverlapping(input, out, bytes);
-                    return Ok(());
-                }
-                Some(member) => {
-                    self.wire.receive(channel, self.address(group, member), out, bytes);
-                }
-                None => ptr::write_bytes(out, 0, bytes),
-            }
-            if let Some(member) = destination(group, shift, wrap) {
-                self.wire.send(channel, self.address(group, member), input, bytes);
-            }
-        }
-        self.wire.finish()
+        meet!(self, group, permute(shift, wrap, bytes, input, out))
     }
 
     unsafe fn reduce_to(
@@ -338,29 +153,9 @@ impl Comm for RankComm {
         input: *const u8,
         out: *mut u8,
     ) -> Result<(), Stopped> {
-        let (channel, bytes) = (self.channel(group), elements * fold.size);
-        if group.rank != root {
-            // SAFETY: the input is that large.
-            unsafe { self.wire.send(channel, self.address(group, root), input, bytes) };
-            return self.wire.finish();
-        }
-        let stride = bytes.next_multiple_of(ALIGNMENT);
-        let room = self.room(stride * group.size)?;
-        let arrival = |member: usize| room.wrapping_add(member * stride);
-        for member in (0..group.size).filter(|&member| member != root) {
-            let address = self.address(group, member);
-            // SAFETY: there is room for each member.
-            unsafe { self.wire.receive(channel, address, arrival(member), bytes) };
-        }
-        self.wire.finish()?;
-        self.seat_peers(group, input, arrival);
-        // SAFETY: as arrived; `out` is apart from it and the input.
-        unsafe { fold.run(&self.inputs, 0, &[out], 0, elements) };
-        Ok(())
+        meet!(self, group, reduce_to(fold, root, elements, input, out))
     }
 
-    /// Along a binary tree: who has it passes it on to those whose number, counted from the root,
-    /// has one more bit, above its own.
     unsafe fn broadcast(
         &mut self,
         group: Group,
@@ -369,27 +164,6 @@ impl Comm for RankComm {
         input: *const u8,
         out: *mut u8,
     ) -> Result<(), Stopped> {
-        let Group { rank, size, .. } = group;
-        let channel = self.channel(group);
-        let number = (rank + size - root) % size;
-        let member = |number: usize| (number + root) % size;
-        let highest = |number: usize| 1 << number.ilog2();
-        if number == 0 {
-            // SAFETY: as large as the root's input.
-            unsafe { ptr::copy_nonoverlapping(input, out, bytes) };
-        } else {
-            let parent = self.address(group, member(number - highest(number)));
-            // SAFETY: as large as the root's input.
-            unsafe { self.wire.receive(channel, parent, out, bytes) };
-            self.wire.finish()?;
-        }
-        let first = if number == 0 { 1 } else { 2 * highest(number) };
-        let bits = std::iter::successors(Some(first), |bit| Some(2 * bit));
-        for child in bits.map(|bit| number + bit).take_while(|&child| child < size) {
-            let child = self.address(group, member(child));
-            // SAFETY: it has arrived whole.
-            unsafe { self.wire.send(channel, child, out, bytes) };
-        }
-        self.wire.finish()
+        meet!(self, group, broadcast(root, bytes, input, out))
     }
 }

@@ -1,69 +1,45 @@
-//! One rank's processor.
+//! The processors of one rank, and what ranks have to do with each other between calls.
 
 use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
-use std::{ptr, slice, thread};
+use std::thread;
 
-use super::super::addressable::{Addressable, Hull};
 use super::super::border::Global;
-use super::super::comm::{Comm, Group, Stopped};
-use super::super::executor::Executor;
-use super::super::machine::{Machine, Processes, border, expect_bytes, fits};
-use super::super::memory::{Buffer, Store};
-use super::super::numerics::{Inspector, Known, NonFinite};
-use super::super::prepare::{Target, describe, variable_bytes};
-use super::super::record::CallTimes;
-use super::super::seed::Seed;
-use super::super::threads::message;
+use super::super::comm::{Group, Stopped};
+use super::super::machine::{Machine, Processes};
+use super::super::threads::Crew;
 use super::Ranks;
 use super::comm::RankComm;
+use super::deliver::{Delivery, deliver, deliveries};
 use super::last::LastStep;
+use super::messages::Messages;
 use super::room::Room;
-use super::start::{Delivery, deliveries, fail, last_step, meet, processes};
+use super::start::{compare, fail, last_step, process, processes};
 use super::world::{World, world};
 use crate::array::{Array, ArrayRef};
 use crate::names::Mesh;
-use crate::program::{Compiled, Value, VariableType, owns};
+use crate::program::{Compiled, VariableType};
 
-/// One rank's processor, memory and prepared functions of a module.
+/// One rank's processors of a mesh.
 pub(crate) struct RankMachine {
     world: &'static World,
     processes: Processes,
-    mesh: Mesh,
-    /// Of all ranks.
+    crew: Crew,
+    /// This rank among all.
+    ranks: Mutex<Messages>,
     everybody: Group,
-    comm: Mutex<RankComm>,
-    processor: usize,
-    store: Store,
-    functions: Vec<Compiled>,
-    /// One per function, like the three below.
-    addressable: Vec<Addressable>,
-    executors: Vec<Executor>,
+    /// One per function.
     deliveries: Vec<Vec<Delivery>>,
-    known: Vec<Known>,
-    variables: Vec<Value>,
-    seed: Seed,
-    scratch: Buffer,
-    /// Where the others' parts of fetches arrive.
+    /// Where the others' slices of fetches arrive.
     landing: Room,
-    feeds: Vec<Global>,
     fetches: Vec<Global>,
-    /// One per function, if calls are recorded.
-    book: Vec<CallTimes>,
-    recorded: Option<usize>,
-    inspects: bool,
     /// Before this one; the first is the initialisation.
     calls: u64,
     last: Option<LastStep>,
 }
 
-// SAFETY: the pointers lead to the store, which is the machine's own.
-unsafe impl Send for RankMachine {}
-
 impl RankMachine {
-    /// Prepares every function for this rank's processor, having made sure that all ranks prepare
+    /// Prepares every function for this rank's processors, having made sure that all ranks prepare
     /// the same. Variables are zeros. The error is for people.
     pub(crate) fn new(
         mesh: &Mesh,
@@ -74,325 +50,135 @@ impl RankMachine {
     ) -> Result<Self, String> {
         let world = world(ranks.deadline)?;
         let _turn = world.turn();
-        if mesh.processors() != world.size {
-            let (processors, size) = (mesh.processors(), world.size);
-            return Err(format!(
-                "mesh {mesh} has {processors} processors, but {size} ranks were started: start as \
-                 many ranks as processors, or change the mesh"
-            ));
-        }
+        let process = process(world, mesh, ranks)?;
         world.set_patience(ranks.deadline);
-        let mut comm = RankComm::new(world, mesh, ranks.deadline)?;
-        let everybody = meet(world, &mut comm, mesh, variables, &functions, seed)?;
-        let processes = processes(world, &mut comm, everybody, ranks);
-        let last = last_step(world, &mut comm, everybody, ranks)?;
-        let (processor, seed) = (comm.processor, Seed::new(seed));
-        let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
-        let bytes = |v: &VariableType| match owns(mesh, processor, &v.owners) {
-            true => variable_bytes(v),
-            false => 0,
-        };
-        let buffers = variables.iter().map(|v| Buffer::zeroed(bytes(v)));
-        let held = buffers.collect::<Result<_, _>>()?;
-        let store = Store { arena: Buffer::zeroed(arena)?, variables: held };
-        let (seeding, private) = (&seed, true);
-        let target = Target { mesh, processor, variables, store: &store, seed: seeding, private };
-        let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
-        let executors = executors.collect::<Result<Vec<_>, _>>()?;
-        let parts = functions.iter().zip(&executors);
-        let deliveries = parts.map(|(f, executor)| deliveries(f, executor, mesh, &mut comm));
-        let deliveries = deliveries.collect();
-        if let Some(problem) = comm.problem.take() {
-            return Err(problem);
-        }
-        let addressable =
-            functions.iter().map(|f| Addressable::new(&f.program, mesh, &[processor]));
-        let addressable = addressable.collect();
-        let scratch = executors.iter().map(|executor| executor.scratch_bytes).max();
-        let values = variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied()));
+        let messages = || Messages::new(world, &process, ranks.deadline);
+        let mut own = messages()?;
+        let everybody = own.ranks();
+        compare(&mut own, everybody, mesh, variables, &functions, seed)?;
+        let processes = processes(&mut own, everybody, ranks);
+        let last = last_step(&mut own, everybody, ranks.last_step.as_deref())?;
+        let comm = |processor| Ok(RankComm::new(&process, processor, messages()?));
+        let crew = Crew::new(&process, variables, functions, seed, &[], comm)?;
+        let functions = 0..crew.functions().len();
         Ok(Self {
             world,
             processes,
-            mesh: mesh.clone(),
+            deliveries: functions.map(|function| deliveries(&crew, function)).collect(),
+            crew,
+            ranks: Mutex::new(own),
             everybody,
-            comm: Mutex::new(comm),
-            processor,
-            store,
-            functions,
-            addressable,
-            executors,
-            deliveries,
-            known: Vec::new(),
-            variables: values.collect(),
-            seed,
-            scratch: Buffer::zeroed(scratch.unwrap_or(0))?,
             landing: Room::new()?,
-            feeds: Vec::new(),
             fetches: Vec::new(),
-            book: Vec::new(),
-            recorded: None,
-            inspects: false,
             calls: 0,
             last,
         })
     }
 
-    fn comm(&self) -> MutexGuard<'_, RankComm> {
-        self.comm.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ranks(&self) -> MutexGuard<'_, Messages> {
+        self.ranks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bytes of a processor's slice, which is at `slice` if the processor is this one.
-    fn slice_bytes(&self, processor: usize, slice: *const u8, bytes: usize) -> Cow<'_, [u8]> {
+    /// Bytes of a processor, which are `own` if it is here.
+    fn shared(&self, processor: usize, own: Option<&[u8]>, bytes: usize) -> Cow<'_, [u8]> {
         let _turn = self.world.turn();
         let mut all = vec![0; bytes];
-        let (mut comm, everybody) = (self.comm(), self.everybody);
-        // SAFETY: the slice and `all` are this long; no call runs while the machine is borrowed.
-        let done = unsafe { comm.broadcast(everybody, processor, bytes, slice, all.as_mut_ptr()) };
+        let (root, _) = self.crew.process.map.place(processor);
+        let own = own.unwrap_or(&all).as_ptr();
+        let (mut ranks, everybody) = (self.ranks(), self.everybody);
+        // SAFETY: `all`, and `own` at the root, are this long.
+        let done = unsafe { ranks.broadcast(everybody, root, bytes, own, all.as_mut_ptr()) };
         if done.is_err() {
-            self.fail(&mut comm, "reading from another rank");
+            self.fail(&mut ranks, "reading from another rank");
         }
         all.into()
     }
 
     /// Ends the job because something between calls failed.
-    fn fail(&self, comm: &mut RankComm, doing: &str) -> ! {
+    fn fail(&self, ranks: &mut Messages, doing: &str) -> ! {
         let call = self.calls.saturating_sub(1);
-        fail(self.world, comm, &format!("after call {call}, {doing}"))
-    }
-
-    /// Runs this rank's part of a function.
-    fn run(&mut self, function: usize, began: Option<Instant>) -> Result<(), String> {
-        let comm = self.comm.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let times = self.book.get_mut(function).filter(|_| began.is_some());
-        let times = times.zip(began).map(|(times, began)| {
-            times.restart(began);
-            times
-        });
-        if self.inspects && self.known.is_empty() {
-            self.known = self.functions.iter().map(|f| Known::of(&f.program)).collect();
-        }
-        let mut found = None;
-        let known = self.known.get_mut(function).filter(|_| self.inspects);
-        let inspector = known.map(|known| Inspector {
-            mesh: &self.mesh,
-            processor: self.processor,
-            program: &self.functions[function].program,
-            known,
-            found: &mut found,
-            rounds: None,
-        });
-        let (executor, scratch) = (&mut self.executors[function], self.scratch.pointer());
-        let (feeds, fetches) = (&self.feeds, &self.fetches);
-        // SAFETY: the store is ours; `call` has checked the arrays, which outlive the call; every
-        // rank is told to run the same function.
-        let run = || unsafe { executor.run(comm, scratch, feeds, fetches, times, inspector) };
-        let problem = match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(Stopped)) => match found {
-                Some(found) => return Err(found.to_string()),
-                None => comm.wire.problem.take().unwrap_or_else(|| "it stopped".to_owned()),
-            },
-            Err(panic) => message(&*panic).to_owned(),
-        };
-        let position = self.executors[function].position;
-        let at = describe(&self.functions[function].program, position);
-        Err(format!("in {at}: {problem}"))
-    }
-
-    /// Gets the parts of fetches that other ranks have.
-    fn deliver(&mut self, function: usize) -> Result<(), Stopped> {
-        let comm = self.comm.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for Delivery { fetch, group, value, bytes, borders } in &self.deliveries[function] {
-            let landing = self.landing.of(group.size * bytes).map_err(|problem| {
-                comm.wire.problem.get_or_insert(problem);
-                Stopped
-            })?;
-            // SAFETY: the value is that large, and lies still between calls; the parts have their
-            // places in the array, which is the caller's own.
-            unsafe {
-                comm.all_gather(*group, 1, *bytes, *value, landing)?;
-                for (member, border) in borders.iter().enumerate() {
-                    border.paste(landing.add(member * bytes), &self.fetches[*fetch]);
-                }
-            }
-        }
-        Ok(())
+        fail(ranks, &format!("after call {call}, {doing}"))
     }
 
     /// Ends the job.
     fn stop(&mut self, function: usize, problem: &str) -> ! {
         let (rank, call) = (self.world.rank, self.calls);
-        let name = &self.functions[function].program.name;
+        let name = &self.crew.functions()[function].program.name;
         let message = format!("rank {rank}, in call {call} (`{name}`): {problem}");
         if let Some(last) = &mut self.last {
             last.note_failure(&message);
         }
         self.world.fail(&message)
     }
+
+    /// Notes that the present call begins or has ended.
+    fn note(&mut self, function: usize, ended: bool) {
+        if let Some(last) = &mut self.last {
+            last.note(self.calls, &self.crew.functions()[function].program.name, ended);
+        }
+    }
 }
 
 impl Machine for RankMachine {
+    fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    fn crew_mut(&mut self) -> &mut Crew {
+        &mut self.crew
+    }
+
     fn processes(&self) -> Processes {
         self.processes
     }
 
-    fn is_here(&self, processor: usize) -> bool {
-        processor == self.processor
-    }
-
     fn any(&self, here: bool) -> bool {
         let _turn = self.world.turn();
-        let mut comm = self.comm();
-        match comm.meet(self.everybody, here) {
+        let mut ranks = self.ranks();
+        match ranks.meet(self.everybody, here) {
             Ok(all) => all.contains(&1),
-            Err(Stopped) => self.fail(&mut comm, "asking the other ranks"),
+            Err(Stopped) => self.fail(&mut ranks, "asking the other ranks"),
         }
     }
 
-    fn seed(&self) -> u64 {
-        self.seed.get()
-    }
-
-    fn set_seed(&mut self, seed: u64) {
-        self.seed.set(seed);
-    }
-
-    fn inspect(&mut self, on: bool) {
-        self.inspects = on;
-    }
-
-    /// Whoever finds something ends the job.
-    fn found(&self) -> Option<&NonFinite> {
-        None
-    }
-
-    fn record(&mut self, on: bool) {
-        self.recorded = None;
-        let functions = self.functions.iter().filter(|_| on);
-        self.book = functions.map(|function| CallTimes::of(&function.program)).collect();
-    }
-
-    fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)> {
-        let function = self.recorded.filter(|_| processor == self.processor)?;
-        Some((&self.functions[function], self.book.get(function)?.clone()))
-    }
-
-    fn functions(&self) -> &[Compiled] {
-        &self.functions
-    }
-
-    fn addressable(&self, function: usize) -> &[Hull] {
-        self.addressable[function].hulls()
-    }
-
-    fn variable(&self, variable: usize) -> &Value {
-        &self.variables[variable]
-    }
-
-    fn call(
+    /// Whoever fails ends the job.
+    unsafe fn run(
         &mut self,
         function: usize,
         feeds: &[ArrayRef<'_>],
         outputs: &mut [Array],
         shown: &mut [Array],
     ) -> Result<(), String> {
-        let (program, addressable) =
-            (&self.functions[function].program, &self.addressable[function]);
-        fits(program, addressable, feeds, outputs, shown)?;
         let _turn = self.world.turn();
-        self.feeds.clear();
-        self.feeds.extend(addressable.globals(program, feeds));
-        self.fetches.clear();
-        self.fetches.extend(outputs.iter_mut().chain(shown).map(Global::of_mut));
-        let began = (!self.book.is_empty()).then(Instant::now);
-        self.recorded = began.map(|_| function);
-        let name = &self.functions[function].program.name;
-        if let Some(last) = &mut self.last {
-            last.note(self.calls, name, false);
-        }
-        if let Err(problem) = self.run(function, began) {
+        self.note(function, false);
+        // SAFETY: the same contract.
+        if let Err(problem) = unsafe { self.crew.run(function, feeds, outputs, shown) } {
             self.stop(function, &problem);
         }
-        if let Err(Stopped) = self.deliver(function) {
-            let comm = self.comm.get_mut().unwrap_or_else(PoisonError::into_inner);
-            let problem = comm.wire.problem.take().unwrap_or_default();
+        self.fetches.clear();
+        self.fetches.extend(outputs.iter_mut().chain(shown).map(Global::of_mut));
+        let ranks = self.ranks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (deliveries, fetches) = (&self.deliveries[function], &self.fetches);
+        // SAFETY: the arrays are the caller's own, and fit.
+        let delivered = unsafe { deliver(deliveries, ranks, &mut self.landing, fetches) };
+        if let Err(Stopped) = delivered {
+            let problem = ranks.wire.problem.take().unwrap_or_default();
             self.stop(function, &format!("sharing its fetches: {problem}"));
         }
-        let name = &self.functions[function].program.name;
-        if let Some(last) = &mut self.last {
-            last.note(self.calls, name, true);
-        }
+        self.note(function, true);
         self.calls += 1;
         Ok(())
     }
 
-    fn read(
-        &self,
-        processor: usize,
-        variable: usize,
-        begin: &[usize],
-        array: &mut Array,
-    ) -> Result<(), String> {
-        let border = border(&self.variables[variable], begin, array.dtype(), array.shape())?;
-        let slice = self.variable_bytes(processor, variable);
-        let aligned = Buffer::zeroed(slice.len())?;
-        // SAFETY: the slice lies within the array, which we borrow.
-        unsafe {
-            ptr::copy_nonoverlapping(slice.as_ptr(), aligned.pointer(), slice.len());
-            border.paste(aligned.pointer(), &Global::of_mut(array));
-        }
-        Ok(())
-    }
-
-    fn write(
-        &mut self,
-        processor: usize,
-        variable: usize,
-        begin: &[usize],
-        array: &ArrayRef<'_>,
-    ) -> Result<(), String> {
-        let border = border(&self.variables[variable], begin, array.dtype(), array.shape())?;
-        if processor == self.processor {
-            let slice = self.store.variables[variable].pointer();
-            // SAFETY: the slice lies within the array; no call is running.
-            unsafe { border.cut(&Global::of(array), slice) };
-        }
-        Ok(())
-    }
-
     fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]> {
-        let slice = self.store.variables[variable].pointer();
-        self.slice_bytes(processor, slice, self.variables[variable].bytes())
-    }
-
-    fn bytes_here(&self, processor: usize, variable: usize) -> &[u8] {
-        let bytes = if self.is_here(processor) { self.variables[variable].bytes() } else { 0 };
-        let slice = self.store.variables[variable].pointer();
-        // SAFETY: zeroed or written, this long; no call runs while the machine is borrowed.
-        unsafe { slice::from_raw_parts(slice, bytes) }
-    }
-
-    fn set_variable_bytes(
-        &mut self,
-        processor: usize,
-        variable: usize,
-        bytes: &[u8],
-    ) -> Result<(), String> {
-        expect_bytes(&self.variables[variable], bytes)?;
-        if processor == self.processor {
-            let slice = self.store.variables[variable].pointer();
-            // SAFETY: this long; no call runs while the machine is borrowed.
-            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), slice, bytes.len()) };
-        }
-        Ok(())
+        let own = self.crew.variable_bytes(processor, variable);
+        self.shared(processor, own, self.crew.variable(variable).bytes())
     }
 
     fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]> {
-        let program = &self.functions[function].program;
+        let program = &self.crew.functions()[function].program;
         let bytes = program.value(program.fetches[fetch].value).bytes();
-        let mut own = self.executors[function].fetches.iter();
-        let own = own.find(|crossing| crossing.index == fetch);
-        own.map_or(Cow::default(), |own| self.slice_bytes(processor, own.value, bytes))
+        self.shared(processor, self.crew.fetch_bytes(processor, function, fetch), bytes)
     }
 }
 

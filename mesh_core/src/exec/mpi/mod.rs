@@ -1,13 +1,16 @@
-//! A mesh whose processors are the ranks of an MPI job.
+//! A mesh whose processors are shared among the ranks of an MPI job, which run them on threads.
 //!
 //! Every rank runs the same program and calls the same methods of its machine in the same order.
+//! Processors of one rank meet as threads do, others exchange messages.
 //! Nothing waits for ever: after a deadline, or any other failure, the rank says what it was doing
 //! and ends the job.
-#![allow(unsafe_code, reason = "calls MPI, and reaches into the processor's memory between calls")]
+#![allow(unsafe_code, reason = "calls MPI, and reaches into the processors' memory")]
 
 mod comm;
+mod deliver;
 mod last;
 mod machine;
+mod messages;
 mod room;
 mod same;
 mod start;
@@ -35,11 +38,14 @@ pub struct Ranks {
     /// A folder where each rank keeps what it did last, if it is to be known of one that is killed:
     /// the next session that is started with it tells.
     pub last_step: Option<PathBuf>,
+    /// How many ranks the launcher says it has started. That MPI knows of another number means that
+    /// the two do not know each other, and is an error.
+    pub started: Option<usize>,
 }
 
 impl Default for Ranks {
     fn default() -> Self {
-        Self { deadline: DEADLINE, last_step: None }
+        Self { deadline: DEADLINE, last_step: None, started: None }
     }
 }
 
@@ -47,6 +53,12 @@ impl Ranks {
     /// With another deadline.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// If so many ranks were started.
+    pub fn started(mut self, ranks: usize) -> Self {
+        self.started = Some(ranks);
         self
     }
 

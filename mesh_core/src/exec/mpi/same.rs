@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::super::comm::{Comm, Group, Stopped};
+use super::super::comm::{Group, Stopped};
 use super::super::cpu::isa::isa;
-use super::comm::RankComm;
+use super::messages::Messages;
 use crate::names::{Mesh, stable_hash};
 use crate::program::{Compiled, VariableType};
 
@@ -31,16 +31,16 @@ pub(super) fn description(
 
 /// Compares what the ranks are about to do; the error says where the first differs that does.
 pub(super) fn compare(
-    comm: &mut RankComm,
+    ranks: &mut Messages,
     group: Group,
     text: &str,
 ) -> Result<Result<(), String>, Stopped> {
-    let facts = gather(comm, group, [stable_hash(text), text.len() as u64])?;
+    let facts = gather(ranks, group, [stable_hash(text), text.len() as u64])?;
     let Some(other) = facts.iter().position(|fact| *fact != facts[0]) else { return Ok(Ok(())) };
-    let first = broadcast(comm, group, 0, text, facts[0][1])?;
+    let first = broadcast(ranks, group, 0, text, facts[0][1])?;
     let difference = difference(&first, text);
-    let lengths = gather(comm, group, [0, difference.len() as u64])?;
-    let told = broadcast(comm, group, other, &difference, lengths[other][1])?;
+    let lengths = gather(ranks, group, [0, difference.len() as u64])?;
+    let told = broadcast(ranks, group, other, &difference, lengths[other][1])?;
     Ok(Err(format!("rank {other} is not about to do what rank 0 does{told}")))
 }
 
@@ -66,21 +66,27 @@ fn difference(first: &str, own: &str) -> String {
 
 /// What every member says.
 pub(super) fn gather(
-    comm: &mut RankComm,
+    ranks: &mut Messages,
     group: Group,
     say: [u64; 2],
 ) -> Result<Vec<[u64; 2]>, Stopped> {
     let mut all = vec![[0; 2]; group.size];
     // SAFETY: as large as it says; both are this function's, and plain numbers.
     unsafe {
-        comm.all_gather(group, 1, size_of_val(&say), say.as_ptr().cast(), all.as_mut_ptr().cast())?;
+        ranks.all_gather(
+            group,
+            1,
+            size_of_val(&say),
+            say.as_ptr().cast(),
+            all.as_mut_ptr().cast(),
+        )?;
     }
     Ok(all)
 }
 
 /// The text of `root`, which has `length` bytes.
 fn broadcast(
-    comm: &mut RankComm,
+    ranks: &mut Messages,
     group: Group,
     root: usize,
     text: &str,
@@ -88,7 +94,7 @@ fn broadcast(
 ) -> Result<String, Stopped> {
     let mut bytes = vec![0; length as usize];
     // SAFETY: the root's text and everybody's bytes are this long.
-    unsafe { comm.broadcast(group, root, bytes.len(), text.as_ptr(), bytes.as_mut_ptr())? };
+    unsafe { ranks.broadcast(group, root, bytes.len(), text.as_ptr(), bytes.as_mut_ptr())? };
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -1,70 +1,157 @@
 //! Run as `mpirun -n 4 … exec::mpi --test-threads 1`: every rank runs the same tests, and those of as
-//! many processors as there are ranks, or fewer, do something.
+//! many processors as there are ranks, or fewer, do something; with several processors to a rank, those
+//! of more as well.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::comm_tests::{Suite, collected, line, suite};
-use super::super::threads::Threads;
-use super::comm::RankComm;
-use super::world::world;
+use super::super::comm_tests::{Collected, Suite, collected, line, suite};
+use super::super::threads::{Process, Threads, on_threads};
+use super::comm::{RankComm, Way};
+use super::messages::Messages;
+use super::world::{World, world};
 use crate::exec::comm::Comm;
-use crate::names::Mesh;
+use crate::names::{Mesh, ProcessMap};
 
-impl Suite for RankComm {
+/// Longer than some ranks are busy with tests that others have no part in.
+const DEADLINE: Duration = Duration::from_secs(150);
+
+fn comm(world: &'static World, process: &Arc<Process>, processor: usize) -> RankComm {
+    let messages = Messages::new(world, process, DEADLINE).unwrap();
+    RankComm::new(process, processor, messages)
+}
+
+/// Runs `body` on the processors of a mesh that are of this rank, if it is one of the first `ranks`.
+fn on_ranks<R: Send>(
+    mesh: &Mesh,
+    ranks: usize,
+    body: impl Fn(usize, &mut RankComm) -> R + Sync,
+) -> Vec<(usize, R)> {
+    let world = world(Duration::from_secs(30)).unwrap();
+    let _turn = world.turn();
+    if ranks > world.size || world.rank >= ranks {
+        return Vec::new();
+    }
+    let process = Process::new(ProcessMap::new(mesh, ranks).unwrap(), world.rank, 0);
+    on_threads(&process, |processor| {
+        let mut comm = comm(world, &process, processor);
+        let result = body(processor, &mut comm);
+        assert_eq!(comm.problem(), None);
+        result
+    })
+}
+
+fn meet_all(comm: &mut RankComm) {
+    let axes: Vec<_> = comm.mesh().axes().collect();
+    let group = comm.group(&axes);
+    let (mut all, say) = (vec![0; group.size], 1);
+    // SAFETY: a byte each.
+    unsafe { comm.all_gather(group, 1, 1, &say, all.as_mut_ptr()).unwrap() };
+    assert!(all.iter().all(|&said| said == 1));
+}
+
+struct OneEach;
+
+impl Suite for OneEach {
+    type Comm = RankComm;
+
     fn everywhere<R: Send>(
         mesh: &Mesh,
-        body: impl Fn(usize, &mut Self) -> R + Sync,
+        body: impl Fn(usize, &mut RankComm) -> R + Sync,
     ) -> Vec<(usize, R)> {
-        let world = world(Duration::from_secs(30)).unwrap();
-        let _turn = world.turn();
-        if mesh.processors() > world.size {
-            return Vec::new();
-        }
-        let Ok(mut comm) = RankComm::new(world, mesh, Duration::from_secs(30)) else {
-            return Vec::new();
-        };
-        let processor = comm.processor;
-        let result = body(processor, &mut comm);
-        assert_eq!(comm.problem, None);
-        vec![(processor, result)]
+        on_ranks(mesh, mesh.processors(), body)
     }
 
-    fn barrier(&mut self) {
-        let axes: Vec<_> = self.mesh.axes().collect();
-        let group = self.group(&axes);
-        assert!(self.meet(group, true).unwrap().iter().all(|&said| said == 1));
+    fn barrier(comm: &mut RankComm) {
+        meet_all(comm);
     }
 }
 
-suite!(RankComm);
+/// As many ranks as can have two or more each.
+struct SeveralEach;
 
-#[test]
-fn collectives_give_the_bytes_of_threads() {
-    for members in [2, 3, 4] {
+impl Suite for SeveralEach {
+    type Comm = RankComm;
+
+    fn everywhere<R: Send>(
+        mesh: &Mesh,
+        body: impl Fn(usize, &mut RankComm) -> R + Sync,
+    ) -> Vec<(usize, R)> {
+        let (processors, most) = (mesh.processors(), world(Duration::from_secs(30)).unwrap().size);
+        let fits = |ranks: &usize| processors.is_multiple_of(*ranks) && *ranks <= most;
+        on_ranks(mesh, (1..=processors / 2).rev().find(fits).unwrap_or(1), body)
+    }
+
+    fn barrier(comm: &mut RankComm) {
+        meet_all(comm);
+    }
+}
+
+mod one_each {
+    super::suite!(super::OneEach);
+}
+
+mod several_each {
+    super::suite!(super::SeveralEach);
+}
+
+fn compare<S: Suite>(members: impl IntoIterator<Item = usize>) {
+    for members in members {
         for (outer, chunk) in [(1, 7), (3, 64), (1, 20_000), (2, 9_000)] {
             let among_threads = collected::<Threads>(members, outer, chunk);
-            for (processor, ours) in collected::<RankComm>(members, outer, chunk) {
+            for (processor, ours) in collected::<S>(members, outer, chunk) {
                 let (_, theirs) = &among_threads[processor];
-                // NaN or a zero's sign would show.
-                assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+                assert!(bits(&ours) == bits(theirs), "{members} {outer} {chunk}");
             }
         }
     }
+}
+
+fn bits((gathered, scattered, turned, rest): &Collected) -> Vec<u64> {
+    let all = [gathered, scattered, turned].into_iter().chain(rest).flatten();
+    all.map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn collectives_give_the_bytes_of_threads() {
+    compare::<OneEach>([2, 3, 4]);
+    compare::<SeveralEach>([4, 6]);
 }
 
 #[test]
 fn groups_follow_the_order_of_processors() {
     let mesh = line(4).with_order(vec![2, 0, 3, 1]).unwrap();
     let axes: Vec<_> = mesh.axes().collect();
-    let results = RankComm::everywhere(&mesh, |processor, comm| {
-        let group = comm.group(&axes);
-        assert_eq!(group.rank, processor);
-        let (mut all, own) = ([0_u8; 4], processor as u8);
-        // SAFETY: a byte each.
-        unsafe { comm.all_gather(group, 1, 1, &own, all.as_mut_ptr()).unwrap() };
-        (all, comm.wire.world.rank)
-    });
-    for (processor, (all, rank)) in results {
-        assert_eq!((all, mesh.physical(processor)), ([0, 1, 2, 3], rank));
+    for ranks in [1, 2, 4] {
+        let results = on_ranks(&mesh, ranks, |processor, comm| {
+            let group = comm.group(&axes);
+            assert_eq!(group.rank, processor);
+            let (mut all, own) = ([0_u8; 4], processor as u8);
+            // SAFETY: a byte each.
+            unsafe { comm.all_gather(group, 1, 1, &own, all.as_mut_ptr()).unwrap() };
+            all
+        });
+        for (processor, all) in results {
+            assert_eq!(all, [0, 1, 2, 3]);
+            assert_eq!(mesh.physical(processor) / (4 / ranks), world(Duration::from_secs(30)).unwrap().rank);
+        }
+    }
+}
+
+#[test]
+fn threads_meet_within_a_rank_and_messages_go_between() {
+    let straight: Mesh = "host:2;local:2".parse().unwrap();
+    let turned = straight.clone().with_order(vec![0, 2, 1, 3]).unwrap();
+    for (mesh, within, between) in [(straight, "local", "host"), (turned, "host", "local")] {
+        let axis = |name| [mesh.axis(name).unwrap()];
+        on_ranks(&mesh, 2, |_, comm| {
+            let (near, far) = (comm.group(&axis(within)), comm.group(&axis(between)));
+            let mixed = comm.group(&[axis(between), axis(within)].concat());
+            assert_eq!((near.size, far.size, mixed.size), (2, 2, 4));
+            assert!(matches!(comm.ways[near.id], Way::Threads(_)));
+            assert!(matches!(comm.ways[far.id], Way::Messages(_)));
+            assert!(matches!(comm.ways[mixed.id], Way::Messages(_)));
+            assert_eq!(comm.group(&axis(within)), near, "a group is made once");
+        });
     }
 }

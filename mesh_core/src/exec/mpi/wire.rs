@@ -1,18 +1,24 @@
 //! Messages under way.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{hint, thread};
 
 use mpi::ffi;
 
 use super::super::comm::Stopped;
-use super::world::{Channel, World, check};
+use super::super::threads::Process;
+use super::messages::Address;
+use super::world::{World, check};
 
 /// The most bytes of one message; longer ones are sent in pieces, for MPI counts with 31 bits.
 const LONGEST: usize = if cfg!(test) { 50_000 } else { 1 << 30 };
 
-/// How long a rank lets others run before it sleeps.
+/// How often to look before letting others run, where each processor has a core of its own.
+const SPIN: u32 = 2000;
+
+/// How long to let others run before sleeping.
 const YIELDING: Duration = Duration::from_micros(300);
 
 /// The longest sleep between two looks.
@@ -21,7 +27,9 @@ const NAP: Duration = Duration::from_millis(1);
 /// Sends and receives that have begun, and how to wait for them.
 pub(super) struct Wire {
     pub(super) world: &'static World,
-    pub(super) deadline: Duration,
+    process: Arc<Process>,
+    deadline: Duration,
+    spin: u32,
     requests: Vec<ffi::MPI_Request>,
     /// Per request: the rank that it needs.
     peers: Vec<usize>,
@@ -33,53 +41,55 @@ pub(super) struct Wire {
 unsafe impl Send for Wire {}
 
 impl Wire {
-    pub(super) fn new(world: &'static World, deadline: Duration) -> Self {
-        Self { world, deadline, requests: Vec::new(), peers: Vec::new(), problem: None }
+    pub(super) fn new(world: &'static World, process: &Arc<Process>, deadline: Duration) -> Self {
+        let spin = if process.is_roomy(0) { SPIN } else { 0 };
+        let (process, requests, peers) = (Arc::clone(process), Vec::new(), Vec::new());
+        Self { world, process, deadline, spin, requests, peers, problem: None }
     }
 
-    /// Begins to send bytes to `member` of a channel, which is rank `rank`.
+    /// Begins to send bytes.
     ///
     /// # Safety
     ///
     /// They are good and nobody writes to them until [`finish`](Self::finish) has returned.
     pub(super) unsafe fn send(
         &mut self,
-        channel: Channel,
-        (member, rank): (usize, usize),
+        Address { rank, to: tag, .. }: Address,
         from: *const u8,
         bytes: usize,
     ) {
         for begin in (0..bytes).step_by(LONGEST) {
-            let (count, to) = (LONGEST.min(bytes - begin) as c_int, member as c_int);
+            let (count, to) = (LONGEST.min(bytes - begin) as c_int, rank as c_int);
+            let (world, _guard) = (self.world.everybody.0, self.world.guard());
             // SAFETY: within the bytes; the request is waited for.
             unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 let (from, kind) = (from.add(begin).cast(), ffi::RSMPI_UINT8_T);
-                let code = ffi::MPI_Isend(from, count, kind, to, 0, channel.0, &mut request);
+                let code = ffi::MPI_Isend(from, count, kind, to, tag, world, &mut request);
                 self.begun(code, request, rank);
             }
         }
     }
 
-    /// Begins to receive as many bytes as `member` sends.
+    /// Begins to receive as many bytes as are sent.
     ///
     /// # Safety
     ///
     /// They are good and nobody else touches them until [`finish`](Self::finish) has returned.
     pub(super) unsafe fn receive(
         &mut self,
-        channel: Channel,
-        (member, rank): (usize, usize),
+        Address { rank, from: tag, .. }: Address,
         to: *mut u8,
         bytes: usize,
     ) {
         for begin in (0..bytes).step_by(LONGEST) {
-            let (count, from) = (LONGEST.min(bytes - begin) as c_int, member as c_int);
+            let (count, from) = (LONGEST.min(bytes - begin) as c_int, rank as c_int);
+            let (world, _guard) = (self.world.everybody.0, self.world.guard());
             // SAFETY: within the bytes; the request is waited for.
             unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 let (to, kind) = (to.add(begin).cast(), ffi::RSMPI_UINT8_T);
-                let code = ffi::MPI_Irecv(to, count, kind, from, 0, channel.0, &mut request);
+                let code = ffi::MPI_Irecv(to, count, kind, from, tag, world, &mut request);
                 self.begun(code, request, rank);
             }
         }
@@ -97,39 +107,48 @@ impl Wire {
     /// the process has to end.
     pub(super) fn finish(&mut self) -> Result<(), Stopped> {
         let (mut looks, mut began) = (0_u32, None);
-        while self.problem.is_none() {
-            let (mut done, count) = (0, self.requests.len() as c_int);
-            // SAFETY: requests of ours, that many.
-            let code = unsafe {
-                let (requests, ignore) = (self.requests.as_mut_ptr(), ffi::RSMPI_STATUSES_IGNORE);
-                ffi::MPI_Testall(count, requests, &mut done, ignore)
-            };
-            self.problem = check(code).err();
+        while self.problem.is_none() && !self.process.stop.is_stopped() {
+            let mut done = 0;
+            self.problem = check(self.test(&mut done)).err();
             if done != 0 && self.problem.is_none() {
                 self.requests.clear();
                 self.peers.clear();
                 return Ok(());
             }
             looks += 1;
-            if looks < self.world.spin {
+            if looks < self.spin {
                 hint::spin_loop();
                 continue;
             }
             let waited = began.get_or_insert_with(Instant::now).elapsed();
-            if waited > self.deadline {
-                // This process may have been stopped meanwhile, and find that all have come.
-                self.problem = self.missing();
-            } else if waited < YIELDING {
+            if waited < YIELDING {
                 thread::yield_now();
             } else {
                 thread::sleep((waited / 16).min(NAP));
+            }
+            if waited > self.deadline {
+                // This process may have been stopped meanwhile, and find that all have come.
+                self.problem = self.missing(waited);
             }
         }
         Err(Stopped)
     }
 
-    /// Whom this rank waits for, if for anybody.
-    fn missing(&mut self) -> Option<String> {
+    /// Whether everything that has begun is done; MPI's code.
+    fn test(&mut self, done: &mut c_int) -> c_int {
+        let (count, _guard) = (self.requests.len() as c_int, self.world.guard());
+        // SAFETY: requests of ours, that many.
+        unsafe {
+            let (requests, ignore) = (self.requests.as_mut_ptr(), ffi::RSMPI_STATUSES_IGNORE);
+            ffi::MPI_Testall(count, requests, done, ignore)
+        }
+    }
+
+    /// Whom this end has waited for, if for anybody. Another thread of this rank is given more time:
+    /// it may be waiting for somebody itself, who is to be named.
+    fn missing(&mut self, waited: Duration) -> Option<String> {
+        let _guard = self.world.guard();
+        let own = self.world.rank;
         let mut ranks = Vec::new();
         for (request, &peer) in self.requests.iter_mut().zip(&self.peers) {
             let mut done = 0;
@@ -140,6 +159,9 @@ impl Wire {
             }
         }
         ranks.sort_unstable();
+        if ranks != [own] || waited < self.deadline.saturating_mul(2) {
+            ranks.retain(|&rank| rank != own);
+        }
         let list: Vec<_> = ranks.iter().map(usize::to_string).collect();
         let ranks = if list.len() == 1 { "rank" } else { "ranks" };
         let seconds = self.deadline.as_secs_f64();

@@ -12,9 +12,6 @@ use mpi::{Threading, ffi};
 
 use super::DEADLINE;
 
-/// How often a rank looks before it lets others run, when it has a core of its own.
-const SPIN: u32 = 2000;
-
 /// How long rank `r` holds back what ends the job: all may have the same to say, and the first to
 /// say it ends the others.
 const HOLD_BACK: Duration = Duration::from_millis(200);
@@ -23,11 +20,14 @@ const HOLD_BACK: Duration = Duration::from_millis(200);
 /// them all at the same moment.
 const STARTING: Duration = Duration::from_secs(3);
 
+/// The most cores of a host that are told apart.
+const CORES: usize = 4096;
+
 /// A communicator.
 #[derive(Clone, Copy)]
 pub(super) struct Channel(pub(super) ffi::MPI_Comm);
 
-// SAFETY: a handle, which MPI lets any thread use; `World::turn` sees to it that one does at a time.
+// SAFETY: a handle, which MPI lets any thread use; see `World::guard`.
 unsafe impl Send for Channel {}
 // SAFETY: as above.
 unsafe impl Sync for Channel {}
@@ -36,13 +36,15 @@ unsafe impl Sync for Channel {}
 pub(super) struct World {
     pub(super) rank: usize,
     pub(super) size: usize,
-    /// How often to look before letting others run.
-    pub(super) spin: u32,
+    /// How many cores this rank has, where those of its host share what they may run on.
+    pub(super) cores: usize,
     /// Of all ranks, and this framework's alone.
     pub(super) everybody: Channel,
-    /// By ranks, in group order.
-    channels: Mutex<Vec<(Vec<usize>, Channel)>>,
+    /// The largest tag of a message.
+    pub(super) largest_tag: c_int,
     turn: Mutex<()>,
+    /// For an MPI that one thread may use at a time.
+    one_by_one: Option<Mutex<()>>,
 }
 
 /// Milliseconds that a rank which is done waits for the others.
@@ -118,12 +120,9 @@ fn in_time<T>(deadline: Duration, doing: &'static str, wait: impl FnOnce() -> T)
 
 impl World {
     fn new() -> Result<Self, String> {
-        if let Some((universe, threading)) = mpi::initialize_with_threading(Threading::Multiple) {
+        if let Some((universe, _)) = mpi::initialize_with_threading(Threading::Multiple) {
             // Finalizing waits for others, so it is for `leave`.
             std::mem::forget(universe);
-            if threading < Threading::Serialized {
-                return Err(format!("this MPI can be used by one thread only ({threading:?})"));
-            }
             // SAFETY: a function of the signature asked for. That it might not be called again
             // for want of memory costs a message of the launcher's.
             #[cfg(target_env = "gnu")]
@@ -135,6 +134,11 @@ impl World {
             unsafe {
                 atexit(leave_in_peace)
             };
+        }
+        // Somebody else may have initialised MPI.
+        let threading = mpi::environment::threading_support();
+        if threading < Threading::Serialized {
+            return Err(format!("this MPI can be used by one thread only ({threading:?})"));
         }
         let (mut rank, mut size) = (0, 0);
         // SAFETY: a constant.
@@ -148,48 +152,34 @@ impl World {
             check(ffi::MPI_Comm_dup(world, &mut everybody.0))?;
             ffi::MPI_Comm_set_errhandler(everybody.0, ffi::RSMPI_ERRORS_RETURN);
         }
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let spin = if here(everybody)? <= cores { SPIN } else { 0 };
-        let (channels, turn) = (Mutex::default(), Mutex::default());
-        Ok(Self { rank: rank as usize, size: size as usize, spin, everybody, channels, turn })
+        // Tests on two ranks go one way, on more the other.
+        let several = threading >= Threading::Multiple && !(cfg!(test) && size == 2);
+        Ok(Self {
+            rank: rank as usize,
+            size: size as usize,
+            cores: cores(everybody)?,
+            everybody,
+            largest_tag: largest_tag()?,
+            turn: Mutex::default(),
+            one_by_one: (!several).then(Mutex::default),
+        })
     }
 
-    /// Keeps the other threads of this process from using MPI meanwhile.
+    /// Keeps other sessions of this process from talking to other ranks meanwhile.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held while MPI is called, where that must not be by several threads at once.
+    pub(super) fn guard(&self) -> Option<MutexGuard<'_, ()>> {
+        let mutex = self.one_by_one.as_ref()?;
+        Some(mutex.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How long to wait for others at the end.
     pub(super) fn set_patience(&self, deadline: Duration) {
         let milliseconds = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
         PATIENCE.store(milliseconds, Ordering::Relaxed);
-    }
-
-    /// The communicator of some ranks, this one among them, in their order. All of them make it.
-    pub(super) fn channel(&self, ranks: &[usize]) -> Result<Channel, String> {
-        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = channels.iter().find(|(members, _)| members == ranks) {
-            return Ok(*known);
-        }
-        let list: Vec<c_int> = ranks.iter().map(|&rank| rank as c_int).collect();
-        // SAFETY: a constant.
-        let mut channel = Channel(unsafe { ffi::RSMPI_COMM_NULL });
-        // SAFETY: the list has that many ranks, which exist; the groups are freed after use.
-        unsafe {
-            let (mut all, mut group) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
-            check(ffi::MPI_Comm_group(self.everybody.0, &mut all))?;
-            let count = list.len() as c_int;
-            check(ffi::MPI_Group_incl(all, count, list.as_ptr(), &mut group))?;
-            let made = in_time(patience(), "making a group in", || {
-                ffi::MPI_Comm_create_group(self.everybody.0, group, 0, &mut channel.0)
-            });
-            ffi::MPI_Group_free(&mut group);
-            ffi::MPI_Group_free(&mut all);
-            check(made)?;
-            ffi::MPI_Comm_set_errhandler(channel.0, ffi::RSMPI_ERRORS_RETURN);
-        }
-        channels.push((ranks.to_vec(), channel));
-        Ok(channel)
     }
 
     /// Waits for all ranks to be done, but not for ever.
@@ -222,17 +212,43 @@ impl World {
     }
 }
 
-/// How many ranks are on this host.
-fn here(everybody: Channel) -> Result<usize, String> {
-    let (mut shared, mut count) = (everybody.0, 0);
-    // SAFETY: all ranks call this; the communicator is freed after use.
+/// How many cores this rank has: those that any rank of the host may run on, shared evenly, and no
+/// more than the system gives it.
+fn cores(everybody: Channel) -> Result<usize, String> {
+    let most = thread::available_parallelism().map_or(1, usize::from);
+    let own = core_affinity::get_core_ids().unwrap_or_default();
+    let [mut here, mut all] = [[0_u8; CORES / 8]; 2];
+    own.iter()
+        .filter(|core| core.id < CORES)
+        .for_each(|core| here[core.id / 8] |= 1 << (core.id % 8));
+    let (mut shared, mut ranks) = (everybody.0, 0);
+    // SAFETY: all ranks of the host call this; both are this long; the communicator is freed after
+    // use.
     unsafe {
         let (kind, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
         check(ffi::MPI_Comm_split_type(everybody.0, kind, 0, info, &mut shared))?;
-        ffi::MPI_Comm_size(shared, &mut count);
+        ffi::MPI_Comm_size(shared, &mut ranks);
+        let (count, byte, or) = (all.len() as c_int, ffi::RSMPI_UINT8_T, ffi::RSMPI_BOR);
+        let (from, to) = (here.as_ptr().cast(), all.as_mut_ptr().cast());
+        check(ffi::MPI_Allreduce(from, to, count, byte, or, shared))?;
         ffi::MPI_Comm_free(&mut shared);
     }
-    Ok(count as usize)
+    let together = all.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+    // A quota may hold for all of them, and so be less than the cores of one.
+    let together = if most < own.len() { most } else { together.max(most) };
+    Ok(together / (ranks as usize).max(1))
+}
+
+/// The largest tag of a message.
+fn largest_tag() -> Result<c_int, String> {
+    let (mut value, mut found) = (ptr::null_mut::<c_int>(), 0);
+    // SAFETY: MPI gives the address of an int that lives as long as it runs.
+    unsafe {
+        let (key, into) = (ffi::MPI_TAG_UB as c_int, (&raw mut value).cast());
+        check(ffi::MPI_Comm_get_attr(ffi::RSMPI_COMM_WORLD, key, into, &mut found))?;
+        // What every MPI has.
+        Ok(if found == 0 || value.is_null() { 32767 } else { *value })
+    }
 }
 
 /// What MPI says of a call that failed.

@@ -72,7 +72,7 @@ impl Bell {
 
 /// What ends all waiting once something has gone wrong. The first reason stands.
 #[derive(Default, Debug)]
-pub(super) struct Stop {
+pub(in crate::exec) struct Stop {
     stopped: Padded<AtomicBool>,
     reason: OnceLock<String>,
     bells: Mutex<Vec<Arc<Bell>>>,
@@ -87,7 +87,7 @@ impl Stop {
     }
 
     /// Whether somebody has called [`poison`](Self::poison).
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(in crate::exec) fn is_stopped(&self) -> bool {
         self.stopped.0.load(Ordering::Acquire)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::comm::{Comm, Exchange, Group, Part, Stopped, source};
 use super::super::fold::Fold;
 use super::super::shares::{fold_packed, pieces, share};
-use super::meeting::{Seat, World};
+use super::meeting::{Process, Seat};
 use crate::names::Axis;
 use crate::program::FoldOrder;
 
@@ -74,9 +74,9 @@ impl Seat {
     }
 }
 
-/// One processor of a [`World`].
+/// One processor of a [`Process`], which meets others of it.
 pub(in crate::exec) struct Threads {
-    world: Arc<World>,
+    process: Arc<Process>,
     processor: usize,
     seats: Vec<Seat>,
 }
@@ -85,17 +85,18 @@ pub(in crate::exec) struct Threads {
 unsafe impl Send for Threads {}
 
 impl Threads {
-    pub(super) fn new(world: &Arc<World>, processor: usize) -> Self {
-        Self { world: Arc::clone(world), processor, seats: Vec::new() }
+    pub(in crate::exec) fn new(process: &Arc<Process>, processor: usize) -> Self {
+        Self { process: Arc::clone(process), processor, seats: Vec::new() }
     }
 }
 
 impl Comm for Threads {
     fn group(&mut self, axes: &[Axis]) -> Group {
-        let members = self.world.mesh.group(self.processor, axes);
-        let rank = self.world.mesh.group_index(self.processor, axes);
+        let mesh = self.process.mesh();
+        let (members, rank) =
+            (mesh.group(self.processor, axes), mesh.group_index(self.processor, axes));
         let size = members.len();
-        let meeting = self.world.meeting(members);
+        let meeting = self.process.meeting(members);
         let known = self.seats.iter().position(|seat| Arc::ptr_eq(&seat.meeting, &meeting));
         let id = known.unwrap_or(self.seats.len());
         if known.is_none() {
@@ -254,4 +255,4 @@ impl Comm for Threads {
 
 #[cfg(test)]
 #[path = "comm_tests.rs"]
-mod tests;
+pub(in crate::exec) mod tests;

@@ -5,7 +5,7 @@ use super::super::super::comm_tests::{Suite, suite};
 use super::super::super::memory::Buffer;
 use super::super::barrier::Stop;
 use super::*;
-use crate::names::{DType, Mesh, ReduceKind};
+use crate::names::{DType, Mesh, ProcessMap, ReduceKind};
 
 /// Stops the others when its thread panics.
 struct Alarm<'s>(&'s Stop);
@@ -18,29 +18,38 @@ impl Drop for Alarm<'_> {
     }
 }
 
+/// Runs `body` on all processors of a process, on a thread each.
+pub(in crate::exec) fn on_threads<R: Send>(
+    process: &Arc<Process>,
+    body: impl Fn(usize) -> R + Sync,
+) -> Vec<(usize, R)> {
+    let run = |processor| {
+        let _alarm = Alarm(&process.stop);
+        (processor, body(processor))
+    };
+    thread::scope(|scope| {
+        let run = &run;
+        let processors = process.processors().iter();
+        let threads: Vec<_> = processors.map(|&p| scope.spawn(move || run(p))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
 impl Suite for Threads {
+    type Comm = Self;
+
     fn everywhere<R: Send>(
         mesh: &Mesh,
         body: impl Fn(usize, &mut Self) -> R + Sync,
     ) -> Vec<(usize, R)> {
-        let world = World::new(mesh, 0, &Arc::new(Stop::default()));
-        let run = |processor| {
-            let _alarm = Alarm(&world.stop);
-            body(processor, &mut Threads::new(&world, processor))
-        };
-        thread::scope(|scope| {
-            let run = &run;
-            let threads: Vec<_> = (0..mesh.processors())
-                .map(|processor| scope.spawn(move || run(processor)))
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).enumerate().collect()
-        })
+        let process = Process::new(ProcessMap::new(mesh, 1).unwrap(), 0, 0);
+        on_threads(&process, |processor| body(processor, &mut Threads::new(&process, processor)))
     }
 
-    fn barrier(&mut self) {
-        let axes: Vec<_> = self.world.mesh.axes().collect();
-        let group = self.group(&axes);
-        self.seats[group.id].meeting.barrier.wait().unwrap();
+    fn barrier(comm: &mut Self) {
+        let axes: Vec<_> = comm.process.mesh().axes().collect();
+        let group = comm.group(&axes);
+        comm.seats[group.id].meeting.barrier.wait().unwrap();
     }
 }
 
@@ -61,7 +70,7 @@ fn one_failure_stops_everybody() {
             let parts: &[Part; 2] = Box::leak(Box::new([part(3), part(2000)]));
             for step in 0.. {
                 if processor == round % 4 && step == round % 7 {
-                    comm.world.stop.poison("test".to_owned());
+                    comm.process.stop.poison("test".to_owned());
                     return Err(Stopped);
                 }
                 let parts = std::slice::from_ref(&parts[step % 2]);

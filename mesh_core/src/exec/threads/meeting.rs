@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use super::super::comm::Stopped;
 use super::barrier::{Barrier, Stop, lock};
-use crate::names::Mesh;
+use crate::names::{Mesh, ProcessMap};
 
 /// The size of a mailbox. Inputs up to this many bytes go through mailboxes where threads share
 /// cores, since there it takes long to meet.
@@ -58,19 +58,53 @@ impl Meeting {
     }
 }
 
-/// What the processors of a mesh share in order to meet.
-pub(super) struct World {
-    pub(super) mesh: Mesh,
-    spin: u32,
-    pub(super) stop: Arc<Stop>,
+/// How often a thread looks before it lets others run, when it has a core of its own: a few
+/// microseconds, for the system may have put two threads on one core all the same.
+const SPIN: u32 = 100;
+
+/// The processors of a mesh that this process runs, and what they share in order to meet.
+pub(in crate::exec) struct Process {
+    pub(in crate::exec) map: ProcessMap,
+    /// Which of the processes this is.
+    pub(in crate::exec) rank: usize,
+    pub(in crate::exec) stop: Arc<Stop>,
+    cores: usize,
     /// By members, in group order.
     meetings: Mutex<Vec<(Vec<usize>, Arc<Meeting>)>>,
 }
 
-impl World {
-    pub(super) fn new(mesh: &Mesh, spin: u32, stop: &Arc<Stop>) -> Arc<Self> {
-        let stop = Arc::clone(stop);
-        Arc::new(Self { mesh: mesh.clone(), spin, stop, meetings: Mutex::default() })
+impl Process {
+    /// Process `rank`, which has so many cores to itself.
+    pub(in crate::exec) fn new(map: ProcessMap, rank: usize, cores: usize) -> Arc<Self> {
+        let (stop, meetings) = (Arc::default(), Mutex::default());
+        Arc::new(Self { map, rank, stop, cores, meetings })
+    }
+
+    pub(in crate::exec) fn mesh(&self) -> &Mesh {
+        self.map.mesh()
+    }
+
+    /// The processors that it runs.
+    pub(in crate::exec) fn processors(&self) -> &[usize] {
+        self.map.of(self.rank)
+    }
+
+    /// Which of them a processor is, if it is here.
+    pub(in crate::exec) fn index(&self, processor: usize) -> Option<usize> {
+        let known = processor < self.mesh().processors();
+        let (rank, index) = known.then(|| self.map.place(processor))?;
+        (rank == self.rank).then_some(index)
+    }
+
+    /// Whether each processor has a core of its own, and `others` threads besides.
+    pub(in crate::exec) fn is_roomy(&self, others: usize) -> bool {
+        self.processors().len() + others <= self.cores
+    }
+
+    /// How often to look before letting others run, if so many threads beside the processors want
+    /// to run.
+    pub(super) fn spin(&self, others: usize) -> u32 {
+        if self.is_roomy(others) { SPIN } else { 0 }
     }
 
     pub(super) fn meeting(&self, members: Vec<usize>) -> Arc<Meeting> {
@@ -78,7 +112,7 @@ impl World {
         if let Some((_, meeting)) = meetings.iter().find(|(known, _)| *known == members) {
             return Arc::clone(meeting);
         }
-        let meeting = Arc::new(Meeting::new(members.len(), self.spin, &self.stop));
+        let meeting = Arc::new(Meeting::new(members.len(), self.spin(0), &self.stop));
         meetings.push((members, Arc::clone(&meeting)));
         meeting
     }

@@ -1,42 +1,25 @@
-//! A mesh whose processors are threads of this process.
-#![allow(unsafe_code, reason = "reaches into the processors' memory between calls")]
+//! The processors that a process runs, a thread each, and a mesh that has all of them in one.
+#![allow(unsafe_code, reason = "collectives and calls work on memory that threads share")]
 
 mod barrier;
 mod comm;
+mod crew;
 mod meeting;
 mod pool;
 mod processor;
 
-use std::borrow::Cow;
-use std::sync::{Arc, PoisonError};
-use std::time::Instant;
-use std::{ptr, slice, thread};
+use std::thread;
 
 use core_affinity::CoreId;
 
-use self::barrier::Stop;
 pub(super) use self::comm::Threads;
-use self::meeting::World;
-use self::pool::Pool;
-#[cfg(feature = "mpi")]
-pub(super) use self::pool::message;
-use self::processor::{Book, Findings, Job, Processor, findings};
-use super::addressable::{Addressable, Hull};
-use super::border::Global;
-use super::executor::Executor;
-use super::machine::{Machine, Processes, border, expect_bytes, fits};
-use super::memory::{Buffer, Store};
-use super::numerics::NonFinite;
-use super::prepare::{Target, variable_bytes};
-use super::record::CallTimes;
-use super::seed::Seed;
-use crate::array::{Array, ArrayRef};
-use crate::names::Mesh;
-use crate::program::{Compiled, Place, Value, VariableType, owns};
-
-/// How often a thread looks before it lets others run, when it has a core of its own: a few
-/// microseconds, for the system may have put two threads on one core all the same.
-const SPIN: u32 = 100;
+#[cfg(all(test, feature = "mpi"))]
+pub(super) use self::comm::tests::on_threads;
+pub(crate) use self::crew::Crew;
+pub(super) use self::meeting::Process;
+use super::machine::Machine;
+use crate::names::{Mesh, ProcessMap};
+use crate::program::{Compiled, VariableType};
 
 /// Cores by number; none where the system does not say what cores there are.
 fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
@@ -50,26 +33,8 @@ fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
     if known.is_empty() { Ok(Vec::new()) } else { numbers.iter().map(find).collect() }
 }
 
-/// The threads, memory and prepared functions of a module.
-///
-/// Memory is the processors' while [`call`](Self::call) runs, which is the machine's only method
-/// that needs it whole; at all other times it is the machine's.
-pub(crate) struct ThreadMachine {
-    pool: Pool<Job>,
-    stores: Arc<[Store]>,
-    functions: Arc<[Compiled]>,
-    /// One per function.
-    addressable: Vec<Addressable>,
-    variables: Vec<Value>,
-    seed: Seed,
-    /// One per processor.
-    books: Vec<Book>,
-    records: bool,
-    inspects: bool,
-    findings: Arc<Findings>,
-    /// The function of the last call, if it was recorded.
-    recorded: Option<usize>,
-}
+/// A mesh whose processors are all threads of this process.
+pub(crate) struct ThreadMachine(Crew);
 
 impl ThreadMachine {
     /// Prepares every function for every processor of the mesh, which are kept on the cores of these
@@ -81,202 +46,22 @@ impl ThreadMachine {
         seed: u64,
         pins: &[usize],
     ) -> Result<Self, String> {
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-        let spin = |threads| if threads <= cores { SPIN } else { 0 };
-        let (pins, seed) = (core_ids(pins)?, Seed::new(seed));
-        let stop = Arc::new(Stop::default());
-        let world = World::new(mesh, spin(mesh.processors()), &stop);
-        let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
-        let store = |processor| {
-            let bytes = |v: &VariableType| match owns(mesh, processor, &v.owners) {
-                true => variable_bytes(v),
-                false => 0,
-            };
-            let buffers = variables.iter().map(|v| Buffer::zeroed(bytes(v)));
-            let variables = buffers.collect::<Result<_, _>>()?;
-            Ok(Store { arena: Buffer::zeroed(arena)?, variables })
-        };
-        let stores: Result<Arc<[Store]>, String> = (0..mesh.processors()).map(store).collect();
-        let stores = stores?;
-        let functions: Arc<[Compiled]> = functions.into();
-        let every: Vec<_> = (0..mesh.processors()).collect();
-        let addressable = functions.iter().map(|f| Addressable::new(&f.program, mesh, &every));
-        let addressable = addressable.collect();
-        let findings = findings(mesh, &stop);
-        let books: Vec<Book> = stores.iter().map(|_| Book::default()).collect();
-        let worker = |(processor, store)| {
-            let target = Target { mesh, processor, variables, store, seed: &seed, private: false };
-            let mut comm = Threads::new(&world, processor);
-            let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
-            let executors = executors.collect::<Result<Vec<_>, _>>()?;
-            let (functions, stores) = (Arc::clone(&functions), Arc::clone(&stores));
-            let (book, findings) = (Arc::clone(&books[processor]), Arc::clone(&findings));
-            Processor::new(processor, comm, executors, functions, stores, book, findings)
-        };
-        let workers: Result<Vec<_>, String> = stores.iter().enumerate().map(worker).collect();
-        // Between calls the caller's thread wants a core as well.
-        let pool = Pool::new(workers?, Job::default(), spin(mesh.processors() + 1), &stop, &pins)?;
-        let variables =
-            variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied())).collect();
-        let (records, inspects, recorded) = (false, false, None);
-        Ok(Self {
-            pool,
-            stores,
-            functions,
-            addressable,
-            variables,
-            seed,
-            books,
-            records,
-            inspects,
-            findings,
-            recorded,
-        })
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let map = ProcessMap::new(mesh, 1).map_err(|error| error.to_string())?;
+        let (process, pins) = (Process::new(map, 0, cores), core_ids(pins)?);
+        let pin = |&processor: &usize| pins.get(processor).copied();
+        let pins: Vec<_> = process.processors().iter().filter_map(pin).collect();
+        let comm = |processor| Ok(Threads::new(&process, processor));
+        Crew::new(&process, variables, functions, seed, &pins, comm).map(Self)
     }
 }
 
 impl Machine for ThreadMachine {
-    fn processes(&self) -> Processes {
-        Processes::default()
+    fn crew(&self) -> &Crew {
+        &self.0
     }
 
-    fn is_here(&self, _: usize) -> bool {
-        true
-    }
-
-    fn any(&self, here: bool) -> bool {
-        here
-    }
-
-    fn seed(&self) -> u64 {
-        self.seed.get()
-    }
-
-    fn set_seed(&mut self, seed: u64) {
-        self.seed.set(seed);
-    }
-
-    fn inspect(&mut self, on: bool) {
-        self.inspects = on;
-    }
-
-    fn found(&self) -> Option<&NonFinite> {
-        self.findings.first.get()
-    }
-
-    fn record(&mut self, on: bool) {
-        (self.records, self.recorded) = (on, None);
-        for book in &self.books {
-            let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
-            let functions = self.functions.iter().filter(|_| on);
-            *book = functions.map(|function| CallTimes::of(&function.program)).collect();
-        }
-    }
-
-    fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)> {
-        let (function, book) = (self.recorded?, self.books.get(processor)?);
-        let book = book.lock().unwrap_or_else(PoisonError::into_inner);
-        Some((&self.functions[function], book.get(function)?.clone()))
-    }
-
-    fn functions(&self) -> &[Compiled] {
-        &self.functions
-    }
-
-    fn addressable(&self, function: usize) -> &[Hull] {
-        self.addressable[function].hulls()
-    }
-
-    fn variable(&self, variable: usize) -> &Value {
-        &self.variables[variable]
-    }
-
-    fn call(
-        &mut self,
-        function: usize,
-        feeds: &[ArrayRef<'_>],
-        outputs: &mut [Array],
-        shown: &mut [Array],
-    ) -> Result<(), String> {
-        let (program, addressable) =
-            (&self.functions[function].program, &self.addressable[function]);
-        fits(program, addressable, feeds, outputs, shown)?;
-        let recorded = self.records.then(Instant::now);
-        self.recorded = recorded.map(|_| function);
-        let inspects = self.inspects;
-        self.pool.call(|job| {
-            job.function = function;
-            job.recorded = recorded;
-            job.inspected = inspects;
-            job.feeds.clear();
-            job.feeds.extend(addressable.globals(program, feeds));
-            job.fetches.clear();
-            job.fetches.extend(outputs.iter_mut().chain(shown).map(Global::of_mut));
-        })
-    }
-
-    fn read(
-        &self,
-        processor: usize,
-        variable: usize,
-        begin: &[usize],
-        array: &mut Array,
-    ) -> Result<(), String> {
-        let border = border(&self.variables[variable], begin, array.dtype(), array.shape())?;
-        let slice = self.stores[processor].variables[variable].pointer();
-        // SAFETY: the slice lies within the array, which we borrow; no call is running.
-        unsafe { border.paste(slice, &Global::of_mut(array)) };
-        Ok(())
-    }
-
-    fn write(
-        &mut self,
-        processor: usize,
-        variable: usize,
-        begin: &[usize],
-        array: &ArrayRef<'_>,
-    ) -> Result<(), String> {
-        let border = border(&self.variables[variable], begin, array.dtype(), array.shape())?;
-        let slice = self.stores[processor].variables[variable].pointer();
-        // SAFETY: the slice lies within the array; no call is running.
-        unsafe { border.cut(&Global::of(array), slice) };
-        Ok(())
-    }
-
-    fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]> {
-        self.bytes_here(processor, variable).into()
-    }
-
-    fn bytes_here(&self, processor: usize, variable: usize) -> &[u8] {
-        let buffer = &self.stores[processor].variables[variable];
-        // SAFETY: zeroed or written, this long; no call runs while the machine is borrowed.
-        unsafe { slice::from_raw_parts(buffer.pointer(), self.variables[variable].bytes()) }
-    }
-
-    fn set_variable_bytes(
-        &mut self,
-        processor: usize,
-        variable: usize,
-        bytes: &[u8],
-    ) -> Result<(), String> {
-        expect_bytes(&self.variables[variable], bytes)?;
-        let buffer = &self.stores[processor].variables[variable];
-        // SAFETY: this long; no call runs while the machine is borrowed.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.pointer(), bytes.len()) };
-        Ok(())
-    }
-
-    fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]> {
-        let Compiled { program, plan } = &self.functions[function];
-        let value = program.fetches[fetch].value;
-        let store = &self.stores[processor];
-        let pointer = match plan.places[value.index()] {
-            Place::Arena(offset) => store.arena.pointer().wrapping_add(offset),
-            Place::Variable(variable) => store.variables[variable.index()].pointer(),
-            // No fetch of a function is in a loop.
-            Place::Fed(_) | Place::Stacked(_) => return Cow::default(),
-        };
-        // SAFETY: preparing found the value's place to be this large; else as above.
-        unsafe { slice::from_raw_parts(pointer, program.value(value).bytes()) }.into()
+    fn crew_mut(&mut self) -> &mut Crew {
+        &mut self.0
     }
 }

@@ -16,10 +16,13 @@ pub(super) trait Worker: Send + 'static {
     /// What it is told.
     type Job: Send + Sync + 'static;
 
+    /// What people call it by.
+    fn processor(&self) -> usize;
+
     /// Does its part of a job.
     fn run(&mut self, job: &Self::Job) -> Result<(), Stopped>;
 
-    /// What it was doing, should [`run`](Self::run) have panicked.
+    /// What it was doing when [`run`](Self::run) failed.
     fn activity(&self, job: &Self::Job) -> String;
 }
 
@@ -64,14 +67,15 @@ impl<J: Send + Sync + 'static> Pool<J> {
         };
         // From here on an early return closes the pool, which ends the threads that run already.
         let mut pool = Self { shared: Arc::new(shared), threads: Vec::new() };
-        for (processor, worker) in workers.into_iter().enumerate() {
-            let (shared, core) = (Arc::clone(&pool.shared), cores.get(processor).copied());
+        for (index, worker) in workers.into_iter().enumerate() {
+            let (shared, core) = (Arc::clone(&pool.shared), cores.get(index).copied());
+            let processor = worker.processor();
             let thread = thread::Builder::new()
                 .name(format!("processor-{processor}"))
                 .spawn(move || {
                     // Where it cannot be kept there, it runs wherever the system lets it.
                     core.map(core_affinity::set_for_current);
-                    work(worker, &shared, processor)
+                    work(worker, &shared)
                 })
                 .map_err(|error| format!("cannot start processor {processor}: {error}"))?;
             pool.threads.push(thread);
@@ -121,7 +125,7 @@ impl<J> Drop for Part<'_, J> {
     }
 }
 
-fn work<W: Worker>(mut worker: W, shared: &Shared<W::Job>, processor: usize) {
+fn work<W: Worker>(mut worker: W, shared: &Shared<W::Job>) {
     let mut done: u32 = 0;
     loop {
         let called = || shared.calls.load(Ordering::Acquire) != done;
@@ -135,16 +139,20 @@ fn work<W: Worker>(mut worker: W, shared: &Shared<W::Job>, processor: usize) {
         let job = shared.job.read().unwrap_or_else(PoisonError::into_inner);
         // A worker that panicked is not used again: the stop sees to that.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run(&job))) {
-            let (activity, message) = (worker.activity(&job), message(&*panic));
-            shared.stop.poison(format!("processor {processor} failed {activity}: {message}"));
+            shared.stop.poison(failure(&worker, &job, message(&*panic)));
         }
         drop(job);
         drop(part);
     }
 }
 
+/// For people: who failed, at what, and why.
+pub(super) fn failure<W: Worker>(worker: &W, job: &W::Job, problem: &str) -> String {
+    format!("processor {} failed {}: {problem}", worker.processor(), worker.activity(job))
+}
+
 /// What a panic said.
-pub(in crate::exec) fn message(panic: &(dyn Any + Send)) -> &str {
+fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
 }
@@ -165,6 +173,10 @@ mod tests {
 
     impl Worker for Meeter {
         type Job = Option<usize>;
+
+        fn processor(&self) -> usize {
+            self.index
+        }
 
         fn run(&mut self, job: &Self::Job) -> Result<(), Stopped> {
             self.barrier.wait()?;

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::super::border::Global;
-use super::super::comm::Stopped;
+use super::super::comm::{Comm, Stopped};
 use super::super::executor::Executor;
 use super::super::memory::{Buffer, Store};
 use super::super::numerics::{Inspector, Known, NonFinite};
 use super::super::prepare::describe;
 use super::super::record::CallTimes;
 use super::barrier::Stop;
-use super::comm::Threads;
-use super::pool::Worker;
+use super::meeting::Process;
+use super::pool::{Worker, failure};
 use crate::names::Mesh;
 use crate::program::Compiled;
 
@@ -53,9 +53,9 @@ impl Findings {
     }
 }
 
-pub(super) struct Processor {
+pub(super) struct Processor<C> {
     number: usize,
-    comm: Threads,
+    comm: C,
     /// One per function.
     executors: Vec<Executor>,
     scratch: Buffer,
@@ -68,10 +68,10 @@ pub(super) struct Processor {
     _stores: Arc<[Store]>,
 }
 
-impl Processor {
+impl<C: Comm> Processor<C> {
     pub(super) fn new(
         number: usize,
-        comm: Threads,
+        comm: C,
         executors: Vec<Executor>,
         functions: Arc<[Compiled]>,
         stores: Arc<[Store]>,
@@ -86,8 +86,12 @@ impl Processor {
     }
 }
 
-impl Worker for Processor {
+impl<C: Comm + 'static> Worker for Processor<C> {
     type Job = Job;
+
+    fn processor(&self) -> usize {
+        self.number
+    }
 
     fn run(&mut self, job: &Job) -> Result<(), Stopped> {
         let executor = &mut self.executors[job.function];
@@ -112,13 +116,15 @@ impl Worker for Processor {
             rounds: None,
         });
         // SAFETY: the store lives as long as we do, and while a call runs nobody but this
-        // processor uses it. `ThreadMachine::call` has checked the arrays, which outlive the call, and
-        // gives every processor the same job.
+        // processor uses it. `Crew::run` was promised that the arrays fit; they outlive the call, and
+        // every processor is given the same job.
         let done = unsafe {
             executor.run(&mut self.comm, scratch, &job.feeds, &job.fetches, times, inspector)
         };
         if let Some(found) = found {
             self.findings.report(*found);
+        } else if let (Err(Stopped), Some(problem)) = (done, self.comm.problem()) {
+            self.findings.stop.poison(failure(self, job, &problem));
         }
         done
     }
@@ -131,23 +137,23 @@ impl Worker for Processor {
 }
 
 /// None yet.
-pub(super) fn findings(mesh: &Mesh, stop: &Arc<Stop>) -> Arc<Findings> {
-    let first = OnceLock::new();
-    Arc::new(Findings { mesh: mesh.clone(), stop: Arc::clone(stop), first })
+pub(super) fn findings(process: &Process) -> Arc<Findings> {
+    let (mesh, stop) = (process.mesh().clone(), Arc::clone(&process.stop));
+    Arc::new(Findings { mesh, stop, first: OnceLock::new() })
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::super::meeting::World;
+    use super::super::comm::Threads;
     use super::super::pool::Pool;
     use super::*;
     use crate::exec::cpu::{Kernel, Memory};
     use crate::exec::executor::Action;
     use crate::exec::prepare::Target;
     use crate::exec::seed::Seed;
-    use crate::names::{DType, ReduceKind};
+    use crate::names::{DType, ProcessMap, ReduceKind};
     use crate::program::{Builder, Extents, Origin, Place, Plan, Scalar};
 
     struct Fails;
@@ -173,26 +179,26 @@ mod tests {
         let places = vec![Place::Arena(0), Place::Arena(20032)];
         let plan = Plan { places, arena_bytes: 40064, bodies: Vec::new() };
         let functions: Arc<[_]> = [Compiled { program: p.finish(), plan }].into();
-        let stop = Arc::new(Stop::default());
-        let world = World::new(mesh, 0, &stop);
+        let process = Process::new(ProcessMap::new(mesh, 1).unwrap(), 0, 0);
+        let here = process.processors();
         let store = || Store { arena: Buffer::zeroed(40064).unwrap(), variables: Vec::new() };
         let stores: Arc<[_]> = (0..mesh.processors()).map(|_| store()).collect();
         let worker = |processor| {
             let store = &stores[processor];
             let seed = &Seed::new(0);
-            let target = Target { mesh, processor, variables: &[], store, seed, private: false };
-            let mut comm = Threads::new(&world, processor);
+            let target = Target { mesh, processor, here, variables: &[], store, seed };
+            let mut comm = Threads::new(&process, processor);
             let mut executor = Executor::new(&functions[0], &target, &mut comm).unwrap();
             if failing == Some(processor) {
                 executor.actions[0].1 = Action::Kernel(Box::new(Fails));
             }
             let (functions, stores) = (functions.clone(), stores.clone());
-            let findings = findings(mesh, &stop);
+            let findings = findings(&process);
             let (own, book) = (vec![executor], Book::default());
             Processor::new(processor, comm, own, functions, stores, book, findings).unwrap()
         };
         let workers = (0..mesh.processors()).map(worker).collect();
-        Pool::new(workers, Job::default(), 0, &stop, &[]).unwrap()
+        Pool::new(workers, Job::default(), 0, &process.stop, &[]).unwrap()
     }
 
     #[test]

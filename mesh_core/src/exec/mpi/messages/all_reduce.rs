@@ -1,19 +1,19 @@
-//! All-reduce among ranks.
+//! All-reduce by messages.
 
 use std::ptr;
 
 use super::super::super::comm::{Group, Part, Stopped};
 use super::super::super::fold::Fold;
 use super::super::super::shares::{fold_packed, pieces, share};
-use super::{RankComm, neighbours};
+use super::{Messages, neighbours};
 use crate::program::{ALIGNMENT, FoldOrder};
 
-impl RankComm {
+impl Messages {
     /// Everybody gets everything and folds it.
     ///
     /// # Safety
     ///
-    /// As [`Comm::all_reduce`](super::Comm::all_reduce).
+    /// As [`Messages::all_reduce`].
     pub(super) unsafe fn fold_all(
         &mut self,
         group: Group,
@@ -44,7 +44,7 @@ impl RankComm {
     ///
     /// # Safety
     ///
-    /// As [`Comm::all_reduce`](super::Comm::all_reduce).
+    /// As [`Messages::all_reduce`].
     pub(super) unsafe fn fold_shares(
         &mut self,
         group: Group,
@@ -52,26 +52,25 @@ impl RankComm {
         order: FoldOrder,
         parts: &[Part],
     ) -> Result<(), Stopped> {
-        let channel = self.channel(group);
         let total = parts.iter().map(|part| part.elements).sum();
         let share = |member| share(member, group.size, total);
         let own = share(group.rank);
         let stride = (own.len() * fold.size).next_multiple_of(ALIGNMENT);
         let room = self.room(stride * group.size)?;
         for (giver, taker) in neighbours(group) {
-            let (giver, taker) = (self.address(group, giver), self.address(group, taker));
-            let mut arrival = room.wrapping_add(giver.0 * stride);
+            let mut arrival = room.wrapping_add(giver * stride);
+            let (from, to) = (self.address(group, giver), self.address(group, taker));
             // SAFETY: the room has a stride for each member; pieces lie within their parts, which
             // nobody writes to before this is over.
             unsafe {
                 for (_, _, range) in pieces(parts, own.clone()) {
                     let bytes = range.len() * fold.size;
-                    self.wire.receive(channel, giver, arrival, bytes);
+                    self.wire.receive(from, arrival, bytes);
                     arrival = arrival.wrapping_add(bytes);
                 }
-                for (_, part, range) in pieces(parts, share(taker.0)) {
-                    let from = part.input.add(range.start * fold.size);
-                    self.wire.send(channel, taker, from, range.len() * fold.size);
+                for (_, part, range) in pieces(parts, share(taker)) {
+                    let input = part.input.add(range.start * fold.size);
+                    self.wire.send(to, input, range.len() * fold.size);
                 }
             }
         }
@@ -87,16 +86,16 @@ impl RankComm {
             before += bytes;
         }
         for (giver, taker) in neighbours(group) {
-            let (giver, taker) = (self.address(group, giver), self.address(group, taker));
+            let (from, to) = (self.address(group, giver), self.address(group, taker));
             // SAFETY: pieces lie within their parts; all inputs have been sent, so outs may change.
             unsafe {
-                for (_, part, range) in pieces(parts, share(giver.0)) {
-                    let to = part.out.add(range.start * fold.size);
-                    self.wire.receive(channel, giver, to, range.len() * fold.size);
+                for (_, part, range) in pieces(parts, share(giver)) {
+                    let out = part.out.add(range.start * fold.size);
+                    self.wire.receive(from, out, range.len() * fold.size);
                 }
                 for (_, part, range) in pieces(parts, own.clone()) {
-                    let from = part.out.add(range.start * fold.size);
-                    self.wire.send(channel, taker, from, range.len() * fold.size);
+                    let out = part.out.add(range.start * fold.size);
+                    self.wire.send(to, out, range.len() * fold.size);
                 }
             }
         }

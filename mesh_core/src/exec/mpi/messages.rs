@@ -1,0 +1,378 @@
+//! Collectives as messages.
+//!
+//! MPI's own reductions fold in an order of their own choosing, so nothing but bytes is moved here,
+//! and folded in the group's order: the same bits as among threads.
+
+mod all_reduce;
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::comm::{Exchange, Group, Part, Stopped, destination, source};
+use super::super::fold::Fold;
+use super::super::threads::Process;
+use super::room::Room;
+use super::wire::Wire;
+use super::world::World;
+use crate::program::{ALIGNMENT, FoldOrder};
+
+/// Up to so many bytes, all members' inputs together, everybody gets everything and folds it: one
+/// exchange instead of two.
+const SMALL: usize = 32 << 10;
+
+/// The same between two, where it moves no more bytes than two exchanges.
+const SMALL_OF_TWO: usize = 1 << 20;
+
+/// A member of a group as messages address it. Messages between two members have tags of their own,
+/// so groups need none, nor communicators: each member sends and receives in the order of its
+/// program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Address {
+    pub(super) rank: usize,
+    /// The tag of what is sent there.
+    pub(super) to: c_int,
+    /// The tag of what is received from there.
+    pub(super) from: c_int,
+}
+
+/// One end of messages: that of a processor, or of a rank as such.
+///
+/// Collectives are those of [`Comm`](super::super::comm::Comm), under the same contract.
+pub(super) struct Messages {
+    pub(super) wire: Wire,
+    /// The members of each group, in its order.
+    seats: Vec<Vec<Address>>,
+    /// What is sent and does not lie together.
+    parcel: Room,
+    /// What is received and does not go where it is wanted.
+    arrivals: Room,
+    /// Where the members' inputs are, in group order.
+    peers: Vec<*const u8>,
+    /// Likewise, as they are folded.
+    inputs: Vec<*const u8>,
+}
+
+// SAFETY: the pointers are used within one call only.
+unsafe impl Send for Messages {}
+
+impl Messages {
+    /// An end in a process of this rank.
+    pub(super) fn new(
+        world: &'static World,
+        process: &Arc<Process>,
+        deadline: Duration,
+    ) -> Result<Self, String> {
+        let (parcel, arrivals) = (Room::new()?, Room::new()?);
+        let (wire, seats) = (Wire::new(world, process, deadline), Vec::new());
+        Ok(Self { wire, seats, parcel, arrivals, peers: Vec::new(), inputs: Vec::new() })
+    }
+
+    /// The group of these members, of which this end is number `rank`.
+    pub(super) fn group(&mut self, members: Vec<Address>, rank: usize) -> Group {
+        let size = members.len();
+        let known = self.seats.iter().position(|seat| *seat == members);
+        let id = known.unwrap_or(self.seats.len());
+        if known.is_none() {
+            self.seats.push(members);
+        }
+        Group { id, rank, size }
+    }
+
+    /// All ranks, as such.
+    pub(super) fn ranks(&mut self) -> Group {
+        let World { rank, size, .. } = *self.wire.world;
+        self.group((0..size).map(Self::rank).collect(), rank)
+    }
+
+    /// A rank as such.
+    pub(super) fn rank(rank: usize) -> Address {
+        Address { rank, to: 0, from: 0 }
+    }
+
+    /// What every member says; they meet.
+    pub(super) fn meet(&mut self, group: Group, say: bool) -> Result<Vec<u8>, Stopped> {
+        let (mut all, say) = (vec![0; group.size], u8::from(say));
+        // SAFETY: a byte each.
+        unsafe { self.all_gather(group, 1, 1, &say, all.as_mut_ptr())? };
+        Ok(all)
+    }
+
+    fn address(&self, group: Group, member: usize) -> Address {
+        self.seats[group.id][member]
+    }
+
+    fn room(&mut self, bytes: usize) -> Result<*mut u8, Stopped> {
+        let room = self.arrivals.of(bytes);
+        room.map_err(|problem| self.give_up(problem))
+    }
+
+    fn packed(&mut self, bytes: usize) -> Result<*mut u8, Stopped> {
+        let room = self.parcel.of(bytes);
+        room.map_err(|problem| self.give_up(problem))
+    }
+
+    pub(super) fn give_up(&mut self, problem: String) -> Stopped {
+        self.wire.problem.get_or_insert(problem);
+        Stopped
+    }
+
+    /// Sends `bytes` to every other member from where `from` says, and receives as many from each
+    /// where `to` says.
+    ///
+    /// # Safety
+    ///
+    /// What they say is good for the bytes; nobody else touches the latter, or writes to the former.
+    unsafe fn swap(
+        &mut self,
+        group: Group,
+        bytes: usize,
+        from: impl Fn(usize) -> *const u8,
+        to: impl Fn(usize) -> *mut u8,
+    ) -> Result<(), Stopped> {
+        for (giver, taker) in neighbours(group) {
+            // SAFETY: the caller's promise, and both are over when this returns.
+            unsafe {
+                self.wire.receive(self.address(group, giver), to(giver), bytes);
+                self.wire.send(self.address(group, taker), from(taker), bytes);
+            }
+        }
+        self.wire.finish()
+    }
+
+    /// Notes where the members' inputs are.
+    fn seat_peers(&mut self, group: Group, own: *const u8, arrival: impl Fn(usize) -> *mut u8) {
+        let at = |member| if member == group.rank { own } else { arrival(member).cast_const() };
+        self.peers.clear();
+        self.peers.extend((0..group.size).map(at));
+        self.inputs.clear();
+        self.inputs.extend_from_slice(&self.peers);
+    }
+}
+
+/// Whom a member receives from and whom it sends to, pair by pair; everybody but itself.
+fn neighbours(group: Group) -> impl Iterator<Item = (usize, usize)> {
+    let Group { rank, size, .. } = group;
+    (1..size).map(move |far| ((rank + size - far) % size, (rank + far) % size))
+}
+
+/// # Safety
+///
+/// Of all: as [`Comm`](super::super::comm::Comm).
+impl Messages {
+    pub(super) unsafe fn all_reduce(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        order: FoldOrder,
+        parts: &[Part],
+    ) -> Result<(), Stopped> {
+        if group.size == 1 {
+            for part in parts {
+                // SAFETY: `out` is the input or disjoint from it.
+                unsafe { ptr::copy(part.input, part.out, part.elements * fold.size) };
+            }
+            return Ok(());
+        }
+        let bytes: usize = parts.iter().map(|part| part.elements * fold.size).sum();
+        // SAFETY: the same contract.
+        unsafe {
+            let small = if group.size == 2 { SMALL_OF_TWO } else { SMALL };
+            if bytes * group.size <= small {
+                self.fold_all(group, fold, order, parts)
+            } else {
+                self.fold_shares(group, fold, order, parts)
+            }
+        }
+    }
+
+    pub(super) unsafe fn all_gather(
+        &mut self,
+        group: Group,
+        outer: usize,
+        chunk: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let bytes = outer * chunk;
+        let at = |o: usize, member: usize| out.wrapping_add((o * group.size + member) * chunk);
+        // SAFETY: chunks lie within the input, what arrived and `out`.
+        let put = |member, from: *const u8| unsafe {
+            for o in 0..outer {
+                ptr::copy_nonoverlapping(from.add(o * chunk), at(o, member), chunk);
+            }
+        };
+        put(group.rank, input);
+        if outer == 1 {
+            // SAFETY: each member has its place in `out`.
+            return unsafe { self.swap(group, bytes, |_| input, |member| at(0, member)) };
+        }
+        let room = self.room(bytes * group.size)?;
+        let arrival = |member: usize| room.wrapping_add(member * bytes);
+        // SAFETY: there is room for each member.
+        unsafe { self.swap(group, bytes, |_| input, arrival)? };
+        let others = (0..group.size).filter(|&member| member != group.rank);
+        others.for_each(|member| put(member, arrival(member)));
+        Ok(())
+    }
+
+    pub(super) unsafe fn reduce_scatter(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        outer: usize,
+        chunk: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let (bytes, whole) = (chunk * fold.size, outer * chunk * fold.size);
+        let stride = whole.next_multiple_of(ALIGNMENT);
+        let room = self.room(stride * group.size)?;
+        let mut packed = input;
+        let mut apart = whole;
+        if outer > 1 {
+            let parcel = self.packed(stride * group.size)?;
+            for (o, member) in (0..outer).flat_map(|o| (0..group.size).map(move |m| (o, m))) {
+                // SAFETY: within the input; there is room for each member.
+                unsafe {
+                    let from = input.add((o * group.size + member) * bytes);
+                    let to = parcel.add(member * stride + o * bytes);
+                    ptr::copy_nonoverlapping(from, to, bytes);
+                }
+            }
+            (packed, apart) = (parcel, stride);
+        }
+        let from = |member: usize| packed.wrapping_add(member * apart);
+        let arrival = |member: usize| room.wrapping_add(member * stride);
+        // SAFETY: each member has its place, packed and in the room.
+        unsafe { self.swap(group, whole, from, arrival)? };
+        self.seat_peers(group, from(group.rank), arrival);
+        // SAFETY: as arrived; `out` is apart from it and the input.
+        unsafe { fold.run(&self.inputs, 0, &[out], 0, outer * chunk) };
+        Ok(())
+    }
+
+    pub(super) unsafe fn all_to_all(
+        &mut self,
+        group: Group,
+        exchange: &Exchange,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let bytes = exchange.bytes / group.size;
+        let stride = bytes.next_multiple_of(ALIGNMENT);
+        let parcel = self.packed(stride * group.size)?;
+        let room = self.room(stride * group.size)?;
+        let others = || (0..group.size).filter(|&member| member != group.rank);
+        for member in others() {
+            // SAFETY: the walk stays within a piece of the input; there is room for each member.
+            unsafe {
+                exchange.pack.copy(input.add(member * exchange.from), parcel.add(member * stride));
+            }
+        }
+        // SAFETY: within a piece of the input, and of the result.
+        unsafe {
+            let from = input.add(group.rank * exchange.from);
+            exchange.walk.copy(from, out.add(group.rank * exchange.to));
+        }
+        let from = |member: usize| parcel.wrapping_add(member * stride).cast_const();
+        let arrival = |member: usize| room.wrapping_add(member * stride);
+        // SAFETY: each member has its place, packed and in the room.
+        unsafe { self.swap(group, bytes, from, arrival)? };
+        for member in others() {
+            // SAFETY: the walk stays within a piece of the result.
+            unsafe { exchange.unpack.copy(arrival(member), out.add(member * exchange.to)) };
+        }
+        Ok(())
+    }
+
+    pub(super) unsafe fn permute(
+        &mut self,
+        group: Group,
+        shift: i64,
+        wrap: bool,
+        bytes: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        // SAFETY: as large as every member's input, and disjoint.
+        unsafe {
+            match source(group, shift, wrap) {
+                Some(member) if member == group.rank => {
+                    ptr::copy_nonoverlapping(input, out, bytes);
+                    return Ok(());
+                }
+                Some(member) => self.wire.receive(self.address(group, member), out, bytes),
+                None => ptr::write_bytes(out, 0, bytes),
+            }
+            if let Some(member) = destination(group, shift, wrap) {
+                self.wire.send(self.address(group, member), input, bytes);
+            }
+        }
+        self.wire.finish()
+    }
+
+    pub(super) unsafe fn reduce_to(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        root: usize,
+        elements: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let bytes = elements * fold.size;
+        if group.rank != root {
+            // SAFETY: the input is that large.
+            unsafe { self.wire.send(self.address(group, root), input, bytes) };
+            return self.wire.finish();
+        }
+        let stride = bytes.next_multiple_of(ALIGNMENT);
+        let room = self.room(stride * group.size)?;
+        let arrival = |member: usize| room.wrapping_add(member * stride);
+        for member in (0..group.size).filter(|&member| member != root) {
+            let address = self.address(group, member);
+            // SAFETY: there is room for each member.
+            unsafe { self.wire.receive(address, arrival(member), bytes) };
+        }
+        self.wire.finish()?;
+        self.seat_peers(group, input, arrival);
+        // SAFETY: as arrived; `out` is apart from it and the input.
+        unsafe { fold.run(&self.inputs, 0, &[out], 0, elements) };
+        Ok(())
+    }
+
+    /// Along a binary tree: who has it passes it on to those whose number, counted from the root,
+    /// has one more bit, above its own.
+    pub(super) unsafe fn broadcast(
+        &mut self,
+        group: Group,
+        root: usize,
+        bytes: usize,
+        input: *const u8,
+        out: *mut u8,
+    ) -> Result<(), Stopped> {
+        let Group { rank, size, .. } = group;
+        let number = (rank + size - root) % size;
+        let member = |number: usize| (number + root) % size;
+        let highest = |number: usize| 1 << number.ilog2();
+        if number == 0 {
+            // SAFETY: as large as the root's input.
+            unsafe { ptr::copy_nonoverlapping(input, out, bytes) };
+        } else {
+            let parent = self.address(group, member(number - highest(number)));
+            // SAFETY: as large as the root's input.
+            unsafe { self.wire.receive(parent, out, bytes) };
+            self.wire.finish()?;
+        }
+        let first = if number == 0 { 1 } else { 2 * highest(number) };
+        let bits = std::iter::successors(Some(first), |bit| Some(2 * bit));
+        for child in bits.map(|bit| number + bit).take_while(|&child| child < size) {
+            let child = self.address(group, member(child));
+            // SAFETY: it has arrived whole.
+            unsafe { self.wire.send(child, out, bytes) };
+        }
+        self.wire.finish()
+    }
+}

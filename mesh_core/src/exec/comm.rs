@@ -104,6 +104,11 @@ pub(crate) trait Comm: Send {
     /// Prepares the group along `axes`. All members prepare their groups in the same order.
     fn group(&mut self, axes: &[Axis]) -> Group;
 
+    /// Why the last method failed, unless the reason was reported elsewhere.
+    fn problem(&mut self) -> Option<String> {
+        None
+    }
+
     /// `part.out = fold of the members' part.input`, for every part. In place if `out` is `input`.
     unsafe fn all_reduce(
         &mut self,

@@ -8,9 +8,11 @@
 //! This room knows no layout: extents, strides, groups and plans only.
 
 mod border;
+mod collective;
 mod comm;
 #[cfg(test)]
 mod comm_tests;
+mod courier;
 pub(crate) mod cpu;
 mod executor;
 mod fed;

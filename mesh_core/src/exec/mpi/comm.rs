@@ -174,6 +174,10 @@ impl Comm for RankComm {
         Group { id, rank, size }
     }
 
+    fn problem(&mut self) -> Option<String> {
+        self.problem.take().or_else(|| self.wire.problem.take())
+    }
+
     unsafe fn all_reduce(
         &mut self,
         group: Group,

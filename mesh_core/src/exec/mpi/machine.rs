@@ -8,6 +8,7 @@ use std::{ptr, thread};
 
 use super::super::border::Global;
 use super::super::comm::{Comm, Group, Stopped};
+use super::super::courier::Peers;
 use super::super::executor::Executor;
 use super::super::machine::{Machine, border, expect_bytes, fits};
 use super::super::memory::{Buffer, Store};
@@ -32,7 +33,7 @@ pub(crate) struct RankMachine {
     mesh: Mesh,
     /// Of all ranks.
     everybody: Group,
-    comm: Mutex<RankComm>,
+    peers: Mutex<Peers<RankComm>>,
     processor: usize,
     store: Store,
     functions: Vec<Compiled>,
@@ -83,6 +84,7 @@ impl RankMachine {
         let everybody = meet(world, &mut comm, mesh, variables, &functions, seed)?;
         let last = last_step(world, &mut comm, everybody, ranks)?;
         let (processor, seed) = (comm.processor, Seed::new(seed));
+        let mut peers = Peers::new(comm, RankComm::new(world, mesh, ranks.deadline)?);
         let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
         let bytes = |v: &VariableType| match owns(mesh, processor, &v.owners) {
             true => variable_bytes(v),
@@ -93,12 +95,12 @@ impl RankMachine {
         let store = Store { arena: Buffer::zeroed(arena)?, variables: held };
         let (seeding, private) = (&seed, true);
         let target = Target { mesh, processor, variables, store: &store, seed: seeding, private };
-        let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
+        let executors = functions.iter().map(|f| Executor::new(f, &target, &mut peers));
         let executors = executors.collect::<Result<Vec<_>, _>>()?;
         let parts = functions.iter().zip(&executors);
-        let deliveries = parts.map(|(f, executor)| deliveries(f, executor, mesh, &mut comm));
+        let deliveries = parts.map(|(f, executor)| deliveries(f, executor, mesh, &mut peers.comm));
         let deliveries = deliveries.collect();
-        if let Some(problem) = comm.problem.take() {
+        if let Some(problem) = peers.problem() {
             return Err(problem);
         }
         let scratch = executors.iter().map(|executor| executor.scratch_bytes).max();
@@ -107,7 +109,7 @@ impl RankMachine {
             world,
             mesh: mesh.clone(),
             everybody,
-            comm: Mutex::new(comm),
+            peers: Mutex::new(peers),
             processor,
             store,
             functions,
@@ -128,26 +130,27 @@ impl RankMachine {
         })
     }
 
-    fn comm(&self) -> MutexGuard<'_, RankComm> {
-        self.comm.lock().unwrap_or_else(PoisonError::into_inner)
+    fn peers(&self) -> MutexGuard<'_, Peers<RankComm>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes of a processor's slice, which is at `slice` if the processor is this one.
     fn slice_bytes(&self, processor: usize, slice: *const u8, bytes: usize) -> Cow<'_, [u8]> {
         let _turn = self.world.turn();
         let mut all = vec![0; bytes];
-        let (mut comm, everybody) = (self.comm(), self.everybody);
+        let (mut peers, everybody) = (self.peers(), self.everybody);
+        let comm = &mut peers.comm;
         // SAFETY: the slice and `all` are this long; no call runs while the machine is borrowed.
         let done = unsafe { comm.broadcast(everybody, processor, bytes, slice, all.as_mut_ptr()) };
         if done.is_err() {
-            fail(self.world, &mut comm, "reading from another rank");
+            fail(self.world, comm, "reading from another rank");
         }
         all.into()
     }
 
     /// Runs this rank's part of a function.
     fn run(&mut self, function: usize, began: Option<Instant>) -> Result<(), String> {
-        let comm = self.comm.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let peers = self.peers.get_mut().unwrap_or_else(PoisonError::into_inner);
         let times = self.book.get_mut(function).filter(|_| began.is_some());
         let times = times.zip(began).map(|(times, began)| {
             times.restart(began);
@@ -170,12 +173,12 @@ impl RankMachine {
         let (feeds, fetches) = (&self.feeds, &self.fetches);
         // SAFETY: the store is ours; `call` has checked the arrays, which outlive the call; every
         // rank is told to run the same function.
-        let run = || unsafe { executor.run(comm, scratch, feeds, fetches, times, inspector) };
+        let run = || unsafe { executor.run(peers, scratch, feeds, fetches, times, inspector) };
         let problem = match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(Stopped)) => match found {
                 Some(found) => return Err(found.to_string()),
-                None => comm.wire.problem.take().unwrap_or_else(|| "it stopped".to_owned()),
+                None => peers.problem().unwrap_or_else(|| "it stopped".to_owned()),
             },
             Err(panic) => message(&*panic).to_owned(),
         };
@@ -186,7 +189,8 @@ impl RankMachine {
 
     /// Gets the parts of fetches that other ranks have.
     fn deliver(&mut self, function: usize) -> Result<(), Stopped> {
-        let comm = self.comm.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let peers = self.peers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let comm = &mut peers.comm;
         for Delivery { fetch, group, value, bytes, borders } in &self.deliveries[function] {
             let landing = self.landing.of(group.size * bytes).map_err(|problem| {
                 comm.wire.problem.get_or_insert(problem);
@@ -223,10 +227,11 @@ impl Machine for RankMachine {
 
     fn any(&self, here: bool) -> bool {
         let _turn = self.world.turn();
-        let mut comm = self.comm();
+        let mut peers = self.peers();
+        let comm = &mut peers.comm;
         match comm.meet(self.everybody, here) {
             Ok(all) => all.contains(&1),
-            Err(Stopped) => fail(self.world, &mut comm, "asking the other ranks"),
+            Err(Stopped) => fail(self.world, comm, "asking the other ranks"),
         }
     }
 
@@ -289,8 +294,8 @@ impl Machine for RankMachine {
             self.stop(function, &problem);
         }
         if let Err(Stopped) = self.deliver(function) {
-            let comm = self.comm.get_mut().unwrap_or_else(PoisonError::into_inner);
-            let problem = comm.wire.problem.take().unwrap_or_default();
+            let peers = self.peers.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let problem = peers.problem().unwrap_or_default();
             self.stop(function, &format!("sharing its fetches: {problem}"));
         }
         let name = &self.functions[function].program.name;

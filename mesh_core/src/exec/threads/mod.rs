@@ -14,14 +14,14 @@ use std::{ptr, slice, thread};
 
 use core_affinity::CoreId;
 
-use self::barrier::Stop;
+pub(super) use self::barrier::{Bell, Stop, lock};
 pub(super) use self::comm::Threads;
 use self::meeting::World;
 use self::pool::Pool;
-#[cfg(feature = "mpi")]
 pub(super) use self::pool::message;
 use self::processor::{Book, Findings, Job, Processor, findings};
 use super::border::Global;
+use super::courier::Peers;
 use super::executor::Executor;
 use super::machine::{Machine, border, expect_bytes, fits};
 use super::memory::{Buffer, Store};
@@ -36,6 +36,11 @@ use crate::program::{Compiled, Place, Value, VariableType, owns};
 /// How often a thread looks before it lets others run, when it has a core of its own: a few
 /// microseconds, for the system may have put two threads on one core all the same.
 const SPIN: u32 = 100;
+
+/// How many cores there are for this process.
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get())
+}
 
 /// Cores by number; none where the system does not say what cores there are.
 fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
@@ -78,11 +83,27 @@ impl ThreadMachine {
         seed: u64,
         pins: &[usize],
     ) -> Result<Self, String> {
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+        let couriers = cores() >= 2 * mesh.processors();
+        Self::with_couriers(mesh, variables, functions, seed, pins, couriers)
+    }
+
+    /// As [`new`](Self::new), `couriers` saying whether collectives that are begun run beside
+    /// computation.
+    pub(crate) fn with_couriers(
+        mesh: &Mesh,
+        variables: &[VariableType],
+        functions: Vec<Compiled>,
+        seed: u64,
+        pins: &[usize],
+        couriers: bool,
+    ) -> Result<Self, String> {
+        let cores = cores();
         let spin = |threads| if threads <= cores { SPIN } else { 0 };
         let (pins, seed) = (core_ids(pins)?, Seed::new(seed));
         let stop = Arc::new(Stop::default());
-        let world = World::new(mesh, spin(mesh.processors()), &stop);
+        let threads = mesh.processors() * if couriers { 2 } else { 1 };
+        let world = World::new(mesh, spin(threads), &stop);
+        let couriers_world = World::new(mesh, spin(threads), &stop);
         let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
         let store = |processor| {
             let bytes = |v: &VariableType| match owns(mesh, processor, &v.owners) {
@@ -100,12 +121,16 @@ impl ThreadMachine {
         let books: Vec<Book> = stores.iter().map(|_| Book::default()).collect();
         let worker = |(processor, store)| {
             let target = Target { mesh, processor, variables, store, seed: &seed, private: false };
-            let mut comm = Threads::new(&world, processor);
-            let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
+            let comm = |world| Threads::new(world, processor);
+            let mut peers = Peers::new(comm(&world), comm(&couriers_world));
+            let executors = functions.iter().map(|f| Executor::new(f, &target, &mut peers));
             let executors = executors.collect::<Result<Vec<_>, _>>()?;
             let (functions, stores) = (Arc::clone(&functions), Arc::clone(&stores));
             let (book, findings) = (Arc::clone(&books[processor]), Arc::clone(&findings));
-            Processor::new(processor, comm, executors, functions, stores, book, findings)
+            if couriers {
+                peers.start(processor, spin(threads), &stop)?;
+            }
+            Processor::new(processor, peers, executors, functions, stores, book, findings)
         };
         let workers: Result<Vec<_>, String> = stores.iter().enumerate().map(worker).collect();
         // Between calls the caller's thread wants a core as well.

@@ -19,6 +19,9 @@ pub(super) trait Worker: Send + 'static {
     /// Does its part of a job.
     fn run(&mut self, job: &Self::Job) -> Result<(), Stopped>;
 
+    /// Lets go of the processor's memory, everybody having been stopped.
+    fn settle(&mut self) {}
+
     /// What it was doing, should [`run`](Self::run) have panicked.
     fn activity(&self, job: &Self::Job) -> String;
 }
@@ -134,9 +137,13 @@ fn work<W: Worker>(mut worker: W, shared: &Shared<W::Job>, processor: usize) {
         let part = Part(shared);
         let job = shared.job.read().unwrap_or_else(PoisonError::into_inner);
         // A worker that panicked is not used again: the stop sees to that.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run(&job))) {
-            let (activity, message) = (worker.activity(&job), message(&*panic));
+        let done = catch_unwind(AssertUnwindSafe(|| worker.run(&job)));
+        if let Err(panic) = &done {
+            let (activity, message) = (worker.activity(&job), message(&**panic));
             shared.stop.poison(format!("processor {processor} failed {activity}: {message}"));
+        }
+        if !matches!(done, Ok(Ok(()))) {
+            worker.settle();
         }
         drop(job);
         drop(part);

@@ -34,6 +34,11 @@ impl Memory<'_> {
         problems
     }
 
+    /// What is not there that has been awaited. Inputs may be gone: a sum may be made in place.
+    pub(super) fn awaited(&mut self, begun: &[ValueId]) -> Vec<String> {
+        begun.iter().filter_map(|&value| self.expect(value).err()).collect()
+    }
+
     /// What a step fills of a value's bytes.
     fn fills(&self, step: &Step, value: ValueId) -> Option<String> {
         let new_name = |input: ValueId, out: ValueId| self.at(input) == self.at(out);

@@ -19,8 +19,8 @@
 //!
 //! * every place is aligned and inside the arena, or the buffer of a variable of the same size, in
 //!   declared order, which all who define the value hold; feeds are in the arena;
-//! * a step finds each of its inputs' names in exactly the bytes of that input's place, and a read
-//!   finds `old v` in `v`;
+//! * a step finds each of its inputs' names in exactly the bytes of that input's place, an await those
+//!   of what it waited for, and a read finds `old v` in `v`;
 //! * a step's outs do not overlap each other, nor its inputs, unless the step may work in place: a
 //!   map on an input of the same layout met element by element, an all-reduce on its own input;
 //! * from where a collective stands to where it is awaited, no other step fills bytes of its inputs or
@@ -267,6 +267,9 @@ impl Memory<'_> {
     }
 
     fn step(&mut self, step: &Step) -> Vec<String> {
+        if let Step::Await { begun, .. } = step {
+            return self.awaited(begun);
+        }
         let (inputs, outs) = (step.inputs(), step.outs());
         let mut problems: Vec<String> =
             inputs.iter().filter_map(|&input| self.expect(input).err()).collect();

@@ -5,6 +5,9 @@
 //! which is what a session works with. An [`Executor`](executor::Executor) is one function prepared for one
 //! processor; its step loop allocates nothing and looks nothing up.
 //!
+//! A collective that is begun in one place and awaited in another runs beside what stands between, on
+//! a [`courier`]'s thread where there are cores for that.
+//!
 //! This room knows no layout: extents, strides, groups and plans only.
 
 mod border;

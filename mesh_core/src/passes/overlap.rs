@@ -1,7 +1,7 @@
 //! Lets collectives run beside computation that does not need them.
 //!
 //! The steps are put in order anew, against a clock of estimates. A large all-reduce *begins* as soon
-//! as there is what it folds, other large collectives where they stand. What needs a collective that
+//! as there is what it folds (or what maps make that from), other large collectives where they stand. What needs a collective that
 //! is under way yields to steps behind it that do not, [`WINDOW`] steps away at most. It is awaited
 //! once as much has been computed as it takes, or when nothing else is left to do; so it holds what it
 //! reads no longer than that pays. Then what waited comes first. Everything else keeps its place.
@@ -14,7 +14,7 @@ use super::buffers::least;
 use super::uses::Uses;
 use super::{compact, writes_last};
 use crate::names::Mesh;
-use crate::program::{Node, Program, Step, cost};
+use crate::program::{Node, Program, Step, ValueId, cost};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -165,17 +165,46 @@ impl<'p> Schedule<'p> {
             first: 0,
         };
         for (step, node) in program.steps.iter().enumerate() {
-            schedule.is_early[step] = begins[step] > 0 && takes_over(program, &node.step, &uses);
             let inputs = node.step.inputs();
             let makers: BTreeSet<_> =
                 inputs.iter().filter_map(|input| uses.maker[input.index()]).collect();
             schedule.needs[step] = makers.len();
             makers.iter().for_each(|&maker| schedule.needed_by[maker].push(step));
-            if makers.is_empty() {
-                schedule.is_ready(step);
-            }
         }
+        for step in (0..count).rev() {
+            schedule.is_early[step] = schedule.may_be_early(step, &uses);
+        }
+        let ready = (0..count).filter(|&step| schedule.needs[step] == 0);
+        ready.collect::<Vec<_>>().into_iter().for_each(|step| schedule.is_ready(step));
         schedule
+    }
+
+    /// Whether a step is a large all-reduce of what nobody else uses, or makes that, also of what nobody
+    /// else uses: then it needs no more memory wherever it stands.
+    fn may_be_early(&self, step: usize, uses: &Uses) -> bool {
+        let Program { steps, values, .. } = self.program;
+        let is_once =
+            |value: &ValueId| uses.users[value.index()].len() == 1 && !uses.fetched[value.index()];
+        let takes_over = |input: &ValueId| {
+            let maker = uses.maker[input.index()].map(|maker| &steps[maker].step);
+            let named = |step: &Step| {
+                matches!(step, Step::Read { .. } | Step::Reshape { .. } | Step::Barrier { .. })
+            };
+            maker.is_some_and(|maker| !named(maker)) && is_once(input)
+        };
+        let (inputs, outs) = (steps[step].step.inputs(), steps[step].step.outs());
+        let bytes =
+            |ids: &[ValueId]| ids.iter().map(|id| values[id.index()].bytes()).sum::<usize>();
+        let begins = match &steps[step].step {
+            Step::AllReduce { .. } => self.begins[step] > 0,
+            Step::Map { .. } | Step::Move { .. } => {
+                let is_early = |out: &ValueId| self.is_early[uses.users[out.index()][0]];
+                let same = outs.len() == 1 && bytes(&outs) <= bytes(&inputs);
+                same && outs.iter().all(|out| is_once(out) && is_early(out))
+            }
+            _ => false,
+        };
+        begins && inputs.iter().all(takes_over)
     }
 
     fn run(mut self) -> Vec<Event> {
@@ -247,18 +276,4 @@ impl<'p> Schedule<'p> {
         let cost = cost(self.program, step, self.mesh);
         if step.axes().is_some() { 0 } else { (cost.flops / FLOPS).max(cost.bytes / BYTES) }
     }
-}
-
-/// Whether a step is an all-reduce of what nobody else uses, so that it needs no memory of its own
-/// wherever it stands.
-fn takes_over(program: &Program, step: &Step, uses: &Uses) -> bool {
-    let Step::AllReduce { inputs, .. } = step else { return false };
-    inputs.iter().all(|input| {
-        let maker = uses.maker[input.index()].map(|maker| &program.steps[maker].step);
-        let named = matches!(
-            maker,
-            None | Some(Step::Read { .. } | Step::Reshape { .. } | Step::Barrier { .. })
-        );
-        !named && uses.users[input.index()].len() == 1 && !uses.fetched[input.index()]
-    })
 }

@@ -43,10 +43,11 @@ fn trained(b: &mut Builder<'_>) {
     }
     for (layer, gradient) in (0..).zip(gradients.into_iter().rev()) {
         named(b, &format!("sum {layer}"));
-        let sum = b.all_reduce(ReduceKind::Sum, &[rows], gradient);
+        let scaled = if layer == 1 { b.of(x(0) * 0.1, &[gradient]) } else { gradient };
+        let sum = b.all_reduce(ReduceKind::Sum, &[rows], scaled);
         named(b, &format!("update {layer}"));
         let old = b.old(layer, &[64, 64]);
-        let new = b.of(x(0) - 0.1 * x(1), &[old, sum]);
+        let new = b.of(x(0) - x(1), &[old, sum]);
         b.write(var(layer), new);
     }
     b.fetched("delta", delta);
@@ -77,6 +78,7 @@ fn sums_of_gradients_begin_with_the_gradients_and_updates_follow_them() {
         "begin sum 2",
         "back 2",
         "gradient 1",
+        "sum 1",
         "begin sum 1",
         "back 1",
         "gradient 0",
@@ -297,10 +299,15 @@ fn couriers_and_processors_leave_the_same_bits() {
             let element = |i: usize| ((i as f32) * 0.37).sin();
             let h = ndarray::Array1::from_shape_fn(3000, element);
             let mut outs = vec![Array::zeros(DType::F32, &[3000])];
-            for _ in 0..3 {
+            let mut all = Vec::new();
+            // Whoever looks at numbers wants them where a collective begins.
+            for (inspected, recorded) in [(false, false), (true, false), (false, true)] {
+                machine.inspect(inspected);
+                machine.record(recorded);
                 machine.call(0, &[h.view().into()], &mut outs, &mut []).unwrap();
+                all.push(outs.clone());
             }
-            outs
+            all
         };
         let mut plain = rounds(&mesh);
         plain.steps.retain(|node| !matches!(node.step, Step::Await { .. }));

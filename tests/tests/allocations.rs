@@ -70,9 +70,17 @@ fn processors_allocate_nothing_while_they_run() {
     let data = ndarray::Array3::from_elem((32, 64, 1), 0.5f32);
     let lines = ndarray::Array2::from_shape_fn((32, 64), |(i, j)| ((i * 7 + j * 5) % 64) as f32);
     let grid = ("d:2;m:2", "batch:d;hidden:m;places:m");
-    for (mesh, layout) in [("", ""), ("d:2", "batch:d;slots/*:d"), grid] {
+    let data_parallel = ("d:2", "batch:d");
+    let alone = [("", ""), ("d:2", "batch:d;slots/*:d"), grid].map(|way| (way, false));
+    for ((mesh, layout), couriers) in alone.into_iter().chain([(data_parallel, true)]) {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        let mut session = Session::threads(&module, 0).unwrap();
+        let mut steps = module.functions.iter().flat_map(|function| &function.program.steps);
+        let awaits = steps.any(|node| matches!(node.step, mesh_core::program::Step::Await { .. }));
+        assert!(awaits || !couriers, "nothing runs beside anything");
+        let mut session = match couriers {
+            true => Session::with_couriers(&module, 0).unwrap(),
+            false => Session::threads(&module, 0).unwrap(),
+        };
         let mut loss = [Array::from(0f32)];
         let run = |session: &mut Session, loss: &mut [Array; 1]| {
             session.call_into(&adam, [data.view().into()], loss).unwrap();

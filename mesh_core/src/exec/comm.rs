@@ -10,6 +10,16 @@ use crate::program::{Extents, FoldOrder};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stopped;
 
+/// Which of a processor's two ends of collectives. What meets at one never mixes with what meets at the
+/// other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lane {
+    /// Its own.
+    Processor,
+    /// That of its [courier](super::courier).
+    Courier,
+}
+
 /// A processor's place in a group that its [`Comm`] has prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Group {

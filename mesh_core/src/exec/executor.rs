@@ -1,71 +1,34 @@
 //! One function on one processor.
 #![allow(unsafe_code, reason = "steps work on the processor's memory")]
 
+use std::sync::Arc;
+
 use super::border::{Border, Global};
-use super::comm::{Comm, Exchange, Group, Part, Stopped};
+use super::collective::Collective;
+use super::comm::{Comm, Group, Stopped};
+use super::courier::{Begun, Peers};
 use super::cpu::{Kernel, Memory};
 use super::fed::Fed;
-use super::fold::Fold;
 use super::numerics::Inspector;
 use super::record::{CallTimes, Span, since};
 use super::rounds::Repeat;
 use super::strided::Walk;
 use super::watch::Watch;
-use crate::program::FoldOrder;
 
 /// A step with everything looked up. Pointers go into the processor's own memory.
 pub(super) enum Action {
     Kernel(Box<dyn Kernel>),
-    AllReduce {
+    Meet {
         group: Group,
-        fold: Fold,
-        order: FoldOrder,
-        parts: Vec<Part>,
+        collective: Collective,
     },
-    AllGather {
+    /// A collective that is awaited later.
+    Begin {
+        /// Of the processors themselves.
         group: Group,
-        outer: usize,
-        chunk: usize,
-        input: *const u8,
-        out: *mut u8,
+        begun: Arc<Begun>,
     },
-    ReduceScatter {
-        group: Group,
-        fold: Fold,
-        outer: usize,
-        chunk: usize,
-        input: *const u8,
-        out: *mut u8,
-    },
-    AllToAll {
-        group: Group,
-        exchange: Box<Exchange>,
-        input: *const u8,
-        out: *mut u8,
-    },
-    Permute {
-        group: Group,
-        shift: i64,
-        wrap: bool,
-        bytes: usize,
-        input: *const u8,
-        out: *mut u8,
-    },
-    ReduceTo {
-        group: Group,
-        fold: Fold,
-        root: usize,
-        elements: usize,
-        input: *const u8,
-        out: *mut u8,
-    },
-    Broadcast {
-        group: Group,
-        root: usize,
-        bytes: usize,
-        input: *const u8,
-        out: *mut u8,
-    },
+    Await(Arc<Begun>),
     /// A read or write of a variable that the plan did not alias.
     Copy {
         walk: Walk,
@@ -113,7 +76,7 @@ impl Executor {
     /// only. The same function runs on every processor of the mesh.
     pub(super) unsafe fn run(
         &mut self,
-        comm: &mut impl Comm,
+        peers: &mut Peers<impl Comm>,
         scratch: *mut u8,
         feeds: &[Global],
         fetches: &[Global],
@@ -128,6 +91,7 @@ impl Executor {
         if let Some((times, begin)) = times.as_mut().zip(began) {
             times.feeds = Span { begin, end: since(times.started) };
         }
+        peers.at_once = inspector.is_some();
         let mut watch = Watch::new(times.as_deref_mut(), inspector);
         // SAFETY: the feeds are there.
         unsafe { watch.feeds(&self.memory)? };
@@ -135,7 +99,7 @@ impl Executor {
             self.position = *step;
             // SAFETY: preparing checked the sizes against the plan; what a step may assume of its
             // inputs the steps before it have made true.
-            unsafe { watch.step(*step, action, comm, &self.memory, scratch)? };
+            unsafe { watch.step(*step, action, peers, &self.memory, scratch)? };
         }
         let began = times.as_ref().map(|times| since(times.started));
         for fetch in &self.fetches {
@@ -150,12 +114,17 @@ impl Executor {
 }
 
 impl Action {
+    /// The collective that is begun, if one is.
+    pub(super) fn begun(&self) -> Option<&Arc<Begun>> {
+        if let Self::Begin { begun, .. } = self { Some(begun) } else { None }
+    }
+
     /// # Safety
     ///
     /// As [`Executor::run`].
     pub(super) unsafe fn run(
         &mut self,
-        comm: &mut impl Comm,
+        peers: &mut Peers<impl Comm>,
         memory: &Memory,
         scratch: *mut u8,
         body: Watch<'_>,
@@ -167,32 +136,14 @@ impl Action {
                     kernel.run(memory, scratch);
                     Ok(())
                 }
-                Self::AllReduce { group, fold, order, ref parts } => {
-                    comm.all_reduce(group, fold, order, parts)
-                }
-                Self::AllGather { group, outer, chunk, input, out } => {
-                    comm.all_gather(group, outer, chunk, input, out)
-                }
-                Self::ReduceScatter { group, fold, outer, chunk, input, out } => {
-                    comm.reduce_scatter(group, fold, outer, chunk, input, out)
-                }
-                Self::AllToAll { group, ref exchange, input, out } => {
-                    comm.all_to_all(group, exchange, input, out)
-                }
-                Self::Permute { group, shift, wrap, bytes, input, out } => {
-                    comm.permute(group, shift, wrap, bytes, input, out)
-                }
-                Self::ReduceTo { group, fold, root, elements, input, out } => {
-                    comm.reduce_to(group, fold, root, elements, input, out)
-                }
-                Self::Broadcast { group, root, bytes, input, out } => {
-                    comm.broadcast(group, root, bytes, input, out)
-                }
+                Self::Meet { group, ref collective } => collective.run(&mut peers.comm, group),
+                Self::Begin { group, ref begun } => peers.begin(group, begun),
+                Self::Await(ref begun) => peers.wait(begun),
                 Self::Copy { ref walk, from, to } => {
                     walk.copy(from, to);
                     Ok(())
                 }
-                Self::Loop(ref mut repeat) => repeat.run(comm, scratch, body),
+                Self::Loop(ref mut repeat) => repeat.run(peers, scratch, body),
             }
         }
     }

@@ -7,13 +7,18 @@
 //! [`Executor`](executor::Executor) is one function prepared for one processor; its step loop
 //! allocates nothing and looks nothing up.
 //!
+//! A collective that is begun in one place and awaited in another runs beside what stands between, on
+//! a [`courier`]'s thread where there are cores for that.
+//!
 //! This room knows no layout: extents, strides, groups and plans only.
 
 mod addressable;
 mod border;
+mod collective;
 mod comm;
 #[cfg(test)]
 mod comm_tests;
+mod courier;
 pub(crate) mod cpu;
 mod executor;
 mod fed;

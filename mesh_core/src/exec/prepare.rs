@@ -1,7 +1,11 @@
 //! Looks up everything a step needs, once: pointers, groups, sizes, kernels.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::border::Border;
-use super::comm::{Comm, Exchange, Group, Part};
+use super::comm::Comm;
+use super::courier::Peers;
 use super::cpu::{self, Memory};
 use super::executor::{Action, Crossing, Executor};
 use super::fed::Fed;
@@ -9,7 +13,7 @@ use super::fold::Fold;
 use super::memory::Store;
 use super::seed::Seed;
 use super::strided::Walk;
-use crate::names::{Axis, AxisList, Mesh, ReduceKind};
+use crate::names::{AxisList, Mesh, ReduceKind};
 use crate::program::{
     ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId,
     VariableType, owns,
@@ -37,12 +41,12 @@ impl Executor {
     pub(super) fn new(
         compiled: &Compiled,
         target: &Target<'_>,
-        comm: &mut impl Comm,
+        peers: &mut Peers<impl Comm>,
     ) -> Result<Self, String> {
         let Compiled { program, plan } = compiled;
         let memory = Memory { pointers: pointers(program, plan, target, 0)? };
         let preparing = Preparing { program, plan, target, memory: &memory, base: 0 };
-        let (actions, scratch_bytes) = preparing.actions(comm)?;
+        let (actions, scratch_bytes) = preparing.actions(peers)?;
         let feeds = program.feeds.iter().map(|slot| {
             let (border, own) = (preparing.border(slot)?, preparing.at(slot.value));
             Ok(Fed { border, own, names: preparing.names(slot) })
@@ -134,22 +138,15 @@ impl Preparing<'_> {
         self.program.value(id)
     }
 
-    /// The group of a collective.
-    fn group(&self, comm: &mut impl Comm, axes: &[Axis]) -> Result<Group, String> {
-        let known = axes.iter().all(|axis| self.target.mesh.axes().any(|a| a == *axis));
-        expect(known, "an axis is not of this mesh")?;
-        Ok(comm.group(axes))
-    }
-
     /// The position in memory order of dim `dim` of the input, whose order the result shares.
-    fn position(&self, dim: u8, input: ValueId, out: ValueId) -> Result<usize, String> {
+    pub(super) fn position(&self, dim: u8, input: ValueId, out: ValueId) -> Result<usize, String> {
         let (input, out) = (self.value(input), self.value(out));
         expect(input.dtype == out.dtype, "dtypes differ")?;
         expect(input.order == out.order, "memory orders differ")?;
         input.order.iter().position(|&d| d == dim).ok_or_else(|| format!("there is no dim {dim}"))
     }
 
-    fn fold(&self, kind: ReduceKind, id: ValueId) -> Result<Fold, String> {
+    pub(super) fn fold(&self, kind: ReduceKind, id: ValueId) -> Result<Fold, String> {
         let dtype = self.value(id).dtype;
         Fold::new(kind, dtype).ok_or_else(|| format!("{kind} has no meaning for {dtype}"))
     }
@@ -157,9 +154,12 @@ impl Preparing<'_> {
     /// What to do, with the step of each action, and the scratch it takes.
     pub(super) fn actions(
         &self,
-        comm: &mut impl Comm,
+        peers: &mut Peers<impl Comm>,
     ) -> Result<(Vec<(usize, Action)>, usize), String> {
         let (mut actions, mut scratch_bytes) = (Vec::new(), 0);
+        // By the step that awaits it.
+        let mut under_way = BTreeMap::new();
+        let awaits = self.program.awaits();
         let mut bodies = self.plan.bodies.iter();
         let Target { mesh, processor, .. } = *self.target;
         let steps = self.program.steps.iter().enumerate();
@@ -167,12 +167,27 @@ impl Preparing<'_> {
             let action = match &node.step {
                 Step::Loop(rounds) => {
                     bodies.next().ok_or("a loop has no plan".to_owned()).and_then(|plan| {
-                        let (repeat, scratch) = self.repeat(rounds, plan, comm)?;
+                        let (repeat, scratch) = self.repeat(rounds, plan, peers)?;
                         scratch_bytes = scratch.max(scratch_bytes);
                         Ok(Some(Action::Loop(Box::new(repeat))))
                     })
                 }
-                step => self.action(step, comm),
+                Step::Await { .. } => {
+                    let begun = under_way.remove(&index).ok_or("it was not begun".to_owned());
+                    begun.map(|begun| Some(Action::Await(begun)))
+                }
+                step => match step.axes() {
+                    None => self.local(step),
+                    Some(axes) => {
+                        let until = step.outs().first().and_then(|out| awaits[out.index()]);
+                        let action = self.meeting(index, axes, until.is_some(), peers);
+                        action.map(|action| {
+                            let begun = until.zip(action.begun());
+                            under_way.extend(begun.map(|(at, begun)| (at, Arc::clone(begun))));
+                            Some(action)
+                        })
+                    }
+                },
             };
             let action = action.map_err(|problem| {
                 format!("cannot prepare {}: {problem}", describe(self.program, index))
@@ -185,81 +200,9 @@ impl Preparing<'_> {
         Ok((actions, scratch_bytes))
     }
 
-    /// What to do for a step; `None` if the plan has made it nothing.
-    fn action(&self, step: &Step, comm: &mut impl Comm) -> Result<Option<Action>, String> {
+    /// What to do for a step that meets nobody; `None` if the plan has made it nothing.
+    fn local(&self, step: &Step) -> Result<Option<Action>, String> {
         Ok(Some(match step {
-            Step::AllReduce { kind, order, axes, inputs, outs } => {
-                expect(!inputs.is_empty() && inputs.len() == outs.len(), "inputs and outs differ")?;
-                let mut parts = Vec::new();
-                for (&input, &out) in inputs.iter().zip(outs) {
-                    expect(self.value(input) == self.value(out), "types differ")?;
-                    let same = self.value(input).dtype == self.value(inputs[0]).dtype;
-                    expect(same, "dtypes differ")?;
-                    let elements = self.value(input).len();
-                    parts.push(Part { input: self.at(input), out: self.at(out), elements });
-                }
-                let fold = self.fold(*kind, inputs[0])?;
-                let group = self.group(comm, axes)?;
-                Action::AllReduce { group, fold, order: *order, parts }
-            }
-            Step::AllGather { axes, dim, input, out } => {
-                let group = self.group(comm, axes)?;
-                let position = self.position(*dim, *input, *out)?;
-                let value = self.value(*input);
-                expect(value.bytes() * group.size == self.value(*out).bytes(), "sizes differ")?;
-                let outer = outer(value, position);
-                let chunk = value.bytes() / outer.max(1);
-                let (input, out) = (self.at(*input), self.at(*out));
-                Action::AllGather { group, outer, chunk, input, out }
-            }
-            Step::ReduceScatter { kind, axes, dim, input, out } => {
-                let group = self.group(comm, axes)?;
-                let position = self.position(*dim, *input, *out)?;
-                let value = self.value(*out);
-                expect(value.bytes() * group.size == self.value(*input).bytes(), "sizes differ")?;
-                let outer = outer(value, position);
-                let chunk = value.len() / outer.max(1);
-                let fold = self.fold(*kind, *input)?;
-                let (input, out) = (self.at(*input), self.at(*out));
-                Action::ReduceScatter { group, fold, outer, chunk, input, out }
-            }
-            Step::AllToAll { axes, split, concat, input, out } => {
-                let group = self.group(comm, axes)?;
-                let split = self.position(*split, *input, *out)?;
-                let concat = self.position(*concat, *input, *out)?;
-                let value = self.value(*input);
-                let extents: Vec<_> =
-                    value.order.iter().map(|&dim| value.extents[dim as usize]).collect();
-                expect(extents[split].is_multiple_of(group.size), "the split does not divide")?;
-                expect(value.bytes() == self.value(*out).bytes(), "sizes differ")?;
-                let element = value.dtype.size();
-                let exchange = Exchange::new(&extents, split, concat, group.size, element).into();
-                let (input, out) = (self.at(*input), self.at(*out));
-                Action::AllToAll { group, exchange, input, out }
-            }
-            Step::Permute { axes, shift, wrap, input, out } => {
-                expect(self.value(*input) == self.value(*out), "types differ")?;
-                let group = self.group(comm, axes)?;
-                let bytes = self.value(*input).bytes();
-                let (input, out) = (self.at(*input), self.at(*out));
-                Action::Permute { group, shift: *shift, wrap: *wrap, bytes, input, out }
-            }
-            Step::ReduceTo { kind, axes, root, input, out } => {
-                expect(self.value(*input) == self.value(*out), "types differ")?;
-                let group = self.group(comm, axes)?;
-                expect(*root < group.size, "the root is no member")?;
-                let (fold, elements) = (self.fold(*kind, *input)?, self.value(*input).len());
-                let (root, input, out) = (*root, self.at(*input), self.at(*out));
-                Action::ReduceTo { group, fold, root, elements, input, out }
-            }
-            Step::Broadcast { axes, root, input, out } => {
-                expect(self.value(*input) == self.value(*out), "types differ")?;
-                let group = self.group(comm, axes)?;
-                expect(*root < group.size, "the root is no member")?;
-                let (root, bytes) = (*root, self.value(*input).bytes());
-                let (input, out) = (self.at(*input), self.at(*out));
-                Action::Broadcast { group, root, bytes, input, out }
-            }
             Step::Read { variable, out } => {
                 let (buffer, slice) = self.variable(*variable, *out)?;
                 return Ok(copy(&slice, buffer, self.value(*out), self.at(*out)));
@@ -320,9 +263,4 @@ fn copy(from: &Value, source: *const u8, to: &Value, target: *mut u8) -> Option<
     let dims = (to.extents.iter().zip(strides))
         .map(|(&extent, (from, to))| (extent, (from * element) as isize, (to * element) as isize));
     Some(Action::Copy { walk: Walk::new(dims, element), from: source, to: target })
-}
-
-/// How many times the dims from `position` inwards are laid out one after the other.
-fn outer(value: &Value, position: usize) -> usize {
-    value.order[..position].iter().map(|&dim| value.extents[dim as usize]).product()
 }

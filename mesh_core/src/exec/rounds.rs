@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "moves values between rounds")]
 
 use super::comm::{Comm, Stopped};
+use super::courier::Peers;
 use super::cpu::Memory;
 use super::executor::Action;
 use super::prepare::{Preparing, expect, pointers};
@@ -64,7 +65,7 @@ impl Repeat {
     /// As [`Executor::run`](super::executor::Executor::run).
     pub(super) unsafe fn run(
         &mut self,
-        comm: &mut impl Comm,
+        peers: &mut Peers<impl Comm>,
         scratch: *mut u8,
         mut watch: Watch<'_>,
     ) -> Result<(), Stopped> {
@@ -85,7 +86,7 @@ impl Repeat {
                 }
                 watch.round(position, &self.memory);
                 for (step, action) in &mut self.actions {
-                    watch.step(*step, action, comm, &self.memory, scratch)?;
+                    watch.step(*step, action, peers, &self.memory, scratch)?;
                 }
                 go_on = self.condition.is_none_or(|(_, again)| *again != 0);
                 for Span { from, to, bytes } in &self.stacks {
@@ -105,7 +106,7 @@ impl Preparing<'_> {
         &self,
         rounds: &Rounds,
         plan: &Plan,
-        comm: &mut impl Comm,
+        peers: &mut Peers<impl Comm>,
     ) -> Result<(Repeat, usize), String> {
         let Rounds { body, count, reverse, condition, carried, .. } = rounds;
         self.fits(rounds)?;
@@ -137,7 +138,7 @@ impl Preparing<'_> {
         };
         let goes = body.fetches.last().map(|slot| at(slot.value).cast_const());
         let inner = Preparing { program: body, plan, target: self.target, memory: &memory, base };
-        let (actions, scratch) = inner.actions(comm)?;
+        let (actions, scratch) = inner.actions(peers)?;
         let repeat = Repeat {
             count: *count,
             reverse: *reverse,

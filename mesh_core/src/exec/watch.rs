@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use super::comm::{Comm, Stopped};
+use super::courier::Peers;
 use super::cpu::Memory;
 use super::executor::Action;
 use super::numerics::Inspector;
@@ -54,19 +55,19 @@ impl<'t> Watch<'t> {
         &mut self,
         step: usize,
         action: &mut Action,
-        comm: &mut C,
+        peers: &mut Peers<C>,
         memory: &Memory,
         scratch: *mut u8,
     ) -> Result<(), Stopped> {
         let Self { times, inspector } = self;
         if times.is_none() && inspector.is_none() {
             // SAFETY: the same contract.
-            return unsafe { action.run(comm, memory, scratch, Watch::new(None, None)) };
+            return unsafe { action.run(peers, memory, scratch, Watch::new(None, None)) };
         }
         let mut met = false;
         if let Some(inspector) = inspector {
             // SAFETY: the same contract.
-            met = unsafe { inspector.before(step, action, comm, memory)? };
+            met = unsafe { inspector.before(step, action, &mut peers.comm, memory)? };
         }
         let mut times = times.as_mut().map(|(started, steps)| (*started, &mut steps[step]));
         let begin = times.as_ref().map(|(started, _)| since(*started));
@@ -75,7 +76,7 @@ impl<'t> Watch<'t> {
             inspector: inspector.as_mut().and_then(|inspector| inspector.body(step)),
         };
         // SAFETY: the same contract.
-        let done = unsafe { action.run(comm, memory, scratch, body) };
+        let done = unsafe { action.run(peers, memory, scratch, body) };
         if let (Ok(()), Some((started, times)), Some(begin)) = (done, times, begin) {
             times.note(begin, since(started));
         }

@@ -226,7 +226,10 @@ fn local(program: &Program, step: &Step) -> Vec<String> {
         let sizes: Vec<_> = value.extents.iter().map(ToString::to_string).collect();
         format!("{}[{}]", value.dtype, sizes.join(", "))
     };
-    let outs = step.outs();
+    let outs = match step {
+        Step::Await { begun, .. } => begun.clone(),
+        _ => step.outs(),
+    };
     if outs.is_empty() {
         return step.inputs().iter().map(|&id| slice(id)).collect();
     }

@@ -2,7 +2,7 @@
 //!
 //! Values that are names for the same bytes form a *class*: a reshape in declared order joins its
 //! input's, a barrier's outs join its inputs'. A class lives from the step that defines it to its last use; feeds from before the
-//! first step, fetches until after the last.
+//! first step, fetches until after the last. What a collective reads is *held* until it is awaited.
 //!
 //! * A read's class lives in the variable's buffer, unless the variable is written while it lives.
 //! * A written value's class is computed in the variable's buffer, if those who hold the variable
@@ -58,7 +58,8 @@ pub fn lower_bound(program: &Program, variables: &[VariableType]) -> usize {
     least(program, variables.len(), None)
 }
 
-fn least(program: &Program, variables: usize, rounds: Option<&Rounds>) -> usize {
+/// As [`lower_bound`], of a program that may be the body of a loop.
+pub(super) fn least(program: &Program, variables: usize, rounds: Option<&Rounds>) -> usize {
     let (_, buffers) = arena(program, &Classes::new(program, variables, rounds));
     // Times of program points, and one behind the last.
     let mut change = vec![0_isize; program.steps.len() + 3];
@@ -80,6 +81,10 @@ fn least(program: &Program, variables: usize, rounds: Option<&Rounds>) -> usize 
 struct Class {
     first: usize,
     last: usize,
+    /// When it is awaited, last, or its last use.
+    until: usize,
+    /// How many awaits hold it.
+    holds: usize,
     /// Padded to [`ALIGNMENT`].
     bytes: usize,
     /// Where it lives, if that is not the arena.
@@ -90,16 +95,26 @@ struct Classes {
     list: Vec<Class>,
     /// Class of each value.
     of: Vec<usize>,
+    /// Per step, whether a collective is only begun there.
+    begins: Vec<bool>,
 }
 
 impl Classes {
     fn new(program: &Program, variables: usize, rounds: Option<&Rounds>) -> Self {
-        let mut classes = Self { list: Vec::new(), of: vec![usize::MAX; program.values.len()] };
+        let awaits = program.awaits();
+        let begins = |out: &ValueId| awaits[out.index()].is_some();
+        let begins = program.steps.iter().map(|node| node.step.outs().iter().any(begins));
+        let (list, begins) = (Vec::new(), begins.collect());
+        let mut classes = Self { list, of: vec![usize::MAX; program.values.len()], begins };
         for slot in &program.feeds {
             classes.define(program, slot.value, 0);
         }
         for (time, node) in (1..).zip(&program.steps) {
-            node.step.inputs().iter().for_each(|&input| classes.extend(input, time));
+            let held = matches!(node.step, Step::Await { .. });
+            node.step.inputs().iter().for_each(|&input| match held {
+                true => classes.hold(input, time),
+                false => classes.extend(input, time),
+            });
             match &node.step {
                 Step::Reshape { input, out } if both_in_order(program, *input, *out) => {
                     classes.of[out.index()] = classes.of[input.index()];
@@ -161,12 +176,26 @@ impl Classes {
     fn define(&mut self, program: &Program, value: ValueId, time: usize) {
         self.of[value.index()] = self.list.len();
         let bytes = program.value(value).bytes().next_multiple_of(ALIGNMENT);
-        self.list.push(Class { first: time, last: time, bytes, home: None });
+        let (last, until) = (time, time);
+        self.list.push(Class { first: time, last, until, holds: 0, bytes, home: None });
     }
 
     fn extend(&mut self, value: ValueId, time: usize) {
-        let last = &mut self.list[self.of[value.index()]].last;
-        *last = time.max(*last);
+        let Class { last, until, .. } = &mut self.list[self.of[value.index()]];
+        (*last, *until) = (time.max(*last), time.max(*until));
+    }
+
+    fn hold(&mut self, value: ValueId, time: usize) {
+        let Class { until, holds, .. } = &mut self.list[self.of[value.index()]];
+        (*until, *holds) = (time.max(*until), *holds + 1);
+    }
+
+    /// Whether the step at a time is the last that touches a class, though it may be a collective
+    /// that does so until it is awaited.
+    fn ends(&self, class: usize, time: usize) -> bool {
+        let Class { last, until, holds, .. } = self.list[class];
+        let own = holds == 1 && time > 0 && self.begins[time - 1];
+        last == time && (until == time || own)
     }
 
     fn class(&self, value: ValueId) -> usize {
@@ -188,7 +217,7 @@ impl Classes {
             let Step::Read { variable, out } = step else { continue };
             let class = self.class(*out);
             let survives = match written[variable.index()] {
-                Some((time, input)) => self.class(input) == class || self.list[class].last < time,
+                Some((time, input)) => self.class(input) == class || self.list[class].until < time,
                 None => true,
             };
             if survives && program.value(*out).in_order() {
@@ -210,16 +239,18 @@ impl Classes {
                 continue;
             }
             let over = reads[variable.index()].iter().all(|&read| {
-                let Class { first: read_at, last, home, .. } = self.list[read];
+                let Class { first: read_at, until, home, .. } = self.list[read];
                 match home {
                     None => read_at < first,
-                    Some(_) if last == first => self.in_place(program, maker, class, read),
-                    Some(_) => last < first,
+                    Some(_) if self.ends(read, first) => self.in_place(program, maker, class, read),
+                    Some(_) => until < first,
                 }
             });
             if over {
-                self.list[class].home = Some(Place::Variable(*variable));
-                self.list[class].last = program.steps.len() + 1;
+                let class = &mut self.list[class];
+                class.home = Some(Place::Variable(*variable));
+                class.last = program.steps.len() + 1;
+                class.until = class.last;
             }
         }
     }
@@ -275,7 +306,7 @@ fn arena(program: &Program, classes: &Classes) -> (Vec<usize>, Vec<Buffer>) {
     let mut of = vec![usize::MAX; classes.list.len()];
     let mut buffers: Vec<Buffer> = Vec::new();
     // Classes are listed in the order of their definition, so donors have their buffer.
-    for (class, &Class { first, last, bytes, home }) in classes.list.iter().enumerate() {
+    for (class, &Class { first, until, bytes, home, .. }) in classes.list.iter().enumerate() {
         if home.is_some() {
             continue;
         }
@@ -284,9 +315,8 @@ fn arena(program: &Program, classes: &Classes) -> (Vec<usize>, Vec<Buffer>) {
             let inputs = step.inputs();
             let mut used = inputs.iter().map(|&input| classes.class(input));
             used.find(|&used| {
-                let Class { last, home, .. } = classes.list[used];
-                home.is_none()
-                    && last == first
+                classes.list[used].home.is_none()
+                    && classes.ends(used, first)
                     && buffers[of[used]].holder == used
                     && classes.in_place(program, step, class, used)
             })
@@ -295,11 +325,11 @@ fn arena(program: &Program, classes: &Classes) -> (Vec<usize>, Vec<Buffer>) {
             Some(donor) => {
                 of[class] = of[donor];
                 let buffer = &mut buffers[of[donor]];
-                (buffer.last, buffer.holder) = (last, class);
+                (buffer.last, buffer.holder) = (until.max(buffer.last), class);
             }
             None => {
                 of[class] = buffers.len();
-                buffers.push(Buffer { first, last, bytes, holder: class });
+                buffers.push(Buffer { first, last: until, bytes, holder: class });
             }
         }
     }

@@ -14,6 +14,7 @@ mod fuse;
 mod hoist;
 mod merge_sums;
 mod order;
+mod overlap;
 mod products;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,8 @@ pub struct Pass {
     /// What it does. The program is legal before and after.
     pub run: fn(&mut Program, &Mesh),
 }
+
+const OVERLAP: &str = "overlap";
 
 /// The passes in the order in which they run.
 pub fn passes() -> &'static [Pass] {
@@ -105,6 +108,12 @@ pub fn passes() -> &'static [Pass] {
                      near enough is met for once",
             run: combine::run,
         },
+        Pass {
+            name: OVERLAP,
+            reason: "each step has its form and each collective its size; whatever moved steps \
+                     afterwards would have to know what is under way",
+            run: overlap::run,
+        },
     ]
 }
 
@@ -125,8 +134,8 @@ pub struct Fault {
     pub problems: Vec<String>,
 }
 
-/// Improves a program by [`passes`] but for one, then makes its all-reduces as wanted, and plans its
-/// memory.
+/// Improves a program by [`passes`] but for one, makes its all-reduces as wanted before it overlaps
+/// them with computation, and plans its memory.
 pub fn compile(
     program: Program,
     mesh: &Mesh,
@@ -134,8 +143,10 @@ pub fn compile(
     all_reduce: AllReduce,
     without: Option<&str>,
 ) -> Result<Compiled, Fault> {
-    let passes = passes().iter().copied().filter(|pass| Some(pass.name) != without);
-    let passes: Vec<_> = passes.chain(all_reduce.pass()).collect();
+    let (last, others): (Vec<_>, Vec<_>) = passes().iter().partition(|pass| pass.name == OVERLAP);
+    let passes =
+        others.into_iter().copied().chain(all_reduce.pass()).chain(last.into_iter().copied());
+    let passes: Vec<_> = passes.filter(|pass| Some(pass.name) != without).collect();
     compile_with(&passes, program, mesh, variables)
 }
 
@@ -181,7 +192,7 @@ fn everywhere(program: &mut Program, run: &impl Fn(&mut Program)) {
 /// Moves writes behind all other steps, in order: so a variable's old value can be read wherever
 /// a read stands, as [`plan`] wants it.
 pub fn writes_last(program: &mut Program) {
-    program.steps.sort_by_key(|node| node.step.has_effect());
+    program.steps.sort_by_key(|node| matches!(node.step, Step::Write { .. }));
 }
 
 /// Drops values that nothing defines and numbers the others in the order of their definition.

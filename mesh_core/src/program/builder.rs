@@ -1,9 +1,8 @@
 //! Builds a program step by step, inferring the type of each result.
 
-use super::{Body, Expr};
 use super::{
-    Dims, Extents, FoldOrder, Generator, Node, Offset, Opaque, Operand, Origin, Owners, Piece,
-    Program, Rounds, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
+    Body, Dims, Expr, Extents, FoldOrder, Generator, Node, Offset, Opaque, Operand, Origin, Owners,
+    Piece, Program, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::{SmallVec, smallvec};
@@ -48,12 +47,16 @@ impl<'m> Builder<'m> {
         self.program.value(id)
     }
 
-    fn define(&mut self, dtype: DType, extents: impl IntoIterator<Item = usize>) -> ValueId {
+    pub(super) fn define(
+        &mut self,
+        dtype: DType,
+        extents: impl IntoIterator<Item = usize>,
+    ) -> ValueId {
         self.program.values.push(Value::new(dtype, extents));
         ValueId(self.program.values.len() as u32 - 1)
     }
 
-    fn push(&mut self, step: Step) {
+    pub(super) fn push(&mut self, step: Step) {
         if self.program.origins.is_empty() {
             self.program.origins.push(Origin::default());
         }
@@ -380,21 +383,11 @@ impl<'m> Builder<'m> {
         outs
     }
 
-    /// Runs a body again and again; the outs, which `rounds` need not have yet, are defined here.
-    pub fn rounds(&mut self, mut rounds: Rounds) -> SmallVec<[ValueId; 1]> {
-        let fetched = |(i, slot): (usize, &Slot)| {
-            let value = rounds.body.value(slot.value);
-            let stacks = (i >= rounds.carried.len()).then_some(rounds.count);
-            (value.dtype, stacks.into_iter().chain(value.extents.iter().copied()).collect())
-        };
-        let flag = usize::from(rounds.condition.is_some());
-        let count = rounds.body.fetches.len() - flag;
-        let types: Vec<(DType, Extents)> =
-            rounds.body.fetches.iter().take(count).enumerate().map(fetched).collect();
-        let outs: SmallVec<[_; 1]> =
-            types.into_iter().map(|(dtype, extents)| self.define(dtype, extents)).collect();
-        rounds.outs = outs.clone();
-        self.push(Step::Loop(Box::new(rounds)));
-        outs
+    /// Waits here for the collective that makes a value, which is thus only begun where it stands.
+    pub fn wait(&mut self, value: ValueId) {
+        let mut steps = self.program.steps.iter();
+        if let Some(node) = steps.find(|node| node.step.outs().contains(&value)) {
+            self.push(node.step.awaiting());
+        }
     }
 }

@@ -106,7 +106,7 @@ pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
         Step::Reshape { input, out } => copy(&[value(*input), value(*out)], bytes),
         Step::Read { out, .. } => copy(&[value(*out)], 2 * bytes),
         Step::Write { input, .. } => copy(&[value(*input)], 2 * bytes),
-        Step::Barrier { .. } => Cost::default(),
+        Step::Barrier { .. } | Step::Await { .. } => Cost::default(),
         Step::Loop(rounds) => {
             let round: Cost = (rounds.body.steps.iter())
                 .map(|node| self::cost(&rounds.body, &node.step, mesh))
@@ -218,10 +218,13 @@ mod tests {
             &format!("sort 8 {} 0", 4 * (8 + 2 + 4 + 4)),
             // One addition per element, by its own account.
             &format!("call 8 {} 0", 4 * (8 + 4)),
+            &format!("all_reduce 4 {} {}", 4 * (8 + 8), 4 * 8),
+            &format!("scan 8 {} 0", 4 * (8 + 8)),
+            "await 0 0 0",
         ];
         assert_eq!(lines, expected);
         let total: Cost = program.steps.iter().map(|node| cost(&program, &node.step, &mesh)).sum();
-        assert_eq!(total.sent, 4 * (32 + 24 + 4 + 8 + 16));
+        assert_eq!(total.sent, 4 * (32 + 24 + 4 + 8 + 16 + 8));
     }
 
     #[test]

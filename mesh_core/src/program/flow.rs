@@ -30,6 +30,7 @@ impl Step {
             Self::Read { .. } => "read",
             Self::Write { .. } => "write",
             Self::Barrier { .. } => "barrier",
+            Self::Await { .. } => "await",
             Self::Loop(_) => "loop",
         }
     }
@@ -66,6 +67,7 @@ impl Step {
             | Self::Barrier { inputs, .. }
             | Self::Generate { salts: inputs, .. } => inputs.iter().copied().collect(),
             Self::Call { inputs, .. } => inputs.iter().copied().collect(),
+            Self::Await { inputs, begun } => inputs.iter().chain(begun).copied().collect(),
             Self::Loop(rounds) => rounds.inputs().copied().collect(),
             Self::Reshape { input, .. }
             | Self::Scan { input, .. }
@@ -105,7 +107,7 @@ impl Step {
             | Self::ReduceTo { out, .. }
             | Self::Broadcast { out, .. }
             | Self::Read { out, .. } => SmallVec::from_slice(&[*out]),
-            Self::Write { .. } => SmallVec::new(),
+            Self::Write { .. } | Self::Await { .. } => SmallVec::new(),
         }
     }
 
@@ -133,6 +135,7 @@ impl Step {
                 inputs.iter_mut().for_each(visit);
             }
             Self::Call { inputs, .. } => inputs.iter_mut().for_each(visit),
+            Self::Await { inputs, begun } => inputs.iter_mut().chain(begun).for_each(visit),
             Self::Loop(rounds) => rounds.inputs_mut().for_each(visit),
             Self::Reshape { input, .. }
             | Self::Scan { input, .. }
@@ -172,12 +175,17 @@ impl Step {
             | Self::ReduceTo { out, .. }
             | Self::Broadcast { out, .. }
             | Self::Read { out, .. } => visit(out),
-            Self::Write { .. } => {}
+            Self::Write { .. } | Self::Await { .. } => {}
         }
     }
 
     /// Whether it does something besides defining its outs.
     pub fn has_effect(&self) -> bool {
-        matches!(self, Self::Write { .. })
+        matches!(self, Self::Write { .. } | Self::Await { .. })
+    }
+
+    /// The await of a collective.
+    pub fn awaiting(&self) -> Self {
+        Self::Await { inputs: self.inputs().into_iter().collect(), begun: self.outs() }
     }
 }

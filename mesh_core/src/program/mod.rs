@@ -230,6 +230,20 @@ impl Program {
         &self.values[id.index()]
     }
 
+    /// Per value, the step that awaits it, if a collective makes it that is only begun where it stands.
+    pub fn awaits(&self) -> Vec<Option<usize>> {
+        let mut awaits = vec![None; self.values.len()];
+        for (position, node) in self.steps.iter().enumerate() {
+            let Step::Await { begun, .. } = &node.step else { continue };
+            for value in begun {
+                if let Some(known) = awaits.get_mut(value.index()) {
+                    known.get_or_insert(position);
+                }
+            }
+        }
+        awaits
+    }
+
     /// The origin of a step.
     pub fn origin(&self, node: &Node) -> &Origin {
         &self.origins[node.origin]

@@ -6,7 +6,9 @@
 //!     %0 = image: f32[4, 784] of [8, 784] @ rows, -
 //!   steps
 //!     %2: f32[4, 16] = contract %0[a, k] * %1[k, b]  einsum at src/main.rs:7
-//!     %3: f32[4, 16] = all_reduce sum over cols of %2
+//!     %3: f32[4, 16] = begin all_reduce sum over cols of %2
+//!     %4: f32[4, 16] = map tanh(x0) of %0[a, b]
+//!     await %3
 //!     write var0 = %3
 //!   fetches
 //!     loss = %8: f32[] of []
@@ -29,7 +31,7 @@ pub fn print(program: &Program, mesh: &Mesh) -> String {
 impl Program {
     /// The program as text; the mesh names its axes.
     pub fn display<'a>(&'a self, mesh: &'a Mesh) -> impl fmt::Display + 'a {
-        Printer { program: self, mesh }
+        Printer { program: self, mesh, awaits: self.awaits() }
     }
 
     /// What messages call a step: `step 12 contract (einsum_3 at src/main.rs:7)`.
@@ -44,7 +46,8 @@ impl Program {
 
     /// One step as text, without its origin.
     pub fn display_step<'a>(&'a self, step: &'a Step, mesh: &'a Mesh) -> impl fmt::Display + 'a {
-        fmt::from_fn(move |f| f.write_str(&Printer { program: self, mesh }.step(step)))
+        let printer = Printer { program: self, mesh, awaits: self.awaits() };
+        fmt::from_fn(move |f| f.write_str(&printer.step(step)))
     }
 }
 
@@ -64,6 +67,7 @@ const ORIGIN_COLUMN: usize = 72;
 struct Printer<'a> {
     program: &'a Program,
     mesh: &'a Mesh,
+    awaits: Vec<Option<usize>>,
 }
 
 impl fmt::Display for Printer<'_> {
@@ -119,7 +123,7 @@ impl Printer<'_> {
     /// The body of a loop, whose values are numbered anew.
     fn body(&self, f: &mut fmt::Formatter<'_>, rounds: &Rounds, indent: &str) -> fmt::Result {
         let Rounds { body, carried, sliced, captured, .. } = rounds;
-        let inner = Printer { program: body, mesh: self.mesh };
+        let inner = Printer { program: body, mesh: self.mesh, awaits: body.awaits() };
         let given = carried.iter().map(name);
         let given = given.chain(sliced.iter().map(|id| format!("slice of {id:?}")));
         let given = given.chain(captured.iter().map(name)).chain(["position".to_owned()]);
@@ -150,7 +154,16 @@ impl Printer<'_> {
         if let Step::Write { variable, .. } = step {
             return format!("{form} {variable:?} = {doing}");
         }
+        if let Step::Await { .. } = step {
+            return format!("{form} {doing}");
+        }
         let outs = step.outs();
+        let begins = |out: &ValueId| step.axes().is_some() && self.awaits[out.index()].is_some();
+        let form = if outs.first().is_some_and(begins) {
+            format!("begin {form}")
+        } else {
+            form.to_owned()
+        };
         let typed = outs.iter().map(|&out| format!("{out:?}: {}", self.program.value(out)));
         format!("{} = {form} {doing}", join(typed))
     }
@@ -237,7 +250,9 @@ impl Printer<'_> {
             Step::AllToAll { split, concat, input, .. } => {
                 format!("dim {split} to dim {concat} over {} of {input:?}", over())
             }
-            Step::Barrier { inputs, .. } => join(inputs.iter().map(name)),
+            Step::Barrier { inputs: values, .. } | Step::Await { begun: values, .. } => {
+                join(values.iter().map(name))
+            }
             Step::Loop(rounds) => {
                 let order = if rounds.reverse { ", last first" } else { "" };
                 match rounds.condition {
@@ -367,6 +382,9 @@ mod tests {
             %18: f32[2, 4] = scan sum exclusive dim 0 of %17                      op_1 at src/main.rs:7
             %19: f32[1, 4], %20: i32[1, 4] = sort descending along a of %18[a, b], %15[a]  op_1 at src/main.rs:7
             %21: f32[4] = call total (Total { scale: 2 }) of %18                  op_1 at src/main.rs:7
+            %22: f32[2, 4] = begin all_reduce sum over cols of %18                op_1 at src/main.rs:7
+            %23: f32[2, 4] = scan sum dim 1 of %18                                op_1 at src/main.rs:7
+            await %22                                                             op_1 at src/main.rs:7
           fetches
             moved = %14: f32[4, 4] of [4, 4] @ -, -
         ");

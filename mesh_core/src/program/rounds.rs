@@ -1,9 +1,10 @@
 //! The body of a loop.
 
-use super::{Extents, Program, Value, ValueId};
+use super::{Builder, Extents, Program, Slot, Step, Value, ValueId};
+use crate::names::DType;
 use smallvec::SmallVec;
 
-/// What a [`Step::Loop`](super::Step::Loop) runs.
+/// What a [`Step::Loop`] runs.
 ///
 /// The body is fed, in this order: what is carried from round to round, a slice of each of
 /// `sliced`, the `captured` values, and the round's position, an i32. It fetches: what the next
@@ -47,6 +48,26 @@ impl Rounds {
     pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
         let Self { carried, sliced, captured, condition, .. } = self;
         carried.iter_mut().chain(sliced).chain(captured).chain(condition)
+    }
+}
+
+impl Builder<'_> {
+    /// Runs a body again and again; the outs, which `rounds` need not have yet, are defined here.
+    pub fn rounds(&mut self, mut rounds: Rounds) -> SmallVec<[ValueId; 1]> {
+        let fetched = |(i, slot): (usize, &Slot)| {
+            let value = rounds.body.value(slot.value);
+            let stacks = (i >= rounds.carried.len()).then_some(rounds.count);
+            (value.dtype, stacks.into_iter().chain(value.extents.iter().copied()).collect())
+        };
+        let flag = usize::from(rounds.condition.is_some());
+        let count = rounds.body.fetches.len() - flag;
+        let types: Vec<(DType, Extents)> =
+            rounds.body.fetches.iter().take(count).enumerate().map(fetched).collect();
+        let outs: SmallVec<[_; 1]> =
+            types.into_iter().map(|(dtype, extents)| self.define(dtype, extents)).collect();
+        rounds.outs = outs.clone();
+        self.push(Step::Loop(Box::new(rounds)));
+        outs
     }
 }
 

@@ -176,6 +176,9 @@ pub(crate) fn every_form(b: &mut Builder<'_>) {
     let inputs = [b.whole(sums), labelled(at, &[0])];
     b.sort(&inputs, 0, true, &smallvec![1, 4]); // %19, %20, step 19
     b.call(Total { scale: 2 }, &[sums], &[(DType::F32, smallvec![4])]); // %21, step 20
+    let late = b.all_reduce(ReduceKind::Sum, &[cols], sums); // %22, step 21
+    b.scan(ReduceKind::Sum, 1, false, false, sums); // %23, step 22
+    b.wait(late); // step 23
     b.fetched("moved", moved);
 }
 

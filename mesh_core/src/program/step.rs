@@ -354,6 +354,14 @@ pub enum Step {
         /// Of the inputs' types.
         outs: SmallVec<[ValueId; 1]>,
     },
+    /// Waits for a collective, which is therefore only begun where it stands: what stands between the
+    /// two runs beside it. (StableHLO's async_start and async_done.)
+    Await {
+        /// The collective's.
+        inputs: SmallVec<[ValueId; 1]>,
+        /// The collective's outs, which nobody uses before.
+        begun: SmallVec<[ValueId; 1]>,
+    },
     /// Runs a program again and again (StableHLO's while).
     Loop(Box<Rounds>),
 }

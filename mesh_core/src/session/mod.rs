@@ -121,6 +121,18 @@ impl Session {
         Self::on_cores(module, seed, cores)
     }
 
+    /// As [`threads`](Self::threads), with a second thread for each processor, which carries out
+    /// collectives beside computation that does not need them. Otherwise there are such threads only
+    /// where there is a core for each. Results are the same.
+    pub fn with_couriers(module: &Module, seed: u64) -> Result<Self> {
+        Self::on(module, |variables, functions| {
+            let mesh = &module.mesh;
+            let machine =
+                ThreadMachine::with_couriers(mesh, variables, functions, seed, &[], Some(true))?;
+            Ok(Box::new(machine))
+        })
+    }
+
     fn on_cores(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
         Self::on(module, |variables, functions| {
             let machine = ThreadMachine::new(&module.mesh, variables, functions, seed, cores)?;

@@ -271,6 +271,7 @@ fn label(program: &Program, step: &Step, origin: &Origin, mesh: &Mesh) -> Label 
             ("loop", labels(&rounds.body, mesh))
         }
         Step::Read { .. } | Step::Write { .. } => ("state", Vec::new()),
+        Step::Await { .. } => ("wait", Vec::new()),
         step if step.axes().is_some() => ("collective", Vec::new()),
         _ => ("local", Vec::new()),
     };

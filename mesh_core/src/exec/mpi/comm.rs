@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use super::super::comm::{Comm, Exchange, Group, Part, Stopped};
+use super::super::comm::{Comm, Exchange, Group, Lane, Part, Stopped};
 use super::super::fold::Fold;
 use super::super::threads::{Process, Threads};
 use super::messages::{Address, Messages};
@@ -23,6 +23,7 @@ pub(super) enum Way {
 pub(super) struct RankComm {
     process: Arc<Process>,
     processor: usize,
+    lane: Lane,
     threads: Threads,
     messages: Messages,
     /// By group.
@@ -30,9 +31,15 @@ pub(super) struct RankComm {
 }
 
 impl RankComm {
-    pub(super) fn new(process: &Arc<Process>, processor: usize, messages: Messages) -> Self {
-        let (process, threads) = (Arc::clone(process), Threads::new(process, processor));
-        Self { process, processor, threads, messages, ways: Vec::new() }
+    pub(super) fn new(
+        process: &Arc<Process>,
+        processor: usize,
+        lane: Lane,
+        messages: Messages,
+    ) -> Self {
+        let threads = Threads::new(process, processor, lane);
+        let (process, ways) = (Arc::clone(process), Vec::new());
+        Self { process, processor, lane, threads, messages, ways }
     }
 
     #[cfg(test)]
@@ -42,13 +49,14 @@ impl RankComm {
 
     /// The largest tag among processors of ranks that have so many each; 0 is the ranks' own.
     pub(super) fn largest_tag(each: usize) -> usize {
-        each.saturating_mul(each)
+        each.saturating_mul(each).saturating_mul(2)
     }
 
     fn address(&self, member: usize) -> Address {
         let map = &self.process.map;
         let ((_, own), (rank, other)) = (map.place(self.processor), map.place(member));
-        let tag = |from, to| (1 + from * map.each() + to) as c_int;
+        let (lane, each) = (usize::from(self.lane == Lane::Courier), map.each());
+        let tag = |from, to| (1 + (lane * each + from) * each + to) as c_int;
         Address { rank, to: tag(own, other), from: tag(other, own) }
     }
 }

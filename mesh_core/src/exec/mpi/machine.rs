@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::super::border::Global;
-use super::super::comm::{Group, Stopped};
+use super::super::comm::{Group, Lane, Stopped};
 use super::super::machine::{Machine, Processes};
 use super::super::threads::Crew;
 use super::Ranks;
@@ -58,7 +58,9 @@ impl RankMachine {
         compare(&mut own, everybody, mesh, variables, &functions, seed)?;
         let processes = processes(&mut own, everybody, ranks);
         let last = last_step(&mut own, everybody, ranks.last_step.as_deref())?;
-        let comm = |processor| Ok(RankComm::new(&process, processor, messages()?));
+        let comm = |processor, lane: Lane| {
+            Ok(RankComm::new(&process, processor, lane, messages()?))
+        };
         let crew = Crew::new(&process, variables, functions, seed, &[], comm)?;
         let functions = 0..crew.functions().len();
         Ok(Self {

@@ -41,11 +41,15 @@ pub struct Ranks {
     /// How many ranks the launcher says it has started. That MPI knows of another number means that
     /// the two do not know each other, and is an error.
     pub started: Option<usize>,
+    /// Whether each processor has a second thread, which carries out collectives beside computation
+    /// that does not need them. Unless it is said, there are where each has a core. Results are the
+    /// same.
+    pub couriers: Option<bool>,
 }
 
 impl Default for Ranks {
     fn default() -> Self {
-        Self { deadline: DEADLINE, last_step: None, started: None }
+        Self { deadline: DEADLINE, last_step: None, started: None, couriers: None }
     }
 }
 
@@ -59,6 +63,12 @@ impl Ranks {
     /// If so many ranks were started.
     pub fn started(mut self, ranks: usize) -> Self {
         self.started = Some(ranks);
+        self
+    }
+
+    /// With couriers, or without.
+    pub fn couriers(mut self, couriers: bool) -> Self {
+        self.couriers = Some(couriers);
         self
     }
 

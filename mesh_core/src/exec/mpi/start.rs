@@ -33,7 +33,7 @@ pub(super) fn process(world: &World, mesh: &Mesh, ranks: &Ranks) -> Result<Arc<P
             world.largest_tag
         ));
     }
-    Ok(Process::new(map, world.rank, world.cores))
+    Ok(Process::new(map, world.rank, world.cores, ranks.couriers))
 }
 
 /// Ends the job because something between calls failed.

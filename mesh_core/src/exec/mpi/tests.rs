@@ -10,7 +10,7 @@ use super::super::threads::{Process, Threads, on_threads};
 use super::comm::{RankComm, Way};
 use super::messages::Messages;
 use super::world::{World, world};
-use crate::exec::comm::Comm;
+use crate::exec::comm::{Comm, Lane};
 use crate::names::{Mesh, ProcessMap};
 
 /// Longer than some ranks are busy with tests that others have no part in.
@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(150);
 
 fn comm(world: &'static World, process: &Arc<Process>, processor: usize) -> RankComm {
     let messages = Messages::new(world, process, DEADLINE).unwrap();
-    RankComm::new(process, processor, messages)
+    RankComm::new(process, processor, Lane::Processor, messages)
 }
 
 /// Runs `body` on the processors of a mesh that are of this rank, if it is one of the first `ranks`.
@@ -32,7 +32,7 @@ fn on_ranks<R: Send>(
     if ranks > world.size || world.rank >= ranks {
         return Vec::new();
     }
-    let process = Process::new(ProcessMap::new(mesh, ranks).unwrap(), world.rank, 0);
+    let process = Process::new(ProcessMap::new(mesh, ranks).unwrap(), world.rank, 0, None);
     on_threads(&process, |processor| {
         let mut comm = comm(world, &process, processor);
         let result = body(processor, &mut comm);

@@ -156,12 +156,15 @@ impl Inspector<'_> {
                 unsafe { self.after(earlier, memory, true)? };
             }
         }
-        let (Action::AllReduce { group, .. }
-        | Action::ReduceScatter { group, .. }
-        | Action::ReduceTo { group, .. }) = *action
-        else {
-            return Ok(false);
+        let (group, collective) = match action {
+            Action::Meet { group, collective } => (*group, collective),
+            // Who looks at numbers has it carried out at once.
+            Action::Begin { group, begun } => (*group, &begun.collective),
+            _ => return Ok(false),
         };
+        if !collective.folds() {
+            return Ok(false);
+        }
         let Some(fold) = Fold::new(ReduceKind::Max, DType::I32) else { return Ok(true) };
         let mut word = Word(i32::from(self.is_given_infinity(&self.program.steps[step].step)));
         let at: *mut u8 = (&raw mut word).cast();

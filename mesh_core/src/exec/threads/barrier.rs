@@ -8,7 +8,7 @@ use super::super::comm::Stopped;
 
 /// The lock, whether or not a thread panicked holding it: none of ours guards an invariant that a
 /// panic could break.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(in crate::exec) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -27,7 +27,7 @@ struct Padded<T>(T);
 
 /// Where threads sleep until something is so.
 #[derive(Default, Debug)]
-pub(super) struct Bell {
+pub(in crate::exec) struct Bell {
     sleepers: Padded<AtomicUsize>,
     lock: Mutex<()>,
     condvar: Condvar,
@@ -36,7 +36,7 @@ pub(super) struct Bell {
 impl Bell {
     /// Returns when `ready` is true, having looked `spin` times and let others run, again and again,
     /// before going to sleep.
-    pub(super) fn wait(&self, spin: u32, ready: impl Fn() -> bool) {
+    pub(in crate::exec) fn wait(&self, spin: u32, ready: impl Fn() -> bool) {
         for _ in 0..if spin > 0 { OWN_YIELDS } else { YIELDS } {
             for _ in 0..spin {
                 if ready() {
@@ -60,7 +60,7 @@ impl Bell {
     }
 
     /// Wakes everybody. Call after the store that makes `ready` true.
-    pub(super) fn ring(&self) {
+    pub(in crate::exec) fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.sleepers.0.load(Ordering::Relaxed) > 0 {
             // Whoever counted itself a sleeper has `ready` still to check or sleeps already.
@@ -92,12 +92,12 @@ impl Stop {
     }
 
     /// Why everybody stopped.
-    pub(super) fn reason(&self) -> Option<&str> {
+    pub(in crate::exec) fn reason(&self) -> Option<&str> {
         if self.is_stopped() { self.reason.get().map(String::as_str) } else { None }
     }
 
     /// Wakes everybody who waits, for good.
-    pub(super) fn poison(&self, reason: String) {
+    pub(in crate::exec) fn poison(&self, reason: String) {
         // A second reason is mostly an effect of the first.
         let _ = self.reason.set(reason);
         self.stopped.0.store(true, Ordering::Release);

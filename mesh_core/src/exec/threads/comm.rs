@@ -4,7 +4,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::super::comm::{Comm, Exchange, Group, Part, Stopped, source};
+use super::super::comm::{Comm, Exchange, Group, Lane, Part, Stopped, source};
 use super::super::fold::Fold;
 use super::super::shares::{fold_packed, pieces, share};
 use super::meeting::{Process, Seat};
@@ -78,6 +78,7 @@ impl Seat {
 pub(in crate::exec) struct Threads {
     process: Arc<Process>,
     processor: usize,
+    lane: Lane,
     seats: Vec<Seat>,
 }
 
@@ -85,8 +86,8 @@ pub(in crate::exec) struct Threads {
 unsafe impl Send for Threads {}
 
 impl Threads {
-    pub(in crate::exec) fn new(process: &Arc<Process>, processor: usize) -> Self {
-        Self { process: Arc::clone(process), processor, seats: Vec::new() }
+    pub(in crate::exec) fn new(process: &Arc<Process>, processor: usize, lane: Lane) -> Self {
+        Self { process: Arc::clone(process), processor, lane, seats: Vec::new() }
     }
 }
 
@@ -96,7 +97,7 @@ impl Comm for Threads {
         let (members, rank) =
             (mesh.group(self.processor, axes), mesh.group_index(self.processor, axes));
         let size = members.len();
-        let meeting = self.process.meeting(members);
+        let meeting = self.process.meeting(self.lane, members);
         let known = self.seats.iter().position(|seat| Arc::ptr_eq(&seat.meeting, &meeting));
         let id = known.unwrap_or(self.seats.len());
         if known.is_none() {

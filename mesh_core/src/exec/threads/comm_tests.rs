@@ -42,8 +42,8 @@ impl Suite for Threads {
         mesh: &Mesh,
         body: impl Fn(usize, &mut Self) -> R + Sync,
     ) -> Vec<(usize, R)> {
-        let process = Process::new(ProcessMap::new(mesh, 1).unwrap(), 0, 0);
-        on_threads(&process, |processor| body(processor, &mut Threads::new(&process, processor)))
+        let process = Process::new(ProcessMap::new(mesh, 1).unwrap(), 0, 0, None);
+        on_threads(&process, |processor| body(processor, &mut Threads::new(&process, processor, Lane::Processor)))
     }
 
     fn barrier(comm: &mut Self) {

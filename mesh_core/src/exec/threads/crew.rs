@@ -8,7 +8,8 @@ use core_affinity::CoreId;
 
 use super::super::addressable::Addressable;
 use super::super::border::Global;
-use super::super::comm::Comm;
+use super::super::comm::{Comm, Lane};
+use super::super::courier::Peers;
 use super::super::executor::Executor;
 use super::super::machine::{border, expect_bytes};
 use super::super::memory::{Buffer, Store};
@@ -47,8 +48,8 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Prepares every function for every processor of the process, which meets others by the `comm`
-    /// made for it; they are kept on these cores, if any. Variables are zeros. The error is for
+    /// Prepares every function for every processor of the process, which meets others by the `comm`s
+    /// made for its lanes; they are kept on these cores, if any. Variables are zeros. The error is for
     /// people.
     pub(in crate::exec) fn new<C: Comm + 'static>(
         process: &Arc<Process>,
@@ -56,7 +57,7 @@ impl Crew {
         functions: Vec<Compiled>,
         seed: u64,
         pins: &[CoreId],
-        comm: impl Fn(usize) -> Result<C, String>,
+        comm: impl Fn(usize, Lane) -> Result<C, String>,
     ) -> Result<Self, String> {
         let (mesh, here, seed) = (process.mesh(), process.processors(), Seed::new(seed));
         let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
@@ -78,12 +79,16 @@ impl Crew {
         let worker = |(index, &processor)| {
             let store = &stores[index];
             let target = Target { mesh, processor, here, variables, store, seed: &seed };
-            let mut comm = comm(processor)?;
-            let executors = functions.iter().map(|f| Executor::new(f, &target, &mut comm));
+            let end = |lane| comm(processor, lane);
+            let mut peers = Peers::new(end(Lane::Processor)?, end(Lane::Courier)?);
+            let executors = functions.iter().map(|f| Executor::new(f, &target, &mut peers));
             let executors = executors.collect::<Result<Vec<_>, _>>()?;
+            if process.couriers {
+                peers.start(processor, process.spin(0), &process.stop)?;
+            }
             let (functions, stores) = (Arc::clone(&functions), Arc::clone(&stores));
             let (book, findings) = (Arc::clone(&books[index]), Arc::clone(&findings));
-            Processor::new(processor, comm, executors, functions, stores, book, findings)
+            Processor::new(processor, peers, executors, functions, stores, book, findings)
         };
         let workers = here.iter().enumerate().map(worker).collect::<Result<Vec<_>, String>>()?;
         // Between calls the caller's thread wants a core as well.

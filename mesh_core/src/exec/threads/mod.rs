@@ -12,11 +12,14 @@ use std::thread;
 
 use core_affinity::CoreId;
 
+pub(super) use self::barrier::{Bell, Stop, lock};
 pub(super) use self::comm::Threads;
 #[cfg(all(test, feature = "mpi"))]
 pub(super) use self::comm::tests::on_threads;
 pub(crate) use self::crew::Crew;
 pub(super) use self::meeting::Process;
+pub(super) use self::pool::message;
+use super::comm::Lane;
 use super::machine::Machine;
 use crate::names::{Mesh, ProcessMap};
 use crate::program::{Compiled, VariableType};
@@ -46,12 +49,24 @@ impl ThreadMachine {
         seed: u64,
         pins: &[usize],
     ) -> Result<Self, String> {
+        Self::with_couriers(mesh, variables, functions, seed, pins, None)
+    }
+
+    /// As [`new`](Self::new), saying whether processors have couriers.
+    pub(crate) fn with_couriers(
+        mesh: &Mesh,
+        variables: &[VariableType],
+        functions: Vec<Compiled>,
+        seed: u64,
+        pins: &[usize],
+        couriers: Option<bool>,
+    ) -> Result<Self, String> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let map = ProcessMap::new(mesh, 1).map_err(|error| error.to_string())?;
-        let (process, pins) = (Process::new(map, 0, cores), core_ids(pins)?);
+        let (process, pins) = (Process::new(map, 0, cores, couriers), core_ids(pins)?);
         let pin = |&processor: &usize| pins.get(processor).copied();
         let pins: Vec<_> = process.processors().iter().filter_map(pin).collect();
-        let comm = |processor| Ok(Threads::new(&process, processor));
+        let comm = |processor, lane: Lane| Ok(Threads::new(&process, processor, lane));
         Crew::new(&process, variables, functions, seed, &pins, comm).map(Self)
     }
 }

@@ -22,6 +22,9 @@ pub(super) trait Worker: Send + 'static {
     /// Does its part of a job.
     fn run(&mut self, job: &Self::Job) -> Result<(), Stopped>;
 
+    /// Lets go of the processor's memory, everybody having been stopped.
+    fn settle(&mut self) {}
+
     /// What it was doing when [`run`](Self::run) failed.
     fn activity(&self, job: &Self::Job) -> String;
 }
@@ -138,8 +141,12 @@ fn work<W: Worker>(mut worker: W, shared: &Shared<W::Job>) {
         let part = Part(shared);
         let job = shared.job.read().unwrap_or_else(PoisonError::into_inner);
         // A worker that panicked is not used again: the stop sees to that.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run(&job))) {
-            shared.stop.poison(failure(&worker, &job, message(&*panic)));
+        let done = catch_unwind(AssertUnwindSafe(|| worker.run(&job)));
+        if let Err(panic) = &done {
+            shared.stop.poison(failure(&worker, &job, message(&**panic)));
+        }
+        if !matches!(done, Ok(Ok(()))) {
+            worker.settle();
         }
         drop(job);
         drop(part);
@@ -152,7 +159,7 @@ pub(super) fn failure<W: Worker>(worker: &W, job: &W::Job, problem: &str) -> Str
 }
 
 /// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> &str {
+pub(in crate::exec) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
 }

@@ -1,5 +1,6 @@
 mod combine;
 mod orders;
+mod overlaps;
 mod plans;
 mod random;
 mod rewrites;
@@ -45,6 +46,7 @@ fn passes_have_names_and_reasons() {
         "tiles",
         "early reductions",
         "combine small all-reduces",
+        "overlap",
     ];
     assert_eq!(list, expected);
     assert!(passes().iter().all(|pass| pass.reason.len() > 40));

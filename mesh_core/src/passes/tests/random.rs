@@ -104,6 +104,10 @@ fn variables() -> Vec<VariableType> {
 
 /// What two calls of a program leave: fetches, and the bytes of one processor's variables.
 fn numbers(program: &Program, passes: &[Pass]) -> (Vec<Array>, Vec<Vec<u8>>) {
+    numbers_with(program, passes, false)
+}
+
+fn numbers_with(program: &Program, passes: &[Pass], couriers: bool) -> (Vec<Array>, Vec<Vec<u8>>) {
     let variables = variables();
     let compiled = compile_with(passes, program.clone(), &square(), &variables).unwrap();
     let feed = |start: usize| {
@@ -111,7 +115,9 @@ fn numbers(program: &Program, passes: &[Pass]) -> (Vec<Array>, Vec<Vec<u8>>) {
         Array2::from_shape_fn((EXTENTS[0], EXTENTS[1]), |(i, j)| element(i * 8 + j))
     };
     let (one, two) = (feed(1), feed(50));
-    let mut machine = ThreadMachine::new(&square(), &variables, vec![compiled], 7, &[]).unwrap();
+    let (mesh, functions) = (square(), vec![compiled]);
+    let machine = ThreadMachine::with_couriers(&mesh, &variables, functions, 7, &[], Some(couriers));
+    let mut machine = machine.unwrap();
     let slots = &machine.functions()[0].program.fetches;
     let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
     for _ in 0..2 {
@@ -200,6 +206,50 @@ proptest! {
         if plan.places[last.index()] != place {
             plan.places[last.index()] = place;
             prop_assert!(check(&program, &plan, &variables).is_err());
+        }
+    }
+}
+
+/// Whatever can begin, begins.
+fn eager() -> Pass {
+    let run = |program: &mut Program, mesh: &Mesh| {
+        let limits = overlap::Limits { least: 1, worth: 0, growth: 1 };
+        overlap::run_within(program, mesh, limits);
+    };
+    Pass { name: "eager overlap", reason: "a test", run }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// What is under way beside computation leaves the same bits, whoever carries it out.
+    #[test]
+    fn overlap_changes_no_bit(program in programs()) {
+        let eager: Vec<_> = passes().iter().copied().chain([eager()]).collect();
+        let expected = numbers(&program, passes());
+        prop_assert_eq!(&numbers_with(&program, &eager, false), &expected);
+        prop_assert_eq!(&numbers_with(&program, &eager, true), &expected);
+    }
+
+    /// What an earlier step fills may not be filled again while a collective needs it.
+    #[test]
+    fn a_disturbed_collective_is_noticed(program in programs()) {
+        let variables = variables();
+        let compiled = compile_with(&[eager()], program, &square(), &variables).unwrap();
+        let (program, plan) = (compiled.program, compiled.plan);
+        for (step, node) in program.steps.iter().enumerate() {
+            let begun = node.step.outs().first().and_then(|out| program.awaits()[out.index()]);
+            let Some(until) = begun.filter(|_| node.step.axes().is_some()) else { continue };
+            for beside in &program.steps[step + 1..until] {
+                let copies = matches!(beside.step, Step::Map { .. } | Step::Contract { .. });
+                let outs = beside.step.outs();
+                let Some(out) = outs.first().filter(|_| copies) else { continue };
+                for held in node.step.inputs().into_iter().chain(node.step.outs()) {
+                    let mut plan = plan.clone();
+                    plan.places[out.index()] = plan.places[held.index()];
+                    prop_assert!(check(&program, &plan, &variables).is_err());
+                }
+            }
         }
     }
 }

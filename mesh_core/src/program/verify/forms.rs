@@ -138,6 +138,8 @@ impl Scope<'_> {
                 }
                 Ok(())
             }
+            // What it names are a collective's, with its rules.
+            Step::Await { .. } => Ok(()),
             Step::Loop(rounds) => self.rounds(rounds),
             Step::Gather { .. } | Step::Scatter { .. } | Step::Sort { .. } | Step::Scan { .. } => {
                 self.by_index(step)

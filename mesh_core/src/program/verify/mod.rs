@@ -49,6 +49,9 @@
 //!   products are not bf16: a pending value is held in its reduction dtype.
 //!   reduce_to and broadcast have a root inside the group.
 //! * **barrier**: each out has its input's type; there is at least one.
+//! * **await**: names the inputs and outs of a collective that stands before it, and is run by those
+//!   who run that. Awaits stand in the order of their collectives, one each at most. Nobody uses the
+//!   outs before they are awaited.
 //! * **loop**: at least one round. The body is a legal program that neither reads nor writes, and
 //!   its slots are whole. Feeds and fetches come in the order of [`Rounds`](super::Rounds), with the
 //!   types of what they stand for; sliced and stacked values are as many slices as there are rounds,
@@ -64,6 +67,7 @@
 //! * **read**, **write**: the value has the variable's dtype and extents. At most one write per
 //!   variable. A read yields the value from the call's start wherever it stands.
 
+mod awaits;
 mod body;
 mod forms;
 mod index;
@@ -98,6 +102,10 @@ pub fn verify(
         defined: vec![false; program.values.len()],
         written: vec![false; variables.len()],
         owners: vec![Owners::new(); program.values.len()],
+        awaits: program.awaits(),
+        makers: vec![None; program.values.len()],
+        awaited: None,
+        at: 0,
     };
     let mut problems = Vec::new();
     for (index, value) in program.values.iter().enumerate() {
@@ -111,7 +119,9 @@ pub fn verify(
         note(&mut problems, || format!("feed {}", slot.name), legal);
     }
     for (index, node) in program.steps.iter().enumerate() {
+        state.at = index;
         let legal = state.step(&scope, &node.step).and_then(|()| scope.form(&node.step));
+        let legal = legal.and_then(|()| state.awaited(program, node));
         let legal = legal.and_then(|()| scope.owners(node, &mut state.owners));
         note(&mut problems, || program.caption(index), legal);
         if node.origin >= program.origins.len() {
@@ -119,6 +129,7 @@ pub fn verify(
             note(&mut problems, || program.caption(index), legal);
         }
     }
+    state.at = program.steps.len();
     for slot in &program.fetches {
         let legal = scope.slot(slot).and_then(|()| state.used(slot.value));
         let legal = legal.and_then(|()| scope.everybodys(slot.value, &state.owners));
@@ -142,6 +153,14 @@ struct State {
     written: Vec<bool>,
     /// Whose each value is.
     owners: Vec<Owners>,
+    /// [`Program::awaits`].
+    awaits: Vec<Option<usize>>,
+    /// The step that makes each value.
+    makers: Vec<Option<usize>>,
+    /// The collective awaited last.
+    awaited: Option<usize>,
+    /// The present step.
+    at: usize,
 }
 
 impl State {
@@ -157,6 +176,8 @@ impl State {
     fn used(&self, value: ValueId) -> Legal {
         ensure!(value.index() < self.defined.len(), "there is no value {value:?}");
         ensure!(self.defined[value.index()], "{value:?} is used before it is defined");
+        let awaited = self.awaits[value.index()].is_none_or(|at| at <= self.at);
+        ensure!(awaited, "{value:?} is used before it is awaited");
         Ok(())
     }
 
@@ -164,6 +185,7 @@ impl State {
     fn step(&mut self, scope: &Scope<'_>, step: &Step) -> Legal {
         let used = step.inputs().iter().try_for_each(|&value| self.used(value));
         step.outs().iter().map(|&value| self.define(value)).fold(used, Result::and)?;
+        step.outs().iter().for_each(|out| self.makers[out.index()] = Some(self.at));
         if let Step::Read { variable, .. } | Step::Write { variable, .. } = step {
             ensure!(variable.index() < scope.variables.len(), "there is no {variable:?}");
         }

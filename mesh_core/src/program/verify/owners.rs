@@ -17,6 +17,9 @@ impl Scope<'_> {
         for axis in met {
             ensure!(!axes.contains(axis), "not all members of its group run it");
         }
+        if let Step::Await { .. } = &node.step {
+            return Ok(());
+        }
         let (mut users, mut makers) = (node.owners.clone(), node.owners.clone());
         match &node.step {
             Step::Broadcast { axes, root, .. } => users.extend(self.member(axes, *root)),

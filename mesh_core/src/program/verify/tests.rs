@@ -288,7 +288,7 @@ fn calls_are_in_declared_order() {
             outs.push(out);
         }
     });
-    refused(&found, "20 call", "%22 is f32[2, 4] order [1, 0], not in declared order");
+    refused(&found, "20 call", "%24 is f32[2, 4] order [1, 0], not in declared order");
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn variables_keep_their_type() {
             owners: Owners::new(),
         });
     };
-    refused(&problems(twice), "21 write", "var1 is written twice");
+    refused(&problems(twice), "24 write", "var1 is written twice");
 }
 
 #[test]

@@ -19,13 +19,18 @@
 //!
 //! * every place is aligned and inside the arena, or the buffer of a variable of the same size, in
 //!   declared order, which all who define the value hold; feeds are in the arena;
-//! * a step finds each of its inputs' names in exactly the bytes of that input's place, and a read
-//!   finds `old v` in `v`;
+//! * a step finds each of its inputs' names in exactly the bytes of that input's place, an await those
+//!   of what it waited for, and a read finds `old v` in `v`;
 //! * a step's outs do not overlap each other, nor its inputs, unless the step may work in place: a
 //!   map on an input of the same layout met element by element, an all-reduce on its own input;
+//! * from where a collective stands to where it is awaited, no other step fills bytes of its inputs or
+//!   outs;
 //! * at the end each written variable holds the value written, each other variable what it held
 //!   before, and each fetch its value.
 
+mod flight;
+
+use self::flight::Flight;
 use crate::program::{
     ALIGNMENT, Node, Operand, Place, Plan, Program, Rounds, Slot, Step, Value, ValueId, VariableId,
     VariableType,
@@ -64,6 +69,8 @@ fn checked(
             .map(|v| (Place::Variable(VariableId(v)), smallvec![Name::Old(VariableId(v))]))
             .collect(),
         rounds,
+        awaits: program.awaits(),
+        flights: Vec::new(),
     };
     let mut problems: Vec<String> =
         (0..values as u32).filter_map(|id| memory.place(ValueId(id)).err()).collect();
@@ -85,6 +92,7 @@ fn checked(
     for (index, node) in program.steps.iter().enumerate() {
         let found = memory.step(&node.step).into_iter();
         let found = found.chain(memory.strays(node)).chain(memory.moved(&node.step));
+        let found = found.chain(memory.disturbs(index, &node.step));
         problems.extend(found.map(|problem| format!("{}: {problem}", program.caption(index))));
     }
     problems.extend(memory.end());
@@ -142,6 +150,10 @@ struct Memory<'a> {
     held: BTreeMap<Place, Names>,
     /// The loop whose body the program is.
     rounds: Option<&'a Rounds>,
+    /// [`Program::awaits`].
+    awaits: Vec<Option<usize>>,
+    /// Collectives that have begun.
+    flights: Vec<Flight>,
 }
 
 impl Memory<'_> {
@@ -255,6 +267,9 @@ impl Memory<'_> {
     }
 
     fn step(&mut self, step: &Step) -> Vec<String> {
+        if let Step::Await { begun, .. } = step {
+            return self.awaited(begun);
+        }
         let (inputs, outs) = (step.inputs(), step.outs());
         let mut problems: Vec<String> =
             inputs.iter().filter_map(|&input| self.expect(input).err()).collect();

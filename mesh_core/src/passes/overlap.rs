@@ -1,0 +1,279 @@
+//! Lets collectives run beside computation that does not need them.
+//!
+//! The steps are put in order anew, against a clock of estimates. A large all-reduce *begins* as soon
+//! as there is what it folds (or what maps make that from), other large collectives where they stand. What needs a collective that
+//! is under way yields to steps behind it that do not, [`WINDOW`] steps away at most. It is awaited
+//! once as much has been computed as it takes, or when nothing else is left to do; so it holds what it
+//! reads no longer than that pays. Then what waited comes first. Everything else keeps its place.
+//!
+//! A collective beside which there is nothing worth [`Limits::worth`] is met where it begins. A program
+//! whose values would take too much more memory at their peak ([`Limits::growth`]) is tried without
+//! yielding, and left as it was if that is not enough.
+
+use super::buffers::least;
+use super::uses::Uses;
+use super::{compact, writes_last};
+use crate::names::Mesh;
+use crate::program::{Node, Program, Step, ValueId, cost};
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, VecDeque};
+
+/// What is worth it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Fewest bytes that a processor receives in a collective that is begun: handing over to a courier
+    /// and back takes some microseconds, as smaller ones do themselves.
+    pub(super) least: u64,
+    /// Least time that is computed meanwhile, in nanoseconds; likewise.
+    pub(super) worth: u64,
+    /// Which part of the peak memory may be added at most.
+    pub(super) growth: usize,
+}
+
+const LIMITS: Limits = Limits { least: 64 << 10, worth: 20_000, growth: 20 };
+
+/// How far steps come forward while others wait, so that values are not made long before their use.
+const WINDOW: usize = 128;
+
+/// Floating-point operations in a nanosecond: products on one core, at most.
+const FLOPS: u64 = 200;
+
+/// Bytes of memory that one core reads and writes in a nanosecond.
+const BYTES: u64 = 20;
+
+/// Bytes received in a nanosecond over a slow network (8 Gbit/s). Where they come faster, a collective
+/// is over before it is awaited, which costs nothing but memory.
+const RECEIVED: u64 = 1;
+
+pub(super) fn run(program: &mut Program, mesh: &Mesh) {
+    run_within(program, mesh, LIMITS);
+}
+
+/// As the pass, within other limits.
+pub(super) fn run_within(program: &mut Program, mesh: &Mesh, limits: Limits) {
+    let awaits = program.steps.iter().any(|node| matches!(node.step, Step::Await { .. }));
+    let begins: Vec<u64> = (program.steps.iter())
+        .map(|node| node.step.axes().map_or(0, |_| cost(program, &node.step, mesh).sent))
+        .map(|received| if received < limits.least { 0 } else { received.div_ceil(RECEIVED) })
+        .collect();
+    if awaits || begins.iter().all(|&time| time == 0) {
+        return;
+    }
+    let most = peak(program);
+    let most = most + most / limits.growth;
+    for window in [WINDOW, 0] {
+        let order = Schedule::new(program, mesh, &begins, window).run();
+        let overlapped = rewritten(program, &order, limits.worth);
+        if let Some(overlapped) = overlapped.filter(|program| peak(program) <= most) {
+            *program = overlapped;
+            return;
+        }
+    }
+}
+
+/// Bytes of values that live at once.
+fn peak(program: &Program) -> usize {
+    let mut program = program.clone();
+    writes_last(&mut program);
+    let variables = program.steps.iter().map(|node| match &node.step {
+        Step::Read { variable, .. } | Step::Write { variable, .. } => variable.index() + 1,
+        _ => 0,
+    });
+    let variables = variables.max().unwrap_or_default();
+    least(&program, variables, None)
+}
+
+/// What happens next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    /// A step runs, or begins.
+    Runs(usize),
+    /// A step that has begun is awaited, so many nanoseconds of computation later.
+    Awaited(usize, u64),
+}
+
+/// The program in that order, if any collective then runs beside something.
+fn rewritten(program: &Program, order: &[Event], worth: u64) -> Option<Program> {
+    let mut steps = Vec::with_capacity(order.len());
+    let mut overlaps = false;
+    for event in order {
+        match *event {
+            Event::Runs(step) => steps.push(program.steps[step].clone()),
+            Event::Awaited(step, beside) if beside >= worth => {
+                let node = &program.steps[step];
+                steps.push(Node { step: node.step.awaiting(), ..node.clone() });
+                overlaps = true;
+            }
+            Event::Awaited(..) => {}
+        }
+    }
+    let mut program = overlaps.then(|| Program { steps, ..program.clone() })?;
+    compact(&mut program);
+    Some(program)
+}
+
+/// A collective under way.
+struct Flight {
+    step: usize,
+    /// How much longer it takes.
+    left: u64,
+    /// How much has been computed meanwhile.
+    beside: u64,
+}
+
+struct Schedule<'p> {
+    program: &'p Program,
+    mesh: &'p Mesh,
+    /// Per step, how long it takes if it is a collective that may begin.
+    begins: &'p [u64],
+    window: usize,
+    /// Per step, how many steps it needs that are not over.
+    needs: Vec<usize>,
+    /// Per step, those that need it.
+    needed_by: Vec<SmallVec<[usize; 4]>>,
+    /// Per step, whether it begins as soon as it can.
+    is_early: Vec<bool>,
+    /// Steps that have what they need.
+    ready: BTreeSet<usize>,
+    /// Of those, the early ones.
+    early: BTreeSet<usize>,
+    /// In the order in which they have begun, and are carried out.
+    flights: VecDeque<Flight>,
+    order: Vec<Event>,
+    has_run: Vec<bool>,
+    /// All steps before have run.
+    first: usize,
+}
+
+impl<'p> Schedule<'p> {
+    fn new(program: &'p Program, mesh: &'p Mesh, begins: &'p [u64], window: usize) -> Self {
+        let uses = Uses::new(program);
+        let count = program.steps.len();
+        let mut schedule = Self {
+            program,
+            mesh,
+            begins,
+            window,
+            needs: vec![0; count],
+            needed_by: vec![SmallVec::new(); count],
+            is_early: vec![false; count],
+            ready: BTreeSet::new(),
+            early: BTreeSet::new(),
+            flights: VecDeque::new(),
+            order: Vec::with_capacity(count),
+            has_run: vec![false; count],
+            first: 0,
+        };
+        for (step, node) in program.steps.iter().enumerate() {
+            let inputs = node.step.inputs();
+            let makers: BTreeSet<_> =
+                inputs.iter().filter_map(|input| uses.maker[input.index()]).collect();
+            schedule.needs[step] = makers.len();
+            makers.iter().for_each(|&maker| schedule.needed_by[maker].push(step));
+        }
+        for step in (0..count).rev() {
+            schedule.is_early[step] = schedule.may_be_early(step, &uses);
+        }
+        let ready = (0..count).filter(|&step| schedule.needs[step] == 0);
+        ready.collect::<Vec<_>>().into_iter().for_each(|step| schedule.is_ready(step));
+        schedule
+    }
+
+    /// Whether a step is a large all-reduce of what nobody else uses, or makes that, also of what nobody
+    /// else uses: then it needs no more memory wherever it stands.
+    fn may_be_early(&self, step: usize, uses: &Uses) -> bool {
+        let Program { steps, values, .. } = self.program;
+        let is_once =
+            |value: &ValueId| uses.users[value.index()].len() == 1 && !uses.fetched[value.index()];
+        let takes_over = |input: &ValueId| {
+            let maker = uses.maker[input.index()].map(|maker| &steps[maker].step);
+            let named = |step: &Step| {
+                matches!(step, Step::Read { .. } | Step::Reshape { .. } | Step::Barrier { .. })
+            };
+            maker.is_some_and(|maker| !named(maker)) && is_once(input)
+        };
+        let (inputs, outs) = (steps[step].step.inputs(), steps[step].step.outs());
+        let bytes =
+            |ids: &[ValueId]| ids.iter().map(|id| values[id.index()].bytes()).sum::<usize>();
+        let begins = match &steps[step].step {
+            Step::AllReduce { .. } => self.begins[step] > 0,
+            Step::Map { .. } | Step::Move { .. } => {
+                let is_early = |out: &ValueId| self.is_early[uses.users[out.index()][0]];
+                let same = outs.len() == 1 && bytes(&outs) <= bytes(&inputs);
+                same && outs.iter().all(|out| is_once(out) && is_early(out))
+            }
+            _ => false,
+        };
+        begins && inputs.iter().all(takes_over)
+    }
+
+    fn run(mut self) -> Vec<Event> {
+        loop {
+            while self.flights.front().is_some_and(|flight| flight.left == 0) {
+                self.land();
+            }
+            let near = self.first + self.window;
+            let next = self.ready.first().copied().filter(|&step| step <= near);
+            if let Some(step) = self.early.first().copied().or(next) {
+                self.go(step);
+            } else if !self.land() {
+                return self.order;
+            }
+        }
+    }
+
+    fn is_ready(&mut self, step: usize) {
+        self.ready.insert(step);
+        if self.is_early[step] {
+            self.early.insert(step);
+        }
+    }
+
+    /// Runs a step, or begins it.
+    fn go(&mut self, step: usize) {
+        self.ready.remove(&step);
+        self.early.remove(&step);
+        self.order.push(Event::Runs(step));
+        self.has_run[step] = true;
+        while self.has_run.get(self.first) == Some(&true) {
+            self.first += 1;
+        }
+        if self.begins[step] > 0 {
+            self.flights.push_back(Flight { step, left: self.begins[step], beside: 0 });
+            return;
+        }
+        let mut time = self.time(step);
+        let all = time;
+        for flight in &mut self.flights {
+            flight.beside += all;
+            let done = time.min(flight.left);
+            (flight.left, time) = (flight.left - done, time - done);
+        }
+        self.over(step);
+    }
+
+    /// Awaits the collective that began first, if there is one.
+    fn land(&mut self) -> bool {
+        let Some(Flight { step, beside, .. }) = self.flights.pop_front() else { return false };
+        self.order.push(Event::Awaited(step, beside));
+        self.over(step);
+        true
+    }
+
+    /// A step's outs are there.
+    fn over(&mut self, step: usize) {
+        for user in std::mem::take(&mut self.needed_by[step]) {
+            self.needs[user] -= 1;
+            if self.needs[user] == 0 {
+                self.is_ready(user);
+            }
+        }
+    }
+
+    /// How long a step computes, in nanoseconds.
+    fn time(&self, step: usize) -> u64 {
+        let step = &self.program.steps[step].step;
+        let cost = cost(self.program, step, self.mesh);
+        if step.axes().is_some() { 0 } else { (cost.flops / FLOPS).max(cost.bytes / BYTES) }
+    }
+}

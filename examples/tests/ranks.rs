@@ -22,7 +22,8 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// Why nothing can be started on several ranks, if so.
 fn missing() -> Option<&'static str> {
-    let starts = || Command::new("mpirun").arg("--version").output().is_ok_and(|o| o.status.success());
+    let starts =
+        || Command::new("mpirun").arg("--version").output().is_ok_and(|o| o.status.success());
     if !cfg!(feature = "mpi") {
         Some("built without `--features mpi`")
     } else if !starts() {

@@ -6,6 +6,7 @@ mod killed;
 #[allow(dead_code, reason = "shared with tests of sessions")]
 #[path = "../tests/session/models.rs"]
 mod models;
+mod overlap;
 mod transformer;
 
 use mesh_core::lower::Options;
@@ -26,6 +27,7 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("same") => same(),
         Some("feeds") => feeds::run(),
+        Some("overlap") => overlap::run(),
         Some("save") => save(&folder),
         Some("resume") => resume(&folder, &mesh()),
         Some("resume-shared") => resume(&folder, &shared_meshes()[1]),

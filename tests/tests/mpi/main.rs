@@ -3,6 +3,7 @@
 //! Builds `tests/ranks/` and the unit tests of `mesh_core` with the feature `mpi`, and starts both with
 //! `mpirun`. Where that cannot be, says why and is content.
 
+mod hosts;
 mod killed;
 
 use std::fs;
@@ -49,8 +50,12 @@ fn find() -> Result<Programs, String> {
     let version = version.map_err(|error| format!("mpirun cannot be started: {error}"))?;
     let open = String::from_utf8_lossy(&version.stdout).contains("Open MPI");
     let options = if open { vec!["--oversubscribe", "--allow-run-as-root"] } else { Vec::new() };
-    let unit_tests = build(&["-p", "mesh_core", "--lib"], "mesh_core")?;
-    let ranks = build(&["-p", "tests", "--test", "ranks"], "ranks")?;
+    // What is built already, if this was built with the feature.
+    let [unit_tests, ranks]: [&[_]; 2] = match cfg!(feature = "mpi") {
+        true => [&["--workspace"]; 2],
+        false => [&["-p", "mesh_core", "--lib"], &["-p", "tests", "--test", "ranks"]],
+    };
+    let (unit_tests, ranks) = (build(unit_tests, "mesh_core")?, build(ranks, "ranks")?);
     Ok(Programs { ranks, unit_tests, options })
 }
 
@@ -77,32 +82,32 @@ fn build(what: &[&str], name: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// What a job left: whether it ended well, all it wrote, and how long it took.
+/// What a job left: how it ended, all it wrote, and how long it took.
 struct Ended {
     well: bool,
+    code: Option<i32>,
     text: String,
     took: Duration,
 }
 
+/// Lets a job come to its end, alone.
+fn ended(job: &mut Command) -> Ended {
+    let _turn = turn();
+    let began = Instant::now();
+    let job = job.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut job = job.spawn().unwrap();
+    let (stdout, stderr) = (job.stdout.take().unwrap(), job.stderr.take().unwrap());
+    let (stdout, stderr) = (reader(stdout), reader(stderr));
+    let code = wait(&mut job, began);
+    let text = stdout.join().unwrap() + &stderr.join().unwrap();
+    Ended { well: code == Some(0), code, text, took: began.elapsed() }
+}
+
 impl Programs {
     fn run(&self, ranks: usize, program: &Path, arguments: &[&str]) -> Ended {
-        let _turn = turn();
-        let began = Instant::now();
-        let mut job = Command::new("mpirun")
-            .args(&self.options)
-            .args(["-n", &ranks.to_string()])
-            .arg(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (stdout, stderr) = (job.stdout.take().unwrap(), job.stderr.take().unwrap());
-        let (stdout, stderr) = (reader(stdout), reader(stderr));
-        let well = wait(&mut job, began);
-        let text = stdout.join().unwrap() + &stderr.join().unwrap();
-        Ended { well, text, took: began.elapsed() }
+        let mut job = Command::new("mpirun");
+        job.args(&self.options).args(["-n", &ranks.to_string()]).arg(program).args(arguments);
+        ended(&mut job)
     }
 
     fn ranks(&self, ranks: usize, arguments: &[&str]) -> Ended {
@@ -118,15 +123,15 @@ fn reader(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     })
 }
 
-fn wait(job: &mut Child, began: Instant) -> bool {
+fn wait(job: &mut Child, began: Instant) -> Option<i32> {
     loop {
         if let Some(status) = job.try_wait().unwrap() {
-            return status.success();
+            return status.code();
         }
         if began.elapsed() > LONGEST {
             job.kill().unwrap();
             job.wait().unwrap();
-            return false;
+            return None;
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -166,6 +171,16 @@ fn ranks_are_fed_and_read_what_they_need() {
         let Ended { well, text, .. } = programs.ranks(ranks, &["feeds"]);
         assert!(well, "{ranks} ranks:\n{text}");
         assert_eq!(text.matches("ranks are fed what they need").count(), ranks, "{text}");
+    }
+}
+
+#[test]
+fn collectives_beside_computation_change_nothing() {
+    let Some(programs) = programs() else { return };
+    for ranks in [2, 4] {
+        let Ended { well, text, .. } = programs.ranks(ranks, &["overlap"]);
+        assert!(well, "{ranks} ranks:\n{text}");
+        assert_eq!(text.matches("couriers change nothing").count(), ranks, "{text}");
     }
 }
 
@@ -225,7 +240,7 @@ fn a_rank_that_fails_ends_the_job() {
         ("kill", &[]),
         ("panic", &["rank 1 was told to"]),
     ] {
-        let Ended { well, text, took } = programs.ranks(4, &[fault]);
+        let Ended { well, text, took, .. } = programs.ranks(4, &[fault]);
         assert!(!well && !text.contains("nothing went wrong"), "{fault}:\n{text}");
         assert!(took < ENDS_WITHIN, "{fault} took {took:?}:\n{text}");
         let missing = messages.iter().find(|message| !text.contains(**message));

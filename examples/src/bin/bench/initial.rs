@@ -41,9 +41,7 @@ pub(crate) fn read(
     }
     let pool = |shape: &[usize]| [&[POOL], shape].concat();
     let input: Vec<Array> = match workload {
-        Workload::LmAdamw | Workload::LmAdafactor => {
-            cut(integers("batches/x", &pool(shapes[0]))?)
-        }
+        Workload::LmAdamw | Workload::LmAdafactor => cut(integers("batches/x", &pool(shapes[0]))?),
         _ => cut(floats("batches/x", &pool(shapes[0]))?),
     };
     let target = cut(integers("batches/y", &pool(shapes[1]))?);

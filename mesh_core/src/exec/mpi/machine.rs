@@ -58,9 +58,8 @@ impl RankMachine {
         compare(&mut own, everybody, mesh, variables, &functions, seed)?;
         let processes = processes(&mut own, everybody, ranks);
         let last = last_step(&mut own, everybody, ranks.last_step.as_deref())?;
-        let comm = |processor, lane: Lane| {
-            Ok(RankComm::new(&process, processor, lane, messages()?))
-        };
+        let comm =
+            |processor, lane: Lane| Ok(RankComm::new(&process, processor, lane, messages()?));
         let crew = Crew::new(&process, variables, functions, seed, &[], comm)?;
         let functions = 0..crew.functions().len();
         Ok(Self {

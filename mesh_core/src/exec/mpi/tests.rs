@@ -133,7 +133,10 @@ fn groups_follow_the_order_of_processors() {
         });
         for (processor, all) in results {
             assert_eq!(all, [0, 1, 2, 3]);
-            assert_eq!(mesh.physical(processor) / (4 / ranks), world(Duration::from_secs(30)).unwrap().rank);
+            assert_eq!(
+                mesh.physical(processor) / (4 / ranks),
+                world(Duration::from_secs(30)).unwrap().rank
+            );
         }
     }
 }

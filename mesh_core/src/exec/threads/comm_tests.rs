@@ -43,7 +43,9 @@ impl Suite for Threads {
         body: impl Fn(usize, &mut Self) -> R + Sync,
     ) -> Vec<(usize, R)> {
         let process = Process::new(ProcessMap::new(mesh, 1).unwrap(), 0, 0, None);
-        on_threads(&process, |processor| body(processor, &mut Threads::new(&process, processor, Lane::Processor)))
+        on_threads(&process, |processor| {
+            body(processor, &mut Threads::new(&process, processor, Lane::Processor))
+        })
     }
 
     fn barrier(comm: &mut Self) {

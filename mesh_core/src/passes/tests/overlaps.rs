@@ -294,7 +294,8 @@ fn couriers_and_processors_leave_the_same_bits() {
         let mesh: Mesh = mesh.parse().unwrap();
         let run = |program: Program, couriers: bool| {
             let functions = vec![compile_with(&[], program, &mesh, &[]).unwrap()];
-            let machine = ThreadMachine::with_couriers(&mesh, &[], functions, 0, &[], Some(couriers));
+            let machine =
+                ThreadMachine::with_couriers(&mesh, &[], functions, 0, &[], Some(couriers));
             let mut machine = machine.unwrap();
             let element = |i: usize| ((i as f32) * 0.37).sin();
             let h = ndarray::Array1::from_shape_fn(3000, element);

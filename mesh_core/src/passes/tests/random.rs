@@ -116,7 +116,8 @@ fn numbers_with(program: &Program, passes: &[Pass], couriers: bool) -> (Vec<Arra
     };
     let (one, two) = (feed(1), feed(50));
     let (mesh, functions) = (square(), vec![compiled]);
-    let machine = ThreadMachine::with_couriers(&mesh, &variables, functions, 7, &[], Some(couriers));
+    let machine =
+        ThreadMachine::with_couriers(&mesh, &variables, functions, 7, &[], Some(couriers));
     let mut machine = machine.unwrap();
     let slots = &machine.functions()[0].program.fetches;
     let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();

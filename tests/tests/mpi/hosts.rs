@@ -24,7 +24,7 @@ fn two_hosts_give_the_bits_of_threads_and_end_when_their_cable_is_cut() {
     }
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(text.matches("modules are the same").count(), 4, "{text}");
-    let Ended { code, text, took } = on_two_hosts(programs, 2, "cut");
+    let Ended { code, text, took, .. } = on_two_hosts(programs, 2, "cut");
     assert!(code != Some(0) && took < ENDS_WITHIN, "{code:?} after {took:?}:\n{text}");
     assert!(text.contains("rank 1 did not get here within 2 s"), "{text}");
     assert!(!text.contains("nothing went wrong"), "{text}");

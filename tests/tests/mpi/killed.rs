@@ -151,7 +151,7 @@ const FAULTS: [(&str, bool); 4] =
 fn tells(text: &str) -> bool {
     let mut errors = text.lines().filter_map(|line| line.split_once("error: rank "));
     errors.any(|(_, told)| {
-        let in_step = told.contains(", in call ") && told.contains(": in step ");
+        let in_step = told.contains(", in call ") && told.contains(" failed in step ");
         let between = told.contains(", after call ");
         let saving = told.contains(": saving at step ");
         (in_step || between || saving) && told.matches("rank ").count() >= 1

@@ -96,6 +96,13 @@ impl Held {
         begins.filter_map(|(processor, begin)| Some((processor, begin.as_ref()?)))
     }
 
+    /// Of those who hold the same slice one, another one each `turn`.
+    fn keepers(&self, turn: usize) -> impl Iterator<Item = (usize, &Vec<usize>)> {
+        let mut slices = IndexMap::<_, Vec<_>>::new();
+        self.holders().for_each(|(holder, begin)| slices.entry(begin).or_default().push(holder));
+        slices.into_iter().map(move |(begin, holders)| (holders[turn % holders.len()], begin))
+    }
+
     /// Of those who hold the same slice, the first.
     fn first_holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
         let mut seen = IndexSet::new();

@@ -23,7 +23,7 @@ use crate::program::{ALIGNMENT, FoldOrder};
 const SMALL: usize = 32 << 10;
 
 /// The same between two, where it moves no more bytes than two exchanges.
-const SMALL_OF_TWO: usize = 1 << 20;
+const SMALL_OF_TWO: usize = 256 << 10;
 
 /// A member of a group as messages address it. Messages between two members have tags of their own,
 /// so groups need none, nor communicators: each member sends and receives in the order of its

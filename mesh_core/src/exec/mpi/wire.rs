@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{hint, thread};
 
 use mpi::ffi;
 
@@ -15,14 +15,30 @@ use super::world::{World, check};
 /// The most bytes of one message; longer ones are sent in pieces, for MPI counts with 31 bits.
 const LONGEST: usize = if cfg!(test) { 50_000 } else { 1 << 30 };
 
+/// What MPIs send at once between processes of a host, without asking the receiver first; most set
+/// the limit at 4 KiB with their headers.
+const AT_ONCE: usize = 3 << 10;
+
+/// Up to so many such messages take less time than one that waits for the receiver.
+const FEW_AT_ONCE: usize = 5;
+
 /// How often to look before letting others run, where each processor has a core of its own.
 const SPIN: u32 = 2000;
+
+/// The same where ranks share cores: what is looked for may have been there already, and MPI lets
+/// others run between looks if it knows that.
+const FEW: u32 = 8;
 
 /// How long to let others run before sleeping.
 const YIELDING: Duration = Duration::from_micros(300);
 
 /// The longest sleep between two looks.
 const NAP: Duration = Duration::from_millis(1);
+
+/// The size of the messages that carry so many bytes.
+fn piece(bytes: usize) -> usize {
+    if bytes <= FEW_AT_ONCE * AT_ONCE { AT_ONCE } else { LONGEST }
+}
 
 /// Sends and receives that have begun, and how to wait for them.
 pub(super) struct Wire {
@@ -42,7 +58,7 @@ unsafe impl Send for Wire {}
 
 impl Wire {
     pub(super) fn new(world: &'static World, process: &Arc<Process>, deadline: Duration) -> Self {
-        let spin = if process.is_roomy(0) { SPIN } else { 0 };
+        let spin = if process.is_roomy(0) { SPIN } else { FEW };
         let (process, requests, peers) = (Arc::clone(process), Vec::new(), Vec::new());
         Self { world, process, deadline, spin, requests, peers, problem: None }
     }
@@ -58,8 +74,8 @@ impl Wire {
         from: *const u8,
         bytes: usize,
     ) {
-        for begin in (0..bytes).step_by(LONGEST) {
-            let (count, to) = (LONGEST.min(bytes - begin) as c_int, rank as c_int);
+        for begin in (0..bytes).step_by(piece(bytes)) {
+            let (count, to) = (piece(bytes).min(bytes - begin) as c_int, rank as c_int);
             let (world, _guard) = (self.world.everybody.0, self.world.guard());
             // SAFETY: within the bytes; the request is waited for.
             unsafe {
@@ -82,8 +98,8 @@ impl Wire {
         to: *mut u8,
         bytes: usize,
     ) {
-        for begin in (0..bytes).step_by(LONGEST) {
-            let (count, from) = (LONGEST.min(bytes - begin) as c_int, rank as c_int);
+        for begin in (0..bytes).step_by(piece(bytes)) {
+            let (count, from) = (piece(bytes).min(bytes - begin) as c_int, rank as c_int);
             let (world, _guard) = (self.world.everybody.0, self.world.guard());
             // SAFETY: within the bytes; the request is waited for.
             unsafe {
@@ -117,7 +133,6 @@ impl Wire {
             }
             looks += 1;
             if looks < self.spin {
-                hint::spin_loop();
                 continue;
             }
             let waited = began.get_or_insert_with(Instant::now).elapsed();

@@ -89,8 +89,8 @@ impl Snapshot {
 impl Session {
     /// Copies all variables. That, and no more, is what saving a checkpoint keeps training from.
     ///
-    /// Of several processes that run the module, each copies what it is the first to hold; they say
-    /// nothing to each other.
+    /// Of several processes that run the module, each copies slices of its own; of those that several
+    /// hold, each copies some. They say nothing to each other.
     ///
     /// Once a call has failed, variables may be half written: do not save them.
     pub fn snapshot(&self) -> Snapshot {
@@ -106,7 +106,7 @@ impl Session {
         });
     }
 
-    /// Copies what the processors that are `here` are the first to hold.
+    /// Copies what the processors that are `here` keep.
     fn copy_into(
         &self,
         snapshot: &mut Snapshot,
@@ -123,7 +123,7 @@ impl Session {
             let tensor = &mut snapshot.tensors[index];
             tensor.spec.clone_from(&held.spec);
             let mut count = 0;
-            for (processor, begin) in held.first_holders().filter(|(p, _)| here(*p)) {
+            for (processor, begin) in held.keepers(index).filter(|(p, _)| here(*p)) {
                 if count == tensor.slices.len() {
                     tensor.slices.push(Slice::default());
                 }

@@ -1,6 +1,6 @@
 //! All-reduce by messages.
 
-use std::ptr;
+use std::{iter, ptr};
 
 use super::super::super::comm::{Group, Part, Stopped};
 use super::super::super::fold::Fold;
@@ -23,20 +23,48 @@ impl Messages {
     ) -> Result<(), Stopped> {
         let bytes = parts.iter().map(|part| part.elements * fold.size).sum::<usize>();
         let stride = bytes.next_multiple_of(ALIGNMENT);
-        let (packed, room) = (self.packed(bytes)?, self.room(stride * group.size)?);
-        let mut offset = 0;
+        let room = self.room(stride * group.size)?;
+        let arrival = |member: usize| room.wrapping_add(member * stride);
+        let own = arrival(group.rank);
+        let mut to = own;
         for part in parts {
             let bytes = part.elements * fold.size;
             // SAFETY: there is room for all parts.
-            unsafe { ptr::copy_nonoverlapping(part.input, packed.add(offset), bytes) };
-            offset += bytes;
+            unsafe { ptr::copy_nonoverlapping(part.input, to, bytes) };
+            to = to.wrapping_add(bytes);
         }
-        let arrival = |member: usize| room.wrapping_add(member * stride);
         // SAFETY: there is room for all members, each has its own.
-        unsafe { self.swap(group, bytes, |_| packed, arrival)? };
-        self.seat_peers(group, packed, arrival);
-        // SAFETY: as arrived; the outs are not in our rooms.
+        unsafe {
+            match group.size.is_power_of_two() && group.size > 2 {
+                true => self.double(group, stride, room)?,
+                false => self.swap(group, bytes, |_| own.cast_const(), arrival)?,
+            }
+        }
+        self.seat_peers(group, own, arrival);
+        // SAFETY: as arrived; the outs are not in our room.
         unsafe { fold_packed(fold, order, &self.peers, &mut self.inputs, parts) };
+        Ok(())
+    }
+
+    /// Has everybody get what each of a power of two of members has at its place in the room: by
+    /// recursive doubling, in as many rounds as the power (Thakur, Rabenseifner and Gropp, 2005,
+    /// section 4.1).
+    ///
+    /// # Safety
+    ///
+    /// There is room for a stride of each member.
+    unsafe fn double(&mut self, group: Group, stride: usize, room: *mut u8) -> Result<(), Stopped> {
+        let rounds = iter::successors(Some(1), |have| Some(2 * have));
+        for have in rounds.take_while(|&have| have < group.size) {
+            let other = self.address(group, group.rank ^ have);
+            let own = group.rank & !(have - 1);
+            // SAFETY: within the room; both are over after the round.
+            unsafe {
+                self.wire.receive(other, room.add((own ^ have) * stride), have * stride);
+                self.wire.send(other, room.add(own * stride), have * stride);
+            }
+            self.wire.finish()?;
+        }
         Ok(())
     }
 

@@ -11,6 +11,14 @@ use crate::program::{Program, Slot};
 /// hull of their slices.
 pub(crate) type Hull = Vec<Range<usize>>;
 
+/// Whether an array of this shape is a feed of these global sizes, or what of it lies in the hull: each
+/// dim has the one size or the other.
+pub(crate) fn is_addressable(shape: &[usize], whole: &[usize], hull: &Hull) -> bool {
+    let mut dims = shape.iter().zip(whole).zip(hull);
+    shape.len() == whole.len()
+        && dims.all(|((size, whole), part)| size == whole || *size == part.len())
+}
+
 /// The hulls of a function's feeds over the processors of this process.
 #[derive(Debug)]
 pub(super) struct Addressable(Vec<Hull>);
@@ -48,10 +56,8 @@ impl Addressable {
         let mut slots = program.feeds.iter().zip(&self.0).zip(feeds);
         feeds.len() == program.feeds.len()
             && slots.all(|((slot, hull), feed)| {
-                let mut dims = feed.shape().iter().zip(&slot.shape).zip(hull);
                 feed.dtype() == program.value(slot.value).dtype
-                    && feed.shape().len() == slot.shape.len()
-                    && dims.all(|((size, whole), part)| size == whole || *size == part.len())
+                    && is_addressable(feed.shape(), &slot.shape, hull)
             })
     }
 

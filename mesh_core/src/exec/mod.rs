@@ -41,7 +41,7 @@ mod watch;
 pub(crate) use self::mpi::RankMachine;
 #[cfg(feature = "mpi")]
 pub use self::mpi::Ranks;
-pub(crate) use addressable::Hull;
+pub(crate) use addressable::{Hull, is_addressable};
 pub(crate) use machine::{Machine, Processes};
 pub(crate) use numerics::digits;
 pub use numerics::{GivenTo, InRound, NonFinite, Summary};

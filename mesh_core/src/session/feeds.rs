@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Error, Result, Session, check_dtype};
 use crate::array::ArrayRef;
-use crate::exec::Hull;
+use crate::exec::{Hull, is_addressable};
 use crate::names::DType;
 use crate::program::{Program, Slot};
 
@@ -63,13 +63,10 @@ impl Session {
 fn check(program: &Program, slot: &Slot, hull: &Hull, feed: &ArrayRef<'_>) -> Result<()> {
     let what = || format!("feed `{}` of `{}`", slot.name, program.name);
     check_dtype(what, program.value(slot.value).dtype, feed)?;
-    let (expected, found) = (&slot.shape, feed.shape());
-    let mut dims = found.iter().zip(expected).zip(hull);
-    let ranks = found.len() == expected.len();
-    if ranks && dims.all(|((size, whole), part)| size == whole || *size == part.len()) {
+    if is_addressable(feed.shape(), &slot.shape, hull) {
         return Ok(());
     }
-    let (what, expected, found) = (what(), expected.clone(), found.to_vec());
+    let (what, expected, found) = (what(), slot.shape.clone(), feed.shape().to_vec());
     let whole = hull.iter().zip(&expected).all(|(part, whole)| part.len() == *whole);
     Err(match whole {
         true => Error::Shape { what, expected, found },

@@ -269,6 +269,15 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_all_ranks_hold_they_keep_by_turns() {
+        let mesh: Mesh = "a:4".parse().unwrap();
+        let whole = |name| variable(name, DType::F32, &[Dimension::new("x", 8)]);
+        let session = session(&mesh, ["s", "t", "u", "v"].map(whole).into(), 3);
+        let parts = parts(&session, Processes { ranks: 4, ..Processes::default() });
+        assert_eq!(parts.iter().map(Snapshot::bytes).collect::<Vec<_>>(), [32; 4]);
+    }
+
+    #[test]
     fn slices_are_copied_once_each() {
         let mesh: Mesh = "a:2;b:2".parse().unwrap();
         let [a, b] = ["a", "b"].map(|name| mesh.axis(name).unwrap());

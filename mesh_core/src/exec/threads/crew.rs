@@ -91,8 +91,9 @@ impl Crew {
             Processor::new(processor, peers, executors, functions, stores, book, findings)
         };
         let workers = here.iter().enumerate().map(worker).collect::<Result<Vec<_>, String>>()?;
-        // Between calls the caller's thread wants a core as well.
-        let pool = Pool::new(workers, Job::default(), process.spin(1), &process.stop, pins)?;
+        // With each on a core of its own the caller's thread wants one as well.
+        let spin = process.spin(usize::from(!pins.is_empty()));
+        let pool = Pool::new(workers, Job::default(), spin, &process.stop, pins)?;
         let values = variables.iter().map(|v| Value::new(v.dtype, v.extents.iter().copied()));
         Ok(Self {
             process: Arc::clone(process),

@@ -1,9 +1,9 @@
-//! One thread per processor, waiting for calls.
+//! One thread per processor: the first is the caller's own, the others wait for calls.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 
 use core_affinity::CoreId;
@@ -42,15 +42,18 @@ struct Shared<J> {
     finish: Bell,
 }
 
-/// Threads that each do their part of every call.
+/// Workers that each do their part of every call.
 pub(super) struct Pool<J> {
     shared: Arc<Shared<J>>,
+    /// Works on the thread that calls, which has nothing else to do meanwhile: waking another for it
+    /// and being woken by it takes as long as a small step. Nobody, if workers are kept on cores.
+    own: Option<Mutex<Box<dyn Worker<Job = J>>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl<J: Send + Sync + 'static> Pool<J> {
-    /// Starts one thread per worker; `spin` is how often it looks for the next call before it
-    /// sleeps. Each is kept on its core, if there are any.
+    /// Starts a thread for each worker but the first, or for each if there are cores to keep them on;
+    /// `spin` is how often it looks for the next call before it sleeps.
     pub(super) fn new<W: Worker<Job = J>>(
         workers: Vec<W>,
         job: J,
@@ -68,9 +71,12 @@ impl<J: Send + Sync + 'static> Pool<J> {
             busy: AtomicUsize::new(0),
             finish: Bell::default(),
         };
+        let mut workers = workers.into_iter();
+        let own = if cores.is_empty() { workers.next() } else { None };
+        let own = own.map(|worker| Mutex::new(Box::new(worker) as Box<dyn Worker<Job = J>>));
         // From here on an early return closes the pool, which ends the threads that run already.
-        let mut pool = Self { shared: Arc::new(shared), threads: Vec::new() };
-        for (index, worker) in workers.into_iter().enumerate() {
+        let mut pool = Self { shared: Arc::new(shared), own, threads: Vec::new() };
+        for (index, worker) in workers.enumerate() {
             let (shared, core) = (Arc::clone(&pool.shared), cores.get(index).copied());
             let processor = worker.processor();
             let thread = thread::Builder::new()
@@ -92,10 +98,15 @@ impl<J: Send + Sync + 'static> Pool<J> {
         let shared = &*self.shared;
         shared.check()?;
         set(&mut shared.job.write().unwrap_or_else(PoisonError::into_inner));
-        shared.busy.store(self.threads.len(), Ordering::Relaxed);
+        let own = self.own.as_mut();
+        shared.busy.store(self.threads.len() + usize::from(own.is_some()), Ordering::Relaxed);
         shared.calls.fetch_add(1, Ordering::Release);
         shared.start.ring();
-        shared.finish.wait(0, || shared.busy.load(Ordering::Acquire) == 0);
+        if let Some(worker) = own {
+            let worker = worker.get_mut().unwrap_or_else(PoisonError::into_inner);
+            shared.do_part(&mut **worker);
+        }
+        shared.finish.wait(shared.spin, || shared.busy.load(Ordering::Acquire) == 0);
         shared.check()
     }
 }
@@ -114,6 +125,20 @@ impl<J> Drop for Pool<J> {
 impl<J> Shared<J> {
     fn check(&self) -> Result<(), String> {
         self.stop.reason().map_or(Ok(()), |reason| Err(reason.to_owned()))
+    }
+
+    /// Has a worker do its part of the present call. One that panicked is not used again: the stop
+    /// sees to that.
+    fn do_part(&self, worker: &mut (impl Worker<Job = J> + ?Sized)) {
+        let _part = Part(self);
+        let job = self.job.read().unwrap_or_else(PoisonError::into_inner);
+        let done = catch_unwind(AssertUnwindSafe(|| worker.run(&job)));
+        if let Err(panic) = &done {
+            self.stop.poison(failure(worker, &job, message(&**panic)));
+        }
+        if !matches!(done, Ok(Ok(()))) {
+            worker.settle();
+        }
     }
 }
 
@@ -138,23 +163,16 @@ fn work<W: Worker>(mut worker: W, shared: &Shared<W::Job>) {
             return;
         }
         done = done.wrapping_add(1);
-        let part = Part(shared);
-        let job = shared.job.read().unwrap_or_else(PoisonError::into_inner);
-        // A worker that panicked is not used again: the stop sees to that.
-        let done = catch_unwind(AssertUnwindSafe(|| worker.run(&job)));
-        if let Err(panic) = &done {
-            shared.stop.poison(failure(&worker, &job, message(&**panic)));
-        }
-        if !matches!(done, Ok(Ok(()))) {
-            worker.settle();
-        }
-        drop(job);
-        drop(part);
+        shared.do_part(&mut worker);
     }
 }
 
 /// For people: who failed, at what, and why.
-pub(super) fn failure<W: Worker>(worker: &W, job: &W::Job, problem: &str) -> String {
+pub(super) fn failure<J>(
+    worker: &(impl Worker<Job = J> + ?Sized),
+    job: &J,
+    problem: &str,
+) -> String {
     format!("processor {} failed {}: {problem}", worker.processor(), worker.activity(job))
 }
 

@@ -1,6 +1,6 @@
 //! The scalar primitives on tiles: which compiled loop does an instruction.
 
-use super::tile::{Binary, Choose, Kind, One, Run, Two, Unary};
+use super::tile::{Binary, Choose, Kind, One, Pair, Run, Two, Unary};
 use crate::exec::cpu::isa::compiled;
 use crate::exec::cpu::vmath;
 use crate::names::DType;
@@ -227,6 +227,49 @@ fn choose<T: Copy>(uniform: [bool; 3]) -> Run {
         (true, false) => compiled::<Choose<T, true, false>>(),
         (false, true) => compiled::<Choose<T, false, true>>(),
         (true, true) => compiled::<Choose<T, true, true>>(),
+    }
+}
+
+fn pair<I, O, const LAST: bool>(uniform: [bool; 3]) -> Option<Run>
+where
+    I: Binary<Out = <I as Binary>::In>,
+    O: Binary<In = I::In>,
+{
+    Some(match uniform {
+        [false, false, false] => compiled::<Pair<I, O, LAST, 3>>(),
+        [true, false, false] => compiled::<Pair<I, O, LAST, 0>>(),
+        [false, true, false] => compiled::<Pair<I, O, LAST, 1>>(),
+        [false, false, true] => compiled::<Pair<I, O, LAST, 2>>(),
+        _ => return None,
+    })
+}
+
+/// The loop for `outer(inner(a, b), c)`, or `outer(c, inner(a, b))` if the inner one comes `last`, on
+/// f32: the bits of one after the other, for a load, a store and a call less.
+pub(in crate::exec::cpu) fn apply_pair(
+    [inner, outer]: [Prim; 2],
+    last: bool,
+    uniform: [bool; 3],
+) -> Option<Run> {
+    macro_rules! table {
+        ($($inner:ident $outer:ident $last:pat => $side:literal,)*) => {
+            match (inner, outer, last) {
+                $((Prim::$inner, Prim::$outer, $last) => {
+                    pair::<$inner<f32>, $outer<f32>, $side>(uniform)
+                })*
+                _ => None,
+            }
+        };
+    }
+    table! {
+        Mul Add _ => false,
+        Mul Sub false => false,
+        Mul Sub true => true,
+        Mul Mul _ => false,
+        Mul Div false => false,
+        Sub Mul _ => false,
+        Add Mul _ => false,
+        Add Add _ => false,
     }
 }
 

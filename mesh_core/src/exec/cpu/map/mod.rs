@@ -2,14 +2,17 @@
 //! memory. A tile's registers lie in scratch and stay in the first-level cache.
 
 mod ahead;
+mod code;
 pub(super) mod instr;
+mod pairs;
 mod plan;
 pub(super) mod tile;
 
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides, copy, copy_run};
 use crate::exec::cpu::{Kernel, Memory};
 use crate::program::{Body, Operand, Program, ValueId};
-use plan::{Arg, Code, Op, Port, PortShape, SLOT, Source, Varies, plan};
+use code::{Arg, Code, Op, Port, PortShape, SLOT, Source, Varies};
+use plan::plan;
 use tile::{Kind, Tile};
 
 /// An input or out at run time.

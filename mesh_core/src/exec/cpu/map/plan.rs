@@ -1,96 +1,11 @@
 //! From the body of a `Map` to instructions on tiles.
 
+use super::code::{Arg, Code, Op, Port, PortShape, Source, Varies};
 use super::instr;
+use super::pairs::{Part, pairs};
 use super::tile::{Kind, Run};
 use crate::names::DType;
-use crate::program::{Body, Instr, Prim};
-
-/// Bytes of one tile register.
-pub(super) const SLOT: usize = 4096;
-
-/// Where an operand of an instruction lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Source {
-    /// Memory of an input, at the tile.
-    Input(usize),
-    /// A tile register.
-    Slot(usize),
-    /// A tile register with one use only.
-    Pinned(usize),
-    /// Memory of an out, or while that overlaps an input, a tile register.
-    Out { out: usize, slot: usize },
-    /// A number of the pool.
-    Pool(usize),
-}
-
-/// Along which of a tile's two dims a register is not the same everywhere. What varies along one only
-/// has that many elements, side by side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Varies {
-    pub(super) rows: bool,
-    pub(super) columns: bool,
-}
-
-impl Varies {
-    pub(super) const NOWHERE: Self = Self { rows: false, columns: false };
-    pub(super) const EVERYWHERE: Self = Self { rows: true, columns: true };
-
-    /// Whether an argument has an element for each that an instruction's row has, if this is where the
-    /// result varies: rows run along columns, or along rows if columns are alike.
-    fn runs(self, argument: Self) -> bool {
-        if self.columns { argument.columns } else { argument.rows }
-    }
-
-    fn or(self, other: Self) -> Self {
-        Self { rows: self.rows || other.rows, columns: self.columns || other.columns }
-    }
-}
-
-/// An argument of an instruction.
-#[derive(Clone, Copy)]
-pub(super) struct Arg {
-    pub(super) source: Source,
-    pub(super) varies: Varies,
-}
-
-/// One instruction.
-pub(super) enum Op {
-    /// Runs a loop over as many elements as the result has; `sizes` are of elements of the result,
-    /// then of the arguments.
-    Apply { run: Run, args: [Arg; 3], to: Source, varies: Varies, sizes: [usize; 4] },
-    /// Gathers an input into a packed tile, once if all tiles are equal.
-    Gather { input: usize, to: Source, once: bool },
-    /// Spreads a register over a whole tile.
-    Spread { from: Arg, to: Source, size: usize },
-    /// Copies a packed tile, or one element, to an out.
-    Store { from: Source, uniform: bool, out: usize },
-}
-
-/// What planning needs to know of an input or out.
-pub(super) struct Port {
-    pub(super) dtype: DType,
-    /// How tiles lie in memory.
-    pub(super) shape: PortShape,
-}
-
-/// How tiles of an input or out lie in memory.
-pub(super) enum PortShape {
-    /// All elements of a tile are one.
-    Uniform,
-    /// A tile is one run.
-    Packed,
-    /// Each row is a run.
-    Rows,
-    /// All elements of a row are one, and those of the rows side by side.
-    PerRow,
-    /// All rows are one run.
-    PerColumn,
-    /// Anything else.
-    Strided {
-        /// Whether all tiles are equal.
-        once: bool,
-    },
-}
+use crate::program::{Body, Instr, Prim, Reg};
 
 #[derive(Clone, Copy)]
 struct Register {
@@ -110,49 +25,27 @@ impl Register {
     }
 }
 
-/// The instructions of a body, with numbers and tile registers.
-#[derive(Default)]
-pub(super) struct Code {
-    pub(super) ops: Vec<Op>,
-    /// Constants' bits, then room for results on uniform operands.
-    pub(super) pool: Vec<u64>,
-    pub(super) slots: usize,
-}
-
-impl Code {
-    /// Whether an out may be made where an input lies: its elements are all read before.
-    pub(super) fn reads_before(&self, input: usize, out: usize) -> bool {
-        let is_made =
-            |op: &Op| matches!(op, Op::Apply { to: Source::Out { out: o, .. }, .. } if *o == out);
-        let is_read = |op: &Op| match op {
-            Op::Apply { args, .. } => args.iter().any(|arg| arg.source == Source::Input(input)),
-            Op::Gather { input: read, .. } => *read == input,
-            Op::Spread { from, .. } => from.source == Source::Input(input),
-            Op::Store { from, .. } => *from == Source::Input(input),
-        };
-        let made = self.ops.iter().position(is_made);
-        let read = self.ops.iter().rposition(is_read);
-        made.is_some_and(|made| read.is_none_or(|read| read < made))
-    }
-}
-
 struct Planner<'a> {
     inputs: &'a [Port],
     outs: &'a [Port],
     code: Code,
     free: Vec<usize>,
     registers: Vec<Register>,
+    /// Per instruction.
+    parts: Vec<Part>,
     /// Per register, the last instruction that reads it.
     last: Vec<usize>,
 }
 
 /// Plans a body.
 pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, String> {
-    let end = body.code.len();
+    let (end, parts) = (body.code.len(), pairs(body));
     let mut last = vec![0; end];
     for (i, (instr, _)) in body.code.iter().enumerate() {
         if let Instr::Apply(prim, args) = instr {
-            args[..prim.arity()].iter().for_each(|arg| last[arg.0 as usize] = i);
+            let read = if let Part::Inner(outer) = parts[i] { outer } else { i };
+            let args = args[..prim.arity()].iter().map(|arg| arg.0 as usize);
+            args.for_each(|arg| last[arg] = last[arg].max(read));
         }
     }
     // A cast that changes nothing is its argument: that lives as long as the cast.
@@ -166,8 +59,8 @@ pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, 
     for result in &body.results {
         mark(body, result.0 as usize, end, &mut last);
     }
-    let code = Code::default();
-    let mut planner = Planner { inputs, outs, code, free: Vec::new(), registers: Vec::new(), last };
+    let (code, free, registers) = (Code::default(), Vec::new(), Vec::new());
+    let mut planner = Planner { inputs, outs, code, free, registers, parts, last };
     for i in 0..end {
         planner.instruction(body, i)?;
         planner.release(i);
@@ -225,7 +118,12 @@ impl Planner<'_> {
                 Register { source: self.number(bits), varies: Varies::NOWHERE, dtype }
             }
             Instr::Input(input) => self.input(input as usize, dtype)?,
-            Instr::Apply(prim, args) => self.apply(body, i, prim, args.map(|a| a.0 as usize))?,
+            Instr::Apply(prim, args) => match self.parts[i] {
+                Part::Alone => self.apply(body, i, prim, args)?,
+                // Read by the outer one only, which knows better.
+                Part::Inner(_) => Register { dtype, ..self.registers[args[0].0 as usize] },
+                Part::Outer { last } => self.pair(body, i, args, last)?,
+            },
         };
         self.registers.push(register);
         Ok(())
@@ -274,15 +172,12 @@ impl Planner<'_> {
         body: &Body,
         i: usize,
         prim: Prim,
-        args: [usize; 3],
+        args: [Reg; 3],
     ) -> Result<Register, String> {
         let (_, dtype) = body.code[i];
-        let mut regs = args.map(|a| self.registers[a]);
+        let mut regs = args.map(|arg| self.registers[arg.0 as usize]);
         let typed = regs[prim.arity() - 1].dtype;
-        let together = |regs: &[Register; 3]| {
-            regs[..prim.arity()].iter().fold(Varies::NOWHERE, |all, r| all.or(r.varies))
-        };
-        let mut varies = together(&regs);
+        let mut varies = together(&regs[..prim.arity()]);
         let (run, order) = if prim == Prim::Cast {
             match instr::cast(regs[0].dtype, dtype) {
                 Some(run) => (run, [0, 1, 2]),
@@ -292,24 +187,58 @@ impl Planner<'_> {
             // A condition has an element for each of the result's.
             if prim == Prim::Select && varies != Varies::NOWHERE && !varies.runs(regs[0].varies) {
                 regs[0] = self.spread(regs[0]);
-                varies = together(&regs);
+                varies = together(&regs[..prim.arity()]);
             }
-            let uniform = match varies == Varies::NOWHERE {
-                true => [false; 3],
-                false => regs.map(|r| !varies.runs(r.varies)),
-            };
-            let found = instr::apply(prim, Kind::of(typed), uniform);
+            let found = instr::apply(prim, Kind::of(typed), uniform(varies, &regs));
             found.ok_or_else(|| format!("there is no {} of {typed}", prim.name()))?
         };
+        Ok(self.run(body, i, run, order.map(|k| regs[k]), varies))
+    }
+
+    /// Instruction `i`, whose first argument, or `last` one, is inner.
+    fn pair(
+        &mut self,
+        body: &Body,
+        i: usize,
+        args: [Reg; 3],
+        last: bool,
+    ) -> Result<Register, String> {
+        let [first, second, _] = args;
+        let (at, other) = if last { (second, first) } else { (first, second) };
+        let at = at.0 as usize;
+        let (Instr::Apply(outer, _), Instr::Apply(inner, [a, b, _])) =
+            (body.code[i].0, body.code[at].0)
+        else {
+            return Err("what is paired has no arguments".to_owned());
+        };
+        let regs = [a, b, other].map(|arg| self.registers[arg.0 as usize]);
+        let varies = together(&regs);
+        if let Some(run) = instr::apply_pair([inner, outer], last, uniform(varies, &regs)) {
+            return Ok(self.run(body, i, run, regs, varies));
+        }
+        self.registers[at] = self.apply(body, at, inner, [a, b, a])?;
+        self.apply(body, i, outer, args)
+    }
+
+    /// Runs a loop for instruction `i`.
+    fn run(
+        &mut self,
+        body: &Body,
+        i: usize,
+        run: Run,
+        args: [Register; 3],
+        varies: Varies,
+    ) -> Register {
+        let (_, dtype) = body.code[i];
         let to = match varies == Varies::NOWHERE {
             true => self.number(0),
             false => self.target(body, i, dtype, varies),
         };
-        let sizes = [dtype, regs[order[0]].dtype, regs[order[1]].dtype, regs[order[2]].dtype]
-            .map(|dtype| Kind::of(dtype).size());
-        let args = order.map(|k| regs[k].arg());
+        let [a, b, c] = args.map(Register::size);
+        let sizes = [Kind::of(dtype).size(), a, b, c];
+        let args = args.map(Register::arg);
         self.code.ops.push(Op::Apply { run, args, to, varies, sizes });
-        Ok(Register { source: to, varies, dtype })
+        Register { source: to, varies, dtype }
     }
 
     /// A whole tile of a register.
@@ -369,6 +298,16 @@ impl Planner<'_> {
         }
         Ok(Op::Store { from: register.source, uniform, out })
     }
+}
+
+/// Where a result varies.
+fn together(args: &[Register]) -> Varies {
+    args.iter().fold(Varies::NOWHERE, |all, arg| all.or(arg.varies))
+}
+
+/// Which arguments have one element for many of a result that varies so.
+fn uniform(varies: Varies, args: &[Register; 3]) -> [bool; 3] {
+    args.map(|arg| varies != Varies::NOWHERE && !varies.runs(arg.varies))
 }
 
 /// A number as a register of some kind holds it, in the low bytes.

@@ -3,6 +3,7 @@
 use crate::exec::cpu::isa::Task;
 use crate::names::DType;
 use std::marker::PhantomData;
+use std::slice;
 
 /// What a loop over one tile works on: rows of as many elements each. Arguments that are uniform have
 /// one element a row.
@@ -95,6 +96,11 @@ pub(in crate::exec::cpu) trait Binary {
 
 pub(in crate::exec::cpu) struct One<O>(PhantomData<O>);
 pub(in crate::exec::cpu) struct Two<O, const A: bool, const B: bool>(PhantomData<O>);
+/// `O` of `I` of the first two arguments and the third; or of the third and `I`, if `LAST`. `UNIFORM`
+/// tells which argument is, if one is.
+pub(in crate::exec::cpu) struct Pair<I, O, const LAST: bool, const UNIFORM: usize>(
+    PhantomData<(I, O)>,
+);
 pub(in crate::exec::cpu) struct Choose<T, const A: bool, const B: bool>(PhantomData<T>);
 
 impl<O: Unary> Task for One<O> {
@@ -107,8 +113,8 @@ impl<O: Unary> Task for One<O> {
         tile.each_row(|out, [a, ..]| {
             // SAFETY: `Run`'s contract.
             let (a, out) = unsafe {
-                let a = std::slice::from_raw_parts(a.cast::<O::In>(), n);
-                (a, std::slice::from_raw_parts_mut(out.cast::<O::Out>(), n))
+                let a = slice::from_raw_parts(a.cast::<O::In>(), n);
+                (a, slice::from_raw_parts_mut(out.cast::<O::Out>(), n))
             };
             for (out, &a) in out.iter_mut().zip(a) {
                 *out = O::apply(a);
@@ -133,9 +139,9 @@ impl<O: Binary, const A: bool, const B: bool> Task for Two<O, A, B> {
             // SAFETY: `Run`'s contract; `A` and `B` say which arguments are uniform.
             let (a, b, out) = unsafe {
                 (
-                    std::slice::from_raw_parts(a.cast::<O::In>(), if A { 1 } else { n }),
-                    std::slice::from_raw_parts(b.cast::<O::In>(), if B { 1 } else { n }),
-                    std::slice::from_raw_parts_mut(out.cast::<O::Out>(), n),
+                    slice::from_raw_parts(a.cast::<O::In>(), if A { 1 } else { n }),
+                    slice::from_raw_parts(b.cast::<O::In>(), if B { 1 } else { n }),
+                    slice::from_raw_parts_mut(out.cast::<O::Out>(), n),
                 )
             };
             match (A, B) {
@@ -161,6 +167,33 @@ impl<O: Binary, const A: bool, const B: bool> Task for Two<O, A, B> {
     }
 }
 
+impl<I, O, const LAST: bool, const UNIFORM: usize> Task for Pair<I, O, LAST, UNIFORM>
+where
+    I: Binary<Out = <I as Binary>::In>,
+    O: Binary<In = I::In>,
+{
+    type Args = Tile;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(tile: Tile) {
+        let n = tile.len;
+        tile.each_row(|out, args| {
+            let len = |k: usize| if k == UNIFORM { 1 } else { n };
+            // SAFETY: `Run`'s contract; `UNIFORM` says which argument is uniform.
+            let arg = |k: usize| unsafe { slice::from_raw_parts(args[k].cast::<I::In>(), len(k)) };
+            let (a, b, c) = (arg(0), arg(1), arg(2));
+            // SAFETY: as above.
+            let out = unsafe { slice::from_raw_parts_mut(out.cast::<O::Out>(), n) };
+            for i in 0..n {
+                let at = |of: &[I::In], k: usize| of[if k == UNIFORM { 0 } else { i }];
+                let (inner, c) = (I::apply(at(a, 0), at(b, 1)), at(c, 2));
+                out[i] = if LAST { O::apply(c, inner) } else { O::apply(inner, c) };
+            }
+        });
+    }
+}
+
 impl<T: Copy, const A: bool, const B: bool> Task for Choose<T, A, B> {
     type Args = Tile;
     type Result = ();
@@ -172,10 +205,10 @@ impl<T: Copy, const A: bool, const B: bool> Task for Choose<T, A, B> {
             // SAFETY: `Run`'s contract; `A` and `B` say which alternatives are uniform.
             let (c, a, b, out) = unsafe {
                 (
-                    std::slice::from_raw_parts(c, n),
-                    std::slice::from_raw_parts(a.cast::<T>(), if A { 1 } else { n }),
-                    std::slice::from_raw_parts(b.cast::<T>(), if B { 1 } else { n }),
-                    std::slice::from_raw_parts_mut(out.cast::<T>(), n),
+                    slice::from_raw_parts(c, n),
+                    slice::from_raw_parts(a.cast::<T>(), if A { 1 } else { n }),
+                    slice::from_raw_parts(b.cast::<T>(), if B { 1 } else { n }),
+                    slice::from_raw_parts_mut(out.cast::<T>(), n),
                 )
             };
             for i in 0..n {

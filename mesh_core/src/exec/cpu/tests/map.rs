@@ -306,6 +306,36 @@ fn elementary_functions_of_all_floats() {
     }
 }
 
+/// Two operations in one loop give the bits of one after the other, each rounded, whichever argument
+/// is the same for many elements.
+#[test]
+fn pairs_round_twice() {
+    let prims = [Prim::Add, Prim::Sub, Prim::Mul, Prim::Div];
+    let pairs = prims.into_iter().flat_map(|inner| prims.map(|outer| (inner, outer)));
+    let labels: [&[u8]; 4] = [&[0, 1], &[0], &[1], &[]];
+    let labels = (0..64).map(|i| [i % 4, i / 4 % 4, i / 16].map(|k| labels[k].to_vec()));
+    for ((inner, outer), dims) in pairs.flat_map(|pair| labels.clone().map(move |l| (pair, l))) {
+        for (last, extents) in [(false, [3, 1100]), (true, [3, 1100]), (false, [40, 50])] {
+            let pair = Expr::apply(inner, [Expr::input(0), Expr::input(1)]);
+            let pair = if last { [Expr::input(2), pair] } else { [pair, Expr::input(2)] };
+            let body = (Expr::apply(outer, pair), DType::F32);
+            let body = Body::new(&[DType::F32; 3], &[body]).unwrap();
+            let input = |(k, dims): (usize, &Vec<u8>)| {
+                let extents = dims.iter().map(|&l| extents[usize::from(l)]);
+                let value = Value::new(DType::F32, extents);
+                let data = (0..value.len()).map(|i| f64::from((i as f32 + 1.7).sin() + k as f32));
+                Tensor::new(value.clone(), data)
+            };
+            let inputs = dims.iter().enumerate().map(input).collect();
+            let outs = vec![Value::new(DType::F32, extents)];
+            let case = Case { body, inputs, dims: dims.to_vec(), outs };
+            let got = run(&case.inputs, &case.outs, &step(&case)).unwrap();
+            let want = expected(&case.body, &case.inputs, &case.dims, &case.outs);
+            assert!(equal(&got, &want), "{inner:?} {outer:?} {dims:?} {last}");
+        }
+    }
+}
+
 #[test]
 fn extreme_integers() {
     let (least, most) = (f64::from(i32::MIN), f64::from(i32::MAX));

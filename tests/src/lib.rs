@@ -3,6 +3,7 @@
 //! The README's program is compiled here, as a doc test, and so are those of `docs/`.
 #![doc = include_str!("../../README.md")]
 
+pub mod picky;
 pub mod python;
 
 #[doc = include_str!("../../docs/layouts.md")]

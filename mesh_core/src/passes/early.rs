@@ -5,12 +5,13 @@
 //! small one is needed: gradients of sharded variables never lie side by side. Everything else keeps
 //! its place.
 
-use super::{Program, compact};
+use super::compact;
+use super::uses::Uses;
 use crate::names::Mesh;
-use crate::program::{Node, Step};
+use crate::program::{Node, Program, Step};
 
 pub(super) fn run(program: &mut Program, _: &Mesh) {
-    let moves = Moves::new(program);
+    let uses = Uses::new(program);
     // Steps that follow each step, by its old position; before the first step nothing is made.
     let mut behind: Vec<Vec<usize>> = vec![Vec::new(); program.steps.len()];
     let mut place: Vec<Option<usize>> = vec![None; program.values.len()];
@@ -18,7 +19,7 @@ pub(super) fn run(program: &mut Program, _: &Mesh) {
     for (position, node) in program.steps.iter().enumerate() {
         let made = node.step.inputs().iter().filter_map(|input| place[input.index()]).max();
         let mut at = position;
-        if let Some(made) = made.filter(|_| moves.frees(&node.step)) {
+        if let Some(made) = made.filter(|_| frees(program, &uses, &node.step)) {
             stays[position] = false;
             behind[made].push(position);
             at = made;
@@ -35,37 +36,16 @@ pub(super) fn run(program: &mut Program, _: &Mesh) {
     compact(program);
 }
 
-struct Moves {
-    /// Times each value is used.
-    uses: Vec<usize>,
-    /// Whether a value has bytes of its own in the arena.
-    owns: Vec<bool>,
-}
-
-impl Moves {
-    fn new(program: &Program) -> Self {
-        let mut moves =
-            Self { uses: vec![0; program.values.len()], owns: vec![false; program.values.len()] };
-        let fetched = program.fetches.iter().map(|slot| slot.value);
-        let used = program.steps.iter().flat_map(|node| node.step.inputs());
-        used.chain(fetched).for_each(|value| moves.uses[value.index()] += 1);
-        for node in &program.steps {
-            let named = matches!(
-                node.step,
-                Step::Read { .. } | Step::Reshape { .. } | Step::Barrier { .. }
-            );
-            node.step.outs().iter().for_each(|out| moves.owns[out.index()] = !named);
-        }
-        moves
-    }
-
-    /// Whether a step makes less of what nobody else uses, on whatever mesh.
-    fn frees(&self, step: &Step) -> bool {
-        let input = match step {
-            Step::Reduce { input, .. } => input.value,
-            Step::ReduceScatter { input, .. } => *input,
-            _ => return false,
-        };
-        self.owns[input.index()] && self.uses[input.index()] == 1
-    }
+/// Whether a step makes less of what nobody else uses, on whatever mesh.
+fn frees(program: &Program, uses: &Uses, step: &Step) -> bool {
+    let input = match step {
+        Step::Reduce { input, .. } => input.value,
+        Step::ReduceScatter { input, .. } => *input,
+        _ => return false,
+    };
+    let maker = uses.maker[input.index()].map(|maker| &program.steps[maker].step);
+    // Of others the bytes are somebody else's.
+    let named =
+        |step| matches!(step, &Step::Read { .. } | &Step::Reshape { .. } | &Step::Barrier { .. });
+    maker.is_some_and(|maker| !named(maker)) && uses.has_one_reader(input)
 }

@@ -8,6 +8,7 @@
 //! differently.
 
 use super::compact;
+use super::uses::Uses;
 use crate::names::{AxisList, DType, Mesh, ReduceKind};
 use crate::program::{
     Body, FoldOrder, Instr, Node, Operand, Owners, Prim, Program, Step, Value, ValueId,
@@ -16,13 +17,10 @@ use smallvec::smallvec;
 
 pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     let mut sums = Sums {
-        uses: vec![0; program.values.len()],
+        uses: Uses::new(program),
         owner: vec![None; program.values.len()],
         steps: Vec::with_capacity(program.steps.len()),
     };
-    let fetched = program.fetches.iter().map(|slot| slot.value);
-    let used = program.steps.iter().flat_map(|node| node.step.inputs());
-    used.chain(fetched).for_each(|value| sums.uses[value.index()] += 1);
     for node in std::mem::take(&mut program.steps) {
         let Some((inputs, promise)) = sums.mergeable(program, &node.step) else {
             sums.push(node);
@@ -44,8 +42,7 @@ struct Promise {
 }
 
 struct Sums {
-    /// Times each value is read.
-    uses: Vec<usize>,
+    uses: Uses,
     /// Per value, the position in `steps` of the sum that defines it.
     owner: Vec<Option<usize>>,
     /// The new program; `None` for collectives that were merged away.
@@ -85,8 +82,7 @@ impl Sums {
         distinct.dedup();
         let promised = self.promised(*distinct.first()?)?;
         let fits = distinct.iter().all(|&value| {
-            let here = inputs.iter().filter(|operand| operand.value == value).count();
-            self.uses[value.index()] == here && self.promised(value).as_ref() == Some(&promised)
+            self.uses.has_one_reader(value) && self.promised(value).as_ref() == Some(&promised)
         });
         (fits && distinct.len() > 1).then_some((distinct, promised))
     }

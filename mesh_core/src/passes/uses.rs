@@ -33,6 +33,11 @@ impl Uses {
         uses
     }
 
+    /// Whether one step reads a value, and nobody fetches it.
+    pub(super) fn has_one_reader(&self, value: ValueId) -> bool {
+        self.users[value.index()].len() == 1 && !self.fetched[value.index()]
+    }
+
     /// The last step that reads a value; beyond all steps if it is fetched.
     pub(super) fn last(&self, value: ValueId) -> usize {
         match self.users[value.index()].iter().max() {

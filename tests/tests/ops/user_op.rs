@@ -10,6 +10,7 @@ use mesh_core::program::{
 use mesh_core::split::{Collective, Role, SplitRule};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Dense, Fill};
+use tests::picky::Picky;
 
 type Grads<'g> = Result<Vec<Option<Tensor<'g>>>, OpError>;
 
@@ -288,49 +289,6 @@ fn opaque_calls_stand_in_loops() {
     .input("x", "p:4;q:6", F64, Fill::Between(1.0, 2.0))
     .input("w", "steps:3;p:4;q:6", F64, Fill::Between(1.0, 2.0));
     case.meshes(&["a:2", "a:4"]).check().unwrap();
-}
-
-/// Fails if it meets a number below 0.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Picky;
-
-impl UserKernel for Picky {
-    fn name(&self) -> &'static str {
-        "picky"
-    }
-
-    fn flops(&self, _: &[&Value], _: &[&Value]) -> u64 {
-        0
-    }
-
-    fn run(&self, inputs: &[View<'_>], outs: &mut [ViewMut<'_>]) {
-        if let (Elements::F32(x), ElementsMut::F32(y)) = (inputs[0].elements, &mut outs[0].elements)
-        {
-            assert!(x.iter().all(|&x| x >= 0.0), "not below 0, please");
-            y.copy_from_slice(x);
-        }
-    }
-}
-
-impl Op for Picky {
-    fn name(&self) -> &'static str {
-        "picky"
-    }
-
-    fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
-        Ok(inputs.to_vec())
-    }
-
-    fn split(&self, _: Signature<'_>) -> SplitRule {
-        SplitRule::parallel()
-    }
-
-    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let outs = [(cx.output_shape(0), cx.output_dtype(0))];
-        let made = cx.call(Self, &cx.inputs(), &outs);
-        made.into_iter().for_each(|value| cx.finish(0, value));
-        Ok(())
-    }
 }
 
 #[test]

@@ -43,9 +43,5 @@ fn frees(program: &Program, uses: &Uses, step: &Step) -> bool {
         Step::ReduceScatter { input, .. } => *input,
         _ => return false,
     };
-    let maker = uses.maker[input.index()].map(|maker| &program.steps[maker].step);
-    // Of others the bytes are somebody else's.
-    let named =
-        |step| matches!(step, &Step::Read { .. } | &Step::Reshape { .. } | &Step::Barrier { .. });
-    maker.is_some_and(|maker| !named(maker)) && uses.has_one_reader(input)
+    uses.is_taken_over(program, input)
 }

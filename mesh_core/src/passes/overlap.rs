@@ -1,14 +1,16 @@
 //! Lets collectives run beside computation that does not need them.
 //!
 //! The steps are put in order anew, against a clock of estimates. A large all-reduce *begins* as soon
-//! as there is what it folds (or what maps make that from), other large collectives where they stand. What needs a collective that
-//! is under way yields to steps behind it that do not, [`WINDOW`] steps away at most. It is awaited
-//! once as much has been computed as it takes, or when nothing else is left to do; so it holds what it
-//! reads no longer than that pays. Then what waited comes first. Everything else keeps its place.
+//! as there is what it folds (or what maps make that from), a large all-gather of a variable when the
+//! one before it is about to be used, other large collectives where they stand. What needs a
+//! collective that is under way yields to steps behind it that do not, [`WINDOW`] steps away at most.
+//! It is awaited once as much has been computed as it takes, or when nothing else is left to do; so it
+//! holds what it reads no longer than that pays. Then what waited comes first. Everything else keeps
+//! its place.
 //!
 //! A collective beside which there is nothing worth [`Limits::worth`] is met where it begins. A program
 //! whose values would take too much more memory at their peak ([`Limits::growth`]) is tried without
-//! yielding, and left as it was if that is not enough.
+//! gathering ahead, then without yielding, and left as it was if that is not enough.
 
 use super::buffers::least;
 use super::uses::Uses;
@@ -16,7 +18,7 @@ use super::{compact, writes_last};
 use crate::names::Mesh;
 use crate::program::{Node, Program, Step, ValueId, cost};
 use smallvec::SmallVec;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What is worth it.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +63,12 @@ pub(super) fn run_within(program: &mut Program, mesh: &Mesh, limits: Limits) {
     }
     let most = peak(program);
     let most = most + most / limits.growth;
-    for window in [WINDOW, 0] {
-        let order = Schedule::new(program, mesh, &begins, window).run();
+    for (window, ahead) in [(WINDOW, true), (WINDOW, false), (0, false)] {
+        let mut schedule = Schedule::new(program, mesh, &begins, window);
+        if !ahead {
+            schedule.gathers.clear();
+        }
+        let order = schedule.run();
         let overlapped = rewritten(program, &order, limits.worth);
         if let Some(overlapped) = overlapped.filter(|program| peak(program) <= most) {
             *program = overlapped;
@@ -137,6 +143,10 @@ struct Schedule<'p> {
     ready: BTreeSet<usize>,
     /// Of those, the early ones.
     early: BTreeSet<usize>,
+    /// Large all-gathers of variables that have not begun, and the steps that read these.
+    gathers: BTreeMap<usize, usize>,
+    /// Those that need the last one that has.
+    gathered_for: SmallVec<[usize; 4]>,
     /// In the order in which they have begun, and are carried out.
     flights: VecDeque<Flight>,
     order: Vec<Event>,
@@ -159,6 +169,8 @@ impl<'p> Schedule<'p> {
             is_early: vec![false; count],
             ready: BTreeSet::new(),
             early: BTreeSet::new(),
+            gathers: BTreeMap::new(),
+            gathered_for: SmallVec::new(),
             flights: VecDeque::new(),
             order: Vec::with_capacity(count),
             has_run: vec![false; count],
@@ -170,6 +182,12 @@ impl<'p> Schedule<'p> {
                 inputs.iter().filter_map(|input| uses.maker[input.index()]).collect();
             schedule.needs[step] = makers.len();
             makers.iter().for_each(|&maker| schedule.needed_by[maker].push(step));
+            if let (Step::AllGather { .. }, Some(&maker)) = (&node.step, makers.first())
+                && begins[step] > 0
+                && matches!(program.steps[maker].step, Step::Read { .. })
+            {
+                schedule.gathers.insert(step, maker);
+            }
         }
         for step in (0..count).rev() {
             schedule.is_early[step] = schedule.may_be_early(step, &uses);
@@ -183,15 +201,7 @@ impl<'p> Schedule<'p> {
     /// else uses: then it needs no more memory wherever it stands.
     fn may_be_early(&self, step: usize, uses: &Uses) -> bool {
         let Program { steps, values, .. } = self.program;
-        let is_once =
-            |value: &ValueId| uses.users[value.index()].len() == 1 && !uses.fetched[value.index()];
-        let takes_over = |input: &ValueId| {
-            let maker = uses.maker[input.index()].map(|maker| &steps[maker].step);
-            let named = |step: &Step| {
-                matches!(step, Step::Read { .. } | Step::Reshape { .. } | Step::Barrier { .. })
-            };
-            maker.is_some_and(|maker| !named(maker)) && is_once(input)
-        };
+        let takes_over = |input: &ValueId| uses.is_taken_over(self.program, *input);
         let (inputs, outs) = (steps[step].step.inputs(), steps[step].step.outs());
         let bytes =
             |ids: &[ValueId]| ids.iter().map(|id| values[id.index()].bytes()).sum::<usize>();
@@ -200,24 +210,31 @@ impl<'p> Schedule<'p> {
             Step::Map { .. } | Step::Move { .. } => {
                 let is_early = |out: &ValueId| self.is_early[uses.users[out.index()][0]];
                 let same = outs.len() == 1 && bytes(&outs) <= bytes(&inputs);
-                same && outs.iter().all(|out| is_once(out) && is_early(out))
+                same && outs.iter().all(|out| uses.has_one_reader(*out) && is_early(out))
             }
             _ => false,
         };
         begins && inputs.iter().all(takes_over)
     }
 
-    fn run(mut self) -> Vec<Event> {
+    fn run(&mut self) -> Vec<Event> {
         loop {
             while self.flights.front().is_some_and(|flight| flight.left == 0) {
                 self.land();
             }
             let near = self.first + self.window;
-            let next = self.ready.first().copied().filter(|&step| step <= near);
-            if let Some(step) = self.early.first().copied().or(next) {
+            let waits =
+                |step: &usize| self.gathers.contains_key(step) && !self.gathered_for.is_empty();
+            let next = self.ready.iter().copied().find(|step| !waits(step));
+            let next = self.early.first().copied().or(next.filter(|&step| step <= near));
+            if let Some(step) = next {
                 self.go(step);
             } else if !self.land() {
-                return self.order;
+                // A step needs two that are gathered.
+                let Some(&step) = self.ready.first() else {
+                    return std::mem::take(&mut self.order);
+                };
+                self.go(step);
             }
         }
     }
@@ -229,8 +246,28 @@ impl<'p> Schedule<'p> {
         }
     }
 
+    /// Begins the next all-gather of a variable, if a step is about to use the last one: so there is
+    /// one more at most than is used.
+    fn gather_ahead(&mut self, step: usize) {
+        if !self.gathered_for.contains(&step) {
+            return;
+        }
+        self.gathered_for.clear();
+        let Some((&gather, &read)) = self.gathers.first_key_value() else { return };
+        if self.ready.contains(&read) {
+            self.go(read);
+        }
+        if self.ready.contains(&gather) {
+            self.go(gather);
+        }
+    }
+
     /// Runs a step, or begins it.
     fn go(&mut self, step: usize) {
+        self.gather_ahead(step);
+        if self.gathers.remove(&step).is_some() && self.gathered_for.is_empty() {
+            self.gathered_for = self.needed_by[step].clone();
+        }
         self.ready.remove(&step);
         self.early.remove(&step);
         self.order.push(Event::Runs(step));

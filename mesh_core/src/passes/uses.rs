@@ -1,6 +1,6 @@
 //! Who makes and who reads each value.
 
-use crate::program::{Program, ValueId};
+use crate::program::{Program, Step, ValueId};
 use smallvec::SmallVec;
 
 pub(super) struct Uses {
@@ -36,6 +36,16 @@ impl Uses {
     /// Whether one step reads a value, and nobody fetches it.
     pub(super) fn has_one_reader(&self, value: ValueId) -> bool {
         self.users[value.index()].len() == 1 && !self.fetched[value.index()]
+    }
+
+    /// Whether the bytes of a value are free once its one reader has run.
+    pub(super) fn is_taken_over(&self, program: &Program, value: ValueId) -> bool {
+        let maker = self.maker[value.index()].map(|maker| &program.steps[maker].step);
+        // Of what these make the bytes are somebody else's.
+        let named = |step| {
+            matches!(step, &Step::Read { .. } | &Step::Reshape { .. } | &Step::Barrier { .. })
+        };
+        maker.is_some_and(|maker| !named(maker)) && self.has_one_reader(value)
     }
 
     /// The last step that reads a value; beyond all steps if it is fetched.

@@ -145,6 +145,51 @@ fn an_await_comes_when_as_much_has_been_computed() {
     assert_eq!(order[awaited + 1..].iter().filter(|name| *name == "beside").count(), 22 - awaited);
 }
 
+/// Layers whose weights are split: each is gathered where it is used.
+#[test]
+fn a_weight_is_gathered_beside_the_layer_before() {
+    let mesh = square();
+    let rows = axis(&mesh, "rows");
+    let mut program = built(&mesh, |b| {
+        let mut value = b.fed("image", &[1024, 64]);
+        for layer in 0..4 {
+            named(b, &format!("read {layer}"));
+            let part = b.old(layer, &[32, 64]);
+            named(b, &format!("weight {layer}"));
+            let weight = b.all_gather(&[rows], 0, part);
+            named(b, &format!("product {layer}"));
+            let (lhs, rhs) = (labelled(value, &[0, 2]), labelled(weight, &[2, 1]));
+            value = b.contract(lhs, rhs, smallvec![1024, 64]);
+            named(b, &format!("map {layer}"));
+            value = b.of(x(0).tanh(), &[value]);
+        }
+        b.fetched("value", value);
+    });
+    overlap::run_within(&mut program, &mesh, EAGER);
+    let expected = [
+        "read 0",
+        "weight 0",
+        "read 1",
+        "read 2",
+        "read 3",
+        "begin weight 1",
+        "product 0",
+        "await weight 1",
+        "map 0",
+        "begin weight 2",
+        "product 1",
+        "await weight 2",
+        "map 1",
+        "begin weight 3",
+        "product 2",
+        "await weight 3",
+        "map 2",
+        "product 3",
+        "map 3",
+    ];
+    assert_eq!(order(&program), expected);
+}
+
 #[test]
 fn memory_bounds_what_waits() {
     let mesh = square();

@@ -3,7 +3,9 @@
 //! The crate packs the factor whose memory runs along the rows of the result and reads single
 //! elements of the other one, four rows of the result at a time. It is slow where these four lie a
 //! long stride apart for every step of the depth (weight gradients), and where few rows of the
-//! result pay for the packing. Which way is taken follows from extents and strides alone.
+//! result pay for the packing. It packs all columns that it is given before it multiplies, and goes
+//! through what is packed once for every four rows: it is given columns panel by panel where that is
+//! much. Which way is taken follows from extents and strides alone.
 
 use super::gemm::{Gemm, Matrix, Number};
 use super::transpose::{Transpose, Turn, transpose};
@@ -12,6 +14,16 @@ use super::transpose::{Transpose, Turn, transpose};
 const ROWS: usize = 1024;
 const COLUMNS: usize = 1024;
 const DEPTH: usize = 256;
+/// Bytes of a row of a panel: two (AVX-512) or eight (AVX2) of the widest tiles that the crate computes.
+const PANEL: usize = 768;
+/// Elements by which the last panel may be wider: fewer columns are not worth a call.
+const NARROW: usize = 48;
+/// Rows from which on one packing of all columns pays.
+const MANY_ROWS: usize = 512;
+/// The crate's own block of depth.
+const PACKED_DEPTH: usize = 512;
+/// Bytes of packed columns that are many for the second-level cache, which a block of rows shares.
+const MANY_COLUMNS: usize = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
@@ -37,6 +49,8 @@ pub(super) struct Blocks<T: Number> {
     way: Way,
     /// Most rows, columns, depth at once.
     block: [usize; 3],
+    /// Columns of a block that are multiplied at once.
+    panel: usize,
     gemm: Gemm<T>,
     transpose: Transpose<T>,
 }
@@ -57,8 +71,9 @@ impl<T: Number> Blocks<T> {
             true => ([n, m, k], [turn(b), turn(a), turn(c)]),
         };
         let (way, block) = choose::<T>(shape, steps, adds);
+        let panel = panel::<T>(way, block);
         let (gemm, transpose) = (Gemm::new(), transpose::<T>());
-        Self { shape, steps, flip, way, block, gemm, transpose }
+        Self { shape, steps, flip, way, block, panel, gemm, transpose }
     }
 
     /// Elements of scratch.
@@ -132,7 +147,7 @@ impl<T: Number> Blocks<T> {
             match self.way {
                 Way::Direct => {
                     let c = Matrix { at: c, rows: c_steps[0], columns: c_steps[1] };
-                    self.gemm.run(shape, of(a, a_steps), b, c, accumulate);
+                    self.panels(shape, of(a, a_steps), b, c, accumulate);
                 }
                 Way::Left => {
                     (self.transpose)(Turn {
@@ -143,7 +158,7 @@ impl<T: Number> Blocks<T> {
                         to_stride: k as isize,
                     });
                     let c = Matrix { at: c, rows: c_steps[0], columns: c_steps[1] };
-                    self.gemm.run(shape, of(scratch, [k as isize, 1]), b, c, accumulate);
+                    self.panels(shape, of(scratch, [k as isize, 1]), b, c, accumulate);
                 }
                 Way::Result => {
                     let held = Matrix { at: scratch, rows: 1, columns: m as isize };
@@ -157,6 +172,31 @@ impl<T: Number> Blocks<T> {
                     });
                 }
             }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Gemm::run`].
+    unsafe fn panels(
+        &self,
+        [m, n, k]: [usize; 3],
+        a: Matrix<*const T>,
+        b: Matrix<*const T>,
+        c: Matrix<*mut T>,
+        accumulate: bool,
+    ) {
+        let mut done = 0;
+        while done < n {
+            let columns = if n - done < self.panel + NARROW { n - done } else { self.panel };
+            let j = done as isize;
+            // SAFETY: columns of the caller's matrices.
+            unsafe {
+                let b = Matrix { at: b.at.offset(j * b.columns), ..b };
+                let c = Matrix { at: c.at.offset(j * c.columns), ..c };
+                self.gemm.run([m, columns, k], a, b, c, accumulate);
+            }
+            done += columns;
         }
     }
 }
@@ -181,4 +221,13 @@ fn choose<T: Number>(
         // Few rows want little depth.
         (Way::Direct, [m, n, if m < 200 { even(k, DEPTH) } else { k }])
     }
+}
+
+/// Columns of a panel of such blocks, cut off where that pays: 2 to 20 % of a product (AVX-512).
+fn panel<T: Number>(way: Way, [m, n, k]: [usize; 3]) -> usize {
+    let packed = n * k.min(PACKED_DEPTH) * size_of::<T>();
+    let pays = m < MANY_ROWS || packed >= MANY_COLUMNS;
+    // A transposed result has the left factor packed.
+    let cut = T::BLOCKS && way != Way::Result && m > 1 && k >= 32 && pays;
+    if cut { PANEL / size_of::<T>() } else { n }
 }

@@ -101,9 +101,14 @@ fn shapes_of_all_kinds() {
 /// Several blocks of uneven sizes, every way of doing them, every memory order.
 #[test]
 fn large_products_are_done_in_blocks() {
-    for [m, n, k] in
-        [[1100, 70, 300], [70, 1100, 300], [1100, 10, 70], [70, 1100, 64], [20, 33, 530]]
-    {
+    for [m, n, k] in [
+        [1100, 70, 300],
+        [70, 1100, 300],
+        [1100, 10, 70],
+        [70, 1100, 64],
+        [20, 33, 530],
+        [530, 600, 520],
+    ] {
         let sides = [Value::new(DType::F32, [m, k]), Value::new(DType::F32, [k, n])];
         let [a, b] = [whole(&sides[0], 5), whole(&sides[1], 6)];
         let out = Value::new(DType::F32, [m, n]);

@@ -185,6 +185,18 @@ fn collectives_beside_computation_change_nothing() {
 }
 
 #[test]
+fn processors_of_ranks_allocate_nothing_while_they_run() {
+    let Some(programs) = programs() else { return };
+    let forms = "all_gather, all_reduce, all_to_all, broadcast, permute, reduce_scatter, reduce_to";
+    for ranks in [2, 4] {
+        let Ended { well, text, .. } = programs.ranks(ranks, &["allocations"]);
+        assert!(well, "{ranks} ranks:\n{text}");
+        let said = format!("nothing was allocated by {forms}");
+        assert_eq!(text.matches(&said).count(), ranks, "{text}");
+    }
+}
+
+#[test]
 fn training_goes_on_with_another_number_of_ranks() {
     let Some(programs) = programs() else { return };
     let folder = scratch("resume");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::comm::Stopped;
 use super::super::threads::{Barrier, Process, lock};
 use super::communicator::Post;
-use super::patience::{Pause, missing};
+use super::patience::{Pause, YIELDING, missing};
 use super::world::World;
 
 /// Each member counts its arrivals where the others see it, and waits until they have counted as many:
@@ -44,7 +44,7 @@ impl Arrivals {
                 return Err(Stopped);
             }
             let waited = pause.rest();
-            if pause.is_long() {
+            if waited > YIELDING {
                 self.world.carry_on();
             }
             if waited > self.deadline {

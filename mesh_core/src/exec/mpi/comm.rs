@@ -107,7 +107,8 @@ impl RankComm {
         let (world, deadline) = (wire.world, wire.deadline);
         let (process, problem) = (Arc::clone(&self.process), Arc::clone(&self.problem));
         let arrivals = Arrivals { world, process, deadline, posts, problem };
-        Some(Meeting::through(Box::new(arrivals), mailboxes, MAILBOX))
+        // SAFETY: posts live as long as the process; what is larger goes by messages.
+        Some(unsafe { Meeting::through(Box::new(arrivals), mailboxes, MAILBOX) })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::names::{Axis, ProcessMap};
 use crate::program::{Program, Step};
 
 /// The size of a mailbox between processes. Up to so much, meeting and reading everybody's mailbox takes
-/// half the time of messages, or less. Memory is taken as far as mailboxes are filled.
+/// half the time of messages, or less.
 pub(super) const MAILBOX: usize = 64 << 10;
 
 /// What a processor shows those of other processes, at one of its lanes.
@@ -190,7 +190,7 @@ fn posts(
         let (from, to) = ((&raw const own).cast(), (&raw mut all).cast());
         ffi::MPI_Allreduce(from, to, 1, kind, least, channel.0)
     })?;
-    // SAFETY: there is room for so many, of atomics and cells, for which any bytes will do.
+    // SAFETY: there is room for so many, of atomics and cells, which zeros are.
     let posts = |base| unsafe { &*ptr::slice_from_raw_parts(aligned(base), 2 * each) };
     let bases = bases.ok().filter(|_| all == 1);
     Ok(bases.map(|bases| bases.into_iter().map(posts).collect()))
@@ -201,11 +201,11 @@ fn aligned(base: *mut u8) -> *mut Post {
     base.wrapping_add(base.align_offset(align_of::<Post>())).cast()
 }
 
-/// Memory of each rank for so many posts, once [`aligned`], seen by all; where each rank's is. It lives as
-/// long as the process, and what is read and written there needs no synchronisation by MPI but that of
+/// Zeros of each rank for so many posts, once [`aligned`], seen by all; where each rank's are. They live
+/// as long as the process, and what is read and written there needs no synchronisation by MPI but that of
 /// atomics.
 fn window(channel: Channel, ranks: usize, posts: usize) -> Result<Vec<*mut u8>, String> {
-    let (mut own, bytes) = (ptr::null_mut::<u8>(), (posts + 1) * size_of::<Post>());
+    let (mut own, bytes) = (ptr::null_mut::<u8>(), posts * size_of::<Post>() + align_of::<Post>());
     // SAFETY: a constant.
     let mut window = unsafe { ffi::RSMPI_WIN_NULL };
     // SAFETY: all ranks of the communicator call this; the results are this function's.
@@ -213,10 +213,9 @@ fn window(channel: Channel, ranks: usize, posts: usize) -> Result<Vec<*mut u8>, 
         let (info, size, to) = (ffi::RSMPI_INFO_NULL, bytes as ffi::MPI_Aint, &raw mut own);
         ffi::MPI_Win_allocate_shared(size, 1, info, channel.0, to.cast(), &mut window)
     })?;
-    for post in 0..posts {
-        // SAFETY: within this rank's memory, which nobody uses before all have agreed about it.
-        unsafe { (&raw mut (*aligned(own).add(post)).arrived).write(AtomicU32::new(0)) };
-    }
+    // SAFETY: this rank's memory, which nobody uses before all have agreed about it. Writing to all of it
+    // takes it from the system while there are other ways.
+    unsafe { own.write_bytes(0, bytes) };
     let of = |rank: usize| {
         let (mut at, mut size, mut unit) = (ptr::null_mut::<u8>(), 0, 0);
         // SAFETY: the results are this function's.

@@ -57,11 +57,11 @@ impl RankMachine {
         let mut own = messages()?;
         let everybody = own.ranks();
         compare(&mut own, everybody, mesh, variables, &functions, seed)?;
-        let processes = processes(&mut own, everybody, ranks);
-        let last = last_step(&mut own, everybody, ranks.last_step.as_deref())?;
         let sets = axis_sets(functions.iter().map(|function| &function.program));
         let communicators = Communicators::new(world, &process.map, sets, ranks.deadline)?;
         let communicators = Arc::new(communicators);
+        let processes = processes(&mut own, everybody, ranks);
+        let last = last_step(&mut own, everybody, ranks.last_step.as_deref())?;
         let comm = |processor, lane: Lane| {
             Ok(RankComm::new(&process, processor, lane, messages()?, &communicators))
         };

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long to let others run before sleeping.
-const YIELDING: Duration = Duration::from_micros(300);
+pub(super) const YIELDING: Duration = Duration::from_micros(300);
 
 /// The longest sleep between two looks.
 const NAP: Duration = Duration::from_millis(1);
@@ -25,11 +25,6 @@ impl Pause {
             thread::sleep((waited / 16).min(NAP));
         }
         waited
-    }
-
-    /// Whether it has come to sleeping.
-    pub(super) fn is_long(&self) -> bool {
-        self.began.is_some_and(|began| began.elapsed() >= YIELDING)
     }
 }
 

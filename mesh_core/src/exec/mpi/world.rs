@@ -1,6 +1,7 @@
 //! The ranks of this job, started once per process and left when it exits.
 
 use std::ffi::{CString, c_int, c_void};
+use std::io::{self, Write};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -238,7 +239,8 @@ impl World {
     /// Says why the job ends, and ends it.
     pub(super) fn fail(&self, message: &str) -> ! {
         thread::sleep(HOLD_BACK * self.rank.min(20) as u32);
-        eprintln!("error: {message}");
+        // In one piece, lest the launcher writes between two.
+        let _ = io::stderr().write_all(format!("error: {message}\n").as_bytes());
         self.abort()
     }
 

@@ -66,13 +66,18 @@ impl Meeting {
         let barrier = Box::new(ThreadBarrier::new(members, spin, stop));
         let mailbox_bytes = if spin > 0 { OWN_MAILBOX } else { MAILBOX };
         let mailboxes = own.iter().map(Mailboxes::pointers).collect();
-        Self { _own: own, ..Self::through(barrier, mailboxes, mailbox_bytes) }
+        // SAFETY: they are this large, and its own.
+        let meeting = unsafe { Self::through(barrier, mailboxes, mailbox_bytes) };
+        Self { _own: own, ..meeting }
     }
 
-    /// Through these mailboxes, an even and an odd one of each member, which have room for so many
-    /// bytes, are aligned, and outlive it. Where members are of several processes, nothing larger may
-    /// be shown.
-    pub(in crate::exec) fn through(
+    /// Through these mailboxes, an even and an odd one of each member.
+    ///
+    /// # Safety
+    ///
+    /// They have room for so many bytes, are aligned, outlive the meeting, and are the members' alone;
+    /// where these are of several processes, nothing larger is shown.
+    pub(in crate::exec) unsafe fn through(
         barrier: Box<dyn Barrier>,
         mailboxes: Vec<[*mut u8; 2]>,
         mailbox_bytes: usize,

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Steps of a whole run, and between two checkpoints.
-const STEPS: u64 = 300;
+const STEPS: u64 = 1500;
 const SAVED_EVERY: u64 = 5;
 
 const LAYOUT: &str = "batch:a; hidden:b; slots/*:a";
@@ -30,7 +30,8 @@ pub fn train(folder: &Path, seconds: u64) {
     if let Err(error) = trained(&mut session, folder) {
         // The first one to say it ends the others.
         thread::sleep(Duration::from_millis(200) * rank as u32);
-        eprintln!("error: rank {rank}: {error}");
+        let text = format!("error: rank {rank}: {error}");
+        eprintln!("{text}");
         process::exit(1);
     }
 }

@@ -1,5 +1,6 @@
 //! What `tests/mpi/` starts on several ranks: `mpirun -n 4 ranks WHAT [FOLDER [SECONDS]]`.
 
+mod allocations;
 mod faults;
 mod feeds;
 mod killed;
@@ -28,6 +29,7 @@ fn main() {
         Some("same") => same(),
         Some("feeds") => feeds::run(),
         Some("overlap") => overlap::run(),
+        Some("allocations") => allocations::run(),
         Some("save") => save(&folder),
         Some("resume") => resume(&folder, &mesh()),
         Some("resume-shared") => resume(&folder, &shared_meshes()[1]),

@@ -8,8 +8,11 @@ use mesh_optimize::{AdamWeightDecay, Optimizer};
 
 const STEPS: usize = 4;
 
+/// For [`wide`].
+pub const LAYOUT: &str = "batch:a+b";
+
 /// Layers whose gradients are large enough to be summed while the next is computed.
-fn wide() -> Graph {
+pub fn wide() -> Graph {
     let graph = mesh_ops::graph();
     let input = graph.input("input", [dim("batch", 64), dim("x", 256)], F32);
     let hidden = (0..4).fold(input, |x, layer| {
@@ -23,7 +26,7 @@ fn wide() -> Graph {
 /// Ranks with couriers, and without, give the bits of threads.
 pub fn run() {
     let graph = wide();
-    let layout: Layout = "batch:a+b".parse().unwrap();
+    let layout: Layout = LAYOUT.parse().unwrap();
     for mesh in [mesh()].into_iter().chain(shared_meshes()) {
         let module = graph.lower(&mesh, &layout).unwrap();
         let mut steps = module.functions.iter().flat_map(|function| &function.program.steps);

@@ -50,10 +50,12 @@ printf '#!/bin/sh\nexec sh "%s" --on-other-host "$@"\n' "$(realpath "$0")" >"$ag
 chmod +x "$agent"
 each=$((ranks / 2))
 export MESH_OTHER="$other" MESH_ONE="$one"
+# The launcher has to miss a host before ranks end the job, 2 s after the cable is cut: what it then sends
+# there, and nobody acknowledges, keeps TCP from probing.
 ip netns exec "$one" unshare --uts sh -c \
   'hostname "$MESH_ONE"; export MESH_LINK=$MESH_ONE; exec "$@"' - \
   mpirun --allow-run-as-root --oversubscribe -n "$ranks" \
   --host "10.77.0.1:$each,10.77.0.2:$each" --mca plm_rsh_agent "$agent" \
   --mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_if_include 10.77.0.0/24 \
-  --mca oob_tcp_keepalive_time 1 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 2 \
+  --mca oob_tcp_keepalive_time 1 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 1 \
   "$@"

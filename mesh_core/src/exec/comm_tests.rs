@@ -155,7 +155,7 @@ fn all_reduce_in<C: Suite, T: Copy + PartialEq + Debug + Send + Sync>(
     }
 }
 
-fn sum_f32<C: Suite>(mesh: &Mesh, names: &[&str], counts: &[usize], in_place: bool) {
+pub(super) fn sum_f32<C: Suite>(mesh: &Mesh, names: &[&str], counts: &[usize], in_place: bool) {
     let element = |p, i| noise(p, i) as f32;
     let fold = |x: &[f32]| x[1..].iter().fold(x[0], |a, b| a + b);
     all_reduce::<C, _>(mesh, names, (Sum, DType::F32), counts, element, fold, in_place);

@@ -23,7 +23,7 @@ const MORE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The checkpoint in which a run ends.
-const LAST: &str = "step-0000000300";
+const LAST: &str = "step-0000001500";
 
 /// What marks the processes of a job.
 const MARK: &str = "MESH_TEST_JOB";

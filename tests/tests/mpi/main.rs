@@ -104,10 +104,14 @@ fn ended(job: &mut Command) -> Ended {
 }
 
 impl Programs {
-    fn run(&self, ranks: usize, program: &Path, arguments: &[&str]) -> Ended {
+    fn job(&self, ranks: usize, program: &Path) -> Command {
         let mut job = Command::new("mpirun");
-        job.args(&self.options).args(["-n", &ranks.to_string()]).arg(program).args(arguments);
-        ended(&mut job)
+        job.args(&self.options).args(["-n", &ranks.to_string()]).arg(program);
+        job
+    }
+
+    fn run(&self, ranks: usize, program: &Path, arguments: &[&str]) -> Ended {
+        ended(self.job(ranks, program).args(arguments))
     }
 
     fn ranks(&self, ranks: usize, arguments: &[&str]) -> Ended {
@@ -182,6 +186,28 @@ fn collectives_beside_computation_change_nothing() {
         assert!(well, "{ranks} ranks:\n{text}");
         assert_eq!(text.matches("couriers change nothing").count(), ranks, "{text}");
     }
+}
+
+#[test]
+fn processors_of_ranks_allocate_nothing_while_they_run() {
+    let Some(programs) = programs() else { return };
+    let forms = "all_gather, all_reduce, all_to_all, broadcast, permute, reduce_scatter, reduce_to";
+    for ranks in [2, 4] {
+        let Ended { well, text, .. } = programs.ranks(ranks, &["allocations"]);
+        assert!(well, "{ranks} ranks:\n{text}");
+        let said = format!("nothing was allocated by {forms}");
+        assert_eq!(text.matches(&said).count(), ranks, "{text}");
+    }
+}
+
+#[test]
+fn messages_do_where_there_is_no_shared_memory() {
+    let Some(programs) = programs() else { return };
+    let mut job = programs.job(4, &programs.ranks);
+    // How Open MPI is told to share none in windows.
+    let Ended { well, text, .. } = ended(job.arg("overlap").env("OMPI_MCA_osc", "^sm"));
+    assert!(well, "{text}");
+    assert_eq!(text.matches("couriers change nothing").count(), 4, "{text}");
 }
 
 #[test]

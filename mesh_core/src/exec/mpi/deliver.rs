@@ -78,7 +78,7 @@ pub(super) unsafe fn deliver(
     let mut arrival = room;
     for delivery in deliveries {
         let Delivery { bytes, rank, own, .. } = *delivery;
-        let address = Messages::rank(rank);
+        let address = ranks.rank(rank);
         // SAFETY: the value is that large and lies still; there is room for all that arrive.
         unsafe {
             match own {

@@ -1,7 +1,7 @@
 //! The processors of one rank, and what ranks have to do with each other between calls.
 
 use std::borrow::Cow;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::super::border::Global;
@@ -10,6 +10,7 @@ use super::super::machine::{Machine, Processes};
 use super::super::threads::Crew;
 use super::Ranks;
 use super::comm::RankComm;
+use super::communicator::{Communicators, axis_sets};
 use super::deliver::{Delivery, deliver, deliveries};
 use super::last::LastStep;
 use super::messages::Messages;
@@ -56,10 +57,14 @@ impl RankMachine {
         let mut own = messages()?;
         let everybody = own.ranks();
         compare(&mut own, everybody, mesh, variables, &functions, seed)?;
+        let sets = axis_sets(functions.iter().map(|function| &function.program));
+        let communicators = Communicators::new(world, &process.map, sets, ranks.deadline)?;
+        let communicators = Arc::new(communicators);
         let processes = processes(&mut own, everybody, ranks);
         let last = last_step(&mut own, everybody, ranks.last_step.as_deref())?;
-        let comm =
-            |processor, lane: Lane| Ok(RankComm::new(&process, processor, lane, messages()?));
+        let comm = |processor, lane: Lane| {
+            Ok(RankComm::new(&process, processor, lane, messages()?, &communicators))
+        };
         let crew = Crew::new(&process, variables, functions, seed, &[], comm)?;
         let functions = 0..crew.functions().len();
         Ok(Self {

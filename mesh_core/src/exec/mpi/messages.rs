@@ -15,7 +15,7 @@ use super::super::fold::Fold;
 use super::super::threads::Process;
 use super::room::Room;
 use super::wire::Wire;
-use super::world::World;
+use super::world::{Channel, World};
 use crate::program::{ALIGNMENT, FoldOrder};
 
 /// Up to so many bytes, all members' inputs together, everybody gets everything and folds it: one
@@ -26,10 +26,13 @@ const SMALL: usize = 32 << 10;
 const SMALL_OF_TWO: usize = 256 << 10;
 
 /// A member of a group as messages address it. Messages between two members have tags of their own,
-/// so groups need none, nor communicators: each member sends and receives in the order of its
-/// program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// so groups need none: each member sends and receives in the order of its program.
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Address {
+    pub(super) channel: Channel,
+    /// What the channel calls its rank.
+    pub(super) number: c_int,
+    /// Its rank among all.
     pub(super) rank: usize,
     /// The tag of what is sent there.
     pub(super) to: c_int,
@@ -83,12 +86,14 @@ impl Messages {
     /// All ranks, as such.
     pub(super) fn ranks(&mut self) -> Group {
         let World { rank, size, .. } = *self.wire.world;
-        self.group((0..size).map(Self::rank).collect(), rank)
+        let members = (0..size).map(|rank| self.rank(rank)).collect();
+        self.group(members, rank)
     }
 
     /// A rank as such.
-    pub(super) fn rank(rank: usize) -> Address {
-        Address { rank, to: 0, from: 0 }
+    pub(super) fn rank(&self, rank: usize) -> Address {
+        let channel = self.wire.world.everybody;
+        Address { channel, number: rank as c_int, rank, to: 0, from: 0 }
     }
 
     /// What every member says; they meet.

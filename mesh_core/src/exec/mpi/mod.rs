@@ -1,16 +1,20 @@
 //! A mesh whose processors are shared among the ranks of an MPI job, which run them on threads.
 //!
 //! Every rank runs the same program and calls the same methods of its machine in the same order.
-//! Processors of one rank meet as threads do, others exchange messages.
+//! Processors of one rank meet as threads do; others, by communicators for the axes along which they meet,
+//! through shared memory what is small and within a host, the rest by messages.
 //! Nothing waits for ever: after a deadline, or any other failure, the rank says what it was doing
 //! and ends the job.
 #![allow(unsafe_code, reason = "calls MPI, and reaches into the processors' memory")]
 
+mod arrivals;
 mod comm;
+mod communicator;
 mod deliver;
 mod last;
 mod machine;
 mod messages;
+mod patience;
 mod room;
 mod same;
 mod start;

@@ -5,9 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::comm_tests::{Collected, Suite, collected, line, suite};
+use mpi::ffi;
+
+use super::super::comm_tests::{Collected, Suite, collected, line, suite, sum_f32};
 use super::super::threads::{Process, Threads, on_threads};
-use super::comm::{RankComm, Way};
+use super::comm::{RankComm, TOGETHER, Way};
+use super::communicator::{Communicators, MAILBOX};
 use super::messages::Messages;
 use super::world::{World, world};
 use crate::exec::comm::{Comm, Lane};
@@ -16,9 +19,12 @@ use crate::names::{Mesh, ProcessMap};
 /// Longer than some ranks are busy with tests that others have no part in.
 const DEADLINE: Duration = Duration::from_secs(150);
 
-fn comm(world: &'static World, process: &Arc<Process>, processor: usize) -> RankComm {
-    let messages = Messages::new(world, process, DEADLINE).unwrap();
-    RankComm::new(process, processor, Lane::Processor, messages)
+/// Communicators for groups along any axes; all ranks make them.
+fn communicators(world: &World, map: &ProcessMap) -> Arc<Communicators> {
+    let axes: Vec<_> = map.mesh().axes().collect();
+    let chosen = |set: usize| (0..axes.len()).filter(move |axis| set >> axis & 1 == 1);
+    let sets = (0..1 << axes.len()).map(|set| chosen(set).map(|axis| axes[axis]).collect());
+    Arc::new(Communicators::new(world, map, sets.collect(), DEADLINE).unwrap())
 }
 
 /// Runs `body` on the processors of a mesh that are of this rank, if it is one of the first `ranks`.
@@ -27,14 +33,29 @@ fn on_ranks<R: Send>(
     ranks: usize,
     body: impl Fn(usize, &mut RankComm) -> R + Sync,
 ) -> Vec<(usize, R)> {
+    at_lane(Lane::Processor, mesh, ranks, body)
+}
+
+fn at_lane<R: Send>(
+    lane: Lane,
+    mesh: &Mesh,
+    ranks: usize,
+    body: impl Fn(usize, &mut RankComm) -> R + Sync,
+) -> Vec<(usize, R)> {
     let world = world(Duration::from_secs(30)).unwrap();
     let _turn = world.turn();
-    if ranks > world.size || world.rank >= ranks {
+    if ranks > world.size {
         return Vec::new();
     }
-    let process = Process::new(ProcessMap::new(mesh, ranks).unwrap(), world.rank, 0, None);
+    let map = ProcessMap::new(mesh, ranks).unwrap();
+    let communicators = communicators(world, &map);
+    if world.rank >= ranks {
+        return Vec::new();
+    }
+    let process = Process::new(map, world.rank, 0, None);
     on_threads(&process, |processor| {
-        let mut comm = comm(world, &process, processor);
+        let messages = Messages::new(world, &process, DEADLINE).unwrap();
+        let mut comm = RankComm::new(&process, processor, lane, messages, &communicators);
         let result = body(processor, &mut comm);
         assert_eq!(comm.problem(), None);
         result
@@ -67,7 +88,14 @@ impl Suite for OneEach {
     }
 }
 
-/// As many ranks as can have two or more each.
+/// As many ranks as can have two or more processors each.
+fn several(mesh: &Mesh) -> usize {
+    let (processors, most) = (mesh.processors(), world(Duration::from_secs(30)).unwrap().size);
+    let fits = |ranks: &usize| processors.is_multiple_of(*ranks) && *ranks <= most;
+    (1..=processors / 2).rev().find(fits).unwrap_or(1)
+}
+
+/// Several processors to a rank.
 struct SeveralEach;
 
 impl Suite for SeveralEach {
@@ -77,9 +105,7 @@ impl Suite for SeveralEach {
         mesh: &Mesh,
         body: impl Fn(usize, &mut RankComm) -> R + Sync,
     ) -> Vec<(usize, R)> {
-        let (processors, most) = (mesh.processors(), world(Duration::from_secs(30)).unwrap().size);
-        let fits = |ranks: &usize| processors.is_multiple_of(*ranks) && *ranks <= most;
-        on_ranks(mesh, (1..=processors / 2).rev().find(fits).unwrap_or(1), body)
+        on_ranks(mesh, several(mesh), body)
     }
 
     fn barrier(comm: &mut RankComm) {
@@ -93,6 +119,24 @@ mod one_each {
 
 mod several_each {
     super::suite!(super::SeveralEach);
+}
+
+/// The ends that couriers have, of several processors to a rank.
+struct Couriers;
+
+impl Suite for Couriers {
+    type Comm = RankComm;
+
+    fn everywhere<R: Send>(
+        mesh: &Mesh,
+        body: impl Fn(usize, &mut RankComm) -> R + Sync,
+    ) -> Vec<(usize, R)> {
+        at_lane(Lane::Courier, mesh, several(mesh), body)
+    }
+
+    fn barrier(comm: &mut RankComm) {
+        meet_all(comm);
+    }
 }
 
 fn compare<S: Suite>(members: impl IntoIterator<Item = usize>) {
@@ -116,6 +160,52 @@ fn bits((gathered, scattered, turned, rest): &Collected) -> Vec<u64> {
 fn collectives_give_the_bytes_of_threads() {
     compare::<OneEach>([2, 3, 4]);
     compare::<SeveralEach>([4, 6]);
+    compare::<Couriers>([6]);
+}
+
+#[test]
+fn mailboxes_and_messages_sum_alike() {
+    fn sums<S: Suite>(members: impl IntoIterator<Item = usize>) {
+        for members in members {
+            for most in [MAILBOX, MAILBOX.min(TOGETHER / members)].map(|bytes| bytes / 4) {
+                for count in [most - 1, most, most + 1] {
+                    sum_f32::<S>(&line(members), &["all"], &[count], true);
+                    sum_f32::<S>(&line(members), &["all"], &[1, count - 2, 1], false);
+                }
+            }
+        }
+    }
+    sums::<OneEach>([2, 3, 4]);
+    sums::<SeveralEach>([4, 6]);
+    sums::<Couriers>([4, 6]);
+}
+
+#[test]
+fn communicators_are_named_and_made_once() {
+    let mesh: Mesh = "rows:2;cols:2".parse().unwrap();
+    let world = world(Duration::from_secs(30)).unwrap();
+    let _turn = world.turn();
+    if world.size < 2 {
+        return;
+    }
+    let map = ProcessMap::new(&mesh, 2).unwrap();
+    let [first, second] = [(); 2].map(|()| communicators(world, &map));
+    let along =
+        |names: &[&str]| -> Vec<_> { names.iter().map(|name| mesh.axis(name).unwrap()).collect() };
+    for (axes, name) in [
+        (along(&["rows"]), "mesh:rows"),
+        (along(&["cols", "rows"]), "mesh:rows,cols"),
+        (along(&["cols"]), "mesh"),
+    ] {
+        let [channel, again] = [&first, &second].map(|all| all.along(&axes).channel);
+        assert_eq!(channel, again, "{name}");
+        // Ranks that have no part in the mesh have no name for its axes.
+        let expected = if world.rank < 2 { name } else { "mesh" };
+        let (mut text, mut length) = ([0_u8; ffi::MPI_MAX_OBJECT_NAME as usize], 0);
+        // SAFETY: as long as it may be.
+        unsafe { ffi::MPI_Comm_get_name(channel.0, text.as_mut_ptr().cast(), &mut length) };
+        assert_eq!(std::str::from_utf8(&text[..length as usize]).unwrap(), expected);
+    }
 }
 
 #[test]
@@ -142,7 +232,7 @@ fn groups_follow_the_order_of_processors() {
 }
 
 #[test]
-fn threads_meet_within_a_rank_and_messages_go_between() {
+fn threads_meet_within_a_rank_and_ranks_on_their_host() {
     let straight: Mesh = "host:2;local:2".parse().unwrap();
     let turned = straight.clone().with_order(vec![0, 2, 1, 3]).unwrap();
     for (mesh, within, between) in [(straight, "local", "host"), (turned, "host", "local")] {
@@ -152,8 +242,8 @@ fn threads_meet_within_a_rank_and_messages_go_between() {
             let mixed = comm.group(&[axis(between), axis(within)].concat());
             assert_eq!((near.size, far.size, mixed.size), (2, 2, 4));
             assert!(matches!(comm.ways[near.id], Way::Threads(_)));
-            assert!(matches!(comm.ways[far.id], Way::Messages(_)));
-            assert!(matches!(comm.ways[mixed.id], Way::Messages(_)));
+            assert!(matches!(comm.ways[far.id], Way::Host { .. }));
+            assert!(matches!(comm.ways[mixed.id], Way::Host { .. }));
             assert_eq!(comm.group(&axis(within)), near, "a group is made once");
         });
     }

@@ -2,14 +2,14 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mpi::ffi;
 
 use super::super::comm::Stopped;
 use super::super::threads::Process;
 use super::messages::Address;
+use super::patience::{Pause, missing};
 use super::world::{World, check};
 
 /// The most bytes of one message; longer ones are sent in pieces, for MPI counts with 31 bits.
@@ -29,12 +29,6 @@ const SPIN: u32 = 2000;
 /// others run between looks if it knows that.
 const FEW: u32 = 8;
 
-/// How long to let others run before sleeping.
-const YIELDING: Duration = Duration::from_micros(300);
-
-/// The longest sleep between two looks.
-const NAP: Duration = Duration::from_millis(1);
-
 /// The size of the messages that carry so many bytes.
 fn piece(bytes: usize) -> usize {
     if bytes <= FEW_AT_ONCE * AT_ONCE { AT_ONCE } else { LONGEST }
@@ -44,7 +38,7 @@ fn piece(bytes: usize) -> usize {
 pub(super) struct Wire {
     pub(super) world: &'static World,
     process: Arc<Process>,
-    deadline: Duration,
+    pub(super) deadline: Duration,
     spin: u32,
     requests: Vec<ffi::MPI_Request>,
     /// Per request: the rank that it needs.
@@ -70,18 +64,17 @@ impl Wire {
     /// They are good and nobody writes to them until [`finish`](Self::finish) has returned.
     pub(super) unsafe fn send(
         &mut self,
-        Address { rank, to: tag, .. }: Address,
+        Address { channel, number, rank, to: tag, .. }: Address,
         from: *const u8,
         bytes: usize,
     ) {
         for begin in (0..bytes).step_by(piece(bytes)) {
-            let (count, to) = (piece(bytes).min(bytes - begin) as c_int, rank as c_int);
-            let (world, _guard) = (self.world.everybody.0, self.world.guard());
+            let (count, _guard) = (piece(bytes).min(bytes - begin) as c_int, self.world.guard());
             // SAFETY: within the bytes; the request is waited for.
             unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 let (from, kind) = (from.add(begin).cast(), ffi::RSMPI_UINT8_T);
-                let code = ffi::MPI_Isend(from, count, kind, to, tag, world, &mut request);
+                let code = ffi::MPI_Isend(from, count, kind, number, tag, channel.0, &mut request);
                 self.begun(code, request, rank);
             }
         }
@@ -94,18 +87,17 @@ impl Wire {
     /// They are good and nobody else touches them until [`finish`](Self::finish) has returned.
     pub(super) unsafe fn receive(
         &mut self,
-        Address { rank, from: tag, .. }: Address,
+        Address { channel, number, rank, from: tag, .. }: Address,
         to: *mut u8,
         bytes: usize,
     ) {
         for begin in (0..bytes).step_by(piece(bytes)) {
-            let (count, from) = (piece(bytes).min(bytes - begin) as c_int, rank as c_int);
-            let (world, _guard) = (self.world.everybody.0, self.world.guard());
+            let (count, _guard) = (piece(bytes).min(bytes - begin) as c_int, self.world.guard());
             // SAFETY: within the bytes; the request is waited for.
             unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 let (to, kind) = (to.add(begin).cast(), ffi::RSMPI_UINT8_T);
-                let code = ffi::MPI_Irecv(to, count, kind, from, tag, world, &mut request);
+                let code = ffi::MPI_Irecv(to, count, kind, number, tag, channel.0, &mut request);
                 self.begun(code, request, rank);
             }
         }
@@ -122,7 +114,7 @@ impl Wire {
     /// Waits for all that has begun; the buffers are the caller's again. On an error they are not:
     /// the process has to end.
     pub(super) fn finish(&mut self) -> Result<(), Stopped> {
-        let (mut looks, mut began) = (0_u32, None);
+        let (mut looks, mut pause) = (0_u32, Pause::default());
         while self.problem.is_none() && !self.process.stop.is_stopped() {
             let mut done = 0;
             self.problem = check(self.test(&mut done)).err();
@@ -135,12 +127,7 @@ impl Wire {
             if looks < self.spin {
                 continue;
             }
-            let waited = began.get_or_insert_with(Instant::now).elapsed();
-            if waited < YIELDING {
-                thread::yield_now();
-            } else {
-                thread::sleep((waited / 16).min(NAP));
-            }
+            let waited = pause.rest();
             if waited > self.deadline {
                 // This process may have been stopped meanwhile, and find that all have come.
                 self.problem = self.missing(waited);
@@ -159,28 +146,18 @@ impl Wire {
         }
     }
 
-    /// Whom this end has waited for, if for anybody. Another thread of this rank is given more time:
-    /// it may be waiting for somebody itself, who is to be named.
+    /// Whom this end has waited for, if for anybody.
     fn missing(&mut self, waited: Duration) -> Option<String> {
         let _guard = self.world.guard();
-        let own = self.world.rank;
         let mut ranks = Vec::new();
         for (request, &peer) in self.requests.iter_mut().zip(&self.peers) {
             let mut done = 0;
             // SAFETY: a request of ours.
             unsafe { ffi::MPI_Test(request, &mut done, ffi::RSMPI_STATUS_IGNORE) };
-            if done == 0 && !ranks.contains(&peer) {
+            if done == 0 {
                 ranks.push(peer);
             }
         }
-        ranks.sort_unstable();
-        if ranks != [own] || waited < self.deadline.saturating_mul(2) {
-            ranks.retain(|&rank| rank != own);
-        }
-        let list: Vec<_> = ranks.iter().map(usize::to_string).collect();
-        let ranks = if list.len() == 1 { "rank" } else { "ranks" };
-        let seconds = self.deadline.as_secs_f64();
-        let problem = format!("{ranks} {} did not get here within {seconds} s", list.join(", "));
-        (!list.is_empty()).then_some(problem)
+        missing(ranks, self.world.rank, waited, self.deadline)
     }
 }

@@ -1,6 +1,7 @@
 //! The ranks of this job, started once per process and left when it exits.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
+use std::io::{self, Write};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use mpi::{Threading, ffi};
 
 use super::DEADLINE;
+use super::communicator::Known;
 
 /// How long rank `r` holds back what ends the job: all may have the same to say, and the first to
 /// say it ends the others.
@@ -23,14 +25,38 @@ const STARTING: Duration = Duration::from_secs(3);
 /// The most cores of a host that are told apart.
 const CORES: usize = 4096;
 
-/// A communicator.
-#[derive(Clone, Copy)]
+/// What names a communicator.
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Channel(pub(super) ffi::MPI_Comm);
 
 // SAFETY: a handle, which MPI lets any thread use; see `World::guard`.
 unsafe impl Send for Channel {}
 // SAFETY: as above.
 unsafe impl Sync for Channel {}
+
+impl Channel {
+    /// Those of its ranks that are on this one's host, and how many. All call this.
+    pub(super) fn on_host(self) -> Result<(Self, usize), String> {
+        let (mut shared, mut ranks) = (self, 0);
+        // SAFETY: a communicator of ours; the result is the caller's.
+        unsafe {
+            let (kind, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
+            check(ffi::MPI_Comm_split_type(self.0, kind, 0, info, &mut shared.0))?;
+            check(ffi::MPI_Comm_size(shared.0, &mut ranks))?;
+        }
+        Ok((shared, ranks as usize))
+    }
+
+    /// Gives it the name by which profilers know it, and has it report errors.
+    pub(super) fn entitle(self, name: &str) -> Result<(), String> {
+        let name = CString::new(name).map_err(|error| error.to_string())?;
+        // SAFETY: a communicator of ours; MPI copies the name, as much as it has room for.
+        unsafe {
+            check(ffi::MPI_Comm_set_errhandler(self.0, ffi::RSMPI_ERRORS_RETURN))?;
+            check(ffi::MPI_Comm_set_name(self.0, name.as_ptr()))
+        }
+    }
+}
 
 /// All ranks of the job.
 pub(super) struct World {
@@ -42,6 +68,8 @@ pub(super) struct World {
     pub(super) everybody: Channel,
     /// The largest tag of a message.
     pub(super) largest_tag: c_int,
+    /// Those made so far.
+    pub(super) communicators: Mutex<Known>,
     turn: Mutex<()>,
     /// For an MPI that one thread may use at a time.
     one_by_one: Option<Mutex<()>>,
@@ -80,7 +108,7 @@ extern "C" fn leave(status: c_int, _: *mut c_void) {
         world.fail(&format!("rank {rank} is done, but others are not, {patience} s later"));
     }
     // SAFETY: everybody has got here, so nothing is under way.
-    in_time(patience(), "leaving", || unsafe { ffi::MPI_Finalize() });
+    in_time(patience(), "leaving MPI", || unsafe { ffi::MPI_Finalize() });
 }
 
 #[cfg(not(target_env = "gnu"))]
@@ -92,7 +120,7 @@ static WORLD: OnceLock<Result<World, String>> = OnceLock::new();
 
 /// The ranks, having met at the first call, for which they have about so long.
 pub(super) fn world(deadline: Duration) -> Result<&'static World, String> {
-    let meet = || in_time(deadline + STARTING, "starting", World::new);
+    let meet = || in_time(deadline + STARTING, "starting MPI", World::new);
     WORLD.get_or_init(meet).as_ref().map_err(Clone::clone)
 }
 
@@ -102,12 +130,12 @@ fn patience() -> Duration {
 
 /// Does what waits for other ranks inside MPI, which knows no deadline: past it this process says so
 /// and ends, and the job with it.
-fn in_time<T>(deadline: Duration, doing: &'static str, wait: impl FnOnce() -> T) -> T {
+pub(super) fn in_time<T>(deadline: Duration, doing: &'static str, wait: impl FnOnce() -> T) -> T {
     let (done, waiting) = channel::<()>();
     let watch = move || {
         if waiting.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
             let seconds = deadline.as_secs_f64();
-            eprintln!("error: {doing} MPI: another rank has not done so within {seconds} s");
+            eprintln!("error: {doing}: another rank has not done so within {seconds} s");
             std::process::abort()
         }
     };
@@ -150,8 +178,8 @@ impl World {
             ffi::MPI_Comm_rank(world, &mut rank);
             ffi::MPI_Comm_size(world, &mut size);
             check(ffi::MPI_Comm_dup(world, &mut everybody.0))?;
-            ffi::MPI_Comm_set_errhandler(everybody.0, ffi::RSMPI_ERRORS_RETURN);
         }
+        everybody.entitle("mesh")?;
         // Tests on two ranks go one way, on more the other.
         let several = threading >= Threading::Multiple && !(cfg!(test) && size == 2);
         Ok(Self {
@@ -160,6 +188,7 @@ impl World {
             cores: cores(everybody)?,
             everybody,
             largest_tag: largest_tag()?,
+            communicators: Mutex::default(),
             turn: Mutex::default(),
             one_by_one: (!several).then(Mutex::default),
         })
@@ -174,6 +203,16 @@ impl World {
     pub(super) fn guard(&self) -> Option<MutexGuard<'_, ()>> {
         let mutex = self.one_by_one.as_ref()?;
         Some(mutex.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets messages go on that MPI has yet to carry, where a rank waits for something else.
+    pub(super) fn carry_on(&self) {
+        let (mut found, _guard) = (0, self.guard());
+        // SAFETY: takes nothing. What is wrong shows where messages are waited for.
+        unsafe {
+            let (any, ignore) = (ffi::RSMPI_ANY_SOURCE, ffi::RSMPI_STATUS_IGNORE);
+            ffi::MPI_Iprobe(any, 0, self.everybody.0, &mut found, ignore);
+        }
     }
 
     /// How long to wait for others at the end.
@@ -200,7 +239,8 @@ impl World {
     /// Says why the job ends, and ends it.
     pub(super) fn fail(&self, message: &str) -> ! {
         thread::sleep(HOLD_BACK * self.rank.min(20) as u32);
-        eprintln!("error: {message}");
+        // In one piece, lest the launcher writes between two.
+        let _ = io::stderr().write_all(format!("error: {message}\n").as_bytes());
         self.abort()
     }
 
@@ -221,22 +261,19 @@ fn cores(everybody: Channel) -> Result<usize, String> {
     own.iter()
         .filter(|core| core.id < CORES)
         .for_each(|core| here[core.id / 8] |= 1 << (core.id % 8));
-    let (mut shared, mut ranks) = (everybody.0, 0);
+    let (mut shared, ranks) = everybody.on_host()?;
     // SAFETY: all ranks of the host call this; both are this long; the communicator is freed after
     // use.
     unsafe {
-        let (kind, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
-        check(ffi::MPI_Comm_split_type(everybody.0, kind, 0, info, &mut shared))?;
-        ffi::MPI_Comm_size(shared, &mut ranks);
         let (count, byte, or) = (all.len() as c_int, ffi::RSMPI_UINT8_T, ffi::RSMPI_BOR);
         let (from, to) = (here.as_ptr().cast(), all.as_mut_ptr().cast());
-        check(ffi::MPI_Allreduce(from, to, count, byte, or, shared))?;
-        ffi::MPI_Comm_free(&mut shared);
+        check(ffi::MPI_Allreduce(from, to, count, byte, or, shared.0))?;
+        ffi::MPI_Comm_free(&mut shared.0);
     }
     let together = all.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
     // A quota may hold for all of them, and so be less than the cores of one.
     let together = if most < own.len() { most } else { together.max(most) };
-    Ok(together / (ranks as usize).max(1))
+    Ok(together / ranks.max(1))
 }
 
 /// The largest tag of a message.

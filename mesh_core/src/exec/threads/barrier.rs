@@ -106,8 +106,17 @@ impl Stop {
 }
 
 /// Where the members of a group wait for each other, any number of times.
+pub(in crate::exec) trait Barrier: Send + Sync {
+    /// How often `member` has met the others; it wraps at a power of two.
+    fn rounds(&self, member: usize) -> u32;
+
+    /// Waits, as `member`, for the others. What any of them did before, all of them see after.
+    fn wait(&self, member: usize) -> Result<(), Stopped>;
+}
+
+/// For threads: who comes last lets the others go.
 #[derive(Debug)]
-pub(super) struct Barrier {
+pub(super) struct ThreadBarrier {
     members: u32,
     spin: u32,
     arrived: Padded<AtomicU32>,
@@ -116,7 +125,7 @@ pub(super) struct Barrier {
     stop: Arc<Stop>,
 }
 
-impl Barrier {
+impl ThreadBarrier {
     /// A barrier for `members` threads, each looking `spin` times before it lets others run.
     pub(super) fn new(members: usize, spin: u32, stop: &Arc<Stop>) -> Self {
         Self {
@@ -128,14 +137,19 @@ impl Barrier {
             stop: Arc::clone(stop),
         }
     }
+}
 
-    /// Waits for the other members. What any of them did before, all of them see after.
-    pub(super) fn wait(&self) -> Result<(), Stopped> {
+impl Barrier for ThreadBarrier {
+    /// It cannot change before `member` arrives, which saw its last change when it left.
+    fn rounds(&self, _: usize) -> u32 {
+        self.generation.0.load(Ordering::Relaxed)
+    }
+
+    fn wait(&self, member: usize) -> Result<(), Stopped> {
         if self.stop.is_stopped() {
             return Err(Stopped);
         }
-        // It cannot change before we arrive, and we saw its last change when we left.
-        let generation = self.generation.0.load(Ordering::Relaxed);
+        let generation = self.rounds(member);
         if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
             self.arrived.0.store(0, Ordering::Relaxed);
             self.generation.0.store(generation.wrapping_add(1), Ordering::Release);
@@ -158,7 +172,7 @@ mod tests {
     fn nobody_passes_before_all_have_come() {
         for (members, spin) in [(1, 0), (2, 300), (3, 0), (8, 0), (8, 20)] {
             let stop = Arc::new(Stop::default());
-            let barrier = Barrier::new(members, spin, &stop);
+            let barrier = ThreadBarrier::new(members, spin, &stop);
             let rounds = 500;
             let count = AtomicUsize::new(0);
             thread::scope(|scope| {
@@ -166,9 +180,9 @@ mod tests {
                     scope.spawn(|| {
                         for round in 1..=rounds {
                             count.fetch_add(1, Ordering::Relaxed);
-                            barrier.wait().unwrap();
+                            barrier.wait(0).unwrap();
                             assert_eq!(count.load(Ordering::Relaxed), round * members);
-                            barrier.wait().unwrap();
+                            barrier.wait(0).unwrap();
                         }
                     });
                 }
@@ -181,12 +195,12 @@ mod tests {
         for round in 0..200 {
             let stop = Arc::new(Stop::default());
             let spin = if round % 2 == 0 { 0 } else { 1 << 16 };
-            let barriers = [Barrier::new(3, spin, &stop), Barrier::new(2, 0, &stop)];
+            let barriers = [ThreadBarrier::new(3, spin, &stop), ThreadBarrier::new(2, 0, &stop)];
             let started = Instant::now();
             thread::scope(|scope| {
-                let first = scope.spawn(|| barriers[0].wait());
-                let second = scope.spawn(|| barriers[0].wait());
-                let third = scope.spawn(|| barriers[1].wait());
+                let first = scope.spawn(|| barriers[0].wait(0));
+                let second = scope.spawn(|| barriers[0].wait(0));
+                let third = scope.spawn(|| barriers[1].wait(0));
                 if round % 3 > 0 {
                     thread::yield_now();
                 }
@@ -196,7 +210,7 @@ mod tests {
                 assert!(second.join().unwrap().is_err());
                 assert!(third.join().unwrap().is_err());
             });
-            assert!(barriers[1].wait().is_err());
+            assert!(barriers[1].wait(0).is_err());
             assert_eq!(stop.reason(), Some(format!("round {round}").as_str()));
             assert!(started.elapsed() < Duration::from_secs(1));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::comm::{Comm, Exchange, Group, Lane, Part, Stopped, source};
 use super::super::fold::Fold;
 use super::super::shares::{fold_packed, pieces, share};
-use super::meeting::{Process, Seat};
+use super::meeting::{Meeting, Process, Seat};
 use crate::names::Axis;
 use crate::program::FoldOrder;
 
@@ -23,11 +23,11 @@ impl Seat {
         order: FoldOrder,
         parts: &[Part],
     ) -> Result<(), Stopped> {
-        let mailbox = self.mailbox(self.rank);
+        let mailbox = self.mailbox();
         let mut offset = 0;
         for part in parts {
             let bytes = part.elements * fold.size;
-            // SAFETY: it fits, and nobody reads the mailbox whose turn it is.
+            // SAFETY: it fits, and nobody reads the mailbox.
             unsafe { ptr::copy_nonoverlapping(part.input, mailbox.add(offset), bytes) };
             offset += bytes;
         }
@@ -70,11 +70,11 @@ impl Seat {
             // touches it now.
             unsafe { fold.run(&self.inputs, offset, &self.outs, offset, range.len()) };
         }
-        self.meeting.barrier.wait()
+        self.meet()
     }
 }
 
-/// One processor of a [`Process`], which meets others of it.
+/// One processor of a [`Process`], which meets others of it, and any with which it shares mailboxes.
 pub(in crate::exec) struct Threads {
     process: Arc<Process>,
     processor: usize,
@@ -89,6 +89,16 @@ impl Threads {
     pub(in crate::exec) fn new(process: &Arc<Process>, processor: usize, lane: Lane) -> Self {
         Self { process: Arc::clone(process), processor, lane, seats: Vec::new() }
     }
+
+    /// The group that meets there, in which this is number `rank`.
+    pub(in crate::exec) fn join(&mut self, meeting: Arc<Meeting>, rank: usize) -> Group {
+        let known = self.seats.iter().position(|seat| Arc::ptr_eq(&seat.meeting, &meeting));
+        let id = known.unwrap_or(self.seats.len());
+        if known.is_none() {
+            self.seats.push(Seat::new(meeting, rank));
+        }
+        Group { id, rank, size: self.seats[id].peers.len() }
+    }
 }
 
 impl Comm for Threads {
@@ -96,14 +106,8 @@ impl Comm for Threads {
         let mesh = self.process.mesh();
         let (members, rank) =
             (mesh.group(self.processor, axes), mesh.group_index(self.processor, axes));
-        let size = members.len();
         let meeting = self.process.meeting(self.lane, members);
-        let known = self.seats.iter().position(|seat| Arc::ptr_eq(&seat.meeting, &meeting));
-        let id = known.unwrap_or(self.seats.len());
-        if known.is_none() {
-            self.seats.push(Seat::new(meeting, rank));
-        }
-        Group { id, rank, size }
+        self.join(meeting, rank)
     }
 
     unsafe fn all_reduce(

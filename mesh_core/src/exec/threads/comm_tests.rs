@@ -51,7 +51,7 @@ impl Suite for Threads {
     fn barrier(comm: &mut Self) {
         let axes: Vec<_> = comm.process.mesh().axes().collect();
         let group = comm.group(&axes);
-        comm.seats[group.id].meeting.barrier.wait().unwrap();
+        comm.seats[group.id].meet().unwrap();
     }
 }
 

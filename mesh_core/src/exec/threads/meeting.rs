@@ -1,19 +1,20 @@
 //! Where the members of a group meet, and how they show each other their buffers.
 //!
-//! A collective *opens* by posting where each member's input is and meeting at the group's barrier,
-//! works straight from the peers' buffers, and *closes* by meeting once more, so that nobody
-//! changes a buffer that another still reads. Small inputs are copied to a mailbox instead, and
-//! then need no closing: each member has two mailboxes and uses them in turn, and by the time it
-//! fills the first again, everybody has left the collective in which it was read.
+//! A member shows something by filling its mailbox and meeting the others at the group's barrier. It has
+//! two mailboxes, for odd meetings and for even ones: by the time it fills one again, there has been
+//! another meeting, to which everybody came with what was in it read.
+//!
+//! A small input is all in the mailbox. Of a large one only threads of one process can show where it is;
+//! such a collective *opens* with that, works straight from the peers' buffers, and *closes* by meeting
+//! once more, so that nobody changes a buffer that another still reads.
 #![allow(unsafe_code, reason = "fills mailboxes that other threads read")]
 
 use std::cell::UnsafeCell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::super::comm::{Lane, Stopped};
-use super::barrier::{Barrier, Stop, lock};
+use super::barrier::{Barrier, Stop, ThreadBarrier, lock};
 use crate::names::{Mesh, ProcessMap};
 
 /// The size of a mailbox. Inputs up to this many bytes go through mailboxes where threads share
@@ -23,38 +24,66 @@ const MAILBOX: usize = 4096;
 /// The same where each has a core of its own: an all-reduce of more is faster in shares.
 const OWN_MAILBOX: usize = 1024;
 
-#[repr(align(128))]
-struct Mailbox(UnsafeCell<[u8; MAILBOX]>);
+/// What one member shows the others, at odd meetings and at even ones.
+#[repr(C, align(128))]
+pub(in crate::exec) struct Mailboxes<const BYTES: usize>([UnsafeCell<[u8; BYTES]>; 2]);
 
-/// What one member shows the others.
-#[repr(align(128))]
-struct Post {
-    /// An input, or the parts of an all-reduce.
-    buffer: AtomicPtr<u8>,
-    mailboxes: [Mailbox; 2],
+// SAFETY: written by its member before a barrier and read by all after it; see the module comment for
+// why the next writing comes after the last reading.
+unsafe impl<const BYTES: usize> Sync for Mailboxes<BYTES> {}
+
+impl<const BYTES: usize> Mailboxes<BYTES> {
+    fn new() -> Self {
+        const { assert!(BYTES.is_multiple_of(128)) };
+        Self([const { UnsafeCell::new([0; BYTES]) }; 2])
+    }
+
+    pub(in crate::exec) fn pointers(&self) -> [*mut u8; 2] {
+        self.0.each_ref().map(|mailbox| mailbox.get().cast())
+    }
 }
-
-// SAFETY: a mailbox is written by its member before a barrier and read by all after it; see the
-// module comment for why the next writing comes after the last reading.
-unsafe impl Sync for Post {}
 
 /// Where the members of one group meet.
-pub(super) struct Meeting {
-    pub(super) barrier: Barrier,
-    posts: Box<[Post]>,
+pub(in crate::exec) struct Meeting {
+    barrier: Box<dyn Barrier>,
+    /// Those for even meetings, then those for odd ones, in group order.
+    mailboxes: [Vec<*mut u8>; 2],
     /// Inputs up to this many bytes go through mailboxes.
     mailbox_bytes: usize,
+    /// What the mailboxes are in, if they are its own.
+    _own: Box<[Mailboxes<MAILBOX>]>,
 }
 
+// SAFETY: as `Mailboxes`.
+unsafe impl Send for Meeting {}
+// SAFETY: as above.
+unsafe impl Sync for Meeting {}
+
 impl Meeting {
+    /// Of threads.
     fn new(members: usize, spin: u32, stop: &Arc<Stop>) -> Self {
-        let mailbox = || Mailbox(UnsafeCell::new([0; MAILBOX]));
-        let post = || Post { buffer: AtomicPtr::default(), mailboxes: [mailbox(), mailbox()] };
-        Self {
-            barrier: Barrier::new(members, spin, stop),
-            posts: (0..members).map(|_| post()).collect(),
-            mailbox_bytes: if spin > 0 { OWN_MAILBOX } else { MAILBOX },
-        }
+        let own: Box<[_]> = (0..members).map(|_| Mailboxes::new()).collect();
+        let barrier = Box::new(ThreadBarrier::new(members, spin, stop));
+        let mailbox_bytes = if spin > 0 { OWN_MAILBOX } else { MAILBOX };
+        let mailboxes = own.iter().map(Mailboxes::pointers).collect();
+        // SAFETY: they are this large, and its own.
+        let meeting = unsafe { Self::through(barrier, mailboxes, mailbox_bytes) };
+        Self { _own: own, ..meeting }
+    }
+
+    /// Through these mailboxes, an even and an odd one of each member.
+    ///
+    /// # Safety
+    ///
+    /// They have room for so many bytes, are aligned, outlive the meeting, and are the members' alone;
+    /// where these are of several processes, nothing larger is shown.
+    pub(in crate::exec) unsafe fn through(
+        barrier: Box<dyn Barrier>,
+        mailboxes: Vec<[*mut u8; 2]>,
+        mailbox_bytes: usize,
+    ) -> Self {
+        let mailboxes = [0, 1].map(|turn| mailboxes.iter().map(|pair| pair[turn]).collect());
+        Self { barrier, mailboxes, mailbox_bytes, _own: Box::default() }
     }
 }
 
@@ -134,8 +163,6 @@ impl Process {
 pub(super) struct Seat {
     pub(super) meeting: Arc<Meeting>,
     pub(super) rank: usize,
-    /// The mailbox to fill next.
-    pub(super) turn: usize,
     /// What the members posted; valid between opening and closing.
     pub(super) peers: Vec<*const u8>,
     /// Room for the members' buffers of one part.
@@ -146,9 +173,9 @@ pub(super) struct Seat {
 
 impl Seat {
     pub(super) fn new(meeting: Arc<Meeting>, rank: usize) -> Self {
-        let peers = vec![ptr::null(); meeting.posts.len()];
+        let peers = vec![ptr::null(); meeting.mailboxes[0].len()];
         let outs = vec![ptr::null_mut(); peers.len()];
-        Self { meeting, rank, turn: 0, inputs: peers.clone(), outs, peers }
+        Self { meeting, rank, inputs: peers.clone(), outs, peers }
     }
 
     pub(super) fn alone(&self) -> bool {
@@ -160,8 +187,24 @@ impl Seat {
         self.meeting.mailbox_bytes
     }
 
-    pub(super) fn mailbox(&self, member: usize) -> *mut u8 {
-        self.meeting.posts[member].mailboxes[self.turn].0.get().cast()
+    /// Which of everybody's mailboxes are for the next meeting.
+    fn turn(&self) -> usize {
+        (self.meeting.barrier.rounds(self.rank) % 2) as usize
+    }
+
+    /// Our mailbox for the next meeting, which nobody reads.
+    pub(super) fn mailbox(&self) -> *mut u8 {
+        self.meeting.mailboxes[self.turn()][self.rank]
+    }
+
+    /// Shows our mailbox, which has been filled.
+    pub(super) fn send(&mut self) -> Result<(), Stopped> {
+        let turn = self.turn();
+        self.meet()?;
+        for (peer, mailbox) in self.peers.iter_mut().zip(&self.meeting.mailboxes[turn]) {
+            *peer = *mailbox;
+        }
+        Ok(())
     }
 
     /// Shows `buffer` to the peers, and theirs to us.
@@ -170,23 +213,15 @@ impl Seat {
             self.peers[0] = buffer;
             return Ok(());
         }
-        let posts = &self.meeting.posts;
-        // The barrier orders this store before every member's loads.
-        posts[self.rank].buffer.store(buffer.cast_mut(), Ordering::Relaxed);
-        self.meeting.barrier.wait()?;
-        for (peer, post) in self.peers.iter_mut().zip(posts) {
-            *peer = post.buffer.load(Ordering::Relaxed);
+        // SAFETY: nobody reads the mailbox, which has room and is aligned; after the meeting all of them
+        // hold a pointer.
+        unsafe {
+            self.mailbox().cast::<*const u8>().write(buffer);
+            self.send()?;
+            for peer in &mut self.peers {
+                *peer = peer.cast::<*const u8>().read();
+            }
         }
-        Ok(())
-    }
-
-    /// Shows our mailbox, which has been filled.
-    pub(super) fn send(&mut self) -> Result<(), Stopped> {
-        self.meeting.barrier.wait()?;
-        for member in 0..self.peers.len() {
-            self.peers[member] = self.mailbox(member);
-        }
-        self.turn = 1 - self.turn;
         Ok(())
     }
 
@@ -200,14 +235,19 @@ impl Seat {
             self.show(input)?;
             return Ok(!self.alone());
         }
-        // SAFETY: it fits, and nobody reads the mailbox whose turn it is.
-        unsafe { ptr::copy_nonoverlapping(input, self.mailbox(self.rank), bytes) };
+        // SAFETY: it fits, and nobody reads the mailbox.
+        unsafe { ptr::copy_nonoverlapping(input, self.mailbox(), bytes) };
         self.send()?;
         Ok(false)
     }
 
     /// Lets the peers have their inputs back.
     pub(super) fn close(&self, open: bool) -> Result<(), Stopped> {
-        if open { self.meeting.barrier.wait() } else { Ok(()) }
+        if open { self.meet() } else { Ok(()) }
+    }
+
+    /// Waits for the peers.
+    pub(super) fn meet(&self) -> Result<(), Stopped> {
+        self.meeting.barrier.wait(self.rank)
     }
 }

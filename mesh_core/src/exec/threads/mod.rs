@@ -12,12 +12,16 @@ use std::thread;
 
 use core_affinity::CoreId;
 
+#[cfg(feature = "mpi")]
+pub(super) use self::barrier::Barrier;
 pub(super) use self::barrier::{Bell, Stop, lock};
 pub(super) use self::comm::Threads;
 #[cfg(all(test, feature = "mpi"))]
 pub(super) use self::comm::tests::on_threads;
 pub(crate) use self::crew::Crew;
 pub(super) use self::meeting::Process;
+#[cfg(feature = "mpi")]
+pub(super) use self::meeting::{Mailboxes, Meeting};
 pub(super) use self::pool::message;
 use super::comm::Lane;
 use super::machine::Machine;

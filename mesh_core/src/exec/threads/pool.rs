@@ -186,13 +186,13 @@ pub(in crate::exec) fn message(panic: &(dyn Any + Send)) -> &str {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::super::barrier::Barrier;
+    use super::super::barrier::{Barrier, ThreadBarrier};
     use super::*;
 
     /// Worker `index` meets the others, and panics when it is told to.
     struct Meeter {
         index: usize,
-        barrier: Arc<Barrier>,
+        barrier: Arc<ThreadBarrier>,
         calls: Arc<AtomicUsize>,
     }
 
@@ -204,12 +204,12 @@ mod tests {
         }
 
         fn run(&mut self, job: &Self::Job) -> Result<(), Stopped> {
-            self.barrier.wait()?;
+            self.barrier.wait(0)?;
             if *job == Some(self.index) {
                 panic!("told to");
             }
             self.calls.fetch_add(1, Ordering::Relaxed);
-            self.barrier.wait()
+            self.barrier.wait(0)
         }
 
         fn activity(&self, _: &Self::Job) -> String {
@@ -219,7 +219,7 @@ mod tests {
 
     fn pool(workers: usize) -> (Pool<Option<usize>>, Arc<AtomicUsize>) {
         let stop = Arc::new(Stop::default());
-        let barrier = Arc::new(Barrier::new(workers, 10, &stop));
+        let barrier = Arc::new(ThreadBarrier::new(workers, 10, &stop));
         let calls = Arc::new(AtomicUsize::new(0));
         let meeter =
             |index| Meeter { index, barrier: Arc::clone(&barrier), calls: Arc::clone(&calls) };

@@ -95,6 +95,9 @@ fn ended(job: &mut Command) -> Ended {
     let _turn = turn();
     let began = Instant::now();
     let job = job.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // With all that it starts it can be ended.
+    #[cfg(unix)]
+    let job = std::os::unix::process::CommandExt::process_group(job, 0);
     let mut job = job.spawn().unwrap();
     let (stdout, stderr) = (job.stdout.take().unwrap(), job.stderr.take().unwrap());
     let (stdout, stderr) = (reader(stdout), reader(stderr));
@@ -133,7 +136,12 @@ fn wait(job: &mut Child, began: Instant) -> Option<i32> {
             return status.code();
         }
         if began.elapsed() > LONGEST {
-            job.kill().unwrap();
+            let group = format!("-{}", job.id());
+            for signal in ["-TERM", "-KILL"] {
+                let _ = Command::new("kill").args([signal, "--", &group]).status();
+                thread::sleep(Duration::from_secs(1));
+            }
+            let _ = job.kill();
             job.wait().unwrap();
             return None;
         }

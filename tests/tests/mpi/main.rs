@@ -55,11 +55,13 @@ fn find() -> Result<Programs, String> {
         true => [&["--workspace"]; 2],
         false => [&["-p", "mesh_core", "--lib"], &["-p", "tests", "--test", "ranks"]],
     };
-    let (unit_tests, ranks) = (build(unit_tests, "mesh_core")?, build(ranks, "ranks")?);
+    let unit_tests = build(unit_tests, "mesh_core", "mesh_core")?;
+    let ranks = build(ranks, "tests", "ranks")?;
     Ok(Programs { ranks, unit_tests, options })
 }
 
-fn build(what: &[&str], name: &str) -> Result<PathBuf, String> {
+/// The test of this name in a package's folder, when that is built.
+fn build(what: &[&str], folder: &str, name: &str) -> Result<PathBuf, String> {
     let profile: &[_] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
     let built = Command::new(env!("CARGO"))
         .args(["test", "--features", "mpi", "--no-run", "--message-format", "json"])
@@ -71,7 +73,9 @@ fn build(what: &[&str], name: &str) -> Result<PathBuf, String> {
     let messages = String::from_utf8_lossy(&built.stdout);
     let executable = messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let manifest = Path::new(message["manifest_path"].as_str()?);
         let named = message["target"]["name"] == name && message["profile"]["test"] == true;
+        let named = named && manifest.ends_with(Path::new(folder).join("Cargo.toml"));
         named.then(|| Some(message["executable"].as_str()?.into()))?
     });
     executable.filter(|_| built.status.success()).ok_or_else(|| {

@@ -140,9 +140,11 @@ pub(super) fn in_time<T>(deadline: Duration, doing: &'static str, wait: impl FnO
         }
     };
     // Without memory for a thread it waits as MPI does.
-    let _ = thread::Builder::new().name("deadline".to_owned()).spawn(watch);
+    let watch = thread::Builder::new().name("deadline".to_owned()).spawn(watch);
     let result = wait();
     drop(done);
+    // Nobody is left behind who still starts while steps run.
+    let _ = watch.map(thread::JoinHandle::join);
     result
 }
 

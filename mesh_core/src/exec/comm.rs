@@ -109,7 +109,7 @@ impl Exchange {
 /// Of every unsafe method: pointers are aligned to [`ALIGNMENT`](crate::program::ALIGNMENT) and
 /// good for the sizes stated; inputs are initialised; while the call runs only `Comm`s touch the
 /// buffers, and what they point to outlives the calls of all members. Inputs and outs are disjoint
-/// unless stated.
+/// unless stated. A pointer to what a member may lack is neither read nor written.
 pub(crate) trait Comm: Send {
     /// Prepares the group along `axes`. All members prepare their groups in the same order.
     fn group(&mut self, axes: &[Axis]) -> Group;
@@ -169,7 +169,7 @@ pub(crate) trait Comm: Send {
         out: *mut u8,
     ) -> Result<(), Stopped>;
 
-    /// `out = fold of the members' inputs` of `elements` at member `root`; nothing at the others.
+    /// `out = fold of the members' inputs` of `elements` at member `root`; the others may have no `out`.
     unsafe fn reduce_to(
         &mut self,
         group: Group,
@@ -180,7 +180,7 @@ pub(crate) trait Comm: Send {
         out: *mut u8,
     ) -> Result<(), Stopped>;
 
-    /// `out` = the input of member `root`. What the others' inputs hold does not matter.
+    /// `out` = the input of member `root`. The others may have no `input`.
     unsafe fn broadcast(
         &mut self,
         group: Group,

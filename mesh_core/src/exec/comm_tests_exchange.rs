@@ -41,9 +41,13 @@ pub(in crate::exec) fn collected<C: Suite>(
             let bytes = 8 * outer * whole;
             comm.permute(group, 1, false, bytes, from, shifted.pointer()).unwrap();
             comm.permute(group, -1, true, bytes, from, wrapped.pointer()).unwrap();
-            comm.broadcast(group, root, bytes, from, sent.pointer()).unwrap();
-            let elements = outer * whole;
-            comm.reduce_to(group, sum, root, elements, from, summed.pointer()).unwrap();
+            // Nothing is at address zero.
+            let (given, taken) = match group.rank == root {
+                true => (from, summed.pointer()),
+                false => (ptr::null_mut(), ptr::null_mut()),
+            };
+            comm.broadcast(group, root, bytes, given, sent.pointer()).unwrap();
+            comm.reduce_to(group, sum, root, outer * whole, from, taken).unwrap();
         }
         C::barrier(comm);
         let (some, one) = (outer * whole, outer * chunk);

@@ -281,7 +281,7 @@ impl super::Data {
         let op = producer.map(|(operation, _)| &self.operations[operation.index()].op);
         match op.and_then(|op| op.as_any().downcast_ref::<super::structural::Probe>()) {
             Some(probe) => probe.label.clone(),
-            None => self.tensor_origin(tensor).0,
+            None => self.tensor_name(tensor),
         }
     }
 

@@ -101,22 +101,24 @@ impl Data {
             (RuleSet::Params, Some(v)) => format!("params/ rules of {}", of(v)),
             (RuleSet::Slots, Some(v)) => format!("slots/ rules of {}", of(v)),
         };
-        let (name, at) = self.tensor_origin(tensor);
-        format!("{name} ({rules}, {at})")
+        let name = self.tensor_name(tensor);
+        let at = self.producer(tensor).map(|(operation, _)| operation.at.to_string());
+        format!("{name} ({rules}, {})", at.unwrap_or_default())
     }
 
-    /// Name and line of the operation that makes a tensor.
-    pub(crate) fn tensor_origin(&self, tensor: TensorId) -> (String, String) {
-        match self.tensors[tensor.index()].producer {
-            None => ("poisoned tensor".to_owned(), String::new()),
-            Some((op, output)) => {
-                let operation = &self.operations[op.index()];
-                let mut name = operation.name.clone();
-                if operation.outputs.len() > 1 {
-                    name = format!("{name}.{output}");
-                }
-                (name, operation.at.to_string())
+    fn producer(&self, tensor: TensorId) -> Option<(&Operation, usize)> {
+        let (operation, output) = self.tensors[tensor.index()].producer?;
+        Some((&self.operations[operation.index()], output))
+    }
+
+    /// The name of the operation that makes a tensor, with which of its outputs, if it has several.
+    pub(crate) fn tensor_name(&self, tensor: TensorId) -> String {
+        match self.producer(tensor) {
+            None => "poisoned tensor".to_owned(),
+            Some((operation, output)) if operation.outputs.len() > 1 => {
+                format!("{}.{output}", operation.name)
             }
+            Some((operation, _)) => operation.name.clone(),
         }
     }
 }

@@ -100,7 +100,7 @@ impl<'g> Tensor<'g> {
 impl fmt::Debug for Tensor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let data = self.graph.data();
-        let (name, _) = data.tensor_origin(self.id);
+        let name = data.tensor_name(self.id);
         write!(f, "{name}: {}", data.tensors[self.id.index()].ty)
     }
 }

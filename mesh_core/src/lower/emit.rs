@@ -194,7 +194,7 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
         let value = emitter.value(version)?;
         let name = setting.data.fetch_name(tensor);
         let shape = &setting.data.tensors[tensor.index()].ty.shape;
-        let mut slot = slot(&name, shape, &table.versions[version.index()].placement);
+        let mut slot = slot(name, shape, &table.versions[version.index()].placement);
         slot.value = value.id;
         emitter.builder.fetch(slot);
     }
@@ -228,9 +228,9 @@ impl<'a> Emitter<'a> {
     /// A version has been made.
     pub(super) fn define(&mut self, id: VersionId, value: Local) {
         let tensor = self.table.versions[id.index()].tensor;
-        let (name, _) = self.setting.data.tensor_origin(tensor);
+        let name = self.setting.data.tensor_name(tensor);
         let shape = &self.setting.data.tensors[tensor.index()].ty.shape;
-        let slot = slot(&name, shape, self.placement(id));
+        let slot = slot(name, shape, self.placement(id));
         self.tensors.push(Slot { value: value.id, ..slot });
         self.values[id.index()] = Some(value);
     }

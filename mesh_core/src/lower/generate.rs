@@ -3,7 +3,6 @@
 use super::local::{Local, LocalCx, extents};
 use crate::names::{DType, Dimension, Shape};
 use crate::program::{Extents, Generator, Offset};
-use smallvec::SmallVec;
 
 impl LocalCx<'_, '_> {
     /// Output 0 made from global positions.
@@ -27,7 +26,7 @@ impl LocalCx<'_, '_> {
 
     /// The whole numbers from `begin` on along one dim, all below `end`; i32.
     pub fn counted(&mut self, dim: Dimension, begin: Offset, end: usize) -> Local {
-        let (begin, whole) = (SmallVec::from_iter([begin]), Extents::from_slice(&[end]));
+        let (begin, whole) = (vec![begin], Extents::from_slice(&[end]));
         let sizes = Extents::from_slice(&[dim.size]);
         let id = self.builder.generate(Generator::Iota(0), DType::I32, begin, whole, sizes);
         Local::new(id, Shape::new([dim]).unwrap_or_default())

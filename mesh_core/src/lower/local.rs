@@ -252,7 +252,7 @@ impl LocalCx<'_, '_> {
 
     /// Part of a value along one dim; `begin` may depend on the processor.
     pub fn cut(&mut self, value: &Local, dim: DimName, begin: Offset, size: usize) -> Local {
-        let mut begins: SmallVec<[Offset; 4]> = SmallVec::new();
+        let mut begins = Vec::new();
         let mut dims = Vec::new();
         for d in value.shape.iter() {
             let here = d.name == dim;
@@ -330,7 +330,7 @@ impl LocalCx<'_, '_> {
     /// Output 0 is fed under this name.
     pub(crate) fn feed(&mut self, name: &str) {
         let shape = self.output_shape(0);
-        let slot = slot(name, &self.signature.outputs[0].shape, &self.placements[0]);
+        let slot = slot(name.to_owned(), &self.signature.outputs[0].shape, &self.placements[0]);
         let id = self.builder.feed(self.signature.outputs[0].dtype, extents(&shape), slot);
         self.finish(0, Local::new(id, shape));
     }
@@ -356,9 +356,9 @@ impl LocalCx<'_, '_> {
 }
 
 /// The global array behind a value.
-pub(super) fn slot(name: &str, global: &Shape, placement: &Placement) -> Slot {
+pub(super) fn slot(name: String, global: &Shape, placement: &Placement) -> Slot {
     Slot {
-        name: name.to_owned(),
+        name,
         value: ValueId(0),
         shape: global.sizes(),
         split: global.names().map(|n| AxisList::from_slice(placement.axes(n))).collect(),

@@ -265,8 +265,8 @@ impl<'a> Emitter<'a> {
             let shape = self.local_shape(tensor, placement);
             let dtype = data.tensors[tensor.index()].ty.dtype;
             let dtype = if placement.pending().is_some() { dtype.reduction() } else { dtype };
-            let (title, _) = data.tensor_origin(tensor);
-            let whole = slot(&title, &shape, &Placement::replicated());
+            let title = data.tensor_name(tensor);
+            let whole = slot(title, &shape, &Placement::replicated());
             let id = inner.builder.feed(dtype, extents(&shape), whole);
             inner.define(version, Local::new(id, shape));
         }
@@ -282,8 +282,8 @@ impl<'a> Emitter<'a> {
                 value =
                     Local::new(inner.builder.transpose(value.id, &order), value.shape().clone());
             }
-            let (title, _) = data.tensor_origin(tensor);
-            let mut whole = slot(&title, value.shape(), &Placement::replicated());
+            let title = data.tensor_name(tensor);
+            let mut whole = slot(title, value.shape(), &Placement::replicated());
             whole.value = value.id;
             inner.builder.fetch(whole);
         }

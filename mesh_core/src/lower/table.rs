@@ -7,6 +7,7 @@ use crate::graph::{Data, Key, Operation, OperationId, Signature, TensorId};
 use crate::names::{Axis, Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
 use crate::split::{LayoutIssue, LayoutProblem};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 
 /// A tensor in one placement.
@@ -142,7 +143,7 @@ pub(crate) fn place(
 ) -> Table {
     let mut settled = vec![false; setting.data.tensors.len()];
     loop {
-        let mut sweep = Sweep::new(setting, &settled);
+        let mut sweep = Sweep::new(setting, &settled, task.operations.len());
         for (tensor, placement) in task.given {
             let version = sweep.made(*tensor, placement.clone());
             sweep.table.given.push(version);
@@ -179,19 +180,21 @@ pub(super) struct Sweep<'a> {
     settled: &'a [bool],
     table: Table,
     /// Versions of each tensor, the one its operation makes first. Aliases share a list by root.
-    versions: Vec<Vec<VersionId>>,
+    versions: Vec<SmallVec<[VersionId; 2]>>,
     roots: Vec<TensorId>,
     pub(super) issues: Vec<LayoutIssue>,
 }
 
 impl<'a> Sweep<'a> {
-    fn new(setting: &'a Setting<'a>, settled: &'a [bool]) -> Self {
+    fn new(setting: &'a Setting<'a>, settled: &'a [bool], operations: usize) -> Self {
         let count = setting.data.tensors.len();
+        let (entries, versions) =
+            (Vec::with_capacity(operations), Vec::with_capacity(2 * operations));
         Self {
             setting,
             settled,
-            table: Table::default(),
-            versions: vec![Vec::new(); count],
+            table: Table { entries, versions, ..Table::default() },
+            versions: vec![SmallVec::new(); count],
             roots: (0..count as u32).map(TensorId).collect(),
             issues: Vec::new(),
         }
@@ -240,7 +243,7 @@ impl<'a> Sweep<'a> {
         };
         for (problem, tensor) in cx.problems.take() {
             let ids: Vec<_> = operation.inputs.iter().chain(&operation.outputs).collect();
-            let (name, _) = setting.data.tensor_origin(*ids[tensor]);
+            let name = setting.data.tensor_name(*ids[tensor]);
             let ty = &setting.data.tensors[ids[tensor].index()].ty;
             self.issues.push(LayoutIssue {
                 problem,
@@ -297,7 +300,7 @@ impl<'a> Sweep<'a> {
         let node = &self.setting.data.tensors[root.index()];
         let usable =
             |v: &&VersionId| self.table.versions[v.index()].region.is_none_or(|of| of == region);
-        let candidates: Vec<_> =
+        let candidates: SmallVec<[_; 4]> =
             self.versions[root.index()].iter().filter(usable).copied().collect();
         if let Some(&same) = candidates.iter().find(|v| *self.placement(**v) == to) {
             return same;

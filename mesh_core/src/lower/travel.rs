@@ -37,8 +37,7 @@ impl Emitter<'_> {
                     let mut sizes = extents(&shape);
                     sizes[position] /= self.setting.mesh.group_size(axes);
                     let offset = Offset::sliced(axes, sizes[position]);
-                    let mut begin: smallvec::SmallVec<[Offset; 4]> =
-                        smallvec::smallvec![Offset::default(); sizes.len()];
+                    let mut begin = vec![Offset::default(); sizes.len()];
                     begin[position] = offset;
                     self.builder.cut(now.id, begin, sizes)
                 }
@@ -77,7 +76,7 @@ impl Emitter<'_> {
     /// The value on the first of a group, zeros on the others.
     fn owe(&mut self, value: &Local, axes: &[Axis]) -> Result<ValueId, Report> {
         let members = self.setting.mesh.group_size(axes);
-        let begin = smallvec::smallvec![Offset::sliced(axes, 1)];
+        let begin = vec![Offset::sliced(axes, 1)];
         let (one, all) = (Extents::from_slice(&[1]), Extents::from_slice(&[members]));
         let rank = self.builder.generate(Generator::Iota(0), DType::I32, begin, all, one);
         let rank = self.builder.reshape(rank, Extents::new());

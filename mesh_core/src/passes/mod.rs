@@ -27,6 +27,7 @@ pub use check::check;
 
 use crate::names::Mesh;
 use crate::program::{Compiled, Origin, Program, Step, ValueId, VariableType, verify};
+use std::sync::Arc;
 
 /// A rewriting of programs.
 #[derive(Clone, Copy, Debug)]
@@ -216,15 +217,16 @@ fn compact(program: &mut Program) {
 }
 
 /// Where a step comes from that does what two did; it stands where the second stood.
-fn merged(one: &Origin, two: &Origin) -> Origin {
-    let mut merged: Vec<Origin> = Vec::new();
-    for origin in one.operations().chain(two.operations()) {
+fn merged(one: &Arc<Origin>, two: &Arc<Origin>) -> Arc<Origin> {
+    let mut merged = one.operations().to_vec();
+    for origin in two.operations() {
         if !merged.contains(origin) {
-            merged.push(origin.clone());
+            merged.push(Arc::clone(origin));
         }
     }
     let (op, name) = (joined(&one.op, &two.op), joined(&one.name, &two.name));
-    Origin { op, name, merged, ..two.clone() }
+    let (at, slice) = (two.at.clone(), two.slice.clone());
+    Arc::new(Origin { op, name, at, slice, merged })
 }
 
 /// Two names, or chains of names, as one chain; of long ones the first and the last.

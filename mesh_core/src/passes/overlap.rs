@@ -6,7 +6,7 @@
 //! collective that is under way yields to steps behind it that do not, [`WINDOW`] steps away at most.
 //! It is awaited once as much has been computed as it takes, or when nothing else is left to do; so it
 //! holds what it reads no longer than that pays. Then what waited comes first. Everything else keeps
-//! its place.
+//! its place, but that writes come last, as for the plan of memory.
 //!
 //! A collective beside which there is nothing worth [`Limits::worth`] is met where it begins. A program
 //! whose values would take too much more memory at their peak ([`Limits::growth`]) is tried without
@@ -53,6 +53,7 @@ pub(super) fn run(program: &mut Program, mesh: &Mesh) {
 
 /// As the pass, within other limits.
 pub(super) fn run_within(program: &mut Program, mesh: &Mesh, limits: Limits) {
+    writes_last(program);
     let awaits = program.steps.iter().any(|node| matches!(node.step, Step::Await { .. }));
     let begins: Vec<u64> = (program.steps.iter())
         .map(|node| node.step.axes().map_or(0, |_| cost(program, &node.step, mesh).sent))
@@ -69,24 +70,24 @@ pub(super) fn run_within(program: &mut Program, mesh: &Mesh, limits: Limits) {
             schedule.gathers.clear();
         }
         let order = schedule.run();
-        let overlapped = rewritten(program, &order, limits.worth);
-        if let Some(overlapped) = overlapped.filter(|program| peak(program) <= most) {
-            *program = overlapped;
-            return;
+        let Some(steps) = rewritten(program, &order, limits.worth) else { continue };
+        let before = std::mem::replace(&mut program.steps, steps);
+        writes_last(program);
+        if peak(program) <= most {
+            return compact(program);
         }
+        program.steps = before;
     }
 }
 
-/// Bytes of values that live at once.
+/// Bytes of values that live at once, where writes stand last.
 fn peak(program: &Program) -> usize {
-    let mut program = program.clone();
-    writes_last(&mut program);
     let variables = program.steps.iter().map(|node| match &node.step {
         Step::Read { variable, .. } | Step::Write { variable, .. } => variable.index() + 1,
         _ => 0,
     });
     let variables = variables.max().unwrap_or_default();
-    least(&program, variables, None)
+    least(program, variables, None)
 }
 
 /// What happens next.
@@ -98,8 +99,8 @@ enum Event {
     Awaited(usize, u64),
 }
 
-/// The program in that order, if any collective then runs beside something.
-fn rewritten(program: &Program, order: &[Event], worth: u64) -> Option<Program> {
+/// The steps in that order, if any collective then runs beside something.
+fn rewritten(program: &Program, order: &[Event], worth: u64) -> Option<Vec<Node>> {
     let mut steps = Vec::with_capacity(order.len());
     let mut overlaps = false;
     for event in order {
@@ -113,9 +114,7 @@ fn rewritten(program: &Program, order: &[Event], worth: u64) -> Option<Program> 
             Event::Awaited(..) => {}
         }
     }
-    let mut program = overlaps.then(|| Program { steps, ..program.clone() })?;
-    compact(&mut program);
-    Some(program)
+    overlaps.then_some(steps)
 }
 
 /// A collective under way.

@@ -34,7 +34,7 @@ impl<'m> Builder<'m> {
 
     /// Steps from here on come from `origin`.
     pub fn origin(&mut self, origin: Origin) {
-        self.program.origins.push(origin);
+        self.program.origins.push(origin.into());
     }
 
     /// Steps from here on are for these processors.
@@ -58,7 +58,7 @@ impl<'m> Builder<'m> {
 
     pub(super) fn push(&mut self, step: Step) {
         if self.program.origins.is_empty() {
-            self.program.origins.push(Origin::default());
+            self.origin(Origin::default());
         }
         let origin = self.program.origins.len() - 1;
         self.program.steps.push(Node { step, origin, owners: self.owners.clone() });
@@ -131,12 +131,7 @@ impl<'m> Builder<'m> {
     }
 
     /// A rectangle of `input` in the input's dim order.
-    pub fn cut(
-        &mut self,
-        input: ValueId,
-        begin: SmallVec<[Offset; 4]>,
-        extents: Extents,
-    ) -> ValueId {
+    pub fn cut(&mut self, input: ValueId, begin: Vec<Offset>, extents: Extents) -> ValueId {
         let dims = (0..extents.len() as u8).collect();
         let at = Extents::from_elem(0, extents.len());
         let operand = Operand { value: input, dims };
@@ -153,7 +148,7 @@ impl<'m> Builder<'m> {
         for (i, &d) in order.iter().enumerate() {
             dims[d as usize] = i as u8;
         }
-        let begin = smallvec![Offset::default(); order.len()];
+        let begin = vec![Offset::default(); order.len()];
         let at = Extents::from_elem(0, order.len());
         let piece =
             Piece { input: Operand { value: input, dims }, begin, at, extents: extents.clone() };
@@ -233,7 +228,7 @@ impl<'m> Builder<'m> {
         &mut self,
         generator: Generator,
         dtype: DType,
-        begin: SmallVec<[Offset; 4]>,
+        begin: Vec<Offset>,
         global: Extents,
         extents: Extents,
     ) -> ValueId {
@@ -246,7 +241,7 @@ impl<'m> Builder<'m> {
         generator: Generator,
         salts: SmallVec<[ValueId; 1]>,
         dtype: DType,
-        begin: SmallVec<[Offset; 4]>,
+        begin: Vec<Offset>,
         global: Extents,
         extents: Extents,
     ) -> ValueId {
@@ -257,7 +252,7 @@ impl<'m> Builder<'m> {
 
     /// A value of equal elements.
     pub fn fill(&mut self, scalar: Scalar, extents: Extents) -> ValueId {
-        let begin = smallvec![Offset::default(); extents.len()];
+        let begin = vec![Offset::default(); extents.len()];
         let global = extents.clone();
         self.generate(Generator::Fill(scalar), scalar.dtype(), begin, global, extents)
     }

@@ -36,7 +36,8 @@ pub use verify::verify;
 
 use crate::names::{Axis, AxisList, DType, Mesh};
 use smallvec::SmallVec;
-use std::fmt;
+use std::sync::Arc;
+use std::{fmt, slice};
 
 /// A value of a program; prints as `%7`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -145,14 +146,13 @@ pub struct Origin {
     /// Its outputs: global dims, the axes they are split over, sums owed.
     pub slice: String,
     /// The operations, if it is several that a pass has merged, whose first and last are named above.
-    pub merged: Vec<Origin>,
+    pub merged: Vec<Arc<Origin>>,
 }
 
 impl Origin {
     /// The operations: those merged, or the one.
-    pub fn operations(&self) -> impl Iterator<Item = &Origin> {
-        let one = self.merged.is_empty().then_some(self);
-        one.into_iter().chain(&self.merged)
+    pub fn operations(self: &Arc<Self>) -> &[Arc<Self>] {
+        if self.merged.is_empty() { slice::from_ref(self) } else { &self.merged }
     }
 }
 
@@ -208,7 +208,7 @@ pub struct Program {
     /// How many of the fetches, at the end, are shown to the session's watcher instead of returned.
     pub probes: usize,
     /// Where steps come from.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<Arc<Origin>>,
     /// Values that are slices of the graph's tensors, for messages; the others lie between those. In
     /// a loop over tiles, a value may be a tile of such a slice.
     pub tensors: Vec<Slot>,
@@ -245,7 +245,7 @@ impl Program {
     }
 
     /// The origin of a step.
-    pub fn origin(&self, node: &Node) -> &Origin {
+    pub fn origin(&self, node: &Node) -> &Arc<Origin> {
         &self.origins[node.origin]
     }
 }

@@ -6,7 +6,7 @@ use super::{
     Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 /// `rows:2;cols:2`
 pub(crate) fn square() -> Mesh {
@@ -101,7 +101,7 @@ pub(crate) fn built(mesh: &Mesh, build: impl FnOnce(&mut Builder<'_>)) -> Progra
 }
 
 /// Offsets of zero.
-pub(crate) fn origin(rank: usize) -> SmallVec<[Offset; 4]> {
+pub(crate) fn origin(rank: usize) -> Vec<Offset> {
     (0..rank).map(|_| Offset::default()).collect()
 }
 
@@ -154,9 +154,9 @@ pub(crate) fn every_form(b: &mut Builder<'_>) {
     let inputs = vec![labelled(product, &[0, 1]), labelled(total, &[1])];
     let less = x(0).less(x(1)).select(x(0), 0.0);
     let map = b.map(inputs, smallvec![16, 16], &less, DType::F32).unwrap(); // %6, step 5
-    let begin = smallvec![Offset::sliced(&[rows, cols], 4), Offset::fixed(1)];
+    let begin = vec![Offset::sliced(&[rows, cols], 4), Offset::fixed(1)];
     let cut = b.cut(map, begin, smallvec![4, 8]); // %7, step 6
-    let begin = smallvec![Offset::sliced(&[rows], 4), Offset::default()];
+    let begin = vec![Offset::sliced(&[rows], 4), Offset::default()];
     let noise = Generator::Uniform { key: 7, low: 0.0, high: 1.0 };
     let noise = b.generate(noise, DType::F32, begin, smallvec![8, 8], smallvec![4, 8]); // %8, step 7
     let sum = b.of(x(0) + x(1), &[cut, noise]); // %9, step 8

@@ -60,7 +60,7 @@ pub struct Piece {
     /// What is copied; every label is a dim of the result.
     pub input: Operand,
     /// Where reading begins, per dim of the input.
-    pub begin: SmallVec<[Offset; 4]>,
+    pub begin: Vec<Offset>,
     /// Where writing begins, per dim of the result.
     pub at: Extents,
     /// How much is written, per dim of the result.
@@ -171,7 +171,7 @@ pub enum Step {
         /// rounds of loops.
         salts: SmallVec<[ValueId; 1]>,
         /// Global position of the slice's first element, per dim.
-        begin: SmallVec<[Offset; 4]>,
+        begin: Vec<Offset>,
         /// Global extents, per dim.
         global: Extents,
         /// The result.

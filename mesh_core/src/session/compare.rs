@@ -212,7 +212,7 @@ impl Both<'_> {
             let (tensor, distance) = operation.outputs.iter().find_map(far)?;
             let subject = Subject::Operation {
                 op: operation.op.name().to_owned(),
-                name: self.data.tensor_origin(tensor).0,
+                name: self.data.tensor_name(tensor),
                 at: operation.at.to_string(),
             };
             let placements =
@@ -251,7 +251,7 @@ impl Both<'_> {
     ) -> Difference {
         let agreement = |&tensor: &TensorId| {
             let Distance { largest, allowed, .. } = self.distance(tensor)?;
-            Some(Agreement { name: self.data.tensor_origin(tensor).0, largest, allowed })
+            Some(Agreement { name: self.data.tensor_name(tensor), largest, allowed })
         };
         let Distance { largest, allowed, index, values, far, elements } = distance;
         let sides = self.runs.each_ref().map(|run| run.name.clone());

@@ -136,7 +136,8 @@ impl fmt::Display for NonFinite {
         if !origin.at.is_empty() {
             write!(f, " at {}", origin.at)?;
         }
-        for Origin { op, name, at, .. } in &origin.merged {
+        for one in &origin.merged {
+            let Origin { op, name, at, .. } = &**one;
             write!(f, "\n  of which: {op} `{name}` at {at}")?;
         }
         write!(f, "\n  step: {}\n  on processor {}", self.step, self.processor)?;

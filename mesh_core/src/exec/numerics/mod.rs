@@ -87,7 +87,8 @@ impl Inspector<'_> {
             if numbers.nan > 0 {
                 let known = self.program.origins.iter().find(|origin| origin.name == slot.name);
                 let fed = || Origin { name: slot.name.clone(), ..Origin::default() };
-                let origin = Origin { op: "feed".to_owned(), ..known.cloned().unwrap_or_else(fed) };
+                let known = known.map_or_else(fed, |known| Origin::clone(known));
+                let origin = Origin { op: "feed".to_owned(), ..known };
                 let line =
                     format!("{:?} = {}: {}", slot.value, slot.name, self.program.value(slot.value));
                 // SAFETY: as above.
@@ -198,7 +199,7 @@ impl Inspector<'_> {
             let made = numbers.infinite > 0 && !met && !self.may_be_infinite(&node.step);
             if program.value(out).dtype.is_float() && (numbers.nan > 0 || made) {
                 let slot = program.tensors.iter().find(|slot| slot.value == out);
-                let origin = program.origin(node).clone();
+                let origin = Origin::clone(program.origin(node));
                 let line = program.display_step(&node.step, self.mesh).to_string();
                 let inputs = node.step.inputs();
                 // SAFETY: as above.

@@ -144,7 +144,7 @@ fn unequal_steps_stay_two() {
         let image = b.fed("image", &[4, 4]);
         let noise = |b: &mut Builder<'_>, key, axis| {
             let noise = Generator::Uniform { key, low: 0.0, high: 1.0 };
-            let begin = smallvec![Offset::sliced(&[axis], 4)];
+            let begin = vec![Offset::sliced(&[axis], 4)];
             b.generate(noise, DType::F32, begin, smallvec![8], smallvec![4])
         };
         let values = [

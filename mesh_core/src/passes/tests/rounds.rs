@@ -63,7 +63,7 @@ fn with_invariants(mesh: &Mesh, len: usize, behind_barrier: bool) -> Program {
         let scalar = Slot { name: "i".to_owned(), value: h, shape: vec![], split: vec![] };
         b.feed(DType::I32, Extents::new(), scalar);
         let c = if behind_barrier { b.barrier(&[c])[0] } else { c };
-        let begin = smallvec![Offset::default()];
+        let begin = vec![Offset::default()];
         let range =
             b.generate(Generator::Iota(0), DType::F32, begin, smallvec![len], smallvec![len]);
         let c = b.reduce(ReduceKind::Sum, labelled(c, &[0]), smallvec![]);

@@ -98,7 +98,7 @@ proptest! {
         let out = Value::new(input.value.dtype, [b, a, c]);
         let piece = Piece {
             input: operand(0, &[1, 2, 0]),
-            begin: smallvec![Offset::default(); 3],
+            begin: vec![Offset::default(); 3],
             at: Extents::from_elem(0, 3),
             extents: out.extents.clone(),
         };
@@ -122,7 +122,7 @@ fn offsets_follow_the_processor() {
     let input = Tensor::new(Value::new(DType::F32, [6]), (0..6).map(f64::from));
     let piece = Piece {
         input: operand(0, &[0]),
-        begin: smallvec![Offset::sliced(&[cols], 2)],
+        begin: vec![Offset::sliced(&[cols], 2)],
         at: smallvec![0],
         extents: smallvec![2],
     };
@@ -141,7 +141,7 @@ fn reading_beyond_an_input_is_refused() {
     let input = whole(&Value::new(DType::F32, [3]), 0);
     let piece = Piece {
         input: operand(0, &[0]),
-        begin: smallvec![Offset::fixed(2)],
+        begin: vec![Offset::fixed(2)],
         at: smallvec![0],
         extents: smallvec![2],
     };

@@ -62,54 +62,60 @@ fn at_lane<R: Send>(
     })
 }
 
-fn meet_all(comm: &mut RankComm) {
-    let axes: Vec<_> = comm.mesh().axes().collect();
-    let group = comm.group(&axes);
-    let (mut all, say) = (vec![0; group.size], 1);
-    // SAFETY: a byte each.
-    unsafe { comm.all_gather(group, 1, 1, &say, all.as_mut_ptr()).unwrap() };
-    assert!(all.iter().all(|&said| said == 1));
+/// How many ranks share the processors of a mesh, and which ends of these meet.
+trait Shared {
+    const LANE: Lane = Lane::Processor;
+
+    fn ranks(mesh: &Mesh) -> usize;
+}
+
+impl<S: Shared> Suite for S {
+    type Comm = RankComm;
+
+    fn everywhere<R: Send>(
+        mesh: &Mesh,
+        body: impl Fn(usize, &mut RankComm) -> R + Sync,
+    ) -> Vec<(usize, R)> {
+        at_lane(S::LANE, mesh, S::ranks(mesh), body)
+    }
+
+    fn barrier(comm: &mut RankComm) {
+        let axes: Vec<_> = comm.mesh().axes().collect();
+        let group = comm.group(&axes);
+        let (mut all, say) = (vec![0; group.size], 1);
+        // SAFETY: a byte each.
+        unsafe { comm.all_gather(group, 1, 1, &say, all.as_mut_ptr()).unwrap() };
+        assert!(all.iter().all(|&said| said == 1));
+    }
 }
 
 struct OneEach;
 
-impl Suite for OneEach {
-    type Comm = RankComm;
-
-    fn everywhere<R: Send>(
-        mesh: &Mesh,
-        body: impl Fn(usize, &mut RankComm) -> R + Sync,
-    ) -> Vec<(usize, R)> {
-        on_ranks(mesh, mesh.processors(), body)
-    }
-
-    fn barrier(comm: &mut RankComm) {
-        meet_all(comm);
+impl Shared for OneEach {
+    fn ranks(mesh: &Mesh) -> usize {
+        mesh.processors()
     }
 }
 
 /// As many ranks as can have two or more processors each.
-fn several(mesh: &Mesh) -> usize {
-    let (processors, most) = (mesh.processors(), world(Duration::from_secs(30)).unwrap().size);
-    let fits = |ranks: &usize| processors.is_multiple_of(*ranks) && *ranks <= most;
-    (1..=processors / 2).rev().find(fits).unwrap_or(1)
-}
-
-/// Several processors to a rank.
 struct SeveralEach;
 
-impl Suite for SeveralEach {
-    type Comm = RankComm;
-
-    fn everywhere<R: Send>(
-        mesh: &Mesh,
-        body: impl Fn(usize, &mut RankComm) -> R + Sync,
-    ) -> Vec<(usize, R)> {
-        on_ranks(mesh, several(mesh), body)
+impl Shared for SeveralEach {
+    fn ranks(mesh: &Mesh) -> usize {
+        let (processors, most) = (mesh.processors(), world(Duration::from_secs(30)).unwrap().size);
+        let fits = |ranks: &usize| processors.is_multiple_of(*ranks) && *ranks <= most;
+        (1..=processors / 2).rev().find(fits).unwrap_or(1)
     }
+}
 
-    fn barrier(comm: &mut RankComm) {
-        meet_all(comm);
+/// The ends that couriers have.
+struct Couriers;
+
+impl Shared for Couriers {
+    const LANE: Lane = Lane::Courier;
+
+    fn ranks(mesh: &Mesh) -> usize {
+        SeveralEach::ranks(mesh)
     }
 }
 
@@ -119,24 +125,6 @@ mod one_each {
 
 mod several_each {
     super::suite!(super::SeveralEach);
-}
-
-/// The ends that couriers have, of several processors to a rank.
-struct Couriers;
-
-impl Suite for Couriers {
-    type Comm = RankComm;
-
-    fn everywhere<R: Send>(
-        mesh: &Mesh,
-        body: impl Fn(usize, &mut RankComm) -> R + Sync,
-    ) -> Vec<(usize, R)> {
-        at_lane(Lane::Courier, mesh, several(mesh), body)
-    }
-
-    fn barrier(comm: &mut RankComm) {
-        meet_all(comm);
-    }
 }
 
 fn compare<S: Suite>(members: impl IntoIterator<Item = usize>) {

@@ -32,7 +32,7 @@ pub(super) enum Way {
 }
 
 /// One processor of a rank.
-pub(super) struct RankComm {
+pub(in crate::exec) struct RankComm {
     process: Arc<Process>,
     processor: usize,
     lane: Lane,

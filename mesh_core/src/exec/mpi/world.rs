@@ -16,7 +16,7 @@ use super::communicator::Known;
 
 /// How long rank `r` holds back what ends the job: all may have the same to say, and the first to
 /// say it ends the others.
-const HOLD_BACK: Duration = Duration::from_millis(200);
+const HOLD_BACK: Duration = Duration::from_millis(400);
 
 /// How much longer than the deadline a rank waits for the others to start: a launcher does not start
 /// them all at the same moment.
@@ -240,7 +240,7 @@ impl World {
 
     /// Says why the job ends, and ends it.
     pub(super) fn fail(&self, message: &str) -> ! {
-        thread::sleep(HOLD_BACK * self.rank.min(20) as u32);
+        thread::sleep(HOLD_BACK * self.rank.min(10) as u32);
         // In one piece, lest the launcher writes between two.
         let _ = io::stderr().write_all(format!("error: {message}\n").as_bytes());
         self.abort()

@@ -24,8 +24,9 @@ const LAUNCHERS: [(&str, &str, &str); 3] = [
 /// Set within `srun` only: a batch script has the other variables as well, and is alone.
 const SLURM_STEP: &str = "SLURM_STEP_NODELIST";
 
-/// How long rank `r` holds back an error: all may have the same, and the first one ends the others.
-const HOLD_BACK: Duration = Duration::from_millis(200);
+/// How much longer than the rank before it, up to ten, a rank holds back an error: all may have the same,
+/// and the first one ends the others. `mesh_core` holds back as long.
+const HOLD_BACK: Duration = Duration::from_millis(400);
 
 /// One of several processes that a launcher has started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +62,7 @@ pub fn speaks() -> bool {
 /// Lets an earlier rank tell of an error first.
 pub fn hold_back() {
     let rank = launched().map_or(0, |launched| launched.rank);
-    thread::sleep(HOLD_BACK * rank.min(20) as u32);
+    thread::sleep(HOLD_BACK * rank.min(10) as u32);
 }
 
 /// How ranks that a launcher has started work together.

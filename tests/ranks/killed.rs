@@ -29,7 +29,7 @@ pub fn train(folder: &Path, seconds: u64) {
     let rank = session.rank();
     if let Err(error) = trained(&mut session, folder) {
         // The first one to say it ends the others.
-        thread::sleep(Duration::from_millis(200) * rank as u32);
+        thread::sleep(Duration::from_millis(400) * rank as u32);
         let text = format!("error: rank {rank}: {error}");
         eprintln!("{text}");
         process::exit(1);

@@ -14,8 +14,8 @@ use mpi::{Threading, ffi};
 use super::DEADLINE;
 use super::communicator::Known;
 
-/// How long rank `r` holds back what ends the job: all may have the same to say, and the first to
-/// say it ends the others.
+/// How much longer than the rank before it, up to ten, a rank holds back what ends the job: all may have
+/// the same to say, and the first to say it ends the others, which takes a launcher a while.
 const HOLD_BACK: Duration = Duration::from_millis(400);
 
 /// How much longer than the deadline a rank waits for the others to start: a launcher does not start

@@ -13,6 +13,7 @@ use crate::program::{
 };
 use crate::split::{LayoutIssue, report};
 use indexmap::IndexSet;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 
 impl Graph {
@@ -244,7 +245,7 @@ impl<'a> Emitter<'a> {
     fn entry(&mut self, entry: &'a Entry) -> Result<(), Report> {
         let operation = &self.setting.data.operations[entry.operation.index()];
         let versions = entry.outputs.iter().chain(&entry.inputs);
-        let placements: Vec<_> = versions.map(|v| self.placement(*v).clone()).collect();
+        let placements: Vec<_> = versions.map(|v| self.placement(*v)).collect();
         self.origin(operation, &placements[..entry.outputs.len()]);
         let owners = Owners::from_slice(placements.first().map_or(&[], |p| p.owned()));
         let mut inputs = Vec::new();
@@ -255,7 +256,7 @@ impl<'a> Emitter<'a> {
         if let Some(body) = &entry.body {
             return self.rounds(entry, body, &inputs);
         }
-        let types = |list: &[TensorId]| -> Vec<_> {
+        let types = |list: &[TensorId]| -> SmallVec<[_; 2]> {
             list.iter().map(|t| self.setting.data.tensors[t.index()].ty.clone()).collect()
         };
         let (input_types, output_types) = (types(&operation.inputs), types(&operation.outputs));
@@ -294,7 +295,7 @@ impl<'a> Emitter<'a> {
         self.values[entry.outputs[0].index()].as_ref().map(|local| local.id)
     }
 
-    pub(super) fn origin(&mut self, operation: &Operation, placements: &[Placement]) {
+    pub(super) fn origin(&mut self, operation: &Operation, placements: &[&Placement]) {
         let shape = |i: usize| &self.setting.data.tensors[operation.outputs[i].index()].ty.shape;
         let slices: Vec<_> = placements
             .iter()

@@ -77,7 +77,7 @@ pub struct LocalCx<'a, 'm> {
     pub(crate) signature: Signature<'a>,
     pub(crate) inputs: Vec<Local>,
     /// Of the outputs, then of the inputs.
-    pub(crate) placements: Vec<Placement>,
+    pub(crate) placements: Vec<&'a Placement>,
     pub(crate) rule: SplitRule,
     pub(crate) outputs: Vec<Option<Local>>,
 }
@@ -330,7 +330,7 @@ impl LocalCx<'_, '_> {
     /// Output 0 is fed under this name.
     pub(crate) fn feed(&mut self, name: &str) {
         let shape = self.output_shape(0);
-        let slot = slot(name.to_owned(), &self.signature.outputs[0].shape, &self.placements[0]);
+        let slot = slot(name.to_owned(), &self.signature.outputs[0].shape, self.placements[0]);
         let id = self.builder.feed(self.signature.outputs[0].dtype, extents(&shape), slot);
         self.finish(0, Local::new(id, shape));
     }

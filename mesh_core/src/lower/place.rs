@@ -3,6 +3,7 @@
 use crate::graph::{Signature, TensorType};
 use crate::names::{AxisList, DimName, Home, Mesh, Placement, ReduceKind, RuleSet, Rules, Shape};
 use crate::split::{LayoutProblem, Role, SplitRule, check_dims};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 
 /// Where an op's tensors lie.
@@ -89,23 +90,19 @@ impl PlaceCx<'_> {
         let shape = &self.signature.outputs[i].shape;
         let mut dims = self.split_dims();
         dims.retain(|(dim, _)| shape.contains(*dim));
-        let dims: Vec<_> =
-            dims.iter().map(|(dim, axes)| crate::split::DimAxes { dim: *dim, axes }).collect();
         let found = check_dims(self.mesh, &[shape], &dims);
         let number = self.signature.inputs.len() + i;
         self.problems.borrow_mut().extend(found.into_iter().map(|(problem, _)| (problem, number)));
     }
 
     fn check_among(&self, dims: &[(DimName, AxisList)]) {
-        let shapes: Vec<_> = self.tensors().map(|t| &t.shape).collect();
-        let dims: Vec<_> =
-            dims.iter().map(|(dim, axes)| crate::split::DimAxes { dim: *dim, axes }).collect();
-        self.problems.borrow_mut().extend(check_dims(self.mesh, &shapes, &dims));
+        let shapes: SmallVec<[_; 4]> = self.tensors().map(|t| &t.shape).collect();
+        self.problems.borrow_mut().extend(check_dims(self.mesh, &shapes, dims));
     }
 
     /// The split dims of the union of all tensors.
-    fn split_dims(&self) -> Vec<(DimName, AxisList)> {
-        let mut dims: Vec<(DimName, AxisList)> = Vec::new();
+    fn split_dims(&self) -> SmallVec<[(DimName, AxisList); 4]> {
+        let mut dims: SmallVec<[(DimName, AxisList); 4]> = SmallVec::new();
         for name in self.tensors().flat_map(|t| t.shape.names()) {
             let axes = self.rules.axes_of(self.set, self.home, name);
             if !axes.is_empty() && dims.iter().all(|(known, _)| *known != name) {

@@ -194,7 +194,7 @@ impl<'a> Sweep<'a> {
             setting,
             settled,
             table: Table { entries, versions, ..Table::default() },
-            versions: vec![SmallVec::new(); count],
+            versions: std::iter::repeat_with(SmallVec::new).take(count).collect(),
             roots: (0..count as u32).map(TensorId).collect(),
             issues: Vec::new(),
         }
@@ -215,7 +215,7 @@ impl<'a> Sweep<'a> {
     fn operation(&mut self, id: OperationId) {
         let setting = self.setting;
         let operation = &setting.data.operations[id.index()];
-        let types = |list: &[TensorId]| -> Vec<_> {
+        let types = |list: &[TensorId]| -> SmallVec<[_; 2]> {
             list.iter().map(|t| setting.data.tensors[t.index()].ty.clone()).collect()
         };
         let (inputs, outputs) = (types(&operation.inputs), types(&operation.outputs));

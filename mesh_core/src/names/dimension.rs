@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ptr;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
@@ -10,9 +12,22 @@ use super::text::{Piece, is_separator};
 
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
-/// The name of a dimension. Interned for the life of the process, so that it is `Copy`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The name of a dimension. Interned for the life of the process, so that it is `Copy`, and equal
+/// names lie at one address.
+#[derive(Clone, Copy, Eq, PartialOrd, Ord)]
 pub struct DimName(&'static str);
+
+impl PartialEq for DimName {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.0, other.0)
+    }
+}
+
+impl Hash for DimName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl DimName {
     /// Interns `name`. Any text is taken; [`check_name`] says which names shapes accept.

@@ -78,9 +78,9 @@ impl Placement {
     pub fn split(mut self, dim: DimName, axes: &[Axis]) -> Self {
         match (self.find(dim), axes.is_empty()) {
             (Ok(at), true) => drop(self.splits.remove(at)),
-            (Ok(at), false) => self.splits[at].1 = axes.into(),
+            (Ok(at), false) => self.splits[at].1 = AxisList::from_slice(axes),
             (Err(_), true) => {}
-            (Err(at), false) => self.splits.insert(at, (dim, axes.into())),
+            (Err(at), false) => self.splits.insert(at, (dim, AxisList::from_slice(axes))),
         }
         self
     }
@@ -183,11 +183,15 @@ impl Placement {
     /// For people: the global `shape` with the axes each dim is split over, and what else holds,
     /// as in `[batch:64@rows+cols, hidden:512] pending sum over data`.
     pub fn describe(&self, mesh: &Mesh, shape: &Shape) -> String {
-        let dims = shape.iter().map(|dim| match self.axes(dim.name) {
-            [] => dim.to_string(),
-            axes => format!("{dim}@{}", mesh.list(axes)),
-        });
-        let mut text = format!("[{}]", dims.collect::<Vec<_>>().join(", "));
+        let mut text = String::from("[");
+        for (position, dim) in shape.iter().enumerate() {
+            let separator = if position == 0 { "" } else { ", " };
+            let _ = write!(text, "{separator}{dim}");
+            if let axes @ [_, ..] = self.axes(dim.name) {
+                let _ = write!(text, "@{}", mesh.list(axes));
+            }
+        }
+        text.push(']');
         if let Some((kind, axes)) = &self.pending {
             let _ = write!(text, " pending {kind} over {}", mesh.list(axes));
         }

@@ -10,8 +10,15 @@ use super::error::NameError;
 use super::text::Piece;
 
 /// The dimensions of a tensor, in declared order, no two of one name. The default is the scalar.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[Dimension; 6]>);
+
+impl Clone for Shape {
+    /// All at once, where the derived one goes dim by dim.
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Shape {
     /// The most elements a shape may have: far beyond any memory, and small enough that sizes in

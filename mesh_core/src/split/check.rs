@@ -1,7 +1,7 @@
 //! The layout check: is a layout legal for an op, and if not, what would be?
 
 use crate::graph::{Issue, Provenance};
-use crate::names::{Axis, DimName, Mesh, Shape};
+use crate::names::{AxisList, DimName, Mesh, Shape};
 use indexmap::IndexMap;
 use std::fmt;
 
@@ -120,39 +120,33 @@ pub struct LayoutIssue {
     pub at: Provenance,
 }
 
-/// The axes of one dim where an op meets it.
-pub(crate) struct DimAxes<'a> {
-    pub(crate) dim: DimName,
-    pub(crate) axes: &'a [Axis],
-}
-
 /// Divisibility and clashes of the tensors that meet in one op; `dims` are the split dims of their
 /// union. Returns problems with the index of the tensor concerned.
 pub(crate) fn check_dims(
     mesh: &Mesh,
     tensors: &[&Shape],
-    dims: &[DimAxes<'_>],
+    dims: &[(DimName, AxisList)],
 ) -> Vec<(LayoutProblem, usize)> {
     let mut found = Vec::new();
     for (i, shape) in tensors.iter().enumerate() {
-        for split in dims {
-            let Some(dim) = shape.get(split.dim) else { continue };
-            let parts = mesh.group_size(split.axes);
+        for (name, axes) in dims {
+            let Some(dim) = shape.get(*name) else { continue };
+            let parts = mesh.group_size(axes);
             if dim.size % parts != 0 {
-                let axes = mesh.list(split.axes);
+                let axes = mesh.list(axes);
                 let problem =
                     LayoutProblem::NotDivisible { dim: dim.name, size: dim.size, axes, parts };
                 found.push((problem, i));
             }
         }
     }
-    for (i, a) in dims.iter().enumerate() {
-        for b in &dims[i + 1..] {
-            let Some(&axis) = a.axes.iter().find(|axis| b.axes.contains(axis)) else { continue };
-            let both = |shape: &&Shape| shape.contains(a.dim) && shape.contains(b.dim);
+    for (i, (one, axes)) in dims.iter().enumerate() {
+        for (other, theirs) in &dims[i + 1..] {
+            let Some(&axis) = axes.iter().find(|axis| theirs.contains(axis)) else { continue };
+            let both = |shape: &&Shape| shape.contains(*one) && shape.contains(*other);
             let holder = tensors.iter().position(both);
             let problem = LayoutProblem::Clash {
-                dims: [a.dim.min(b.dim), a.dim.max(b.dim)],
+                dims: [*one.min(other), *one.max(other)],
                 axis: mesh.name(axis).to_owned(),
                 in_one_tensor: holder.is_some(),
             };

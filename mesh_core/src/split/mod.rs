@@ -5,10 +5,11 @@
 
 mod check;
 
-pub(crate) use check::{DimAxes, check_dims, report};
 pub use check::{LayoutIssue, LayoutProblem};
+pub(crate) use check::{check_dims, report};
 
 use crate::names::{DimName, ReduceKind};
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 
 /// A collective that an op's own body may use along a dim.
@@ -50,6 +51,8 @@ impl fmt::Display for Role {
     }
 }
 
+type LinearSets = SmallVec<[SmallVec<[usize; 2]>; 2]>;
+
 /// The roles of an op's dims, and in which inputs the op is linear.
 ///
 /// ```
@@ -64,13 +67,13 @@ impl fmt::Display for Role {
 pub struct SplitRule {
     default: Role,
     except: Vec<(DimName, Role)>,
-    linear: Vec<Vec<usize>>,
+    linear: LinearSets,
 }
 
 impl SplitRule {
     /// Every dim parallel, linear in nothing.
     pub fn parallel() -> Self {
-        Self { default: Role::Parallel, except: Vec::new(), linear: Vec::new() }
+        Self { default: Role::Parallel, except: Vec::new(), linear: LinearSets::new() }
     }
 
     /// Other roles for some dims.
@@ -82,13 +85,13 @@ impl SplitRule {
     /// The input sets in each of which the op is jointly linear while the other inputs are whole:
     /// add `[[0, 1]]`, mul `[[0], [1]]`, div `[[0]]`.
     pub fn linear(mut self, sets: &[&[usize]]) -> Self {
-        self.linear = sets.iter().map(|set| set.to_vec()).collect();
+        self.linear = sets.iter().map(|&set| set.into()).collect();
         self
     }
 
     /// Every input is a set of its own.
     pub fn linear_in_each(mut self, inputs: usize) -> Self {
-        self.linear = (0..inputs).map(|i| vec![i]).collect();
+        self.linear = (0..inputs).map(|i| smallvec![i]).collect();
         self
     }
 
@@ -98,7 +101,7 @@ impl SplitRule {
     }
 
     /// The linearity sets.
-    pub fn linear_sets(&self) -> &[Vec<usize>] {
+    pub fn linear_sets(&self) -> &[SmallVec<[usize; 2]>] {
         &self.linear
     }
 }

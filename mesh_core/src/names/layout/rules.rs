@@ -2,8 +2,6 @@
 
 use std::cmp::Reverse;
 
-use indexmap::IndexMap;
-
 use super::super::dimension::DimName;
 use super::super::mesh::{Axis, AxisList, Mesh};
 use super::super::placement::Placement;
@@ -14,7 +12,7 @@ use super::{Layout, LayoutError, Owner, Part, RuleSet, Target};
 /// The rules of one set.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    dims: IndexMap<DimName, AxisList>,
+    dims: Vec<(DimName, AxisList)>,
     star: Option<Star>,
 }
 
@@ -73,7 +71,7 @@ impl Rules {
                 RuleSet::Slots => &mut rules.slots,
             };
             match rule.target {
-                Target::Dim(dim) => drop(table.dims.insert(dim, axes)),
+                Target::Dim(dim) => table.dims.push((dim, axes)),
                 Target::LargestDim if axes.is_empty() => {}
                 Target::LargestDim => table.star = Some(Star { axes, owner: rule.owner }),
             }
@@ -91,7 +89,8 @@ impl Rules {
 
     /// The axes of the rule for `dim` in one set, if there is one.
     fn rule(&self, set: RuleSet, dim: DimName) -> Option<&[Axis]> {
-        self.table(set).dims.get(&dim).map(AsRef::as_ref)
+        let dims = &self.table(set).dims;
+        dims.iter().find(|(name, _)| *name == dim).map(|(_, axes)| axes.as_slice())
     }
 
     /// What `*` means for one variable, and so, by name of the dim, for its slots: its largest dim
@@ -130,13 +129,17 @@ impl Rules {
     /// How a tensor of `shape` lies: each dim as [`axes_of`](Self::axes_of) says, the owner as
     /// `home` says. Whether that is legal (sizes divide, no axis twice) is for the caller to check.
     pub fn placement(&self, set: RuleSet, home: &Home, shape: &Shape) -> Placement {
-        let split = shape.names().fold(Placement::replicated(), |placement, dim| {
+        let mut placement = Placement::replicated();
+        for dim in shape.names() {
             let axes = self.axes_of(set, home, dim);
-            if axes.is_empty() { placement } else { placement.split(dim, axes) }
-        });
-        home.owner
-            .into_iter()
-            .fold(split, |placement, (axis, coordinate)| placement.with_owner(axis, coordinate))
+            if !axes.is_empty() {
+                placement = placement.split(dim, axes);
+            }
+        }
+        match home.owner {
+            Some((axis, coordinate)) => placement.with_owner(axis, coordinate),
+            None => placement,
+        }
     }
 
     /// How a tensor of `shape` lies while it is computed with.

@@ -81,7 +81,7 @@ fn rule(graph: &Graph, operation: &OperationView) -> Rule {
         op: operation.op.name().to_owned(),
         inputs: inputs.len(),
         roles: names.into_iter().map(|name| (name, rule.role(name))).collect(),
-        linear: rule.linear_sets().to_vec(),
+        linear: rule.linear_sets().iter().map(|set| set.to_vec()).collect(),
     }
 }
 

@@ -227,7 +227,7 @@ fn local(program: &Program, step: &Step) -> Vec<String> {
         format!("{}[{}]", value.dtype, sizes.join(", "))
     };
     let outs = match step {
-        Step::Await { begun, .. } => begun.clone(),
+        Step::Await { begun, .. } => &begun[..],
         _ => step.outs(),
     };
     if outs.is_empty() {

@@ -167,7 +167,7 @@ impl Classes {
         let mut all = vec![true; self.list.len()];
         let others = |step: &&Step| step.axes().is_some() || matches!(step, Step::Loop(_));
         for step in program.steps.iter().map(|node| &node.step).filter(others) {
-            let met = step.inputs().into_iter().chain(step.outs());
+            let met = step.inputs().into_iter().chain(step.outs().iter().copied());
             met.for_each(|value| all[self.class(value)] = false);
         }
         all

@@ -166,7 +166,7 @@ fn regroup(mut joint: Node, roles: &[Role], todo: &mut VecDeque<Node>) {
             Role::Joins => {
                 if let Step::AllReduce { inputs, outs, .. } = &mut joint.step {
                     inputs.extend(node.step.inputs());
-                    outs.extend(node.step.outs());
+                    outs.extend_from_slice(node.step.outs());
                 }
             }
         }

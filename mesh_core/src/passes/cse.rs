@@ -11,61 +11,55 @@
 
 use super::compact;
 use crate::names::Mesh;
-use crate::program::{Generator, Node, Owners, Program, Step, Value, ValueId};
-use indexmap::IndexMap;
-use indexmap::map::Entry;
-use smallvec::SmallVec;
+use crate::program::{Generator, Node, Program, Step, Value, ValueId};
+use indexmap::IndexSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     let mut equal: Vec<ValueId> = (0..program.values.len() as u32).map(ValueId).collect();
-    let mut seen: IndexMap<Key, SmallVec<[ValueId; 1]>> = IndexMap::new();
+    let mut seen: IndexSet<Key<'_>> = IndexSet::with_capacity(program.steps.len());
+    let mut repeats = vec![false; program.steps.len()];
     let values = &program.values;
-    program.steps.retain_mut(|node| {
+    for (node, repeats) in program.steps.iter_mut().zip(&mut repeats) {
         node.step.each_input(|input| *input = equal[input.index()]);
         let apart =
             matches!(node.step, Step::AllGather { .. } | Step::Barrier { .. } | Step::Loop(_));
         if node.step.has_effect() || apart {
-            return true;
+            continue;
         }
-        let outs = node.step.outs();
-        match seen.entry(Key::new(node, values)) {
-            Entry::Vacant(first) => {
-                first.insert(outs);
-                true
-            }
-            Entry::Occupied(first) => {
-                outs.iter().zip(first.get()).for_each(|(out, first)| equal[out.index()] = *first);
-                false
-            }
-        }
-    });
+        let key = Key { node, values };
+        let Some(first) = seen.get(&key) else {
+            seen.insert(key);
+            continue;
+        };
+        *repeats = true;
+        let pairs = key.node.step.outs().iter().zip(first.node.step.outs());
+        pairs.for_each(|(out, first)| equal[out.index()] = *first);
+    }
+    let mut repeats = repeats.into_iter();
+    program.steps.retain(|_| repeats.next() != Some(true));
     program.fetches.iter_mut().for_each(|slot| slot.value = equal[slot.value.index()]);
     compact(program);
 }
 
 /// A step without its outs' ids, the outs' types, which the step does not determine, and who runs it.
-struct Key {
-    step: Step,
-    outs: SmallVec<[Value; 1]>,
-    owners: Owners,
+struct Key<'p> {
+    node: &'p Node,
+    values: &'p [Value],
 }
 
-impl Key {
-    fn new(node: &Node, values: &[Value]) -> Self {
-        let outs = node.step.outs().iter().map(|out| values[out.index()].clone()).collect();
-        let mut step = node.step.clone();
-        step.each_out(|out| *out = ValueId(u32::MAX));
-        Self { step, outs, owners: node.owners.clone() }
+impl<'p> Key<'p> {
+    fn outs(&self) -> impl Iterator<Item = &'p Value> {
+        self.node.step.outs().iter().map(|out| &self.values[out.index()])
     }
-}
 
-impl Eq for Key {}
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        let steps = match (&self.step, &other.step) {
+    /// Whether the steps are equal, if they define the same.
+    fn does_as(&self, other: &Self) -> bool {
+        let mut step = self.node.step.clone();
+        let mut outs = other.node.step.outs().iter();
+        step.each_out(|out| *out = outs.next().copied().unwrap_or(*out));
+        match (&step, &other.node.step) {
             (
                 Step::Generate { generator, salts, begin, global, .. },
                 Step::Generate {
@@ -77,8 +71,15 @@ impl PartialEq for Key {
                 },
             ) => (salts, begin, global) == (salts2, begin2, global2) && same(generator, generator2),
             (step, step2) => step == step2,
-        };
-        steps && (&self.outs, &self.owners) == (&other.outs, &other.owners)
+        }
+    }
+}
+
+impl Eq for Key<'_> {}
+
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.outs().eq(other.outs()) && self.node.owners == other.node.owners && self.does_as(other)
     }
 }
 
@@ -90,29 +91,19 @@ fn same(one: &Generator, other: &Generator) -> bool {
     }
 }
 
-impl Hash for Key {
+impl Hash for Key<'_> {
+    /// What tells most steps apart: all of a key would take longer to hash than to compare.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.outs, &self.owners).hash(state);
-        std::mem::discriminant(&self.step).hash(state);
-        self.step.inputs().hash(state);
-        self.step.axes().hash(state);
-        match &self.step {
-            Step::Map { body, inputs, .. } => (body, inputs).hash(state),
-            Step::Reduce { input, .. } => input.hash(state),
-            Step::Contract { lhs, rhs, .. } | Step::Convolve { lhs, rhs, .. } => {
-                (lhs, rhs).hash(state);
-            }
-            Step::Gather { input: one, indices, begin, .. }
-            | Step::Scatter { updates: one, indices, begin, .. } => {
-                (one, indices, begin).hash(state);
-            }
-            Step::Sort { inputs, descending, .. } => (inputs, descending).hash(state),
-            Step::Scan { dim, reverse, .. } => (dim, reverse).hash(state),
+        let step = &self.node.step;
+        std::mem::discriminant(step).hash(state);
+        step.inputs().hash(state);
+        match step {
+            Step::Map { body, .. } => body.hash(state),
             Step::Call { kernel, .. } => kernel.hash(state),
-            Step::Move { pieces, fill, .. } => (pieces, fill).hash(state),
+            Step::Move { pieces, .. } => pieces.hash(state),
             Step::Read { variable, .. } => variable.hash(state),
-            Step::Generate { generator, begin, .. } => {
-                begin.hash(state);
+            Step::Generate { generator, begin, global, .. } => {
+                (begin, global).hash(state);
                 match generator {
                     Generator::Fill(scalar) => scalar.hash(state),
                     Generator::Iota(dim) => dim.hash(state),

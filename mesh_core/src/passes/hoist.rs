@@ -17,7 +17,8 @@ pub(super) fn run(program: &mut Program, _: &Mesh) {
 }
 
 fn loops(program: &mut Program) {
-    for mut node in std::mem::take(&mut program.steps) {
+    let steps = Vec::with_capacity(program.steps.len());
+    for mut node in std::mem::replace(&mut program.steps, steps) {
         if let Step::Loop(rounds) = &mut node.step {
             loops(&mut rounds.body);
             hoist(program, rounds);
@@ -71,7 +72,7 @@ fn hoist(program: &mut Program, rounds: &mut Rounds) {
 fn may_leave(node: &Node, values: &[Value]) -> bool {
     let bytes = |ids: &[ValueId]| ids.iter().map(|id| values[id.index()].bytes()).sum::<usize>();
     let stays = matches!(node.step, Step::Barrier { .. } | Step::Read { .. } | Step::Write { .. });
-    let made = bytes(&node.step.outs());
+    let made = bytes(node.step.outs());
     !stays && node.owners.is_empty() && (made <= SMALL || made <= bytes(&node.step.inputs()))
 }
 

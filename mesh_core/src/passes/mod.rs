@@ -199,8 +199,11 @@ pub fn writes_last(program: &mut Program) {
 /// Drops values that nothing defines and numbers the others in the order of their definition.
 fn compact(program: &mut Program) {
     let feeds = program.feeds.iter().map(|slot| slot.value);
-    let outs = program.steps.iter().flat_map(|node| node.step.outs());
+    let outs = program.steps.iter().flat_map(|node| node.step.outs().iter().copied());
     let old: Vec<ValueId> = feeds.chain(outs).collect();
+    if old.iter().map(|value| value.index()).eq(0..program.values.len()) {
+        return;
+    }
     let mut new = vec![ValueId(u32::MAX); program.values.len()];
     for (index, &old) in (0..).zip(&old) {
         new[old.index()] = ValueId(index);

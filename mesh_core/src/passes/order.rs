@@ -50,7 +50,7 @@ pub(super) fn run(program: &mut Program, _: &Mesh) {
         let outs = step.outs();
         let wished = outs.iter().find_map(|out| wishes[out.index()].clone());
         if let Some(order) = wished.or_else(|| followed(program, step)) {
-            for out in outs.into_iter().filter(|out| free[out.index()]) {
+            for out in outs.iter().filter(|out| free[out.index()]) {
                 program.values[out.index()].order = order.clone();
             }
         }

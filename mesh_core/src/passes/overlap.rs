@@ -208,7 +208,7 @@ impl<'p> Schedule<'p> {
             Step::AllReduce { .. } => self.begins[step] > 0,
             Step::Map { .. } | Step::Move { .. } => {
                 let is_early = |out: &ValueId| self.is_early[uses.users[out.index()][0]];
-                let same = outs.len() == 1 && bytes(&outs) <= bytes(&inputs);
+                let same = outs.len() == 1 && bytes(outs) <= bytes(&inputs);
                 same && outs.iter().all(|out| uses.has_one_reader(*out) && is_early(out))
             }
             _ => false,

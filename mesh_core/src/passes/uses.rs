@@ -17,7 +17,7 @@ impl Uses {
         let count = program.values.len();
         let mut uses = Self {
             maker: vec![None; count],
-            users: vec![SmallVec::new(); count],
+            users: std::iter::repeat_with(SmallVec::new).take(count).collect(),
             fetched: vec![false; count],
         };
         for (position, node) in program.steps.iter().enumerate() {

@@ -55,7 +55,7 @@ impl Sum for Cost {
 pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
     let value = |id: ValueId| program.value(id);
     let bytes_of = |ids: &[ValueId]| ids.iter().map(|&id| value(id).bytes() as u64).sum::<u64>();
-    let bytes = bytes_of(&step.inputs()) + bytes_of(&step.outs());
+    let bytes = bytes_of(&step.inputs()) + bytes_of(step.outs());
     let group = step.axes().map_or(1, |axes| mesh.group_size(axes)) as u64;
     // What a processor receives of `size` bytes of which every member holds an equal share.
     let others = |size: u64| (size * (group - 1)).div_ceil(group);

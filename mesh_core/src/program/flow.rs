@@ -3,6 +3,7 @@
 use super::{Step, ValueId};
 use crate::names::AxisList;
 use smallvec::SmallVec;
+use std::slice;
 
 impl Step {
     /// The form's name, as printed.
@@ -83,14 +84,14 @@ impl Step {
     }
 
     /// Values defined.
-    pub fn outs(&self) -> SmallVec<[ValueId; 1]> {
+    pub fn outs(&self) -> &[ValueId] {
         match self {
             Self::Map { outs, .. }
             | Self::Sort { outs, .. }
             | Self::Call { outs, .. }
             | Self::AllReduce { outs, .. }
-            | Self::Barrier { outs, .. } => outs.clone(),
-            Self::Loop(rounds) => rounds.outs.clone(),
+            | Self::Barrier { outs, .. } => outs,
+            Self::Loop(rounds) => &rounds.outs,
             Self::Reduce { out, .. }
             | Self::Contract { out, .. }
             | Self::Convolve { out, .. }
@@ -106,8 +107,8 @@ impl Step {
             | Self::Permute { out, .. }
             | Self::ReduceTo { out, .. }
             | Self::Broadcast { out, .. }
-            | Self::Read { out, .. } => SmallVec::from_slice(&[*out]),
-            Self::Write { .. } | Self::Await { .. } => SmallVec::new(),
+            | Self::Read { out, .. } => slice::from_ref(out),
+            Self::Write { .. } | Self::Await { .. } => &[],
         }
     }
 
@@ -186,6 +187,6 @@ impl Step {
 
     /// The await of a collective.
     pub fn awaiting(&self) -> Self {
-        Self::Await { inputs: self.inputs().into_iter().collect(), begun: self.outs() }
+        Self::Await { inputs: self.inputs().into_iter().collect(), begun: self.outs().into() }
     }
 }

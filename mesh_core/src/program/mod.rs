@@ -74,7 +74,7 @@ impl fmt::Debug for VariableId {
 }
 
 /// What one processor holds of a tensor: element type and local extents in declared dim order.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(PartialEq, Eq, Hash, Debug)]
 pub struct Value {
     /// Element type.
     pub dtype: DType,
@@ -82,6 +82,15 @@ pub struct Value {
     pub extents: Extents,
     /// Memory order: position `i` (outermost first) holds dim `order[i]`.
     pub order: Dims,
+}
+
+impl Clone for Value {
+    /// All at once, where the derived one goes dim by dim.
+    fn clone(&self) -> Self {
+        let Self { dtype, extents, order } = self;
+        let (extents, order) = (Extents::from_slice(extents), Dims::from_slice(order));
+        Self { dtype: *dtype, extents, order }
+    }
 }
 
 impl Value {

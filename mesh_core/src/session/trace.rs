@@ -257,7 +257,7 @@ fn label(program: &Program, step: &Step, origin: &Origin, mesh: &Mesh) -> Label 
     put("placed", origin.slice.as_str().into());
     put("step", program.display_step(step, mesh).to_string().into());
     put("inputs", types(&step.inputs()));
-    put("outs", types(&step.outs()));
+    put("outs", types(step.outs()));
     put("bytes", cost.bytes.into());
     put("flops", cost.flops.into());
     if let Some(axes) = step.axes() {

@@ -193,7 +193,7 @@ impl Inspector<'_> {
         if !owns(self.mesh, self.processor, &node.owners) || !self.receives(&node.step) {
             return Ok(());
         }
-        for out in node.step.outs() {
+        for &out in node.step.outs() {
             // SAFETY: the step has written it.
             let numbers = unsafe { self.look(out, memory) };
             let made = numbers.infinite > 0 && !met && !self.may_be_infinite(&node.step);

@@ -28,7 +28,7 @@ impl Memory<'_> {
         }
         let until = step.outs().first().and_then(|out| self.awaits[out.index()]);
         if let Some(until) = until.filter(|_| step.axes().is_some()) {
-            let values = step.inputs().into_iter().chain(step.outs()).collect();
+            let values = step.inputs().into_iter().chain(step.outs().iter().copied()).collect();
             self.flights.push(Flight { step: index, values, until });
         }
         problems

@@ -215,12 +215,12 @@ impl Memory<'_> {
     /// body was given.
     fn moved(&self, step: &Step) -> Vec<String> {
         let fixed = step.axes().is_some() || matches!(step, Step::Loop(_));
-        let met = step.inputs().into_iter().chain(step.outs());
+        let met = step.inputs().into_iter().chain(step.outs().iter().copied());
         let lost = met.filter(|&value| fixed && self.moves(self.at(value)));
         let lost = lost.map(|value| format!("{value:?} is in another place in every round"));
         let renames = matches!(step, Step::Reshape { .. } | Step::Barrier { .. });
         let given = |out: &ValueId| matches!(self.at(*out), Place::Fed(_)) && !renames;
-        let outs = step.outs().into_iter().filter(given);
+        let outs = step.outs().iter().filter(|out| given(out));
         lost.chain(outs.map(|out| format!("{out:?} overwrites what the loop gave"))).collect()
     }
 

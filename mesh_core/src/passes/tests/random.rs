@@ -198,7 +198,7 @@ proptest! {
         let compiled = compile_with(&[], program, &square(), &variables).unwrap();
         let (program, mut plan) = (compiled.program, compiled.plan);
         let reads = program.steps.iter().filter(|node| matches!(node.step, Step::Read { .. }));
-        let read: Vec<_> = reads.flat_map(|node| node.step.outs()).collect();
+        let read: Vec<_> = reads.flat_map(|node| node.step.outs()).copied().collect();
         let outs = program.steps.iter().rev().find_map(|node| node.step.outs().first().copied());
         let fetch = program.fetches.first().map(|slot| slot.value);
         let fetch = fetch.filter(|value| !read.contains(value));
@@ -245,7 +245,7 @@ proptest! {
                 let copies = matches!(beside.step, Step::Map { .. } | Step::Contract { .. });
                 let outs = beside.step.outs();
                 let Some(out) = outs.first().filter(|_| copies) else { continue };
-                for held in node.step.inputs().into_iter().chain(node.step.outs()) {
+                for held in node.step.inputs().into_iter().chain(node.step.outs().iter().copied()) {
                     let mut plan = plan.clone();
                     plan.places[out.index()] = plan.places[held.index()];
                     prop_assert!(check(&program, &plan, &variables).is_err());

@@ -79,7 +79,7 @@ fn dead_pairs_leave_an_all_reduce() {
     let first = &mut program.steps[1].step;
     if let Step::AllReduce { inputs, outs, .. } = first {
         inputs.extend(second.inputs());
-        outs.extend(second.outs());
+        outs.extend_from_slice(second.outs());
     }
     insta::assert_snapshot!(print(&program, &mesh), @r"
     program test on rows:2;cols:2

@@ -183,7 +183,7 @@ impl<'p> Group<'p> {
     /// The tiles of a group that gains by them: the largest that are small enough.
     fn tiles(self, limits: Limits) -> Option<Tiles> {
         let bytes = |value: &ValueId| self.program.value(*value).bytes();
-        let made: Vec<ValueId> = self.steps().flat_map(|(step, _)| step.outs()).collect();
+        let made: Vec<ValueId> = self.steps().flat_map(|(step, _)| step.outs()).copied().collect();
         let vanishing = made.iter().filter(|value| !self.is_given(**value));
         if vanishing.map(bytes).sum::<usize>() < limits.worth {
             return None;
@@ -218,8 +218,8 @@ impl<'p> Group<'p> {
 fn met(step: &Step, ways: &Ways) -> Vec<ValueId> {
     let inputs = step.inputs().into_iter().zip(&ways.tiled);
     let inputs = inputs.filter(|(_, tiled)| **tiled).map(|(input, _)| input);
-    let outs = step.outs().into_iter().filter(|_| !ways.partial);
-    inputs.chain(outs).collect()
+    let outs = step.outs().iter().filter(|_| !ways.partial);
+    inputs.chain(outs.copied()).collect()
 }
 
 /// Tiles that cut the last of the dims and have size 1 along those before, largest first, with their

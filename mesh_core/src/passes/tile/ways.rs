@@ -27,7 +27,7 @@ pub(super) fn ways(program: &Program, step: &Step, depth: usize) -> Option<Ways>
     }
     let mut partial = false;
     let in_order = || {
-        let mut values = step.inputs().into_iter().chain(step.outs());
+        let mut values = step.inputs().into_iter().chain(step.outs().iter().copied());
         values.all(|id| value(id).in_order())
     };
     let tiled = match step {

@@ -12,7 +12,8 @@ impl State {
         let Some((at, collective)) = known.filter(|(_, node)| node.step.axes().is_some()) else {
             return Err("no collective makes what it waits for".to_owned());
         };
-        let same = collective.step.inputs()[..] == inputs[..] && collective.step.outs() == *begun;
+        let same =
+            collective.step.inputs()[..] == inputs[..] && collective.step.outs() == &begun[..];
         ensure!(same, "its values are not those of {}", program.caption(at));
         let runs = collective.owners == node.owners;
         ensure!(runs, "it is not run by those who run {}", program.caption(at));

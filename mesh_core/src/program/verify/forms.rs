@@ -5,12 +5,12 @@ use crate::names::{Axis, DType, ReduceKind};
 use crate::program::{
     Extents, Generator, Offset, Operand, Piece, Step, Value, ValueId, VariableId, Window,
 };
-use indexmap::IndexMap;
+use smallvec::SmallVec;
 use std::fmt::Arguments;
 
 /// The extent of each label met so far.
 pub(super) struct Labels {
-    extents: IndexMap<u8, usize>,
+    extents: SmallVec<[(u8, usize); 8]>,
     rank: usize,
 }
 
@@ -30,7 +30,10 @@ impl Labels {
         ensure!(dims.len() == rank, "{name} has {rank} dims, but {} labels", dims.len());
         for (i, (&label, &extent)) in dims.iter().zip(&value.extents).enumerate() {
             ensure!(!dims[..i].contains(&label), "{name} has label {label} twice");
-            let known = *self.extents.entry(label).or_insert(extent);
+            let known = self.known(label).unwrap_or_else(|| {
+                self.extents.push((label, extent));
+                extent
+            });
             ensure!(known == extent, "label {label} is {known}, but {extent} in {name}");
         }
         Ok(())
@@ -53,8 +56,12 @@ impl Labels {
         Ok(())
     }
 
+    fn known(&self, label: u8) -> Option<usize> {
+        self.extents.iter().find(|(known, _)| *known == label).map(|&(_, extent)| extent)
+    }
+
     fn extent(&self, label: u8) -> usize {
-        self.extents.get(&label).copied().unwrap_or_default()
+        self.known(label).unwrap_or_default()
     }
 }
 

@@ -133,6 +133,6 @@ impl Line<'_> {
             types.collect::<Vec<_>>().join(" ")
         };
         let step = &self.node.step;
-        format!("{} -> {}", list(&step.inputs()), list(&step.outs()))
+        format!("{} -> {}", list(&step.inputs()), list(step.outs()))
     }
 }

@@ -1,29 +1,28 @@
 //! Bodies made of bodies.
 
 use crate::names::DType;
-use crate::program::{Body, Instr, Operand, Prim, Program, Reg, Scalar};
-use indexmap::IndexMap;
+use crate::program::{Body, Instr, Operand, Prim, Reg, Scalar, Value};
 
 /// Code that grows by whole bodies, with its inputs; equal ones become one.
 #[derive(Default)]
 pub(super) struct Weave {
     pub(super) inputs: Vec<Operand>,
     code: Vec<(Instr, DType)>,
-    known: IndexMap<(Instr, DType), Reg>,
 }
 
 impl Weave {
     /// The register of an instruction.
     pub(super) fn push(&mut self, instr: Instr, dtype: DType) -> Reg {
-        *self.known.entry((instr, dtype)).or_insert_with(|| {
+        let known = self.code.iter().position(|known| *known == (instr, dtype));
+        Reg(known.unwrap_or_else(|| {
             self.code.push((instr, dtype));
-            Reg((self.code.len() - 1) as u16)
-        })
+            self.code.len() - 1
+        }) as u16)
     }
 
     /// The register of an operand's elements.
-    pub(super) fn input(&mut self, program: &Program, operand: Operand) -> Reg {
-        let dtype = program.value(operand.value).dtype;
+    pub(super) fn input(&mut self, values: &[Value], operand: Operand) -> Reg {
+        let dtype = values[operand.value.index()].dtype;
         let index = self.inputs.iter().position(|known| *known == operand).unwrap_or_else(|| {
             self.inputs.push(operand);
             self.inputs.len() - 1
@@ -72,7 +71,7 @@ impl Weave {
             }
         }
         let mut new = vec![Reg(0); self.code.len()];
-        let mut code = Vec::new();
+        let mut code = Vec::with_capacity(self.code.len());
         for (i, (instr, dtype)) in self.code.into_iter().enumerate().filter(|&(i, _)| needed[i]) {
             let instr = match instr {
                 Instr::Apply(prim, args) => {

@@ -90,7 +90,7 @@ impl<'p> Fusing<'p> {
         let map = self.parts(at)?;
         let chains = map.inputs.iter().filter_map(|input| {
             let maker = self.uses.maker[input.value.index()]?;
-            Some((maker, input.dims.clone()))
+            Some((maker, Dims::from_slice(&input.dims)))
         });
         let siblings = map.inputs.iter().flat_map(|input| {
             let others =
@@ -177,13 +177,13 @@ impl<'p> Fusing<'p> {
         let mut weave = Weave::default();
         let regs = one.inputs.iter().map(|input| {
             let dims = input.dims.iter().map(|&label| labels[usize::from(label)]).collect();
-            weave.input(self.program, Operand { value: input.value, dims })
+            weave.input(&self.program.values, Operand { value: input.value, dims })
         });
         let regs: Vec<_> = regs.collect();
         let made = weave.append(one.body, &regs);
         let regs = two.inputs.iter().map(|input| {
             let Some(position) = one.outs.iter().position(|&out| out == input.value) else {
-                return Some(weave.input(self.program, input.clone()));
+                return Some(weave.input(&self.program.values, input.clone()));
             };
             // Read in another way than the one in which they are merged, it is needed whole.
             (input.dims[..] == *labels).then(|| weave.stored(made[position]))

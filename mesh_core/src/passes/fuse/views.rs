@@ -9,7 +9,7 @@
 //! A map that reads one of these computes it anew.
 
 use super::body::Weave;
-use crate::program::{Dims, Generator, Instr, Operand, Program, Reg, Scalar, Step, ValueId};
+use crate::program::{Dims, Generator, Instr, Operand, Program, Reg, Scalar, Step, Value, ValueId};
 use std::ops::Range;
 
 /// An expansion's inputs are together so much smaller than what it makes.
@@ -25,13 +25,12 @@ const LONG: usize = 64;
 
 pub(super) fn run(program: &mut Program) {
     let mut known: Vec<Option<Seen>> = vec![None; program.values.len()];
-    for position in 0..program.steps.len() {
-        let mut step = program.steps[position].step.clone();
-        see_through(program, &mut step, position, &known);
-        if let Some((value, seen)) = seen(program, &step, position) {
+    let values = &program.values;
+    for (position, node) in program.steps.iter_mut().enumerate() {
+        see_through(values, &mut node.step, position, &known);
+        if let Some((value, seen)) = seen(values, &node.step, position) {
             known[value.index()] = Some(seen);
         }
-        program.steps[position].step = step;
     }
     super::super::dead::steps(program);
 }
@@ -49,7 +48,7 @@ enum Seen {
     },
 }
 
-fn seen(program: &Program, step: &Step, position: usize) -> Option<(ValueId, Seen)> {
+fn seen(values: &[Value], step: &Step, position: usize) -> Option<(ValueId, Seen)> {
     if let Step::Generate { generator: Generator::Fill(scalar), out, .. } = step {
         return Some((*out, Seen::Number(*scalar)));
     }
@@ -60,10 +59,10 @@ fn seen(program: &Program, step: &Step, position: usize) -> Option<(ValueId, See
     {
         return Some((out, Seen::View(input.clone())));
     }
-    let made = program.value(out);
-    let bytes = |input: &Operand| program.value(input.value).bytes();
+    let made = &values[out.index()];
+    let bytes = |input: &Operand| values[input.value.index()].bytes();
     let (large, small): (Vec<_>, Vec<_>) =
-        inputs.iter().partition(|input| program.value(input.value).len() == made.len());
+        inputs.iter().partition(|input| values[input.value.index()].len() == made.len());
     let rest: usize = small.into_iter().map(bytes).sum();
     let little = rest * SMALLER <= made.bytes();
     let readers = match large.len() {
@@ -76,7 +75,7 @@ fn seen(program: &Program, step: &Step, position: usize) -> Option<(ValueId, See
 
 /// Replaces operands. One that repeats elements tells no extent, so only a map, whose outs have all
 /// labels, can do without it.
-fn see_through(program: &Program, step: &mut Step, position: usize, known: &[Option<Seen>]) {
+fn see_through(values: &[Value], step: &mut Step, position: usize, known: &[Option<Seen>]) {
     let view = |operand: &mut Operand, repeats: bool| {
         let Some(Seen::View(view)) = &known[operand.value.index()] else { return };
         if repeats || view.dims.len() == operand.dims.len() {
@@ -109,13 +108,13 @@ fn see_through(program: &Program, step: &mut Step, position: usize, known: &[Opt
             Some(Seen::Anew { step, .. }) => match &**step {
                 Step::Map { body, inputs, .. } => {
                     let inner = inputs.iter().map(|inner| turned(inner, &input));
-                    let regs: Vec<_> = inner.map(|inner| weave.input(program, inner)).collect();
+                    let regs: Vec<_> = inner.map(|inner| weave.input(values, inner)).collect();
                     let made = weave.append(body, &regs);
                     weave.stored(made[0])
                 }
-                _ => weave.input(program, input),
+                _ => weave.input(values, input),
             },
-            _ => weave.input(program, input),
+            _ => weave.input(values, input),
         })
         .collect();
     let results = weave.append(body, &regs);

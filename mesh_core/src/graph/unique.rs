@@ -19,28 +19,28 @@ impl Names {
 
     /// `full`, whatever the scopes, with a number if it is taken.
     pub(super) fn unique_full(&mut self, full: String) -> String {
-        let (number, free) = self.free(&full);
-        if number > 0 {
-            self.used.insert(full.to_lowercase(), number + 1);
-        }
-        self.used.insert(free.to_lowercase(), 1);
-        free
+        let lower = full.to_lowercase();
+        let Some((number, numbered)) = self.free(&lower) else {
+            self.used.insert(lower, 1);
+            return full;
+        };
+        self.used.insert(numbered, 1);
+        self.used.insert(lower, number + 1);
+        format!("{full}_{number}")
     }
 
-    /// `full` with the first number that makes it a new name; 0 if it needs none.
-    fn free(&self, full: &str) -> (usize, String) {
-        let Some(next) = self.used.get(&full.to_lowercase()).copied() else {
-            return (0, full.to_owned());
-        };
-        (next..)
-            .map(|number| (number, format!("{full}_{number}")))
-            .find(|(_, candidate)| !self.used.contains_key(&candidate.to_lowercase()))
-            .unwrap_or((next, full.to_owned()))
+    /// The first number that makes a name new, and the name with it; none if it is new.
+    fn free(&self, lower: &str) -> Option<(usize, String)> {
+        let next = *self.used.get(lower)?;
+        let mut numbered = (next..).map(|number| (number, format!("{lower}_{number}")));
+        numbered.find(|(_, name)| !self.used.contains_key(name))
     }
 
     /// What [`unique`](Self::unique) will make of `name`.
     fn next(&self, name: &str) -> String {
-        self.free(&self.scoped(name)).1
+        let full = self.scoped(name);
+        let number = self.free(&full.to_lowercase());
+        number.map_or_else(|| full.clone(), |(number, _)| format!("{full}_{number}"))
     }
 
     /// `name` under the current scopes.

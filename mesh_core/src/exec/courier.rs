@@ -45,9 +45,10 @@ impl Begun {
 /// How a processor meets the others.
 pub(super) struct Peers<C> {
     pub(super) comm: C,
-    /// Whether what is begun is carried out by the processor itself, with `comm`: then its outs are
-    /// there at once. All processors are told the same.
-    pub(super) at_once: bool,
+    /// Whether a step's outs have to be there before the next step begins: what is begun is then
+    /// carried out by the processor itself, with `comm`, and no product does the map behind it. All
+    /// processors are told the same.
+    pub(super) one_by_one: bool,
     /// Unless the courier has it.
     second: Option<C>,
     courier: Option<Courier>,
@@ -58,7 +59,7 @@ pub(super) struct Peers<C> {
 impl<C: Comm> Peers<C> {
     /// With what was made for the processor's own lane, and for its courier's.
     pub(super) fn new(comm: C, second: C) -> Self {
-        Self { comm, at_once: false, second: Some(second), courier: None, has_begun: false }
+        Self { comm, one_by_one: false, second: Some(second), courier: None, has_begun: false }
     }
 
     /// What collectives that are begun are prepared with, before the courier starts.
@@ -73,7 +74,7 @@ impl<C: Comm> Peers<C> {
     ///
     /// As the methods of [`Comm`], until it has been awaited.
     pub(super) unsafe fn begin(&mut self, group: Group, begun: &Arc<Begun>) -> Result<(), Stopped> {
-        match (self.at_once, &mut self.courier, &mut self.second) {
+        match (self.one_by_one, &mut self.courier, &mut self.second) {
             (false, Some(courier), _) => {
                 courier.begin(begun);
                 Ok(())
@@ -88,7 +89,7 @@ impl<C: Comm> Peers<C> {
     /// Waits for a collective that was begun.
     pub(super) fn wait(&mut self, begun: &Begun) -> Result<(), Stopped> {
         match &self.courier {
-            Some(courier) if !self.at_once => courier.wait(begun.number.load(Ordering::Relaxed)),
+            Some(courier) if !self.one_by_one => courier.wait(begun.number.load(Ordering::Relaxed)),
             _ => Ok(()),
         }
     }

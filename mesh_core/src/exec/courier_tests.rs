@@ -219,8 +219,8 @@ fn without_a_courier_the_processor_meets_at_once() {
     let begun = empty(3);
     let mut alone = Peers::new(notes("own"), notes("second"));
     let (mut apart, _) = peers(notes("own"), notes("courier"));
-    let meet = |peers: &mut Peers<Fake>, at_once| {
-        peers.at_once = at_once;
+    let meet = |peers: &mut Peers<Fake>, one_by_one| {
+        peers.one_by_one = one_by_one;
         let before = lock(&log).len();
         // SAFETY: there is nothing to touch.
         unsafe { peers.begin(group, &begun).unwrap() };

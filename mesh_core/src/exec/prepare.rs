@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::border::Border;
 use super::comm::Comm;
 use super::courier::Peers;
-use super::cpu::{self, Memory};
+use super::cpu::{self, Kernel, Memory};
 use super::executor::{Action, Crossing, Executor};
 use super::fed::Fed;
 use super::fold::Fold;
@@ -157,6 +157,8 @@ impl Preparing<'_> {
         peers: &mut Peers<impl Comm>,
     ) -> Result<(Vec<(usize, Action)>, usize), String> {
         let (mut actions, mut scratch_bytes) = (Vec::new(), 0);
+        // The last product that does the map behind it.
+        let mut joined = None;
         // By the step that awaits it.
         let mut under_way = BTreeMap::new();
         let awaits = self.program.awaits();
@@ -177,7 +179,12 @@ impl Preparing<'_> {
                     begun.map(|begun| Some(Action::Await(begun)))
                 }
                 step => match step.axes() {
-                    None => self.local(step),
+                    None => self.local(step).and_then(|action| match action {
+                        Some(Action::Kernel(kernel)) => {
+                            self.join(index, kernel, &mut joined).map(Some)
+                        }
+                        other => Ok(other),
+                    }),
                     Some(axes) => {
                         let until = step.outs().first().and_then(|out| awaits[out.index()]);
                         let action = self.meeting(index, axes, until.is_some(), peers);
@@ -192,12 +199,35 @@ impl Preparing<'_> {
             let action = action.map_err(|problem| {
                 format!("cannot prepare {}: {problem}", describe(self.program, index))
             })?;
-            if let Some(Action::Kernel(kernel)) = &action {
-                scratch_bytes = kernel.scratch_bytes().max(scratch_bytes);
+            if let Some(action) = action {
+                scratch_bytes = action.scratch_bytes().max(scratch_bytes);
+                actions.push((index, action));
             }
-            actions.extend(action.map(|action| (index, action)));
         }
         Ok((actions, scratch_bytes))
+    }
+
+    /// A kernel in its place: it may do the next step as well, or be done by the last one, `joined`.
+    fn join(
+        &self,
+        index: usize,
+        kernel: Box<dyn Kernel>,
+        joined: &mut Option<usize>,
+    ) -> Result<Action, String> {
+        if joined.is_some_and(|joined| joined + 1 == index) {
+            return Ok(Action::Follows(kernel));
+        }
+        let [product, map] = match self.program.steps.get(index..index + 2) {
+            Some([product, map]) if product.owners == map.owners => [&product.step, &map.step],
+            _ => return Ok(Action::Kernel(kernel)),
+        };
+        Ok(match cpu::prepare_joined(self.program, [product, map], self.memory)? {
+            Some(with_map) => {
+                *joined = Some(index);
+                Action::Joined { product: kernel, with_map }
+            }
+            None => Action::Kernel(kernel),
+        })
     }
 
     /// What to do for a step that meets nobody; `None` if the plan has made it nothing.

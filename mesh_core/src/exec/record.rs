@@ -23,8 +23,8 @@ impl Span {
 /// What one processor did about one step of a program in a call.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StepTimes {
-    /// How often it ran. Never, if it is another processor's, if the plan leaves nothing to do, or
-    /// if it is in a loop without rounds.
+    /// How often it ran. Never, if it is another processor's, if the plan leaves nothing to do, if
+    /// it is a map that the product before it does as well, or if it is in a loop without rounds.
     pub runs: u64,
     /// From the beginning of the first run to the end of the last.
     pub span: Span,

@@ -46,7 +46,7 @@ impl<'t> Watch<'t> {
         }
     }
 
-    /// Runs a step.
+    /// Runs a step, if no other has done it.
     ///
     /// # Safety
     ///
@@ -59,6 +59,9 @@ impl<'t> Watch<'t> {
         memory: &Memory,
         scratch: *mut u8,
     ) -> Result<(), Stopped> {
+        if action.is_done(peers.one_by_one) {
+            return Ok(());
+        }
         let Self { times, inspector } = self;
         if times.is_none() && inspector.is_none() {
             // SAFETY: the same contract.

@@ -103,3 +103,34 @@ fn steps_of_another_owner_never_run() {
     }
     assert!(owned > 0, "somebody updates");
 }
+
+/// Bias and activation of a result that is larger than the caches are done within the product; where
+/// numbers are looked at, behind it. The result is the same.
+#[test]
+fn a_map_of_a_large_result_is_done_within_the_product() {
+    let g = mesh_ops::graph();
+    let (rows, width, out) = (dim("rows", 1000), dim("width", 40), dim("out", 4300));
+    let x = g.input("x", [rows, width], F32);
+    let f = g.function("f", [x], [x.dense(out, "dense").relu()], []);
+    let module = g.lower(&"a:2".parse().unwrap(), &"rows:a".parse().unwrap()).unwrap();
+    let mut session = Session::threads(&module, 0).unwrap();
+    let x = ndarray::Array2::from_shape_fn((1000, 40), |(i, j)| ((i * 7 + j * 3) as f32).sin());
+    session.record(true);
+    let mut call = |looked_at: bool| {
+        session.set_numerics_check(looked_at);
+        let [result] = session.call(&f, [x.view().into()]).unwrap();
+        let Recorded { program, times } = session.recorded(1).unwrap();
+        let steps = program.steps.iter().zip(&times.steps);
+        let runs = |form: &str| -> u64 {
+            let of_form = steps.clone().filter(|(node, _)| node.step.form() == form);
+            of_form.map(|(_, times)| times.runs).sum()
+        };
+        (result.to_f64(), runs("contract"), runs("map"))
+    };
+    let (within, contracts, maps) = call(false);
+    assert_eq!((contracts, maps), (1, 0));
+    let (behind, contracts, maps) = call(true);
+    assert_eq!((contracts, maps), (1, 1));
+    assert!(within == behind && within.iter().any(|&x| x > 0.0));
+    assert!(within.iter().all(|&x| x >= 0.0));
+}

@@ -38,6 +38,22 @@ enum Way {
 /// Strides of a matrix: between rows, between columns.
 pub(super) type Steps = [isize; 2];
 
+/// Rows and columns of the result that are finished at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Piece {
+    /// The first row and column.
+    pub(super) at: [usize; 2],
+    /// How many rows and columns.
+    pub(super) size: [usize; 2],
+}
+
+/// A part of the product: where it begins and what it has, in rows, columns, depth.
+#[derive(Clone, Copy)]
+struct Block {
+    at: [usize; 3],
+    size: [usize; 3],
+}
+
 /// A planned product of matrices of rows and depth, and of depth and columns.
 pub(super) struct Blocks<T: Number> {
     /// Rows, columns, depth.
@@ -86,7 +102,7 @@ impl<T: Number> Blocks<T> {
         }
     }
 
-    /// `c = a b`, or `c += a b`.
+    /// `c = a b`, or `c += a b`; `done` is called for every piece of the result once it is there.
     ///
     /// # Safety
     ///
@@ -94,36 +110,58 @@ impl<T: Number> Blocks<T> {
     /// [`Blocks::scratch`] elements.
     pub(super) unsafe fn run(
         &self,
-        a: *const T,
-        b: *const T,
+        [a, b]: [*const T; 2],
         c: *mut T,
         accumulate: bool,
         scratch: *mut T,
+        mut done: impl FnMut(Piece),
     ) {
-        let (a, b) = if self.flip { (b, a) } else { (a, b) };
-        let [rows, columns, depth] = self.shape;
-        let [most_rows, most_columns, most_depth] = self.block;
-        for j in (0..columns).step_by(most_columns) {
-            for i in (0..rows).step_by(most_rows) {
-                for l in (0..depth).step_by(most_depth) {
-                    let shape = [
-                        most_rows.min(rows - i),
-                        most_columns.min(columns - j),
-                        most_depth.min(depth - l),
-                    ];
-                    let at = |k: usize, [x, y]: [usize; 2]| {
-                        x as isize * self.steps[k][0] + y as isize * self.steps[k][1]
-                    };
-                    // SAFETY: a block within the matrices.
-                    unsafe {
-                        let a = a.offset(at(0, [i, l]));
-                        let b = b.offset(at(1, [l, j]));
-                        let c = c.offset(at(2, [i, j]));
-                        self.block(shape, a, b, c, accumulate || l > 0, scratch);
-                    }
-                }
-            }
+        let [a, b] = if self.flip { [b, a] } else { [a, b] };
+        for block in self.blocks() {
+            // SAFETY: the caller's promise.
+            unsafe { self.block(block, [a, b], c, accumulate, scratch, &mut done) };
         }
+    }
+
+    /// The pieces in which the result is finished.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
+        let finished = self.blocks().filter(|block| self.is_last(block));
+        finished
+            .flat_map(move |block| self.panels(block).map(move |panel| self.piece(block, panel)))
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = Block> + use<T> {
+        let (all, most) = (self.shape, self.block);
+        let begins = move |dim: usize| (0..all[dim]).step_by(most[dim]);
+        let block = move |at: [usize; 3]| {
+            let size = [0, 1, 2].map(|dim| most[dim].min(all[dim] - at[dim]));
+            Block { at, size }
+        };
+        let rows = move |j| begins(0).map(move |i| (i, j));
+        let places = begins(1).flat_map(rows);
+        places.flat_map(move |(i, j)| begins(2).map(move |l| block([i, j, l])))
+    }
+
+    fn is_last(&self, block: &Block) -> bool {
+        block.at[2] + block.size[2] == self.shape[2]
+    }
+
+    /// The first column and the number of columns of each panel of a block.
+    fn panels(&self, block: Block) -> impl Iterator<Item = (usize, usize)> + use<T> {
+        let (n, panel) = (block.size[1], self.panel);
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let first = next;
+            let columns = if n - first < panel + NARROW { n - first } else { panel };
+            next += columns;
+            (columns > 0).then_some((first, columns))
+        })
+    }
+
+    fn piece(&self, block: Block, (first, columns): (usize, usize)) -> Piece {
+        let turn = |[x, y]: [usize; 2]| if self.flip { [y, x] } else { [x, y] };
+        let ([i, j, _], rows) = (block.at, block.size[0]);
+        Piece { at: turn([i, j + first]), size: turn([rows, columns]) }
     }
 
     /// # Safety
@@ -131,72 +169,46 @@ impl<T: Number> Blocks<T> {
     /// As [`Blocks::run`].
     unsafe fn block(
         &self,
-        shape: [usize; 3],
-        a: *const T,
-        b: *const T,
+        block: Block,
+        [a, b]: [*const T; 2],
         c: *mut T,
         accumulate: bool,
         scratch: *mut T,
+        done: &mut impl FnMut(Piece),
     ) {
-        let [m, n, k] = shape;
-        let [a_steps, b_steps, c_steps] = self.steps;
-        let of = |at, [rows, columns]: Steps| Matrix { at, rows, columns };
-        let b = of(b, b_steps);
-        // SAFETY: the caller's promise; what is in scratch is as large as a block.
+        let ([i, j, l], [m, n, k]) = (block.at, block.size);
+        let at = |k: usize, [x, y]: [usize; 2]| {
+            x as isize * self.steps[k][0] + y as isize * self.steps[k][1]
+        };
+        let (accumulate, is_last) = (accumulate || l > 0, self.is_last(&block));
+        // SAFETY: a block within the matrices; what is in scratch is as large as a block.
         unsafe {
-            match self.way {
-                Way::Direct => {
-                    let c = Matrix { at: c, rows: c_steps[0], columns: c_steps[1] };
-                    self.panels(shape, of(a, a_steps), b, c, accumulate);
-                }
-                Way::Left => {
-                    (self.transpose)(Turn {
-                        extents: [k, m],
-                        from: a,
-                        from_stride: a_steps[1],
-                        to: scratch,
-                        to_stride: k as isize,
-                    });
-                    let c = Matrix { at: c, rows: c_steps[0], columns: c_steps[1] };
-                    self.panels(shape, of(scratch, [k as isize, 1]), b, c, accumulate);
-                }
-                Way::Result => {
-                    let held = Matrix { at: scratch, rows: 1, columns: m as isize };
-                    self.gemm.run(shape, of(a, a_steps), b, held, false);
-                    (self.transpose)(Turn {
-                        extents: [n, m],
-                        from: scratch,
-                        from_stride: m as isize,
-                        to: c,
-                        to_stride: c_steps[0],
-                    });
-                }
+            let mut a = Matrix::new(a.offset(at(0, [i, l])), self.steps[0]);
+            let b = Matrix::new(b.offset(at(1, [l, j])), self.steps[1]);
+            let c = Matrix::new(c.offset(at(2, [i, j])), self.steps[2]);
+            if self.way == Way::Result {
+                let held = Matrix::new(scratch, [1, m as isize]);
+                self.gemm.run([m, n, k], a, b, held, false);
+                let (from, from_stride) = (scratch.cast_const(), m as isize);
+                let (to, to_stride) = (c.at, c.rows);
+                (self.transpose)(Turn { extents: [n, m], from, from_stride, to, to_stride });
+                return done(self.piece(block, (0, n)));
             }
-        }
-    }
-
-    /// # Safety
-    ///
-    /// As [`Gemm::run`].
-    unsafe fn panels(
-        &self,
-        [m, n, k]: [usize; 3],
-        a: Matrix<*const T>,
-        b: Matrix<*const T>,
-        c: Matrix<*mut T>,
-        accumulate: bool,
-    ) {
-        let mut done = 0;
-        while done < n {
-            let columns = if n - done < self.panel + NARROW { n - done } else { self.panel };
-            let j = done as isize;
-            // SAFETY: columns of the caller's matrices.
-            unsafe {
+            if self.way == Way::Left {
+                let (to, to_stride) = (scratch, k as isize);
+                let (from, from_stride) = (a.at, a.columns);
+                (self.transpose)(Turn { extents: [k, m], from, from_stride, to, to_stride });
+                a = Matrix::new(scratch.cast_const(), [k as isize, 1]);
+            }
+            for (first, columns) in self.panels(block) {
+                let j = first as isize;
                 let b = Matrix { at: b.at.offset(j * b.columns), ..b };
                 let c = Matrix { at: c.at.offset(j * c.columns), ..c };
                 self.gemm.run([m, columns, k], a, b, c, accumulate);
+                if is_last {
+                    done(self.piece(block, (first, columns)));
+                }
             }
-            done += columns;
         }
     }
 }

@@ -17,6 +17,10 @@ pub(super) struct Matrix<T> {
 }
 
 impl<T> Matrix<T> {
+    pub(super) fn new(at: T, [rows, columns]: [isize; 2]) -> Self {
+        Self { at, rows, columns }
+    }
+
     fn flip(self) -> Self {
         Self { at: self.at, rows: self.columns, columns: self.rows }
     }

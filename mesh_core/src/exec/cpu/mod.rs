@@ -70,6 +70,16 @@ pub(crate) trait Kernel: Send {
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8);
 }
 
+/// Makes a product and the map that follows it ready as one kernel; `None` where nothing is to be gained
+/// by it.
+pub(crate) fn prepare_joined(
+    program: &Program,
+    steps: [&Step; 2],
+    memory: &Memory,
+) -> Result<Option<Box<dyn Kernel>>, String> {
+    contract::prepare_joined(program, steps, memory)
+}
+
 /// Makes a step ready for one processor; `None` for collectives and for reads and writes of
 /// variables.
 pub(crate) fn prepare(

@@ -346,3 +346,37 @@ fn what_frees_memory_moves_up() {
         later = %5: f32[4, 4] of [4, 4] @ -, -
     ");
 }
+
+/// The forms of the steps of an update of a variable, after the product that is its gradient and steps
+/// that have nothing to do with it; the variable is read once more before or behind that product.
+fn update(reads_behind: bool) -> Vec<&'static str> {
+    let mesh = square();
+    let mut program = built(&mesh, |b| {
+        let image = b.fed("image", &[4, 4]);
+        let old = b.old(0, &[4, 4]);
+        let product = |b: &mut Builder<'_>, lhs| {
+            b.contract(labelled(lhs, &[0, 2]), labelled(image, &[2, 1]), smallvec![4, 4])
+        };
+        if !reads_behind {
+            let read = product(b, old);
+            b.fetched("read", read);
+        }
+        let gradient = product(b, image);
+        let between = b.reduce(ReduceKind::Sum, labelled(image, &[0, 1]), smallvec![4]);
+        b.fetched("between", between);
+        if reads_behind {
+            let read = product(b, old);
+            b.fetched("read", read);
+        }
+        let new = b.of(x(0) - x(1), &[old, gradient]);
+        b.write(var(0), new);
+    });
+    early::run(&mut program, &mesh);
+    program.steps.iter().map(|node| node.step.form()).collect()
+}
+
+#[test]
+fn an_update_follows_its_gradient_unless_the_old_value_is_read_behind() {
+    assert_eq!(update(false), ["read", "contract", "contract", "map", "reduce", "write"]);
+    assert_eq!(update(true), ["read", "contract", "reduce", "contract", "map", "write"]);
+}

@@ -6,14 +6,15 @@ mod code;
 pub(super) mod instr;
 mod pairs;
 mod plan;
+mod prepare;
 pub(super) mod tile;
 
-use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides, copy, copy_run};
+use crate::exec::cpu::strided::{Loop, Nest, copy, copy_run};
 use crate::exec::cpu::{Kernel, Memory};
-use crate::program::{Body, Operand, Program, ValueId};
-use code::{Arg, Code, Op, Port, PortShape, SLOT, Source, Varies};
-use plan::plan;
-use tile::{Kind, Tile};
+use crate::program::ValueId;
+use code::{Arg, Code, Op, SLOT, Source, Varies};
+pub(super) use prepare::{Operands, prepare};
+use tile::Tile;
 
 /// An input or out at run time.
 struct Place {
@@ -25,7 +26,7 @@ struct Place {
     step: isize,
 }
 
-struct Map {
+pub(super) struct Map {
     places: Vec<Place>,
     inputs: usize,
     code: Code,
@@ -43,122 +44,6 @@ struct Map {
     has_rows: bool,
     /// Places whose next tile is asked for ahead.
     streams: u64,
-}
-
-/// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
-const SHORT: usize = 32;
-
-pub(super) fn prepare(
-    program: &Program,
-    body: &Body,
-    inputs: &[Operand],
-    outs: &[ValueId],
-) -> Result<Box<dyn Kernel>, String> {
-    let first = *outs.first().ok_or("a map without outs")?;
-    let operands: Vec<_> = inputs.iter().collect();
-    let labels = Labels::new(program, &operands, first);
-    let rank = program.value(first).extents.len();
-    if labels.extents.len() != rank {
-        return Err("an input of a map has a dim that the outs lack".to_owned());
-    }
-    let mut strides: Vec<Vec<isize>> = labels.strides[..inputs.len()].to_vec();
-    for &out in outs {
-        strides.push(program.value(out).strides().iter().map(|&s| s as isize).collect());
-    }
-    let views: Vec<_> = strides.iter().map(Vec::as_slice).collect();
-    let mut nest = Nest::new(&labels.extents, &views);
-    nest.sort_by(inputs.len());
-    let mut outer = nest.collapse();
-    if outer.loops.is_empty() {
-        let strides = Strides::from_elem(1, outer.operands);
-        outer.loops.push(Loop { extent: 1, strides });
-    }
-    let widest = body.code.iter().map(|(_, dtype)| Kind::of(*dtype).size()).max();
-    let tile = SLOT / widest.unwrap_or(8);
-    let mut rest: Vec<Loop> = Vec::new();
-    let mut inner = 1;
-    while outer.loops.len() > 1 && outer.loops.last().is_some_and(|l| l.extent * inner <= tile) {
-        if let Some(whole) = outer.loops.pop() {
-            inner *= whole.extent;
-            rest.insert(0, whole);
-        }
-    }
-    let Some(cut) = outer.loops.pop() else { return Err("a map without loops".to_owned()) };
-    let chunk = (tile / inner).clamp(1, cut.extent);
-    let values: Vec<ValueId> = inputs.iter().map(|i| i.value).chain(outs.iter().copied()).collect();
-    let has_rows = rest.len() == 1 && inner >= SHORT && chunk > 1;
-    let mut ports = Vec::new();
-    let mut places = Vec::new();
-    for (k, &value) in values.iter().enumerate() {
-        let dtype = program.value(value).dtype;
-        let (shape, pattern) = tile_shape(&outer, &cut, &rest, chunk, k, k < inputs.len());
-        let rows = rest.first().filter(|_| has_rows);
-        let shape = rows.and_then(|row| row_shape(&cut, row, k, &shape)).unwrap_or(shape);
-        ports.push(Port { dtype, shape });
-        let step = cut.strides[k] * dtype.size() as isize;
-        places.push(Place { value, size: dtype.size(), pattern, step });
-    }
-    let code = plan(body, &ports[..inputs.len()], &ports[inputs.len()..])?;
-    let pairs = (0..outs.len()).flat_map(|out| (0..inputs.len()).map(move |input| (input, out)));
-    let reads_before = pairs.map(|(input, out)| code.reads_before(input, out)).collect();
-    let streams = ahead::streams(&places, labels.extents.iter().product());
-    Ok(Box::new(Map {
-        reads_before,
-        streams,
-        places,
-        inputs: inputs.len(),
-        code,
-        outer,
-        cut,
-        chunk,
-        inner,
-        has_rows,
-    }))
-}
-
-/// How tiles of rows lie in memory, where that is better known than as a pattern.
-fn row_shape(cut: &Loop, row: &Loop, k: usize, shape: &PortShape) -> Option<PortShape> {
-    if !matches!(shape, PortShape::Strided { .. }) {
-        return None;
-    }
-    match (cut.strides[k], row.strides[k]) {
-        (1, 0) => Some(PortShape::PerRow),
-        (0, 1) => Some(PortShape::PerColumn),
-        (_, 1) => Some(PortShape::Rows),
-        _ => None,
-    }
-}
-
-/// How the tiles of operand `k` lie in memory, and the nest that copies one: from memory to a
-/// packed tile for inputs, back for outs.
-fn tile_shape(
-    outer: &Nest,
-    cut: &Loop,
-    rest: &[Loop],
-    chunk: usize,
-    k: usize,
-    is_input: bool,
-) -> (PortShape, Nest) {
-    let mut step = 1;
-    let mut pattern = Nest { operands: 2, ..Nest::default() };
-    for (extent, stride) in
-        rest.iter().rev().map(|l| (l.extent, l.strides[k])).chain([(chunk, cut.strides[k])])
-    {
-        let pair = if is_input { [stride, step] } else { [step, stride] };
-        pattern.loops.insert(0, Loop { extent, strides: Strides::from_slice(&pair) });
-        step *= extent as isize;
-    }
-    let memory = usize::from(!is_input);
-    let pattern = pattern.collapse();
-    let uniform = pattern.loops.iter().all(|l| l.strides[memory] == 0);
-    let packed = pattern.loops.iter().all(|l| l.strides[0] == l.strides[1]);
-    let once = cut.strides[k] == 0 && outer.loops.iter().all(|l| l.strides[k] == 0);
-    let shape = match () {
-        () if packed => PortShape::Packed,
-        () if uniform => PortShape::Uniform,
-        () => PortShape::Strided { once },
-    };
-    (shape, pattern)
 }
 
 /// One run of a map: where things lie.
@@ -190,6 +75,23 @@ impl Kernel for Map {
     }
 
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_from(memory, scratch, |_| 0) };
+    }
+}
+
+impl Map {
+    /// Does the map where operand `k` begins `start(k)` elements behind its value.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`], of the elements that are met.
+    pub(super) unsafe fn run_from(
+        &self,
+        memory: &Memory,
+        scratch: *mut u8,
+        start: impl Fn(usize) -> isize,
+    ) {
         let mut in_place = 0;
         for (k, out) in self.places[self.inputs..].iter().enumerate() {
             let pointer = memory.pointer(out.value);
@@ -202,7 +104,7 @@ impl Kernel for Map {
         // SAFETY: scratch has room for the offsets, the pool and the slots, in that order.
         let (offsets, pool, slots) = unsafe {
             let offsets = scratch.cast::<isize>();
-            offsets.write_bytes(0, self.places.len());
+            (0..self.places.len()).for_each(|k| offsets.add(k).write(start(k)));
             let pool = scratch.add(self.offset_bytes());
             let numbers = self.code.pool.as_ptr().cast::<u8>();
             std::ptr::copy_nonoverlapping(numbers, pool, self.code.pool.len() * 8);

@@ -3,6 +3,7 @@
 mod call;
 mod contract;
 mod convolve;
+mod epilogue;
 mod generate;
 mod index;
 mod map;

@@ -3,34 +3,23 @@
 //! Where the strides of a group of labels make it one dim for all operands that have it, nothing is
 //! moved. Else the product is done in blocks if they are large, or operands are packed first.
 
+mod epilogue;
+mod packing;
+
 use super::Kernel;
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Piece};
 use super::gemm::Number;
 use super::product::{self, Product, aligned};
 use super::reduce::{self, Reducer};
 use super::strided::{Labels, Loop, Nest, copy};
 use crate::names::{DType, ReduceKind};
 use crate::program::{Operand, Program, ValueId};
+pub(super) use epilogue::prepare as prepare_joined;
+use packing::{cheapest, pack, pack_strides};
 
 const LHS: usize = 0;
 const RHS: usize = 1;
 const OUT: usize = 2;
-
-// What a product takes beside its multiplications, in the time of one. Fitted to products of 32 to
-// 1024 a side of `faer` on AVX-512; only whether a packing pays depends on it.
-
-/// Per element of the left factor.
-const LEFT: f64 = 12.0;
-/// Per element of the right factor, which is packed.
-const RIGHT: f64 = 16.0;
-/// Per element of the result.
-const RESULT: f64 = 12.0;
-/// That much more where no stride is 1.
-const SCATTERED: f64 = 8.0;
-/// Per product.
-const CALL: f64 = 2000.0;
-/// Per element that is packed before or unpacked after.
-const PACK: f64 = 40.0;
 
 pub(super) fn prepare(
     program: &Program,
@@ -102,21 +91,6 @@ impl Loops {
     fn shape(&self) -> [usize; 3] {
         [self.rows.1.extent, self.columns.1.extent, self.depth.1.extent]
     }
-
-    /// Time of all products, in multiplications.
-    fn cost(&self) -> f64 {
-        let [m, n, k] = self.shape().map(|n| n as f64);
-        let nests = [&self.batch, &self.rows.0, &self.columns.0, &self.depth.0];
-        let products: f64 = nests.iter().map(|nest| nest.len() as f64).product();
-        let strided = |l: &Loop, other: &Loop, k: usize, j: usize| {
-            if l.strides[k] == 1 || other.strides[j] == 1 { 1.0 } else { SCATTERED }
-        };
-        let ((_, row), (_, column), (_, depth)) = (&self.rows, &self.columns, &self.depth);
-        let touched = LEFT * m * k * strided(row, depth, 0, 0)
-            + RIGHT * k * n * strided(depth, column, 1, 0)
-            + RESULT * m * n * strided(row, column, 1, 1);
-        products * (m * n * k + touched + CALL)
-    }
 }
 
 /// Splits off the longest loop.
@@ -138,7 +112,11 @@ struct Contract<T: Number> {
 }
 
 impl<T: Number> Contract<T> {
-    fn boxed(mut labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
+    fn boxed(labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
+        Ok(Box::new(Self::new(labels, dtype)?.0))
+    }
+
+    fn new(mut labels: Labels, dtype: DType) -> Result<(Self, Groups), String> {
         let mut sides = [LHS, RHS, OUT].map(|_| Side { prepare: Prepare::Nothing, bytes: 0 });
         for k in [LHS, RHS] {
             if let Some(side) = sum_own(&mut labels, k, dtype)? {
@@ -159,36 +137,8 @@ impl<T: Number> Contract<T> {
             [row.strides[1], column.strides[1]],
         ];
         let product = Blocks::new(loops.shape(), steps, !loops.depth.0.loops.is_empty());
-        Ok(Box::new(Self { sides, loops, product }))
+        Ok((Self { sides, loops, product }, groups))
     }
-}
-
-/// Which operands to pack, and all strides after that.
-fn cheapest(labels: &Labels, groups: &Groups, sides: &[Side; 3]) -> (Vec<usize>, Vec<Vec<isize>>) {
-    let is_free = |k: &usize| matches!(sides[*k].prepare, Prepare::Nothing);
-    let mut best = (f64::INFINITY, Vec::new(), labels.strides.clone());
-    // Of equals the first.
-    let plans: [&[usize]; 8] =
-        [&[], &[LHS], &[RHS], &[LHS, RHS], &[OUT], &[LHS, OUT], &[RHS, OUT], &[LHS, RHS, OUT]];
-    for plan in plans {
-        let plan: Vec<_> = plan.iter().copied().filter(is_free).collect();
-        let strides = packed(labels, groups, &plan);
-        let trial = Labels {
-            extents: labels.extents.clone(),
-            strides: strides.clone(),
-            has: labels.has.clone(),
-        };
-        let len = |&k: &usize| -> f64 {
-            let of = labels.select(|l| labels.has[k][l]);
-            of.iter().map(|&l| labels.extents[l] as f64).product()
-        };
-        let copied: f64 = plan.iter().map(len).sum();
-        let cost = Loops::new(&trial, groups).cost() + PACK * copied;
-        if cost < best.0 {
-            best = (cost, plan, strides);
-        }
-    }
-    (best.1, best.2)
 }
 
 /// Sums an operand over the labels that only it has; they are gone afterwards.
@@ -230,59 +180,6 @@ fn groups(labels: &Labels) -> Result<Groups, String> {
     })
 }
 
-/// Strides of labels packed in the given order, 0 for others.
-fn pack_strides(extents: &[usize], order: &[usize]) -> Vec<isize> {
-    let mut strides = vec![0; extents.len()];
-    let mut step = 1;
-    for &l in order.iter().rev() {
-        strides[l] = step as isize;
-        step *= extents[l];
-    }
-    strides
-}
-
-/// Strides of all operands once those in `plan` are packed as the others would have them.
-fn packed(labels: &Labels, groups: &Groups, plan: &[usize]) -> Vec<Vec<isize>> {
-    let by = |of: &[usize], prefer: usize, otherwise: usize| {
-        let k = if plan.contains(&prefer) { otherwise } else { prefer };
-        let mut order = of.to_vec();
-        order.sort_by_key(|&l| std::cmp::Reverse(labels.strides[k][l]));
-        order
-    };
-    let rows = by(&groups.rows, OUT, LHS);
-    let columns = by(&groups.columns, OUT, RHS);
-    let depth = match plan.contains(&LHS) && plan.contains(&RHS) {
-        true => by(&groups.depth, OUT, LHS),
-        false => by(&groups.depth, LHS, RHS),
-    };
-    let mut strides = labels.strides.clone();
-    for &k in plan {
-        let (outer, inner) = match k {
-            LHS => (&rows, &depth),
-            RHS => (&depth, &columns),
-            _ => (&rows, &columns),
-        };
-        let order: Vec<_> = groups.batch.iter().chain(outer).chain(inner).copied().collect();
-        strides[k] = pack_strides(&labels.extents, &order);
-    }
-    strides
-}
-
-/// The copy between an operand and its packed form.
-fn pack(labels: &Labels, packed: &[isize], k: usize, dtype: DType) -> Side {
-    let of = labels.select(|l| labels.has[k][l]);
-    let pick = |strides: &[isize]| -> Vec<isize> { of.iter().map(|&l| strides[l]).collect() };
-    let extents: Vec<_> = of.iter().map(|&l| labels.extents[l]).collect();
-    let (memory, scratch) = (pick(&labels.strides[k]), pick(packed));
-    let mut nest = match k {
-        OUT => Nest::new(&extents, &[&scratch, &memory]),
-        _ => Nest::new(&extents, &[&memory, &scratch]),
-    };
-    nest.sort_by(1);
-    let bytes = aligned(nest.len(), dtype.size());
-    Side { prepare: Prepare::Pack(nest.collapse()), bytes }
-}
-
 impl<T: Number> Product for Contract<T> {
     fn scratch_bytes(&self) -> usize {
         let own = self.sides.iter().map(Side::own_scratch).max().unwrap_or(0);
@@ -291,21 +188,8 @@ impl<T: Number> Product for Contract<T> {
     }
 
     unsafe fn run(&self, lhs: *const u8, rhs: *const u8, out: *mut u8, scratch: *mut u8) {
-        let [left, right, result] = &self.sides;
-        let size = size_of::<T>();
-        // SAFETY: scratch has room for the three sides, one after the other; offsets are of nests.
-        unsafe {
-            let scratch_rhs = scratch.add(left.bytes);
-            let scratch_out = scratch_rhs.add(right.bytes);
-            let rest = scratch_out.add(result.bytes);
-            let lhs = left.factor(lhs, scratch, rest, size).cast::<T>();
-            let rhs = right.factor(rhs, scratch_rhs, rest, size).cast::<T>();
-            let Prepare::Pack(nest) = &result.prepare else {
-                return self.product(lhs, rhs, out.cast(), rest.cast());
-            };
-            self.product(lhs, rhs, scratch_out.cast(), rest.cast());
-            copy_all(nest, size, scratch_out, out);
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.run_by_pieces([lhs, rhs], out, scratch, |_| ()) };
     }
 }
 
@@ -351,10 +235,55 @@ impl Side {
 }
 
 impl<T: Number> Contract<T> {
+    /// The pieces in which the result is finished where it lies; none if it is one of several products,
+    /// a part of a sum, or is unpacked afterwards.
+    fn pieces(&self) -> impl Iterator<Item = Piece> {
+        let Loops { batch, rows, columns, depth } = &self.loops;
+        let is_one =
+            [batch, &rows.0, &columns.0, &depth.0].iter().all(|nest| nest.loops.is_empty());
+        let in_place = matches!(self.sides[OUT].prepare, Prepare::Nothing);
+        self.product.pieces().filter(move |_| is_one && in_place)
+    }
+
+    /// As [`Product::run`]; `done` is called for each of [`Contract::pieces`] once it is there.
+    ///
+    /// # Safety
+    ///
+    /// As [`Product::run`].
+    unsafe fn run_by_pieces(
+        &self,
+        [lhs, rhs]: [*const u8; 2],
+        out: *mut u8,
+        scratch: *mut u8,
+        done: impl FnMut(Piece),
+    ) {
+        let [left, right, result] = &self.sides;
+        let size = size_of::<T>();
+        // SAFETY: scratch has room for the three sides, one after the other; offsets are of nests.
+        unsafe {
+            let scratch_rhs = scratch.add(left.bytes);
+            let scratch_out = scratch_rhs.add(right.bytes);
+            let rest = scratch_out.add(result.bytes);
+            let lhs = left.factor(lhs, scratch, rest, size).cast::<T>();
+            let rhs = right.factor(rhs, scratch_rhs, rest, size).cast::<T>();
+            let Prepare::Pack(nest) = &result.prepare else {
+                return self.product([lhs, rhs], out.cast(), rest.cast(), done);
+            };
+            self.product([lhs, rhs], scratch_out.cast(), rest.cast(), |_| ());
+            copy_all(nest, size, scratch_out, out);
+        }
+    }
+
     /// # Safety
     ///
     /// The operands are valid at all offsets of the loops; scratch as of [`Blocks::run`].
-    unsafe fn product(&self, lhs: *const T, rhs: *const T, out: *mut T, scratch: *mut T) {
+    unsafe fn product(
+        &self,
+        [lhs, rhs]: [*const T; 2],
+        out: *mut T,
+        scratch: *mut T,
+        mut done: impl FnMut(Piece),
+    ) {
         let Loops { batch, rows: (rows, _), columns: (columns, _), depth: (depths, _) } =
             &self.loops;
         batch.walk([0; 3], &mut |[a, b, c]| {
@@ -364,8 +293,9 @@ impl<T: Number> Contract<T> {
                     depths.walk([a, b], &mut |[a, b]| {
                         // SAFETY: offsets of the loops.
                         unsafe {
-                            let (a, b, c) = (lhs.offset(a), rhs.offset(b), out.offset(c));
-                            self.product.run(a, b, c, accumulate, scratch);
+                            let factors = [lhs.offset(a), rhs.offset(b)];
+                            let c = out.offset(c);
+                            self.product.run(factors, c, accumulate, scratch, &mut done);
                         }
                         accumulate = true;
                     });

@@ -1,0 +1,136 @@
+//! A product and the map of its result behind it, which is done for every piece of the result while that
+//! is in cache: a bias, an activation.
+//!
+//! The pieces are those in which the product is computed anyway (see `cpu/blocks.rs`): none is cut for a
+//! map's sake, since the GEMM crate would pack a factor again for each. So the result is what the two
+//! steps make one after the other, to the bit.
+//!
+//! It pays where the result is larger than the caches and all else that the map meets. A second large
+//! operand would be met in rows of a piece, each in a page of its own, which takes longer than reading
+//! the result once more: such maps (a residual, an optimizer's update) follow the product.
+
+use super::{Contract, Labels, Loop, Nest, Number, Piece, Product, aligned};
+use crate::exec::cpu::map::{Map, Operands};
+use crate::exec::cpu::{Kernel, Memory};
+use crate::names::DType;
+use crate::program::{Body, Operand, Program, Step, ValueId};
+
+/// Bytes of a result from which on it has left the caches when the product is done.
+const LARGE: usize = 8 << 20;
+/// How many times smaller the map's other inputs have to be.
+const SMALLER: usize = 8;
+
+/// A `Contract` and the `Map` that follows, as one kernel, if that pays.
+pub(in crate::exec::cpu) fn prepare(
+    program: &Program,
+    [product, map]: [&Step; 2],
+    memory: &Memory,
+) -> Result<Option<Box<dyn Kernel>>, String> {
+    let (Step::Contract { lhs, rhs, out }, Step::Map { body, inputs, outs }) = (product, map)
+    else {
+        return Ok(None);
+    };
+    if program.value(*out).bytes() < LARGE || !takes_over(program, *out, inputs, outs, memory) {
+        return Ok(None);
+    }
+    let map = (body, Operands::new(program, inputs, outs)?);
+    match program.value(*out).dtype {
+        DType::F32 => Joined::<f32>::boxed(program, [lhs, rhs], *out, map),
+        DType::F64 => Joined::<f64>::boxed(program, [lhs, rhs], *out, map),
+        _ => Ok(None),
+    }
+}
+
+/// Whether a map reads a value element by element, little else, and makes one value in its place.
+fn takes_over(
+    program: &Program,
+    value: ValueId,
+    inputs: &[Operand],
+    outs: &[ValueId],
+    memory: &Memory,
+) -> bool {
+    let &[out] = outs else { return false };
+    let (read, made) = (program.value(value), program.value(out));
+    let (own, others): (Vec<_>, Vec<_>) = inputs.iter().partition(|input| input.value == value);
+    let in_order =
+        |input: &Operand| input.dims.iter().map(|&dim| usize::from(dim)).eq(0..read.extents.len());
+    let others: usize = others.iter().map(|input| program.value(input.value).bytes()).sum();
+    let at = memory.pointer(value);
+    !own.is_empty()
+        && own.into_iter().all(in_order)
+        && others <= read.bytes() / SMALLER
+        && read == made
+        && !at.is_null()
+        && at == memory.pointer(out)
+}
+
+struct Joined<T: Number> {
+    factors: [ValueId; 2],
+    out: ValueId,
+    product: Contract<T>,
+    /// How far the map's operands travel along the rows and columns of the product.
+    lines: [Loop; 2],
+    /// By size of the piece.
+    maps: Vec<([usize; 2], Map)>,
+}
+
+impl<T: Number> Joined<T> {
+    fn boxed(
+        program: &Program,
+        factors: [&Operand; 2],
+        out: ValueId,
+        (body, operands): (&Body, Operands),
+    ) -> Result<Option<Box<dyn Kernel>>, String> {
+        let labels = Labels::new(program, &factors, out);
+        let (product, groups) = Contract::<T>::new(labels, program.value(out).dtype)?;
+        let line = |labels: &[usize]| match &operands.nest(labels).loops[..] {
+            [line] => Some(line.clone()),
+            _ => None,
+        };
+        let (Some(rows), Some(columns)) = (line(&groups.rows), line(&groups.columns)) else {
+            return Ok(None);
+        };
+        let lines = [rows, columns];
+        let mut maps: Vec<([usize; 2], Map)> = Vec::new();
+        for Piece { size, .. } in product.pieces() {
+            if maps.iter().all(|(known, _)| *known != size) {
+                maps.push((size, Map::new(body, &operands, nest(&operands, &lines, size))?));
+            }
+        }
+        let factors = factors.map(|factor| factor.value);
+        let joined = Self { factors, out, product, lines, maps };
+        Ok((joined.product.pieces().count() > 1).then(|| Box::new(joined) as Box<dyn Kernel>))
+    }
+}
+
+/// The loops of a map over a piece.
+fn nest(operands: &Operands, lines: &[Loop; 2], size: [usize; 2]) -> Nest {
+    let line = |k: usize| Loop { extent: size[k], ..lines[k].clone() };
+    let loops = [line(0), line(1)].into_iter().collect();
+    let mut nest = Nest { loops, operands: operands.values.len() };
+    nest.sort_by(operands.inputs);
+    nest.collapse()
+}
+
+impl<T: Number> Kernel for Joined<T> {
+    fn scratch_bytes(&self) -> usize {
+        let map = self.maps.iter().map(|(_, map)| map.scratch_bytes()).max().unwrap_or_default();
+        aligned(self.product.scratch_bytes(), 1) + map
+    }
+
+    unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
+        let factors = self.factors.map(|factor| memory.pointer(factor).cast_const());
+        let (out, [rows, columns]) = (memory.pointer(self.out), &self.lines);
+        let done = |Piece { at: [i, j], size }| {
+            let Some((_, map)) = self.maps.iter().find(|(known, _)| *known == size) else { return };
+            let start = |k: usize| i as isize * rows.strides[k] + j as isize * columns.strides[k];
+            // SAFETY: the piece is within the operands; behind the product's scratch is the map's.
+            unsafe {
+                let scratch = scratch.add(aligned(self.product.scratch_bytes(), 1));
+                map.run_from(memory, scratch, start);
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.product.run_by_pieces(factors, out, scratch, done) };
+    }
+}

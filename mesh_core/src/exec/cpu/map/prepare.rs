@@ -1,0 +1,159 @@
+//! Which loops of a map are a tile, and how its operands lie in one.
+
+use super::code::{Port, PortShape, SLOT};
+use super::plan::plan;
+use super::tile::Kind;
+use super::{Map, Place, ahead};
+use crate::exec::cpu::Kernel;
+use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
+use crate::names::DType;
+use crate::program::{Body, Operand, Program, ValueId};
+
+/// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
+const SHORT: usize = 32;
+
+/// What a map reads, then what it makes.
+pub(in crate::exec::cpu) struct Operands {
+    pub(in crate::exec::cpu) values: Vec<(ValueId, DType)>,
+    /// How many are read.
+    pub(in crate::exec::cpu) inputs: usize,
+    /// Of the outs.
+    extents: Vec<usize>,
+    /// Of each operand along the dims of the outs.
+    strides: Vec<Vec<isize>>,
+}
+
+impl Operands {
+    pub(in crate::exec::cpu) fn new(
+        program: &Program,
+        inputs: &[Operand],
+        outs: &[ValueId],
+    ) -> Result<Self, String> {
+        let first = *outs.first().ok_or("a map without outs")?;
+        let operands: Vec<_> = inputs.iter().collect();
+        let labels = Labels::new(program, &operands, first);
+        if labels.extents.len() != program.value(first).extents.len() {
+            return Err("an input of a map has a dim that the outs lack".to_owned());
+        }
+        let mut strides: Vec<Vec<isize>> = labels.strides[..inputs.len()].to_vec();
+        for &out in outs {
+            strides.push(program.value(out).strides().iter().map(|&s| s as isize).collect());
+        }
+        let values = inputs.iter().map(|input| input.value).chain(outs.iter().copied());
+        let values = values.map(|value| (value, program.value(value).dtype)).collect();
+        Ok(Self { values, inputs: inputs.len(), extents: labels.extents, strides })
+    }
+
+    /// Loops over these dims, those with long strides of the first out outside.
+    pub(in crate::exec::cpu) fn nest(&self, dims: &[usize]) -> Nest {
+        let pick = |of: &Vec<isize>| -> Vec<isize> { dims.iter().map(|&dim| of[dim]).collect() };
+        let strides: Vec<_> = self.strides.iter().map(pick).collect();
+        let views: Vec<_> = strides.iter().map(Vec::as_slice).collect();
+        let extents: Vec<_> = dims.iter().map(|&dim| self.extents[dim]).collect();
+        let mut nest = Nest::new(&extents, &views);
+        nest.sort_by(self.inputs);
+        nest.collapse()
+    }
+}
+
+pub(in crate::exec::cpu) fn prepare(
+    program: &Program,
+    body: &Body,
+    inputs: &[Operand],
+    outs: &[ValueId],
+) -> Result<Box<dyn Kernel>, String> {
+    let operands = Operands::new(program, inputs, outs)?;
+    let all: Vec<_> = (0..operands.extents.len()).collect();
+    Ok(Box::new(Map::new(body, &operands, operands.nest(&all))?))
+}
+
+impl Map {
+    /// A body over collapsed loops of its operands.
+    pub(in crate::exec::cpu) fn new(
+        body: &Body,
+        operands: &Operands,
+        mut outer: Nest,
+    ) -> Result<Self, String> {
+        let elements = outer.len();
+        if outer.loops.is_empty() {
+            let strides = Strides::from_elem(1, outer.operands);
+            outer.loops.push(Loop { extent: 1, strides });
+        }
+        let widest = body.code.iter().map(|(_, dtype)| Kind::of(*dtype).size()).max();
+        let tile = SLOT / widest.unwrap_or(8);
+        let mut rest: Vec<Loop> = Vec::new();
+        let mut inner = 1;
+        while outer.loops.len() > 1 && outer.loops.last().is_some_and(|l| l.extent * inner <= tile)
+        {
+            if let Some(whole) = outer.loops.pop() {
+                inner *= whole.extent;
+                rest.insert(0, whole);
+            }
+        }
+        let Some(cut) = outer.loops.pop() else { return Err("a map without loops".to_owned()) };
+        let chunk = (tile / inner).clamp(1, cut.extent);
+        let inputs = operands.inputs;
+        let has_rows = rest.len() == 1 && inner >= SHORT && chunk > 1;
+        let mut ports = Vec::new();
+        let mut places = Vec::new();
+        for (k, &(value, dtype)) in operands.values.iter().enumerate() {
+            let (shape, pattern) = tile_shape(&outer, &cut, &rest, chunk, k, k < inputs);
+            let rows = rest.first().filter(|_| has_rows);
+            let shape = rows.and_then(|row| row_shape(&cut, row, k, &shape)).unwrap_or(shape);
+            ports.push(Port { dtype, shape });
+            let step = cut.strides[k] * dtype.size() as isize;
+            places.push(Place { value, size: dtype.size(), pattern, step });
+        }
+        let code = plan(body, &ports[..inputs], &ports[inputs..])?;
+        let outs = 0..ports.len() - inputs;
+        let pairs = outs.flat_map(|out| (0..inputs).map(move |input| (input, out)));
+        let reads_before = pairs.map(|(input, out)| code.reads_before(input, out)).collect();
+        let streams = ahead::streams(&places, elements);
+        Ok(Self { reads_before, streams, places, inputs, code, outer, cut, chunk, inner, has_rows })
+    }
+}
+
+/// How tiles of rows lie in memory, where that is better known than as a pattern.
+fn row_shape(cut: &Loop, row: &Loop, k: usize, shape: &PortShape) -> Option<PortShape> {
+    if !matches!(shape, PortShape::Strided { .. }) {
+        return None;
+    }
+    match (cut.strides[k], row.strides[k]) {
+        (1, 0) => Some(PortShape::PerRow),
+        (0, 1) => Some(PortShape::PerColumn),
+        (_, 1) => Some(PortShape::Rows),
+        _ => None,
+    }
+}
+
+/// How the tiles of operand `k` lie in memory, and the nest that copies one: from memory to a
+/// packed tile for inputs, back for outs.
+fn tile_shape(
+    outer: &Nest,
+    cut: &Loop,
+    rest: &[Loop],
+    chunk: usize,
+    k: usize,
+    is_input: bool,
+) -> (PortShape, Nest) {
+    let mut step = 1;
+    let mut pattern = Nest { operands: 2, ..Nest::default() };
+    for (extent, stride) in
+        rest.iter().rev().map(|l| (l.extent, l.strides[k])).chain([(chunk, cut.strides[k])])
+    {
+        let pair = if is_input { [stride, step] } else { [step, stride] };
+        pattern.loops.insert(0, Loop { extent, strides: Strides::from_slice(&pair) });
+        step *= extent as isize;
+    }
+    let memory = usize::from(!is_input);
+    let pattern = pattern.collapse();
+    let uniform = pattern.loops.iter().all(|l| l.strides[memory] == 0);
+    let packed = pattern.loops.iter().all(|l| l.strides[0] == l.strides[1]);
+    let once = cut.strides[k] == 0 && outer.loops.iter().all(|l| l.strides[k] == 0);
+    let shape = match () {
+        () if packed => PortShape::Packed,
+        () if uniform => PortShape::Uniform,
+        () => PortShape::Strided { once },
+    };
+    (shape, pattern)
+}

@@ -69,11 +69,13 @@ fn follows(program: &Program, uses: &Uses, position: usize, made: usize) -> bool
         !uses.fetched[input.index()] && users.all(|&user| user <= made || user == position)
     };
     let bytes = |value: ValueId| program.value(value).bytes();
-    let read = || inputs.iter().map(|input| input.value);
-    let freed: usize = read().filter(|&input| dies(input)).map(bytes).sum();
+    let mut read: Vec<_> = inputs.iter().map(|input| input.value).collect();
+    read.sort_unstable();
+    read.dedup();
+    let freed: usize = read.iter().copied().filter(|&input| dies(input)).map(bytes).sum();
     let needed: usize = outs.iter().copied().map(bytes).sum();
     uses.is_taken_over(program, *out)
-        && read().any(|input| input == *out)
-        && read().all(|input| !is_old(input) || dies(input))
+        && read.contains(out)
+        && read.iter().all(|&input| !is_old(input) || dies(input))
         && needed <= freed
 }

@@ -12,6 +12,7 @@ use super::{Layout, LayoutError, Owner, Part, RuleSet, Target};
 /// The rules of one set.
 #[derive(Clone, Debug, Default)]
 struct Table {
+    /// Few, and each once: parsing refuses a second rule.
     dims: Vec<(DimName, AxisList)>,
     star: Option<Star>,
 }

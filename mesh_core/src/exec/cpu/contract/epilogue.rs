@@ -122,7 +122,10 @@ impl<T: Number> Kernel for Joined<T> {
         let factors = self.factors.map(|factor| memory.pointer(factor).cast_const());
         let (out, [rows, columns]) = (memory.pointer(self.out), &self.lines);
         let done = |Piece { at: [i, j], size }| {
-            let Some((_, map)) = self.maps.iter().find(|(known, _)| *known == size) else { return };
+            // Every size that `pieces` has told has a map.
+            let found = self.maps.iter().find(|(known, _)| *known == size);
+            debug_assert!(found.is_some(), "{size:?} was not told");
+            let Some((_, map)) = found else { return };
             let start = |k: usize| i as isize * rows.strides[k] + j as isize * columns.strides[k];
             // SAFETY: the piece is within the operands; behind the product's scratch is the map's.
             unsafe {

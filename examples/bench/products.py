@@ -3,8 +3,9 @@
     bench profile --workload lm_adamw --name dp2 | python products.py [threads]
 
 Reads the table of products that `bench profile` prints. Each is multiplied at the same shape and
-transposition by one thread per processor, all at once, each with matrices of its own. Prints the time of
-all products of a step in the step, alone by our crate, and by the libraries that can be imported.
+transposition by one thread per processor, all at once, each with matrices of its own, the same ones again
+and again. Prints the time of all products of a step in the step, so by our crate, and so by the libraries
+that can be imported.
 """
 
 import os
@@ -16,7 +17,7 @@ import time
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 PRODUCT = re.compile(
-    r"\| ([NT]{3}) (\d+) of (\d+)x(\d+)x(\d+) \| (\d+) \| (\S+) \| \S+ \| (\S+) \|"
+    r"\| ([NT]{3}) (\d+) of (\d+)x(\d+)x(\d+) \| (\d+) \| (\S+) \| \S+ \| \S+ \| \S+ \| (\S+) \|"
 )
 SECONDS = 0.3
 

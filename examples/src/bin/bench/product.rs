@@ -1,5 +1,5 @@
-//! A contraction's product by itself: the same crate, shape and transpositions, on matrices that
-//! stand alone and are not in the second-level cache.
+//! A contraction's products by themselves: the same crate, shape and transpositions, as many as in a
+//! step.
 
 use super::lines::median;
 use faer::linalg::matmul::matmul;
@@ -10,6 +10,11 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
+
+/// Bytes that are written between rounds.
+const BYTES_BETWEEN: usize = 4 << 20;
+/// Most bytes of all runs' matrices.
+const BYTES_OF_SETS: usize = 256 << 20;
 
 /// So many products of `m x k` and `k x n` matrices; which of them are stored by columns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -86,34 +91,23 @@ impl Product {
         2.0 * (self.count * self.m * self.n * self.k) as f64
     }
 
-    /// Seconds, the median, while as many threads do the same.
-    pub(crate) fn seconds(&self, threads: usize) -> f64 {
-        const BYTES_BETWEEN: usize = 4 << 20;
-        let Self { count, m, n, k, turned } = *self;
-        // At least five, and more of short ones.
-        let rounds = ((2e9 / self.flops()) as usize).clamp(5, 50);
+    /// Seconds of so many runs, the median, while as many threads do the same; `apart`: each on matrices
+    /// of its own, which come from memory, else on those of the run before, which are in a cache.
+    pub(crate) fn seconds(&self, runs: u64, apart: bool, threads: usize) -> f64 {
+        // At least five rounds, and more of short ones.
+        let rounds = ((2e9 / self.flops() / runs as f64) as usize).clamp(5, 50);
         let barrier = Barrier::new(threads);
         let work = || {
-            let (a, b) = (vec![0.5f32; count * m * k], vec![0.25f32; count * k * n]);
-            let mut c = vec![0f32; count * m * n];
+            let mut sets = self.sets(if apart { runs } else { 1 });
             let mut other = vec![0u8; BYTES_BETWEEN];
             let mut times = Vec::new();
             for _ in 0..rounds {
                 other.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
                 black_box(&mut other);
                 barrier.wait();
-                let started = Instant::now();
-                let factors = a.chunks_exact(m * k).zip(b.chunks_exact(k * n));
-                for (c, (a, b)) in c.chunks_exact_mut(m * n).zip(factors) {
-                    let a = matrix(a, m, k, turned[0]);
-                    let b = matrix(b, k, n, turned[1]);
-                    let c = match turned[2] {
-                        false => MatMut::from_row_major_slice_mut(c, m, n),
-                        true => MatMut::from_column_major_slice_mut(c, m, n),
-                    };
-                    matmul(c, Accum::Replace, a, b, 1.0, Par::Seq);
-                }
-                black_box(&mut c);
+                let (started, count) = (Instant::now(), sets.len());
+                (0..runs as usize).for_each(|run| self.run(&mut sets[run % count]));
+                black_box(&mut sets);
                 times.push(started.elapsed().as_secs_f64());
             }
             median(times)
@@ -122,6 +116,29 @@ impl Product {
             let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).fold(0.0, f64::max)
         })
+    }
+
+    /// Left factor, right factor and result of each run, unless that is much memory.
+    fn sets(&self, runs: u64) -> Vec<[Vec<f32>; 3]> {
+        let Self { count, m, n, k, .. } = *self;
+        let sizes = [m * k, k * n, m * n].map(|size| count * size);
+        let most = BYTES_OF_SETS / (4 * sizes.iter().sum::<usize>());
+        let set = || [(0.5, sizes[0]), (0.25, sizes[1]), (0.0, sizes[2])].map(|(x, n)| vec![x; n]);
+        (0..most.clamp(1, runs as usize)).map(|_| set()).collect()
+    }
+
+    fn run(&self, [a, b, c]: &mut [Vec<f32>; 3]) {
+        let Self { m, n, k, turned, .. } = *self;
+        let factors = a.chunks_exact(m * k).zip(b.chunks_exact(k * n));
+        for (c, (a, b)) in c.chunks_exact_mut(m * n).zip(factors) {
+            let a = matrix(a, m, k, turned[0]);
+            let b = matrix(b, k, n, turned[1]);
+            let c = match turned[2] {
+                false => MatMut::from_row_major_slice_mut(c, m, n),
+                true => MatMut::from_column_major_slice_mut(c, m, n),
+            };
+            matmul(c, Accum::Replace, a, b, 1.0, Par::Seq);
+        }
     }
 }
 

@@ -87,7 +87,8 @@ impl Profile<'_> {
         Ok(())
     }
 
-    /// Contractions in the step against the same products alone.
+    /// Contractions in the step against the same products alone: each on matrices of its own, and again
+    /// and again on the same ones.
     fn contractions(&self) -> Result<(), Box<dyn Error>> {
         let mut products: Vec<(Product, u64, f64)> = Vec::new();
         for line in self.lines.iter().filter(|line| line.runs > 0) {
@@ -99,21 +100,22 @@ impl Profile<'_> {
         }
         products.sort_by(|a, b| b.2.total_cmp(&a.2));
         print("")?;
-        head(&["product", "runs", "ms in the step", "GFLOP/s", "ms alone", "GFLOP/s", "reached"])?;
-        let (mut inside, mut alone) = (0.0, 0.0);
+        let alone = ["ms alone", "reached", "ms in cache", "reached"];
+        head(&[&["product", "runs", "ms in the step", "GFLOP/s"][..], &alone].concat())?;
+        let (mut inside, mut outside) = (0.0, 0.0);
         for (product, runs, ms) in products {
-            let by_itself = product.seconds(self.threads) * 1e3 * runs as f64;
+            let [alone, cached] =
+                [true, false].map(|apart| product.seconds(runs, apart, self.threads) * 1e3);
             let flops = product.flops() * runs as f64 / 1e6;
-            let numbers = [ms, flops / ms, by_itself, flops / by_itself].map(cell);
-            let reached = [cell(by_itself / ms)];
-            row(&[&[product.to_string(), runs.to_string()][..], &numbers, &reached].concat())?;
-            (inside, alone) = (inside + ms, alone + by_itself);
+            let numbers = [ms, flops / ms, alone, alone / ms, cached, cached / ms].map(cell);
+            row(&[&[product.to_string(), runs.to_string()][..], &numbers].concat())?;
+            (inside, outside) = (inside + ms, outside + alone);
         }
         print(&format!(
             "\ncontractions: {} ms in the step, {} ms alone: {} % of it reached",
             cell(inside),
-            cell(alone),
-            cell(100.0 * alone / inside)
+            cell(outside),
+            cell(100.0 * outside / inside)
         ))?;
         Ok(())
     }

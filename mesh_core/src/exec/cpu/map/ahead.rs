@@ -1,7 +1,8 @@
 //! The next tile is asked for while this one is computed: a tile's instructions work in the first
 //! cache, and memory would be idle meanwhile.
 
-use super::{Frame, Place};
+use super::Place;
+use super::frame::Frame;
 use crate::exec::cpu::Memory;
 use crate::exec::cpu::strided::Nest;
 
@@ -9,39 +10,100 @@ use crate::exec::cpu::strided::Nest;
 const LARGE: usize = 1 << 20;
 const LINE: usize = 64;
 
-/// The places whose next tile follows this one in memory, one bit each; none if a map of so many
-/// elements is small.
-pub(super) fn streams(places: &[Place], elements: usize) -> u64 {
-    let bytes: usize = places.iter().map(|place| place.size * elements).sum();
-    let follows = |pattern: &Nest| match &pattern.loops[..] {
-        [all] => all.strides.iter().all(|&stride| stride == 1),
-        _ => false,
-    };
-    let found = places.iter().enumerate().take(64).filter(|(_, place)| follows(&place.pattern));
-    if bytes < LARGE { 0 } else { found.fold(0, |bits, (k, _)| bits | 1 << k) }
+/// Lines of memory, one behind the other.
+struct Lines {
+    place: usize,
+    /// Bytes from where the place's tile begins.
+    from: isize,
+    count: usize,
 }
 
-/// Of some places, those that share no memory with one before.
-pub(super) fn apart(streams: u64, places: &[Place], memory: &Memory) -> u64 {
-    let at = |k: usize| memory.pointer(places[k].value);
-    let repeats = |k: usize| (0..k).any(|before| streams >> before & 1 == 1 && at(before) == at(k));
-    let repeated = (0..places.len().min(64)).filter(|&k| repeats(k));
-    repeated.fold(streams, |bits, k| bits & !(1 << k))
+/// What is asked for beside each instruction of a tile.
+#[derive(Default)]
+pub(super) struct Ahead {
+    parts: Vec<Vec<Lines>>,
+}
+
+impl Ahead {
+    /// In a map of so many elements, `turns` of the cut loop and so many instructions a tile. The first
+    /// places are inputs.
+    pub(super) fn new(
+        (places, inputs): (&[Place], usize),
+        [elements, turns]: [usize; 2],
+        instructions: usize,
+    ) -> Self {
+        let bytes: usize = places.iter().map(|place| place.size * elements).sum();
+        if bytes < LARGE {
+            return Self::default();
+        }
+        let mut parts: Vec<Vec<Lines>> = (0..instructions).map(|_| Vec::new()).collect();
+        let moving = places.iter().enumerate().take(64).filter(|(_, place)| place.step != 0);
+        for (k, place) in moving {
+            let Some((rows, step, len)) = runs(&place.pattern, usize::from(k >= inputs)) else {
+                continue;
+            };
+            let count = (len * place.size).div_ceil(LINE);
+            let row = |row: usize| {
+                let elements = row as isize * step;
+                let from = turns as isize * place.step + elements * place.size as isize;
+                Lines { place: k, from, count }
+            };
+            share((0..rows).map(row), rows * count, &mut parts);
+        }
+        Self { parts }
+    }
+
+    /// The places of which something is asked for, one bit each, but those that share memory with one
+    /// before.
+    pub(super) fn places(&self, places: &[Place], memory: &Memory) -> u64 {
+        let at = |k: usize| memory.pointer(places[k].value);
+        let all = self.parts.iter().flatten().map(|lines| lines.place);
+        let found = all.fold(0u64, |bits, k| bits | 1 << k);
+        let repeats = |k: usize| (0..k).any(|l| found >> l & 1 == 1 && at(l) == at(k));
+        let repeated = (0..places.len().min(64)).filter(|&k| repeats(k));
+        repeated.fold(found, |bits, k| bits & !(1 << k))
+    }
+}
+
+/// The rows of a pattern, if each is one run in memory: how many, elements between them, elements of one.
+fn runs(pattern: &Nest, memory: usize) -> Option<(usize, isize, usize)> {
+    let (run, rows) = pattern.loops.split_last()?;
+    let one = (run.strides[memory] == 1).then_some(run.extent)?;
+    match rows {
+        [] => Some((1, 0, one)),
+        [rows] => Some((rows.extent, rows.strides[memory], one)),
+        _ => None,
+    }
+}
+
+/// Gives every part nearly as many lines.
+fn share(all: impl Iterator<Item = Lines>, total: usize, parts: &mut [Vec<Lines>]) {
+    let (mut given, mut part, count_of) = (0, 0, parts.len());
+    for Lines { place, mut from, mut count } in all {
+        while count > 0 {
+            let room = total * (part + 1) / count_of - given;
+            let now = count.min(room);
+            if now > 0 {
+                parts[part].push(Lines { place, from, count: now });
+            }
+            from += (now * LINE) as isize;
+            (given, count) = (given + now, count - now);
+            part += usize::from(now == room);
+        }
+    }
 }
 
 impl Frame<'_> {
-    /// Asks for part `part` of `parts` of the next tile, which begins `len` elements on and has
-    /// `next`.
+    /// Asks for a part of the next tile, which is a whole one.
     #[inline]
-    pub(super) fn ask_ahead(&self, len: usize, next: usize, [part, parts]: [usize; 2]) {
-        let mut left = if next == 0 { 0 } else { self.streams };
-        while left != 0 {
-            let k = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let size = self.map.places[k].size;
-            let (begin, lines) = (self.place(k).wrapping_add(len * size), (next * size) / LINE);
-            for line in lines * part / parts..lines * (part + 1) / parts {
-                prefetch(begin.wrapping_add(line * LINE));
+    pub(super) fn ask_ahead(&self, part: usize) {
+        for lines in self.map.ahead.parts.get(part).into_iter().flatten() {
+            if self.streams >> lines.place & 1 == 0 {
+                continue;
+            }
+            let from = self.at[lines.place].wrapping_offset(lines.from);
+            for line in 0..lines.count {
+                prefetch(from.wrapping_add(line * LINE));
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::names::DType;
 /// Bytes of one tile register.
 pub(super) const SLOT: usize = 4096;
 
-/// Where an operand of an instruction lies.
+/// Where an operand of an instruction lies, in a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
     /// Memory of an input, at the tile.
@@ -44,24 +44,32 @@ impl Varies {
     }
 }
 
+/// Where an operand lies at run time: so many bytes behind one of a frame's addresses.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    pub(super) address: usize,
+    pub(super) bytes: usize,
+}
+
 /// An argument of an instruction.
 #[derive(Clone, Copy)]
-pub(super) struct Arg {
-    pub(super) source: Source,
+pub(super) struct Arg<S = Source> {
+    pub(super) source: S,
     pub(super) varies: Varies,
 }
 
-/// One instruction.
-pub(super) enum Op {
+/// One instruction; its operands lie at `S`s.
+#[derive(Clone, Copy)]
+pub(super) enum Op<S = Source> {
     /// Runs a loop over as many elements as the result has; `sizes` are of elements of the result,
     /// then of the arguments.
-    Apply { run: Run, args: [Arg; 3], to: Source, varies: Varies, sizes: [usize; 4] },
+    Apply { run: Run, args: [Arg<S>; 3], to: S, varies: Varies, sizes: [usize; 4] },
     /// Gathers an input into a packed tile, once if all tiles are equal.
-    Gather { input: usize, to: Source, once: bool },
+    Gather { input: usize, to: S, once: bool },
     /// Spreads a register over a whole tile.
-    Spread { from: Arg, to: Source, size: usize },
+    Spread { from: Arg<S>, to: S, size: usize },
     /// Copies a packed tile, or one element, to an out.
-    Store { from: Source, uniform: bool, out: usize },
+    Store { from: S, uniform: bool, out: usize },
 }
 
 /// What planning needs to know of an input or out.
@@ -90,6 +98,17 @@ pub(super) enum PortShape {
     },
 }
 
+/// When an input is read last, as the instruction sees it that makes an out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reads {
+    /// Before that.
+    Before,
+    /// By it, as one argument, element for element.
+    With,
+    /// After it, or in another way.
+    Late,
+}
+
 /// The instructions of a body, with numbers and tile registers.
 #[derive(Default)]
 pub(super) struct Code {
@@ -100,8 +119,8 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// Whether an out may be made where an input lies: its elements are all read before.
-    pub(super) fn reads_before(&self, input: usize, out: usize) -> bool {
+    /// When an input is read last, as the instruction sees it that makes an out.
+    pub(super) fn reads(&self, input: usize, out: usize) -> Reads {
         let is_made =
             |op: &Op| matches!(op, Op::Apply { to: Source::Out { out: o, .. }, .. } if *o == out);
         let is_read = |op: &Op| match op {
@@ -110,8 +129,66 @@ impl Code {
             Op::Spread { from, .. } => from.source == Source::Input(input),
             Op::Store { from, .. } => *from == Source::Input(input),
         };
-        let made = self.ops.iter().position(is_made);
-        let read = self.ops.iter().rposition(is_read);
-        made.is_some_and(|made| read.is_none_or(|read| read < made))
+        let Some(made) = self.ops.iter().position(is_made) else { return Reads::Late };
+        let Some(read) = self.ops.iter().rposition(is_read) else { return Reads::Before };
+        match &self.ops[made] {
+            _ if read < made => Reads::Before,
+            Op::Apply { args, sizes, .. } if read == made => {
+                let mut here = (0..3).filter(|&k| args[k].source == Source::Input(input));
+                match (here.next(), here.next()) {
+                    (Some(k), None) if sizes[k + 1] == sizes[0] => Reads::With,
+                    _ => Reads::Late,
+                }
+            }
+            _ => Reads::Late,
+        }
     }
+
+    /// Per out, bytes from the registers' beginning to the tile register that it is made in where it may
+    /// not be made in memory.
+    pub(super) fn aside(&self, outs: usize) -> Vec<usize> {
+        let slot = |out: usize| {
+            self.ops.iter().find_map(|op| match op {
+                Op::Apply { to: Source::Out { out: made, slot }, .. } if *made == out => {
+                    Some(*slot)
+                }
+                _ => None,
+            })
+        };
+        (0..outs).map(|out| slot(out).map_or(0, |slot| self.bytes_to(slot))).collect()
+    }
+
+    /// Bytes from the registers' beginning to a tile register: numbers come first.
+    fn bytes_to(&self, slot: usize) -> usize {
+        pool_bytes(&self.pool) + slot * SLOT
+    }
+
+    /// The instructions for a frame, whose addresses are of inputs, of outs, of where outs are made, of the
+    /// registers.
+    pub(super) fn located(&self, inputs: usize, outs: usize) -> Vec<Op<At>> {
+        let (made, registers) = (inputs + outs, inputs + 2 * outs);
+        let at = |source| match source {
+            Source::Input(input) => At { address: input, bytes: 0 },
+            Source::Out { out, .. } => At { address: made + out, bytes: 0 },
+            Source::Pool(index) => At { address: registers, bytes: index * 8 },
+            Source::Slot(slot) | Source::Pinned(slot) => {
+                At { address: registers, bytes: self.bytes_to(slot) }
+            }
+        };
+        let arg = |Arg { source, varies }| Arg { source: at(source), varies };
+        let located = |op: &Op| match *op {
+            Op::Apply { run, args, to, varies, sizes } => {
+                Op::Apply { run, args: args.map(arg), to: at(to), varies, sizes }
+            }
+            Op::Gather { input, to, once } => Op::Gather { input, to: at(to), once },
+            Op::Spread { from, to, size } => Op::Spread { from: arg(from), to: at(to), size },
+            Op::Store { from, uniform, out } => Op::Store { from: at(from), uniform, out },
+        };
+        self.ops.iter().map(located).collect()
+    }
+}
+
+/// Bytes of a map's numbers, which lie before its tile registers.
+pub(super) fn pool_bytes(pool: &[u64]) -> usize {
+    (pool.len() * 8).next_multiple_of(64)
 }

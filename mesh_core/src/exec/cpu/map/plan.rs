@@ -14,6 +14,10 @@ struct Register {
     dtype: DType,
 }
 
+/// In place of an argument that an instruction does not have.
+const NOTHING: Register =
+    Register { source: Source::Pool(0), varies: Varies::NOWHERE, dtype: DType::F32 };
+
 impl Register {
     fn arg(self) -> Arg {
         Arg { source: self.source, varies: self.varies }
@@ -192,7 +196,9 @@ impl Planner<'_> {
             let found = instr::apply(prim, Kind::of(typed), uniform(varies, &regs));
             found.ok_or_else(|| format!("there is no {} of {typed}", prim.name()))?
         };
-        Ok(self.run(body, i, run, order.map(|k| regs[k]), varies))
+        let mut args = order.map(|k| regs[k]);
+        args[prim.arity()..].fill(NOTHING);
+        Ok(self.run(body, i, run, args, varies))
     }
 
     /// Instruction `i`, whose first argument, or `last` one, is inner.

@@ -1,9 +1,10 @@
 //! Which loops of a map are a tile, and how its operands lie in one.
 
-use super::code::{Port, PortShape, SLOT};
+use super::ahead::Ahead;
+use super::code::{Port, PortShape, Reads, SLOT};
 use super::plan::plan;
 use super::tile::Kind;
-use super::{Map, Place, ahead};
+use super::{Map, Place};
 use crate::exec::cpu::Kernel;
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
 use crate::names::DType;
@@ -105,11 +106,32 @@ impl Map {
             places.push(Place { value, size: dtype.size(), pattern, step });
         }
         let code = plan(body, &ports[..inputs], &ports[inputs..])?;
-        let outs = 0..ports.len() - inputs;
-        let pairs = outs.flat_map(|out| (0..inputs).map(move |input| (input, out)));
-        let reads_before = pairs.map(|(input, out)| code.reads_before(input, out)).collect();
-        let streams = ahead::streams(&places, elements);
-        Ok(Self { reads_before, streams, places, inputs, code, outer, cut, chunk, inner, has_rows })
+        let outs = ports.len() - inputs;
+        let pairs = (0..outs).flat_map(|out| (0..inputs).map(move |input| (input, out)));
+        let alike = |input: usize, out: usize| {
+            let mut loops = outer.loops.iter().chain([&cut]).chain(&rest);
+            loops.all(|l| l.strides[input] == l.strides[inputs + out])
+        };
+        let may_take = pairs.map(|(input, out)| match code.reads(input, out) {
+            Reads::Before => true,
+            Reads::With => alike(input, out),
+            Reads::Late => false,
+        });
+        Ok(Self {
+            may_take: may_take.collect(),
+            ahead: Ahead::new((&places, inputs), [elements, chunk], code.ops.len()),
+            ops: code.located(inputs, outs),
+            aside: code.aside(outs),
+            pool: code.pool,
+            slots: code.slots,
+            places,
+            inputs,
+            outer,
+            cut,
+            chunk,
+            inner,
+            has_rows,
+        })
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::exec::cpu::isa::Task;
 use crate::names::DType;
 use std::marker::PhantomData;
-use std::slice;
 
 /// What a loop over one tile works on: rows of as many elements each. Arguments that are uniform have
 /// one element a row.
@@ -23,14 +22,12 @@ impl Tile {
         Self { rows: 1, len, out, args, steps: [0; 4] }
     }
 
-    /// Calls `row` with where the out and the arguments of each row begin.
+    /// Where the out and the arguments of row `i` begin.
     #[inline(always)]
-    fn each_row(self, mut row: impl FnMut(*mut u8, [*const u8; 3])) {
+    fn at(&self, i: usize) -> (*mut u8, [*const u8; 3]) {
         let [to, steps @ ..] = self.steps;
-        for i in 0..self.rows as isize {
-            let at = |k: usize| self.args[k].wrapping_offset(i * steps[k]);
-            row(self.out.wrapping_offset(i * to), [at(0), at(1), at(2)]);
-        }
+        let args = [0, 1, 2].map(|k| self.args[k].wrapping_offset(i as isize * steps[k]));
+        (self.out.wrapping_offset(i as isize * to), args)
     }
 }
 
@@ -38,8 +35,9 @@ impl Tile {
 ///
 /// # Safety
 ///
-/// In every row, `out` is valid for `len` elements and overlaps no argument; arguments are valid for
-/// `len` elements, or one if the loop was asked for with that argument uniform.
+/// In every row, `out` is valid for `len` elements and overlaps no argument, but that it may lie where one
+/// argument of elements as large does; arguments are valid for `len` elements, or one if the loop was
+/// asked for with that argument uniform.
 pub(in crate::exec::cpu) type Run = unsafe fn(Tile);
 
 /// How a register is held.
@@ -103,28 +101,48 @@ pub(in crate::exec::cpu) struct Pair<I, O, const LAST: bool, const UNIFORM: usiz
 );
 pub(in crate::exec::cpu) struct Choose<T, const A: bool, const B: bool>(PhantomData<T>);
 
+/// Makes `n` elements one by one. No function with a closure: that would be compiled once for all
+/// instruction sets.
+macro_rules! each {
+    ($n:expr, $out:expr, $i:ident => $value:expr) => {
+        for $i in 0..$n {
+            $out.add($i).write($value);
+        }
+    };
+}
+
+/// Whether an out lies where an argument does: then a loop of its own is fast, since compilers take
+/// the general one for overlapping.
+#[inline(always)]
+fn is_over<T, A>(out: *mut T, argument: *const A) -> bool {
+    size_of::<T>() == 4 && size_of::<A>() == 4 && out.cast_const().cast() == argument
+}
+
 impl<O: Unary> Task for One<O> {
     type Args = Tile;
     type Result = ();
 
     #[inline(always)]
     unsafe fn run(tile: Tile) {
-        let n = tile.len;
-        tile.each_row(|out, [a, ..]| {
+        for row in 0..tile.rows {
+            let (out, [a, ..]) = tile.at(row);
+            let (a, out, n) = (a.cast::<O::In>(), out.cast::<O::Out>(), tile.len);
             // SAFETY: `Run`'s contract.
-            let (a, out) = unsafe {
-                let a = slice::from_raw_parts(a.cast::<O::In>(), n);
-                (a, slice::from_raw_parts_mut(out.cast::<O::Out>(), n))
-            };
-            for (out, &a) in out.iter_mut().zip(a) {
-                *out = O::apply(a);
-            }
-            if O::RARE && a.iter().fold(false, |any, &a| any | O::rare(a)) {
-                for (out, &a) in out.iter_mut().zip(a).filter(|(_, a)| O::rare(**a)) {
-                    *out = O::slow(a);
+            unsafe {
+                let mut any = false;
+                for i in 0..if O::RARE { n } else { 0 } {
+                    any |= O::rare(*a.add(i));
+                }
+                if any {
+                    each!(n, out, i => if O::rare(*a.add(i)) { O::slow(*a.add(i)) } else { O::apply(*a.add(i)) });
+                } else if is_over(out, a) {
+                    let over = out.cast::<O::In>();
+                    each!(n, out, i => O::apply(*over.add(i)));
+                } else {
+                    each!(n, out, i => O::apply(*a.add(i)));
                 }
             }
-        });
+        }
     }
 }
 
@@ -134,36 +152,45 @@ impl<O: Binary, const A: bool, const B: bool> Task for Two<O, A, B> {
 
     #[inline(always)]
     unsafe fn run(tile: Tile) {
-        let n = tile.len;
-        tile.each_row(|out, [a, b, _]| {
+        for row in 0..tile.rows {
+            let (out, [a, b, _]) = tile.at(row);
+            let (a, b, out) = (a.cast::<O::In>(), b.cast::<O::In>(), out.cast::<O::Out>());
+            let (over, n) = (out.cast::<O::In>(), tile.len);
             // SAFETY: `Run`'s contract; `A` and `B` say which arguments are uniform.
-            let (a, b, out) = unsafe {
-                (
-                    slice::from_raw_parts(a.cast::<O::In>(), if A { 1 } else { n }),
-                    slice::from_raw_parts(b.cast::<O::In>(), if B { 1 } else { n }),
-                    slice::from_raw_parts_mut(out.cast::<O::Out>(), n),
-                )
-            };
-            match (A, B) {
-                (false, false) => {
-                    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-                        *out = O::apply(a, b);
+            unsafe {
+                let (one_a, one_b) = (*a, *b);
+                match (A, B) {
+                    (true, _) if is_over(out, b) => {
+                        each!(n, out, i => O::apply(one_a, *over.add(i)))
                     }
-                }
-                (true, false) => {
-                    let a = a[0];
-                    for (out, &b) in out.iter_mut().zip(b) {
-                        *out = O::apply(a, b);
+                    (true, _) => each!(n, out, i => O::apply(one_a, *b.add(i))),
+                    (_, true) if is_over(out, a) => {
+                        each!(n, out, i => O::apply(*over.add(i), one_b))
                     }
-                }
-                (_, true) => {
-                    let b = b[0];
-                    for (out, &a) in out.iter_mut().zip(a) {
-                        *out = O::apply(a, b);
-                    }
+                    (_, true) => each!(n, out, i => O::apply(*a.add(i), one_b)),
+                    _ if is_over(out, a) => each!(n, out, i => O::apply(*over.add(i), *b.add(i))),
+                    _ if is_over(out, b) => each!(n, out, i => O::apply(*a.add(i), *over.add(i))),
+                    _ => each!(n, out, i => O::apply(*a.add(i), *b.add(i))),
                 }
             }
-        });
+        }
+    }
+}
+
+impl<I, O, const LAST: bool, const UNIFORM: usize> Pair<I, O, LAST, UNIFORM>
+where
+    I: Binary<Out = <I as Binary>::In>,
+    O: Binary<In = I::In>,
+{
+    /// # Safety
+    ///
+    /// The arguments are valid at `i`, but for the uniform one, which is `one`.
+    #[inline(always)]
+    unsafe fn make(args: [*const I::In; 3], one: I::In, i: usize) -> O::Out {
+        // SAFETY: the caller's promise.
+        let at = |k: usize| if k == UNIFORM { one } else { unsafe { *args[k].add(i) } };
+        let (inner, c) = (I::apply(at(0), at(1)), at(2));
+        if LAST { O::apply(c, inner) } else { O::apply(inner, c) }
     }
 }
 
@@ -177,20 +204,42 @@ where
 
     #[inline(always)]
     unsafe fn run(tile: Tile) {
-        let n = tile.len;
-        tile.each_row(|out, args| {
-            let len = |k: usize| if k == UNIFORM { 1 } else { n };
+        for row in 0..tile.rows {
+            let (out, args) = tile.at(row);
+            let ([a, b, c], out) = (args.map(<*const u8>::cast::<I::In>), out.cast::<O::Out>());
+            let (over, n) = (out.cast::<I::In>().cast_const(), tile.len);
             // SAFETY: `Run`'s contract; `UNIFORM` says which argument is uniform.
-            let arg = |k: usize| unsafe { slice::from_raw_parts(args[k].cast::<I::In>(), len(k)) };
-            let (a, b, c) = (arg(0), arg(1), arg(2));
-            // SAFETY: as above.
-            let out = unsafe { slice::from_raw_parts_mut(out.cast::<O::Out>(), n) };
-            for i in 0..n {
-                let at = |of: &[I::In], k: usize| of[if k == UNIFORM { 0 } else { i }];
-                let (inner, c) = (I::apply(at(a, 0), at(b, 1)), at(c, 2));
-                out[i] = if LAST { O::apply(c, inner) } else { O::apply(inner, c) };
+            unsafe {
+                let one = *[a, b, c][UNIFORM % 3];
+                match () {
+                    () if UNIFORM != 0 && is_over(out, a) => {
+                        each!(n, out, i => Self::make([over, b, c], one, i));
+                    }
+                    () if UNIFORM != 1 && is_over(out, b) => {
+                        each!(n, out, i => Self::make([a, over, c], one, i));
+                    }
+                    () if UNIFORM != 2 && is_over(out, c) => {
+                        each!(n, out, i => Self::make([a, b, over], one, i));
+                    }
+                    () => each!(n, out, i => Self::make([a, b, c], one, i)),
+                }
             }
-        });
+        }
+    }
+}
+
+impl<T: Copy, const A: bool, const B: bool> Choose<T, A, B> {
+    /// # Safety
+    ///
+    /// The arguments are valid at `i`, but for uniform alternatives, which are `ones`.
+    #[inline(always)]
+    unsafe fn make(c: *const u8, [a, b]: [*const T; 2], ones: [T; 2], i: usize) -> T {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let a = if A { ones[0] } else { *a.add(i) };
+            let b = if B { ones[1] } else { *b.add(i) };
+            if *c.add(i) != 0 { a } else { b }
+        }
     }
 }
 
@@ -200,21 +249,23 @@ impl<T: Copy, const A: bool, const B: bool> Task for Choose<T, A, B> {
 
     #[inline(always)]
     unsafe fn run(tile: Tile) {
-        let n = tile.len;
-        tile.each_row(|out, [c, a, b]| {
+        for row in 0..tile.rows {
+            let (out, [c, a, b]) = tile.at(row);
+            let (a, b, out) = (a.cast::<T>(), b.cast::<T>(), out.cast::<T>());
+            let (over, n) = (out.cast_const(), tile.len);
             // SAFETY: `Run`'s contract; `A` and `B` say which alternatives are uniform.
-            let (c, a, b, out) = unsafe {
-                (
-                    slice::from_raw_parts(c, n),
-                    slice::from_raw_parts(a.cast::<T>(), if A { 1 } else { n }),
-                    slice::from_raw_parts(b.cast::<T>(), if B { 1 } else { n }),
-                    slice::from_raw_parts_mut(out.cast::<T>(), n),
-                )
-            };
-            for i in 0..n {
-                let (a, b) = (a[if A { 0 } else { i }], b[if B { 0 } else { i }]);
-                out[i] = if c[i] != 0 { a } else { b };
+            unsafe {
+                let ones = [*a, *b];
+                match () {
+                    () if !A && is_over(out, a) => {
+                        each!(n, out, i => Self::make(c, [over, b], ones, i));
+                    }
+                    () if !B && is_over(out, b) => {
+                        each!(n, out, i => Self::make(c, [a, over], ones, i));
+                    }
+                    () => each!(n, out, i => Self::make(c, [a, b], ones, i)),
+                }
             }
-        });
+        }
     }
 }

@@ -10,15 +10,16 @@
 use super::gemm::{Gemm, Matrix, Number};
 use super::transpose::{Transpose, Turn, transpose};
 
-/// Most rows, columns and depth of a block: the left factor's takes 1 MiB of f32.
-const ROWS: usize = 1024;
+/// Most rows, columns and depth of a block: the left factor's takes 1 MiB of f32. Rows of a result that
+/// are far apart are many pages.
+pub(super) const ROWS: usize = 1024;
 const COLUMNS: usize = 1024;
 const DEPTH: usize = 256;
 /// Bytes of a row of a panel: two (AVX-512) or eight (AVX2) of the widest tiles that the crate computes.
 const PANEL: usize = 768;
 /// Elements by which the last panel may be wider: fewer columns are not worth a call.
 const NARROW: usize = 48;
-/// Rows from which on one packing of all columns pays.
+/// Rows beyond which one packing of all columns pays.
 const MANY_ROWS: usize = 512;
 /// The crate's own block of depth.
 const PACKED_DEPTH: usize = 512;
@@ -77,8 +78,13 @@ fn even(n: usize, most: usize) -> usize {
 }
 
 impl<T: Number> Blocks<T> {
-    /// `adds`: whether some run accumulates.
-    pub(super) fn new([m, n, k]: [usize; 3], [a, b, c]: [Steps; 3], adds: bool) -> Self {
+    /// `adds`: whether some run accumulates; `rows`: the most of a piece.
+    pub(super) fn new(
+        [m, n, k]: [usize; 3],
+        [a, b, c]: [Steps; 3],
+        adds: bool,
+        rows: usize,
+    ) -> Self {
         // The result's rows run along memory.
         let flip = c[0] < c[1];
         let turn = |[x, y]: Steps| [y, x];
@@ -86,7 +92,7 @@ impl<T: Number> Blocks<T> {
             false => ([m, n, k], [a, b, c]),
             true => ([n, m, k], [turn(b), turn(a), turn(c)]),
         };
-        let (way, block) = choose::<T>(shape, steps, adds);
+        let (way, block) = choose::<T>(shape, steps, adds, rows);
         let panel = panel::<T>(way, block);
         let (gemm, transpose) = (Gemm::new(), transpose::<T>());
         Self { shape, steps, flip, way, block, panel, gemm, transpose }
@@ -218,6 +224,7 @@ fn choose<T: Number>(
     [m, n, k]: [usize; 3],
     [a, b, c]: [Steps; 3],
     adds: bool,
+    rows: usize,
 ) -> (Way, [usize; 3]) {
     let is_left_turned = a[0] == 1 && a[1] != 1;
     let is_right_turned = b[0] == 1 && b[1] != 1;
@@ -226,19 +233,19 @@ fn choose<T: Number>(
     if !T::BLOCKS || m == 1 || n == 1 || k < 32 {
         (Way::Direct, [m, n, k])
     } else if !adds && c[1] == 1 && (is_tall || is_low) {
-        (Way::Result, [even(m, ROWS), even(n, COLUMNS), k])
+        (Way::Result, [even(m, rows), even(n, COLUMNS), k])
     } else if is_left_turned && n >= 64 && k >= 192 {
-        (Way::Left, [even(m, ROWS), even(n, COLUMNS), even(k, DEPTH)])
+        (Way::Left, [even(m, rows), even(n, COLUMNS), even(k, DEPTH)])
     } else {
         // Few rows want little depth.
-        (Way::Direct, [m, n, if m < 200 { even(k, DEPTH) } else { k }])
+        (Way::Direct, [even(m, rows), n, if m < 200 { even(k, DEPTH) } else { k }])
     }
 }
 
 /// Columns of a panel of such blocks, cut off where that pays: 2 to 20 % of a product (AVX-512).
 fn panel<T: Number>(way: Way, [m, n, k]: [usize; 3]) -> usize {
     let packed = n * k.min(PACKED_DEPTH) * size_of::<T>();
-    let pays = m < MANY_ROWS || packed >= MANY_COLUMNS;
+    let pays = m <= MANY_ROWS || packed >= MANY_COLUMNS;
     // A transposed result has the left factor packed.
     let cut = T::BLOCKS && way != Way::Result && m > 1 && k >= 32 && pays;
     if cut { PANEL / size_of::<T>() } else { n }

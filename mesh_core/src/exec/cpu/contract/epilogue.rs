@@ -1,13 +1,8 @@
 //! A product and the map of its result behind it, which is done for every piece of the result while that
-//! is in cache: a bias, an activation.
+//! is in cache: a bias, an activation, a residual, an optimizer's update.
 //!
-//! The pieces are those in which the product is computed anyway (see `cpu/blocks.rs`): none is cut for a
-//! map's sake, since the GEMM crate would pack a factor again for each. So the result is what the two
-//! steps make one after the other, to the bit.
-//!
-//! It pays where the result is larger than the caches and all else that the map meets. A second large
-//! operand would be met in rows of a piece, each in a page of its own, which takes longer than reading
-//! the result once more: such maps (a residual, an optimizer's update) follow the product.
+//! The result is what the two steps make one after the other, to the bit. It pays where the result is
+//! larger than the caches.
 
 use super::{Contract, Labels, Loop, Nest, Number, Piece, Product, aligned};
 use crate::exec::cpu::map::{Map, Operands};
@@ -17,8 +12,8 @@ use crate::program::{Body, Operand, Program, Step, ValueId};
 
 /// Bytes of a result from which on it has left the caches when the product is done.
 const LARGE: usize = 8 << 20;
-/// How many times smaller the map's other inputs have to be.
-const SMALLER: usize = 8;
+/// Most rows of a piece, so that it is in the second-level cache with what the map meets besides.
+const ROWS: usize = 512;
 
 /// A `Contract` and the `Map` that follows, as one kernel, if that pays.
 pub(in crate::exec::cpu) fn prepare(
@@ -30,7 +25,9 @@ pub(in crate::exec::cpu) fn prepare(
     else {
         return Ok(None);
     };
-    if program.value(*out).bytes() < LARGE || !takes_over(program, *out, inputs, outs, memory) {
+    let factors = [lhs.value, rhs.value];
+    let large = program.value(*out).bytes() >= LARGE;
+    if !large || !suits(program, factors, *out, (inputs, outs), memory) {
         return Ok(None);
     }
     let map = (body, Operands::new(program, inputs, outs)?);
@@ -41,27 +38,35 @@ pub(in crate::exec::cpu) fn prepare(
     }
 }
 
-/// Whether a map reads a value element by element, little else, and makes one value in its place.
-fn takes_over(
+/// Whether a map reads a value element by element and makes what has as many, none of it where the
+/// product still reads or writes.
+fn suits(
     program: &Program,
+    factors: [ValueId; 2],
     value: ValueId,
-    inputs: &[Operand],
-    outs: &[ValueId],
+    (inputs, outs): (&[Operand], &[ValueId]),
     memory: &Memory,
 ) -> bool {
-    let &[out] = outs else { return false };
-    let (read, made) = (program.value(value), program.value(out));
-    let (own, others): (Vec<_>, Vec<_>) = inputs.iter().partition(|input| input.value == value);
+    let read = program.value(value);
+    let mut own = inputs.iter().filter(|input| input.value == value).peekable();
     let in_order =
         |input: &Operand| input.dims.iter().map(|&dim| usize::from(dim)).eq(0..read.extents.len());
-    let others: usize = others.iter().map(|input| program.value(input.value).bytes()).sum();
-    let at = memory.pointer(value);
-    !own.is_empty()
-        && own.into_iter().all(in_order)
-        && others <= read.bytes() / SMALLER
-        && read == made
-        && !at.is_null()
-        && at == memory.pointer(out)
+    let at = |value: ValueId| memory.pointer(value).addr();
+    let apart = |a: ValueId, b: ValueId| {
+        let end = |value: ValueId| at(value) + program.value(value).bytes();
+        end(a) <= at(b) || end(b) <= at(a)
+    };
+    let suits = |out: ValueId| {
+        let made = program.value(out);
+        made.extents == read.extents
+            && at(out) != 0
+            && factors.iter().all(|&factor| apart(factor, out))
+            && (apart(value, out) || at(value) == at(out) && made == read)
+    };
+    own.peek().is_some()
+        && own.all(in_order)
+        && at(value) != 0
+        && outs.iter().all(|&out| suits(out))
 }
 
 struct Joined<T: Number> {
@@ -82,7 +87,7 @@ impl<T: Number> Joined<T> {
         (body, operands): (&Body, Operands),
     ) -> Result<Option<Box<dyn Kernel>>, String> {
         let labels = Labels::new(program, &factors, out);
-        let (product, groups) = Contract::<T>::new(labels, program.value(out).dtype)?;
+        let (product, groups) = Contract::<T>::new(labels, program.value(out).dtype, ROWS)?;
         let line = |labels: &[usize]| match &operands.nest(labels).loops[..] {
             [line] => Some(line.clone()),
             _ => None,

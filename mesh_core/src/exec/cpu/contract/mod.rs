@@ -7,7 +7,7 @@ mod epilogue;
 mod packing;
 
 use super::Kernel;
-use super::blocks::{Blocks, Piece};
+use super::blocks::{Blocks, Piece, ROWS};
 use super::gemm::Number;
 use super::product::{self, Product, aligned};
 use super::reduce::{self, Reducer};
@@ -113,10 +113,11 @@ struct Contract<T: Number> {
 
 impl<T: Number> Contract<T> {
     fn boxed(labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
-        Ok(Box::new(Self::new(labels, dtype)?.0))
+        Ok(Box::new(Self::new(labels, dtype, ROWS)?.0))
     }
 
-    fn new(mut labels: Labels, dtype: DType) -> Result<(Self, Groups), String> {
+    /// `rows`: the most of a piece of the result.
+    fn new(mut labels: Labels, dtype: DType, rows: usize) -> Result<(Self, Groups), String> {
         let mut sides = [LHS, RHS, OUT].map(|_| Side { prepare: Prepare::Nothing, bytes: 0 });
         for k in [LHS, RHS] {
             if let Some(side) = sum_own(&mut labels, k, dtype)? {
@@ -136,7 +137,8 @@ impl<T: Number> Contract<T> {
             [depth.strides[1], column.strides[0]],
             [row.strides[1], column.strides[1]],
         ];
-        let product = Blocks::new(loops.shape(), steps, !loops.depth.0.loops.is_empty());
+        let adds = !loops.depth.0.loops.is_empty();
+        let product = Blocks::new(loops.shape(), steps, adds, rows);
         Ok((Self { sides, loops, product }, groups))
     }
 }

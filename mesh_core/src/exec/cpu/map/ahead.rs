@@ -43,6 +43,9 @@ impl Ahead {
                 continue;
             };
             let count = (len * place.size).div_ceil(LINE);
+            if len * place.size < LINE {
+                continue;
+            }
             let row = |row: usize| {
                 let elements = row as isize * step;
                 let from = turns as isize * place.step + elements * place.size as isize;

@@ -12,14 +12,18 @@ use super::transpose::{Transpose, Turn, transpose};
 
 /// Most rows, columns and depth of a block: the left factor's takes 1 MiB of f32. Rows of a result that
 /// are far apart are many pages.
-pub(super) const ROWS: usize = 1024;
+const ROWS: usize = 1024;
 const COLUMNS: usize = 1024;
+/// Most rows of a block whose pieces somebody waits for, from memory to memory: it takes 1 MiB of f32.
+/// Transposing the left factor wants more.
+const ROWS_IN_CACHE: usize = 256;
+const LEFT_ROWS_IN_CACHE: usize = 512;
 const DEPTH: usize = 256;
 /// Bytes of a row of a panel: two (AVX-512) or eight (AVX2) of the widest tiles that the crate computes.
 const PANEL: usize = 768;
 /// Elements by which the last panel may be wider: fewer columns are not worth a call.
 const NARROW: usize = 48;
-/// Rows beyond which one packing of all columns pays.
+/// Rows from which on one packing of all columns pays.
 const MANY_ROWS: usize = 512;
 /// The crate's own block of depth.
 const PACKED_DEPTH: usize = 512;
@@ -48,6 +52,17 @@ pub(super) struct Piece {
     pub(super) size: [usize; 2],
 }
 
+/// Whether somebody waits for the pieces of a result, which are small enough for caches then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Waits {
+    /// Nobody.
+    No,
+    /// The pieces lie in the result.
+    There,
+    /// Each piece lies in scratch and is gone when the next comes; there is no result.
+    Aside,
+}
+
 /// A part of the product: where it begins and what it has, in rows, columns, depth.
 #[derive(Clone, Copy)]
 struct Block {
@@ -68,6 +83,7 @@ pub(super) struct Blocks<T: Number> {
     block: [usize; 3],
     /// Columns of a block that are multiplied at once.
     panel: usize,
+    waits: Waits,
     gemm: Gemm<T>,
     transpose: Transpose<T>,
 }
@@ -78,12 +94,12 @@ fn even(n: usize, most: usize) -> usize {
 }
 
 impl<T: Number> Blocks<T> {
-    /// `adds`: whether some run accumulates; `rows`: the most of a piece.
+    /// `adds`: whether some run accumulates.
     pub(super) fn new(
         [m, n, k]: [usize; 3],
         [a, b, c]: [Steps; 3],
         adds: bool,
-        rows: usize,
+        waits: Waits,
     ) -> Self {
         // The result's rows run along memory.
         let flip = c[0] < c[1];
@@ -92,23 +108,31 @@ impl<T: Number> Blocks<T> {
             false => ([m, n, k], [a, b, c]),
             true => ([n, m, k], [turn(b), turn(a), turn(c)]),
         };
-        let (way, block) = choose::<T>(shape, steps, adds, rows);
+        let (way, block) = choose::<T>(shape, steps, adds, waits);
         let panel = panel::<T>(way, block);
         let (gemm, transpose) = (Gemm::new(), transpose::<T>());
-        Self { shape, steps, flip, way, block, panel, gemm, transpose }
+        Self { shape, steps, flip, way, block, panel, waits, gemm, transpose }
     }
 
     /// Elements of scratch.
     pub(super) fn scratch(&self) -> usize {
         let [m, n, k] = self.block;
-        match self.way {
+        let own = match self.way {
             Way::Direct => 0,
             Way::Left => m * k,
             Way::Result => m * n,
-        }
+        };
+        own + if self.waits == Waits::Aside { m * n } else { 0 }
     }
 
-    /// `c = a b`, or `c += a b`; `done` is called for every piece of the result once it is there.
+    /// Strides of a result: as planned, or of a block in scratch.
+    pub(super) fn result_steps(&self) -> Steps {
+        let turn = |[x, y]: Steps| if self.flip { [y, x] } else { [x, y] };
+        turn(if self.waits == Waits::Aside { [self.block[1] as isize, 1] } else { self.steps[2] })
+    }
+
+    /// `c = a b`, or `c += a b`; `done` is called for every piece of the result once it is there, with where
+    /// it begins.
     ///
     /// # Safety
     ///
@@ -120,7 +144,7 @@ impl<T: Number> Blocks<T> {
         c: *mut T,
         accumulate: bool,
         scratch: *mut T,
-        mut done: impl FnMut(Piece),
+        mut done: impl FnMut(Piece, *mut T),
     ) {
         let [a, b] = if self.flip { [b, a] } else { [a, b] };
         for block in self.blocks() {
@@ -180,7 +204,7 @@ impl<T: Number> Blocks<T> {
         c: *mut T,
         accumulate: bool,
         scratch: *mut T,
-        done: &mut impl FnMut(Piece),
+        done: &mut impl FnMut(Piece, *mut T),
     ) {
         let ([i, j, l], [m, n, k]) = (block.at, block.size);
         let at = |k: usize, [x, y]: [usize; 2]| {
@@ -191,14 +215,20 @@ impl<T: Number> Blocks<T> {
         unsafe {
             let mut a = Matrix::new(a.offset(at(0, [i, l])), self.steps[0]);
             let b = Matrix::new(b.offset(at(1, [l, j])), self.steps[1]);
-            let c = Matrix::new(c.offset(at(2, [i, j])), self.steps[2]);
+            let c = match self.waits {
+                Waits::Aside => {
+                    let held = scratch.add(self.scratch() - self.block[0] * self.block[1]);
+                    Matrix::new(held, [self.block[1] as isize, 1])
+                }
+                _ => Matrix::new(c.offset(at(2, [i, j])), self.steps[2]),
+            };
             if self.way == Way::Result {
                 let held = Matrix::new(scratch, [1, m as isize]);
                 self.gemm.run([m, n, k], a, b, held, false);
                 let (from, from_stride) = (scratch.cast_const(), m as isize);
                 let (to, to_stride) = (c.at, c.rows);
                 (self.transpose)(Turn { extents: [n, m], from, from_stride, to, to_stride });
-                return done(self.piece(block, (0, n)));
+                return done(self.piece(block, (0, n)), c.at);
             }
             if self.way == Way::Left {
                 let (to, to_stride) = (scratch, k as isize);
@@ -212,7 +242,7 @@ impl<T: Number> Blocks<T> {
                 let c = Matrix { at: c.at.offset(j * c.columns), ..c };
                 self.gemm.run([m, columns, k], a, b, c, accumulate);
                 if is_last {
-                    done(self.piece(block, (first, columns)));
+                    done(self.piece(block, (first, columns)), c.at);
                 }
             }
         }
@@ -224,8 +254,12 @@ fn choose<T: Number>(
     [m, n, k]: [usize; 3],
     [a, b, c]: [Steps; 3],
     adds: bool,
-    rows: usize,
+    waits: Waits,
 ) -> (Way, [usize; 3]) {
+    let (rows, left_rows, columns) = match waits {
+        Waits::No => (ROWS, ROWS, n),
+        _ => (ROWS_IN_CACHE, LEFT_ROWS_IN_CACHE, COLUMNS),
+    };
     let is_left_turned = a[0] == 1 && a[1] != 1;
     let is_right_turned = b[0] == 1 && b[1] != 1;
     let is_tall = n <= 16 && m >= 64;
@@ -235,17 +269,17 @@ fn choose<T: Number>(
     } else if !adds && c[1] == 1 && (is_tall || is_low) {
         (Way::Result, [even(m, rows), even(n, COLUMNS), k])
     } else if is_left_turned && n >= 64 && k >= 192 {
-        (Way::Left, [even(m, rows), even(n, COLUMNS), even(k, DEPTH)])
+        (Way::Left, [even(m, left_rows), even(n, COLUMNS), even(k, DEPTH)])
     } else {
         // Few rows want little depth.
-        (Way::Direct, [even(m, rows), n, if m < 200 { even(k, DEPTH) } else { k }])
+        (Way::Direct, [even(m, rows), even(n, columns), if m < 200 { even(k, DEPTH) } else { k }])
     }
 }
 
 /// Columns of a panel of such blocks, cut off where that pays: 2 to 20 % of a product (AVX-512).
 fn panel<T: Number>(way: Way, [m, n, k]: [usize; 3]) -> usize {
     let packed = n * k.min(PACKED_DEPTH) * size_of::<T>();
-    let pays = m <= MANY_ROWS || packed >= MANY_COLUMNS;
+    let pays = m < MANY_ROWS || packed >= MANY_COLUMNS;
     // A transposed result has the left factor packed.
     let cut = T::BLOCKS && way != Way::Result && m > 1 && k >= 32 && pays;
     if cut { PANEL / size_of::<T>() } else { n }

@@ -1,10 +1,11 @@
 //! A product and the map of its result behind it, which is done for every piece of the result while that
 //! is in cache: a bias, an activation, a residual, an optimizer's update.
 //!
-//! The result is what the two steps make one after the other, to the bit. It pays where the result is
-//! larger than the caches.
+//! What the map makes is what the two steps make one after the other, to the bit. If nobody else reads the
+//! product's result, and the map makes nothing in its place, it is never in memory: its pieces lie in
+//! scratch, one after the other.
 
-use super::{Contract, Labels, Loop, Nest, Number, Piece, Product, aligned};
+use super::{Contract, Labels, Loop, Nest, Number, Piece, Product, Waits, aligned};
 use crate::exec::cpu::map::{Map, Operands};
 use crate::exec::cpu::{Kernel, Memory};
 use crate::names::DType;
@@ -12,8 +13,6 @@ use crate::program::{Body, Operand, Program, Step, ValueId};
 
 /// Bytes of a result from which on it has left the caches when the product is done.
 const LARGE: usize = 8 << 20;
-/// Most rows of a piece, so that it is in the second-level cache with what the map meets besides.
-const ROWS: usize = 512;
 
 /// A `Contract` and the `Map` that follows, as one kernel, if that pays.
 pub(in crate::exec::cpu) fn prepare(
@@ -30,7 +29,11 @@ pub(in crate::exec::cpu) fn prepare(
     if !large || !suits(program, factors, *out, (inputs, outs), memory) {
         return Ok(None);
     }
-    let map = (body, Operands::new(program, inputs, outs)?);
+    let kept = program.fetches.iter().any(|slot| slot.value == *out);
+    let readers = program.steps.iter().filter(|node| node.step.inputs().contains(out)).count();
+    let taken = outs.iter().any(|&made| memory.pointer(made) == memory.pointer(*out));
+    let waits = if kept || taken || readers > 1 { Waits::There } else { Waits::Aside };
+    let map = (body, Operands::new(program, inputs, outs)?, waits);
     match program.value(*out).dtype {
         DType::F32 => Joined::<f32>::boxed(program, [lhs, rhs], *out, map),
         DType::F64 => Joined::<f64>::boxed(program, [lhs, rhs], *out, map),
@@ -73,6 +76,7 @@ struct Joined<T: Number> {
     factors: [ValueId; 2],
     out: ValueId,
     product: Contract<T>,
+    operands: Operands,
     /// How far the map's operands travel along the rows and columns of the product.
     lines: [Loop; 2],
     /// By size of the piece.
@@ -84,17 +88,22 @@ impl<T: Number> Joined<T> {
         program: &Program,
         factors: [&Operand; 2],
         out: ValueId,
-        (body, operands): (&Body, Operands),
+        (body, operands, waits): (&Body, Operands, Waits),
     ) -> Result<Option<Box<dyn Kernel>>, String> {
         let labels = Labels::new(program, &factors, out);
-        let (product, groups) = Contract::<T>::new(labels, program.value(out).dtype, ROWS)?;
-        let line = |labels: &[usize]| match &operands.nest(labels).loops[..] {
-            [line] => Some(line.clone()),
+        let (product, groups) = Contract::<T>::new(labels, program.value(out).dtype, waits)?;
+        let steps = product.product.result_steps();
+        let line = |labels: &[usize], step: isize| match &operands.nest(labels).loops[..] {
+            [line] => {
+                let mut line = line.clone();
+                let strides = line.strides.iter_mut().zip(&operands.values);
+                strides.filter(|(_, (value, _))| *value == out).for_each(|(s, _)| *s = step);
+                Some(line)
+            }
             _ => None,
         };
-        let (Some(rows), Some(columns)) = (line(&groups.rows), line(&groups.columns)) else {
-            return Ok(None);
-        };
+        let lines = [line(&groups.rows, steps[0]), line(&groups.columns, steps[1])];
+        let [Some(rows), Some(columns)] = lines else { return Ok(None) };
         let lines = [rows, columns];
         let mut maps: Vec<([usize; 2], Map)> = Vec::new();
         for Piece { size, .. } in product.pieces() {
@@ -103,8 +112,19 @@ impl<T: Number> Joined<T> {
             }
         }
         let factors = factors.map(|factor| factor.value);
-        let joined = Self { factors, out, product, lines, maps };
+        let joined = Self { factors, out, product, operands, lines, maps };
         Ok((joined.product.pieces().count() > 1).then(|| Box::new(joined) as Box<dyn Kernel>))
+    }
+
+    /// Where operand `k` of the map begins for a piece that begins at `piece`.
+    fn begin(&self, memory: &Memory, [i, j]: [usize; 2], piece: *mut T, k: usize) -> *mut u8 {
+        let (value, dtype) = self.operands.values[k];
+        if value == self.out {
+            return piece.cast();
+        }
+        let [rows, columns] = &self.lines;
+        let elements = i as isize * rows.strides[k] + j as isize * columns.strides[k];
+        memory.pointer(value).wrapping_offset(elements * dtype.size() as isize)
     }
 }
 
@@ -125,20 +145,18 @@ impl<T: Number> Kernel for Joined<T> {
 
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
         let factors = self.factors.map(|factor| memory.pointer(factor).cast_const());
-        let (out, [rows, columns]) = (memory.pointer(self.out), &self.lines);
-        let done = |Piece { at: [i, j], size }| {
+        let done = |Piece { at, size }, piece: *mut T| {
             // Every size that `pieces` has told has a map.
             let found = self.maps.iter().find(|(known, _)| *known == size);
             debug_assert!(found.is_some(), "{size:?} was not told");
             let Some((_, map)) = found else { return };
-            let start = |k: usize| i as isize * rows.strides[k] + j as isize * columns.strides[k];
             // SAFETY: the piece is within the operands; behind the product's scratch is the map's.
             unsafe {
                 let scratch = scratch.add(aligned(self.product.scratch_bytes(), 1));
-                map.run_from(memory, scratch, start);
+                map.run_at(scratch, |k| self.begin(memory, at, piece, k));
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { self.product.run_by_pieces(factors, out, scratch, done) };
+        unsafe { self.product.run_by_pieces(factors, memory.pointer(self.out), scratch, done) };
     }
 }

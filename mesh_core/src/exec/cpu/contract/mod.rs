@@ -7,7 +7,7 @@ mod epilogue;
 mod packing;
 
 use super::Kernel;
-use super::blocks::{Blocks, Piece, ROWS};
+use super::blocks::{Blocks, Piece, Waits};
 use super::gemm::Number;
 use super::product::{self, Product, aligned};
 use super::reduce::{self, Reducer};
@@ -113,11 +113,10 @@ struct Contract<T: Number> {
 
 impl<T: Number> Contract<T> {
     fn boxed(labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
-        Ok(Box::new(Self::new(labels, dtype, ROWS)?.0))
+        Ok(Box::new(Self::new(labels, dtype, Waits::No)?.0))
     }
 
-    /// `rows`: the most of a piece of the result.
-    fn new(mut labels: Labels, dtype: DType, rows: usize) -> Result<(Self, Groups), String> {
+    fn new(mut labels: Labels, dtype: DType, waits: Waits) -> Result<(Self, Groups), String> {
         let mut sides = [LHS, RHS, OUT].map(|_| Side { prepare: Prepare::Nothing, bytes: 0 });
         for k in [LHS, RHS] {
             if let Some(side) = sum_own(&mut labels, k, dtype)? {
@@ -138,7 +137,7 @@ impl<T: Number> Contract<T> {
             [row.strides[1], column.strides[1]],
         ];
         let adds = !loops.depth.0.loops.is_empty();
-        let product = Blocks::new(loops.shape(), steps, adds, rows);
+        let product = Blocks::new(loops.shape(), steps, adds, waits);
         Ok((Self { sides, loops, product }, groups))
     }
 }
@@ -191,7 +190,7 @@ impl<T: Number> Product for Contract<T> {
 
     unsafe fn run(&self, lhs: *const u8, rhs: *const u8, out: *mut u8, scratch: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { self.run_by_pieces([lhs, rhs], out, scratch, |_| ()) };
+        unsafe { self.run_by_pieces([lhs, rhs], out, scratch, |_, _| ()) };
     }
 }
 
@@ -257,7 +256,7 @@ impl<T: Number> Contract<T> {
         [lhs, rhs]: [*const u8; 2],
         out: *mut u8,
         scratch: *mut u8,
-        done: impl FnMut(Piece),
+        done: impl FnMut(Piece, *mut T),
     ) {
         let [left, right, result] = &self.sides;
         let size = size_of::<T>();
@@ -271,7 +270,7 @@ impl<T: Number> Contract<T> {
             let Prepare::Pack(nest) = &result.prepare else {
                 return self.product([lhs, rhs], out.cast(), rest.cast(), done);
             };
-            self.product([lhs, rhs], scratch_out.cast(), rest.cast(), |_| ());
+            self.product([lhs, rhs], scratch_out.cast(), rest.cast(), |_, _| ());
             copy_all(nest, size, scratch_out, out);
         }
     }
@@ -284,7 +283,7 @@ impl<T: Number> Contract<T> {
         [lhs, rhs]: [*const T; 2],
         out: *mut T,
         scratch: *mut T,
-        mut done: impl FnMut(Piece),
+        mut done: impl FnMut(Piece, *mut T),
     ) {
         let Loops { batch, rows: (rows, _), columns: (columns, _), depth: (depths, _) } =
             &self.loops;

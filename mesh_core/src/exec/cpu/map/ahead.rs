@@ -3,7 +3,6 @@
 
 use super::Place;
 use super::frame::Frame;
-use crate::exec::cpu::Memory;
 use crate::exec::cpu::strided::Nest;
 
 /// Bytes a map has to meet for this to pay; less is in the caches anyway.
@@ -58,12 +57,11 @@ impl Ahead {
 
     /// The places of which something is asked for, one bit each, but those that share memory with one
     /// before.
-    pub(super) fn places(&self, places: &[Place], memory: &Memory) -> u64 {
-        let at = |k: usize| memory.pointer(places[k].value);
+    pub(super) fn places(&self, at: &[*mut u8]) -> u64 {
         let all = self.parts.iter().flatten().map(|lines| lines.place);
         let found = all.fold(0u64, |bits, k| bits | 1 << k);
-        let repeats = |k: usize| (0..k).any(|l| found >> l & 1 == 1 && at(l) == at(k));
-        let repeated = (0..places.len().min(64)).filter(|&k| repeats(k));
+        let repeats = |k: usize| (0..k).any(|l| found >> l & 1 == 1 && at[l] == at[k]);
+        let repeated = (0..at.len().min(64)).filter(|&k| repeats(k));
         repeated.fold(found, |bits, k| bits & !(1 << k))
     }
 }

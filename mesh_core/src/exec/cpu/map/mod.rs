@@ -77,22 +77,17 @@ impl Kernel for Map {
 
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { self.run_from(memory, scratch, |_| 0) };
+        unsafe { self.run_at(scratch, |k| memory.pointer(self.places[k].value)) };
     }
 }
 
 impl Map {
-    /// Does the map where operand `k` begins `start(k)` elements behind its value.
+    /// Does the map where operand `k` begins at `begin(k)`.
     ///
     /// # Safety
     ///
     /// As [`Kernel::run`], of the elements that are met.
-    pub(super) unsafe fn run_from(
-        &self,
-        memory: &Memory,
-        scratch: *mut u8,
-        start: impl Fn(usize) -> isize,
-    ) {
+    pub(super) unsafe fn run_at(&self, scratch: *mut u8, begin: impl Fn(usize) -> *mut u8) {
         // SAFETY: scratch has room for the addresses, the pool and the slots, in that order.
         let (at, registers) = unsafe {
             let registers = scratch.add(self.address_bytes());
@@ -102,23 +97,18 @@ impl Map {
             at.write_bytes(0, self.addresses());
             (std::slice::from_raw_parts_mut(at, self.addresses()), registers)
         };
-        for (k, place) in self.places.iter().enumerate() {
-            let bytes = start(k) * place.size as isize;
-            at[k] = memory.pointer(place.value).wrapping_offset(bytes);
-        }
+        (0..self.places.len()).for_each(|k| at[k] = begin(k));
         let mut is_aside = 0;
         for out in 0..self.outs() {
-            let pointer = memory.pointer(self.places[self.inputs + out].value);
-            let inputs = self.places[..self.inputs].iter().enumerate();
-            let mut shared = inputs.filter(|(_, p)| memory.pointer(p.value) == pointer);
-            let late = shared.any(|(input, _)| !self.may_take[out * self.inputs + input]);
+            let mut shared = (0..self.inputs).filter(|&input| at[input] == at[self.inputs + out]);
+            let late = shared.any(|input| !self.may_take[out * self.inputs + input]);
             is_aside |= u64::from(late) << out.min(63);
             let made =
                 if late { registers.wrapping_add(self.aside[out]) } else { at[self.inputs + out] };
             at[self.places.len() + out] = made;
         }
         at[self.addresses() - 1] = registers;
-        let streams = self.ahead.places(&self.places, memory);
+        let streams = self.ahead.places(&at[..self.places.len()]);
         let mut frame = Frame { map: self, at, is_aside, streams, first: true };
         // SAFETY: the caller's promise.
         unsafe { frame.walk(&self.outer.loops) };

@@ -45,14 +45,17 @@ enum Epilogue {
     Residual,
     /// Of a ReLU whose result is known.
     Gradient,
+    /// A step of gradient descent.
+    Descent,
     Adam,
 }
 
 impl Epilogue {
-    const ALL: [(&str, Self); 4] = [
+    const ALL: [(&str, Self); 5] = [
         ("bias_relu", Self::BiasRelu),
         ("residual", Self::Residual),
         ("relu_gradient", Self::Gradient),
+        ("descent", Self::Descent),
         ("adam", Self::Adam),
     ];
 
@@ -69,6 +72,7 @@ impl Epilogue {
             Self::Gradient => {
                 vec![result.assign(select(greater(other.value(), zero), x, zero))]
             }
+            Self::Descent => vec![weights.assign_sub(x * 0.01)],
             Self::Adam => adamw().apply_grads(&[(Some(x), weights)]),
         }
     }
@@ -103,7 +107,7 @@ fn measure(
         graph.state(name, dims.to_vec(), F32, Initializer::Constant(1e-3))
     };
     // As of activations, or of a weight's gradient.
-    let left = if matches!(epilogue, Epilogue::Adam) { [k, m] } else { [m, k] };
+    let left = if matches!(epilogue, Epilogue::Descent | Epilogue::Adam) { [k, m] } else { [m, k] };
     let (a, b, product) = (state("a", &left), state("b", &[k, n]), state("product", &[m, n]));
     let (bias, other, result) =
         (state("bias", &[n]), state("other", &[m, n]), state("result", &[m, n]));

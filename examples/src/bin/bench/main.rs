@@ -44,7 +44,7 @@ enum Command {
     AllReduce(all_reduce::Flags),
     /// Adam's update of one large variable, against memory bandwidth.
     Update(update::Flags),
-    /// A product and the map behind it (bias and ReLU, a residual, ReLU's gradient, Adam's update),
+    /// A product and the map behind it (bias and ReLU, a residual, ReLU's gradient, updates),
     /// against the two apart.
     Epilogue(epilogue::Flags),
     /// What metrics, events and a report cost a step of `lm`, and how long a checkpoint keeps it

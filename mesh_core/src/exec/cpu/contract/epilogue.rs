@@ -13,6 +13,9 @@ use crate::program::{Body, Operand, Program, Step, ValueId};
 
 /// Bytes of a result from which on it has left the caches when the product is done.
 const LARGE: usize = 8 << 20;
+/// Most bytes of the map's other inputs, in those of the result: beside more (Adam's moments), what is
+/// saved is less than smaller blocks cost.
+const OTHERS: usize = 2;
 
 /// A `Contract` and the `Map` that follows, as one kernel, if that pays.
 pub(in crate::exec::cpu) fn prepare(
@@ -41,8 +44,8 @@ pub(in crate::exec::cpu) fn prepare(
     }
 }
 
-/// Whether a map reads a value element by element and makes what has as many, none of it where the
-/// product still reads or writes.
+/// Whether a map reads a value element by element, not too much else, and makes what has as many elements,
+/// none of it where the product still reads or writes.
 fn suits(
     program: &Program,
     factors: [ValueId; 2],
@@ -51,6 +54,8 @@ fn suits(
     memory: &Memory,
 ) -> bool {
     let read = program.value(value);
+    let others = inputs.iter().filter(|input| input.value != value);
+    let others: usize = others.map(|input| program.value(input.value).bytes()).sum();
     let mut own = inputs.iter().filter(|input| input.value == value).peekable();
     let in_order =
         |input: &Operand| input.dims.iter().map(|&dim| usize::from(dim)).eq(0..read.extents.len());
@@ -69,6 +74,7 @@ fn suits(
     own.peek().is_some()
         && own.all(in_order)
         && at(value) != 0
+        && others <= OTHERS * read.bytes()
         && outs.iter().all(|&out| suits(out))
 }
 

@@ -144,7 +144,7 @@ fn a_map_within_a_product_gives_the_bits_of_one_behind_it() {
 }
 
 /// A result that stays in a cache, one that lies where a factor does, one that lies across the product's,
-/// an input in another order, another dtype.
+/// an input in another order, many large inputs, another dtype.
 #[test]
 fn maps_that_would_not_gain_or_write_too_early_follow_the_product() {
     const SHAPE: [usize; 3] = [1024, 4096, 2048];
@@ -165,4 +165,8 @@ fn maps_that_would_not_gain_or_write_too_early_follow_the_product() {
     let Step::Map { inputs, .. } = &mut turned.map else { unreachable!() };
     inputs[0] = operand(PRODUCT, &[1, 0]);
     assert!(!is_joined(&turned));
+    let mut many = of(SHAPE, DType::F32);
+    let Step::Map { inputs, .. } = &mut many.map else { unreachable!() };
+    inputs.extend([operand(OTHER, &[0, 1]), operand(OTHER, &[0, 1])]);
+    assert!(!is_joined(&many));
 }

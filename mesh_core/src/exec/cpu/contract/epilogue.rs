@@ -1,5 +1,5 @@
 //! A product and the map of its result behind it, which is done for every piece of the result while that
-//! is in cache: a bias, an activation, a residual, an optimizer's update.
+//! is in cache: a bias, an activation, a residual, a step of gradient descent.
 //!
 //! What the map makes is what the two steps make one after the other, to the bit. If nobody else reads the
 //! product's result, and the map makes nothing in its place, it is never in memory: its pieces lie in

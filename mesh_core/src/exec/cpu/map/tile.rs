@@ -134,7 +134,10 @@ impl<O: Unary> Task for One<O> {
                     any |= O::rare(*a.add(i));
                 }
                 if any {
-                    each!(n, out, i => if O::rare(*a.add(i)) { O::slow(*a.add(i)) } else { O::apply(*a.add(i)) });
+                    each!(n, out, i => {
+                        let a = *a.add(i);
+                        if O::rare(a) { O::slow(a) } else { O::apply(a) }
+                    });
                 } else if is_over(out, a) {
                     let over = out.cast::<O::In>();
                     each!(n, out, i => O::apply(*over.add(i)));

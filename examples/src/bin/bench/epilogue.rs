@@ -14,7 +14,8 @@ use std::time::Instant;
 pub(crate) struct Flags {
     /// Rows, depth and columns of a processor's product.
     #[arg(long, value_delimiter = ',', default_values = [
-        "2048x256x1024", "4096x256x1024", "8192x128x1024", "8192x512x1024", "16384x128x2048",
+        "2048x256x1024", "8192x16x1024", "8192x128x1024", "8192x512x1024", "4096x1024x1024",
+        "16384x128x2048",
     ])]
     shapes: Vec<Extents>,
 

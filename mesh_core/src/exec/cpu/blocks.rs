@@ -14,11 +14,9 @@ use super::transpose::{Transpose, Turn, transpose};
 /// are far apart are many pages.
 const ROWS: usize = 1024;
 const COLUMNS: usize = 1024;
-/// Most rows of a block whose pieces somebody waits for, from memory to memory: it takes 1 MiB of f32.
-/// Transposing the left factor wants more.
-const ROWS_IN_CACHE: usize = 256;
-const LEFT_ROWS_IN_CACHE: usize = 512;
 const DEPTH: usize = 256;
+/// Most rows of a block whose panels somebody waits for: a panel's result takes half a second-level cache.
+const ROWS_IN_CACHE: usize = 512;
 /// Bytes of a row of a panel: two (AVX-512) or eight (AVX2) of the widest tiles that the crate computes.
 const PANEL: usize = 768;
 /// Elements by which the last panel may be wider: fewer columns are not worth a call.
@@ -79,10 +77,10 @@ pub(super) struct Blocks<T: Number> {
     /// Whether all of the above is of the transposed product, the factors changed about.
     flip: bool,
     way: Way,
-    /// Most rows, columns, depth at once.
+    /// Most rows, columns, depth of a block.
     block: [usize; 3],
-    /// Columns of a block that are multiplied at once.
-    panel: usize,
+    /// Columns and depth of a block that are multiplied at once.
+    panel: [usize; 2],
     waits: Waits,
     gemm: Gemm<T>,
     transpose: Transpose<T>,
@@ -108,31 +106,49 @@ impl<T: Number> Blocks<T> {
             false => ([m, n, k], [a, b, c]),
             true => ([n, m, k], [turn(b), turn(a), turn(c)]),
         };
-        let (way, block) = choose::<T>(shape, steps, adds, waits);
-        let panel = panel::<T>(way, block);
+        let (way, [rows, columns, depth]) = choose::<T>(shape, steps, adds, waits);
+        // Who waits for a panel gets it whole before the next.
+        let block = [rows, columns, if waits == Waits::No { depth } else { k }];
+        let panel = [panel::<T>(way, [rows, columns, depth], waits), depth];
         let (gemm, transpose) = (Gemm::new(), transpose::<T>());
         Self { shape, steps, flip, way, block, panel, waits, gemm, transpose }
     }
 
     /// Elements of scratch.
     pub(super) fn scratch(&self) -> usize {
+        let aside = self.block[0] * self.widest_panel();
+        self.turned() + if self.waits == Waits::Aside { aside } else { 0 }
+    }
+
+    /// Elements of scratch that what is transposed takes.
+    fn turned(&self) -> usize {
         let [m, n, k] = self.block;
-        let own = match self.way {
+        match self.way {
             Way::Direct => 0,
             Way::Left => m * k,
             Way::Result => m * n,
-        };
-        own + if self.waits == Waits::Aside { m * n } else { 0 }
+        }
     }
 
-    /// Strides of a result: as planned, or of a block in scratch.
+    fn widest_panel(&self) -> usize {
+        self.block[1].min(self.panel[0] + NARROW)
+    }
+
+    /// Strides of a result: as planned, or of a panel in scratch.
     pub(super) fn result_steps(&self) -> Steps {
         let turn = |[x, y]: Steps| if self.flip { [y, x] } else { [x, y] };
-        turn(if self.waits == Waits::Aside { [self.block[1] as isize, 1] } else { self.steps[2] })
+        turn(self.steps_within())
     }
 
-    /// `c = a b`, or `c += a b`; `done` is called for every piece of the result once it is there, with where
-    /// it begins.
+    fn steps_within(&self) -> Steps {
+        match self.waits {
+            Waits::Aside => [self.widest_panel() as isize, 1],
+            _ => self.steps[2],
+        }
+    }
+
+    /// `c = a b`, or `c += a b`; `done` is called for each of [`Blocks::pieces`] once it is there, with
+    /// where it begins.
     ///
     /// # Safety
     ///
@@ -153,11 +169,10 @@ impl<T: Number> Blocks<T> {
         }
     }
 
-    /// The pieces in which the result is finished.
+    /// The pieces that somebody waits for.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
-        let finished = self.blocks().filter(|block| self.is_last(block));
-        finished
-            .flat_map(move |block| self.panels(block).map(move |panel| self.piece(block, panel)))
+        let blocks = self.blocks().filter(|_| self.waits != Waits::No);
+        blocks.flat_map(move |block| self.panels(block).map(move |panel| self.piece(block, panel)))
     }
 
     fn blocks(&self) -> impl Iterator<Item = Block> + use<T> {
@@ -172,13 +187,9 @@ impl<T: Number> Blocks<T> {
         places.flat_map(move |(i, j)| begins(2).map(move |l| block([i, j, l])))
     }
 
-    fn is_last(&self, block: &Block) -> bool {
-        block.at[2] + block.size[2] == self.shape[2]
-    }
-
     /// The first column and the number of columns of each panel of a block.
     fn panels(&self, block: Block) -> impl Iterator<Item = (usize, usize)> + use<T> {
-        let (n, panel) = (block.size[1], self.panel);
+        let (n, panel) = (block.size[1], self.panel[0]);
         let mut next = 0;
         std::iter::from_fn(move || {
             let first = next;
@@ -210,25 +221,23 @@ impl<T: Number> Blocks<T> {
         let at = |k: usize, [x, y]: [usize; 2]| {
             x as isize * self.steps[k][0] + y as isize * self.steps[k][1]
         };
-        let (accumulate, is_last) = (accumulate || l > 0, self.is_last(&block));
-        // SAFETY: a block within the matrices; what is in scratch is as large as a block.
+        // SAFETY: a block within the matrices; what is in scratch is as large as a block or a panel.
         unsafe {
             let mut a = Matrix::new(a.offset(at(0, [i, l])), self.steps[0]);
             let b = Matrix::new(b.offset(at(1, [l, j])), self.steps[1]);
-            let c = match self.waits {
-                Waits::Aside => {
-                    let held = scratch.add(self.scratch() - self.block[0] * self.block[1]);
-                    Matrix::new(held, [self.block[1] as isize, 1])
-                }
-                _ => Matrix::new(c.offset(at(2, [i, j])), self.steps[2]),
+            // Of the panel that begins at this column.
+            let panel = |first: usize| match self.waits {
+                Waits::Aside => Matrix::new(scratch.add(self.turned()), self.steps_within()),
+                _ => Matrix::new(c.offset(at(2, [i, j + first])), self.steps[2]),
             };
             if self.way == Way::Result {
+                let c = panel(0);
                 let held = Matrix::new(scratch, [1, m as isize]);
                 self.gemm.run([m, n, k], a, b, held, false);
                 let (from, from_stride) = (scratch.cast_const(), m as isize);
                 let (to, to_stride) = (c.at, c.rows);
                 (self.transpose)(Turn { extents: [n, m], from, from_stride, to, to_stride });
-                return done(self.piece(block, (0, n)), c.at);
+                return self.tell(block, (0, n), c.at, done);
             }
             if self.way == Way::Left {
                 let (to, to_stride) = (scratch, k as isize);
@@ -237,50 +246,63 @@ impl<T: Number> Blocks<T> {
                 a = Matrix::new(scratch.cast_const(), [k as isize, 1]);
             }
             for (first, columns) in self.panels(block) {
-                let j = first as isize;
-                let b = Matrix { at: b.at.offset(j * b.columns), ..b };
-                let c = Matrix { at: c.at.offset(j * c.columns), ..c };
-                self.gemm.run([m, columns, k], a, b, c, accumulate);
-                if is_last {
-                    done(self.piece(block, (first, columns)), c.at);
+                let c = panel(first);
+                for depth in (0..k).step_by(self.panel[1]) {
+                    let k = self.panel[1].min(k - depth);
+                    let (j, l) = (first as isize, depth as isize);
+                    let a = Matrix { at: a.at.offset(l * a.columns), ..a };
+                    let b = Matrix { at: b.at.offset(l * b.rows + j * b.columns), ..b };
+                    self.gemm.run([m, columns, k], a, b, c, accumulate || block.at[2] + depth > 0);
                 }
+                self.tell(block, (first, columns), c.at, done);
             }
+        }
+    }
+
+    fn tell(
+        &self,
+        block: Block,
+        panel: (usize, usize),
+        at: *mut T,
+        done: &mut impl FnMut(Piece, *mut T),
+    ) {
+        if self.waits != Waits::No {
+            done(self.piece(block, panel), at);
         }
     }
 }
 
-/// The way of a product whose result is wide in memory, and its blocks.
+/// The way of a product whose result is wide in memory, and most rows, columns and depth at once.
 fn choose<T: Number>(
     [m, n, k]: [usize; 3],
     [a, b, c]: [Steps; 3],
     adds: bool,
     waits: Waits,
 ) -> (Way, [usize; 3]) {
-    let (rows, left_rows, columns) = match waits {
-        Waits::No => (ROWS, ROWS, n),
-        _ => (ROWS_IN_CACHE, LEFT_ROWS_IN_CACHE, COLUMNS),
-    };
+    let rows = if waits == Waits::No { ROWS } else { ROWS_IN_CACHE };
     let is_left_turned = a[0] == 1 && a[1] != 1;
     let is_right_turned = b[0] == 1 && b[1] != 1;
     let is_tall = n <= 16 && m >= 64;
     let is_low = m <= 96 && n >= 128 && is_right_turned && !is_left_turned;
-    if !T::BLOCKS || m == 1 || n == 1 || k < 32 {
+    if !T::BLOCKS || m == 1 || n == 1 || k < 32 && waits == Waits::No {
         (Way::Direct, [m, n, k])
     } else if !adds && c[1] == 1 && (is_tall || is_low) {
         (Way::Result, [even(m, rows), even(n, COLUMNS), k])
     } else if is_left_turned && n >= 64 && k >= 192 {
-        (Way::Left, [even(m, left_rows), even(n, COLUMNS), even(k, DEPTH)])
+        // Panels that somebody waits for share what is transposed.
+        let columns = if waits == Waits::No { even(n, COLUMNS) } else { n };
+        (Way::Left, [even(m, rows), columns, even(k, DEPTH)])
     } else {
         // Few rows want little depth.
-        (Way::Direct, [even(m, rows), even(n, columns), if m < 200 { even(k, DEPTH) } else { k }])
+        (Way::Direct, [even(m, rows), n, if m < 200 { even(k, DEPTH) } else { k }])
     }
 }
 
 /// Columns of a panel of such blocks, cut off where that pays: 2 to 20 % of a product (AVX-512).
-fn panel<T: Number>(way: Way, [m, n, k]: [usize; 3]) -> usize {
+fn panel<T: Number>(way: Way, [m, n, k]: [usize; 3], waits: Waits) -> usize {
     let packed = n * k.min(PACKED_DEPTH) * size_of::<T>();
-    let pays = m < MANY_ROWS || packed >= MANY_COLUMNS;
+    let pays = m < MANY_ROWS || packed >= MANY_COLUMNS || waits != Waits::No;
     // A transposed result has the left factor packed.
-    let cut = T::BLOCKS && way != Way::Result && m > 1 && k >= 32 && pays;
+    let cut = T::BLOCKS && way != Way::Result && m > 1 && (k >= 32 || waits != Waits::No) && pays;
     if cut { PANEL / size_of::<T>() } else { n }
 }

@@ -13,6 +13,8 @@ use crate::program::{Body, Operand, Program, Step, ValueId};
 
 /// Bytes of a result from which on it has left the caches when the product is done.
 const LARGE: usize = 8 << 20;
+/// Most depth of a product: beside more, the map's time is nothing.
+const DEPTH: usize = 1024;
 /// Most bytes of the map's other inputs, in those of the result: beside more (Adam's moments), what is
 /// saved is less than smaller blocks cost.
 const OTHERS: usize = 2;
@@ -99,6 +101,9 @@ impl<T: Number> Joined<T> {
         let labels = Labels::new(program, &factors, out);
         let (product, groups) = Contract::<T>::new(labels, program.value(out).dtype, waits)?;
         let steps = product.product.result_steps();
+        if product.loops.depth.1.extent > DEPTH || product.pieces().count() < 2 {
+            return Ok(None);
+        }
         let line = |labels: &[usize], step: isize| match &operands.nest(labels).loops[..] {
             [line] => {
                 let mut line = line.clone();
@@ -118,8 +123,7 @@ impl<T: Number> Joined<T> {
             }
         }
         let factors = factors.map(|factor| factor.value);
-        let joined = Self { factors, out, product, operands, lines, maps };
-        Ok((joined.product.pieces().count() > 1).then(|| Box::new(joined) as Box<dyn Kernel>))
+        Ok(Some(Box::new(Self { factors, out, product, operands, lines, maps })))
     }
 
     /// Where operand `k` of the map begins for a piece that begins at `piece`.

@@ -120,7 +120,9 @@ fn a_map_within_a_product_gives_the_bits_of_one_behind_it() {
     for (shape, dtype, epilogue, turned) in [
         ([500, 4300, 40], DType::F32, Bias(1), [false, false]),
         ([500, 4300, 40], DType::F32, Residual, [false, true]),
-        ([2100, 1030, 1300], DType::F32, Bias(1), [true, false]),
+        ([2100, 1030, 900], DType::F32, Bias(1), [true, false]),
+        ([2100, 1030, 8], DType::F32, Residual, [false, false]),
+        ([2100, 1030, 5], DType::F32, Update, [true, false]),
         ([2100, 1030, 300], DType::F32, Bias(0), [false, true]),
         ([2100, 1030, 300], DType::F32, Update, [true, false]),
         ([1030, 2100, 700], DType::F32, Update, [false, true]),
@@ -143,16 +145,17 @@ fn a_map_within_a_product_gives_the_bits_of_one_behind_it() {
     }
 }
 
-/// A result that stays in a cache, one that lies where a factor does, one that lies across the product's,
+/// A result that stays in a cache, a deep product, a result that lies where a factor does, one that lies across the product's,
 /// an input in another order, many large inputs, another dtype.
 #[test]
 fn maps_that_would_not_gain_or_write_too_early_follow_the_product() {
-    const SHAPE: [usize; 3] = [1024, 4096, 2048];
+    const SHAPE: [usize; 3] = [1024, 4096, 512];
     let blocks: Vec<_> = (0..6).map(|_| Block::new(64 << 20)).collect();
     let is_joined = |case: &Case| case.joined(&case.memory(&blocks)).is_some();
     let of = |shape, dtype| case(shape, dtype, Epilogue::Residual, [false; 2]);
     assert!(is_joined(&of(SHAPE, DType::F32)));
     assert!(!is_joined(&of([256, 1024, 64], DType::F32)));
+    assert!(!is_joined(&of([1024, 4096, 1100], DType::F32)));
     assert!(!is_joined(&of(SHAPE, DType::I32)));
     let mut on_factor = of(SHAPE, DType::F32);
     on_factor.alias[0] = (RESULT, LHS);

@@ -92,12 +92,12 @@ round() {
       [ -z "${MTF64:-}" ] || python tf212 graph_mtf.py --layers 24 --procs 64
       ;;
     collectives)
-      for count in 2 4; do
-        try "$bench" all-reduce --processors $count
-        try mpirun --allow-run-as-root --oversubscribe -n $count "$venvs/allreduce_mpi"
-        [ -z "$mpi" ] || try mpirun --allow-run-as-root --oversubscribe -n $count \
-          "$bench" all-reduce --processors $count
-        python jax coll_jax.py $count
+      for members in 2 4; do
+        try "$bench" all-reduce --processors $members
+        try mpirun --allow-run-as-root --oversubscribe -n $members "$venvs/allreduce_mpi"
+        [ -z "$mpi" ] || try mpirun --allow-run-as-root --oversubscribe -n $members \
+          "$bench" all-reduce --processors $members
+        python jax coll_jax.py $members
       done
       ;;
     update) try "$bench" update ;;

@@ -91,6 +91,10 @@ fn even(n: usize, most: usize) -> usize {
     if n <= most { n } else { n.div_ceil(n.div_ceil(most)).next_multiple_of(16) }
 }
 
+fn turn<N>([x, y]: [N; 2]) -> [N; 2] {
+    [y, x]
+}
+
 impl<T: Number> Blocks<T> {
     /// `adds`: whether some run accumulates.
     pub(super) fn new(
@@ -101,7 +105,6 @@ impl<T: Number> Blocks<T> {
     ) -> Self {
         // The result's rows run along memory.
         let flip = c[0] < c[1];
-        let turn = |[x, y]: Steps| [y, x];
         let (shape, steps) = match flip {
             false => ([m, n, k], [a, b, c]),
             true => ([n, m, k], [turn(b), turn(a), turn(c)]),
@@ -136,8 +139,12 @@ impl<T: Number> Blocks<T> {
 
     /// Strides of a result: as planned, or of a panel in scratch.
     pub(super) fn result_steps(&self) -> Steps {
-        let turn = |[x, y]: Steps| if self.flip { [y, x] } else { [x, y] };
-        turn(self.steps_within())
+        self.outside(self.steps_within())
+    }
+
+    /// Rows and columns in the order of the caller.
+    fn outside<N>(&self, of: [N; 2]) -> [N; 2] {
+        if self.flip { turn(of) } else { of }
     }
 
     fn steps_within(&self) -> Steps {
@@ -200,9 +207,8 @@ impl<T: Number> Blocks<T> {
     }
 
     fn piece(&self, block: Block, (first, columns): (usize, usize)) -> Piece {
-        let turn = |[x, y]: [usize; 2]| if self.flip { [y, x] } else { [x, y] };
         let ([i, j, _], rows) = (block.at, block.size[0]);
-        Piece { at: turn([i, j + first]), size: turn([rows, columns]) }
+        Piece { at: self.outside([i, j + first]), size: self.outside([rows, columns]) }
     }
 
     /// # Safety
@@ -284,8 +290,11 @@ fn choose<T: Number>(
     let is_right_turned = b[0] == 1 && b[1] != 1;
     let is_tall = n <= 16 && m >= 64;
     let is_low = m <= 96 && n >= 128 && is_right_turned && !is_left_turned;
-    if !T::BLOCKS || m == 1 || n == 1 || k < 32 && waits == Waits::No {
+    if !T::BLOCKS || m == 1 || n == 1 {
         (Way::Direct, [m, n, k])
+    } else if k < 32 {
+        // One packing serves all rows; nobody's bits depend on who waits.
+        (Way::Direct, [if waits == Waits::No { m } else { even(m, rows) }, n, k])
     } else if !adds && c[1] == 1 && (is_tall || is_low) {
         (Way::Result, [even(m, rows), even(n, COLUMNS), k])
     } else if is_left_turned && n >= 64 && k >= 192 {
@@ -301,8 +310,8 @@ fn choose<T: Number>(
 /// Columns of a panel of such blocks, cut off where that pays: 2 to 20 % of a product (AVX-512).
 fn panel<T: Number>(way: Way, [m, n, k]: [usize; 3], waits: Waits) -> usize {
     let packed = n * k.min(PACKED_DEPTH) * size_of::<T>();
-    let pays = m < MANY_ROWS || packed >= MANY_COLUMNS || waits != Waits::No;
+    let pays = k >= 32 && (m < MANY_ROWS || packed >= MANY_COLUMNS);
     // A transposed result has the left factor packed.
-    let cut = T::BLOCKS && way != Way::Result && m > 1 && (k >= 32 || waits != Waits::No) && pays;
+    let cut = T::BLOCKS && way != Way::Result && m > 1 && (pays || waits != Waits::No);
     if cut { PANEL / size_of::<T>() } else { n }
 }

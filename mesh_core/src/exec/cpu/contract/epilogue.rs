@@ -13,7 +13,7 @@ use crate::program::{Body, Operand, Program, Step, ValueId};
 
 /// Bytes of a result from which on it has left the caches when the product is done.
 const LARGE: usize = 8 << 20;
-/// Most depth of a product: beside more, the map's time is nothing.
+/// Most depth of a product: beside more, what is saved is lost in the noise.
 const DEPTH: usize = 1024;
 /// Most bytes of the map's other inputs, in those of the result: beside more (Adam's moments), what is
 /// saved is less than smaller blocks cost.

@@ -127,6 +127,9 @@ fn a_map_within_a_product_gives_the_bits_of_one_behind_it() {
         ([2100, 1030, 300], DType::F32, Update, [true, false]),
         ([1030, 2100, 700], DType::F32, Update, [false, true]),
         ([140_000, 16, 32], DType::F32, Bias(0), [false, false]),
+        ([140_000, 16, 9], DType::F32, Residual, [false, false]),
+        ([90, 24_000, 20], DType::F32, Bias(1), [false, false]),
+        ([90, 24_000, 20], DType::F32, Residual, [true, true]),
         ([140_000, 16, 32], DType::F32, Update, [false, false]),
         ([90, 12_000, 600], DType::F64, Bias(1), [false, false]),
         ([90, 12_000, 600], DType::F64, Residual, [true, false]),
@@ -145,8 +148,8 @@ fn a_map_within_a_product_gives_the_bits_of_one_behind_it() {
     }
 }
 
-/// A result that stays in a cache, a deep product, a result that lies where a factor does, one that lies across the product's,
-/// an input in another order, many large inputs, another dtype.
+/// A result that stays in a cache, a deep product, a result that lies where a factor does, one that lies
+/// across the product's, an input in another order, many large inputs, another dtype.
 #[test]
 fn maps_that_would_not_gain_or_write_too_early_follow_the_product() {
     const SHAPE: [usize; 3] = [1024, 4096, 512];

@@ -331,8 +331,7 @@ impl<'a> Emitter<'a> {
         let mut moved = self.travel(from, self.placement(*source), route)?;
         let dtype = self.setting.data.tensors[version.tensor.index()].ty.dtype;
         let held = self.builder.value(moved.id).dtype;
-        let owes = version.placement.pending().is_some();
-        let dtype = if owes { dtype.reduction() } else { dtype };
+        let dtype = version.placement.held(dtype);
         if held != dtype {
             moved = self.cast(&moved, dtype)?;
         }

@@ -115,7 +115,8 @@ impl Trial<'_> {
             let Some((source, _)) = source else { continue };
             ahead.push(*source);
             let from = &table.versions[source.index()].placement;
-            if from.pending() == Some(ReduceKind::Sum) && placement.pending().is_none() {
+            let owes = matches!(from.pending(), Some(ReduceKind::Sum | ReduceKind::Select));
+            if owes && placement.pending().is_none() {
                 axes.extend(from.pending_axes().iter().copied());
             }
         }
@@ -263,8 +264,7 @@ impl<'a> Emitter<'a> {
         for (&tensor, &version) in given.chain([&block.position]).zip(&table.given) {
             let placement = inner.placement(version);
             let shape = self.local_shape(tensor, placement);
-            let dtype = data.tensors[tensor.index()].ty.dtype;
-            let dtype = if placement.pending().is_some() { dtype.reduction() } else { dtype };
+            let dtype = placement.held(data.tensors[tensor.index()].ty.dtype);
             let title = data.tensor_name(tensor);
             let whole = slot(title, &shape, &Placement::replicated());
             let id = inner.builder.feed(dtype, extents(&shape), whole);

@@ -305,10 +305,9 @@ impl<'a> Sweep<'a> {
         if let Some(&same) = candidates.iter().find(|v| *self.placement(**v) == to) {
             return same;
         }
-        // Partial sums travel in their reduction dtype.
-        let element = node.ty.dtype.reduction().size();
         let routes = candidates.into_iter().filter_map(|v| {
             let from = self.placement(v);
+            let element = from.held(node.ty.dtype).size();
             route(self.setting.mesh, &node.ty.shape, element, from, &to).map(|r| (v, r))
         });
         let best = routes.min_by_key(|(_, route)| (route.bytes, route.moves.len()));

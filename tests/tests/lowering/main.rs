@@ -6,4 +6,5 @@ mod owned;
 mod reduced;
 mod relayout;
 mod scaling;
+mod selections;
 mod structure;

@@ -105,7 +105,7 @@ fn picking_costs_one_row() {
     };
     let forms = |steps: &[Step]| steps.iter().map(Step::form).collect::<Vec<_>>().join(" ");
     assert_eq!(forms(&steps("y:m")), "move reshape");
-    assert_eq!(forms(&steps("x:m")), "generate map reduce all_reduce");
+    assert_eq!(forms(&steps("x:m")), "generate reshape gather all_reduce");
 }
 
 /// The gradient of a product where one, two or no elements are 0; quotients would be NaN.

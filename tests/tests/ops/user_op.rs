@@ -7,7 +7,7 @@ use mesh_core::names::DimName;
 use mesh_core::program::{
     Elements, ElementsMut, Expr, Offset, Scalar, Step, UserKernel, Value, View, ViewMut,
 };
-use mesh_core::split::{Collective, Role, SplitRule};
+use mesh_core::split::{Collective, Linearity, Role, SplitRule};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Dense, Fill};
 use tests::picky::Picky;
@@ -66,7 +66,7 @@ impl Op for Banded {
 
     fn split(&self, _: Signature<'_>) -> SplitRule {
         let role = Role::Exchange(&[Collective::Permute]);
-        SplitRule::parallel().with([self.dim], role).linear(&[&[0]])
+        SplitRule::parallel().with([self.dim], role).linear(Linearity::Adds, &[&[0]])
     }
 
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {

@@ -102,6 +102,7 @@ impl<'a> Lowering<'a> {
                     home,
                     available: Vec::new(),
                     settled: Vec::new(),
+                    known: Vec::new(),
                     problems: RefCell::default(),
                 };
                 cx.check_output(0);

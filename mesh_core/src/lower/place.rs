@@ -35,6 +35,8 @@ pub struct PlaceCx<'a> {
     pub(crate) available: Vec<Placement>,
     /// Inputs whose pending sums are resolved for somebody else anyway.
     pub(crate) settled: Vec<bool>,
+    /// Inputs that are a number known when the graph was made, finite and not 0.
+    pub(crate) known: Vec<bool>,
     /// Problems, with the number of the tensor concerned (inputs, then outputs).
     pub(crate) problems: RefCell<Vec<(LayoutProblem, usize)>>,
 }
@@ -122,8 +124,8 @@ impl PlaceCx<'_> {
     ///
     /// A selection is carried by ops that move elements; by ops that add them it is carried as a
     /// sum, of which all terms but one are zero. A sum is carried by both, and by ops that multiply
-    /// it if the other factors are scalars or the outputs are smaller than the inputs. The other
-    /// factors meet partial sums there, so a product may overflow, or be NaN beside an infinite
+    /// it if the other factors are finite constants or the outputs are smaller than the inputs. The
+    /// other factors meet partial sums there, so a product may overflow, or be NaN beside an infinite
     /// factor, where the whole sum's would not.
     pub fn by_rule(&self, rule: &SplitRule) -> Placing {
         let dims = self.split_dims();
@@ -198,11 +200,10 @@ impl PlaceCx<'_> {
             .reduce(|best, next| if held(next.set) > held(best.set) { next } else { best })
     }
 
-    /// Whether each element of the set is multiplied by one number, the same for all of them.
+    /// Whether the set's elements are multiplied with nothing but numbers that are known to be finite.
     fn scales(&self, linearity: Linearity, set: &[usize]) -> bool {
         let mut others = (0..self.signature.inputs.len()).filter(|i| !set.contains(i));
-        linearity != Linearity::Multiplies
-            || others.all(|i| self.signature.inputs[i].shape.is_scalar())
+        linearity != Linearity::Multiplies || others.all(|i| self.known[i])
     }
 
     /// What a set's inputs are to owe, and over which axes: those over which all of them owe; or, if

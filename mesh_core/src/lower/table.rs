@@ -2,7 +2,7 @@
 
 use super::place::{PlaceCx, Placing};
 use super::relayout::{Route, route};
-use crate::graph::structural::Loop;
+use crate::graph::structural::{Fill, Loop};
 use crate::graph::{Data, Key, Operation, OperationId, Signature, TensorId};
 use crate::names::{Axis, Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
@@ -231,6 +231,7 @@ impl<'a> Sweep<'a> {
             home: key.map_or(&of_scalars, |key| setting.home(key)),
             available,
             settled: operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect(),
+            known: operation.inputs.iter().map(|&t| self.is_known(t)).collect(),
             problems: RefCell::default(),
         };
         let rounds = operation.op.as_any().downcast_ref::<Loop>();
@@ -253,6 +254,16 @@ impl<'a> Sweep<'a> {
             });
         }
         self.record(id, operation, placing, body);
+    }
+
+    /// Whether a tensor is one number, known when the graph was made, finite and not 0.
+    fn is_known(&self, tensor: TensorId) -> bool {
+        let Some((producer, _)) = self.setting.data.tensors[tensor.index()].producer else {
+            return false;
+        };
+        let operation = &self.setting.data.operations[producer.index()];
+        let fill = operation.op.as_any().downcast_ref::<Fill>();
+        fill.is_some_and(|fill| fill.value().value().is_finite() && fill.value().value() != 0.0)
     }
 
     fn record(

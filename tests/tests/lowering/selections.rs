@@ -54,6 +54,14 @@ fn times(x: Tensor<'_>) -> Tensor<'_> {
     x * w
 }
 
+/// What Mesh TensorFlow does instead of a gather: rows of a finite table by products with 1 and 0.
+fn one_hot_rows<'g>(x: Tensor<'g>) -> Tensor<'g> {
+    let r = dim("r", 2);
+    let hot = one_hot(x.graph().constant(arr1(&[3, 1]).into_dyn(), [r]), p(), F32);
+    let table = elementwise::cast(range(x.graph(), p(), I32), F32) - 2.0;
+    (hot * table).sum([p()])
+}
+
 /// Functions of `x: [p, q]` that move what is selected along `p`, or make products of it.
 const BITWISE: &[(&str, Build)] = &[
     ("pick", |x| x.pick(p(), 2)),
@@ -79,6 +87,9 @@ const BITWISE: &[(&str, Build)] = &[
     ("joined", |x| concat(rows(x), &[rows(x)], "r")),
     ("joined with what is whole", |x| concat(rows(x), &[x.rename(p(), "r")], "r")),
     ("cast", |x| elementwise::cast(elementwise::cast(rows(x), BF16), F32)),
+    ("a one-hot product times infinity", |x| one_hot_rows(x) * f64::INFINITY),
+    ("a one-hot product divided by zero", |x| one_hot_rows(x) / 0.0),
+    ("a one-hot product times a tensor", |x| times(one_hot_rows(x))),
     ("bf16", |x| rows(elementwise::cast(x, BF16))),
     ("bool", |x| rows(elementwise::cast(x, Bool))),
     ("i32", |x| rows(elementwise::cast(x, I32)) * 3.0),

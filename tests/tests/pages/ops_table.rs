@@ -25,7 +25,7 @@ naive evaluator. (`UPDATE_DOCS=1 cargo test -p tests --test pages` writes the pa
 * **linear**: the inputs that may be pending, owing sums or selections; the op carries these on. An op
   that *moves* elements carries selections as selections, one that *adds* them carries them as sums.
   One that *multiplies* them by elements of other inputs carries sums only, and only if the others are
-  scalars or its result is smaller; see [layouts.md](layouts.md#what-a-layout-may-change). It is linear
+  finite constants or its result is smaller; see [layouts.md](layouts.md#what-a-layout-may-change). It is linear
   in each set by itself: `{a, b}` jointly, `{a} {b}` in either.
 * **sends**: the collectives that any layout on one axis leads to, of the op alone and with nothing
   else to settle what it owes. An all-reduce becomes a reduce-scatter where the consumer is split.

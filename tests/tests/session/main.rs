@@ -4,6 +4,7 @@ mod compare;
 mod feeds;
 mod models;
 mod numerics;
+mod panics;
 mod recorded;
 mod state;
 mod trace;

@@ -3,6 +3,7 @@
 mod compare;
 mod feeds;
 mod models;
+mod modules;
 mod numerics;
 mod panics;
 mod recorded;

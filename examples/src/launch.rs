@@ -113,7 +113,7 @@ pub fn lower_with(
 ) -> Result<Module, LaunchError> {
     let module = graph.lower_with(mesh, layout, options)?;
     let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
-    let warnings = recorded.chain(module.warnings.iter().map(ToString::to_string));
+    let warnings = recorded.chain(module.warnings().iter().map(ToString::to_string));
     if strict {
         let warnings: Vec<_> = warnings.collect();
         if !warnings.is_empty() {
@@ -143,5 +143,5 @@ pub fn named(layout: &Layout) -> String {
 
 /// Number of trained values.
 pub fn parameters(module: &Module) -> usize {
-    module.variables.iter().filter(|v| v.trainable).map(|v| v.shape.size()).sum()
+    module.variables().iter().filter(|v| v.trainable).map(|v| v.shape.size()).sum()
 }

@@ -2,7 +2,7 @@
 
 use crate::ranks::{hold_back, launched, speaks};
 use mesh_core::graph::Report;
-use mesh_core::lower::Options;
+use mesh_core::lower::{Options, Warnings};
 use mesh_ops::prelude::*;
 use std::error::Error;
 use std::fmt;
@@ -111,16 +111,15 @@ pub fn lower_with(
     options: &Options,
     strict: bool,
 ) -> Result<Module, LaunchError> {
-    let module = graph.lower_with(mesh, layout, options)?;
-    let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
-    let warnings = recorded.chain(module.warnings().iter().map(ToString::to_string));
+    let told = if strict || !speaks() { Warnings::Keep } else { Warnings::Report };
+    let module = graph.lower_with(mesh, layout, &Options { warnings: told, ..options.clone() })?;
     if strict {
+        let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
+        let warnings = recorded.chain(module.warnings().iter().map(ToString::to_string));
         let warnings: Vec<_> = warnings.collect();
         if !warnings.is_empty() {
             return Err(LaunchError::Warnings(warnings.join("\n")));
         }
-    } else if speaks() {
-        warnings.for_each(|warning| eprintln!("warning: {warning}"));
     }
     Ok(module)
 }

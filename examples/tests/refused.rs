@@ -230,6 +230,7 @@ fn a_misspelt_dim_is_a_warning_without_strict() {
     let line = "--mesh rows:2 --layout batch:rows;hiden1:rows --model mlp --explain";
     let run = mnist_line(line, &[]).well();
     assert!(run.err.starts_with("warning: "), "{}", run.err);
+    assert_eq!(run.err.matches("warning: ").count(), 1, "{}", run.err);
     assert!(
         run.err.contains("`hiden1`") && run.err.contains("did you mean `hidden1`"),
         "{}",

@@ -1,6 +1,6 @@
 //! What lowering makes: a variable table and a compiled program per function.
 
-use super::Explain;
+use super::{Explain, Warnings};
 use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
 use crate::passes::{self, AllReduce};
 use crate::program::{Compiled, Owners, VariableType, owns, verify};
@@ -17,6 +17,8 @@ pub struct Options {
     /// operations, of their outputs (`top_k.1`), or patterns in which `*` stands for anything. What
     /// is shown is kept, so it is not fused away; where everything lies does not depend on it.
     pub probe: Vec<String>,
+    /// Who is told of warnings.
+    pub warnings: Warnings,
 }
 
 /// The passes that improve lowered programs, in the order in which they run.

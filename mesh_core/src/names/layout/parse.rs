@@ -1,7 +1,8 @@
 //! The grammar of layout strings.
 
-use std::collections::HashSet;
 use std::str::FromStr;
+
+use indexmap::IndexSet;
 
 use super::super::dimension::{DimName, check_name};
 use super::super::text::{Piece, number};
@@ -14,7 +15,7 @@ impl FromStr for Layout {
     /// `[params/|slots/]target:axis[+axis...][@owner]`. The target is a dim or, after `params/`
     /// or `slots/`, `*`; the owner, after `*` and one axis, is a coordinate or `each`.
     fn from_str(text: &str) -> Result<Self, LayoutError> {
-        let (mut rules, mut known) = (Vec::new(), HashSet::new());
+        let (mut rules, mut known) = (Vec::new(), IndexSet::new());
         for piece in Piece::new(text).pairs() {
             let rule = parse_rule(piece)?;
             if !known.insert((rule.set, rule.target.clone())) {
@@ -66,7 +67,7 @@ fn parse_target(piece: Piece<'_>) -> Result<(RuleSet, Target), LayoutError> {
 }
 
 fn parse_axes(list: Piece<'_>) -> Result<Vec<String>, LayoutError> {
-    let (mut axes, mut known) = (Vec::new(), HashSet::new());
+    let (mut axes, mut known) = (Vec::new(), IndexSet::new());
     for piece in list.split('+') {
         checked(piece)?;
         let axis = piece.text().to_owned();

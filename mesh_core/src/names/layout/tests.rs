@@ -76,7 +76,8 @@ fn work_grows_with_the_number_of_rules() {
             let started = Instant::now();
             let layout: Layout = text.parse().unwrap();
             let rules = Rules::bind(&layout, &mesh).unwrap();
-            let split = |dim: &DimName| rules.axes_of(RuleSet::Params, &Home::default(), *dim).len();
+            let split =
+                |dim: &DimName| rules.axes_of(RuleSet::Params, &Home::default(), *dim).len();
             assert_eq!(names.iter().map(split).sum::<usize>(), count);
             assert_eq!(Rules::warnings(&layout, &mesh, known).len(), SHOWN + 1);
             assert_eq!(Rules::warnings(&layout, &mesh, unknown).len(), SHOWN + 1);

@@ -1,6 +1,6 @@
 //! Rules and axes that are legal but do nothing.
 
-use std::collections::HashSet;
+use indexmap::IndexSet;
 
 use super::super::dimension::DimName;
 use super::super::mesh::Mesh;
@@ -11,7 +11,7 @@ impl Rules {
     /// What in `layout` does nothing: rules for dims that are not `known` to the graph, and axes
     /// of `mesh` larger than 1 that no rule uses.
     pub fn warnings(layout: &Layout, mesh: &Mesh, known: &[DimName]) -> Vec<LayoutWarning> {
-        let names: HashSet<_> = known.iter().collect();
+        let names: IndexSet<_> = known.iter().collect();
         let targets = layout.rules().iter().map(|rule| &rule.target).enumerate();
         let unknown = targets.filter_map(|(number, target)| match target {
             Target::Dim(dim) if !names.contains(dim) => Some((number, *dim)),
@@ -30,7 +30,7 @@ impl Rules {
         if unknown.len() > SHOWN {
             warnings.push(LayoutWarning::MoreUnknownDims { count: unknown.len() - SHOWN });
         }
-        let used: HashSet<_> = layout.rules().iter().flat_map(|rule| &rule.axes).collect();
+        let used: IndexSet<_> = layout.rules().iter().flat_map(|rule| &rule.axes).collect();
         let axes = mesh.axes().map(|axis| (mesh.name(axis).to_owned(), mesh.size(axis)));
         let unused = axes.filter(|(name, size)| *size > 1 && !used.contains(name));
         warnings.extend(unused.map(|(axis, size)| LayoutWarning::UnusedAxis { axis, size }));

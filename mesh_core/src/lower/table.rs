@@ -2,6 +2,7 @@
 
 use super::place::{PlaceCx, Placing};
 use super::relayout::{Route, route};
+use super::rounds::PlacedLoops;
 use crate::graph::structural::{Fill, Loop};
 use crate::graph::{Data, Key, Operation, OperationId, Signature, TensorId};
 use crate::names::{Axis, Home, Mesh, Placement, RuleSet, Rules};
@@ -9,6 +10,7 @@ use crate::program::VariableId;
 use crate::split::{LayoutIssue, LayoutProblem};
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::rc::Rc;
 
 /// A tensor in one placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +41,7 @@ pub(crate) struct Entry {
     /// The outputs are the first inputs; nothing is emitted.
     pub(crate) alias: bool,
     /// For a loop, where everything lies in its body.
-    pub(crate) body: Option<Table>,
+    pub(crate) body: Option<Rc<Table>>,
 }
 
 /// Where everything lies in one function.
@@ -59,6 +61,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) rules: &'a Rules,
     /// What `*` means for each variable, under `params/` and under `slots/`.
     pub(crate) homes: Vec<[Home; 2]>,
+    pub(crate) loops: PlacedLoops,
 }
 
 impl<'a> Setting<'a> {
@@ -73,7 +76,7 @@ impl<'a> Setting<'a> {
             homes.push([home(RuleSet::Params), home(RuleSet::Slots)]);
             ordinal += usize::from(variable.trainable);
         }
-        Self { data, mesh, rules, homes }
+        Self { data, mesh, rules, homes, loops: PlacedLoops::default() }
     }
 
     fn home(&self, key: Key) -> &Home {
@@ -238,7 +241,7 @@ impl<'a> Sweep<'a> {
         let (placing, body) = match rounds {
             None => (operation.op.place(&cx), None),
             Some(rounds) => {
-                let (placing, body) = self.rounds(rounds, operation, &cx);
+                let (placing, body) = self.rounds(rounds, id, &cx);
                 (placing, Some(body))
             }
         };
@@ -271,7 +274,7 @@ impl<'a> Sweep<'a> {
         id: OperationId,
         operation: &Operation,
         placing: Placing,
-        body: Option<Table>,
+        body: Option<Rc<Table>>,
     ) {
         if placing.alias {
             let mut outputs = Vec::new();

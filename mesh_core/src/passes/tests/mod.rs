@@ -1,4 +1,5 @@
 mod combine;
+mod handed;
 mod orders;
 mod overlaps;
 mod plans;

@@ -3,6 +3,7 @@
 use mesh_core::graph::{Graph, Report};
 use mesh_core::lower::Module;
 use mesh_core::names::{DimName, Layout, Mesh};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Lowerings tried per graph and mesh; beyond that, an even selection.
@@ -52,7 +53,21 @@ pub fn dim_names(graph: &Graph) -> Vec<DimName> {
 /// # Errors
 /// If a layout is refused for anything but the layout: that is a fault of the lowering.
 pub fn legal_layouts(graph: &Graph, mesh: &Mesh) -> Result<Layouts, String> {
+    more_layouts(graph, mesh, &[])
+}
+
+/// As [`legal_layouts`], of a graph that is part of one of which these layouts are known to be legal:
+/// they stand in the result as they are, modules of the larger graph.
+pub(super) fn more_layouts(
+    graph: &Graph,
+    mesh: &Mesh,
+    known: &[(Layout, Rc<Module>)],
+) -> Result<Layouts, String> {
+    let known: BTreeMap<_, _> = known.iter().map(|pair| (pair.0.to_string(), pair)).collect();
     let lower = |text: &str| {
+        if let Some(&pair) = known.get(text) {
+            return Ok(Some(pair.clone()));
+        }
         let layout: Layout = text.parse().map_err(|error| format!("{text}: {error}"))?;
         match graph.lower(mesh, &layout) {
             Ok(module) => Ok(Some((layout, Rc::new(module)))),

@@ -225,6 +225,14 @@ fn a_wrong_linearity_set_is_caught_where_inputs_owe() {
     caught(&product(Linearity::Adds, &[&[0, 1]]), "x+y owing");
 }
 
+/// Other processors' zeros are multiplied with infinity.
+#[test]
+fn a_product_that_says_it_moves_or_adds_is_caught_where_inputs_are_selected() {
+    caught(&product(Linearity::Moves, &[&[0], &[1]]), "x selected");
+    caught(&product(Linearity::Adds, &[&[0], &[1]]), "selected");
+    product(Linearity::Multiplies, &[&[0], &[1]]).check().unwrap();
+}
+
 #[test]
 fn a_wrong_role_is_caught_by_layouts() {
     caught(&sum(Sum::Parallel), "layout q:a");

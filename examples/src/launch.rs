@@ -1,8 +1,8 @@
 //! From flags to a lowered module.
 
-use crate::ranks::{hold_back, launched, speaks};
+use crate::ranks::{hold_back, launched};
 use mesh_core::graph::Report;
-use mesh_core::lower::Options;
+use mesh_core::lower::{Options, Warnings};
 use mesh_ops::prelude::*;
 use std::error::Error;
 use std::fmt;
@@ -93,7 +93,7 @@ pub fn parse<T: std::str::FromStr<Err: fmt::Display>>(
     })
 }
 
-/// Lowers a graph; warnings go to standard error, or are errors if `strict`.
+/// Lowers a graph; warnings are errors if `strict`.
 pub fn lower(
     graph: &Graph,
     mesh: &Mesh,
@@ -111,18 +111,15 @@ pub fn lower_with(
     options: &Options,
     strict: bool,
 ) -> Result<Module, LaunchError> {
-    let module = graph.lower_with(mesh, layout, options)?;
-    let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
-    let warnings = recorded.chain(module.warnings.iter().map(ToString::to_string));
-    if strict {
-        let warnings: Vec<_> = warnings.collect();
-        if !warnings.is_empty() {
-            return Err(LaunchError::Warnings(warnings.join("\n")));
-        }
-    } else if speaks() {
-        warnings.for_each(|warning| eprintln!("warning: {warning}"));
+    if !strict {
+        return Ok(graph.lower_with(mesh, layout, options)?);
     }
-    Ok(module)
+    let options = Options { warnings: Warnings::Silent, ..options.clone() };
+    let module = graph.lower_with(mesh, layout, &options)?;
+    let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
+    let warnings: Vec<_> =
+        recorded.chain(module.warnings.iter().map(ToString::to_string)).collect();
+    if warnings.is_empty() { Ok(module) } else { Err(LaunchError::Warnings(warnings.join("\n"))) }
 }
 
 /// Writes a graph in Graphviz' DOT language.

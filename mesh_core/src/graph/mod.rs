@@ -128,7 +128,8 @@ impl Graph {
         }
     }
 
-    /// Records on the caller's line something that is legal but hardly meant.
+    /// Records on the caller's line something that is legal but hardly meant. Lowering tells people of
+    /// it: see [`Warnings`](crate::lower::Warnings).
     #[track_caller]
     pub fn warn(&self, subject: &str, message: impl Into<String>) {
         let at = Some(self.provenance(Location::caller()));

@@ -19,6 +19,9 @@ use std::cell::RefCell;
 impl Graph {
     /// Lowers every function of the graph for a mesh and a layout.
     ///
+    /// Warnings, of a rule for a dim that no tensor has as an example, are written to standard error,
+    /// each once in a process: see [`Options::warnings`].
+    ///
     /// # Errors
     /// Everything that is wrong, at once: errors recorded while the graph was built, a layout that
     /// does not fit the mesh, and every op that cannot run on the slices the layout gives it, each
@@ -27,7 +30,8 @@ impl Graph {
         self.lower_with(mesh, layout, &Options::default())
     }
 
-    /// As [`lower`](Self::lower), with choices that change speed, and the order of sums, only.
+    /// As [`lower`](Self::lower), with choices that change speed, the order of sums, and who is told of
+    /// warnings, only.
     ///
     /// # Errors
     /// As there.
@@ -69,6 +73,8 @@ impl Graph {
         }
         let init = compile(lowering.init(&variables))?;
         let warnings = Rules::warnings(layout, mesh, &names);
+        let recorded = self.warnings().into_iter().map(|issue| issue.to_string());
+        options.warnings.send(recorded.chain(warnings.iter().map(ToString::to_string)));
         Ok(Module { mesh: mesh.clone(), variables, functions, init, warnings })
     }
 }

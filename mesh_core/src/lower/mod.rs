@@ -16,6 +16,7 @@ mod relayout;
 mod rounds;
 mod table;
 mod travel;
+mod warnings;
 
 pub use crate::passes::AllReduce;
 pub use explain::{Explain, FunctionRows, Row};
@@ -23,3 +24,4 @@ pub use local::{Local, LocalCx, LocalPiece, LocalWindow};
 pub use module::{Module, Options, VariableSpec, pass_names};
 pub use place::{PlaceCx, Placing};
 pub use relayout::{Move, cost as relayout_cost};
+pub use warnings::Warnings;

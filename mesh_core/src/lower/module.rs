@@ -1,11 +1,11 @@
 //! What lowering makes: a variable table and a compiled program per function.
 
-use super::Explain;
+use super::{Explain, Warnings};
 use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
 use crate::passes::{self, AllReduce};
 use crate::program::{Compiled, Owners, VariableType, owns};
 
-/// Choices that a layout leaves open.
+/// Choices that a layout leaves open, and what is said of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// How sums over processors are made.
@@ -17,6 +17,8 @@ pub struct Options {
     /// operations, of their outputs (`top_k.1`), or patterns in which `*` stands for anything. What
     /// is shown is kept, so it is not fused away; where everything lies does not depend on it.
     pub probe: Vec<String>,
+    /// Where warnings go: to standard error, unless told otherwise.
+    pub warnings: Warnings,
 }
 
 /// The passes that improve lowered programs, in the order in which they run.
@@ -60,7 +62,7 @@ pub struct Module {
     pub functions: Vec<Compiled>,
     /// Sets every variable to its initial value.
     pub init: Compiled,
-    /// What the layout says that has no effect on this graph.
+    /// What the layout says that has no effect on this graph; [`Options::warnings`] says who is told.
     pub warnings: Vec<LayoutWarning>,
 }
 

@@ -8,6 +8,7 @@
 mod dimension;
 mod dtype;
 mod error;
+mod launched;
 mod layout;
 mod mesh;
 mod placement;
@@ -18,6 +19,7 @@ mod text;
 pub use dimension::{DimName, Dimension, check_name, dim};
 pub use dtype::DType;
 pub use error::NameError;
+pub use launched::{Launched, launched};
 pub use layout::{Home, Layout, LayoutError, LayoutWarning, Owner, Rule, RuleSet, Rules, Target};
 pub use mesh::{Axis, AxisList, Mesh};
 pub use placement::{Placement, ReduceKind, Slice};

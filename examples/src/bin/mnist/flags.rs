@@ -3,6 +3,7 @@
 use clap::{Parser, ValueEnum};
 use examples::optimizer::Method;
 use examples::running::{RunFlags, word};
+use mesh_core::names::DType;
 use mesh_optimize::CrossDeviceOps;
 use std::path::PathBuf;
 
@@ -62,9 +63,9 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) weight_decay: f64,
 
-    /// What activations are computed in; parameters stay f32.
-    #[arg(long, value_enum, default_value_t = Activations::F32)]
-    pub(crate) dtype: Activations,
+    /// What is computed in.
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    pub(crate) dtype: Precision,
 
     /// Examples a step, over all processors.
     #[arg(long, default_value_t = 200)]
@@ -135,11 +136,31 @@ impl Flags {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Activations {
+pub(crate) enum Precision {
     /// 32-bit floats.
     F32,
-    /// Their upper half; sums are f32.
+    /// 64-bit floats: images, parameters, activations, gradients and the optimizer's state.
+    F64,
+    /// The upper half of 32-bit floats for activations; parameters and sums are f32.
     Bf16,
+}
+
+impl Precision {
+    /// The dtype of images, parameters and losses.
+    pub(crate) fn wide(self) -> DType {
+        match self {
+            Self::F64 => DType::F64,
+            Self::F32 | Self::Bf16 => DType::F32,
+        }
+    }
+
+    /// The dtype of activations.
+    pub(crate) fn activations(self) -> DType {
+        match self {
+            Self::Bf16 => DType::BF16,
+            Self::F32 | Self::F64 => self.wide(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -1,6 +1,6 @@
 //! The models, written once; no mesh in here.
 
-use super::flags::{self, Activations, Flags};
+use super::flags::{self, Flags};
 use examples::optimizer::Training;
 use mesh_ops::conv::{Conv, conv_with_blocks};
 use mesh_ops::layers::Dense;
@@ -34,12 +34,10 @@ pub(crate) fn image_dims(model: flags::Model, batch: Dimension) -> Vec<Dimension
 /// Builds the model and both functions.
 pub(crate) fn build(graph: &Graph, flags: &Flags, training: &Training) -> Functions {
     let (batch, classes) = (dim(BATCH, flags.batch), dim("classes", 10));
-    let image = graph.input("image", image_dims(flags.model, batch), F32);
+    let wide = flags.dtype.wide();
+    let image = graph.input("image", image_dims(flags.model, batch), wide);
     let label = graph.input("label", [batch], I32);
-    let x = match flags.dtype {
-        Activations::F32 => image,
-        Activations::Bf16 => image.cast(BF16),
-    };
+    let x = image.cast(flags.dtype.activations());
     let logits = match flags.model {
         flags::Model::Conv => conv(x, classes),
         flags::Model::Mlp => {
@@ -48,13 +46,13 @@ pub(crate) fn build(graph: &Graph, flags: &Flags, training: &Training) -> Functi
         }
         flags::Model::Linear => x.dense(classes, "logits"),
     };
-    let logits = logits.cast(F32);
+    let logits = logits.cast(wide);
     let loss = logits.softmax_cross_entropy(label, classes).mean();
     let (updates, rate) = training.minimize(loss);
     let train = graph.function("train", [image, label], [loss, rate], updates);
 
-    let weight = graph.input("weight", [batch], F32);
-    let correct = logits.argmax(classes).equal(label).cast(F32);
+    let weight = graph.input("weight", [batch], wide);
+    let correct = logits.argmax(classes).equal(label).cast(wide);
     let correct = (correct * weight).sum_all();
     let evaluate = graph.function(EVALUATE, [image, label, weight], [correct], []);
     Functions { train, evaluate }
@@ -89,7 +87,8 @@ fn filter<'g>(
     let (height, width) = (dim("filter_height", 9), dim("filter_width", 9));
     let initializer = Initializer::variance_scaling(1.0, Fan::In, &[height, width, from], &[onto]);
     let scope = x.graph().scope(name);
-    let kernel = x.graph().variable("kernel", [height, width, from, onto], F32, initializer);
+    let stored = x.dtype().reduction();
+    let kernel = x.graph().variable("kernel", [height, width, from, onto], stored, initializer);
     drop(scope);
     let conv = Conv::over([(sizes[0].name, height.name), (sizes[1].name, width.name)]);
     conv_with_blocks(x, kernel.value().cast(x.dtype()), &conv, blocks)

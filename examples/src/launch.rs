@@ -1,6 +1,6 @@
 //! From flags to a lowered module.
 
-use crate::ranks::{hold_back, launched};
+use crate::ranks::{hold_back, launched, speaks};
 use mesh_core::graph::Report;
 use mesh_core::lower::{Options, Warnings};
 use mesh_ops::prelude::*;
@@ -93,7 +93,7 @@ pub fn parse<T: std::str::FromStr<Err: fmt::Display>>(
     })
 }
 
-/// Lowers a graph; warnings are errors if `strict`.
+/// Lowers a graph; warnings go to standard error, or are errors if `strict`.
 pub fn lower(
     graph: &Graph,
     mesh: &Mesh,
@@ -111,15 +111,17 @@ pub fn lower_with(
     options: &Options,
     strict: bool,
 ) -> Result<Module, LaunchError> {
-    if !strict {
-        return Ok(graph.lower_with(mesh, layout, options)?);
+    let told = if strict || !speaks() { Warnings::Keep } else { Warnings::Report };
+    let module = graph.lower_with(mesh, layout, &Options { warnings: told, ..options.clone() })?;
+    if strict {
+        let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
+        let warnings = recorded.chain(module.warnings().iter().map(ToString::to_string));
+        let warnings: Vec<_> = warnings.collect();
+        if !warnings.is_empty() {
+            return Err(LaunchError::Warnings(warnings.join("\n")));
+        }
     }
-    let options = Options { warnings: Warnings::Silent, ..options.clone() };
-    let module = graph.lower_with(mesh, layout, &options)?;
-    let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
-    let warnings: Vec<_> =
-        recorded.chain(module.warnings.iter().map(ToString::to_string)).collect();
-    if warnings.is_empty() { Ok(module) } else { Err(LaunchError::Warnings(warnings.join("\n"))) }
+    Ok(module)
 }
 
 /// Writes a graph in Graphviz' DOT language.
@@ -140,5 +142,5 @@ pub fn named(layout: &Layout) -> String {
 
 /// Number of trained values.
 pub fn parameters(module: &Module) -> usize {
-    module.variables.iter().filter(|v| v.trainable).map(|v| v.shape.size()).sum()
+    module.variables().iter().filter(|v| v.trainable).map(|v| v.shape.size()).sum()
 }

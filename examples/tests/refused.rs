@@ -49,6 +49,8 @@ fn flags() {
         ("--batch 100000 --model linear", &["--batch 100000", "12000"]),
         ("--steps 0", &["--steps", "legal"]),
         ("--epochs 0", &["--epochs", "legal"]),
+        ("--hidden 0", &["--hidden 0", "legal"]),
+        ("--filters 99999999999", &["--filters", "legal"]),
         ("--model linear --eval-layout bad", &["--eval-layout", "bad"]),
         (
             "--mesh r:2 --layout batch:r --model linear --eval-layout batch:c",
@@ -230,6 +232,7 @@ fn a_misspelt_dim_is_a_warning_without_strict() {
     let line = "--mesh rows:2 --layout batch:rows;hiden1:rows --model mlp --explain";
     let run = mnist_line(line, &[]).well();
     assert!(run.err.starts_with("warning: "), "{}", run.err);
+    assert_eq!(run.err.matches("warning: ").count(), 1, "{}", run.err);
     assert!(
         run.err.contains("`hiden1`") && run.err.contains("did you mean `hidden1`"),
         "{}",

@@ -1,97 +1,56 @@
-//! Warnings of lowering reach people: what a program says whose layout has a misspelt dim.
+//! Warnings reach the program's logger, each once.
 
-use std::process::{Command, Stdio};
+use log::{LevelFilter, Log, Metadata, Record};
+use mesh_core::lower::{Options, Warnings};
+use mesh_ops::prelude::*;
+use std::sync::Mutex;
 
-/// What is warned of, in order: what was recorded while the graph was built, then the layout.
-const RECORDED: &str = "x: is hardly meant\n    at ";
-const MISSPELT: &str = "no tensor has a dim `bacth`: its rule does nothing (did you mean `batch`?)\n  \
-                        bacth:data\n  ^^^^^\n";
-/// The program's own last line: all warnings are kept, and what it computes is right.
-const ENDED: &str = "kept (1, 1), sum 16\n";
+struct Lines(Mutex<Vec<String>>);
 
-fn program(ways: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_warned"));
-    // Not as a rank of whatever has started the tests.
-    for launcher in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"] {
-        command.env_remove(launcher);
+impl Log for Lines {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
     }
-    command.args(ways.split(' '));
-    command
+    fn log(&self, record: &Record<'_>) {
+        self.0.lock().unwrap().push(format!("{} {}", record.level(), record.args()));
+    }
+    fn flush(&self) {}
 }
 
-/// What is written to standard output and standard error.
-fn said(command: &mut Command) -> (String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
-    (out, err)
+static LINES: Lines = Lines(Mutex::new(Vec::new()));
+
+fn logged() -> Vec<String> {
+    std::mem::take(&mut *LINES.0.lock().unwrap())
 }
 
-/// Fails unless `text` is both warnings once, each behind `before`, and then `rest`.
-#[track_caller]
-fn both_once(text: &str, before: &str, rest: &str) {
-    let recorded = format!("{before}{RECORDED}");
-    let layout = format!("{before}{MISSPELT}{rest}");
-    assert!(text.starts_with(&recorded) && text.ends_with(&layout), "{text}");
-    let line = text.lines().nth(1).unwrap();
-    assert!(line.contains("warned.rs:"), "{line}");
-    assert_eq!(text.lines().count(), 2 + layout.lines().count(), "{text}");
-}
-
+/// One test, since a process has one logger.
 #[test]
-fn a_misspelt_dim_is_told_of_once() {
-    for ways in ["default", "print", "default default print", "silent default silent print"] {
-        let (out, err) = said(&mut program(ways));
-        assert_eq!(out, ENDED, "{ways}");
-        both_once(&err, "warning: ", "");
-    }
-}
+fn a_logger_is_told_once_what_a_layout_does_not_do() {
+    log::set_logger(&LINES).unwrap();
+    log::set_max_level(LevelFilter::Warn);
+    let g = mesh_ops::graph();
+    let x = g.input("x", [dim("batch", 4)], F32);
+    g.function("f", [x], [x.exp()], []);
+    let (mesh, misspelt) = ("data:2".parse().unwrap(), "bacth:data".parse().unwrap());
 
-#[test]
-fn who_asks_for_silence_or_a_logger_gets_it() {
-    for ways in ["silent", "silent silent", "logger silent", "log"] {
-        assert_eq!(said(&mut program(ways)), (ENDED.to_owned(), String::new()), "{ways}");
-    }
-    let (out, err) = said(&mut program("logger log log"));
-    both_once(&out, "WARN mesh_core::lower ", ENDED);
-    assert_eq!(err, "");
-    // Each way has its readers.
-    let (out, err) = said(&mut program("logger log default"));
-    both_once(&out, "WARN mesh_core::lower ", ENDED);
-    both_once(&err, "warning: ", "");
-}
+    let kept = Options { warnings: Warnings::Keep, ..Options::default() };
+    let module = g.lower_with(&mesh, &misspelt, &kept).unwrap();
+    assert_eq!((module.warnings().len(), logged().len()), (1, 0));
 
-#[test]
-fn of_several_processes_the_first_one_tells() {
-    for [ranks, rank] in
-        [["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"], ["PMI_SIZE", "PMI_RANK"]]
-    {
-        let process = |number| said(program("default").envs([(ranks, "2"), (rank, number)]));
-        both_once(&process("0").1, "warning: ", "");
-        assert_eq!(process("1"), (ENDED.to_owned(), String::new()));
-    }
-}
+    g.lower(&mesh, &misspelt).unwrap();
+    let [line] = &logged()[..] else { panic!("one warning") };
+    assert!(line.starts_with("WARN no tensor has a dim `bacth`"), "{line}");
+    assert!(line.contains("did you mean `batch`?"), "{line}");
 
-/// A program goes on if nobody can be told.
-#[test]
-#[cfg(unix)]
-fn standard_error_that_cannot_be_written_stops_nothing() {
-    let gone = || {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        Stdio::from(writer)
-    };
-    let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
-    let unwritable = || Stdio::from(std::fs::File::open("/dev/null").unwrap());
-    for stderr in [gone(), full(), unwritable(), Stdio::null()] {
-        let output = program("default").stderr(stderr).stdout(Stdio::piped()).spawn().unwrap();
-        let output = output.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", output.status);
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), ENDED);
-    }
-    // Closed before the program starts.
-    let closed = format!("'{}' default 2>&-", env!("CARGO_BIN_EXE_warned"));
-    let (out, _) = said(Command::new("sh").args(["-c", &closed]));
-    assert_eq!(out, ENDED);
+    g.lower(&mesh, &misspelt).unwrap();
+    assert_eq!(logged(), [""; 0], "told before");
+    g.lower(&mesh, &"".parse().unwrap()).unwrap();
+    assert_eq!(logged().len(), 1, "another warning");
+    g.lower(&mesh, &"batch:data".parse().unwrap()).unwrap();
+    assert_eq!(logged(), [""; 0]);
+
+    g.warn("x", "this is hardly meant");
+    g.lower(&mesh, &"batch:data".parse().unwrap()).unwrap();
+    let [line] = &logged()[..] else { panic!("what was recorded") };
+    assert!(line.contains("this is hardly meant") && line.contains("warned.rs"), "{line}");
 }

@@ -128,13 +128,17 @@ impl Graph {
         }
     }
 
-    /// Records on the caller's line something that is legal but hardly meant. Lowering tells people of
-    /// it: see [`Warnings`](crate::lower::Warnings).
+    /// Records on the caller's line something that is legal but hardly meant.
     #[track_caller]
     pub fn warn(&self, subject: &str, message: impl Into<String>) {
         let at = Some(self.provenance(Location::caller()));
         let issue = Issue { subject: subject.to_owned(), message: message.into(), at };
         self.data.borrow_mut().warnings.push(issue);
+    }
+
+    /// Whether nobody has been told of a warning yet; from here on somebody has.
+    pub(crate) fn is_news(&self, warning: &str) -> bool {
+        self.data.borrow_mut().reported.insert(warning.to_owned())
     }
 
     /// What has been warned of so far.

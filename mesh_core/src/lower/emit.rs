@@ -5,6 +5,7 @@ use super::module::{Module, Options, VariableSpec};
 use super::place::PlaceCx;
 use super::probes;
 use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
+use super::warnings::{self, Warnings};
 use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, TensorId};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules};
 use crate::passes;
@@ -17,10 +18,8 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 
 impl Graph {
-    /// Lowers every function of the graph for a mesh and a layout.
-    ///
-    /// Warnings, of a rule for a dim that no tensor has as an example, are written to standard error,
-    /// each once in a process: see [`Options::warnings`].
+    /// Lowers every function of the graph for a mesh and a layout. Rules and axes that do nothing are
+    /// reported on standard error, or to the program's logger; see [`Options::warnings`].
     ///
     /// # Errors
     /// Everything that is wrong, at once: errors recorded while the graph was built, a layout that
@@ -30,8 +29,7 @@ impl Graph {
         self.lower_with(mesh, layout, &Options::default())
     }
 
-    /// As [`lower`](Self::lower), with choices that change speed, the order of sums, and who is told of
-    /// warnings, only.
+    /// As [`lower`](Self::lower), with choices that change speed, and the order of sums, only.
     ///
     /// # Errors
     /// As there.
@@ -41,6 +39,14 @@ impl Graph {
         layout: &Layout,
         options: &Options,
     ) -> Result<Module, Report> {
+        let module = self.lowered(mesh, layout, options)?;
+        if options.warnings == Warnings::Report {
+            warnings::report(self, &module);
+        }
+        Ok(module)
+    }
+
+    fn lowered(&self, mesh: &Mesh, layout: &Layout, options: &Options) -> Result<Module, Report> {
         self.check()?;
         let rules = Rules::bind(layout, mesh).map_err(|errors| Report {
             issues: errors
@@ -73,8 +79,6 @@ impl Graph {
         }
         let init = compile(lowering.init(&variables))?;
         let warnings = Rules::warnings(layout, mesh, &names);
-        let recorded = self.warnings().into_iter().map(|issue| issue.to_string());
-        options.warnings.send(recorded.chain(warnings.iter().map(ToString::to_string)));
         Ok(Module { mesh: mesh.clone(), variables, functions, init, warnings })
     }
 }

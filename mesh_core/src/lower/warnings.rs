@@ -1,66 +1,39 @@
-//! Where lowering sends its warnings.
+//! Who is told of what is legal but hardly meant.
 
-use crate::names::launched;
-use std::collections::HashSet;
+use super::Module;
+use crate::graph::Graph;
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
 
-/// Where [`Graph::lower`](crate::graph::Graph::lower) sends what is legal but hardly meant: a rule for a
-/// dim that no tensor has, a mesh axis that no rule uses, and what was recorded with
-/// [`Graph::warn`](crate::graph::Graph::warn) while the graph was built.
+/// What lowering does with warnings: those recorded while the graph was built, and those about rules
+/// and axes of the layout that do nothing.
 ///
-/// Each warning is sent once in a process, however often its text is made. Of several processes that a
-/// launcher has [started](crate::names::launched), the first one sends. Whatever is chosen, all warnings
-/// are in [`Module::warnings`](super::Module::warnings) and
-/// [`Graph::warnings`](crate::graph::Graph::warnings).
+/// Either way [`Graph::warnings`] and [`Module::warnings`] return them.
 ///
 /// ```
 /// use mesh_core::lower::{Options, Warnings};
-/// let options = Options { warnings: Warnings::Log, ..Options::default() };
-/// assert_eq!(Warnings::default(), Warnings::Print);
+/// // As on all ranks of a job but the first.
+/// let options = Options { warnings: Warnings::Keep, ..Options::default() };
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Warnings {
-    /// To standard error, each behind `warning: `. One that cannot be written there is dropped.
+    /// Each text goes once per graph to the logger that the program has installed for the `log`
+    /// crate, as `log::warn!`, or to standard error if it has installed none.
     #[default]
-    Print,
-    /// To the program's logger, through the crate `log`, at level `warn`. Without a logger nobody is told.
-    Log,
-    /// Nowhere.
-    Silent,
+    Report,
+    /// Nobody is told.
+    Keep,
 }
 
-/// The target of records for a logger.
-const TARGET: &str = "mesh_core::lower";
-
-/// What has been sent, and which way.
-static SENT: Mutex<Option<HashSet<(Warnings, String)>>> = Mutex::new(None);
-
-impl Warnings {
-    /// Sends warnings that were not sent this way before.
-    pub(super) fn send(self, warnings: impl Iterator<Item = String>) {
-        if self == Self::Silent || launched().is_some_and(|process| process.rank > 0) {
-            return;
-        }
-        for warning in warnings {
-            let mut sent = SENT.lock().unwrap_or_else(PoisonError::into_inner);
-            if sent.get_or_insert_default().insert((self, warning.clone())) {
-                // A logger may lower graphs, too.
-                drop(sent);
-                self.send_one(&warning);
-            }
-        }
-    }
-
-    fn send_one(self, warning: &str) {
-        match self {
-            Self::Print => {
-                // One write, so that lines of several processes stay whole. Nobody can be told of its
-                // failure.
-                let _ = io::stderr().write_all(format!("warning: {warning}\n").as_bytes());
-            }
-            Self::Log => log::warn!(target: TARGET, "{warning}"),
-            Self::Silent => {}
+/// Reports the warnings of a graph and of its module that have not been reported before.
+pub(super) fn report(graph: &Graph, module: &Module) {
+    let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
+    let of_layout = module.warnings().iter().map(ToString::to_string);
+    for text in recorded.chain(of_layout).filter(|text| graph.is_news(text)) {
+        if log::max_level() == log::LevelFilter::Off {
+            // Who closed standard error does not want to be told.
+            let _ = writeln!(io::stderr(), "warning: {text}");
+        } else {
+            log::warn!("{text}");
         }
     }
 }

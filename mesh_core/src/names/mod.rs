@@ -8,7 +8,6 @@
 mod dimension;
 mod dtype;
 mod error;
-mod launched;
 mod layout;
 mod mesh;
 mod placement;
@@ -19,7 +18,6 @@ mod text;
 pub use dimension::{DimName, Dimension, check_name, dim};
 pub use dtype::DType;
 pub use error::NameError;
-pub use launched::{Launched, launched};
 pub use layout::{Home, Layout, LayoutError, LayoutWarning, Owner, Rule, RuleSet, Rules, Target};
 pub use mesh::{Axis, AxisList, Mesh};
 pub use placement::{Placement, ReduceKind, Slice};

@@ -120,7 +120,7 @@ impl Session {
     /// As [`threads`](Self::threads), with processor `i` kept on core `cores[i]`, where the system
     /// can do that; a core that it does not have is an error.
     pub fn pinned(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
-        let processors = module.mesh.processors();
+        let processors = module.mesh().processors();
         if cores.len() != processors {
             let problem = format!("{} cores for {processors} processors", cores.len());
             return Err(Error::Module { problem });
@@ -133,7 +133,7 @@ impl Session {
     /// where there is a core for each. Results are the same.
     pub fn with_couriers(module: &Module, seed: u64) -> Result<Self> {
         Self::on(module, |variables, functions| {
-            let mesh = &module.mesh;
+            let mesh = module.mesh();
             let machine =
                 ThreadMachine::with_couriers(mesh, variables, functions, seed, &[], Some(true))?;
             Ok(Box::new(machine))
@@ -142,7 +142,7 @@ impl Session {
 
     fn on_cores(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
         Self::on(module, |variables, functions| {
-            let machine = ThreadMachine::new(&module.mesh, variables, functions, seed, cores)?;
+            let machine = ThreadMachine::new(module.mesh(), variables, functions, seed, cores)?;
             Ok(Box::new(machine))
         })
     }
@@ -153,20 +153,21 @@ impl Session {
         module: &Module,
         start: impl FnOnce(&[VariableType], Vec<Compiled>) -> Result<Box<dyn Machine>, String>,
     ) -> Result<Self> {
-        let mesh = module.mesh.clone();
-        let held = module.variables.iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
+        let mesh = module.mesh().clone();
+        let held = module.variables().iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
         let variables = held.collect::<Result<IndexMap<_, _>>>()?;
-        let local: Vec<_> = module.variables.iter().map(|variable| variable.local(&mesh)).collect();
-        let programs: Vec<_> = module.functions.iter().chain([&module.init]).cloned().collect();
+        let local: Vec<_> =
+            module.variables().iter().map(|variable| variable.local(&mesh)).collect();
+        let programs: Vec<_> = module.functions().iter().chain([module.init()]).cloned().collect();
         let machine = start(&local, programs).map_err(|problem| Error::Module { problem })?;
-        let names = module.functions.iter().map(|function| function.program.name.clone());
+        let names = module.functions().iter().map(|function| function.program.name.clone());
         let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
-        let shown = vec![Vec::new(); module.functions.len() + 1];
+        let shown = vec![Vec::new(); module.functions().len() + 1];
         let watcher: Watcher = Box::new(write_to_stderr);
         let (replica_check, snapshots) = (false, Cell::default());
         let mut session =
             Self { mesh, machine, functions, variables, replica_check, watcher, shown, snapshots };
-        session.run(module.functions.len(), &[], &mut [])?;
+        session.run(module.functions().len(), &[], &mut [])?;
         Ok(session)
     }
 

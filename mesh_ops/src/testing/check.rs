@@ -309,7 +309,7 @@ fn run(module: &Module, feeds: &Values) -> Result<Vec<Array>, String> {
     let mut session = Session::threads(module, SEED).map_err(|error| error.to_string())?;
     session.set_replica_check(true);
     let mut all = Vec::new();
-    for function in &module.functions {
+    for function in module.functions() {
         let program = &function.program;
         let fed = program.feeds.iter().map(|slot| {
             let value = feeds.get(&slot.name).ok_or_else(|| format!("{} is not fed", slot.name))?;

@@ -9,7 +9,7 @@ use mesh_ops::prelude::*;
 /// Every collective of a function, as its form and elements of one processor's operands.
 fn sent(graph: &Graph, mesh: &str, layout: &str, function: &str) -> Vec<String> {
     let module = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let program = &module.functions.iter().find(|f| f.program.name == function).unwrap().program;
+    let program = &module.functions().iter().find(|f| f.program.name == function).unwrap().program;
     let collectives = program.steps.iter().map(|n| &n.step).filter(|step| step.axes().is_some());
     let sent = |step: &Step| {
         let form = step.form();

@@ -160,7 +160,7 @@ fn a_selection_is_one_collective_of_its_own_kind() {
     let kept = rows(x).slice(dim("r", 1), 0);
     g.function("f", [x], [kept], []);
     let module = g.lower(&"a:4".parse().unwrap(), &"p:a".parse().unwrap()).unwrap();
-    let program = &module.functions[0].program;
+    let program = &module.functions()[0].program;
     let collectives: Vec<_> = program
         .steps
         .iter()
@@ -186,7 +186,7 @@ fn a_sum_of_selections_is_reduced_after_it_is_summed() {
     let explain = module.explain();
     let sent: Vec<_> = explain.functions[0].collectives().map(|c| format!("{c:?}")).collect();
     assert_eq!(sent.len(), 1, "{sent:?}");
-    let program = &module.functions[0].program;
+    let program = &module.functions()[0].program;
     let sum = program.steps.iter().find_map(|node| match &node.step {
         Step::AllReduce { kind, inputs, .. } => Some((*kind, program.value(inputs[0]).len())),
         _ => None,

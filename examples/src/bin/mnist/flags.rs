@@ -46,6 +46,14 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, default_value_t = Model::Conv)]
     pub(crate) model: Model,
 
+    /// Size of the hidden layers; not of `linear`, which has none.
+    #[arg(long, default_value_t = 512)]
+    pub(crate) hidden: usize,
+
+    /// Filters of each convolution; of `conv` only.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) filters: usize,
+
     /// How it is trained.
     #[arg(long, value_enum, default_value_t = Method::Adafactor)]
     pub(crate) optimizer: Method,
@@ -99,6 +107,9 @@ pub(crate) struct Flags {
     pub(crate) run: RunFlags,
 }
 
+/// Larger than any layer that a machine has memory for.
+const LARGEST: usize = 1 << 20;
+
 /// More examples than any data set that is read has.
 const LARGEST_BATCH: usize = 1 << 24;
 
@@ -108,6 +119,11 @@ impl Flags {
         let Self { batch, lr, weight_decay, .. } = *self;
         if !(1..=LARGEST_BATCH).contains(&batch) {
             return Err(format!("--batch {batch}: legal are 1 to {LARGEST_BATCH}"));
+        }
+        for (flag, size) in [("hidden", self.hidden), ("filters", self.filters)] {
+            if !(1..=LARGEST).contains(&size) {
+                return Err(format!("--{flag} {size}: legal are 1 to {LARGEST}"));
+            }
         }
         if self.epochs == 0 {
             return Err("--epochs 0: nothing would be trained; legal are 1 or more".to_owned());
@@ -166,10 +182,10 @@ impl Precision {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Model {
     /// Mesh TensorFlow's example: two 9x9 convolutions on 4x4 blocks, three dense layers; 691,738
-    /// parameters. Dims: batch, row_blocks, col_blocks, rows_size, cols_size, filters1, filters2,
+    /// parameters unless sizes are given. Dims: batch, row_blocks, col_blocks, rows_size, cols_size, filters1, filters2,
     /// hidden1, hidden2, classes.
     Conv,
-    /// 784-512-512-10. Dims: batch, pixels, hidden1, hidden2, classes.
+    /// 784-512-512-10, unless a size is given. Dims: batch, pixels, hidden1, hidden2, classes.
     Mlp,
     /// Softmax regression. Dims: batch, pixels, classes.
     Linear,

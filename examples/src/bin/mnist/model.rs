@@ -39,10 +39,11 @@ pub(crate) fn build(graph: &Graph, flags: &Flags, training: &Training) -> Functi
     let label = graph.input("label", [batch], I32);
     let x = image.cast(flags.dtype.activations());
     let logits = match flags.model {
-        flags::Model::Conv => conv(x, classes),
+        flags::Model::Conv => conv(x, classes, flags),
         flags::Model::Mlp => {
-            let hidden1 = x.dense(dim("hidden1", 512), "hidden1").relu();
-            hidden1.dense(dim("hidden2", 512), "hidden2").relu().dense(classes, "logits")
+            let [hidden1, hidden2] = hidden(flags);
+            let h = x.dense(hidden1, "hidden1").relu();
+            h.dense(hidden2, "hidden2").relu().dense(classes, "logits")
         }
         flags::Model::Linear => x.dense(classes, "logits"),
     };
@@ -58,19 +59,24 @@ pub(crate) fn build(graph: &Graph, flags: &Flags, training: &Training) -> Functi
     Functions { train, evaluate }
 }
 
+/// The dims of the hidden layers.
+fn hidden(flags: &Flags) -> [Dimension; 2] {
+    ["hidden1", "hidden2"].map(|name| dim(name, flags.hidden))
+}
+
 /// Mesh TensorFlow's example: convolutions on blocks, so that a split over `row_blocks` and
 /// `col_blocks` exchanges only the blocks' borders.
-fn conv(image: Tensor<'_>, classes: Dimension) -> Tensor<'_> {
+fn conv<'g>(image: Tensor<'g>, classes: Dimension, flags: &Flags) -> Tensor<'g> {
     let dims: Vec<_> = image.shape().iter().collect();
     let &[batch, row_blocks, rows, col_blocks, cols] = dims.as_slice() else { return image };
     let blocks = image.transpose([batch, row_blocks, col_blocks, rows, cols]);
     let channel = dim("one_channel", 1);
     let x = blocks.reshape([batch, row_blocks, col_blocks, rows, cols, channel]);
-    let (filters1, filters2) = (dim("filters1", 16), dim("filters2", 16));
+    let (filters1, filters2) = (dim("filters1", flags.filters), dim("filters2", flags.filters));
     let x = filter(x, [row_blocks, col_blocks], [rows, cols], channel, filters1, "conv1").relu();
     let x = filter(x, [row_blocks, col_blocks], [rows, cols], filters1, filters2, "conv2").relu();
     let x = mesh_ops::reduce::mean(x, [filters2]);
-    let (hidden1, hidden2) = (dim("hidden1", 512), dim("hidden2", 512));
+    let [hidden1, hidden2] = hidden(flags);
     let all = [row_blocks, col_blocks, rows, cols];
     let h = Dense::onto([hidden1]).over(all).apply(x, "hidden1").relu();
     h.dense(hidden2, "hidden2").relu().dense(classes, "logits")

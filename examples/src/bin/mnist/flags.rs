@@ -182,8 +182,8 @@ impl Precision {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Model {
     /// Mesh TensorFlow's example: two 9x9 convolutions on 4x4 blocks, three dense layers; 691,738
-    /// parameters unless sizes are given. Dims: batch, row_blocks, col_blocks, rows_size, cols_size, filters1, filters2,
-    /// hidden1, hidden2, classes.
+    /// parameters unless sizes are given. Dims: batch, row_blocks, col_blocks, rows_size, cols_size,
+    /// filters1, filters2, hidden1, hidden2, classes.
     Conv,
     /// 784-512-512-10, unless a size is given. Dims: batch, pixels, hidden1, hidden2, classes.
     Mlp,

@@ -49,6 +49,8 @@ fn flags() {
         ("--batch 100000 --model linear", &["--batch 100000", "12000"]),
         ("--steps 0", &["--steps", "legal"]),
         ("--epochs 0", &["--epochs", "legal"]),
+        ("--hidden 0", &["--hidden 0", "legal"]),
+        ("--filters 99999999999", &["--filters", "legal"]),
         ("--model linear --eval-layout bad", &["--eval-layout", "bad"]),
         (
             "--mesh r:2 --layout batch:r --model linear --eval-layout batch:c",

@@ -17,7 +17,7 @@ use std::io::{self, Write};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Warnings {
     /// Each text goes once per graph to the logger that the program has installed for the `log`
-    /// crate, as `log::warn!`, or to standard error if it has installed none.
+    /// crate, as `log::warn!`, or to standard error if it has installed none that takes warnings.
     #[default]
     Report,
     /// Nobody is told.
@@ -29,11 +29,11 @@ pub(super) fn report(graph: &Graph, module: &Module) {
     let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
     let of_layout = module.warnings().iter().map(ToString::to_string);
     for text in recorded.chain(of_layout).filter(|text| graph.is_news(text)) {
-        if log::max_level() == log::LevelFilter::Off {
+        if log::log_enabled!(log::Level::Warn) {
+            log::warn!("{text}");
+        } else {
             // Who closed standard error does not want to be told.
             let _ = writeln!(io::stderr(), "warning: {text}");
-        } else {
-            log::warn!("{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of the whole system; see `tests/tests/`.
 //!
-//! The README's program is compiled here, as a doc test, and so are those of `docs/`.
+//! The programs of README and of `docs/` are compiled and run here, as doc tests.
 #![doc = include_str!("../../README.md")]
 
 mod changed;

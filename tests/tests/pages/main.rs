@@ -1,8 +1,10 @@
-//! Pages and printed programs that are made from the code; `UPDATE_DOCS=1 cargo test -p tests --test pages`
-//! writes the pages.
+//! Pages and printed programs that are made from the code, and code that pages show;
+//! `UPDATE_DOCS=1 cargo test -p tests --test pages` writes the pages.
 
 mod catalogue;
 mod clusters;
 mod layouts_page;
 mod ops_table;
+mod own_crate;
+mod pasted;
 mod printed;

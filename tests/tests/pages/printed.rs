@@ -34,6 +34,10 @@ fn the_documented_program_is_the_printed_one() {
     let document = include_str!("../../../docs/program.md");
     let program = printed("rows:2;cols:2", "batch:rows;y:cols");
     assert!(document.contains(program.trim_end()), "docs/program.md should hold:\n{program}");
+    let here = include_str!("printed.rs");
+    let layer = &here[here.find("/// One dense layer").unwrap()..];
+    let layer = &layer[..layer.find("\n}\n").unwrap() + 3];
+    assert!(document.contains(layer), "docs/program.md should hold:\n{layer}");
 }
 
 /// Everything that is wrong with a graph or layout, with the lines of this file left out.

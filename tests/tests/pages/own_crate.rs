@@ -1,0 +1,114 @@
+//! What README says about a crate of one's own is true: it is made of README's text, built and run.
+
+use crate::pasted::{first_of_readme, workspace};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the crate stands, and what it depends on, according to README.
+const CHECKOUT: &str = "../mesh/";
+
+/// A new folder outside of the workspace, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("mesh-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    /// A crate, whose manifest ends with these lines and whose one source file is this one.
+    fn new_crate(&self, name: &str, manifest: &str, (file, text): (&str, &str)) -> PathBuf {
+        let folder = self.0.join(name);
+        fs::create_dir_all(folder.join("src")).unwrap();
+        // What `cargo new` writes.
+        let package =
+            format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+        fs::write(folder.join("Cargo.toml"), format!("{package}\n{manifest}")).unwrap();
+        fs::write(folder.join("src").join(file), text).unwrap();
+        folder
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What cargo wrote to standard output and to standard error.
+fn cargo(folder: &Path, target: &Path, arguments: &[&str]) -> (String, String) {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(folder).args(arguments).arg("--offline");
+    let done = command.env("CARGO_TARGET_DIR", target).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, error) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success(), "cargo {arguments:?}\n{out}\n{error}");
+    (out, error)
+}
+
+/// The lines of a manifest from one table up to the next of another name.
+fn tables(manifest: &str, name: &str) -> String {
+    let mut within = false;
+    let mut text = String::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            within = line.starts_with(&format!("[{name}"));
+        }
+        if within {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Built with the workspace's profile of dependencies, whose units are there already, instead of
+/// README's, which the next test is about.
+#[test]
+fn a_crate_of_readme_s_text_trains() {
+    let scratch = Scratch::new("own-crate");
+    let root = workspace();
+    let dependencies = first_of_readme("toml");
+    assert!(dependencies.contains(CHECKOUT), "README depends on other paths:\n{dependencies}");
+    let dependencies = dependencies.replace(CHECKOUT, &format!("{}/", root.display()));
+    let own = scratch.new_crate("own", &dependencies, ("main.rs", &first_of_readme("rust")));
+    // The versions that are on this machine.
+    fs::copy(root.join("Cargo.lock"), own.join("Cargo.lock")).unwrap();
+
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let profile = scratch.0.join("profile.toml");
+    // Mesh itself is built anew here; unoptimised that takes half the time.
+    let unoptimised = ["mesh_core", "mesh_ops", "mesh_optimize"];
+    let unoptimised = unoptimised.map(|name| format!("{name}.opt-level = 0\n")).concat();
+    let packages = tables(&manifest, "profile.dev.package");
+    fs::write(&profile, packages.trim_end().to_owned() + "\n" + &unoptimised).unwrap();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let (out, _) = cargo(&own, target, &["run", "--config", profile.to_str().unwrap()]);
+
+    let losses = out.lines().filter_map(|line| line.split_once("loss "));
+    let losses: Vec<f64> = losses.map(|(_, loss)| loss.parse().unwrap()).collect();
+    assert_eq!(losses.len(), 10, "{out}");
+    // Ten classes of which nothing is known: ln 10, or about that.
+    assert!(losses[0] > 1.5 && losses[9] < 0.1 * losses[0], "{out}");
+}
+
+/// README's profile as it stands: a crate that stands for Mesh is optimised wholly, one's own a bit.
+#[test]
+fn the_profile_of_readme_optimises_dependencies() {
+    let scratch = Scratch::new("own-profile");
+    let profile = tables(&first_of_readme("toml"), "profile");
+    let depends = format!("[dependencies]\nmesh = {{ path = \"../mesh\" }}\n\n{profile}");
+    scratch.new_crate("mesh", "", ("lib.rs", "pub fn nothing() {}\n"));
+    let program = "fn main() {\n    mesh::nothing();\n}\n";
+    let own = scratch.new_crate("own", &depends, ("main.rs", program));
+    let (_, verbose) = cargo(&own, &scratch.0.join("target"), &["build", "--verbose"]);
+    let level = |name: &str| {
+        let of_crate = |line: &&str| line.contains(&format!("--crate-name {name} "));
+        let line = verbose.lines().find(of_crate).unwrap();
+        let level = line.split_once("opt-level=").unwrap().1;
+        level.split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!((level("own"), level("mesh")), ("1".into(), "3".into()), "{verbose}");
+}

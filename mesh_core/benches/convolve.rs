@@ -7,6 +7,7 @@
 //! alternate; the best of several runs counts, since others use the machine too.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that prints a table")]
 
+use mesh_core::graph::GraphId;
 use mesh_core::lower::Module;
 use mesh_core::names::{DType, Mesh};
 use mesh_core::passes::compile_with;
@@ -111,7 +112,14 @@ fn row(shape: &Shape) {
     }
     let names: Vec<_> = functions.iter().map(|f| f.program.name.clone()).collect();
     let (variables, warnings) = (Vec::new(), Vec::new());
-    let module = Module { mesh, variables, functions, init: Compiled::default(), warnings };
+    let module = Module {
+        graph: GraphId::default(),
+        mesh,
+        variables,
+        functions,
+        init: Compiled::default(),
+        warnings,
+    };
     let mut session = Session::threads(&module, 0).unwrap();
     let mut best = vec![Duration::MAX; names.len()];
     for _ in 0..=RUNS {

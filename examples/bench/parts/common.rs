@@ -1,5 +1,6 @@
 //! What is measured.
 
+use mesh_core::graph::GraphId;
 use mesh_core::lower::Module;
 use mesh_core::names::{Mesh, ReduceKind};
 use mesh_core::passes::compile_with;
@@ -75,7 +76,14 @@ pub fn all_reduces(processors: usize, elements: usize) -> Running {
     let function = compile_with(&[], program.finish(), &mesh, &[]).unwrap();
     let (variables, functions, warnings) = (Vec::new(), vec![function], Vec::new());
     Running::new(
-        &Module { mesh, variables, functions, init: Compiled::default(), warnings },
+        &Module {
+            graph: GraphId::default(),
+            mesh,
+            variables,
+            functions,
+            init: Compiled::default(),
+            warnings,
+        },
         "work",
     )
 }

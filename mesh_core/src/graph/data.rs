@@ -7,6 +7,26 @@ use crate::program::VariableId;
 use indexmap::IndexMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Which graph of this process; the default is none of them.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct GraphId(u64);
+
+impl GraphId {
+    /// One that no other graph has.
+    pub(super) fn new() -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        Self(MADE.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// As any other: what is printed of a module does not depend on what was made before it.
+impl fmt::Debug for GraphId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GraphId")
+    }
+}
 
 /// Number of a tensor in its graph.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

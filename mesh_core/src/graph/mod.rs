@@ -25,7 +25,7 @@ mod variable;
 mod view;
 
 pub use algebra::Algebra;
-pub use data::{Key, OperationId, TensorId};
+pub use data::{GraphId, Key, OperationId, TensorId};
 pub use error::{Issue, OpError, Report};
 pub use function::Function;
 pub use initializer::{Fan, Initializer};
@@ -77,6 +77,7 @@ impl Asked {
 
 /// A model: operations on named tensors, variables, functions.
 pub struct Graph {
+    id: GraphId,
     data: RefCell<Data>,
     algebra: &'static dyn Algebra,
 }
@@ -92,7 +93,11 @@ impl Graph {
     /// An empty graph whose operators mean what `algebra` says. Most users call
     /// `mesh_ops::graph()`.
     pub fn new(algebra: &'static dyn Algebra) -> Self {
-        Self { data: RefCell::default(), algebra }
+        Self { id: GraphId::new(), data: RefCell::default(), algebra }
+    }
+
+    pub(crate) fn identity(&self) -> GraphId {
+        self.id
     }
 
     pub(crate) fn algebra(&self) -> &'static dyn Algebra {

@@ -1,6 +1,7 @@
 //! What lowering makes: a variable table and a compiled program per function.
 
 use super::Explain;
+use crate::graph::GraphId;
 use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
 use crate::passes::{self, AllReduce};
 use crate::program::{Compiled, Owners, VariableType, owns};
@@ -52,6 +53,8 @@ impl VariableSpec {
 /// A graph made ready for one mesh and layout. Borrows nothing of the graph.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Module {
+    /// The graph it was made of, whose functions' handles call it.
+    pub graph: GraphId,
     /// The processors.
     pub mesh: Mesh,
     /// State, shared by all functions.

@@ -2,6 +2,7 @@
 
 use super::lines::{Lines, median};
 use examples::ranks::RankFlags;
+use mesh_core::graph::GraphId;
 use mesh_core::names::{Mesh, ReduceKind};
 use mesh_core::passes::compile_with;
 use mesh_core::program::{Builder, Compiled, Extents, Scalar};
@@ -54,7 +55,14 @@ fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
     // Without passes: nobody uses the result.
     let function = compile_with(&[], program.finish(), &mesh, &[])?;
     let (variables, functions, warnings) = (Vec::new(), vec![function], Vec::new());
-    let module = Module { mesh, variables, functions, init: Compiled::default(), warnings };
+    let module = Module {
+        graph: GraphId::default(),
+        mesh,
+        variables,
+        functions,
+        init: Compiled::default(),
+        warnings,
+    };
     let mut session = RankFlags::default().session(&module, 0)?;
     // A fixed number: ranks call together.
     for _ in 0..calls {

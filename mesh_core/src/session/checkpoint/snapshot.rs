@@ -164,6 +164,7 @@ impl Session {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::graph::GraphId;
     use crate::lower::Module;
     use crate::names::{Axis, DType, DimName, Dimension, Mesh, Placement, Shape};
     use crate::program::Compiled;
@@ -171,7 +172,14 @@ pub(super) mod tests {
     /// A session without functions.
     pub(crate) fn session(mesh: &Mesh, variables: Vec<VariableSpec>, seed: u64) -> Session {
         let (mesh, init) = (mesh.clone(), Compiled::default());
-        let module = Module { mesh, variables, functions: vec![], init, warnings: vec![] };
+        let module = Module {
+            graph: GraphId::default(),
+            mesh,
+            variables,
+            functions: vec![],
+            init,
+            warnings: vec![],
+        };
         Session::threads(&module, seed).unwrap()
     }
 

@@ -29,7 +29,7 @@ pub fn pool_1d<'g>(
     let problem = if x.is_poisoned() {
         return x;
     } else if x.shape().get(dim.name) != Some(dim) {
-        format!("{x:?} has no dim {dim}")
+        format!("{x:?} has no dim {dim}{}", x.shape().hint(dim))
     } else if size == 0 || !dim.size.is_multiple_of(size) {
         format!("blocks of {size} do not make up {dim}")
     } else {

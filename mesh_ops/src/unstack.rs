@@ -56,7 +56,7 @@ pub fn unstack<'g>(x: Tensor<'g>, dim: Dimension) -> Vec<Tensor<'g>> {
 #[track_caller]
 pub fn pick<'g>(x: Tensor<'g>, dim: Dimension, index: usize) -> Tensor<'g> {
     if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
-        x.graph().record("pick", format!("{x:?} has no dim {dim}"));
+        x.graph().record("pick", format!("{x:?} has no dim {dim}{}", x.shape().hint(dim)));
         return x.poisoned();
     }
     let positions = crate::range(x.graph(), dim, DType::I32);

@@ -4,8 +4,10 @@
 //! over a dim of positions, filled from 0 on; between calls it lives in two variables, or a loop
 //! carries it.
 
+use super::dot_product::fit_mask;
 use super::{AttentionOptions, KeyValues, MultiHead, MultiHeadWeights, Rotation, additive_mask};
 use crate::elementwise::{equal, less_equal, select};
+use crate::layers::fit::Fit;
 use crate::room::*;
 use mesh_core::graph::{Graph, Initializer, Update, Variable};
 
@@ -105,8 +107,28 @@ impl MultiHead {
         rotation: Option<&Rotation<'g>>,
         options: &AttentionOptions<'g>,
     ) -> (Tensor<'g>, KeyValues<'g>) {
+        let around = x.shape().without(&[self.model.name]);
+        let fit = Fit::new().floats("x", x).integers("the position", position);
+        let fit = fit.among("the position", position, &around);
+        let logits = around.iter().chain(self.heads()).chain([memory]);
+        let logits = Shape::new(logits).unwrap_or_default();
+        let fit = match options.mask {
+            Some(mask) => fit_mask(fit, mask, &logits),
+            None => fit,
+        };
+        if let Some(poisoned) = fit.refused("decode", x) {
+            return (poisoned, KeyValues { key: poisoned, value: poisoned });
+        }
         let q = self.queries(x, weights, rotation);
         let new = self.keys_values(x, weights, rotation);
+        let mut fit = Fit::new();
+        for (new, kept) in [(new.key, cache.key), (new.value, cache.value)] {
+            let legal = Shape::new(new.shape().iter().chain([memory])).unwrap_or_default();
+            fit = fit.and(new, || None).exactly("the cache", kept, &legal);
+        }
+        if let Some(poisoned) = fit.refused("decode", x) {
+            return (poisoned, KeyValues { key: poisoned, value: poisoned });
+        }
         let positions = crate::range(x.graph(), memory, DType::I32);
         let here = equal(positions, position);
         let cache = KeyValues {

@@ -211,6 +211,7 @@ fn each<'g>(
     name: &str,
     change: impl Fn(Tensor<'g>) -> Tensor<'g>,
 ) -> Vec<Pair<'g>> {
+    let _caller = graph_of(grads).map(Graph::for_caller);
     let changed = |&(grad, variable): &Pair<'g>| {
         let note = format!("{name} of {}", variable.name());
         let grad = grad.map(|grad| {

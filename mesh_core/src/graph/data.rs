@@ -114,6 +114,11 @@ pub(crate) struct Data {
 }
 
 impl Data {
+    /// The use region of what is made.
+    pub(super) fn region(&self) -> u32 {
+        self.context.last().map_or(0, |context| context.region)
+    }
+
     pub(super) fn key_text(&self, key: Key, tensor: TensorId) -> String {
         let of = |id: VariableId| self.variables[id.index()].name.as_str();
         let rules = match (key.set, key.variable) {

@@ -82,6 +82,19 @@ pub struct Graph {
     algebra: &'static dyn Algebra,
 }
 
+/// What is made while it lives carries one line; see [`Graph::for_caller`].
+#[derive(Debug)]
+#[must_use = "the line counts until this value is dropped"]
+pub struct ForCaller<'g> {
+    graph: &'g Graph,
+}
+
+impl Drop for ForCaller<'_> {
+    fn drop(&mut self) {
+        self.graph.data.borrow_mut().context.pop();
+    }
+}
+
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let data = self.data.borrow();
@@ -154,6 +167,22 @@ impl Graph {
         let location = self.provenance(Location::caller()).location;
         let region = self.new_region();
         self.within(Provenance { location, note: Some(note.into()) }, region, build)
+    }
+
+    /// While the returned value lives, what is made carries the caller's line, also what closures
+    /// make: `#[track_caller]` does not reach into them.
+    #[track_caller]
+    pub fn for_caller(&self) -> ForCaller<'_> {
+        self.for_line(Location::caller())
+    }
+
+    /// As [`for_caller`](Self::for_caller), for who called another function: what that function's
+    /// closures make when they are called from elsewhere.
+    pub fn for_line(&self, line: &'static Location<'static>) -> ForCaller<'_> {
+        let at = self.provenance(line);
+        let data = &mut *self.data.borrow_mut();
+        data.context.push(Context { at, region: data.region() });
+        ForCaller { graph: self }
     }
 
     fn within<T>(&self, at: Provenance, region: u32, build: impl FnOnce() -> T) -> T {
@@ -254,7 +283,7 @@ impl Graph {
             inputs: inputs.iter().map(|t| t.id()).collect(),
             outputs: ids.clone(),
             at: at.clone(),
-            region: data.context.last().map_or(0, |c| c.region),
+            region: data.region(),
             block: data.open.last().copied(),
         });
         Ok(Some(ids.into_iter().map(|id| Tensor::new(self, id)).collect()))

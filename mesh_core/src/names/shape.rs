@@ -25,7 +25,11 @@ impl Shape {
     /// bytes cannot overflow.
     pub const MAX_ELEMENTS: usize = 1 << 48;
 
-    /// Refuses two dimensions of one name, size 0 and names that [`check_name`] refuses.
+    /// The most dimensions a shape may have: programs number the dims of what they compute from
+    /// several tensors with bytes.
+    pub const MAX_DIMENSIONS: usize = 64;
+
+    /// Refuses more dimensions than there may be, two of one name, size 0 and names that [`check_name`] refuses.
     ///
     /// [`check_name`]: super::check_name
     pub fn new(dims: impl IntoIterator<Item = Dimension>) -> Result<Self, NameError> {
@@ -50,6 +54,9 @@ impl Shape {
     /// Appends a legal dimension, unless there would be too many elements.
     fn grow(&mut self, dim: Dimension) -> Result<(), NameError> {
         self.0.push(dim);
+        if self.rank() > Self::MAX_DIMENSIONS {
+            return Err(NameError::TooManyDimensions { first: dim });
+        }
         if self.size() > Self::MAX_ELEMENTS {
             return Err(NameError::TooManyElements { shape: self.to_string() });
         }

@@ -100,7 +100,9 @@ impl BatchNorm {
 
     /// That `x` is of floats and has the kept dims.
     fn fit(&self, x: Tensor<'_>) -> Fit {
-        self.kept.iter().fold(Fit::new().floats("x", x), |fit, dim| fit.has("x", x, *dim))
+        self.kept
+            .iter()
+            .fold(Fit::new().floats("the input", x), |fit, dim| fit.has("the input", x, *dim))
     }
 
     #[track_caller]

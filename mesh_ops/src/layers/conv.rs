@@ -69,7 +69,7 @@ impl ConvLayer {
     /// Applies the layer; a summed dim that is also produced is renamed to `_name` first.
     #[track_caller]
     pub fn apply<'g>(&self, x: Tensor<'g>, name: &str) -> Tensor<'g> {
-        if let Some(poisoned) = Fit::new().floats("x", x).refused("conv_layer", x) {
+        if let Some(poisoned) = Fit::new().floats("the input", x).refused("conv_layer", x) {
             return poisoned;
         }
         let (mut inputs, groups) = match self.dims(&x.shape()) {

@@ -204,7 +204,7 @@ impl Dense {
 
 /// That `x` is of floats and has the dims that are summed.
 fn fit(x: Tensor<'_>, reduced: &[Dimension]) -> Fit {
-    reduced.iter().fold(Fit::new().floats("x", x), |fit, dim| fit.has("x", x, *dim))
+    reduced.iter().fold(Fit::new().floats("the input", x), |fit, dim| fit.has("the input", x, *dim))
 }
 
 #[track_caller]

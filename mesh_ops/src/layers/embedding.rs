@@ -74,8 +74,8 @@ pub fn embed<'g>(ids: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor
 pub fn embedding_logits<'g>(x: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor<'g> {
     let own = x.shape();
     let summed = table.shape().without(&[vocab.name]);
-    let fit = Fit::new().floats("x", x).has("the table", table, vocab);
-    let fit = summed.iter().fold(fit, |fit, dim| fit.has("x", x, dim));
+    let fit = Fit::new().floats("the input", x).has("the table", table, vocab);
+    let fit = summed.iter().fold(fit, |fit, dim| fit.has("the input", x, dim));
     if let Some(poisoned) = fit.refused("embedding_logits", x) {
         return poisoned;
     }

@@ -153,7 +153,7 @@ impl MixtureOfExperts {
             Err(problem) => (None, Some(problem)),
         };
         let routed = Shape::new([self.feed_forward.model, whole(self.experts)]).unwrap_or_default();
-        let mut fit = Fit::new().floats("x", x).and(x, || problem.take());
+        let mut fit = Fit::new().floats("the input", x).and(x, || problem.take());
         fit = fit.exactly("the router", weights.router, &routed);
         if let Some(counted) = counted {
             let tokens = Shape::new(tokens.iter().copied()).unwrap_or_default();

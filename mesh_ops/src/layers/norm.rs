@@ -77,7 +77,7 @@ impl Norm {
     /// ```
     #[track_caller]
     pub fn apply<'g>(self, x: Tensor<'g>, dim: Dimension, weights: &NormWeights<'g>) -> Tensor<'g> {
-        let mut fit = Fit::new().floats("x", x).has("x", x, dim);
+        let mut fit = Fit::new().floats("the input", x).has("the input", x, dim);
         for weight in std::iter::once(weights.scale).chain(weights.bias) {
             fit = fit.among("weights", weight, &x.shape());
         }
@@ -129,7 +129,7 @@ pub fn rms_norm<'g>(x: Tensor<'g>, dim: Dimension, name: &str) -> Tensor<'g> {
 
 #[track_caller]
 fn normalised<'g>(norm: Norm, x: Tensor<'g>, dim: Dimension, name: &str) -> Tensor<'g> {
-    let fit = Fit::new().floats("x", x).has("x", x, dim);
+    let fit = Fit::new().floats("the input", x).has("the input", x, dim);
     if let Some(poisoned) = fit.refused(norm.name(), x) {
         return poisoned;
     }

@@ -7,7 +7,7 @@
 //! others.
 
 use super::fit::Fit;
-use crate::elementwise::{abs, exp, less, log, maximum, select};
+use crate::elementwise::{clip, exp, log, maximum};
 use crate::reduce::{max, sum};
 use crate::room::*;
 
@@ -114,10 +114,9 @@ pub fn logsumexp_with<'g>(
     if let Some(poisoned) = refused("logsumexp", x, &dims, extra_logit) {
         return poisoned;
     }
-    let greatest = greatest(x, &dims, extra_logit);
     // Shifting by an infinity would be inf - inf.
-    let finite = less(abs(greatest), x.scalar_like(f64::INFINITY));
-    let greatest = select(finite, greatest, x.scalar_like(0.0));
+    let most = x.dtype().largest();
+    let greatest = clip(greatest(x, &dims, extra_logit), -most, most);
     log(total(exp(x - greatest), &dims, extra_logit, greatest)) + greatest
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 mod owed;
 mod recompute;
+mod refused;
 
 fn check(case: Case) {
     if let Err(message) = case.check() {

@@ -4,5 +4,6 @@
 mod catalogue;
 mod clusters;
 mod layouts_page;
+mod lines;
 mod ops_table;
 mod printed;

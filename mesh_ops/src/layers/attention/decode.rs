@@ -108,7 +108,7 @@ impl MultiHead {
         options: &AttentionOptions<'g>,
     ) -> (Tensor<'g>, KeyValues<'g>) {
         let around = x.shape().without(&[self.model.name]);
-        let fit = Fit::new().floats("x", x).integers("the position", position);
+        let fit = Fit::new().floats("the input", x).integers("the position", position);
         let fit = fit.among("the position", position, &around);
         let logits = around.iter().chain(self.heads()).chain([memory]);
         let logits = Shape::new(logits).unwrap_or_default();

@@ -113,6 +113,7 @@ impl LocalAttention {
     /// [`in_block`](Self::in_block) and [`memory`](Self::memory).
     #[track_caller]
     pub fn mask<'g>(&self, graph: &'g Graph) -> Tensor<'g> {
+        let _caller = graph.for_caller();
         let range = |dim| crate::range(graph, dim, DType::I32);
         let before = graph.scalar((self.window - 1) as f64, DType::I32);
         let memory = range(self.memory()) - before;

@@ -97,6 +97,7 @@ impl RelativeBias {
         {
             return poisoned;
         }
+        let _caller = relative.graph().for_caller();
         let number = |n: usize| relative.scalar_like(n as f64);
         let zero = number(0);
         let sides = if self.bidirectional { 2 } else { 1 };

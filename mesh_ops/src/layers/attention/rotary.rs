@@ -48,6 +48,7 @@ impl<'g> Rotation<'g> {
         if let Some(poisoned) = fit.refused("rotary", positions) {
             return Self { cos: poisoned, sin: poisoned };
         }
+        let _caller = graph.for_caller();
         let half = kv.size / 2;
         let frequency = |i: usize| base.powf(-((i % half) as f64) / half as f64) as f32;
         let table = |f: &dyn Fn(usize) -> f32| -> Tensor<'g> {
@@ -63,7 +64,11 @@ impl<'g> Rotation<'g> {
     /// `x`, which has the dims of the positions, with its dim `kv` turned. Every dim may be split; halves of a split `kv` are exchanged.
     #[track_caller]
     pub fn apply(&self, x: Tensor<'g>, kv: Dimension) -> Tensor<'g> {
-        let fit = Fit::new().floats("x", x).has("x", x, kv).has("the rotation", self.cos, kv);
+        let fit = Fit::new().floats("the input", x).has("the input", x, kv).has(
+            "the rotation",
+            self.cos,
+            kv,
+        );
         let fit = fit.among("positions", self.cos, &x.shape());
         if let Some(poisoned) = fit.refused("rotary", x) {
             return poisoned;

@@ -18,7 +18,6 @@ use std::panic::Location;
 ///
 /// ```
 /// use mesh_ops::prelude::*;
-use std::panic::Location;
 /// use mesh_optimize::{Optimizer, Sgd, microbatches};
 ///
 /// let g = mesh_ops::graph();
@@ -43,8 +42,11 @@ pub fn microbatches<'g>(
         return (graph.scalar(0.0, DType::F32).poisoned(), Vec::new());
     }
     let rounds = dim("microbatch", parts);
-    let features: Vec<_> = features.iter().map(|x| in_parts(*x, batch, rounds)).collect();
     let (share, caller) = (1.0 / parts as f64, Location::caller());
+    let features: Vec<_> = {
+        let _caller = graph.for_line(caller);
+        features.iter().map(|x| in_parts(*x, batch, rounds)).collect()
+    };
     let mut updated = Vec::new();
     let sums = graph.sum_over(rounds, &features, |part| {
         let loss = model(part);

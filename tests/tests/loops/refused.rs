@@ -24,8 +24,7 @@ fn bodies_that_do_not_fit_are_refused_where_the_loop_stands() {
             g.scan(dim("d", 4), [x], [], |[h], []| ([h], [h]));
         }),
         ("while_loop", "f32[d:4] is carried, but the body returns i32[d:4]", |g, x| {
-            let less = |[h]: [Tensor<'_>; 1]| h.graph().fill(1.0, [], Bool);
-            g.while_loop([x], less, |[h]| [h.cast(I32)]);
+            g.while_loop([x], |_| g.scalar(1.0, Bool), |[h]| [h.cast(I32)]);
         }),
         ("while_loop", "the condition is bool[d:4], not a bool without dims", |g, x| {
             g.while_loop([x], |[h]| h.less(h), |[h]| [h]);

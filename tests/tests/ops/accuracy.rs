@@ -39,15 +39,15 @@ fn differences_near_zero_keep_their_digits() {
     assert!(off <= 5.0, "log1p is {off} ulp off at {at:e}");
 }
 
-/// Rounding `x / sqrt(2)` to f32 costs `erfc` about `x^2` ulps, whoever computes it; the rest is a
-/// few. The exact tail ends where `erfc` is no longer a normal f32.
+/// Rounding `x / sqrt(2)` and `1 / sqrt(2)` to f32 costs `erfc` up to `1.3 x^2` ulps, whoever computes
+/// it; the rest is a few. The exact tail ends where `erfc` is no longer a normal f32.
 #[test]
 fn gelu_keeps_its_tail() {
     let exact = |x: f64| 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
     const TAIL: f32 = -12.9;
     for end in [-1.0, -3.0, -5.0, -8.0, TAIL] {
         let (off, at) = worst(|x| x.gelu_exact(), exact, |x| x >= end && x < 20.0 && x != 0.0);
-        let bound = 4.0 + f64::from(end * end);
+        let bound = 4.0 + 1.3 * f64::from(end * end);
         assert!(off <= bound, "gelu_exact is {off} ulp off at {at:e}");
     }
     let least = f64::from(f32::from_bits(1));
@@ -65,7 +65,9 @@ fn the_gradient_of_gelu_keeps_its_tail() {
         let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
         0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2) + x * density
     };
-    let slope = |x: Tensor<'_>| x.graph().gradients(&[x.gelu_exact()], &[x], None)[0].unwrap();
+    fn slope(x: Tensor<'_>) -> Tensor<'_> {
+        x.graph().gradients(&[x.gelu_exact()], &[x], None)[0].unwrap()
+    }
     for x in (0..120).map(|i| -i as f32 / 10.0).filter(|x| (x + 0.75).abs() > 0.1) {
         let (y, exact) = (f64::from(value_of(slope, x)), exact(f64::from(x)));
         let bound = (8.0 + f64::from(x * x)) * f64::from(f32::EPSILON);

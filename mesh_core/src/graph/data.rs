@@ -21,7 +21,7 @@ impl GraphId {
     }
 }
 
-/// As any other: what is printed of a module does not depend on what was made before it.
+/// Always the same text: what is printed of a module must not depend on how many graphs there are.
 impl fmt::Debug for GraphId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("GraphId")

@@ -1,6 +1,7 @@
 //! The gradient driver: reverse accumulation over the graph, as graph operations.
 
 use super::{BlockId, GradCx, Graph, OperationId, Provenance, Tensor, TensorId};
+use indexmap::IndexSet;
 use std::panic::Location;
 
 impl Graph {
@@ -94,7 +95,7 @@ impl<'g> Sweep<'g> {
 
     /// Visits, last first, every operation on a path from `xs` to `ys`.
     fn run(&mut self, ys: &[Tensor<'g>], xs: &[Tensor<'g>], within: Option<BlockId>) {
-        let xs: Vec<_> = xs.iter().map(|x| x.id()).collect();
+        let xs: IndexSet<_> = xs.iter().map(|x| x.id()).collect();
         let met: Vec<_> = {
             let data = self.graph.data();
             let producer = |y: &Tensor<'g>| data.tensors[y.id().index()].producer;

@@ -1,6 +1,7 @@
 //! Views of the graph for petgraph: reachability and pictures.
 
 use super::{Data, FunctionNode, Graph, Operation, OperationId, TensorId, structural};
+use indexmap::IndexSet;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, EdgeRef, IntoNeighbors, Reversed, Visitable};
 use std::fmt::Write;
@@ -34,7 +35,7 @@ impl Data {
 
     /// Which operations a small change of `tensors` changes: it travels by floats, and ends at a
     /// `stop_gradient`.
-    pub(super) fn changed_by(&self, tensors: &[TensorId]) -> Vec<bool> {
+    pub(super) fn changed_by(&self, tensors: &IndexSet<TensorId>) -> Vec<bool> {
         let travels = |operation: &Operation, input: TensorId| {
             let stops = operation.op.as_any().is::<structural::StopGradient>();
             !stops && self.tensors[input.index()].ty.dtype.is_float()

@@ -29,7 +29,8 @@ impl Shape {
     /// several tensors with bytes.
     pub const MAX_DIMENSIONS: usize = 64;
 
-    /// Refuses more dimensions than there may be, two of one name, size 0 and names that [`check_name`] refuses.
+    /// Refuses more than [`MAX_DIMENSIONS`](Self::MAX_DIMENSIONS), two of one name, size 0 and names
+    /// that [`check_name`] refuses.
     ///
     /// [`check_name`]: super::check_name
     pub fn new(dims: impl IntoIterator<Item = Dimension>) -> Result<Self, NameError> {

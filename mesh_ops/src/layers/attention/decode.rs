@@ -107,27 +107,14 @@ impl MultiHead {
         rotation: Option<&Rotation<'g>>,
         options: &AttentionOptions<'g>,
     ) -> (Tensor<'g>, KeyValues<'g>) {
-        let around = x.shape().without(&[self.model.name]);
-        let fit = Fit::new().floats("the input", x).integers("the position", position);
-        let fit = fit.among("the position", position, &around);
-        let logits = around.iter().chain(self.heads()).chain([memory]);
-        let logits = Shape::new(logits).unwrap_or_default();
-        let fit = match options.mask {
-            Some(mask) => fit_mask(fit, mask, &logits),
-            None => fit,
-        };
-        if let Some(poisoned) = fit.refused("decode", x) {
-            return (poisoned, KeyValues { key: poisoned, value: poisoned });
+        let nothing = |poisoned| (poisoned, KeyValues { key: poisoned, value: poisoned });
+        if let Some(poisoned) = self.fit(x, position, memory, options).refused("decode", x) {
+            return nothing(poisoned);
         }
         let q = self.queries(x, weights, rotation);
         let new = self.keys_values(x, weights, rotation);
-        let mut fit = Fit::new();
-        for (new, kept) in [(new.key, cache.key), (new.value, cache.value)] {
-            let legal = Shape::new(new.shape().iter().chain([memory])).unwrap_or_default();
-            fit = fit.and(new, || None).exactly("the cache", kept, &legal);
-        }
-        if let Some(poisoned) = fit.refused("decode", x) {
-            return (poisoned, KeyValues { key: poisoned, value: poisoned });
+        if let Some(poisoned) = fit_cache(&new, cache, memory).refused("decode", x) {
+            return nothing(poisoned);
         }
         let positions = crate::range(x.graph(), memory, DType::I32);
         let here = equal(positions, position);
@@ -145,4 +132,31 @@ impl MultiHead {
         let options = AttentionOptions { mask: Some(mask), ..*options };
         (self.attend(q, &cache, memory, weights, &options), cache)
     }
+
+    /// What decoding demands of its tensors, weights and cache aside.
+    fn fit<'g>(
+        &self,
+        x: Tensor<'g>,
+        position: Tensor<'g>,
+        memory: Dimension,
+        options: &AttentionOptions<'g>,
+    ) -> Fit {
+        let around = x.shape().without(&[self.model.name]);
+        let fit = Fit::new().floats("the input", x).integers("the position", position);
+        let fit = fit.among("the position", position, &around);
+        let logits = around.iter().chain(self.heads()).chain([memory]);
+        match options.mask {
+            Some(mask) => fit_mask(fit, mask, &Shape::new(logits).unwrap_or_default()),
+            None => fit,
+        }
+    }
+}
+
+/// A cache has the dims of what is put into it, and the memory's.
+fn fit_cache<'g>(new: &KeyValues<'g>, cache: &KeyValues<'g>, memory: Dimension) -> Fit {
+    let pairs = [(new.key, cache.key), (new.value, cache.value)];
+    pairs.into_iter().fold(Fit::new(), |fit, (new, kept)| {
+        let legal = Shape::new(new.shape().iter().chain([memory])).unwrap_or_default();
+        fit.and(new, || None).exactly("the cache", kept, &legal)
+    })
 }

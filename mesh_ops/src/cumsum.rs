@@ -58,7 +58,7 @@ pub fn cumsum(x: Tensor<'_>, dim: Dimension) -> Tensor<'_> {
 #[track_caller]
 pub fn cumsum_with(x: Tensor<'_>, dim: Dimension, taken: Cumulative) -> Tensor<'_> {
     if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
-        x.graph().record("cumsum", format!("{x:?} has no dim {dim}"));
+        x.graph().record("cumsum", format!("{x:?} has no dim {dim}{}", x.shape().hint(dim)));
         return x.poisoned();
     }
     x.graph().apply1(Cumsum { dim: dim.name, taken }, &[x])

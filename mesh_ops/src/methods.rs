@@ -65,6 +65,7 @@ methods! {
     expm1() = elementwise::expm1;
     log1p() = elementwise::log1p;
     erf() = elementwise::erf;
+    erfc() = elementwise::erfc;
     sin() = elementwise::sin;
     cos() = elementwise::cos;
     tanh() = elementwise::tanh;

@@ -34,7 +34,7 @@ pub(crate) struct Pad {
 #[track_caller]
 pub fn pad(x: Tensor<'_>, dim: Dimension, low: usize, high: usize) -> Tensor<'_> {
     if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
-        x.graph().record("pad", format!("{x:?} has no dim {dim}"));
+        x.graph().record("pad", format!("{x:?} has no dim {dim}{}", x.shape().hint(dim)));
         return x.poisoned();
     }
     if low == 0 && high == 0 {

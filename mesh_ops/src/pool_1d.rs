@@ -26,10 +26,11 @@ pub fn pool_1d<'g>(
     size: usize,
     reduce: impl FnOnce(Tensor<'g>, [Dimension; 1]) -> Tensor<'g>,
 ) -> Tensor<'g> {
+    let _caller = x.graph().for_caller();
     let problem = if x.is_poisoned() {
         return x;
     } else if x.shape().get(dim.name) != Some(dim) {
-        format!("{x:?} has no dim {dim}")
+        format!("{x:?} has no dim {dim}{}", x.shape().hint(dim))
     } else if size == 0 || !dim.size.is_multiple_of(size) {
         format!("blocks of {size} do not make up {dim}")
     } else {

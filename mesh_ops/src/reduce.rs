@@ -23,8 +23,14 @@ fn reduce<'g>(
 ) -> Tensor<'g> {
     let dims: Vec<_> = dims.into_iter().collect();
     let stray = dims.iter().find(|d| x.shape().get(d.name) != Some(**d));
+    let repeated = (1..dims.len()).map(|i| dims[i]).zip(1..).find(|(d, i)| dims[..*i].contains(d));
+    if let Some((dim, _)) = repeated.filter(|_| !x.is_poisoned()) {
+        x.graph().record(kind.name(), format!("the dim {dim} is given twice"));
+        return x.poisoned();
+    }
     if let Some(stray) = stray.filter(|_| !x.is_poisoned()) {
-        x.graph().record(kind.name(), format!("{x:?} has no dim {stray}"));
+        x.graph()
+            .record(kind.name(), format!("{x:?} has no dim {stray}{}", x.shape().hint(*stray)));
         return x.poisoned();
     }
     if dims.is_empty() {

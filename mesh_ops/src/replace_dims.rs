@@ -28,7 +28,7 @@ pub fn replace_dims<'g>(
     let size = |dims: &[Dimension]| dims.iter().fold(1, |n: usize, d| n.saturating_mul(d.size));
     let problem = match (stray, old.first()) {
         _ if x.is_poisoned() => return x,
-        (Some(stray), _) => format!("{x:?} has no dim {stray}"),
+        (Some(stray), _) => format!("{x:?} has no dim {stray}{}", x.shape().hint(*stray)),
         (None, None) => "there are no dims to replace".to_owned(),
         _ if size(&old) != size(&new) => {
             format!("{old:?} has {} elements, {new:?} has {}", size(&old), size(&new))

@@ -21,6 +21,13 @@ pub(crate) fn dim_of(op: &str, ty: &TensorType, name: DimName) -> Result<Dimensi
     ty.shape.get(name).ok_or_else(|| OpError::new(format!("{op}: {ty} has no dim {name}")))
 }
 
+/// That a tensor lacks a dim, if it does.
+pub(crate) fn lacking(x: Tensor<'_>, dim: Dimension) -> Option<String> {
+    let shape = x.shape();
+    let lacks = shape.get(dim.name) != Some(dim) && !x.is_poisoned();
+    lacks.then(|| format!("{x:?} has no dim {dim}{}", shape.hint(dim)))
+}
+
 /// `dim` under a name that `shape` lacks: its own and a word for what it becomes.
 pub(crate) fn apart(shape: &Shape, dim: Dimension, word: &str) -> Dimension {
     let mut name = format!("{}_{word}", dim.name);

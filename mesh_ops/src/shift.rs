@@ -38,7 +38,7 @@ pub(crate) struct Shift {
 #[track_caller]
 pub fn shift(x: Tensor<'_>, dim: Dimension, offset: i64, wrap: bool) -> Tensor<'_> {
     if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
-        x.graph().record("shift", format!("{x:?} has no dim {dim}"));
+        x.graph().record("shift", format!("{x:?} has no dim {dim}{}", x.shape().hint(dim)));
         return x.poisoned();
     }
     let size = dim.size as i64;

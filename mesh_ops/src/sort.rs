@@ -48,6 +48,7 @@ pub fn argsort(x: Tensor<'_>, dim: Dimension, order: Order) -> Tensor<'_> {
 
 #[track_caller]
 fn both<'g>(x: Tensor<'g>, dim: Dimension, order: Order) -> (Tensor<'g>, Tensor<'g>) {
+    let _caller = x.graph().for_caller();
     let shape = x.shape();
     let sorted = apart(&shape, dim, "sorted");
     let (values, indices) = ranked(x, dim, sorted, order);

@@ -25,7 +25,7 @@ pub fn split<'g>(
     let total = sizes.iter().fold(0, |total: usize, &size| total.saturating_add(size));
     let problem = match x.shape().get(dim.name) {
         _ if x.is_poisoned() => None,
-        own if own != Some(dim) => Some(format!("{x:?} has no dim {dim}")),
+        own if own != Some(dim) => Some(format!("{x:?} has no dim {dim}{}", x.shape().hint(dim))),
         _ if total != dim.size || sizes.contains(&0) => {
             Some(format!("parts of {sizes:?} do not make up {dim}"))
         }

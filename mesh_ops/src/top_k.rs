@@ -51,7 +51,7 @@ pub(crate) fn ranked<'g>(
     order: Order,
 ) -> (Tensor<'g>, Tensor<'g>) {
     if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
-        x.graph().record("top_k", format!("{x:?} has no dim {dim}"));
+        x.graph().record("top_k", format!("{x:?} has no dim {dim}{}", x.shape().hint(dim)));
         return (x.poisoned(), x.poisoned());
     }
     let both = x.graph().apply(TopK { dim: dim.name, kept, order }, &[x], 2);

@@ -55,7 +55,7 @@ pub fn unstack<'g>(x: Tensor<'g>, dim: Dimension) -> Vec<Tensor<'g>> {
 #[track_caller]
 pub fn pick<'g>(x: Tensor<'g>, dim: Dimension, index: usize) -> Tensor<'g> {
     if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
-        x.graph().record("pick", format!("{x:?} has no dim {dim}"));
+        x.graph().record("pick", format!("{x:?} has no dim {dim}{}", x.shape().hint(dim)));
         return x.poisoned();
     }
     x.graph().apply1(Pick { dim: dim.name, index }, &[x])

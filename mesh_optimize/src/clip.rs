@@ -211,11 +211,13 @@ fn each<'g>(
     name: &str,
     change: impl Fn(Tensor<'g>) -> Tensor<'g>,
 ) -> Vec<Pair<'g>> {
+    let Some(graph) = graph_of(grads) else { return Vec::new() };
+    let _caller = graph.for_caller();
     let changed = |&(grad, variable): &Pair<'g>| {
         let note = format!("{name} of {}", variable.name());
         let grad = grad.map(|grad| {
             let build = || change(widen(grad.relayout(variable.slots_key())));
-            grad.graph().on_behalf(&note, build)
+            graph.on_behalf(&note, build)
         });
         (grad, variable)
     };

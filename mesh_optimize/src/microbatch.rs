@@ -3,6 +3,7 @@
 use mesh_core::graph::{Graph, Tensor, Variable};
 use mesh_core::names::{DType, Dimension, Shape, dim};
 use mesh_ops::Ops;
+use std::panic::Location;
 
 /// The loss and the gradients of a model over a batch that is cut into `parts`, computed one after
 /// the other.
@@ -41,11 +42,15 @@ pub fn microbatches<'g>(
         return (graph.scalar(0.0, DType::F32).poisoned(), Vec::new());
     }
     let rounds = dim("microbatch", parts);
-    let features: Vec<_> = features.iter().map(|x| in_parts(*x, batch, rounds)).collect();
-    let share = 1.0 / parts as f64;
+    let (share, caller) = (1.0 / parts as f64, Location::caller());
+    let features: Vec<_> = {
+        let _caller = graph.for_line(caller);
+        features.iter().map(|x| in_parts(*x, batch, rounds)).collect()
+    };
     let mut updated = Vec::new();
     let sums = graph.sum_over(rounds, &features, |part| {
         let loss = model(part);
+        let _caller = graph.for_line(caller);
         let variables = graph.trainable_variables();
         let values: Vec<_> = variables.iter().map(|variable| variable.value()).collect();
         let grads = graph.gradients(&[loss], &values, None);

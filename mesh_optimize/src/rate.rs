@@ -57,6 +57,7 @@ impl LearningRate {
     /// The rate at any step, which is f64 and without dims, as is the result.
     #[track_caller]
     pub fn at_step<'g>(&self, step: Tensor<'g>) -> Tensor<'g> {
+        let _caller = step.graph().for_caller();
         match &self.0 {
             Kind::Constant(rate) => step.graph().scalar(*rate, step.dtype()),
             Kind::OfStep(rate) => rate(step),

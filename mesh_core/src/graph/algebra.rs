@@ -39,16 +39,14 @@ macro_rules! operator {
             type Output = Tensor<'g>;
             #[track_caller]
             fn $method(self, other: f64) -> Tensor<'g> {
-                let other = self.graph().scalar(other, self.dtype());
-                self.graph().algebra().$method(self, other)
+                self.graph().algebra().$method(self, self.scalar_like(other))
             }
         }
         impl<'g> std::ops::$op<Tensor<'g>> for f64 {
             type Output = Tensor<'g>;
             #[track_caller]
             fn $method(self, other: Tensor<'g>) -> Tensor<'g> {
-                let this = other.graph().scalar(self, other.dtype());
-                other.graph().algebra().$method(this, other)
+                other.graph().algebra().$method(other.scalar_like(self), other)
             }
         }
     )*};

@@ -7,6 +7,26 @@ use crate::program::VariableId;
 use indexmap::{IndexMap, IndexSet};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Which graph of this process; the default is none of them.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct GraphId(u64);
+
+impl GraphId {
+    /// One that no other graph has.
+    pub(super) fn new() -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        Self(MADE.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// Always the same text: what is printed of a module must not depend on how many graphs there are.
+impl fmt::Debug for GraphId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GraphId")
+    }
+}
 
 /// Number of a tensor in its graph.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,6 +116,11 @@ pub(crate) struct Data {
 }
 
 impl Data {
+    /// The use region of what is made.
+    pub(super) fn region(&self) -> u32 {
+        self.context.last().map_or(0, |context| context.region)
+    }
+
     pub(super) fn key_text(&self, key: Key, tensor: TensorId) -> String {
         let of = |id: VariableId| self.variables[id.index()].name.as_str();
         let rules = match (key.set, key.variable) {

@@ -1,6 +1,6 @@
 //! Functions: what is fed, fetched and updated in one call.
 
-use super::{Graph, OperationId, Provenance, Tensor, TensorId, Update, structural};
+use super::{Graph, GraphId, OperationId, Provenance, Tensor, TensorId, Update, structural};
 use crate::names::DType;
 use crate::program::VariableId;
 use std::fmt;
@@ -15,9 +15,11 @@ pub(crate) struct FunctionNode {
     pub(crate) at: Provenance,
 }
 
-/// A function of a graph with `I` feeds and `F` fetches; borrows nothing.
+/// A function of a graph with `I` feeds and `F` fetches; borrows nothing. It calls modules of its own
+/// graph only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Function<const I: usize, const F: usize> {
+    graph: GraphId,
     name: Arc<str>,
 }
 
@@ -25,6 +27,17 @@ impl<const I: usize, const F: usize> Function<I, F> {
     /// Its unique name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The handle of a function of a module that was not made of a graph.
+    #[cfg(test)]
+    pub(crate) fn of_no_graph(name: &str) -> Self {
+        Self { graph: GraphId::default(), name: name.into() }
+    }
+
+    /// The graph it was declared in.
+    pub(crate) fn graph(&self) -> GraphId {
+        self.graph
     }
 }
 
@@ -49,7 +62,7 @@ impl Graph {
         updates: impl IntoIterator<Item = Update<'g>>,
     ) -> Function<I, F> {
         self.declare_function(name, &inputs, &fetches, updates.into_iter().collect());
-        Function { name: name.into() }
+        Function { graph: self.identity(), name: name.into() }
     }
 
     /// As [`function`](Self::function), for numbers of feeds and fetches known only at run time;
@@ -62,7 +75,8 @@ impl Graph {
         fetches: &[Tensor<'g>],
         mut updates: Vec<Update<'g>>,
     ) {
-        if let Some(first) = self.data().functions.get(name).map(|f| f.at.clone()) {
+        let first = self.data().functions.get(name).map(|f| f.at.clone());
+        if let Some(first) = first {
             self.record(name, format!("a function of this name exists already, from {first}"));
             return;
         }

@@ -1,7 +1,7 @@
 //! The gradient driver: reverse accumulation over the graph, as graph operations.
 
 use super::{BlockId, GradCx, Graph, OperationId, Provenance, Tensor, TensorId};
-use petgraph::Direction;
+use indexmap::IndexSet;
 use std::panic::Location;
 
 impl Graph {
@@ -95,34 +95,36 @@ impl<'g> Sweep<'g> {
 
     /// Visits, last first, every operation on a path from `xs` to `ys`.
     fn run(&mut self, ys: &[Tensor<'g>], xs: &[Tensor<'g>], within: Option<BlockId>) {
-        let producers = |list: &[Tensor<'g>]| -> Vec<OperationId> {
+        let xs: IndexSet<_> = xs.iter().map(|x| x.id()).collect();
+        let met: Vec<_> = {
             let data = self.graph.data();
-            list.iter().filter_map(|t| data.tensors[t.id().index()].producer).map(|p| p.0).collect()
+            let producer = |y: &Tensor<'g>| data.tensors[y.id().index()].producer;
+            let above = data.needed(ys.iter().filter_map(producer).map(|(operation, _)| operation));
+            let below = data.changed_by(&xs);
+            let inside = |i: usize| within.is_none() || data.operations[i].block == within;
+            let needed = |t: TensorId| {
+                let producer = data.tensors[t.index()].producer;
+                xs.contains(&t) || producer.is_some_and(|(operation, _)| below[operation.index()])
+            };
+            let on_path = (0..below.len()).rev().filter(|&i| below[i] && above[i] && inside(i));
+            let needs = |i: usize| data.operations[i].inputs.iter().map(|&t| needed(t)).collect();
+            on_path.map(|i| (OperationId(i as u32), needs(i))).collect()
         };
-        let below = self.graph.data().walk(producers(xs), Direction::Outgoing);
-        let above = self.graph.data().walk(producers(ys), Direction::Incoming);
-        let inside = |i: usize| within.is_none() || self.graph.data().operations[i].block == within;
-        let met: Vec<_> =
-            (0..below.len()).rev().filter(|&i| below[i] && above[i] && inside(i)).collect();
-        for i in met {
-            self.visit(OperationId(i as u32), &below);
+        for (operation, needed) in met {
+            self.visit(operation, needed);
         }
     }
 
-    fn visit(&mut self, id: OperationId, below: &[bool]) {
+    fn visit(&mut self, id: OperationId, needed: Vec<bool>) {
         let operation = self.graph.data().operations[id.index()].clone();
         let dy: Vec<_> = operation.outputs.iter().map(|t| self.cotangents[t.index()]).collect();
         if dy.iter().all(Option::is_none) || operation.inputs.is_empty() {
             return;
         }
         let tensor = |&t: &TensorId| Tensor::new(self.graph, t);
-        let needed = |t: &TensorId| {
-            let producer = self.graph.data().tensors[t.index()].producer;
-            producer.is_some_and(|(operation, _)| below[operation.index()])
-        };
         let cx = GradCx {
             operation: id,
-            needed: operation.inputs.iter().map(needed).collect(),
+            needed,
             inputs: operation.inputs.iter().map(tensor).collect(),
             outputs: operation.outputs.iter().map(tensor).collect(),
             dy,

@@ -65,7 +65,7 @@ impl Initializer {
             Self::Constant(value) if !value.is_finite() => {
                 Err(format!("initial value {value} is not a finite number"))
             }
-            Self::Constant(_) => Ok(()),
+            Self::Constant(value) => held("initial value", dtype, &[value]),
             _ if !dtype.is_float() => {
                 Err(format!("random initial values need floats, not {dtype}"))
             }
@@ -79,7 +79,10 @@ impl Initializer {
                     "normal initial values need a finite mean and stddev >= 0, not {mean} and {stddev}"
                 ))
             }
-            _ => Ok(()),
+            Self::Uniform { low, high } => held("uniform initial values", dtype, &[low, high]),
+            Self::TruncatedNormal { mean, stddev } => {
+                held("normal initial values", dtype, &[mean, stddev])
+            }
         }
     }
 
@@ -100,4 +103,10 @@ impl Initializer {
             }
         }
     }
+}
+
+/// Whether a dtype can hold these numbers.
+fn held(what: &str, dtype: DType, numbers: &[f64]) -> Result<(), String> {
+    let refused = numbers.iter().find_map(|&value| Scalar::checked(dtype, value).err());
+    refused.map_or(Ok(()), |problem| Err(format!("{what}: {problem}")))
 }

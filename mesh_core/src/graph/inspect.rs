@@ -4,7 +4,7 @@ use super::structural::{
     Barrier, Constant, Custom, Fill, Input, Loop, Param, Probe, Read, Recompute, Relayout,
     StopGradient, Update, UpdateKind,
 };
-use super::{DynOp, Graph, OperationId, TensorId, TensorType};
+use super::{DynOp, Graph, OperationId, Provenance, TensorId, TensorType};
 use crate::array::Array;
 use crate::program::VariableId;
 use std::sync::Arc;
@@ -72,6 +72,8 @@ pub struct OperationView {
     pub inputs: Vec<TensorId>,
     /// Outputs in result order.
     pub outputs: Vec<TensorId>,
+    /// The line that asked for it.
+    pub at: Provenance,
 }
 
 /// One function of a graph.
@@ -98,6 +100,7 @@ impl Graph {
             op: operation.op.clone(),
             inputs: operation.inputs.clone(),
             outputs: operation.outputs.clone(),
+            at: operation.at.clone(),
         };
         data.operations.iter().enumerate().map(view).collect()
     }

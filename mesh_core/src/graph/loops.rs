@@ -90,6 +90,7 @@ impl Graph {
         let slice =
             |t: &Tensor<'g>| if faulty { self.poison() } else { self.slice_in(building.block, *t) };
         let parts = body(&fronted.iter().map(slice).collect::<Vec<_>>());
+        let _caller = self.for_caller();
         let outer = self.data().open.len() - 1;
         let blocks = self.leave(outer);
         let zeros: Vec<_> =
@@ -149,6 +150,7 @@ impl Graph {
         first: Dimension,
         tensors: &[Tensor<'g>],
     ) -> Vec<Tensor<'g>> {
+        let _caller = self.for_caller();
         let has = |x: &Tensor<'g>| x.is_poisoned() || x.shape().get(first.name) == Some(first);
         if let Some(stray) = tensors.iter().find(|x| !has(x)) {
             self.record(subject, format!("{stray:?} has no dim {first} to slice"));
@@ -179,6 +181,7 @@ impl Graph {
             self.record(subject, message);
             return vec![self.poison(); carried.len()];
         }
+        let _caller = self.for_caller();
         let fit = |(before, after): (&Tensor<'g>, Tensor<'g>)| {
             let (want, got) = (before.tensor_type(), after.tensor_type());
             if before.is_poisoned() || after.is_poisoned() || want == got {

@@ -25,7 +25,7 @@ mod variable;
 mod view;
 
 pub use algebra::Algebra;
-pub use data::{Key, OperationId, TensorId};
+pub use data::{GraphId, Key, OperationId, TensorId};
 pub use error::{Issue, OpError, Report};
 pub use function::Function;
 pub use initializer::{Fan, Initializer};
@@ -77,8 +77,22 @@ impl Asked {
 
 /// A model: operations on named tensors, variables, functions.
 pub struct Graph {
+    id: GraphId,
     data: RefCell<Data>,
     algebra: &'static dyn Algebra,
+}
+
+/// What is made while it lives carries one line; see [`Graph::for_caller`].
+#[derive(Debug)]
+#[must_use = "the line counts until this value is dropped"]
+pub struct ForCaller<'g> {
+    graph: &'g Graph,
+}
+
+impl Drop for ForCaller<'_> {
+    fn drop(&mut self) {
+        self.graph.data.borrow_mut().context.pop();
+    }
 }
 
 impl fmt::Debug for Graph {
@@ -92,7 +106,11 @@ impl Graph {
     /// An empty graph whose operators mean what `algebra` says. Most users call
     /// `mesh_ops::graph()`.
     pub fn new(algebra: &'static dyn Algebra) -> Self {
-        Self { data: RefCell::default(), algebra }
+        Self { id: GraphId::new(), data: RefCell::default(), algebra }
+    }
+
+    pub(crate) fn identity(&self) -> GraphId {
+        self.id
     }
 
     pub(crate) fn algebra(&self) -> &'static dyn Algebra {
@@ -154,6 +172,22 @@ impl Graph {
         let location = self.provenance(Location::caller()).location;
         let region = self.new_region();
         self.within(Provenance { location, note: Some(note.into()) }, region, build)
+    }
+
+    /// While the returned value lives, what is made carries the caller's line, also what closures
+    /// make: `#[track_caller]` does not reach into them.
+    #[track_caller]
+    pub fn for_caller(&self) -> ForCaller<'_> {
+        self.for_line(Location::caller())
+    }
+
+    /// As [`for_caller`](Self::for_caller), for who called another function: what that function's
+    /// closures make when they are called from elsewhere.
+    pub fn for_line(&self, line: &'static Location<'static>) -> ForCaller<'_> {
+        let at = self.provenance(line);
+        let data = &mut *self.data.borrow_mut();
+        data.context.push(Context { at, region: data.region() });
+        ForCaller { graph: self }
     }
 
     fn within<T>(&self, at: Provenance, region: u32, build: impl FnOnce() -> T) -> T {
@@ -254,7 +288,7 @@ impl Graph {
             inputs: inputs.iter().map(|t| t.id()).collect(),
             outputs: ids.clone(),
             at: at.clone(),
-            region: data.context.last().map_or(0, |c| c.region),
+            region: data.region(),
             block: data.open.last().copied(),
         });
         Ok(Some(ids.into_iter().map(|id| Tensor::new(self, id)).collect()))

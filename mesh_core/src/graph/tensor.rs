@@ -82,8 +82,17 @@ impl<'g> Tensor<'g> {
     /// A tensor of its shape, dtype and layout key, filled with a number.
     #[track_caller]
     pub fn fill_like(self, value: f64) -> Self {
+        if self.is_poisoned() {
+            return self;
+        }
         let op = structural::Fill::new(value, self.tensor_type());
         self.graph.apply_as(op, &[], 1, Asked::key(self.key()))[0]
+    }
+
+    /// A number of its dtype, without dims.
+    #[track_caller]
+    pub fn scalar_like(self, value: f64) -> Self {
+        if self.is_poisoned() { self } else { self.graph.scalar(value, self.dtype()) }
     }
 
     /// The dim of a name, if it has one.

@@ -1,20 +1,25 @@
 //! Views of the graph for petgraph: reachability and pictures.
 
-use super::{Data, FunctionNode, Graph, OperationId};
-use petgraph::Direction;
+use super::{Data, FunctionNode, Graph, Operation, OperationId, TensorId, structural};
+use indexmap::IndexSet;
 use petgraph::graph::{DiGraph, NodeIndex};
-use petgraph::visit::{Dfs, EdgeRef, Reversed};
+use petgraph::visit::{Dfs, EdgeRef, IntoNeighbors, Reversed, Visitable};
 use std::fmt::Write;
 
 impl Data {
     /// Operations as nodes (of equal number), producer to consumer as edges.
     pub(crate) fn digraph(&self) -> DiGraph<(), ()> {
+        self.digraph_of(|_, _| true)
+    }
+
+    /// With the edges only of inputs that `counts` accepts.
+    fn digraph_of(&self, counts: impl Fn(&Operation, TensorId) -> bool) -> DiGraph<(), ()> {
         let mut graph = DiGraph::with_capacity(self.operations.len(), self.operations.len() * 2);
         for _ in &self.operations {
             graph.add_node(());
         }
         for (i, operation) in self.operations.iter().enumerate() {
-            for input in &operation.inputs {
+            for input in operation.inputs.iter().filter(|input| counts(operation, **input)) {
                 if let Some((producer, _)) = self.tensors[input.index()].producer {
                     graph.add_edge(NodeIndex::new(producer.index()), NodeIndex::new(i), ());
                 }
@@ -23,26 +28,24 @@ impl Data {
         graph
     }
 
-    /// Which operations a walk from `starts` meets: their ancestors (against the edges) or
-    /// descendants, themselves included.
-    pub(crate) fn walk(
-        &self,
-        starts: impl IntoIterator<Item = OperationId>,
-        direction: Direction,
-    ) -> Vec<bool> {
-        let graph = self.digraph();
-        let mut met = vec![false; self.operations.len()];
-        let stack: Vec<_> = starts.into_iter().map(|id| NodeIndex::new(id.index())).collect();
-        let mut dfs = Dfs::empty(&graph);
-        dfs.stack = stack;
-        let next = |dfs: &mut Dfs<_, _>| match direction {
-            Direction::Outgoing => dfs.next(&graph),
-            Direction::Incoming => dfs.next(Reversed(&graph)),
+    /// Which operations `starts` need, themselves included.
+    pub(crate) fn needed(&self, starts: impl IntoIterator<Item = OperationId>) -> Vec<bool> {
+        walk(Reversed(&self.digraph()), self.operations.len(), starts)
+    }
+
+    /// Which operations a small change of `tensors` changes: it travels by floats, and ends at a
+    /// `stop_gradient`.
+    pub(super) fn changed_by(&self, tensors: &IndexSet<TensorId>) -> Vec<bool> {
+        let travels = |operation: &Operation, input: TensorId| {
+            let stops = operation.op.as_any().is::<structural::StopGradient>();
+            !stops && self.tensors[input.index()].ty.dtype.is_float()
         };
-        while let Some(node) = next(&mut dfs) {
-            met[node.index()] = true;
-        }
-        met
+        let reads = |operation: &Operation| {
+            operation.inputs.iter().any(|t| tensors.contains(t) && travels(operation, *t))
+        };
+        let readers = self.operations.iter().enumerate().filter(|(_, operation)| reads(operation));
+        let readers = readers.map(|(i, _)| OperationId(i as u32));
+        walk(&self.digraph_of(travels), self.operations.len(), readers)
     }
 
     /// The operations a function needs and its inputs, in lowering order: an operation refers to earlier ones
@@ -51,9 +54,23 @@ impl Data {
         let tensors = function.fetches.iter().chain(&function.inputs);
         let fetched = tensors.filter_map(|t| self.tensors[t.index()].producer);
         let starts = fetched.map(|(op, _)| op).chain(function.updates.iter().copied());
-        let needed = self.walk(starts, Direction::Incoming);
+        let needed = self.needed(starts);
         (0..needed.len()).filter(|&i| needed[i]).map(|i| OperationId(i as u32)).collect()
     }
+}
+
+/// Which of `count` nodes a walk along the edges from `starts` meets, themselves included.
+fn walk<G>(graph: G, count: usize, starts: impl IntoIterator<Item = OperationId>) -> Vec<bool>
+where
+    G: IntoNeighbors<NodeId = NodeIndex> + Visitable<NodeId = NodeIndex>,
+{
+    let mut met = vec![false; count];
+    let mut dfs = Dfs::empty(graph);
+    dfs.stack = starts.into_iter().map(|id| NodeIndex::new(id.index())).collect();
+    while let Some(node) = dfs.next(graph) {
+        met[node.index()] = true;
+    }
+    met
 }
 
 impl Graph {

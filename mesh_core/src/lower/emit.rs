@@ -9,9 +9,7 @@ use super::warnings::{self, Warnings};
 use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, TensorId};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules};
 use crate::passes;
-use crate::program::{
-    Builder, Compiled, Offset, Origin, Owners, Program, Slot, ValueId, VariableId,
-};
+use crate::program::{Builder, Offset, Origin, Owners, Program, Slot, ValueId, VariableId};
 use crate::split::{LayoutIssue, report};
 use indexmap::IndexSet;
 use smallvec::SmallVec;
@@ -73,14 +71,27 @@ impl Graph {
             passes::compile(program, mesh, &types, options.all_reduce, options.without)
                 .map_err(|fault| Report::of(&name, fault.to_string()))
         };
-        let mut functions: Vec<Compiled> = Vec::new();
-        for placed in &tables {
-            functions.push(compile(emit(&setting, placed)?)?);
-        }
-        let init = compile(lowering.init(&variables))?;
+        let programs = tables.iter().map(|placed| emit(&setting, placed));
+        let programs = programs.chain([Ok(lowering.init(&variables))]);
+        let mut functions = all(programs.map(|program| compile(program?)))?;
+        // The last is the initialisation.
+        let init = functions.pop().unwrap_or_default();
         let warnings = Rules::warnings(layout, mesh, &names);
-        Ok(Module { mesh: mesh.clone(), variables, functions, init, warnings })
+        let graph = self.identity();
+        Ok(Module { graph, mesh: mesh.clone(), variables, functions, init, warnings })
     }
+}
+
+/// Every result, or the issues of all that failed.
+fn all<T>(results: impl Iterator<Item = Result<T, Report>>) -> Result<Vec<T>, Report> {
+    let (mut made, mut issues) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(result) => made.push(result),
+            Err(report) => issues.extend(report.issues),
+        }
+    }
+    if issues.is_empty() { Ok(made) } else { Err(Report { issues }) }
 }
 
 struct Lowering<'a> {

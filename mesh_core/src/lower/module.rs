@@ -1,6 +1,7 @@
 //! What lowering makes: a variable table and a compiled program per function.
 
 use super::{Explain, Warnings};
+use crate::graph::GraphId;
 use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
 use crate::passes::{self, AllReduce};
 use crate::program::{Compiled, Owners, VariableType, owns, verify};
@@ -65,6 +66,8 @@ impl VariableSpec {
 /// [`Module::new`] makes another of programs that have been changed, if they are legal.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Module {
+    /// The graph it was made of, whose functions' handles call it.
+    pub(super) graph: GraphId,
     pub(super) mesh: Mesh,
     pub(super) variables: Vec<VariableSpec>,
     pub(super) functions: Vec<Compiled>,
@@ -100,7 +103,12 @@ impl Module {
                 .and_then(|()| passes::check(program, plan, &types))
                 .map_err(|problems| ModuleError { program: program.name.clone(), problems })?;
         }
-        Ok(Self { mesh, variables, functions, init, warnings: Vec::new() })
+        let (graph, warnings) = (GraphId::default(), Vec::new());
+        Ok(Self { graph, mesh, variables, functions, init, warnings })
+    }
+
+    pub(crate) fn graph(&self) -> GraphId {
+        self.graph
     }
 
     /// The processors.

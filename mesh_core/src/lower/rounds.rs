@@ -15,7 +15,6 @@ use crate::names::{AxisList, Placement, ReduceKind, Shape};
 use crate::program::{Origin, Program, Rounds};
 use crate::split::{LayoutIssue, LayoutProblem};
 use indexmap::IndexMap;
-use petgraph::Direction;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,7 +33,7 @@ impl Setting<'_> {
         let data = self.data;
         let made = results.iter().filter(|t| data.block_of(**t) == Some(rounds.block));
         let starts = made.filter_map(|t| data.tensors[t.index()].producer).map(|(id, _)| id);
-        let needed = data.walk(starts, Direction::Incoming);
+        let needed = data.needed(starts);
         let inside = |id: &OperationId| {
             let operation = &data.operations[id.index()];
             operation.block == Some(rounds.block) && !operation.op.as_any().is::<Param>()

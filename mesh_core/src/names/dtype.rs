@@ -39,6 +39,17 @@ impl DType {
         matches!(self, DType::F32 | DType::F64 | DType::BF16)
     }
 
+    /// The largest finite number it can hold.
+    pub fn largest(self) -> f64 {
+        match self {
+            DType::F64 => f64::MAX,
+            DType::F32 => f64::from(f32::MAX),
+            DType::BF16 => half::bf16::MAX.to_f64(),
+            DType::I32 => f64::from(i32::MAX),
+            DType::Bool => 1.0,
+        }
+    }
+
     /// The dtype sums are held in until they are complete: `BF16` adds up in `F32`.
     pub fn reduction(self) -> DType {
         match self {

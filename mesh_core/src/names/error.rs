@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::dimension::Dimension;
 use super::mesh::Mesh;
+use super::shape::Shape;
 use super::text::Excerpt;
 
 /// Why a name, dimension, shape, dtype or mesh was refused.
@@ -33,6 +34,15 @@ pub enum NameError {
     TooManyElements {
         /// The shape.
         shape: String,
+    },
+    /// More dimensions than [`Shape::MAX_DIMENSIONS`](super::Shape::MAX_DIMENSIONS).
+    #[error(
+        "`{first}` is one dimension too many: a tensor, and what is computed from several, has at most {}",
+        Shape::MAX_DIMENSIONS
+    )]
+    TooManyDimensions {
+        /// The first beyond.
+        first: Dimension,
     },
     /// A piece of a string without `:size`.
     #[error("`{name}` has no size: write `name:size`, as in `batch:200`")]

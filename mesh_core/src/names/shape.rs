@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::dimension::{DimName, Dimension, check_dimension};
 use super::error::NameError;
-use super::text::Piece;
+use super::text::{Piece, nearest, suggestion};
 
 /// The dimensions of a tensor, in declared order, no two of one name. The default is the scalar.
 #[derive(PartialEq, Eq, Hash, Default)]
@@ -25,7 +25,12 @@ impl Shape {
     /// bytes cannot overflow.
     pub const MAX_ELEMENTS: usize = 1 << 48;
 
-    /// Refuses two dimensions of one name, size 0 and names that [`check_name`] refuses.
+    /// The most dimensions a shape may have: programs number the dims of what they compute from
+    /// several tensors with bytes.
+    pub const MAX_DIMENSIONS: usize = 64;
+
+    /// Refuses more than [`MAX_DIMENSIONS`](Self::MAX_DIMENSIONS), two of one name, size 0 and names
+    /// that [`check_name`] refuses.
     ///
     /// [`check_name`]: super::check_name
     pub fn new(dims: impl IntoIterator<Item = Dimension>) -> Result<Self, NameError> {
@@ -50,6 +55,9 @@ impl Shape {
     /// Appends a legal dimension, unless there would be too many elements.
     fn grow(&mut self, dim: Dimension) -> Result<(), NameError> {
         self.0.push(dim);
+        if self.rank() > Self::MAX_DIMENSIONS {
+            return Err(NameError::TooManyDimensions { first: dim });
+        }
         if self.size() > Self::MAX_ELEMENTS {
             return Err(NameError::TooManyElements { shape: self.to_string() });
         }
@@ -130,6 +138,23 @@ impl Shape {
     /// Whether both have the same dimensions, in whatever order.
     pub fn is_permutation_of(&self, other: &Shape) -> bool {
         self.rank() == other.rank() && self.iter().all(|dim| other.get(dim.name) == Some(dim))
+    }
+
+    /// For errors about a dimension that is none of these: in brackets, which of them may be meant.
+    ///
+    /// ```
+    /// use mesh_core::names::{Shape, dim};
+    /// let shape: Shape = "batch:4;length:16".parse()?;
+    /// assert_eq!(shape.hint(dim("lenght", 16)), " (did you mean `length`?)");
+    /// assert_eq!(shape.hint(dim("batch", 8)), " (batch is of size 4)");
+    /// assert_eq!(shape.hint(dim("vocab", 8)), "");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn hint(&self, dim: Dimension) -> String {
+        match self.get(dim.name) {
+            Some(own) => format!(" ({} is of size {})", own.name, own.size),
+            None => suggestion(&nearest(dim.name.as_str(), self.names().map(DimName::as_str))),
+        }
     }
 
     /// The same names with sizes that `size` derives from the present ones; none of them, or a

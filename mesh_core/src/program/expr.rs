@@ -60,7 +60,7 @@ macro_rules! methods {
         }
     };
 }
-methods! { abs Abs sign Sign floor Floor sqrt Sqrt rsqrt Rsqrt exp Exp log Log tanh Tanh logistic Logistic sin Sin cos Cos erf Erf }
+methods! { abs Abs sign Sign floor Floor sqrt Sqrt rsqrt Rsqrt exp Exp log Log tanh Tanh logistic Logistic sin Sin cos Cos erf Erf erfc Erfc }
 
 macro_rules! binary_methods {
     ($($method:ident $prim:ident)*) => {

@@ -28,6 +28,33 @@ impl Scalar {
         Self { dtype, bits: value.to_bits() }
     }
 
+    /// `value` in `dtype`, or why it would be another number there. Floats are rounded; none becomes
+    /// infinite or 0 by that.
+    ///
+    /// ```
+    /// use mesh_core::{names::DType, program::Scalar};
+    /// assert_eq!(Scalar::checked(DType::I32, -7.0), Ok(Scalar::new(DType::I32, -7.0)));
+    /// let refused = Scalar::checked(DType::I32, 0.5).unwrap_err();
+    /// assert!(refused.starts_with("i32 cannot hold 0.5"));
+    /// ```
+    pub fn checked(dtype: DType, value: f64) -> Result<Self, String> {
+        let scalar = Self::new(dtype, value);
+        let held = scalar.value();
+        let problem = match dtype {
+            DType::I32 if held != value => {
+                let (least, most) = (i32::MIN, i32::MAX);
+                format!(
+                    "it holds whole numbers from {least} to {most}; cast to a float dtype first"
+                )
+            }
+            DType::Bool if held != value => "it holds 0 (false) and 1 (true)".to_owned(),
+            _ if held == 0.0 && value != 0.0 => "it would become 0".to_owned(),
+            _ if held.is_infinite() && value.is_finite() => "it would become infinite".to_owned(),
+            _ => return Ok(scalar),
+        };
+        Err(format!("{dtype} cannot hold {value:?}: {problem}"))
+    }
+
     /// Element type.
     pub fn dtype(self) -> DType {
         self.dtype
@@ -104,6 +131,8 @@ prims! {
     /// Error function, `2 / sqrt(pi)` times the integral of `exp(-t^2)` from 0 to a. In StableHLO
     /// the composite `chlo.erf`.
     Erf "erf" 1 20;
+    /// `1 - erf(a)`, which does not cancel for large a. In StableHLO the composite `chlo.erfc`.
+    Erfc "erfc" 1 30;
     /// Logical negation; bool.
     Not "not" 1 0;
     /// `a + b`; i32 wraps.
@@ -174,6 +203,7 @@ impl Prim {
             | Self::Sin
             | Self::Cos
             | Self::Erf
+            | Self::Erfc
             | Self::Pow => dtype.is_float(),
             _ => true,
         }

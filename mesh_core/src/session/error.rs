@@ -41,6 +41,15 @@ pub enum Error {
         /// Those of the call.
         found: (usize, usize),
     },
+    /// The handle of a function of another graph than the session's module was made of.
+    #[error(
+        "function `{function}` was declared in another graph than the session's module was lowered \
+         from; call the function of that graph, or call it by its name with call_named"
+    )]
+    OtherGraph {
+        /// The function.
+        function: String,
+    },
     /// A feed was left out.
     #[error("a call of `{function}` needs the feed `{feed}` as well")]
     MissingFeed {

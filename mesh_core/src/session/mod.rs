@@ -35,7 +35,7 @@ pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
 pub use crate::exec::{CallTimes, GivenTo, InRound, NonFinite, Span, StepTimes, Summary};
 use crate::exec::{Machine, ThreadMachine};
-use crate::graph::Function;
+use crate::graph::{Function, GraphId};
 use crate::lower::{Module, VariableSpec};
 use crate::names::{DType, Mesh};
 use crate::program::{Compiled, Slot, VariableType};
@@ -47,6 +47,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// It borrows nothing and may move between threads.
 pub struct Session {
+    /// Whose functions' handles it takes.
+    graph: GraphId,
     mesh: Mesh,
     machine: Box<dyn Machine>,
     /// By name, in the order of the machine's.
@@ -164,9 +166,18 @@ impl Session {
         let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
         let shown = vec![Vec::new(); module.functions().len() + 1];
         let watcher: Watcher = Box::new(write_to_stderr);
-        let (replica_check, snapshots) = (false, Cell::default());
-        let mut session =
-            Self { mesh, machine, functions, variables, replica_check, watcher, shown, snapshots };
+        let (graph, replica_check) = (module.graph(), false);
+        let mut session = Self {
+            graph,
+            mesh,
+            machine,
+            functions,
+            variables,
+            replica_check,
+            watcher,
+            shown,
+            snapshots: Cell::default(),
+        };
         session.run(module.functions().len(), &[], &mut [])?;
         Ok(session)
     }
@@ -191,6 +202,9 @@ impl Session {
         feeds: [ArrayRef<'_>; I],
         outputs: &mut [Array; F],
     ) -> Result<()> {
+        if function.graph() != self.graph {
+            return Err(Error::OtherGraph { function: function.name().to_owned() });
+        }
         let index = self.function(function.name())?;
         let program = &self.machine.functions()[index].program;
         let expected = (program.feeds.len(), program.returned().len());

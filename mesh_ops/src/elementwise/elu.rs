@@ -11,7 +11,7 @@
 
 use super::exponential::exp_minus_one;
 use super::unary::unary;
-use super::{Elementwise, Linear, exp, float, greater, map, minimum, scalar_like, select};
+use super::{Elementwise, Linear, exp, float, greater, holds, map, minimum, select};
 use crate::room::*;
 use mesh_core::program::{Expr, Scalar};
 
@@ -24,7 +24,7 @@ unary! {
     /// `x` above 0, else `exp(x) - 1`.
     Elu elu float;
     value |x| x.clone().greater(0.0).select(x.clone(), exp_minus_one(x));
-    gradient |x, _, dy| Some(dy * exp(minimum(x, scalar_like(x, 0.0))));
+    gradient |x, _, dy| Some(dy * exp(minimum(x, x.scalar_like(0.0))));
 
     /// `elu` scaled to keep zero mean and unit variance: `1.0507 x` above 0, else
     /// `1.0507 * 1.6733 * (exp(x) - 1)`.
@@ -34,10 +34,10 @@ unary! {
         x.clone().greater(0.0).select(SELU_SCALE * x, below)
     };
     gradient |x, _, dy| {
-        let zero = scalar_like(x, 0.0);
+        let zero = x.scalar_like(0.0);
         // The minimum keeps exp finite where it is not chosen, for the second derivative.
         let below = SELU_SCALE * SELU_ALPHA * exp(minimum(x, zero));
-        Some(dy * select(greater(x, zero), scalar_like(x, SELU_SCALE), below))
+        Some(dy * select(greater(x, zero), x.scalar_like(SELU_SCALE), below))
     };
 }
 
@@ -65,7 +65,7 @@ impl Elementwise for LeakyRelu {
         if !alpha.is_finite() {
             return Err(OpError::new(format!("leaky_relu needs a finite alpha, not {alpha}")));
         }
-        float(Self::NAME, inputs)
+        holds(Self::NAME, float(Self::NAME, inputs)?, alpha)
     }
     fn expr(&self, x: Vec<Expr>) -> Expr {
         let x = x[0].clone();

@@ -38,12 +38,12 @@ pub use logical::{logical_and, logical_not, logical_or};
 pub use powers::{pow, powf, reciprocal, rsqrt, sqrt, square};
 pub use relu::relu;
 pub use select::select;
-pub use sigmoid::{erf, gelu, gelu_exact, sigmoid, softplus, swish, tanh};
+pub use sigmoid::{erf, erfc, gelu, gelu_exact, sigmoid, softplus, swish, tanh};
 pub use steps::{abs, floor, sign};
 pub use trigonometric::{cos, sin};
 
 use crate::room::*;
-use mesh_core::program::Expr;
+use mesh_core::program::{Expr, Scalar};
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -178,8 +178,10 @@ pub(crate) fn map<'g, T: Elementwise>(op: T, inputs: &[Tensor<'g>]) -> Tensor<'g
     inputs[0].graph().apply1(Map(op), inputs)
 }
 
-/// A number of the dtype of `x`.
-#[track_caller]
-fn scalar_like(x: Tensor<'_>, value: f64) -> Tensor<'_> {
-    x.graph().scalar(value, x.dtype())
+/// That an op's attribute is a number of the op's dtype.
+pub(crate) fn holds(op: &str, dtype: DType, value: f64) -> Result<DType, OpError> {
+    match Scalar::checked(dtype, value) {
+        Ok(_) => Ok(dtype),
+        Err(problem) => Err(OpError::new(format!("{op}: {problem}"))),
+    }
 }

@@ -13,7 +13,7 @@
 //! None is linear.
 
 use super::unary::unary;
-use super::{Elementwise, equal, float, greater, log, logical_and, map, scalar_like, select};
+use super::{Elementwise, equal, float, greater, holds, log, logical_and, map, select};
 use crate::room::*;
 use mesh_core::program::{Expr, Scalar};
 
@@ -63,7 +63,7 @@ impl Elementwise for Pow {
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         let (x, y) = (x[0], x[1]);
-        let (zero, one) = (scalar_like(x, 0.0), scalar_like(x, 1.0));
+        let (zero, one) = (x.scalar_like(0.0), x.scalar_like(1.0));
         // 0 * 0^-1 would be NaN, and so would ln of what is not positive.
         let base = select(logical_and(equal(x, zero), equal(y, zero)), one, x);
         let positive = select(greater(x, zero), x, one);
@@ -95,7 +95,7 @@ impl Elementwise for Powf {
         if !power.is_finite() {
             return Err(OpError::new(format!("powf needs a finite power, not {power}")));
         }
-        float(Self::NAME, inputs)
+        holds(Self::NAME, float(Self::NAME, inputs)?, power)
     }
     fn expr(&self, x: Vec<Expr>) -> Expr {
         x[0].clone().pow(self.0.value())

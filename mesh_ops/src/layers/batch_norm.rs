@@ -4,6 +4,7 @@
 //! of the kept dims forward.
 
 use super::Parameters;
+use super::fit::Fit;
 use super::norm::NORM_EPSILON;
 use crate::elementwise::{cast, rsqrt, square};
 use crate::reduce::mean;
@@ -97,6 +98,24 @@ impl BatchNorm {
         }
     }
 
+    /// That `x` is of floats and has the kept dims.
+    fn fit(&self, x: Tensor<'_>) -> Fit {
+        self.kept
+            .iter()
+            .fold(Fit::new().floats("the input", x), |fit, dim| fit.has("the input", x, *dim))
+    }
+
+    #[track_caller]
+    fn refused<'g>(&self, x: Tensor<'g>, weights: &BatchNormWeights<'g>) -> Option<Tensor<'g>> {
+        let fit = self.fit(x).among("the scale", weights.scale, &x.shape());
+        let fit = fit.among("the bias", weights.bias, &x.shape());
+        let averages = [weights.mean, weights.variance];
+        let stray = averages.iter().find(|v| v.shape().iter().any(|d| !self.kept.contains(&d)));
+        let problem =
+            || stray.map(|v| format!("the average {v:?} may have the dims {:?}", self.kept));
+        fit.and(x, problem).refused("batch_norm", x)
+    }
+
     /// `x` normalised by its own statistics, and the updates of the averages.
     #[track_caller]
     pub fn train<'g>(
@@ -104,8 +123,8 @@ impl BatchNorm {
         x: Tensor<'g>,
         weights: &BatchNormWeights<'g>,
     ) -> (Tensor<'g>, Vec<Update<'g>>) {
-        if x.is_poisoned() {
-            return (x, Vec::new());
+        if let Some(poisoned) = self.refused(x, weights) {
+            return (poisoned, Vec::new());
         }
         let wide = cast(x, x.dtype().reduction());
         let own = x.shape();
@@ -126,8 +145,8 @@ impl BatchNorm {
     /// `x` normalised by the averages.
     #[track_caller]
     pub fn evaluate<'g>(&self, x: Tensor<'g>, weights: &BatchNormWeights<'g>) -> Tensor<'g> {
-        if x.is_poisoned() {
-            return x;
+        if let Some(poisoned) = self.refused(x, weights) {
+            return poisoned;
         }
         let centred = cast(x, x.dtype().reduction()) - weights.mean.value();
         self.scaled(centred, weights.variance.value(), x.dtype(), weights)
@@ -163,10 +182,10 @@ pub fn batch_norm<'g>(
     kept: impl IntoIterator<Item = Dimension>,
     name: &str,
 ) -> (Tensor<'g>, Vec<Update<'g>>) {
-    if x.is_poisoned() {
-        return (x, Vec::new());
-    }
     let norm = BatchNorm::keeping(kept);
+    if let Some(poisoned) = norm.fit(x).refused("batch_norm", x) {
+        return (poisoned, Vec::new());
+    }
     let _scope = x.graph().scope(name);
     let weights = norm.make(&Parameters::like(x));
     norm.train(x, &weights)

@@ -1,5 +1,6 @@
 //! `clip_activation_gradient`: the identity, whose cotangent is made smaller if it is too large.
 
+use super::fit::Fit;
 use crate::elementwise::{maximum, sqrt, square};
 use crate::reduce::mean;
 use crate::room::*;
@@ -15,6 +16,10 @@ use crate::room::*;
 /// ```
 #[track_caller]
 pub fn clip_activation_gradient(x: Tensor<'_>, clip: f64) -> Tensor<'_> {
+    let fit = Fit::new().floats("the input", x);
+    if let Some(poisoned) = fit.refused("clip_activation_gradient", x) {
+        return poisoned;
+    }
     if clip.is_nan() || clip <= 0.0 {
         x.graph()
             .record("clip_activation_gradient", format!("{clip} is no bound; it must be positive"));
@@ -26,8 +31,7 @@ pub fn clip_activation_gradient(x: Tensor<'_>, clip: f64) -> Tensor<'_> {
         move |cx| {
             let dy = cx.dy();
             let rms = sqrt(mean(square(dy), dy.shape()));
-            let one = dy.graph().scalar(1.0, dy.dtype());
-            vec![Some(dy / maximum(one, rms * (1.0 / clip)))]
+            vec![Some(dy / maximum(dy.scalar_like(1.0), rms * (1.0 / clip)))]
         },
     );
     y

@@ -1,6 +1,7 @@
 //! `conv_layer`: a convolution with a filter and a bias of its own; plain, grouped or separable.
 
 use super::Parameters;
+use super::fit::Fit;
 use crate::conv::Conv;
 use crate::room::*;
 use mesh_core::graph::{Fan, Initializer};
@@ -68,8 +69,8 @@ impl ConvLayer {
     /// Applies the layer; a summed dim that is also produced is renamed to `_name` first.
     #[track_caller]
     pub fn apply<'g>(&self, x: Tensor<'g>, name: &str) -> Tensor<'g> {
-        if x.is_poisoned() {
-            return x;
+        if let Some(poisoned) = Fit::new().floats("the input", x).refused("conv_layer", x) {
+            return poisoned;
         }
         let (mut inputs, groups) = match self.dims(&x.shape()) {
             Ok(dims) => dims,

@@ -1,5 +1,6 @@
 //! Softmax cross-entropy with integer or soft targets.
 
+use super::fit::Fit;
 use super::softmax::shifted;
 use crate::elementwise::{equal, exp, log, select, square};
 use crate::reduce::{mean, sum};
@@ -34,6 +35,9 @@ impl CrossEntropy {
         targets: Tensor<'g>,
         classes: Dimension,
     ) -> Tensor<'g> {
+        if let Some(poisoned) = self.refused(logits, targets, classes) {
+            return poisoned;
+        }
         let (shifted, greatest) = shifted(logits, classes);
         let normaliser = log(sum(exp(shifted), [classes]));
         let keep = 1.0 - self.label_smoothing;
@@ -42,8 +46,8 @@ impl CrossEntropy {
             (normaliser * total - sum(targets * shifted, [classes]), Some(total))
         } else {
             let index = crate::range(logits.graph(), classes, DType::I32);
-            let zero = logits.graph().scalar(0.0, logits.dtype());
-            let target = sum(select(equal(targets, index), shifted, zero), [classes]);
+            let hit = select(equal(targets, index), shifted, logits.scalar_like(0.0));
+            let target = sum(hit, [classes]);
             (normaliser - target, None)
         };
         if self.label_smoothing != 0.0 {
@@ -58,12 +62,42 @@ impl CrossEntropy {
         }
         loss
     }
+
+    #[track_caller]
+    fn refused<'g>(
+        &self,
+        logits: Tensor<'g>,
+        targets: Tensor<'g>,
+        classes: Dimension,
+    ) -> Option<Tensor<'g>> {
+        let fit = Fit::new().floats("logits", logits).has("logits", logits, classes);
+        let has = targets.shape().contains(classes.name);
+        let fit = if targets.dtype().is_float() {
+            fit.and(targets, || {
+                let problem = format!(
+                    "targets of floats are weights of the classes, and {targets:?} has no dim \
+                     {classes}; cast class numbers to i32"
+                );
+                (!has).then_some(problem)
+            })
+        } else {
+            fit.integers("targets without weights", targets).and(targets, || {
+                let problem = format!(
+                    "targets of i32 are class numbers, without the dim {classes} that {targets:?} \
+                     has; cast weights, as of a one-hot, to {}",
+                    logits.dtype()
+                );
+                has.then_some(problem)
+            })
+        };
+        fit.among("targets", targets, &logits.shape()).refused("softmax_cross_entropy", logits)
+    }
 }
 
 /// `-sum(targets * log_softmax(logits))` along `classes`, per example.
 ///
-/// `targets` are class numbers (i32, without the dim `classes`) or weights (floats, with it). A
-/// class number out of range counts as no target: its loss is `logsumexp(logits) - max(logits)`.
+/// `targets` are class numbers (i32, without the dim `classes`) or weights (floats, with it); they
+/// have no dims but those of the logits. A class number out of range counts as no target: its loss is `logsumexp(logits) - max(logits)`.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

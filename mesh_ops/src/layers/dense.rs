@@ -1,5 +1,6 @@
 //! `dense`: a linear map with a bias and an activation.
 
+use super::fit::Fit;
 use super::parameters::weights;
 use super::{Activation, Parameters};
 use crate::room::*;
@@ -60,7 +61,8 @@ impl Dense {
         self
     }
 
-    /// A kernel and bias of its own for each index of these dims.
+    /// A kernel and bias of its own for each index of these dims; those that the input lacks are dims
+    /// of the result all the same.
     pub fn for_each(mut self, experts: impl IntoIterator<Item = Dimension>) -> Self {
         self.experts = experts.into_iter().collect();
         self
@@ -144,6 +146,9 @@ impl Dense {
         else {
             return refuse(x.graph(), name, "dense needs a dim to sum over");
         };
+        if let Some(poisoned) = fit(x, &reduced).refused("dense", x) {
+            return poisoned;
+        }
         let _scope = x.graph().scope(name);
         let weights = self.make(&Parameters::like(x), &reduced);
         self.clone().over(reduced).apply_with(x, &weights)
@@ -152,20 +157,15 @@ impl Dense {
     /// The map with given weights.
     #[track_caller]
     pub fn apply_with<'g>(&self, x: Tensor<'g>, weights: &DenseWeights<'g>) -> Tensor<'g> {
-        if x.is_poisoned() || weights.kernel.is_poisoned() {
-            return x.poisoned();
-        }
         let own = x.shape();
         let reduced = self
             .reduced
             .clone()
             .unwrap_or_else(|| own.dims().last().copied().into_iter().collect());
-        if let Some(stray) = reduced.iter().find(|d| own.get(d.name) != Some(**d)) {
-            return refuse(x.graph(), "dense", &format!("{x:?} has no dim {stray} to sum over"));
-        }
         let inner = self.inner(&reduced);
-        if let Some(problem) = self.misfit(weights, &inner) {
-            return refuse(x.graph(), "dense", &problem);
+        let fit = fit(x, &reduced).and(weights.kernel, || self.misfit(weights, &inner));
+        if let Some(poisoned) = fit.refused("dense", x) {
+            return poisoned;
         }
         let mut input = x;
         for (dim, private) in reduced.iter().zip(&inner) {
@@ -200,6 +200,11 @@ impl Dense {
             })
             .map(|(given, dims)| format!("{given:?} is no weight of dims {dims:?}"))
     }
+}
+
+/// That `x` is of floats and has the dims that are summed.
+fn fit(x: Tensor<'_>, reduced: &[Dimension]) -> Fit {
+    reduced.iter().fold(Fit::new().floats("the input", x), |fit, dim| fit.has("the input", x, *dim))
 }
 
 #[track_caller]

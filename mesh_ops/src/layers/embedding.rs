@@ -1,6 +1,7 @@
 //! `embedding`: a vector for each number of a vocabulary, and logits by the same vectors.
 
 use super::Parameters;
+use super::fit::Fit;
 use crate::room::*;
 use mesh_core::graph::Initializer;
 
@@ -51,8 +52,9 @@ fn table<'g>(
 /// ```
 #[track_caller]
 pub fn embed<'g>(ids: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor<'g> {
-    if ids.is_poisoned() || table.is_poisoned() {
-        return ids.poisoned();
+    let fit = Fit::new().integers("ids", ids).has("the table", table, vocab);
+    if let Some(poisoned) = fit.refused("embed", ids) {
+        return poisoned;
     }
     crate::gather(table, ids, vocab)
 }
@@ -70,14 +72,12 @@ pub fn embed<'g>(ids: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor
 /// ```
 #[track_caller]
 pub fn embedding_logits<'g>(x: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor<'g> {
-    if x.is_poisoned() || table.is_poisoned() {
-        return x.poisoned();
-    }
     let own = x.shape();
     let summed = table.shape().without(&[vocab.name]);
-    if let Some(stray) = summed.iter().find(|d| own.get(d.name) != Some(*d)) {
-        x.graph().record("embedding_logits", format!("{x:?} has no dim {stray} of {table:?}"));
-        return x.poisoned();
+    let fit = Fit::new().floats("the input", x).has("the table", table, vocab);
+    let fit = summed.iter().fold(fit, |fit, dim| fit.has("the input", x, dim));
+    if let Some(poisoned) = fit.refused("embedding_logits", x) {
+        return poisoned;
     }
     let kept = own.iter().filter(|d| !summed.contains(d.name)).chain([vocab]);
     crate::einsum::einsum(x * (summed.size() as f64).powf(-0.5), &[table], kept)
@@ -99,6 +99,9 @@ pub fn embedding<'g>(
     dims: impl IntoIterator<Item = Dimension>,
     name: &str,
 ) -> Tensor<'g> {
+    if let Some(poisoned) = Fit::new().integers("ids", ids).refused("embedding", ids) {
+        return poisoned;
+    }
     let _scope = ids.graph().scope(name);
     let table = table(&Parameters::new(ids.graph(), DType::F32), vocab, dims);
     embed(ids, table, vocab)

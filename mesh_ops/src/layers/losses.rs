@@ -1,10 +1,13 @@
 //! Losses of single elements, and means over the elements that count.
 
+use super::fit::Fit;
 use crate::elementwise::{abs, cast, equal, not_equal, relu, select, softplus};
+use crate::reduce::sum;
 use crate::room::*;
 
 /// `-z log(s) - (1 - z) log(1 - s)` with `s = sigmoid(logits)` and targets `z`, per element:
-/// `max(x, 0) - x z + log(1 + exp(-|x|))`, which does not overflow.
+/// `max(x, 0) - x z + log(1 + exp(-|x|))`, which does not overflow. Targets have no dims but those of
+/// the logits.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -16,6 +19,11 @@ use crate::room::*;
 /// ```
 #[track_caller]
 pub fn sigmoid_cross_entropy<'g>(logits: Tensor<'g>, targets: Tensor<'g>) -> Tensor<'g> {
+    let fit = Fit::new().floats("logits", logits).floats("targets", targets);
+    let fit = fit.among("targets", targets, &logits.shape());
+    if let Some(poisoned) = fit.refused("sigmoid_cross_entropy", logits) {
+        return poisoned;
+    }
     relu(logits) - logits * targets + softplus(-abs(logits))
 }
 
@@ -29,11 +37,11 @@ pub fn sigmoid_cross_entropy<'g>(logits: Tensor<'g>, targets: Tensor<'g>) -> Ten
 /// ```
 #[track_caller]
 pub fn weights_nonzero(targets: Tensor<'_>, dtype: DType) -> Tensor<'_> {
-    cast(not_equal(targets, targets.graph().scalar(0.0, targets.dtype())), dtype)
+    cast(not_equal(targets, targets.scalar_like(0.0)), dtype)
 }
 
 /// `sum(x * weights) / sum(weights)`, 0 if the weights add up to 0: the mean over tokens that
-/// count.
+/// count. Weights have no dims but those of `x`.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -44,12 +52,12 @@ pub fn weights_nonzero(targets: Tensor<'_>, dtype: DType) -> Tensor<'_> {
 /// ```
 #[track_caller]
 pub fn weighted_mean<'g>(x: Tensor<'g>, weights: Tensor<'g>) -> Tensor<'g> {
-    if x.is_poisoned() || weights.is_poisoned() {
-        return x.poisoned();
+    let fit = Fit::new().floats("what is averaged", x).floats("weights", weights);
+    if let Some(poisoned) = fit.among("weights", weights, &x.shape()).refused("weighted_mean", x) {
+        return poisoned;
     }
     let weights = crate::broadcast(weights, &x.shape());
-    let sum = |x: Tensor<'g>| crate::reduce::sum(x, x.shape());
-    let total = sum(weights);
-    let (zero, one) = (x.graph().scalar(0.0, x.dtype()), x.graph().scalar(1.0, x.dtype()));
-    sum(x * weights) / select(equal(total, zero), one, total)
+    let total = sum(weights, weights.shape());
+    let safe = select(equal(total, x.scalar_like(0.0)), x.scalar_like(1.0), total);
+    sum(x * weights, x.shape()) / safe
 }

@@ -12,6 +12,7 @@ mod cross_entropy;
 mod dense;
 mod embedding;
 mod feed_forward;
+pub(crate) mod fit;
 mod losses;
 pub mod moe;
 mod norm;

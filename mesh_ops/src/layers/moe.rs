@@ -12,6 +12,7 @@
 //!
 //! Gates are computed in f32.
 
+use super::fit::Fit;
 use super::parameters::weights;
 use super::{FeedForward, FeedForwardWeights, Parameters, softmax};
 use crate::Cumulative;
@@ -147,16 +148,19 @@ impl MixtureOfExperts {
         weights: &MixtureWeights<'g>,
         counted: Option<Tensor<'g>>,
     ) -> (Tensor<'g>, Tensor<'g>) {
-        if x.is_poisoned() || weights.router.is_poisoned() {
-            return (x.poisoned(), x.poisoned());
-        }
-        let dims = match self.dims(x, tokens) {
-            Ok(dims) => dims,
-            Err(problem) => {
-                x.graph().record("mixture_of_experts", problem);
-                return (x.poisoned(), x.poisoned());
-            }
+        let (dims, mut problem) = match self.dims(x, tokens) {
+            Ok(dims) => (Some(dims), None),
+            Err(problem) => (None, Some(problem)),
         };
+        let routed = Shape::new([self.feed_forward.model, whole(self.experts)]).unwrap_or_default();
+        let mut fit = Fit::new().floats("the input", x).and(x, || problem.take());
+        fit = fit.exactly("the router", weights.router, &routed);
+        if let Some(counted) = counted {
+            let tokens = Shape::new(tokens.iter().copied()).unwrap_or_default();
+            fit = fit.exactly("counted", counted, &tokens);
+        }
+        let refused = fit.refused("mixture_of_experts", x);
+        let (Some(dims), None) = (dims, refused) else { return (x.poisoned(), x.poisoned()) };
         let model = self.feed_forward.model;
         let own = x.shape();
         let ordered = crate::transpose(x, tokens.iter().copied().chain([model]));

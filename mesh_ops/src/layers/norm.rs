@@ -4,6 +4,7 @@
 //! all-reduces forward, one after the other, and `rms_norm` one.
 
 use super::Parameters;
+use super::fit::Fit;
 use super::parameters::weights;
 use crate::elementwise::{cast, rsqrt, square};
 use crate::reduce::mean;
@@ -33,6 +34,14 @@ pub struct NormWeights<'g> {
 weights!(NormWeights { scale, bias });
 
 impl Norm {
+    /// As errors call it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Layer => "layer_norm",
+            Self::Rms => "rms_norm",
+        }
+    }
+
     /// New variables `{name}/scale` and, for [`Norm::Layer`], `{name}/bias`.
     #[track_caller]
     pub fn weights<'g>(
@@ -68,8 +77,12 @@ impl Norm {
     /// ```
     #[track_caller]
     pub fn apply<'g>(self, x: Tensor<'g>, dim: Dimension, weights: &NormWeights<'g>) -> Tensor<'g> {
-        if x.is_poisoned() {
-            return x;
+        let mut fit = Fit::new().floats("the input", x).has("the input", x, dim);
+        for weight in std::iter::once(weights.scale).chain(weights.bias) {
+            fit = fit.among("weights", weight, &x.shape());
+        }
+        if let Some(poisoned) = fit.refused(self.name(), x) {
+            return poisoned;
         }
         let wide = cast(x, x.dtype().reduction());
         let centred = match self {
@@ -116,8 +129,9 @@ pub fn rms_norm<'g>(x: Tensor<'g>, dim: Dimension, name: &str) -> Tensor<'g> {
 
 #[track_caller]
 fn normalised<'g>(norm: Norm, x: Tensor<'g>, dim: Dimension, name: &str) -> Tensor<'g> {
-    if x.is_poisoned() {
-        return x;
+    let fit = Fit::new().floats("the input", x).has("the input", x, dim);
+    if let Some(poisoned) = fit.refused(norm.name(), x) {
+        return poisoned;
     }
     let _scope = x.graph().scope(name);
     let weights = norm.make(&Parameters::like(x), dim);

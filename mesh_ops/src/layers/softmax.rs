@@ -6,59 +6,83 @@
 //! adds up to less than 1, which lets attention attend to nothing. It lacks the dim, and may lack
 //! others.
 
-use crate::elementwise::{exp, log, maximum};
+use super::fit::Fit;
+use crate::elementwise::{clip, exp, log, maximum};
 use crate::reduce::{max, sum};
 use crate::room::*;
 
 /// `x - max(x)` along `dim`, and the maximum; gradients do not see the shift.
 #[track_caller]
 pub(super) fn shifted<'g>(x: Tensor<'g>, dim: Dimension) -> (Tensor<'g>, Tensor<'g>) {
-    let greatest = max(x.stop_gradient(), [dim]);
+    let greatest = greatest(x, &[dim], None);
     (x - greatest, greatest)
 }
 
-/// The shifted tensor, its exponentials, their sum, and the shift.
+/// The greatest of `x` along some dims and an extra logit, without a gradient.
+#[track_caller]
+fn greatest<'g>(x: Tensor<'g>, dims: &[Dimension], extra: Option<Tensor<'g>>) -> Tensor<'g> {
+    let own = max(x.stop_gradient(), dims.iter().copied());
+    match extra {
+        Some(extra) => maximum(own, extra.stop_gradient()),
+        None => own,
+    }
+}
+
+/// The sum of weights along some dims and of the extra logit's weight.
+#[track_caller]
+fn total<'g>(
+    weights: Tensor<'g>,
+    dims: &[Dimension],
+    extra: Option<Tensor<'g>>,
+    greatest: Tensor<'g>,
+) -> Tensor<'g> {
+    let own = sum(weights, dims.iter().copied());
+    match extra {
+        Some(extra) => own + exp(extra - greatest),
+        None => own,
+    }
+}
+
+/// What is wrong with logits and an extra one.
+#[track_caller]
+fn refused<'g>(
+    op: &str,
+    x: Tensor<'g>,
+    dims: &[Dimension],
+    extra: Option<Tensor<'g>>,
+) -> Option<Tensor<'g>> {
+    let fit = dims.iter().fold(Fit::new().floats("logits", x), |fit, d| fit.has("logits", x, *d));
+    let names: Vec<_> = dims.iter().map(|d| d.name).collect();
+    let kept = x.shape().without(&names);
+    let fit = match extra {
+        Some(extra) => fit.among("an extra logit", extra, &kept),
+        None => fit,
+    };
+    fit.refused(op, x)
+}
+
+/// The shifted tensor, its exponentials and their sum.
 struct Parts<'g> {
     shifted: Tensor<'g>,
     weights: Tensor<'g>,
     total: Tensor<'g>,
-    greatest: Tensor<'g>,
 }
 
 impl<'g> Parts<'g> {
     #[track_caller]
-    fn new(x: Tensor<'g>, dims: Vec<Dimension>, extra_logit: Option<Tensor<'g>>) -> Self {
-        let extra = Self::checked(extra_logit, &dims);
-        let mut greatest = max(x.stop_gradient(), dims.iter().copied());
-        if let Some(extra) = extra {
-            greatest = maximum(greatest, extra.stop_gradient());
+    fn new(op: &str, x: Tensor<'g>, dim: Dimension, extra: Option<Tensor<'g>>) -> Self {
+        if let Some(poisoned) = refused(op, x, &[dim], extra) {
+            return Self { shifted: poisoned, weights: poisoned, total: poisoned };
         }
+        let greatest = greatest(x, &[dim], extra);
         let shifted = x - greatest;
         let weights = exp(shifted);
-        let mut total = sum(weights, dims);
-        if let Some(extra) = extra {
-            total = total + exp(extra - greatest);
-        }
-        Self { shifted, weights, total, greatest }
-    }
-
-    /// The extra logit, poisoned if it has a dim that is summed.
-    #[track_caller]
-    fn checked(extra: Option<Tensor<'g>>, dims: &[Dimension]) -> Option<Tensor<'g>> {
-        let extra = extra?;
-        let Some(dim) = dims.iter().find(|dim| extra.shape().contains(dim.name)) else {
-            return Some(extra);
-        };
-        let message = format!(
-            "an extra logit lacks the dim that is summed; {extra:?} has a dim {} of its own",
-            dim.name
-        );
-        extra.graph().record("softmax", message);
-        Some(extra.poisoned())
+        Self { shifted, weights, total: total(weights, &[dim], extra, greatest) }
     }
 }
 
-/// `log(sum(exp(x)))` along `dim`.
+/// `log(sum(exp(x)))` along `dim`: -inf if every element is -inf (and the gradient NaN there, as in
+/// JAX), inf if one is inf.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -86,8 +110,14 @@ pub fn logsumexp_with<'g>(
     dims: impl IntoIterator<Item = Dimension>,
     extra_logit: Option<Tensor<'g>>,
 ) -> Tensor<'g> {
-    let parts = Parts::new(x, dims.into_iter().collect(), extra_logit);
-    log(parts.total) + parts.greatest
+    let dims: Vec<_> = dims.into_iter().collect();
+    if let Some(poisoned) = refused("logsumexp", x, &dims, extra_logit) {
+        return poisoned;
+    }
+    // Shifting by an infinity would be inf - inf.
+    let most = x.dtype().largest();
+    let greatest = clip(greatest(x, &dims, extra_logit), -most, most);
+    log(total(exp(x - greatest), &dims, extra_logit, greatest)) + greatest
 }
 
 /// `x - logsumexp(x)` along `dim`.
@@ -118,7 +148,7 @@ pub fn log_softmax_with<'g>(
     dim: Dimension,
     extra_logit: Option<Tensor<'g>>,
 ) -> Tensor<'g> {
-    let parts = Parts::new(x, vec![dim], extra_logit);
+    let parts = Parts::new("log_softmax", x, dim, extra_logit);
     parts.shifted - log(parts.total)
 }
 
@@ -150,6 +180,6 @@ pub fn softmax_with<'g>(
     dim: Dimension,
     extra_logit: Option<Tensor<'g>>,
 ) -> Tensor<'g> {
-    let parts = Parts::new(x, vec![dim], extra_logit);
+    let parts = Parts::new("softmax", x, dim, extra_logit);
     parts.weights / parts.total
 }

@@ -114,8 +114,13 @@ fn frames(op: &str, x: Tensor<'_>, pool: &Pool) -> Option<Vec<Frame>> {
     if x.is_poisoned() {
         return None;
     }
-    let frames = pool.frames(&x.shape());
-    frames.map_err(|error| x.graph().record(op, error.to_string())).ok()
+    match pool.frames(&x.shape()) {
+        Ok(frames) => Some(frames),
+        Err(error) => {
+            x.graph().record(op, error.to_string());
+            None
+        }
+    }
 }
 
 /// The greatest element of each window; NaN if there is one. Elements that are equally great share

@@ -55,7 +55,7 @@ pub fn dropout_over<'g>(
         _ if !(0.0..1.0).contains(&rate) => {
             format!("a rate is at least 0 and below 1, not {rate}")
         }
-        Some(stray) => format!("{x:?} has no dim {stray}"),
+        Some(stray) => format!("{x:?} has no dim {stray}{}", x.shape().hint(*stray)),
         None if rate == 0.0 => return x,
         None => {
             let noise = random_uniform(x.graph(), dims, 0.0, 1.0, DType::F32);

@@ -174,6 +174,13 @@ impl Distribution {
     }
 
     fn check(self, dtype: DType) -> Result<(), String> {
+        let (Self::Uniform { low: a, high: b }
+        | Self::Normal { mean: a, stddev: b }
+        | Self::TruncatedNormal { mean: a, stddev: b }) = self;
+        if dtype.is_float() {
+            Scalar::checked(dtype, a.value())?;
+            Scalar::checked(dtype, b.value())?;
+        }
         match self {
             Self::Uniform { low, high } => {
                 let (low, high) = (low.value(), high.value());

@@ -67,7 +67,7 @@ pub fn reshape<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> 
 pub fn rename<'g>(x: Tensor<'g>, dim: Dimension, name: &str) -> Tensor<'g> {
     let shape = x.shape();
     if !x.is_poisoned() && shape.get(dim.name) != Some(dim) {
-        x.graph().record("rename", format!("{x:?} has no dim {dim}"));
+        x.graph().record("rename", format!("{x:?} has no dim {dim}{}", x.shape().hint(dim)));
         return x.poisoned();
     }
     let renamed = |d: Dimension| if d == dim { d.renamed(name) } else { d };

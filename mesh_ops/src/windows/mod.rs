@@ -74,7 +74,7 @@ pub fn windows(
     pads: [usize; 2],
 ) -> Tensor<'_> {
     if x.shape().get(dim.name) != Some(dim) && !x.is_poisoned() {
-        x.graph().record("windows", format!("{x:?} has no dim {dim}"));
+        x.graph().record("windows", format!("{x:?} has no dim {dim}{}", x.shape().hint(dim)));
         return x.poisoned();
     }
     windows_with(x, Frame { dim: dim.name, window, stride, pads }, Beyond::Zero)

@@ -37,6 +37,7 @@ impl Decay {
     /// The decay at the graph's step, in f64 and rounded once.
     #[track_caller]
     pub fn at<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
+        let _caller = graph.for_caller();
         let number = |value: f64| graph.scalar(value, DType::F64);
         let steps = || cast(graph.step(), DType::F64);
         match self {

@@ -3,7 +3,7 @@
 
 use crate::conform;
 use mesh_ops::add_n;
-use mesh_ops::elementwise::{erf, expm1, gelu_exact, log1p};
+use mesh_ops::elementwise::{erf, erfc, expm1, gelu_exact, log1p};
 use mesh_ops::layers::{log_softmax_with, logsumexp_with, softmax_with};
 use mesh_ops::prelude::*;
 use mesh_ops::random::*;
@@ -85,11 +85,12 @@ fn random_functions() {
 #[test]
 fn smooth_functions_more() {
     type Unary = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
-    let all: [(&str, Unary, Fill); 5] = [
+    let all: [(&str, Unary, Fill); 6] = [
         ("expm1", expm1, Fill::Normal),
         ("expm1: small", |x| expm1(x * 1e-6) * 1e6, Fill::Normal),
         ("log1p", log1p, Fill::Between(-0.75, 4.0)),
         ("erf", erf, Fill::Normal),
+        ("erfc", erfc, Fill::Normal),
         ("gelu_exact", gelu_exact, Fill::Normal),
     ];
     let case = |(name, function, fill): (&str, Unary, Fill)| {

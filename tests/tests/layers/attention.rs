@@ -354,7 +354,7 @@ fn what_does_not_fit_is_refused() {
     few.bucket(positions(&g, length()));
     let report = g.check().unwrap_err().to_string();
     for expected in [
-        "q: f32[length:8, kv:3] has no memory dim memory_length:8",
+        "values q: f32[length:8, kv:3] has no dim memory_length:8",
         "has the memory's dim memory_length:8; rename the dim of keys and values first",
         "kv:3 cannot be turned in pairs: make it even",
         "length:8 cannot be cut into blocks of 3",

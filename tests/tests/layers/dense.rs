@@ -138,7 +138,7 @@ fn what_does_not_fit_is_refused() {
     embedding_logits(x, g.fill(1.0, [b, dim("c", 2)], F32), b);
     let report = g.check().unwrap_err().to_string();
     for expected in [
-        "x: f32[a:4] has no dim b:3 to sum over",
+        "x: f32[a:4] has no dim b:3",
         "say what to sum with Dense::over",
         "f32[a:4] is no weight of dims [a:4, b:3]",
         "0 activations and 0 weights; one of each is needed",

@@ -7,4 +7,5 @@ mod fed;
 mod losses;
 mod mixtures;
 mod norms;
+mod refusals;
 mod traffic;

@@ -11,6 +11,7 @@ mod handed;
 mod nested;
 mod owed;
 mod recompute;
+mod refused;
 mod tiles;
 
 fn check(case: Case) {

@@ -39,6 +39,81 @@ fn differences_near_zero_keep_their_digits() {
     assert!(off <= 5.0, "log1p is {off} ulp off at {at:e}");
 }
 
+/// Rounding `x / sqrt(2)` and `1 / sqrt(2)` to f32 costs `erfc` up to `1.3 x^2` ulps, whoever computes
+/// it; the rest is a few. The exact tail ends where `erfc` is no longer a normal f32.
+#[test]
+fn gelu_keeps_its_tail() {
+    let exact = |x: f64| 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
+    const TAIL: f32 = -12.9;
+    for end in [-1.0, -3.0, -5.0, -8.0, TAIL] {
+        let (off, at) = worst(|x| x.gelu_exact(), exact, |x| x >= end && x < 20.0 && x != 0.0);
+        let bound = 4.0 + 1.3 * f64::from(end * end);
+        assert!(off <= bound, "gelu_exact is {off} ulp off at {at:e}");
+    }
+    let least = f64::from(f32::from_bits(1));
+    for x in (0..300).map(|i| TAIL - i as f32 / 100.0) {
+        let y = f64::from(value_of(|x| x.gelu_exact(), x));
+        let exact = exact(f64::from(x));
+        assert!((y - exact).abs() <= 1e-4 * exact.abs() + 20.0 * least, "{x}: {y:e} {exact:e}");
+    }
+}
+
+/// The gradient is `P + x p`, of which the first is lost if it is computed as `1 + erf`.
+#[test]
+fn the_gradient_of_gelu_keeps_its_tail() {
+    let exact = |x: f64| {
+        let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2) + x * density
+    };
+    fn slope(x: Tensor<'_>) -> Tensor<'_> {
+        x.graph().gradients(&[x.gelu_exact()], &[x], None)[0].unwrap()
+    }
+    for x in (0..120).map(|i| -i as f32 / 10.0).filter(|x| (x + 0.75).abs() > 0.1) {
+        let (y, exact) = (f64::from(value_of(slope, x)), exact(f64::from(x)));
+        let bound = (8.0 + f64::from(x * x)) * f64::from(f32::EPSILON);
+        assert!((y - exact).abs() <= bound * exact.abs(), "{x}: {y:e} {exact:e}");
+    }
+}
+
+/// As JAX: of nothing but -inf it is -inf, with an infinity infinite; NaN stays.
+#[test]
+fn logsumexp_of_infinities() {
+    let inf = f32::INFINITY;
+    let rows = [[-inf, -inf], [-inf, 1.0], [inf, 1.0], [inf, -inf], [f32::NAN, 1.0]];
+    let want = [-inf, 1.0, inf, inf, f32::NAN];
+    for dtype in [F32, F64, BF16] {
+        let g = mesh_ops::graph();
+        let dims = [dim("p", 5), dim("q", 2)];
+        let x = g.constant(ndarray::arr2(&rows).into_dyn(), dims);
+        let y = x.cast(dtype).logsumexp(dims[1]).cast(F32);
+        let of_one = x.slice(dim("p", 1), 1).cast(dtype);
+        let slope = g.gradients(&[of_one.logsumexp(dims[1])], &[of_one], None)[0].unwrap();
+        let f = g.function("f", [], [y, slope.cast(F32)], []);
+        for layout in ["", "q:a"] {
+            let module = g.lower(&"a:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();
+            let [y, slope] = Session::threads(&module, 0).unwrap().call(&f, []).unwrap();
+            let y: Vec<f32> = y.as_f32().unwrap().iter().copied().collect();
+            assert_eq!(y[..4], want[..4], "{dtype} {layout}");
+            assert!(y[4].is_nan());
+            assert_eq!(slope.as_f32().unwrap().as_slice().unwrap(), [0.0, 1.0]);
+        }
+    }
+}
+
+/// The value at one number.
+fn value_of(function: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g>, x: f32) -> f32 {
+    let g = mesh_ops::graph();
+    let f = g.function(
+        "f",
+        [],
+        [function(g.constant(ndarray::arr1(&[x]).into_dyn(), [dim("x", 1)]))],
+        [],
+    );
+    let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
+    let [y] = Session::threads(&module, 0).unwrap().call(&f, []).unwrap();
+    y.as_f32().unwrap()[[0]]
+}
+
 #[test]
 fn ends() {
     let g = mesh_ops::graph();

@@ -5,4 +5,5 @@ mod convolutions;
 mod dtypes;
 mod gradients;
 mod random;
+mod scalars;
 mod user_op;

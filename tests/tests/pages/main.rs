@@ -4,6 +4,7 @@
 mod catalogue;
 mod clusters;
 mod layouts_page;
+mod lines;
 mod ops_table;
 mod own_crate;
 mod pasted;

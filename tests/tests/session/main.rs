@@ -2,6 +2,7 @@
 
 mod compare;
 mod feeds;
+mod handles;
 mod models;
 mod modules;
 mod numerics;

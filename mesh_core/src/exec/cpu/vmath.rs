@@ -209,6 +209,54 @@ pub(super) fn erf(x: f32) -> f32 {
     if x.abs() < ONE || x.is_nan() { near } else { 1.0_f32.copysign(x) }
 }
 
+/// `exp(x)` for x in [-110, 0], NaN of NaN; relative error 2e-9.
+#[inline(always)]
+fn exp_below_zero(x: f64) -> f64 {
+    let shifted = x * std::f64::consts::LOG2_E + ROUND_F64;
+    let r = x - (shifted - ROUND_F64) * std::f64::consts::LN_2;
+    let p = [
+        1.0,
+        1.000_000_037_738_871_4,
+        0.500_000_004_714_605_7,
+        0.166_664_154_140_411_77,
+        0.041_666_352_771_112_21,
+        0.008_375_134_774_624_326,
+        0.001_394_111_889_583_7,
+    ];
+    let n = shifted.to_bits().wrapping_sub(ROUND_F64.to_bits());
+    poly_f64(r, p) * f64::from_bits(n.wrapping_add(1023) << 52)
+}
+
+/// `1 - erf(x)`; at most 0.6 ulp off, subnormal results included.
+#[inline(always)]
+pub(super) fn erfc(x: f32) -> f32 {
+    /// From here on it rounds to 0.
+    const END: f64 = 10.1;
+    /// Where the polynomial's argument is 0.
+    const MIDDLE: f64 = 2.0;
+    let a = f64::from(x.abs());
+    // NaN passes.
+    let a = if a > END { END } else { a };
+    // erfc(a) exp(a^2) (1 + 2 a)
+    let p = [
+        1.276_978_382_359_660_8,
+        -0.092_763_816_080_983_16,
+        -0.166_030_490_444_319_64,
+        0.164_050_915_940_973_5,
+        -0.054_218_337_387_046_386,
+        -0.008_030_049_810_149_792,
+        0.008_712_118_377_847_113,
+        0.001_251_227_960_131_922_7,
+        -0.001_428_294_687_883_163,
+        -0.000_401_850_422_327_265_97,
+        0.000_175_997_834_506_622_28,
+        8.294_985_301_708_302e-5,
+    ];
+    let q = (a - MIDDLE) / (a + MIDDLE);
+    let y = poly_f64(q, p) / (1.0 + 2.0 * a) * exp_below_zero(-(a * a));
+    (if x < 0.0 { 2.0 - y } else { y }) as f32
+}
+
 /// The greater; NaN if either is.
 #[inline(always)]
 pub(super) fn max_f32(a: f32, b: f32) -> f32 {

@@ -5,7 +5,7 @@
 use crate::array::Array;
 use crate::graph::{Op, OpError, Signature, TensorType};
 use crate::lower::LocalCx;
-use crate::names::Shape;
+use crate::names::{DType, Shape};
 use crate::program::{Generator, Scalar};
 use crate::split::SplitRule;
 use std::hash::{Hash, Hasher};
@@ -13,17 +13,18 @@ use std::sync::Arc;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fill {
-    value: Scalar,
+    /// As given, in f64.
+    given: Scalar,
     ty: TensorType,
 }
 
 impl Fill {
     pub(crate) fn new(value: f64, ty: TensorType) -> Self {
-        Self { value: Scalar::new(ty.dtype, value), ty }
+        Self { given: Scalar::new(DType::F64, value), ty }
     }
 
     pub(crate) fn value(&self) -> Scalar {
-        self.value
+        Scalar::new(self.ty.dtype, self.given.value())
     }
 }
 
@@ -32,13 +33,14 @@ impl Op for Fill {
         "fill"
     }
     fn outputs(&self, _: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
+        Scalar::checked(self.ty.dtype, self.given.value())?;
         Ok(vec![self.ty.clone()])
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
         SplitRule::parallel()
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        cx.generate(Generator::Fill(self.value));
+        cx.generate(Generator::Fill(self.value()));
         Ok(())
     }
 }

@@ -3,7 +3,6 @@
 use ndarray::{Array1, Array2};
 
 use crate::array::Array;
-use crate::graph::{Algebra, Function, Graph, Tensor};
 use crate::lower::{Module, VariableSpec};
 use crate::names::DType::{F32, I32};
 use crate::names::{Axis, Mesh, Placement, ReduceKind, Shape, dim};
@@ -11,36 +10,6 @@ use crate::program::{
     ALIGNMENT, Builder, Compiled, Expr, Extents, Generator, Offset, Operand, Place, Plan, Program,
     Slot, ValueId, VariableId,
 };
-
-/// For graphs that are only asked for handles.
-struct None;
-
-impl Algebra for None {
-    fn add<'g>(&self, a: Tensor<'g>, _: Tensor<'g>) -> Tensor<'g> {
-        a
-    }
-    fn sub<'g>(&self, a: Tensor<'g>, _: Tensor<'g>) -> Tensor<'g> {
-        a
-    }
-    fn mul<'g>(&self, a: Tensor<'g>, _: Tensor<'g>) -> Tensor<'g> {
-        a
-    }
-    fn div<'g>(&self, a: Tensor<'g>, _: Tensor<'g>) -> Tensor<'g> {
-        a
-    }
-    fn neg<'g>(&self, a: Tensor<'g>) -> Tensor<'g> {
-        a
-    }
-    fn broadcast<'g>(&self, a: Tensor<'g>, _: &Shape) -> Tensor<'g> {
-        a
-    }
-}
-
-pub(super) fn function<const I: usize, const F: usize>(name: &str) -> Function<I, F> {
-    let graph = Graph::new(&None);
-    let inputs = std::array::from_fn(|i| graph.input(&format!("input{i}"), [], F32));
-    graph.function(name, inputs, [(); F].map(|()| graph.scalar(0.0, F32)), [])
-}
 
 /// Every value in a place of its own.
 pub(super) fn planned(program: Program) -> Compiled {

@@ -2,9 +2,7 @@ mod fixture;
 
 use ndarray::{Array1, Array2, arr1, s};
 
-use self::fixture::{
-    BATCH, Regression, WIDTH, close, data, function, module, planned, slot, variable,
-};
+use self::fixture::{BATCH, Regression, WIDTH, close, data, module, planned, slot, variable};
 use super::*;
 use crate::names::DType::F32;
 use crate::names::{DimName, Placement, Shape, dim};
@@ -15,7 +13,7 @@ const MESHES: [&str; 6] = ["", "b:1", "b:2", "b:2;f:2", "f:4;b:2", "r:2;b:2;f:2"
 #[test]
 fn training_is_the_same_on_every_mesh() {
     let (x, y) = data();
-    let train = function::<2, 2>("train");
+    let train = Function::<2, 2>::of_no_graph("train");
     for mesh in MESHES {
         let module = Regression::new(mesh).module();
         let mut functions = module.functions().to_vec();
@@ -51,7 +49,7 @@ fn training_is_the_same_on_every_mesh() {
 #[test]
 fn feeds_may_be_views_and_outputs_are_reused() {
     let (x, y) = data();
-    let train = function::<2, 2>("train");
+    let train = Function::<2, 2>::of_no_graph("train");
     let turned = x.t().to_owned();
     let mut gaps = Array1::from_elem(3 * BATCH, f32::NAN);
     gaps.slice_mut(s![1..;3]).assign(&y);
@@ -78,7 +76,8 @@ fn calls_by_name_take_feeds_in_any_order() {
     let (x, y) = data();
     let module = Regression::new("b:2;f:2").module();
     let mut session = Session::threads(&module, 0).unwrap();
-    let expected = session.call(&function::<2, 2>("train"), [(&x).into(), (&y).into()]).unwrap();
+    let expected =
+        session.call(&Function::<2, 2>::of_no_graph("train"), [(&x).into(), (&y).into()]).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
     let found = session.call_named("train", &[("y", (&y).into()), ("x", (&x).into())]).unwrap();
     let expected = ["loss", "predicted"].map(str::to_owned).into_iter().zip(expected);
@@ -117,11 +116,11 @@ fn mistakes_are_explained_and_nothing_runs() {
             "there is no function `trian` (did you mean `train`?): the only one is `train`",
         ),
         (
-            session.call(&function::<0, 1>("eval"), []).unwrap_err().to_string(),
+            session.call(&Function::<0, 1>::of_no_graph("eval"), []).unwrap_err().to_string(),
             "there is no function `eval`: the only one is `train`",
         ),
         (
-            session.call(&function::<2, 1>("train"), [x, y]).unwrap_err().to_string(),
+            session.call(&Function::<2, 1>::of_no_graph("train"), [x, y]).unwrap_err().to_string(),
             "function `train` has 2 feeds and 2 fetches, not 2 and 1",
         ),
         (
@@ -204,7 +203,7 @@ fn two_variables_are_swapped_in_one_call() {
         session.write("first", &values[0]).unwrap();
         session.write("second", &values[1]).unwrap();
         for round in 1..5 {
-            session.call(&function::<0, 0>("swap"), []).unwrap();
+            session.call(&Function::<0, 0>::of_no_graph("swap"), []).unwrap();
             assert_eq!(session.read("first").unwrap(), values[round % 2].clone().into());
             assert_eq!(session.read("second").unwrap(), values[1 - round % 2].clone().into());
         }

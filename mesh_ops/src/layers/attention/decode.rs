@@ -4,8 +4,10 @@
 //! over a dim of positions, filled from 0 on; between calls it lives in two variables, or a loop
 //! carries it.
 
+use super::dot_product::fit_mask;
 use super::{AttentionOptions, KeyValues, MultiHead, MultiHeadWeights, Rotation, additive_mask};
 use crate::elementwise::{equal, less_equal, select};
+use crate::layers::fit::Fit;
 use crate::room::*;
 use mesh_core::graph::{Graph, Initializer, Update, Variable};
 
@@ -105,8 +107,15 @@ impl MultiHead {
         rotation: Option<&Rotation<'g>>,
         options: &AttentionOptions<'g>,
     ) -> (Tensor<'g>, KeyValues<'g>) {
+        let nothing = |poisoned| (poisoned, KeyValues { key: poisoned, value: poisoned });
+        if let Some(poisoned) = self.fit(x, position, memory, options).refused("decode", x) {
+            return nothing(poisoned);
+        }
         let q = self.queries(x, weights, rotation);
         let new = self.keys_values(x, weights, rotation);
+        if let Some(poisoned) = fit_cache(&new, cache, memory).refused("decode", x) {
+            return nothing(poisoned);
+        }
         let positions = crate::range(x.graph(), memory, DType::I32);
         let here = equal(positions, position);
         let cache = KeyValues {
@@ -123,4 +132,31 @@ impl MultiHead {
         let options = AttentionOptions { mask: Some(mask), ..*options };
         (self.attend(q, &cache, memory, weights, &options), cache)
     }
+
+    /// What decoding demands of its tensors, weights and cache aside.
+    fn fit<'g>(
+        &self,
+        x: Tensor<'g>,
+        position: Tensor<'g>,
+        memory: Dimension,
+        options: &AttentionOptions<'g>,
+    ) -> Fit {
+        let around = x.shape().without(&[self.model.name]);
+        let fit = Fit::new().floats("the input", x).integers("the position", position);
+        let fit = fit.among("the position", position, &around);
+        let logits = around.iter().chain(self.heads()).chain([memory]);
+        match options.mask {
+            Some(mask) => fit_mask(fit, mask, &Shape::new(logits).unwrap_or_default()),
+            None => fit,
+        }
+    }
+}
+
+/// A cache has the dims of what is put into it, and the memory's.
+fn fit_cache<'g>(new: &KeyValues<'g>, cache: &KeyValues<'g>, memory: Dimension) -> Fit {
+    let pairs = [(new.key, cache.key), (new.value, cache.value)];
+    pairs.into_iter().fold(Fit::new(), |fit, (new, kept)| {
+        let legal = Shape::new(new.shape().iter().chain([memory])).unwrap_or_default();
+        fit.and(new, || None).exactly("the cache", kept, &legal)
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::mask::MASKED;
 use crate::elementwise::{cast, select, tanh};
+use crate::layers::fit::Fit;
 use crate::layers::softmax_with;
 use crate::room::*;
 
@@ -9,9 +10,9 @@ use crate::room::*;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttentionOptions<'g> {
     /// Who may attend to whom: true where allowed, or floats to be added to logits. It has some of
-    /// the logits' dims.
+    /// the logits' dims, and no others.
     pub mask: Option<Tensor<'g>>,
-    /// Added to logits, as relative positions are.
+    /// Added to logits, as relative positions are; it has some of their dims.
     pub bias: Option<Tensor<'g>>,
     /// One more logit, of a memory without value; 0 lets a query attend to nothing.
     pub extra_logit: Option<Tensor<'g>>,
@@ -28,7 +29,7 @@ pub struct AttentionOptions<'g> {
 /// and keys, summed along `key`. The result has the dims of `q` with `key` replaced by `value`.
 ///
 /// Dims that `q` and `k` share (batch, heads) are done one by one; dims of `q` that `k` lacks share
-/// keys and values.
+/// keys and values. `k` and `v` have no dims but `memory`, `key` or `value`, and those of `q`.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -51,47 +52,59 @@ pub fn dot_product_attention<'g>(
     value: Dimension,
     options: &AttentionOptions<'g>,
 ) -> Tensor<'g> {
-    if [q, k, v].iter().any(|t| t.is_poisoned()) {
-        return q.poisoned();
+    let fit = fit([q, k, v], memory, key, value, options);
+    if let Some(poisoned) = fit.refused("attention", q) {
+        return poisoned;
     }
-    if let Some(problem) = misfit([q, k, v], memory, key, value) {
-        q.graph().record("attention", problem);
-        return q.poisoned();
-    }
-    let logits = logits(q, k, key, options);
+    let logits = logits(q, k, memory, key, options);
     let extra = options.extra_logit.map(|extra| cast(extra, logits.dtype()));
     let weights = softmax_with(logits, memory, extra);
     let replaced = |d: Dimension| if d == key { value } else { d };
-    let mut output: Vec<_> = q.shape().iter().map(replaced).collect();
-    for dim in weights.shape().iter().chain(v.shape().iter()) {
-        if dim != memory && output.iter().all(|d| d.name != dim.name) {
-            output.push(dim);
-        }
-    }
+    let output = q.shape().iter().map(replaced).collect::<Vec<_>>();
     crate::einsum::einsum(cast(weights, v.dtype()), &[v], output)
 }
 
-fn misfit(
-    [q, k, v]: [Tensor<'_>; 3],
+/// What attention demands: broadcasting by name would make an outer product of a misspelt dim.
+fn fit<'g>(
+    [q, k, v]: [Tensor<'g>; 3],
     memory: Dimension,
     key: Dimension,
     value: Dimension,
-) -> Option<String> {
-    let needed = [
-        (q, key, "key"),
-        (k, key, "key"),
-        (k, memory, "memory"),
-        (v, memory, "memory"),
-        (v, value, "value"),
-    ];
-    let lacking = needed.iter().find(|(t, dim, _)| t.shape().get(dim.name) != Some(*dim));
-    match lacking {
-        Some((t, dim, role)) => Some(format!("{t:?} has no {role} dim {dim}")),
-        None if q.shape().contains(memory.name) => Some(format!(
-            "{q:?} has the memory's dim {memory}; rename the dim of keys and values first"
-        )),
-        None => None,
+    options: &AttentionOptions<'g>,
+) -> Fit {
+    let mut fit = Fit::new();
+    for (what, x) in [("queries", q), ("keys", k), ("values", v)] {
+        fit = fit.floats(what, x);
     }
+    fit = fit.has("queries", q, key).has("keys", k, key).has("keys", k, memory);
+    fit = fit.has("values", v, memory).has("values", v, value).and(q, || {
+        let twice = q.shape().contains(memory.name);
+        let advice = "rename the dim of keys and values first";
+        twice.then(|| format!("{q:?} has the memory's dim {memory}; {advice}"))
+    });
+    let shared = q.shape().without(&[key.name]);
+    let with = |dims: &[Dimension]| Shape::new(shared.iter().chain(dims.iter().copied()));
+    let of = |shape: Result<Shape, _>| shape.unwrap_or_else(|_| shared.clone());
+    let logits = of(with(&[memory]));
+    fit = fit.among("keys", k, &of(with(&[memory, key])));
+    fit = fit.among("values", v, &of(with(&[memory, value])));
+    if let Some(mask) = options.mask {
+        fit = fit_mask(fit, mask, &logits);
+    }
+    if let Some(bias) = options.bias {
+        fit = fit.floats("a bias", bias).among("a bias", bias, &logits);
+    }
+    match options.extra_logit {
+        Some(extra) => fit.floats("an extra logit", extra).among("an extra logit", extra, &shared),
+        None => fit,
+    }
+}
+
+/// A mask is of bools or floats and has some of the logits' dims.
+pub(super) fn fit_mask(fit: Fit, mask: Tensor<'_>, logits: &Shape) -> Fit {
+    let problem = || format!("a mask is of bools, or of floats to be added; {mask:?} is neither");
+    let fit = fit.and(mask, || (mask.dtype() == DType::I32).then(problem));
+    fit.among("a mask", mask, logits)
 }
 
 /// Products of queries and keys as they go into the softmax, the memory innermost.
@@ -99,6 +112,7 @@ fn misfit(
 fn logits<'g>(
     q: Tensor<'g>,
     k: Tensor<'g>,
+    memory: Dimension,
     key: Dimension,
     options: &AttentionOptions<'g>,
 ) -> Tensor<'g> {
@@ -111,8 +125,7 @@ fn logits<'g>(
     // Shared dims outermost: one matrix product of queries and memory for each of their indices.
     let shared = of_q.iter().filter(|d| *d != key && of_k.contains(d.name));
     let own = of_q.iter().filter(|d| !of_k.contains(d.name));
-    let others = of_k.iter().filter(|d| !of_q.contains(d.name));
-    let dims: Vec<_> = shared.chain(own).chain(others).collect();
+    let dims: Vec<_> = shared.chain(own).chain([memory]).collect();
     let mut logits = crate::einsum::einsum(q, &[k], dims);
     if let Some(cap) = options.cap {
         logits = tanh(logits * (1.0 / cap)) * cap;
@@ -121,9 +134,7 @@ fn logits<'g>(
         logits = logits + cast(bias, dtype);
     }
     match options.mask {
-        Some(mask) if mask.dtype() == DType::Bool => {
-            select(mask, logits, q.graph().scalar(MASKED, dtype))
-        }
+        Some(mask) if mask.dtype() == DType::Bool => select(mask, logits, q.scalar_like(MASKED)),
         Some(mask) => logits + cast(mask, dtype),
         None => logits,
     }

@@ -4,9 +4,11 @@
 //! it, so the work is `length * (block + window)`, not `length^2`. Under a layout that splits
 //! `length` and its blocks over one axis, nothing but the windows at the borders travels.
 
+use super::dot_product::fit_mask;
 use super::{AttentionOptions, MEMORY_LENGTH, dot_product_attention};
 use super::{MultiHead, MultiHeadWeights, Rotation, additive_mask, window_mask};
 use crate::elementwise::{cast, greater_equal, logical_and};
+use crate::layers::fit::Fit;
 use crate::room::*;
 use mesh_core::graph::Graph;
 
@@ -111,6 +113,7 @@ impl LocalAttention {
     /// [`in_block`](Self::in_block) and [`memory`](Self::memory).
     #[track_caller]
     pub fn mask<'g>(&self, graph: &'g Graph) -> Tensor<'g> {
+        let _caller = graph.for_caller();
         let range = |dim| crate::range(graph, dim, DType::I32);
         let before = graph.scalar((self.window - 1) as f64, DType::I32);
         let memory = range(self.memory()) - before;
@@ -133,8 +136,15 @@ impl LocalAttention {
         options: &AttentionOptions<'g>,
     ) -> Tensor<'g> {
         let (q, k, v) = (self.cut(q), self.seen(k), self.seen(v));
-        if q.is_poisoned() {
-            return q;
+        if q.is_poisoned() || k.is_poisoned() || v.is_poisoned() {
+            return q.poisoned();
+        }
+        if let Some(mask) = options.mask {
+            let own = q.shape().without(&[key.name]);
+            let logits = Shape::new(own.iter().chain([self.memory()])).unwrap_or_default();
+            if let Some(poisoned) = fit_mask(Fit::new(), mask, &logits).refused("attention", q) {
+                return poisoned;
+            }
         }
         let mut window = self.mask(q.graph());
         let dtype = q.dtype().reduction();

@@ -9,6 +9,7 @@
 
 use super::memory_dim;
 use crate::elementwise::{equal, greater_equal, less, logical_and, not_equal, select};
+use crate::layers::fit::Fit;
 use crate::room::*;
 use mesh_core::graph::Graph;
 
@@ -16,7 +17,29 @@ use mesh_core::graph::Graph;
 /// exactly 0 beside any other.
 pub(super) const MASKED: f64 = -1e9;
 
-/// A query may attend to its own position and earlier ones. Both are positions, i32.
+/// That both are positions, and those of the memory have a dim of their own.
+pub(super) fn positions(query: Tensor<'_>, memory: Tensor<'_>) -> Fit {
+    let fit = Fit::new().integers("positions", query).integers("positions", memory);
+    apart(fit, query, memory)
+}
+
+/// That the memory has a dim that the query lacks: else each position would be compared with itself
+/// alone.
+fn apart(fit: Fit, query: Tensor<'_>, memory: Tensor<'_>) -> Fit {
+    fit.and(query, || None).and(memory, || {
+        let (of_query, of_memory) = (query.shape(), memory.shape());
+        let own = of_memory.iter().any(|d| !of_query.contains(d.name));
+        let problem = || {
+            format!(
+                "the memory {memory:?} has no dim that {query:?} lacks; rename it with as_memory"
+            )
+        };
+        (!own).then(problem)
+    })
+}
+
+/// A query may attend to its own position and earlier ones. Both are positions, i32; those of the
+/// memory have a dim that those of the query lack.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -29,6 +52,9 @@ pub(super) const MASKED: f64 = -1e9;
 /// ```
 #[track_caller]
 pub fn causal_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>) -> Tensor<'g> {
+    if let Some(poisoned) = positions(query, memory).refused("causal_mask", query) {
+        return poisoned;
+    }
     greater_equal(query, memory)
 }
 
@@ -59,7 +85,10 @@ pub fn causal(graph: &Graph, length: Dimension) -> Tensor<'_> {
 /// ```
 #[track_caller]
 pub fn window_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>, width: usize) -> Tensor<'g> {
-    let near = less(query - memory, query.graph().scalar(width as f64, DType::I32));
+    if let Some(poisoned) = positions(query, memory).refused("window_mask", query) {
+        return poisoned;
+    }
+    let near = less(query - memory, query.scalar_like(width as f64));
     logical_and(causal_mask(query, memory), near)
 }
 
@@ -76,6 +105,9 @@ pub fn window_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>, width: usize) -> T
 /// ```
 #[track_caller]
 pub fn segment_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>) -> Tensor<'g> {
+    if let Some(poisoned) = apart(Fit::new(), query, memory).refused("segment_mask", query) {
+        return poisoned;
+    }
     equal(query, memory)
 }
 
@@ -92,7 +124,7 @@ pub fn segment_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>) -> Tensor<'g> {
 /// ```
 #[track_caller]
 pub fn padding_mask(memory: Tensor<'_>) -> Tensor<'_> {
-    not_equal(memory, memory.graph().scalar(0.0, memory.dtype()))
+    not_equal(memory, memory.scalar_like(0.0))
 }
 
 /// 0 where a bool mask is true, else -1e9.
@@ -105,6 +137,11 @@ pub fn padding_mask(memory: Tensor<'_>) -> Tensor<'_> {
 /// ```
 #[track_caller]
 pub fn additive_mask(mask: Tensor<'_>, dtype: DType) -> Tensor<'_> {
+    let problem = || format!("a mask must be of bools, and {mask:?} is not; compare it");
+    let fit = Fit::new().and(mask, || (mask.dtype() != DType::Bool).then(problem));
+    if let Some(poisoned) = fit.refused("additive_mask", mask) {
+        return poisoned;
+    }
     let graph = mask.graph();
     select(mask, graph.scalar(0.0, dtype), graph.scalar(MASKED, dtype))
 }

@@ -4,8 +4,10 @@
 //! Half of the classes are single distances, the rest grow like powers up to the greatest distance
 //! told apart; all beyond share the last one.
 
+use super::mask::positions;
 use crate::elementwise::{abs, cast, floor, greater, less, log, maximum, minimum, select};
 use crate::layers::Parameters;
+use crate::layers::fit::Fit;
 use crate::room::*;
 use mesh_core::graph::Initializer;
 
@@ -67,9 +69,15 @@ impl RelativeBias {
         query: Tensor<'g>,
         memory: Tensor<'g>,
     ) -> Tensor<'g> {
+        let numbers = Shape::new(std::iter::once(self.buckets).chain(self.heads.iter().copied()));
+        let fit = positions(query, memory).floats("weights", weights);
+        let fit = fit.exactly("weights", weights, &numbers.unwrap_or_default());
+        if let Some(poisoned) = fit.refused("relative_bias", query) {
+            return poisoned;
+        }
         let bucket = self.bucket(memory - query);
-        if bucket.is_poisoned() || weights.is_poisoned() {
-            return bucket.poisoned();
+        if bucket.is_poisoned() {
+            return bucket;
         }
         let (of_query, of_memory) = (query.shape(), memory.shape());
         let mut dims = self.heads.clone();
@@ -84,8 +92,13 @@ impl RelativeBias {
     /// The class of `relative`, the memory's position less the query's (i32).
     #[track_caller]
     pub fn bucket<'g>(&self, relative: Tensor<'g>) -> Tensor<'g> {
-        let graph = relative.graph();
-        let number = |n: usize| graph.scalar(n as f64, DType::I32);
+        if let Some(poisoned) =
+            Fit::new().integers("distances", relative).refused("relative_bias", relative)
+        {
+            return poisoned;
+        }
+        let _caller = relative.graph().for_caller();
+        let number = |n: usize| relative.scalar_like(n as f64);
         let zero = number(0);
         let sides = if self.bidirectional { 2 } else { 1 };
         let count = self.buckets.size / sides;
@@ -96,7 +109,7 @@ impl RelativeBias {
                  a greatest distance beyond {exact}",
                 self.buckets.size, self.max_distance
             );
-            graph.record("relative_bias", message);
+            relative.graph().record("relative_bias", message);
             return relative.poisoned();
         }
         let distance = match self.bidirectional {

@@ -3,6 +3,7 @@
 //! GPT-NeoX).
 
 use crate::elementwise::{cast, cos, sin};
+use crate::layers::fit::Fit;
 use crate::room::*;
 use mesh_core::array::Array;
 
@@ -38,10 +39,22 @@ impl<'g> Rotation<'g> {
     #[track_caller]
     pub fn new_in(dtype: DType, positions: Tensor<'g>, kv: Dimension, base: f64) -> Self {
         let graph = positions.graph();
-        if !kv.size.is_multiple_of(2) && !positions.is_poisoned() {
-            graph.record("rotary", format!("{kv} cannot be turned in pairs: make it even"));
-            return Self { cos: positions.poisoned(), sin: positions.poisoned() };
+        let own = positions.shape().contains(kv.name);
+        let fit = Fit::new()
+            .integers("positions", positions)
+            .and(positions, || own.then(|| format!("positions {positions:?} have the dim {kv}")))
+            .and(positions, || {
+                let odd = !kv.size.is_multiple_of(2);
+                odd.then(|| format!("{kv} cannot be turned in pairs: make it even"))
+            })
+            .and(positions, || {
+                let legal = base > 0.0 && base.is_finite();
+                (!legal).then(|| format!("a base is positive and finite, not {base}"))
+            });
+        if let Some(poisoned) = fit.refused("rotary", positions) {
+            return Self { cos: poisoned, sin: poisoned };
         }
+        let _caller = graph.for_caller();
         let half = kv.size / 2;
         let frequency = |i: usize| base.powf(-((i % half) as f64) / half as f64);
         let table = |f: &dyn Fn(usize) -> f64| -> Tensor<'g> {
@@ -59,11 +72,17 @@ impl<'g> Rotation<'g> {
         Self { cos: cos(angle), sin: sin(angle) * signs }
     }
 
-    /// `x` with its dim `kv` turned. Every dim may be split; halves of a split `kv` are exchanged.
+    /// `x`, which has the dims of the positions, with its dim `kv` turned. Every dim may be split; halves of a split `kv` are exchanged.
     #[track_caller]
     pub fn apply(&self, x: Tensor<'g>, kv: Dimension) -> Tensor<'g> {
-        if x.is_poisoned() || self.cos.is_poisoned() {
-            return x.poisoned();
+        let fit = Fit::new().floats("the input", x).has("the input", x, kv).has(
+            "the rotation",
+            self.cos,
+            kv,
+        );
+        let fit = fit.among("positions", self.cos, &x.shape());
+        if let Some(poisoned) = fit.refused("rotary", x) {
+            return poisoned;
         }
         let wide = x.dtype().reduction();
         let other = crate::shift(x, kv, (kv.size / 2) as i64, true);

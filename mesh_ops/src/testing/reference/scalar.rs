@@ -101,6 +101,7 @@ fn unary(name: &str) -> Option<Function> {
         "expm1" => |x| x[0].exp_m1(),
         "log1p" => |x| x[0].ln_1p(),
         "erf" => |x| erf(x[0]),
+        "erfc" => |x| 2.0 * below(-x[0] * SQRT_2),
         "gelu_exact" => |x| 0.5 * x[0] * (1.0 + erf(x[0] / SQRT_2)),
         "sin" => |x| x[0].sin(),
         "cos" => |x| x[0].cos(),

@@ -113,7 +113,7 @@ fn norms_and_losses() -> Vec<Entry> {
         of_two("sigmoid_cross_entropy", "sigmoid_cross_entropy", ["p:4"; 2], |x, target| {
             sigmoid_cross_entropy(x, target)
         }),
-        of_two("weighted_mean", "weighted_mean", ["p:4"; 2], weighted_mean),
+        of_two("weighted_mean", "weighted_mean", ["p:4"; 2], |x, w| weighted_mean(x, w)),
         case("weights_nonzero", "weights_nonzero", |g| {
             let target = input(g, "target", "p:4", I32);
             made([target], [weights_nonzero(target, F32)])
@@ -271,7 +271,7 @@ fn blocks() -> Vec<Entry> {
         }),
         case("MixtureOfExperts", "switch", |g| {
             let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 2));
-            let x = g.input("x", [batch, length, model], F32);
+            let x = f32s(g, "x", "batch:2;length:4;model:2");
             let (hidden, experts) = (dim("hidden", 4), dim("experts", 2));
             let mixture = MixtureOfExperts::new(model, hidden, experts, Gating::Switch);
             let weights = mixture.weights(&Parameters::like(x), "m");

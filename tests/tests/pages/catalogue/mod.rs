@@ -8,6 +8,7 @@ pub mod mesh_tensorflow;
 pub mod sources;
 
 use mesh_ops::prelude::*;
+use std::cell::Cell;
 
 /// What an instance of an op takes and makes.
 pub struct Made<'g> {
@@ -47,9 +48,61 @@ pub fn made<'g>(
     Made { inputs: inputs.into_iter().collect(), outputs: outputs.into_iter().collect() }
 }
 
+/// What an entry is given instead of one of its inputs, to see that it is refused.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Flaw {
+    /// Another dtype.
+    Of(DType),
+    /// Another name for the dim of this number.
+    Misspelt(usize),
+    /// One more index along the dim of this number.
+    Longer(usize),
+    /// Without the dim of this number.
+    Without(usize),
+    /// A dim that nobody expects.
+    Stray,
+}
+
+impl Flaw {
+    fn of(self, dims: &mut Vec<Dimension>, dtype: &mut DType) {
+        match self {
+            Self::Of(other) => *dtype = other,
+            Self::Misspelt(i) if i < dims.len() => {
+                dims[i] = dims[i].renamed(&format!("{}x", dims[i].name));
+            }
+            Self::Longer(i) if i < dims.len() => dims[i].size += 1,
+            Self::Without(i) if i < dims.len() => drop(dims.remove(i)),
+            Self::Stray => dims.push(dim("stray", 3)),
+            Self::Misspelt(_) | Self::Longer(_) | Self::Without(_) => {}
+        }
+    }
+}
+
+thread_local! {
+    /// The number of the input that has a flaw, counted down as inputs are made.
+    static FLAW: Cell<Option<(usize, Flaw)>> = const { Cell::new(None) };
+}
+
+/// Runs `build` with a flaw in the input of this number.
+pub fn with_flaw<T>(input: usize, flaw: Flaw, build: impl FnOnce() -> T) -> T {
+    FLAW.set(Some((input, flaw)));
+    let made = build();
+    FLAW.set(None);
+    made
+}
+
 /// An input with dims as in `p:4;q:6`.
-pub fn input<'g>(graph: &'g Graph, name: &str, dims: &str, dtype: DType) -> Tensor<'g> {
-    graph.input(name, dims.parse::<Shape>().unwrap(), dtype)
+pub fn input<'g>(graph: &'g Graph, name: &str, dims: &str, mut dtype: DType) -> Tensor<'g> {
+    let mut dims: Vec<_> = dims.parse::<Shape>().unwrap().iter().collect();
+    match FLAW.get() {
+        Some((0, flaw)) => {
+            flaw.of(&mut dims, &mut dtype);
+            FLAW.set(None);
+        }
+        Some((n, flaw)) => FLAW.set(Some((n - 1, flaw))),
+        None => {}
+    }
+    graph.input(name, dims, dtype)
 }
 
 /// An input of f32.

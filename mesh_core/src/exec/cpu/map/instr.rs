@@ -69,6 +69,9 @@ unary! {
     Erf {
         f32 => f32, a, vmath::erf(a); f64 => f64, a, libm::erf(a);
     }
+    Erfc {
+        f32 => f32, a, vmath::erfc(a); f64 => f64, a, libm::erfc(a);
+    }
     Sin {
         f64 => f64, a, a.sin();
     }
@@ -325,6 +328,7 @@ pub(in crate::exec::cpu) fn apply(
         Prim::Tanh => floats!(Tanh),
         Prim::Logistic => floats!(Logistic),
         Prim::Erf => floats!(Erf),
+        Prim::Erfc => floats!(Erfc),
         Prim::Sin => floats!(Sin),
         Prim::Cos => floats!(Cos),
         Prim::Not => bools.map(|()| one::<Not<u8>>())?,

@@ -42,6 +42,7 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
         Prim::Sin => a.sin(),
         Prim::Cos => a.cos(),
         Prim::Erf => libm::erf(a),
+        Prim::Erfc => libm::erfc(a),
         Prim::Not => 1.0 - a,
         Prim::Add => whole(a + b),
         Prim::Sub => whole(a - b),
@@ -282,6 +283,7 @@ fn elementary_functions_of_all_floats() {
         Prim::Tanh,
         Prim::Logistic,
         Prim::Erf,
+        Prim::Erfc,
         Prim::Sin,
         Prim::Cos,
     ];

@@ -49,12 +49,13 @@ fn errors_are_within_the_stated_bounds() {
     let all = |_: f32| true;
     let near = |x: f32| !vmath::is_far(x);
     let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let cases: [(&str, (f64, f32), f64); 7] = [
+    let cases: [(&str, (f64, f32), f64); 8] = [
         ("exp", worst(vmath::exp, f64::exp, all), 1.0),
         ("log", worst(vmath::log, f64::ln, all), 0.9),
         ("tanh", worst(vmath::tanh, f64::tanh, all), 1.4),
         ("logistic", worst(vmath::logistic, logistic, |x| x >= -87.0), 2.5),
         ("erf", worst(vmath::erf, libm::erf, all), 1.6),
+        ("erfc", worst(vmath::erfc, libm::erfc, all), 0.6),
         ("sin", worst(vmath::sin, f64::sin, near), 0.51),
         ("cos", worst(vmath::cos, f64::cos, near), 0.51),
     ];
@@ -72,6 +73,10 @@ fn exact_places() {
     assert!(vmath::log(-1.0).is_nan());
     assert_eq!(vmath::tanh(100.0), 1.0);
     assert_eq!(vmath::erf(f32::INFINITY), 1.0);
+    assert_eq!(vmath::erfc(0.0), 1.0);
+    assert_eq!([f32::INFINITY, 100.0].map(vmath::erfc), [0.0; 2]);
+    assert_eq!([f32::NEG_INFINITY, -100.0].map(vmath::erfc), [2.0; 2]);
+    assert!(vmath::erfc(f32::NAN).is_nan());
     assert_eq!(vmath::erf(-100.0), -1.0);
     assert_eq!(vmath::erf(-0.0).to_bits(), (-0.0_f32).to_bits());
     assert_eq!(vmath::sin(-0.0).to_bits(), (-0.0_f32).to_bits());
@@ -96,6 +101,7 @@ fn tails_give_the_bits_of_the_body() {
         Prim::Tanh,
         Prim::Logistic,
         Prim::Erf,
+        Prim::Erfc,
         Prim::Sin,
         Prim::Cos,
         Prim::Rsqrt,
@@ -125,7 +131,7 @@ fn tails_give_the_bits_of_the_body() {
 struct Everything;
 
 impl Task for Everything {
-    type Args = (*const f32, *mut [f32; 7], usize);
+    type Args = (*const f32, *mut [f32; 8], usize);
     type Result = ();
 
     #[inline(always)]
@@ -140,6 +146,7 @@ impl Task for Everything {
                 vmath::tanh(x),
                 vmath::logistic(x),
                 vmath::erf(x),
+                vmath::erfc(x),
                 vmath::sin(x),
                 vmath::cos(x),
             ];
@@ -153,9 +160,9 @@ fn every_instruction_set_gives_the_same_bits() {
         .map(|i| f32::from_bits(i * 9973))
         .filter(|x| !x.is_nan() && !vmath::is_far(*x))
         .collect();
-    let mut first: Option<(Isa, Vec<[u32; 7]>)> = None;
+    let mut first: Option<(Isa, Vec<[u32; 8]>)> = None;
     for (isa, run) in every_version::<Everything>() {
-        let mut out = vec![[0.0; 7]; xs.len()];
+        let mut out = vec![[0.0; 8]; xs.len()];
         // SAFETY: this machine has the instructions; slices of `n`.
         unsafe { run((xs.as_ptr(), out.as_mut_ptr(), xs.len())) };
         let bits: Vec<_> = out

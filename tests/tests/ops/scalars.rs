@@ -1,0 +1,165 @@
+//! Numbers that a program gives beside tensors: each is held by the dtype that it meets, or refused.
+
+use mesh_ops::elementwise::*;
+use mesh_ops::prelude::*;
+
+/// Where a number meets a tensor.
+const USES: &[(&str, for<'g> fn(Tensor<'g>, f64) -> Tensor<'g>)] = &[
+    ("scalar", |x, v| x.graph().scalar(v, x.dtype())),
+    ("fill", |x, v| x.graph().fill(v, [dim("q", 2)], x.dtype())),
+    ("fill_like", |x, v| x.fill_like(v)),
+    ("x + v", |x, v| x + v),
+    ("v + x", |x, v| v + x),
+    ("x - v", |x, v| x - v),
+    ("v - x", |x, v| v - x),
+    ("x * v", |x, v| x * v),
+    ("v * x", |x, v| v * x),
+    ("x / v", |x, v| x / v),
+    ("v / x", |x, v| v / x),
+    ("less", |x, v| x.less(x.scalar_like(v))),
+    ("equal", |x, v| x.equal(x.scalar_like(v))),
+    ("select", |x, v| x.equal(x).select(x, x.scalar_like(v))),
+    ("maximum", |x, v| x.maximum(x.scalar_like(v))),
+    ("floordiv", |x, v| x.floordiv(x.scalar_like(v))),
+];
+
+const NUMBERS: &[f64] = &[
+    0.0,
+    -0.0,
+    2.0,
+    -7.0,
+    0.5,
+    -0.25,
+    1e-30,
+    3e9,
+    -3e9,
+    2_147_483_647.0,
+    2_147_483_648.0,
+    -2_147_483_648.0,
+    -2_147_483_649.0,
+    3e38,
+    3.5e38,
+    1e300,
+    -1e300,
+    1e-60,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+];
+
+/// Floats are rounded, but none becomes infinite or nothing.
+fn is_held(dtype: DType, v: f64) -> bool {
+    match dtype {
+        I32 => (-2_147_483_648.0..=2_147_483_647.0).contains(&v) && v.floor() == v,
+        F64 => true,
+        _ => v.is_nan() || v.is_infinite() || v == 0.0 || (1e-40..3.4e38).contains(&v.abs()),
+    }
+}
+
+#[test]
+fn numbers_are_held_or_refused() {
+    for dtype in [F32, F64, BF16, I32] {
+        for (&v, (name, apply)) in NUMBERS.iter().flat_map(|v| USES.iter().map(move |u| (v, u))) {
+            let g = mesh_ops::graph();
+            apply(g.input("x", [dim("p", 2)], dtype), v);
+            let issues = g.check().err().map(|report| report.issues).unwrap_or_default();
+            assert_eq!(
+                issues.is_empty(),
+                is_held(dtype, v),
+                "{name}, {v:?} in {dtype}: {issues:?}"
+            );
+            if let [issue, ..] = &issues[..] {
+                assert_eq!(issues.len(), 1, "{issues:?}");
+                let stated = format!("{dtype} cannot hold {v:?}");
+                assert!(issue.message.contains(&stated), "{name}: {issue}");
+                assert_eq!(
+                    issue.at.as_ref().map(|at| at.location.file()),
+                    Some(file!()),
+                    "{issue}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn whole_numbers_compute_in_i32() {
+    let g = mesh_ops::graph();
+    let x = g.constant(ndarray::arr1(&[-3, 4]).into_dyn(), [dim("p", 2)]);
+    let f = g.function("f", [], [x * 2.0, 1.0 - x, x / 2.0, x + 2_147_483_643.0], []);
+    let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
+    let results = Session::threads(&module, 0).unwrap().call(&f, []).unwrap();
+    let results = results.map(|y| y.as_i32().unwrap().iter().copied().collect::<Vec<_>>());
+    assert_eq!(results, [[-6, 8], [4, -3], [-1, 2], [2_147_483_640, 2_147_483_647]].map(Vec::from));
+}
+
+/// Numbers that are no tensors: attributes of ops, and initial values.
+#[test]
+fn attributes_and_initial_values_are_held_or_refused() {
+    type Use = (&'static str, &'static str, for<'g> fn(&'g Graph, Tensor<'g>));
+    let cases: [Use; 10] = [
+        ("leaky_relu", "f32 cannot hold 1e300", |_, x| {
+            leaky_relu(x, 1e300);
+        }),
+        ("powf", "f32 cannot hold 1e300", |_, x| {
+            powf(x, 1e300);
+        }),
+        ("fill", "i32 cannot hold 0.9", |g, _| {
+            let at = g.input("at", [dim("p", 2)], I32);
+            mesh_ops::one_hot_with(at, dim("q", 3), 0.9, 0.0, I32);
+        }),
+        ("fill", "bool cannot hold 2.0", |g, _| {
+            g.fill(2.0, [dim("q", 2)], Bool);
+        }),
+        ("random_uniform", "f32 cannot hold 1e300", |g, _| {
+            mesh_ops::random::random_uniform(g, [dim("q", 2)], 0.0, 1e300, F32);
+        }),
+        ("random_normal", "bf16 cannot hold 1e300", |g, _| {
+            mesh_ops::random::random_normal(g, [dim("q", 2)], 1e300, 1.0, BF16);
+        }),
+        ("n", "i32 cannot hold 0.5", |g, _| {
+            g.state("n", [], I32, Initializer::Constant(0.5));
+        }),
+        ("b", "bool cannot hold 0.5", |g, _| {
+            g.state("b", [], Bool, Initializer::Constant(0.5));
+        }),
+        ("w", "f32 cannot hold 1e300", |g, _| {
+            g.variable("w", [], F32, Initializer::TruncatedNormal { mean: 0.0, stddev: 1e300 });
+        }),
+        ("u", "f32 cannot hold 1e300", |g, _| {
+            g.variable("u", [], F32, Initializer::Uniform { low: 0.0, high: 1e300 });
+        }),
+    ];
+    for (op, stated, apply) in cases {
+        let g = mesh_ops::graph();
+        apply(&g, g.input("x", [dim("p", 2)], F32));
+        let report = g.check().expect_err(op);
+        let text = report.to_string();
+        assert!(
+            report.issues.len() == 1 && text.starts_with(op) && text.contains(stated),
+            "{text}"
+        );
+        assert_eq!(
+            report.issues[0].at.as_ref().map(|at| at.location.file()),
+            Some(file!()),
+            "{text}"
+        );
+    }
+    // A bound may lie beyond what the dtype holds: it bounds nothing then.
+    let g = mesh_ops::graph();
+    g.input("x", [dim("p", 2)], F32).clip(-1e300, 1e300);
+    g.input("n", [dim("p", 2)], I32).clip(-0.5, 3e9);
+    g.check().unwrap();
+}
+
+/// The error of a tensor is told once: numbers that meet it are silent.
+#[test]
+fn numbers_beside_a_poisoned_tensor_are_silent() {
+    let g = mesh_ops::graph();
+    let bad = g.input("x", [dim("p", 2)], F64).sum([dim("q", 2)]);
+    assert!(bad.is_poisoned());
+    for (_, apply) in &USES[2..] {
+        apply(bad, 1e300);
+    }
+    assert_eq!(g.check().unwrap_err().issues.len(), 1);
+}

@@ -6,9 +6,9 @@
 //!
 //! Loops are not compared, and a barrier stands for a computation that is to be made anew.
 //!
-//! A cast to a wider dtype is made again where the first has not been needed for a while ([`FAR`]): what it
-//! is made of is smaller, and alive in between anyway. Models in bf16 widen each activation in the forward
-//! pass and again in the backward pass; were they merged, all would be kept in f32.
+//! A large cast to a wider dtype is made again where the first has not been needed for a while ([`FAR`]):
+//! what it is made of is smaller, and alive in between anyway. Models in bf16 widen each activation
+//! in the forward pass and again in the backward pass; merged, all of them would be kept in f32.
 //!
 //! Equal gathers stay apart: lowering gathers a sharded variable once per use region on purpose, so
 //! that the whole of it need not live from the forward pass to the backward pass.
@@ -20,18 +20,23 @@ use indexmap::IndexSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Steps after which a wider copy that nobody has needed is not kept any longer. Products that share a
-/// factor (those of a layer's gradients, queries and keys and values) stand closer than that.
+/// Steps after which a wider copy that nobody has needed is not kept any longer. Products that share
+/// a factor (those of a layer's gradients, queries and keys and values) stand closer than that.
 pub(super) const FAR: usize = 24;
+
+/// Bytes from which a wider copy is large. What is smaller saves nothing, and what is computed of it
+/// (decays of a step number, say) would be computed again, too.
+pub(super) const LARGE: usize = 1 << 16;
 
 pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     let mut equal: Vec<ValueId> = (0..program.values.len() as u32).map(ValueId).collect();
     let mut seen: IndexSet<Key<'_>> = IndexSet::with_capacity(program.steps.len());
     let mut repeats = vec![false; program.steps.len()];
     let values = &program.values;
-    // By value, the step that needed it last.
-    let mut needed = vec![0; values.len()];
-    for (at, (node, repeats)) in program.steps.iter_mut().zip(&mut repeats).enumerate() {
+    // By value, the step that needed it last, counting those that stay.
+    let (mut needed, mut at) = (vec![0; values.len()], 0);
+    for (node, repeats) in program.steps.iter_mut().zip(&mut repeats) {
+        at += 1;
         node.step.each_input(|input| {
             *input = equal[input.index()];
             needed[input.index()] = at;
@@ -56,6 +61,7 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
             continue;
         }
         *repeats = true;
+        at -= 1;
         let pairs = key.node.step.outs().iter().zip(first.node.step.outs());
         pairs.for_each(|(out, first)| equal[out.index()] = *first);
     }
@@ -65,7 +71,7 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     compact(program);
 }
 
-/// Whether a step only casts to a dtype that takes more memory.
+/// Whether a step makes a large copy of its input in a dtype that takes more memory.
 fn widens(step: &Step, values: &[Value]) -> bool {
     let Step::Map { body, inputs, outs } = step else { return false };
     let ([(Instr::Input(0), from), (Instr::Apply(Prim::Cast, _), to)], [input]) =
@@ -73,8 +79,9 @@ fn widens(step: &Step, values: &[Value]) -> bool {
     else {
         return false;
     };
-    let same = |out: &ValueId| values[out.index()].len() == values[input.value.index()].len();
-    to.size() > from.size() && outs.iter().all(same)
+    let from_len = values[input.value.index()].len();
+    let is_copy = |out: &Value| out.len() == from_len && out.bytes() >= LARGE;
+    to.size() > from.size() && outs.iter().all(|out| is_copy(&values[out.index()]))
 }
 
 /// A step without its outs' ids, the outs' types, which the step does not determine, and who runs it.

@@ -5,14 +5,14 @@ use crate::names::{AxisList, DType, ReduceKind};
 use crate::program::sketch::labelled;
 use crate::program::{Extents, Instr, Node, Prim, Slot};
 
-/// How many casts are left of two that are equal, with so many steps between the first one's use and
-/// the second, and another right behind the second.
-fn left(from: DType, to: DType, between: usize) -> usize {
+/// How many casts are left of two that are equal, of so many elements, with so many steps between the
+/// first one's use and the second, and another right behind the second.
+fn left(from: DType, to: DType, elements: usize, between: usize) -> usize {
     let mesh = square();
     let mut program = built(&mesh, |b| {
-        let extents = Extents::from_slice(&[4]);
+        let extents = Extents::from_slice(&[elements]);
         let (name, value) = ("given".to_owned(), ValueId(0));
-        let slot = Slot { name, value, shape: vec![4], split: vec![AxisList::new()] };
+        let slot = Slot { name, value, shape: vec![elements], split: vec![AxisList::new()] };
         let given = b.feed(from, extents.clone(), slot);
         let cast = |b: &mut Builder<'_>| {
             let cast = b.map(vec![b.whole(given)], extents.clone(), &x(0).cast(to), to).unwrap();
@@ -43,16 +43,18 @@ fn left(from: DType, to: DType, between: usize) -> usize {
 
 #[test]
 fn a_wider_copy_is_made_again_if_it_was_not_needed_for_long() {
-    let (near, far) = (cse::FAR - 1, cse::FAR);
+    let (near, far, many) = (cse::FAR - 1, cse::FAR, cse::LARGE / 4);
     let table = [
-        (DType::BF16, DType::F32, near, 1),
-        (DType::BF16, DType::F32, far, 2),
-        (DType::F32, DType::F64, far, 2),
-        // Not larger.
-        (DType::F32, DType::BF16, far, 1),
-        (DType::I32, DType::F32, far, 1),
+        (DType::BF16, DType::F32, many, near, 1),
+        (DType::BF16, DType::F32, many, far, 2),
+        (DType::F32, DType::F64, many, far, 2),
+        (DType::BF16, DType::F32, many - 1, far, 1),
+        // Not larger than what it is made of.
+        (DType::F32, DType::BF16, 2 * many, far, 1),
+        (DType::I32, DType::F32, many, far, 1),
     ];
-    for (from, to, between, expected) in table {
-        assert_eq!(left(from, to, between), expected, "{from} to {to}, {between} steps between");
+    for (from, to, elements, between, expected) in table {
+        let what = format!("{elements} of {from} to {to}, {between} steps between");
+        assert_eq!(left(from, to, elements, between), expected, "{what}");
     }
 }

@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mesh_core::array::Array;
+use mesh_core::graph::GraphId;
 use mesh_core::lower::Module;
 use mesh_core::names::{Axis, DType, Mesh, ReduceKind};
 use mesh_core::passes::compile_with;
@@ -82,7 +83,8 @@ fn best(processors: usize, programs: [Compiled; 2]) -> [Duration; 2] {
     let functions: Vec<_> = programs.into();
     let names: Vec<_> = functions.iter().map(|f| f.program.name.clone()).collect();
     let (variables, warnings) = (Vec::new(), Vec::new());
-    let module = Module { mesh, variables, functions, init: Compiled::default(), warnings };
+    let graph = GraphId::default();
+    let module = Module { graph, mesh, variables, functions, init: Compiled::default(), warnings };
     let pinned = processors == 2 && std::env::args().any(|a| a == "pinned");
     let session =
         if pinned { Session::pinned(&module, 0, &[0, 1]) } else { Session::threads(&module, 0) };

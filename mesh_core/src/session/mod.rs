@@ -9,6 +9,7 @@ pub mod checkpoint;
 mod compare;
 mod error;
 mod feeds;
+mod lookup;
 mod numerics;
 mod processes;
 #[cfg(feature = "mpi")]
@@ -202,16 +203,7 @@ impl Session {
         feeds: [ArrayRef<'_>; I],
         outputs: &mut [Array; F],
     ) -> Result<()> {
-        if function.graph() != self.graph {
-            return Err(Error::OtherGraph { function: function.name().to_owned() });
-        }
-        let index = self.function(function.name())?;
-        let program = &self.machine.functions()[index].program;
-        let expected = (program.feeds.len(), program.returned().len());
-        if expected != (I, F) {
-            let function = function.name().to_owned();
-            return Err(Error::Arity { function, expected, found: (I, F) });
-        }
+        let index = self.called_by(function)?;
         self.run(index, &feeds, outputs)
     }
 
@@ -309,16 +301,6 @@ impl Session {
     /// hold the same slice, bit for bit. Off at first.
     pub fn set_replica_check(&mut self, on: bool) {
         self.replica_check = on;
-    }
-
-    fn function(&self, name: &str) -> Result<usize> {
-        let index = self.functions.get(name).copied();
-        index.ok_or_else(|| Error::unknown("function", name, self.functions()))
-    }
-
-    fn variable(&self, name: &str) -> Result<(usize, &Held)> {
-        let found = self.variables.get_full(name).map(|(index, _, held)| (index, held));
-        found.ok_or_else(|| Error::unknown("variable", name, self.variables()))
     }
 
     /// Calls a function with feeds in order; outputs that do not fit are replaced.

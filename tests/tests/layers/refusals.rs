@@ -46,7 +46,7 @@ fn all_refuse(cases: &[Case]) {
 
 #[test]
 fn losses_refuse_what_logits_lack() {
-    fn entropy<'g>(g: &'g Graph, targets: &str, dtype: DType) {
+    fn entropy(g: &Graph, targets: &str, dtype: DType) {
         let logits = f32s(g, LOGITS);
         logits.softmax_cross_entropy(of(g, "targets", targets, dtype), classes());
     }
@@ -206,7 +206,7 @@ fn qkv<'g>(g: &'g Graph, shapes: [&str; 3]) -> [Tensor<'g>; 3] {
 
 #[test]
 fn attention_refuses_what_logits_lack() {
-    fn masked<'g>(g: &'g Graph, dims: &str, dtype: DType) {
+    fn masked(g: &Graph, dims: &str, dtype: DType) {
         let mask = Some(of(g, "mask", dims, dtype));
         attend(qkv(g, [Q, K, K]), &AttentionOptions { mask, ..Default::default() });
     }

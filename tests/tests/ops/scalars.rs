@@ -4,7 +4,9 @@ use mesh_ops::elementwise::*;
 use mesh_ops::prelude::*;
 
 /// Where a number meets a tensor.
-const USES: &[(&str, for<'g> fn(Tensor<'g>, f64) -> Tensor<'g>)] = &[
+type Use = (&'static str, for<'g> fn(Tensor<'g>, f64) -> Tensor<'g>);
+
+const USES: &[Use] = &[
     ("scalar", |x, v| x.graph().scalar(v, x.dtype())),
     ("fill", |x, v| x.graph().fill(v, [dim("q", 2)], x.dtype())),
     ("fill_like", |x, v| x.fill_like(v)),
@@ -96,8 +98,8 @@ fn whole_numbers_compute_in_i32() {
 /// Numbers that are no tensors: attributes of ops, and initial values.
 #[test]
 fn attributes_and_initial_values_are_held_or_refused() {
-    type Use = (&'static str, &'static str, for<'g> fn(&'g Graph, Tensor<'g>));
-    let cases: [Use; 10] = [
+    type Case = (&'static str, &'static str, for<'g> fn(&'g Graph, Tensor<'g>));
+    let cases: [Case; 10] = [
         ("leaky_relu", "f32 cannot hold 1e300", |_, x| {
             leaky_relu(x, 1e300);
         }),

@@ -252,8 +252,11 @@ pub(super) fn erfc(x: f32) -> f32 {
         0.000_175_997_834_506_622_28,
         8.294_985_301_708_302e-5,
     ];
-    let q = (a - MIDDLE) / (a + MIDDLE);
-    let y = poly_f64(q, p) / (1.0 + 2.0 * a) * exp_below_zero(-(a * a));
+    // One division for the polynomial's argument and for what it is divided by.
+    let (sum, scale) = (a + MIDDLE, 1.0 + 2.0 * a);
+    let inverse = 1.0 / (sum * scale);
+    let q = (a - MIDDLE) * (scale * inverse);
+    let y = poly_f64(q, p) * (sum * inverse) * exp_below_zero(-(a * a));
     (if x < 0.0 { 2.0 - y } else { y }) as f32
 }
 

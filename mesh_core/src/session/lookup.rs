@@ -1,0 +1,35 @@
+//! What a session knows by a name or a handle.
+
+use super::{Error, Held, Result, Session};
+use crate::graph::Function;
+
+impl Session {
+    /// The number of the function that a handle calls: one of this module's own graph, with as many
+    /// feeds and fetches.
+    pub(super) fn called_by<const I: usize, const F: usize>(
+        &self,
+        function: &Function<I, F>,
+    ) -> Result<usize> {
+        if function.graph() != self.graph {
+            return Err(Error::OtherGraph { function: function.name().to_owned() });
+        }
+        let index = self.function(function.name())?;
+        let program = &self.machine.functions()[index].program;
+        let expected = (program.feeds.len(), program.returned().len());
+        if expected != (I, F) {
+            let function = function.name().to_owned();
+            return Err(Error::Arity { function, expected, found: (I, F) });
+        }
+        Ok(index)
+    }
+
+    pub(super) fn function(&self, name: &str) -> Result<usize> {
+        let index = self.functions.get(name).copied();
+        index.ok_or_else(|| Error::unknown("function", name, self.functions()))
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Result<(usize, &Held)> {
+        let found = self.variables.get_full(name).map(|(index, _, held)| (index, held));
+        found.ok_or_else(|| Error::unknown("variable", name, self.variables()))
+    }
+}

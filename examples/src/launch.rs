@@ -1,9 +1,9 @@
 //! From flags to a lowered module.
 
-use crate::ranks::{hold_back, launched};
-use crate::report::{complain, remark};
+use crate::ranks::{hold_back, launched, speaks};
+use crate::report::complain;
 use mesh_core::graph::Report;
-use mesh_core::lower::Options;
+use mesh_core::lower::{Options, Warnings};
 use mesh_ops::prelude::*;
 use std::error::Error;
 use std::fmt;
@@ -112,16 +112,15 @@ pub fn lower_with(
     options: &Options,
     strict: bool,
 ) -> Result<Module, LaunchError> {
-    let module = graph.lower_with(mesh, layout, options)?;
-    let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
-    let warnings = recorded.chain(module.warnings.iter().map(ToString::to_string));
+    let told = if strict || !speaks() { Warnings::Keep } else { Warnings::Report };
+    let module = graph.lower_with(mesh, layout, &Options { warnings: told, ..options.clone() })?;
     if strict {
+        let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
+        let warnings = recorded.chain(module.warnings().iter().map(ToString::to_string));
         let warnings: Vec<_> = warnings.collect();
         if !warnings.is_empty() {
             return Err(LaunchError::Warnings(warnings.join("\n")));
         }
-    } else {
-        warnings.for_each(|warning| remark(&format!("warning: {warning}")));
     }
     Ok(module)
 }
@@ -144,5 +143,5 @@ pub fn named(layout: &Layout) -> String {
 
 /// Number of trained values.
 pub fn parameters(module: &Module) -> usize {
-    module.variables.iter().filter(|v| v.trainable).map(|v| v.shape.size()).sum()
+    module.variables().iter().filter(|v| v.trainable).map(|v| v.shape.size()).sum()
 }

@@ -3,7 +3,6 @@
 use crate::report::remark;
 use clap::ValueEnum;
 use mesh_core::graph::{Tensor, Update};
-use mesh_core::names::DType;
 use mesh_optimize::{
     Adafactor, AdamWeightDecay, Delayed, LearningRate, Momentum, Optimizer, OptimizerConfig, Sgd,
     clip_by_global_norm, compute_gradients,
@@ -129,6 +128,6 @@ impl Training {
         if let Some(norm) = self.clipping {
             grads = clip_by_global_norm(&grads, norm).0;
         }
-        (self.optimizer.apply_grads(&grads), self.rate.at(loss.graph(), DType::F32))
+        (self.optimizer.apply_grads(&grads), self.rate.at(loss.graph(), loss.dtype()))
     }
 }

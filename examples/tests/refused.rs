@@ -51,6 +51,8 @@ fn flags() {
         ("--epochs 0", &["--epochs", "legal"]),
         ("--deadline 0", &["--deadline", "1..=315360000"]),
         ("--deadline 18446744073709551615", &["--deadline", "1..=315360000"]),
+        ("--hidden 0", &["--hidden 0", "legal"]),
+        ("--filters 99999999999", &["--filters", "legal"]),
         ("--model linear --eval-layout bad", &["--eval-layout", "bad"]),
         (
             "--mesh r:2 --layout batch:r --model linear --eval-layout batch:c",
@@ -311,6 +313,7 @@ fn a_misspelt_dim_is_a_warning_without_strict() {
     let line = "--mesh rows:2 --layout batch:rows;hiden1:rows --model mlp --explain";
     let run = mnist_line(line, &[]).well();
     assert!(run.err.starts_with("warning: "), "{}", run.err);
+    assert_eq!(run.err.matches("warning: ").count(), 1, "{}", run.err);
     assert!(
         run.err.contains("`hiden1`") && run.err.contains("did you mean `hidden1`"),
         "{}",

@@ -81,8 +81,7 @@ fn best(processors: usize, programs: [Compiled; 2]) -> [Duration; 2] {
     let mesh = mesh(processors);
     let functions: Vec<_> = programs.into();
     let names: Vec<_> = functions.iter().map(|f| f.program.name.clone()).collect();
-    let (variables, warnings) = (Vec::new(), Vec::new());
-    let module = Module { mesh, variables, functions, init: Compiled::default(), warnings };
+    let module = Module::new(mesh, Vec::new(), functions, Compiled::default()).unwrap();
     let pinned = processors == 2 && std::env::args().any(|a| a == "pinned");
     let session =
         if pinned { Session::pinned(&module, 0, &[0, 1]) } else { Session::threads(&module, 0) };

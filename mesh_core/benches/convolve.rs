@@ -110,8 +110,7 @@ fn row(shape: &Shape) {
         functions.extend([0, count].map(|count| program(shape, column, count, &mesh)));
     }
     let names: Vec<_> = functions.iter().map(|f| f.program.name.clone()).collect();
-    let (variables, warnings) = (Vec::new(), Vec::new());
-    let module = Module { mesh, variables, functions, init: Compiled::default(), warnings };
+    let module = Module::new(mesh, Vec::new(), functions, Compiled::default()).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
     let mut best = vec![Duration::MAX; names.len()];
     for _ in 0..=RUNS {

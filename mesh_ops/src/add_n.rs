@@ -3,7 +3,7 @@
 //! | shape | the union of the inputs' dims, first come first |
 //! |---|---|
 //! | split | every dim parallel |
-//! | linear | jointly in all inputs |
+//! | linear | adds all inputs jointly |
 //! | gradient | dy summed to each input's dims |
 //!
 //! As one op it sees all its inputs: sums that they owe over different axes, or that only some of
@@ -48,7 +48,7 @@ impl Op for AddN {
     }
     fn split(&self, io: Signature<'_>) -> SplitRule {
         let all: Vec<_> = (0..io.inputs.len()).collect();
-        SplitRule::parallel().linear(&[&all])
+        SplitRule::parallel().linear(Linearity::Adds, &[&all])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (shape, mut left, dtype) = (cx.output_shape(0), cx.inputs(), cx.output_dtype(0));

@@ -3,7 +3,7 @@
 //! | shape | as given; holds all dims of x |
 //! |---|---|
 //! | split | every dim parallel |
-//! | linear | in x |
+//! | linear | moves x |
 //! | gradient | sum to x's dims |
 
 use crate::room::*;
@@ -47,7 +47,7 @@ impl Op for Broadcast {
         Ok(vec![TensorType::new(self.shape.clone(), x.dtype)])
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        SplitRule::parallel().linear(&[&[0]])
+        SplitRule::parallel().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (shape, inputs, dtype) = (cx.output_shape(0), cx.inputs(), cx.output_dtype(0));

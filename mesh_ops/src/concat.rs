@@ -3,7 +3,7 @@
 //! | shape | the dim's sizes added, other dims equal |
 //! |---|---|
 //! | split | the dim whole, others parallel |
-//! | linear | jointly in all inputs |
+//! | linear | moves all inputs jointly |
 //! | gradient | slices |
 
 use crate::room::*;
@@ -64,7 +64,7 @@ impl Op for Concat {
         let all: Vec<_> = (0..io.inputs.len()).collect();
         SplitRule::parallel()
             .with([self.dim], Role::Whole("the inputs' parts are not the result's parts"))
-            .linear(&[&all])
+            .linear(Linearity::Moves, &[&all])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (shape, zero) = (cx.output_shape(0), Scalar::new(cx.output_dtype(0), 0.0));

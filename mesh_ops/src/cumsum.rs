@@ -3,7 +3,7 @@
 //! | shape | that of x |
 //! |---|---|
 //! | split | the dim exchange(all-gather), others parallel |
-//! | linear | in x |
+//! | linear | adds x |
 //! | gradient | cumsum of dy from the other end |
 //!
 //! Over a split dim each processor sums its slice, and only the slices' totals travel.
@@ -79,7 +79,7 @@ impl Op for Cumsum {
     fn split(&self, _: Signature<'_>) -> SplitRule {
         SplitRule::parallel()
             .with([self.dim], Role::Exchange(&[Collective::AllGather]))
-            .linear(&[&[0]])
+            .linear(Linearity::Adds, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (sum, Cumulative { exclusive, reverse }) = (ReduceKind::Sum, self.taken);

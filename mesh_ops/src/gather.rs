@@ -2,12 +2,12 @@
 //!
 //! | shape | the dims of indices, then those of x but `dim` |
 //! |---|---|
-//! | split | `dim` reduced(sum), of bool reduced(any); others parallel |
-//! | linear | in x, if not of bool |
+//! | split | `dim` reduced(select), others parallel |
+//! | linear | moves x |
 //! | gradient | scatter_add of dy |
 //!
-//! Over a split `dim` each processor finds what lies in its slice, and zeros elsewhere; the sum
-//! over the processors is what was asked for. Nothing of x travels.
+//! Over a split `dim` each processor finds what lies in its slice, and zeros elsewhere: a selection.
+//! Nothing of x travels.
 
 use crate::room::*;
 
@@ -63,19 +63,17 @@ impl Op for Gather {
         let shape = indices.shape.union(&x.shape.without(&[self.dim]))?;
         Ok(vec![TensorType::new(shape, x.dtype)])
     }
-    fn split(&self, io: Signature<'_>) -> SplitRule {
-        let logical = io.outputs.iter().any(|t| t.dtype == DType::Bool);
-        let kind = if logical { ReduceKind::Any } else { ReduceKind::Sum };
-        let rule = SplitRule::parallel().with([self.dim], Role::Reduced(kind));
-        if logical { rule } else { rule.linear(&[&[0]]) }
+    fn split(&self, _: Signature<'_>) -> SplitRule {
+        SplitRule::parallel()
+            .with([self.dim], Role::Reduced(ReduceKind::Select))
+            .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));
         let size = x.shape().get(self.dim).map_or(1, |d| d.size);
         let begin = cx.begin(self.dim, size);
         let found = cx.gather(&x, &indices, self.dim, begin, &onto);
-        let out = cx.cast(&found, cx.output_dtype(0))?;
-        cx.finish(0, out);
+        cx.finish(0, found);
         Ok(())
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {

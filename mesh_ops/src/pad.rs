@@ -3,7 +3,7 @@
 //! | shape | x with the dim grown |
 //! |---|---|
 //! | split | the dim whole, others parallel |
-//! | linear | in x |
+//! | linear | moves x |
 //! | gradient | slice |
 
 use crate::room::*;
@@ -57,7 +57,7 @@ impl Op for Pad {
     fn split(&self, _: Signature<'_>) -> SplitRule {
         SplitRule::parallel()
             .with([self.dim], Role::Whole("the padding would lie on some processors only"))
-            .linear(&[&[0]])
+            .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, shape) = (cx.input(0), cx.output_shape(0));

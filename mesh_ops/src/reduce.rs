@@ -3,7 +3,7 @@
 //! | shape | x without the dims |
 //! |---|---|
 //! | split | the dims reduced(kind), others parallel |
-//! | linear | in x for sum, else none |
+//! | linear | adds x for sum, else none |
 //! | gradient | sum: broadcast; max, min: to the elements that attain it, in equal parts; prod: the product of the others; all, any: none |
 
 use crate::elementwise::{cast, equal, select, square};
@@ -24,7 +24,7 @@ fn reduce<'g>(
     let dims: Vec<_> = dims.into_iter().collect();
     let stray = dims.iter().find(|d| x.shape().get(d.name) != Some(**d));
     if let Some(stray) = stray.filter(|_| !x.is_poisoned()) {
-        x.graph().record(name(kind), format!("{x:?} has no dim {stray}"));
+        x.graph().record(kind.name(), format!("{x:?} has no dim {stray}"));
         return x.poisoned();
     }
     if dims.is_empty() {
@@ -181,20 +181,9 @@ pub fn any<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Tens
     reduce(ReduceKind::Any, x, dims)
 }
 
-fn name(kind: ReduceKind) -> &'static str {
-    match kind {
-        ReduceKind::Sum => "sum",
-        ReduceKind::Prod => "prod",
-        ReduceKind::Max => "max",
-        ReduceKind::Min => "min",
-        ReduceKind::All => "all",
-        ReduceKind::Any => "any",
-    }
-}
-
 impl Op for Reduce {
     fn name(&self) -> &'static str {
-        name(self.kind)
+        self.kind.name()
     }
     fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
         let [x] = inputs(self.name(), types)?;
@@ -211,7 +200,7 @@ impl Op for Reduce {
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
         let rule = SplitRule::parallel().with(self.dims.iter().copied(), Role::Reduced(self.kind));
-        if self.kind == ReduceKind::Sum { rule.linear(&[&[0]]) } else { rule }
+        if self.kind == ReduceKind::Sum { rule.linear(Linearity::Adds, &[&[0]]) } else { rule }
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, onto, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));

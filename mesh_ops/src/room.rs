@@ -3,7 +3,7 @@
 pub(crate) use mesh_core::graph::{GradCx, Op, OpError, Signature, Tensor, TensorType};
 pub(crate) use mesh_core::lower::LocalCx;
 pub(crate) use mesh_core::names::{DType, DimName, Dimension, ReduceKind, Shape};
-pub(crate) use mesh_core::split::{Role, SplitRule};
+pub(crate) use mesh_core::split::{Linearity, Role, SplitRule};
 
 /// What a gradient rule returns: one entry per input.
 pub(crate) type Grads<'g> = Result<Vec<Option<Tensor<'g>>>, OpError>;

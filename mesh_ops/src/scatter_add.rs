@@ -3,7 +3,7 @@
 //! | shape | as given; the indexed dim and dims of updates |
 //! |---|---|
 //! | split | dims of updates that `shape` lacks reduced(sum), others parallel |
-//! | linear | in updates |
+//! | linear | adds updates |
 //! | gradient | gather of dy |
 //!
 //! Over a split `dim` each processor keeps the sums of its own positions.
@@ -83,7 +83,9 @@ impl Op for ScatterAdd {
     fn split(&self, io: Signature<'_>) -> SplitRule {
         let summed = io.inputs.iter().flat_map(|t| t.shape.names());
         let summed = summed.filter(|&name| !self.shape.contains(name));
-        SplitRule::parallel().with(summed, Role::Reduced(ReduceKind::Sum)).linear(&[&[0]])
+        SplitRule::parallel()
+            .with(summed, Role::Reduced(ReduceKind::Sum))
+            .linear(Linearity::Adds, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (updates, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));

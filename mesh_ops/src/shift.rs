@@ -3,7 +3,7 @@
 //! | shape | that of x |
 //! |---|---|
 //! | split | the dim exchange(permute), others parallel |
-//! | linear | in x |
+//! | linear | moves x |
 //! | gradient | shift back |
 //!
 //! Over a split dim whole slices travel along the processors that share it. An offset that is no
@@ -61,7 +61,7 @@ impl Op for Shift {
     fn split(&self, _: Signature<'_>) -> SplitRule {
         SplitRule::parallel()
             .with([self.dim], Role::Exchange(&[Collective::Permute]))
-            .linear(&[&[0]])
+            .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let x = cx.input(0);

@@ -3,7 +3,7 @@
 //! | shape | x with the dim resized |
 //! |---|---|
 //! | split | the dim whole, others parallel |
-//! | linear | in x |
+//! | linear | moves x |
 //! | gradient | pad with zeros |
 
 use crate::room::*;
@@ -54,7 +54,7 @@ impl Op for Slice {
     fn split(&self, _: Signature<'_>) -> SplitRule {
         SplitRule::parallel()
             .with([self.dim.name], Role::Whole("a part of a dim lies on some processors only"))
-            .linear(&[&[0]])
+            .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let x = cx.input(0);

@@ -3,7 +3,7 @@
 //! | shape | the new dim, then those of `first` |
 //! |---|---|
 //! | split | every dim parallel |
-//! | linear | jointly in all inputs |
+//! | linear | moves all inputs jointly |
 //! | gradient | unstack |
 //!
 //! Where the new dim is split, each processor keeps its part of what all of them hold: nothing
@@ -66,7 +66,7 @@ impl Op for Stack {
     }
     fn split(&self, io: Signature<'_>) -> SplitRule {
         let all: Vec<_> = (0..io.inputs.len()).collect();
-        SplitRule::parallel().linear(&[&all])
+        SplitRule::parallel().linear(Linearity::Moves, &[&all])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let inputs = cx.inputs();

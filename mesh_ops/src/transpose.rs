@@ -3,7 +3,7 @@
 //! | shape | a permutation |
 //! |---|---|
 //! | split | every dim parallel |
-//! | linear | in x |
+//! | linear | moves x |
 //! | gradient | transpose back |
 //!
 //! Order matters for feeds, fetches, reshapes and random indices only; everything else goes by
@@ -49,7 +49,7 @@ impl Op for Transpose {
         Ok(vec![TensorType::new(self.shape.clone(), x.dtype)])
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        SplitRule::parallel().linear(&[&[0]])
+        SplitRule::parallel().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         cx.forward(0);

@@ -3,19 +3,18 @@
 //!
 //! | shape | x without the dim |
 //! |---|---|
-//! | split | the dim reduced(sum), of bool reduced(any); others parallel |
-//! | linear | in x, if not of bool |
+//! | split | the dim reduced(select), others parallel |
+//! | linear | moves x |
 //! | gradient | zeros but at the index |
 //!
-//! Where the dim is split, one processor has the element and the others add zeros. Elements that
+//! Where the dim is split, one processor has the element and the others have zeros. Elements that
 //! nobody uses cost nothing, nor do they in the gradient.
 
 use crate::elementwise::select::Chosen;
 use crate::elementwise::{equal, map};
 use crate::room::*;
-use mesh_core::program::{Expr, Offset};
+use mesh_core::program::Offset;
 
-/// Of (x, the positions along the dim): the second is needed on slices only.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pick {
     pub(crate) dim: DimName,
@@ -59,8 +58,7 @@ pub fn pick<'g>(x: Tensor<'g>, dim: Dimension, index: usize) -> Tensor<'g> {
         x.graph().record("pick", format!("{x:?} has no dim {dim}"));
         return x.poisoned();
     }
-    let positions = crate::range(x.graph(), dim, DType::I32);
-    x.graph().apply1(Pick { dim: dim.name, index }, &[x, positions])
+    x.graph().apply1(Pick { dim: dim.name, index }, &[x])
 }
 
 impl Op for Pick {
@@ -68,7 +66,7 @@ impl Op for Pick {
         "pick"
     }
     fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
-        let [x, _] = inputs(self.name(), types)?;
+        let [x] = inputs(self.name(), types)?;
         let dim = dim_of(self.name(), x, self.dim)?;
         if self.index >= dim.size {
             return Err(OpError::new(format!(
@@ -79,33 +77,31 @@ impl Op for Pick {
         }
         Ok(vec![TensorType::new(x.shape.without(&[self.dim]), x.dtype)])
     }
-    fn split(&self, io: Signature<'_>) -> SplitRule {
-        if io.inputs[0].dtype == DType::Bool {
-            return SplitRule::parallel().with([self.dim], Role::Reduced(ReduceKind::Any));
-        }
-        SplitRule::parallel().with([self.dim], Role::Reduced(ReduceKind::Sum)).linear(&[&[0]])
+    fn split(&self, _: Signature<'_>) -> SplitRule {
+        SplitRule::parallel()
+            .with([self.dim], Role::Reduced(ReduceKind::Select))
+            .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, positions, shape) = (cx.input(0), cx.input(1), cx.output_shape(0));
-        let (dtype, global) = (cx.output_dtype(0), &cx.signature().inputs[0].shape);
-        let is_whole = x.shape().get(self.dim) == global.get(self.dim);
-        let x = cx.cast(&x, dtype)?;
-        let out = if is_whole {
+        let (x, shape) = (cx.input(0), cx.output_shape(0));
+        let dim = dim_of(self.name(), &cx.signature().inputs[0], self.dim)?;
+        let out = if cx.parts(self.dim) == 1 {
             let row = cx.cut(&x, self.dim, Offset::fixed(self.index), 1);
             cx.reshape(&row, &shape)
         } else {
-            let here = Expr::input(1).equal(self.index as f64);
-            let row = here.select(Expr::input(0), 0.0);
-            let masked = cx.map(&[x, positions], &row, dtype)?;
-            let kind = if dtype == DType::Bool { ReduceKind::Any } else { ReduceKind::Sum };
-            cx.reduce(kind, &masked, &shape)
+            let begin = cx.begin(self.dim, dim.size / cx.parts(self.dim));
+            let index = cx.counted(dim.resized(1), Offset::fixed(self.index), dim.size);
+            let index = cx.reshape(&index, &Shape::scalar());
+            cx.gather(&x, &index, self.dim, begin, &shape)
         };
         cx.finish(0, out);
         Ok(())
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
-        let (positions, dy) = (cx.input(1), cx.dy());
+        let (x, dy) = (cx.input(0), cx.dy());
+        let dim = dim_of(self.name(), &x.tensor_type(), self.dim)?;
+        let positions = crate::range(dy.graph(), dim, DType::I32);
         let index = dy.graph().scalar(self.index as f64, DType::I32);
-        Ok(vec![Some(map(Chosen { when: true }, &[equal(positions, index), dy])), None])
+        Ok(vec![Some(map(Chosen { when: true }, &[equal(positions, index), dy]))])
     }
 }

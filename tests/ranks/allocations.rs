@@ -79,7 +79,7 @@ pub fn run() {
             ((*name).to_owned(), graph.lower(&mesh, &layout).unwrap())
         }));
         for (name, module) in modules {
-            let steps = module.functions.iter().flat_map(|function| &function.program.steps);
+            let steps = module.functions().iter().flat_map(|function| &function.program.steps);
             let met = steps.filter(|node| node.step.axes().is_some());
             forms.extend(met.map(|node| node.step.form()));
             let [_, expected] = counts(&mut Session::threads(&module, 5).unwrap(), &module);

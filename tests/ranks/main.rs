@@ -127,7 +127,7 @@ fn modules(mesh: &Mesh) -> Vec<(String, Module)> {
 }
 
 fn sums_over_several(module: &Module) -> bool {
-    let mut steps = module.functions.iter().flat_map(|function| &function.program.steps);
+    let mut steps = module.functions().iter().flat_map(|function| &function.program.steps);
     steps.any(|node| matches!(&node.step, Step::AllReduce { axes, .. } if axes.len() > 1))
 }
 
@@ -175,7 +175,7 @@ fn compare(name: &str, module: &Module) {
     assert_same(name, &train(&mut ranks, module, STEPS), &train(&mut threads, module, STEPS));
     assert_eq!(bits(&ranks), bits(&threads), "variables of {name}");
     // A rank knows the times of its own processors.
-    let own = (0..module.mesh.processors()).filter(|&p| ranks.recorded(p).is_some());
+    let own = (0..module.mesh().processors()).filter(|&p| ranks.recorded(p).is_some());
     let mut expected = ranks.processes().of(ranks.rank()).to_vec();
     expected.sort_unstable();
     assert_eq!(own.collect::<Vec<_>>(), expected, "{name}");

@@ -29,7 +29,7 @@ pub fn run() {
     let layout: Layout = LAYOUT.parse().unwrap();
     for mesh in [mesh()].into_iter().chain(shared_meshes()) {
         let module = graph.lower(&mesh, &layout).unwrap();
-        let mut steps = module.functions.iter().flat_map(|function| &function.program.steps);
+        let mut steps = module.functions().iter().flat_map(|function| &function.program.steps);
         let overlaps = steps.any(|node| matches!(node.step, Step::Await { .. }));
         assert!(overlaps || mesh.processors() == 1, "nothing is under way on {mesh}");
         let mut threads = Session::threads(&module, 3).unwrap();

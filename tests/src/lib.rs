@@ -3,8 +3,11 @@
 //! The README's program is compiled here, as a doc test, and so are those of `docs/`.
 #![doc = include_str!("../../README.md")]
 
+mod changed;
 pub mod picky;
 pub mod python;
+
+pub use changed::changed;
 
 #[doc = include_str!("../../docs/layouts.md")]
 pub mod layouts {}

@@ -74,7 +74,7 @@ fn processors_allocate_nothing_while_they_run() {
     let alone = [("", ""), ("d:2", "batch:d;slots/*:d"), grid].map(|way| (way, false));
     for ((mesh, layout), couriers) in alone.into_iter().chain([(data_parallel, true)]) {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        let mut steps = module.functions.iter().flat_map(|function| &function.program.steps);
+        let mut steps = module.functions().iter().flat_map(|function| &function.program.steps);
         let awaits = steps.any(|node| matches!(node.step, mesh_core::program::Step::Await { .. }));
         assert!(awaits || !couriers, "nothing runs beside anything");
         let mut session = match couriers {

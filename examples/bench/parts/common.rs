@@ -73,11 +73,8 @@ pub fn all_reduces(processors: usize, elements: usize) -> Running {
     }
     // Without passes: nobody uses the result.
     let function = compile_with(&[], program.finish(), &mesh, &[]).unwrap();
-    let (variables, functions, warnings) = (Vec::new(), vec![function], Vec::new());
-    Running::new(
-        &Module { mesh, variables, functions, init: Compiled::default(), warnings },
-        "work",
-    )
+    let module = Module::new(mesh, Vec::new(), vec![function], Compiled::default()).unwrap();
+    Running::new(&module, "work")
 }
 
 /// A deep stack of dense layers with norms, softmax cross-entropy and Adam.

@@ -34,15 +34,15 @@ fn compiling(c: &mut Criterion) {
     group.bench_function("lower 16 layers", |b| b.iter(|| lowered(&graph)));
     let module = lowered(&graph);
     let program = &module.function("train").unwrap().program;
-    let types = module.variables.iter().map(|v| {
-        let local = v.placement.local_shape(&module.mesh, &v.shape).unwrap();
+    let types = module.variables().iter().map(|v| {
+        let local = v.placement.local_shape(module.mesh(), &v.shape).unwrap();
         let extents = local.sizes().into_iter().collect();
         VariableType { name: v.name.clone(), dtype: v.dtype, extents, owners: Owners::new() }
     });
     let types: Vec<VariableType> = types.collect();
     for pass in passes::passes() {
         let run = |mut program| {
-            (pass.run)(&mut program, &module.mesh);
+            (pass.run)(&mut program, module.mesh());
             program
         };
         group.bench_function(format!("pass: {}", pass.name), |b| {

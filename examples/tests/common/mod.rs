@@ -3,8 +3,26 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
 
+pub(crate) mod readme;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// How far losses under two layouts may be apart, relative to their size. The README states these.
+#[derive(Clone, Copy)]
+pub(crate) struct Agreement {
+    pub(crate) dtype: &'static str,
+    pub(crate) steps: usize,
+    pub(crate) within: f64,
+}
+
+/// Up to 5e-15 has been measured, a few roundings of f64; the margin is for seeds that amplify them.
+pub(crate) const F64: Agreement = Agreement { dtype: "f64", steps: 20, within: 1e-9 };
+/// Optimizers divide gradients by their size, so that rounding is amplified where a ReLU's input is next to
+/// 0. Few steps keep what comes of it small.
+pub(crate) const MNIST_F32: Agreement = Agreement { dtype: "f32", steps: 6, within: 1e-4 };
+/// 8e-7 has been measured for small models; larger ones sum more terms.
+pub(crate) const LM_F32: Agreement = Agreement { dtype: "f32", steps: 20, within: 1e-4 };
 
 /// What a run left behind.
 pub(crate) struct Run {

@@ -11,7 +11,7 @@ use super::fold::Fold;
 use super::memory::Buffer;
 use crate::names::{Axis, DType, Mesh, ReduceKind};
 use crate::program::FoldOrder;
-use ReduceKind::{All, Any, Max, Min, Prod, Sum};
+use ReduceKind::{All, Any, Max, Min, Prod, Select, Sum};
 
 /// A way to run collectives.
 pub(super) trait Suite {
@@ -247,6 +247,25 @@ pub(super) fn all_reduce_of_every_kind_and_dtype<C: Suite>() {
         };
         check_bool(All, |a, b| a && b);
         check_bool(Any, |a, b| a || b);
+        // Each element has one owner, whose bits arrive, whatever number they are.
+        fn selected<C: Suite, B: Copy + PartialEq + Default + Debug + Send + Sync>(
+            count: usize,
+            dtype: DType,
+            bits: impl Fn(f64) -> B + Sync,
+        ) {
+            let numbers = [-0.0, f64::NAN, -f64::NAN, f64::NEG_INFINITY, 1.5, -3e38];
+            let element =
+                |p, i: usize| if i % 3 == p { bits(numbers[i % 6]) } else { B::default() };
+            let owned =
+                |x: &[B]| x.iter().copied().find(|&b| b != B::default()).unwrap_or_default();
+            let what = (Select, dtype);
+            all_reduce::<C, _>(&line(3), &["all"], what, &[count], element, owned, true);
+        }
+        selected::<C, _>(count, DType::F32, |x| (x as f32).to_bits());
+        selected::<C, _>(count, DType::F64, f64::to_bits);
+        selected::<C, _>(count, DType::BF16, |x| bf16::from_f64(x).to_bits());
+        selected::<C, _>(count, DType::I32, |x| x as i32);
+        selected::<C, _>(2 * count, DType::Bool, |x| x > 0.0);
     }
     assert!(Fold::new(Sum, DType::Bool).is_none() && Fold::new(Any, DType::F32).is_none());
 }

@@ -7,14 +7,14 @@
 //! either: all begin the same collectives in the same order.
 #![allow(unsafe_code, reason = "carries pointers to another thread")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use super::caught::caught;
 use super::collective::Collective;
 use super::comm::{Comm, Group, Stopped};
-use super::threads::{Bell, Stop, lock, message};
+use super::threads::{Bell, Stop, lock};
 
 /// How many collectives may be under way; whoever begins another waits.
 const QUEUE: u64 = 64;
@@ -196,7 +196,7 @@ impl Drop for Courier {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.call.ring();
         if let Some(thread) = self.thread.take() {
-            // Panics were caught inside; there is nothing left to report.
+            // Panics were caught inside.
             let _ = thread.join();
         }
     }
@@ -231,11 +231,11 @@ impl Shared {
     fn run(&self, begun: &Begun, comm: &mut impl Comm) {
         // SAFETY: the processor has promised it by beginning; it waits before it touches the buffers.
         let run = || unsafe { begun.collective.run(comm, begun.group) };
-        let problem = match catch_unwind(AssertUnwindSafe(run)) {
+        let problem = match caught(run) {
             Ok(Ok(())) => return,
             // Without a problem of its own it was stopped by somebody who has.
             Ok(Err(Stopped)) => comm.problem(),
-            Err(panic) => Some(message(&*panic).to_owned()),
+            Err(problem) => Some(problem),
         };
         if let Some(problem) = problem {
             let (processor, at) = (self.processor, &begun.description);

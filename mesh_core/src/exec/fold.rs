@@ -6,7 +6,7 @@ use std::mem::{self, MaybeUninit};
 use std::{ptr, slice};
 
 use super::cpu::isa::{Entry, Task, compiled};
-use super::cpu::reduce::{self, All, Any, Max, Min, Prod, Sum};
+use super::cpu::reduce::{self, All, Any, Max, Min, Prod, Select, Sum};
 use crate::names::{DType, ReduceKind};
 
 /// Elements folded at a time; what is held of them stays in the L1 cache.
@@ -42,11 +42,11 @@ impl Fold {
             };
         }
         let run = table! {
-            F32 f32: Sum Prod Max Min;
-            F64 f64: Sum Prod Max Min;
-            BF16 u16: Sum Prod Max Min;
-            I32 i32: Sum Prod Max Min;
-            Bool u8: All Any;
+            F32 f32: Sum Prod Max Min Select;
+            F64 f64: Sum Prod Max Min Select;
+            BF16 u16: Sum Prod Max Min Select;
+            I32 i32: Sum Prod Max Min Select;
+            Bool u8: All Any Select;
         };
         Some(Self { size: dtype.size(), run })
     }

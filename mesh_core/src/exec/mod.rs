@@ -14,6 +14,7 @@
 
 mod addressable;
 mod border;
+mod caught;
 mod collective;
 mod comm;
 #[cfg(test)]

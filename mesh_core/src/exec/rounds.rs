@@ -7,7 +7,7 @@ use super::cpu::Memory;
 use super::executor::Action;
 use super::prepare::{Preparing, expect, pointers};
 use super::watch::Watch;
-use crate::program::{ALIGNMENT, Place, Plan, Rounds, ValueId, is_stack};
+use crate::program::{ALIGNMENT, Place, Plan, Program, Rounds, ValueId, is_stack};
 use std::ops::Range;
 
 /// Bytes that are copied as they are.
@@ -20,7 +20,7 @@ pub(super) struct Span {
 impl Span {
     /// # Safety
     ///
-    /// Both are good for the bytes and apart, or one.
+    /// Both are good for the bytes, and apart or one.
     unsafe fn copy(&self) {
         if self.from != self.to.cast_const() {
             // SAFETY: as stated.
@@ -29,34 +29,47 @@ impl Span {
     }
 }
 
-/// A value of the body that lies elsewhere in every round.
-pub(super) struct Moving {
+/// A value of the body, and where the loop has what it stands for.
+pub(super) struct Part {
     pub(super) value: usize,
-    /// Where it lies at position 0.
-    pub(super) from: *mut u8,
     pub(super) bytes: usize,
+    /// Where the loop has it at position 0.
+    pub(super) first: *mut u8,
+    /// Bytes from one position to the next; 0 for what is no slice and is not stacked.
+    pub(super) stride: usize,
 }
 
-/// A prepared loop. What is carried lives in the loop's outs, where the body's feeds for it, and for
-/// what is captured, point as well.
+impl Part {
+    /// Where the loop has it at a position.
+    fn at(&self, position: usize) -> *mut u8 {
+        self.first.wrapping_add(position * self.stride)
+    }
+}
+
+/// A prepared loop. What is carried lives in the loop's outs.
+///
+/// A value of the body lies either where the loop has it, which for slices and stacks is another
+/// place in every round, or in the body's own memory. So whatever copies between the two looks up
+/// in every round where the value lies.
 pub(super) struct Repeat {
     /// With the step of the body each comes from.
     pub(super) actions: Vec<(usize, Action)>,
     pub(super) memory: Memory,
     pub(super) count: usize,
     pub(super) reverse: bool,
-    /// Bools: whether there is a first round, and after each whether there is another.
-    pub(super) condition: Option<(*const u8, *const u8)>,
+    /// Whether there is a first round, and the body's value that says whether there is another:
+    /// bools.
+    pub(super) condition: Option<(*const u8, usize)>,
     pub(super) position: *mut i32,
     /// What is carried into the first round.
     pub(super) first: Vec<Span>,
-    pub(super) moving: Vec<Moving>,
-    /// Slices that are copied; `from` is the one at position 0.
-    pub(super) slices: Vec<Span>,
-    /// What is copied onto stacks; `to` is the place of position 0.
-    pub(super) stacks: Vec<Span>,
-    /// From a round's results to what the next one carries.
-    pub(super) next: Vec<Span>,
+    /// Values that lie where the loop has them, and that is elsewhere in every round.
+    pub(super) moving: Vec<Part>,
+    /// What a round is given in the body's own memory.
+    pub(super) given: Vec<Part>,
+    /// What a round leaves elsewhere than where the loop has it: first what is stacked, then what is
+    /// carried on.
+    pub(super) left: Vec<Part>,
 }
 
 impl Repeat {
@@ -70,7 +83,7 @@ impl Repeat {
         mut watch: Watch<'_>,
     ) -> Result<(), Stopped> {
         // SAFETY: pointers and sizes were prepared together from values that fit each other; a
-        // bool is one byte that a step has written.
+        // bool is one byte that a step has written; a part's places are apart, or one.
         unsafe {
             self.first.iter().for_each(|span| span.copy());
             let mut go_on = self.condition.is_none_or(|(first, _)| *first != 0);
@@ -78,21 +91,22 @@ impl Repeat {
             while go_on && round < self.count {
                 let position = if self.reverse { self.count - 1 - round } else { round };
                 self.position.write(position as i32);
-                for Moving { value, from, bytes } in &self.moving {
-                    self.memory.pointers[*value] = from.add(position * bytes);
+                for part in &self.moving {
+                    self.memory.pointers[part.value] = part.at(position);
                 }
-                for Span { from, to, bytes } in &self.slices {
-                    from.add(position * bytes).copy_to_nonoverlapping(*to, *bytes);
+                for part in &self.given {
+                    let (from, to) = (part.at(position), self.memory.pointers[part.value]);
+                    Span { from, to, bytes: part.bytes }.copy();
                 }
                 watch.round(position, &self.memory);
                 for (step, action) in &mut self.actions {
                     watch.step(*step, action, peers, &self.memory, scratch)?;
                 }
-                go_on = self.condition.is_none_or(|(_, again)| *again != 0);
-                for Span { from, to, bytes } in &self.stacks {
-                    from.copy_to_nonoverlapping(to.add(position * bytes), *bytes);
+                go_on = self.condition.is_none_or(|(_, again)| *self.memory.pointers[again] != 0);
+                for part in &self.left {
+                    let (from, to) = (self.memory.pointers[part.value], part.at(position));
+                    Span { from, to, bytes: part.bytes }.copy();
                 }
-                self.next.iter().for_each(|span| span.copy());
                 round += 1;
             }
         }
@@ -108,51 +122,62 @@ impl Preparing<'_> {
         plan: &Plan,
         peers: &mut Peers<impl Comm>,
     ) -> Result<(Repeat, usize), String> {
-        let Rounds { body, count, reverse, condition, carried, .. } = rounds;
+        let Rounds { body, count, reverse, condition, carried, outs, .. } = rounds;
         self.fits(rounds)?;
         let base = self.base + self.plan.own_bytes();
         let mut memory = Memory { pointers: pointers(body, plan, self.target, base)? };
-        let moving = self.moving(rounds, plan, &mut memory)?;
-        let at = |value: ValueId| memory.pointers[value.index()];
-        let fed = |i: usize| body.feeds[i].value;
-        let span = |from: *const u8, to, value: ValueId| {
-            let bytes = body.value(value).bytes();
-            Span { from, to, bytes }
-        };
-        let is_here = |value: ValueId| matches!(plan.places[value.index()], Place::Arena(_));
-        let slices = rounds.sliced.iter().zip(slices(rounds));
-        let slices = slices.filter(|&(_, i)| is_here(fed(i)));
-        let slices = slices.map(|(&from, i)| span(self.at(from), at(fed(i)), fed(i))).collect();
-        let results = || {
-            let fetches = body.fetches.iter().map(|slot| slot.value);
-            fetches
-                .zip(&rounds.outs)
-                .map(|(value, &out)| (value, span(at(value), self.at(out), value)))
-        };
-        let put = |value: ValueId| matches!(plan.places[value.index()], Place::Stacked(_));
-        let stacks = results().skip(carried.len()).filter(|(value, _)| !put(*value));
+        let (given, left) = (self.given(rounds), self.left(rounds));
+        let moving = settle(plan, body, &given, &left, &mut memory)?;
+        let elsewhere = |part: &Part| memory.pointers[part.value] != part.first;
+        let (stacks, next): (Vec<_>, Vec<_>) =
+            left.into_iter().enumerate().partition(|(i, _)| *i >= carried.len());
+        let left = stacks.into_iter().chain(next).map(|(_, part)| part).filter(elsewhere).collect();
+        let given = given.into_iter().filter(elsewhere).collect();
         let begin = |(&from, &to): (&ValueId, &ValueId)| Span {
             from: self.at(from),
             to: self.at(to),
             bytes: self.value(to).bytes(),
         };
-        let goes = body.fetches.last().map(|slot| at(slot.value).cast_const());
+        let goes = body.fetches.last().map(|slot| slot.value.index());
+        let last = body.feeds.last().ok_or("its body has no position")?;
+        let position = memory.pointers[last.value.index()].cast();
         let inner = Preparing { program: body, plan, target: self.target, memory: &memory, base };
         let (actions, scratch) = inner.actions(peers)?;
         let repeat = Repeat {
             count: *count,
             reverse: *reverse,
             condition: condition.map(|id| self.at(id).cast_const()).zip(goes),
-            position: at(fed(body.feeds.len() - 1)).cast(),
-            first: carried.iter().zip(&rounds.outs).map(begin).collect(),
+            position,
+            first: carried.iter().zip(outs).map(begin).collect(),
             moving,
-            slices,
-            stacks: stacks.map(|(_, span)| span).collect(),
-            next: results().take(carried.len()).map(|(_, span)| span).collect(),
+            given,
+            left,
             actions,
             memory,
         };
         Ok((repeat, scratch))
+    }
+
+    /// What the body is fed, but for the position.
+    fn given(&self, rounds: &Rounds) -> Vec<Part> {
+        let slots = rounds.body.feeds.iter().zip(given(rounds)).enumerate();
+        let parts = slots.map(|(i, (slot, outer))| {
+            self.part(rounds, slot.value, outer, slices(rounds).contains(&i))
+        });
+        parts.collect()
+    }
+
+    /// What the body fetches, but for whether to go on.
+    fn left(&self, rounds: &Rounds) -> Vec<Part> {
+        let slots = rounds.body.fetches.iter().zip(&rounds.outs).enumerate();
+        let stacked = |i: usize| i >= rounds.carried.len();
+        slots.map(|(i, (slot, &out))| self.part(rounds, slot.value, out, stacked(i))).collect()
+    }
+
+    fn part(&self, rounds: &Rounds, value: ValueId, outer: ValueId, moves: bool) -> Part {
+        let bytes = rounds.body.value(value).bytes();
+        let stride = if moves { bytes } else { 0 };
+        Part { value: value.index(), bytes, first: self.at(outer), stride }
     }
 
     /// Whether what the body is given and gives fits what the loop has.
@@ -179,32 +204,35 @@ impl Preparing<'_> {
         }
         Ok(())
     }
+}
 
-    /// Points values of the body at the loop's own; gives those that move on.
-    fn moving(
-        &self,
-        rounds: &Rounds,
-        plan: &Plan,
-        memory: &mut Memory,
-    ) -> Result<Vec<Moving>, String> {
-        let given: Vec<_> = given(rounds).collect();
-        let mut moving = Vec::new();
-        for (value, place) in plan.places.iter().enumerate() {
-            let (outer, moves) = match *place {
-                Place::Fed(i) => (given.get(i), slices(rounds).contains(&i)),
-                Place::Stacked(i) => (rounds.outs.get(i), true),
-                _ => continue,
-            };
-            let from = self.at(*outer.ok_or("a value is in nothing of its loop")?);
-            memory.pointers[value] = from;
-            let bytes = rounds.body.values[value].bytes();
-            if moves {
-                expect(bytes.is_multiple_of(ALIGNMENT), "a slice is not aligned")?;
-                moving.push(Moving { value, from, bytes });
-            }
+/// Points values of the body at the loop's own; gives those that move on. The position lies in the
+/// body's own memory.
+fn settle(
+    plan: &Plan,
+    body: &Program,
+    given: &[Part],
+    left: &[Part],
+    memory: &mut Memory,
+) -> Result<Vec<Part>, String> {
+    let mut moving = Vec::new();
+    for (value, place) in plan.places.iter().enumerate() {
+        let part = match *place {
+            Place::Fed(i) => given.get(i),
+            Place::Stacked(i) => left.get(i).filter(|part| part.stride > 0),
+            _ => continue,
+        };
+        let &Part { bytes, first, stride, .. } = part.ok_or("a value is in nothing of its loop")?;
+        expect(body.values[value].bytes() == bytes, "a value does not fit what it lies in")?;
+        memory.pointers[value] = first;
+        if stride > 0 {
+            expect(stride.is_multiple_of(ALIGNMENT), "a slice is not aligned")?;
+            moving.push(Part { value, bytes, first, stride });
         }
-        Ok(moving)
     }
+    let position = body.feeds.last().map(|slot| plan.places[slot.value.index()]);
+    expect(matches!(position, Some(Place::Arena(_))), "the position is not the body's own")?;
+    Ok(moving)
 }
 
 /// What the feeds of a body stand for, but for the position. What is carried lives in the loop's outs.

@@ -4,7 +4,7 @@ use super::block::{BlockId, BlockNode};
 use super::{DynOp, FunctionNode, Issue, Provenance, TensorNode, VariableNode, unique};
 use crate::names::RuleSet;
 use crate::program::VariableId;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -84,6 +84,8 @@ pub(crate) struct Data {
     pub(crate) inputs: IndexMap<String, TensorId>,
     pub(crate) issues: Vec<Issue>,
     pub(super) warnings: Vec<Issue>,
+    /// Texts of warnings that have been reported.
+    pub(super) reported: IndexSet<String>,
     pub(super) names: unique::Names,
     pub(super) context: Vec<Context>,
     pub(super) regions: u32,

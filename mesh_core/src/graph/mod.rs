@@ -136,6 +136,11 @@ impl Graph {
         self.data.borrow_mut().warnings.push(issue);
     }
 
+    /// Whether nobody has been told of a warning yet; from here on somebody has.
+    pub(crate) fn is_news(&self, warning: &str) -> bool {
+        self.data.borrow_mut().reported.insert(warning.to_owned())
+    }
+
     /// What has been warned of so far.
     pub fn warnings(&self) -> Vec<Issue> {
         self.data().warnings.clone()

@@ -5,6 +5,7 @@ use super::module::{Module, Options, VariableSpec};
 use super::place::PlaceCx;
 use super::probes;
 use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
+use super::warnings::{self, Warnings};
 use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, TensorId};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules};
 use crate::passes;
@@ -17,7 +18,8 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 
 impl Graph {
-    /// Lowers every function of the graph for a mesh and a layout.
+    /// Lowers every function of the graph for a mesh and a layout. Rules and axes that do nothing are
+    /// reported on standard error, or to the program's logger; see [`Options::warnings`].
     ///
     /// # Errors
     /// Everything that is wrong, at once: errors recorded while the graph was built, a layout that
@@ -37,6 +39,14 @@ impl Graph {
         layout: &Layout,
         options: &Options,
     ) -> Result<Module, Report> {
+        let module = self.lowered(mesh, layout, options)?;
+        if options.warnings == Warnings::Report {
+            warnings::report(self, &module);
+        }
+        Ok(module)
+    }
+
+    fn lowered(&self, mesh: &Mesh, layout: &Layout, options: &Options) -> Result<Module, Report> {
         self.check()?;
         let rules = Rules::bind(layout, mesh).map_err(|errors| Report {
             issues: errors
@@ -102,6 +112,7 @@ impl<'a> Lowering<'a> {
                     home,
                     available: Vec::new(),
                     settled: Vec::new(),
+                    known: Vec::new(),
                     problems: RefCell::default(),
                 };
                 cx.check_output(0);
@@ -331,8 +342,7 @@ impl<'a> Emitter<'a> {
         let mut moved = self.travel(from, self.placement(*source), route)?;
         let dtype = self.setting.data.tensors[version.tensor.index()].ty.dtype;
         let held = self.builder.value(moved.id).dtype;
-        let owes = version.placement.pending().is_some();
-        let dtype = if owes { dtype.reduction() } else { dtype };
+        let dtype = version.placement.held(dtype);
         if held != dtype {
             moved = self.cast(&moved, dtype)?;
         }

@@ -107,8 +107,7 @@ impl LocalCx<'_, '_> {
 
     /// The dtype output `i` is made in: partial sums are held in their reduction dtype.
     pub fn output_dtype(&self, i: usize) -> DType {
-        let dtype = self.signature.outputs[i].dtype;
-        if self.placements[i].pending().is_some() { dtype.reduction() } else { dtype }
+        self.placements[i].held(self.signature.outputs[i].dtype)
     }
 
     /// The axes a dim is split over, major first.

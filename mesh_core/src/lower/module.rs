@@ -1,9 +1,9 @@
 //! What lowering makes: a variable table and a compiled program per function.
 
-use super::Explain;
+use super::{Explain, Warnings};
 use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
 use crate::passes::{self, AllReduce};
-use crate::program::{Compiled, Owners, VariableType, owns};
+use crate::program::{Compiled, Owners, VariableType, owns, verify};
 
 /// Choices that a layout leaves open.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -17,6 +17,8 @@ pub struct Options {
     /// operations, of their outputs (`top_k.1`), or patterns in which `*` stands for anything. What
     /// is shown is kept, so it is not fused away; where everything lies does not depend on it.
     pub probe: Vec<String>,
+    /// Who is told of warnings.
+    pub warnings: Warnings,
 }
 
 /// The passes that improve lowered programs, in the order in which they run.
@@ -41,7 +43,7 @@ pub struct VariableSpec {
 
 impl VariableSpec {
     /// The variable as programs see it.
-    pub(crate) fn local(&self, mesh: &Mesh) -> VariableType {
+    pub fn local(&self, mesh: &Mesh) -> VariableType {
         let local = self.placement.local_shape(mesh, &self.shape);
         let extents = local.as_ref().unwrap_or(&self.shape).sizes().into_iter().collect();
         let owners = Owners::from_slice(self.placement.owned());
@@ -50,21 +52,82 @@ impl VariableSpec {
 }
 
 /// A graph made ready for one mesh and layout. Borrows nothing of the graph.
+///
+/// Whoever runs it relies on its programs and plans being legal, so that it can be read, but not
+/// changed:
+///
+/// ```compile_fail,E0616
+/// # fn swap(mut module: mesh_core::lower::Module) {
+/// module.functions[0].plan.places.swap(0, 1);
+/// # }
+/// ```
+///
+/// [`Module::new`] makes another of programs that have been changed, if they are legal.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Module {
-    /// The processors.
-    pub mesh: Mesh,
-    /// State, shared by all functions.
-    pub variables: Vec<VariableSpec>,
-    /// One per function of the graph, in the order of declaration.
-    pub functions: Vec<Compiled>,
-    /// Sets every variable to its initial value.
-    pub init: Compiled,
-    /// What the layout says that has no effect on this graph.
-    pub warnings: Vec<LayoutWarning>,
+    pub(super) mesh: Mesh,
+    pub(super) variables: Vec<VariableSpec>,
+    pub(super) functions: Vec<Compiled>,
+    pub(super) init: Compiled,
+    pub(super) warnings: Vec<LayoutWarning>,
+}
+
+/// Why a program cannot be a module's.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{program}` cannot be a function of the module:\n  {}", problems.join("\n  "))]
+pub struct ModuleError {
+    /// Its name.
+    pub program: String,
+    /// What is wrong with it, or with its plan.
+    pub problems: Vec<String>,
 }
 
 impl Module {
+    /// A module of programs that were written or changed by hand: functions, and `init`, which sets
+    /// every variable to its initial value.
+    ///
+    /// # Errors
+    /// A program that [`verify`] refuses, or a plan that [`check`](passes::check) does.
+    pub fn new(
+        mesh: Mesh,
+        variables: Vec<VariableSpec>,
+        functions: Vec<Compiled>,
+        init: Compiled,
+    ) -> Result<Self, ModuleError> {
+        let types: Vec<_> = variables.iter().map(|variable| variable.local(&mesh)).collect();
+        for Compiled { program, plan } in functions.iter().chain([&init]) {
+            verify(program, &mesh, &types)
+                .and_then(|()| passes::check(program, plan, &types))
+                .map_err(|problems| ModuleError { program: program.name.clone(), problems })?;
+        }
+        Ok(Self { mesh, variables, functions, init, warnings: Vec::new() })
+    }
+
+    /// The processors.
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// State, shared by all functions.
+    pub fn variables(&self) -> &[VariableSpec] {
+        &self.variables
+    }
+
+    /// One per function of the graph, in the order of declaration.
+    pub fn functions(&self) -> &[Compiled] {
+        &self.functions
+    }
+
+    /// Sets every variable to its initial value.
+    pub fn init(&self) -> &Compiled {
+        &self.init
+    }
+
+    /// What the layout says that has no effect on this graph.
+    pub fn warnings(&self) -> &[LayoutWarning] {
+        &self.warnings
+    }
+
     /// The function of a name.
     pub fn function(&self, name: &str) -> Option<&Compiled> {
         self.functions.iter().find(|f| f.program.name == name)

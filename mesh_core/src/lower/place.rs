@@ -2,7 +2,7 @@
 
 use crate::graph::{Signature, TensorType};
 use crate::names::{AxisList, DimName, Home, Mesh, Placement, ReduceKind, RuleSet, Rules, Shape};
-use crate::split::{LayoutProblem, Role, SplitRule, check_dims};
+use crate::split::{LayoutProblem, Linearity, Role, SplitRule, check_dims};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 
@@ -35,6 +35,8 @@ pub struct PlaceCx<'a> {
     pub(crate) available: Vec<Placement>,
     /// Inputs whose pending sums are resolved for somebody else anyway.
     pub(crate) settled: Vec<bool>,
+    /// Inputs that are a number known when the graph was made, finite and not 0.
+    pub(crate) known: Vec<bool>,
     /// Problems, with the number of the tensor concerned (inputs, then outputs).
     pub(crate) problems: RefCell<Vec<(LayoutProblem, usize)>>,
 }
@@ -114,11 +116,17 @@ impl PlaceCx<'_> {
 
     /// The placement that a split rule implies.
     ///
-    /// Inputs are demanded as the layout says. Split `Reduced` dims leave the outputs pending. A
-    /// pending sum of an input is carried if the op is linear there, no dim in this op is split
-    /// over its axes, the outputs are no larger than the inputs that carry it, and not all of
-    /// those are resolved for others anyway. Where several owe different sums, each is made to owe
+    /// Inputs are demanded as the layout says. Split `Reduced` dims leave the outputs pending. What
+    /// an input owes is carried if the op is linear there, no dim in this op is split over its
+    /// axes, the outputs are no larger than the inputs that carry it, and not all of those are
+    /// resolved for others anyway. Where several owe over different axes, each is made to owe over
     /// all of them.
+    ///
+    /// A selection is carried by ops that move elements; by ops that add them it is carried as a
+    /// sum, of which all terms but one are zero. A sum is carried by both, and by ops that multiply
+    /// it if the other factors are finite constants or the outputs are smaller than the inputs. The
+    /// other factors meet partial sums there, so a product may overflow, or be NaN beside an infinite
+    /// factor, where the whole sum's would not.
     pub fn by_rule(&self, rule: &SplitRule) -> Placing {
         let dims = self.split_dims();
         self.check_among(&dims);
@@ -134,16 +142,24 @@ impl PlaceCx<'_> {
         }
         let mut inputs: Vec<_> =
             self.signature.inputs.iter().map(|t| self.wanted(&t.shape)).collect();
-        let mut pending = reduced.unwrap_or((ReduceKind::Sum, AxisList::new()));
-        if pending.0 == ReduceKind::Sum
-            && let Some((set, axes)) = self.carried(rule, &dims)
+        let mut pending = reduced;
+        let carries = |kind| matches!(kind, ReduceKind::Sum | ReduceKind::Select);
+        if pending.as_ref().is_none_or(|(kind, _)| carries(*kind))
+            && let Some(carried) = self.carried(rule, &dims)
         {
-            for &i in set {
-                inputs[i] = inputs[i].clone().with_pending(ReduceKind::Sum, &axes);
+            for &i in carried.set {
+                inputs[i] = inputs[i].clone().with_pending(carried.kind, &carried.axes);
             }
-            pending.1.extend_from_slice(&axes);
+            let (kind, axes) = pending.get_or_insert((carried.kind, AxisList::new()));
+            if *kind != carried.kind {
+                *kind = ReduceKind::Sum;
+            }
+            axes.extend_from_slice(&carried.axes);
         }
-        let output = |t: &TensorType| self.wanted(&t.shape).with_pending(pending.0, &pending.1);
+        let output = |t: &TensorType| match &pending {
+            Some((kind, axes)) => self.wanted(&t.shape).with_pending(*kind, axes),
+            None => self.wanted(&t.shape),
+        };
         let outputs = self.signature.outputs.iter().map(output).collect();
         Placing::new(inputs, outputs)
     }
@@ -154,38 +170,60 @@ impl PlaceCx<'_> {
         self.problems.borrow_mut().push((LayoutProblem::Whole { dim, axes, reason }, holder));
     }
 
-    /// The linearity set whose pending sum is worth carrying, and over which axes.
+    /// The linearity set whose pending value is worth carrying.
     fn carried<'r>(
         &self,
         rule: &'r SplitRule,
         dims: &[(DimName, AxisList)],
-    ) -> Option<(&'r [usize], AxisList)> {
+    ) -> Option<Carried<'r>> {
         let bytes = |ty: &TensorType| {
             let local = self.wanted(&ty.shape).local_shape(self.mesh, &ty.shape);
             local.map_or(ty.shape.size(), |shape| shape.size()).saturating_mul(ty.dtype.size())
         };
-        let sum = |sum: usize, bytes| sum.saturating_add(bytes);
-        let mut best: Option<(&[usize], AxisList, usize)> = None;
-        for set in rule.linear_sets() {
-            let Some(axes) = self.owed(set, dims) else { continue };
-            let made = self.signature.outputs.iter().map(bytes).fold(0, sum);
-            let held = set.iter().map(|&i| bytes(&self.signature.inputs[i])).fold(0, sum);
-            let settled = set.iter().all(|&i| self.settled[i]);
-            if made <= held && !settled && best.as_ref().is_none_or(|(_, _, most)| held > *most) {
-                best = Some((set, axes, held));
-            }
-        }
-        best.map(|(set, axes, _)| (set, axes))
+        let made = self.signature.outputs.iter().map(bytes).fold(0, usize::saturating_add);
+        let held = |set: &[usize]| {
+            let inputs = set.iter().map(|&i| bytes(&self.signature.inputs[i]));
+            inputs.fold(0, usize::saturating_add)
+        };
+        let pays = |carried: &Carried<'_>| {
+            let held = held(carried.set);
+            let settled = carried.set.iter().all(|&i| self.settled[i]);
+            !settled && (made < held || made == held && self.scales(rule.linearity(), carried.set))
+        };
+        let carried = rule.linear_sets().iter().filter_map(|set| {
+            let (kind, axes) = self.owed(rule.linearity(), set, dims)?;
+            Some(Carried { set, kind, axes })
+        });
+        // Of equals the first.
+        carried
+            .filter(pays)
+            .reduce(|best, next| if held(next.set) > held(best.set) { next } else { best })
     }
 
-    /// The axes over which a set's inputs are to owe a sum: those over which all of them do; or, if
-    /// several owe sums that nobody else settles, those over which any of these does, so that one
+    /// Whether the set's elements are multiplied with nothing but numbers that are known to be finite.
+    fn scales(&self, linearity: Linearity, set: &[usize]) -> bool {
+        let mut others = (0..self.signature.inputs.len()).filter(|i| !set.contains(i));
+        linearity != Linearity::Multiplies || others.all(|i| self.known[i])
+    }
+
+    /// What a set's inputs are to owe, and over which axes: those over which all of them owe; or, if
+    /// several owe what nobody else settles, those over which any of these does, so that one
     /// settling does for all. No dim here uses them.
-    fn owed(&self, set: &[usize], dims: &[(DimName, AxisList)]) -> Option<AxisList> {
+    fn owed(
+        &self,
+        linearity: Linearity,
+        set: &[usize],
+        dims: &[(DimName, AxisList)],
+    ) -> Option<(ReduceKind, AxisList)> {
         let owner = self.home.owner.map(|(axis, _)| axis);
         let free = |axis| owner != Some(axis) && dims.iter().all(|(_, axes)| !axes.contains(&axis));
-        let of = |i: usize| match &self.available[i] {
-            placement if placement.pending() == Some(ReduceKind::Sum) => placement.pending_axes(),
+        let carries = |kind| match kind {
+            ReduceKind::Sum => true,
+            ReduceKind::Select => linearity != Linearity::Multiplies,
+            _ => false,
+        };
+        let of = |i: usize| match self.available[i].pending() {
+            Some(kind) if carries(kind) => self.available[i].pending_axes(),
             _ => &[],
         };
         let open = |&&i: &&usize| !self.settled[i] && of(i).iter().any(|&axis| free(axis));
@@ -197,6 +235,17 @@ impl PlaceCx<'_> {
                 axes.push(axis);
             }
         }
-        (!axes.is_empty()).then_some(axes)
+        let sums = set.iter().any(|&i| self.available[i].pending() == Some(ReduceKind::Sum));
+        let selects = linearity == Linearity::Moves && !sums;
+        let kind = if selects { ReduceKind::Select } else { ReduceKind::Sum };
+        (!axes.is_empty()).then_some((kind, axes))
     }
+}
+
+/// What an op carries on.
+struct Carried<'r> {
+    /// The inputs that owe it.
+    set: &'r [usize],
+    kind: ReduceKind,
+    axes: AxisList,
 }

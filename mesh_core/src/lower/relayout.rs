@@ -65,7 +65,8 @@ pub enum Move {
         /// Who has it.
         coordinate: usize,
     },
-    /// A whole value becomes a pending sum: the first of the group keeps it, the others have zeros.
+    /// A whole value becomes pending, a sum or a selection: the first of the group keeps it, the
+    /// others have zeros.
     Owe {
         /// Over which axes.
         axes: AxisList,
@@ -87,7 +88,7 @@ pub(crate) struct Route {
 }
 
 /// Bytes that each processor receives when a tensor moves between two placements; `None` if there
-/// is no way (a pending maximum cannot be made out of a whole value).
+/// is no way (a pending maximum cannot be made out of a whole value, nor a selection out of a sum).
 pub fn cost(
     mesh: &Mesh,
     shape: &Shape,
@@ -106,9 +107,7 @@ pub(crate) fn route(
     from: &Placement,
     to: &Placement,
 ) -> Option<Route> {
-    let sums = |placement: &Placement| placement.pending().is_none_or(|k| k == ReduceKind::Sum);
-    let one_kind = to.pending().is_none() || to.pending() == from.pending();
-    if !(one_kind || sums(from) && sums(to)) {
+    if !leads(from.pending(), to.pending()) {
         return None;
     }
     let local = from.local_shape(mesh, shape)?;
@@ -128,12 +127,24 @@ pub(crate) fn route(
             || walk.all_reduce()
             || walk.broadcast()
             || walk.all_gather()
+            || walk.as_sum()
             || walk.owe();
         if !moved {
             return None;
         }
     }
     Some(walk.route)
+}
+
+/// Whether what owes `from` can be made to owe `to`. A selection is a sum of which all terms but one
+/// are zero.
+fn leads(from: Option<ReduceKind>, to: Option<ReduceKind>) -> bool {
+    use ReduceKind::{Select, Sum};
+    match (from, to) {
+        (_, None) => true,
+        (None, Some(to)) => matches!(to, Sum | Select),
+        (Some(from), Some(to)) => from == to || (from, to) == (Select, Sum),
+    }
 }
 
 struct Walk<'a> {
@@ -284,7 +295,18 @@ impl Walk<'_> {
         true
     }
 
-    /// Axes that are to owe a sum and are free by now.
+    /// A selection is counted as a sum, once what is not to be owed is settled; nothing is done.
+    fn as_sum(&mut self) -> bool {
+        let kinds = (self.now.pending(), self.to.pending());
+        let selected = kinds == (Some(ReduceKind::Select), Some(ReduceKind::Sum));
+        if selected {
+            let axes = AxisList::from_slice(self.now.pending_axes());
+            self.now = self.now.clone().with_pending(ReduceKind::Sum, &axes);
+        }
+        selected
+    }
+
+    /// Axes over which a value is to be owed, and that are free by now.
     fn owe(&mut self) -> bool {
         let owed = self.now.pending_axes();
         let axes: AxisList =
@@ -293,7 +315,8 @@ impl Walk<'_> {
             return false;
         }
         let all: AxisList = owed.iter().chain(&axes).copied().collect();
-        self.now = self.now.clone().with_pending(ReduceKind::Sum, &all);
+        let kind = self.to.pending().unwrap_or(ReduceKind::Sum);
+        self.now = self.now.clone().with_pending(kind, &all);
         self.route.moves.push(Move::Owe { axes });
         true
     }

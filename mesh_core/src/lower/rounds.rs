@@ -10,12 +10,23 @@ use super::local::{Local, extents, slot};
 use super::place::{PlaceCx, Placing};
 use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
 use crate::graph::structural::{Loop, Param};
-use crate::graph::{Operation, OperationId, Report, TensorId};
+use crate::graph::{OperationId, Report, TensorId};
 use crate::names::{AxisList, Placement, ReduceKind, Shape};
 use crate::program::{Origin, Program, Rounds};
 use crate::split::{LayoutIssue, LayoutProblem};
+use indexmap::IndexMap;
 use petgraph::Direction;
 use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Loops that have been placed without a problem, by all that their placement depends on: which one,
+/// and where its inputs lie. A loop within loops is met again in every sweep and trial of those around
+/// it; without this, the work would grow with a power of their number.
+#[derive(Default)]
+pub(crate) struct PlacedLoops(RefCell<IndexMap<(OperationId, Vec<Placement>), PlacedLoop>>);
+
+type PlacedLoop = (Placing, Rc<Table>);
 
 impl Setting<'_> {
     /// The operations of a loop's body that its results need, in order.
@@ -70,17 +81,18 @@ impl Trial<'_> {
 
     /// The axes over which each carried tensor may owe its sum through all rounds, and the table.
     fn settle(&self, issues: &mut Vec<LayoutIssue>) -> (Vec<AxisList>, Table) {
-        let mut owed = vec![AxisList::new(); self.carried];
-        let mut table = self.place(&owed, issues);
+        let nothing = vec![AxisList::new(); self.carried];
+        let whole = self.place(&nothing, issues);
         if !issues.is_empty() {
-            return (owed, table);
+            return (nothing, whole);
         }
+        let mut owed = nothing.clone();
         for (i, owed) in owed.iter_mut().enumerate() {
-            *owed = self.settled_for(&table, i);
+            *owed = self.settled_for(&whole, i);
         }
         while owed.iter().any(|owed| !owed.is_empty()) {
             let mut problems = Vec::new();
-            table = self.place(&owed, &mut problems);
+            let table = self.place(&owed, &mut problems);
             let kept = |(i, owed): (usize, &AxisList)| match problems.is_empty() {
                 true if self.is_only_added_to(&table, i) => owed.clone(),
                 // Perhaps over fewer axes.
@@ -93,8 +105,7 @@ impl Trial<'_> {
             }
             owed = next;
         }
-        let table = self.place(&owed, issues);
-        (owed, table)
+        (nothing, whole)
     }
 
     /// The axes over which sums are settled, if nothing carried is owed, on the way to what a round
@@ -115,7 +126,8 @@ impl Trial<'_> {
             let Some((source, _)) = source else { continue };
             ahead.push(*source);
             let from = &table.versions[source.index()].placement;
-            if from.pending() == Some(ReduceKind::Sum) && placement.pending().is_none() {
+            let owes = matches!(from.pending(), Some(ReduceKind::Sum | ReduceKind::Select));
+            if owes && placement.pending().is_none() {
                 axes.extend(from.pending_axes().iter().copied());
             }
         }
@@ -157,10 +169,25 @@ impl<'a> Sweep<'a> {
     pub(super) fn rounds(
         &mut self,
         rounds: &Loop,
-        operation: &Operation,
+        id: OperationId,
         cx: &PlaceCx<'_>,
-    ) -> (Placing, Table) {
+    ) -> (Placing, Rc<Table>) {
+        let key = (id, cx.available.clone());
+        if let Some(placed) = self.setting.loops.0.borrow().get(&key) {
+            return placed.clone();
+        }
+        let (placing, table) = self.anew(rounds, id, cx);
+        let placed = (placing, Rc::new(table));
+        if self.issues.is_empty() && cx.problems.borrow().is_empty() {
+            self.setting.loops.0.borrow_mut().insert(key, placed.clone());
+        }
+        placed
+    }
+
+    /// As [`rounds`](Self::rounds), of a loop that is met for the first time.
+    fn anew(&mut self, rounds: &Loop, id: OperationId, cx: &PlaceCx<'_>) -> (Placing, Table) {
         let setting = self.setting;
+        let operation = &setting.data.operations[id.index()];
         (0..operation.outputs.len()).for_each(|i| cx.check_output(i));
         for &tensor in operation.inputs.iter().chain(&operation.outputs) {
             let axes = AxisList::from_slice(setting.wanted(tensor).axes(rounds.rounds.name));
@@ -179,7 +206,7 @@ impl<'a> Sweep<'a> {
         for (i, &tensor) in operation.inputs.iter().enumerate() {
             // What is carried lies as the layout says. The rest is given as it lies, so that what a
             // round gathers of it lives no longer than the round.
-            let here = self.placement(self.native(tensor)).resolved();
+            let here = cx.available(i).resolved();
             let whole = i >= captured || here.axes(rounds.rounds.name).is_empty();
             let whole = whole && here.owned().is_empty();
             let given = i >= sliced && i < captured + block.captured.len() && whole;
@@ -263,8 +290,7 @@ impl<'a> Emitter<'a> {
         for (&tensor, &version) in given.chain([&block.position]).zip(&table.given) {
             let placement = inner.placement(version);
             let shape = self.local_shape(tensor, placement);
-            let dtype = data.tensors[tensor.index()].ty.dtype;
-            let dtype = if placement.pending().is_some() { dtype.reduction() } else { dtype };
+            let dtype = placement.held(data.tensors[tensor.index()].ty.dtype);
             let title = data.tensor_name(tensor);
             let whole = slot(title, &shape, &Placement::replicated());
             let id = inner.builder.feed(dtype, extents(&shape), whole);
@@ -273,15 +299,8 @@ impl<'a> Emitter<'a> {
         inner.entries()?;
         inner.origin_of(name);
         let results = block.results.iter().chain(&rounds.saved);
-        for (i, (&tensor, &version)) in results.zip(&table.fetches).enumerate() {
-            let mut value = inner.value(version)?;
-            let elsewhere = table.given.iter().position(|given| *given == version);
-            if i < rounds.carried && elsewhere.is_some_and(|at| at != i) {
-                // What is carried on must not be what the next round's feed overwrites.
-                let order: Vec<_> = (0..value.shape().rank() as u8).collect();
-                value =
-                    Local::new(inner.builder.transpose(value.id, &order), value.shape().clone());
-            }
+        for (&tensor, &version) in results.zip(&table.fetches) {
+            let value = inner.value(version)?;
             let title = data.tensor_name(tensor);
             let mut whole = slot(title, value.shape(), &Placement::replicated());
             whole.value = value.id;

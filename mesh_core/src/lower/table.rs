@@ -2,13 +2,15 @@
 
 use super::place::{PlaceCx, Placing};
 use super::relayout::{Route, route};
-use crate::graph::structural::Loop;
+use super::rounds::PlacedLoops;
+use crate::graph::structural::{Fill, Loop};
 use crate::graph::{Data, Key, Operation, OperationId, Signature, TensorId};
 use crate::names::{Axis, Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
 use crate::split::{LayoutIssue, LayoutProblem};
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::rc::Rc;
 
 /// A tensor in one placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +41,7 @@ pub(crate) struct Entry {
     /// The outputs are the first inputs; nothing is emitted.
     pub(crate) alias: bool,
     /// For a loop, where everything lies in its body.
-    pub(crate) body: Option<Table>,
+    pub(crate) body: Option<Rc<Table>>,
 }
 
 /// Where everything lies in one function.
@@ -59,6 +61,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) rules: &'a Rules,
     /// What `*` means for each variable, under `params/` and under `slots/`.
     pub(crate) homes: Vec<[Home; 2]>,
+    pub(crate) loops: PlacedLoops,
 }
 
 impl<'a> Setting<'a> {
@@ -73,7 +76,7 @@ impl<'a> Setting<'a> {
             homes.push([home(RuleSet::Params), home(RuleSet::Slots)]);
             ordinal += usize::from(variable.trainable);
         }
-        Self { data, mesh, rules, homes }
+        Self { data, mesh, rules, homes, loops: PlacedLoops::default() }
     }
 
     fn home(&self, key: Key) -> &Home {
@@ -231,13 +234,14 @@ impl<'a> Sweep<'a> {
             home: key.map_or(&of_scalars, |key| setting.home(key)),
             available,
             settled: operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect(),
+            known: operation.inputs.iter().map(|&t| self.is_known(t)).collect(),
             problems: RefCell::default(),
         };
         let rounds = operation.op.as_any().downcast_ref::<Loop>();
         let (placing, body) = match rounds {
             None => (operation.op.place(&cx), None),
             Some(rounds) => {
-                let (placing, body) = self.rounds(rounds, operation, &cx);
+                let (placing, body) = self.rounds(rounds, id, &cx);
                 (placing, Some(body))
             }
         };
@@ -255,12 +259,22 @@ impl<'a> Sweep<'a> {
         self.record(id, operation, placing, body);
     }
 
+    /// Whether a tensor is one number, known when the graph was made, finite and not 0.
+    fn is_known(&self, tensor: TensorId) -> bool {
+        let Some((producer, _)) = self.setting.data.tensors[tensor.index()].producer else {
+            return false;
+        };
+        let operation = &self.setting.data.operations[producer.index()];
+        let fill = operation.op.as_any().downcast_ref::<Fill>();
+        fill.is_some_and(|fill| fill.value().value().is_finite() && fill.value().value() != 0.0)
+    }
+
     fn record(
         &mut self,
         id: OperationId,
         operation: &Operation,
         placing: Placing,
-        body: Option<Table>,
+        body: Option<Rc<Table>>,
     ) {
         if placing.alias {
             let mut outputs = Vec::new();
@@ -305,10 +319,9 @@ impl<'a> Sweep<'a> {
         if let Some(&same) = candidates.iter().find(|v| *self.placement(**v) == to) {
             return same;
         }
-        // Partial sums travel in their reduction dtype.
-        let element = node.ty.dtype.reduction().size();
         let routes = candidates.into_iter().filter_map(|v| {
             let from = self.placement(v);
+            let element = from.held(node.ty.dtype).size();
             route(self.setting.mesh, &node.ty.shape, element, from, &to).map(|r| (v, r))
         });
         let best = routes.min_by_key(|(_, route)| (route.bytes, route.moves.len()));

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use smallvec::SmallVec;
 
 use super::dimension::DimName;
+use super::dtype::DType;
 use super::mesh::{Axis, AxisList, Mesh};
 use super::shape::Shape;
 
@@ -23,18 +24,37 @@ pub enum ReduceKind {
     All,
     /// Logical or.
     Any,
+    /// The value of the one part that has it: of each element at most one part holds the value, the
+    /// others hold zero bits, and parts are combined bit by bit. So the result has the bits of
+    /// that value, those of -0.0 and NaN included. Only parts on different processors are
+    /// combined in this way, never elements of one tensor.
+    Select,
+}
+
+impl ReduceKind {
+    /// As it is written in programs and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Prod => "prod",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::All => "all",
+            Self::Any => "any",
+            Self::Select => "select",
+        }
+    }
+
+    /// The dtype in which partial values of `dtype` are held until they are combined: f32 for
+    /// bf16, but a selection needs no more bits than it has.
+    pub fn held(self, dtype: DType) -> DType {
+        if self == Self::Select { dtype } else { dtype.reduction() }
+    }
 }
 
 impl fmt::Display for ReduceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            ReduceKind::Sum => "sum",
-            ReduceKind::Prod => "prod",
-            ReduceKind::Max => "max",
-            ReduceKind::Min => "min",
-            ReduceKind::All => "all",
-            ReduceKind::Any => "any",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -98,6 +118,11 @@ impl Placement {
     /// The axes over which a reduction is still owed.
     pub fn pending_axes(&self) -> &[Axis] {
         self.pending.as_ref().map_or(&[], |(_, axes)| axes)
+    }
+
+    /// The dtype in which a tensor of `dtype` is held in this placement.
+    pub fn held(&self, dtype: DType) -> DType {
+        self.pending().map_or(dtype, |kind| kind.held(dtype))
     }
 
     /// The same owing `kind` over `axes` (in any order) and nothing else.

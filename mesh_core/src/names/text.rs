@@ -4,8 +4,12 @@ use std::fmt;
 
 use super::error::NameError;
 
+/// How many characters of a string are shown on either side of a piece, so that a message is not as
+/// long as the string.
+const CONTEXT: usize = 60;
+
 /// A string as the user wrote it with one piece of it marked; prints as two lines, the second a
-/// row of carets.
+/// row of carets. What is far from the piece is left out (`…`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Excerpt {
     text: String,
@@ -14,7 +18,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// The whole string.
+    /// The string around the piece.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -78,7 +82,20 @@ impl<'t> Piece<'t> {
 
     pub(super) fn excerpt(self) -> Excerpt {
         let start = self.text.as_ptr().addr() - self.whole.as_ptr().addr();
-        Excerpt { text: self.whole.to_owned(), start, end: start + self.text.len() }
+        let (before, rest) = self.whole.split_at(start);
+        let after = &rest[self.text.len()..];
+        let from = before.char_indices().rev().nth(CONTEXT - 1).map_or(0, |(at, _)| at);
+        let to = after.char_indices().nth(CONTEXT).map_or(after.len(), |(at, _)| at);
+        let mut text = if from > 0 { "…".to_owned() } else { String::new() };
+        text += &before[from..];
+        let start = text.len();
+        text += self.text;
+        let end = text.len();
+        text += &after[..to];
+        if to < after.len() {
+            text.push('…');
+        }
+        Excerpt { text, start, end }
     }
 
     /// `problem`, shown at this piece.
@@ -144,6 +161,23 @@ mod tests {
         let text = format!("{long}:1 {long}:x");
         let carets = Piece::new(&text).pairs().nth(1).unwrap().excerpt().to_string();
         assert_eq!(carets.matches('^').count(), long.len() + 2);
+    }
+
+    #[test]
+    fn of_long_strings_the_neighbourhood_is_shown() {
+        let text = vec!["größe:1"; 1000].join(";");
+        for (number, before, after) in [(0, "", "…"), (500, "…", "…"), (999, "…", "")] {
+            let piece = Piece::new(&text).pairs().nth(number).unwrap();
+            let excerpt = piece.excerpt();
+            assert_eq!(excerpt.piece(), "größe:1");
+            assert!(excerpt.text().starts_with(before) && excerpt.text().ends_with(after));
+            let cuts = [before, after].into_iter().filter(|cut| !cut.is_empty()).count();
+            assert_eq!(excerpt.text().chars().count(), "größe:1".chars().count() + 61 * cuts);
+            let shown = excerpt.to_string();
+            let (line, carets) = shown.split_once('\n').unwrap();
+            let marked = line.chars().zip(carets.chars()).filter(|(_, caret)| *caret == '^');
+            assert_eq!(marked.map(|(c, _)| c).collect::<String>(), "größe:1");
+        }
     }
 
     #[test]

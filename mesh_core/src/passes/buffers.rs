@@ -13,11 +13,12 @@
 //! * The values of a loop's body get an arena of their own behind that of the program. What the body
 //!   is given lies where the loop has it, and what is stacked is computed in its place in the stack,
 //!   if slices are aligned and only kernels meet them, which look up where things lie in every round.
+//!   What is carried in one place and carried on in another is copied into that arena first.
 //! * All other classes get arena buffers, the largest first, each at the lowest offset that is free
 //!   while it lives.
 
 use crate::program::{
-    ALIGNMENT, Node, Place, Plan, Program, Rounds, Slot, Step, Value, ValueId, VariableType,
+    ALIGNMENT, Node, Place, Plan, Program, Rounds, Step, Value, ValueId, VariableType,
 };
 
 /// Places every value of a verified program whose writes stand last.
@@ -144,19 +145,27 @@ impl Classes {
             kernels_only[class] && body.value(value).bytes().is_multiple_of(ALIGNMENT)
         };
         let slices = carried.len()..carried.len() + sliced.len();
+        let next: Vec<_> =
+            body.fetches[..carried.len()].iter().map(|s| self.class(s.value)).collect();
+        // The loop fills the place of what is carried for the next round one after the other.
+        let leaves = |i: usize, class| {
+            i < carried.len() && (0..).zip(&next).any(|(j, &c)| j != i && c == class)
+        };
         for (i, slot) in body.feeds.iter().take(slices.end + captured.len()).enumerate() {
             let class = self.class(slot.value);
-            if !slices.contains(&i) || moves(class, slot.value) {
+            let stays = match slices.contains(&i) {
+                true => moves(class, slot.value),
+                false => !leaves(i, class),
+            };
+            if stays {
                 self.list[class].home = Some(Place::Fed(i));
             }
         }
         let stacks = body.fetches.iter().enumerate().take(outs.len()).skip(carried.len());
         for (i, slot) in stacks {
             let class = self.class(slot.value);
-            let same = |other: &&Slot| self.class(other.value) == class;
-            let once = body.fetches.iter().filter(same).count() == 1;
             let Class { first, home, .. } = &mut self.list[class];
-            if once && home.is_none() && *first > 0 && moves(class, slot.value) {
+            if home.is_none() && *first > 0 && moves(class, slot.value) {
                 *home = Some(Place::Stacked(i));
             }
         }

@@ -6,23 +6,37 @@
 //!
 //! Loops are not compared, and a barrier stands for a computation that is to be made anew.
 //!
+//! A cast to a wider dtype is made again where the first has not been needed for a while ([`FAR`]): what it
+//! is made of is smaller, and alive in between anyway. Models in bf16 widen each activation in the forward
+//! pass and again in the backward pass; were they merged, all would be kept in f32.
+//!
 //! Equal gathers stay apart: lowering gathers a sharded variable once per use region on purpose, so
 //! that the whole of it need not live from the forward pass to the backward pass.
 
 use super::compact;
 use crate::names::Mesh;
-use crate::program::{Generator, Node, Program, Step, Value, ValueId};
+use crate::program::{Generator, Instr, Node, Prim, Program, Step, Value, ValueId};
 use indexmap::IndexSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+/// Steps after which a wider copy that nobody has needed is not kept any longer. Products that share a
+/// factor (those of a layer's gradients, queries and keys and values) stand closer than that.
+pub(super) const FAR: usize = 24;
 
 pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     let mut equal: Vec<ValueId> = (0..program.values.len() as u32).map(ValueId).collect();
     let mut seen: IndexSet<Key<'_>> = IndexSet::with_capacity(program.steps.len());
     let mut repeats = vec![false; program.steps.len()];
     let values = &program.values;
-    for (node, repeats) in program.steps.iter_mut().zip(&mut repeats) {
-        node.step.each_input(|input| *input = equal[input.index()]);
+    // By value, the step that needed it last.
+    let mut needed = vec![0; values.len()];
+    for (at, (node, repeats)) in program.steps.iter_mut().zip(&mut repeats).enumerate() {
+        node.step.each_input(|input| {
+            *input = equal[input.index()];
+            needed[input.index()] = at;
+        });
+        node.step.outs().iter().for_each(|out| needed[out.index()] = at);
         let apart =
             matches!(node.step, Step::AllGather { .. } | Step::Barrier { .. } | Step::Loop(_));
         if node.step.has_effect() || apart {
@@ -33,6 +47,14 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
             seen.insert(key);
             continue;
         };
+        let since = |out: &ValueId| at - needed[out.index()];
+        if widens(&key.node.step, values)
+            && first.node.step.outs().iter().map(since).min() > Some(FAR)
+        {
+            // Those behind are nearer to this one.
+            seen.replace(key);
+            continue;
+        }
         *repeats = true;
         let pairs = key.node.step.outs().iter().zip(first.node.step.outs());
         pairs.for_each(|(out, first)| equal[out.index()] = *first);
@@ -41,6 +63,18 @@ pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
     program.steps.retain(|_| repeats.next() != Some(true));
     program.fetches.iter_mut().for_each(|slot| slot.value = equal[slot.value.index()]);
     compact(program);
+}
+
+/// Whether a step only casts to a dtype that takes more memory.
+fn widens(step: &Step, values: &[Value]) -> bool {
+    let Step::Map { body, inputs, outs } = step else { return false };
+    let ([(Instr::Input(0), from), (Instr::Apply(Prim::Cast, _), to)], [input]) =
+        (&body.code[..], &inputs[..])
+    else {
+        return false;
+    };
+    let same = |out: &ValueId| values[out.index()].len() == values[input.value.index()].len();
+    to.size() > from.size() && outs.iter().all(same)
 }
 
 /// A step without its outs' ids, the outs' types, which the step does not determine, and who runs it.

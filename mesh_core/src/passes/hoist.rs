@@ -27,8 +27,8 @@ fn loops(program: &mut Program) {
     }
 }
 
-/// Moves steps of a loop's body to the end of the program that the loop is about to join. Some that
-/// nobody needs are left.
+/// Moves steps of a loop's body to the end of the program that the loop is about to join. What is
+/// generated stays, and is generated there once more for what leaves; some of it nobody needs then.
 fn hoist(program: &mut Program, rounds: &mut Rounds) {
     let Rounds { body, carried, sliced, captured, .. } = rounds;
     let given = &body.feeds[carried.len() + sliced.len()..];
@@ -36,28 +36,20 @@ fn hoist(program: &mut Program, rounds: &mut Rounds) {
     for (slot, &outer) in given.iter().zip(&*captured) {
         outside[slot.value.index()] = Some(outer);
     }
+    let steps = std::mem::take(&mut body.steps);
+    let generated = vec![None; body.values.len()];
+    let mut leaving = Leaving { program, body, outside, generated };
     let mut moved = Vec::new();
-    for mut node in std::mem::take(&mut body.steps) {
-        let same = node.step.inputs().iter().all(|input| outside[input.index()].is_some());
-        if !same || !may_leave(&node, &body.values) {
-            body.steps.push(node);
-            continue;
+    for node in steps {
+        let same = node.step.inputs().iter().all(|input| leaving.is_same(*input));
+        if !same || !may_leave(&node, &leaving.body.values) {
+            leaving.body.steps.push(node);
+        } else if let Step::Generate { out, .. } = &node.step {
+            leaving.generated[out.index()] = Some(leaving.body.steps.len());
+            leaving.body.steps.push(node);
+        } else {
+            moved.extend(leaving.leave(node));
         }
-        let is_repeated = matches!(node.step, Step::Generate { .. });
-        if is_repeated {
-            body.steps.push(node.clone());
-        }
-        node.step.each_input(|value| *value = outside[value.index()].unwrap_or(*value));
-        node.step.each_out(|value| {
-            let outer = ValueId(program.values.len() as u32);
-            program.values.push(body.value(*value).clone());
-            outside[value.index()] = Some(outer);
-            moved.extend((!is_repeated).then_some((*value, outer)));
-            *value = outer;
-        });
-        program.origins.push(body.origins[node.origin].clone());
-        node.origin = program.origins.len() - 1;
-        program.steps.push(node);
     }
     moved.retain(|(inner, _)| is_met(body, *inner));
     for (inner, outer) in moved {
@@ -67,6 +59,48 @@ fn hoist(program: &mut Program, rounds: &mut Rounds) {
         body.feeds.insert(body.feeds.len() - 1, slot);
     }
     compact(body);
+}
+
+/// A program and the body of a loop at its end.
+struct Leaving<'p> {
+    program: &'p mut Program,
+    body: &'p mut Program,
+    /// By the body's values: what they are in the program.
+    outside: Vec<Option<ValueId>>,
+    /// By the body's values: the step of the body that generates the same in every round.
+    generated: Vec<Option<usize>>,
+}
+
+impl Leaving<'_> {
+    /// Whether a value of the body is the same in every round.
+    fn is_same(&self, value: ValueId) -> bool {
+        self.outside[value.index()].is_some() || self.generated[value.index()].is_some()
+    }
+
+    /// Puts a step at the end of the program, behind what it reads; gives its outs in the body and
+    /// there.
+    fn leave(&mut self, mut node: Node) -> Vec<(ValueId, ValueId)> {
+        for input in node.step.inputs() {
+            let known = self.outside[input.index()].is_some();
+            if let Some(step) = self.generated[input.index()].filter(|_| !known) {
+                self.leave(self.body.steps[step].clone());
+            }
+        }
+        let Self { program, body, outside, .. } = self;
+        node.step.each_input(|value| *value = outside[value.index()].unwrap_or(*value));
+        let mut made = Vec::new();
+        node.step.each_out(|value| {
+            let outer = ValueId(program.values.len() as u32);
+            program.values.push(body.value(*value).clone());
+            outside[value.index()] = Some(outer);
+            made.push((*value, outer));
+            *value = outer;
+        });
+        program.origins.push(body.origins[node.origin].clone());
+        node.origin = program.origins.len() - 1;
+        program.steps.push(node);
+        made
+    }
 }
 
 fn may_leave(node: &Node, values: &[Value]) -> bool {

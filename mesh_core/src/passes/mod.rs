@@ -167,7 +167,7 @@ pub fn compile_with(
     verify(&program, mesh, variables).map_err(fault(&program, "lowering"))?;
     let mut last = "lowering";
     for pass in passes {
-        everywhere(&mut program, &|program| (pass.run)(program, mesh));
+        everywhere(&mut program, &mut |program| (pass.run)(program, mesh));
         last = pass.name;
         if cfg!(debug_assertions) {
             verify(&program, mesh, variables).map_err(fault(&program, last))?;
@@ -181,7 +181,7 @@ pub fn compile_with(
 }
 
 /// Does something to a program and then to the bodies of its loops.
-fn everywhere(program: &mut Program, run: &impl Fn(&mut Program)) {
+fn everywhere(program: &mut Program, run: &mut impl FnMut(&mut Program)) {
     run(program);
     for node in &mut program.steps {
         if let Step::Loop(rounds) = &mut node.step {

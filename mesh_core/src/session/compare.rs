@@ -235,8 +235,8 @@ impl Both<'_> {
             })?;
             let subject = Subject::Variable { name: name.clone(), at: update.at.to_string() };
             let placements = self.runs.each_ref().map(|run| {
-                let spec = &run.module.variables[index];
-                spec.placement.describe(&run.module.mesh, &spec.shape)
+                let spec = &run.module.variables()[index];
+                spec.placement.describe(run.module.mesh(), &spec.shape)
             });
             Some(self.difference(subject, distance, placements, update))
         })

@@ -120,20 +120,21 @@ impl Session {
         module: &Module,
         start: impl FnOnce(&[VariableType], Vec<Compiled>) -> Result<Box<dyn Machine>, String>,
     ) -> Result<Self> {
-        let mesh = module.mesh.clone();
-        let held = module.variables.iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
+        let mesh = module.mesh().clone();
+        let held = module.variables().iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
         let variables = held.collect::<Result<IndexMap<_, _>>>()?;
-        let local: Vec<_> = module.variables.iter().map(|variable| variable.local(&mesh)).collect();
-        let programs: Vec<_> = module.functions.iter().chain([&module.init]).cloned().collect();
+        let local: Vec<_> =
+            module.variables().iter().map(|variable| variable.local(&mesh)).collect();
+        let programs: Vec<_> = module.functions().iter().chain([module.init()]).cloned().collect();
         let machine = start(&local, programs).map_err(|problem| Error::Module { problem })?;
-        let names = module.functions.iter().map(|function| function.program.name.clone());
+        let names = module.functions().iter().map(|function| function.program.name.clone());
         let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
-        let shown = vec![Vec::new(); module.functions.len() + 1];
+        let shown = vec![Vec::new(); module.functions().len() + 1];
         let watcher: Watcher = Box::new(write_to_stderr);
         let (replica_check, snapshots) = (false, Cell::default());
         let mut session =
             Self { mesh, machine, functions, variables, replica_check, watcher, shown, snapshots };
-        session.run(module.functions.len(), &[], &mut [])?;
+        session.run(module.functions().len(), &[], &mut [])?;
         Ok(session)
     }
 

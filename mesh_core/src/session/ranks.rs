@@ -31,7 +31,7 @@ impl Session {
     /// As [`mpi`](Self::mpi), with choices.
     pub fn mpi_with(module: &Module, seed: u64, ranks: &Ranks) -> Result<Self> {
         Self::on(module, |variables, functions| {
-            let machine = RankMachine::new(&module.mesh, variables, functions, seed, ranks)?;
+            let machine = RankMachine::new(module.mesh(), variables, functions, seed, ranks)?;
             Ok(Box::new(machine))
         })
     }

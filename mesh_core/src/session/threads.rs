@@ -15,7 +15,7 @@ impl Session {
     /// As [`threads`](Self::threads), with processor `i` kept on core `cores[i]`, where the system
     /// can do that; a core that it does not have is an error.
     pub fn pinned(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
-        let processors = module.mesh.processors();
+        let processors = module.mesh().processors();
         if cores.len() != processors {
             let problem = format!("{} cores for {processors} processors", cores.len());
             return Err(Error::Module { problem });
@@ -36,9 +36,10 @@ impl Session {
         cores: &[usize],
         couriers: Option<bool>,
     ) -> Result<Self> {
-        let mesh = &module.mesh;
-        let local: Vec<_> = module.variables.iter().map(|variable| variable.local(mesh)).collect();
-        let functions = module.functions.iter().chain([&module.init]);
+        let mesh = module.mesh();
+        let local: Vec<_> =
+            module.variables().iter().map(|variable| variable.local(mesh)).collect();
+        let functions = module.functions().iter().chain([module.init()]);
         ThreadMachine::check(mesh, &local, functions, couriers)
             .map_err(|problem| Error::Module { problem })?;
         Self::on(module, |variables, functions| {

@@ -51,29 +51,60 @@ impl fmt::Display for Role {
     }
 }
 
+/// How an op is linear in a set of inputs: what it does to their elements. It decides which pending
+/// values the op carries on; see [`PlaceCx::by_rule`](crate::lower::PlaceCx::by_rule).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Linearity {
+    /// Every element of the outputs is an element of these inputs, bit for bit, or zero: a
+    /// transpose, a slice, a concatenation.
+    Moves,
+    /// Every element of the outputs is a sum of elements of these inputs, each times a finite number
+    /// that is known when the op is made: a sum, a difference, a dropout.
+    Adds,
+    /// Every element of the outputs is a sum of elements of these inputs, each times elements of
+    /// other inputs, which may be infinite or NaN: a product, a quotient, an einsum.
+    Multiplies,
+}
+
+impl fmt::Display for Linearity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Moves => "moves",
+            Self::Adds => "adds",
+            Self::Multiplies => "multiplies",
+        })
+    }
+}
+
 type LinearSets = SmallVec<[SmallVec<[usize; 2]>; 2]>;
 
 /// The roles of an op's dims, and in which inputs the op is linear.
 ///
 /// ```
-/// use mesh_core::{names::ReduceKind, split::{Role, SplitRule}};
+/// use mesh_core::{names::ReduceKind, split::{Linearity, Role, SplitRule}};
 /// // einsum: what is not in the output is summed; linear in each factor
 /// let rule = SplitRule::parallel()
 ///     .with(["k".into()], Role::Reduced(ReduceKind::Sum))
-///     .linear(&[&[0], &[1]]);
+///     .linear(Linearity::Multiplies, &[&[0], &[1]]);
 /// assert_eq!(rule.role("batch".into()), Role::Parallel);
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct SplitRule {
     default: Role,
     except: Vec<(DimName, Role)>,
+    linearity: Linearity,
     linear: LinearSets,
 }
 
 impl SplitRule {
     /// Every dim parallel, linear in nothing.
     pub fn parallel() -> Self {
-        Self { default: Role::Parallel, except: Vec::new(), linear: LinearSets::new() }
+        Self {
+            default: Role::Parallel,
+            except: Vec::new(),
+            linearity: Linearity::Multiplies,
+            linear: LinearSets::new(),
+        }
     }
 
     /// Other roles for some dims.
@@ -82,22 +113,30 @@ impl SplitRule {
         self
     }
 
-    /// The input sets in each of which the op is jointly linear while the other inputs are whole:
-    /// add `[[0, 1]]`, mul `[[0], [1]]`, div `[[0]]`.
-    pub fn linear(mut self, sets: &[&[usize]]) -> Self {
+    /// The input sets in each of which the op is jointly linear while the other inputs are whole,
+    /// and how: add adds `[[0, 1]]`, mul multiplies `[[0], [1]]`, div multiplies `[[0]]`, a
+    /// transpose moves `[[0]]`.
+    pub fn linear(mut self, how: Linearity, sets: &[&[usize]]) -> Self {
+        self.linearity = how;
         self.linear = sets.iter().map(|&set| set.into()).collect();
         self
     }
 
-    /// Every input is a set of its own.
-    pub fn linear_in_each(mut self, inputs: usize) -> Self {
-        self.linear = (0..inputs).map(|i| smallvec![i]).collect();
+    /// A product of so many factors, linear in each.
+    pub fn product(mut self, factors: usize) -> Self {
+        self.linearity = Linearity::Multiplies;
+        self.linear = (0..factors).map(|i| smallvec![i]).collect();
         self
     }
 
     /// The role of a dim.
     pub fn role(&self, dim: DimName) -> Role {
         self.except.iter().find(|(name, _)| *name == dim).map_or(self.default, |&(_, role)| role)
+    }
+
+    /// How the op is linear in its linearity sets.
+    pub fn linearity(&self) -> Linearity {
+        self.linearity
     }
 
     /// The linearity sets.

@@ -3,7 +3,7 @@
 //! | shape | spatial dims by [`Padding`] and stride, input channels replaced by output channels |
 //! |---|---|
 //! | split | spatial dims exchange(permute), of a filter gradient then reduced(sum); filter dims whole; dims not in the result reduced(sum); others parallel |
-//! | linear | in each factor |
+//! | linear | multiplies each factor |
 //! | gradient | of each factor: the same op making that factor |
 //!
 //! A spatial dim has one name in image and output. So one rule cuts both, into as many equal parts,
@@ -197,7 +197,7 @@ impl Op for Convolution {
             .with(self.conv.pairs.iter().map(|pair| pair.0), spatial)
             .with(self.conv.pairs.iter().map(|pair| pair.1), Role::Whole(FILTER))
             .with(summed, Role::Reduced(ReduceKind::Sum))
-            .linear_in_each(2)
+            .product(2)
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let types = cx.signature().inputs;

@@ -3,7 +3,7 @@
 //! | shape | the output dims as given or inferred |
 //! |---|---|
 //! | split | dims not in the output reduced(sum), others parallel |
-//! | linear | in each factor |
+//! | linear | multiplies each factor |
 //! | gradient | of each factor: einsum of dy with the others onto its dims |
 //!
 //! The op takes two factors. More are multiplied pairwise, cheapest first; one is a sum.
@@ -159,7 +159,7 @@ impl Op for Einsum {
     fn split(&self, io: Signature<'_>) -> SplitRule {
         let summed = io.inputs.iter().flat_map(|t| t.shape.names());
         let summed: Vec<_> = summed.filter(|&name| !self.output.contains(name)).collect();
-        SplitRule::parallel().with(summed, Role::Reduced(ReduceKind::Sum)).linear_in_each(2)
+        SplitRule::parallel().with(summed, Role::Reduced(ReduceKind::Sum)).product(2)
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (a, b, onto, dtype) =

@@ -11,7 +11,7 @@
 //! Sums still owed by an input are carried: through `add` and `sub` if both owe them, through
 //! `mul` by a whole factor, through `div` by a whole divisor.
 
-use super::{Elementwise, map, number};
+use super::{Elementwise, Linear, map, number};
 use crate::room::*;
 use mesh_core::program::Expr;
 
@@ -40,8 +40,8 @@ impl Elementwise for Add {
     fn expr(&self, x: Vec<Expr>) -> Expr {
         x[0].clone() + x[1].clone()
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[0, 1]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Adds, &[&[0, 1]])
     }
     fn gradient<'g>(&self, _: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![Some(dy), Some(dy)])
@@ -73,8 +73,8 @@ impl Elementwise for Sub {
     fn expr(&self, x: Vec<Expr>) -> Expr {
         x[0].clone() - x[1].clone()
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[0, 1]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Adds, &[&[0, 1]])
     }
     fn gradient<'g>(&self, _: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![Some(dy), Some(-dy)])
@@ -106,8 +106,8 @@ impl Elementwise for Mul {
     fn expr(&self, x: Vec<Expr>) -> Expr {
         x[0].clone() * x[1].clone()
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[0], &[1]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Multiplies, &[&[0], &[1]])
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         let product =
@@ -141,9 +141,9 @@ impl Elementwise for Div {
     fn expr(&self, x: Vec<Expr>) -> Expr {
         x[0].clone() / x[1].clone()
     }
-    fn linear(&self, inputs: &[DType]) -> &'static [&'static [usize]] {
+    fn linear(&self, inputs: &[DType]) -> Linear {
         // Truncation is not linear.
-        if inputs[0].is_float() { &[&[0]] } else { &[] }
+        (Linearity::Multiplies, if inputs[0].is_float() { &[&[0]] } else { &[] })
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], y: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         let over = dy / x[1];
@@ -176,8 +176,8 @@ impl Elementwise for Neg {
     fn expr(&self, x: Vec<Expr>) -> Expr {
         -x[0].clone()
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[0]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Adds, &[&[0]])
     }
     fn gradient<'g>(&self, _: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![Some(-dy)])

@@ -6,7 +6,7 @@
 //!
 //! Sums still owed are carried through a cast to an equal or wider float, where it is exact.
 
-use super::{Elementwise, map};
+use super::{Elementwise, Linear, map};
 use crate::room::*;
 use mesh_core::program::Expr;
 
@@ -35,9 +35,9 @@ impl Elementwise for Cast {
     fn expr(&self, x: Vec<Expr>) -> Expr {
         x[0].clone().cast(self.0)
     }
-    fn linear(&self, inputs: &[DType]) -> &'static [&'static [usize]] {
+    fn linear(&self, inputs: &[DType]) -> Linear {
         let widens = inputs[0].is_float() && self.0.is_float() && self.0.size() >= inputs[0].size();
-        if widens { &[&[0]] } else { &[] }
+        (Linearity::Adds, if widens { &[&[0]] } else { &[] })
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         let differentiable = x[0].dtype().is_float() && self.0.is_float();

@@ -11,7 +11,7 @@
 
 use super::exponential::exp_minus_one;
 use super::unary::unary;
-use super::{Elementwise, exp, float, greater, map, minimum, scalar_like, select};
+use super::{Elementwise, Linear, exp, float, greater, map, minimum, scalar_like, select};
 use crate::room::*;
 use mesh_core::program::{Expr, Scalar};
 
@@ -87,8 +87,8 @@ impl Elementwise for LeakyReluGradient {
         let (x, dy) = (x[0].clone(), x[1].clone());
         x.greater(0.0).select(dy.clone(), self.0.value() * dy)
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[1]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Adds, &[&[1]])
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![None, Some(map(Self(self.0), &[x[0], dy]))])

@@ -8,7 +8,7 @@
 //! NaN of either input is NaN; there the gradient is 0. None is linear, but the gradients are
 //! linear in dy.
 
-use super::{Elementwise, map, number};
+use super::{Elementwise, Linear, map, number};
 use crate::room::*;
 use mesh_core::program::{Expr, Scalar};
 
@@ -70,8 +70,8 @@ impl Elementwise for Won {
         };
         won.select(dy.clone(), tie.select(0.5 * dy, 0.0))
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[2]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Adds, &[&[2]])
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![None, None, Some(map(*self, &[x[0], x[1], dy]))])
@@ -135,8 +135,8 @@ impl Elementwise for ClipGradient {
         let above = x.clone().greater_equal(self.low.value());
         above.and(x.less_equal(self.high.value())).select(dy, 0.0)
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[1]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Moves, &[&[1]])
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![None, Some(map(*self, &[x[0], dy]))])

@@ -47,6 +47,12 @@ use mesh_core::program::Expr;
 use std::fmt::Debug;
 use std::hash::Hash;
 
+/// How a function is linear, and in which sets of inputs.
+pub(crate) type Linear = (Linearity, &'static [&'static [usize]]);
+
+/// Linear in no input.
+const NOT_LINEAR: Linear = (Linearity::Multiplies, &[]);
+
 /// What an elementwise room states.
 pub(crate) trait Elementwise: Debug + Eq + Hash + Send + Sync + 'static {
     /// Name and number of inputs.
@@ -61,9 +67,9 @@ pub(crate) trait Elementwise: Debug + Eq + Hash + Send + Sync + 'static {
     /// The function of one element of each input.
     fn expr(&self, x: Vec<Expr>) -> Expr;
 
-    /// The input sets it is jointly linear in.
-    fn linear(&self, _inputs: &[DType]) -> &'static [&'static [usize]] {
-        &[]
+    /// The input sets it is jointly linear in, and how.
+    fn linear(&self, _inputs: &[DType]) -> Linear {
+        NOT_LINEAR
     }
 
     /// Derivative with respect to each input times `dy`, over the output's dims; the summing to
@@ -91,7 +97,8 @@ impl<T: Elementwise> Op for Map<T> {
 
     fn split(&self, io: Signature<'_>) -> SplitRule {
         let dtypes: Vec<_> = io.inputs.iter().map(|t| t.dtype).collect();
-        SplitRule::parallel().linear(self.0.linear(&dtypes))
+        let (how, sets) = self.0.linear(&dtypes);
+        SplitRule::parallel().linear(how, sets)
     }
 
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {

@@ -6,7 +6,7 @@
 //!
 //! Not linear.
 
-use super::{Elementwise, map};
+use super::{Elementwise, Linear, map};
 use crate::room::*;
 use mesh_core::program::Expr;
 
@@ -47,8 +47,8 @@ impl Elementwise for ReluGradient {
     fn expr(&self, x: Vec<Expr>) -> Expr {
         x[0].clone().greater(0.0).select(x[1].clone(), 0.0)
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[1]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Moves, &[&[1]])
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![None, Some(map(ReluGradient, &[x[0], dy]))])

@@ -11,7 +11,7 @@
 //!
 //! Linear in both branches together, so a sum still owed is carried if both owe it.
 
-use super::{Elementwise, map, same};
+use super::{Elementwise, Linear, map, same};
 use crate::room::*;
 use mesh_core::program::Expr;
 
@@ -49,8 +49,8 @@ impl Elementwise for Select {
     fn expr(&self, x: Vec<Expr>) -> Expr {
         x[0].clone().select(x[1].clone(), x[2].clone())
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[1, 2]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Moves, &[&[1, 2]])
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         let chosen = |when| Some(map(Chosen { when }, &[x[0], dy]));
@@ -75,8 +75,8 @@ impl Elementwise for Chosen {
         let (condition, dy) = (x[0].clone(), x[1].clone());
         if self.when { condition.select(dy, 0.0) } else { condition.select(0.0, dy) }
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[1]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Moves, &[&[1]])
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![None, Some(map(Self { when: self.when }, &[x[0], dy]))])

@@ -3,14 +3,14 @@
 //! | shape | that of x |
 //! |---|---|
 //! | split | every dim parallel |
-//! | linear | in x |
+//! | linear | adds x |
 //! | gradient | dropout of dy at the same places |
 //!
 //! The decision is uniform noise of f32, whatever x is of, so the share of zeros is `rate` within
 //! 2^-24.
 
 use super::random_uniform;
-use crate::elementwise::{Elementwise, Map, map, number};
+use crate::elementwise::{Elementwise, Linear, Map, map, number};
 use crate::room::*;
 use mesh_core::program::{Expr, Scalar};
 
@@ -94,8 +94,8 @@ impl Elementwise for Dropped {
         };
         noise.less(self.keep.value()).select(kept, 0.0)
     }
-    fn linear(&self, _: &[DType]) -> &'static [&'static [usize]] {
-        &[&[0]]
+    fn linear(&self, _: &[DType]) -> Linear {
+        (Linearity::Adds, &[&[0]])
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![Some(dy.graph().apply1(Map(*self), &[dy, x[1]])), None])

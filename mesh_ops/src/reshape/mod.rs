@@ -4,7 +4,7 @@
 //! | shape | any of equal size |
 //! |---|---|
 //! | split | every dim parallel: a split passes on where groups allow it, else data move |
-//! | linear | in x |
+//! | linear | moves x |
 //! | gradient | reshape back |
 //!
 //! Old and new dims fall into the finest groups of equal size, as in `[a:6, b:8] -> [x:2, y:3,
@@ -91,7 +91,7 @@ impl Op for Reshape {
         Ok(vec![TensorType::new(self.shape.clone(), x.dtype)])
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        SplitRule::parallel().linear(&[&[0]])
+        SplitRule::parallel().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, shape) = (cx.input(0), cx.output_shape(0));

@@ -26,6 +26,8 @@ pub struct Case {
     pub(super) gradient: bool,
     pub(super) meshes: Option<Vec<String>>,
     pub(super) meanings: Vec<(String, Meaning)>,
+    /// Whether it is of one operation out of another case.
+    pub(super) alone: bool,
 }
 
 impl fmt::Debug for Case {
@@ -56,6 +58,7 @@ impl Case {
             gradient: true,
             meshes: None,
             meanings: Vec::new(),
+            alone: false,
         }
     }
 
@@ -104,13 +107,16 @@ impl Case {
         self
     }
 
-    /// Other meshes than [`MESHES`](super::MESHES).
+    /// Other meshes than [`MESHES`](super::MESHES). Inputs owe sums on those that are `a:2`, `a:4` or
+    /// `a:2;b:2`.
     pub fn meshes(mut self, meshes: &[&str]) -> Self {
         self.meshes = Some(meshes.iter().map(|&mesh| mesh.to_owned()).collect());
         self
     }
 
-    /// Says what an op of one output from outside `mesh_ops` means.
+    /// Says what an op of one output from outside `mesh_ops` means. Every op of the forward function
+    /// needs a meaning; without one, an op of the gradient is compared with what one processor
+    /// computes.
     pub fn meaning(
         self,
         op: &str,

@@ -1,16 +1,18 @@
 //! The one test for every op.
 
-use super::case::Case;
-use super::graph::{OWED, Trial};
-use super::layouts::{legal_layouts, selection};
-use super::reference::{Dense, Reference, SEED, Values};
+use super::alone;
+use super::case::{Case, Given};
+use super::compare::{Tolerance, compare};
+use super::graph::Trial;
+use super::known::{Known, untrained};
+use super::layouts::{legal_layouts, more_layouts};
+use super::reference::{Met, Reference, Values};
+use super::report::{Count, Report};
 use super::roles::roles;
-use mesh_core::array::Array;
-use mesh_core::graph::{TensorId, TensorType};
-use mesh_core::lower::{Module, Options, pass_names};
-use mesh_core::names::{DType, Layout, Mesh, Shape};
-use mesh_core::session::Session;
-use std::fmt;
+use mesh_core::graph::TensorId;
+use mesh_core::lower::pass_names;
+use mesh_core::names::{DType, Layout, Mesh};
+use std::rc::Rc;
 
 /// Where every op is checked: flat meshes of each kind of size, and grids that split a dim twice
 /// or three times.
@@ -19,9 +21,6 @@ pub const MESHES: &[&str] = &["a:2", "a:4", "a:3", "a:2;b:2", "a:2;b:4", "a:2;b:
 /// Where ops whose inputs owe sums are checked.
 const OWING_MESHES: &[&str] = &["a:2", "a:4", "a:2;b:2"];
 
-/// Layouts run per trial and mesh; beyond that, an even selection. All are counted.
-const RUN_MOST: usize = 40;
-
 /// Step of the finite differences. In f64 the error of a central difference is about
 /// `step^2 + 1e-16 / step`, so some 1e-10.
 const STEP: f64 = 1.0 / 131_072.0;
@@ -29,105 +28,21 @@ const STEP: f64 = 1.0 / 131_072.0;
 /// Differences are compared at this: their error with four digits to spare for steep functions.
 const DIFFERENCES: Tolerance = Tolerance::Within(1e-6);
 
-/// How far two results may lie apart.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Tolerance {
-    /// Not at all.
-    Exact,
-    /// By this fraction of the greatest element, or of 1 if all are smaller.
-    Within(f64),
-}
-
-impl Tolerance {
-    /// What roundings add up to: a checked graph sums at most some 2^7 terms and rounds after each
-    /// of its few ops, so 2^9 roundings; bf16 sums in f32 and rounds only after each op, 2^4 times.
-    pub fn of(dtype: DType) -> Self {
-        match dtype {
-            DType::F32 => Self::Within(512.0 * f64::from(f32::EPSILON)),
-            DType::F64 => Self::Within(512.0 * f64::EPSILON),
-            DType::BF16 => Self::Within(1.0 / 16.0),
-            DType::I32 | DType::Bool => Self::Exact,
-        }
-    }
-}
-
-/// Whether two lists of elements agree; else what differs first.
-pub fn compare(
-    got: impl IntoIterator<Item = f64>,
-    want: &[f64],
-    tolerance: Tolerance,
-) -> Result<(), String> {
-    let got: Vec<_> = got.into_iter().collect();
-    if got.len() != want.len() {
-        return Err(format!("{} elements instead of {}", got.len(), want.len()));
-    }
-    let scale = want.iter().filter(|x| x.is_finite()).fold(1.0, |most: f64, x| most.max(x.abs()));
-    let same = |got: f64, want: f64| {
-        let allowed = match tolerance {
-            Tolerance::Exact => 0.0,
-            Tolerance::Within(fraction) => fraction * scale,
-        };
-        got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= allowed
-    };
-    match (0..got.len()).find(|&i| !same(got[i], want[i])) {
-        None => Ok(()),
-        Some(i) => Err(format!("element {i} is {}, not {} ({tolerance:?})", got[i], want[i])),
-    }
-}
-
-/// What a check found; prints as an entry of a committed table.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Report {
-    /// Name of the case.
-    pub name: String,
-    /// One line per op of the graph, see [`roles`](super::roles).
-    pub roles: Vec<String>,
-    /// Per mesh: legal layouts and layouts tried; the same where inputs owe sums.
-    pub counts: Vec<Count>,
-}
-
-/// Layouts of one trial on one mesh.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Count {
-    /// The mesh.
-    pub mesh: String,
-    /// Which inputs owe sums.
-    pub owing: String,
-    /// How many layouts are legal.
-    pub legal: usize,
-    /// How many were tried.
-    pub tried: usize,
-    /// Whether there were too many to try all.
-    pub sampled: bool,
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.name)?;
-        for line in &self.roles {
-            write!(f, "\n    {line}")?;
-        }
-        let mut before = None;
-        for count in &self.counts {
-            match before.replace(&count.owing) {
-                Some(owing) if *owing == count.owing => f.write_str(",")?,
-                _ if count.owing.is_empty() => f.write_str("\n    legal:")?,
-                _ => write!(f, "\n    legal, {} owing:", count.owing)?,
-            }
-            let more = if count.sampled { "+" } else { "" };
-            write!(f, " {} {}/{}{more}", count.mesh, count.legal, count.tried)?;
-        }
-        Ok(())
-    }
-}
-
 impl Case {
     /// Checks the case:
     ///
     /// 1. one processor computes what the [`Reference`] computes, forward and backward;
     /// 2. the gradients are the finite differences of the reference;
     /// 3. every legal layout on several meshes gives what one processor gives, with the replica
-    ///    check on; also where inputs and cotangents owe sums.
+    ///    check on; also where inputs and cotangents owe sums;
+    /// 4. the forward function in a graph of its own does so under every layout that is legal there,
+    ///    and so does each operation of both functions in a graph of its own, on the smaller of the
+    ///    meshes: an operation that forbids a layout does not hide the faults of another;
+    /// 5. each operation does so where its inputs are selected and what they meet is infinite.
+    ///
+    /// An op of the gradient that the reference does not know is compared with what one processor
+    /// computes of it ([`Report::unexplained`]). That it is right on one processor, only the
+    /// differences show then.
     ///
     /// # Errors
     /// What was found first, with the mesh and the layout.
@@ -137,21 +52,52 @@ impl Case {
 
     fn check_all(&self) -> Result<Report, String> {
         let trial = Trial::new(self, &[])?;
-        self.differences(&trial)?;
-        let meshes: Vec<&str> = match &self.meshes {
-            Some(meshes) => meshes.iter().map(String::as_str).collect(),
-            None => MESHES.to_vec(),
-        };
+        let met = self.differences(&trial)?;
         let roles = roles(&trial.graph, trial.made.forward_operations);
-        let mut counts = self.layouts(&trial, &meshes, "")?;
-        for owe in self.owing() {
-            let names: Vec<_> = owe.iter().map(|&i| self.inputs[i].name.as_str()).collect();
-            let trial = Trial::new(self, &owe)?;
-            let few: Vec<_> =
-                meshes.iter().copied().filter(|mesh| OWING_MESHES.contains(mesh)).collect();
-            counts.extend(self.layouts(&trial, &few, &names.join("+"))?);
+        let mut counts = self.trials()?;
+        let operations = alone::cases(self, &trial, &met);
+        if met.iter().filter(|met| met.number < trial.made.forward_operations).count() == 1 {
+            self.selected()?;
         }
-        Ok(Report { name: self.name.clone(), roles, counts })
+        counts.extend(checked(&operations)?);
+        let unexplained = met.iter().filter(|met| !met.explained);
+        let mut unexplained: Vec<_> =
+            unexplained.map(|met| met.operation.op.name().to_owned()).collect();
+        unexplained.sort();
+        unexplained.dedup();
+        Ok(Report { name: self.name.clone(), roles, counts, unexplained })
+    }
+
+    /// The gradient graph against differences, both by the reference; returns what that met.
+    fn differences(&self, trial: &Trial) -> Result<Vec<Met>, String> {
+        let reference = trial.reference(self).recording();
+        let values = reference.evaluate(&trial.feeds, &untrained(), &trial.made.wanted())?;
+        let met = reference.recorded();
+        let Some(loss) = trial.made.loss else { return Ok(met) };
+        let reference = trial.reference(self);
+        for (i, gradient) in &trial.made.gradients {
+            let Given { name, dtype, .. } = &self.inputs[*i];
+            // What one processor computes is rounded.
+            let tolerance = match met.iter().all(|met| met.explained) {
+                true => DIFFERENCES,
+                false => DIFFERENCES.max(self.tolerance(trial, *dtype)),
+            };
+            let want = difference(&reference, &trial.feeds, name, loss)?;
+            let zeros = vec![0.0; want.len()];
+            let got = gradient.as_ref().map_or(&zeros, |id| &values[id].data);
+            compare(got.iter().copied(), &want, tolerance)
+                .map_err(|message| format!("gradient of {name} against differences: {message}"))?;
+        }
+        Ok(met)
+    }
+
+    /// Every legal layout, with nothing and with something owing.
+    fn trials(&self) -> Result<Vec<Count>, String> {
+        let mut counts = self.layouts(&[])?;
+        for owe in self.owing() {
+            counts.extend(self.layouts(&owe)?);
+        }
+        Ok(counts)
     }
 
     /// Which inputs owe sums at once: each alone, and all.
@@ -165,125 +111,93 @@ impl Case {
         sets
     }
 
+    /// Every legal layout of the graph, and those of its forward function in a graph of its own that
+    /// the gradients do not allow.
+    fn layouts(&self, owe: &[usize]) -> Result<Vec<Count>, String> {
+        let names: Vec<_> = owe.iter().map(|&i| self.inputs[i].name.as_str()).collect();
+        let owing = |of: &str| match names.is_empty() {
+            true => of.to_owned(),
+            false => format!("{of}{} owing", names.join("+")),
+        };
+        let whole = Known::new(self, Trial::new(self, owe)?, owing(""))?;
+        let differentiates = whole.trial.made.gradients.iter().any(|(_, id)| id.is_some());
+        let forward = match differentiates {
+            true => Some(Known::new(self, Trial::forward(self, owe)?, owing("forward alone, "))?),
+            false => None,
+        };
+        for pass in pass_names().filter(|_| owe.is_empty() && !self.alone) {
+            whole.without(pass, &Mesh::single(), &Layout::default())?;
+        }
+        let (mut counts, mut of_forward) = (Vec::new(), Vec::new());
+        for mesh in self.checked_on(!owe.is_empty())? {
+            let layouts = legal_layouts(&whole.trial.graph, &mesh)?;
+            whole.on(&mesh, &layouts)?;
+            counts.push(whole.count(&mesh, &layouts));
+            if let Some(forward) = &forward {
+                let mut more = more_layouts(&forward.trial.graph, &mesh, &layouts.legal)?;
+                of_forward.push(forward.count(&mesh, &more));
+                more.legal
+                    .retain(|more| !layouts.legal.iter().any(|ran| Rc::ptr_eq(&ran.1, &more.1)));
+                forward.on(&mesh, &more)?;
+            }
+        }
+        let same = of_forward.iter().zip(&counts).all(|(a, b)| a.legal == b.legal);
+        counts.extend(of_forward.into_iter().filter(|_| !same));
+        Ok(counts)
+    }
+
+    /// The case's meshes, or those of them where inputs owe sums. To keep the check short, an
+    /// operation alone is tried on at most four processors, and where its inputs owe sums on one axis:
+    /// two processors show a wrong role or linearity set, and two axes in which order a dim is split.
+    fn checked_on(&self, owing: bool) -> Result<Vec<Mesh>, String> {
+        let meshes: Vec<&str> = match &self.meshes {
+            Some(meshes) => meshes.iter().map(String::as_str).collect(),
+            None => MESHES.to_vec(),
+        };
+        let meshes = meshes.into_iter().filter(|mesh| !owing || OWING_MESHES.contains(mesh));
+        let mut parsed = Vec::new();
+        for mesh in meshes {
+            let mesh: Mesh = mesh.parse().map_err(|error| format!("{error}"))?;
+            let small = mesh.processors() <= 4 && (!owing || mesh.axes().count() == 1);
+            parsed.extend(Some(mesh).filter(|_| small || !self.alone));
+        }
+        Ok(parsed)
+    }
+
     /// Results are as rough as the roughest floats on their way.
-    fn tolerance(&self, trial: &Trial, dtype: DType) -> Tolerance {
+    pub(super) fn tolerance(&self, trial: &Trial, dtype: DType) -> Tolerance {
         let outputs = trial.graph.operations().into_iter().flat_map(|o| o.outputs);
         let dtypes: Vec<_> = outputs.map(|t| trial.graph.type_of(t).dtype).collect();
         let rough = [DType::BF16, DType::F32].into_iter().find(|dtype| dtypes.contains(dtype));
         match rough {
-            _ if self.exact => Tolerance::Exact,
-            Some(rough) if dtype.is_float() => Tolerance::of(rough),
-            _ => Tolerance::of(dtype),
+            Some(rough) if dtype.is_float() => self.rounding(rough),
+            _ => self.rounding(dtype),
         }
     }
 
-    /// The gradient graph against differences, both by the reference.
-    fn differences(&self, trial: &Trial) -> Result<(), String> {
-        let Some(loss) = trial.made.loss else { return Ok(()) };
-        let reference = trial.reference(self);
-        let found: Vec<_> = trial.made.gradients.iter().filter_map(|(_, id)| *id).collect();
-        let values = reference.evaluate(&trial.feeds, &untrained(), &found)?;
-        for (i, gradient) in &trial.made.gradients {
-            let name = &self.inputs[*i].name;
-            let want = difference(&reference, &trial.feeds, name, loss)?;
-            let zeros = vec![0.0; want.len()];
-            let got = gradient.as_ref().map_or(&zeros, |id| &values[id].data);
-            compare(got.iter().copied(), &want, DIFFERENCES)
-                .map_err(|message| format!("gradient of {name} against differences: {message}"))?;
-        }
-        Ok(())
-    }
-
-    /// One processor against the reference, then every layout against one processor.
-    fn layouts(&self, trial: &Trial, meshes: &[&str], owing: &str) -> Result<Vec<Count>, String> {
-        let one = trial.graph.lower(&Mesh::single(), &Layout::default());
-        let alone = run(&one.map_err(|report| report.to_string())?, &trial.feeds)?;
-        let reference = trial.reference(self);
-        let mut wanted = trial.made.outputs.clone();
-        wanted.extend(trial.made.gradients.iter().filter_map(|(_, id)| *id));
-        let values = reference.evaluate(&trial.feeds, &untrained(), &wanted)?;
-        if alone.len() != wanted.len() {
-            return Err(format!("{} fetches instead of {}", alone.len(), wanted.len()));
-        }
-        for (k, (got, id)) in alone.iter().zip(&wanted).enumerate() {
-            let want: &Dense = &values[id];
-            let shape = want.ty.shape.sizes();
-            if (got.shape(), got.dtype()) != (&shape[..], want.ty.dtype) {
-                return Err(format!("fetch {k} is {:?}, not {}", got.shape(), want.ty));
-            }
-            compare(got.to_f64(), &want.data, self.tolerance(trial, want.ty.dtype)).map_err(
-                |m| format!("one processor against the reference, {owing} owing: {k}: {m}"),
-            )?;
-        }
-        for pass in pass_names().filter(|_| owing.is_empty()) {
-            let options = Options { without: Some(pass), ..Options::default() };
-            self.again(trial, &Mesh::single(), &Layout::default(), &options, &alone)?;
-        }
-        let mut counts = Vec::new();
-        for mesh in meshes {
-            counts.push(self.on(trial, mesh, &alone, owing)?);
-        }
-        Ok(counts)
-    }
-
-    /// Whether a module gives what one processor gave.
-    fn agrees(&self, trial: &Trial, module: &Module, alone: &[Array]) -> Result<(), String> {
-        let results = run(module, &trial.feeds)?;
-        for (k, (got, want)) in results.iter().zip(alone).enumerate() {
-            let want: Vec<_> = want.to_f64().iter().copied().collect();
-            compare(got.to_f64(), &want, self.tolerance(trial, got.dtype()))
-                .map_err(|message| format!("fetch {k}: {message}"))?;
-        }
-        Ok(())
-    }
-
-    /// The same lowered with other options.
-    fn again(
-        &self,
-        trial: &Trial,
-        mesh: &Mesh,
-        layout: &Layout,
-        options: &Options,
-        alone: &[Array],
-    ) -> Result<(), String> {
-        let module = trial.graph.lower_with(mesh, layout, options);
-        let module = module.map_err(|report| report.to_string())?;
-        self.agrees(trial, &module, alone)
-            .map_err(|m| format!("mesh {mesh}, layout {layout}, with {options:?}: {m}"))
-    }
-
-    fn on(&self, trial: &Trial, text: &str, alone: &[Array], owing: &str) -> Result<Count, String> {
-        let mesh: Mesh = text.parse().map_err(|error| format!("{error}"))?;
-        let layouts = legal_layouts(&trial.graph, &mesh)?;
-        // Unless something owes, the trial without debts has covered the layout.
-        let worth = |layout: &Layout| owing.is_empty() || layout.to_string().contains(OWED);
-        let worth: Vec<_> = layouts.legal.iter().filter(|(layout, _)| worth(layout)).collect();
-        for i in selection(worth.len(), RUN_MOST) {
-            let (layout, module) = worth[i];
-            self.agrees(trial, module, alone)
-                .map_err(|m| format!("mesh {text}, layout {layout}, {owing} owing: {m}"))?;
-        }
-        // The passes in turn, since all of them on all meshes would take long.
-        if let Some((layout, _)) = worth.last() {
-            let turn = worth.len() + text.len() + self.name.len();
-            let without = pass_names().nth(turn % pass_names().count());
-            let options = Options { without, ..Options::default() };
-            self.again(trial, &mesh, layout, &options, alone)?;
-        }
-        Ok(Count {
-            mesh: text.to_owned(),
-            owing: owing.to_owned(),
-            legal: layouts.legal.len(),
-            tried: layouts.tried,
-            sampled: layouts.sampled,
-        })
+    /// Of one operation.
+    pub(super) fn rounding(&self, dtype: DType) -> Tolerance {
+        if self.exact { Tolerance::Exact } else { Tolerance::of(dtype) }
     }
 }
 
-/// Variables before anything is trained.
-fn untrained() -> Values {
-    let step = Dense::zeros(TensorType::new(Shape::scalar(), DType::I32));
-    Values::from([("step".to_owned(), step)])
+/// What is counted of operations that were taken out of a case's graph, all together.
+fn checked(cases: &[Case]) -> Result<Vec<Count>, String> {
+    let of = match cases.len() {
+        1 => "1 operation alone".to_owned(),
+        more => format!("{more} operations alone"),
+    };
+    let mut sums: Vec<Count> = Vec::new();
+    for case in cases {
+        let counts = case.trials().and_then(|counts| case.selected().map(|()| counts));
+        for count in counts.map_err(|m| format!("{} alone: {m}", case.name))? {
+            match sums.iter_mut().find(|sum| sum.mesh == count.mesh) {
+                Some(sum) => sum.add(&count),
+                None => sums.push(Count { of: of.clone(), ..count }),
+            }
+        }
+    }
+    Ok(sums)
 }
 
 /// The derivative of a scalar with respect to every element that is fed under a name.
@@ -302,23 +216,4 @@ fn difference(
         Ok(reference.evaluate(&feeds, &untrained(), &[loss])?[&loss].data[0])
     };
     (0..fed.data.len()).map(|i| Ok((at(i, STEP)? - at(i, -STEP)?) / (2.0 * STEP))).collect()
-}
-
-/// Calls every function of a module; all fetches in order.
-fn run(module: &Module, feeds: &Values) -> Result<Vec<Array>, String> {
-    let mut session = Session::threads(module, SEED).map_err(|error| error.to_string())?;
-    session.set_replica_check(true);
-    let mut all = Vec::new();
-    for function in &module.functions {
-        let program = &function.program;
-        let fed = program.feeds.iter().map(|slot| {
-            let value = feeds.get(&slot.name).ok_or_else(|| format!("{} is not fed", slot.name))?;
-            Ok((slot.name.as_str(), value.to_array()?))
-        });
-        let fed = fed.collect::<Result<Vec<_>, String>>()?;
-        let fed: Vec<_> = fed.iter().map(|(name, array)| (*name, array.view())).collect();
-        let results = session.call_named(&program.name, &fed).map_err(|error| error.to_string())?;
-        all.extend(results.into_iter().map(|(_, array)| array));
-    }
-    Ok(all)
 }

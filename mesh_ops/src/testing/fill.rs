@@ -2,7 +2,6 @@
 
 use super::Dense;
 use mesh_core::graph::TensorType;
-use mesh_core::names::DType;
 
 /// Splitmix64: a number per call, decided by the seed.
 #[derive(Clone, Debug)]
@@ -91,19 +90,22 @@ fn rounded(dense: Dense) -> Result<Dense, String> {
     Ok(Dense::from_array(&dense.to_array()?, &shape))
 }
 
-/// Terms along the first dim of `ty` that add up to `sum`.
+/// Terms along the first dim of `ty`, of 4 or more, that add up to `sum`, without rounding in
+/// whatever order they are added: so what was equal to another element stays equal to it.
 pub(super) fn terms(sum: &Dense, ty: &TensorType, random: &mut Random) -> Result<Dense, String> {
     let count = sum.data.len();
     let mut out = Dense::zeros(ty.clone());
-    let (terms, whole) = (ty.shape.size() / count, ty.dtype == DType::I32);
+    let terms = ty.shape.size() / count;
     for (i, &target) in sum.data.iter().enumerate() {
-        let mut left = target;
-        for k in 1..terms {
-            let term = random.integer(-2, 2) * if whole { 1.0 } else { target.abs().max(0.5) };
-            out.data[k * count + i] = term;
-            left -= term;
+        let sign = if random.bits() & 1 == 0 { 1.0 } else { -1.0 };
+        // Twice a float is exact, and 1 is nothing beside a float whose double might overflow.
+        let scaled = ty.dtype.is_float() && target != 0.0 && target.abs() < 1e30;
+        let beside = sign * if scaled { target } else { 1.0 + random.below(2) as f64 };
+        let mut places: Vec<_> = (0..terms).collect();
+        (1..terms).rev().for_each(|k| places.swap(k, random.below(k + 1)));
+        for (place, term) in places.into_iter().zip([target, beside, -beside]) {
+            out.data[place * count + i] = term;
         }
-        out.data[i] = left;
     }
     rounded(out)
 }
@@ -111,16 +113,23 @@ pub(super) fn terms(sum: &Dense, ty: &TensorType, random: &mut Random) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mesh_core::names::DType;
 
     #[test]
     fn terms_add_up() {
         let ty = |shape: &str| TensorType::new(shape.parse().unwrap(), DType::F32);
         let mut random = Random::new("terms");
-        for fill in [Fill::Normal, Fill::AwayFromZero, Fill::Distinct, Fill::Integers(-3, 3)] {
+        let third = f64::from(1.0_f32 / 3.0);
+        let rough = Fill::Values(vec![third, -7.0 * third, 1e-30, f64::INFINITY, 3e38]);
+        let fills = [Fill::Normal, Fill::AwayFromZero, Fill::Distinct, Fill::Integers(-3, 3)];
+        for fill in fills.into_iter().chain([rough]) {
             let sum = fill.draw(&ty("a:5"), &mut random).unwrap();
             let terms = terms(&sum, &ty("owed:4;a:5"), &mut random).unwrap();
             for (i, &expected) in sum.data.iter().enumerate() {
-                assert_eq!((0..4).map(|k| terms.data[k * 5 + i]).sum::<f64>(), expected);
+                let [a, b, c, d] = [0, 1, 2, 3].map(|k| terms.data[k * 5 + i] as f32);
+                for sum in [a + b + c + d, (a + b) + (c + d), (a + d) + (b + c), d + c + b + a] {
+                    assert_eq!(f64::from(sum), expected);
+                }
             }
         }
     }

@@ -10,9 +10,9 @@ use mesh_core::names::{Shape, dim};
 /// A case's graph with what to feed it.
 ///
 /// The function `forward` returns the case's tensors y; `gradients` returns the gradients of
-/// `sum(y * weights)`, of all float ones together, with respect to the float inputs. Where the op's inputs *owe*, they are sums
-/// over a dim `owed` of what is fed, and so are the cotangents that reach the op: split `owed`, and
-/// the op meets pending sums.
+/// `sum(y * weights)`, of all float ones together, with respect to the float inputs. Where the op's
+/// inputs *owe*, they are sums over a dim `owed` of what is fed, and so are the cotangents that
+/// reach the op: split `owed`, and the op meets pending sums.
 #[derive(Debug)]
 pub struct Trial {
     /// The graph, with its functions declared.
@@ -34,6 +34,16 @@ pub struct Made {
     pub gradients: Vec<(usize, Option<TensorId>)>,
     /// How many operations the graph had before anything was derived from its outputs.
     pub forward_operations: usize,
+    /// How many it had before it was differentiated.
+    pub before_gradients: usize,
+}
+
+impl Made {
+    /// All that the functions return, in order.
+    pub(super) fn wanted(&self) -> Vec<TensorId> {
+        let found = self.gradients.iter().filter_map(|(_, id)| *id);
+        self.outputs.iter().copied().chain(found).collect()
+    }
 }
 
 /// The dim over which inputs and cotangents owe sums.
@@ -47,18 +57,29 @@ fn owing(ty: &TensorType) -> Result<TensorType, String> {
 impl Trial {
     /// Builds the graph of a case; the inputs listed in `owe` owe sums.
     pub fn new(case: &Case, owe: &[usize]) -> Result<Self, String> {
+        Self::built(case, owe, case.gradient)
+    }
+
+    /// As [`new`](Self::new), without gradients, whatever the case says.
+    pub fn forward(case: &Case, owe: &[usize]) -> Result<Self, String> {
+        Self::built(case, owe, false)
+    }
+
+    fn built(case: &Case, owe: &[usize], gradient: bool) -> Result<Self, String> {
         let graph = crate::graph();
         let (random, feeds, fed) = (Random::new(&case.name), Values::new(), Vec::new());
-        let mut building = Building { graph: &graph, case, random, feeds, fed };
+        let mut building = Building { graph: &graph, case, gradient, random, feeds, fed };
         let made = building.build(owe)?;
         let feeds = building.feeds;
         graph.check().map_err(|report| report.to_string())?;
         Ok(Self { graph, feeds, made })
     }
 
-    /// The evaluator, which knows the case's own ops.
+    /// The evaluator, which knows the case's own ops. An op of the gradient that it does not know
+    /// means what one processor computes.
     pub fn reference(&self, case: &Case) -> Reference<'_> {
-        let reference = Reference::new(&self.graph);
+        let trusted = if case.alone { 0 } else { self.made.before_gradients };
+        let reference = Reference::new(&self.graph).trusting(trusted);
         case.meanings.iter().fold(reference, |r, (op, meaning)| r.with(op, meaning.clone()))
     }
 }
@@ -66,6 +87,7 @@ impl Trial {
 struct Building<'a, 'g> {
     graph: &'g Graph,
     case: &'a Case,
+    gradient: bool,
     random: Random,
     feeds: Values,
     fed: Vec<Tensor<'g>>,
@@ -89,7 +111,11 @@ impl<'g> Building<'_, 'g> {
         let ys = (case.build)(self.graph, &inputs);
         self.graph.check().map_err(|report| report.to_string())?;
         let forward_operations = self.graph.operations().len();
-        let (loss, gradients) = self.differentiate(&inputs, &ys, !owe.is_empty())?;
+        let cotangents = self.cotangents(&inputs, &ys, !owe.is_empty())?;
+        let losses = cotangents.iter().map(|&(y, weights)| (y * weights).sum_all());
+        let loss = losses.reduce(|sum, loss| sum + loss);
+        let before_gradients = self.graph.operations().len();
+        let gradients = self.gradients(&inputs, &cotangents);
         self.graph.declare_function("forward", &self.fed, &ys, Vec::new());
         let found: Vec<_> = gradients.iter().filter_map(|(_, gradient)| *gradient).collect();
         if !found.is_empty() {
@@ -97,7 +123,8 @@ impl<'g> Building<'_, 'g> {
         }
         let gradients = gradients.into_iter().map(|(i, g)| (i, g.map(Tensor::id))).collect();
         let outputs = ys.into_iter().map(Tensor::id).collect();
-        Ok(Made { outputs, loss, gradients, forward_operations })
+        let loss = loss.map(Tensor::id);
+        Ok(Made { outputs, loss, gradients, forward_operations, before_gradients })
     }
 
     fn feed(&mut self, name: &str, value: Dense) -> Tensor<'g> {
@@ -107,35 +134,46 @@ impl<'g> Building<'_, 'g> {
         x
     }
 
-    #[expect(clippy::type_complexity, reason = "two results of one step, used once")]
-    fn differentiate(
+    /// The float outputs with what each is multiplied with, if there is anything to differentiate.
+    fn cotangents(
         &mut self,
         inputs: &[Tensor<'g>],
         ys: &[Tensor<'g>],
         owe: bool,
-    ) -> Result<(Option<TensorId>, Vec<(usize, Option<Tensor<'g>>)>), String> {
-        let floats: Vec<_> = (0..inputs.len()).filter(|&i| inputs[i].dtype().is_float()).collect();
-        if !self.case.gradient || floats.is_empty() {
-            return Ok((None, Vec::new()));
+    ) -> Result<Vec<(Tensor<'g>, Tensor<'g>)>, String> {
+        if !self.gradient || !inputs.iter().any(|x| x.dtype().is_float()) {
+            return Ok(Vec::new());
         }
-        let mut loss: Option<Tensor<'g>> = None;
-        for (i, &y) in ys.iter().enumerate().filter(|(_, y)| y.dtype().is_float()) {
+        let floats = ys.iter().enumerate().filter(|(_, y)| y.dtype().is_float());
+        let weighted = floats.map(|(i, &y)| {
             let name = if i == 0 { "weights".to_owned() } else { format!("weights_{i}") };
-            let weights = self.weights(&name, y, owe)?;
-            let term = (y * weights).sum_all();
-            loss = Some(loss.map_or(term, |loss| loss + term));
-        }
-        let Some(loss) = loss else { return Ok((None, Vec::new())) };
-        let xs: Vec<_> = floats.iter().map(|&i| inputs[i]).collect();
-        let gradients = self.graph.gradients(&[loss], &xs, None);
-        Ok((Some(loss.id()), floats.into_iter().zip(gradients).collect()))
+            Ok((y, self.weights(&name, y, owe)?))
+        });
+        weighted.collect()
     }
 
-    /// What an output is multiplied with; if it owes, a sum is owed to the op's gradient.
+    /// The float inputs by number, with their gradients.
+    fn gradients(
+        &self,
+        inputs: &[Tensor<'g>],
+        cotangents: &[(Tensor<'g>, Tensor<'g>)],
+    ) -> Vec<(usize, Option<Tensor<'g>>)> {
+        if cotangents.is_empty() {
+            return Vec::new();
+        }
+        let floats: Vec<_> = (0..inputs.len()).filter(|&i| inputs[i].dtype().is_float()).collect();
+        let xs: Vec<_> = floats.iter().map(|&i| inputs[i]).collect();
+        let (ys, weights): (Vec<_>, Vec<_>) = cotangents.iter().copied().unzip();
+        let gradients = self.graph.gradients(&ys, &xs, Some(&weights));
+        floats.into_iter().zip(gradients).collect()
+    }
+
+    /// What an output is multiplied with; if that owes, the op's gradient meets a pending sum.
     fn weights(&mut self, name: &str, y: Tensor<'g>, owe: bool) -> Result<Tensor<'g>, String> {
         let fill = if self.case.exact { Fill::Integers(-2, 2) } else { Fill::Normal };
         let ty = if owe { owing(&y.tensor_type())? } else { y.tensor_type() };
         let weights = fill.draw(&ty, &mut self.random)?;
-        Ok(self.feed(name, weights))
+        let fed = self.feed(name, weights);
+        Ok(if owe { fed.sum([dim(OWED, 4)]) } else { fed })
     }
 }

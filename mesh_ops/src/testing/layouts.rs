@@ -1,8 +1,9 @@
 //! Every legal layout of a graph on a mesh.
 
 use mesh_core::graph::{Graph, Report};
-use mesh_core::lower::Module;
+use mesh_core::lower::{Module, Options, Warnings};
 use mesh_core::names::{DimName, Layout, Mesh};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Lowerings tried per graph and mesh; beyond that, an even selection.
@@ -52,9 +53,23 @@ pub fn dim_names(graph: &Graph) -> Vec<DimName> {
 /// # Errors
 /// If a layout is refused for anything but the layout: that is a fault of the lowering.
 pub fn legal_layouts(graph: &Graph, mesh: &Mesh) -> Result<Layouts, String> {
+    more_layouts(graph, mesh, &[])
+}
+
+/// As [`legal_layouts`], of a graph that is part of one of which these layouts are known to be legal:
+/// they stand in the result as they are, modules of the larger graph.
+pub(super) fn more_layouts(
+    graph: &Graph,
+    mesh: &Mesh,
+    known: &[(Layout, Rc<Module>)],
+) -> Result<Layouts, String> {
+    let known: BTreeMap<_, _> = known.iter().map(|pair| (pair.0.to_string(), pair)).collect();
     let lower = |text: &str| {
+        if let Some(&pair) = known.get(text) {
+            return Ok(Some(pair.clone()));
+        }
         let layout: Layout = text.parse().map_err(|error| format!("{text}: {error}"))?;
-        match graph.lower(mesh, &layout) {
+        match graph.lower_with(mesh, &layout, &quiet()) {
             Ok(module) => Ok(Some((layout, Rc::new(module)))),
             Err(report) if !text.is_empty() && is_about_the_layout(&report) => Ok(None),
             Err(report) => Err(format!("layout \"{text}\" on mesh \"{mesh}\": {report}")),
@@ -78,6 +93,11 @@ pub fn legal_layouts(graph: &Graph, mesh: &Mesh) -> Result<Layouts, String> {
         legal.extend(more);
     }
     Ok(Layouts { tried, sampled, legal })
+}
+
+/// Nobody is told that most axes of most layouts do nothing.
+pub(super) fn quiet() -> Options {
+    Options { warnings: Warnings::Keep, ..Options::default() }
 }
 
 /// At most `most` of `0..count`, evenly spread; the first among them.

@@ -14,18 +14,25 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod alone;
 mod case;
 mod check;
+mod compare;
 mod fill;
 mod graph;
+mod known;
 mod layouts;
 mod reference;
+mod report;
 mod roles;
+mod selected;
 
 pub use case::Case;
-pub use check::{Count, MESHES, Report, Tolerance, compare};
+pub use check::MESHES;
+pub use compare::{Tolerance, compare};
 pub use fill::{Fill, Random};
 pub use graph::{Made, Trial};
 pub use layouts::{Layouts, dim_names, legal_layouts, options};
 pub use reference::{Call, Dense, Meaning, Reference, Values};
+pub use report::{Count, Report};
 pub use roles::roles;

@@ -4,7 +4,7 @@ use mesh_core::graph::{Graph, Kind, OperationView, Signature};
 use mesh_core::split::Role;
 
 /// One line for each different op among the first `operations` of a graph: what may happen to each
-/// of its dims, the reason of each *whole*, and the inputs it is linear in.
+/// of its dims, the reason of each *whole*, and how it is linear in which inputs.
 pub fn roles(graph: &Graph, operations: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for operation in graph.operations().into_iter().take(operations) {
@@ -36,9 +36,8 @@ fn line(graph: &Graph, operation: &OperationView) -> String {
         types.iter().map(|t: &mesh_core::graph::TensorType| t.to_string()).collect::<Vec<_>>()
     };
     let mut roles: Vec<_> = names.into_iter().map(role).collect();
-    roles.extend(
-        (!rule.linear_sets().is_empty()).then(|| format!("linear in {:?}", rule.linear_sets())),
-    );
+    let linear = || format!("{} {:?}", rule.linearity(), rule.linear_sets());
+    roles.extend((!rule.linear_sets().is_empty()).then(linear));
     format!(
         "{}({}) -> {}: {}",
         operation.op.name(),

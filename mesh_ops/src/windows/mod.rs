@@ -3,7 +3,7 @@
 //! | shape | x with the dim resized to the count of windows, and `window` after it |
 //! |---|---|
 //! | split | the dim exchange(permute), `window` whole, others parallel |
-//! | linear | in x, if zeros stand beyond the ends |
+//! | linear | moves x, if zeros stand beyond the ends |
 //! | gradient | [`overlap_add`] |
 //!
 //! The dim has one name in `x` and in the result, so one rule cuts both; both sizes must be
@@ -168,7 +168,7 @@ impl Op for Windows {
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
         let rule = self.frame.rule();
-        if self.beyond == Beyond::Zero { rule.linear(&[&[0]]) } else { rule }
+        if self.beyond == Beyond::Zero { rule.linear(Linearity::Moves, &[&[0]]) } else { rule }
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let signature = cx.signature();

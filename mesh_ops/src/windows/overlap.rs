@@ -4,7 +4,7 @@
 //! | shape | y without `window`, the dim resized |
 //! |---|---|
 //! | split | the dim exchange(permute), `window` whole, others parallel |
-//! | linear | in y |
+//! | linear | adds y |
 //! | gradient | windows |
 
 use super::{Beyond, Frame, windows_with};
@@ -75,7 +75,7 @@ impl Op for OverlapAdd {
         Ok(vec![TensorType::new(resized(&shape, dim.resized(self.size))?, y.dtype)])
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        self.frame.rule().linear(&[&[0]])
+        self.frame.rule().linear(Linearity::Adds, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let count = self.frame.size(&cx.signature().inputs[0].shape);

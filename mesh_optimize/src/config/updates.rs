@@ -6,7 +6,7 @@ use crate::{Optimizer, compute_gradients};
 use mesh_core::graph::{GradCx, Graph, Op, OpError, Signature, Tensor, TensorType, Update};
 use mesh_core::lower::LocalCx;
 use mesh_core::names::DType;
-use mesh_core::split::SplitRule;
+use mesh_core::split::{Linearity, SplitRule};
 
 /// Trains every trainable variable of the graph as `config` says.
 ///
@@ -61,7 +61,7 @@ impl Op for Called {
         Ok(inputs.to_vec())
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        SplitRule::parallel().linear(&[&[0]])
+        SplitRule::parallel().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         cx.forward(0);

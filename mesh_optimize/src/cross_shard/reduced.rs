@@ -99,16 +99,16 @@ pub fn assert_reduced(
     batch: &str,
 ) -> Result<(), ReducedError> {
     if module.function(function).is_none() {
-        let known: Vec<_> = module.functions.iter().map(|f| f.program.name.as_str()).collect();
+        let known: Vec<_> = module.functions().iter().map(|f| f.program.name.as_str()).collect();
         let (function, known) = (function.to_owned(), known.join(", "));
         return Err(ReducedError::Unknown { function, known });
     }
-    let axes = batch_axes(&module.mesh, layout, batch);
-    let mut state = vec![Flow::default(); module.variables.len()];
+    let axes = batch_axes(module.mesh(), layout, batch);
+    let mut state = vec![Flow::default(); module.variables().len()];
     loop {
         let mut after = state.clone();
         let mut written = Vec::new();
-        for compiled in &module.functions {
+        for compiled in module.functions() {
             let program = &compiled.program;
             let fed = program.feeds.iter().map(|slot| {
                 let open = slot.split.iter().fold(0, |open, axes| open | bits(axes));
@@ -118,18 +118,19 @@ pub fn assert_reduced(
             for node in &program.steps {
                 let Step::Write { variable, input } = node.step else { continue };
                 let flow = flows[input.index()];
-                if program.name == function && module.variables[variable.index()].trainable {
+                if program.name == function && module.variables()[variable.index()].trainable {
                     written.push((variable, flow));
                 }
                 // What a trained variable was is no gradient; state may hold one.
-                if !module.variables[variable.index()].trainable {
+                if !module.variables()[variable.index()].trainable {
                     after[variable.index()] = after[variable.index()].and(flow);
                 }
             }
         }
         if after == state {
             let written = written.into_iter();
-            let named = written.map(|(id, flow)| (module.variables[id.index()].name.clone(), flow));
+            let named =
+                written.map(|(id, flow)| (module.variables()[id.index()].name.clone(), flow));
             return judge(module, function, batch, &axes, named.collect());
         }
         state = after;
@@ -148,7 +149,7 @@ fn judge(
     }
     let names = |which: u16| -> Vec<String> {
         let found = axes.iter().filter(|axis| which & bits(&[**axis]) != 0);
-        found.map(|axis| module.mesh.name(*axis).to_owned()).collect()
+        found.map(|axis| module.mesh().name(*axis).to_owned()).collect()
     };
     let judged = written.into_iter().map(|(variable, Flow { open, closed })| Unreduced {
         variable,

@@ -100,7 +100,7 @@ fn d32_dropout_draws_noise_of_f32() {
         let x = g.input("x", [dim("p", 4)], dtype);
         g.function("f", [x], [x.dropout(0.1)], []);
         let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
-        let program = &module.functions[0].program;
+        let program = &module.functions()[0].program;
         let drawn = program.steps.iter().filter_map(|node| match node.step {
             Step::Generate { generator: Generator::Uniform { .. }, out, .. } => Some(out),
             _ => None,

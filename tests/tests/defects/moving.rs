@@ -15,7 +15,7 @@ fn d08_exchanges_keep_every_bit() {
     let y = x.reshape([b.renamed("b2"), c]);
     let f = g.function("f", [x], [y], []);
     let module = g.lower(&"all:4".parse().unwrap(), &"b:all;c:all".parse().unwrap()).unwrap();
-    let forms: Vec<_> = module.functions[0].program.steps.iter().map(|n| n.step.form()).collect();
+    let forms: Vec<_> = module.functions()[0].program.steps.iter().map(|n| n.step.form()).collect();
     assert!(forms.contains(&"all_to_all"), "{forms:?}");
     let odd = |i: usize| f32::from_bits(0x3f80_0001 + 0x0001_2345 * i as u32);
     let x = ndarray::ArrayD::from_shape_fn(vec![8, 4], |at| odd(at[0] * 4 + at[1]));
@@ -91,7 +91,7 @@ fn d25_sums_of_bf16_are_f32_until_they_are_complete() {
     let gradient = g.gradients(&[loss], &[w.value()], None)[0].unwrap();
     let f = g.function("f", [x], [gradient.cast(F32)], train);
     let module = g.lower(&"all:4".parse().unwrap(), &"batch:all".parse().unwrap()).unwrap();
-    let program = &module.functions[0].program;
+    let program = &module.functions()[0].program;
     for node in &program.steps {
         if let Step::AllReduce { inputs, .. } = &node.step {
             assert!(inputs.iter().all(|&id| program.value(id).dtype == F32));

@@ -56,11 +56,11 @@ fn d19_rules_that_do_nothing_are_told() {
     g.function("f", [x], [x.relu()], []);
     let mesh: Mesh = "x:2;y:2".parse().unwrap();
     let module = g.lower(&mesh, &"batch:x;hidden:y".parse().unwrap()).unwrap();
-    let warnings: Vec<_> = module.warnings.iter().map(ToString::to_string).collect();
+    let warnings: Vec<_> = module.warnings().iter().map(ToString::to_string).collect();
     assert!(warnings[0].contains("no tensor has a dim `hidden`"), "{warnings:?}");
     assert!(warnings[0].contains("did you mean `hidden_odd`?"), "{warnings:?}");
     let unused = g.lower(&mesh, &"batch:x".parse().unwrap()).unwrap();
-    let warnings: Vec<_> = unused.warnings.iter().map(ToString::to_string).collect();
+    let warnings: Vec<_> = unused.warnings().iter().map(ToString::to_string).collect();
     assert!(warnings[0].contains("no rule uses the mesh axis `y`"), "{warnings:?}");
     let report = g.lower(&mesh, &"batch:z".parse().unwrap()).unwrap_err().to_string();
     assert!(report.contains("the mesh has no axis `z`"), "{report}");

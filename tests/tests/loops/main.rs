@@ -7,8 +7,11 @@ use mesh_ops::prelude::*;
 use mesh_ops::testing::Case;
 use std::sync::{Arc, Mutex};
 
+mod handed;
+mod nested;
 mod owed;
 mod recompute;
+mod tiles;
 
 fn check(case: Case) {
     if let Err(message) = case.check() {

@@ -7,13 +7,13 @@ use mesh_ops::prelude::*;
 
 /// Steps of this form in the bodies of the first function's loops.
 fn inside(module: &Module, form: &str) -> usize {
-    let text = module.print(&module.functions[0].program.name).unwrap();
+    let text = module.print(&module.functions()[0].program.name).unwrap();
     text.lines().filter(|line| line.starts_with("      ") && line.contains(form)).count()
 }
 
 /// How many values outside loops are all-reduced, however many at a time.
 fn reduced(module: &Module) -> usize {
-    let steps = &module.functions[0].program.steps;
+    let steps = &module.functions()[0].program.steps;
     let all_reduces = steps.iter().filter(|node| matches!(node.step, Step::AllReduce { .. }));
     all_reduces.map(|node| node.step.outs().len()).sum()
 }
@@ -128,7 +128,7 @@ fn sharded_layers_are_gathered_one_at_a_time() {
     let arena = |layout: &str| {
         let module = g.lower(&"a:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let text = module.print("train").unwrap();
-        (module.functions[0].plan.arena_bytes, text)
+        (module.functions()[0].plan.arena_bytes, text)
     };
     let (_, text) = arena("batch:a;params/d:a");
     let inside =

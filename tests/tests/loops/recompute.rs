@@ -61,7 +61,7 @@ fn recomputation_saves_memory() {
         let dx = g.gradients(&[h], &[x], None)[0].unwrap();
         g.function("f", [x], [dx], []);
         let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
-        module.functions[0].plan.arena_bytes
+        module.functions()[0].plan.arena_bytes
     };
     let (kept, recomputed) = (arena(false), arena(true));
     assert!(recomputed * 4 < kept, "{recomputed} bytes, {kept} without");

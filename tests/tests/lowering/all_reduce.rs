@@ -22,7 +22,7 @@ fn sums(mesh: &str, layout: &str, size: usize, way: AllReduce, x: &[f32]) -> (Ar
     let [once] = session.call(&f, [x.into()]).unwrap();
     let [twice] = session.call(&f, [x.into()]).unwrap();
     assert_eq!(once, twice, "{way}");
-    let steps = module.functions[0].program.steps.iter().map(|node| node.step.clone());
+    let steps = module.functions()[0].program.steps.iter().map(|node| node.step.clone());
     (once, steps.collect())
 }
 

@@ -24,7 +24,7 @@ fn meetings(mesh: &str, layout: &str) -> usize {
     let g = mesh_ops::graph();
     perceptron(&g);
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let steps = &module.functions[0].program.steps;
+    let steps = &module.functions()[0].program.steps;
     steps.iter().filter(|node| node.step.axes().is_some()).count()
 }
 
@@ -32,7 +32,7 @@ fn meetings(mesh: &str, layout: &str) -> usize {
 fn summary(graph: &Graph, mesh: &str, layout: &str) -> Vec<String> {
     let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
     let module = graph.lower(&mesh, &layout).unwrap();
-    let mut found: Vec<_> = collectives(&module.functions[0].program, &mesh)
+    let mut found: Vec<_> = collectives(&module.functions()[0].program, &mesh)
         .into_iter()
         .map(|(form, axes, elements)| format!("{form}({axes}) {elements}"))
         .collect();
@@ -69,7 +69,7 @@ fn reduced(mesh: &str, layout: &str) -> usize {
     two_matrices(&g);
     let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
     let module = g.lower(&mesh, &layout).unwrap();
-    let found = collectives(&module.functions[0].program, &mesh);
+    let found = collectives(&module.functions()[0].program, &mesh);
     assert!(found.iter().all(|(form, ..)| *form == "all_reduce"), "{found:?}");
     found.iter().map(|(_, _, elements)| elements * mesh.processors()).sum()
 }
@@ -149,7 +149,7 @@ fn scalars_of_an_optimizer_are_one_reduction_each() {
         g.function("train", [input, label], [loss], Adafactor::default().minimize(loss));
         let layout = "batch:a; params/*:a; slots/*:a".parse().unwrap();
         let module = g.lower(&"a:2".parse().unwrap(), &layout).unwrap();
-        let program = &module.functions[0].program;
+        let program = &module.functions()[0].program;
         let steps = program.steps.iter().filter(|n| matches!(n.step, Step::AllReduce { .. }));
         steps.map(|node| node.step.outs().len()).collect::<Vec<_>>()
     };

@@ -2,8 +2,10 @@
 
 mod all_reduce;
 mod counters;
+mod memory;
 mod owned;
 mod reduced;
 mod relayout;
 mod scaling;
+mod selections;
 mod structure;

@@ -82,7 +82,7 @@ fn updates_are_made_by_the_owner_alone() {
             Step::Write { variable, .. } | Step::Read { variable, .. } => variable,
             _ => continue,
         };
-        let spec = &module.variables[variable.index()];
+        let spec = &module.variables()[variable.index()];
         assert_eq!(node.owners.len(), usize::from(spec.name != "step"), "{}", spec.name);
     }
     // Each owns one variable with its two slots: 32, 8, 32 and 4 elements; and the step.
@@ -106,7 +106,7 @@ fn what_has_no_owner() {
     let layout = "h:d;params/*:d@1;slots/*:d@1".parse().unwrap();
     let module = g.lower(&"d:2".parse().unwrap(), &layout).unwrap();
     let held: Vec<_> = module
-        .variables
+        .variables()
         .iter()
         .filter(|v| v.placement.owned().is_empty())
         .map(|v| v.name.as_str())

@@ -40,7 +40,7 @@ fn lowering_for_4096_processors_costs_what_it_costs_for_2() {
             let start = Instant::now();
             let module = g.lower(mesh, &layout).unwrap();
             times.push(start.elapsed());
-            let program = &module.functions[0].program;
+            let program = &module.functions()[0].program;
             let collective = |node: &mesh_core::program::Node| {
                 Some((node.step.form(), node.step.axes()?.clone()))
             };

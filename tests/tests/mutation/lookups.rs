@@ -5,7 +5,7 @@ use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
 use mesh_core::lower::{LocalCx, LocalPiece};
 use mesh_core::names::{DimName, ReduceKind};
 use mesh_core::program::{Offset, Scalar};
-use mesh_core::split::{Collective, Role, SplitRule};
+use mesh_core::split::{Collective, Linearity, Role, SplitRule};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Dense};
 
@@ -163,7 +163,7 @@ impl Op for Before {
             Self::Undeclared | Self::Silent => Role::Parallel,
             _ => Role::Exchange(&[Collective::Permute]),
         };
-        SplitRule::parallel().with([q()], role).linear(&[&[0]])
+        SplitRule::parallel().with([q()], role).linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, shape) = (cx.input(0), cx.output_shape(0));

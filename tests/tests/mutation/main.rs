@@ -1,6 +1,7 @@
 //! Mistakes, made on purpose: each must be caught by the check that a right op or program passes.
 
 mod lookups;
+mod masked;
 mod ops;
 mod programs;
 

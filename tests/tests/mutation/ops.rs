@@ -6,7 +6,7 @@ use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
 use mesh_core::lower::LocalCx;
 use mesh_core::names::ReduceKind;
 use mesh_core::program::Expr;
-use mesh_core::split::{Role, SplitRule};
+use mesh_core::split::{Linearity, Role, SplitRule};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Dense};
 
@@ -33,7 +33,7 @@ impl Op for Square {
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
         let rule = SplitRule::parallel();
-        if *self == Self::Linear { rule.linear(&[&[0]]) } else { rule }
+        if *self == Self::Linear { rule.linear(Linearity::Adds, &[&[0]]) } else { rule }
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let square = Expr::input(0) * Expr::input(0);
@@ -114,9 +114,9 @@ fn sum(op: Sum) -> Case {
         .meshes(&["a:2"])
 }
 
-/// `a * b`, said to be linear in these inputs.
+/// `a * b`, said to be linear like this in these inputs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Product(&'static [&'static [usize]]);
+struct Product(Linearity, &'static [&'static [usize]]);
 
 impl Op for Product {
     fn name(&self) -> &'static str {
@@ -126,7 +126,7 @@ impl Op for Product {
         Ok(inputs[..1].to_vec())
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        SplitRule::parallel().linear(self.0)
+        SplitRule::parallel().linear(self.0, self.1)
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (inputs, shape, dtype) = (cx.inputs(), cx.output_shape(0), cx.output_dtype(0));
@@ -141,8 +141,8 @@ impl Op for Product {
     }
 }
 
-fn product(linear: &'static [&'static [usize]]) -> Case {
-    Case::new(&format!("{linear:?}"), move |g, x| g.apply1(Product(linear), x))
+fn product(how: Linearity, sets: &'static [&'static [usize]]) -> Case {
+    Case::new(&format!("{how} {sets:?}"), move |g, x| g.apply1(Product(how, sets), x))
         .meaning("own_product", |x, ty| {
             let data = x[0].data.iter().zip(&x[1].data).map(|(a, b)| a * b).collect();
             Dense { ty: ty.clone(), data }
@@ -198,7 +198,12 @@ fn spread(whole: bool) -> Case {
 
 #[test]
 fn right_ops_pass() {
-    for case in [square(Square::Right), sum(Sum::Right), product(&[&[0], &[1]]), spread(true)] {
+    for case in [
+        square(Square::Right),
+        sum(Sum::Right),
+        product(Linearity::Multiplies, &[&[0], &[1]]),
+        spread(true),
+    ] {
         case.check().unwrap();
     }
 }
@@ -217,7 +222,15 @@ fn a_wrong_gradient_is_caught_by_differences() {
 #[test]
 fn a_wrong_linearity_set_is_caught_where_inputs_owe() {
     caught(&square(Square::Linear), "x owing");
-    caught(&product(&[&[0, 1]]), "x+y owing");
+    caught(&product(Linearity::Adds, &[&[0, 1]]), "x+y owing");
+}
+
+/// Other processors' zeros are multiplied with infinity.
+#[test]
+fn a_product_that_says_it_moves_or_adds_is_caught_where_inputs_are_selected() {
+    caught(&product(Linearity::Moves, &[&[0], &[1]]), "x selected");
+    caught(&product(Linearity::Adds, &[&[0], &[1]]), "selected");
+    product(Linearity::Multiplies, &[&[0], &[1]]).check().unwrap();
 }
 
 #[test]

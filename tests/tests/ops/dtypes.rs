@@ -62,7 +62,7 @@ fn layers_of_bf16_are_stored_in_f32_with_slots_of_f32() {
         let (input, loss) = network(&g, BF16);
         g.function("train", [input], [loss], optimizer.minimize(loss));
         let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
-        for variable in module.variables.iter().filter(|variable| variable.name != "step") {
+        for variable in module.variables().iter().filter(|variable| variable.name != "step") {
             assert_eq!(variable.dtype, F32, "{}", variable.name);
         }
     }
@@ -91,7 +91,7 @@ fn reductions(
     let (input, loss) = stored(&g);
     g.function("train", [input], [loss], AdamWeightDecay::new(0.1).minimize(loss));
     let module = g.lower(&"d:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let program = &module.functions[0].program;
+    let program = &module.functions()[0].program;
     let sums = program.steps.iter().map(|node| &node.step);
     let sums = sums.filter(|step| matches!(step.form(), "all_reduce" | "reduce_scatter"));
     let reduced = |step: &Step| {

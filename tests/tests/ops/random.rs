@@ -4,6 +4,7 @@ use mesh_core::program::{Generator, Offset, Step};
 use mesh_ops::prelude::*;
 use mesh_ops::random::*;
 use mesh_optimize::{Optimizer, Sgd};
+use tests::changed;
 
 const MESHES: &[(&str, &str)] =
     &[("", ""), ("d:2", "x:d"), ("d:2", "y:d"), ("d:2;m:2", "x:d;y:m"), ("d:2;m:3", "x:m+d")];
@@ -198,7 +199,7 @@ fn randomness_costs_no_communication() {
     );
     let mesh: Mesh = "d:2;m:2".parse().unwrap();
     let module = g.lower(&mesh, &"x:d;y:m".parse().unwrap()).unwrap();
-    let program = &module.functions[0].program;
+    let program = &module.functions()[0].program;
     assert!(program.steps.iter().all(|node| node.step.axes().is_none()));
     let text = mesh_core::program::print(program, &mesh);
     let lines: Vec<_> = text.lines().filter(|line| line.contains("generate")).collect();
@@ -220,9 +221,10 @@ fn wrong_positions_and_missing_salts_show() {
     };
     let want = run(&right);
     let spoiled = |spoil: fn(&mut Step)| {
-        let mut wrong = right.clone();
-        wrong.functions[0].program.steps.iter_mut().for_each(|node| spoil(&mut node.step));
-        run(&wrong)
+        let wrong = changed(&right, |functions, _| {
+            functions[0].program.steps.iter_mut().for_each(|node| spoil(&mut node.step));
+        });
+        run(&wrong.unwrap())
     };
     let shifted = spoiled(|step| {
         if let Step::Generate { generator: Generator::Normal { .. }, begin, .. } = step {

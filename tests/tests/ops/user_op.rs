@@ -7,7 +7,7 @@ use mesh_core::names::DimName;
 use mesh_core::program::{
     Elements, ElementsMut, Expr, Offset, Scalar, Step, UserKernel, Value, View, ViewMut,
 };
-use mesh_core::split::{Collective, Role, SplitRule};
+use mesh_core::split::{Collective, Linearity, Role, SplitRule};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Dense, Fill};
 use tests::picky::Picky;
@@ -66,7 +66,7 @@ impl Op for Banded {
 
     fn split(&self, _: Signature<'_>) -> SplitRule {
         let role = Role::Exchange(&[Collective::Permute]);
-        SplitRule::parallel().with([self.dim], role).linear(&[&[0]])
+        SplitRule::parallel().with([self.dim], role).linear(Linearity::Adds, &[&[0]])
     }
 
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
@@ -265,7 +265,7 @@ fn opaque_calls_are_steps_like_others() {
     let twice = softsign(x) + softsign(x);
     g.function("f", [x], [twice], []);
     let module = g.lower(&"a:2".parse().unwrap(), &"p:a".parse().unwrap()).unwrap();
-    let program = &module.functions[0].program;
+    let program = &module.functions()[0].program;
     let calls: Vec<_> =
         program.steps.iter().filter(|node| matches!(node.step, Step::Call { .. })).collect();
     assert_eq!(calls.len(), 1, "equal calls are one, unused calls none");
@@ -274,7 +274,7 @@ fn opaque_calls_are_steps_like_others() {
         printed.contains("f32[2, 6], %2: f32[2] = call softsign_lines (SoftsignLines) of %0"),
         "{printed}"
     );
-    let cost = mesh_core::program::cost(program, &calls[0].step, &module.mesh);
+    let cost = mesh_core::program::cost(program, &calls[0].step, module.mesh());
     assert_eq!((cost.flops, cost.sent), (2 * 12, 0));
 }
 

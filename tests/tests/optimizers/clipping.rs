@@ -185,7 +185,7 @@ fn collectives(clipped: bool, mesh: &str, layout: &str, sizes: [usize; 3]) -> Ve
     g.function("train", [input], [loss], updates);
     let mesh: Mesh = mesh.parse().unwrap();
     let module = g.lower(&mesh, &layout.parse().unwrap()).unwrap();
-    let program = &module.functions[0].program;
+    let program = &module.functions()[0].program;
     let lines = |step: &Step| {
         let Some(axes) = step.axes().map(|axes| mesh.list(axes)) else { return Vec::new() };
         let line = |&id: &_| format!("{}({axes}) {}", step.form(), program.value(id).len());
@@ -299,7 +299,7 @@ fn per_replica_before_aggregation() {
         close(&(0.25 - read("b")), &b_sum, layout);
         // Norms of whole replicas cost nothing; each gradient is reduced once, clipped, and as both
         // are small, together.
-        let steps = module.functions[0].program.steps.iter();
+        let steps = module.functions()[0].program.steps.iter();
         let sent: Vec<_> = steps.filter(|n| n.step.axes().is_some()).collect();
         let forms: Vec<_> = sent.iter().map(|n| n.step.form()).collect();
         if layout == "replica:d" {

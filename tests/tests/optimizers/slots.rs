@@ -117,7 +117,7 @@ fn a_large_matrix_keeps_rows_and_columns_only() {
     let g = mesh_ops::graph();
     update(&g, [dim("rows", 1024), dim("cols", 4096)], &Adafactor::default());
     let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
-    let slots = module.variables.iter().filter(|v| v.name.starts_with("w/"));
+    let slots = module.variables().iter().filter(|v| v.name.starts_with("w/"));
     assert_eq!(slots.map(|v| v.shape.size()).sum::<usize>(), 5_120);
 }
 

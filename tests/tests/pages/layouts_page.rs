@@ -176,8 +176,8 @@ fn refused(build: fn(&Graph), mesh: &str, layout: &str) -> String {
 }
 
 fn warned(build: fn(&Graph), mesh: &str, layout: &str) -> String {
-    let warnings = lowered(build, mesh, layout).warnings;
-    let lines: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let module = lowered(build, mesh, layout);
+    let lines: Vec<_> = module.warnings().iter().map(ToString::to_string).collect();
     fenced(&lines.join("\n"))
 }
 

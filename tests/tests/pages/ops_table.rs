@@ -2,7 +2,7 @@
 //!
 //! `UPDATE_DOCS=1 cargo test -p tests --test pages` writes it.
 
-use crate::catalogue::facts::{Facts, allowed, facts};
+use crate::catalogue::facts::{Facts, Rule, allowed, facts};
 use crate::catalogue::instances::{Room, compositions, elementwise, rooms};
 use crate::catalogue::mesh_tensorflow::FAMILIES;
 use crate::catalogue::{Entry, core_ops, layers, sources};
@@ -22,8 +22,11 @@ naive evaluator. (`UPDATE_DOCS=1 cargo test -p tests --test pages` writes the pa
   slice i. *Reduced(kind)*: each processor's result is a part; what is owed is settled where it is
   needed. *Exchange*: the op itself talks to the processors that share the dim. *Whole*: it cannot
   be split, for the reason given [below](#dims-that-must-be-whole).
-* **linear**: the inputs that may still owe sums; the op carries these on. It is linear in each set by
-  itself: `{a, b}` jointly, `{a} {b}` in either.
+* **linear**: the inputs that may be pending, owing sums or selections; the op carries these on. An op
+  that *moves* elements carries selections as selections, one that *adds* them carries them as sums.
+  One that *multiplies* them by elements of other inputs carries sums only, and only if the others are
+  finite constants or its result is smaller; see [layouts.md](layouts.md#what-a-layout-may-change). It is linear
+  in each set by itself: `{a, b}` jointly, `{a} {b}` in either.
 * **sends**: the collectives that any layout on one axis leads to, of the op alone and with nothing
   else to settle what it owes. An all-reduce becomes a reduce-scatter where the consumer is split.
 * **a dim split**: what follows if that dim alone is split, in the graph of the row: `q: all_reduce`.
@@ -47,18 +50,18 @@ fn head(text: &mut String, title: &str, note: &str, columns: &[&str]) {
     let _ = writeln!(text, "|{}", "---|".repeat(columns.len()));
 }
 
-/// `{a, b}` for jointly, `{a} {b}` for each.
-fn sets(linear: &[Vec<usize>], inputs: usize, call: &str) -> String {
+/// `adds {a, b}` for jointly, `multiplies {a} {b}` for each.
+fn sets(Rule { linearity, linear, inputs, .. }: &Rule, call: &str) -> String {
     let arguments = call.split(['(', ')']).nth(1).unwrap_or_default();
     let names: Vec<_> = arguments.split(", ").collect();
     let set = |set: &Vec<usize>| {
         let names: Vec<_> = set.iter().map(|&i| names[i]).collect();
         format!("{{{}}}", names.join(", "))
     };
-    match (linear, inputs) {
+    match (&linear[..], inputs) {
         ([], _) => "no".to_owned(),
-        (_, 1) => "yes".to_owned(),
-        _ => linear.iter().map(set).collect::<Vec<_>>().join(" "),
+        (_, 1) => linearity.to_string(),
+        _ => format!("{linearity} {}", linear.iter().map(set).collect::<Vec<_>>().join(" ")),
     }
 }
 
@@ -140,11 +143,7 @@ impl Page {
                     let rule = &facts.rules[facts.rules.len() - 1];
                     let parallel = rule.roles.iter().all(|(_, role)| *role == Role::Parallel);
                     assert!(parallel && facts.collectives.is_empty(), "{room}");
-                    if facts.rules.len() > 1 {
-                        "no".to_owned()
-                    } else {
-                        sets(&rule.linear, rule.inputs, &row[0])
-                    }
+                    if facts.rules.len() > 1 { "no".to_owned() } else { sets(rule, &row[0]) }
                 };
                 let linears: BTreeSet<_> = here.iter().map(linear).collect();
                 assert_eq!(linears.len(), 1, "{room}: {} differ in linearity", row[0]);
@@ -287,7 +286,7 @@ fn check_split(room: &Room, cell: &str, found: &[Facts]) {
     }
 }
 
-/// `in x`: alone; `in each`: every input by itself; `jointly`: all together; `none`.
+/// `moves x`: alone; `multiplies each factor`: every input by itself; `adds all inputs jointly`; `none`.
 fn check_linear(room: &Room, cell: &str, found: &[Facts]) {
     let rules: Vec<_> = found.iter().flat_map(|facts| facts.of(room.ops)).collect();
     let some = rules.iter().any(|rule| !rule.linear.is_empty());
@@ -295,10 +294,12 @@ fn check_linear(room: &Room, cell: &str, found: &[Facts]) {
     for rule in rules.iter().filter(|rule| !rule.linear.is_empty()) {
         let each: Vec<_> = (0..rule.inputs).map(|i| vec![i]).collect();
         let expected = match cell {
-            cell if cell.starts_with("jointly") => vec![(0..rule.inputs).collect()],
-            cell if cell.starts_with("in each") => each,
+            cell if cell.contains(" jointly") => vec![(0..rule.inputs).collect()],
+            cell if cell.contains(" each ") => each,
             _ => vec![vec![0]],
         };
+        let how = cell.split(' ').next();
+        assert_eq!(how, Some(rule.linearity.to_string().as_str()), "{}: linear", room.file);
         assert_eq!(rule.linear, expected, "{}: linear {cell}", room.file);
     }
 }

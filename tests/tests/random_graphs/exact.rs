@@ -5,7 +5,8 @@
 //! whatever order sums are made.
 
 use crate::bounds::{Known, Site, propagate};
-use crate::recipe::{Draw, Drawn, ELEMENTS_MOST, one, shape};
+use crate::handed;
+use crate::recipe::{Draw, Drawn, one};
 use mesh_core::graph::{Graph, Kind, TensorId};
 use mesh_ops::conv::{Conv, Padding};
 use mesh_ops::elementwise::*;
@@ -18,7 +19,7 @@ pub const INPUT_BOUND: i32 = 2;
 const EXACT_MOST: f64 = 16_777_216.0;
 
 /// The most rounds over a dim.
-const ROUNDS_MOST: usize = 6;
+pub const ROUNDS_MOST: usize = 6;
 
 /// Every way to draw an exact op.
 pub const OPS: &[Drawn] = &[
@@ -37,8 +38,8 @@ pub const OPS: &[Drawn] = &[
     |d| one(d.a.einsum(&[d.alike()?], d.some_of(&d.all()))),
     |d| one(d.a.einsum(&[d.alike()?], d.some_of(&d.all()))),
     |d| {
-        let wide = shape(d.pick.dims).union(&d.a.shape()).unwrap();
-        (wide.size() <= ELEMENTS_MOST).then(|| vec![d.a.broadcast(&wide)])
+        let wide = d.sizes.shape(d.pick.dims).union(&d.a.shape()).unwrap();
+        d.fits(&wide).then(|| vec![d.a.broadcast(&wide)])
     },
     |d| {
         let mut order: Vec<_> = d.a.shape().iter().collect();
@@ -104,7 +105,7 @@ pub const OPS: &[Drawn] = &[
         one(mesh_ops::reshape(there + there.sum(flat), d.a.shape()))
     },
     |d| {
-        let both = d.a.shape().size() * 2 <= ELEMENTS_MOST && !d.a.shape().contains("pair".into());
+        let both = d.a.shape().size() * 2 <= d.sizes.most && !d.a.shape().contains("pair".into());
         both.then(|| vec![d.a.stack(&[-d.a], "pair")])
     },
     |d| {
@@ -120,7 +121,7 @@ pub const OPS: &[Drawn] = &[
     |d| {
         let along = d.dim()?;
         let found = mesh_ops::gather(d.a, d.indices(along), along);
-        (found.shape().size() <= ELEMENTS_MOST).then(|| vec![found])
+        d.fits(&found.shape()).then(|| vec![found])
     },
     |d| {
         let (along, new) = (d.dim()?, d.other_dim()?);
@@ -169,7 +170,7 @@ pub const OPS: &[Drawn] = &[
         if d.heads() {
             return d.resized(mesh_ops::conv::conv(x, f, &conv), along).and_then(one);
         }
-        let wide = x.shape().size() * 2 <= ELEMENTS_MOST;
+        let wide = x.shape().size() * 2 <= d.sizes.most;
         wide.then(|| mesh_ops::conv::conv_transpose(x, f, &conv))
             .and_then(|y| d.resized(y, along))
             .and_then(one)
@@ -178,7 +179,7 @@ pub const OPS: &[Drawn] = &[
         let along = d.dim().filter(|d| d.size >= 4)?;
         let (window, pads) = (dim("window", 3), [usize::from(d.heads()), 2]);
         let stride = 1 + usize::from(d.pick.b) % 3;
-        if d.a.shape().size() * 3 > ELEMENTS_MOST {
+        if d.a.shape().size() * 3 > d.sizes.most {
             return None;
         }
         let frames = mesh_ops::windows(d.a, along, window, stride, pads);
@@ -210,6 +211,8 @@ pub const OPS: &[Drawn] = &[
         let along = d.dim().filter(|d| d.size <= ROUNDS_MOST)?;
         Some(d.graph.sum_over(along, &[d.a], |x| vec![x[0].relu_like(), x[0].sum_all()]))
     },
+    handed::on,
+    handed::on,
     |d| {
         let zero = d.graph.scalar(0.0, I32);
         let (a, dtype) = (d.a, d.a.dtype());

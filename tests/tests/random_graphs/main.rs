@@ -9,6 +9,8 @@
 
 mod bounds;
 mod exact;
+mod handed;
+mod large;
 mod recipe;
 mod smooth;
 
@@ -23,11 +25,14 @@ use mesh_ops::testing::{
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use recipe::{Draw, Recipe, recipes, shape};
+use recipe::{Draw, LARGE, Recipe, SMALL, Sizes, recipes};
 use std::collections::BTreeMap;
 
 /// Graphs of each kind.
 const CASES: u32 = 3000;
+
+/// Graphs of each kind with tensors larger than the caches.
+const LARGE_CASES: u32 = 40;
 
 /// Graphs of each kind among which every op is to be found.
 const CASES_FOR_ALL_OPS: usize = 400;
@@ -73,7 +78,7 @@ impl Graphs {
     }
 }
 
-fn build(graphs: Graphs, recipe: &Recipe) -> Trial {
+fn build(graphs: Graphs, sizes: &'static Sizes, recipe: &Recipe) -> Trial {
     let graph = mesh_ops::graph();
     let mut random = Random::new("random graphs");
     let (mut feeds, mut variables) = (Values::new(), Values::new());
@@ -81,7 +86,7 @@ fn build(graphs: Graphs, recipe: &Recipe) -> Trial {
         let (mut inputs, mut fed, mut trained) = (Vec::new(), Vec::new(), None);
         for (i, (mask, whole)) in recipe.inputs.iter().enumerate() {
             let (dtype, fill) = graphs.input(*whole);
-            let ty = TensorType::new(shape(*mask), dtype);
+            let ty = TensorType::new(sizes.shape(*mask), dtype);
             let value = fill.draw(&ty, &mut random).unwrap();
             if i == 0 && recipe.trains && dtype == F32 {
                 let variable = graph.variable("v", &ty.shape, F32, Initializer::ZEROS);
@@ -97,10 +102,11 @@ fn build(graphs: Graphs, recipe: &Recipe) -> Trial {
         }
         let mut pool = inputs.clone();
         for pick in &recipe.picks {
-            let made = graphs.draw(&Draw::new(&graph, &pool, pick, recipe.gradients));
+            let made = graphs.draw(&Draw::new(&graph, sizes, &pool, pick, recipe.gradients));
             pool.extend(made);
         }
         let mut fetches: Vec<_> = pool.iter().rev().take(3).copied().collect();
+        fetches.extend(pool.iter().rev().find_map(|x| large::spread(*x)));
         let mut updates = Vec::new();
         let last = pool.iter().rposition(|t| t.dtype().is_float());
         if let (true, Some(last)) = (recipe.gradients, last) {
@@ -170,7 +176,7 @@ fn run(module: &Module, trial: &Trial) -> Vec<Array> {
     for (name, value) in &trial.variables {
         session.write(name, &value.to_array().unwrap()).unwrap();
     }
-    let slots = module.functions[0].program.feeds.iter();
+    let slots = module.functions()[0].program.feeds.iter();
     let fed: Vec<_> =
         slots.map(|s| (s.name.as_str(), trial.feeds[&s.name].to_array().unwrap())).collect();
     let fed: Vec<_> = fed.iter().map(|(name, array)| (*name, array.view())).collect();
@@ -201,9 +207,13 @@ fn tolerances(trial: &Trial) -> Vec<Tolerance> {
     }
 }
 
-fn agree(graphs: Graphs, recipe: &Recipe) -> Result<(), TestCaseError> {
-    let trial = build(graphs, recipe);
-    let (want, tolerances) = (expected(&trial), tolerances(&trial));
+fn agree(graphs: Graphs, sizes: &'static Sizes, recipe: &Recipe) -> Result<(), TestCaseError> {
+    agrees(&build(graphs, sizes, recipe), recipe.mesh, &recipe.layout)
+}
+
+/// Whether one processor, and those of a mesh under a layout, compute what the reference says.
+fn agrees(trial: &Trial, mesh: u8, layout: &[u8]) -> Result<(), TestCaseError> {
+    let (want, tolerances) = (expected(trial), tolerances(trial));
     let compared = |got: &[Array], what: &str| {
         prop_assert_eq!(got.len(), want.len());
         for (i, (got, want)) in got.iter().zip(&want).enumerate() {
@@ -218,11 +228,11 @@ fn agree(graphs: Graphs, recipe: &Recipe) -> Result<(), TestCaseError> {
         }
         Ok(())
     };
-    let alone = run(&trial.graph.lower(&Mesh::single(), &Layout::default()).unwrap(), &trial);
+    let alone = run(&trial.graph.lower(&Mesh::single(), &Layout::default()).unwrap(), trial);
     compared(&alone, "one processor and the reference")?;
-    let mesh: Mesh = MESHES[usize::from(recipe.mesh) % MESHES.len()].parse().unwrap();
-    let (layout, module) = legal_part(&trial.graph, &mesh, &recipe.layout);
-    compared(&run(&module, &trial), &format!("mesh {mesh} layout {layout}"))
+    let mesh: Mesh = MESHES[usize::from(mesh) % MESHES.len()].parse().unwrap();
+    let (layout, module) = legal_part(&trial.graph, &mesh, layout);
+    compared(&run(&module, trial), &format!("mesh {mesh} layout {layout}"))
 }
 
 proptest! {
@@ -233,13 +243,31 @@ proptest! {
     })]
 
     #[test]
-    fn layouts_change_no_bit(recipe in recipes()) {
-        agree(Graphs::Exact, &recipe)?;
+    fn layouts_change_no_bit(recipe in recipes(&SMALL)) {
+        agree(Graphs::Exact, &SMALL, &recipe)?;
     }
 
     #[test]
-    fn layouts_change_no_more_than_rounding(recipe in recipes()) {
-        agree(Graphs::Smooth, &recipe)?;
+    fn layouts_change_no_more_than_rounding(recipe in recipes(&SMALL)) {
+        agree(Graphs::Smooth, &SMALL, &recipe)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: LARGE_CASES,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn layouts_change_no_bit_of_large_tensors(recipe in recipes(&LARGE)) {
+        agree(Graphs::Exact, &LARGE, &recipe)?;
+    }
+
+    #[test]
+    fn layouts_round_large_tensors_alike(recipe in recipes(&LARGE)) {
+        agree(Graphs::Smooth, &LARGE, &recipe)?;
     }
 }
 
@@ -283,9 +311,9 @@ fn every_op_is_drawn() {
     let mut drawn: BTreeMap<&str, usize> = BTreeMap::new();
     let mut runner = TestRunner::deterministic();
     for _ in 0..CASES_FOR_ALL_OPS {
-        let recipe = recipes().new_tree(&mut runner).unwrap().current();
+        let recipe = recipes(&SMALL).new_tree(&mut runner).unwrap().current();
         for graphs in [Graphs::Exact, Graphs::Smooth] {
-            let names = ops(&build(graphs, &recipe));
+            let names = ops(&build(graphs, &SMALL, &recipe));
             names.into_iter().for_each(|name| *drawn.entry(name).or_default() += 1);
         }
     }

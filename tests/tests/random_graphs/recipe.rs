@@ -3,10 +3,30 @@
 use mesh_ops::prelude::*;
 use proptest::prelude::*;
 
-/// The most elements of a tensor.
-pub const ELEMENTS_MOST: usize = 600;
+/// How large tensors are.
+#[derive(Debug)]
+pub struct Sizes {
+    pub dims: [(&'static str, usize); 4],
+    /// The most elements of a tensor.
+    pub most: usize,
+    /// Dims of the first input, one of these masks; any, if there are none.
+    pub first: &'static [u8],
+    /// The most ops that are drawn.
+    pub picks: usize,
+}
 
-pub const DIMS: [(&str, usize); 4] = [("p", 4), ("q", 6), ("r", 8), ("s", 12)];
+pub const SMALL: Sizes =
+    Sizes { dims: [("p", 4), ("q", 6), ("r", 8), ("s", 12)], most: 600, first: &[], picks: 12 };
+
+/// A few of f32 with three of these dims are more than the second cache holds, so what is done with
+/// them is done tile by tile.
+pub const LARGE: Sizes = Sizes {
+    dims: [("p", 4), ("q", 128), ("r", 288), ("s", 96)],
+    most: 150_000,
+    // p, q, r; p, q, s; p, r, s.
+    first: &[0b0111, 0b1011, 0b1101],
+    picks: 8,
+};
 
 /// One op, read modulo what there is: every recipe is a graph, and shrinking keeps it one.
 #[derive(Clone, Debug)]
@@ -30,40 +50,40 @@ pub struct Recipe {
     pub layout: Vec<u8>,
 }
 
-pub fn recipes() -> impl Strategy<Value = Recipe> {
+pub fn recipes(sizes: &'static Sizes) -> impl Strategy<Value = Recipe> {
     let pick = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>());
     let pick = pick.prop_map(|(op, a, b, dims)| Pick { op, a, b, dims });
     (
         any::<u8>(),
         prop::collection::vec((1..16_u8, prop::bool::weighted(0.2)), 1..4),
-        prop::collection::vec(pick, 1..12),
+        prop::collection::vec(pick, 1..sizes.picks),
         any::<bool>(),
         any::<bool>(),
         prop::collection::vec(any::<u8>(), 8),
     )
-        .prop_map(|(mesh, inputs, picks, gradients, trains, layout)| Recipe {
-            mesh,
-            inputs,
-            picks,
-            gradients,
-            trains,
-            layout,
+        .prop_map(|(mesh, mut inputs, picks, gradients, trains, layout)| {
+            let first = sizes.first.iter().cycle().nth(usize::from(inputs[0].0) - 1);
+            inputs[0].0 = first.copied().unwrap_or(inputs[0].0);
+            Recipe { mesh, inputs, picks, gradients, trains, layout }
         })
 }
 
-/// The dims of a mask, or of half of it if they are too many for one tensor.
-pub fn shape(mask: u8) -> Shape {
-    let dims = |mask: u8| {
-        let chosen = DIMS.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1);
-        Shape::new(chosen.map(|(_, (name, size))| dim(name, *size))).unwrap()
-    };
-    let all = dims(mask);
-    if all.size() <= ELEMENTS_MOST { all } else { dims(mask & 3) }
+impl Sizes {
+    /// The dims of a mask, or of half of it if they are too many for one tensor.
+    pub fn shape(&self, mask: u8) -> Shape {
+        let dims = |mask: u8| {
+            let chosen = self.dims.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1);
+            Shape::new(chosen.map(|(_, (name, size))| dim(name, *size))).unwrap()
+        };
+        let all = dims(mask);
+        if all.size() <= self.most { all } else { dims(mask & 3) }
+    }
 }
 
 /// What an op may take: two tensors of the pool, and numbers that choose among what there is.
 pub struct Draw<'g> {
     pub graph: &'g Graph,
+    pub sizes: &'static Sizes,
     pub a: Tensor<'g>,
     pub b: Tensor<'g>,
     pub pick: Pick,
@@ -80,9 +100,20 @@ pub fn one<'g>(x: Tensor<'g>) -> Option<Vec<Tensor<'g>>> {
 }
 
 impl<'g> Draw<'g> {
-    pub fn new(graph: &'g Graph, pool: &[Tensor<'g>], pick: &Pick, gradients: bool) -> Self {
+    pub fn new(
+        graph: &'g Graph,
+        sizes: &'static Sizes,
+        pool: &[Tensor<'g>],
+        pick: &Pick,
+        gradients: bool,
+    ) -> Self {
         let of = |i: u8| pool[usize::from(i) % pool.len()];
-        Self { graph, a: of(pick.a), b: of(pick.b), pick: pick.clone(), gradients }
+        Self { graph, sizes, a: of(pick.a), b: of(pick.b), pick: pick.clone(), gradients }
+    }
+
+    /// Whether a tensor of these dims is not too large.
+    pub fn fits(&self, shape: &Shape) -> bool {
+        shape.size() <= self.sizes.most
     }
 
     pub fn is_float(&self) -> bool {
@@ -101,7 +132,7 @@ impl<'g> Draw<'g> {
 
     /// The other tensor, in the dtype of the first, if both together are not too large.
     pub fn alike(&self) -> Option<Tensor<'g>> {
-        (self.all().size() <= ELEMENTS_MOST).then(|| self.b.cast(self.a.dtype()))
+        self.fits(&self.all()).then(|| self.b.cast(self.a.dtype()))
     }
 
     /// Of a tensor whose op has a gradient that is not exact, or has corners.
@@ -137,10 +168,11 @@ impl<'g> Draw<'g> {
     pub fn other_dim(&self) -> Option<Dimension> {
         let shape = self.a.shape();
         let from = usize::from(self.pick.dims);
-        let dims = (0..DIMS.len()).map(|i| DIMS[(from + i) % DIMS.len()]);
+        let all = &self.sizes.dims;
+        let dims = (0..all.len()).map(|i| all[(from + i) % all.len()]);
         let mut lacking = dims.filter(|(name, _)| !shape.contains((*name).into()));
         let (name, size) = lacking.next()?;
-        (shape.size() * size <= ELEMENTS_MOST).then(|| dim(name, size))
+        (shape.size() * size <= self.sizes.most).then(|| dim(name, size))
     }
 
     /// The other tensor as positions, without one dim.

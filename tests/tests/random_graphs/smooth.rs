@@ -5,6 +5,7 @@
 //! rounds itself. What is not continuous has a known error only where its inputs have none.
 
 use crate::bounds::{Known, Site, propagate};
+use crate::handed;
 use crate::recipe::{Draw, Drawn, one};
 use mesh_core::graph::{Graph, Kind, TensorId};
 use mesh_ops::elementwise::*;
@@ -83,6 +84,7 @@ pub const OPS: &[Drawn] = &[
         });
         Some(vec![last[0], stacks[0]])
     },
+    handed::on,
     |d| {
         let [y] = d.graph.recompute([d.a], |[a]| [(a.tanh() * a).sin()]);
         one(y)

@@ -87,7 +87,7 @@ fn row_14_mean_scales_the_loss_before_differentiation() {
         for (mesh, layout) in LAYOUTS.iter().filter(|_| shards == 4).chain(&LAYOUTS[..1]) {
             let what = format!("{reduction} of {shards} under {layout}");
             let module = lowered(&g, mesh, layout);
-            for node in &module.functions[0].program.steps {
+            for node in &module.functions()[0].program.steps {
                 if let Step::AllReduce { kind, .. } | Step::ReduceScatter { kind, .. } = &node.step
                 {
                     assert_eq!(*kind, ReduceKind::Sum, "{what}: sums travel");

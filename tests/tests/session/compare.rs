@@ -7,7 +7,7 @@ use mesh_core::lower::{LocalCx, Options};
 use mesh_core::names::ReduceKind;
 use mesh_core::program::Expr;
 use mesh_core::session::{CompareError, Comparing, Difference, Side, Subject, compare};
-use mesh_core::split::{Role, SplitRule};
+use mesh_core::split::{Linearity, Role, SplitRule};
 use mesh_ops::prelude::*;
 use ndarray::{Array1, Array2};
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ impl Op for Wrong {
     fn split(&self, _: Signature<'_>) -> SplitRule {
         let rule = SplitRule::parallel();
         match self {
-            Self::Linear => rule.linear(&[&[0]]),
+            Self::Linear => rule.linear(Linearity::Adds, &[&[0]]),
             Self::Max => rule.with(["q".into()], Role::Reduced(ReduceKind::Max)),
             _ => rule,
         }

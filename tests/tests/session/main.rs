@@ -3,7 +3,9 @@
 mod compare;
 mod feeds;
 mod models;
+mod modules;
 mod numerics;
+mod panics;
 mod recorded;
 mod state;
 mod trace;

@@ -119,7 +119,7 @@ fn everything_that_ran_is_in_its_lane() {
         let meshes = ["", "a:2", "a:2;b:2"].map(|mesh| mesh.parse::<Mesh>().unwrap());
         let all = meshes.iter().flat_map(|mesh| layouts(&g, mesh, 4));
         for (layout, module) in all {
-            let mesh = &module.mesh;
+            let mesh = module.mesh();
             let mut session = Session::threads(&module, 0).unwrap();
             let feeds = feeds(&module, "train");
             session.record(true);
@@ -199,8 +199,8 @@ fn collectives_name_their_axes() {
     let found: Vec<_> = lane.iter().filter(|event| event["cat"] == "collective").collect();
     assert!(expected.len() >= 2 && expected.len() == found.len());
     for (axes, event) in expected.iter().zip(found) {
-        assert_eq!(text(&event["args"], "axes"), module.mesh.list(axes));
-        assert_eq!(event["args"]["members"], module.mesh.group_size(axes));
+        assert_eq!(text(&event["args"], "axes"), module.mesh().list(axes));
+        assert_eq!(event["args"]["members"], module.mesh().group_size(axes));
         assert!(event["args"]["received"].as_u64().unwrap() > 0);
     }
 }

@@ -53,8 +53,7 @@ fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
     }
     // Without passes: nobody uses the result.
     let function = compile_with(&[], program.finish(), &mesh, &[])?;
-    let (variables, functions, warnings) = (Vec::new(), vec![function], Vec::new());
-    let module = Module { mesh, variables, functions, init: Compiled::default(), warnings };
+    let module = Module::new(mesh, Vec::new(), vec![function], Compiled::default())?;
     let mut session = RankFlags::default().session(&module, 0)?;
     // A fixed number: ranks call together.
     for _ in 0..calls {

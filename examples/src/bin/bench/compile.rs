@@ -43,7 +43,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         let built = started.elapsed().as_secs_f64();
         let module = graph.lower(&mesh, &layout)?;
         let total = started.elapsed().as_secs_f64();
-        let steps: usize = module.functions.iter().map(|f| f.program.steps.len()).sum();
+        let steps: usize = module.functions().iter().map(|f| f.program.steps.len()).sum();
         lines.line("forward_s", forward)?;
         lines.line("grad_opt_s", built - forward)?;
         lines.line("lower_s", total - built)?;

@@ -39,7 +39,7 @@ pub(crate) fn read(
     let integers = |name: &str, shape: &[usize]| {
         tensor(&tensors, name, Dtype::I32, shape, i32::from_le_bytes).map_err(|e| named(&e))
     };
-    for variable in module.variables.iter().filter(|v| v.trainable) {
+    for variable in module.variables().iter().filter(|v| v.trainable) {
         session.write(&variable.name, &floats(&variable.name, &variable.shape.sizes())?)?;
     }
     let pool = |shape: &[usize]| [&[POOL], shape].concat();

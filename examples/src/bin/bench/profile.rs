@@ -49,7 +49,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let module = setup.module.clone();
     let Some(compiled) = module.function("train") else { return Err("nothing trains".into()) };
     let mut lines = Vec::new();
-    collect(&compiled.program, &module.mesh, &mut lines);
+    collect(&compiled.program, module.mesh(), &mut lines);
     for number in 0..WARM_UP {
         setup.step(number)?;
     }
@@ -72,7 +72,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     }
     drop(setup);
     lines.iter_mut().for_each(|line| line.ms = median(line.times.clone()));
-    let processors = module.mesh.processors();
+    let processors = module.mesh().processors();
     let threads = processors.min(std::thread::available_parallelism().map_or(1, usize::from));
     let bytes = compiled.plan.arena_bytes + module.variable_bytes();
     let (wall, border) = (median(walls), median(borders));

@@ -1,8 +1,9 @@
 //! Command line of `lm`.
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use examples::optimizer::Method;
 use examples::running::{RunFlags, word};
+use mesh_core::names::DType;
 use std::path::PathBuf;
 
 /// Trains a language model of bytes, or of tokens, on any mesh of processors, and lets it write.
@@ -59,6 +60,10 @@ pub(crate) struct Flags {
     /// Bytes that are looked at together.
     #[arg(long, default_value_t = 128)]
     pub(crate) sequence: usize,
+
+    /// What is computed in.
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    pub(crate) dtype: Precision,
 
     /// Sequences a step, over all processors.
     #[arg(long, default_value_t = 8)]
@@ -127,6 +132,23 @@ pub(crate) struct Flags {
     pub(crate) run: RunFlags,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Precision {
+    /// 32-bit floats.
+    F32,
+    /// 64-bit floats: parameters, activations, gradients and the optimizer's state.
+    F64,
+}
+
+impl Precision {
+    pub(crate) fn dtype(self) -> DType {
+        match self {
+            Self::F32 => DType::F32,
+            Self::F64 => DType::F64,
+        }
+    }
+}
+
 /// Values of a byte.
 pub(crate) const BYTES: usize = 256;
 
@@ -184,7 +206,7 @@ impl Flags {
     }
 
     /// What a run that goes on must have in common with the one before.
-    pub(crate) fn settings(&self) -> [(&'static str, String); 7] {
+    pub(crate) fn settings(&self) -> [(&'static str, String); 8] {
         let text = match (&self.text, &self.tokens) {
             (Some(_), _) => "a text",
             (None, Some(_)) => "tokens",
@@ -195,6 +217,7 @@ impl Flags {
             ("lr", self.peak().to_string()),
             ("warmup", self.warmup.to_string()),
             ("weight-decay", self.decay().to_string()),
+            ("dtype", word(self.dtype)),
             ("batch", self.batch.to_string()),
             ("sequence", self.sequence.to_string()),
             ("data", text.to_owned()),

@@ -34,6 +34,8 @@ struct Model {
     vocab: Dimension,
     scan: bool,
     recompute: bool,
+    /// Of weights, activations and what is kept of earlier positions.
+    dtype: DType,
 }
 
 /// Its weights.
@@ -93,11 +95,12 @@ impl Model {
             vocab,
             scan: flags.scan,
             recompute: flags.recompute,
+            dtype: flags.dtype.dtype(),
         }
     }
 
     fn weights<'g>(&self, graph: &'g Graph) -> ModelWeights<'g> {
-        let parameters = Parameters::new(graph, F32);
+        let parameters = Parameters::new(graph, self.dtype);
         let width = self.layer.attention.model;
         let layers = if self.scan {
             let stacked = parameters.clone().stacked([self.layers]);
@@ -123,13 +126,13 @@ impl Model {
 
     /// What turns queries and keys at some positions.
     fn rotation<'g>(&self, positions: Tensor<'g>) -> Option<Rotation<'g>> {
-        Some(Rotation::new(positions, self.layer.attention.kv, ROTARY_BASE))
+        Some(Rotation::new_in(self.dtype, positions, self.layer.attention.kv, ROTARY_BASE))
     }
 
     /// Logits of what follows each position.
     fn logits<'g>(&self, bytes: Tensor<'g>, weights: &ModelWeights<'g>) -> Tensor<'g> {
         let graph = bytes.graph();
-        let mask = Some(additive_mask(causal(graph, self.length), F32));
+        let mask = Some(additive_mask(causal(graph, self.length), self.dtype));
         let around = Around {
             attention: AttentionOptions { mask, scale: self.scale(), ..Default::default() },
             rotation: self.rotation(mesh_ops::range(graph, self.length, I32)),
@@ -174,7 +177,7 @@ impl Model {
         let mut x = embed(byte, weights.bytes, self.vocab);
         let mut kept = Vec::new();
         let cache = |dims: &[Dimension], name: &str| -> CacheVariables<'g> {
-            self.layer.attention.cache_variables(graph, dims, memory, F32, name)
+            self.layer.attention.cache_variables(graph, dims, memory, self.dtype, name)
         };
         match &weights.layers {
             LayerWeights::Each(all) => {

@@ -3,6 +3,7 @@
 use clap::{Parser, ValueEnum};
 use examples::optimizer::Method;
 use examples::running::{RunFlags, word};
+use mesh_core::names::DType;
 use mesh_optimize::CrossDeviceOps;
 use std::path::PathBuf;
 
@@ -45,6 +46,14 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, default_value_t = Model::Conv)]
     pub(crate) model: Model,
 
+    /// Size of the hidden layers; not of `linear`, which has none.
+    #[arg(long, default_value_t = 512)]
+    pub(crate) hidden: usize,
+
+    /// Filters of each convolution; of `conv` only.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) filters: usize,
+
     /// How it is trained.
     #[arg(long, value_enum, default_value_t = Method::Adafactor)]
     pub(crate) optimizer: Method,
@@ -62,9 +71,9 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) weight_decay: f64,
 
-    /// What activations are computed in; parameters stay f32.
-    #[arg(long, value_enum, default_value_t = Activations::F32)]
-    pub(crate) dtype: Activations,
+    /// What is computed in.
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    pub(crate) dtype: Precision,
 
     /// Examples a step, over all processors.
     #[arg(long, default_value_t = 200)]
@@ -98,6 +107,9 @@ pub(crate) struct Flags {
     pub(crate) run: RunFlags,
 }
 
+/// Larger than any layer that a machine has memory for.
+const LARGEST: usize = 1 << 20;
+
 /// More examples than any data set that is read has.
 const LARGEST_BATCH: usize = 1 << 24;
 
@@ -107,6 +119,11 @@ impl Flags {
         let Self { batch, lr, weight_decay, .. } = *self;
         if !(1..=LARGEST_BATCH).contains(&batch) {
             return Err(format!("--batch {batch}: legal are 1 to {LARGEST_BATCH}"));
+        }
+        for (flag, size) in [("hidden", self.hidden), ("filters", self.filters)] {
+            if !(1..=LARGEST).contains(&size) {
+                return Err(format!("--{flag} {size}: legal are 1 to {LARGEST}"));
+            }
         }
         if self.epochs == 0 {
             return Err("--epochs 0: nothing would be trained; legal are 1 or more".to_owned());
@@ -136,20 +153,40 @@ impl Flags {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Activations {
+pub(crate) enum Precision {
     /// 32-bit floats.
     F32,
-    /// Their upper half; sums are f32.
+    /// 64-bit floats: images, parameters, activations, gradients and the optimizer's state.
+    F64,
+    /// The upper half of 32-bit floats for activations; parameters and sums are f32.
     Bf16,
+}
+
+impl Precision {
+    /// The dtype of images, parameters and losses.
+    pub(crate) fn wide(self) -> DType {
+        match self {
+            Self::F64 => DType::F64,
+            Self::F32 | Self::Bf16 => DType::F32,
+        }
+    }
+
+    /// The dtype of activations.
+    pub(crate) fn activations(self) -> DType {
+        match self {
+            Self::Bf16 => DType::BF16,
+            Self::F32 | Self::F64 => self.wide(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Model {
     /// Mesh TensorFlow's example: two 9x9 convolutions on 4x4 blocks, three dense layers; 691,738
-    /// parameters. Dims: batch, row_blocks, col_blocks, rows_size, cols_size, filters1, filters2,
-    /// hidden1, hidden2, classes.
+    /// parameters unless sizes are given. Dims: batch, row_blocks, col_blocks, rows_size, cols_size,
+    /// filters1, filters2, hidden1, hidden2, classes.
     Conv,
-    /// 784-512-512-10. Dims: batch, pixels, hidden1, hidden2, classes.
+    /// 784-512-512-10, unless a size is given. Dims: batch, pixels, hidden1, hidden2, classes.
     Mlp,
     /// Softmax regression. Dims: batch, pixels, classes.
     Linear,

@@ -135,7 +135,7 @@ fn explain(
     flags: &Flags,
 ) -> Result<(), Box<dyn Error>> {
     let mut training = module.explain();
-    let mut text = format!("{}layout {}\n", whereabouts(&module.mesh)?, named(layout));
+    let mut text = format!("{}layout {}\n", whereabouts(module.mesh())?, named(layout));
     if let (Some(evaluation), Some(layout)) = (evaluation, &flags.eval_layout) {
         training.functions.retain(|function| function.name != model::EVALUATE);
         let mut evaluation = evaluation.explain();

@@ -23,8 +23,9 @@ pub(crate) fn train(
     about: &About<'_>,
 ) -> Result<(), Box<dyn Error>> {
     let dims = image_sizes(flags);
-    let epoch = digits.train.batches(&dims, flags.batch, flags.seed)?.prefetch(AHEAD);
-    let tested = digits.test.weighted_batches(&dims, flags.batch)?;
+    let epoch = digits.train.batches(&dims, flags.batch, flags.seed)?;
+    let epoch = fed(flags, &epoch).prefetch(AHEAD);
+    let tested = fed(flags, &digits.test.weighted_batches(&dims, flags.batch)?);
     let progress = Progress::new(20, |evaluated, loss, seconds| {
         let (step, epoch) = (evaluated.position.step, evaluated.position.epoch_of_step());
         let accuracy = evaluated.metrics.get("accuracy").unwrap_or(f64::NAN) * 100.0;
@@ -67,7 +68,7 @@ pub(crate) fn compare(
     digits: &Digits,
 ) -> Result<(), Box<dyn Error>> {
     let epoch = digits.train.batches(&image_sizes(flags), flags.batch, flags.seed)?;
-    let batch = epoch.iter().next().ok_or("there is no batch")??;
+    let batch = fed(flags, &epoch).iter().next().ok_or("there is no batch")??;
     let feeds: Vec<_> = batch.arrays().map(|(name, array)| (name, array.view())).collect();
     flags.run.compare(compared, &feeds)
 }
@@ -86,6 +87,22 @@ fn evaluate(
         correct += count.item().unwrap_or(0.0);
     }
     Ok(correct)
+}
+
+/// Batches with images and weights in the dtype that they are fed in.
+fn fed(flags: &Flags, batches: &Dataset) -> Dataset {
+    if flags.dtype.wide() == F32 {
+        return batches.clone();
+    }
+    batches.map(|mut record| {
+        for name in ["image", "weight"] {
+            if let Ok(array) = record.get(name) {
+                let wide = array.to_f64();
+                record = record.with(name, wide);
+            }
+        }
+        Ok(record)
+    })
 }
 
 /// The sizes of the dims that an image is fed with.

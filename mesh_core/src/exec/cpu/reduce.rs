@@ -122,6 +122,13 @@ folds! {
     Any {
         u8, u8, 0, same, same, |a, b| a | b;
     }
+    Select {
+        f32, u32, 0, f32::to_bits, f32::from_bits, |a, b| a | b;
+        f64, u64, 0, f64::to_bits, f64::from_bits, |a, b| a | b;
+        u16, u16, 0, same, same, |a, b| a | b;
+        i32, i32, 0, same, same, |a, b| a | b;
+        u8, u8, 0, same, same, |a, b| a | b;
+    }
 }
 
 /// Plans a fold; strides of `kept` are those of (input, out), of `folded` those of the input.
@@ -152,6 +159,7 @@ pub(super) fn plan(
         }
         ReduceKind::All => Plan::<All<u8>>::boxed(kept, folded),
         ReduceKind::Any => Plan::<Any<u8>>::boxed(kept, folded),
+        ReduceKind::Select => return Err("elements of one value are not selections".to_owned()),
     })
 }
 

@@ -83,6 +83,7 @@ pub(super) fn prepare(
         }
         ReduceKind::All => kernel!(All<u8>),
         ReduceKind::Any => kernel!(Any<u8>),
+        ReduceKind::Select => return Err("elements of one value are not selections".to_owned()),
     })
 }
 

@@ -23,7 +23,6 @@ pub(crate) use self::crew::Crew;
 pub(super) use self::meeting::Process;
 #[cfg(feature = "mpi")]
 pub(super) use self::meeting::{Mailboxes, Meeting};
-pub(super) use self::pool::message;
 use super::comm::Lane;
 use super::machine::Machine;
 use crate::names::{Mesh, ProcessMap};

@@ -1,13 +1,12 @@
 //! One thread per processor: the first is the caller's own, the others wait for calls.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 
 use core_affinity::CoreId;
 
+use super::super::caught::caught;
 use super::super::comm::Stopped;
 use super::barrier::{Bell, Stop};
 
@@ -84,7 +83,8 @@ impl<J: Send + Sync + 'static> Pool<J> {
                 .spawn(move || {
                     // Where it cannot be kept there, it runs wherever the system lets it.
                     core.map(core_affinity::set_for_current);
-                    work(worker, &shared)
+                    // Nobody is there to be told that the worker panicked when it was dropped.
+                    let _ = caught(|| work(worker, &shared));
                 })
                 .map_err(|error| format!("cannot start processor {processor}: {error}"))?;
             pool.threads.push(thread);
@@ -116,7 +116,7 @@ impl<J> Drop for Pool<J> {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.start.ring();
         for thread in self.threads.drain(..) {
-            // Panics were caught inside; there is nothing left to report.
+            // Panics were caught inside.
             let _ = thread.join();
         }
     }
@@ -128,27 +128,22 @@ impl<J> Shared<J> {
     }
 
     /// Has a worker do its part of the present call. One that panicked is not used again: the stop
-    /// sees to that.
+    /// sees to that. Never unwinds: until everybody is done, others may use what the caller or the
+    /// worker would free.
     fn do_part(&self, worker: &mut (impl Worker<Job = J> + ?Sized)) {
-        let _part = Part(self);
         let job = self.job.read().unwrap_or_else(PoisonError::into_inner);
-        let done = catch_unwind(AssertUnwindSafe(|| worker.run(&job)));
-        if let Err(panic) = &done {
-            self.stop.poison(failure(worker, &job, message(&**panic)));
+        let done = caught(|| worker.run(&job));
+        if let Err(problem) = &done {
+            let named = caught(|| failure(worker, &job, problem));
+            let unnamed = |_| format!("processor {} failed: {problem}", worker.processor());
+            self.stop.poison(named.unwrap_or_else(unnamed));
         }
         if !matches!(done, Ok(Ok(()))) {
             worker.settle();
         }
-    }
-}
-
-/// Counts a worker's part as done, even if reporting a panic panics.
-struct Part<'s, J>(&'s Shared<J>);
-
-impl<J> Drop for Part<'_, J> {
-    fn drop(&mut self) {
-        if self.0.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.finish.ring();
+        drop(job);
+        if self.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.finish.ring();
         }
     }
 }
@@ -176,28 +171,49 @@ pub(super) fn failure<J>(
     format!("processor {} failed {}: {problem}", worker.processor(), worker.activity(job))
 }
 
-/// What a panic said.
-pub(in crate::exec) fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::panic::{panic_any, resume_unwind};
     use std::time::{Duration, Instant};
 
     use super::super::barrier::{Barrier, ThreadBarrier};
     use super::*;
 
-    /// Worker `index` meets the others, and panics when it is told to.
+    /// What a worker that is told to panics with.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Panic {
+        Text,
+        /// A value that panics when it is dropped, with another that does so, too.
+        Bomb,
+        /// Text; asked what it was doing, the worker panics again, with a bomb.
+        AtNothing,
+    }
+
+    /// Panics when it is dropped, so often.
+    struct Bomb(usize);
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if self.0 > 0 {
+                // Writes nothing.
+                resume_unwind(Box::new(Self(self.0 - 1)));
+            }
+        }
+    }
+
+    /// Worker `index` meets the others, and panics when it is told to. The others take their time
+    /// before they are done.
     struct Meeter {
         index: usize,
         barrier: Arc<ThreadBarrier>,
+        /// Calls done.
         calls: Arc<AtomicUsize>,
+        /// Workers that run.
+        running: Arc<AtomicUsize>,
     }
 
     impl Worker for Meeter {
-        type Job = Option<usize>;
+        type Job = Option<(usize, Panic)>;
 
         fn processor(&self) -> usize {
             self.index
@@ -205,31 +221,45 @@ mod tests {
 
         fn run(&mut self, job: &Self::Job) -> Result<(), Stopped> {
             self.barrier.wait(0)?;
-            if *job == Some(self.index) {
-                panic!("told to");
+            match *job {
+                Some((index, Panic::Bomb)) if index == self.index => panic_any(Bomb(2)),
+                Some((index, _)) if index == self.index => panic!("told to"),
+                Some(_) => {
+                    self.running.fetch_add(1, Ordering::Relaxed);
+                    thread::sleep(Duration::from_millis(3));
+                    self.running.fetch_sub(1, Ordering::Relaxed);
+                }
+                None => {}
             }
             self.calls.fetch_add(1, Ordering::Relaxed);
             self.barrier.wait(0)
         }
 
-        fn activity(&self, _: &Self::Job) -> String {
+        fn activity(&self, job: &Self::Job) -> String {
+            if matches!(job, Some((_, Panic::AtNothing))) {
+                panic_any(Bomb(2));
+            }
             "while meeting".to_owned()
         }
     }
 
-    fn pool(workers: usize) -> (Pool<Option<usize>>, Arc<AtomicUsize>) {
+    type Meeters = (Pool<Option<(usize, Panic)>>, [Arc<AtomicUsize>; 2]);
+
+    fn pool(workers: usize) -> Meeters {
         let stop = Arc::new(Stop::default());
         let barrier = Arc::new(ThreadBarrier::new(workers, 10, &stop));
-        let calls = Arc::new(AtomicUsize::new(0));
-        let meeter =
-            |index| Meeter { index, barrier: Arc::clone(&barrier), calls: Arc::clone(&calls) };
+        let counts = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let meeter = |index| {
+            let [calls, running] = counts.clone();
+            Meeter { index, barrier: Arc::clone(&barrier), calls, running }
+        };
         let pool = Pool::new((0..workers).map(meeter).collect(), None, 10, &stop, &[]).unwrap();
-        (pool, calls)
+        (pool, counts)
     }
 
     #[test]
     fn every_worker_does_every_call() {
-        let (mut pool, calls) = pool(5);
+        let (mut pool, [calls, _]) = pool(5);
         for round in 1..=200 {
             pool.call(|job| *job = None).unwrap();
             assert_eq!(calls.load(Ordering::Relaxed), 5 * round);
@@ -237,14 +267,23 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_ends_the_pool_and_hangs_nobody() {
-        for round in 0..200 {
+    fn a_panic_ends_the_pool_and_neither_hangs_anybody_nor_leaves_anybody_running() {
+        for round in 0..120 {
             let started = Instant::now();
-            let (mut pool, _) = pool(4);
+            let (mut pool, [_, running]) = pool(4);
             pool.call(|job| *job = None).unwrap();
-            let expected = format!("processor {} failed while meeting: told to", round % 4);
-            assert_eq!(pool.call(|job| *job = Some(round % 4)), Err(expected.clone()));
-            assert_eq!(pool.call(|job| *job = None), Err(expected));
+            let panicking = round % 4;
+            let panic = [Panic::Text, Panic::Bomb, Panic::AtNothing][round % 3];
+            let problem = match panic {
+                Panic::Text => " while meeting: told to",
+                Panic::Bomb => " while meeting: a panic without a message",
+                Panic::AtNothing => ": told to",
+            };
+            let expected = format!("processor {panicking} failed{problem}");
+            let job = Some((panicking, panic));
+            assert_eq!(pool.call(|own| *own = job), Err(expected.clone()), "{job:?}");
+            assert_eq!(running.load(Ordering::Relaxed), 0, "{job:?}");
+            assert_eq!(pool.call(|own| *own = None), Err(expected));
             drop(pool);
             assert!(started.elapsed() < Duration::from_secs(1));
         }

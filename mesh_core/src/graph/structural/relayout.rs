@@ -6,7 +6,7 @@
 
 use crate::graph::{GradCx, Op, OpError, Signature, Tensor, TensorType};
 use crate::lower::{LocalCx, PlaceCx, Placing};
-use crate::split::SplitRule;
+use crate::split::{Linearity, SplitRule};
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Relayout;
@@ -19,7 +19,7 @@ impl Op for Relayout {
         Ok(inputs.to_vec())
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        SplitRule::parallel().linear(&[&[0]])
+        SplitRule::parallel().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         cx.forward(0);

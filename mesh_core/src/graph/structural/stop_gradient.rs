@@ -2,7 +2,7 @@
 
 use crate::graph::{GradCx, Op, OpError, Signature, Tensor, TensorType};
 use crate::lower::LocalCx;
-use crate::split::SplitRule;
+use crate::split::{Linearity, SplitRule};
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StopGradient;
@@ -15,7 +15,7 @@ impl Op for StopGradient {
         Ok(inputs.to_vec())
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        SplitRule::parallel().linear(&[&[0]])
+        SplitRule::parallel().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         cx.forward(0);

@@ -115,6 +115,12 @@ pub enum LayoutError {
         /// Where it stands.
         at: Excerpt,
     },
+    /// More that does not fit the mesh, behind what is named.
+    #[error("and {count} more axes and owners of the layout do not fit the mesh")]
+    More {
+        /// How many.
+        count: usize,
+    },
 }
 
 fn axes_of_mesh(known: &[String]) -> String {
@@ -137,6 +143,12 @@ pub enum LayoutWarning {
         nearest: Option<String>,
         /// Where it stands.
         at: Excerpt,
+    },
+    /// More rules for dims that nothing has, behind those that are named.
+    #[error("and {count} more rules of the layout are for dims that no tensor has")]
+    MoreUnknownDims {
+        /// How many.
+        count: usize,
     },
     /// A mesh axis that no rule uses.
     #[error("no rule uses the mesh axis `{axis}`: its {size} processors repeat the same work")]

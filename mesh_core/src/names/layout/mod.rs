@@ -6,6 +6,8 @@
 mod error;
 mod parse;
 mod rules;
+#[cfg(test)]
+mod tests;
 mod warnings;
 
 use std::fmt;
@@ -56,7 +58,7 @@ impl fmt::Display for Owner {
 }
 
 /// Which dim a rule is for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
     /// Every dim of this name.
     Dim(DimName),
@@ -104,12 +106,23 @@ impl Layout {
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
+}
 
-    /// The printed layout with a piece of its rule number `rule` marked; `part` cuts the piece
-    /// out of the rule's target, axes and owner.
+/// How many faults of a kind are shown; of the others there is the number.
+const SHOWN: usize = 8;
+
+/// The printed layout, to show faults in.
+struct Printed(String);
+
+impl Printed {
+    fn new(layout: &Layout) -> Self {
+        Self(layout.to_string())
+    }
+
+    /// The rule number `rule` with a piece marked; `part` cuts the piece out of its target, axes and
+    /// owner.
     fn excerpt(&self, rule: usize, part: Part) -> Excerpt {
-        let text = self.to_string();
-        let whole = Piece::new(&text);
+        let whole = Piece::new(&self.0);
         let rule = whole.pairs().nth(rule).unwrap_or(whole);
         let (target, rest) = rule.split_once(':').unwrap_or((rule, rule));
         let (axes, owner) = rest.split_once('@').unwrap_or((rest, rest));

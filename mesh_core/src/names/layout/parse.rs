@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use indexmap::IndexSet;
+
 use super::super::dimension::{DimName, check_name};
 use super::super::text::{Piece, number};
 use super::{Layout, LayoutError, Owner, Rule, RuleSet, Target};
@@ -13,10 +15,10 @@ impl FromStr for Layout {
     /// `[params/|slots/]target:axis[+axis...][@owner]`. The target is a dim or, after `params/`
     /// or `slots/`, `*`; the owner, after `*` and one axis, is a coordinate or `each`.
     fn from_str(text: &str) -> Result<Self, LayoutError> {
-        let mut rules: Vec<Rule> = Vec::new();
+        let (mut rules, mut known) = (Vec::new(), IndexSet::new());
         for piece in Piece::new(text).pairs() {
             let rule = parse_rule(piece)?;
-            if rules.iter().any(|known| known.set == rule.set && known.target == rule.target) {
+            if !known.insert((rule.set, rule.target.clone())) {
                 let target = format!("{}{}", rule.set, rule.target);
                 return Err(LayoutError::RepeatedRule { target, at: piece.excerpt() });
             }
@@ -65,11 +67,11 @@ fn parse_target(piece: Piece<'_>) -> Result<(RuleSet, Target), LayoutError> {
 }
 
 fn parse_axes(list: Piece<'_>) -> Result<Vec<String>, LayoutError> {
-    let mut axes = Vec::new();
+    let (mut axes, mut known) = (Vec::new(), IndexSet::new());
     for piece in list.split('+') {
         checked(piece)?;
         let axis = piece.text().to_owned();
-        if axes.contains(&axis) {
+        if !known.insert(piece.text()) {
             return Err(LayoutError::RepeatedAxis { axis, at: piece.excerpt() });
         }
         axes.push(axis);

@@ -1,18 +1,19 @@
 //! A layout bound to a mesh.
 
+use std::cell::LazyCell;
 use std::cmp::Reverse;
 
 use super::super::dimension::DimName;
 use super::super::mesh::{Axis, AxisList, Mesh};
 use super::super::placement::Placement;
 use super::super::shape::Shape;
-use super::super::text::nearest;
-use super::{Layout, LayoutError, Owner, Part, RuleSet, Target};
+use super::super::text::{Excerpt, nearest};
+use super::{Layout, LayoutError, Owner, Part, Printed, RuleSet, SHOWN, Target};
 
 /// The rules of one set.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    /// Few, and each once: parsing refuses a second rule.
+    /// By name, each once: parsing refuses a second rule.
     dims: Vec<(DimName, AxisList)>,
     star: Option<Star>,
 }
@@ -41,27 +42,36 @@ pub struct Home {
 }
 
 impl Rules {
-    /// Looks up every axis of `layout` in `mesh`; reports all that do not fit.
+    /// Looks up every axis of `layout` in `mesh`; reports what does not fit: the first few in full, and
+    /// how many more there are.
     pub fn bind(layout: &Layout, mesh: &Mesh) -> Result<Self, Vec<LayoutError>> {
         let mut rules =
             Self { compute: Table::default(), params: Table::default(), slots: Table::default() };
-        let mut errors = Vec::new();
+        let printed = LazyCell::new(|| Printed::new(layout));
+        let (mut errors, mut more) = (Vec::new(), 0);
+        let mut refuse = |error: &dyn Fn() -> LayoutError| match errors.len() {
+            SHOWN => more += 1,
+            _ => errors.push(error()),
+        };
         for (number, rule) in layout.rules().iter().enumerate() {
             let mut axes = AxisList::new();
             for (position, name) in rule.axes.iter().enumerate() {
                 match mesh.axis(name) {
                     Some(axis) => axes.push(axis),
-                    None => errors.push(unknown_axis(layout, mesh, number, position, name)),
+                    None => refuse(&|| {
+                        let at = printed.excerpt(number, Part::Axis(position));
+                        unknown_axis(mesh, name, at)
+                    }),
                 }
             }
             if let (Some(Owner::At(coordinate)), [axis]) = (rule.owner, axes.as_slice())
                 && coordinate >= mesh.size(*axis)
             {
-                errors.push(LayoutError::OwnerOutOfRange {
+                refuse(&|| LayoutError::OwnerOutOfRange {
                     axis: mesh.name(*axis).to_owned(),
                     size: mesh.size(*axis),
                     coordinate,
-                    at: layout.excerpt(number, Part::Owner),
+                    at: printed.excerpt(number, Part::Owner),
                 });
             }
             // Along an axis of size 1 there is nothing to split.
@@ -77,6 +87,12 @@ impl Rules {
                 Target::LargestDim => table.star = Some(Star { axes, owner: rule.owner }),
             }
         }
+        for table in [&mut rules.compute, &mut rules.params, &mut rules.slots] {
+            table.dims.sort_unstable_by_key(|(dim, _)| *dim);
+        }
+        if more > 0 {
+            errors.push(LayoutError::More { count: more });
+        }
         if errors.is_empty() { Ok(rules) } else { Err(errors) }
     }
 
@@ -91,7 +107,8 @@ impl Rules {
     /// The axes of the rule for `dim` in one set, if there is one.
     fn rule(&self, set: RuleSet, dim: DimName) -> Option<&[Axis]> {
         let dims = &self.table(set).dims;
-        dims.iter().find(|(name, _)| *name == dim).map(|(_, axes)| axes.as_slice())
+        let at = dims.binary_search_by_key(&dim, |(name, _)| *name).ok()?;
+        Some(dims[at].1.as_slice())
     }
 
     /// What `*` means for one variable, and so, by name of the dim, for its slots: its largest dim
@@ -160,20 +177,10 @@ impl Rules {
     }
 }
 
-fn unknown_axis(
-    layout: &Layout,
-    mesh: &Mesh,
-    rule: usize,
-    position: usize,
-    axis: &str,
-) -> LayoutError {
+fn unknown_axis(mesh: &Mesh, axis: &str, at: Excerpt) -> LayoutError {
     let known: Vec<_> = mesh.axes().map(|axis| mesh.name(axis).to_owned()).collect();
-    LayoutError::UnknownAxis {
-        axis: axis.to_owned(),
-        nearest: nearest(axis, known.iter().map(String::as_str)),
-        known,
-        at: layout.excerpt(rule, Part::Axis(position)),
-    }
+    let nearest = nearest(axis, known.iter().map(String::as_str));
+    LayoutError::UnknownAxis { axis: axis.to_owned(), known, nearest, at }
 }
 
 #[cfg(test)]

@@ -1,33 +1,40 @@
 //! Rules and axes that are legal but do nothing.
 
+use indexmap::IndexSet;
+
 use super::super::dimension::DimName;
 use super::super::mesh::Mesh;
 use super::super::text::nearest;
-use super::{Layout, LayoutWarning, Part, Rules, Target};
+use super::{Layout, LayoutWarning, Part, Printed, Rules, SHOWN, Target};
 
 impl Rules {
     /// What in `layout` does nothing: rules for dims that are not `known` to the graph, and axes
     /// of `mesh` larger than 1 that no rule uses.
     pub fn warnings(layout: &Layout, mesh: &Mesh, known: &[DimName]) -> Vec<LayoutWarning> {
-        let unknown_dim = |(number, target): (usize, &Target)| match target {
-            Target::Dim(dim) if !known.contains(dim) => Some(LayoutWarning::UnknownDim {
+        let names: IndexSet<_> = known.iter().collect();
+        let targets = layout.rules().iter().map(|rule| &rule.target).enumerate();
+        let unknown = targets.filter_map(|(number, target)| match target {
+            Target::Dim(dim) if !names.contains(dim) => Some((number, *dim)),
+            _ => None,
+        });
+        let unknown: Vec<_> = unknown.collect();
+        let printed = Printed::new(layout);
+        let shown = unknown.iter().take(SHOWN);
+        let mut warnings: Vec<_> = shown
+            .map(|&(number, dim)| LayoutWarning::UnknownDim {
                 dim: dim.to_string(),
                 nearest: nearest(dim.as_str(), known.iter().map(|name| name.as_str())),
-                at: layout.excerpt(number, Part::Target),
-            }),
-            _ => None,
-        };
-        let targets = layout.rules().iter().map(|rule| &rule.target).enumerate();
-        let used = |name| layout.rules().iter().any(|rule| rule.axes.iter().any(|a| a == name));
-        let unused = mesh.axes().map(|axis| (mesh.name(axis), mesh.size(axis)));
-        let unused = unused.filter(|&(name, size)| size > 1 && !used(name));
-        targets
-            .filter_map(unknown_dim)
-            .chain(
-                unused
-                    .map(|(name, size)| LayoutWarning::UnusedAxis { axis: name.to_owned(), size }),
-            )
-            .collect()
+                at: printed.excerpt(number, Part::Target),
+            })
+            .collect();
+        if unknown.len() > SHOWN {
+            warnings.push(LayoutWarning::MoreUnknownDims { count: unknown.len() - SHOWN });
+        }
+        let used: IndexSet<_> = layout.rules().iter().flat_map(|rule| &rule.axes).collect();
+        let axes = mesh.axes().map(|axis| (mesh.name(axis).to_owned(), mesh.size(axis)));
+        let unused = axes.filter(|(name, size)| *size > 1 && !used.contains(name));
+        warnings.extend(unused.map(|(axis, size)| LayoutWarning::UnusedAxis { axis, size }));
+        warnings
     }
 }
 

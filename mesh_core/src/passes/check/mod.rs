@@ -25,10 +25,12 @@
 //!   map on an input of the same layout met element by element, an all-reduce on its own input;
 //! * from where a collective stands to where it is awaited, no other step fills bytes of its inputs or
 //!   outs;
+//! * in the body of a loop, what [`rounds`] says;
 //! * at the end each written variable holds the value written, each other variable what it held
 //!   before, and each fetch its value.
 
 mod flight;
+mod rounds;
 
 use self::flight::Flight;
 use crate::program::{
@@ -78,15 +80,7 @@ fn checked(
         return Err(problems);
     }
     for (i, slot) in program.feeds.iter().enumerate() {
-        match plan.places[slot.value.index()] {
-            Place::Variable(variable) => {
-                problems.push(format!("feed {} is in {variable:?}", slot.name));
-            }
-            Place::Fed(feed) if feed != i => {
-                problems.push(format!("feed {i} is where feed {feed} should be"));
-            }
-            _ => {}
-        }
+        problems.extend(memory.misfed(i, slot));
         memory.define(slot.value);
     }
     for (index, node) in program.steps.iter().enumerate() {
@@ -95,6 +89,7 @@ fn checked(
         let found = found.chain(memory.disturbs(index, &node.step));
         problems.extend(found.map(|problem| format!("{}: {problem}", program.caption(index))));
     }
+    problems.extend(memory.left());
     problems.extend(memory.end());
     problems.extend(bodies(program, plan));
     if problems.is_empty() { Ok(()) } else { Err(problems) }
@@ -183,45 +178,8 @@ impl Memory<'_> {
                     false => Err(format!("{id:?} does not fit {variable:?}")),
                 }
             }
-            Place::Fed(i) => self.fits(id, i, self.program.feeds.get(i), "feed"),
-            Place::Stacked(i) => self.fits(id, i, self.program.fetches.get(i), "fetch"),
+            place => self.fits(id, place),
         }
-    }
-
-    /// Whether a value of a body is as large as what it lies in, and aligned in every round.
-    fn fits(&self, id: ValueId, i: usize, slot: Option<&Slot>, what: &str) -> Result<(), String> {
-        let Some(Slot { value, .. }) = slot.filter(|_| self.rounds.is_some()) else {
-            return Err(format!("{id:?} is in a loop's {what} {i}, which is not there"));
-        };
-        let (own, bytes) = (self.program.value(id).bytes(), self.program.value(*value).bytes());
-        let aligned = !self.moves(self.at(id)) || bytes % ALIGNMENT == 0;
-        match own == bytes && aligned {
-            true => Ok(()),
-            false => Err(format!("{id:?} does not fit {what} {i} of its loop")),
-        }
-    }
-
-    /// Whether a place is another one in every round.
-    fn moves(&self, place: Place) -> bool {
-        let Some(Rounds { carried, sliced, .. }) = self.rounds else { return false };
-        match place {
-            Place::Fed(i) => (carried.len()..carried.len() + sliced.len()).contains(&i),
-            Place::Stacked(_) => true,
-            _ => false,
-        }
-    }
-
-    /// Values in places that move, met by steps that do not look where they are; outs on what the
-    /// body was given.
-    fn moved(&self, step: &Step) -> Vec<String> {
-        let fixed = step.axes().is_some() || matches!(step, Step::Loop(_));
-        let met = step.inputs().into_iter().chain(step.outs().iter().copied());
-        let lost = met.filter(|&value| fixed && self.moves(self.at(value)));
-        let lost = lost.map(|value| format!("{value:?} is in another place in every round"));
-        let renames = matches!(step, Step::Reshape { .. } | Step::Barrier { .. });
-        let given = |out: &ValueId| matches!(self.at(*out), Place::Fed(_)) && !renames;
-        let outs = step.outs().iter().filter(|out| given(out));
-        lost.chain(outs.map(|out| format!("{out:?} overwrites what the loop gave"))).collect()
     }
 
     fn names(&mut self, value: ValueId) -> Option<&mut Names> {
@@ -362,6 +320,7 @@ impl Memory<'_> {
         node.step.outs().iter().filter_map(stray).collect()
     }
 
+    /// What is not there at the end of the program.
     fn end(&mut self) -> Vec<String> {
         let mut due: Vec<Name> =
             (0..self.variables.len() as u32).map(|v| Name::Old(VariableId(v))).collect();
@@ -378,12 +337,13 @@ impl Memory<'_> {
                 problems.push(format!("at the end: {}", missing(wanted, place, held)));
             }
         }
-        for slot in &self.program.fetches {
-            if let Err(problem) = self.expect(slot.value) {
-                problems.push(format!("fetch {}: {problem}", slot.name));
-            }
-        }
+        let fetches = if self.rounds.is_some() { &[][..] } else { &self.program.fetches };
+        problems.extend(fetches.iter().filter_map(|slot| self.fetch(slot).err()));
         problems
+    }
+
+    fn fetch(&mut self, slot: &Slot) -> Result<(), String> {
+        self.expect(slot.value).map_err(|problem| format!("fetch {}: {problem}", slot.name))
     }
 }
 

@@ -1,4 +1,5 @@
 mod combine;
+mod handed;
 mod orders;
 mod overlaps;
 mod plans;
@@ -6,6 +7,7 @@ mod random;
 mod rewrites;
 mod rounds;
 mod tiles;
+mod widenings;
 
 use super::*;
 use crate::program::sketch::{Sketch, axis, built, square, var, variable, x};

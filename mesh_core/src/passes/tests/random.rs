@@ -3,7 +3,7 @@ use crate::array::Array;
 use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::labelled;
-use crate::program::{ALIGNMENT, Scalar};
+use crate::program::{ALIGNMENT, Extents, Offset, Piece, Scalar};
 use ndarray::Array2;
 use proptest::prelude::*;
 use smallvec::smallvec;
@@ -71,6 +71,7 @@ fn random(acts: &[Act], fetches: &[usize], writes: &[(u32, usize)]) -> Program {
                     let turned = b.all_to_all(&[rows], 0, 1, one);
                     b.reshape(turned, smallvec![4, 8])
                 }
+                11 => copied(b, one, two, act),
                 _ => b.old(act.one as u32 % VARIABLES, &EXTENTS),
             };
             values.push(value);
@@ -86,9 +87,34 @@ fn random(acts: &[Act], fetches: &[usize], writes: &[(u32, usize)]) -> Program {
     })
 }
 
+/// Something larger of two values and a part of that, along one of the dims, with a map between.
+fn copied(b: &mut Builder<'_>, one: ValueId, two: ValueId, act: &Act) -> ValueId {
+    let (dim, joined) = (act.one % 2, act.two.is_multiple_of(2));
+    let mut larger = EXTENTS;
+    larger[dim] += if joined { EXTENTS[dim] } else { 3 };
+    let piece = |value: ValueId, from: usize| {
+        let mut at = [0, 0];
+        at[dim] = from;
+        let (begin, at) = (vec![Offset::default(); 2], Extents::from_slice(&at));
+        let (input, extents) = (labelled(value, &[0, 1]), Extents::from_slice(&EXTENTS));
+        Piece { input, begin, at, extents }
+    };
+    let pieces = match joined {
+        true => vec![piece(one, 0), piece(two, EXTENTS[dim])],
+        false => vec![piece(one, act.two % 4)],
+    };
+    let fill = Scalar::new(DType::F32, 0.5);
+    let all = b.assemble(pieces, fill, Extents::from_slice(&larger));
+    let all = b.of(x(0) * 0.5, &[all]);
+    let mut begin = vec![Offset::default(); 2];
+    begin[dim] = Offset::fixed(act.one / 2 % 4 % (larger[dim] - EXTENTS[dim] + 1));
+    let part = b.cut(all, begin, Extents::from_slice(&EXTENTS));
+    b.of(x(0) + x(1), &[part, one])
+}
+
 prop_compose! {
     fn programs()(
-        acts in prop::collection::vec((0..13_u8, 0..99_usize, 0..99_usize), 1..40),
+        acts in prop::collection::vec((0..14_u8, 0..99_usize, 0..99_usize), 1..40),
         fetches in prop::collection::vec(0..99_usize, 0..4),
         writes in prop::collection::btree_map(0..VARIABLES, 0..9999_usize, 0..4),
     ) -> Program {

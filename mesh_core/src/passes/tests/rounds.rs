@@ -124,7 +124,7 @@ fn what_is_the_same_in_all_rounds_is_computed_once() {
     let hoisted = compile(4, false, None);
     assert_eq!(
         forms(&hoisted),
-        [vec!["generate", "reduce", "map", "loop"], vec!["generate", "map"]]
+        [vec!["reduce", "generate", "map", "loop"], vec!["generate", "map"]]
     );
     // Too large to be kept for the little it is made of; behind a barrier.
     let large = compile((1 << 18) + 1, false, None);

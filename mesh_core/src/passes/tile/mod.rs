@@ -192,9 +192,8 @@ impl<'p> Group<'p> {
         met.sort_unstable();
         met.dedup();
         let total: usize = met.iter().map(bytes).sum();
-        let levels = (1..).map_while(|depth| self.sizes(depth));
-        let mut tiles = levels.flat_map(|sizes| cuts(&sizes));
-        let small = tiles.find(|(_, count)| total / count <= limits.tile);
+        let mut levels = (1..).map_while(|depth| self.sizes(depth));
+        let small = levels.find_map(|sizes| largest(&sizes, total, limits.tile));
         let (extents, count) = small.filter(|(_, count)| *count > 1)?;
         let Self { members, waiting, .. } = self;
         Some(Tiles { members, waiting, extents, count })
@@ -222,13 +221,38 @@ fn met(step: &Step, ways: &Ways) -> Vec<ValueId> {
     inputs.chain(outs.copied()).collect()
 }
 
-/// Tiles that cut the last of the dims and have size 1 along those before, largest first, with their
-/// number.
-fn cuts(sizes: &[usize]) -> Vec<(Vec<usize>, usize)> {
-    let Some((&last, outer)) = sizes.split_last() else { return Vec::new() };
-    let tile = |part: usize| {
-        let extents = outer.iter().map(|_| 1).chain([last / part]).collect();
-        (extents, outer.iter().product::<usize>() * part)
-    };
-    (1..=last).filter(|part| last.is_multiple_of(*part)).map(tile).collect()
+/// The largest tile of at most `most` bytes, with the number of tiles: it cuts the last of the dims
+/// into equal parts and has size 1 along those before. All tiles together are `total` bytes.
+fn largest(sizes: &[usize], total: usize, most: usize) -> Option<(Vec<usize>, usize)> {
+    let (&last, outer) = sizes.split_last()?;
+    let ones: usize = outer.iter().product();
+    let fits = most.checked_div(total / (ones * last))?;
+    // The number of tries depends on `most`, not on the sizes: a position takes a byte at least.
+    let part = (1..=fits.min(last)).rev().find(|part| last.is_multiple_of(*part))?;
+    Some((outer.iter().map(|_| 1).chain([part]).collect(), ones * (last / part)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::largest;
+
+    /// Sizes beyond counting: whoever tried them one by one would not come to an end.
+    #[test]
+    fn a_tile_is_found_whatever_the_sizes() {
+        let huge = 1 << 58;
+        let table = [
+            (vec![12], 12 * 8, 40, Some((vec![4], 3))),
+            (vec![12], 12 * 8, 7, None),
+            (vec![12], 12 * 8, 1000, Some((vec![12], 1))),
+            (vec![3, 10], 3 * 10 * 8, 50, Some((vec![1, 5], 6))),
+            (vec![7], 7 * 4, 12, Some((vec![1], 7))),
+            (vec![huge], huge * 4, 512 << 10, Some((vec![128 << 10], huge >> 17))),
+            (vec![3 * (huge >> 3)], 3 * (huge >> 1), 48, Some((vec![12], huge >> 5))),
+            // A Mersenne prime.
+            (vec![(1 << 61) - 1], (1 << 61) - 1, 512 << 10, Some((vec![1], (1 << 61) - 1))),
+        ];
+        for (sizes, total, most, expected) in table {
+            assert_eq!(largest(&sizes, total, most), expected, "{sizes:?} of {total}, {most}");
+        }
+    }
 }

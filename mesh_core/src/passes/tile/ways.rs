@@ -59,7 +59,7 @@ pub(super) fn ways(program: &Program, step: &Step, depth: usize) -> Option<Ways>
             (from.get(..depth)? == to.get(..depth)?).then(|| SmallVec::from_slice(&[true]))?
         }
         Step::Move { pieces, out, .. } => {
-            let kept = pieces.iter().all(|piece| keeps(piece, &value(*out).extents, depth));
+            let kept = pieces.iter().all(|piece| keeps(program, piece, *out, depth));
             kept.then(|| SmallVec::from_elem(true, pieces.len()))?
         }
         _ => return None,
@@ -92,11 +92,12 @@ fn operands<'a>(
     inputs.map(tiled).collect()
 }
 
-/// Whether a copy takes the first dims as they are.
-fn keeps(piece: &Piece, extents: &[usize], depth: usize) -> bool {
-    let labels = piece.input.dims.iter().take(depth).map(|&label| usize::from(label));
-    labels.eq(0..depth)
-        && piece.begin.iter().take(depth).all(|begin| begin.base == 0 && begin.axes.is_empty())
-        && piece.at[..depth].iter().all(|&at| at == 0)
-        && piece.extents[..depth] == extents[..depth]
+/// Whether a copy takes the first dims whole, and leaves them as they are.
+fn keeps(program: &Program, piece: &Piece, out: ValueId, depth: usize) -> bool {
+    let Piece { input, extents, .. } = piece;
+    let [from, to] = [input.value, out].map(|id| program.value(id).extents.get(..depth));
+    let copied = extents.get(..depth);
+    // As long as what is read and written, it begins where they begin.
+    let labels = input.dims.iter().take(depth).map(|&label| usize::from(label));
+    copied.is_some() && from == copied && to == copied && labels.eq(0..depth)
 }

@@ -306,7 +306,9 @@ impl Scope<'_> {
 
     fn fold_over(&self, kind: ReduceKind, axes: &[Axis], input: ValueId) -> Result<usize, String> {
         let dtype = self.value(input).dtype;
-        folds(kind, dtype)?;
+        if kind != ReduceKind::Select {
+            folds(kind, dtype)?;
+        }
         let sums = matches!(kind, ReduceKind::Sum | ReduceKind::Prod);
         ensure!(!sums || dtype.reduction() == dtype, "a {kind} over a group is held in f32");
         self.group(axes)
@@ -345,7 +347,9 @@ impl Scope<'_> {
     }
 }
 
+/// Whether elements of one value may be folded so.
 pub(super) fn folds(kind: ReduceKind, dtype: DType) -> Legal {
+    ensure!(kind != ReduceKind::Select, "a selection is folded over a group only");
     let logical = matches!(kind, ReduceKind::All | ReduceKind::Any);
     ensure!(logical == (dtype == DType::Bool), "there is no {kind} of {dtype}");
     Ok(())

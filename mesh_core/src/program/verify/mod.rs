@@ -55,8 +55,8 @@
 //! * **loop**: at least one round. The body is a legal program that neither reads nor writes, and
 //!   its slots are whole. Feeds and fetches come in the order of [`Rounds`](super::Rounds), with the
 //!   types of what they stand for; sliced and stacked values are as many slices as there are rounds,
-//!   one after the other ([`is_stack`](super::is_stack)). A condition is a bool, forbids slices, and has no dims. What is carried on
-//!   is not a feed, unless that of its own place.
+//!   one after the other ([`is_stack`](super::is_stack)). A condition is a bool, forbids slices, and has no dims. Feeds may be
+//!   fetched, each in any place and any number of times.
 //!
 //! **Owners.** A step that only some processors run has axes and coordinates of the mesh, no axis
 //! twice; it meets no group along such an axis. What it defines is theirs alone, what reduce_to

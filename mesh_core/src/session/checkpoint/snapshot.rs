@@ -170,8 +170,7 @@ pub(super) mod tests {
 
     /// A session without functions.
     pub(crate) fn session(mesh: &Mesh, variables: Vec<VariableSpec>, seed: u64) -> Session {
-        let (mesh, init) = (mesh.clone(), Compiled::default());
-        let module = Module { mesh, variables, functions: vec![], init, warnings: vec![] };
+        let module = Module::new(mesh.clone(), variables, Vec::new(), Compiled::default()).unwrap();
         Session::threads(&module, seed).unwrap()
     }
 

@@ -89,18 +89,22 @@ impl Regression {
         let both = batch.iter().chain(&width).copied().collect();
         let (x, y) = (Expr::input(0), Expr::input(1));
         let mut p = Builder::new("train", &self.mesh);
+        let sum = |p: &mut Builder<'_>, axes: &[Axis], part| match axes {
+            [] => part,
+            axes => p.all_reduce(ReduceKind::Sum, axes, part),
+        };
         let image = p.feed(F32, both, slot("x", NOWHERE, &[BATCH, WIDTH], &[b, f]));
         let label = p.feed(F32, batch.clone(), slot("y", NOWHERE, &[BATCH], &[b]));
         let weights = p.read(WEIGHTS, F32, width.clone());
         let partial = p.contract(operand(image, &[0, 1]), operand(weights, &[1]), batch.clone());
-        let predicted = p.all_reduce(ReduceKind::Sum, f, partial);
+        let predicted = sum(&mut p, f, partial);
         let minus = x.clone() - y.clone();
         let terms = vec![operand(predicted, &[0]), operand(label, &[0])];
         let error = p.map(terms, batch, &minus, F32).unwrap();
         let loss = p.contract(operand(error, &[0]), operand(error, &[0]), Extents::new());
-        let loss = p.all_reduce(ReduceKind::Sum, b, loss);
+        let loss = sum(&mut p, b, loss);
         let gradient = p.contract(operand(image, &[1, 0]), operand(error, &[1]), width.clone());
-        let gradient = p.all_reduce(ReduceKind::Sum, b, gradient);
+        let gradient = sum(&mut p, b, gradient);
         let terms = vec![operand(weights, &[0]), operand(gradient, &[0])];
         let new = p.map(terms, width, &(x.clone() - 0.0625 * y), F32).unwrap();
         let step = p.read(STEP, I32, Extents::new());
@@ -148,8 +152,7 @@ pub(super) fn module<const V: usize>(
     function: Compiled,
     init: Compiled,
 ) -> Module {
-    let (mesh, variables) = (mesh.clone(), variables.into());
-    Module { mesh, variables, functions: vec![function], init, warnings: Vec::new() }
+    Module::new(mesh.clone(), variables.into(), vec![function], init).unwrap()
 }
 
 pub(super) fn data() -> (Array2<f32>, Array1<f32>) {

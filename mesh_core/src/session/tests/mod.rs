@@ -6,6 +6,7 @@ use self::fixture::{
     BATCH, Regression, WIDTH, close, data, function, module, planned, slot, variable,
 };
 use super::*;
+use crate::exec::ThreadMachine;
 use crate::names::DType::F32;
 use crate::names::{DimName, Placement, Shape, dim};
 use crate::program::{Builder, Extents, Generator, Offset, Place, Step, VariableId};
@@ -18,9 +19,9 @@ fn training_is_the_same_on_every_mesh() {
     let train = function::<2, 2>("train");
     for mesh in MESHES {
         let module = Regression::new(mesh).module();
-        let mut aliased = module.clone();
+        let mut functions = module.functions().to_vec();
         // The weights are read and written where they are.
-        let Compiled { program, plan } = &mut aliased.functions[0];
+        let Compiled { program, plan } = &mut functions[0];
         for node in &program.steps {
             if let Step::Read { variable, out: value } | Step::Write { variable, input: value } =
                 node.step
@@ -28,6 +29,8 @@ fn training_is_the_same_on_every_mesh() {
                 plan.places[value.index()] = Place::Variable(variable);
             }
         }
+        let (variables, init) = (module.variables().to_vec(), module.init().clone());
+        let aliased = Module::new(module.mesh().clone(), variables, functions, init).unwrap();
         for module in [module, aliased] {
             let mut session = Session::threads(&module, 0).unwrap();
             session.set_replica_check(true);
@@ -265,36 +268,50 @@ fn replicas_that_differ_are_found() {
     }
 }
 
+/// By the module, which checks all that sessions rely on, and by the machine, as far as its memory
+/// safety rests on it.
 #[test]
-fn modules_that_do_not_fit_together_are_refused() {
+fn functions_that_do_not_fit_are_refused() {
     let whole = Regression::new("b:2").module();
-    let refusal = |change: &dyn Fn(&mut Module)| {
-        let mut module = whole.clone();
-        change(&mut module);
-        Session::threads(&module, 0).unwrap_err().to_string()
+    let refusals = |change: &dyn Fn(&mut Compiled, &mut [VariableSpec])| {
+        let (mesh, mut variables) = (whole.mesh().clone(), whole.variables().to_vec());
+        let mut functions = whole.functions().to_vec();
+        change(&mut functions[0], &mut variables);
+        let types: Vec<_> = variables.iter().map(|v| v.local(&mesh)).collect();
+        let machine = ThreadMachine::new(&mesh, &types, functions.clone(), 0, &[]);
+        let module = Module::new(mesh, variables, functions, whole.init().clone());
+        [module.unwrap_err().to_string(), machine.err().unwrap_or_default()]
     };
-    type Change = dyn Fn(&mut Module);
-    let table: [(&Change, &str); 4] = [
+    type Change = dyn Fn(&mut Compiled, &mut [VariableSpec]);
+    let table: [(&Change, &str, &str); 5] = [
         (
-            &|module| module.functions[0].plan.arena_bytes = 64,
-            "the module cannot be run: %1 of `train` is misplaced in the arena",
+            &|function, _| function.plan.arena_bytes = 64,
+            "ends beyond the arena",
+            "%1 of `train` is misplaced in the arena",
         ),
         (
-            &|module| module.functions[0].plan.places.truncate(3),
-            "the module cannot be run: the plan of `train` is for another program",
+            &|function, _| function.plan.places.truncate(3),
+            "3 places for",
+            "the plan of `train` is for another program",
         ),
         (
-            &|module| module.variables[0].dtype = DType::F64,
-            "the module cannot be run: cannot prepare step 0 of `train` (read): f32[4] is not of the \
-             type of `weights`",
+            &|_, variables| variables[0].dtype = DType::F64,
+            "step 0 read: %2 is f32, not f64",
+            "cannot prepare step 0 of `train` (read): f32[4] is not of the type of `weights`",
         ),
         (
-            &|module| module.functions[0].program.feeds[0].shape[0] = 9,
-            "the module cannot be run: slot `x` does not fit its value f32[4, 4]",
+            &|function, _| function.program.feeds[0].shape[0] = 9,
+            "feed x: dim 0 is 2 parts of 4, but its global size is 9",
+            "slot `x` does not fit its value f32[4, 4]",
         ),
+        // Two values in one place: the module alone can tell.
+        (&|function, _| function.plan.places[0] = function.plan.places[1], "%0 is not at", ""),
     ];
-    for (change, expected) in table {
-        assert_eq!(refusal(change), expected);
+    for (change, by_module, by_machine) in table {
+        let [module, machine] = refusals(change);
+        let named = module.starts_with("`train` cannot be a function of the module:\n  ");
+        assert!(named && module.contains(by_module), "{module}");
+        assert_eq!(machine, by_machine);
     }
 }
 
@@ -307,7 +324,7 @@ fn sessions_move_between_threads() {
 #[test]
 fn processors_are_kept_on_cores() {
     let module = differing(false);
-    let processors = module.mesh.processors();
+    let processors = module.mesh().processors();
     let error = |cores: &[usize]| Session::pinned(&module, 0, cores).unwrap_err().to_string();
     let text = error(&[]);
     assert!(text.contains(&format!("0 cores for {processors} processors")), "{text}");

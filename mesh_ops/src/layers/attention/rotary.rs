@@ -31,20 +31,31 @@ impl<'g> Rotation<'g> {
     /// `position * base^(-i / half)`. Angles are computed in f32.
     #[track_caller]
     pub fn new(positions: Tensor<'g>, kv: Dimension, base: f64) -> Self {
+        Self::new_in(DType::F32, positions, kv, base)
+    }
+
+    /// As [`new`](Self::new), with angles computed in f32 or f64.
+    #[track_caller]
+    pub fn new_in(dtype: DType, positions: Tensor<'g>, kv: Dimension, base: f64) -> Self {
         let graph = positions.graph();
         if !kv.size.is_multiple_of(2) && !positions.is_poisoned() {
             graph.record("rotary", format!("{kv} cannot be turned in pairs: make it even"));
             return Self { cos: positions.poisoned(), sin: positions.poisoned() };
         }
         let half = kv.size / 2;
-        let frequency = |i: usize| base.powf(-((i % half) as f64) / half as f64) as f32;
-        let table = |f: &dyn Fn(usize) -> f32| -> Tensor<'g> {
-            let elements: Vec<_> = (0..kv.size).map(f).collect();
-            graph.constant(Array::from(ndarray::Array1::from_vec(elements).into_dyn()), [kv])
+        let frequency = |i: usize| base.powf(-((i % half) as f64) / half as f64);
+        let table = |f: &dyn Fn(usize) -> f64| -> Tensor<'g> {
+            let elements = ndarray::Array1::from_shape_fn(kv.size, f).into_dyn();
+            let rounded = |element: &f64| *element as f32;
+            let array = match dtype {
+                DType::F64 => Array::from(elements),
+                _ => Array::from(elements.map(rounded)),
+            };
+            graph.constant(array, [kv])
         };
         let frequencies = table(&frequency);
         let signs = table(&|i| if i < half { -1.0 } else { 1.0 });
-        let angle = cast(positions, DType::F32) * frequencies;
+        let angle = cast(positions, frequencies.dtype()) * frequencies;
         Self { cos: cos(angle), sin: sin(angle) * signs }
     }
 

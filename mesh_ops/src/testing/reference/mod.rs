@@ -15,8 +15,12 @@ mod windows;
 pub use dense::Dense;
 pub(super) use random::SEED;
 
+use super::alone::{computed, inner};
 use dense::offsets;
-use mesh_core::graph::{DynOp, Graph, Kind, LoopView, OperationView, TensorId, TensorType};
+use mesh_core::graph::{
+    DynOp, Graph, Kind, LoopView, OperationId, OperationView, TensorId, TensorType,
+};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -39,6 +43,23 @@ pub struct Reference<'g> {
     operations: Vec<OperationView>,
     variables: Vec<String>,
     meanings: BTreeMap<String, Meaning>,
+    /// Operations from this number on may be unknown.
+    trusted: usize,
+    /// What has been evaluated, if that is asked for.
+    met: Option<RefCell<BTreeMap<OperationId, Met>>>,
+}
+
+/// An operation that was evaluated.
+#[derive(Clone, Debug)]
+pub(super) struct Met {
+    /// Its number in the graph.
+    pub(super) number: usize,
+    pub(super) operation: OperationView,
+    /// What it was given; in a loop, in the last round.
+    pub(super) inputs: Vec<Dense>,
+    pub(super) outputs: Vec<Dense>,
+    /// Whether its meaning is known.
+    pub(super) explained: bool,
 }
 
 impl fmt::Debug for Reference<'_> {
@@ -58,6 +79,8 @@ impl<'g> Reference<'g> {
             operations: graph.operations(),
             variables: graph.variable_names(),
             meanings: BTreeMap::new(),
+            trusted: usize::MAX,
+            met: None,
         }
     }
 
@@ -65,6 +88,21 @@ impl<'g> Reference<'g> {
     pub fn with(mut self, op: &str, meaning: Meaning) -> Self {
         self.meanings.insert(op.to_owned(), meaning);
         self
+    }
+
+    /// Operations from this number on whose op is not known mean what one processor computes.
+    pub(super) fn trusting(self, from: usize) -> Self {
+        Self { trusted: from, ..self }
+    }
+
+    /// Keeps what is evaluated of ops from outside core.
+    pub(super) fn recording(self) -> Self {
+        Self { met: Some(RefCell::default()), ..self }
+    }
+
+    /// What was kept, in the graph's order.
+    pub(super) fn recorded(self) -> Vec<Met> {
+        self.met.map_or_else(Vec::new, |met| met.into_inner().into_values().collect())
     }
 
     /// The values of tensors, and of whatever they are computed from.
@@ -151,7 +189,7 @@ impl<'g> Reference<'g> {
             Kind::Identity => {
                 return Ok(inputs.into_iter().take(types.len()).cloned().collect());
             }
-            Kind::Other => return self.meaning(operation, &inputs, &types),
+            Kind::Other => return self.other(operation, &inputs, &types),
             _ => {}
         }
         let [ty] = &types[..] else {
@@ -216,27 +254,48 @@ impl<'g> Reference<'g> {
         Ok(outputs)
     }
 
-    fn meaning(
+    /// What an op from outside core makes of its inputs.
+    fn other(
         &self,
         operation: &OperationView,
         inputs: &[&Dense],
         types: &[TensorType],
     ) -> Result<Vec<Dense>, String> {
-        let (op, name) = (&*operation.op, operation.op.name());
-        if let Some(meaning) = self.meanings.get(name) {
-            return Ok(meaning(inputs, types));
+        let number = self.operations.partition_point(|other| other.id < operation.id);
+        let meaning = self.meaning(inner(&*operation.op), inputs, types)?;
+        let explained = meaning.is_some();
+        let outputs = match meaning {
+            Some(values) => values,
+            None if number >= self.trusted => computed(&operation.op, inputs, types)?,
+            None => return Err("this op is not known".to_owned()),
+        };
+        if let Some(met) = &self.met {
+            let inputs = inputs.iter().map(|&x| x.clone()).collect();
+            let (operation, outputs) = (operation.clone(), outputs.clone());
+            let one = Met { number, operation, inputs, outputs, explained };
+            met.borrow_mut().insert(one.operation.id, one);
+        }
+        Ok(outputs)
+    }
+
+    /// `None` for an op that is not known.
+    fn meaning(
+        &self,
+        op: &dyn DynOp,
+        inputs: &[&Dense],
+        types: &[TensorType],
+    ) -> Result<Option<Vec<Dense>>, String> {
+        if let Some(meaning) = self.meanings.get(op.name()) {
+            return Ok(Some(meaning(inputs, types)));
         }
         if let Some(values) = index::meaning(op, inputs, types) {
-            return Ok(values);
+            return Ok(Some(values));
         }
-        let [ty] = types else {
-            return Err("this op of several outputs is not known".to_owned());
-        };
+        let [ty] = types else { return Ok(None) };
         if let Some(value) = structural::meaning(op, inputs, ty) {
-            return Ok(vec![value?]);
+            return Ok(Some(vec![value?]));
         }
-        let value = elementwise(op, inputs, ty);
-        Ok(vec![value.ok_or_else(|| "this op is not known".to_owned())?])
+        Ok(elementwise(op, inputs, ty).map(|value| vec![value]))
     }
 }
 

@@ -6,7 +6,7 @@ use super::dense::stride;
 use crate::conv::{Conv, Convolution, Makes, Padding};
 use crate::windows::{Beyond, Frame, Windows, overlap::OverlapAdd};
 use mesh_core::graph::TensorType;
-use mesh_core::names::{DimName, Shape};
+use mesh_core::names::{DType, DimName, Shape};
 
 /// The one of image, filter and output that the op makes of the other two.
 pub(super) fn product(
@@ -84,7 +84,11 @@ fn low(padding: Padding, image: usize, filter: usize, stride: usize, gap: usize)
 
 /// Every element of every window.
 pub(super) fn framed(op: &Windows, x: &Dense, ty: &TensorType) -> Dense {
-    let beyond = if op.beyond == Beyond::Least { f64::NEG_INFINITY } else { 0.0 };
+    let beyond = match op.beyond {
+        Beyond::Least if ty.dtype == DType::I32 => f64::from(i32::MIN),
+        Beyond::Least => f64::NEG_INFINITY,
+        Beyond::Zero => 0.0,
+    };
     let at = seen(&op.frame, &x.ty.shape, &ty.shape);
     let data = at.into_iter().map(|at| at.map_or(beyond, |at| x.data[at])).collect();
     Dense { ty: ty.clone(), data }

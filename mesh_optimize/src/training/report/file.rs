@@ -67,7 +67,7 @@ impl ReportFile {
         OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         let explained = module.explain();
         let rows = explained.functions.iter().find(|rows| rows.name == function);
-        let trainable = module.variables.iter().filter(|variable| variable.trainable);
+        let trainable = module.variables().iter().filter(|variable| variable.trainable);
         let variables = ("variables".to_owned(), explained.variable_bytes as u64);
         let values = rows.map(|rows| ("values of a step".to_owned(), rows.arena_bytes as u64));
         let facts = Report {

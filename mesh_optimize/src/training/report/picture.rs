@@ -64,7 +64,7 @@ pub struct LayoutPicture {
 impl LayoutPicture {
     /// That of a module, which was lowered under this layout.
     pub fn of(module: &Module, layout: &Layout) -> Self {
-        let mesh = &module.mesh;
+        let mesh = module.mesh();
         let axis = |axis| {
             let name = mesh.name(axis).to_owned();
             let rules = layout.rules().iter().filter(|rule| rule.axes.contains(&name));
@@ -72,7 +72,7 @@ impl LayoutPicture {
             AxisPicture { size: mesh.size(axis), name, rules }
         };
         let axes = mesh.axes().map(axis).collect();
-        let variables = module.variables.iter().map(|v| VariablePicture::of(v, mesh)).collect();
+        let variables = module.variables().iter().map(|v| VariablePicture::of(v, mesh)).collect();
         Self { layout: layout.to_string(), axes, variables }
     }
 

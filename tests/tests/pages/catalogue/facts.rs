@@ -3,7 +3,7 @@
 use super::Entry;
 use mesh_core::graph::{Graph, Kind, OperationView, Signature, TensorType};
 use mesh_core::names::{DimName, Layout, Mesh};
-use mesh_core::split::{Collective, Role};
+use mesh_core::split::{Collective, Linearity, Role};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{dim_names, legal_layouts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +13,7 @@ pub struct Rule {
     pub op: String,
     pub inputs: usize,
     pub roles: Vec<(DimName, Role)>,
+    pub linearity: Linearity,
     pub linear: Vec<Vec<usize>>,
 }
 
@@ -81,6 +82,7 @@ fn rule(graph: &Graph, operation: &OperationView) -> Rule {
         op: operation.op.name().to_owned(),
         inputs: inputs.len(),
         roles: names.into_iter().map(|name| (name, rule.role(name))).collect(),
+        linearity: rule.linearity(),
         linear: rule.linear_sets().iter().map(|set| set.to_vec()).collect(),
     }
 }

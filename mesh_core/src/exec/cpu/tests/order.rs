@@ -29,6 +29,7 @@ fn start_and_fold(kind: ReduceKind, dtype: DType) -> (f64, fn(f64, f64) -> f64) 
         ReduceKind::Min => (most, f64::min),
         ReduceKind::All => (1.0, |a, b| a * b),
         ReduceKind::Any => (0.0, f64::max),
+        ReduceKind::Select => unreachable!("folded over groups only"),
     }
 }
 

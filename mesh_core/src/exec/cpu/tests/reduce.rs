@@ -23,6 +23,7 @@ fn fold(kind: ReduceKind, a: f64, b: f64) -> f64 {
         ReduceKind::Min => a.min(b),
         ReduceKind::All => a * b,
         ReduceKind::Any => a.max(b),
+        ReduceKind::Select => unreachable!("folded over groups only"),
     }
 }
 

@@ -1,0 +1,146 @@
+//! Layouts agree: every run and layout of the README, every optimizer; in f64 for seeds that nobody chose.
+
+#![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
+
+mod common;
+
+use common::readme::{self, Example};
+use common::{
+    Agreement, F64, LM_F32, MNIST_F32, apart, held_out, lm_line, losses, mnist_line, scratch,
+    write_pair,
+};
+use std::hash::BuildHasher;
+use std::path::{Path, PathBuf};
+
+/// Every optimizer of the programs.
+const OPTIMIZERS: [&str; 3] = ["sgd", "adam", "adafactor"];
+
+/// In f64 another one whenever it is asked for, in f32 the default one. What fails names it.
+fn seed(figures: Agreement) -> String {
+    match figures.dtype {
+        "f64" => format!("--seed {}", std::hash::RandomState::new().hash_one(0) as u32),
+        _ => String::new(),
+    }
+}
+
+/// What a run says in numbers: losses, then losses of held-out text.
+fn numbers(program: &str, dir: &Path, line: &str) -> Vec<f64> {
+    let file = dir.join("metrics");
+    let more = ["--metrics", file.to_str().unwrap()];
+    let run = if program == "lm" { lm_line(line, &more) } else { mnist_line(line, &more) };
+    run.well();
+    [losses(&file), held_out(&file)].concat()
+}
+
+/// Runs each example and, once for each model, the same on one processor.
+fn agree(program: &str, dir: &Path, examples: &[Example], line: &str, figures: Agreement) {
+    let Agreement { dtype, steps, within } = figures;
+    let line = format!("{line} --dtype {dtype} --steps {steps} {}", seed(figures));
+    let mut alone: Vec<(&str, Vec<f64>)> = Vec::new();
+    for Example { model, layout } in examples {
+        let command = |layout: &str| {
+            let line = format!("{line} {model} {layout}");
+            (numbers(program, dir, &line), line)
+        };
+        if alone.iter().all(|(known, _)| known != model) {
+            let (first, line) = command(readme::ALONE);
+            assert!(first.len() >= steps && first.iter().all(|loss| loss.is_finite()));
+            let rounded = first[..steps].iter().all(|&loss| f64::from(loss as f32) == loss);
+            assert_eq!(rounded, dtype == "f32", "{line}");
+            alone.push((model, first));
+        }
+        let (_, first) = alone.iter().find(|(known, _)| known == model).unwrap();
+        let (found, line) = command(layout);
+        let difference = apart(first, &found);
+        println!("{program} {line}: {difference:.1e}");
+        assert!(difference < within, "{program} {line}: {difference}\n{first:?}\n{found:?}");
+    }
+}
+
+/// 60 training and 15 test examples.
+fn small(test: &str) -> (PathBuf, String) {
+    let dir = scratch(test);
+    write_pair(&dir, 75);
+    let data = format!("--batch 4 --hidden 32 --filters 2 --data {}", dir.display());
+    (dir, data)
+}
+
+/// Runs `mnist` with every optimizer, and one that a file configures.
+fn mnist_agrees(test: &str, examples: &[Example]) {
+    let (dir, data) = small(test);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("optimizer.json");
+    let by_file = format!("--config {}", file.display());
+    let by_flags = OPTIMIZERS.map(|optimizer| format!("--optimizer {optimizer}"));
+    for optimizer in by_flags.into_iter().chain([by_file]) {
+        for figures in [F64, MNIST_F32] {
+            agree("mnist", &dir, examples, &format!("{data} {optimizer}"), figures);
+        }
+    }
+}
+
+#[test]
+fn mnist_under_every_run_of_the_readme() {
+    let examples = readme::runs("mnist");
+    assert!(examples.len() >= 6, "{examples:?}");
+    mnist_agrees("agree-runs", &examples);
+}
+
+#[test]
+fn mnist_under_every_layout_of_the_readme() {
+    let examples = readme::layouts();
+    assert!(examples.len() >= 6, "{examples:?}");
+    mnist_agrees("agree-layouts", &examples);
+}
+
+#[test]
+fn lm_under_every_run_of_the_readme() {
+    let examples = readme::runs("lm");
+    assert!(examples.len() >= 5, "{examples:?}");
+    let dir = scratch("agree-lm");
+    let text = dir.join("text");
+    let said = "the quick brown fox jumps over the lazy dog, and so does the cat. ".repeat(40);
+    std::fs::write(&text, said).unwrap();
+    for optimizer in OPTIMIZERS {
+        let line = format!(
+            "--width 32 --depth 2 --heads 4 --hidden 48 --sequence 16 --batch 4 --warmup 5 --sample 0 \
+             --text {} --optimizer {optimizer}",
+            text.display(),
+        );
+        for figures in [F64, LM_F32] {
+            agree("lm", &dir, &examples, &line, figures);
+        }
+    }
+}
+
+/// Nothing of a program with `--dtype f64` is f32 by mistake.
+#[test]
+fn all_floats_of_f64_are_f64() {
+    for optimizer in OPTIMIZERS {
+        let line = format!("--dtype f64 --explain --optimizer {optimizer}");
+        for model in ["conv", "mlp", "linear"] {
+            let said = mnist_line(&format!("{line} --model {model}"), &[]).well().out;
+            assert!(said.contains("f64[") && !said.contains("f32"), "{model} {line}:\n{said}");
+        }
+        for more in ["", "--scan --recompute"] {
+            let said = lm_line(&format!("{line} {more}"), &[]).well().out;
+            assert!(said.contains("f64[") && !said.contains("f32"), "lm {line} {more}:\n{said}");
+        }
+    }
+}
+
+/// The README's figures are those that these tests, `runs.rs` and `lm.rs` assert.
+#[test]
+fn the_readme_states_what_is_tested() {
+    let text = readme::text().split_whitespace().collect::<Vec<_>>().join(" ");
+    for (what, figures) in [
+        ("With `--dtype f64`", F64),
+        ("in f32, and with the default seed,", MNIST_F32),
+        ("in f32, with the default seed,", LM_F32),
+    ] {
+        let sentence = format!(
+            "{what} the losses of the first {} steps are within {:e}",
+            figures.steps, figures.within
+        );
+        assert!(text.contains(&sentence), "README.md does not say: {sentence}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Casts are merged unless that keeps what is larger than what it is made of.
+
+use super::*;
+use crate::names::{AxisList, DType, ReduceKind};
+use crate::program::sketch::labelled;
+use crate::program::{Extents, Instr, Node, Prim, Slot};
+
+/// How many casts are left of two that are equal, with so many steps between the first one's use and
+/// the second, and another right behind the second.
+fn left(from: DType, to: DType, between: usize) -> usize {
+    let mesh = square();
+    let mut program = built(&mesh, |b| {
+        let extents = Extents::from_slice(&[4]);
+        let (name, value) = ("given".to_owned(), ValueId(0));
+        let slot = Slot { name, value, shape: vec![4], split: vec![AxisList::new()] };
+        let given = b.feed(from, extents.clone(), slot);
+        let cast = |b: &mut Builder<'_>| {
+            let cast = b.map(vec![b.whole(given)], extents.clone(), &x(0).cast(to), to).unwrap();
+            b.reduce(ReduceKind::Max, labelled(cast, &[0]), Extents::new())
+        };
+        let first = cast(b);
+        b.fetched("first", first);
+        let mut chain = b.fed("chain", &[4]);
+        for _ in 0..between {
+            chain = b.of(x(0).exp(), &[chain]);
+        }
+        b.fetched("chain", chain);
+        let second = cast(b);
+        b.fetched("second", second);
+        let third = cast(b);
+        b.fetched("third", third);
+    });
+    cse::run(&mut program, &mesh);
+    verify(&program, &mesh, &[]).unwrap();
+    let casts = |node: &&Node| match &node.step {
+        Step::Map { body, .. } => {
+            matches!(body.code[..], [(Instr::Input(0), _), (Instr::Apply(Prim::Cast, _), _)])
+        }
+        _ => false,
+    };
+    program.steps.iter().filter(casts).count()
+}
+
+#[test]
+fn a_wider_copy_is_made_again_if_it_was_not_needed_for_long() {
+    let (near, far) = (cse::FAR - 1, cse::FAR);
+    let table = [
+        (DType::BF16, DType::F32, near, 1),
+        (DType::BF16, DType::F32, far, 2),
+        (DType::F32, DType::F64, far, 2),
+        // Not larger.
+        (DType::F32, DType::BF16, far, 1),
+        (DType::I32, DType::F32, far, 1),
+    ];
+    for (from, to, between, expected) in table {
+        assert_eq!(left(from, to, between), expected, "{from} to {to}, {between} steps between");
+    }
+}

@@ -1,0 +1,14 @@
+//! Modules whose programs were changed.
+
+use mesh_core::lower::{Module, ModuleError};
+use mesh_core::program::Compiled;
+
+/// A module with its functions, and then its initialisation, changed.
+pub fn changed(
+    module: &Module,
+    change: impl FnOnce(&mut [Compiled], &mut Compiled),
+) -> Result<Module, ModuleError> {
+    let (mut functions, mut init) = (module.functions().to_vec(), module.init().clone());
+    change(&mut functions, &mut init);
+    Module::new(module.mesh().clone(), module.variables().to_vec(), functions, init)
+}

@@ -1,6 +1,7 @@
 //! From flags to a lowered module.
 
 use crate::ranks::{hold_back, launched, speaks};
+use crate::report::complain;
 use mesh_core::graph::Report;
 use mesh_core::lower::{Options, Warnings};
 use mesh_ops::prelude::*;
@@ -14,11 +15,11 @@ use std::process::ExitCode;
 pub fn exit(run: impl FnOnce() -> Result<(), Box<dyn Error>>) -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of the output, as `head`, has seen enough.
+        // The reader of what was asked for, as `head`, has seen enough.
         Err(error) if broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             hold_back();
-            eprintln!("error: {error}");
+            complain(&format!("error: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -1,11 +1,13 @@
 //! Optimizers by flags and by configuration files.
 
+use crate::report::remark;
 use clap::ValueEnum;
 use mesh_core::graph::{Tensor, Update};
 use mesh_optimize::{
     Adafactor, AdamWeightDecay, Delayed, LearningRate, Momentum, Optimizer, OptimizerConfig, Sgd,
     clip_by_global_norm, compute_gradients,
 };
+use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -45,6 +47,12 @@ impl Method {
     }
 }
 
+/// What a configuration file says, key by key, for a run that goes on: the same keys and values are the
+/// same run, wherever the file is and however it is written.
+pub fn settings(keys: &Map<String, Value>) -> Vec<(String, String)> {
+    keys.iter().map(|(key, value)| (format!("config {key}"), value.to_string())).collect()
+}
+
 /// See [`Training::to_compare`].
 pub fn linear() -> Box<dyn Optimizer> {
     Box::new(Momentum::new(0.1, 0.9))
@@ -55,6 +63,7 @@ pub struct Training {
     optimizer: Box<dyn Optimizer>,
     rate: LearningRate,
     clipping: Option<f64>,
+    settings: Vec<(String, String)>,
 }
 
 impl Training {
@@ -67,13 +76,13 @@ impl Training {
         };
         let rate = rate.unwrap_or_else(own);
         let optimizer = method.optimizer(rate.clone(), weight_decay);
-        Self { optimizer, rate, clipping: None }
+        Self { optimizer, rate, clipping: None, settings: Vec::new() }
     }
 
     /// With what layouts are compared: it has slots, and is linear in the gradients. Others divide by
     /// roots of what may be next to nothing, where rounding is no longer small.
     pub fn to_compare() -> Self {
-        Self { optimizer: linear(), rate: 0.1.into(), clipping: None }
+        Self { optimizer: linear(), rate: 0.1.into(), clipping: None, settings: Vec::new() }
     }
 
     /// By a configuration file for this many examples a step. What its author should know goes to
@@ -81,20 +90,27 @@ impl Training {
     pub fn by_file(path: &Path, batch: usize) -> Result<Self, String> {
         let named = |problem: &dyn Display| format!("--config {}: {problem}", path.display());
         let mut keys = OptimizerConfig::read(path).map_err(|e| format!("--config {e}"))?;
-        let batch = serde_json::Value::from(batch);
+        let batch = Value::from(batch);
         let given = keys.entry("train_batch_size").or_insert_with(|| batch.clone());
         if given.as_f64() != batch.as_f64() {
             return Err(named(&format_args!(
                 "train_batch_size: it says {given}, and --batch says {batch}; make them equal"
             )));
         }
+        let settings = settings(&keys);
         let config = OptimizerConfig::from_map(keys).map_err(|error| named(&error))?;
-        config.notes().iter().for_each(|note| eprintln!("note: {note}"));
+        config.notes().iter().for_each(|note| remark(&format!("note: {note}")));
         Ok(Self {
             optimizer: config.optimizer(),
             rate: config.learning_rate(),
             clipping: config.gradient_clipping(),
+            settings,
         })
+    }
+
+    /// What a file says, as [`settings`] has it.
+    pub fn settings(&self) -> &[(String, String)] {
+        &self.settings
     }
 
     /// The same with gradients that are applied so many steps later.

@@ -69,7 +69,8 @@ pub fn hold_back() {
 #[derive(clap::Args, Clone, Debug)]
 pub struct RankFlags {
     /// Seconds that a rank of MPI waits for the others before it ends the job.
-    #[arg(long, value_name = "SECONDS", default_value_t = DEADLINE)]
+    #[arg(long, value_name = "SECONDS", default_value_t = DEADLINE,
+        value_parser = clap::value_parser!(u64).range(1..=LONGEST))]
     deadline: u64,
 
     /// A folder where each rank of MPI keeps what it did last; the next run tells what one that was
@@ -80,6 +81,9 @@ pub struct RankFlags {
 
 /// Seconds that ranks wait for each other.
 const DEADLINE: u64 = 300;
+
+/// Longer than any run: ten years.
+const LONGEST: u64 = 10 * 365 * 24 * 3600;
 
 impl Default for RankFlags {
     fn default() -> Self {

@@ -4,22 +4,46 @@ use crate::ranks::speaks;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use mesh_optimize::training::{BoxError, Evaluated, Outcome, Start, Step, Watcher};
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A line for the user; of several processes, the first writes it.
-pub fn print(line: &str) -> io::Result<()> {
-    if speaks() { writeln!(io::stdout(), "{line}") } else { Ok(()) }
+/// Writes what the program was asked for, and a line break, to standard output. Of several processes,
+/// the first writes it.
+pub fn print(text: &str) -> io::Result<()> {
+    if speaks() { writeln!(io::stdout(), "{text}") } else { Ok(()) }
 }
 
-/// Says from which checkpoint a run goes on, and which are of no use.
-pub fn print_start(run: &Start<'_>) -> io::Result<()> {
-    for refused in run.refused {
-        eprintln!("warning: {}", refused.error);
+/// As [`print()`], of what a run says while it goes on.
+///
+/// A run is done for its checkpoints, metrics and reports. That a line cannot be written does not end
+/// it: not where its reader has gone, as `head` does, of which nothing is said, and not where a disk is
+/// full, of which standard error is told once.
+pub fn say(line: &str) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let Err(error) = print(line) else { return };
+    if error.kind() != io::ErrorKind::BrokenPipe && !TOLD.swap(true, Ordering::Relaxed) {
+        remark(&format!("warning: standard output cannot be written to: {error}; the run goes on"));
     }
-    let step = run.position.step;
-    run.from.map_or(Ok(()), |from| {
-        print(&format!("goes on from {}, after step {step}", from.display()))
-    })
+}
+
+/// Writes a line to standard error. Of several processes, the first writes it; if it cannot, nobody can
+/// be told of that.
+pub fn remark(line: &str) {
+    if speaks() {
+        complain(line);
+    }
+}
+
+/// As [`remark`], of any process.
+pub fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Says from which checkpoint a run goes on.
+pub fn say_start(run: &Start<'_>) {
+    if let Some(from) = run.from {
+        say(&format!("goes on from {}, after step {}", from.display(), run.position.step));
+    }
 }
 
 /// How often a bar says something new.
@@ -58,8 +82,8 @@ impl<'l> Progress<'l> {
     }
 
     /// A line that stays.
-    fn line(&self, line: &str) -> io::Result<()> {
-        self.bar.suspend(|| print(line))
+    fn line(&self, line: &str) {
+        self.bar.suspend(|| say(line));
     }
 }
 
@@ -69,7 +93,7 @@ impl Watcher for Progress<'_> {
     }
 
     fn start(&mut self, run: &Start<'_>, _: Option<&str>) -> Result<(), BoxError> {
-        print_start(run)?;
+        say_start(run);
         self.started = Instant::now();
         self.of = run.steps.map(|steps| format!("/{steps}")).unwrap_or_default();
         if self.terminal {
@@ -88,7 +112,7 @@ impl Watcher for Progress<'_> {
         let loss = self.loss;
         if !self.terminal {
             if number.is_multiple_of(self.every) {
-                print(&format!("step {number}{}  loss {loss:.4}", self.of))?;
+                say(&format!("step {number}{}  loss {loss:.4}", self.of));
             }
         } else if self.refreshed.is_none_or(|refreshed| refreshed.elapsed() >= REFRESH) {
             self.refreshed = Some(Instant::now());
@@ -103,7 +127,8 @@ impl Watcher for Progress<'_> {
 
     fn evaluation(&mut self, evaluated: &Evaluated<'_>) -> Result<(), BoxError> {
         let seconds = self.started.elapsed().as_secs_f64();
-        Ok(self.line(&(self.evaluations)(evaluated, self.loss, seconds))?)
+        self.line(&(self.evaluations)(evaluated, self.loss, seconds));
+        Ok(())
     }
 
     fn finish(&mut self, _: &Outcome) -> Result<(), BoxError> {

@@ -33,5 +33,9 @@ fn every_file_of_the_corpus_is_taken_or_refused() {
     // What the target puts into a manifest is still what the reader looks for.
     let whole = fs::read(corpus.join("checkpoint/whole")).unwrap();
     assert_eq!(targets::opened(&whole).unwrap().unwrap().step(), 7);
+    // And a run still goes on from a state.
+    let begun = fs::read(corpus.join("resumed/begun")).unwrap();
+    let (state, _, metrics) = targets::gone_on(&begun).unwrap();
+    assert_eq!((state.position.step, metrics.iter().filter(|c| **c == b'\n').count()), (2, 1 + 4));
     assert!(size <= 100_000, "seeds are small on purpose: {size} bytes");
 }

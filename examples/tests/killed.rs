@@ -44,8 +44,8 @@ impl Folder {
         let Ok(entries) = fs::read_dir(self.0.join("checkpoints")) else {
             return (Vec::new(), false);
         };
-        let names: Vec<_> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names: Vec<_> = names.filter(|name| name != ".lock").collect();
         let (unfinished, mut whole): (Vec<_>, Vec<_>) =
             names.into_iter().partition(|name| name.starts_with('.'));
         whole.sort();

@@ -49,6 +49,8 @@ fn flags() {
         ("--batch 100000 --model linear", &["--batch 100000", "12000"]),
         ("--steps 0", &["--steps", "legal"]),
         ("--epochs 0", &["--epochs", "legal"]),
+        ("--deadline 0", &["--deadline", "1..=315360000"]),
+        ("--deadline 18446744073709551615", &["--deadline", "1..=315360000"]),
         ("--hidden 0", &["--hidden 0", "legal"]),
         ("--filters 99999999999", &["--filters", "legal"]),
         ("--model linear --eval-layout bad", &["--eval-layout", "bad"]),
@@ -137,6 +139,8 @@ fn language_model() {
         ("--width 0", &["--width 0", "legal"]),
         ("--heads 0", &["--heads 0", "legal"]),
         ("--depth 0", &["--depth 0", "legal"]),
+        ("--depth 16777216", &["--depth 16777216", "1 to 4096"]),
+        ("--sample 16777217", &["--sample 16777217", "0 to 16777216"]),
         ("--hidden 0", &["--hidden 0", "legal"]),
         ("--sequence 0", &["--sequence 0", "legal"]),
         ("--batch 0", &["--batch 0", "legal"]),
@@ -220,11 +224,88 @@ fn slices() {
         (&["--mesh", "rows"], &["--mesh"]),
         (&["--tensor", "batch"], &["--tensor"]),
         (&["--tensor", "batch:8;batch:8"], &["--tensor", "batch"]),
+        (&["--mesh", "p:65537", "--layout", ""], &["--mesh p:65537", "up to 65536"]),
         (&["--bogus"], &["--bogus"]),
     ];
     for (flags, words) in table {
         refused(&run(env!("CARGO_BIN_EXE_slices"), flags), words);
     }
+}
+
+/// `format!` pads to 65,535 characters at most, so names that are longer show where something is padded
+/// to the width of a name.
+#[test]
+fn names_of_any_length() {
+    let (program, long) = (env!("CARGO_BIN_EXE_slices"), "n".repeat(70_000));
+    let named = format!("{long}:2");
+    refused(&mnist_line("--model linear --mesh", &[&long]), &["--mesh"]);
+    refused(&mnist_line("--model linear --layout", &[&long]), &["--layout"]);
+    refused(
+        &mnist_line("--model linear --mesh r:2 --layout", &[&format!("batch:{long}")]),
+        &[&long],
+    );
+    let explained = mnist_line(
+        "--model linear --explain --layout",
+        &[&format!("batch:{long}"), "--mesh", &named],
+    );
+    assert!(explained.well().out.contains(&long));
+    for flags in [
+        ["--mesh", &named, "--tensor", "batch:2", "--layout", &format!("batch:{long}")],
+        ["--mesh", "r:2", "--tensor", &named, "--layout", &format!("{long}:r")],
+        // A cell of the drawing lists all of them.
+        ["--mesh", "r:20000", "--tensor", "a:2;b:2", "--layout", ""],
+    ] {
+        run(program, &flags).well();
+    }
+}
+
+#[test]
+fn more_processors_than_a_machine_can_have() {
+    let mesh = "p:1048576";
+    let run = mnist_line("--model linear --steps 1 --mesh", &[mesh]);
+    let said: Vec<_> = run.err.lines().collect();
+    assert_eq!((run.code, said.len()), (Some(1), 2), "{}", run.err);
+    assert!(said[0].starts_with("warning: "), "an axis without a dim: {}", run.err);
+    assert!(said[1].starts_with("error: ") && said[1].contains(mesh), "{}", run.err);
+    // By threads or by memory; either says how many would do.
+    let [threads, memory] = ["this process can have ", " would do"].map(|w| said[1].contains(w));
+    assert!(threads || memory, "{}", run.err);
+    // Lowering makes nothing for them.
+    assert!(mnist_line("--model linear --explain --mesh", &[mesh]).well().out.contains(mesh));
+}
+
+#[test]
+#[cfg(unix)]
+fn files_without_an_end_are_not_read() {
+    let dir = scratch("endless");
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    for name in ["pipe.json", "pipe.toml", "train-images-idx3-ubyte", "train-labels-idx1-ubyte"] {
+        let made = std::process::Command::new("mkfifo").arg(path(name)).status().unwrap();
+        assert!(made.success(), "{name}");
+    }
+    std::os::unix::fs::symlink("/dev/zero", path("zero.json")).unwrap();
+    let long = std::fs::File::create(path("long.toml")).unwrap();
+    long.set_len(1 << 40).unwrap();
+    let (pipe, folder) = (path("pipe.json"), path(""));
+    let kept = path("kept/step-0000000001");
+    std::fs::create_dir_all(&kept).unwrap();
+    std::fs::rename(path("pipe.toml"), format!("{kept}/manifest.json")).unwrap();
+    let kept = path("kept");
+    for (line, words) in [
+        (format!("--config {pipe}"), &["pipe.json", "no regular file"][..]),
+        (format!("--config {}", path("zero.json")), &["zero.json", "no regular file"]),
+        (format!("--config {}", path("long.toml")), &["long.toml", "too long", "1048576 bytes"]),
+        (format!("--config {folder}"), &["directory"]),
+        (format!("--data {folder}"), &["train-images-idx3-ubyte", "no regular file"]),
+        (format!("--checkpoints {kept}"), &["no checkpoint is whole", "it is not a file"]),
+        (format!("--restore-from {kept}/step-0000000001"), &["it is not a file"]),
+    ] {
+        refused(&mnist_line(&format!("--model linear --steps 1 {line}"), &[]), words);
+    }
+    let optimizer = env!("CARGO_BIN_EXE_get_optimizer");
+    refused(&run(optimizer, &["--config", &pipe]), &["pipe.json", "no regular file"]);
+    refused(&lm_line(&format!("--text {pipe}"), &[]), &["pipe.json", "no regular file"]);
+    refused(&lm_line(&format!("--tokens {pipe} --vocab 9"), &[]), &["no regular file"]);
 }
 
 #[test]

@@ -37,6 +37,7 @@ impl Small {
         let entries = fs::read_dir(self.path("kept")).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| name != ".lock");
         names.sort();
         names
     }
@@ -141,6 +142,146 @@ fn an_interrupted_run_saves_and_says_how_to_go_on() {
     let step: u64 = last.split_whitespace().nth(3).unwrap().trim_end_matches(';').parse().unwrap();
     assert!(last.contains("the same command goes on from ") && step >= 3, "{last}");
     assert_eq!(small.kept().pop().unwrap(), format!("step-{step:010}"));
+}
+
+/// A run without an end, and the folder of its checkpoints.
+#[cfg(unix)]
+struct Endless {
+    child: std::process::Child,
+    small: Small,
+}
+
+#[cfg(unix)]
+impl Endless {
+    /// Started by a shell that says something before.
+    fn new(name: &str, before: &str) -> Self {
+        use std::process::{Command, Stdio};
+        let small = Small::new(name);
+        let line = small.line.replace("--steps 8", "--epochs 100000");
+        let child = Command::new("sh")
+            .args(["-c", &format!("{before} exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_mnist")])
+            .args(line.split_whitespace())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self { child, small }
+    }
+
+    /// Waits until it has saved at this step or a later one.
+    fn wait(&mut self, step: u64) {
+        while self.newest() < step {
+            assert_eq!(self.child.try_wait().unwrap(), None, "it ended");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
+    fn newest(&self) -> u64 {
+        if !self.small.path("kept").exists() {
+            return 0;
+        }
+        let kept = self.small.kept();
+        let steps = kept.iter().filter_map(|name| name.strip_prefix("step-")?.parse().ok());
+        steps.max().unwrap_or(0)
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = ["-s", name, &self.child.id().to_string()];
+        assert!(std::process::Command::new("kill").args(kill).status().unwrap().success());
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_signal_ends_a_run_unless_it_is_to_be_ignored() {
+    for name in ["INT", "TERM", "HUP"] {
+        let mut heeds = Endless::new(&format!("heeds-{name}"), "");
+        heeds.wait(3);
+        heeds.signal(name);
+        let output = heeds.child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && said.contains("stopped after step "), "{name}: {said}");
+
+        // As `nohup` does, and as shells do to what is in the background.
+        let mut ignores = Endless::new(&format!("ignores-{name}"), &format!("trap '' {name};"));
+        ignores.wait(3);
+        ignores.signal(name);
+        let then = ignores.newest();
+        ignores.wait(then + 12);
+        ignores.signal(if name == "TERM" { "INT" } else { "TERM" });
+        assert!(ignores.child.wait().unwrap().success(), "{name}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_folder_is_one_run_s_until_that_ends() {
+    let mut first = Endless::new("locked", "");
+    first.wait(3);
+    let second = first.small.run("");
+    let folder = first.small.path("kept").display().to_string();
+    refused(&second, &[&format!("process {}", first.child.id()), "saves checkpoints to", &folder]);
+    // However it ends.
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let step = first.newest();
+    let line = first.small.line.replace("--steps 8", &format!("--steps {}", step + 5));
+    assert!(mnist_line(&line, &[]).well().out.contains("goes on from "));
+    assert_eq!(first.newest(), step + 5);
+}
+
+#[test]
+fn a_run_goes_on_with_the_files_it_began_with() {
+    let dir = scratch("contents");
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    let [config, moved, text] = ["config.json", "moved.toml", "text"].map(path);
+    let write = |path: &str, bytes: &str| fs::write(path, bytes).unwrap();
+    let run = |name: &str, steps: u64, line: &str| {
+        let flags = format!("{line} --steps {steps} --checkpoint-every 3 --checkpoints");
+        let folder = path(&format!("kept-{name}"));
+        match name {
+            "mnist" => mnist_line(&format!("--model linear --batch 10 {flags}"), &[&folder]),
+            "lm" => lm_line(
+                &format!("--width 8 --depth 1 --heads 1 --sequence 8 --batch 2 --sample 0 {flags}"),
+                &[&folder],
+            ),
+            _ => {
+                let flags: Vec<_> = flags.split_whitespace().chain([folder.as_str()]).collect();
+                common::run(env!("CARGO_BIN_EXE_get_optimizer"), &flags)
+            }
+        }
+    };
+    for name in ["mnist", "other"] {
+        write(&config, r#"{"opt_name": "sgd", "lr": 0.25}"#);
+        run(name, 3, &format!("--config {config}")).well();
+        // The same, written otherwise and elsewhere.
+        write(&moved, "lr = 0.250\nopt_name = 'sgd'\n");
+        run(name, 4, &format!("--config {moved}")).well();
+        write(&config, r#"{"opt_name": "sgd", "lr": 0.5, "warmup_steps": 3}"#);
+        let words = ["config lr was 0.25 and is 0.5", "config warmup_steps was nothing and is 3"];
+        refused(&run(name, 5, &format!("--config {config}")), &words);
+    }
+    let tale = "a quick brown fox jumps over the lazy dogs again. ".repeat(20);
+    write(&text, &tale);
+    run("lm", 3, &format!("--text {text}")).well();
+    write(&path("moved"), &tale);
+    run("lm", 4, &format!("--text {}", path("moved"))).well();
+    for other in [tale.replacen("fox", "cat", 1), format!("{tale} ")] {
+        write(&text, &other);
+        let words = ["text was 1000 bytes, crc32c ", &format!(" and is {} bytes", other.len())];
+        refused(&run("lm", 5, &format!("--text {text}")), &words);
+    }
+    let data = path("data");
+    fs::create_dir_all(&data).unwrap();
+    write_pair(Path::new(&data), 50);
+    let line = format!("--data {data} --optimizer sgd");
+    fs::remove_dir_all(path("kept-mnist")).unwrap();
+    run("mnist", 3, &line).well();
+    run("mnist", 4, &line).well();
+    let images = Path::new(&data).join("train-images-idx3-ubyte");
+    let mut bytes = fs::read(&images).unwrap();
+    bytes[1000] ^= 1;
+    fs::write(&images, bytes).unwrap();
+    refused(&run("mnist", 5, &line), &["examples was 39200 bytes, crc32c ", "50 bytes, crc32c "]);
 }
 
 #[test]

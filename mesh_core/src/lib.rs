@@ -14,6 +14,7 @@
 
 pub mod array;
 mod exec;
+pub mod files;
 pub mod graph;
 pub mod lower;
 pub mod names;

@@ -258,6 +258,43 @@ fn no_test_is_skipped_or_hopes_for_a_panic() {
     }
 }
 
+/// The rooms of the libraries and of the programs.
+const ROOMS: [&str; 4] = ["mesh_core/src", "mesh_ops/src", "mesh_optimize/src", "examples/src"];
+
+#[test]
+fn nobody_panics_because_nobody_listens() {
+    // `println!` and `eprintln!` panic where the reader has gone or a disk is full. The first program is
+    // as its readers would write it.
+    const ALLOWED: [&str; 1] = ["examples/src/bin/quickstart.rs"];
+    for (path, code) in ROOMS.into_iter().flat_map(production) {
+        for macro_name in ["print!(", "println!("] {
+            let used = code.contains(macro_name) && !ALLOWED.contains(&path.as_str());
+            assert!(!used, "{path} uses {macro_name}..): write to `io::stderr()` and let it fail");
+        }
+    }
+}
+
+#[test]
+fn no_name_is_too_long_to_be_shown() {
+    // `format!` panics where a width or a precision is above 65,535.
+    const BOUNDED: [(&str, &str); 2] = [
+        ("mesh_core/src/lower/explain.rs", "clamp(20, 40)"),
+        ("mesh_optimize/src/training/report/text.rs", "(-5..12).contains(&exponent)"),
+    ];
+    for (path, code) in ROOMS.into_iter().flat_map(production) {
+        let widths = code.match_indices('$').filter(|(at, _)| {
+            let before = &code[..*at];
+            let name = before.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+            let name = &before[name.len()..];
+            // `{text:<width$}`, but not a constant, nor a macro's `$x`.
+            let spec = before[..at - name.len()].ends_with([':', '<', '>', '^', '.', '0', '+']);
+            spec && !name.is_empty() && name.chars().any(char::is_lowercase)
+        });
+        let bounded = BOUNDED.iter().any(|(known, by)| *known == path && code.contains(by));
+        assert!(bounded || widths.count() == 0, "{path} pads to a width from data");
+    }
+}
+
 #[test]
 fn the_readers_above_read() {
     let text = "use a; // crate::no\n#[cfg(test)]\nmod tests {\n    use crate::hidden;\n}\nuse crate::{names::Mesh, lower};\nlet x = crate::split::Role;";

@@ -4,7 +4,8 @@
 use clap::Parser;
 use examples::Rng;
 use examples::launch::{exit, lower_with, mesh_and_layout, named, on_mesh, parameters};
-use examples::report::{print, print_start};
+use examples::optimizer::settings;
+use examples::report::{remark, say, say_start};
 use examples::running::{About, Compared, RunFlags};
 use mesh_core::lower::Options;
 use mesh_ops::prelude::*;
@@ -71,11 +72,13 @@ fn main() -> ExitCode {
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     flags.run.check()?;
-    let config = match &flags.config {
-        Some(path) => OptimizerConfig::load(path).map_err(|error| format!("--config {error}"))?,
-        None => OptimizerConfig::from_json(BUILT_IN)?,
+    let keys = match &flags.config {
+        Some(path) => OptimizerConfig::read(path).map_err(|error| format!("--config {error}"))?,
+        None => serde_json::from_str(BUILT_IN)?,
     };
-    config.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    let contents = settings(&keys);
+    let config = OptimizerConfig::from_map(keys).map_err(|error| format!("--config {error}"))?;
+    config.notes().iter().for_each(|note| remark(&format!("note: {note}")));
     let batch = match config.train_batch_size() {
         Some(size) => usize::try_from(size)?,
         None => flags.batch as usize,
@@ -96,7 +99,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let options = Options { probe: flags.run.probes(), ..Options::default() };
     let module = lower_with(&graph, &mesh, &layout, &options, flags.strict)?;
 
-    print(&format!(
+    say(&format!(
         "{}  layout {}  {:?}  {} parameters\n\none step makes\n{}and sends\n{}",
         on_mesh(&mesh),
         named(&layout),
@@ -104,7 +107,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         parameters(&module),
         updated.concat(),
         sent(&module),
-    ))?;
+    ));
     let data = batches(flags.seed, [batch.size, features.size, answers.size]);
     if flags.run.compares() {
         let (function, seed) = (train.name(), flags.seed);
@@ -122,17 +125,15 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         layout: &layout,
         function: train.name(),
         metrics: &["loss", "lr"],
+        contents: &contents,
     };
     let trainer = Trainer::new(&mut session, train.name(), data)
         .steps(flags.steps)
-        .settings([
-            ("optimizer", format!("{:?}", config.name())),
-            ("batch", batch.size.to_string()),
-        ])
+        .settings([("batch", batch.size.to_string())])
         .counting("examples", batch.size as f64)
         .watch(Lines::default());
     let outcome = flags.run.watched(trainer, &about)?.run()?;
-    flags.run.interrupted(&outcome)?;
+    flags.run.interrupted(&outcome);
     Ok(())
 }
 
@@ -149,7 +150,8 @@ impl Watcher for Lines {
 
     fn start(&mut self, run: &Start<'_>, _: Option<&str>) -> Result<(), BoxError> {
         self.last = run.steps;
-        Ok(print_start(run)?)
+        say_start(run);
+        Ok(())
     }
 
     fn step(&mut self, step: &Step<'_>) -> Result<(), BoxError> {
@@ -157,7 +159,7 @@ impl Watcher for Lines {
         if number == 1 || number.is_multiple_of(10) || Some(number) == self.last {
             let [loss, rate] =
                 ["loss", "lr"].map(|name| step.metrics.get(name).unwrap_or(f64::NAN));
-            print(&format!("step {number}  learning_rate {rate:.6}  loss {loss:.4}"))?;
+            say(&format!("step {number}  learning_rate {rate:.6}  loss {loss:.4}"));
         }
         Ok(())
     }

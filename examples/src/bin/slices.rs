@@ -1,9 +1,9 @@
 //! Draws which processor holds which slice of a tensor.
 
 use clap::Parser;
-use examples::launch::{LaunchError, parse};
+use examples::launch::{LaunchError, exit, parse};
+use examples::report::print;
 use mesh_core::names::{Layout, Mesh, Placement, Rules, Shape};
-use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// Shows which processor holds which slice of a tensor.
@@ -24,26 +24,22 @@ struct Flags {
     layout: String,
 }
 
+/// The most processors of a drawing.
+const MOST: usize = 1 << 16;
+
 fn main() -> ExitCode {
-    match run(&Flags::parse()) {
-        // A closed pipe means that the reader, as `head`, has seen enough.
-        Ok(text) => match std::io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
-            _ => ExitCode::SUCCESS,
-        },
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(|| Ok(print(run(&Flags::parse())?.trim_end())?))
 }
 
 fn run(flags: &Flags) -> Result<String, Box<dyn std::error::Error>> {
     let shape: Shape = parse("tensor", &flags.tensor)?;
     let mesh: Mesh = parse("mesh", &flags.mesh)?;
+    if mesh.processors() > MOST {
+        return Err(format!(
+            "--mesh {mesh}: there is a line for each processor; legal are up to {MOST}"
+        )
+        .into());
+    }
     let layout: Layout = parse("layout", &flags.layout)?;
     let rules = Rules::bind(&layout, &mesh).map_err(|errors| LaunchError::Flag {
         flag: "layout",
@@ -129,7 +125,12 @@ fn picture(mesh: &Mesh, shape: &Shape, placement: &Placement) -> String {
     let line = format!("+{}\n", format!("{}+", "-".repeat(width)).repeat(parts[1]));
     let mut text = format!("\n{} down, {} across:\n{line}", shape.dims()[0], shape.dims()[1]);
     for row in names {
-        let cells: Vec<_> = row.iter().map(|cell| format!("{cell:^width$}")).collect();
+        // `format!` pads to 65,535 characters at most.
+        let centred = |cell: &String| {
+            let (gap, space) = (width - cell.len(), " ");
+            format!("{}{cell}{}", space.repeat(gap / 2), space.repeat(gap - gap / 2))
+        };
+        let cells: Vec<_> = row.iter().map(centred).collect();
         text.push_str(&format!("|{}|\n{line}", cells.join("|")));
     }
     text

@@ -57,6 +57,11 @@ impl Examples for Drawn {
         labels.extend_from_slice(&self.labels[run]);
         Ok(())
     }
+
+    /// The rest follows from the seed.
+    fn contents(&self) -> Result<String, DataError> {
+        Ok(format!("{} generated", self.len()))
+    }
 }
 
 /// `count` samples; sample `i` depends on `(seed, stream, i)` and nothing else.

@@ -60,7 +60,7 @@ pub(super) struct Named {
 impl Named {
     pub(super) fn open(file: &Path) -> Result<Self, DataError> {
         let file = file.to_owned();
-        match files::open(&file) {
+        match mesh_core::files::open(&file) {
             Ok(bytes) => Ok(Self { file, bytes: files::positioned(bytes) }),
             Err(source) => Err(DataError::Read { file, source }),
         }
@@ -108,6 +108,11 @@ impl Examples for Pair {
         self.labels.expect_classes(run.start, digits)?;
         labels.extend(digits.iter().map(|&label| i32::from(label)));
         Ok(())
+    }
+
+    fn contents(&self) -> Result<String, DataError> {
+        let [images, labels] = [&self.images, &self.labels].map(Elements::contents);
+        Ok(format!("{} and {}", images?, labels?))
     }
 }
 
@@ -184,6 +189,13 @@ impl Elements {
                 _ => DataError::Read { file, source },
             }
         })
+    }
+
+    /// What tells them from others.
+    fn contents(&self) -> Result<String, DataError> {
+        let whole = self.offset..self.offset + self.width * self.count as u64;
+        let contents = files::contents(&*self.bytes, whole);
+        contents.map_err(|source| DataError::Read { file: self.file.clone(), source })
     }
 
     /// Refuses labels, those from `start` on, that name no class.

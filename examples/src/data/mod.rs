@@ -65,6 +65,9 @@ trait Examples: Send + Sync {
         pixels: &mut Vec<f32>,
         labels: &mut Vec<i32>,
     ) -> Result<(), DataError>;
+
+    /// What tells them from others of the same kind.
+    fn contents(&self) -> Result<String, DataError>;
 }
 
 impl Digits {
@@ -102,6 +105,16 @@ impl Digits {
                 })
             }
         }
+    }
+
+    /// What tells the examples from others, whatever files they are in. Reads all of them.
+    pub fn contents(&self) -> Result<String, DataError> {
+        let train = self.train.of.contents()?;
+        // The last fifth of one pair is for testing.
+        if Arc::ptr_eq(&self.train.of, &self.test.of) {
+            return Ok(train);
+        }
+        Ok(format!("{train}; {}", self.test.of.contents()?))
     }
 
     /// Draws `train` and `test` digits from `seed`.

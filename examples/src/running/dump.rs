@@ -1,7 +1,7 @@
 //! Tensors of every step, shown.
 
+use crate::report::complain;
 use mesh_optimize::training::{BoxError, Step, Watcher};
-use std::io::{self, Write};
 
 /// Writes what is probed to standard error.
 pub(super) struct Dump {
@@ -15,13 +15,13 @@ impl Watcher for Dump {
     }
 
     fn step(&mut self, step: &Step<'_>) -> Result<(), BoxError> {
-        let (number, mut out) = (step.position.step, io::stderr().lock());
+        let number = step.position.step;
         for (label, value) in step.metrics.iter().skip(self.fetched) {
-            writeln!(out, "step {number}  {label}: {value}")?;
+            complain(&format!("step {number}  {label}: {value}"));
         }
         for (label, array) in step.tensors {
             let (dtype, shape) = (array.dtype(), array.shape());
-            writeln!(out, "step {number}  {label}: {dtype}{shape:?}\n{}", array.to_f64())?;
+            complain(&format!("step {number}  {label}: {dtype}{shape:?}\n{}", array.to_f64()));
         }
         Ok(())
     }

@@ -91,6 +91,11 @@ impl RunFlags {
         self.dump.clone()
     }
 
+    /// Whether checkpoints are kept.
+    pub fn keeps(&self) -> bool {
+        self.checkpoints.is_some()
+    }
+
     /// Whether layouts are compared instead of training.
     pub fn compares(&self) -> bool {
         self.compare_layout.is_some()

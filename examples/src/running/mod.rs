@@ -2,6 +2,8 @@
 
 mod dump;
 mod flags;
+mod signals;
+mod warnings;
 
 pub use flags::{RunFlags, word};
 
@@ -15,16 +17,15 @@ use mesh_core::session::{Comparing, Session, Side, compare};
 use mesh_optimize::training::{
     Ended, EventFile, Every, MetricsFile, Outcome, ReportFile, TraceFile, Trainer,
 };
+use signals::asked_to_end;
 use std::error::Error;
 use std::fmt::Display;
 use std::path::Path;
-use std::process;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use warnings::Warnings;
 
 use crate::launch::{named, parse};
 use crate::ranks::speaks;
-use crate::report::print;
+use crate::report::{print, remark, say};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
@@ -41,6 +42,9 @@ pub struct About<'a> {
     pub function: &'a str,
     /// What its fetches are called.
     pub metrics: &'a [&'a str],
+    /// What it reads from files, in words. A run on other contents does not go on from its checkpoints,
+    /// whatever the files are called.
+    pub contents: &'a [(String, String)],
 }
 
 /// The two layouts that are compared, and how.
@@ -78,20 +82,24 @@ impl RunFlags {
             return Err(format!("--restore-matching {pattern:?} is in no variable's name").into());
         }
         let from = checkpoint.path().display();
-        Ok(print(&format!("{loaded} of {all} variables are those of {from}"))?)
+        say(&format!("{loaded} of {all} variables are those of {from}"));
+        Ok(())
     }
 
     /// A run with all that is asked for. From now on Ctrl-C ends it after the step under way, and a
     /// second one at once.
     pub fn watched<'t>(&self, trainer: Trainer<'t>, about: &About<'_>) -> Result<Trainer<'t>> {
         let metrics = about.metrics;
-        let mut trainer = trainer.metric_names(metrics.iter().copied()).stop_when(interrupted()?);
+        let trainer = trainer.metric_names(metrics.iter().copied()).watch(Warnings);
+        let mut trainer = trainer.stop_when(asked_to_end()?);
         if speaks() {
             trainer = self.written(trainer, about)?;
         }
         if !self.dump.is_empty() {
             trainer = trainer.watch(Dump { fetched: metrics.len() });
         }
+        let contents = about.contents.iter();
+        trainer = trainer.settings(contents.map(|(name, value)| (name.as_str(), value.clone())));
         if let Some(folder) = &self.checkpoints {
             let checkpoints = Checkpoints::new(folder)
                 .keep_last(self.keep_last)
@@ -122,12 +130,12 @@ impl RunFlags {
     }
 
     /// Says how to go on with a run that was interrupted; whether it was.
-    pub fn interrupted(&self, outcome: &Outcome) -> Result<bool> {
+    pub fn interrupted(&self, outcome: &Outcome) -> bool {
         if outcome.ended != Ended::Interrupted {
-            return Ok(false);
+            return false;
         }
         let step = outcome.position.step;
-        print(&match &self.checkpoints {
+        say(&match &self.checkpoints {
             Some(folder) => format!(
                 "stopped after step {step}; the same command goes on from {}",
                 folder.display()
@@ -135,8 +143,8 @@ impl RunFlags {
             None => format!(
                 "stopped after step {step}; with --checkpoints DIR a run can be gone on with"
             ),
-        })?;
-        Ok(true)
+        });
+        true
     }
 
     /// Compares the layout of the run with the one that is asked for, if one is: says that they
@@ -164,18 +172,6 @@ fn newest(path: &Path) -> Result<Checkpoint> {
         return Ok(Checkpoint::open(path)?);
     }
     let found = Checkpoints::new(path).latest()?;
-    found.refused.iter().for_each(|refused| eprintln!("warning: {}", refused.error));
+    found.refused.iter().for_each(|refused| remark(&format!("warning: {}", refused.error)));
     found.checkpoint.ok_or_else(|| "there is no whole checkpoint".into())
-}
-
-/// Whether Ctrl-C, or a request to end, has come. The second one ends the process.
-fn interrupted() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let seen = stop.clone();
-    ctrlc::set_handler(move || {
-        if seen.swap(true, Ordering::Relaxed) {
-            process::exit(130);
-        }
-    })?;
-    Ok(stop)
 }

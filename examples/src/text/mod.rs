@@ -90,6 +90,12 @@ impl Text {
         self.train.unit()
     }
 
+    /// What tells the text from others, whatever file it is in: how many bytes its tokens have, and their
+    /// checksum. Reads all of it.
+    pub fn contents(&self) -> Result<String, TextError> {
+        self.train.contents(&self.held_out)
+    }
+
     /// Refuses a text that is too short for `batch` windows of `length`.
     pub fn check(&self, batch: usize, length: usize) -> Result<(), TextError> {
         let window = (length as u64).saturating_add(1);
@@ -108,7 +114,7 @@ impl Text {
 
 fn opened(file: &Path) -> Result<File, TextError> {
     let failed = |source| TextError::Read { file: file.display().to_string(), source };
-    files::open(file).map_err(failed)
+    mesh_core::files::open(file).map_err(failed)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tokens in a row, of which any stretch can be read.
 
 use super::{TextError, token_file};
-use crate::files::ReadAt;
+use crate::files::{self, ReadAt};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,6 +87,17 @@ impl Tokens {
         let middle = self.part.start.saturating_add(position).min(self.part.end);
         let part = |part| Self { of: self.of.clone(), part };
         (part(self.part.start..middle), part(middle..self.part.end))
+    }
+
+    /// What tells these tokens, and those up to the end of `last`, from others.
+    pub(super) fn contents(&self, last: &Self) -> Result<String, TextError> {
+        let (offset, width) = match self.of.kind {
+            Kind::Bytes => (0, 1),
+            Kind::Words { offset, .. } => (offset, token_file::WIDTH),
+        };
+        let [start, end] = [self.part.start, last.part.end].map(|at| offset + width * at);
+        let contents = files::contents(&*self.of.bytes, start..end);
+        contents.map_err(|source| TextError::Read { file: self.of.name.clone(), source })
     }
 
     /// The `count` tokens from a position on.

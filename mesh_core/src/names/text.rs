@@ -35,7 +35,8 @@ impl fmt::Display for Excerpt {
             self.text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
         let before = self.text.get(..self.start).unwrap_or_default().chars().count();
         let width = self.piece().chars().count().max(1);
-        write!(f, "  {line}\n  {:before$}{:^>width$}", "", "")
+        // `format!` pads to 65,535 characters at most.
+        write!(f, "  {line}\n  {}{}", " ".repeat(before), "^".repeat(width))
     }
 }
 
@@ -156,6 +157,10 @@ mod tests {
         assert_eq!(piece.excerpt().to_string(), "  größe:1 b\n          ^");
         assert_eq!(piece.excerpt().piece(), "b");
         assert_eq!(Piece::new("").excerpt().to_string(), "  \n  ^");
+        let long = "n".repeat(70_000);
+        let text = format!("{long}:1 {long}:x");
+        let carets = Piece::new(&text).pairs().nth(1).unwrap().excerpt().to_string();
+        assert_eq!(carets.matches('^').count(), long.len() + 2);
     }
 
     #[test]

@@ -16,10 +16,12 @@ mod processes;
 mod ranks;
 mod recorded;
 mod replicas;
+mod threads;
 mod trace;
 
 use std::cell::Cell;
 use std::fmt;
+use std::io::{self, Write};
 
 use indexmap::{IndexMap, IndexSet};
 
@@ -34,8 +36,8 @@ pub use self::recorded::Recorded;
 use self::replicas::{Copy, difference};
 pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
+use crate::exec::Machine;
 pub use crate::exec::{CallTimes, GivenTo, InRound, NonFinite, Span, StepTimes, Summary};
-use crate::exec::{Machine, ThreadMachine};
 use crate::graph::{Function, GraphId};
 use crate::lower::{Module, VariableSpec};
 use crate::names::{DType, Mesh};
@@ -69,7 +71,8 @@ type Watcher = Box<dyn FnMut(&str, &Array) + Send>;
 
 fn write_to_stderr(label: &str, array: &Array) {
     let (dtype, shape) = (array.dtype(), array.shape());
-    eprintln!("probe {label}: {dtype}{shape:?} {}", array.to_f64());
+    // If it cannot be written, there is nobody to tell.
+    let _ = writeln!(io::stderr(), "probe {label}: {dtype}{shape:?} {}", array.to_f64());
 }
 
 /// A variable and where each processor's slice of it begins; `None` where it is not held.
@@ -114,42 +117,6 @@ impl Held {
 }
 
 impl Session {
-    /// Runs a module on threads of this process, one per processor of its mesh, and initialises its
-    /// variables. Everything random in it follows from `seed`.
-    pub fn threads(module: &Module, seed: u64) -> Result<Self> {
-        Self::on_cores(module, seed, &[])
-    }
-
-    /// As [`threads`](Self::threads), with processor `i` kept on core `cores[i]`, where the system
-    /// can do that; a core that it does not have is an error.
-    pub fn pinned(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
-        let processors = module.mesh().processors();
-        if cores.len() != processors {
-            let problem = format!("{} cores for {processors} processors", cores.len());
-            return Err(Error::Module { problem });
-        }
-        Self::on_cores(module, seed, cores)
-    }
-
-    /// As [`threads`](Self::threads), with a second thread for each processor, which carries out
-    /// collectives beside computation that does not need them. Otherwise there are such threads only
-    /// where there is a core for each. Results are the same.
-    pub fn with_couriers(module: &Module, seed: u64) -> Result<Self> {
-        Self::on(module, |variables, functions| {
-            let mesh = module.mesh();
-            let machine =
-                ThreadMachine::with_couriers(mesh, variables, functions, seed, &[], Some(true))?;
-            Ok(Box::new(machine))
-        })
-    }
-
-    fn on_cores(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
-        Self::on(module, |variables, functions| {
-            let machine = ThreadMachine::new(module.mesh(), variables, functions, seed, cores)?;
-            Ok(Box::new(machine))
-        })
-    }
-
     /// Runs a module, its initialisation to begin with, on what `start` makes of the variables'
     /// slices and the functions.
     fn on(

@@ -16,6 +16,9 @@ const NAMES: [(&str, OptimizerName); 5] = [
     ("momentum", OptimizerName::Momentum),
 ];
 
+/// The longest file that is read, in bytes.
+const LONGEST: usize = 1 << 20;
+
 const FROM_ZERO: &str = "a number from 0 on";
 const BELOW_ONE: &str = "a number from 0 to below 1";
 
@@ -43,7 +46,7 @@ impl OptimizerConfig {
     /// others may add to them.
     pub fn read(path: &Path) -> Result<Map<String, Value>, ConfigError> {
         let name = path.display();
-        let text = std::fs::read_to_string(path)
+        let text = mesh_core::files::read_text(path, LONGEST)
             .map_err(|error| ConfigError::one(format!("{name}: {error}")))?;
         let map = match path.extension().and_then(|end| end.to_str()) {
             Some("json") => json(&text),

@@ -15,6 +15,14 @@ pub enum DatasetError {
         /// The least legal one.
         least: usize,
     },
+    /// A batch that no memory has room for.
+    #[error("a batch of {size} records: legal are up to {most}")]
+    Batch {
+        /// Its size.
+        size: usize,
+        /// The largest legal one.
+        most: usize,
+    },
     /// A record without arrays.
     #[error("a record has no arrays")]
     NoArrays,

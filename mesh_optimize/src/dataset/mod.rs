@@ -61,7 +61,7 @@ use std::fmt;
 use std::iter::from_fn;
 use std::ops::Range;
 use std::sync::Arc;
-use unmade::{Cache, Function, Generator, Unmade, Unmades, Weighted};
+use unmade::{Cache, Function, Generator, LARGEST_BATCH, Unmade, Unmades, Weighted, upto};
 
 /// The result of going through a data set.
 pub type Result<T, E = DatasetError> = std::result::Result<T, E>;
@@ -316,6 +316,9 @@ impl Dataset {
         if size == 0 {
             return Err(DatasetError::Nothing { what: "batch", least: 1 });
         }
+        if size > LARGEST_BATCH {
+            return Err(DatasetError::Batch { size, most: LARGEST_BATCH });
+        }
         let all = self.cardinality.map(|all| match remainder {
             Remainder::Drop => all / size as u64,
             Remainder::Keep => all.div_ceil(size as u64),
@@ -324,7 +327,7 @@ impl Dataset {
         Ok(self.then(all, move |mut records, _| {
             let batch = batch.clone();
             from_fn(move || {
-                let part: Vec<_> = records.by_ref().take(size).collect();
+                let part = upto(&mut records, size);
                 let kept = match remainder {
                     Remainder::Drop => part.len() == size,
                     Remainder::Keep => !part.is_empty(),
@@ -361,10 +364,10 @@ impl Dataset {
         Ok(self.each(move |record, _| record.rows(needed.clone(), of)))
     }
 
-    /// The same, made by another thread up to `depth` records (1 or more) ahead. It makes no
+    /// The same, made by another thread up to `depth` records ahead, 1 to 65,536. It makes no
     /// difference where in the chain this is said.
     pub fn prefetch(&self, depth: usize) -> Self {
-        Self { ahead: depth.max(1), ..self.clone() }
+        Self { ahead: depth.clamp(1, prefetch::MOST), ..self.clone() }
     }
 
     /// How many records a pass has; `None` if it has no end.

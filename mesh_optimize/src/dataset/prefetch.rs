@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
+/// The most records that are made ahead: the channel has room for them from the beginning.
+pub(super) const MOST: usize = 1 << 16;
+
 /// Receives what a thread makes. Dropped, it ends the thread.
 pub(super) struct Prefetched {
     receiver: Option<Receiver<Result<Record>>>,

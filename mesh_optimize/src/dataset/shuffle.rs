@@ -1,6 +1,6 @@
 //! Random order from a seed.
 
-use super::unmade::{Unmade, Unmades};
+use super::unmade::{Unmade, Unmades, upto};
 
 /// Numbers from a seed: SplitMix64 (Steele, Lea & Flood 2014, "Fast Splittable Pseudorandom Number
 /// Generators").
@@ -45,7 +45,7 @@ impl Iterator for Shuffled {
 
     fn next(&mut self) -> Option<Unmade> {
         let missing = self.size - self.buffer.len();
-        self.buffer.extend(self.records.by_ref().take(missing));
+        self.buffer.append(&mut upto(&mut self.records, missing));
         if self.buffer.is_empty() {
             return None;
         }

@@ -90,6 +90,28 @@ fn caches_ask_once() {
 }
 
 #[test]
+fn a_number_is_no_promise_of_memory() {
+    let endless = Dataset::from_function(u64::MAX, |_, index| {
+        Record::new([("x", ndarray::arr0(index as i32).into())])
+    });
+    for few in [&numbers(7), &endless.take(7)] {
+        assert_eq!(few.prefetch(usize::MAX).iter().count(), 7);
+        assert_eq!(few.shuffle(usize::MAX, 1).unwrap().iter().count(), 7);
+        let largest = few.batch(u32::MAX as usize, Remainder::Keep).unwrap();
+        assert_eq!(largest.iter().next().unwrap().unwrap().get("x").unwrap().shape(), [7]);
+        for size in [usize::MAX, 1 << 32] {
+            for batched in [few.batch(size, Remainder::Keep), few.batch_weighted(size, "w")] {
+                let error = batched.unwrap_err().to_string();
+                assert!(error.contains("legal are up to 4294967295"), "{error}");
+            }
+        }
+    }
+    // Some of what has no end is there at once.
+    assert!(endless.prefetch(usize::MAX).iter().nth(3).unwrap().is_ok());
+    assert_eq!(endless.repeat_forever().prefetch(9).iter().take(20).count(), 20);
+}
+
+#[test]
 fn prefetching_changes_nothing() {
     let batches = numbers(50).shuffle(10, 3).unwrap().batch(4, Remainder::Keep).unwrap();
     for depth in [0, 1, 3, 100] {

@@ -12,6 +12,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Unmade records one after another.
 pub(super) type Unmades = Box<dyn Iterator<Item = Unmade> + Send>;
 
+/// The most records of a batch.
+pub(super) const LARGEST_BATCH: usize = u32::MAX as usize;
+
+/// The next `count` records, fewer at the end. There may be far fewer, so no room is made for all.
+pub(super) fn upto(records: &mut Unmades, count: usize) -> Vec<Unmade> {
+    let mut some = Vec::new();
+    while some.len() < count
+        && let Some(record) = records.next()
+    {
+        some.push(record);
+    }
+    some
+}
+
 /// A user's function of a record.
 pub(super) type Function = dyn Fn(Record) -> Result<Record> + Send + Sync;
 /// A user's function of a pass and the number of a record in it.

@@ -43,6 +43,13 @@ pub(super) struct Found {
     pub(super) refused: Vec<Refused>,
 }
 
+/// What was saved, where the run was then, and what a person should know of it.
+#[derive(Default)]
+pub(super) struct Settled {
+    pub(super) saved: Option<(Position, PathBuf)>,
+    pub(super) problems: Vec<CheckpointError>,
+}
+
 impl<'t> Trainer<'t> {
     /// Goes on from the newest whole checkpoint of a folder, if there is one, and saves there every
     /// so often and at the end, unless that is a failure.
@@ -55,6 +62,9 @@ impl<'t> Trainer<'t> {
     /// Training waits for the copy of its variables; a thread writes them, one checkpoint at a time.
     /// Nothing is saved after a call that failed. Of several processes that run the module each writes
     /// its part, and what the watchers of any of them wrote is on the disk first.
+    ///
+    /// One run at a time has a folder; a second one is an error of that run, which names the process of
+    /// the first. A folder is free as soon as its run has ended, however it did.
     ///
     /// A checkpoint of another model, seed or [settings](Self::settings) is an error of the run. So
     /// is a folder with checkpoints of which none is whole, since a run that begins anew would write
@@ -82,6 +92,9 @@ impl Keeper {
     ) -> Result<Found, TrainingError> {
         let folder = || self.checkpoints.folder().to_owned();
         let error = |reason: BoxError| TrainingError::Resume { path: folder(), reason };
+        if session.rank() == 0 {
+            self.checkpoints.lock().map_err(|reason| error(reason.into()))?;
+        }
         let Latest { checkpoint, refused } =
             self.checkpoints.latest().map_err(|reason| error(reason.into()))?;
         let Some(checkpoint) = checkpoint else {
@@ -96,11 +109,11 @@ impl Keeper {
         Ok(Found { state: Some((path, state)), refused })
     }
 
-    /// Waits for the save under way; gives where the run was then, and the checkpoint.
-    pub(super) fn settle(&mut self) -> Result<Option<(Position, PathBuf)>, BoxError> {
-        let Some(writer) = &mut self.writer else { return Ok(None) };
-        let path = writer.wait()?;
-        Ok(self.begun.take().zip(path))
+    /// Waits for the save under way.
+    pub(super) fn settle(&mut self) -> Result<Settled, BoxError> {
+        let path = self.writer.as_mut().map(Writer::wait).transpose()?.flatten();
+        let saved = self.begun.take().zip(path);
+        Ok(Settled { saved, problems: self.checkpoints.problems() })
     }
 
     /// Copies the variables and has them saved, once these files are on the disk.

@@ -1,6 +1,6 @@
 //! The loop.
 
-use super::checkpoints::Saver;
+use super::checkpoints::{Saver, Settled};
 use super::{
     BoxError, Ended, Evaluated, Metrics, Outcome, Position, Start, Step, Trainer, TrainingError,
     Watcher,
@@ -152,15 +152,15 @@ impl Running<'_> {
     fn step(&mut self) -> Result<()> {
         let begun = Instant::now();
         let record = self.take_record()?;
-        let step = self.trainer.state.position.step + 1;
+        let step = self.trainer.state.position.step.saturating_add(1);
         self.record_times(step);
         self.call(&record, step)?;
         let ends = self.records.as_mut().is_none_or(|records| records.peek().is_none());
         let seconds = begun.elapsed().as_secs_f64();
         let position = &mut self.trainer.state.position;
-        (position.step, position.record) = (step, position.record + 1);
+        (position.step, position.record) = (step, position.record.saturating_add(1));
         if ends {
-            (position.epoch, position.record) = (position.epoch + 1, 0);
+            (position.epoch, position.record) = (position.epoch.saturating_add(1), 0);
             self.records = None;
         }
         let left = self.total().map(|total| total.saturating_sub(step));
@@ -177,12 +177,13 @@ impl Running<'_> {
     /// The next record of the epoch under way.
     fn take_record(&mut self) -> Result<Record> {
         let Position { step, epoch, record } = self.trainer.state.position;
-        let error = |reason| TrainingError::Data { step: step + 1, epoch, record, reason };
+        let error =
+            |reason| TrainingError::Data { step: step.saturating_add(1), epoch, record, reason };
         let other = || TrainingError::OtherData { epoch, record };
         if self.records.is_none() {
             let taken = usize::try_from(record).map_err(|_| other())?;
             let Trainer { session, function, data, .. } = &self.trainer;
-            let error = |reason| TrainingError::Session { step: step + 1, reason };
+            let error = |reason| TrainingError::Session { step: step.saturating_add(1), reason };
             let data = data.addressable(session, function).map_err(error)?;
             self.records = Some(data.skip(taken).pass(epoch).peekable());
         }
@@ -287,7 +288,7 @@ impl Running<'_> {
             Some((_, Saver::Checkpoints(keeper))) => {
                 let before = keeper.settle().map_err(error)?;
                 keeper.save(session, state, settings, files).map_err(error)?;
-                tell_saved(watchers, step, before)
+                tell_settled(watchers, state.position, before)
             }
         }
     }
@@ -297,8 +298,8 @@ impl Running<'_> {
         let Trainer { watchers, state, save, .. } = &mut self.trainer;
         let Some((_, Saver::Checkpoints(keeper))) = save else { return Ok(()) };
         let step = state.position.step;
-        let saved = keeper.settle().map_err(|reason| TrainingError::Save { step, reason })?;
-        tell_saved(watchers, step, saved)
+        let settled = keeper.settle().map_err(|reason| TrainingError::Save { step, reason })?;
+        tell_settled(watchers, state.position, settled)
     }
 
     fn tell(&mut self, what: impl FnMut(&mut dyn Watcher) -> Result<(), BoxError>) -> Result<()> {
@@ -325,14 +326,17 @@ fn sync(files: &[(PathBuf, File)]) -> Result<(), BoxError> {
     })
 }
 
-/// Tells watchers of a checkpoint that is whole.
-fn tell_saved(
+/// Tells watchers of a checkpoint that is whole, and of what was in its way.
+pub(super) fn tell_settled(
     watchers: &mut [Box<dyn Watcher + '_>],
-    step: u64,
-    saved: Option<(Position, PathBuf)>,
+    now: Position,
+    Settled { saved, problems }: Settled,
 ) -> Result<()> {
+    for problem in problems {
+        tell(watchers, now.step, |watcher| watcher.warning(now, &problem.to_string()))?;
+    }
     let Some((position, path)) = saved else { return Ok(()) };
-    tell(watchers, step, |watcher| watcher.saved(position, &path.to_string_lossy()))
+    tell(watchers, now.step, |watcher| watcher.saved(position, &path.to_string_lossy()))
 }
 
 fn tell(

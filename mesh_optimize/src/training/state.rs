@@ -18,7 +18,7 @@ pub struct Position {
 impl Position {
     /// The epoch of the last step, from 1.
     pub fn epoch_of_step(&self) -> u64 {
-        self.epoch + u64::from(self.record > 0)
+        self.epoch.saturating_add(u64::from(self.record > 0))
     }
 }
 
@@ -85,7 +85,7 @@ impl Best {
         if self.better.improves(value, state.best) {
             (state.best, state.waited) = (Some(value), 0);
         } else {
-            state.waited += 1;
+            state.waited = state.waited.saturating_add(1);
         }
         Ok(())
     }

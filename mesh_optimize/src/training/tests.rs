@@ -64,6 +64,38 @@ fn states_are_text_and_back() {
 }
 
 #[test]
+fn what_is_in_the_way_of_a_checkpoint_is_told_and_ends_nothing() {
+    use super::checkpoints::Settled;
+    use mesh_core::session::checkpoint::CheckpointError;
+    use std::cell::RefCell;
+
+    struct Notes<'n>(&'n RefCell<Vec<String>>);
+    impl Watcher for Notes<'_> {
+        fn name(&self) -> &str {
+            "notes"
+        }
+        fn warning(&mut self, position: Position, problem: &str) -> Result<(), BoxError> {
+            self.0.borrow_mut().push(format!("{}: {problem}", position.step));
+            Ok(())
+        }
+        fn saved(&mut self, position: Position, name: &str) -> Result<(), BoxError> {
+            self.0.borrow_mut().push(format!("{} saved as {name}", position.step));
+            Ok(())
+        }
+    }
+
+    let notes = RefCell::new(Vec::new());
+    let mut watchers: [Box<dyn Watcher + '_>; 1] = [Box::new(Notes(&notes))];
+    let at = |step| Position { step, ..Position::default() };
+    let source = std::io::Error::other("it is busy");
+    let problem = CheckpointError::Io { action: "remove", path: "old".into(), source };
+    let settled = Settled { saved: Some((at(3), "new".into())), problems: vec![problem] };
+    run::tell_settled(&mut watchers, at(5), settled).unwrap();
+    drop(watchers);
+    assert_eq!(notes.into_inner(), ["5: cannot remove old: it is busy", "3 saved as new"]);
+}
+
+#[test]
 fn metrics_keep_their_order() {
     let mut metrics = Metrics::from([("b", 1.0), ("a", 2.0)]);
     metrics.set("b", 3.0);

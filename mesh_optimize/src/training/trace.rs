@@ -37,8 +37,9 @@ impl Watcher for TraceFile {
 
     fn start(&mut self, run: &Start<'_>, _: Option<&str>) -> Result<(), BoxError> {
         let last = run.steps.unwrap_or(u64::MAX - COUNT);
-        let first = (run.position.step + FIRST).min((last + 1).saturating_sub(COUNT));
-        self.steps = self.asked.clone().unwrap_or(first..first + COUNT);
+        let first = run.position.step.saturating_add(FIRST);
+        let first = first.min(last.saturating_add(1).saturating_sub(COUNT));
+        self.steps = self.asked.clone().unwrap_or(first..first.saturating_add(COUNT));
         Ok(())
     }
 

@@ -103,6 +103,12 @@ pub trait Watcher {
         Ok(())
     }
 
+    /// Something is not as it should be, and the run goes on all the same; a person should know. So
+    /// should they of the checkpoints that a run at its [`start`](Self::start) has refused.
+    fn warning(&mut self, _position: Position, _problem: &str) -> Result<(), BoxError> {
+        Ok(())
+    }
+
     /// The run is over. Of one that failed, this is all that a watcher is told.
     fn finish(&mut self, _outcome: &Outcome) -> Result<(), BoxError> {
         Ok(())

@@ -12,6 +12,9 @@ use std::path::Path;
 /// Resident batches, cycled, so that no numbers contain an input pipeline.
 pub(crate) const POOL: usize = 8;
 
+/// The longest file that is read, in bytes.
+const LONGEST: usize = 1 << 32;
+
 /// Inputs of a training step: what is looked at, what it should be.
 pub(crate) struct Batch {
     pub(crate) input: Array,
@@ -28,7 +31,7 @@ pub(crate) fn read(
 ) -> Result<Vec<Batch>, Box<dyn Error>> {
     let path = folder.join(workload.data()).with_extension("safetensors");
     let named = |problem: &dyn std::fmt::Display| format!("--init {}: {problem}", path.display());
-    let bytes = std::fs::read(&path).map_err(|e| named(&e))?;
+    let bytes = mesh_core::files::read(&path, LONGEST).map_err(|e| named(&e))?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| named(&e))?;
     let floats = |name: &str, shape: &[usize]| {
         tensor(&tensors, name, Dtype::F32, shape, f32::from_le_bytes).map_err(|e| named(&e))

@@ -158,22 +158,28 @@ const MOST_TOKENS: usize = 1 << 16;
 /// More of anything than a run has.
 const LARGEST: usize = 1 << 24;
 
+/// More layers than a model has; without --scan each is written out.
+const DEEPEST: usize = 1 << 12;
+
 impl Flags {
     /// Refuses values that no run can have.
     pub(crate) fn check(&self) -> Result<(), String> {
         let hidden = self.hidden();
         let sizes = [
-            ("width", self.width),
-            ("depth", self.depth),
-            ("heads", self.heads),
-            ("hidden", hidden),
-            ("sequence", self.sequence),
-            ("batch", self.batch),
+            ("width", self.width, LARGEST),
+            ("depth", self.depth, DEEPEST),
+            ("heads", self.heads, LARGEST),
+            ("hidden", hidden, LARGEST),
+            ("sequence", self.sequence, LARGEST),
+            ("batch", self.batch, LARGEST),
         ];
-        for (flag, size) in sizes {
-            if !(1..=LARGEST).contains(&size) {
-                return Err(format!("--{flag} {size}: legal are 1 to {LARGEST}"));
+        for (flag, size, most) in sizes {
+            if !(1..=most).contains(&size) {
+                return Err(format!("--{flag} {size}: legal are 1 to {most}"));
             }
+        }
+        if self.sample > LARGEST {
+            return Err(format!("--sample {}: legal are 0 to {LARGEST}", self.sample));
         }
         let Self { width, heads, temperature, .. } = *self;
         if !width.is_multiple_of(2 * heads) {

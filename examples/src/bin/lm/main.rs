@@ -8,7 +8,7 @@ mod train;
 use clap::Parser;
 use examples::launch::{draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters};
 use examples::ranks::whereabouts;
-use examples::report::print;
+use examples::report::{print, say};
 use examples::running::{About, Compared, word};
 use examples::text::Text;
 use flags::Flags;
@@ -49,7 +49,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         let compared = Compared { graph, function, mesh, layout, options, seed };
         return train::compare(flags, &compared, &text);
     }
-    print(&format!(
+    say(&format!(
         "{}  layout {}  {} parameters  {} training and {} held-out {}s of {}",
         on_mesh(&mesh),
         named(&layout),
@@ -58,18 +58,23 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         text.held_out.len(),
         text.unit(),
         text.name(),
-    ))?;
+    ));
     let mut session = flags.run.ranks.session(&module, flags.seed)?;
     flags.run.prepare(&mut session)?;
+    let contents = match flags.run.keeps() {
+        true => vec![("text".to_owned(), text.contents()?)],
+        false => Vec::new(),
+    };
     let about = About {
         title: &format!("lm: {} layers of {}, {}", flags.depth, flags.width, word(flags.optimizer)),
         module: &module,
         layout: &layout,
         function: functions.train.name(),
         metrics: &["loss"],
+        contents: &contents,
     };
     let outcome = train::train(flags, &functions, &mut session, &text, &about)?;
-    if flags.run.interrupted(&outcome)? || flags.sample == 0 {
+    if flags.run.interrupted(&outcome) || flags.sample == 0 {
         return Ok(());
     }
     sample::sample(flags, &functions, &mut session, &text)

@@ -137,8 +137,9 @@ impl Flags {
 
     /// What a run that goes on must have in common with the one before.
     pub(crate) fn settings(&self) -> [(&'static str, String); 7] {
-        let config = self.config.as_ref().map(|path| path.display().to_string());
-        let optimizer = config.unwrap_or_else(|| word(self.optimizer));
+        // What the file says are settings of their own.
+        let by_file = self.config.as_ref().map(|_| "that of --config".to_owned());
+        let optimizer = by_file.unwrap_or_else(|| word(self.optimizer));
         [
             ("model", word(self.model)),
             ("optimizer", optimizer),

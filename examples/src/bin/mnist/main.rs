@@ -11,7 +11,7 @@ use examples::launch::{
 };
 use examples::optimizer::Training;
 use examples::ranks::{RankFlags, check_cluster, launched, whereabouts};
-use examples::report::print;
+use examples::report::{print, say};
 use examples::running::{About, Compared, word};
 use flags::Flags;
 use mesh_core::lower::{Module, Options};
@@ -47,7 +47,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let all_reduce = flags.cross_device_ops.or(chosen).unwrap_or_default();
     let options = Options { all_reduce, probe: flags.run.probes(), ..Options::default() };
     let staleness = distribution.as_ref().map_or(0, |found| found.staleness);
-    let functions = model::build(&graph, flags, &training.delayed(staleness));
+    let training = training.delayed(staleness);
+    let functions = model::build(&graph, flags, &training);
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);
     }
@@ -80,17 +81,17 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     }
     if let Some(strategy) = &flags.strategy {
         let sums = options.all_reduce;
-        print(&format!(
+        say(&format!(
             "strategy {strategy} is --mesh \"{mesh}\" --layout \"{layout}\" --cross-device-ops {sums}"
-        ))?;
+        ));
     }
-    print(&format!(
+    say(&format!(
         "{}  layout {}  {} parameters  {examples} training and {} test examples",
         on_mesh(&mesh),
         named(&layout),
         parameters(&module),
         digits.test.len(),
-    ))?;
+    ));
     let start = |module: &Module, ranks: &RankFlags| match &distribution {
         Some(found) if launched().is_none() => Ok(found.session(module, flags.seed)?),
         _ => ranks.session(module, flags.seed),
@@ -99,12 +100,17 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     flags.run.prepare(&mut session)?;
     let evaluator =
         evaluation.as_ref().map(|module| start(module, &RankFlags::default())).transpose()?;
+    let mut contents = training.settings().to_vec();
+    if flags.run.keeps() && flags.data.is_some() {
+        contents.push(("examples".to_owned(), digits.contents()?));
+    }
     let about = About {
         title: &format!("mnist: {}, {}", word(flags.model), word(flags.optimizer)),
         module: &module,
         layout: &layout,
         function: functions.train.name(),
         metrics: &["loss", "lr"],
+        contents: &contents,
     };
     train::train(flags, &functions, &mut session, evaluator, &digits, &about)
 }

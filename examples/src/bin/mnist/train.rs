@@ -3,7 +3,7 @@
 use super::flags::Flags;
 use super::model::{Functions, image_dims};
 use examples::data::Digits;
-use examples::report::{Progress, print};
+use examples::report::{Progress, say};
 use examples::running::{About, Compared};
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::Dataset;
@@ -55,11 +55,10 @@ pub(crate) fn train(
         None => trainer.epochs(flags.epochs as u64),
     };
     let outcome = flags.run.watched(trainer, about)?.run()?;
-    if flags.run.interrupted(&outcome)? {
-        return Ok(());
+    if !flags.run.interrupted(&outcome) {
+        say(&format!("best test accuracy {:.2} %", outcome.best.unwrap_or(0.0) * 100.0));
     }
-    let best = outcome.best.unwrap_or(0.0);
-    Ok(print(&format!("best test accuracy {:.2} %", best * 100.0))?)
+    Ok(())
 }
 
 /// Compares two layouts on the first batch.

@@ -4,6 +4,11 @@ use std::fs::{self, File};
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
+use crate::files::read_text;
+
+/// The longest file of an earlier run that is read, in bytes: a failure may take several lines.
+const LONGEST: usize = 1 << 16;
+
 /// Bytes of a record.
 const RECORD: usize = 160;
 
@@ -21,7 +26,8 @@ impl LastStep {
             .filter_map(|file| {
                 let name = file.file_name().into_string().ok()?;
                 let rank = name.strip_prefix("rank-")?.strip_suffix(".last")?.parse().ok()?;
-                Some((rank, fs::read_to_string(file.path()).ok()?.trim().to_owned()))
+                let text = read_text(&file.path(), LONGEST).ok()?;
+                Some((rank, text.trim().to_owned()))
             })
             .collect();
         left.sort();

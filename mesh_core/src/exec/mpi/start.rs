@@ -1,6 +1,7 @@
 //! What ranks do before the first step.
 
 use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -78,12 +79,13 @@ pub(super) fn last_step(
     let Some(folder) = folder else { return Ok(None) };
     let rank = ranks.wire.world.rank;
     if rank == 0 {
-        let left = LastStep::left(folder);
-        if !left.is_empty() {
-            eprintln!("an earlier run did not end well:");
-        }
+        let (left, mut text) = (LastStep::left(folder), String::new());
         for (rank, what) in &left {
-            eprintln!("  rank {rank}: {what}");
+            text += &format!("  rank {rank}: {what}\n");
+        }
+        if !left.is_empty() {
+            // If it cannot be written, the run goes on all the same.
+            let _ = write!(io::stderr(), "an earlier run did not end well:\n{text}");
         }
         LastStep::clear(folder, left.into_iter().map(|(rank, _)| rank));
     }

@@ -120,7 +120,7 @@ static WORLD: OnceLock<Result<World, String>> = OnceLock::new();
 
 /// The ranks, having met at the first call, for which they have about so long.
 pub(super) fn world(deadline: Duration) -> Result<&'static World, String> {
-    let meet = || in_time(deadline + STARTING, "starting MPI", World::new);
+    let meet = || in_time(deadline.saturating_add(STARTING), "starting MPI", World::new);
     WORLD.get_or_init(meet).as_ref().map_err(Clone::clone)
 }
 
@@ -135,7 +135,9 @@ pub(super) fn in_time<T>(deadline: Duration, doing: &'static str, wait: impl FnO
     let watch = move || {
         if waiting.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
             let seconds = deadline.as_secs_f64();
-            eprintln!("error: {doing}: another rank has not done so within {seconds} s");
+            let problem = format!("another rank has not done so within {seconds} s");
+            // The process ends whether it can say why or not.
+            let _ = writeln!(io::stderr(), "error: {doing}: {problem}");
             std::process::abort()
         }
     };

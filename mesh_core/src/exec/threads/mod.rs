@@ -4,6 +4,7 @@
 mod barrier;
 mod comm;
 mod crew;
+mod limits;
 mod meeting;
 mod pool;
 mod processor;
@@ -43,8 +44,19 @@ fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
 pub(crate) struct ThreadMachine(Crew);
 
 impl ThreadMachine {
-    /// Prepares every function for every processor of the mesh, which are kept on the cores of these
-    /// numbers, if any. Variables are zeros. The error is for people.
+    /// Refuses a mesh of which this machine cannot run every processor as a thread, before anything is
+    /// made for them. The error is for people.
+    pub(crate) fn check<'c>(
+        mesh: &Mesh,
+        variables: &[VariableType],
+        functions: impl Iterator<Item = &'c Compiled>,
+        couriers: Option<bool>,
+    ) -> Result<(), String> {
+        limits::check(mesh, variables, functions, couriers)
+    }
+
+    /// As [`with_couriers`](Self::with_couriers), where there are cores for them.
+    #[cfg(test)]
     pub(crate) fn new(
         mesh: &Mesh,
         variables: &[VariableType],
@@ -55,7 +67,8 @@ impl ThreadMachine {
         Self::with_couriers(mesh, variables, functions, seed, pins, None)
     }
 
-    /// As [`new`](Self::new), saying whether processors have couriers.
+    /// Prepares every function for every processor of the mesh, which are kept on the cores of these
+    /// numbers, if any, and have couriers, if that is said. Variables are zeros. The error is for people.
     pub(crate) fn with_couriers(
         mesh: &Mesh,
         variables: &[VariableType],

@@ -204,7 +204,7 @@ impl<'a> Attempt<'a> {
     /// Waits until the file that was written to is in the folder of the checkpoint's name.
     fn committed(&self, file: &File, path: &Path) -> Result<()> {
         let path = path.join(TENSORS);
-        let patience = self.deadline() + self.deadline().min(LONGER);
+        let patience = self.deadline().saturating_add(self.deadline().min(LONGER));
         self.wait((0, "the checkpoint has not got its name"), patience, || {
             let there = self.folder.exists();
             if self.disk.is_at(file, &path) {

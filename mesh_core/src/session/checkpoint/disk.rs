@@ -17,6 +17,9 @@ pub(super) struct Disk {
     /// There is no room for a file of this name.
     #[cfg(test)]
     pub(super) full: Option<&'static str>,
+    /// What has this name can neither be removed nor renamed.
+    #[cfg(test)]
+    pub(super) stuck: Option<&'static str>,
 }
 
 impl Disk {
@@ -27,7 +30,7 @@ impl Disk {
         path: &Path,
         operation: impl FnOnce() -> io::Result<T>,
     ) -> Result<T> {
-        let done = match self.stopped(path) {
+        let done = match self.stopped(action, path) {
             Some(kind) => Err(kind.into()),
             None => operation(),
         };
@@ -35,19 +38,23 @@ impl Disk {
     }
 
     #[cfg(not(test))]
-    fn stopped(&self, _: &Path) -> Option<io::ErrorKind> {
+    fn stopped(&self, _: &str, _: &Path) -> Option<io::ErrorKind> {
         None
     }
 
     #[cfg(test)]
-    fn stopped(&self, path: &Path) -> Option<io::ErrorKind> {
+    fn stopped(&self, action: &str, path: &Path) -> Option<io::ErrorKind> {
         use std::sync::atomic::Ordering::Relaxed;
         let fewer = |left: usize| left.checked_sub(1);
         let left = self.left.as_ref();
         if left.is_some_and(|left| left.fetch_update(Relaxed, Relaxed, fewer).is_err()) {
             return Some(io::ErrorKind::Interrupted);
         }
-        self.full.is_some_and(|name| path.ends_with(name)).then_some(io::ErrorKind::StorageFull)
+        let named = |name: Option<&str>| name.is_some_and(|name| path.ends_with(name));
+        if named(self.stuck) && ["remove", "rename"].contains(&action) {
+            return Some(io::ErrorKind::PermissionDenied);
+        }
+        named(self.full).then_some(io::ErrorKind::StorageFull)
     }
 
     pub(super) fn create_folder(&self, path: &Path) -> Result<()> {

@@ -60,6 +60,17 @@ pub enum CheckpointError {
     /// The session refused.
     #[error(transparent)]
     Session(#[from] session::Error),
+    /// Another process saves to the folder.
+    #[error(
+        "{by} saves checkpoints to {}: wait for it, end it, or name another folder",
+        folder.display()
+    )]
+    Locked {
+        /// The folder.
+        folder: PathBuf,
+        /// Which process, as far as it said so.
+        by: String,
+    },
     /// Another rank has not done its part.
     #[error("rank {rank}: {problem}")]
     Rank {

@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::attempt::Attempt;
 use super::disk::Disk;
+use super::lock::Claim;
 use super::{Checkpoint, CheckpointError, Result, Snapshot, State};
 
 /// How many checkpoints are kept unless [`Checkpoints::keep_last`] says otherwise.
@@ -17,12 +19,14 @@ const KEPT: usize = 3;
 const REPLACED: &str = ".replaced";
 
 /// A folder of checkpoints, one folder per step, and which of them are kept. One process at a time
-/// saves to it, or the ranks of one job together.
+/// saves to it, or the ranks of one job together: see [`lock`](Self::lock).
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     folder: PathBuf,
     last: usize,
     every: Option<u64>,
+    /// Shared with clones.
+    claim: Arc<Mutex<Claim>>,
     pub(super) disk: Disk,
 }
 
@@ -66,7 +70,8 @@ impl Candidate {
 impl Checkpoints {
     /// The checkpoints in a folder, which is made when the first is saved.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), last: KEPT, every: None, disk: Disk::default() }
+        let (claim, disk) = (Arc::default(), Disk::default());
+        Self { folder: folder.into(), last: KEPT, every: None, claim, disk }
     }
 
     /// Keeps so many of the newest checkpoints; 3, unless this says otherwise, and never none.
@@ -85,6 +90,34 @@ impl Checkpoints {
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Keeps other processes from saving to the folder, which is made if need be, until this value and
+    /// its clones are dropped or the process ends, however it does. Another process that saves there is
+    /// an error that names it. [`save`](Self::save) does this as well; who is to find out before there
+    /// is something to save, does it first. Of several processes that run one module, rank 0 does it.
+    ///
+    /// Where the file system has no locks, [`problems`](Self::problems) tells.
+    pub fn lock(&self) -> Result<()> {
+        self.disk.create_folder(&self.folder)?;
+        self.claim().take(&self.folder)
+    }
+
+    /// What went wrong without keeping anything from being saved, since this was asked last: what an
+    /// earlier run left, or is not to be kept, and cannot be removed. Each is told once.
+    pub fn problems(&self) -> Vec<CheckpointError> {
+        self.claim().problems()
+    }
+
+    fn claim(&self) -> MutexGuard<'_, Claim> {
+        self.claim.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells later of what cannot be done with something, and may be left as it is.
+    fn tolerate(&self, with: &Path, done: Result<()>) {
+        if let Err(problem) = done {
+            self.claim().note(with, problem);
+        }
     }
 
     /// Saves a checkpoint and gives its folder. It is there whole when this returns, and was not
@@ -112,14 +145,14 @@ impl Checkpoints {
         if snapshot.processes.rank > 0 {
             return attempt.follow(before, &path).map(|()| path);
         }
-        self.disk.create_folder(&self.folder)?;
+        self.lock()?;
         self.remove_unfinished()?;
         let written = attempt.lead(before, step, state);
         if let Err(error) = written.and_then(|()| self.commit(attempt.folder(), &path)) {
             attempt.abandon(&error);
             return Err(error);
         }
-        self.prune(step)?;
+        self.tolerate(&self.folder, self.prune(step));
         Ok(path)
     }
 
@@ -166,13 +199,16 @@ impl Checkpoints {
         Ok(found)
     }
 
-    /// Removes what killed writers left.
+    /// Removes what killed writers left, as far as it can be removed.
     fn remove_unfinished(&self) -> Result<()> {
         let left = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| name.starts_with(".step-") && name.contains(".tmp-"))
         };
-        self.entries()?.iter().filter(|path| left(path)).try_for_each(|path| self.disk.remove(path))
+        for path in self.entries()?.iter().filter(|path| left(path)) {
+            self.tolerate(path, self.disk.remove(path));
+        }
+        Ok(())
     }
 
     /// Gives what was written its name. If another has that, there is at all times one of the two
@@ -187,7 +223,8 @@ impl Checkpoints {
         }
         self.disk.rename(unfinished, path)?;
         self.disk.sync_folder(&self.folder)?;
-        self.discard(&replaced)
+        self.tolerate(&replaced, self.discard(&replaced));
+        Ok(())
     }
 
     /// Removes a checkpoint; killed meanwhile, it leaves no part under the name of a whole one.
@@ -213,7 +250,7 @@ impl Checkpoints {
             } else if counted < self.last {
                 counted += usize::from(Checkpoint::look(&path).is_ok());
             } else if !kept {
-                self.discard(&path)?;
+                self.tolerate(&path, self.discard(&path));
             }
         }
         Ok(())

@@ -16,6 +16,8 @@
 //! Of several processes that run one module each writes what it has, all into one file; the first
 //! commits it. On every number of them, and on threads, the files are the same.
 //!
+//! One process at a time saves to a folder of checkpoints: it has a lock on a file there.
+//!
 //! A folder is written under another name, brought to the disk, and renamed. So what has the name
 //! of a checkpoint is whole, unless the disk has failed; and then it is refused, since every byte
 //! of both files counts into a checksum.
@@ -25,6 +27,7 @@ mod disk;
 mod error;
 mod folder;
 mod header;
+mod lock;
 mod manifest;
 mod restore;
 mod runs;

@@ -4,6 +4,7 @@ use ndarray::{Array1, Array2, arr1, s};
 
 use self::fixture::{BATCH, Regression, WIDTH, close, data, module, planned, slot, variable};
 use super::*;
+use crate::exec::ThreadMachine;
 use crate::names::DType::F32;
 use crate::names::{DimName, Placement, Shape, dim};
 use crate::program::{Builder, Extents, Generator, Offset, Place, Step, VariableId};

@@ -125,7 +125,8 @@ impl Watcher for EventFile {
         self.file = Some(BufWriter::new(self.open()?));
         self.event(0, |out, _| wire::text(out, 3, "brain.Event:2"))?;
         // Steps from this one on are ours.
-        let first = if run.position.step == 0 { 0 } else { run.position.step + 1 };
+        let before = run.position.step;
+        let first = if before == 0 { 0 } else { before.saturating_add(1) };
         self.event(first, |out, _| wire::message(out, 7, |out| wire::integer(out, 1, START)))?;
         Ok(self.flush()?)
     }

@@ -43,10 +43,37 @@ impl Bin {
 /// Values over steps. As there come to be too many, neighbours are put together: a curve has at most
 /// a few hundred bins.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "Written")]
 pub struct Curve {
     bins: Vec<Bin>,
     /// A bin has 2 to the power of this many values.
     doublings: u32,
+}
+
+/// A curve as it was written down by a run that goes on.
+#[derive(Deserialize)]
+struct Written {
+    bins: Vec<Bin>,
+    doublings: u32,
+}
+
+impl TryFrom<Written> for Curve {
+    type Error = &'static str;
+
+    /// Takes what [`Curve::add`] makes.
+    fn try_from(Written { bins, doublings }: Written) -> Result<Self, Self::Error> {
+        let sound = |bin: &Bin| {
+            let Bin { first, last, count, mean, least, most } = *bin;
+            let ordered = -LARGEST <= least && least <= mean && mean <= most && most <= LARGEST;
+            // At most a value a step.
+            ordered && first <= last && count >= 1 && count - 1 <= last - first
+        };
+        let follow = bins.is_sorted_by(|one, next| one.last < next.first);
+        match bins.iter().all(sound) && follow && bins.len() <= BINS && doublings < u64::BITS {
+            true => Ok(Self { bins, doublings }),
+            false => Err("these bins are no curve"),
+        }
+    }
 }
 
 impl Curve {

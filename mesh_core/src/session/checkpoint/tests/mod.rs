@@ -1,6 +1,7 @@
 mod hostile;
 mod kept;
 mod killed;
+mod left;
 mod together;
 mod writing;
 
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ndarray::{arr0, arr1, arr2};
 
+use super::lock::LOCK;
 use super::snapshot::tests::{session as of_variables, variable};
 use super::*;
 use crate::names::{DType, Mesh, Placement, dim};
@@ -26,11 +28,12 @@ impl Scratch {
         Self(std::env::temp_dir().join(name))
     }
 
-    /// What is in it, hidden or not.
+    /// What is in it, hidden or not, but for the lock.
     pub(super) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| name != LOCK);
         names.sort();
         names
     }

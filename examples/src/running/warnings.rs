@@ -1,0 +1,23 @@
+//! What a run can go on with, but should be known.
+
+use crate::report::remark;
+use mesh_optimize::training::{BoxError, Position, Start, Watcher};
+
+/// Writes it to standard error.
+pub(super) struct Warnings;
+
+impl Watcher for Warnings {
+    fn name(&self) -> &str {
+        "warnings"
+    }
+
+    fn start(&mut self, run: &Start<'_>, _: Option<&str>) -> Result<(), BoxError> {
+        run.refused.iter().for_each(|refused| remark(&format!("warning: {}", refused.error)));
+        Ok(())
+    }
+
+    fn warning(&mut self, _: Position, problem: &str) -> Result<(), BoxError> {
+        remark(&format!("warning: {problem}"));
+        Ok(())
+    }
+}

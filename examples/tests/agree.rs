@@ -52,7 +52,6 @@ fn agree(program: &str, dir: &Path, examples: &[Example], line: &str, figures: A
         let (_, first) = alone.iter().find(|(known, _)| known == model).unwrap();
         let (found, line) = command(layout);
         let difference = apart(first, &found);
-        println!("{program} {line}: {difference:.1e}");
         assert!(difference < within, "{program} {line}: {difference}\n{first:?}\n{found:?}");
     }
 }

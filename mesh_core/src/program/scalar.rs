@@ -147,9 +147,9 @@ prims! {
     Mod "mod" 2 3;
     /// a to the b; floats.
     Pow "pow" 2 20;
-    /// The greater; NaN if either is.
+    /// The greater; NaN if either is; of two zeros the second.
     Max "max" 2 1;
-    /// The lesser; NaN if either is.
+    /// The lesser; NaN if either is; of two zeros the second.
     Min "min" 2 1;
     /// Both; bool.
     And "and" 2 0;

@@ -212,11 +212,11 @@ fn randomness_costs_no_communication() {
 #[test]
 fn wrong_positions_and_missing_salts_show() {
     let g = mesh_ops::graph();
-    let (train, _) = noisy(&g);
+    noisy(&g);
     let right = g.lower(&"d:2".parse().unwrap(), &"x:d".parse().unwrap()).unwrap();
     let run = |module: &Module| {
         let mut session = Session::threads(module, 3).unwrap();
-        let mut noise = || numbers(&session.call(&train, []).unwrap()[0]);
+        let mut noise = || numbers(&session.call_named("train", &[]).unwrap()[0].1);
         [noise(), noise()]
     };
     let want = run(&right);

@@ -56,8 +56,21 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
         }
         Prim::Pow => a.powf(b),
         Prim::Max | Prim::Min if nan => f64::NAN,
-        Prim::Max => a.max(b),
-        Prim::Min => a.min(b),
+        // Of zeros the second; std leaves their order open.
+        Prim::Max => {
+            if a > b {
+                a
+            } else {
+                b
+            }
+        }
+        Prim::Min => {
+            if a < b {
+                a
+            } else {
+                b
+            }
+        }
         Prim::And => a * b,
         Prim::Or => a.max(b),
         Prim::Eq => truth(a == b),

@@ -123,11 +123,13 @@ impl Graph {
     #[track_caller]
     pub(crate) fn step_variable(&self) -> Variable<'_> {
         let known = self.data().step;
-        let id = known.unwrap_or_else(|| {
-            let zero = Initializer::Constant(0.0);
-            let shape = Some(Shape::scalar());
-            self.declare("step".to_owned(), shape, DType::I32, zero, false, None).id
-        });
+        let id = match known {
+            Some(id) => id,
+            None => {
+                let (zero, shape) = (Initializer::Constant(0.0), Some(Shape::scalar()));
+                self.declare("step".to_owned(), shape, DType::I32, zero, false, None).id
+            }
+        };
         self.data.borrow_mut().step = Some(id);
         Variable { graph: self, id }
     }

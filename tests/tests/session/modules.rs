@@ -87,7 +87,8 @@ fn what_does_not_fit_is_refused() {
         let (functions, init) = (module.functions().to_vec(), module.init().clone());
         Module::new(mesh, variables.to_vec(), functions, init)
     };
-    assert_eq!(on(mesh.clone(), module.variables()).unwrap(), module);
+    let again = on(mesh.clone(), module.variables()).unwrap();
+    assert!(again.functions() == module.functions() && again.init() == module.init());
     on("a:4".parse().unwrap(), module.variables()).unwrap_err();
     on(Mesh::single(), module.variables()).unwrap_err();
     on(mesh, &module.variables()[1..]).unwrap_err();

@@ -84,12 +84,7 @@ pub(crate) trait Machine: Send {
         self.crew().recorded(processor)
     }
 
-    /// Whether to look at every number and stop a call at the first that is not finite.
-    fn inspect(&mut self, on: bool) {
-        self.crew_mut().inspect(on);
-    }
-
-    /// What that was, if it stopped a call.
+    /// The first number that is not finite, if it stopped a call.
     fn found(&self) -> Option<&NonFinite> {
         self.crew().found()
     }
@@ -208,11 +203,11 @@ pub(super) fn fits(
     shown: &[Array],
 ) -> Result<(), String> {
     let outputs = || outputs.iter().chain(shown);
-    let mut fetching = program.fetches.iter().zip(outputs());
+    let mut left = program.left().zip(outputs());
     if !addressable.fits(program, feeds)
-        || program.fetches.len() != outputs().count()
-        || !fetching.all(|(slot, output)| {
-            program.value(slot.value).dtype == output.dtype() && slot.shape == output.shape()
+        || program.block.results.len() != outputs().count()
+        || !left.all(|((slot, value), output)| {
+            program.value(value).dtype == output.dtype() && slot.shape == output.shape()
         })
     {
         return Err(format!("the arrays do not fit the slots of `{}`", program.name));

@@ -10,7 +10,6 @@ mod compare;
 mod error;
 mod feeds;
 mod lookup;
-mod numerics;
 mod processes;
 #[cfg(feature = "mpi")]
 mod ranks;
@@ -34,14 +33,16 @@ pub use self::feeds::Feed;
 pub use self::ranks::Ranks;
 pub use self::recorded::Recorded;
 use self::replicas::{Copy, difference};
+pub use self::threads::Threads;
 pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
 use crate::exec::Machine;
-pub use crate::exec::{CallTimes, GivenTo, InRound, NonFinite, Span, StepTimes, Summary};
+pub use crate::exec::{CallTimes, GivenTo, InIteration, NonFinite, Span, StepTimes, Summary};
 use crate::graph::{Function, GraphId};
 use crate::lower::{Module, VariableSpec};
 use crate::names::{DType, Mesh};
-use crate::program::{Compiled, Slot, VariableType};
+use crate::passes::{Executable, Target};
+use crate::program::{Compiled, Slot};
 
 /// The result of a session's methods.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -117,20 +118,20 @@ impl Held {
 }
 
 impl Session {
-    /// Runs a module, its initialisation to begin with, on what `start` makes of the variables'
-    /// slices and the functions.
-    fn on(
+    /// Runs a module, its initialisation to begin with, on what `start` makes of it when it is compiled.
+    fn on_machine(
         module: &Module,
-        start: impl FnOnce(&[VariableType], Vec<Compiled>) -> Result<Box<dyn Machine>, String>,
+        target: &Target,
+        start: impl FnOnce(Executable) -> Result<Box<dyn Machine>, String>,
     ) -> Result<Self> {
         let mesh = module.mesh().clone();
         let held = module.variables().iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
         let variables = held.collect::<Result<IndexMap<_, _>>>()?;
-        let local: Vec<_> =
-            module.variables().iter().map(|variable| variable.local(&mesh)).collect();
-        let programs: Vec<_> = module.functions().iter().chain([module.init()]).cloned().collect();
-        let machine = start(&local, programs).map_err(|problem| Error::Module { problem })?;
-        let names = module.functions().iter().map(|function| function.program.name.clone());
+        let executable = module.compile(target);
+        let executable =
+            executable.map_err(|fault| Error::Module { problem: fault.to_string() })?;
+        let machine = start(executable).map_err(|problem| Error::Module { problem })?;
+        let names = module.functions().iter().map(|program| program.name.clone());
         let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
         let shown = vec![Vec::new(); module.functions().len() + 1];
         let watcher: Watcher = Box::new(write_to_stderr);
@@ -201,7 +202,7 @@ impl Session {
             }
         };
         let arrays = program.feeds.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let names: Vec<_> = program.returned().iter().map(|slot| slot.name.clone()).collect();
+        let names: Vec<_> = program.fetches.iter().map(|slot| slot.name.clone()).collect();
         let mut outputs = vec![Array::zeros(DType::F32, &[0]); names.len()];
         self.run(index, &arrays, &mut outputs)?;
         Ok(names.into_iter().zip(outputs).collect())
@@ -260,7 +261,7 @@ impl Session {
     /// order of the program. Nothing before the first call.
     pub fn shown(&self, function: &str) -> Result<impl Iterator<Item = (&str, &Array)>> {
         let index = self.function(function)?;
-        let labels = self.machine.functions()[index].program.probed().iter();
+        let labels = self.machine.functions()[index].program.probes.iter();
         Ok(labels.map(|slot| slot.name.as_str()).zip(&self.shown[index]))
     }
 
@@ -275,10 +276,10 @@ impl Session {
         self.check_feeds(index, feeds)?;
         let program = &self.machine.functions()[index].program;
         let shown = &mut self.shown[index];
-        shown.resize_with(program.probes, || Array::zeros(DType::F32, &[0]));
+        shown.resize_with(program.probes.len(), || Array::zeros(DType::F32, &[0]));
         let arrays = outputs.iter_mut().chain(&mut *shown);
-        for (slot, output) in program.fetches.iter().zip(arrays) {
-            let dtype = program.value(slot.value).dtype;
+        for ((slot, value), output) in program.left().zip(arrays) {
+            let dtype = program.value(value).dtype;
             if output.dtype() != dtype || output.shape() != slot.shape {
                 *output = Array::zeros(dtype, &slot.shape);
             }
@@ -289,7 +290,7 @@ impl Session {
             None => Error::Stopped { reason },
         })?;
         let program = &self.machine.functions()[index].program;
-        for (slot, array) in program.probed().iter().zip(&self.shown[index]) {
+        for (slot, array) in program.probes.iter().zip(&self.shown[index]) {
             (self.watcher)(&slot.name, array);
         }
         if self.replica_check { self.check_replicas(index) } else { Ok(()) }
@@ -305,8 +306,8 @@ impl Session {
             let what = format!("variable `{}`", held.spec.name);
             (what, difference(self.machine.variable(variable), copies))
         });
-        let fetches = program.fetches.iter().enumerate().map(|(fetch, slot)| {
-            let value = program.value(slot.value);
+        let fetches = program.left().enumerate().map(|(fetch, (slot, value))| {
+            let value = program.value(value);
             let copies = (0..self.mesh.processors()).map(|processor| {
                 let part = |axes: &[_]| self.mesh.group_index(processor, axes);
                 let dims = slot.split.iter().zip(&value.extents);

@@ -30,9 +30,8 @@ impl Session {
 
     /// As [`mpi`](Self::mpi), with choices.
     pub fn mpi_with(module: &Module, seed: u64, ranks: &Ranks) -> Result<Self> {
-        Self::on(module, |variables, functions| {
-            let machine = RankMachine::new(module.mesh(), variables, functions, seed, ranks)?;
-            Ok(Box::new(machine))
+        Self::on_machine(module, &ranks.target, |executable| {
+            Ok(Box::new(RankMachine::new(executable, seed, ranks)?))
         })
     }
 }

@@ -93,8 +93,11 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         digits.test.len(),
     ));
     let start = |module: &Module, ranks: &RankFlags| match &distribution {
-        Some(found) if launched().is_none() => Ok(found.session(module, flags.seed)?),
-        _ => ranks.session(module, flags.seed),
+        Some(found) if launched().is_none() => {
+            let threads = found.threads().target(flags.run.target());
+            Ok(Session::threads_with(module, flags.seed, &threads)?)
+        }
+        _ => ranks.session(module, flags.seed, flags.run.target()),
     };
     let mut session = start(&module, &flags.run.ranks)?;
     flags.run.prepare(&mut session)?;
@@ -134,11 +137,11 @@ fn explain(
     evaluation: Option<&Module>,
     flags: &Flags,
 ) -> Result<(), Box<dyn Error>> {
-    let mut training = module.explain();
+    let mut training = module.explain_for(&Target::host())?;
     let mut text = format!("{}layout {}\n", whereabouts(module.mesh())?, named(layout));
     if let (Some(evaluation), Some(layout)) = (evaluation, &flags.eval_layout) {
         training.functions.retain(|function| function.name != model::EVALUATE);
-        let mut evaluation = evaluation.explain();
+        let mut evaluation = evaluation.explain_for(&Target::host())?;
         evaluation.functions.retain(|function| function.name == model::EVALUATE);
         text += &format!("{training}\nevaluation layout {layout}\n{evaluation}");
     } else {

@@ -30,9 +30,9 @@ pub(super) fn deliveries(crew: &Crew, function: usize) -> Vec<Delivery> {
     let (mesh, here) = (map.mesh(), crew.process.rank);
     let program = &crew.functions()[function].program;
     let mut deliveries = Vec::new();
-    for (fetch, slot) in program.fetches.iter().enumerate() {
+    for (fetch, (slot, value)) in program.left().enumerate() {
         let axes: Vec<_> = slot.split.iter().flatten().copied().collect();
-        let value = program.value(slot.value);
+        let value = program.value(value);
         // By slice: each rank that has it, with the processor that does.
         let mut holders = vec![Vec::<(usize, usize)>::new(); mesh.group_size(&axes)];
         for rank in 0..map.processes() {

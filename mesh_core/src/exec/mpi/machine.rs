@@ -18,8 +18,7 @@ use super::room::Room;
 use super::start::{compare, fail, last_step, process, processes};
 use super::world::{World, world};
 use crate::array::{Array, ArrayRef};
-use crate::names::Mesh;
-use crate::program::{Compiled, VariableType};
+use crate::passes::Executable;
 
 /// One rank's processors of a mesh.
 pub(crate) struct RankMachine {
@@ -42,22 +41,16 @@ pub(crate) struct RankMachine {
 impl RankMachine {
     /// Prepares every function for this rank's processors, having made sure that all ranks prepare
     /// the same. Variables are zeros. The error is for people.
-    pub(crate) fn new(
-        mesh: &Mesh,
-        variables: &[VariableType],
-        functions: Vec<Compiled>,
-        seed: u64,
-        ranks: &Ranks,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(executable: Executable, seed: u64, ranks: &Ranks) -> Result<Self, String> {
         let world = world(ranks.deadline)?;
         let _turn = world.turn();
-        let process = process(world, mesh, ranks)?;
+        let process = process(world, &executable.mesh, ranks)?;
         world.set_patience(ranks.deadline);
         let messages = || Messages::new(world, &process, ranks.deadline);
         let mut own = messages()?;
         let everybody = own.ranks();
-        compare(&mut own, everybody, mesh, variables, &functions, seed)?;
-        let sets = axis_sets(functions.iter().map(|function| &function.program));
+        compare(&mut own, everybody, &executable, seed)?;
+        let sets = axis_sets(executable.programs().map(|compiled| &compiled.program.block));
         let communicators = Communicators::new(world, &process.map, sets, ranks.deadline)?;
         let communicators = Arc::new(communicators);
         let processes = processes(&mut own, everybody, ranks);
@@ -65,7 +58,7 @@ impl RankMachine {
         let comm = |processor, lane: Lane| {
             Ok(RankComm::new(&process, processor, lane, messages()?, &communicators))
         };
-        let crew = Crew::new(&process, variables, functions, seed, &[], comm)?;
+        let crew = Crew::new(&process, executable, seed, &[], comm)?;
         let functions = 0..crew.functions().len();
         Ok(Self {
             world,
@@ -183,7 +176,7 @@ impl Machine for RankMachine {
 
     fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]> {
         let program = &self.crew.functions()[function].program;
-        let bytes = program.value(program.fetches[fetch].value).bytes();
+        let bytes = program.value(program.block.results[fetch]).bytes();
         self.shared(processor, self.crew.fetch_bytes(processor, function, fetch), bytes)
     }
 }

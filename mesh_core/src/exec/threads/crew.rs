@@ -21,6 +21,7 @@ use super::meeting::Process;
 use super::pool::Pool;
 use super::processor::{Book, Findings, Job, Processor, findings};
 use crate::array::{Array, ArrayRef};
+use crate::passes::Executable;
 use crate::program::{Compiled, Place, Value, VariableType, owns};
 
 /// The processors of this process: their threads, memory and prepared functions. What is asked of a
@@ -53,14 +54,15 @@ impl Crew {
     /// people.
     pub(in crate::exec) fn new<C: Comm + 'static>(
         process: &Arc<Process>,
-        variables: &[VariableType],
-        functions: Vec<Compiled>,
+        executable: Executable,
         seed: u64,
         pins: &[CoreId],
         comm: impl Fn(usize, Lane) -> Result<C, String>,
     ) -> Result<Self, String> {
         let (mesh, here, seed) = (process.mesh(), process.processors(), Seed::new(seed));
-        let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
+        let arena = executable.arena_bytes();
+        let Executable { variables, functions, init, check_numerics, .. } = executable;
+        let variables = &variables[..];
         let store = |&processor: &usize| {
             let bytes = |v: &VariableType| match owns(mesh, processor, &v.owners) {
                 true => variable_bytes(v),
@@ -71,14 +73,15 @@ impl Crew {
             Ok(Store { arena: Buffer::zeroed(arena)?, variables })
         };
         let stores = here.iter().map(store).collect::<Result<Arc<[_]>, String>>()?;
-        let functions: Arc<[Compiled]> = functions.into();
+        let functions: Arc<[Compiled]> = functions.into_iter().chain([init]).collect();
         let addressable = functions.iter().map(|f| Addressable::new(&f.program, mesh, here));
         let addressable = addressable.collect();
         let findings = findings(process);
         let books: Vec<_> = here.iter().map(|_| Book::default()).collect();
         let worker = |(index, &processor)| {
             let store = &stores[index];
-            let target = Target { mesh, processor, here, variables, store, seed: &seed };
+            let (seed, inspects) = (&seed, check_numerics);
+            let target = Target { mesh, processor, here, variables, store, seed, inspects };
             let end = |lane| comm(processor, lane);
             let mut peers = Peers::new(end(Lane::Processor)?, end(Lane::Courier)?);
             let executors = functions.iter().map(|f| Executor::new(f, &target, &mut peers));
@@ -105,7 +108,7 @@ impl Crew {
             seed,
             books,
             records: false,
-            inspects: false,
+            inspects: check_numerics,
             findings,
             recorded: None,
         })
@@ -113,10 +116,6 @@ impl Crew {
 
     pub(in crate::exec) fn seed(&self) -> &Seed {
         &self.seed
-    }
-
-    pub(in crate::exec) fn inspect(&mut self, on: bool) {
-        self.inspects = on;
     }
 
     pub(in crate::exec) fn found(&self) -> Option<&NonFinite> {
@@ -128,7 +127,7 @@ impl Crew {
         for book in &self.books {
             let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
             let functions = self.functions.iter().filter(|_| on);
-            *book = functions.map(|function| CallTimes::of(&function.program)).collect();
+            *book = functions.map(|function| CallTimes::of(&function.program.block)).collect();
         }
     }
 
@@ -230,13 +229,13 @@ impl Crew {
         fetch: usize,
     ) -> Option<&[u8]> {
         let Compiled { program, plan } = &self.functions[function];
-        let value = program.fetches[fetch].value;
+        let value = program.block.results[fetch];
         let store = &self.stores[self.process.index(processor)?];
         let pointer = match plan.places[value.index()] {
             Place::Arena(offset) => store.arena.pointer().wrapping_add(offset),
             Place::Variable(variable) => store.variables[variable.index()].pointer(),
             // No fetch of a function is in a loop.
-            Place::Fed(_) | Place::Stacked(_) => return None,
+            Place::Param(_) | Place::Stacked(_) => return None,
         };
         // SAFETY: preparing found the value's place to be this large; else as above.
         Some(unsafe { slice::from_raw_parts(pointer, program.value(value).bytes()) })

@@ -25,8 +25,8 @@ pub(super) use self::meeting::Process;
 pub(super) use self::meeting::{Mailboxes, Meeting};
 use super::comm::Lane;
 use super::machine::Machine;
-use crate::names::{Mesh, ProcessMap};
-use crate::program::{Compiled, VariableType};
+use crate::names::ProcessMap;
+use crate::passes::Executable;
 
 /// Cores by number; none where the system does not say what cores there are.
 fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
@@ -46,44 +46,31 @@ pub(crate) struct ThreadMachine(Crew);
 impl ThreadMachine {
     /// Refuses a mesh of which this machine cannot run every processor as a thread, before anything is
     /// made for them. The error is for people.
-    pub(crate) fn check<'c>(
-        mesh: &Mesh,
-        variables: &[VariableType],
-        functions: impl Iterator<Item = &'c Compiled>,
-        couriers: Option<bool>,
-    ) -> Result<(), String> {
-        limits::check(mesh, variables, functions, couriers)
+    pub(crate) fn check(executable: &Executable, couriers: Option<bool>) -> Result<(), String> {
+        limits::check(executable, couriers)
     }
 
     /// As [`with_couriers`](Self::with_couriers), where there are cores for them.
     #[cfg(test)]
-    pub(crate) fn new(
-        mesh: &Mesh,
-        variables: &[VariableType],
-        functions: Vec<Compiled>,
-        seed: u64,
-        pins: &[usize],
-    ) -> Result<Self, String> {
-        Self::with_couriers(mesh, variables, functions, seed, pins, None)
+    pub(crate) fn new(executable: Executable, seed: u64, pins: &[usize]) -> Result<Self, String> {
+        Self::with_couriers(executable, seed, pins, None)
     }
 
     /// Prepares every function for every processor of the mesh, which are kept on the cores of these
     /// numbers, if any, and have couriers, if that is said. Variables are zeros. The error is for people.
     pub(crate) fn with_couriers(
-        mesh: &Mesh,
-        variables: &[VariableType],
-        functions: Vec<Compiled>,
+        executable: Executable,
         seed: u64,
         pins: &[usize],
         couriers: Option<bool>,
     ) -> Result<Self, String> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let map = ProcessMap::new(mesh, 1).map_err(|error| error.to_string())?;
+        let map = ProcessMap::new(&executable.mesh, 1).map_err(|error| error.to_string())?;
         let (process, pins) = (Process::new(map, 0, cores, couriers), core_ids(pins)?);
         let pin = |&processor: &usize| pins.get(processor).copied();
         let pins: Vec<_> = process.processors().iter().filter_map(pin).collect();
         let comm = |processor, lane: Lane| Ok(Threads::new(&process, processor, lane));
-        Crew::new(&process, variables, functions, seed, &pins, comm).map(Self)
+        Crew::new(&process, executable, seed, &pins, comm).map(Self)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::border::{Border, Global};
-use crate::array::ArrayRef;
+use crate::array::{Array, ArrayRef};
 use crate::names::Mesh;
 use crate::program::{Program, Slot, ValueId};
 
@@ -21,11 +21,11 @@ pub(crate) fn is_addressable(shape: &[usize], whole: &[usize], hull: &Hull) -> b
 
 /// The hulls of a function's feeds over the processors of this process.
 #[derive(Debug)]
-pub(super) struct Addressable(Vec<Hull>);
+pub(crate) struct Addressable(Vec<Hull>);
 
 impl Addressable {
     /// What these processors need, one at least.
-    pub(super) fn new(program: &Program, mesh: &Mesh, processors: &[usize]) -> Self {
+    pub(crate) fn new(program: &Program, mesh: &Mesh, processors: &[usize]) -> Self {
         let hull = |(slot, value): (&Slot, ValueId)| {
             let value = program.value(value);
             let mut hull = Hull::new();
@@ -46,7 +46,7 @@ impl Addressable {
         Self(program.fed().map(hull).collect())
     }
 
-    pub(super) fn hulls(&self) -> &[Hull] {
+    pub(crate) fn hulls(&self) -> &[Hull] {
         &self.0
     }
 
@@ -79,12 +79,33 @@ impl Addressable {
     }
 }
 
+/// Whether arrays have the order, shapes and dtypes of a program's slots, feeds in what is
+/// addressable of them.
+pub(super) fn fits(
+    program: &Program,
+    addressable: &Addressable,
+    feeds: &[ArrayRef<'_>],
+    fetches: &[Array],
+    probes: &[Array],
+) -> Result<(), String> {
+    let outputs = || fetches.iter().chain(probes);
+    let mut left = program.left().zip(outputs());
+    if !addressable.fits(program, feeds)
+        || program.block.results.len() != outputs().count()
+        || !left.all(|((slot, value), output)| {
+            program.value(value).dtype == output.dtype() && slot.shape == output.shape()
+        })
+    {
+        return Err(format!("the arrays do not fit the slots of `{}`", program.name));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use ndarray::{Array2, s};
 
     use super::*;
-    use crate::array::Array;
     use crate::names::{AxisList, DType};
     use crate::program::Builder;
 

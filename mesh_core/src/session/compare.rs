@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 
 pub use self::difference::{Agreement, Difference, Subject, Tolerance};
 use self::difference::{Distance, distance};
-use super::{Error, Session};
+use super::{Error, Session, Threads};
 use crate::array::{Array, ArrayRef};
 use crate::graph::structural::{Probe, Update};
 use crate::graph::{Data, Graph, Operation, Report, TensorId};
@@ -157,11 +157,13 @@ impl Run {
             .lower_with(side.mesh, side.layout, &side.options)
             .map_err(|report| CompareError::Lower { side: name.clone(), report })?;
         let failed = |error| CompareError::Run { side: name.clone(), error: Box::new(error) };
-        let mut session = Session::threads(&module, comparing.seed).map_err(failed)?;
+        let threads = Threads::default().target(side.target);
+        let mut session =
+            Session::threads_with(&module, comparing.seed, &threads).map_err(failed)?;
         if let Some(from) = comparing.variables {
             session.copy_variables(from).map_err(failed)?;
         }
-        session.set_replica_check(true);
+        session.set_replica_check(true).map_err(failed)?;
         let seen = Arc::new(Mutex::new(IndexMap::new()));
         let inside = Arc::clone(&seen);
         session.watch(move |label, array| {

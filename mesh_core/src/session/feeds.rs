@@ -42,8 +42,8 @@ impl Session {
     /// ```
     pub fn feeds(&self, function: &str) -> Result<impl Iterator<Item = Feed<'_>> + Clone> {
         let index = self.function(function)?;
-        let program = &self.machine.functions()[index].program;
-        let slots = program.fed().zip(self.machine.addressable(index));
+        let program = &self.programs[index];
+        let slots = program.fed().zip(self.addressable[index].hulls());
         Ok(slots.map(|((slot, value), hull)| Feed {
             name: &slot.name,
             dtype: program.value(value).dtype,
@@ -54,8 +54,8 @@ impl Session {
 
     /// Whether arrays fit a function's feeds.
     pub(super) fn check_feeds(&self, function: usize, feeds: &[ArrayRef<'_>]) -> Result<()> {
-        let program = &self.machine.functions()[function].program;
-        let slots = program.fed().zip(self.machine.addressable(function));
+        let program = &self.programs[function];
+        let slots = program.fed().zip(self.addressable[function].hulls());
         slots.zip(feeds).try_for_each(|((slot, hull), feed)| check(program, slot, hull, feed))
     }
 }

@@ -1,7 +1,7 @@
 //! A session on threads of this process.
 
 use super::{Error, Result, Session};
-use crate::exec::ThreadMachine;
+use crate::exec::{Backend, ThreadBackend};
 use crate::lower::Module;
 use crate::passes::Target;
 
@@ -37,6 +37,22 @@ impl Threads {
         self.couriers = Some(couriers);
         self
     }
+
+    /// The back-end of a module, for [`Session::on`].
+    ///
+    /// # Errors
+    /// As [`Session::threads_with`].
+    pub fn start(&self, module: &Module, seed: u64) -> Result<Box<dyn Backend>> {
+        let Self { target, cores, couriers } = self;
+        let refused = |problem| Error::Module { problem };
+        let processors = module.mesh().processors();
+        if !cores.is_empty() && cores.len() != processors {
+            return Err(refused(format!("{} cores for {processors} processors", cores.len())));
+        }
+        let executable = module.compile(target).map_err(|fault| refused(fault.to_string()))?;
+        let backend = ThreadBackend::new(executable, seed, cores, *couriers).map_err(refused)?;
+        Ok(Box::new(backend))
+    }
 }
 
 impl Session {
@@ -69,16 +85,6 @@ impl Session {
     /// # Errors
     /// As there, and cores that this machine does not have, or that are not one for each processor.
     pub fn threads_with(module: &Module, seed: u64, threads: &Threads) -> Result<Self> {
-        let Threads { target, cores, couriers } = threads;
-        let processors = module.mesh().processors();
-        if !cores.is_empty() && cores.len() != processors {
-            let problem = format!("{} cores for {processors} processors", cores.len());
-            return Err(Error::Module { problem });
-        }
-        Self::on_machine(module, target, |executable| {
-            ThreadMachine::check(&executable, *couriers)?;
-            let machine = ThreadMachine::with_couriers(executable, seed, cores, *couriers)?;
-            Ok(Box::new(machine))
-        })
+        Self::on(module, threads.start(module, seed)?)
     }
 }

@@ -31,7 +31,7 @@ use crate::program::{Block, Form, Program, Slot, Step, ValueId, cost};
 /// ```
 /// # use mesh_core::session::{Session, Trace};
 /// # fn doc(session: &mut Session) -> Result<(), Box<dyn std::error::Error>> {
-/// session.record(true);
+/// session.record(true)?;
 /// let mut trace = Trace::new(Vec::new())?;
 /// for number in 0..3 {
 ///     session.call_named("train", &[])?;
@@ -60,7 +60,7 @@ impl Trace<BufWriter<File>> {
     /// If the file cannot be written.
     pub fn create(path: impl AsRef<Path>, session: &mut Session) -> io::Result<Self> {
         let trace = Self::new(BufWriter::new(File::create(path)?))?;
-        session.record(true);
+        session.record(true).map_err(io::Error::other)?;
         Ok(trace)
     }
 }

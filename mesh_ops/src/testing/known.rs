@@ -123,7 +123,7 @@ pub(super) fn run(module: &Module, feeds: &Values) -> Result<Vec<Array>, String>
 fn run_on(module: &Module, feeds: &Values, target: Target) -> Result<Vec<Array>, String> {
     let session = Session::threads_with(module, SEED, &Threads::default().target(target));
     let mut session = session.map_err(|error| error.to_string())?;
-    session.set_replica_check(true);
+    session.set_replica_check(true).map_err(|error| error.to_string())?;
     let mut all = Vec::new();
     for program in module.functions() {
         let fed = program.feeds.iter().map(|slot| {

@@ -52,7 +52,8 @@ fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
         value = program.all_reduce(ReduceKind::Sum, &axes, value);
     }
     // Without passes: nobody uses the result.
-    let module = Module::new(mesh, Vec::new(), vec![program.finish()], Program::default())?;
+    let function = program.finish();
+    let module = Module::new(mesh, Vec::new(), vec![function], Program::default())?;
     let target = Target { passes: Vec::new(), ..Target::host() };
     let mut session = RankFlags::default().session(&module, 0, target)?;
     // A fixed number: ranks call together.

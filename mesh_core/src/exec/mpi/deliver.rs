@@ -49,7 +49,8 @@ pub(super) fn deliveries(crew: &Crew, function: usize) -> Vec<Delivery> {
                 let (giver, processor) = holders[taker % holders.len()];
                 if giver == here || taker == here {
                     let rank = if giver == here { taker } else { giver };
-                    let own = crew.fetch_bytes(processor, function, fetch).map(<[u8]>::as_ptr);
+                    let own = crew.fetched_slice(processor, function, fetch).ok().flatten();
+                    let own = own.map(<[u8]>::as_ptr);
                     let border = Border::of_slot(slot, value, mesh, processor);
                     let bytes = value.bytes();
                     deliveries.push(Delivery { fetch, border, bytes, rank, own });

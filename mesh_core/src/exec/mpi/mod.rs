@@ -12,7 +12,7 @@ mod comm;
 mod communicator;
 mod deliver;
 mod last;
-mod machine;
+mod backend;
 mod messages;
 mod patience;
 mod room;
@@ -27,7 +27,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use self::machine::RankMachine;
+pub(crate) use self::backend::RankBackend;
 use crate::passes::Target;
 
 /// How long a rank waits for others unless a session says otherwise.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::comm::{Group, Stopped};
-use super::super::machine::Processes;
+use super::super::backend::Processes;
 use super::super::threads::Process;
 use super::comm::RankComm;
 use super::last::LastStep;

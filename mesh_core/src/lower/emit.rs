@@ -1,5 +1,6 @@
 //! The emit sweep: follows the table and builds one program per function.
 
+use super::issues::{LayoutIssue, report};
 use super::local::{Local, LocalCx, extents, slot};
 use super::module::{Module, Options, VariableSpec};
 use super::place::PlaceCx;
@@ -10,7 +11,6 @@ use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, Ten
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules};
 use crate::passes;
 use crate::program::{Builder, Offset, Origin, Owners, Program, Slot, ValueId, VariableId};
-use crate::split::{LayoutIssue, report};
 use indexmap::IndexSet;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -276,7 +276,7 @@ impl<'a> Emitter<'a> {
         }
         self.builder.owners(&owners);
         if let Some(body) = &entry.body {
-            return self.rounds(entry, body, &inputs);
+            return self.run(entry, body, &inputs);
         }
         let types = |list: &[TensorId]| -> SmallVec<[_; 2]> {
             list.iter().map(|t| self.setting.data.tensors[t.index()].ty.clone()).collect()

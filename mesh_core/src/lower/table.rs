@@ -260,16 +260,12 @@ impl<'a> Sweep<'a> {
 
     /// Whether a tensor is one number, known when the graph was made, finite and not 0.
     fn is_known(&self, tensor: TensorId) -> bool {
-        let Some((producer, _)) = self.setting.data.tensors[tensor.index()].producer else {
-            return false;
-        };
-        match self.setting.data.operations[producer.index()].structural() {
-            Some(Structural::Fill(fill)) => {
-                let value = fill.value().value();
-                value.is_finite() && value != 0.0
-            }
-            _ => false,
-        }
+        let data = self.setting.data;
+        let Some((producer, _)) = data.tensors[tensor.index()].producer else { return false };
+        let op = data.operations[producer.index()].structural();
+        let Some(Structural::Fill(fill)) = op else { return false };
+        let value = fill.value().value();
+        value.is_finite() && value != 0.0
     }
 
     fn record(

@@ -68,19 +68,20 @@ impl Op for Structural {
             Self::Fill(fill) => cx.generate(Generator::Fill(fill.value())),
             Self::Constant { data, .. } => cx.generate(Generator::Table(data.0.clone())),
             Self::Read { variable, .. } => cx.read(*variable),
-            Self::Update(update) => return update.local(cx),
+            Self::Update(update) => update.local(cx),
             Self::StopGradient => cx.forward(0),
             Self::Barrier => {
                 let outs = cx.barrier(&cx.inputs());
-                outs.into_iter().enumerate().for_each(|(i, out)| cx.finish(i, out));
+                outs.into_iter().enumerate().try_for_each(|(i, out)| cx.finish(i, out))
             }
             // Their outputs are inputs, wherever those lie.
-            Self::Relayout | Self::Probe { .. } | Self::Custom { .. } | Self::Recompute { .. } => {}
+            Self::Relayout | Self::Probe { .. } | Self::Custom { .. } | Self::Recompute { .. } => {
+                Ok(())
+            }
             Self::Loop(_) | Self::Param { .. } => {
-                return Err(OpError::new("internal error: a loop is emitted with its region"));
+                Err(OpError::new("internal error: a loop is emitted with its region"))
             }
         }
-        Ok(())
     }
 
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
@@ -171,7 +172,7 @@ impl VariableUpdate {
 
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let value = cx.input(0);
-        let value = cx.transpose(&value, &self.ty.shape.names().collect::<Vec<_>>());
+        let value = cx.transpose(&value, &self.ty.shape.names().collect::<Vec<_>>())?;
         let (old, new) = (Expr::input(0), Expr::input(1));
         let expr = match self.kind {
             UpdateKind::Assign => {

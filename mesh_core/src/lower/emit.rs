@@ -7,7 +7,9 @@ use super::place::PlaceCx;
 use super::probes;
 use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
 use super::warnings::{self, Warnings};
-use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, TensorId};
+use crate::graph::{
+    FunctionNode, Graph, Issue, Operation, Provenance, Report, Signature, TensorId,
+};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules};
 use crate::passes;
 use crate::program::{Builder, Offset, Origin, Owners, Program, Slot, ValueId, VariableId};
@@ -175,13 +177,8 @@ impl<'a> Lowering<'a> {
             let local = spec.placement.local_shape(mesh, &spec.shape);
             let local = local.unwrap_or_else(|| spec.shape.clone());
             builder.owners(spec.placement.owned());
-            builder.origin(Origin {
-                op: "variable".to_owned(),
-                name: spec.name.clone(),
-                at: node.at.to_string(),
-                slice: spec.placement.describe(mesh, &spec.shape),
-                ..Origin::default()
-            });
+            let slice = spec.placement.describe(mesh, &spec.shape);
+            builder.origin(origin("variable", &spec.name, Some(&node.at), slice));
             let begin =
                 local.iter().map(|d| Offset::sliced(spec.placement.axes(d.name), d.size)).collect();
             let generator = node.initializer.generator(&spec.name, spec.dtype);
@@ -206,13 +203,7 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
     let Placed { name, node, probed, table } = placed;
     let mut emitter = Emitter::new(setting, name, table);
     emitter.entries()?;
-    emitter.builder.origin(Origin {
-        op: "fetch".to_owned(),
-        name: (*name).to_owned(),
-        at: node.at.to_string(),
-        slice: String::new(),
-        ..Origin::default()
-    });
+    emitter.builder.origin(origin("fetch", name, Some(&node.at), String::new()));
     for (&version, &tensor) in table.fetches.iter().zip(node.fetches.iter().chain(probed)) {
         let value = emitter.value(version)?;
         let name = setting.data.fetch_name(tensor);
@@ -226,6 +217,12 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
     program.probes = probed.len();
     program.feeds.sort_by_key(|slot| fed.iter().position(|&value| value == Some(slot.value)));
     Ok(program)
+}
+
+/// What a program says of where steps come from.
+pub(super) fn origin(op: &str, name: &str, at: Option<&Provenance>, slice: String) -> Origin {
+    let at = at.map(ToString::to_string).unwrap_or_default();
+    Origin { op: op.to_owned(), name: name.to_owned(), at, slice, ..Origin::default() }
 }
 
 pub(super) struct Emitter<'a> {
@@ -324,13 +321,8 @@ impl<'a> Emitter<'a> {
             .enumerate()
             .map(|(i, placement)| placement.describe(self.setting.mesh, shape(i)))
             .collect();
-        self.builder.origin(Origin {
-            op: operation.op.name().to_owned(),
-            name: operation.name.clone(),
-            at: operation.at.to_string(),
-            slice: slices.join(" "),
-            ..Origin::default()
-        });
+        let (op, name, at) = (operation.op.name(), &operation.name, &operation.at);
+        self.builder.origin(origin(op, name, Some(at), slices.join(" ")));
     }
 
     pub(super) fn placement(&self, version: VersionId) -> &'a Placement {

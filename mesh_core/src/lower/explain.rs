@@ -83,12 +83,12 @@ fn function(module: &Module, compiled: &Compiled) -> FunctionRows {
 }
 
 /// Adds the rows of a program that runs so many times. Under each loop stand those of its body,
-/// for all rounds together.
+/// for all iterations together.
 fn add(rows: &mut Vec<(usize, Row)>, program: &Program, mesh: &Mesh, times: u64) {
     let mut first = rows.len();
     for node in &program.steps {
         let body = match &node.step {
-            Step::Loop(rounds) => Some((&rounds.body, rounds.expected() as u64)),
+            Step::Loop(run) => Some((&run.body, run.expected() as u64)),
             _ => None,
         };
         // What a loop costs stands in the rows of its body.
@@ -121,8 +121,8 @@ fn add(rows: &mut Vec<(usize, Row)>, program: &Program, mesh: &Mesh, times: u64)
             }
             None => row.steps.push(form.to_owned()),
         }
-        if let Some((body, rounds)) = body {
-            add(rows, body, mesh, times * rounds);
+        if let Some((body, iterations)) = body {
+            add(rows, body, mesh, times * iterations);
             first = rows.len();
         }
     }

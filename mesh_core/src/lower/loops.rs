@@ -5,14 +5,14 @@
 //! carried tensors are of that kind is tried: those for which the body settles sums are given pending
 //! over the same axes; one that the body then settles, or does not leave pending again, is given whole.
 
-use super::emit::Emitter;
+use super::emit::{Emitter, origin};
 use super::issues::LayoutIssue;
 use super::local::{Local, extents, slot};
 use super::place::{PlaceCx, Placing};
 use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
 use crate::graph::{Loop, OperationId, Report, Structural, TensorId};
 use crate::names::{AxisList, Placement, ReduceKind, Shape};
-use crate::program::{Origin, Program, Rounds};
+use crate::program::{Program, Rounds};
 use crate::split::LayoutProblem;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
@@ -276,7 +276,8 @@ impl<'a> Emitter<'a> {
             inner.define(version, Local::new(id, shape));
         }
         inner.entries()?;
-        inner.origin_of(name);
+        // What follows belongs to the loop as a whole.
+        inner.builder.origin(origin("loop", name, None, String::new()));
         let results = region.results.iter().chain(&run.saved);
         for (&tensor, &version) in results.zip(&table.fetches) {
             let value = inner.value(version)?;
@@ -286,14 +287,5 @@ impl<'a> Emitter<'a> {
             inner.builder.fetch(whole);
         }
         Ok(inner.finish())
-    }
-
-    /// Steps from here on belong to a loop as a whole.
-    fn origin_of(&mut self, name: &str) {
-        self.builder.origin(Origin {
-            op: "loop".to_owned(),
-            name: name.to_owned(),
-            ..Origin::default()
-        });
     }
 }

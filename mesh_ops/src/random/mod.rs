@@ -238,8 +238,7 @@ impl Op for Random {
             }
         };
         let rounds = cx.inputs();
-        cx.generate_salted(generator, &rounds);
-        Ok(())
+        cx.generate_salted(generator, &rounds)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         Ok(vec![None; cx.arity()])

@@ -304,9 +304,9 @@ impl LocalCx<'_, '_> {
                 .iter()
                 .map(|d| find(&piece.size, d.name).unwrap_or(whole(d.name, d.size)))
                 .collect();
-            Ok(Piece { input, begin: begin.collect(), at, extents })
+            Ok((input, Piece { begin: begin.collect(), at, extents }))
         };
-        let pieces = pieces.iter().map(build).collect::<Result<_, OpError>>()?;
+        let pieces = pieces.iter().map(build).collect::<Result<Vec<_>, OpError>>()?;
         let id = self.builder.assemble(pieces, fill, extents(shape));
         Ok(Local::new(id, shape.clone()))
     }
@@ -354,9 +354,9 @@ impl LocalCx<'_, '_> {
 pub(super) fn slot(name: String, global: &Shape, placement: &Placement) -> Slot {
     Slot {
         name,
-        value: ValueId(0),
         shape: global.sizes(),
         split: global.names().map(|n| AxisList::from_slice(placement.axes(n))).collect(),
+        ..Slot::default()
     }
 }
 

@@ -7,15 +7,14 @@
 
 use super::emit::{Emitter, origin};
 use super::issues::LayoutIssue;
-use super::local::{Local, extents, slot};
+use super::local::{Local, extents};
 use super::place::{PlaceCx, Placing};
 use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
 use crate::graph::{Loop, OperationId, Report, Structural, TensorId};
 use crate::names::{AxisList, Placement, ReduceKind, Shape};
-use crate::program::{Program, Rounds};
+use crate::program::{Block, forms};
 use crate::split::LayoutProblem;
 use indexmap::IndexMap;
-use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -237,19 +236,15 @@ impl<'a> Emitter<'a> {
         };
         let body = self.body(run, &operation.name, table)?;
         let ids: Vec<_> = inputs.iter().map(|input| input.id).collect();
-        let (carried, rest) = ids.split_at(run.carried);
-        let (sliced, rest) = rest.split_at(run.sliced);
-        let (captured, condition) = rest.split_at(rest.len() - usize::from(run.conditional));
-        let outs = self.builder.rounds(Rounds {
-            body,
+        let form = forms::Loop {
+            body: Box::new(body),
             count: run.iterations.size,
             reverse: run.reverse,
-            condition: condition.first().copied(),
-            carried: carried.to_vec(),
-            sliced: sliced.to_vec(),
-            captured: captured.to_vec(),
-            outs: SmallVec::new(),
-        });
+            conditional: run.conditional,
+            carried: run.carried,
+            sliced: run.sliced,
+        };
+        let outs = self.builder.repeat(form, &ids);
         for ((&version, &tensor), id) in entry.outputs.iter().zip(&operation.outputs).zip(outs) {
             let shape = self.local_shape(tensor, self.placement(version));
             self.define(version, Local::new(id, shape));
@@ -262,7 +257,7 @@ impl<'a> Emitter<'a> {
         placement.local_shape(self.setting.mesh, shape).unwrap_or_else(|| shape.clone())
     }
 
-    fn body(&self, run: &Loop, name: &str, table: &'a Table) -> Result<Program, Report> {
+    fn body(&self, run: &Loop, name: &str, table: &'a Table) -> Result<Block, Report> {
         let data = self.setting.data;
         let region = data.region(run.region);
         let mut inner = Emitter::new(self.setting, name, table);
@@ -270,22 +265,16 @@ impl<'a> Emitter<'a> {
             let placement = inner.placement(version);
             let shape = self.local_shape(tensor, placement);
             let dtype = placement.held(data.tensors[tensor.index()].ty.dtype);
-            let title = data.tensor_name(tensor);
-            let whole = slot(title, &shape, &Placement::replicated());
-            let id = inner.builder.feed(dtype, extents(&shape), whole);
+            let id = inner.builder.param(dtype, extents(&shape));
             inner.define(version, Local::new(id, shape));
         }
         inner.entries()?;
         // What follows belongs to the loop as a whole.
         inner.builder.origin(origin("loop", name, None, String::new()));
-        let results = region.results.iter().chain(&run.saved);
-        for (&tensor, &version) in results.zip(&table.fetches) {
+        for &version in &table.fetches {
             let value = inner.value(version)?;
-            let title = data.tensor_name(tensor);
-            let mut whole = slot(title, value.shape(), &Placement::replicated());
-            whole.value = value.id;
-            inner.builder.fetch(whole);
+            inner.builder.result(value.id);
         }
-        Ok(inner.finish())
+        Ok(inner.finish().block)
     }
 }

@@ -78,7 +78,7 @@ fn processors_allocate_nothing_while_they_run() {
         let awaits = steps.any(|node| matches!(node.step, mesh_core::program::Step::Await { .. }));
         assert!(awaits || !couriers, "nothing runs beside anything");
         let mut session = match couriers {
-            true => Session::with_couriers(&module, 0).unwrap(),
+            true => Session::with_couriers(&module, 0, true).unwrap(),
             false => Session::threads(&module, 0).unwrap(),
         };
         let mut loss = [Array::from(0f32)];

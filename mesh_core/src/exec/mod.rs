@@ -8,22 +8,17 @@
 //! allocates nothing and looks nothing up.
 //!
 //! A collective that is begun in one place and awaited in another runs beside what stands between, on
-//! a [`courier`]'s thread where there are cores for that.
+//! a [courier](comm::courier)'s thread where there are cores for that.
 //!
 //! This room knows no layout: extents, strides, groups and plans only.
 
 mod addressable;
 mod border;
-mod caught;
 mod collective;
 mod comm;
-#[cfg(test)]
-mod comm_tests;
-mod courier;
 pub(crate) mod cpu;
 mod executor;
 mod fed;
-mod fold;
 mod machine;
 mod memory;
 #[cfg(feature = "mpi")]
@@ -33,8 +28,8 @@ mod prepare;
 mod record;
 mod rounds;
 mod seed;
-mod shares;
 mod strided;
+mod sync;
 mod threads;
 mod watch;
 
@@ -48,3 +43,5 @@ pub(crate) use numerics::digits;
 pub use numerics::{GivenTo, InRound, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};
 pub(crate) use threads::ThreadMachine;
+
+use comm::{courier, fold};

@@ -1,8 +1,5 @@
 //! Looks up everything a step needs, once: pointers, groups, sizes, kernels.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use super::border::Border;
 use super::comm::Comm;
 use super::courier::Peers;
@@ -13,11 +10,13 @@ use super::fold::Fold;
 use super::memory::Store;
 use super::seed::Seed;
 use super::strided::Walk;
+use super::sync::Arc;
 use crate::names::{AxisList, Mesh, ReduceKind};
 use crate::program::{
     ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId,
     VariableType, owns,
 };
+use std::collections::BTreeMap;
 
 /// The processor a function is prepared for.
 pub(super) struct Target<'t> {

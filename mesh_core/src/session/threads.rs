@@ -24,10 +24,10 @@ impl Session {
     }
 
     /// As [`threads`](Self::threads), with a second thread for each processor, which carries out
-    /// collectives beside computation that does not need them. Otherwise there are such threads only
-    /// where there is a core for each. Results are the same.
-    pub fn with_couriers(module: &Module, seed: u64) -> Result<Self> {
-        Self::on_threads(module, seed, &[], Some(true))
+    /// collectives beside computation that does not need them, or without. Where it is not said there
+    /// are such threads if there is a core for each. Results are the same.
+    pub fn with_couriers(module: &Module, seed: u64, couriers: bool) -> Result<Self> {
+        Self::on_threads(module, seed, &[], Some(couriers))
     }
 
     fn on_threads(

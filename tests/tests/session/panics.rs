@@ -103,7 +103,7 @@ type Start = fn(&Module) -> Session;
 
 const STARTS: [(&str, Start); 3] = [
     ("the caller's thread is a processor's", |module| Session::threads(module, 0).unwrap()),
-    ("with couriers", |module| Session::with_couriers(module, 0).unwrap()),
+    ("with couriers", |module| Session::with_couriers(module, 0, true).unwrap()),
     ("on cores", |module| Session::pinned(module, 0, &[0; PROCESSORS]).unwrap()),
 ];
 

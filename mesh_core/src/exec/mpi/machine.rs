@@ -1,12 +1,11 @@
 //! The processors of one rank, and what ranks have to do with each other between calls.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use super::super::border::Global;
-use super::super::comm::{Group, Lane, Stopped};
+use super::super::comm::{Collective, Group, Lane, Stopped};
 use super::super::machine::{Machine, Processes};
+use super::super::sync::{Arc, Mutex, MutexGuard, PoisonError, lock, thread};
 use super::super::threads::Crew;
 use super::Ranks;
 use super::comm::RankComm;
@@ -14,7 +13,7 @@ use super::communicator::{Communicators, axis_sets};
 use super::deliver::{Delivery, deliver, deliveries};
 use super::last::LastStep;
 use super::messages::Messages;
-use super::room::Room;
+use super::staging::Staging;
 use super::start::{compare, fail, last_step, process, processes};
 use super::world::{World, world};
 use crate::array::{Array, ArrayRef};
@@ -32,7 +31,7 @@ pub(crate) struct RankMachine {
     /// One per function.
     deliveries: Vec<Vec<Delivery>>,
     /// Where the others' slices of fetches arrive.
-    landing: Room,
+    landing: Staging,
     fetches: Vec<Global>,
     /// Before this one; the first is the initialisation.
     calls: u64,
@@ -74,7 +73,7 @@ impl RankMachine {
             crew,
             ranks: Mutex::new(own),
             everybody,
-            landing: Room::new()?,
+            landing: Staging::new()?,
             fetches: Vec::new(),
             calls: 0,
             last,
@@ -82,7 +81,7 @@ impl RankMachine {
     }
 
     fn ranks(&self) -> MutexGuard<'_, Messages> {
-        self.ranks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ranks)
     }
 
     /// Bytes of a processor, which are `own` if it is here.
@@ -90,11 +89,12 @@ impl RankMachine {
         let _turn = self.world.turn();
         let mut all = vec![0; bytes];
         let (root, _) = self.crew.process.map.place(processor);
-        let own = own.unwrap_or(&all).as_ptr();
+        let (input, out) = (own.unwrap_or(&all).as_ptr(), all.as_mut_ptr());
         let (mut ranks, everybody) = (self.ranks(), self.everybody);
-        // SAFETY: `all`, and `own` at the root, are this long.
-        let done = unsafe { ranks.broadcast(everybody, root, bytes, own, all.as_mut_ptr()) };
-        if done.is_err() {
+        let collective = Collective::Broadcast { root, bytes, input, out };
+        // SAFETY: `all`, and `own` at the root, are this long, and ours until this returns; messages
+        // touch nobody else's.
+        if unsafe { ranks.meet(everybody, &collective) }.is_err() {
             self.fail(&mut ranks, "reading from another rank");
         }
         all.into()
@@ -141,7 +141,7 @@ impl Machine for RankMachine {
     fn any(&self, here: bool) -> bool {
         let _turn = self.world.turn();
         let mut ranks = self.ranks();
-        match ranks.meet(self.everybody, here) {
+        match ranks.ask(self.everybody, here) {
             Ok(all) => all.contains(&1),
             Err(Stopped) => self.fail(&mut ranks, "asking the other ranks"),
         }
@@ -157,7 +157,7 @@ impl Machine for RankMachine {
     ) -> Result<(), String> {
         let _turn = self.world.turn();
         self.note(function, false);
-        // SAFETY: the same contract.
+        // SAFETY: the arrays fit the function's slots, as `run` requires.
         if let Err(problem) = unsafe { self.crew.run(function, feeds, outputs, shown) } {
             self.stop(function, &problem);
         }
@@ -165,7 +165,7 @@ impl Machine for RankMachine {
         self.fetches.extend(outputs.iter_mut().chain(shown).map(Global::of_mut));
         let ranks = self.ranks.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (deliveries, fetches) = (&self.deliveries[function], &self.fetches);
-        // SAFETY: the arrays are the caller's own, and fit.
+        // SAFETY: the arrays fit the function's slots; `run` borrows them, and the crew's call is over.
         let delivered = unsafe { deliver(deliveries, ranks, &mut self.landing, fetches) };
         if let Err(Stopped) = delivered {
             let problem = ranks.wire.problem.take().unwrap_or_default();

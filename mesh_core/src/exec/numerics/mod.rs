@@ -17,7 +17,7 @@ use std::slice;
 pub(crate) use found::digits;
 pub use found::{GivenTo, InRound, NonFinite, Summary};
 
-use super::comm::{Comm, Part, Stopped};
+use super::comm::{Collective, Comm, Part, Stopped};
 use super::cpu::Memory;
 use super::executor::Action;
 use super::fold::Fold;
@@ -170,8 +170,9 @@ impl Inspector<'_> {
         let mut word = Word(i32::from(self.is_given_infinity(&self.program.steps[step].step)));
         let at: *mut u8 = (&raw mut word).cast();
         let part = Part { input: at, out: at, elements: 1 };
+        let (order, parts) = (FoldOrder::Group, [part].into());
         // SAFETY: the word is aligned, and outlives the call; all members of the group run this step.
-        unsafe { comm.all_reduce(group, fold, FoldOrder::Group, &[part])? };
+        unsafe { comm.meet(group, &Collective::AllReduce { fold, order, parts })? };
         // SAFETY: the members have left it.
         Ok(unsafe { (&raw const word).read_volatile() }.0 != 0)
     }

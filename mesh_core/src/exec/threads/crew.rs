@@ -1,6 +1,5 @@
 //! The processors of this process at work.
 
-use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 use std::{ptr, slice};
 
@@ -8,8 +7,8 @@ use core_affinity::CoreId;
 
 use super::super::addressable::Addressable;
 use super::super::border::Global;
+use super::super::comm::courier::Peers;
 use super::super::comm::{Comm, Lane};
-use super::super::courier::Peers;
 use super::super::executor::Executor;
 use super::super::machine::{border, expect_bytes};
 use super::super::memory::{Buffer, Store};
@@ -17,9 +16,10 @@ use super::super::numerics::NonFinite;
 use super::super::prepare::{Target, variable_bytes};
 use super::super::record::CallTimes;
 use super::super::seed::Seed;
-use super::meeting::Process;
+use super::super::sync::{Arc, lock};
 use super::pool::Pool;
-use super::processor::{Book, Findings, Job, Processor, findings};
+use super::process::Process;
+use super::processor::{Findings, Job, Processor, Recording, findings};
 use crate::array::{Array, ArrayRef};
 use crate::program::{Compiled, Place, Value, VariableType, owns};
 
@@ -39,7 +39,7 @@ pub(crate) struct Crew {
     variables: Vec<Value>,
     seed: Seed,
     /// One per processor.
-    books: Vec<Book>,
+    recordings: Vec<Recording>,
     records: bool,
     inspects: bool,
     findings: Arc<Findings>,
@@ -75,7 +75,7 @@ impl Crew {
         let addressable = functions.iter().map(|f| Addressable::new(&f.program, mesh, here));
         let addressable = addressable.collect();
         let findings = findings(process);
-        let books: Vec<_> = here.iter().map(|_| Book::default()).collect();
+        let recordings: Vec<_> = here.iter().map(|_| Recording::default()).collect();
         let worker = |(index, &processor)| {
             let store = &stores[index];
             let target = Target { mesh, processor, here, variables, store, seed: &seed };
@@ -87,8 +87,8 @@ impl Crew {
                 peers.start(processor, process.spin(0), &process.stop)?;
             }
             let (functions, stores) = (Arc::clone(&functions), Arc::clone(&stores));
-            let (book, findings) = (Arc::clone(&books[index]), Arc::clone(&findings));
-            Processor::new(processor, peers, executors, functions, stores, book, findings)
+            let (recording, findings) = (Arc::clone(&recordings[index]), Arc::clone(&findings));
+            Processor::new(processor, peers, executors, functions, stores, recording, findings)
         };
         let workers = here.iter().enumerate().map(worker).collect::<Result<Vec<_>, String>>()?;
         // With each on a core of its own the caller's thread wants one as well.
@@ -103,7 +103,7 @@ impl Crew {
             addressable,
             variables: values.collect(),
             seed,
-            books,
+            recordings,
             records: false,
             inspects: false,
             findings,
@@ -125,18 +125,18 @@ impl Crew {
 
     pub(in crate::exec) fn record(&mut self, on: bool) {
         (self.records, self.recorded) = (on, None);
-        for book in &self.books {
-            let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+        for recording in &self.recordings {
+            let mut times = lock(recording);
             let functions = self.functions.iter().filter(|_| on);
-            *book = functions.map(|function| CallTimes::of(&function.program)).collect();
+            *times = functions.map(|function| CallTimes::of(&function.program)).collect();
         }
     }
 
     pub(in crate::exec) fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)> {
         let function = self.recorded?;
-        let book = &self.books[self.process.index(processor)?];
-        let book = book.lock().unwrap_or_else(PoisonError::into_inner);
-        Some((&self.functions[function], book.get(function)?.clone()))
+        let recording = &self.recordings[self.process.index(processor)?];
+        let times = lock(recording);
+        Some((&self.functions[function], times.get(function)?.clone()))
     }
 
     pub(in crate::exec) fn functions(&self) -> &[Compiled] {
@@ -238,7 +238,8 @@ impl Crew {
             // No fetch of a function is in a loop.
             Place::Fed(_) | Place::Stacked(_) => return None,
         };
-        // SAFETY: preparing found the value's place to be this large; else as above.
+        // SAFETY: preparing found the value's place to be this large, in memory that is zeroed
+        // or written; no call runs while the crew is borrowed.
         Some(unsafe { slice::from_raw_parts(pointer, program.value(value).bytes()) })
     }
 }

@@ -1,9 +1,9 @@
 use super::{DTYPES, Tensor, id, run_with};
 use crate::array::Array;
+use crate::exec::sync::Arc;
 use crate::names::{DType, Mesh};
 use crate::program::{Generator, Offset, Scalar, Step, Value};
 use proptest::prelude::*;
-use std::sync::Arc;
 
 /// The slice `begin..begin + extents` of something generated.
 fn slice(generator: &Generator, begin: &[usize], global: &[usize], value: &Value) -> Tensor {

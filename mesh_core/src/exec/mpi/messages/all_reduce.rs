@@ -2,9 +2,8 @@
 
 use std::{iter, ptr};
 
-use super::super::super::comm::{Group, Part, Stopped};
-use super::super::super::fold::Fold;
-use super::super::super::shares::{fold_packed, pieces, share};
+use super::super::super::comm::fold::Fold;
+use super::super::super::comm::{Group, Part, Stopped, fold_packed, pieces, share};
 use super::{Messages, neighbours};
 use crate::program::{ALIGNMENT, FoldOrder};
 
@@ -13,7 +12,7 @@ impl Messages {
     ///
     /// # Safety
     ///
-    /// As [`Messages::all_reduce`].
+    /// That of [`Messages::meet`], for an all-reduce of these parts.
     pub(super) unsafe fn fold_all(
         &mut self,
         group: Group,
@@ -40,8 +39,8 @@ impl Messages {
                 false => self.swap(group, bytes, |_| own.cast_const(), arrival)?,
             }
         }
-        self.seat_peers(group, own, arrival);
-        // SAFETY: as arrived; the outs are not in our room.
+        self.set_peers(group, own, arrival);
+        // SAFETY: each member's parts are in its place in the room, whole; the outs are not in there.
         unsafe { fold_packed(fold, order, &self.peers, &mut self.inputs, parts) };
         Ok(())
     }
@@ -72,7 +71,7 @@ impl Messages {
     ///
     /// # Safety
     ///
-    /// As [`Messages::all_reduce`].
+    /// That of [`Messages::meet`], for an all-reduce of these parts.
     pub(super) unsafe fn fold_shares(
         &mut self,
         group: Group,
@@ -107,7 +106,7 @@ impl Messages {
         for (_, part, range) in pieces(parts, own.clone()) {
             let (at, bytes) = (range.start * fold.size, range.len() * fold.size);
             let arrival = |member: usize| room.wrapping_add(member * stride + before);
-            self.seat_peers(group, part.input.wrapping_add(at), arrival);
+            self.set_peers(group, part.input.wrapping_add(at), arrival);
             order.arrange(group.rank, &self.peers, &mut self.inputs);
             // SAFETY: the piece as it arrived from each, and our own; the out is the latter or apart.
             unsafe { fold.run(&self.inputs, 0, &[part.out.add(at)], 0, range.len()) };

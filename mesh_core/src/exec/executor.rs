@@ -2,8 +2,8 @@
 #![allow(unsafe_code, reason = "steps work on the processor's memory")]
 
 use super::border::{Border, Global};
+use super::comm::courier::{Begun, Peers};
 use super::comm::{Collective, Comm, Group, Stopped};
-use super::courier::{Begun, Peers};
 use super::cpu::{Kernel, Memory};
 use super::fed::Fed;
 use super::numerics::Inspector;

@@ -43,5 +43,3 @@ pub(crate) use numerics::digits;
 pub use numerics::{GivenTo, InRound, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};
 pub(crate) use threads::ThreadMachine;
-
-use comm::{courier, fold};

@@ -2,11 +2,11 @@
 
 use super::border::Border;
 use super::comm::Comm;
-use super::courier::Peers;
+use super::comm::courier::Peers;
+use super::comm::fold::Fold;
 use super::cpu::{self, Kernel, Memory};
 use super::executor::{Action, Crossing, Executor};
 use super::fed::Fed;
-use super::fold::Fold;
 use super::memory::Store;
 use super::seed::Seed;
 use super::strided::Walk;

@@ -17,10 +17,10 @@ use std::slice;
 pub(crate) use found::digits;
 pub use found::{GivenTo, InRound, NonFinite, Summary};
 
+use super::comm::fold::Fold;
 use super::comm::{Collective, Comm, Part, Stopped};
 use super::cpu::Memory;
 use super::executor::Action;
-use super::fold::Fold;
 use crate::names::{DType, Mesh, ReduceKind};
 use crate::program::{
     FoldOrder, Generator, Instr, Origin, Program, Rounds, Slot, Step, Value, ValueId, owns,

@@ -191,7 +191,7 @@ fn who_fails_ends_a_meeting() {
 /// What a worker panics at.
 const BAD: usize = 99;
 
-/// Writes down the job, where its caller reads it, and meets the others.
+/// Meets the others, then writes down the job, where its caller reads it.
 struct Writer {
     index: usize,
     written: Arc<[Shared<usize>; 2]>,
@@ -206,12 +206,17 @@ impl Worker for Writer {
     }
 
     fn run(&mut self, job: &usize) -> Result<(), Stopped> {
-        self.written[self.index].write(*job);
         if *job == BAD && self.index == 1 {
             // Without a word of the panic hook's in each of the orders.
             resume_unwind(Box::new("told to"));
         }
-        self.barrier.wait()
+        self.barrier.wait()?;
+        self.written[self.index].write(*job);
+        Ok(())
+    }
+
+    fn settle(&mut self) {
+        self.written[self.index].write(BAD);
     }
 
     fn activity(&self, _: &usize) -> String {
@@ -248,7 +253,10 @@ fn a_worker_that_panics_ends_the_call_and_leaves_nobody_running() {
         let (mut pool, written) = pool();
         let expected = Err("processor 1 failed here: told to".to_owned());
         assert_eq!(pool.call(|own| *own = BAD), expected);
-        written.iter().for_each(|value| value.write(0));
+        for value in &*written {
+            assert_eq!(value.read(), BAD);
+            value.write(0);
+        }
         assert_eq!(pool.call(|own| *own = 1), expected);
         assert_eq!([written[0].read(), written[1].read()], [0; 2]);
     });

@@ -1,11 +1,11 @@
 //! Whether a launcher has started several of this process, and what follows from it.
 
 use crate::launch::LaunchError;
-use mesh_core::lower::Module;
+use mesh_core::lower::{Module, Target};
 use mesh_core::names::{Mesh, NameError, ProcessMap};
 #[cfg(feature = "mpi")]
 use mesh_core::session::Ranks;
-use mesh_core::session::Session;
+use mesh_core::session::{Session, Threads};
 use mesh_optimize::Strategy;
 use mesh_optimize::cluster::Cluster;
 use std::env;
@@ -117,12 +117,20 @@ impl Default for RankFlags {
 }
 
 impl RankFlags {
-    /// A session of a module: on the ranks that were started, or else on threads.
-    pub fn session(&self, module: &Module, seed: u64) -> Result<Session, Box<dyn Error>> {
-        match (launched(), self.couriers.chosen()) {
-            (None, None) => Ok(Session::threads(module, seed)?),
-            (None, Some(couriers)) => Ok(Session::with_couriers(module, seed, couriers)?),
-            (Some(launched), _) => self.on_ranks(module, seed, launched),
+    /// A session of a module, compiled for a target: on the ranks that were started, or else on threads.
+    pub fn session(
+        &self,
+        module: &Module,
+        seed: u64,
+        target: Target,
+    ) -> Result<Session, Box<dyn Error>> {
+        match launched() {
+            None => {
+                let mut threads = Threads::default().target(target);
+                threads.couriers = self.couriers.chosen();
+                Ok(Session::threads_with(module, seed, &threads)?)
+            }
+            Some(launched) => self.on_ranks(module, seed, target, launched),
         }
     }
 
@@ -131,10 +139,11 @@ impl RankFlags {
         &self,
         module: &Module,
         seed: u64,
+        target: Target,
         on: Launched,
     ) -> Result<Session, Box<dyn Error>> {
         let deadline = Duration::from_secs(self.deadline);
-        let mut ranks = Ranks::default().deadline(deadline).started(on.ranks);
+        let mut ranks = Ranks::default().deadline(deadline).started(on.ranks).target(target);
         ranks.couriers = self.couriers.chosen();
         let ranks = match &self.last_step {
             Some(folder) => ranks.last_step(folder),
@@ -144,7 +153,13 @@ impl RankFlags {
     }
 
     #[cfg(not(feature = "mpi"))]
-    fn on_ranks(&self, _: &Module, _: u64, launched: Launched) -> Result<Session, Box<dyn Error>> {
+    fn on_ranks(
+        &self,
+        _: &Module,
+        _: u64,
+        _: Target,
+        launched: Launched,
+    ) -> Result<Session, Box<dyn Error>> {
         let Launched { launcher, rank, ranks } = launched;
         Err(format!(
             "{launcher} started this as rank {rank} of {ranks}, but it was built without MPI: build it \

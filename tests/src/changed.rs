@@ -1,12 +1,12 @@
 //! Modules whose programs were changed.
 
 use mesh_core::lower::{Module, ModuleError};
-use mesh_core::program::Compiled;
+use mesh_core::program::Program;
 
 /// A module with its functions, and then its initialisation, changed.
 pub fn changed(
     module: &Module,
-    change: impl FnOnce(&mut [Compiled], &mut Compiled),
+    change: impl FnOnce(&mut [Program], &mut Program),
 ) -> Result<Module, ModuleError> {
     let (mut functions, mut init) = (module.functions().to_vec(), module.init().clone());
     change(&mut functions, &mut init);

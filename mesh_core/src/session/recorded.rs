@@ -1,8 +1,8 @@
 //! When each step of a call ran.
 
-use super::Session;
+use super::{Result, Session};
 use crate::exec::CallTimes;
-use crate::program::{Compiled, Program};
+use crate::program::Program;
 
 /// What one processor did in the last call.
 #[derive(Clone, Debug)]
@@ -17,14 +17,17 @@ impl Session {
     /// Whether to note, in every call, when each step began and ended on each processor. Off at
     /// first. Costs two looks at the clock a step, and memory for the times, which is allocated
     /// here.
-    pub fn record(&mut self, on: bool) {
-        self.machine.record(on);
+    ///
+    /// # Errors
+    /// A back-end that cannot say when its steps run.
+    pub fn record(&mut self, on: bool) -> Result<()> {
+        Ok(self.backend.record(on)?)
     }
 
     /// What a processor did in the last call; `None` if that was not recorded, or for a processor
     /// that the mesh does not have. Of a call that failed: as far as it got.
     pub fn recorded(&self, processor: usize) -> Option<Recorded<'_>> {
-        let (Compiled { program, .. }, times) = self.machine.recorded(processor)?;
+        let (program, times) = self.backend.recorded(processor)?;
         Some(Recorded { program, times })
     }
 }

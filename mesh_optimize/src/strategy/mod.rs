@@ -34,7 +34,7 @@ pub use mesh_core::lower::AllReduce as CrossDeviceOps;
 
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::{Layout, Mesh};
-use mesh_core::session::Session;
+use mesh_core::session::{Session, Threads};
 
 /// Processors by number, or one for each core that is named.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -117,12 +117,14 @@ impl Distribution {
         Options { all_reduce: self.cross_device_ops, ..Options::default() }
     }
 
+    /// How a module runs on threads: kept on the cores that were named, if any were.
+    pub fn threads(&self) -> Threads {
+        Threads::default().cores(self.cores.clone().unwrap_or_default())
+    }
+
     /// A session of a module, its processors kept on the cores that were named, if any were.
     pub fn session(&self, module: &Module, seed: u64) -> mesh_core::session::Result<Session> {
-        match &self.cores {
-            None => Session::threads(module, seed),
-            Some(cores) => Session::pinned(module, seed, cores),
-        }
+        Session::threads_with(module, seed, &self.threads())
     }
 }
 

@@ -44,10 +44,6 @@ impl Begun {
 /// How a processor meets the others.
 pub(in crate::exec) struct Peers<C> {
     pub(in crate::exec) comm: C,
-    /// Whether a step's outs have to be there before the next step begins: what is begun is then
-    /// carried out by the processor itself, with `comm`, and no product does the map behind it. All
-    /// processors are told the same.
-    pub(in crate::exec) one_by_one: bool,
     /// Unless the courier has it.
     second: Option<C>,
     courier: Option<Courier>,
@@ -58,7 +54,7 @@ pub(in crate::exec) struct Peers<C> {
 impl<C: Comm> Peers<C> {
     /// With what was made for the processor's own lane, and for its courier's.
     pub(in crate::exec) fn new(comm: C, second: C) -> Self {
-        Self { comm, one_by_one: false, second: Some(second), courier: None, has_begun: false }
+        Self { comm, second: Some(second), courier: None, has_begun: false }
     }
 
     /// What collectives that are begun are prepared with, before the courier starts.
@@ -78,22 +74,22 @@ impl<C: Comm> Peers<C> {
         group: Group,
         begun: &Arc<Begun>,
     ) -> Result<(), Stopped> {
-        match (self.one_by_one, &mut self.courier, &mut self.second) {
-            (false, Some(courier), _) => {
+        match (&mut self.courier, &mut self.second) {
+            (Some(courier), _) => {
                 courier.begin(begun);
                 Ok(())
             }
             // SAFETY: `second` prepared the group; members and buffers are as `meet` requires.
-            (false, None, Some(second)) => unsafe { second.meet(begun.group, &begun.collective) },
+            (None, Some(second)) => unsafe { second.meet(begun.group, &begun.collective) },
             // SAFETY: `comm` prepared `group`; members and buffers are as `meet` requires.
-            _ => unsafe { self.comm.meet(group, &begun.collective) },
+            (None, None) => unsafe { self.comm.meet(group, &begun.collective) },
         }
     }
 
     /// Waits for a collective that was begun.
     pub(in crate::exec) fn wait(&mut self, begun: &Begun) -> Result<(), Stopped> {
         match &self.courier {
-            Some(courier) if !self.one_by_one => courier.wait(begun.number.load(Ordering::Relaxed)),
+            Some(courier) => courier.wait(begun.number.load(Ordering::Relaxed)),
             _ => Ok(()),
         }
     }

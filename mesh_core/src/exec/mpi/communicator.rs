@@ -9,7 +9,7 @@ use mpi::ffi;
 use super::super::sync::{Arc, lock};
 use super::world::{Channel, World, check, in_time};
 use crate::names::{Axis, ProcessMap};
-use crate::program::{Program, Step};
+use crate::program::Block;
 
 /// Some ranks, or all.
 pub(super) struct Communicator {
@@ -28,16 +28,12 @@ fn axis_set(axes: &[Axis]) -> AxisSet {
     axes.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The axes along which steps of programs meet, bodies of loops included, each set once.
-pub(super) fn axis_sets<'p>(programs: impl IntoIterator<Item = &'p Program>) -> BTreeSet<AxisSet> {
+/// The axes along which steps of blocks meet, bodies of loops included, each set once.
+pub(super) fn axis_sets<'p>(blocks: impl IntoIterator<Item = &'p Block>) -> BTreeSet<AxisSet> {
     let mut sets = BTreeSet::new();
-    for program in programs {
-        for node in &program.steps {
-            sets.extend(node.step.axes().map(|axes| axis_set(axes)));
-            if let Step::Loop(rounds) = &node.step {
-                sets.extend(axis_sets([&rounds.body]));
-            }
-        }
+    for block in blocks {
+        sets.extend(block.steps.iter().filter_map(|step| step.axes().map(|axes| axis_set(axes))));
+        sets.extend(axis_sets(block.loops().map(|(_, form)| &*form.body)));
     }
     sets
 }

@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::super::backend::Processes;
 use super::super::comm::{Group, Stopped};
-use super::super::machine::Processes;
 use super::super::sync::Arc;
 use super::super::threads::Process;
 use super::comm::RankComm;
@@ -14,7 +14,7 @@ use super::messages::Messages;
 use super::world::World;
 use super::{Ranks, same};
 use crate::names::{Mesh, ProcessMap};
-use crate::program::{Compiled, VariableType};
+use crate::passes::Executable;
 
 /// This rank's processors of a mesh.
 pub(super) fn process(world: &World, mesh: &Mesh, ranks: &Ranks) -> Result<Arc<Process>, String> {
@@ -48,12 +48,10 @@ pub(super) fn fail(ranks: &mut Messages, doing: &str) -> ! {
 pub(super) fn compare(
     ranks: &mut Messages,
     everybody: Group,
-    mesh: &Mesh,
-    variables: &[VariableType],
-    functions: &[Compiled],
+    executable: &Executable,
     seed: u64,
 ) -> Result<(), String> {
-    let text = same::description(mesh, variables, functions, seed);
+    let text = same::description(executable, seed);
     match same::compare(ranks, everybody, &text) {
         Ok(compared) => compared,
         Err(Stopped) => fail(ranks, "before the first step"),

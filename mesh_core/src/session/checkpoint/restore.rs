@@ -209,7 +209,7 @@ impl Session {
         }
         let seed = *restore == Restore::all();
         if seed {
-            self.machine.set_seed(checkpoint.seed());
+            self.backend.set_seed(checkpoint.seed());
         }
         let names: Vec<_> = checkpoint.tensors().map(|stored| stored.name).collect();
         let loaded = pairs.iter().zip(&read).map(|(&(_, stored), tensor)| {
@@ -221,7 +221,7 @@ impl Session {
 
     /// What everything random follows from.
     pub fn seed(&self) -> u64 {
-        self.machine.seed()
+        self.backend.seed()
     }
 
     /// A hash of the names, dtypes, global shapes and trainable flags of the variables, the same

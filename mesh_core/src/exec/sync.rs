@@ -30,9 +30,9 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether `ready` becomes true within the time for which a thread watches before it sleeps. It looks
-/// `spin` times, then lets others run, again and again; `spin` is 0 where threads share cores.
-pub(super) fn watch(spin: u32, ready: impl Fn() -> bool) -> bool {
+/// Whether `ready` becomes true within the time for which a thread looks before it sleeps: `spin` times,
+/// then it lets others run, again and again. `spin` is 0 where threads share cores.
+pub(super) fn spin_until(spin: u32, ready: impl Fn() -> bool) -> bool {
     for _ in 0..if spin > 0 { OWN_YIELDS } else { YIELDS } {
         for _ in 0..spin {
             if ready() {

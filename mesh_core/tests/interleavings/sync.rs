@@ -1,7 +1,7 @@
 //! What `exec/sync.rs` has, as the model checker loom provides it.
 //!
-//! Nobody watches before sleeping but once, for that is what a state more or less is: whoever looks in
-//! vain sleeps next, or is woken at once.
+//! Before it sleeps a thread looks once instead of many times: more looks would only make more orders to
+//! try, which all end with the thread awake or asleep.
 
 pub(super) use loom::cell::UnsafeCell;
 pub(super) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
@@ -13,6 +13,6 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn watch(_: u32, ready: impl Fn() -> bool) -> bool {
+pub(super) fn spin_until(_: u32, ready: impl Fn() -> bool) -> bool {
     ready()
 }

@@ -1,7 +1,7 @@
 //! How threads wait for each other, and how all waiting ends once something has gone wrong.
 
 use super::super::sync::{
-    Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, fence, lock, watch,
+    Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, fence, lock, spin_until,
 };
 
 /// Some processor failed, so nobody goes on. The reason is kept where the failure was reported.
@@ -25,7 +25,7 @@ impl Bell {
     /// Returns when `ready` is true, having looked for a while before going to sleep; `spin` is how
     /// often a thread looks before it lets others run, 0 where threads share cores.
     pub(in crate::exec) fn wait(&self, spin: u32, ready: impl Fn() -> bool) {
-        if watch(spin, &ready) {
+        if spin_until(spin, &ready) {
             return;
         }
         let mut guard = lock(&self.lock);

@@ -4,19 +4,20 @@
 //! and folded in the group's order: the same bits as among threads.
 
 mod all_reduce;
+mod rooted;
 
 use std::ffi::c_int;
 use std::ptr;
 use std::time::Duration;
 
 use super::super::comm::fold::Fold;
-use super::super::comm::{Collective, Exchange, Group, Part, Stopped, destination, source};
+use super::super::comm::{Collective, Exchange, Group, Stopped, destination, source};
 use super::super::sync::Arc;
 use super::super::threads::Process;
 use super::staging::Staging;
 use super::wire::Wire;
 use super::world::{Channel, World};
-use crate::program::{ALIGNMENT, FoldOrder};
+use crate::program::ALIGNMENT;
 
 /// Up to so many bytes, all members' inputs together, everybody gets everything and folds it: one
 /// exchange instead of two.
@@ -214,32 +215,6 @@ impl Messages {
 ///
 /// Of all: that of [`meet`](Self::meet), for the collective of that name with these arguments.
 impl Messages {
-    unsafe fn all_reduce(
-        &mut self,
-        group: Group,
-        fold: Fold,
-        order: FoldOrder,
-        parts: &[Part],
-    ) -> Result<(), Stopped> {
-        if group.size == 1 {
-            for part in parts {
-                // SAFETY: `out` is the input or disjoint from it.
-                unsafe { ptr::copy(part.input, part.out, part.elements * fold.size) };
-            }
-            return Ok(());
-        }
-        let bytes: usize = parts.iter().map(|part| part.elements * fold.size).sum();
-        let small = if group.size == 2 { SMALL_OF_TWO } else { SMALL };
-        // SAFETY: the parts are good for their elements until this returns, and all members, which have
-        // as many, choose alike.
-        unsafe {
-            match bytes * group.size <= small {
-                true => self.fold_all(group, fold, order, parts),
-                false => self.fold_shares(group, fold, order, parts),
-            }
-        }
-    }
-
     unsafe fn all_gather(
         &mut self,
         group: Group,
@@ -363,70 +338,6 @@ impl Messages {
             if let Some(member) = destination {
                 self.wire.send(self.address(group, member), input, bytes);
             }
-        }
-        self.wire.finish()
-    }
-
-    unsafe fn reduce_to(
-        &mut self,
-        group: Group,
-        fold: Fold,
-        root: usize,
-        elements: usize,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        let bytes = elements * fold.size;
-        if group.rank != root {
-            // SAFETY: the input is that large.
-            unsafe { self.wire.send(self.address(group, root), input, bytes) };
-            return self.wire.finish();
-        }
-        let stride = bytes.next_multiple_of(ALIGNMENT);
-        let room = self.room(stride * group.size)?;
-        let arrival = |member: usize| room.wrapping_add(member * stride);
-        for member in (0..group.size).filter(|&member| member != root) {
-            let address = self.address(group, member);
-            // SAFETY: there is room for each member.
-            unsafe { self.wire.receive(address, arrival(member), bytes) };
-        }
-        self.wire.finish()?;
-        self.set_peers(group, input, arrival);
-        // SAFETY: each member's elements are in its place, whole, ours in the input; `out` is disjoint from
-        // these.
-        unsafe { fold.run(&self.inputs, 0, &[out], 0, elements) };
-        Ok(())
-    }
-
-    /// Along a binary tree: who has it passes it on to those whose number, counted from the root,
-    /// has one more bit, above its own.
-    unsafe fn broadcast(
-        &mut self,
-        group: Group,
-        root: usize,
-        bytes: usize,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        let Group { rank, size, .. } = group;
-        let number = (rank + size - root) % size;
-        let member = |number: usize| (number + root) % size;
-        let highest = |number: usize| 1 << number.ilog2();
-        if number == 0 {
-            // SAFETY: as large as the root's input.
-            unsafe { ptr::copy_nonoverlapping(input, out, bytes) };
-        } else {
-            let parent = self.address(group, member(number - highest(number)));
-            // SAFETY: as large as the root's input.
-            unsafe { self.wire.receive(parent, out, bytes) };
-            self.wire.finish()?;
-        }
-        let first = if number == 0 { 1 } else { 2 * highest(number) };
-        let bits = std::iter::successors(Some(first), |bit| Some(2 * bit));
-        for child in bits.map(|bit| number + bit).take_while(|&child| child < size) {
-            let child = self.address(group, member(child));
-            // SAFETY: it has arrived whole.
-            unsafe { self.wire.send(child, out, bytes) };
         }
         self.wire.finish()
     }

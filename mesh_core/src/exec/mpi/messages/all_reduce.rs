@@ -4,16 +4,45 @@ use std::{iter, ptr};
 
 use super::super::super::comm::fold::Fold;
 use super::super::super::comm::{Group, Part, Stopped, fold_packed, pieces, share};
-use super::{Messages, neighbours};
+use super::{Messages, SMALL, SMALL_OF_TWO, neighbours};
 use crate::program::{ALIGNMENT, FoldOrder};
 
 impl Messages {
+    /// # Safety
+    ///
+    /// That of [`Messages::meet`], for an all-reduce of these parts.
+    pub(super) unsafe fn all_reduce(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        order: FoldOrder,
+        parts: &[Part],
+    ) -> Result<(), Stopped> {
+        if group.size == 1 {
+            for part in parts {
+                // SAFETY: `out` is the input or disjoint from it.
+                unsafe { ptr::copy(part.input, part.out, part.elements * fold.size) };
+            }
+            return Ok(());
+        }
+        let bytes: usize = parts.iter().map(|part| part.elements * fold.size).sum();
+        let small = if group.size == 2 { SMALL_OF_TWO } else { SMALL };
+        // SAFETY: the parts are good for their elements until this returns, and all members, which have
+        // as many, choose alike.
+        unsafe {
+            match bytes * group.size <= small {
+                true => self.fold_all(group, fold, order, parts),
+                false => self.fold_shares(group, fold, order, parts),
+            }
+        }
+    }
+
     /// Everybody gets everything and folds it.
     ///
     /// # Safety
     ///
     /// That of [`Messages::meet`], for an all-reduce of these parts.
-    pub(super) unsafe fn fold_all(
+    unsafe fn fold_all(
         &mut self,
         group: Group,
         fold: Fold,
@@ -72,7 +101,7 @@ impl Messages {
     /// # Safety
     ///
     /// That of [`Messages::meet`], for an all-reduce of these parts.
-    pub(super) unsafe fn fold_shares(
+    unsafe fn fold_shares(
         &mut self,
         group: Group,
         fold: Fold,

@@ -77,6 +77,31 @@ pub struct RankFlags {
     /// killed left there.
     #[arg(long, value_name = "DIR")]
     last_step: Option<PathBuf>,
+
+    /// Whether each processor, thread or of a rank, has a second thread that carries out collectives
+    /// beside computation; auto: where there is a core for each. Results are the same.
+    #[arg(long, value_enum, default_value_t)]
+    couriers: Couriers,
+}
+
+/// Whether processors have couriers.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Couriers {
+    On,
+    Off,
+    #[default]
+    Auto,
+}
+
+impl Couriers {
+    /// Nothing where it is left to the session.
+    fn chosen(self) -> Option<bool> {
+        match self {
+            Self::On => Some(true),
+            Self::Off => Some(false),
+            Self::Auto => None,
+        }
+    }
 }
 
 /// Seconds that ranks wait for each other.
@@ -87,7 +112,7 @@ const LONGEST: u64 = 10 * 365 * 24 * 3600;
 
 impl Default for RankFlags {
     fn default() -> Self {
-        Self { deadline: DEADLINE, last_step: None }
+        Self { deadline: DEADLINE, last_step: None, couriers: Couriers::Auto }
     }
 }
 
@@ -100,7 +125,11 @@ impl RankFlags {
         target: Target,
     ) -> Result<Session, Box<dyn Error>> {
         match launched() {
-            None => Ok(Session::threads_with(module, seed, &Threads::default().target(target))?),
+            None => {
+                let mut threads = Threads::default().target(target);
+                threads.couriers = self.couriers.chosen();
+                Ok(Session::threads_with(module, seed, &threads)?)
+            }
             Some(launched) => self.on_ranks(module, seed, target, launched),
         }
     }
@@ -114,7 +143,8 @@ impl RankFlags {
         on: Launched,
     ) -> Result<Session, Box<dyn Error>> {
         let deadline = Duration::from_secs(self.deadline);
-        let ranks = Ranks::default().deadline(deadline).started(on.ranks).target(target);
+        let mut ranks = Ranks::default().deadline(deadline).started(on.ranks).target(target);
+        ranks.couriers = self.couriers.chosen();
         let ranks = match &self.last_step {
             Some(folder) => ranks.last_step(folder),
             None => ranks,

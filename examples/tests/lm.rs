@@ -105,6 +105,18 @@ fn the_same_seed_writes_the_same_bytes() {
 }
 
 #[test]
+fn couriers_change_no_byte() {
+    let dir = scratch("lm-couriers");
+    let text = little(&dir);
+    let line = "--mesh data:2 --layout batch:data --steps 4 --sample 0";
+    let [auto, on, off] = ["auto", "on", "off"].map(|couriers| {
+        let (file, _) = metrics(&dir, couriers, line, &["--text", &text, "--couriers", couriers]);
+        fs::read(file).unwrap()
+    });
+    assert!(on == auto && off == auto);
+}
+
+#[test]
 fn a_sample_is_the_same_under_every_layout() {
     let dir = scratch("lm-sample");
     let text = little(&dir);

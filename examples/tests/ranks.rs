@@ -77,6 +77,7 @@ fn ranks_write_what_threads_write() {
     the_same("ranks-mnist", &[2, 4], mnist, MNIST);
     the_same("ranks-mnist-rows", &[2, 4], mnist, MNIST_ROWS);
     the_same("ranks-lm", &[2, 4], lm, LM);
+    the_same("ranks-couriers", &[2], lm, &format!("{LM} --couriers on"));
 }
 
 #[test]

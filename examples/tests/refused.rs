@@ -51,6 +51,7 @@ fn flags() {
         ("--epochs 0", &["--epochs", "legal"]),
         ("--deadline 0", &["--deadline", "1..=315360000"]),
         ("--deadline 18446744073709551615", &["--deadline", "1..=315360000"]),
+        ("--couriers maybe", &["--couriers", "maybe", "on, off, auto"]),
         ("--hidden 0", &["--hidden 0", "legal"]),
         ("--filters 99999999999", &["--filters", "legal"]),
         ("--model linear --eval-layout bad", &["--eval-layout", "bad"]),

@@ -1,6 +1,7 @@
 //! Law 10: processors allocate nothing while they run a function, once they have run it before.
 #![expect(unsafe_code, reason = "counting allocations means being the allocator")]
 
+use mesh_core::session::Threads;
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer};
 use std::alloc::{GlobalAlloc, Layout as Block, System};
@@ -78,7 +79,7 @@ fn processors_allocate_nothing_while_they_run() {
         let awaits = steps.any(|node| matches!(node.step, mesh_core::program::Step::Await { .. }));
         assert!(awaits || !couriers, "nothing runs beside anything");
         let mut session = match couriers {
-            true => Session::with_couriers(&module, 0).unwrap(),
+            true => Session::threads_with(&module, 0, &Threads::default().couriers(true)).unwrap(),
             false => Session::threads(&module, 0).unwrap(),
         };
         let mut loss = [Array::from(0f32)];

@@ -141,6 +141,32 @@ fn one_room_names_mpi() {
 }
 
 #[test]
+fn one_file_of_the_executor_names_what_threads_share() {
+    const NAMED: [&str; 6] =
+        ["std::sync", "core::sync", "alloc::sync", "std::thread", "spin_loop", "thread::park"];
+    for (path, code) in production("mesh_core/src/exec") {
+        let flat: String = code.split_whitespace().collect();
+        let named = NAMED.iter().find(|name| flat.contains(**name));
+        let hidden =
+            used_of(&code, "std::").into_iter().find(|used| used == "sync" || used == "thread");
+        let is_sync = path == "mesh_core/src/exec/sync.rs";
+        assert!(is_sync || (named, &hidden) == (None, &None), "{path} names {named:?} {hidden:?}");
+    }
+}
+
+#[test]
+fn comm_threads_and_ranks_stand_one_upon_the_other() {
+    let table: [(&str, &[&str]); 2] = [("comm", &["threads", "mpi"]), ("threads", &["mpi"])];
+    for (room, forbidden) in table {
+        for (path, code) in production(&format!("mesh_core/src/exec/{room}")) {
+            let used = [used_of(&code, "super::"), used_of(&code, "exec::")].concat();
+            let stray = used.iter().find(|used| forbidden.contains(&used.as_str()));
+            assert_eq!(stray, None, "{path}: exec/{room}/ may not use it");
+        }
+    }
+}
+
+#[test]
 fn rooms_of_core_use_what_stands_before_them() {
     let table: [(&str, &[&str]); 4] = [
         ("split", &["graph", "lower", "passes", "exec", "session"]),

@@ -1,71 +1,11 @@
 //! Collectives with everything looked up.
-#![allow(unsafe_code, reason = "meets the peers")]
 
-use super::comm::{Comm, Exchange, Group, Part, Stopped};
-use super::courier::{Begun, Peers};
+use super::comm::courier::{Begun, Peers};
+use super::comm::{Collective, Comm, Exchange, Group, Part, Parts};
 use super::executor::Action;
-use super::fold::Fold;
 use super::prepare::{Preparing, describe, expect};
 use crate::names::Axis;
-use crate::program::{FoldOrder, Form, Step, Value};
-
-/// A collective form. Pointers go into the processor's own memory.
-pub(super) enum Collective {
-    AllReduce { fold: Fold, order: FoldOrder, parts: Vec<Part> },
-    AllGather { outer: usize, chunk: usize, input: *const u8, out: *mut u8 },
-    ReduceScatter { fold: Fold, outer: usize, chunk: usize, input: *const u8, out: *mut u8 },
-    AllToAll { exchange: Box<Exchange>, input: *const u8, out: *mut u8 },
-    Permute { shift: i64, wrap: bool, bytes: usize, input: *const u8, out: *mut u8 },
-    ReduceTo { fold: Fold, root: usize, elements: usize, input: *const u8, out: *mut u8 },
-    Broadcast { root: usize, bytes: usize, input: *const u8, out: *mut u8 },
-}
-
-impl Collective {
-    /// Meets the members of the group it was prepared for, or of one of the same members.
-    ///
-    /// # Safety
-    ///
-    /// As the methods of [`Comm`].
-    pub(super) unsafe fn run(&self, comm: &mut impl Comm, group: Group) -> Result<(), Stopped> {
-        // SAFETY: the same contract; pointers and sizes were prepared together.
-        unsafe {
-            match *self {
-                Self::AllReduce { fold, order, ref parts } => {
-                    comm.all_reduce(group, fold, order, parts)
-                }
-                Self::AllGather { outer, chunk, input, out } => {
-                    comm.all_gather(group, outer, chunk, input, out)
-                }
-                Self::ReduceScatter { fold, outer, chunk, input, out } => {
-                    comm.reduce_scatter(group, fold, outer, chunk, input, out)
-                }
-                Self::AllToAll { ref exchange, input, out } => {
-                    comm.all_to_all(group, exchange, input, out)
-                }
-                Self::Permute { shift, wrap, bytes, input, out } => {
-                    comm.permute(group, shift, wrap, bytes, input, out)
-                }
-                Self::ReduceTo { fold, root, elements, input, out } => {
-                    comm.reduce_to(group, fold, root, elements, input, out)
-                }
-                Self::Broadcast { root, bytes, input, out } => {
-                    comm.broadcast(group, root, bytes, input, out)
-                }
-            }
-        }
-    }
-
-    /// Whether numbers of several members become one.
-    pub(super) fn folds(&self) -> bool {
-        match self {
-            Self::AllReduce { .. } | Self::ReduceScatter { .. } | Self::ReduceTo { .. } => true,
-            Self::AllGather { .. }
-            | Self::AllToAll { .. }
-            | Self::Permute { .. }
-            | Self::Broadcast { .. } => false,
-        }
-    }
-}
+use crate::program::{Form, Step, Value};
 
 impl Preparing<'_> {
     /// What a processor does at a collective: meet its group along `axes`, or begin to.
@@ -100,7 +40,7 @@ impl Preparing<'_> {
         Ok(match &step.form {
             Form::AllReduce(form) => {
                 expect(step.inputs.len() == step.outs.len(), "inputs and outs differ")?;
-                let mut parts = Vec::new();
+                let mut parts = Parts::new();
                 for (input, &out) in step.reads().zip(&step.outs) {
                     expect(self.value(input) == self.value(out), "types differ")?;
                     expect(self.value(input).dtype == value.dtype, "dtypes differ")?;

@@ -1,12 +1,9 @@
 //! One function on one processor.
 #![allow(unsafe_code, reason = "steps work on the processor's memory")]
 
-use std::sync::Arc;
-
 use super::border::{Border, Global};
-use super::collective::Collective;
-use super::comm::{Comm, Group, Stopped};
-use super::courier::{Begun, Peers};
+use super::comm::courier::{Begun, Peers};
+use super::comm::{Collective, Comm, Group, Stopped};
 use super::cpu::{Kernel, Memory};
 use super::fed::Fed;
 use super::loops::Repeat;
@@ -14,6 +11,7 @@ use super::numerics::Inspector;
 use super::record::{CallTimes, Span, since};
 
 use super::strided::Walk;
+use super::sync::Arc;
 use super::watch::Watch;
 
 /// A step with everything looked up. Pointers go into the processor's own memory.
@@ -143,7 +141,7 @@ impl Action {
                     kernel.run(memory, scratch);
                     Ok(())
                 }
-                Self::Meet { group, ref collective } => collective.run(&mut peers.comm, group),
+                Self::Meet { group, ref collective } => peers.comm.meet(group, collective),
                 Self::Begin { group, ref begun } => peers.begin(group, begun),
                 Self::Await(ref begun) => peers.wait(begun),
                 Self::Copy { ref walk, from, to } => {

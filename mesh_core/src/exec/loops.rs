@@ -1,8 +1,8 @@
 //! A loop on one processor.
 #![allow(unsafe_code, reason = "moves values between iterations")]
 
+use super::comm::courier::Peers;
 use super::comm::{Comm, Stopped};
-use super::courier::Peers;
 use super::cpu::Memory;
 use super::executor::Action;
 use super::prepare::{Preparing, expect, pointers};

@@ -8,23 +8,18 @@
 //! allocates nothing and looks nothing up.
 //!
 //! A collective that is begun in one place and awaited in another runs beside what stands between, on
-//! a [`courier`]'s thread where there are cores for that.
+//! a [courier](comm::courier)'s thread where there are cores for that.
 //!
 //! This room knows no layout: extents, strides, groups and plans only.
 
 mod addressable;
 mod backend;
 mod border;
-mod caught;
 mod collective;
 mod comm;
-#[cfg(test)]
-mod comm_tests;
-mod courier;
 pub(crate) mod cpu;
 mod executor;
 mod fed;
-mod fold;
 mod loops;
 mod memory;
 #[cfg(feature = "mpi")]
@@ -33,8 +28,8 @@ mod numerics;
 mod prepare;
 mod record;
 mod seed;
-mod shares;
 mod strided;
+mod sync;
 mod threads;
 mod watch;
 

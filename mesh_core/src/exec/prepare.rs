@@ -1,23 +1,22 @@
 //! Looks up everything a step needs, once: pointers, groups, sizes, kernels.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use super::border::Border;
 use super::comm::Comm;
-use super::courier::Peers;
+use super::comm::courier::Peers;
+use super::comm::fold::Fold;
 use super::cpu::{self, Memory};
 use super::executor::{Action, Crossing, Executor};
 use super::fed::Fed;
-use super::fold::Fold;
 use super::memory::Store;
 use super::seed::Seed;
 use super::strided::Walk;
+use super::sync::Arc;
 use crate::names::{AxisList, Mesh, ReduceKind};
 use crate::program::{
     ALIGNMENT, Block, Compiled, Form, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId,
     VariableType, owns,
 };
+use std::collections::BTreeMap;
 
 /// The processor a function is prepared for.
 pub(super) struct Target<'t> {

@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
+use super::comm::courier::Peers;
 use super::comm::{Comm, Stopped};
-use super::courier::Peers;
 use super::cpu::Memory;
 use super::executor::Action;
 use super::numerics::Inspector;

@@ -213,16 +213,6 @@ fn processors_of_ranks_allocate_nothing_while_they_run() {
 }
 
 #[test]
-fn messages_do_where_there_is_no_shared_memory() {
-    let Some(programs) = programs() else { return };
-    let mut job = programs.job(4, &programs.ranks);
-    // How Open MPI is told to share none in windows.
-    let Ended { well, text, .. } = ended(job.arg("overlap").env("OMPI_MCA_osc", "^sm"));
-    assert!(well, "{text}");
-    assert_eq!(text.matches("couriers change nothing").count(), 4, "{text}");
-}
-
-#[test]
 fn training_goes_on_with_another_number_of_ranks() {
     let Some(programs) = programs() else { return };
     let folder = scratch("resume");

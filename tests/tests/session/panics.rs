@@ -11,6 +11,7 @@ use std::time::Duration;
 use mesh_core::graph::{Op, OpError, Signature, TensorType};
 use mesh_core::lower::{LocalCx, Module};
 use mesh_core::program::{Elements, ElementsMut, UserKernel, Value, View, ViewMut};
+use mesh_core::session::Threads;
 use mesh_core::split::SplitRule;
 use mesh_ops::prelude::*;
 use ndarray::{Array1, Array2};
@@ -102,7 +103,9 @@ type Start = fn(&Module) -> Session;
 
 const STARTS: [(&str, Start); 3] = [
     ("the caller's thread is a processor's", |module| Session::threads(module, 0).unwrap()),
-    ("with couriers", |module| Session::with_couriers(module, 0).unwrap()),
+    ("with couriers", |module| {
+        Session::threads_with(module, 0, &Threads::default().couriers(true)).unwrap()
+    }),
     ("on cores", |module| Session::pinned(module, 0, &[0; PROCESSORS]).unwrap()),
 ];
 

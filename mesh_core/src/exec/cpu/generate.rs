@@ -7,11 +7,11 @@ use super::philox::{DRAWS, Draws};
 use super::strided::{Loop, Nest, copy};
 use super::{Kernel, Memory, Seed, philox};
 use crate::array::Array;
+use crate::exec::sync::Arc;
 use crate::names::DType;
 use crate::program::{Extents, Generator, Value, ValueId};
 use half::bf16;
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// Probability that a standard normal variable lies below -2.
 const BELOW_MINUS_2: f64 = 0.022_750_131_948_179_21;

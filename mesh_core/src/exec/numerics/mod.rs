@@ -17,10 +17,10 @@ use std::slice;
 pub(crate) use found::digits;
 pub use found::{GivenTo, InIteration, NonFinite, Summary};
 
-use super::comm::{Comm, Part, Stopped};
+use super::comm::fold::Fold;
+use super::comm::{Collective, Comm, Part, Stopped};
 use super::cpu::Memory;
 use super::executor::Action;
-use super::fold::Fold;
 use crate::names::{DType, Mesh, ReduceKind};
 use crate::program::forms::{Generate, Loop, Move, Scan};
 use crate::program::{
@@ -170,8 +170,9 @@ impl Inspector<'_> {
         let mut word = Word(i32::from(self.is_given_infinity(&self.block.steps[step])));
         let at: *mut u8 = (&raw mut word).cast();
         let part = Part { input: at, out: at, elements: 1 };
+        let (order, parts) = (FoldOrder::Group, [part].into());
         // SAFETY: the word is aligned, and outlives the call; all members of the group run this step.
-        unsafe { comm.all_reduce(group, fold, FoldOrder::Group, &[part])? };
+        unsafe { comm.meet(group, &Collective::AllReduce { fold, order, parts })? };
         // SAFETY: the members have left it.
         Ok(unsafe { (&raw const word).read_volatile() }.0 != 0)
     }

@@ -7,25 +7,20 @@
 //! either: all begin the same collectives in the same order.
 #![allow(unsafe_code, reason = "carries pointers to another thread")]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-
-use super::caught::caught;
-use super::collective::Collective;
-use super::comm::{Comm, Group, Stopped};
-use super::threads::{Bell, Stop, lock};
+use super::super::sync::thread::{self, JoinHandle};
+use super::super::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use super::{Bell, Collective, Comm, Group, Stop, Stopped, caught};
 
 /// How many collectives may be under way; whoever begins another waits.
 const QUEUE: u64 = 64;
 
 /// A collective that is begun in one place and awaited in another.
-pub(super) struct Begun {
+pub(in crate::exec) struct Begun {
     /// Of the courier's.
-    pub(super) group: Group,
-    pub(super) collective: Collective,
+    pub(in crate::exec) group: Group,
+    pub(in crate::exec) collective: Collective,
     /// The step, for people.
-    pub(super) description: String,
+    pub(in crate::exec) description: String,
     /// Its number among all that the processor has begun.
     number: AtomicU64,
 }
@@ -33,18 +28,22 @@ pub(super) struct Begun {
 // SAFETY: pointers go into memory of a `Store`, which outlives the courier; whoever runs the collective
 // has the processor's leave, from where it begins to where it is awaited.
 unsafe impl Send for Begun {}
-// SAFETY: as above; but for the number it is not changed.
+// SAFETY: nothing of it changes but the number, which is atomic; sharing it dereferences no pointer.
 unsafe impl Sync for Begun {}
 
 impl Begun {
-    pub(super) fn new(group: Group, collective: Collective, description: String) -> Arc<Self> {
+    pub(in crate::exec) fn new(
+        group: Group,
+        collective: Collective,
+        description: String,
+    ) -> Arc<Self> {
         Arc::new(Self { group, collective, description, number: AtomicU64::new(0) })
     }
 }
 
 /// How a processor meets the others.
-pub(super) struct Peers<C> {
-    pub(super) comm: C,
+pub(in crate::exec) struct Peers<C> {
+    pub(in crate::exec) comm: C,
     /// Unless the courier has it.
     second: Option<C>,
     courier: Option<Courier>,
@@ -54,12 +53,12 @@ pub(super) struct Peers<C> {
 
 impl<C: Comm> Peers<C> {
     /// With what was made for the processor's own lane, and for its courier's.
-    pub(super) fn new(comm: C, second: C) -> Self {
+    pub(in crate::exec) fn new(comm: C, second: C) -> Self {
         Self { comm, second: Some(second), courier: None, has_begun: false }
     }
 
     /// What collectives that are begun are prepared with, before the courier starts.
-    pub(super) fn second(&mut self) -> Result<&mut C, String> {
+    pub(in crate::exec) fn second(&mut self) -> Result<&mut C, String> {
         self.has_begun = true;
         self.second.as_mut().ok_or_else(|| "its courier is under way already".to_owned())
     }
@@ -68,22 +67,27 @@ impl<C: Comm> Peers<C> {
     ///
     /// # Safety
     ///
-    /// As the methods of [`Comm`], until it has been awaited.
-    pub(super) unsafe fn begin(&mut self, group: Group, begun: &Arc<Begun>) -> Result<(), Stopped> {
+    /// That of [`Comm::meet`], whose call counts as returned when the collective has been awaited: until
+    /// then its buffers are touched by `Comm`s only. `group` has the members that `begun` has.
+    pub(in crate::exec) unsafe fn begin(
+        &mut self,
+        group: Group,
+        begun: &Arc<Begun>,
+    ) -> Result<(), Stopped> {
         match (&mut self.courier, &mut self.second) {
             (Some(courier), _) => {
                 courier.begin(begun);
                 Ok(())
             }
-            // SAFETY: the same contract.
-            (None, Some(second)) => unsafe { begun.collective.run(second, begun.group) },
-            // SAFETY: the same contract.
-            (None, None) => unsafe { begun.collective.run(&mut self.comm, group) },
+            // SAFETY: `second` prepared the group; members and buffers are as `meet` requires.
+            (None, Some(second)) => unsafe { second.meet(begun.group, &begun.collective) },
+            // SAFETY: `comm` prepared `group`; members and buffers are as `meet` requires.
+            (None, None) => unsafe { self.comm.meet(group, &begun.collective) },
         }
     }
 
     /// Waits for a collective that was begun.
-    pub(super) fn wait(&mut self, begun: &Begun) -> Result<(), Stopped> {
+    pub(in crate::exec) fn wait(&mut self, begun: &Begun) -> Result<(), Stopped> {
         match &self.courier {
             Some(courier) => courier.wait(begun.number.load(Ordering::Relaxed)),
             _ => Ok(()),
@@ -91,14 +95,14 @@ impl<C: Comm> Peers<C> {
     }
 
     /// Waits until nothing is under way. After a failure, once everybody has been stopped.
-    pub(super) fn settle(&mut self) {
+    pub(in crate::exec) fn settle(&mut self) {
         if let Some(courier) = &self.courier {
             courier.settle();
         }
     }
 
     /// Why the last collective failed, if that is known here.
-    pub(super) fn problem(&mut self) -> Option<String> {
+    pub(in crate::exec) fn problem(&mut self) -> Option<String> {
         self.comm.problem().or_else(|| self.second.as_mut()?.problem())
     }
 }
@@ -106,7 +110,7 @@ impl<C: Comm> Peers<C> {
 impl<C: Comm + 'static> Peers<C> {
     /// Has a thread of its own carry out what is begun, if anything is; `spin` is how
     /// often threads look before they let others run.
-    pub(super) fn start(
+    pub(in crate::exec) fn start(
         &mut self,
         processor: usize,
         spin: u32,
@@ -225,8 +229,9 @@ impl Shared {
     }
 
     fn run(&self, begun: &Begun, comm: &mut impl Comm) {
-        // SAFETY: the processor has promised it by beginning; it waits before it touches the buffers.
-        let run = || unsafe { begun.collective.run(comm, begun.group) };
+        // SAFETY: whoever called `Peers::begin` promised that all members meet for it, and that nobody
+        // else touches its buffers before it is awaited, which is after this.
+        let run = || unsafe { comm.meet(begun.group, &begun.collective) };
         let problem = match caught(run) {
             Ok(Ok(())) => return,
             // Without a problem of its own it was stopped by somebody who has.

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::comm::Part;
+use super::collective::Part;
 use super::fold::Fold;
 use crate::program::FoldOrder;
 
@@ -13,7 +13,7 @@ use crate::program::FoldOrder;
 const SHARE: usize = FoldOrder::SHARE;
 
 /// The elements of `total` that `member` of so many folds.
-pub(super) fn share(member: usize, members: usize, total: usize) -> Range<usize> {
+pub(in crate::exec) fn share(member: usize, members: usize, total: usize) -> Range<usize> {
     let bound = |member| match member == members {
         true => total,
         false => total * member / members / SHARE * SHARE,
@@ -22,7 +22,7 @@ pub(super) fn share(member: usize, members: usize, total: usize) -> Range<usize>
 }
 
 /// Where a range of the parts' concatenation lies: index, part and range within the part.
-pub(super) fn pieces(
+pub(in crate::exec) fn pieces(
     parts: &[Part],
     range: Range<usize>,
 ) -> impl Iterator<Item = (usize, &Part, Range<usize>)> {
@@ -37,7 +37,12 @@ pub(super) fn pieces(
 
 impl FoldOrder {
     /// What the members show, in the order in which share `share` is folded.
-    pub(super) fn arrange(self, share: usize, peers: &[*const u8], into: &mut [*const u8]) {
+    pub(in crate::exec) fn arrange(
+        self,
+        share: usize,
+        peers: &[*const u8],
+        into: &mut [*const u8],
+    ) {
         into.copy_from_slice(peers);
         if self == Self::Ring {
             into.rotate_left((share + 1) % peers.len());
@@ -52,7 +57,7 @@ impl FoldOrder {
 ///
 /// Every peer's bytes hold all parts and are aligned to elements, the outs are as the parts say and
 /// disjoint from them; nobody else writes to the first or touches the second.
-pub(super) unsafe fn fold_packed(
+pub(in crate::exec) unsafe fn fold_packed(
     fold: Fold,
     order: FoldOrder,
     peers: &[*const u8],
@@ -70,7 +75,8 @@ pub(super) unsafe fn fold_packed(
         for (index, part, range) in pieces(parts, range) {
             let before: usize = parts[..index].iter().map(|part| part.elements).sum();
             let (from, to) = ((before + range.start) * fold.size, range.start * fold.size);
-            // SAFETY: the caller's promise.
+            // SAFETY: the range lies within the part, whose elements every peer's bytes and the out hold;
+            // the out is disjoint from those.
             unsafe { fold.run(inputs, from, &[part.out], to, range.len()) };
         }
     }

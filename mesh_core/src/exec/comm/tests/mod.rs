@@ -6,15 +6,15 @@ use std::ptr;
 
 use half::bf16;
 
-use super::comm::{Comm, Exchange, Part};
+use super::super::memory::Buffer;
 use super::fold::Fold;
-use super::memory::Buffer;
+use super::{Collective, Comm, Exchange, Part, Parts};
 use crate::names::{Axis, DType, Mesh, ReduceKind};
 use crate::program::FoldOrder;
 use ReduceKind::{All, Any, Max, Min, Prod, Select, Sum};
 
 /// A way to run collectives.
-pub(super) trait Suite {
+pub(in crate::exec) trait Suite {
     /// What is tested.
     type Comm: Comm;
 
@@ -26,7 +26,7 @@ pub(super) trait Suite {
     ) -> Vec<(usize, R)>;
 
     /// Waits for every processor of the mesh.
-    fn barrier(comm: &mut Self::Comm);
+    fn barrier(mesh: &Mesh, comm: &mut Self::Comm);
 }
 
 /// All of it, as tests of a [`Comm`].
@@ -34,11 +34,11 @@ macro_rules! suite {
     ($comm:ty: $($test:ident)*) => {
         $(#[test]
         fn $test() {
-            crate::exec::comm_tests::$test::<$comm>();
+            crate::exec::comm::tests::$test::<$comm>();
         })*
     };
     ($comm:ty) => {
-        crate::exec::comm_tests::suite! { $comm:
+        crate::exec::comm::tests::suite! { $comm:
             all_reduce_is_a_left_fold_for_every_group_size
             all_reduce_along_some_axes
             all_reduce_of_every_kind_and_dtype
@@ -50,9 +50,9 @@ macro_rules! suite {
         }
     };
 }
-pub(super) use suite;
+pub(in crate::exec) use suite;
 
-pub(super) fn line(processors: usize) -> Mesh {
+pub(in crate::exec) fn line(processors: usize) -> Mesh {
     Mesh::new([("all", processors)]).unwrap()
 }
 
@@ -121,13 +121,14 @@ fn all_reduce_in<C: Suite, T: Copy + PartialEq + Debug + Send + Sync>(
         let outs: Vec<_> =
             inputs.iter().zip(counts).map(|(_, &n)| buffer(&vec![0_u64; n])).collect();
         let outs = if in_place { &inputs } else { &outs };
-        let parts: Vec<_> = (inputs.iter().zip(outs).zip(counts))
+        let parts: Parts = (inputs.iter().zip(outs).zip(counts))
             .map(|((i, o), &elements)| Part { input: i.pointer(), out: o.pointer(), elements })
             .collect();
-        let run = Fold::new(kind, dtype).unwrap();
+        let fold = Fold::new(kind, dtype).unwrap();
+        let collective = Collective::AllReduce { fold, order, parts };
         // SAFETY: buffers of these sizes, kept until all have returned.
-        unsafe { comm.all_reduce(group, run, order, &parts).unwrap() };
-        C::barrier(comm);
+        unsafe { comm.meet(group, &collective).unwrap() };
+        C::barrier(mesh, comm);
         let results = outs.iter().zip(counts).map(|(out, &count)| elements::<T>(out, count));
         results.collect::<Vec<_>>()
     });
@@ -155,13 +156,18 @@ fn all_reduce_in<C: Suite, T: Copy + PartialEq + Debug + Send + Sync>(
     }
 }
 
-pub(super) fn sum_f32<C: Suite>(mesh: &Mesh, names: &[&str], counts: &[usize], in_place: bool) {
+pub(in crate::exec) fn sum_f32<C: Suite>(
+    mesh: &Mesh,
+    names: &[&str],
+    counts: &[usize],
+    in_place: bool,
+) {
     let element = |p, i| noise(p, i) as f32;
     let fold = |x: &[f32]| x[1..].iter().fold(x[0], |a, b| a + b);
     all_reduce::<C, _>(mesh, names, (Sum, DType::F32), counts, element, fold, in_place);
 }
 
-pub(super) fn all_reduce_is_a_left_fold_for_every_group_size<C: Suite>() {
+pub(in crate::exec) fn all_reduce_is_a_left_fold_for_every_group_size<C: Suite>() {
     for members in [1, 2, 3, 4, 8] {
         let mesh = line(members);
         for count in [1, 5, 63, 1023, 1024, 1025, 3001, 10_007, 140_003] {
@@ -174,7 +180,7 @@ pub(super) fn all_reduce_is_a_left_fold_for_every_group_size<C: Suite>() {
     }
 }
 
-pub(super) fn all_reduce_along_some_axes<C: Suite>() {
+pub(in crate::exec) fn all_reduce_along_some_axes<C: Suite>() {
     let mesh: Mesh = "x:2;y:2;z:2".parse().unwrap();
     let groups: [&[&str]; 7] =
         [&["x"], &["z"], &["x", "y"], &["z", "x"], &["y", "z"], &["z", "y", "x"], &[]];
@@ -184,7 +190,7 @@ pub(super) fn all_reduce_along_some_axes<C: Suite>() {
     }
 }
 
-pub(super) fn all_reduce_of_every_kind_and_dtype<C: Suite>() {
+pub(in crate::exec) fn all_reduce_of_every_kind_and_dtype<C: Suite>() {
     for count in [3, 3000] {
         let mesh = line(3);
         let check_f64 = |kind, fold: fn(f64, f64) -> f64| {
@@ -270,18 +276,22 @@ pub(super) fn all_reduce_of_every_kind_and_dtype<C: Suite>() {
     assert!(Fold::new(Sum, DType::Bool).is_none() && Fold::new(Any, DType::F32).is_none());
 }
 
-pub(super) fn nan_is_greater_and_less_than_everything<C: Suite>() {
+pub(in crate::exec) fn nan_is_greater_and_less_than_everything<C: Suite>() {
     for (kind, dtype) in [(Max, DType::F32), (Min, DType::F32)] {
-        let results = C::everywhere(&line(3), |processor, comm| {
-            let group = comm.group(&axes(&line(3), &["all"]));
+        let mesh = line(3);
+        let results = C::everywhere(&mesh, |processor, comm| {
+            let group = comm.group(&axes(&mesh, &["all"]));
             // Member `i` has its NaN at position `i`.
             let input: Vec<f32> =
                 (0..4).map(|i| if i == processor { f32::NAN } else { 1.0 }).collect();
             let input = buffer(&input);
             let part = Part { input: input.pointer(), out: input.pointer(), elements: 4 };
             let fold = Fold::new(kind, dtype).unwrap();
-            // SAFETY: as large as it says.
-            unsafe { comm.all_reduce(group, fold, FoldOrder::Group, &[part]).unwrap() };
+            let (order, parts) = (FoldOrder::Group, [part].into());
+            let collective = Collective::AllReduce { fold, order, parts };
+            // SAFETY: as large as it says; kept until all have passed the barrier.
+            unsafe { comm.meet(group, &collective).unwrap() };
+            C::barrier(&mesh, comm);
             elements::<f32>(&input, 4)
         });
         for (_, result) in results {
@@ -290,7 +300,7 @@ pub(super) fn nan_is_greater_and_less_than_everything<C: Suite>() {
     }
 }
 
-pub(super) fn small_and_large_may_follow_each_other<C: Suite>() {
+pub(in crate::exec) fn small_and_large_may_follow_each_other<C: Suite>() {
     let mesh = line(4);
     let all = axes(&mesh, &["all"]);
     C::everywhere(&mesh, |processor, comm| {
@@ -300,18 +310,20 @@ pub(super) fn small_and_large_may_follow_each_other<C: Suite>() {
             let count = [1, 3000, 7, 9, 2000][round % 5];
             let data = buffer(&vec![(processor + round) as f32; count]);
             let part = Part { input: data.pointer(), out: data.pointer(), elements: count };
-            // SAFETY: as large as it says.
-            unsafe { comm.all_reduce(group, fold, FoldOrder::Group, &[part]).unwrap() };
+            let (order, parts) = (FoldOrder::Group, [part].into());
+            let collective = Collective::AllReduce { fold, order, parts };
+            // SAFETY: as large as it says; kept until all have passed the barrier.
+            unsafe { comm.meet(group, &collective).unwrap() };
+            C::barrier(&mesh, comm);
             let expected = (4 * round + 6) as f32;
             assert!(elements::<f32>(&data, count).iter().all(|&x| x == expected));
         }
     });
 }
 
-#[path = "comm_tests_exchange.rs"]
 mod exchange;
 #[cfg(feature = "mpi")]
-pub(super) use exchange::{Collected, collected};
-pub(super) use exchange::{
+pub(in crate::exec) use exchange::{Collected, collected};
+pub(in crate::exec) use exchange::{
     all_to_all_of_any_rank, inputs_may_be_changed_at_once, other_collectives_match_the_naive_ones,
 };

@@ -30,26 +30,34 @@ pub(in crate::exec) fn collected<C: Suite>(
         let [gathered, scattered, turned, shifted, wrapped, sent, summed] =
             [(); 7].map(|()| zeros());
         let root = members / 2;
-        let exchange = Exchange::new(&[outer, whole], 1, 0, members, 8);
+        let exchange = Exchange::new(&[outer, whole], 1, 0, members, 8).into();
         let from = input.pointer();
-        let sum = Fold::new(Sum, DType::F64).unwrap();
-        // SAFETY: buffers are large enough, and kept until all have passed the barrier.
-        unsafe {
-            comm.all_gather(group, outer, 8 * whole, from, gathered.pointer()).unwrap();
-            comm.reduce_scatter(group, sum, outer, chunk, from, scattered.pointer()).unwrap();
-            comm.all_to_all(group, &exchange, from, turned.pointer()).unwrap();
-            let bytes = 8 * outer * whole;
-            comm.permute(group, 1, false, bytes, from, shifted.pointer()).unwrap();
-            comm.permute(group, -1, true, bytes, from, wrapped.pointer()).unwrap();
-            // Nothing is at address zero.
-            let (given, taken) = match group.rank == root {
-                true => (from, summed.pointer()),
-                false => (ptr::null_mut(), ptr::null_mut()),
-            };
-            comm.broadcast(group, root, bytes, given, sent.pointer()).unwrap();
-            comm.reduce_to(group, sum, root, outer * whole, from, taken).unwrap();
+        let fold = Fold::new(Sum, DType::F64).unwrap();
+        let bytes = 8 * outer * whole;
+        let permute = |shift, wrap, out: &Buffer| {
+            let out = out.pointer();
+            Collective::Permute { shift, wrap, bytes, input: from, out }
+        };
+        // Nothing is at address zero.
+        let (given, taken) = match group.rank == root {
+            true => (from, summed.pointer()),
+            false => (ptr::null_mut(), ptr::null_mut()),
+        };
+        let (gathers, out) = (8 * whole, gathered.pointer());
+        let collectives = [
+            Collective::AllGather { outer, chunk: gathers, input: from, out },
+            Collective::ReduceScatter { fold, outer, chunk, input: from, out: scattered.pointer() },
+            Collective::AllToAll { exchange, input: from, out: turned.pointer() },
+            permute(1, false, &shifted),
+            permute(-1, true, &wrapped),
+            Collective::Broadcast { root, bytes, input: given, out: sent.pointer() },
+            Collective::ReduceTo { fold, root, elements: outer * whole, input: from, out: taken },
+        ];
+        for collective in &collectives {
+            // SAFETY: buffers are large enough, and kept until all have passed the barrier.
+            unsafe { comm.meet(group, collective).unwrap() };
         }
-        C::barrier(comm);
+        C::barrier(&mesh, comm);
         let (some, one) = (outer * whole, outer * chunk);
         (
             elements::<f64>(&gathered, some * members),
@@ -117,8 +125,12 @@ pub(in crate::exec) fn all_to_all_of_any_rank<C: Suite>() {
         let results = C::everywhere(&mesh, |processor, comm| {
             let group = comm.group(&all);
             let (from, to) = (buffer(&input(processor)), buffer(&vec![-1; count]));
-            // SAFETY: as large as the exchange says.
-            unsafe { comm.all_to_all(group, &exchange, from.pointer(), to.pointer()).unwrap() };
+            let exchange = exchange.clone().into();
+            let (input, out) = (from.pointer(), to.pointer());
+            let collective = Collective::AllToAll { exchange, input, out };
+            // SAFETY: as large as the exchange says; kept until all have passed the barrier.
+            unsafe { comm.meet(group, &collective).unwrap() };
+            C::barrier(&mesh, comm);
             elements::<i32>(&to, count)
         });
         for (p, result) in results {
@@ -150,23 +162,23 @@ pub(in crate::exec) fn inputs_may_be_changed_at_once<C: Suite>() {
             let chunk = [1, 20_000][round / 4 % 2];
             let count = 4 * chunk;
             let input = buffer(&vec![(processor + round) as f64; count]);
-            let (from, out) = (input.pointer(), buffer(&vec![-1.0; 4 * count]));
-            let to = out.pointer();
+            let (from, result) = (input.pointer(), buffer(&vec![-1.0; 4 * count]));
+            let (input, out) = (from.cast_const(), result.pointer());
+            let collective = match round % 4 {
+                0 => Collective::AllGather { outer: 1, chunk: 8 * count, input, out },
+                1 => Collective::ReduceScatter { fold, outer: 1, chunk, input, out },
+                2 => {
+                    let exchange = Exchange::new(&[count], 0, 0, 4, 8).into();
+                    Collective::AllToAll { exchange, input, out }
+                }
+                _ => Collective::Permute { shift: 1, wrap: true, bytes: 8 * count, input, out },
+            };
             // SAFETY: buffers are large enough, and kept until all have passed the barrier.
             unsafe {
-                match round % 4 {
-                    0 => comm.all_gather(group, 1, 8 * count, from, to),
-                    1 => comm.reduce_scatter(group, fold, 1, chunk, from, to),
-                    2 => {
-                        let exchange = Exchange::new(&[count], 0, 0, 4, 8);
-                        comm.all_to_all(group, &exchange, from, to)
-                    }
-                    _ => comm.permute(group, 1, true, 8 * count, from, to),
-                }
-                .unwrap();
+                comm.meet(group, &collective).unwrap();
                 ptr::write_bytes(from, 0x55, 8 * count);
             }
-            let out = elements::<f64>(&out, 4 * count);
+            let out = elements::<f64>(&result, 4 * count);
             let value = |member: usize| (member + round) as f64;
             let right = match round % 4 {
                 0 => out.chunks(count).enumerate().all(|(m, x)| x.iter().all(|&x| x == value(m))),
@@ -178,7 +190,7 @@ pub(in crate::exec) fn inputs_may_be_changed_at_once<C: Suite>() {
                 _ => out[..count].iter().all(|&x| x == value((processor + 3) % 4)),
             };
             assert!(right, "round {round}");
-            C::barrier(comm);
+            C::barrier(&mesh, comm);
         }
     });
 }

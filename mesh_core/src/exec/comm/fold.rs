@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::{ptr, slice};
 
-use super::cpu::isa::{Entry, Task, compiled};
-use super::cpu::reduce::{self, All, Any, Max, Min, Prod, Select, Sum};
+use super::super::cpu::isa::{Entry, Task, compiled};
+use super::super::cpu::reduce::{self, All, Any, Max, Min, Prod, Select, Sum};
 use crate::names::{DType, ReduceKind};
 
 /// Elements folded at a time; what is held of them stays in the L1 cache.
@@ -67,7 +67,8 @@ impl Fold {
         to: usize,
         elements: usize,
     ) {
-        // SAFETY: the same contract.
+        // SAFETY: `run` was compiled for instructions that this machine has; inputs and outs are good for
+        // so many elements at these offsets, and disjoint, as `Members::run` requires.
         unsafe { (self.run)(Folding { inputs, from, outs, to, elements }) }
     }
 }
@@ -85,10 +86,11 @@ impl<F: reduce::Fold> Task for Members<F> {
 
     /// # Safety
     ///
-    /// As [`Fold::run`].
+    /// Inputs and outs are as [`Fold::run`] requires, at these offsets, and this many; the lists of them
+    /// are alive.
     #[inline(always)]
     unsafe fn run(Folding { inputs, from, outs, to, elements }: Folding) {
-        // SAFETY: the caller borrows both while this runs.
+        // SAFETY: `Fold::run` borrows both lists while this runs.
         let (inputs, outs) = unsafe { (&*inputs, &*outs) };
         debug_assert!(mem::align_of::<F::Element>() <= 8 && !inputs.is_empty());
         let mut held = [const { MaybeUninit::<F::Held>::uninit() }; BLOCK];

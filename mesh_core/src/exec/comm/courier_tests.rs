@@ -1,21 +1,21 @@
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::super::comm::{Exchange, Part};
-use super::super::cpu::{Kernel, Memory};
-use super::super::executor::{Action, Executor};
-use super::super::fold::Fold;
-use super::super::memory::{Buffer, Store};
-use super::super::prepare::Target;
-use super::super::seed::Seed;
 use super::*;
+use crate::exec::comm::Parts;
+use crate::exec::comm::fold::Fold;
+use crate::exec::cpu::{Kernel, Memory};
+use crate::exec::executor::{Action, Executor};
+use crate::exec::memory::{Buffer, Store};
+use crate::exec::prepare::Target;
+use crate::exec::seed::Seed;
+use crate::exec::sync::mpsc::{Receiver, Sender, channel};
 use crate::names::{Axis, DType, Mesh, ReduceKind};
 use crate::program::{Builder, Compiled, Extents, FoldOrder, Place, Plan, Scalar};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(20);
 
-/// All-reduces, of any kind, are what the closure does.
+/// Meets as the closure says, whatever for.
 struct Fake {
     meet: Box<dyn FnMut(Group) -> Result<(), Stopped> + Send>,
     problem: Option<String>,
@@ -51,82 +51,8 @@ impl Comm for Fake {
         self.problem.take()
     }
 
-    unsafe fn all_reduce(
-        &mut self,
-        group: Group,
-        _: Fold,
-        _: FoldOrder,
-        _: &[Part],
-    ) -> Result<(), Stopped> {
+    unsafe fn meet(&mut self, group: Group, _: &Collective) -> Result<(), Stopped> {
         (self.meet)(group)
-    }
-
-    unsafe fn all_gather(
-        &mut self,
-        _: Group,
-        _: usize,
-        _: usize,
-        _: *const u8,
-        _: *mut u8,
-    ) -> Result<(), Stopped> {
-        Err(Stopped)
-    }
-
-    unsafe fn reduce_scatter(
-        &mut self,
-        _: Group,
-        _: Fold,
-        _: usize,
-        _: usize,
-        _: *const u8,
-        _: *mut u8,
-    ) -> Result<(), Stopped> {
-        Err(Stopped)
-    }
-
-    unsafe fn all_to_all(
-        &mut self,
-        _: Group,
-        _: &Exchange,
-        _: *const u8,
-        _: *mut u8,
-    ) -> Result<(), Stopped> {
-        Err(Stopped)
-    }
-
-    unsafe fn permute(
-        &mut self,
-        _: Group,
-        _: i64,
-        _: bool,
-        _: usize,
-        _: *const u8,
-        _: *mut u8,
-    ) -> Result<(), Stopped> {
-        Err(Stopped)
-    }
-
-    unsafe fn reduce_to(
-        &mut self,
-        _: Group,
-        _: Fold,
-        _: usize,
-        _: usize,
-        _: *const u8,
-        _: *mut u8,
-    ) -> Result<(), Stopped> {
-        Err(Stopped)
-    }
-
-    unsafe fn broadcast(
-        &mut self,
-        _: Group,
-        _: usize,
-        _: usize,
-        _: *const u8,
-        _: *mut u8,
-    ) -> Result<(), Stopped> {
-        Err(Stopped)
     }
 }
 
@@ -141,7 +67,7 @@ fn peers(comm: Fake, second: Fake) -> (Peers<Fake>, Arc<Stop>) {
 /// An all-reduce of nothing.
 fn empty(id: usize) -> Arc<Begun> {
     let fold = Fold::new(ReduceKind::Sum, DType::F32).unwrap();
-    let collective = Collective::AllReduce { fold, order: FoldOrder::Group, parts: Vec::new() };
+    let collective = Collective::AllReduce { fold, order: FoldOrder::Group, parts: Parts::new() };
     Begun::new(Group { id, rank: 0, size: 1 }, collective, format!("step {id}"))
 }
 
@@ -179,8 +105,8 @@ fn a_step_computes_while_the_courier_is_inside_a_collective() {
     let store = Store { arena: Buffer::zeroed(192).unwrap(), variables: Vec::new() };
     let (variables, processor, here) = (&[], 0, &[0][..]);
     let (seed, store) = (&Seed::new(0), &store);
-    let inspects = false;
-    let target = Target { mesh: &mesh, processor, here, variables, store, seed, inspects };
+    let mesh = &mesh;
+    let target = Target { mesh, processor, here, variables, store, seed, inspects: false };
     let mut peers = Peers::new(nobody(), fake(meets));
     let mut executor = Executor::new(&compiled, &target, &mut peers).unwrap();
     let stop = Arc::new(Stop::default());
@@ -215,19 +141,12 @@ fn more_than_fit_are_carried_out_in_their_order() {
 #[test]
 fn without_a_courier_the_processor_meets_at_once() {
     let log = Arc::new(Mutex::new(Vec::new()));
-    let notes = |of: &'static str| noting(&log, move |id| (of, id));
-    let group = Group { id: 9, rank: 0, size: 1 };
+    let mut peers = Peers::new(nobody(), noting(&log, |id| id));
     let begun = empty(3);
-    let mut alone = Peers::new(notes("own"), notes("second"));
-    let meet = |peers: &mut Peers<Fake>| {
-        let before = lock(&log).len();
-        // SAFETY: there is nothing to touch.
-        unsafe { peers.begin(group, &begun).unwrap() };
-        assert_eq!(lock(&log).len(), before + 1);
-        peers.wait(&begun).unwrap();
-    };
-    meet(&mut alone);
-    assert_eq!(lock(&log)[..], [("second", 3)]);
+    // SAFETY: there is nothing to touch.
+    unsafe { peers.begin(Group { id: 9, rank: 0, size: 1 }, &begun).unwrap() };
+    assert_eq!(lock(&log)[..], [3]);
+    peers.wait(&begun).unwrap();
 }
 
 #[test]
@@ -250,7 +169,7 @@ fn a_failure_is_named_and_nobody_hangs() {
         assert_eq!(peers.wait(&all[199]), Err(Stopped));
         peers.settle();
         let expected = format!("processor 7 failed in step 5: {problem}");
-        assert_eq!(stop.reason(), Some(expected.as_str()));
+        assert_eq!(stop.reason(), Some(expected));
         drop(peers);
         assert!(started.elapsed() < LONG);
     }

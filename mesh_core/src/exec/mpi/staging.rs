@@ -1,14 +1,14 @@
-//! Memory for messages.
+//! Memory that messages are sent from and received into.
 
 use super::super::memory::Buffer;
 
 /// Memory for messages, which grows to what the largest needs and stays.
-pub(super) struct Room {
+pub(super) struct Staging {
     buffer: Buffer,
     bytes: usize,
 }
 
-impl Room {
+impl Staging {
     pub(super) fn new() -> Result<Self, String> {
         Ok(Self { buffer: Buffer::zeroed(0)?, bytes: 0 })
     }

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// A panic's payload is the panicking code's own value, so that dropping it may panic as well; what
 /// that panics with is leaked.
-pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+pub(in crate::exec) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let said = message(&*panic).to_owned();
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {

@@ -1,9 +1,9 @@
-//! Running a module: global arrays in, global arrays out.
+//! Sessions run a module: they take global arrays and return global arrays.
 //!
 //! A [`Session`] holds the variables of a [`Module`] on the processors of its mesh and calls its
-//! functions. Callers see global arrays only; each processor takes its slices from them and writes
-//! its slices into them. Where the processors are several processes, each may be fed what it needs of
-//! an array instead: [`Session::feeds`].
+//! functions. Each processor takes its slices from the arrays that are fed and writes its slices
+//! into those that are fetched. Where several processes run a module, each may be fed only the part
+//! of an array that it needs: [`Session::feeds`].
 
 pub mod checkpoint;
 mod compare;
@@ -33,7 +33,7 @@ pub use self::feeds::Feed;
 #[cfg(feature = "mpi")]
 pub use self::ranks::Ranks;
 pub use self::recorded::Recorded;
-use self::replicas::{Copy, difference};
+use self::replicas::{Replica, difference};
 pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
 use crate::exec::Machine;
@@ -46,42 +46,43 @@ use crate::program::{Compiled, Slot, VariableType};
 /// The result of a session's methods.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A module at work: its variables, and the processors that run its functions.
+/// A module's variables and the processors that run its functions.
 ///
-/// It borrows nothing and may move between threads.
+/// A session borrows nothing and may move to another thread.
 pub struct Session {
-    /// Whose functions' handles it takes.
+    /// The graph whose function handles the session accepts.
     graph: GraphId,
     mesh: Mesh,
     machine: Box<dyn Machine>,
-    /// By name, in the order of the machine's.
+    /// The machine's index of each function, by name.
     functions: IndexMap<String, usize>,
     /// By name, in the module's order.
-    variables: IndexMap<String, Held>,
+    variables: IndexMap<String, VariableSlices>,
     replica_check: bool,
     watcher: Watcher,
-    /// Per function, what its probes showed last.
+    /// For each function, what its probes showed in its last call.
     shown: Vec<Vec<Array>>,
     /// How many snapshots were taken.
     snapshots: Cell<u64>,
 }
 
-/// Sees what probes show: their label and global value.
+/// Gets the label and the global value of each probe.
 type Watcher = Box<dyn FnMut(&str, &Array) + Send>;
 
 fn write_to_stderr(label: &str, array: &Array) {
     let (dtype, shape) = (array.dtype(), array.shape());
-    // If it cannot be written, there is nobody to tell.
+    // If standard error cannot be written to, there is nowhere to report that.
     let _ = writeln!(io::stderr(), "probe {label}: {dtype}{shape:?} {}", array.to_f64());
 }
 
-/// A variable and where each processor's slice of it begins; `None` where it is not held.
-struct Held {
+/// A variable, and the beginning of each processor's slice of it; `None` for a processor that does
+/// not hold the variable.
+struct VariableSlices {
     spec: VariableSpec,
     begins: Vec<Option<Vec<usize>>>,
 }
 
-impl Held {
+impl VariableSlices {
     fn new(spec: &VariableSpec, mesh: &Mesh) -> Result<Self> {
         let begin = |processor| {
             let slice = spec.placement.slice(mesh, &spec.shape, processor).ok_or_else(|| {
@@ -96,20 +97,21 @@ impl Held {
         Ok(Self { spec: spec.clone(), begins })
     }
 
-    /// Who holds it, and from where on.
+    /// The processors that hold the variable, each with the beginning of its slice.
     fn holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
         let begins = self.begins.iter().enumerate();
         begins.filter_map(|(processor, begin)| Some((processor, begin.as_ref()?)))
     }
 
-    /// Of those who hold the same slice one, another one each `turn`.
-    fn keepers(&self, turn: usize) -> impl Iterator<Item = (usize, &Vec<usize>)> {
+    /// For each distinct slice, one processor that holds it. `turn` chooses which: the holders take
+    /// turns.
+    fn chosen_holders(&self, turn: usize) -> impl Iterator<Item = (usize, &Vec<usize>)> {
         let mut slices = IndexMap::<_, Vec<_>>::new();
         self.holders().for_each(|(holder, begin)| slices.entry(begin).or_default().push(holder));
         slices.into_iter().map(move |(begin, holders)| (holders[turn % holders.len()], begin))
     }
 
-    /// Of those who hold the same slice, the first.
+    /// For each distinct slice, the first processor that holds it.
     fn first_holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
         let mut seen = IndexSet::new();
         self.holders().filter(move |(_, begin)| seen.insert(*begin))
@@ -117,14 +119,15 @@ impl Held {
 }
 
 impl Session {
-    /// Runs a module, its initialisation to begin with, on what `start` makes of the variables'
+    /// Makes a session and initialises its variables. `start` makes the machine from the variables'
     /// slices and the functions.
     fn on(
         module: &Module,
         start: impl FnOnce(&[VariableType], Vec<Compiled>) -> Result<Box<dyn Machine>, String>,
     ) -> Result<Self> {
         let mesh = module.mesh().clone();
-        let held = module.variables().iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
+        let held =
+            module.variables().iter().map(|v| Ok((v.name.clone(), VariableSlices::new(v, &mesh)?)));
         let variables = held.collect::<Result<IndexMap<_, _>>>()?;
         let local: Vec<_> =
             module.variables().iter().map(|variable| variable.local(&mesh)).collect();
@@ -150,8 +153,13 @@ impl Session {
         Ok(session)
     }
 
-    /// Calls a function with its inputs' arrays, global ones or what [`feeds`](Self::feeds) says that
-    /// this process needs of them; gives its fetches.
+    /// Calls a function with an array for each input and returns its fetches. An array is the
+    /// global one, or the part that [`feeds`](Self::feeds) says this process needs.
+    ///
+    /// # Errors
+    ///
+    /// If the function's handle is of another graph, a feed has the wrong dtype or shape, or the
+    /// call fails.
     pub fn call<const I: usize, const F: usize>(
         &mut self,
         function: &Function<I, F>,
@@ -162,8 +170,12 @@ impl Session {
         Ok(outputs)
     }
 
-    /// As [`call`](Self::call), into arrays that are there already. One of another shape or dtype
-    /// is replaced.
+    /// [`call`](Self::call) that writes into existing arrays. An array of another shape or dtype is
+    /// replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call).
     pub fn call_into<const I: usize, const F: usize>(
         &mut self,
         function: &Function<I, F>,
@@ -174,8 +186,13 @@ impl Session {
         self.run(index, &feeds, outputs)
     }
 
-    /// Calls a function by name, with feeds by name in any order; gives its fetches with their
-    /// names.
+    /// Calls a function by name. Feeds are given by name in any order; fetches are returned with
+    /// their names.
+    ///
+    /// # Errors
+    ///
+    /// If the function or a feed is unknown, a feed is missing, repeated, or of the wrong dtype or
+    /// shape, or the call fails.
     pub fn call_named(
         &mut self,
         function: &str,
@@ -207,7 +224,11 @@ impl Session {
         Ok(names.into_iter().zip(outputs).collect())
     }
 
-    /// The whole value of a variable.
+    /// Returns the whole value of a variable.
+    ///
+    /// # Errors
+    ///
+    /// If the variable is unknown, or a rank of the job fails.
     pub fn read(&self, variable: &str) -> Result<Array> {
         let (index, held) = self.variable(variable)?;
         let mut array = Array::zeros(held.spec.dtype, &held.spec.shape.sizes());
@@ -220,12 +241,16 @@ impl Session {
     }
 
     /// Sets the whole value of a variable.
+    ///
+    /// # Errors
+    ///
+    /// If the variable is unknown, or the array has another dtype or shape.
     pub fn write<'a>(&mut self, variable: &str, array: impl Into<ArrayRef<'a>>) -> Result<()> {
         let array = array.into();
         let (index, held) = self.variable(variable)?;
         let what = || format!("variable `{variable}`");
         check(what, held.spec.dtype, &held.spec.shape.sizes(), &array)?;
-        // The machine is borrowed apart from the table of variables.
+        // The variable is looked up again, as the machine is borrowed mutably.
         for (processor, begin) in self.variables[index].holders() {
             self.machine
                 .write(processor, index, begin, &array)
@@ -234,8 +259,12 @@ impl Session {
         Ok(())
     }
 
-    /// Sets every variable to its value in another session, of a module of the same graph under
-    /// any mesh and layout.
+    /// Sets every variable to its value in another session. The other session's module is of the
+    /// same graph, under any mesh and layout.
+    ///
+    /// # Errors
+    ///
+    /// If the other session lacks a variable, or has it with another dtype or shape.
     pub fn copy_variables(&mut self, from: &Self) -> Result<()> {
         let names: Vec<_> = self.variables.keys().cloned().collect();
         names.iter().try_for_each(|name| self.write(name, &from.read(name)?))
@@ -251,26 +280,30 @@ impl Session {
         self.functions.keys().map(String::as_str)
     }
 
-    /// Shows what probes see to `watcher` instead of writing it to standard error.
+    /// Gives what probes show to `watcher` instead of writing it to standard error.
     pub fn watch(&mut self, watcher: impl FnMut(&str, &Array) + Send + 'static) {
         self.watcher = Box::new(watcher);
     }
 
-    /// What the probes of a function saw in its last call: their labels and global values, in the
-    /// order of the program. Nothing before the first call.
+    /// What a function's probes showed in its last call: labels and global values, in the order of
+    /// the program. Empty before the first call.
+    ///
+    /// # Errors
+    ///
+    /// If the function is unknown.
     pub fn shown(&self, function: &str) -> Result<impl Iterator<Item = (&str, &Array)>> {
         let index = self.function(function)?;
         let labels = self.machine.functions()[index].program.probed().iter();
         Ok(labels.map(|slot| slot.name.as_str()).zip(&self.shown[index]))
     }
 
-    /// Whether to compare, after every call, all variables and fetches between the processors that
-    /// hold the same slice, bit for bit. Off at first.
+    /// Switches the replica check on or off. After every call it compares, bit for bit, all
+    /// variables and fetches on the processors that hold the same slice. It is off at first.
     pub fn set_replica_check(&mut self, on: bool) {
         self.replica_check = on;
     }
 
-    /// Calls a function with feeds in order; outputs that do not fit are replaced.
+    /// Calls a function with its feeds in order. Outputs of another shape or dtype are replaced.
     fn run(&mut self, index: usize, feeds: &[ArrayRef<'_>], outputs: &mut [Array]) -> Result<()> {
         self.check_feeds(index, feeds)?;
         let program = &self.machine.functions()[index].program;
@@ -300,7 +333,7 @@ impl Session {
         let variables = self.variables.values().enumerate().map(|(variable, held)| {
             let copies = held.holders().map(move |(processor, begin)| {
                 let bytes = self.machine.variable_bytes(processor, variable);
-                Copy { processor, begin: begin.clone(), bytes }
+                Replica { processor, begin: begin.clone(), bytes }
             });
             let what = format!("variable `{}`", held.spec.name);
             (what, difference(self.machine.variable(variable), copies))
@@ -312,7 +345,7 @@ impl Session {
                 let dims = slot.split.iter().zip(&value.extents);
                 let begin = dims.map(|(axes, extent)| part(axes) * extent).collect();
                 let bytes = self.machine.fetch_bytes(processor, index, fetch);
-                Copy { processor, begin, bytes }
+                Replica { processor, begin, bytes }
             });
             (format!("fetch `{}`", slot.name), difference(value, copies))
         });
@@ -325,7 +358,7 @@ impl Session {
     }
 }
 
-/// Whether an array fits what it is for.
+/// Checks the dtype and shape of an array for a feed or variable.
 fn check(
     what: impl Fn() -> String,
     dtype: DType,

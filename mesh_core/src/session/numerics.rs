@@ -1,22 +1,23 @@
-//! Stopping at the first number that is not finite.
+//! Stops a call at the first number that is not finite.
 
 use super::Session;
 
 impl Session {
-    /// Whether to look at every number that steps write, and to stop a call at the first that is
-    /// NaN, or infinite without having been given an infinity. Off at first, when it costs nothing;
-    /// on, it reads every value once more, which makes a call a few times slower.
+    /// Switches the numerics check on or off. It examines every number that a step writes and stops
+    /// the call at the first NaN, and at the first infinity that a step makes of finite inputs. It
+    /// is off at first, where it costs nothing. When it is on, every value is read once more, which
+    /// makes a call a few times slower.
     ///
     /// The call then ends with [`Error::NonFinite`](super::Error::NonFinite), which names the
-    /// operation, the step, the processor, the round of a loop, the place in the tensor, the numbers
-    /// beside it, and what the step was given. As after any step that fails, the session runs nothing
-    /// more, and variables may be half written: make another one, of a module lowered without
-    /// `fusion` if the step is one of several operations merged.
+    /// operation, the step, the processor, the iteration of a loop, the index in the tensor, the
+    /// numbers beside it and the step's inputs. As after any failed step, the session does not run
+    /// any more, and variables may be half written: make another session. If the step merges
+    /// several operations, lower the module without `fusion`.
     ///
-    /// NaN always counts. An infinity counts where it is made: by a step that was given none. What
-    /// somebody wrote is meant, and so is what comes of it: infinities in feeds, in variables at the
-    /// call's start, in constants and in the literals of an elementwise expression, what padding is
-    /// filled with. So `-inf` in a mask passes; `log(0)`, a division by zero and an overflow do not.
+    /// A step is not stopped for an infinity if one of its inputs has an infinity. Infinities that
+    /// a user wrote are inputs: in feeds, in variables at the start of a call, in constants, in
+    /// literals of elementwise expressions and in padding. So `-inf` in a mask passes, while
+    /// `log(0)`, a division by zero and an overflow do not.
     ///
     /// ```
     /// # use mesh_core::{lower::Module, graph::Function, session::{Error, Session}};

@@ -1,28 +1,28 @@
-//! When each step of a call ran.
+//! The recorded times of a call's steps.
 
 use super::Session;
 use crate::exec::CallTimes;
 use crate::program::{Compiled, Program};
 
-/// What one processor did in the last call.
+/// The times of one processor in the last call.
 #[derive(Clone, Debug)]
 pub struct Recorded<'s> {
-    /// What was run: the steps that the times are of, and where they come from.
+    /// The program that was run: its steps are those that the times are of.
     pub program: &'s Program,
-    /// When.
+    /// When each step ran.
     pub times: CallTimes,
 }
 
 impl Session {
-    /// Whether to note, in every call, when each step began and ended on each processor. Off at
-    /// first. Costs two looks at the clock a step, and memory for the times, which is allocated
-    /// here.
+    /// Switches recording on or off. In every call it notes when each step began and ended on each
+    /// processor. It is off at first. It costs two readings of the clock per step, and memory,
+    /// which is allocated here.
     pub fn record(&mut self, on: bool) {
         self.machine.record(on);
     }
 
-    /// What a processor did in the last call; `None` if that was not recorded, or for a processor
-    /// that the mesh does not have. Of a call that failed: as far as it got.
+    /// A processor's times in the last call. `None` if they were not recorded, or if the mesh has
+    /// no such processor. After a failed call they end where it stopped.
     pub fn recorded(&self, processor: usize) -> Option<Recorded<'_>> {
         let (Compiled { program, .. }, times) = self.machine.recorded(processor)?;
         Some(Recorded { program, times })

@@ -1,4 +1,4 @@
-//! Compares what must be equal on several processors, bit for bit.
+//! Compares the copies of a slice bit for bit.
 
 use std::borrow::Cow;
 
@@ -8,15 +8,15 @@ use indexmap::map::Entry;
 use crate::names::DType;
 use crate::program::Value;
 
-/// A slice that one processor holds.
-pub(super) struct Copy<'m> {
+/// A copy of a slice on one processor.
+pub(super) struct Replica<'m> {
     pub(super) processor: usize,
-    /// Global index of the first element.
+    /// The global index of its first element.
     pub(super) begin: Vec<usize>,
     pub(super) bytes: Cow<'m, [u8]>,
 }
 
-/// Where two processors differ.
+/// A difference between two processors.
 #[derive(PartialEq, Debug)]
 pub(super) struct Difference {
     pub(super) processors: (usize, usize),
@@ -24,13 +24,13 @@ pub(super) struct Difference {
     pub(super) values: (f64, f64),
 }
 
-/// The first difference between copies of one slice of `value`.
+/// The first difference between two copies of one slice of `value`.
 pub(super) fn difference<'m>(
     value: &Value,
-    copies: impl IntoIterator<Item = Copy<'m>>,
+    copies: impl IntoIterator<Item = Replica<'m>>,
 ) -> Option<Difference> {
     let mut firsts: IndexMap<Vec<usize>, (usize, Cow<'m, [u8]>)> = IndexMap::new();
-    for Copy { processor, begin, bytes } in copies {
+    for Replica { processor, begin, bytes } in copies {
         let (first, expected) = match firsts.entry(begin.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -53,7 +53,7 @@ pub(super) fn difference<'m>(
     None
 }
 
-/// Element `index` of a slice's bytes.
+/// Element `index` of a slice's bytes, as f64.
 fn number(dtype: DType, bytes: &[u8], index: usize) -> f64 {
     let mut word = [0; 8];
     let size = dtype.size();
@@ -78,8 +78,8 @@ mod tests {
         value.order = [1, 0].into_iter().collect();
         let bytes = |elements: [i32; 6]| elements.map(i32::to_le_bytes).concat();
         let (good, bad) = (bytes([0, 1, 2, 3, 4, 5]), bytes([0, 1, 2, -3, 4, -5]));
-        fn copy(processor: usize, begin: [usize; 2], bytes: &[u8]) -> Copy<'_> {
-            Copy { processor, begin: begin.to_vec(), bytes: bytes.into() }
+        fn copy(processor: usize, begin: [usize; 2], bytes: &[u8]) -> Replica<'_> {
+            Replica { processor, begin: begin.to_vec(), bytes: bytes.into() }
         }
         let copies = || [copy(0, [0, 0], &good), copy(1, [0, 3], &bad), copy(2, [0, 0], &good)];
         assert_eq!(difference(&value, copies()), None);

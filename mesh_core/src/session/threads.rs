@@ -1,19 +1,28 @@
-//! A session on threads of this process.
+//! Sessions on threads of this process.
 
 use super::{Error, Result, Session};
 use crate::exec::ThreadMachine;
 use crate::lower::Module;
 
 impl Session {
-    /// Runs a module on threads of this process, one per processor of its mesh, and initialises its
-    /// variables. Everything random in it follows from `seed`. A mesh of more processors than this
-    /// machine has threads or memory for is an error that says how many would do.
+    /// Makes a session with a thread of this process for each processor of the mesh, and
+    /// initialises its variables. Initial values and random numbers follow from `seed`.
+    ///
+    /// # Errors
+    ///
+    /// If this machine has too few threads or too little memory for the mesh; the error says how
+    /// many processors would do.
     pub fn threads(module: &Module, seed: u64) -> Result<Self> {
         Self::on_threads(module, seed, &[], None)
     }
 
-    /// As [`threads`](Self::threads), with processor `i` kept on core `cores[i]`, where the system
-    /// can do that; a core that it does not have is an error.
+    /// [`threads`](Self::threads) with processor `i` pinned to core `cores[i]`, where the system
+    /// can do that.
+    ///
+    /// # Errors
+    ///
+    /// As [`threads`](Self::threads), and if there are not as many cores as processors, or a core
+    /// does not exist.
     pub fn pinned(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
         let processors = module.mesh().processors();
         if cores.len() != processors {
@@ -23,9 +32,13 @@ impl Session {
         Self::on_threads(module, seed, cores, None)
     }
 
-    /// As [`threads`](Self::threads), with a second thread for each processor, which carries out
-    /// collectives beside computation that does not need them. Otherwise there are such threads only
-    /// where there is a core for each. Results are the same.
+    /// [`threads`](Self::threads) with a second thread for each processor, which carries out
+    /// collectives while the first computes. By default there are such threads only where each has
+    /// a core of its own. The results are the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`threads`](Self::threads).
     pub fn with_couriers(module: &Module, seed: u64) -> Result<Self> {
         Self::on_threads(module, seed, &[], Some(true))
     }

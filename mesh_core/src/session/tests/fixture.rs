@@ -11,7 +11,7 @@ use crate::program::{
     Slot, ValueId, VariableId,
 };
 
-/// Every value in a place of its own.
+/// A program with a plan in which no two values share memory.
 pub(super) fn planned(program: Program) -> Compiled {
     let mut plan = Plan::default();
     for value in &program.values {
@@ -36,8 +36,8 @@ const NOWHERE: ValueId = ValueId(0);
 pub(super) const WEIGHTS: VariableId = VariableId(0);
 pub(super) const STEP: VariableId = VariableId(1);
 
-/// Linear regression with the batch split over axis `b` and the width over axis `f`, as far as the
-/// mesh has them.
+/// A linear regression with the batch split over axis `b` and the width over axis `f`, for the axes
+/// that the mesh has.
 pub(super) struct Regression {
     mesh: Mesh,
     batch: Vec<Axis>,
@@ -85,7 +85,7 @@ impl Regression {
         planned(p.finish())
     }
 
-    /// Weights 0, 1, 2, …; step 0.
+    /// The weights are 0, 1, 2, …; the step is 0.
     fn init(&self) -> Compiled {
         let width = WIDTH / self.mesh.group_size(&self.width);
         let mut p = Builder::new("init", &self.mesh);

@@ -18,7 +18,7 @@ fn training_is_the_same_on_every_mesh() {
     for mesh in MESHES {
         let module = Regression::new(mesh).module();
         let mut functions = module.functions().to_vec();
-        // The weights are read and written where they are.
+        // The weights are read and written in the variable's own buffer.
         let Compiled { program, plan } = &mut functions[0];
         for node in &program.steps {
             if let Step::Read { variable, out: value } | Step::Write { variable, input: value } =
@@ -236,8 +236,8 @@ fn a_variable_is_copied_wherever_and_in_whatever_order_it_is_read() {
     }
 }
 
-/// A function `differ` that gives every processor along `b` other numbers, to write to a variable
-/// or to fetch as if they were equal.
+/// A function `differ` that computes other numbers on every processor along `b`, and writes or
+/// fetches them as if they were replicas.
 fn differing(write: bool) -> Module {
     let mesh: Mesh = "a:2;b:2".parse().unwrap();
     let axes = [mesh.axis("b").unwrap()];
@@ -267,8 +267,8 @@ fn replicas_that_differ_are_found() {
     }
 }
 
-/// By the module, which checks all that sessions rely on, and by the machine, as far as its memory
-/// safety rests on it.
+/// The module's check refuses everything that a session relies on; the machine's check refuses what
+/// its memory safety relies on.
 #[test]
 fn functions_that_do_not_fit_are_refused() {
     let whole = Regression::new("b:2").module();
@@ -303,7 +303,7 @@ fn functions_that_do_not_fit_are_refused() {
             "feed x: dim 0 is 2 parts of 4, but its global size is 9",
             "slot `x` does not fit its value f32[4, 4]",
         ),
-        // Two values in one place: the module alone can tell.
+        // Two values share memory. Only the module's check finds that.
         (&|function, _| function.plan.places[0] = function.plan.places[1], "%0 is not at", ""),
     ];
     for (change, by_module, by_machine) in table {
@@ -327,7 +327,7 @@ fn processors_are_kept_on_cores() {
     let error = |cores: &[usize]| Session::pinned(&module, 0, cores).unwrap_err().to_string();
     let text = error(&[]);
     assert!(text.contains(&format!("0 cores for {processors} processors")), "{text}");
-    // No system has so many; where cores are not known, threads run anywhere.
+    // No system has so many cores. Where the cores are unknown, threads are not pinned.
     if core_affinity::get_core_ids().is_some() {
         let text = error(&vec![usize::MAX; processors]);
         assert!(

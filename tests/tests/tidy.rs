@@ -429,6 +429,18 @@ fn functions_of_mesh_optimize_are_called_in_examples() {
 }
 
 #[test]
+fn the_glossary_is_in_order_and_linked() {
+    let read = |name: &str| fs::read_to_string(workspace().join(name)).unwrap();
+    let glossary = read("docs/glossary.md");
+    let terms = glossary.lines().filter_map(|line| line.strip_prefix("| **")?.split("**").next());
+    let terms: Vec<_> = terms.map(str::to_lowercase).collect();
+    assert!(terms.len() > 50 && terms.is_sorted_by(|a, b| a < b), "{terms:#?}");
+    for page in ["README.md", "ARCHITECTURE.md"] {
+        assert!(read(page).contains("(docs/glossary.md)"), "{page} does not link the glossary");
+    }
+}
+
+#[test]
 fn the_readers_of_docs_read() {
     let text = "/// Doc.\n///\n/// ```\n/// let x = a.get(1);\n/// ```\n#[inline]\npub fn get(\n    f: impl Fn() -> Self,\n) -> io::Result<u8>\nwhere\n    F: Fn() -> u8,\n{\n}\npub trait T {\n    /// Says.\n    fn say(&self) -> Result<(), E>;\n}\nimpl T for S {\n    fn say(&self) -> Result<(), E> {}\n}\npub(crate) fn no() -> Result<()> {}\n";
     let found = public_functions("p", text);

@@ -1,4 +1,5 @@
-//! Small compositions under every legal layout, against the reference: what no larger case holds.
+//! Small compositions under every legal layout against the reference, for which there is no larger
+//! case.
 
 use crate::conform;
 use mesh_ops::layers::attention::{

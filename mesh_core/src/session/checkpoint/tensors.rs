@@ -117,7 +117,7 @@ fn chunks(bytes: usize, chunk: usize) -> impl Iterator<Item = Range<usize>> {
     (0..bytes).step_by(chunk).map(move |at| at..bytes.min(at + chunk))
 }
 
-/// Reads a tensor from a file in chunks, calls `with` for each, and returns the checksum.
+/// Reads a tensor from a file in chunks, calls `found` for each, and returns the checksum.
 pub(super) fn read(
     mut file: &File,
     data: usize,

@@ -43,14 +43,14 @@ pub fn microbatches<'g>(
         graph.record("microbatches", message);
         return (graph.scalar(0.0, DType::F32).poisoned(), Vec::new());
     }
-    let rounds = dim("microbatch", parts);
+    let iterations = dim("microbatch", parts);
     let (share, caller) = (1.0 / parts as f64, Location::caller());
     let features: Vec<_> = {
         let _caller = graph.for_line(caller);
-        features.iter().map(|x| in_parts(*x, batch, rounds)).collect()
+        features.iter().map(|x| in_parts(*x, batch, iterations)).collect()
     };
     let mut updated = Vec::new();
-    let sums = graph.sum_over(rounds, &features, |part| {
+    let sums = graph.sum_over(iterations, &features, |part| {
         let loss = model(part);
         let _caller = graph.for_line(caller);
         let variables = graph.trainable_variables();
@@ -67,7 +67,7 @@ pub fn microbatches<'g>(
 
 /// Cuts the batch dim into two, moves the one over parts to the front and keeps the other.
 #[track_caller]
-fn in_parts<'g>(x: Tensor<'g>, batch: Dimension, rounds: Dimension) -> Tensor<'g> {
+fn in_parts<'g>(x: Tensor<'g>, batch: Dimension, iterations: Dimension) -> Tensor<'g> {
     let shape = x.shape();
     if x.is_poisoned() || shape.get(batch.name) != Some(batch) {
         if !x.is_poisoned() {
@@ -75,11 +75,11 @@ fn in_parts<'g>(x: Tensor<'g>, batch: Dimension, rounds: Dimension) -> Tensor<'g
         }
         return x.poisoned();
     }
-    let part = batch.resized(batch.size / rounds.size);
-    let cut = |d: Dimension| if d == batch { vec![part, rounds] } else { vec![d] };
+    let part = batch.resized(batch.size / iterations.size);
+    let cut = |d: Dimension| if d == batch { vec![part, iterations] } else { vec![d] };
     let dims: Vec<_> = shape.iter().flat_map(cut).collect();
     let front = Shape::new(
-        std::iter::once(rounds).chain(shape.iter().map(|d| if d == batch { part } else { d })),
+        std::iter::once(iterations).chain(shape.iter().map(|d| if d == batch { part } else { d })),
     );
     x.reshape(dims).transpose(front.unwrap_or_default())
 }

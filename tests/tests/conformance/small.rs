@@ -1,5 +1,4 @@
-//! Small compositions under every legal layout against the reference, for which there is no larger
-//! case.
+//! Small compositions under every legal layout, against the reference.
 
 use crate::conform;
 use mesh_ops::layers::attention::{

@@ -32,7 +32,7 @@ fn d01_extrema_reduce_their_gradients_and_share_ties() {
 /// elu, selu, softplus, sin and cos of a pending sum had no gradient, and nothing could depend on
 /// such a sum.
 #[test]
-fn d02_functions_of_owed_sums_have_gradients() {
+fn d02_functions_of_pending_sums_have_gradients() {
     let functions: [for<'g> fn(Tensor<'g>) -> Tensor<'g>; 5] = [elu, selu, softplus, sin, cos];
     let layouts = [("", ""), ("a:4", "k:a"), ("a:2;b:2", "p:a;k:b")];
     for function in functions {

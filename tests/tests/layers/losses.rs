@@ -101,7 +101,7 @@ fn logsumexp_loses_its_dim() {
 
 /// D2 of Mesh TensorFlow: elu and softplus of a pending sum had no gradient.
 #[test]
-fn functions_of_owed_sums_differentiate() {
+fn functions_of_pending_sums_differentiate() {
     let g = mesh_ops::graph();
     let mut fed = Fed::new(&g, "owed");
     let (p, k) = (dim("p", 2), dim("k", 4));

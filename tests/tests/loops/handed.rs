@@ -87,7 +87,7 @@ fn case(name: &str, body: Body) -> Case {
 }
 
 #[test]
-fn whatever_a_round_is_given_is_handed_on() {
+fn an_iteration_may_pass_on_whatever_it_gets() {
     BODIES.iter().for_each(|(name, body)| check(case(name, *body)));
     STOPPED.iter().for_each(|(name, body)| check(case(name, *body).without_gradient()));
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 mod handed;
 mod nested;
-mod owed;
+mod pending;
 mod recompute;
 mod refused;
 mod tiles;
@@ -58,7 +58,7 @@ fn what_a_scan_captures_has_a_gradient() {
 }
 
 #[test]
-fn a_matrix_product_in_each_round() {
+fn a_matrix_product_in_each_iteration() {
     let (layers, d, e) = (dim("layers", 2), dim("d", 4), dim("e", 4));
     check(
         Case::new("products", move |g, x| {

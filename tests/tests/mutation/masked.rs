@@ -143,7 +143,7 @@ fn norm_of_norm(fault: Fault) -> Case {
 }
 
 /// A wrong norm and a right one in each of two iterations.
-fn norm_in_rounds(fault: Fault) -> Case {
+fn norm_in_iterations(fault: Fault) -> Case {
     let norm = Norm { forward: fault, gradient: Fault::Nothing };
     Case::new("norm in rounds", move |g, x| {
         let ([y], []) = g.scan(dim("rounds", 2), [x[0]], [], |[h], []| {
@@ -164,7 +164,7 @@ const GRADIENT_ALONE: &str =
 #[test]
 fn right_norms_pass() {
     let right = Fault::Nothing;
-    for case in [norm(right, right), norm_of_norm(right), norm_in_rounds(right)] {
+    for case in [norm(right, right), norm_of_norm(right), norm_in_iterations(right)] {
         case.check().unwrap();
     }
 }
@@ -190,7 +190,7 @@ fn a_linearity_set_of_the_gradient_that_the_forward_op_hides_is_caught() {
 fn a_rule_that_another_op_of_the_function_hides_is_caught() {
     let alone = "own_norm(f64[p:4, q:6]) alone: mesh a:2, layout q:a";
     caught(&norm_of_norm(Fault::Parallel), alone);
-    caught(&norm_in_rounds(Fault::Parallel), alone);
+    caught(&norm_in_iterations(Fault::Parallel), alone);
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn a_wrong_gradient_is_caught_by_differences() {
 }
 
 #[test]
-fn a_wrong_linearity_set_is_caught_where_inputs_owe() {
+fn a_wrong_linearity_set_is_caught_where_inputs_are_pending() {
     caught(&square(Square::Linear), "x owing");
     caught(&product(Linearity::Adds, &[&[0, 1]]), "x+y owing");
 }

@@ -170,7 +170,7 @@ fn feeds_and_variables_are_looked_at() {
 
 /// Every iteration raises ten times the number to the tenth power, which exceeds f32 in the fourth.
 #[test]
-fn rounds_of_loops_are_named() {
+fn iterations_of_loops_are_named() {
     let g = mesh_ops::graph();
     let (batch, rounds) = (dim("batch", 4), dim("rounds", 6));
     let x = g.input("x", [batch], F32);

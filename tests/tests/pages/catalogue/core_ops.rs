@@ -105,10 +105,14 @@ fn blocks() -> Vec<(&'static str, Entry)> {
         ),
         (
             "loops.rs",
-            case("Graph::sum_over", "loops/owed.rs::accumulated_gradients_are_reduced_once", |g| {
-                let x = f32s(g, "x", "parts:4;d:4");
-                made([x], g.sum_over(dim("parts", 4), &[x], |x| vec![x[0].exp()]))
-            }),
+            case(
+                "Graph::sum_over",
+                "loops/pending.rs::accumulated_gradients_are_reduced_once",
+                |g| {
+                    let x = f32s(g, "x", "parts:4;d:4");
+                    made([x], g.sum_over(dim("parts", 4), &[x], |x| vec![x[0].exp()]))
+                },
+            ),
         ),
         (
             "loops.rs",

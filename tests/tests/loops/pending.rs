@@ -42,7 +42,7 @@ fn accumulated_gradients_are_reduced_once() {
 /// Sums are pending over those axes over which an iteration leaves them pending, in any dtype. A
 /// tensor that an iteration uses, or leaves whole, is carried whole.
 #[test]
-fn what_rounds_owe_is_settled_once_where_nothing_needs_it() {
+fn pending_sums_are_settled_once_where_no_iteration_needs_them() {
     type Next = for<'g> fn(Tensor<'g>, Tensor<'g>) -> Tensor<'g>;
     let (rounds, p, q) = (dim("rounds", 3), dim("p", 4), dim("q", 4));
     let table: [(Next, &str, usize, usize); 7] = [

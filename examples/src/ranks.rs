@@ -1,11 +1,11 @@
 //! Finds out whether a launcher has started several copies of this process.
 
 use crate::launch::LaunchError;
-use mesh_core::lower::Module;
+use mesh_core::lower::{Module, Target};
 use mesh_core::names::{Mesh, NameError, ProcessMap};
 #[cfg(feature = "mpi")]
 use mesh_core::session::Ranks;
-use mesh_core::session::Session;
+use mesh_core::session::{Session, Threads};
 use mesh_optimize::Strategy;
 use mesh_optimize::cluster::Cluster;
 use std::env;
@@ -94,11 +94,16 @@ impl Default for RankFlags {
 }
 
 impl RankFlags {
-    /// A session of a module on the ranks that were started, or on threads.
-    pub fn session(&self, module: &Module, seed: u64) -> Result<Session, Box<dyn Error>> {
+    /// A session of a module, compiled for a target, on the ranks that were started or on threads.
+    pub fn session(
+        &self,
+        module: &Module,
+        seed: u64,
+        target: Target,
+    ) -> Result<Session, Box<dyn Error>> {
         match launched() {
-            None => Ok(Session::threads(module, seed)?),
-            Some(launched) => self.on_ranks(module, seed, launched),
+            None => Ok(Session::threads_with(module, seed, &Threads::default().target(target))?),
+            Some(launched) => self.on_ranks(module, seed, target, launched),
         }
     }
 
@@ -107,10 +112,11 @@ impl RankFlags {
         &self,
         module: &Module,
         seed: u64,
+        target: Target,
         on: Launched,
     ) -> Result<Session, Box<dyn Error>> {
         let deadline = Duration::from_secs(self.deadline);
-        let ranks = Ranks::default().deadline(deadline).started(on.ranks);
+        let ranks = Ranks::default().deadline(deadline).started(on.ranks).target(target);
         let ranks = match &self.last_step {
             Some(folder) => ranks.last_step(folder),
             None => ranks,
@@ -119,7 +125,13 @@ impl RankFlags {
     }
 
     #[cfg(not(feature = "mpi"))]
-    fn on_ranks(&self, _: &Module, _: u64, launched: Launched) -> Result<Session, Box<dyn Error>> {
+    fn on_ranks(
+        &self,
+        _: &Module,
+        _: u64,
+        _: Target,
+        launched: Launched,
+    ) -> Result<Session, Box<dyn Error>> {
         let Launched { launcher, rank, ranks } = launched;
         Err(format!(
             "{launcher} started this as rank {rank} of {ranks}, but it was built without MPI: build it \

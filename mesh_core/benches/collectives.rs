@@ -17,11 +17,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mesh_core::array::Array;
-use mesh_core::lower::Module;
+use mesh_core::lower::{Module, Target};
 use mesh_core::names::{Axis, DType, Mesh, ReduceKind};
-use mesh_core::passes::compile_with;
-use mesh_core::program::{Builder, Compiled, Expr, Extents, Operand, Prim, Scalar, Slot, ValueId};
-use mesh_core::session::Session;
+use mesh_core::program::{Builder, Expr, Extents, Operand, Prim, Program, Scalar, Slot, ValueId};
+use mesh_core::session::{Session, Threads};
 
 const NAMES: [&str; 7] = [
     "all_reduce",
@@ -77,15 +76,15 @@ fn row(name: &str, processors: usize, bytes: usize) {
 }
 
 /// The shortest calls of two functions, in turn.
-fn best(processors: usize, programs: [Compiled; 2]) -> [Duration; 2] {
+fn best(processors: usize, programs: [Program; 2]) -> [Duration; 2] {
     let mesh = mesh(processors);
     let functions: Vec<_> = programs.into();
-    let names: Vec<_> = functions.iter().map(|f| f.program.name.clone()).collect();
-    let module = Module::new(mesh, Vec::new(), functions, Compiled::default()).unwrap();
+    let names: Vec<_> = functions.iter().map(|f| f.name.clone()).collect();
+    let module = Module::new(mesh, Vec::new(), functions, Program::default()).unwrap();
     let pinned = processors == 2 && std::env::args().any(|a| a == "pinned");
-    let session =
-        if pinned { Session::pinned(&module, 0, &[0, 1]) } else { Session::threads(&module, 0) };
-    let mut session = session.unwrap();
+    let threads = Threads::default().target(as_written());
+    let threads = if pinned { threads.cores([0, 1]) } else { threads };
+    let mut session = Session::threads_with(&module, 0, &threads).unwrap();
     let mut best = [Duration::MAX; 2];
     for _ in 0..=RUNS {
         for (name, best) in names.iter().zip(&mut best) {
@@ -103,7 +102,7 @@ fn mesh(processors: usize) -> Mesh {
 }
 
 /// `count` times the collective, or what is made and read around it alone if it has no name.
-fn program(name: &str, processors: usize, bytes: usize, count: usize, fresh: bool) -> Compiled {
+fn program(name: &str, processors: usize, bytes: usize, count: usize, fresh: bool) -> Program {
     let mesh = mesh(processors);
     let axes: Vec<_> = mesh.axes().collect();
     let mut p = Builder::new(&format!("{name}{count}"), &mesh);
@@ -128,8 +127,13 @@ fn program(name: &str, processors: usize, bytes: usize, count: usize, fresh: boo
         };
     }
     let value = p.fill(Scalar::new(DType::F32, 1.0), Extents::new());
-    p.fetch(Slot { name: "end".to_owned(), value, shape: Vec::new(), split: Vec::new() });
-    compile_with(&[], p.finish(), &mesh, &[]).unwrap()
+    p.fetch(Slot { name: "end".to_owned(), ..Slot::default() }, value);
+    p.finish()
+}
+
+/// Runs programs as they are.
+fn as_written() -> Target {
+    Target { passes: Vec::new(), ..Target::host() }
 }
 
 /// Half of every element.

@@ -1,7 +1,9 @@
 //! Arrays that users feed and fetch, over ndarray.
 
 use half::bf16;
-use ndarray::{ArrayD, ArrayViewD, IxDyn};
+use std::ops::Range;
+
+use ndarray::{ArrayD, ArrayViewD, IxDyn, Slice};
 
 use crate::names::DType;
 
@@ -103,8 +105,87 @@ impl Array {
     }
 }
 
+/// Bytes of an element, in which truth values are 0 and 1.
+trait Element: Copy {
+    const SIZE: usize;
+    fn read(bytes: &[u8]) -> Self;
+    fn write(self, bytes: &mut Vec<u8>);
+}
+
+macro_rules! element_bytes {
+    ($($element:ty: $size:literal),*) => {
+        $(impl Element for $element {
+            const SIZE: usize = $size;
+
+            fn read(bytes: &[u8]) -> Self {
+                let mut own = [0; $size];
+                own.copy_from_slice(bytes);
+                Self::from_le_bytes(own)
+            }
+
+            fn write(self, bytes: &mut Vec<u8>) {
+                bytes.extend(self.to_le_bytes());
+            }
+        })*
+    };
+}
+
+element_bytes!(f32: 4, f64: 8, bf16: 2, i32: 4);
+
+impl Element for bool {
+    const SIZE: usize = 1;
+
+    fn read(bytes: &[u8]) -> Self {
+        bytes[0] != 0
+    }
+
+    fn write(self, bytes: &mut Vec<u8>) {
+        bytes.push(self.into());
+    }
+}
+
+impl Array {
+    /// Sets the part that begins at these indices and has these extents to elements in declared order,
+    /// little-endian. Does nothing unless the part lies within the array and has as many bytes.
+    pub(crate) fn set_part(&mut self, begin: &[usize], extents: &[usize], bytes: &[u8]) {
+        fn set<T: Element>(array: &mut ArrayD<T>, part: &[Range<usize>], bytes: &[u8]) {
+            let mut part = array.slice_each_axis_mut(|axis| Slice::from(part[axis.axis.0].clone()));
+            if part.len() * T::SIZE == bytes.len() {
+                let elements = bytes.chunks_exact(T::SIZE).map(T::read);
+                part.iter_mut().zip(elements).for_each(|(own, element)| *own = element);
+            }
+        }
+        if let Some(part) = part(self.shape(), begin, extents) {
+            each!(Array, self, array => set(array, &part, bytes));
+        }
+    }
+}
+
+/// The indices of a part of an array, if it lies within.
+fn part(shape: &[usize], begin: &[usize], extents: &[usize]) -> Option<Vec<Range<usize>>> {
+    let fits = (begin.len(), extents.len()) == (shape.len(), shape.len());
+    let part: Vec<_> = begin.iter().zip(extents).map(|(begin, n)| *begin..begin + n).collect();
+    let within = part.iter().zip(shape).all(|(part, size)| part.end <= *size);
+    (fits && within).then_some(part)
+}
+
 impl ArrayRef<'_> {
-    /// The dtype of the elements.
+    /// The bytes of the part that begins at these indices and has these extents: elements in declared
+    /// order, little-endian. None unless it lies within the array.
+    pub(crate) fn part_bytes(&self, begin: &[usize], extents: &[usize]) -> Vec<u8> {
+        fn bytes<T: Element>(array: &ArrayViewD<'_, T>, part: &[Range<usize>]) -> Vec<u8> {
+            let part = array.slice_each_axis(|axis| Slice::from(part[axis.axis.0].clone()));
+            let mut bytes = Vec::with_capacity(part.len() * T::SIZE);
+            part.iter().for_each(|element| element.write(&mut bytes));
+            bytes
+        }
+        match part(self.shape(), begin, extents) {
+            Some(part) => each!(ArrayRef, self, array => bytes(array, &part)),
+            None => Vec::new(),
+        }
+    }
+
+    /// The type of the elements.
     pub fn dtype(&self) -> DType {
         match self {
             ArrayRef::F32(_) => DType::F32,

@@ -54,7 +54,7 @@ fn parts(mesh: &Mesh) {
             let whole = models::feeds(&module, "train");
             let mut threads = Session::threads(&module, 5).unwrap();
             let mut ranks = Session::mpi(&module, 5).unwrap();
-            ranks.set_replica_check(true);
+            ranks.set_replica_check(true).unwrap();
             for feed in threads.feeds("train").unwrap() {
                 let all: Vec<_> = feed.shape.iter().map(|&size| 0..size).collect();
                 assert_eq!(feed.addressable, all, "{name}");

@@ -171,8 +171,8 @@ fn same() {
 fn compare(name: &str, module: &Module) {
     let mut threads = Session::threads(module, 5).unwrap();
     let mut ranks = Session::mpi(module, 5).unwrap();
-    ranks.set_replica_check(true);
-    ranks.record(true);
+    ranks.set_replica_check(true).unwrap();
+    ranks.record(true).unwrap();
     assert_same(name, &train(&mut ranks, module, STEPS), &train(&mut threads, module, STEPS));
     assert_eq!(bits(&ranks), bits(&threads), "variables of {name}");
     // A rank has only the times of its own processors.
@@ -203,7 +203,7 @@ fn save(folder: &Path) {
         (Session::mpi(&module, 9).unwrap(), Session::threads(&module, 9).unwrap());
     train(&mut ranks, &module, STEPS);
     train(&mut threads, &module, STEPS);
-    let (own, all) = (ranks.snapshot(), threads.snapshot());
+    let (own, all) = (ranks.snapshot().unwrap(), threads.snapshot().unwrap());
     assert!(ranks.rank() == 0 || own.bytes() < all.bytes() / 2, "a rank has what others have");
     let path = Checkpoints::new(folder).save(step, &own, &State::new()).unwrap();
     let alone = Checkpoints::new(folder.join(format!("threads-{}", ranks.rank())));

@@ -89,7 +89,7 @@ fn processors_allocate_nothing_while_they_run() {
         };
         run(&mut session, &mut loss);
         for recorded in [false, true] {
-            session.record(recorded);
+            session.record(recorded).unwrap();
             let before = COUNT.load(Ordering::Relaxed);
             assert!(before > 0, "threads allocate when they start, and are counted");
             (0..5).for_each(|_| run(&mut session, &mut loss));

@@ -10,7 +10,7 @@ pub use flags::{RunFlags, word};
 use dump::Dump;
 use mesh_core::array::ArrayRef;
 use mesh_core::graph::Graph;
-use mesh_core::lower::{Module, Options};
+use mesh_core::lower::{Module, Options, Target};
 use mesh_core::names::{Layout, Mesh};
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore};
 use mesh_core::session::{Comparing, Session, Side, compare};
@@ -69,9 +69,14 @@ fn flagged<T, E: Display>(flag: &str, path: &Path, result: Result<T, E>) -> Resu
 }
 
 impl RunFlags {
-    /// Prepares a session: its numerics check and its restored variables.
+    /// The target that modules are compiled for.
+    pub fn target(&self) -> Target {
+        let target = Target::host();
+        if self.check_numerics { target.check_numerics() } else { target }
+    }
+
+    /// Restores the variables that the flags ask for into a session.
     pub fn prepare(&self, session: &mut Session) -> Result<()> {
-        session.set_numerics_check(self.check_numerics);
         let Some(path) = &self.restore_from else { return Ok(()) };
         let checkpoint = flagged("restore-from", path, newest(path))?;
         let pattern = self.restore_matching.as_deref().unwrap_or_default();
@@ -153,7 +158,7 @@ impl RunFlags {
         let Some(text) = &self.compare_layout else { return Ok(()) };
         let Compared { graph, function, mesh, layout, options, seed } = *compared;
         let other: Layout = parse("compare-layout", text)?;
-        let side = |layout| Side { mesh, layout, options: options.clone() };
+        let side = |layout| Side { options: options.clone(), ..Side::new(mesh, layout) };
         let comparing = Comparing { seed, ..Comparing::default() };
         match compare(graph, function, [side(layout), side(&other)], feeds, &comparing)? {
             Some(difference) => Err(difference.to_string().into()),

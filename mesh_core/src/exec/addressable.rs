@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::border::{Border, Global};
-use crate::array::ArrayRef;
+use crate::array::{Array, ArrayRef};
 use crate::names::Mesh;
-use crate::program::{Program, Slot};
+use crate::program::{Program, Slot, ValueId};
 
 /// Per dim of a feed, the global indices from the first to the last that some processors need: the
 /// hull of their slices.
@@ -21,13 +21,13 @@ pub(crate) fn is_addressable(shape: &[usize], whole: &[usize], hull: &Hull) -> b
 
 /// The hulls of a function's feeds over the processors of this process.
 #[derive(Debug)]
-pub(super) struct Addressable(Vec<Hull>);
+pub(crate) struct Addressable(Vec<Hull>);
 
 impl Addressable {
     /// What these processors need, one at least.
-    pub(super) fn new(program: &Program, mesh: &Mesh, processors: &[usize]) -> Self {
-        let hull = |slot: &Slot| {
-            let value = program.value(slot.value);
+    pub(crate) fn new(program: &Program, mesh: &Mesh, processors: &[usize]) -> Self {
+        let hull = |(slot, value): (&Slot, ValueId)| {
+            let value = program.value(value);
             let mut hull = Hull::new();
             for &processor in processors {
                 let begins = Border::begin(slot, value, mesh, processor);
@@ -43,20 +43,20 @@ impl Addressable {
             }
             hull
         };
-        Self(program.feeds.iter().map(hull).collect())
+        Self(program.fed().map(hull).collect())
     }
 
-    pub(super) fn hulls(&self) -> &[Hull] {
+    pub(crate) fn hulls(&self) -> &[Hull] {
         &self.0
     }
 
     /// Whether arrays have the order and dtypes of the program's feeds, and in each dim the size of
     /// the whole or that of the hull.
     pub(super) fn fits(&self, program: &Program, feeds: &[ArrayRef<'_>]) -> bool {
-        let mut slots = program.feeds.iter().zip(&self.0).zip(feeds);
+        let mut slots = program.fed().zip(&self.0).zip(feeds);
         feeds.len() == program.feeds.len()
-            && slots.all(|((slot, hull), feed)| {
-                feed.dtype() == program.value(slot.value).dtype
+            && slots.all(|(((slot, value), hull), feed)| {
+                feed.dtype() == program.value(value).dtype
                     && is_addressable(feed.shape(), &slot.shape, hull)
             })
     }
@@ -79,14 +79,35 @@ impl Addressable {
     }
 }
 
+/// Whether arrays have the order, shapes and dtypes of a program's slots, feeds in what is
+/// addressable of them.
+pub(super) fn fits(
+    program: &Program,
+    addressable: &Addressable,
+    feeds: &[ArrayRef<'_>],
+    fetches: &[Array],
+    probes: &[Array],
+) -> Result<(), String> {
+    let outputs = || fetches.iter().chain(probes);
+    let mut left = program.left().zip(outputs());
+    if !addressable.fits(program, feeds)
+        || program.block.results.len() != outputs().count()
+        || !left.all(|((slot, value), output)| {
+            program.value(value).dtype == output.dtype() && slot.shape == output.shape()
+        })
+    {
+        return Err(format!("the arrays do not fit the slots of `{}`", program.name));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use ndarray::{Array2, s};
 
     use super::*;
-    use crate::array::Array;
     use crate::names::{AxisList, DType};
-    use crate::program::{Extents, Value, ValueId};
+    use crate::program::Builder;
 
     /// A program that is fed one f32 array of 8x6, its dims split over these axes.
     fn program(mesh: &Mesh, split: [&[&str]; 2]) -> Program {
@@ -95,9 +116,10 @@ mod tests {
             .map(|axes| axes.iter().map(|name| mesh.axis(name).unwrap()).collect())
             .collect();
         let sizes = [8, 6].iter().zip(&split).map(|(size, axes)| size / mesh.group_size(axes));
-        let values = vec![Value::new(DType::F32, sizes.collect::<Extents>())];
-        let slot = Slot { name: "x".to_owned(), value: ValueId(0), shape: vec![8, 6], split };
-        Program { name: "f".to_owned(), values, feeds: vec![slot], ..Program::default() }
+        let slot = Slot { name: "x".to_owned(), shape: vec![8, 6], split, ..Slot::default() };
+        let mut builder = Builder::new("f", mesh);
+        builder.feed(DType::F32, sizes.collect(), slot);
+        builder.finish()
     }
 
     #[test]
@@ -150,7 +172,7 @@ mod tests {
         let turned = whole.t().as_standard_layout().into_owned();
         for split in [[&["a"][..], &["b"]], [&["b", "a"], &[]], [&[], &["a"]], [&["b"], &["a"]]] {
             let program = program(&mesh, split);
-            let (slot, value) = (&program.feeds[0], &program.values[0]);
+            let (slot, value) = (&program.feeds[0], &program.block.values[0]);
             for here in [&[0][..], &[1], &[3], &[0, 1], &[1, 3], &[2, 3], &[1, 2], &[0, 1, 2, 3]] {
                 let addressable = Addressable::new(&program, &mesh, here);
                 let [rows, cols] = [0, 1].map(|d| addressable.hulls()[0][d].clone());

@@ -7,7 +7,7 @@ use super::executor::Action;
 use super::fold::Fold;
 use super::prepare::{Preparing, describe, expect};
 use crate::names::Axis;
-use crate::program::{FoldOrder, Step, Value};
+use crate::program::{FoldOrder, Form, Step, Value};
 
 /// A collective form. Pointers go into the processor's own memory.
 pub(super) enum Collective {
@@ -79,82 +79,78 @@ impl Preparing<'_> {
         let known = axes.iter().all(|axis| self.target.mesh.axes().any(|a| a == *axis));
         expect(known, "an axis is not of this mesh")?;
         let group = peers.comm.group(axes);
-        let collective = self.collective(&self.program.steps[index].step, group)?;
+        let collective = self.collective(&self.block.steps[index], group)?;
         if !begins {
             return Ok(Action::Meet { group, collective });
         }
         let apart = peers.second()?.group(axes);
-        let begun = Begun::new(apart, collective, describe(self.program, index));
+        let begun = Begun::new(apart, collective, describe(self.name, self.block, index));
         Ok(Action::Begin { group, begun })
     }
 
     /// What a collective does among the members of a group.
     fn collective(&self, step: &Step, group: Group) -> Result<Collective, String> {
-        Ok(match step {
-            Step::AllReduce { kind, order, inputs, outs, .. } => {
-                expect(!inputs.is_empty() && inputs.len() == outs.len(), "inputs and outs differ")?;
+        let (Some(first), Some(&out)) = (step.inputs.first(), step.outs.first()) else {
+            return Err("it has no input or no out".to_owned());
+        };
+        let (input, value, made) = (first.value, self.value(first.value), self.value(out));
+        let (from, to) = (self.at(input).cast_const(), self.at(out));
+        let same_types = || expect(value == made, "types differ");
+        let root_fits = |root: usize| expect(root < group.size, "the root is no member");
+        Ok(match &step.form {
+            Form::AllReduce(form) => {
+                expect(step.inputs.len() == step.outs.len(), "inputs and outs differ")?;
                 let mut parts = Vec::new();
-                for (&input, &out) in inputs.iter().zip(outs) {
+                for (input, &out) in step.reads().zip(&step.outs) {
                     expect(self.value(input) == self.value(out), "types differ")?;
-                    let same = self.value(input).dtype == self.value(inputs[0]).dtype;
-                    expect(same, "dtypes differ")?;
+                    expect(self.value(input).dtype == value.dtype, "dtypes differ")?;
                     let elements = self.value(input).len();
                     parts.push(Part { input: self.at(input), out: self.at(out), elements });
                 }
-                let fold = self.fold(*kind, inputs[0])?;
-                Collective::AllReduce { fold, order: *order, parts }
+                let fold = self.fold(form.kind, input)?;
+                Collective::AllReduce { fold, order: form.order, parts }
             }
-            Step::AllGather { dim, input, out, .. } => {
-                let position = self.position(*dim, *input, *out)?;
-                let value = self.value(*input);
-                expect(value.bytes() * group.size == self.value(*out).bytes(), "sizes differ")?;
+            Form::AllGather(form) => {
+                let position = self.position(form.dim, input, out)?;
+                expect(value.bytes() * group.size == made.bytes(), "sizes differ")?;
                 let outer = outer(value, position);
                 let chunk = value.bytes() / outer.max(1);
-                let (input, out) = (self.at(*input), self.at(*out));
-                Collective::AllGather { outer, chunk, input, out }
+                Collective::AllGather { outer, chunk, input: from, out: to }
             }
-            Step::ReduceScatter { kind, dim, input, out, .. } => {
-                let position = self.position(*dim, *input, *out)?;
-                let value = self.value(*out);
-                expect(value.bytes() * group.size == self.value(*input).bytes(), "sizes differ")?;
-                let outer = outer(value, position);
-                let chunk = value.len() / outer.max(1);
-                let fold = self.fold(*kind, *input)?;
-                let (input, out) = (self.at(*input), self.at(*out));
-                Collective::ReduceScatter { fold, outer, chunk, input, out }
+            Form::ReduceScatter(form) => {
+                let position = self.position(form.dim, input, out)?;
+                expect(made.bytes() * group.size == value.bytes(), "sizes differ")?;
+                let outer = outer(made, position);
+                let (fold, chunk) = (self.fold(form.kind, input)?, made.len() / outer.max(1));
+                Collective::ReduceScatter { fold, outer, chunk, input: from, out: to }
             }
-            Step::AllToAll { split, concat, input, out, .. } => {
-                let split = self.position(*split, *input, *out)?;
-                let concat = self.position(*concat, *input, *out)?;
-                let value = self.value(*input);
+            Form::AllToAll(form) => {
+                let split = self.position(form.split, input, out)?;
+                let concat = self.position(form.concat, input, out)?;
                 let extents: Vec<_> =
                     value.order.iter().map(|&dim| value.extents[dim as usize]).collect();
                 expect(extents[split].is_multiple_of(group.size), "the split does not divide")?;
-                expect(value.bytes() == self.value(*out).bytes(), "sizes differ")?;
+                expect(value.bytes() == made.bytes(), "sizes differ")?;
                 let element = value.dtype.size();
                 let exchange = Exchange::new(&extents, split, concat, group.size, element).into();
-                let (input, out) = (self.at(*input), self.at(*out));
-                Collective::AllToAll { exchange, input, out }
+                Collective::AllToAll { exchange, input: from, out: to }
             }
-            Step::Permute { shift, wrap, input, out, .. } => {
-                expect(self.value(*input) == self.value(*out), "types differ")?;
-                let bytes = self.value(*input).bytes();
-                let (input, out) = (self.at(*input), self.at(*out));
-                Collective::Permute { shift: *shift, wrap: *wrap, bytes, input, out }
+            Form::Permute(form) => {
+                same_types()?;
+                let (shift, wrap, bytes) = (form.shift, form.wrap, value.bytes());
+                Collective::Permute { shift, wrap, bytes, input: from, out: to }
             }
-            Step::ReduceTo { kind, root, input, out, .. } => {
-                expect(self.value(*input) == self.value(*out), "types differ")?;
-                expect(*root < group.size, "the root is no member")?;
-                let (fold, elements) = (self.fold(*kind, *input)?, self.value(*input).len());
-                let (root, input, out) = (*root, self.at(*input), self.at(*out));
-                Collective::ReduceTo { fold, root, elements, input, out }
+            Form::ReduceTo(form) => {
+                same_types()?;
+                root_fits(form.root)?;
+                let (fold, elements) = (self.fold(form.kind, input)?, value.len());
+                Collective::ReduceTo { fold, root: form.root, elements, input: from, out: to }
             }
-            Step::Broadcast { root, input, out, .. } => {
-                expect(self.value(*input) == self.value(*out), "types differ")?;
-                expect(*root < group.size, "the root is no member")?;
-                let (root, bytes) = (*root, self.value(*input).bytes());
-                let (input, out) = (self.at(*input), self.at(*out));
-                Collective::Broadcast { root, bytes, input, out }
+            Form::Broadcast(form) => {
+                same_types()?;
+                root_fits(form.root)?;
+                let (root, bytes) = (form.root, value.bytes());
+                Collective::Broadcast { root, bytes, input: from, out: to }
             }
             _ => return Err("it is no collective".to_owned()),
         })

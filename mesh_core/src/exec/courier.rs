@@ -45,10 +45,6 @@ impl Begun {
 /// How a processor meets the others.
 pub(super) struct Peers<C> {
     pub(super) comm: C,
-    /// Whether a step's outs have to be there before the next step begins: what is begun is then
-    /// carried out by the processor itself, with `comm`, and no product does the map behind it. All
-    /// processors are told the same.
-    pub(super) one_by_one: bool,
     /// Unless the courier has it.
     second: Option<C>,
     courier: Option<Courier>,
@@ -59,7 +55,7 @@ pub(super) struct Peers<C> {
 impl<C: Comm> Peers<C> {
     /// With what was made for the processor's own lane, and for its courier's.
     pub(super) fn new(comm: C, second: C) -> Self {
-        Self { comm, one_by_one: false, second: Some(second), courier: None, has_begun: false }
+        Self { comm, second: Some(second), courier: None, has_begun: false }
     }
 
     /// What collectives that are begun are prepared with, before the courier starts.
@@ -74,22 +70,22 @@ impl<C: Comm> Peers<C> {
     ///
     /// As the methods of [`Comm`], until it has been awaited.
     pub(super) unsafe fn begin(&mut self, group: Group, begun: &Arc<Begun>) -> Result<(), Stopped> {
-        match (self.one_by_one, &mut self.courier, &mut self.second) {
-            (false, Some(courier), _) => {
+        match (&mut self.courier, &mut self.second) {
+            (Some(courier), _) => {
                 courier.begin(begun);
                 Ok(())
             }
             // SAFETY: the same contract.
-            (false, None, Some(second)) => unsafe { begun.collective.run(second, begun.group) },
+            (None, Some(second)) => unsafe { begun.collective.run(second, begun.group) },
             // SAFETY: the same contract.
-            _ => unsafe { begun.collective.run(&mut self.comm, group) },
+            (None, None) => unsafe { begun.collective.run(&mut self.comm, group) },
         }
     }
 
     /// Waits for a collective that was begun.
     pub(super) fn wait(&mut self, begun: &Begun) -> Result<(), Stopped> {
         match &self.courier {
-            Some(courier) if !self.one_by_one => courier.wait(begun.number.load(Ordering::Relaxed)),
+            Some(courier) => courier.wait(begun.number.load(Ordering::Relaxed)),
             _ => Ok(()),
         }
     }

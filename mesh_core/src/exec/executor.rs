@@ -9,22 +9,16 @@ use super::comm::{Comm, Group, Stopped};
 use super::courier::{Begun, Peers};
 use super::cpu::{Kernel, Memory};
 use super::fed::Fed;
+use super::loops::Repeat;
 use super::numerics::Inspector;
 use super::record::{CallTimes, Span, since};
-use super::rounds::Repeat;
+
 use super::strided::Walk;
 use super::watch::Watch;
 
 /// A step with everything looked up. Pointers go into the processor's own memory.
 pub(super) enum Action {
     Kernel(Box<dyn Kernel>),
-    /// A product, and one that does the map behind it as well.
-    Joined {
-        product: Box<dyn Kernel>,
-        with_map: Box<dyn Kernel>,
-    },
-    /// The map behind such a product.
-    Follows(Box<dyn Kernel>),
     Meet {
         group: Group,
         collective: Collective,
@@ -98,7 +92,6 @@ impl Executor {
         if let Some((times, begin)) = times.as_mut().zip(began) {
             times.feeds = Span { begin, end: since(times.started) };
         }
-        peers.one_by_one = inspector.is_some();
         let mut watch = Watch::new(times.as_deref_mut(), inspector);
         // SAFETY: the feeds are there.
         unsafe { watch.feeds(&self.memory)? };
@@ -126,17 +119,9 @@ impl Action {
         if let Self::Begin { begun, .. } = self { Some(begun) } else { None }
     }
 
-    /// Whether another step does it, unless steps are done one by one.
-    pub(super) fn is_done(&self, one_by_one: bool) -> bool {
-        matches!(self, Self::Follows(_)) && !one_by_one
-    }
-
     pub(super) fn scratch_bytes(&self) -> usize {
         match self {
-            Self::Kernel(kernel) | Self::Follows(kernel) => kernel.scratch_bytes(),
-            Self::Joined { product, with_map } => {
-                product.scratch_bytes().max(with_map.scratch_bytes())
-            }
+            Self::Kernel(kernel) => kernel.scratch_bytes(),
             _ => 0,
         }
     }
@@ -154,12 +139,7 @@ impl Action {
         // SAFETY: the same contract; pointers and sizes were prepared together.
         unsafe {
             match *self {
-                Self::Kernel(ref kernel) | Self::Follows(ref kernel) => {
-                    kernel.run(memory, scratch);
-                    Ok(())
-                }
-                Self::Joined { ref product, ref with_map } => {
-                    let kernel = if peers.one_by_one { product } else { with_map };
+                Self::Kernel(ref kernel) => {
                     kernel.run(memory, scratch);
                     Ok(())
                 }

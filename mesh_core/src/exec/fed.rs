@@ -5,7 +5,7 @@
 use super::border::{Border, Global};
 use super::cpu::Memory;
 use super::prepare::Preparing;
-use crate::program::{Slot, Step, ValueId};
+use crate::program::{Form, ValueId};
 
 /// A feed of one processor.
 pub(super) struct Fed {
@@ -37,26 +37,25 @@ impl Fed {
 
 impl Preparing<'_> {
     /// The names of a feed, if it may lie in the caller's array.
-    pub(super) fn names(&self, slot: &Slot) -> Vec<ValueId> {
-        let mut names = vec![slot.value];
-        let own = self.at(slot.value);
-        for node in &self.program.steps {
-            let step = &node.step;
-            let (inputs, outs) = (step.inputs(), step.outs());
-            let met: Vec<bool> = inputs.iter().map(|input| names.contains(input)).collect();
+    pub(super) fn names(&self, feed: ValueId) -> Vec<ValueId> {
+        let mut names = vec![feed];
+        let own = self.at(feed);
+        for step in &self.block.steps {
+            let met: Vec<bool> = step.reads().map(|input| names.contains(&input)).collect();
             if !met.contains(&true) {
                 continue;
             }
-            let is_kernel = !matches!(step, Step::Loop(_)) && step.axes().is_none();
-            if !is_kernel || step.has_effect() {
+            let is_kernel = !matches!(step.form, Form::Loop(_)) && step.axes().is_none();
+            if !is_kernel || step.form.has_effect() {
                 return Vec::new();
             }
-            if matches!(step, Step::Reshape { .. } | Step::Barrier { .. }) {
-                let made = outs.iter().zip(met).filter(|(out, met)| *met && self.at(**out) == own);
+            if step.form.renames() {
+                let made = step.outs.iter().zip(met);
+                let made = made.filter(|(out, met)| *met && self.at(**out) == own);
                 names.extend(made.map(|(out, _)| *out));
             }
         }
-        let is_fetched = self.program.fetches.iter().any(|slot| names.contains(&slot.value));
+        let is_fetched = self.block.results.iter().any(|result| names.contains(result));
         if is_fetched { Vec::new() } else { names }
     }
 }

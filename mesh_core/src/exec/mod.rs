@@ -2,8 +2,8 @@
 //!
 //! `cpu` has the local forms' kernels. [`Comm`](comm::Comm) is how a processor meets others, with
 //! one room per way: `threads` and, with the feature of that name, `mpi`. A crew runs the processors
-//! of this process on threads, whichever way they meet others; a [`Machine`], of which each room has
-//! one, is a crew and what processes have to do with each other, and what a session works with. An
+//! of this process on threads, whichever way they meet others; each room's [`Backend`] is a crew and
+//! what processes have to do with each other. An
 //! [`Executor`](executor::Executor) is one function prepared for one processor; its step loop
 //! allocates nothing and looks nothing up.
 //!
@@ -13,6 +13,7 @@
 //! This room knows no layout: extents, strides, groups and plans only.
 
 mod addressable;
+mod backend;
 mod border;
 mod caught;
 mod collective;
@@ -24,14 +25,13 @@ pub(crate) mod cpu;
 mod executor;
 mod fed;
 mod fold;
-mod machine;
+mod loops;
 mod memory;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod numerics;
 mod prepare;
 mod record;
-mod rounds;
 mod seed;
 mod shares;
 mod strided;
@@ -39,12 +39,12 @@ mod threads;
 mod watch;
 
 #[cfg(feature = "mpi")]
-pub(crate) use self::mpi::RankMachine;
+pub(crate) use self::mpi::RankBackend;
 #[cfg(feature = "mpi")]
 pub use self::mpi::Ranks;
-pub(crate) use addressable::{Hull, is_addressable};
-pub(crate) use machine::{Machine, Processes};
+pub(crate) use addressable::{Addressable, Hull, is_addressable};
+pub use backend::{Backend, Capabilities, Failure, Processes};
 pub(crate) use numerics::digits;
-pub use numerics::{GivenTo, InRound, NonFinite, Summary};
+pub use numerics::{GivenTo, InIteration, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};
-pub(crate) use threads::ThreadMachine;
+pub(crate) use threads::ThreadBackend;

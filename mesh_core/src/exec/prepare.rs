@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::border::Border;
 use super::comm::Comm;
 use super::courier::Peers;
-use super::cpu::{self, Kernel, Memory};
+use super::cpu::{self, Memory};
 use super::executor::{Action, Crossing, Executor};
 use super::fed::Fed;
 use super::fold::Fold;
@@ -15,7 +15,7 @@ use super::seed::Seed;
 use super::strided::Walk;
 use crate::names::{AxisList, Mesh, ReduceKind};
 use crate::program::{
-    ALIGNMENT, Compiled, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId,
+    ALIGNMENT, Block, Compiled, Form, Place, Plan, Program, Slot, Step, Value, ValueId, VariableId,
     VariableType, owns,
 };
 
@@ -28,6 +28,9 @@ pub(super) struct Target<'t> {
     pub(super) variables: &'t [VariableType],
     pub(super) store: &'t Store,
     pub(super) seed: &'t Seed,
+    /// Whether numbers are looked at after each step: a collective is then met where it stands, though
+    /// the program awaits it later.
+    pub(super) inspects: bool,
 }
 
 /// Bytes of a processor's slice of a variable.
@@ -44,12 +47,13 @@ impl Executor {
         peers: &mut Peers<impl Comm>,
     ) -> Result<Self, String> {
         let Compiled { program, plan } = compiled;
-        let memory = Memory { pointers: pointers(program, plan, target, 0)? };
-        let preparing = Preparing { program, plan, target, memory: &memory, base: 0 };
+        let (name, block) = (&*program.name, &program.block);
+        let memory = Memory { pointers: pointers(name, block, plan, target, 0)? };
+        let preparing = Preparing { name, block, plan, target, memory: &memory, base: 0 };
         let (actions, scratch_bytes) = preparing.actions(peers)?;
-        let feeds = program.feeds.iter().map(|slot| {
-            let (border, own) = (preparing.border(slot)?, preparing.at(slot.value));
-            Ok(Fed { border, own, names: preparing.names(slot) })
+        let feeds = program.fed().map(|(slot, value)| {
+            let (border, own) = (preparing.border(slot, value)?, preparing.at(value));
+            Ok(Fed { border, own, names: preparing.names(value) })
         });
         let feeds = feeds.collect::<Result<_, String>>()?;
         let Target { mesh, processor, here, .. } = *target;
@@ -60,44 +64,47 @@ impl Executor {
             };
             here.iter().find(same) == Some(&processor)
         };
-        let fetches = preparing.fetches(delivers)?;
+        let fetches = preparing.fetches(program, delivers)?;
         Ok(Self { feeds, actions, fetches, memory, scratch_bytes, position: 0 })
     }
 }
 
-/// Step `index` for people: `step 3 (all_reduce, for einsum "dense/mul" at src/main.rs:17)`.
-pub(super) fn describe(program: &Program, index: usize) -> String {
-    let Some(node) = program.steps.get(index) else {
-        return format!("step {index} of `{}`", program.name);
+/// Step `index` for people: `step 3 of \`train\` (all_reduce, for einsum \`dense/mul\` at src/main.rs:17)`.
+pub(super) fn describe(name: &str, block: &Block, index: usize) -> String {
+    let Some(step) = block.steps.get(index) else {
+        return format!("step {index} of `{name}`");
     };
-    let mut text = format!("step {index} of `{}` ({}", program.name, node.step.form());
-    if let Some(origin) = program.origins.get(node.origin) {
-        if !origin.op.is_empty() {
-            text += &format!(", for {} `{}`", origin.op, origin.name);
-        }
-        if !origin.at.is_empty() {
-            text += &format!(" at {}", origin.at);
-        }
+    let mut text = format!("step {index} of `{name}` ({}", step.form.name());
+    let origin = &*step.origin;
+    if !origin.op.is_empty() {
+        text += &format!(", for {} `{}`", origin.op, origin.name);
+    }
+    if !origin.at.is_empty() {
+        text += &format!(" at {}", origin.at);
+    }
+    if !origin.note.is_empty() {
+        text += &format!(" ({})", origin.note);
     }
     text + ")"
 }
 
 /// Where every value is on the target, its plan's arena beginning at byte `base`.
 pub(super) fn pointers(
-    program: &Program,
+    name: &str,
+    block: &Block,
     plan: &Plan,
     target: &Target<'_>,
     base: usize,
 ) -> Result<Vec<*mut u8>, String> {
-    if plan.places.len() != program.values.len() {
-        return Err(format!("the plan of `{}` is for another program", program.name));
+    if plan.places.len() != block.values.len() {
+        return Err(format!("the plan of `{name}` is for another program"));
     }
-    let places = program.values.iter().zip(&plan.places).enumerate();
+    let places = block.values.iter().zip(&plan.places).enumerate();
     let pointer = |(index, (value, place)): (usize, (&Value, &Place))| match *place {
         Place::Arena(offset) => {
             let fits = offset.checked_add(value.bytes()).is_some_and(|end| end <= plan.own_bytes());
             if !fits || !offset.is_multiple_of(ALIGNMENT) {
-                return Err(format!("%{index} of `{}` is misplaced in the arena", program.name));
+                return Err(format!("%{index} of `{name}` is misplaced in the arena"));
             }
             Ok(target.store.arena.pointer().wrapping_add(base + offset))
         }
@@ -105,18 +112,20 @@ pub(super) fn pointers(
             let known = target.variables.get(variable.index());
             let fits = |known| variable_bytes(known) == value.bytes() && value.in_order();
             if !known.is_some_and(fits) {
-                return Err(format!("%{index} of `{}` does not fit {variable:?}", program.name));
+                return Err(format!("%{index} of `{name}` does not fit {variable:?}"));
             }
             Ok(target.store.variables[variable.index()].pointer())
         }
         // The loop knows where.
-        Place::Fed(_) | Place::Stacked(_) => Ok(std::ptr::null_mut()),
+        Place::Param(_) | Place::Stacked(_) => Ok(std::ptr::null_mut()),
     };
     places.map(pointer).collect()
 }
 
 pub(super) struct Preparing<'p> {
-    pub(super) program: &'p Program,
+    /// The program's.
+    pub(super) name: &'p str,
+    pub(super) block: &'p Block,
     pub(super) plan: &'p Plan,
     pub(super) target: &'p Target<'p>,
     pub(super) memory: &'p Memory,
@@ -135,7 +144,7 @@ impl Preparing<'_> {
     }
 
     pub(super) fn value(&self, id: ValueId) -> &Value {
-        self.program.value(id)
+        self.block.value(id)
     }
 
     /// The position in memory order of dim `dim` of the input, whose order the result shares.
@@ -157,36 +166,31 @@ impl Preparing<'_> {
         peers: &mut Peers<impl Comm>,
     ) -> Result<(Vec<(usize, Action)>, usize), String> {
         let (mut actions, mut scratch_bytes) = (Vec::new(), 0);
-        // The last product that does the map behind it.
-        let mut joined = None;
         // By the step that awaits it.
         let mut under_way = BTreeMap::new();
-        let awaits = self.program.awaits();
+        let awaits = self.block.awaits();
         let mut bodies = self.plan.bodies.iter();
         let Target { mesh, processor, .. } = *self.target;
-        let steps = self.program.steps.iter().enumerate();
-        for (index, node) in steps.filter(|(_, node)| owns(mesh, processor, &node.owners)) {
-            let action = match &node.step {
-                Step::Loop(rounds) => {
+        let steps = self.block.steps.iter().enumerate();
+        for (index, step) in steps.filter(|(_, step)| owns(mesh, processor, &step.owners)) {
+            let action = match &step.form {
+                Form::Loop(form) => {
                     bodies.next().ok_or("a loop has no plan".to_owned()).and_then(|plan| {
-                        let (repeat, scratch) = self.repeat(rounds, plan, peers)?;
+                        let (repeat, scratch) = self.repeat(form, step, plan, peers)?;
                         scratch_bytes = scratch.max(scratch_bytes);
                         Ok(Some(Action::Loop(Box::new(repeat))))
                     })
                 }
-                Step::Await { .. } => {
-                    let begun = under_way.remove(&index).ok_or("it was not begun".to_owned());
-                    begun.map(|begun| Some(Action::Await(begun)))
+                Form::Await(_) => {
+                    let begun = under_way.remove(&index);
+                    let known = begun.is_some() || self.target.inspects;
+                    expect(known, "it was not begun").map(|()| begun.map(Action::Await))
                 }
-                step => match step.axes() {
-                    None => self.local(step).and_then(|action| match action {
-                        Some(Action::Kernel(kernel)) => {
-                            self.join(index, kernel, &mut joined).map(Some)
-                        }
-                        other => Ok(other),
-                    }),
+                form => match form.axes() {
+                    None => self.local(step),
                     Some(axes) => {
-                        let until = step.outs().first().and_then(|out| awaits[out.index()]);
+                        let until = step.outs.first().and_then(|out| awaits[out.index()]);
+                        let until = until.filter(|_| !self.target.inspects);
                         let action = self.meeting(index, axes, until.is_some(), peers);
                         action.map(|action| {
                             let begun = until.zip(action.begun());
@@ -197,7 +201,7 @@ impl Preparing<'_> {
                 },
             };
             let action = action.map_err(|problem| {
-                format!("cannot prepare {}: {problem}", describe(self.program, index))
+                format!("cannot prepare {}: {problem}", describe(self.name, self.block, index))
             })?;
             if let Some(action) = action {
                 scratch_bytes = action.scratch_bytes().max(scratch_bytes);
@@ -207,46 +211,25 @@ impl Preparing<'_> {
         Ok((actions, scratch_bytes))
     }
 
-    /// A kernel in its place: it may do the next step as well, or be done by the last one, `joined`.
-    fn join(
-        &self,
-        index: usize,
-        kernel: Box<dyn Kernel>,
-        joined: &mut Option<usize>,
-    ) -> Result<Action, String> {
-        if joined.is_some_and(|joined| joined + 1 == index) {
-            return Ok(Action::Follows(kernel));
-        }
-        let [product, map] = match self.program.steps.get(index..index + 2) {
-            Some([product, map]) if product.owners == map.owners => [&product.step, &map.step],
-            _ => return Ok(Action::Kernel(kernel)),
-        };
-        Ok(match cpu::prepare_joined(self.program, [product, map], self.memory)? {
-            Some(with_map) => {
-                *joined = Some(index);
-                Action::Joined { product: kernel, with_map }
-            }
-            None => Action::Kernel(kernel),
-        })
-    }
-
     /// What to do for a step that meets nobody; `None` if the plan has made it nothing.
     fn local(&self, step: &Step) -> Result<Option<Action>, String> {
-        Ok(Some(match step {
-            Step::Read { variable, out } => {
-                let (buffer, slice) = self.variable(*variable, *out)?;
-                return Ok(copy(&slice, buffer, self.value(*out), self.at(*out)));
+        match step.form {
+            Form::Read(form) => {
+                let out = step.outs[0];
+                let (buffer, slice) = self.variable(form.variable, out)?;
+                Ok(copy(&slice, buffer, self.value(out), self.at(out)))
             }
-            Step::Write { variable, input } => {
-                let (buffer, slice) = self.variable(*variable, *input)?;
-                return Ok(copy(self.value(*input), self.at(*input), &slice, buffer));
+            Form::Write(form) => {
+                let input = step.inputs[0].value;
+                let (buffer, slice) = self.variable(form.variable, input)?;
+                Ok(copy(self.value(input), self.at(input), &slice, buffer))
             }
-            local => {
+            _ => {
                 let Target { mesh, processor, seed, .. } = *self.target;
-                let kernel = cpu::prepare(self.program, local, mesh, processor, seed)?;
-                Action::Kernel(kernel.ok_or("it has no kernel")?)
+                let kernel = cpu::prepare(self.block, step, mesh, processor, seed)?;
+                Ok(Some(Action::Kernel(kernel.ok_or("it has no kernel")?)))
             }
-        }))
+        }
     }
 
     /// A variable's buffer and what is in it, which a value has to be but for its memory order.
@@ -260,19 +243,22 @@ impl Preparing<'_> {
     }
 
     /// The fetches that the processor delivers.
-    fn fetches(&self, here: impl Fn(&Slot) -> bool) -> Result<Vec<Crossing>, String> {
-        let slots = self.program.fetches.iter().enumerate();
-        let crossings = slots.map(|(index, slot)| {
-            let border = self.border(slot)?;
-            Ok(here(slot).then(|| Crossing { index, border, value: self.at(slot.value) }))
+    fn fetches(
+        &self,
+        program: &Program,
+        here: impl Fn(&Slot) -> bool,
+    ) -> Result<Vec<Crossing>, String> {
+        let crossings = program.left().enumerate().map(|(index, (slot, value))| {
+            let border = self.border(slot, value)?;
+            Ok(here(slot).then(|| Crossing { index, border, value: self.at(value) }))
         });
         crossings.filter_map(Result::transpose).collect()
     }
 
     /// Where a feed's or fetch's slice lies in the caller's array.
-    fn border(&self, slot: &Slot) -> Result<Border, String> {
+    fn border(&self, slot: &Slot, value: ValueId) -> Result<Border, String> {
         let Target { mesh, processor, .. } = *self.target;
-        let value = self.value(slot.value);
+        let value = self.value(value);
         let parts = slot.split.iter().map(|axes| mesh.group_size(axes));
         let whole = value.extents.iter().zip(parts).map(|(extent, parts)| extent * parts);
         let rank = slot.shape.len();

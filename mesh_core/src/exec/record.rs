@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::program::{Program, Step};
+use crate::program::{Block, Form, Step};
 
 /// Nanoseconds since a call began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,8 +23,8 @@ impl Span {
 /// What one processor did about one step of a program in a call.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StepTimes {
-    /// How often it ran. Never, if it is another processor's, if the plan leaves nothing to do, if
-    /// it is a map that the product before it does as well, or if it is in a loop without rounds.
+    /// How often it ran. Never, if it is another processor's, if the plan leaves nothing to do, or
+    /// if it is in a loop without iterations.
     pub runs: u64,
     /// From the beginning of the first run to the end of the last.
     pub span: Span,
@@ -35,16 +35,12 @@ pub struct StepTimes {
 }
 
 impl StepTimes {
-    fn of(program: &Program) -> Vec<Self> {
-        let body = |step: &Step| match step {
-            Step::Loop(rounds) => Self::of(&rounds.body),
+    fn of(block: &Block) -> Vec<Self> {
+        let body = |step: &Step| match &step.form {
+            Form::Loop(form) => Self::of(&form.body),
             _ => Vec::new(),
         };
-        program
-            .steps
-            .iter()
-            .map(|node| Self { body: body(&node.step), ..Self::default() })
-            .collect()
+        block.steps.iter().map(|step| Self { body: body(step), ..Self::default() }).collect()
     }
 
     /// It has run once more.
@@ -78,9 +74,9 @@ pub struct CallTimes {
 
 impl CallTimes {
     /// Room for a call of a function.
-    pub(super) fn of(program: &Program) -> Self {
+    pub(super) fn of(block: &Block) -> Self {
         let (feeds, fetches) = Default::default();
-        Self { started: Instant::now(), feeds, steps: StepTimes::of(program), fetches }
+        Self { started: Instant::now(), feeds, steps: StepTimes::of(block), fetches }
     }
 
     /// Forgets the last call.

@@ -34,19 +34,19 @@ impl<'t> Watch<'t> {
         }
     }
 
-    /// A round of the loop begins whose body is looked at.
+    /// An iteration of the loop begins whose body is looked at.
     ///
     /// # Safety
     ///
-    /// What the round is given lies where `memory` says.
-    pub(super) unsafe fn round(&mut self, position: usize, memory: &Memory) {
+    /// What the iteration is given lies where `memory` says.
+    pub(super) unsafe fn iteration(&mut self, position: usize, memory: &Memory) {
         if let Some(inspector) = &mut self.inspector {
             // SAFETY: as stated.
-            unsafe { inspector.round(position, memory) };
+            unsafe { inspector.iteration(position, memory) };
         }
     }
 
-    /// Runs a step, if no other has done it.
+    /// Runs a step.
     ///
     /// # Safety
     ///
@@ -59,9 +59,6 @@ impl<'t> Watch<'t> {
         memory: &Memory,
         scratch: *mut u8,
     ) -> Result<(), Stopped> {
-        if action.is_done(peers.one_by_one) {
-            return Ok(());
-        }
         let Self { times, inspector } = self;
         if times.is_none() && inspector.is_none() {
             // SAFETY: the same contract.

@@ -66,14 +66,15 @@ impl Graph {
         let variables: Vec<_> =
             (0..data.variables.len()).map(|i| lowering.variable(VariableId(i as u32))).collect();
         let types: Vec<_> = variables.iter().map(|v| v.local(mesh)).collect();
-        let compile = |program: Program| {
-            let name = program.name.clone();
-            passes::compile(program, mesh, &types, options.all_reduce, options.without)
-                .map_err(|fault| Report::of(&name, fault.to_string()))
+        let improve = |mut program: Program| {
+            let passes = &options.passes;
+            passes::improve(&mut program, mesh, &types, options.all_reduce, passes)
+                .map_err(|fault| Report::of(&program.name, fault.to_string()))?;
+            Ok(program)
         };
         let programs = tables.iter().map(|placed| emit(&setting, placed));
         let programs = programs.chain([Ok(lowering.init(&variables))]);
-        let mut functions = all(programs.map(|program| compile(program?)))?;
+        let mut functions = all(programs.map(|program| improve(program?)))?;
         // The last is the initialisation.
         let init = functions.pop().unwrap_or_default();
         let warnings = Rules::warnings(layout, mesh, &names);
@@ -213,18 +214,24 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
         slice: String::new(),
         ..Origin::default()
     });
-    for (&version, &tensor) in table.fetches.iter().zip(node.fetches.iter().chain(probed)) {
+    let tensors = node.fetches.iter().chain(probed);
+    for (i, (&version, &tensor)) in table.fetches.iter().zip(tensors).enumerate() {
         let value = emitter.value(version)?;
         let name = setting.data.fetch_name(tensor);
         let shape = &setting.data.tensors[tensor.index()].ty.shape;
-        let mut slot = slot(name, shape, &table.versions[version.index()].placement);
-        slot.value = value.id;
-        emitter.builder.fetch(slot);
+        let slot = slot(name, shape, &table.versions[version.index()].placement);
+        match i < node.fetches.len() {
+            true => emitter.builder.fetch(slot, value.id),
+            false => emitter.builder.probe(slot, value.id),
+        }
     }
     let fed: Vec<_> = node.inputs.iter().map(|&input| emitter.fed(input)).collect();
     let mut program = emitter.finish();
-    program.probes = probed.len();
-    program.feeds.sort_by_key(|slot| fed.iter().position(|&value| value == Some(slot.value)));
+    let feeds = std::mem::take(&mut program.feeds);
+    let params = std::mem::take(&mut program.block.params);
+    let mut feeds: Vec<_> = params.into_iter().zip(feeds).collect();
+    feeds.sort_by_key(|(param, _)| fed.iter().position(|&value| value == Some(*param)));
+    (program.block.params, program.feeds) = feeds.into_iter().unzip();
     Ok(program)
 }
 
@@ -234,7 +241,7 @@ pub(super) struct Emitter<'a> {
     pub(super) builder: Builder<'a>,
     pub(super) values: Vec<Option<Local>>,
     /// Values that are slices of tensors.
-    tensors: Vec<Slot>,
+    tensors: Vec<(ValueId, Slot)>,
 }
 
 impl<'a> Emitter<'a> {
@@ -245,7 +252,9 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn finish(self) -> Program {
-        Program { tensors: self.tensors, ..self.builder.finish() }
+        let mut program = self.builder.finish();
+        program.block.tensors = self.tensors;
+        program
     }
 
     /// A version has been made.
@@ -254,7 +263,7 @@ impl<'a> Emitter<'a> {
         let name = self.setting.data.tensor_name(tensor);
         let shape = &self.setting.data.tensors[tensor.index()].ty.shape;
         let slot = slot(name, shape, self.placement(id));
-        self.tensors.push(Slot { value: value.id, ..slot });
+        self.tensors.push((value.id, slot));
         self.values[id.index()] = Some(value);
     }
 

@@ -2,9 +2,11 @@
 
 use super::Module;
 use crate::names::Mesh;
-use crate::program::{Compiled, Cost, Program, Step, cost};
+use crate::passes::Executable;
+use crate::program::{Block, Cost, Form, Origin, Program, Step, cost};
 use indexmap::IndexMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// One operation of a function.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,6 +15,8 @@ pub struct Row {
     pub name: String,
     /// The user's line.
     pub at: String,
+    /// What it was made for, if other code made it at that line.
+    pub note: String,
     /// The outputs: global dims, the axes they are split over, sums owed.
     pub slice: String,
     /// What one processor holds of them, as in `f32[100, 256]`.
@@ -32,8 +36,8 @@ pub struct FunctionRows {
     pub name: String,
     /// Its operations in order; those without steps are left out.
     pub rows: Vec<Row>,
-    /// Bytes of intermediate values on each processor, at their peak.
-    pub arena_bytes: usize,
+    /// Bytes of intermediate values on each processor, at their peak, if it is known for what target.
+    pub arena_bytes: Option<usize>,
 }
 
 /// What a module does, as data; its `Display` is a table.
@@ -51,12 +55,21 @@ pub struct Explain {
 
 impl Explain {
     pub(super) fn new(module: &Module) -> Self {
+        let functions = module.functions.iter().map(|program| function(module, program));
         Self {
             mesh: module.mesh.to_string(),
             processors: module.mesh.processors(),
-            functions: module.functions.iter().map(|f| function(module, f)).collect(),
+            functions: functions.collect(),
             variable_bytes: module.variable_bytes(),
         }
+    }
+
+    /// With the memory that the functions take when they are compiled.
+    pub(super) fn memory(mut self, executable: &Executable) -> Self {
+        for (rows, compiled) in self.functions.iter_mut().zip(&executable.functions) {
+            rows.arena_bytes = Some(compiled.plan.arena_bytes);
+        }
+        self
     }
 }
 
@@ -72,48 +85,49 @@ impl FunctionRows {
     }
 }
 
-fn function(module: &Module, compiled: &Compiled) -> FunctionRows {
+fn function(module: &Module, program: &Program) -> FunctionRows {
     let mut rows = Vec::new();
-    add(&mut rows, &compiled.program, &module.mesh, 1);
+    add(&mut rows, &program.block, &module.mesh, 1);
     FunctionRows {
-        name: compiled.program.name.clone(),
+        name: program.name.clone(),
         rows: rows.into_iter().map(|(_, row)| row).collect(),
-        arena_bytes: compiled.plan.arena_bytes,
+        arena_bytes: None,
     }
 }
 
-/// Adds the rows of a program that runs so many times. Under each loop stand those of its body,
-/// for all rounds together.
-fn add(rows: &mut Vec<(usize, Row)>, program: &Program, mesh: &Mesh, times: u64) {
+/// Adds the rows of a block that runs so many times. Under each loop stand those of its body, for all
+/// iterations together.
+fn add(rows: &mut Vec<(Arc<Origin>, Row)>, block: &Block, mesh: &Mesh, times: u64) {
     let mut first = rows.len();
-    for node in &program.steps {
-        let body = match &node.step {
-            Step::Loop(rounds) => Some((&rounds.body, rounds.expected() as u64)),
+    for step in &block.steps {
+        let body = match &step.form {
+            Form::Loop(form) => Some((&*form.body, form.expected() as u64)),
             _ => None,
         };
         // What a loop costs stands in the rows of its body.
-        let cost = if body.is_some() { Cost::default() } else { cost(program, &node.step, mesh) };
+        let cost = if body.is_some() { Cost::default() } else { cost(block, step, mesh) };
         let cost = cost.times(times);
-        let origin = program.origin(node);
-        let place = rows[first..].iter().rposition(|(o, _)| *o == node.origin);
+        let origin = &step.origin;
+        let place = rows[first..].iter().rposition(|(o, _)| Arc::ptr_eq(o, origin));
         let index = place.map_or(rows.len(), |place| first + place);
         if index == rows.len() {
             let row = Row {
                 name: origin.name.clone(),
                 at: origin.at.clone(),
+                note: origin.note.clone(),
                 slice: origin.slice.clone(),
                 local: Vec::new(),
                 steps: Vec::new(),
                 collectives: Vec::new(),
                 cost: Cost::default(),
             };
-            rows.push((node.origin, row));
+            rows.push((Arc::clone(origin), row));
         }
         let row = &mut rows[index].1;
         row.cost += cost;
-        row.local = local(program, &node.step);
-        let form = node.step.form();
-        match node.step.axes() {
+        row.local = local(block, step);
+        let form = step.form.name();
+        match step.axes() {
             Some(axes) => {
                 let axes = mesh.list(axes);
                 row.steps.push(format!("{form}({axes})"));
@@ -121,8 +135,8 @@ fn add(rows: &mut Vec<(usize, Row)>, program: &Program, mesh: &Mesh, times: u64)
             }
             None => row.steps.push(form.to_owned()),
         }
-        if let Some((body, rounds)) = body {
-            add(rows, body, mesh, times * rounds);
+        if let Some((body, iterations)) = body {
+            add(rows, body, mesh, times * iterations);
             first = rows.len();
         }
     }
@@ -135,14 +149,16 @@ impl fmt::Display for Explain {
         writeln!(f, "mesh {mesh}: {} {are}; all numbers are for one of them", self.processors)?;
         for function in &self.functions {
             write!(f, "\n{function}")?;
-            let (values, variables) = (function.arena_bytes, self.variable_bytes);
-            writeln!(
-                f,
-                "  peak memory: {} bytes: {} of values, {} of variables",
-                grouped((values + variables) as u64),
-                grouped(values as u64),
-                grouped(variables as u64)
-            )?;
+            let variables = grouped(self.variable_bytes as u64);
+            match function.arena_bytes {
+                Some(values) => writeln!(
+                    f,
+                    "  peak memory: {} bytes: {} of values, {variables} of variables",
+                    grouped((values + self.variable_bytes) as u64),
+                    grouped(values as u64),
+                )?,
+                None => writeln!(f, "  memory: {variables} bytes of variables")?,
+            }
         }
         Ok(())
     }
@@ -170,15 +186,13 @@ impl fmt::Display for FunctionRows {
         };
         let mut place = "";
         for row in &self.rows {
-            // The user's line, and a note if other code made the operation.
-            let (at, note) = row.at.split_once(" (").unwrap_or((&row.at, ""));
+            let Row { at, note, .. } = row;
             if at != place {
                 writeln!(f, "  {at}")?;
                 place = at;
             }
             line(f, &format!("  {}", row.name), row.cost, &runs(&row.steps))?;
-            let note = note.strip_suffix(')').unwrap_or(note);
-            let note = note.split_once(" at ").map_or(note, |(note, _)| note);
+            let note = note.split_once(" at ").map_or(&**note, |(note, _)| note);
             let of = if row.slice.is_empty() { "" } else { " of " };
             let joint = if note.is_empty() { "" } else { "; " };
             writeln!(f, "        {}{of}{}{joint}{note}", row.local.join(" "), row.slice)?;
@@ -220,18 +234,15 @@ fn grouped(number: u64) -> String {
 }
 
 /// The slices that a step makes, or stores: `f32[100, 256]`.
-fn local(program: &Program, step: &Step) -> Vec<String> {
+fn local(block: &Block, step: &Step) -> Vec<String> {
     let slice = |id| {
-        let value = program.value(id);
+        let value = block.value(id);
         let sizes: Vec<_> = value.extents.iter().map(ToString::to_string).collect();
         format!("{}[{}]", value.dtype, sizes.join(", "))
     };
-    let outs = match step {
-        Step::Await { begun, .. } => &begun[..],
-        _ => step.outs(),
-    };
-    if outs.is_empty() {
-        return step.inputs().iter().map(|&id| slice(id)).collect();
+    match &step.form {
+        Form::Await(form) => form.begun(step).map(slice).collect(),
+        _ if step.outs.is_empty() => step.reads().map(slice).collect(),
+        _ => step.outs.iter().copied().map(slice).collect(),
     }
-    outs.iter().map(|&id| slice(id)).collect()
 }

@@ -18,9 +18,9 @@ impl LocalCx<'_, '_> {
             local.iter().map(|d| Offset::sliced(self.placements[0].axes(d.name), d.size)).collect();
         let dtype = self.output_dtype(0);
         let whole = extents(global);
-        let salts = salts.iter().map(|salt| salt.id).collect();
+        let salts: Vec<_> = salts.iter().map(|salt| salt.id).collect();
         let id =
-            self.builder.generate_salted(generator, salts, dtype, begin, whole, extents(&local));
+            self.builder.generate_salted(generator, &salts, dtype, begin, whole, extents(&local));
         self.finish(0, Local::new(id, local));
     }
 

@@ -275,9 +275,9 @@ impl LocalCx<'_, '_> {
                 .iter()
                 .map(|d| find(&piece.size, d.name).unwrap_or(whole(d.name, d.size)))
                 .collect();
-            Piece { input, begin: begin.collect(), at, extents }
+            (input, Piece { begin: begin.collect(), at, extents })
         };
-        let pieces = pieces.iter().map(build).collect();
+        let pieces: Vec<_> = pieces.iter().map(build).collect();
         let id = self.builder.assemble(pieces, fill, extents(shape));
         Local::new(id, shape.clone())
     }
@@ -358,9 +358,9 @@ impl LocalCx<'_, '_> {
 pub(super) fn slot(name: String, global: &Shape, placement: &Placement) -> Slot {
     Slot {
         name,
-        value: ValueId(0),
         shape: global.sizes(),
         split: global.names().map(|n| AxisList::from_slice(placement.axes(n))).collect(),
+        ..Slot::default()
     }
 }
 

@@ -18,10 +18,10 @@ mod table;
 mod travel;
 mod warnings;
 
-pub use crate::passes::AllReduce;
+pub use crate::passes::{AllReduce, PORTABLE, PassId, Target};
 pub use explain::{Explain, FunctionRows, Row};
 pub use local::{Local, LocalCx, LocalPiece, LocalWindow};
-pub use module::{Module, ModuleError, Options, VariableSpec, pass_names};
+pub use module::{Module, ModuleError, Options, VariableSpec};
 pub use place::{PlaceCx, Placing};
 pub use relayout::{Move, cost as relayout_cost};
 pub use warnings::Warnings;

@@ -3,16 +3,16 @@
 use super::{Explain, Warnings};
 use crate::graph::GraphId;
 use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
-use crate::passes::{self, AllReduce};
-use crate::program::{Compiled, Owners, VariableType, owns, verify};
+use crate::passes::{self, AllReduce, Executable, Fault, PORTABLE, PassId, Target};
+use crate::program::{Owners, Problem, Program, VariableType, owns, verify};
 
 /// Choices that a layout leaves open.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// How sums over processors are made.
     pub all_reduce: AllReduce,
-    /// A pass to leave out, by its name in [`pass_names`]: to look for what makes a difference.
-    pub without: Option<&'static str>,
+    /// The passes that lowered programs go through, in order; by default [`PORTABLE`].
+    pub passes: Vec<PassId>,
     /// Tensors whose global values are shown to the session's watcher after each call of a function
     /// that computes them, as if a [`probe`](crate::graph::Tensor::probe) stood behind each: names of
     /// operations, of their outputs (`top_k.1`), or patterns in which `*` stands for anything. What
@@ -22,9 +22,23 @@ pub struct Options {
     pub warnings: Warnings,
 }
 
-/// The passes that improve lowered programs, in the order in which they run.
-pub fn pass_names() -> impl Iterator<Item = &'static str> {
-    passes::passes().iter().map(|pass| pass.name)
+impl Options {
+    /// The options without a pass: to look for what makes a difference.
+    pub fn without(mut self, pass: PassId) -> Self {
+        self.passes.retain(|own| *own != pass);
+        self
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            all_reduce: AllReduce::default(),
+            passes: PORTABLE.to_vec(),
+            probe: Vec::new(),
+            warnings: Warnings::default(),
+        }
+    }
 }
 
 /// A variable of a module and where it lies at rest.
@@ -52,14 +66,15 @@ impl VariableSpec {
     }
 }
 
-/// A graph made ready for one mesh and layout. Borrows nothing of the graph.
+/// A graph made ready for one mesh and layout: variables, and what each processor does in each function.
+/// Borrows nothing of the graph, and holds no choice that depends on a machine:
+/// [`compile`](Self::compile) makes those.
 ///
-/// Whoever runs it relies on its programs and plans being legal, so that it can be read, but not
-/// changed:
+/// Whoever runs it relies on its programs being legal, so that it can be read, but not changed:
 ///
 /// ```compile_fail,E0616
 /// # fn swap(mut module: mesh_core::lower::Module) {
-/// module.functions[0].plan.places.swap(0, 1);
+/// module.functions[0].block.steps.swap(0, 1);
 /// # }
 /// ```
 ///
@@ -70,19 +85,23 @@ pub struct Module {
     pub(super) graph: GraphId,
     pub(super) mesh: Mesh,
     pub(super) variables: Vec<VariableSpec>,
-    pub(super) functions: Vec<Compiled>,
-    pub(super) init: Compiled,
+    pub(super) functions: Vec<Program>,
+    pub(super) init: Program,
     pub(super) warnings: Vec<LayoutWarning>,
 }
 
 /// Why a program cannot be a module's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{program}` cannot be a function of the module:\n  {}", problems.join("\n  "))]
+#[error("`{program}` cannot be a function of the module:\n  {}", lines(problems))]
 pub struct ModuleError {
     /// Its name.
     pub program: String,
-    /// What is wrong with it, or with its plan.
-    pub problems: Vec<String>,
+    /// What is wrong with it.
+    pub problems: Vec<Problem>,
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
 impl Module {
@@ -90,21 +109,36 @@ impl Module {
     /// every variable to its initial value.
     ///
     /// # Errors
-    /// A program that [`verify`] refuses, or a plan that [`check`](passes::check) does.
+    /// A program that [`verify`] refuses.
     pub fn new(
         mesh: Mesh,
         variables: Vec<VariableSpec>,
-        functions: Vec<Compiled>,
-        init: Compiled,
+        functions: Vec<Program>,
+        init: Program,
     ) -> Result<Self, ModuleError> {
         let types: Vec<_> = variables.iter().map(|variable| variable.local(&mesh)).collect();
-        for Compiled { program, plan } in functions.iter().chain([&init]) {
+        for program in functions.iter().chain([&init]) {
+            let name = || program.name.clone();
             verify(program, &mesh, &types)
-                .and_then(|()| passes::check(program, plan, &types))
-                .map_err(|problems| ModuleError { program: program.name.clone(), problems })?;
+                .map_err(|problems| ModuleError { program: name(), problems })?;
         }
         let (graph, warnings) = (GraphId::default(), Vec::new());
         Ok(Self { graph, mesh, variables, functions, init, warnings })
+    }
+
+    /// The module made ready for a machine: its programs improved by the target's passes, with plans of
+    /// the memory they take.
+    ///
+    /// # Errors
+    /// A pass that makes a program illegal, or a wrong plan: a bug of this crate.
+    pub fn compile(&self, target: &Target) -> Result<Executable, Fault> {
+        let variables: Vec<_> = self.variables.iter().map(|v| v.local(&self.mesh)).collect();
+        let compile =
+            |program: &Program| passes::compile(program.clone(), &self.mesh, &variables, target);
+        let functions = self.functions.iter().map(compile).collect::<Result<_, _>>()?;
+        let (mesh, init) = (self.mesh.clone(), compile(&self.init)?);
+        let check_numerics = target.check_numerics;
+        Ok(Executable { mesh, variables, functions, init, check_numerics })
     }
 
     pub(crate) fn graph(&self) -> GraphId {
@@ -122,12 +156,12 @@ impl Module {
     }
 
     /// One per function of the graph, in the order of declaration.
-    pub fn functions(&self) -> &[Compiled] {
+    pub fn functions(&self) -> &[Program] {
         &self.functions
     }
 
     /// Sets every variable to its initial value.
-    pub fn init(&self) -> &Compiled {
+    pub fn init(&self) -> &Program {
         &self.init
     }
 
@@ -137,13 +171,22 @@ impl Module {
     }
 
     /// The function of a name.
-    pub fn function(&self, name: &str) -> Option<&Compiled> {
-        self.functions.iter().find(|f| f.program.name == name)
+    pub fn function(&self, name: &str) -> Option<&Program> {
+        self.functions.iter().find(|program| program.name == name)
     }
 
-    /// What each function does: slices, work, collectives and memory, step by step. Runs nothing.
+    /// What each function does: slices, work and collectives, operation by operation, before anything
+    /// is chosen that depends on a machine. Runs nothing.
     pub fn explain(&self) -> Explain {
         Explain::new(self)
+    }
+
+    /// As [`explain`](Self::explain), with the memory that each function takes on a target.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    pub fn explain_for(&self, target: &Target) -> Result<Explain, Fault> {
+        Ok(self.explain().memory(&self.compile(target)?))
     }
 
     /// Bytes of variables on the processor that holds most.
@@ -165,6 +208,6 @@ impl Module {
 
     /// A function's program as text.
     pub fn print(&self, function: &str) -> Option<String> {
-        self.function(function).map(|f| f.program.display(&self.mesh).to_string())
+        self.function(function).map(|program| program.display(&self.mesh).to_string())
     }
 }

@@ -6,16 +6,15 @@
 //! over the same axes; one that the body then settles, or does not leave pending again, is given whole.
 
 use super::emit::Emitter;
-use super::local::{Local, extents, slot};
+use super::local::{Local, extents};
 use super::place::{PlaceCx, Placing};
 use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
 use crate::graph::structural::{Loop, Param};
 use crate::graph::{OperationId, Report, TensorId};
 use crate::names::{AxisList, Placement, ReduceKind, Shape};
-use crate::program::{Origin, Program, Rounds};
+use crate::program::{Block, Origin, forms};
 use crate::split::{LayoutIssue, LayoutProblem};
 use indexmap::IndexMap;
-use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -256,19 +255,15 @@ impl<'a> Emitter<'a> {
         };
         let body = self.body(rounds, &operation.name, table)?;
         let ids: Vec<_> = inputs.iter().map(|input| input.id).collect();
-        let (carried, rest) = ids.split_at(rounds.carried);
-        let (sliced, rest) = rest.split_at(rounds.sliced);
-        let (captured, condition) = rest.split_at(rest.len() - usize::from(rounds.conditional));
-        let outs = self.builder.rounds(Rounds {
-            body,
+        let form = forms::Loop {
+            body: Box::new(body),
             count: rounds.rounds.size,
             reverse: rounds.reverse,
-            condition: condition.first().copied(),
-            carried: carried.to_vec(),
-            sliced: sliced.to_vec(),
-            captured: captured.to_vec(),
-            outs: SmallVec::new(),
-        });
+            conditional: rounds.conditional,
+            carried: rounds.carried,
+            sliced: rounds.sliced,
+        };
+        let outs = self.builder.repeat(form, &ids);
         for ((&version, &tensor), id) in entry.outputs.iter().zip(&operation.outputs).zip(outs) {
             let shape = self.local_shape(tensor, self.placement(version));
             self.define(version, Local::new(id, shape));
@@ -281,7 +276,7 @@ impl<'a> Emitter<'a> {
         placement.local_shape(self.setting.mesh, shape).unwrap_or_else(|| shape.clone())
     }
 
-    fn body(&self, rounds: &Loop, name: &str, table: &'a Table) -> Result<Program, Report> {
+    fn body(&self, rounds: &Loop, name: &str, table: &'a Table) -> Result<Block, Report> {
         let data = self.setting.data;
         let block = &data.blocks[rounds.block.index()];
         let mut inner = Emitter::new(self.setting, name, table);
@@ -290,22 +285,17 @@ impl<'a> Emitter<'a> {
             let placement = inner.placement(version);
             let shape = self.local_shape(tensor, placement);
             let dtype = placement.held(data.tensors[tensor.index()].ty.dtype);
-            let title = data.tensor_name(tensor);
-            let whole = slot(title, &shape, &Placement::replicated());
-            let id = inner.builder.feed(dtype, extents(&shape), whole);
+            let id = inner.builder.param(dtype, extents(&shape));
             inner.define(version, Local::new(id, shape));
         }
         inner.entries()?;
         inner.origin_of(name);
         let results = block.results.iter().chain(&rounds.saved);
-        for (&tensor, &version) in results.zip(&table.fetches) {
+        for (_, &version) in results.zip(&table.fetches) {
             let value = inner.value(version)?;
-            let title = data.tensor_name(tensor);
-            let mut whole = slot(title, value.shape(), &Placement::replicated());
-            whole.value = value.id;
-            inner.builder.fetch(whole);
+            inner.builder.result(value.id);
         }
-        Ok(inner.finish())
+        Ok(inner.finish().block)
     }
 
     /// Steps from here on belong to a loop as a whole.

@@ -6,9 +6,10 @@
 //! [`Ring`](AllReduce::Ring); along one axis after the other, the last listed first,
 //! [`Hierarchical`](AllReduce::Hierarchical).
 
-use super::{Pass, compact};
-use crate::names::{AxisList, Mesh};
-use crate::program::{FoldOrder, Node, Program, Step, Value, ValueId};
+use super::compact;
+use crate::names::AxisList;
+use crate::program::forms::{self, Broadcast, ReduceTo};
+use crate::program::{Block, FoldOrder, Form, Operand, Step, Value, ValueId};
 use std::fmt;
 use std::str::FromStr;
 
@@ -52,80 +53,71 @@ impl FromStr for AllReduce {
     }
 }
 
-impl AllReduce {
-    /// What makes a program's all-reduces so; `None` if they are.
-    pub(super) fn pass(self) -> Option<Pass> {
-        let run = match self {
-            Self::Direct => return None,
-            Self::Ring => ring,
-            Self::Hierarchical => hierarchical,
-            Self::ReduceToOne => reduce_to_one,
+/// Makes the all-reduces of a block as wanted.
+pub(super) fn run(block: &mut Block, way: AllReduce) {
+    match way {
+        AllReduce::Direct => {}
+        AllReduce::Ring => ring(block),
+        AllReduce::Hierarchical => each(block, hierarchical),
+        AllReduce::ReduceToOne => each(block, reduce_to_one),
+    }
+}
+
+fn ring(block: &mut Block) {
+    for step in &mut block.steps {
+        if let Form::AllReduce(form) = &mut step.form {
+            form.order = FoldOrder::Ring;
+        }
+    }
+}
+
+fn hierarchical(block: &mut Block, step: &Step, form: &forms::AllReduce) -> Vec<Step> {
+    let mut made = Vec::new();
+    let mut now = step.inputs.clone();
+    for (left, &axis) in form.axes.iter().enumerate().rev() {
+        let next = match left {
+            0 => step.outs.clone(),
+            _ => now.iter().map(|input| another(block, input.value)).collect(),
         };
-        Some(Pass {
-            name: "all-reduces",
-            reason: "merging must have found equal sums while each was one step",
-            run,
-        })
+        let form = forms::AllReduce { axes: AxisList::from_slice(&[axis]), ..form.clone() };
+        let whole = |&id: &ValueId| Operand::whole(id, block.value(id).extents.len());
+        let inputs = std::mem::replace(&mut now, next.iter().map(whole).collect());
+        made.push(step.instead(form, inputs, &next));
     }
+    made
 }
 
-fn ring(program: &mut Program, _: &Mesh) {
-    for node in &mut program.steps {
-        if let Step::AllReduce { order, .. } = &mut node.step {
-            *order = FoldOrder::Ring;
+fn reduce_to_one(block: &mut Block, step: &Step, form: &forms::AllReduce) -> Vec<Step> {
+    let (kind, root) = (form.kind, 0);
+    let pair = |(input, &out): (&Operand, &ValueId)| {
+        let sum = another(block, input.value);
+        let reduce = ReduceTo { kind, axes: form.axes.clone(), root };
+        let send = Broadcast { axes: form.axes.clone(), root };
+        let whole = Operand { value: sum, ..input.clone() };
+        [step.instead(reduce, [input.clone()], &[sum]), step.instead(send, [whole], &[out])]
+    };
+    step.inputs.iter().zip(&step.outs).flat_map(pair).collect()
+}
+
+/// Replaces each all-reduce.
+fn each(
+    block: &mut Block,
+    mut make: impl FnMut(&mut Block, &Step, &forms::AllReduce) -> Vec<Step>,
+) {
+    for step in std::mem::take(&mut block.steps) {
+        match &step.form {
+            Form::AllReduce(form) => {
+                let made = make(block, &step, form);
+                block.steps.extend(made);
+            }
+            _ => block.steps.push(step),
         }
     }
-}
-
-fn hierarchical(program: &mut Program, _: &Mesh) {
-    each(program, |program, node| {
-        let Step::AllReduce { kind, order, axes, inputs, outs } = &node.step else { return vec![] };
-        let mut made = Vec::new();
-        let mut now = inputs.clone();
-        for (left, &axis) in axes.iter().enumerate().rev() {
-            let next = match left {
-                0 => outs.clone(),
-                _ => now.iter().map(|&value| another(program, value)).collect(),
-            };
-            let (inputs, axes) = (now, AxisList::from_slice(&[axis]));
-            let (kind, order, outs) = (*kind, *order, next.clone());
-            made.push(Step::AllReduce { kind, order, axes, inputs, outs });
-            now = next;
-        }
-        made
-    });
-}
-
-fn reduce_to_one(program: &mut Program, _: &Mesh) {
-    each(program, |program, node| {
-        let Step::AllReduce { kind, axes, inputs, outs, .. } = &node.step else { return vec![] };
-        let pair = |(&input, &out): (&ValueId, &ValueId)| {
-            let (sum, axes, kind) = (another(program, input), axes.clone(), *kind);
-            let reduce = Step::ReduceTo { kind, axes: axes.clone(), root: 0, input, out: sum };
-            [reduce, Step::Broadcast { axes, root: 0, input: sum, out }]
-        };
-        inputs.iter().zip(outs).flat_map(pair).collect()
-    });
-}
-
-/// Replaces each step for which steps are made.
-fn each(program: &mut Program, mut make: impl FnMut(&mut Program, &Node) -> Vec<Step>) {
-    for node in std::mem::take(&mut program.steps) {
-        let made = make(program, &node);
-        if made.is_empty() {
-            program.steps.push(node);
-            continue;
-        }
-        let Node { origin, owners, .. } = node;
-        let node = |step| Node { step, origin, owners: owners.clone() };
-        program.steps.extend(made.into_iter().map(node));
-    }
-    compact(program);
+    compact(block);
 }
 
 /// A new value of the type of another.
-fn another(program: &mut Program, value: ValueId) -> ValueId {
-    let Value { dtype, extents, .. } = program.value(value).clone();
-    program.values.push(Value::new(dtype, extents));
-    ValueId(program.values.len() as u32 - 1)
+fn another(block: &mut Block, value: ValueId) -> ValueId {
+    let Value { dtype, extents, .. } = block.value(value).clone();
+    block.define(Value::new(dtype, extents))
 }

@@ -8,17 +8,18 @@
 //! * A written value's class is computed in the variable's buffer, if those who hold the variable
 //!   make it, and every use of the old value
 //!   comes before it, or is by the very step that makes it and that may work in place.
-//! * A map's or all-reduce's out takes over an arena buffer that dies at that step, if the two lie
-//!   alike and are met element by element.
+//! * An out takes over an arena buffer that dies at its step, if the two lie alike and the form may work
+//!   in place.
 //! * The values of a loop's body get an arena of their own behind that of the program. What the body
 //!   is given lies where the loop has it, and what is stacked is computed in its place in the stack,
-//!   if slices are aligned and only kernels meet them, which look up where things lie in every round.
+//!   if slices are aligned and only kernels meet them, which look up where things lie in every iteration.
 //!   What is carried in one place and carried on in another is copied into that arena first.
 //! * All other classes get arena buffers, the largest first, each at the lowest offset that is free
 //!   while it lives.
 
+use crate::program::forms::Loop;
 use crate::program::{
-    ALIGNMENT, Node, Place, Plan, Program, Rounds, Step, Value, ValueId, VariableType,
+    ALIGNMENT, Block, Form, Place, Plan, Program, Step, Value, ValueId, VariableType,
 };
 
 /// Places every value of a verified program whose writes stand last.
@@ -27,43 +28,36 @@ use crate::program::{
 /// places as a copy at the step's position; a read's and write's other place is the variable's
 /// buffer.
 pub fn plan(program: &Program, variables: &[VariableType]) -> Plan {
-    planned(program, variables.len(), None)
+    planned(&program.block, variables.len(), None)
 }
 
-/// The plan of a program, which may be the body of a loop.
-fn planned(program: &Program, variables: usize, rounds: Option<&Rounds>) -> Plan {
-    let classes = Classes::new(program, variables, rounds);
-    let (of, buffers) = arena(program, &classes);
+/// The plan of a block, which may be the body of a loop.
+fn planned(block: &Block, variables: usize, of_loop: Option<&Loop>) -> Plan {
+    let classes = Classes::new(block, variables, of_loop);
+    let (of, buffers) = arena(block, &classes);
     let (offsets, arena_bytes) = pack(&buffers);
     let place = |&class: &usize| match classes.list[class].home {
         Some(home) => home,
         None => Place::Arena(offsets[of[class]]),
     };
     let places = classes.of.iter().map(place).collect();
-    let bodies = loops(program).map(|rounds| planned(&rounds.body, 0, Some(rounds)));
+    let bodies = block.loops().map(|(_, form)| planned(&form.body, 0, Some(form)));
     let bodies: Vec<_> = bodies.collect();
     let inside = bodies.iter().map(|body| body.arena_bytes).max().unwrap_or_default();
     Plan { places, arena_bytes: arena_bytes + inside, bodies }
 }
 
-fn loops(program: &Program) -> impl Iterator<Item = &Rounds> {
-    program.steps.iter().filter_map(|node| match &node.step {
-        Step::Loop(rounds) => Some(&**rounds),
-        _ => None,
-    })
-}
-
 /// The most bytes that live in the arena at once: no plan with the same sharing of buffers is
 /// smaller.
 pub fn lower_bound(program: &Program, variables: &[VariableType]) -> usize {
-    least(program, variables.len(), None)
+    least(&program.block, variables.len(), None)
 }
 
-/// As [`lower_bound`], of a program that may be the body of a loop.
-pub(super) fn least(program: &Program, variables: usize, rounds: Option<&Rounds>) -> usize {
-    let (_, buffers) = arena(program, &Classes::new(program, variables, rounds));
+/// As [`lower_bound`], of a block that may be the body of a loop.
+pub(super) fn least(block: &Block, variables: usize, of_loop: Option<&Loop>) -> usize {
+    let (_, buffers) = arena(block, &Classes::new(block, variables, of_loop));
     // Times of program points, and one behind the last.
-    let mut change = vec![0_isize; program.steps.len() + 3];
+    let mut change = vec![0_isize; block.steps.len() + 3];
     for buffer in &buffers {
         change[buffer.first] += buffer.bytes as isize;
         change[buffer.last + 1] -= buffer.bytes as isize;
@@ -72,7 +66,7 @@ pub(super) fn least(program: &Program, variables: usize, rounds: Option<&Rounds>
         *live += change;
         Some(*live)
     });
-    let inside = loops(program).map(|rounds| least(&rounds.body, 0, Some(rounds))).max();
+    let inside = block.loops().map(|(_, form)| least(&form.body, 0, Some(form))).max();
     let inside = inside.unwrap_or_default();
     live.max().unwrap_or_default().unsigned_abs() + inside
 }
@@ -101,90 +95,82 @@ struct Classes {
 }
 
 impl Classes {
-    fn new(program: &Program, variables: usize, rounds: Option<&Rounds>) -> Self {
-        let awaits = program.awaits();
+    fn new(block: &Block, variables: usize, of_loop: Option<&Loop>) -> Self {
+        let awaits = block.awaits();
         let begins = |out: &ValueId| awaits[out.index()].is_some();
-        let begins = program.steps.iter().map(|node| node.step.outs().iter().any(begins));
+        let begins = block.steps.iter().map(|step| step.outs.iter().any(begins));
         let (list, begins) = (Vec::new(), begins.collect());
-        let mut classes = Self { list, of: vec![usize::MAX; program.values.len()], begins };
-        for slot in &program.feeds {
-            classes.define(program, slot.value, 0);
+        let mut classes = Self { list, of: vec![usize::MAX; block.values.len()], begins };
+        for &param in &block.params {
+            classes.define(block, param, 0);
         }
-        for (time, node) in (1..).zip(&program.steps) {
-            let held = matches!(node.step, Step::Await { .. });
-            node.step.inputs().iter().for_each(|&input| match held {
+        for (time, step) in (1..).zip(&block.steps) {
+            let held = matches!(step.form, Form::Await(_));
+            step.reads().for_each(|input| match held {
                 true => classes.hold(input, time),
                 false => classes.extend(input, time),
             });
-            match &node.step {
-                Step::Reshape { input, out } if both_in_order(program, *input, *out) => {
-                    classes.of[out.index()] = classes.of[input.index()];
+            let mut reads = step.reads();
+            for &out in &step.outs {
+                match reads.next().filter(|&input| is_renamed(block, step, input, out)) {
+                    Some(input) => classes.of[out.index()] = classes.of[input.index()],
+                    None => classes.define(block, out, time),
                 }
-                Step::Barrier { inputs, outs } => {
-                    for (input, out) in inputs.iter().zip(outs) {
-                        classes.of[out.index()] = classes.of[input.index()];
-                    }
-                }
-                step => step.outs().iter().for_each(|&out| classes.define(program, out, time)),
             }
         }
-        let end = program.steps.len() + 1;
-        program.fetches.iter().for_each(|slot| classes.extend(slot.value, end));
-        classes.settle(program, variables);
-        if let Some(rounds) = rounds {
-            classes.settle_in(rounds);
+        let end = block.steps.len() + 1;
+        block.results.iter().for_each(|&result| classes.extend(result, end));
+        classes.settle(block, variables);
+        if let Some(of_loop) = of_loop {
+            classes.settle_in(of_loop);
         }
         classes
     }
 
     /// Gives classes of a loop's body a home in the loop's values.
-    fn settle_in(&mut self, rounds: &Rounds) {
-        let Rounds { body, carried, sliced, captured, outs, .. } = rounds;
+    fn settle_in(&mut self, of_loop: &Loop) {
+        let (body, carried) = (&*of_loop.body, of_loop.carried);
         let kernels_only = self.met_by_kernels(body);
         let moves = |class: usize, value: ValueId| {
             kernels_only[class] && body.value(value).bytes().is_multiple_of(ALIGNMENT)
         };
-        let slices = carried.len()..carried.len() + sliced.len();
-        let next: Vec<_> =
-            body.fetches[..carried.len()].iter().map(|s| self.class(s.value)).collect();
-        // The loop fills the place of what is carried for the next round one after the other.
-        let leaves = |i: usize, class| {
-            i < carried.len() && (0..).zip(&next).any(|(j, &c)| j != i && c == class)
-        };
-        for (i, slot) in body.feeds.iter().take(slices.end + captured.len()).enumerate() {
-            let class = self.class(slot.value);
-            let stays = match slices.contains(&i) {
-                true => moves(class, slot.value),
+        let next: Vec<_> = body.results[..carried].iter().map(|&v| self.class(v)).collect();
+        // The loop fills the place of what is carried for the next iteration one after the other.
+        let leaves =
+            |i: usize, class| i < carried && (0..).zip(&next).any(|(j, &c)| j != i && c == class);
+        let given = body.params.split_last().map_or(&[][..], |(_, given)| given);
+        for (i, &param) in given.iter().enumerate() {
+            let class = self.class(param);
+            let stays = match of_loop.slices().contains(&i) {
+                true => moves(class, param),
                 false => !leaves(i, class),
             };
             if stays {
-                self.list[class].home = Some(Place::Fed(i));
+                self.list[class].home = Some(Place::Param(i));
             }
         }
-        let stacks = body.fetches.iter().enumerate().take(outs.len()).skip(carried.len());
-        for (i, slot) in stacks {
-            let class = self.class(slot.value);
+        for i in of_loop.stacks() {
+            let class = self.class(body.results[i]);
             let Class { first, home, .. } = &mut self.list[class];
-            if home.is_none() && *first > 0 && moves(class, slot.value) {
+            if home.is_none() && *first > 0 && moves(class, body.results[i]) {
                 *home = Some(Place::Stacked(i));
             }
         }
     }
 
     /// Per class, whether only kernels meet its values: other steps are prepared for fixed places.
-    fn met_by_kernels(&self, program: &Program) -> Vec<bool> {
+    fn met_by_kernels(&self, block: &Block) -> Vec<bool> {
         let mut all = vec![true; self.list.len()];
-        let others = |step: &&Step| step.axes().is_some() || matches!(step, Step::Loop(_));
-        for step in program.steps.iter().map(|node| &node.step).filter(others) {
-            let met = step.inputs().into_iter().chain(step.outs().iter().copied());
-            met.for_each(|value| all[self.class(value)] = false);
+        let others = |step: &&Step| step.axes().is_some() || matches!(step.form, Form::Loop(_));
+        for step in block.steps.iter().filter(others) {
+            step.values().for_each(|value| all[self.class(value)] = false);
         }
         all
     }
 
-    fn define(&mut self, program: &Program, value: ValueId, time: usize) {
+    fn define(&mut self, block: &Block, value: ValueId, time: usize) {
         self.of[value.index()] = self.list.len();
-        let bytes = program.value(value).bytes().next_multiple_of(ALIGNMENT);
+        let bytes = block.value(value).bytes().next_multiple_of(ALIGNMENT);
         let (last, until) = (time, time);
         self.list.push(Class { first: time, last, until, holds: 0, bytes, home: None });
     }
@@ -212,53 +198,54 @@ impl Classes {
     }
 
     /// Gives classes a home in the variables.
-    fn settle(&mut self, program: &Program, variables: usize) {
-        let steps = || (1..).zip(&program.steps).map(|(time, node)| (time, &node.step));
+    fn settle(&mut self, block: &Block, variables: usize) {
         let mut written = vec![None; variables];
-        for (time, step) in steps() {
-            if let Step::Write { variable, input } = step {
-                written[variable.index()] = Some((time, *input));
-            }
-        }
         let mut reads: Vec<Vec<usize>> = vec![Vec::new(); variables];
         let mut is_read = vec![false; self.list.len()];
-        for (_, step) in steps() {
-            let Step::Read { variable, out } = step else { continue };
-            let class = self.class(*out);
+        for (time, step) in (1..).zip(&block.steps) {
+            if let Form::Write(form) = step.form {
+                written[form.variable.index()] = Some((time, step.inputs[0].value));
+            }
+        }
+        for step in &block.steps {
+            let Form::Read(form) = step.form else { continue };
+            let (variable, out) = (form.variable, step.outs[0]);
+            let class = self.class(out);
             let survives = match written[variable.index()] {
                 Some((time, input)) => self.class(input) == class || self.list[class].until < time,
                 None => true,
             };
-            if survives && program.value(*out).in_order() {
-                self.list[class].home = Some(Place::Variable(*variable));
+            if survives && block.value(out).in_order() {
+                self.list[class].home = Some(Place::Variable(variable));
             }
             is_read[class] = true;
             reads[variable.index()].push(class);
         }
-        for node in &program.steps {
-            let Step::Write { variable, input } = &node.step else { continue };
-            let class = self.class(*input);
+        for step in &block.steps {
+            let Form::Write(form) = step.form else { continue };
+            let input = step.inputs[0].value;
+            let class = self.class(input);
             let Class { first, home, .. } = self.list[class];
             let free = home.is_none() && first > 0 && !is_read[class];
-            if !free || !program.value(*input).in_order() {
+            if !free || !block.value(input).in_order() {
                 continue;
             }
-            let Node { step: maker, owners, .. } = &program.steps[first - 1];
-            if *owners != node.owners {
+            let maker = &block.steps[first - 1];
+            if maker.owners != step.owners {
                 continue;
             }
-            let over = reads[variable.index()].iter().all(|&read| {
+            let over = reads[form.variable.index()].iter().all(|&read| {
                 let Class { first: read_at, until, home, .. } = self.list[read];
                 match home {
                     None => read_at < first,
-                    Some(_) if self.ends(read, first) => self.in_place(program, maker, class, read),
+                    Some(_) if self.ends(read, first) => self.in_place(block, maker, class, read),
                     Some(_) => until < first,
                 }
             });
             if over {
                 let class = &mut self.list[class];
-                class.home = Some(Place::Variable(*variable));
-                class.last = program.steps.len() + 1;
+                class.home = Some(Place::Variable(form.variable));
+                class.last = block.steps.len() + 1;
                 class.until = class.last;
             }
         }
@@ -266,33 +253,23 @@ impl Classes {
 
     /// Whether a step that makes class `made` may do so in the bytes of class `used`: each element
     /// is written after the last read of the old element there.
-    fn in_place(&self, program: &Program, step: &Step, made: usize, used: usize) -> bool {
-        let position = |outs: &[ValueId]| outs.iter().position(|&out| self.class(out) == made);
-        match step {
-            Step::Map { inputs, outs, .. } => position(outs).is_some_and(|position| {
-                let out = program.value(outs[position]);
-                inputs.iter().filter(|input| self.class(input.value) == used).all(|input| {
-                    let labels = input.dims.iter().enumerate();
-                    alike(program.value(input.value), out)
-                        && labels.into_iter().all(|(i, &label)| i == usize::from(label))
-                })
-            }),
-            Step::AllReduce { inputs, outs, .. } => position(outs).is_some_and(|position| {
-                let out = program.value(outs[position]);
-                let of_used = |(_, input): &(usize, &ValueId)| self.class(**input) == used;
-                inputs
-                    .iter()
-                    .enumerate()
-                    .filter(of_used)
-                    .all(|(i, &input)| i == position && alike(program.value(input), out))
-            }),
-            _ => false,
-        }
+    fn in_place(&self, block: &Block, step: &Step, made: usize, used: usize) -> bool {
+        let Some(out) = step.outs.iter().position(|&out| self.class(out) == made) else {
+            return false;
+        };
+        let value = block.value(step.outs[out]);
+        let mut inputs = step.reads().enumerate().filter(|(_, input)| self.class(*input) == used);
+        inputs.all(|(i, input)| {
+            alike(block.value(input), value) && step.form.may_work_in_place(&step.inputs, out, i)
+        })
     }
 }
 
-fn both_in_order(program: &Program, one: ValueId, other: ValueId) -> bool {
-    program.value(one).in_order() && program.value(other).in_order()
+/// Whether a step makes a value another name for its input's bytes.
+pub(super) fn is_renamed(block: &Block, step: &Step, input: ValueId, out: ValueId) -> bool {
+    let (from, to) = (block.value(input), block.value(out));
+    let lie_alike = from.extents == to.extents && from.order == to.order;
+    step.form.renames() && (lie_alike || from.in_order() && to.in_order())
 }
 
 fn alike(one: &Value, other: &Value) -> bool {
@@ -311,7 +288,7 @@ struct Buffer {
 }
 
 /// The arena's buffers, and the buffer of each class that has no home.
-fn arena(program: &Program, classes: &Classes) -> (Vec<usize>, Vec<Buffer>) {
+fn arena(block: &Block, classes: &Classes) -> (Vec<usize>, Vec<Buffer>) {
     let mut of = vec![usize::MAX; classes.list.len()];
     let mut buffers: Vec<Buffer> = Vec::new();
     // Classes are listed in the order of their definition, so donors have their buffer.
@@ -320,14 +297,13 @@ fn arena(program: &Program, classes: &Classes) -> (Vec<usize>, Vec<Buffer>) {
             continue;
         }
         let donor = first.checked_sub(1).and_then(|step| {
-            let step = &program.steps[step].step;
-            let inputs = step.inputs();
-            let mut used = inputs.iter().map(|&input| classes.class(input));
+            let step = &block.steps[step];
+            let mut used = step.reads().map(|input| classes.class(input));
             used.find(|&used| {
                 classes.list[used].home.is_none()
                     && classes.ends(used, first)
                     && buffers[of[used]].holder == used
-                    && classes.in_place(program, step, class, used)
+                    && classes.in_place(block, step, class, used)
             })
         });
         match donor {

@@ -9,21 +9,13 @@
 //!
 //! What a waiting step reads lives longer. [`KEPT`] bounds how much is kept so, [`SPAN`] how far the
 //! last may stand from the first.
-//!
-//! Bounds on sizes are from measurements among threads: all-reduces of 2 on 2 cores, and of 4 on 2
-//! cores, take 0.8 and 3 µs at 1 KiB, 3 and 7 µs at 16 KiB, 5 and 13 µs at 64 KiB; half of the time is
-//! bytes from about 8 to 16 KiB on.
 
-use super::compact;
-use crate::names::Mesh;
-use crate::program::{Node, Program, Step, Value};
+use super::{Machine, compact};
+use crate::program::{Block, Form, Step, Value};
 use std::collections::VecDeque;
 
-/// Most bytes of an all-reduce that is combined with others.
-const SMALL: usize = 16 << 10;
-
-/// Most bytes of them together.
-const TOTAL: usize = 64 << 10;
+/// Most bytes of combined all-reduces, in those that one costs to meet for.
+const TOGETHER: usize = 4;
 
 /// Most bytes that are read by waiting steps.
 const KEPT: usize = 4 << 20;
@@ -31,31 +23,31 @@ const KEPT: usize = 4 << 20;
 /// Most steps from the first to the last.
 const SPAN: usize = 1024;
 
-pub(super) fn run(program: &mut Program, _: &Mesh) {
+pub(super) fn run(block: &mut Block, machine: &Machine) {
     let mut changed = false;
     // Steps that have moved may let others meet.
-    while once(program) {
+    while once(block, machine.meeting_bytes) {
         changed = true;
     }
     if changed {
-        compact(program);
+        compact(block);
     }
 }
 
-fn once(program: &mut Program) -> bool {
-    let mut todo: VecDeque<Node> = std::mem::take(&mut program.steps).into();
-    let mut search = Search::new(&program.values, &todo);
+fn once(block: &mut Block, small: usize) -> bool {
+    let mut todo: VecDeque<Step> = std::mem::take(&mut block.steps).into();
+    let mut search = Search::new(&block.values, &todo, small);
     let (mut done, mut changed) = (Vec::with_capacity(todo.len()), false);
-    while let Some(node) = todo.pop_front() {
-        match search.partners(&node, &todo) {
-            None => done.push(node),
+    while let Some(step) = todo.pop_front() {
+        match search.partners(&step, &todo) {
+            None => done.push(step),
             Some(roles) => {
                 changed = true;
-                regroup(node, &roles, &mut todo);
+                regroup(step, &roles, &mut todo);
             }
         }
     }
-    program.steps = done;
+    block.steps = done;
     changed
 }
 
@@ -70,6 +62,8 @@ enum Role {
 
 struct Search<'p> {
     values: &'p [Value],
+    /// Most bytes of an all-reduce that is combined with others.
+    most: usize,
     /// Whether a value lies in a variable, as a rule, and takes no memory.
     read: Vec<bool>,
     /// The search in which a value was last found to be late.
@@ -80,38 +74,35 @@ struct Search<'p> {
 }
 
 impl<'p> Search<'p> {
-    fn new(values: &'p [Value], steps: &VecDeque<Node>) -> Self {
+    fn new(values: &'p [Value], steps: &VecDeque<Step>, most: usize) -> Self {
         let mut read = vec![false; values.len()];
-        for node in steps {
-            if let Step::Read { out, .. } = &node.step {
-                read[out.index()] = true;
-            }
+        for step in steps.iter().filter(|step| matches!(step.form, Form::Read(_))) {
+            read[step.outs[0].index()] = true;
         }
         let never = vec![0; values.len()];
-        Self { values, read, late: never.clone(), kept: never, search: 0 }
+        Self { values, most, read, late: never.clone(), kept: never, search: 0 }
     }
 
     /// The bytes of an all-reduce that may be combined.
-    fn small(&self, node: &Node) -> Option<usize> {
-        let Step::AllReduce { inputs, .. } = &node.step else { return None };
-        let bytes = inputs.iter().map(|input| self.values[input.index()].bytes()).sum();
-        (bytes <= SMALL).then_some(bytes)
+    fn small(&self, step: &Step) -> Option<usize> {
+        let Form::AllReduce(_) = step.form else { return None };
+        let bytes = step.reads().map(|input| self.values[input.index()].bytes()).sum();
+        (bytes <= self.most).then_some(bytes)
     }
 
     /// Roles of the steps that follow `first`, up to the last that joins it; `None` if none does.
-    fn partners(&mut self, first: &Node, following: &VecDeque<Node>) -> Option<Vec<Role>> {
+    fn partners(&mut self, first: &Step, following: &VecDeque<Step>) -> Option<Vec<Role>> {
         let mut total = self.small(first)?;
         self.search += 1;
         let (mut roles, mut last, mut kept) = (Vec::new(), 0, 0);
         self.delay(first);
-        for node in following.iter().take(SPAN) {
-            let inputs = node.step.inputs();
-            let role = if inputs.iter().any(|input| self.late[input.index()] == self.search) {
-                kept += inputs.iter().map(|input| self.keep(input.index())).sum::<usize>();
+        for step in following.iter().take(SPAN) {
+            let role = if step.reads().any(|input| self.late[input.index()] == self.search) {
+                kept += step.reads().map(|input| self.keep(input.index())).sum::<usize>();
                 Role::Waits
             } else {
-                let alike = self.small(node).filter(|_| self.alike(first, node));
-                match alike.filter(|bytes| total + bytes <= TOTAL) {
+                let alike = self.small(step).filter(|_| self.alike(first, step));
+                match alike.filter(|bytes| total + bytes <= TOGETHER * self.most) {
                     None => Role::Stays,
                     Some(bytes) => {
                         total += bytes;
@@ -124,7 +115,7 @@ impl<'p> Search<'p> {
                 break;
             }
             if role != Role::Stays {
-                self.delay(node);
+                self.delay(step);
             }
             roles.push(role);
         }
@@ -132,8 +123,8 @@ impl<'p> Search<'p> {
         (last > 0).then_some(roles)
     }
 
-    fn delay(&mut self, node: &Node) {
-        node.step.outs().iter().for_each(|out| self.late[out.index()] = self.search);
+    fn delay(&mut self, step: &Step) {
+        step.outs.iter().for_each(|out| self.late[out.index()] = self.search);
     }
 
     /// The bytes of a value that is there and has to stay, the first time.
@@ -144,33 +135,25 @@ impl<'p> Search<'p> {
     }
 
     /// Whether two all-reduces differ in their values alone.
-    fn alike(&self, one: &Node, other: &Node) -> bool {
-        let dtype = |step: &Step| step.inputs().first().map(|v| self.values[v.index()].dtype);
-        let way = |step: &Step| match step {
-            Step::AllReduce { kind, order, axes, .. } => Some((*kind, *order, axes.clone())),
-            _ => None,
-        };
-        one.owners == other.owners
-            && way(&one.step) == way(&other.step)
-            && dtype(&one.step) == dtype(&other.step)
+    fn alike(&self, one: &Step, other: &Step) -> bool {
+        let dtype = |step: &Step| step.reads().next().map(|v| self.values[v.index()].dtype);
+        one.owners == other.owners && one.form == other.form && dtype(one) == dtype(other)
     }
 }
 
 /// Puts the joint step and those that it passes back in front.
-fn regroup(mut joint: Node, roles: &[Role], todo: &mut VecDeque<Node>) {
+fn regroup(mut joint: Step, roles: &[Role], todo: &mut VecDeque<Step>) {
     let (mut stay, mut wait) = (Vec::new(), Vec::new());
-    for (role, node) in roles.iter().zip(todo.drain(..roles.len())) {
+    for (role, step) in roles.iter().zip(todo.drain(..roles.len())) {
         match role {
-            Role::Stays => stay.push(node),
-            Role::Waits => wait.push(node),
+            Role::Stays => stay.push(step),
+            Role::Waits => wait.push(step),
             Role::Joins => {
-                if let Step::AllReduce { inputs, outs, .. } = &mut joint.step {
-                    inputs.extend(node.step.inputs());
-                    outs.extend_from_slice(node.step.outs());
-                }
+                joint.inputs.extend(step.inputs);
+                joint.outs.extend(step.outs);
             }
         }
     }
     let front = stay.into_iter().chain([joint]).chain(wait);
-    front.rev().for_each(|node| todo.push_front(node));
+    front.rev().for_each(|step| todo.push_front(step));
 }

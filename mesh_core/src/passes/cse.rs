@@ -14,8 +14,7 @@
 //! that the whole of it need not live from the forward pass to the backward pass.
 
 use super::compact;
-use crate::names::Mesh;
-use crate::program::{Generator, Instr, Node, Prim, Program, Step, Value, ValueId};
+use crate::program::{Block, Form, Generator, Instr, Prim, Step, Value, ValueId};
 use indexmap::IndexSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -28,91 +27,66 @@ pub(super) const FAR: usize = 24;
 /// (decays of a step number, say) would be computed again, too.
 pub(super) const LARGE: usize = 1 << 16;
 
-pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
-    let mut equal: Vec<ValueId> = (0..program.values.len() as u32).map(ValueId).collect();
-    let mut seen: IndexSet<Key<'_>> = IndexSet::with_capacity(program.steps.len());
-    let mut repeats = vec![false; program.steps.len()];
-    let values = &program.values;
+pub(super) fn run(block: &mut Block) {
+    let mut equal: Vec<ValueId> = (0..block.values.len() as u32).map(ValueId).collect();
+    let mut seen: IndexSet<Key<'_>> = IndexSet::with_capacity(block.steps.len());
+    let mut repeats = vec![false; block.steps.len()];
+    let values = &block.values;
     // By value, the step that needed it last, counting those that stay.
     let (mut needed, mut at) = (vec![0; values.len()], 0);
-    for (node, repeats) in program.steps.iter_mut().zip(&mut repeats) {
+    for (step, repeats) in block.steps.iter_mut().zip(&mut repeats) {
         at += 1;
-        node.step.each_input(|input| {
-            *input = equal[input.index()];
-            needed[input.index()] = at;
-        });
-        node.step.outs().iter().for_each(|out| needed[out.index()] = at);
-        let apart =
-            matches!(node.step, Step::AllGather { .. } | Step::Barrier { .. } | Step::Loop(_));
-        if node.step.has_effect() || apart {
+        for input in &mut step.inputs {
+            input.value = equal[input.value.index()];
+            needed[input.value.index()] = at;
+        }
+        step.outs.iter().for_each(|out| needed[out.index()] = at);
+        let apart = matches!(step.form, Form::AllGather(_) | Form::Barrier(_) | Form::Loop(_));
+        if step.form.has_effect() || apart {
             continue;
         }
-        let key = Key { node, values };
+        let key = Key { step, values };
         let Some(first) = seen.get(&key) else {
             seen.insert(key);
             continue;
         };
         let since = |out: &ValueId| at - needed[out.index()];
-        if widens(&key.node.step, values)
-            && first.node.step.outs().iter().map(since).min() > Some(FAR)
-        {
+        if widens(key.step, values) && first.step.outs.iter().map(since).min() > Some(FAR) {
             // Those behind are nearer to this one.
             seen.replace(key);
             continue;
         }
         *repeats = true;
         at -= 1;
-        let pairs = key.node.step.outs().iter().zip(first.node.step.outs());
+        let pairs = key.step.outs.iter().zip(&first.step.outs);
         pairs.for_each(|(out, first)| equal[out.index()] = *first);
     }
     let mut repeats = repeats.into_iter();
-    program.steps.retain(|_| repeats.next() != Some(true));
-    program.fetches.iter_mut().for_each(|slot| slot.value = equal[slot.value.index()]);
-    compact(program);
+    block.steps.retain(|_| repeats.next() != Some(true));
+    block.results.iter_mut().for_each(|result| *result = equal[result.index()]);
+    compact(block);
 }
 
 /// Whether a step makes a large copy of its input in a dtype that takes more memory.
 fn widens(step: &Step, values: &[Value]) -> bool {
-    let Step::Map { body, inputs, outs } = step else { return false };
-    let ([(Instr::Input(0), from), (Instr::Apply(Prim::Cast, _), to)], [input]) =
-        (&body.code[..], &inputs[..])
-    else {
+    let (Form::Map(map), [input]) = (&step.form, &step.inputs[..]) else { return false };
+    let [(Instr::Input(0), from), (Instr::Apply(Prim::Cast, _), to)] = map.body.code[..] else {
         return false;
     };
     let from_len = values[input.value.index()].len();
     let is_copy = |out: &Value| out.len() == from_len && out.bytes() >= LARGE;
-    to.size() > from.size() && outs.iter().all(|out| is_copy(&values[out.index()]))
+    to.size() > from.size() && step.outs.iter().all(|out| is_copy(&values[out.index()]))
 }
 
 /// A step without its outs' ids, the outs' types, which the step does not determine, and who runs it.
 struct Key<'p> {
-    node: &'p Node,
+    step: &'p Step,
     values: &'p [Value],
 }
 
 impl<'p> Key<'p> {
     fn outs(&self) -> impl Iterator<Item = &'p Value> {
-        self.node.step.outs().iter().map(|out| &self.values[out.index()])
-    }
-
-    /// Whether the steps are equal, if they define the same.
-    fn does_as(&self, other: &Self) -> bool {
-        let mut step = self.node.step.clone();
-        let mut outs = other.node.step.outs().iter();
-        step.each_out(|out| *out = outs.next().copied().unwrap_or(*out));
-        match (&step, &other.node.step) {
-            (
-                Step::Generate { generator, salts, begin, global, .. },
-                Step::Generate {
-                    generator: generator2,
-                    salts: salts2,
-                    begin: begin2,
-                    global: global2,
-                    ..
-                },
-            ) => (salts, begin, global) == (salts2, begin2, global2) && same(generator, generator2),
-            (step, step2) => step == step2,
-        }
+        self.step.outs.iter().map(|out| &self.values[out.index()])
     }
 }
 
@@ -120,7 +94,21 @@ impl Eq for Key<'_> {}
 
 impl PartialEq for Key<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.outs().eq(other.outs()) && self.node.owners == other.node.owners && self.does_as(other)
+        let (one, two) = (self.step, other.step);
+        one.inputs == two.inputs
+            && one.owners == two.owners
+            && same_form(&one.form, &two.form)
+            && self.outs().eq(other.outs())
+    }
+}
+
+fn same_form(one: &Form, other: &Form) -> bool {
+    match (one, other) {
+        (Form::Generate(one), Form::Generate(other)) => {
+            (&one.begin, &one.global) == (&other.begin, &other.global)
+                && same(&one.generator, &other.generator)
+        }
+        _ => one == other,
     }
 }
 
@@ -135,17 +123,17 @@ fn same(one: &Generator, other: &Generator) -> bool {
 impl Hash for Key<'_> {
     /// What tells most steps apart: all of a key would take longer to hash than to compare.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let step = &self.node.step;
-        std::mem::discriminant(step).hash(state);
-        step.inputs().hash(state);
-        match step {
-            Step::Map { body, .. } => body.hash(state),
-            Step::Call { kernel, .. } => kernel.hash(state),
-            Step::Move { pieces, .. } => pieces.hash(state),
-            Step::Read { variable, .. } => variable.hash(state),
-            Step::Generate { generator, begin, global, .. } => {
-                (begin, global).hash(state);
-                match generator {
+        let Step { form, inputs, .. } = self.step;
+        std::mem::discriminant(form).hash(state);
+        inputs.hash(state);
+        match form {
+            Form::Map(form) => form.hash(state),
+            Form::Call(form) => form.hash(state),
+            Form::Move(form) => form.pieces.hash(state),
+            Form::Read(form) => form.hash(state),
+            Form::Generate(form) => {
+                (&form.begin, &form.global).hash(state);
+                match &form.generator {
                     Generator::Fill(scalar) => scalar.hash(state),
                     Generator::Iota(dim) => dim.hash(state),
                     Generator::Table(array) => Arc::as_ptr(array).hash(state),

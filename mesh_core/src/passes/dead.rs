@@ -6,68 +6,68 @@
 //! its signature. So does what a loop carries.
 
 use super::compact;
-use crate::names::Mesh;
-use crate::program::{Program, Rounds, Slot, Step, ValueId};
+use crate::program::forms::Loop;
+use crate::program::{Block, Form, Step, ValueId};
+use smallvec::SmallVec;
 
-pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
-    steps(program);
-}
-
-/// As the pass, for passes that leave dead steps.
-pub(super) fn steps(program: &mut Program) {
-    let mut needed = vec![false; program.values.len()];
-    program.fetches.iter().for_each(|slot| needed[slot.value.index()] = true);
-    for node in program.steps.iter_mut().rev() {
-        if let Step::AllReduce { inputs, outs, .. } = &mut node.step {
-            let mut kept =
-                outs.iter().map(|out| needed[out.index()]).collect::<Vec<_>>().into_iter();
-            inputs.retain(|_| kept.next().unwrap_or_default());
-            outs.retain(|out| needed[out.index()]);
+pub(super) fn run(block: &mut Block) {
+    let mut needed = vec![false; block.values.len()];
+    block.results.iter().for_each(|result| needed[result.index()] = true);
+    for step in block.steps.iter_mut().rev() {
+        let kept: Vec<bool> = step.outs.iter().map(|out| needed[out.index()]).collect();
+        match &mut step.form {
+            Form::AllReduce(_) => {
+                keep(&mut step.inputs, &kept);
+                keep(&mut step.outs, &kept);
+            }
+            Form::Sort(_) => {
+                let kept: Vec<bool> = kept.iter().enumerate().map(|(i, k)| i == 0 || *k).collect();
+                keep(&mut step.inputs, &kept);
+                keep(&mut step.outs, &kept);
+            }
+            Form::Loop(form) => {
+                let kept: Vec<bool> =
+                    kept.iter().enumerate().map(|(i, k)| i < form.carried || *k).collect();
+                keep(&mut step.outs, &kept);
+                let read = prune(form, &kept);
+                keep(&mut step.inputs, &read);
+            }
+            _ => {}
         }
-        if let Step::Loop(rounds) = &mut node.step {
-            prune(rounds, &needed);
-        }
-        if let Step::Sort { inputs, outs, .. } = &mut node.step {
-            let needs = |(i, out): (usize, &ValueId)| i == 0 || needed[out.index()];
-            let kept: Vec<bool> = outs.iter().enumerate().map(needs).collect();
-            let (mut of_inputs, mut of_outs) = (kept.iter(), kept.iter());
-            inputs.retain(|_| of_inputs.next().is_some_and(|kept| *kept));
-            outs.retain(|_| of_outs.next().is_some_and(|kept| *kept));
-        }
-        let step = &node.step;
-        if step.has_effect() || step.outs().iter().any(|out| needed[out.index()]) {
-            step.inputs().iter().for_each(|input| needed[input.index()] = true);
+        if is_needed(step, &needed) {
+            step.reads().for_each(|input| needed[input.index()] = true);
         }
     }
-    program.steps.retain(|node| {
-        node.step.has_effect() || node.step.outs().iter().any(|out| needed[out.index()])
-    });
-    compact(program);
+    block.steps.retain(|step| is_needed(step, &needed));
+    compact(block);
 }
 
-/// Drops what a loop stacks for nobody, and then what its body does not read.
-fn prune(rounds: &mut Rounds, needed: &[bool]) {
-    let carried = rounds.carried.len();
-    let keeps: Vec<bool> = (rounds.outs.iter().enumerate())
-        .map(|(i, out)| i < carried || needed[out.index()])
-        .collect();
-    let mut kept = keeps.iter().copied();
-    rounds.outs.retain(|_| kept.next().unwrap_or(true));
-    let mut kept = keeps.iter().copied();
-    rounds.body.fetches.retain(|_| kept.next().unwrap_or(true));
-    steps(&mut rounds.body);
-    let mut read = vec![false; rounds.body.values.len()];
-    let fetched = rounds.body.fetches.iter().map(|slot| slot.value);
-    let inputs = rounds.body.steps.iter().flat_map(|node| node.step.inputs());
-    fetched.chain(inputs).for_each(|value| read[value.index()] = true);
-    let mut fed = rounds.body.feeds[carried..].iter().map(|slot: &Slot| read[slot.value.index()]);
-    rounds.sliced.retain(|_| fed.next().unwrap_or(true));
-    rounds.captured.retain(|_| fed.next().unwrap_or(true));
-    let (mut index, last) = (0, rounds.body.feeds.len() - 1);
-    rounds.body.feeds.retain(|slot| {
-        let keep = index < carried || index == last || read[slot.value.index()];
-        index += 1;
-        keep
-    });
-    compact(&mut rounds.body);
+fn is_needed(step: &Step, needed: &[bool]) -> bool {
+    step.form.has_effect() || step.outs.iter().any(|out| needed[out.index()])
+}
+
+/// Keeps some of the items; those beyond the list stay.
+fn keep<A: smallvec::Array>(items: &mut SmallVec<A>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    items.retain(|_| kept.next().copied().unwrap_or(true));
+}
+
+/// Drops what a loop stacks for nobody, and then what its body does not read; gives which of the inputs
+/// it does.
+fn prune(form: &mut Loop, kept: &[bool]) -> Vec<bool> {
+    let (carried, slices, body) = (form.carried, form.slices(), &mut *form.body);
+    let mut kept = kept.iter();
+    body.results.retain(|_| kept.next().copied().unwrap_or(true));
+    run(body);
+    let mut read = vec![false; body.values.len()];
+    let inputs = body.steps.iter().flat_map(Step::reads);
+    body.results.iter().copied().chain(inputs).for_each(|value| read[value.index()] = true);
+    let last = body.params.len() - 1;
+    let keeps = |(i, param): (usize, &ValueId)| i < carried || i == last || read[param.index()];
+    let keeps: Vec<bool> = body.params.iter().enumerate().map(keeps).collect();
+    let mut kept = keeps.iter();
+    body.params.retain(|_| kept.next().copied().unwrap_or(true));
+    form.sliced = keeps[slices].iter().filter(|kept| **kept).count();
+    compact(body);
+    keeps[..last].to_vec()
 }

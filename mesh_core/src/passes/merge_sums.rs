@@ -9,27 +9,26 @@
 
 use super::compact;
 use super::uses::Uses;
-use crate::names::{AxisList, DType, Mesh, ReduceKind};
+use crate::names::{AxisList, DType, ReduceKind};
+use crate::program::forms::{AllReduce, ReduceScatter};
 use crate::program::{
-    Body, FoldOrder, Instr, Node, Operand, Owners, Prim, Program, Step, Value, ValueId,
+    Block, Body, FoldOrder, Form, Instr, Operand, Owners, Prim, Step, Value, ValueId,
 };
-use smallvec::smallvec;
 
-pub(super) fn run(program: &mut Program, _mesh: &Mesh) {
+pub(super) fn run(block: &mut Block) {
     let mut sums = Sums {
-        uses: Uses::new(program),
-        owner: vec![None; program.values.len()],
-        steps: Vec::with_capacity(program.steps.len()),
+        uses: Uses::new(block),
+        owner: vec![None; block.values.len()],
+        steps: Vec::with_capacity(block.steps.len()),
     };
-    for node in std::mem::take(&mut program.steps) {
-        let Some((inputs, promise)) = sums.mergeable(program, &node.step) else {
-            sums.push(node);
-            continue;
-        };
-        sums.merge(program, node, &inputs, promise);
+    for step in std::mem::take(&mut block.steps) {
+        match sums.mergeable(block, &step) {
+            Some((inputs, promise)) => sums.merge(block, step, &inputs, promise),
+            None => sums.push(step),
+        }
     }
-    program.steps = sums.steps.into_iter().flatten().collect();
-    compact(program);
+    block.steps = sums.steps.into_iter().flatten().collect();
+    compact(block);
 }
 
 /// How partial values are summed.
@@ -46,18 +45,16 @@ struct Sums {
     /// Per value, the position in `steps` of the sum that defines it.
     owner: Vec<Option<usize>>,
     /// The new program; `None` for collectives that were merged away.
-    steps: Vec<Option<Node>>,
+    steps: Vec<Option<Step>>,
 }
 
 impl Sums {
-    fn push(&mut self, node: Node) {
-        if promise(&node).is_some() {
-            node.step
-                .outs()
-                .iter()
-                .for_each(|out| self.owner[out.index()] = Some(self.steps.len()));
+    fn push(&mut self, step: Step) {
+        if promise(&step).is_some() {
+            let at = self.steps.len();
+            step.outs.iter().for_each(|out| self.owner[out.index()] = Some(at));
         }
-        self.steps.push(Some(node));
+        self.steps.push(Some(step));
     }
 
     /// How the sum that defines a value is made.
@@ -67,17 +64,14 @@ impl Sums {
     }
 
     /// The distinct inputs of a map that can be merged, and how all of them are summed.
-    fn mergeable(&self, program: &Program, step: &Step) -> Option<(Vec<ValueId>, Promise)> {
-        let Step::Map { body, inputs, outs } = step else { return None };
-        let out = program.value(*outs.first()?);
-        let whole = |operand: &Operand| {
-            operand.dims.len() == out.extents.len()
-                && operand.dims.iter().enumerate().all(|(i, &label)| i == usize::from(label))
-        };
-        if outs.len() != 1 || !adds_only(body, out.dtype) || !inputs.iter().all(whole) {
+    fn mergeable(&self, block: &Block, step: &Step) -> Option<(Vec<ValueId>, Promise)> {
+        let (Form::Map(map), &[out]) = (&step.form, &step.outs[..]) else { return None };
+        let Value { dtype, extents, .. } = block.value(out);
+        let whole = |input: &Operand| input.is_whole() && input.dims.len() == extents.len();
+        if !adds_only(&map.body, *dtype) || !step.inputs.iter().all(whole) {
             return None;
         }
-        let mut distinct: Vec<_> = inputs.iter().map(|operand| operand.value).collect();
+        let mut distinct: Vec<_> = step.reads().collect();
         distinct.sort_unstable();
         distinct.dedup();
         let promised = self.promised(*distinct.first()?)?;
@@ -87,57 +81,50 @@ impl Sums {
         (fits && distinct.len() > 1).then_some((distinct, promised))
     }
 
-    fn merge(&mut self, program: &mut Program, node: Node, sums: &[ValueId], promise: Promise) {
-        let Node { step: Step::Map { body, mut inputs, outs }, origin, .. } = node else { return };
+    fn merge(&mut self, block: &mut Block, mut map: Step, sums: &[ValueId], promise: Promise) {
         let partials: Vec<_> = sums.iter().filter_map(|&sum| self.take_partial(sum)).collect();
         let Some(&first) = partials.first() else { return };
-        let Value { dtype, extents, .. } = program.value(first).clone();
-        let partial = ValueId(program.values.len() as u32);
-        program.values.push(Value::new(dtype, extents));
-        for operand in &mut inputs {
+        let Value { dtype, extents, .. } = block.value(first).clone();
+        let input = Operand::whole(first, extents.len());
+        let partial = block.define(Value::new(dtype, extents));
+        for operand in &mut map.inputs {
             let position = sums.iter().position(|&sum| sum == operand.value);
             operand.value = position.map_or(operand.value, |position| partials[position]);
         }
-        let map = Step::Map { body, inputs, outs: smallvec![partial] };
         let kind = ReduceKind::Sum;
         let Promise { owners, axes, dim } = promise;
-        let sum = match dim {
-            None => {
-                let (order, inputs) = (FoldOrder::Group, smallvec![partial]);
-                Step::AllReduce { kind, order, axes, inputs, outs }
-            }
-            Some(dim) => Step::ReduceScatter { kind, axes, dim, input: partial, out: outs[0] },
+        let form: Form = match dim {
+            None => AllReduce { kind, order: FoldOrder::Group, axes }.into(),
+            Some(dim) => ReduceScatter { kind, axes, dim }.into(),
         };
-        self.push(Node { step: map, origin, owners: owners.clone() });
-        self.push(Node { step: sum, origin, owners });
+        map.owners = owners;
+        let sum = map.instead(form, [Operand { value: partial, ..input }], &map.outs);
+        map.outs[0] = partial;
+        self.push(map);
+        self.push(sum);
     }
 
     /// Takes a sum out of the program and gives the partial value that it summed.
     fn take_partial(&mut self, sum: ValueId) -> Option<ValueId> {
         let owner = self.owner[sum.index()].take()?;
-        let (partial, last) = match &mut self.steps[owner].as_mut()?.step {
-            Step::AllReduce { inputs, outs, .. } => {
-                let pair = outs.iter().position(|&out| out == sum)?;
-                outs.remove(pair);
-                (inputs.remove(pair), outs.is_empty())
-            }
-            Step::ReduceScatter { input, .. } => (*input, true),
-            _ => return None,
-        };
-        if last {
+        let step = self.steps[owner].as_mut()?;
+        let pair = step.outs.iter().position(|&out| out == sum)?;
+        step.outs.remove(pair);
+        let partial = step.inputs.remove(pair).value;
+        if step.outs.is_empty() {
             self.steps[owner] = None;
         }
         Some(partial)
     }
 }
 
-fn promise(node: &Node) -> Option<Promise> {
-    let owners = node.owners.clone();
-    match &node.step {
-        Step::AllReduce { kind: ReduceKind::Sum, axes, .. } => {
+fn promise(step: &Step) -> Option<Promise> {
+    let owners = step.owners.clone();
+    match &step.form {
+        Form::AllReduce(AllReduce { kind: ReduceKind::Sum, axes, .. }) => {
             Some(Promise { owners, axes: axes.clone(), dim: None })
         }
-        Step::ReduceScatter { kind: ReduceKind::Sum, axes, dim, .. } => {
+        Form::ReduceScatter(ReduceScatter { kind: ReduceKind::Sum, axes, dim }) => {
             Some(Promise { owners, axes: axes.clone(), dim: Some(*dim) })
         }
         _ => None,

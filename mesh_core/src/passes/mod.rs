@@ -1,7 +1,8 @@
 //! From a lowered program to one that runs: the passes in their order, the memory plan, its check.
 //!
 //! A pass keeps a legal program legal and its results equal (up to the rounding of sums, where it
-//! says so). Passes know no graph and no layout.
+//! says so). Passes know no graph and no layout. [`PORTABLE`] passes know no machine, either: they are
+//! part of lowering. The others are listed by a [`Target`].
 
 mod all_reduce;
 mod buffers;
@@ -10,12 +11,14 @@ mod combine;
 mod cse;
 mod dead;
 mod early;
+mod epilogues;
 mod fuse;
 mod hoist;
 mod merge_sums;
 mod order;
 mod overlap;
 mod products;
+mod target;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -24,98 +27,137 @@ mod uses;
 pub use all_reduce::AllReduce;
 pub use buffers::{lower_bound, plan};
 pub use check::check;
+pub use target::{Machine, Target};
 
 use crate::names::Mesh;
-use crate::program::{Compiled, Origin, Program, Step, ValueId, VariableType, verify};
-use std::sync::Arc;
+use crate::program::{Block, Compiled, Form, Problem, Program, ValueId, VariableType, verify};
+use std::fmt;
 
-/// A rewriting of programs.
-#[derive(Clone, Copy, Debug)]
-pub struct Pass {
-    /// The name in faults and traces.
-    pub name: &'static str,
-    /// Why it stands where it stands.
-    pub reason: &'static str,
-    /// What it does. The program is legal before and after.
-    pub run: fn(&mut Program, &Mesh),
+macro_rules! passes {
+    ($($(#[doc = $doc:literal])* $pass:ident: $name:literal, $reason:literal;)*) => {
+        /// A rewriting of programs.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum PassId {
+            $($(#[doc = $doc])* $pass,)*
+        }
+
+        impl PassId {
+            /// All passes there are.
+            pub const ALL: &[Self] = &[$(Self::$pass,)*];
+
+            /// The name in faults and flags.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$pass => $name,)*
+                }
+            }
+
+            /// Why it stands where it stands.
+            pub fn reason(self) -> &'static str {
+                match self {
+                    $(Self::$pass => $reason,)*
+                }
+            }
+        }
+    };
 }
 
-const OVERLAP: &str = "overlap";
+passes! {
+    /// Steps of which nobody needs a result go.
+    DeadSteps: "dead steps",
+        "lowering emits whole operations, and merging may leave a collective without outs that anybody \
+         needs: what nobody needs costs later passes time and hides single uses from them";
+    /// Equal things are computed once.
+    CommonSubexpressions: "common subexpressions",
+        "gradients repeat the forward pass's broadcasts, transposes and reads; once merged, equal \
+         partial sums are one value";
+    /// What is the same in all iterations of a loop is computed before it.
+    LoopInvariants: "loop invariants",
+        "equal steps are one by now, so that each is moved once; before sums are merged, which then \
+         sees what left the iterations";
+    /// Sums of reduced partials become reduced sums of partials.
+    MergePendingSums: "merge pending sums",
+        "one collective instead of several, found once each partial has its true number of uses";
+    /// All-reduces are made in the order that lowering is asked for.
+    AllReduces: "all-reduces",
+        "merging must have found equal sums while each was one step";
+    /// Products that sum nothing, or whose sum is bound by memory, become maps.
+    ElementwiseProducts: "elementwise products",
+        "after merging, so that equal products have become one; before fusion, which takes what \
+         becomes a map";
+    /// Maps over the same elements become one.
+    Fusion: "fusion",
+        "what is merged or removed need not be read; what moves does so before reductions find their \
+         place";
+    /// The order in which dims lie in memory is chosen.
+    MemoryOrder: "memory order",
+        "for what fusion leaves; before tiles, which are cut along the dims that lie outermost";
+    /// What fusion cannot join is done tile by tile.
+    Tiles: "tiles",
+        "what fusion could not join is done tile by tile; the rest keeps its place";
+    /// What frees memory runs as soon as it can.
+    EarlyReductions: "early reductions",
+        "what is merged or removed has no place any more; of the rest, what frees memory should do so \
+         before more is taken";
+    /// A map behind a large product is done within it.
+    Epilogues: "epilogues",
+        "early reductions have brought maps behind their products";
+    /// Small all-reduces near each other become one.
+    CombineAllReduces: "combine small all-reduces",
+        "merging and early reductions look at sums one by one; what is left and stands near enough is \
+         met for once";
+    /// Collectives run beside computation.
+    Overlap: "overlap",
+        "each step has its form and each collective its size; whatever moved steps afterwards would \
+         have to know what is under way";
+}
 
-/// The passes in the order in which they run.
-pub fn passes() -> &'static [Pass] {
-    &[
-        Pass {
-            name: "dead steps",
-            reason: "lowering emits whole operations; what nobody needs costs later passes time \
-                     and hides single uses from them",
-            run: dead::run,
-        },
-        Pass {
-            name: "common subexpressions",
-            reason: "gradients repeat the forward pass's broadcasts, transposes and reads; once \
-                     merged, equal partial sums are one value",
-            run: cse::run,
-        },
-        Pass {
-            name: "loop invariants",
-            reason: "merged, so that each is moved once; before sums are merged, which then sees \
-                     what left the rounds",
-            run: hoist::run,
-        },
-        Pass {
-            name: "merge pending sums",
-            reason: "sums of reduced partials become reduced sums of partials: one collective \
-                     instead of several, found once each partial has its true number of uses",
-            run: merge_sums::run,
-        },
-        Pass {
-            name: "dead steps after merging",
-            reason: "merging may leave a collective without outs that anybody needs",
-            run: dead::run,
-        },
-        Pass {
-            name: "elementwise products",
-            reason: "after merging, so that equal products have become one; before fusion, which \
-                     takes what becomes a map",
-            run: products::run,
-        },
-        Pass {
-            name: "fusion",
-            reason: "what is merged or removed need not be read; what moves does so before \
-                     reductions find their place",
-            run: fuse::run,
-        },
-        Pass {
-            name: "memory order",
-            reason: "for what fusion leaves; before tiles, which are cut along the dims that lie \
-                     outermost",
-            run: order::run,
-        },
-        Pass {
-            name: "tiles",
-            reason: "what fusion could not join is done tile by tile; the rest keeps its place",
-            run: tile::run,
-        },
-        Pass {
-            name: "early reductions",
-            reason: "what is merged or removed has no place any more; of the rest, what frees \
-                     memory should do so before more is taken",
-            run: early::run,
-        },
-        Pass {
-            name: "combine small all-reduces",
-            reason: "merging and early reductions look at sums one by one; what is left and stands \
-                     near enough is met for once",
-            run: combine::run,
-        },
-        Pass {
-            name: OVERLAP,
-            reason: "each step has its form and each collective its size; whatever moved steps \
-                     afterwards would have to know what is under way",
-            run: overlap::run,
-        },
-    ]
+/// The passes that know no machine, in the order in which lowering runs them.
+pub const PORTABLE: [PassId; 6] = [
+    PassId::DeadSteps,
+    PassId::CommonSubexpressions,
+    PassId::LoopInvariants,
+    PassId::MergePendingSums,
+    PassId::DeadSteps,
+    PassId::AllReduces,
+];
+
+impl fmt::Display for PassId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What passes know besides the program.
+#[derive(Clone, Copy, Debug)]
+struct PassCx<'a> {
+    /// The processors.
+    mesh: &'a Mesh,
+    /// How sums over processors are made.
+    all_reduce: AllReduce,
+    /// Whom it is for.
+    machine: &'a Machine,
+}
+
+impl PassId {
+    /// Rewrites a block, which is legal before and after; bodies of loops are blocks of their own.
+    fn run(self, block: &mut Block, cx: &PassCx<'_>) {
+        match self {
+            Self::DeadSteps => dead::run(block),
+            Self::CommonSubexpressions => cse::run(block),
+            Self::LoopInvariants => hoist::run(block),
+            Self::MergePendingSums => merge_sums::run(block),
+            Self::AllReduces => all_reduce::run(block, cx.all_reduce),
+            Self::ElementwiseProducts => products::run(block, cx.machine),
+            Self::Fusion => fuse::run(block, cx.machine),
+            Self::MemoryOrder => order::run(block),
+            Self::Tiles => tile::run(block, cx.machine),
+            Self::EarlyReductions => early::run(block),
+            Self::Epilogues => epilogues::run(block, cx.machine),
+            Self::CombineAllReduces => combine::run(block, cx.machine),
+            Self::Overlap => overlap::run(block, cx),
+        }
+    }
 }
 
 /// A program that breaks the verifier's or the plan checker's rules although lowering and passes
@@ -124,7 +166,7 @@ pub fn passes() -> &'static [Pass] {
 #[error(
     "internal error: program {program} is illegal after {pass}. This is a bug in mesh_core, not \
      in your model; please report it.\n  {}",
-    problems.join("\n  ")
+    joined(problems)
 )]
 pub struct Fault {
     /// The program's name.
@@ -132,110 +174,121 @@ pub struct Fault {
     /// What ran last.
     pub pass: &'static str,
     /// What is wrong, as the verifier or the checker says it.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
 }
 
-/// Improves a program by [`passes`] but for one, makes its all-reduces as wanted before it overlaps
-/// them with computation, and plans its memory.
-pub fn compile(
-    program: Program,
+fn joined(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
+}
+
+impl Fault {
+    /// A fault of a program after a pass, or what else ran last.
+    fn of(program: &str, pass: &'static str) -> impl FnOnce(Vec<Problem>) -> Self {
+        let program = program.to_owned();
+        move |problems| Self { program, pass, problems }
+    }
+}
+
+/// Improves a lowered program by passes that know no machine, in their order.
+///
+/// # Errors
+/// An illegal program, or a pass that makes it so.
+pub fn improve(
+    program: &mut Program,
     mesh: &Mesh,
     variables: &[VariableType],
     all_reduce: AllReduce,
-    without: Option<&str>,
-) -> Result<Compiled, Fault> {
-    let (last, others): (Vec<_>, Vec<_>) = passes().iter().partition(|pass| pass.name == OVERLAP);
-    let passes =
-        others.into_iter().copied().chain(all_reduce.pass()).chain(last.into_iter().copied());
-    let passes: Vec<_> = passes.filter(|pass| Some(pass.name) != without).collect();
-    compile_with(&passes, program, mesh, variables)
+    passes: &[PassId],
+) -> Result<(), Fault> {
+    verify(program, mesh, variables).map_err(Fault::of(&program.name, "lowering"))?;
+    run(program, passes, &PassCx { mesh, all_reduce, machine: &Target::host().machine }, variables)
 }
 
-/// As [`compile`], with other passes.
+/// Runs passes in their order. The program is verified at the end, and in debug builds after each pass.
+fn run(
+    program: &mut Program,
+    passes: &[PassId],
+    cx: &PassCx<'_>,
+    variables: &[VariableType],
+) -> Result<(), Fault> {
+    for (i, pass) in passes.iter().enumerate() {
+        program.block.everywhere(&mut |block| pass.run(block, cx));
+        if cfg!(debug_assertions) || i + 1 == passes.len() {
+            verify(program, cx.mesh, variables).map_err(Fault::of(&program.name, pass.name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a back-end runs: a module made ready for a [`Target`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Executable {
+    /// The processors.
+    pub mesh: Mesh,
+    /// State, as programs see it.
+    pub variables: Vec<VariableType>,
+    /// One per function of the module, in its order.
+    pub functions: Vec<Compiled>,
+    /// Sets every variable to its initial value.
+    pub init: Compiled,
+    /// Whether to look at every number that a step makes.
+    pub check_numerics: bool,
+}
+
+impl Executable {
+    /// Bytes of memory that the values of any one function take on a processor.
+    pub fn arena_bytes(&self) -> usize {
+        self.programs().map(|compiled| compiled.plan.arena_bytes).max().unwrap_or(0)
+    }
+
+    /// The functions in the module's order, then the initialisation.
+    pub fn programs(&self) -> impl Iterator<Item = &Compiled> {
+        self.functions.iter().chain([&self.init])
+    }
+}
+
+/// Makes a program ready for a target: improves it by the target's passes, and plans its memory.
 ///
-/// The program is verified when it comes and when it leaves, and in debug builds between passes.
-pub fn compile_with(
-    passes: &[Pass],
+/// # Errors
+/// An illegal program, or a pass or plan that breaks a rule.
+pub fn compile(
     mut program: Program,
     mesh: &Mesh,
     variables: &[VariableType],
+    target: &Target,
 ) -> Result<Compiled, Fault> {
-    let fault = |program: &Program, pass: &'static str| {
-        let program = program.name.clone();
-        move |problems| Fault { program, pass, problems }
-    };
-    verify(&program, mesh, variables).map_err(fault(&program, "lowering"))?;
-    let mut last = "lowering";
-    for pass in passes {
-        everywhere(&mut program, &mut |program| (pass.run)(program, mesh));
-        last = pass.name;
-        if cfg!(debug_assertions) {
-            verify(&program, mesh, variables).map_err(fault(&program, last))?;
-        }
-    }
-    writes_last(&mut program);
-    verify(&program, mesh, variables).map_err(fault(&program, last))?;
+    let cx = PassCx { mesh, all_reduce: AllReduce::default(), machine: &target.machine };
+    run(&mut program, &target.passes, &cx, variables)?;
+    writes_last(&mut program.block);
     let plan = plan(&program, variables);
-    check(&program, &plan, variables).map_err(fault(&program, "buffer planning"))?;
+    check(&program, &plan, variables).map_err(Fault::of(&program.name, "buffer planning"))?;
     Ok(Compiled { program, plan })
-}
-
-/// Does something to a program and then to the bodies of its loops.
-fn everywhere(program: &mut Program, run: &mut impl FnMut(&mut Program)) {
-    run(program);
-    for node in &mut program.steps {
-        if let Step::Loop(rounds) = &mut node.step {
-            everywhere(&mut rounds.body, run);
-        }
-    }
 }
 
 /// Moves writes behind all other steps, in order: so a variable's old value can be read wherever
 /// a read stands, as [`plan`] wants it.
-pub fn writes_last(program: &mut Program) {
-    program.steps.sort_by_key(|node| matches!(node.step, Step::Write { .. }));
+pub fn writes_last(block: &mut Block) {
+    block.steps.sort_by_key(|step| matches!(step.form, Form::Write(_)));
 }
 
 /// Drops values that nothing defines and numbers the others in the order of their definition.
-fn compact(program: &mut Program) {
-    let feeds = program.feeds.iter().map(|slot| slot.value);
-    let outs = program.steps.iter().flat_map(|node| node.step.outs().iter().copied());
-    let old: Vec<ValueId> = feeds.chain(outs).collect();
-    if old.iter().map(|value| value.index()).eq(0..program.values.len()) {
+fn compact(block: &mut Block) {
+    let outs = block.steps.iter().flat_map(|step| step.outs.iter().copied());
+    let old: Vec<ValueId> = block.params.iter().copied().chain(outs).collect();
+    if old.iter().map(|value| value.index()).eq(0..block.values.len()) {
         return;
     }
-    let mut new = vec![ValueId(u32::MAX); program.values.len()];
+    let mut new = vec![ValueId(u32::MAX); block.values.len()];
     for (index, &old) in (0..).zip(&old) {
         new[old.index()] = ValueId(index);
     }
-    program.values = old.iter().map(|&old| program.value(old).clone()).collect();
+    block.values = old.iter().map(|&old| block.value(old).clone()).collect();
     let renumber = |value: &mut ValueId| *value = new[value.index()];
-    for node in &mut program.steps {
-        node.step.each_input(renumber);
-        node.step.each_out(renumber);
+    for step in &mut block.steps {
+        step.inputs.iter_mut().for_each(|input| renumber(&mut input.value));
+        step.outs.iter_mut().for_each(renumber);
     }
-    program.tensors.retain(|slot| new[slot.value.index()] != ValueId(u32::MAX));
-    let slots = program.feeds.iter_mut().chain(&mut program.fetches).chain(&mut program.tensors);
-    slots.for_each(|slot| renumber(&mut slot.value));
-}
-
-/// Where a step comes from that does what two did; it stands where the second stood.
-fn merged(one: &Arc<Origin>, two: &Arc<Origin>) -> Arc<Origin> {
-    let mut merged = one.operations().to_vec();
-    for origin in two.operations() {
-        if !merged.contains(origin) {
-            merged.push(Arc::clone(origin));
-        }
-    }
-    let (op, name) = (joined(&one.op, &two.op), joined(&one.name, &two.name));
-    let (at, slice) = (two.at.clone(), two.slice.clone());
-    Arc::new(Origin { op, name, at, slice, merged })
-}
-
-/// Two names, or chains of names, as one chain; of long ones the first and the last.
-fn joined(one: &str, two: &str) -> String {
-    let first = one.split('+').next().unwrap_or(one);
-    let last = two.rsplit('+').next().unwrap_or(two);
-    let middle = if one.contains('+') || two.contains('+') { "+…+" } else { "+" };
-    format!("{first}{middle}{last}")
+    block.tensors.retain(|(value, _)| new[value.index()] != ValueId(u32::MAX));
+    block.tensors.iter_mut().for_each(|(value, _)| renumber(value));
+    block.params.iter_mut().chain(&mut block.results).for_each(renumber);
 }

@@ -10,88 +10,74 @@
 //! and write in any order. All else is in declared order.
 
 use super::uses::Uses;
-use crate::names::Mesh;
-use crate::program::{Dims, Operand, Program, Step, ValueId};
+use crate::program::{Block, Dims, Form, Operand, Step, ValueId};
 
-pub(super) fn run(program: &mut Program, _: &Mesh) {
-    let free = free(program);
-    let mut wishes: Vec<Option<Dims>> = vec![None; program.values.len()];
+pub(super) fn run(block: &mut Block) {
+    let free = free(block);
+    let mut wishes: Vec<Option<Dims>> = vec![None; block.values.len()];
     let wish = |wishes: &mut Vec<Option<Dims>>, value: ValueId, order: Dims| {
         let wished = &mut wishes[value.index()];
         if free[value.index()] && wished.is_none() {
             *wished = Some(order);
         }
     };
-    for node in &program.steps {
-        let Step::Contract { lhs, rhs, out } = &node.step else { continue };
-        let labels: Dims = (0..program.value(*out).extents.len() as u8).collect();
+    for step in &block.steps {
+        let (Form::Contract(_), [lhs, rhs], &[out]) =
+            (&step.form, &step.inputs[..], &step.outs[..])
+        else {
+            continue;
+        };
+        let labels: Dims = (0..block.value(out).extents.len() as u8).collect();
         let is_met_by_both = |label: &u8| lhs.dims.contains(label) && rhs.dims.contains(label);
         let repeated: Dims = labels.iter().copied().filter(is_met_by_both).collect();
         if repeated.is_empty() {
             continue;
         }
-        for (value, dims) in [(lhs.value, &lhs.dims), (rhs.value, &rhs.dims), (*out, &labels)] {
+        for (value, dims) in [(lhs.value, &lhs.dims), (rhs.value, &rhs.dims), (out, &labels)] {
             wish(&mut wishes, value, outermost(dims, &repeated));
         }
     }
-    for node in program.steps.iter().rev() {
-        let (Step::Map { .. } | Step::Move { .. }) = &node.step else { continue };
-        let outs = node.step.outs();
-        let Some(labels) = outs.iter().find_map(|out| wishes[out.index()].clone()) else {
+    for step in block.steps.iter().rev() {
+        let (Form::Map(_) | Form::Move(_)) = &step.form else { continue };
+        let Some(labels) = step.outs.iter().find_map(|out| wishes[out.index()].clone()) else {
             continue;
         };
-        let inputs =
-            operands(&node.step).map(|input| (input.value, outermost(&input.dims, &labels)));
-        let outs = outs.iter().map(|&out| (out, labels.clone()));
+        let inputs = step.inputs.iter();
+        let inputs = inputs.map(|input| (input.value, outermost(&input.dims, &labels)));
+        let outs = step.outs.iter().map(|&out| (out, labels.clone()));
         inputs.chain(outs).for_each(|(value, order)| wish(&mut wishes, value, order));
     }
-    for position in 0..program.steps.len() {
-        let step = &program.steps[position].step;
-        let outs = step.outs();
-        let wished = outs.iter().find_map(|out| wishes[out.index()].clone());
-        if let Some(order) = wished.or_else(|| followed(program, step)) {
-            for out in outs.iter().filter(|out| free[out.index()]) {
-                program.values[out.index()].order = order.clone();
+    for position in 0..block.steps.len() {
+        let step = &block.steps[position];
+        let wished = step.outs.iter().find_map(|out| wishes[out.index()].clone());
+        if let Some(order) = wished.or_else(|| followed(block, step)) {
+            for out in step.outs.iter().filter(|out| free[out.index()]) {
+                block.values[out.index()].order = order.clone();
             }
         }
     }
 }
 
 /// Per value, whether it may lie in any order.
-fn free(program: &Program) -> Vec<bool> {
-    let uses = Uses::new(program);
+fn free(block: &Block) -> Vec<bool> {
+    let uses = Uses::new(block);
     let is_any = |position: &usize| {
-        let step = &program.steps[*position].step;
-        matches!(
-            step,
-            Step::Map { .. } | Step::Reduce { .. } | Step::Contract { .. } | Step::Move { .. }
-        )
+        let form = &block.steps[*position].form;
+        matches!(form, Form::Map(_) | Form::Reduce(_) | Form::Contract(_) | Form::Move(_))
     };
-    let mut free: Vec<bool> = (0..program.values.len())
-        .map(|value| {
-            let made = uses.maker[value].is_some_and(|maker| {
-                is_any(&maker) || matches!(program.steps[maker].step, Step::Generate { .. })
-            });
-            made && !uses.fetched[value] && uses.users[value].iter().all(is_any)
-        })
-        .collect();
+    let is_free = |value: usize| {
+        let made = uses.maker[value].is_some_and(|maker| {
+            is_any(&maker) || matches!(block.steps[maker].form, Form::Generate(_))
+        });
+        made && !uses.fetched[value] && uses.users[value].iter().all(is_any)
+    };
+    let mut free: Vec<bool> = (0..block.values.len()).map(is_free).collect();
     // The outs of a step lie alike.
-    for node in &program.steps {
-        let outs = node.step.outs();
-        let all = outs.iter().all(|out| free[out.index()]);
-        outs.iter().for_each(|out| free[out.index()] = all);
+    for step in &block.steps {
+        let all = step.outs.iter().all(|out| free[out.index()]);
+        step.outs.iter().for_each(|out| free[out.index()] = all);
     }
     free
-}
-
-/// The operands of an elementwise step.
-fn operands(step: &Step) -> impl Iterator<Item = &Operand> {
-    let (inputs, pieces) = match step {
-        Step::Map { inputs, .. } => (&inputs[..], &[][..]),
-        Step::Move { pieces, .. } => (&[][..], &pieces[..]),
-        _ => (&[][..], &[][..]),
-    };
-    inputs.iter().chain(pieces.iter().map(|piece| &piece.input))
 }
 
 /// The order of a value with dims of these labels that has some of them outermost.
@@ -103,20 +89,18 @@ fn outermost(dims: &[u8], first: &[u8]) -> Dims {
 }
 
 /// The order in which the outs of a step lie as what it reads does, where that is not as declared.
-fn followed(program: &Program, step: &Step) -> Option<Dims> {
-    let out = step.outs().first().copied()?;
-    let rank = program.value(out).extents.len();
+fn followed(block: &Block, step: &Step) -> Option<Dims> {
+    let out = step.outs.first().copied()?;
+    let rank = block.value(out).extents.len();
     let labels = |operand: &Operand| -> Dims {
-        let value = program.value(operand.value);
+        let value = block.value(operand.value);
         let labels = value.order.iter().map(|&dim| operand.dims[usize::from(dim)]);
         labels.filter(|&label| usize::from(label) < rank).collect()
     };
-    let turned = |operand: &&Operand| !program.value(operand.value).in_order();
-    match step {
-        Step::Map { inputs, .. } => {
-            inputs.iter().filter(turned).map(labels).find(|labels| labels.len() == rank)
-        }
-        Step::Reduce { input, .. } => Some(input).filter(turned).map(labels),
+    let mut turned = step.inputs.iter().filter(|input| !block.value(input.value).in_order());
+    match step.form {
+        Form::Map(_) => turned.map(labels).find(|labels| labels.len() == rank),
+        Form::Reduce(_) => turned.next().map(labels),
         _ => None,
     }
 }

@@ -12,11 +12,12 @@
 //! whose values would take too much more memory at their peak ([`Limits::growth`]) is tried without
 //! gathering ahead, then without yielding, and left as it was if that is not enough.
 
+use super::Machine;
 use super::buffers::least;
 use super::uses::Uses;
-use super::{compact, writes_last};
+use super::{PassCx, compact, writes_last};
 use crate::names::Mesh;
-use crate::program::{Node, Program, Step, ValueId, cost};
+use crate::program::{Block, Form, Step, ValueId, cost};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -32,62 +33,53 @@ pub(super) struct Limits {
     pub(super) growth: usize,
 }
 
-const LIMITS: Limits = Limits { least: 64 << 10, worth: 20_000, growth: 20 };
-
 /// How far steps come forward while others wait, so that values are not made long before their use.
 const WINDOW: usize = 128;
 
-/// Floating-point operations in a nanosecond: products on one core, at most.
-const FLOPS: u64 = 200;
-
-/// Bytes of memory that one core reads and writes in a nanosecond.
-const BYTES: u64 = 20;
-
-/// Bytes received in a nanosecond over a slow network (8 Gbit/s). Where they come faster, a collective
-/// is over before it is awaited, which costs nothing but memory.
-const RECEIVED: u64 = 1;
-
-pub(super) fn run(program: &mut Program, mesh: &Mesh) {
-    run_within(program, mesh, LIMITS);
+pub(super) fn run(block: &mut Block, cx: &PassCx<'_>) {
+    let limits = Limits { least: 64 << 10, worth: cx.machine.handover, growth: 20 };
+    run_within(block, cx, limits);
 }
 
 /// As the pass, within other limits.
-pub(super) fn run_within(program: &mut Program, mesh: &Mesh, limits: Limits) {
-    writes_last(program);
-    let awaits = program.steps.iter().any(|node| matches!(node.step, Step::Await { .. }));
-    let begins: Vec<u64> = (program.steps.iter())
-        .map(|node| node.step.axes().map_or(0, |_| cost(program, &node.step, mesh).sent))
-        .map(|received| if received < limits.least { 0 } else { received.div_ceil(RECEIVED) })
+pub(super) fn run_within(block: &mut Block, cx: &PassCx<'_>, limits: Limits) {
+    writes_last(block);
+    let awaits = block.steps.iter().any(|step| matches!(step.form, Form::Await(_)));
+    let (mesh, rate) = (cx.mesh, cx.machine.network);
+    let begins: Vec<u64> = (block.steps.iter())
+        .map(|step| step.axes().map_or(0, |_| cost(block, step, mesh).sent))
+        .map(|received| if received < limits.least { 0 } else { received.div_ceil(rate) })
         .collect();
     if awaits || begins.iter().all(|&time| time == 0) {
         return;
     }
-    let most = peak(program);
+    let most = peak(block);
     let most = most + most / limits.growth;
     for (window, ahead) in [(WINDOW, true), (WINDOW, false), (0, false)] {
-        let mut schedule = Schedule::new(program, mesh, &begins, window);
+        let mut schedule = Schedule::new(block, cx, &begins, window);
         if !ahead {
             schedule.gathers.clear();
         }
         let order = schedule.run();
-        let Some(steps) = rewritten(program, &order, limits.worth) else { continue };
-        let before = std::mem::replace(&mut program.steps, steps);
-        writes_last(program);
-        if peak(program) <= most {
-            return compact(program);
+        let Some(steps) = rewritten(block, &order, limits.worth) else { continue };
+        let before = std::mem::replace(&mut block.steps, steps);
+        writes_last(block);
+        if peak(block) <= most {
+            return compact(block);
         }
-        program.steps = before;
+        block.steps = before;
     }
 }
 
 /// Bytes of values that live at once, where writes stand last.
-fn peak(program: &Program) -> usize {
-    let variables = program.steps.iter().map(|node| match &node.step {
-        Step::Read { variable, .. } | Step::Write { variable, .. } => variable.index() + 1,
+fn peak(block: &Block) -> usize {
+    let variables = block.steps.iter().map(|step| match &step.form {
+        Form::Read(form) => form.variable.index() + 1,
+        Form::Write(form) => form.variable.index() + 1,
         _ => 0,
     });
     let variables = variables.max().unwrap_or_default();
-    least(program, variables, None)
+    least(block, variables, None)
 }
 
 /// What happens next.
@@ -100,15 +92,14 @@ enum Event {
 }
 
 /// The steps in that order, if any collective then runs beside something.
-fn rewritten(program: &Program, order: &[Event], worth: u64) -> Option<Vec<Node>> {
+fn rewritten(block: &Block, order: &[Event], worth: u64) -> Option<Vec<Step>> {
     let mut steps = Vec::with_capacity(order.len());
     let mut overlaps = false;
     for event in order {
         match *event {
-            Event::Runs(step) => steps.push(program.steps[step].clone()),
+            Event::Runs(step) => steps.push(block.steps[step].clone()),
             Event::Awaited(step, beside) if beside >= worth => {
-                let node = &program.steps[step];
-                steps.push(Node { step: node.step.awaiting(), ..node.clone() });
+                steps.push(block.awaiting(&block.steps[step]));
                 overlaps = true;
             }
             Event::Awaited(..) => {}
@@ -127,8 +118,9 @@ struct Flight {
 }
 
 struct Schedule<'p> {
-    program: &'p Program,
+    block: &'p Block,
     mesh: &'p Mesh,
+    machine: &'p Machine,
     /// Per step, how long it takes if it is a collective that may begin.
     begins: &'p [u64],
     window: usize,
@@ -155,12 +147,13 @@ struct Schedule<'p> {
 }
 
 impl<'p> Schedule<'p> {
-    fn new(program: &'p Program, mesh: &'p Mesh, begins: &'p [u64], window: usize) -> Self {
-        let uses = Uses::new(program);
-        let count = program.steps.len();
+    fn new(block: &'p Block, cx: &PassCx<'p>, begins: &'p [u64], window: usize) -> Self {
+        let uses = Uses::new(block);
+        let count = block.steps.len();
         let mut schedule = Self {
-            program,
-            mesh,
+            block,
+            mesh: cx.mesh,
+            machine: cx.machine,
             begins,
             window,
             needs: vec![0; count],
@@ -175,15 +168,14 @@ impl<'p> Schedule<'p> {
             has_run: vec![false; count],
             first: 0,
         };
-        for (step, node) in program.steps.iter().enumerate() {
-            let inputs = node.step.inputs();
+        for (step, own) in block.steps.iter().enumerate() {
             let makers: BTreeSet<_> =
-                inputs.iter().filter_map(|input| uses.maker[input.index()]).collect();
+                own.reads().filter_map(|input| uses.maker[input.index()]).collect();
             schedule.needs[step] = makers.len();
             makers.iter().for_each(|&maker| schedule.needed_by[maker].push(step));
-            if let (Step::AllGather { .. }, Some(&maker)) = (&node.step, makers.first())
+            if let (Form::AllGather(_), Some(&maker)) = (&own.form, makers.first())
                 && begins[step] > 0
-                && matches!(program.steps[maker].step, Step::Read { .. })
+                && matches!(block.steps[maker].form, Form::Read(_))
             {
                 schedule.gathers.insert(step, maker);
             }
@@ -199,21 +191,20 @@ impl<'p> Schedule<'p> {
     /// Whether a step is a large all-reduce of what nobody else uses, or makes that, also of what nobody
     /// else uses: then it needs no more memory wherever it stands.
     fn may_be_early(&self, step: usize, uses: &Uses) -> bool {
-        let Program { steps, values, .. } = self.program;
-        let takes_over = |input: &ValueId| uses.is_taken_over(self.program, *input);
-        let (inputs, outs) = (steps[step].step.inputs(), steps[step].step.outs());
-        let bytes =
-            |ids: &[ValueId]| ids.iter().map(|id| values[id.index()].bytes()).sum::<usize>();
-        let begins = match &steps[step].step {
-            Step::AllReduce { .. } => self.begins[step] > 0,
-            Step::Map { .. } | Step::Move { .. } => {
+        let Block { steps, values, .. } = self.block;
+        let Step { form, inputs, outs, .. } = &steps[step];
+        let bytes = |id: ValueId| values[id.index()].bytes();
+        let begins = match form {
+            Form::AllReduce(_) => self.begins[step] > 0,
+            Form::Map(_) | Form::Move(_) => {
                 let is_early = |out: &ValueId| self.is_early[uses.users[out.index()][0]];
-                let same = outs.len() == 1 && bytes(outs) <= bytes(&inputs);
+                let read: usize = inputs.iter().map(|input| bytes(input.value)).sum();
+                let same = outs.len() == 1 && bytes(outs[0]) <= read;
                 same && outs.iter().all(|out| uses.has_one_reader(*out) && is_early(out))
             }
             _ => false,
         };
-        begins && inputs.iter().all(takes_over)
+        begins && inputs.iter().all(|input| uses.is_taken_over(self.block, input.value))
     }
 
     fn run(&mut self) -> Vec<Event> {
@@ -308,8 +299,9 @@ impl<'p> Schedule<'p> {
 
     /// How long a step computes, in nanoseconds.
     fn time(&self, step: usize) -> u64 {
-        let step = &self.program.steps[step].step;
-        let cost = cost(self.program, step, self.mesh);
-        if step.axes().is_some() { 0 } else { (cost.flops / FLOPS).max(cost.bytes / BYTES) }
+        let step = &self.block.steps[step];
+        let cost = cost(self.block, step, self.mesh);
+        let Machine { flops, memory, .. } = self.machine;
+        if step.axes().is_some() { 0 } else { (cost.flops / flops).max(cost.bytes / memory) }
     }
 }

@@ -5,53 +5,49 @@
 //! their factors. Sums in bf16 stay as they are, since their terms are not rounded, and so do small ones:
 //! nothing is tiled for them, and their terms would take memory.
 
-use super::compact;
-use crate::names::{Mesh, ReduceKind};
-use crate::program::{Body, Dims, Expr, Node, Operand, Program, Step, Value, ValueId};
+use super::{Machine, compact};
+use crate::names::ReduceKind;
+use crate::program::forms::{Map, Reduce};
+use crate::program::{Block, Body, Dims, Expr, Form, Operand, Step, Value};
 use smallvec::{SmallVec, smallvec};
 
-/// Bytes of the terms of a sum, from which on they are likely to be made tile by tile.
-const LARGE: usize = 256 << 10;
-
-pub(super) fn run(program: &mut Program, _: &Mesh) {
-    let mut steps = Vec::with_capacity(program.steps.len());
-    for node in std::mem::take(&mut program.steps) {
-        match elementwise(program, &node) {
+pub(super) fn run(block: &mut Block, machine: &Machine) {
+    let mut steps = Vec::with_capacity(block.steps.len());
+    for step in std::mem::take(&mut block.steps) {
+        match elementwise(block, &step, machine) {
             Some(instead) => steps.extend(instead),
-            None => steps.push(node),
+            None => steps.push(step),
         }
     }
-    program.steps = steps;
-    compact(program);
+    block.steps = steps;
+    compact(block);
 }
 
-fn elementwise(program: &mut Program, node: &Node) -> Option<SmallVec<[Node; 2]>> {
-    let Step::Contract { lhs, rhs, out } = &node.step else { return None };
-    let Value { dtype, extents, .. } = program.value(*out).clone();
-    let rank = extents.len();
+fn elementwise(block: &mut Block, step: &Step, machine: &Machine) -> Option<SmallVec<[Step; 2]>> {
+    let (Form::Contract(_), [lhs, rhs]) = (&step.form, &step.inputs[..]) else { return None };
+    let Value { dtype, extents, .. } = block.value(step.outs[0]);
+    let (dtype, rank) = (*dtype, extents.len());
     let sums = |operand: &Operand| operand.dims.iter().any(|&label| usize::from(label) >= rank);
-    let with = |step| Node { step, ..node.clone() };
     let body = Body::new(&[dtype; 2], &[(Expr::input(0) * Expr::input(1), dtype)]).ok()?;
     if !sums(lhs) && !sums(rhs) {
-        let inputs = vec![lhs.clone(), rhs.clone()];
-        return Some(smallvec![with(Step::Map { body, inputs, outs: smallvec![*out] })]);
+        return Some(smallvec![step.instead(Map { body }, step.inputs.clone(), &step.outs)]);
     }
     let alike =
         lhs.dims.len() == rhs.dims.len() && lhs.dims.iter().all(|label| rhs.dims.contains(label));
-    let large = program.value(lhs.value).bytes() >= LARGE;
+    // The terms are likely to be made tile by tile.
+    let large = block.value(lhs.value).bytes() >= machine.cache_bytes / 4;
     if !alike || !large || dtype.reduction() != dtype {
         return None;
     }
     // The terms lie as the left factor does.
     let place = |label: &u8| lhs.dims.iter().position(|own| own == label).map(|i| i as u8);
     let turned: Dims = rhs.dims.iter().filter_map(place).collect();
-    let terms = program.value(lhs.value).extents.clone();
-    let whole: Dims = (0..terms.len() as u8).collect();
-    program.values.push(Value::new(dtype, terms));
-    let terms = ValueId(program.values.len() as u32 - 1);
-    let inputs =
-        vec![Operand { value: lhs.value, dims: whole }, Operand { value: rhs.value, dims: turned }];
+    let terms = block.value(lhs.value).extents.clone();
+    let factors =
+        [Operand::whole(lhs.value, terms.len()), Operand { value: rhs.value, dims: turned }];
+    let terms = block.define(Value::new(dtype, terms));
     let input = Operand { value: terms, dims: lhs.dims.clone() };
-    let sum = Step::Reduce { kind: ReduceKind::Sum, input, out: *out };
-    Some(smallvec![with(Step::Map { body, inputs, outs: smallvec![terms] }), with(sum)])
+    let map = step.instead(Map { body }, factors, &[terms]);
+    let sum = step.instead(Reduce { kind: ReduceKind::Sum }, [input], &step.outs);
+    Some(smallvec![map, sum])
 }

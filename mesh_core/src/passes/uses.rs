@@ -1,6 +1,6 @@
 //! Who makes and who reads each value.
 
-use crate::program::{Program, Step, ValueId};
+use crate::program::{Block, Form, ValueId};
 use smallvec::SmallVec;
 
 pub(super) struct Uses {
@@ -13,23 +13,23 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    pub(super) fn new(program: &Program) -> Self {
-        let count = program.values.len();
+    pub(super) fn new(block: &Block) -> Self {
+        let count = block.values.len();
         let mut uses = Self {
             maker: vec![None; count],
             users: std::iter::repeat_with(SmallVec::new).take(count).collect(),
             fetched: vec![false; count],
         };
-        for (position, node) in program.steps.iter().enumerate() {
-            node.step.outs().iter().for_each(|out| uses.maker[out.index()] = Some(position));
-            for input in node.step.inputs() {
+        for (position, step) in block.steps.iter().enumerate() {
+            step.outs.iter().for_each(|out| uses.maker[out.index()] = Some(position));
+            for input in step.reads() {
                 let users = &mut uses.users[input.index()];
                 if users.last() != Some(&position) {
                     users.push(position);
                 }
             }
         }
-        program.fetches.iter().for_each(|slot| uses.fetched[slot.value.index()] = true);
+        block.results.iter().for_each(|result| uses.fetched[result.index()] = true);
         uses
     }
 
@@ -39,12 +39,10 @@ impl Uses {
     }
 
     /// Whether the bytes of a value are free once its one reader has run.
-    pub(super) fn is_taken_over(&self, program: &Program, value: ValueId) -> bool {
-        let maker = self.maker[value.index()].map(|maker| &program.steps[maker].step);
+    pub(super) fn is_taken_over(&self, block: &Block, value: ValueId) -> bool {
+        let maker = self.maker[value.index()].map(|maker| &block.steps[maker].form);
         // Of what these make the bytes are somebody else's.
-        let named = |step| {
-            matches!(step, &Step::Read { .. } | &Step::Reshape { .. } | &Step::Barrier { .. })
-        };
+        let named = |form: &Form| form.renames() || matches!(form, Form::Read(_));
         maker.is_some_and(|maker| !named(maker)) && self.has_one_reader(value)
     }
 

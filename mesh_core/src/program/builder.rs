@@ -1,11 +1,17 @@
 //! Builds a program step by step, inferring the type of each result.
 
+use super::forms::{
+    AllGather, AllReduce, AllToAll, Barrier, Broadcast, Call, Contract, Convolve, Gather, Generate,
+    Loop, Map, Move, Permute, Read, Reduce, ReduceScatter, ReduceTo, Reshape, Scan, Scatter, Sort,
+    Write,
+};
 use super::{
-    Body, Dims, Expr, Extents, FoldOrder, Generator, Node, Offset, Opaque, Operand, Origin, Owners,
+    Body, Dims, Expr, Extents, FoldOrder, Form, Generator, Offset, Opaque, Operand, Origin, Owners,
     Piece, Program, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Appends steps to a program for one mesh.
 #[derive(Debug)]
@@ -13,13 +19,14 @@ pub struct Builder<'m> {
     mesh: &'m Mesh,
     program: Program,
     owners: Owners,
+    origin: Arc<Origin>,
 }
 
 impl<'m> Builder<'m> {
     /// An empty program.
     pub fn new(name: &str, mesh: &'m Mesh) -> Self {
         let program = Program { name: name.to_owned(), ..Program::default() };
-        Self { mesh, program, owners: Owners::new() }
+        Self { mesh, program, owners: Owners::new(), origin: Arc::default() }
     }
 
     /// The program so far.
@@ -34,7 +41,7 @@ impl<'m> Builder<'m> {
 
     /// Steps from here on come from `origin`.
     pub fn origin(&mut self, origin: Origin) {
-        self.program.origins.push(origin.into());
+        self.origin = origin.into();
     }
 
     /// Steps from here on are for these processors.
@@ -47,34 +54,86 @@ impl<'m> Builder<'m> {
         self.program.value(id)
     }
 
-    pub(super) fn define(
+    /// A value as an input that is met whole.
+    fn whole(&self, id: ValueId) -> Operand {
+        Operand::whole(id, self.value(id).extents.len())
+    }
+
+    fn define(&mut self, dtype: DType, extents: impl IntoIterator<Item = usize>) -> ValueId {
+        self.program.block.define(Value::new(dtype, extents))
+    }
+
+    /// Adds a step with these outs.
+    fn push(
         &mut self,
+        form: impl Into<Form>,
+        inputs: impl IntoIterator<Item = Operand>,
+        outs: &[ValueId],
+    ) {
+        self.program.block.steps.push(Step {
+            form: form.into(),
+            inputs: inputs.into_iter().collect(),
+            outs: SmallVec::from_slice(outs),
+            owners: self.owners.clone(),
+            origin: Arc::clone(&self.origin),
+        });
+    }
+
+    /// Adds a step with one out of a new value.
+    fn make(
+        &mut self,
+        form: impl Into<Form>,
+        inputs: impl IntoIterator<Item = Operand>,
         dtype: DType,
         extents: impl IntoIterator<Item = usize>,
     ) -> ValueId {
-        self.program.values.push(Value::new(dtype, extents));
-        ValueId(self.program.values.len() as u32 - 1)
+        let out = self.define(dtype, extents);
+        self.push(form, inputs, &[out]);
+        out
     }
 
-    pub(super) fn push(&mut self, step: Step) {
-        if self.program.origins.is_empty() {
-            self.origin(Origin::default());
-        }
-        let origin = self.program.origins.len() - 1;
-        self.program.steps.push(Node { step, origin, owners: self.owners.clone() });
+    /// Adds a collective of one value, with the extents that `change` makes of the input's.
+    fn meet(
+        &mut self,
+        form: impl Into<Form>,
+        input: ValueId,
+        change: impl FnOnce(&mut Extents),
+    ) -> ValueId {
+        let Value { dtype, mut extents, .. } = self.value(input).clone();
+        change(&mut extents);
+        let input = self.whole(input);
+        self.make(form, [input], dtype, extents)
     }
 
-    /// A value filled from the caller's array; `slot.value` is overwritten.
-    pub fn feed(&mut self, dtype: DType, extents: Extents, mut slot: Slot) -> ValueId {
-        slot.value = self.define(dtype, extents);
-        let value = slot.value;
-        self.program.feeds.push(slot);
+    /// A parameter: a value that is given before the first step.
+    pub fn param(&mut self, dtype: DType, extents: impl IntoIterator<Item = usize>) -> ValueId {
+        let value = self.define(dtype, extents);
+        self.program.block.params.push(value);
         value
     }
 
-    /// Copies a value to the caller's array at the end.
-    pub fn fetch(&mut self, slot: Slot) {
+    /// A parameter filled from the caller's array.
+    pub fn feed(&mut self, dtype: DType, extents: Extents, slot: Slot) -> ValueId {
+        let at = self.origin.at.clone();
+        self.program.feeds.push(Slot { at, ..slot });
+        self.param(dtype, extents)
+    }
+
+    /// A result: a value that is taken after the last step.
+    pub fn result(&mut self, value: ValueId) {
+        self.program.block.results.push(value);
+    }
+
+    /// A result copied to the caller's array.
+    pub fn fetch(&mut self, slot: Slot, value: ValueId) {
         self.program.fetches.push(slot);
+        self.result(value);
+    }
+
+    /// A result that is shown to the session's watcher; comes behind all fetches.
+    pub fn probe(&mut self, slot: Slot, value: ValueId) {
+        self.program.probes.push(slot);
+        self.result(value);
     }
 
     /// An element-by-element step over `extents`; `inputs` label their dims with positions in
@@ -88,25 +147,19 @@ impl<'m> Builder<'m> {
     ) -> Result<ValueId, String> {
         let dtypes: Vec<_> = inputs.iter().map(|i| self.value(i.value).dtype).collect();
         let body = Body::new(&dtypes, &[(expr.clone(), dtype)])?;
-        let out = self.define(dtype, extents);
-        self.push(Step::Map { body, inputs, outs: smallvec![out] });
-        Ok(out)
+        Ok(self.make(Map { body }, inputs, dtype, extents))
     }
 
     /// Folds the labels that are not below `extents.len()`.
     pub fn reduce(&mut self, kind: ReduceKind, input: Operand, extents: Extents) -> ValueId {
         let dtype = self.value(input.value).dtype;
-        let out = self.define(dtype, extents);
-        self.push(Step::Reduce { kind, input, out });
-        out
+        self.make(Reduce { kind }, [input], dtype, extents)
     }
 
     /// Sum of products; both factors of the result's dtype.
     pub fn contract(&mut self, lhs: Operand, rhs: Operand, extents: Extents) -> ValueId {
         let dtype = self.value(lhs.value).dtype;
-        let out = self.define(dtype, extents);
-        self.push(Step::Contract { lhs, rhs, out });
-        out
+        self.make(Contract::default(), [lhs, rhs], dtype, extents)
     }
 
     /// Windowed sum of products.
@@ -118,26 +171,28 @@ impl<'m> Builder<'m> {
         extents: Extents,
     ) -> ValueId {
         let dtype = self.value(lhs.value).dtype;
-        let out = self.define(dtype, extents);
-        self.push(Step::Convolve { lhs, rhs, windows, out });
-        out
+        self.make(Convolve { windows }, [lhs, rhs], dtype, extents)
     }
 
-    /// Copies rectangles into a value of `extents` filled with `fill`.
-    pub fn assemble(&mut self, pieces: Vec<Piece>, fill: Scalar, extents: Extents) -> ValueId {
-        let out = self.define(fill.dtype(), extents);
-        self.push(Step::Move { pieces, fill, out });
-        out
+    /// Copies rectangles into a value of `extents` filled with `fill`. Every label of an input is a dim
+    /// of the result.
+    pub fn assemble(
+        &mut self,
+        pieces: impl IntoIterator<Item = (Operand, Piece)>,
+        fill: Scalar,
+        extents: Extents,
+    ) -> ValueId {
+        let (inputs, pieces): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
+        self.make(Move { pieces, fill }, inputs, fill.dtype(), extents)
     }
 
     /// A rectangle of `input` in the input's dim order.
     pub fn cut(&mut self, input: ValueId, begin: Vec<Offset>, extents: Extents) -> ValueId {
-        let dims = (0..extents.len() as u8).collect();
         let at = Extents::from_elem(0, extents.len());
-        let operand = Operand { value: input, dims };
-        let piece = Piece { input: operand, begin, at, extents: extents.clone() };
+        let piece = Piece { begin, at, extents: extents.clone() };
         let fill = Scalar::new(self.value(input).dtype, 0.0);
-        self.assemble(vec![piece], fill, extents)
+        let input = Operand::whole(input, extents.len());
+        self.assemble([(input, piece)], fill, extents)
     }
 
     /// `input` with its dims in another order: dim `i` of the result is dim `order[i]`.
@@ -150,17 +205,16 @@ impl<'m> Builder<'m> {
         }
         let begin = vec![Offset::default(); order.len()];
         let at = Extents::from_elem(0, order.len());
-        let piece =
-            Piece { input: Operand { value: input, dims }, begin, at, extents: extents.clone() };
-        self.assemble(vec![piece], Scalar::new(value.dtype, 0.0), extents)
+        let piece = Piece { begin, at, extents: extents.clone() };
+        let fill = Scalar::new(value.dtype, 0.0);
+        self.assemble([(Operand { value: input, dims }, piece)], fill, extents)
     }
 
     /// The same elements under other extents.
     pub fn reshape(&mut self, input: ValueId, extents: Extents) -> ValueId {
         let dtype = self.value(input).dtype;
-        let out = self.define(dtype, extents);
-        self.push(Step::Reshape { input, out });
-        out
+        let input = self.whole(input);
+        self.make(Reshape, [input], dtype, extents)
     }
 
     /// Rows of `input` along its label `dim`, by index; zero where there is none.
@@ -172,9 +226,8 @@ impl<'m> Builder<'m> {
         begin: Offset,
         extents: Extents,
     ) -> ValueId {
-        let out = self.define(self.value(input.value).dtype, extents);
-        self.push(Step::Gather { input, indices, dim, begin, out });
-        out
+        let dtype = self.value(input.value).dtype;
+        self.make(Gather { dim, begin }, [input, indices], dtype, extents)
     }
 
     /// Sums of `updates` by index along the result's label `dim`.
@@ -186,9 +239,8 @@ impl<'m> Builder<'m> {
         begin: Offset,
         extents: Extents,
     ) -> ValueId {
-        let out = self.define(self.value(updates.value).dtype, extents);
-        self.push(Step::Scatter { updates, indices, dim, begin, out });
-        out
+        let dtype = self.value(updates.value).dtype;
+        self.make(Scatter { dim, begin }, [updates, indices], dtype, extents)
     }
 
     /// The first `extents[dim]` of the elements sorted by the first input; one result per input.
@@ -203,8 +255,7 @@ impl<'m> Builder<'m> {
         let dtypes: SmallVec<[DType; 2]> = inputs.iter().map(dtype).collect();
         let outs: SmallVec<[ValueId; 1]> =
             dtypes.into_iter().map(|dtype| self.define(dtype, extents.iter().copied())).collect();
-        let inputs = inputs.iter().cloned().collect();
-        self.push(Step::Sort { inputs, dim, descending, outs: outs.clone() });
+        self.push(Sort { dim, descending }, inputs.iter().cloned(), &outs);
         outs
     }
 
@@ -217,10 +268,7 @@ impl<'m> Builder<'m> {
         reverse: bool,
         input: ValueId,
     ) -> ValueId {
-        let value = self.value(input).clone();
-        let out = self.define(value.dtype, value.extents);
-        self.push(Step::Scan { kind, input, dim, exclusive, reverse, out });
-        out
+        self.meet(Scan { kind, dim, exclusive, reverse }, input, |_| {})
     }
 
     /// A slice of something made from global positions.
@@ -232,22 +280,21 @@ impl<'m> Builder<'m> {
         global: Extents,
         extents: Extents,
     ) -> ValueId {
-        self.generate_salted(generator, SmallVec::new(), dtype, begin, global, extents)
+        self.generate_salted(generator, &[], dtype, begin, global, extents)
     }
 
     /// As `generate`, for random numbers whose key also depends on scalars of i32.
     pub fn generate_salted(
         &mut self,
         generator: Generator,
-        salts: SmallVec<[ValueId; 1]>,
+        salts: &[ValueId],
         dtype: DType,
         begin: Vec<Offset>,
         global: Extents,
         extents: Extents,
     ) -> ValueId {
-        let out = self.define(dtype, extents);
-        self.push(Step::Generate { generator, salts, begin, global, out });
-        out
+        let salts: Vec<_> = salts.iter().map(|&salt| self.whole(salt)).collect();
+        self.make(Generate { generator, begin, global }, salts, dtype, extents)
     }
 
     /// A value of equal elements.
@@ -266,29 +313,22 @@ impl<'m> Builder<'m> {
     ) -> SmallVec<[ValueId; 1]> {
         let define = |(dtype, extents): &(DType, Extents)| self.define(*dtype, extents.clone());
         let outs: SmallVec<[_; 1]> = types.iter().map(define).collect();
-        let (kernel, inputs) = (Opaque::new(kernel), SmallVec::from_slice(inputs));
-        self.push(Step::Call { kernel, inputs, outs: outs.clone() });
+        let inputs: Vec<_> = inputs.iter().map(|&input| self.whole(input)).collect();
+        self.push(Call { kernel: Opaque::new(kernel) }, inputs, &outs);
         outs
     }
 
     /// The fold over a group, whole on every member.
     pub fn all_reduce(&mut self, kind: ReduceKind, axes: &[Axis], input: ValueId) -> ValueId {
-        let value = self.value(input).clone();
-        let out = self.define(value.dtype, value.extents);
-        let axes = AxisList::from_slice(axes);
-        let (inputs, outs) = (smallvec![input], smallvec![out]);
-        self.push(Step::AllReduce { kind, order: FoldOrder::Group, axes, inputs, outs });
-        out
+        let (order, axes) = (FoldOrder::Group, AxisList::from_slice(axes));
+        self.meet(AllReduce { kind, order, axes }, input, |_| {})
     }
 
     /// The members' parts joined along `dim`.
     pub fn all_gather(&mut self, axes: &[Axis], dim: usize, input: ValueId) -> ValueId {
-        let mut value = self.value(input).clone();
-        value.extents[dim] *= self.mesh.group_size(axes);
-        let out = self.define(value.dtype, value.extents);
-        let axes = AxisList::from_slice(axes);
-        self.push(Step::AllGather { axes, dim: dim as u8, input, out });
-        out
+        let (parts, axes) = (self.mesh.group_size(axes), AxisList::from_slice(axes));
+        let form = AllGather { axes, dim: dim as u8 };
+        self.meet(form, input, |extents| extents[dim] *= parts)
     }
 
     /// The fold over a group, each member its part along `dim`.
@@ -299,12 +339,9 @@ impl<'m> Builder<'m> {
         dim: usize,
         input: ValueId,
     ) -> ValueId {
-        let mut value = self.value(input).clone();
-        value.extents[dim] /= self.mesh.group_size(axes);
-        let out = self.define(value.dtype, value.extents);
-        let axes = AxisList::from_slice(axes);
-        self.push(Step::ReduceScatter { kind, axes, dim: dim as u8, input, out });
-        out
+        let (parts, axes) = (self.mesh.group_size(axes), AxisList::from_slice(axes));
+        let form = ReduceScatter { kind, axes, dim: dim as u8 };
+        self.meet(form, input, |extents| extents[dim] /= parts)
     }
 
     /// Cut along `split`, exchanged, joined along `concat`.
@@ -315,22 +352,18 @@ impl<'m> Builder<'m> {
         concat: usize,
         input: ValueId,
     ) -> ValueId {
-        let mut value = self.value(input).clone();
-        value.extents[split] /= self.mesh.group_size(axes);
-        value.extents[concat] *= self.mesh.group_size(axes);
-        let out = self.define(value.dtype, value.extents);
-        let axes = AxisList::from_slice(axes);
-        self.push(Step::AllToAll { axes, split: split as u8, concat: concat as u8, input, out });
-        out
+        let (parts, axes) = (self.mesh.group_size(axes), AxisList::from_slice(axes));
+        let form = AllToAll { axes, split: split as u8, concat: concat as u8 };
+        self.meet(form, input, |extents| {
+            extents[split] /= parts;
+            extents[concat] *= parts;
+        })
     }
 
     /// The value of the group member `shift` places before this one.
     pub fn permute(&mut self, axes: &[Axis], shift: i64, wrap: bool, input: ValueId) -> ValueId {
-        let value = self.value(input).clone();
-        let out = self.define(value.dtype, value.extents);
         let axes = AxisList::from_slice(axes);
-        self.push(Step::Permute { axes, shift, wrap, input, out });
-        out
+        self.meet(Permute { axes, shift, wrap }, input, |_| {})
     }
 
     /// The fold over a group, at its member `root` only.
@@ -341,32 +374,25 @@ impl<'m> Builder<'m> {
         root: usize,
         input: ValueId,
     ) -> ValueId {
-        let value = self.value(input).clone();
-        let out = self.define(value.dtype, value.extents);
         let axes = AxisList::from_slice(axes);
-        self.push(Step::ReduceTo { kind, axes, root, input, out });
-        out
+        self.meet(ReduceTo { kind, axes, root }, input, |_| {})
     }
 
     /// What member `root` of a group has.
     pub fn broadcast(&mut self, axes: &[Axis], root: usize, input: ValueId) -> ValueId {
-        let value = self.value(input).clone();
-        let out = self.define(value.dtype, value.extents);
         let axes = AxisList::from_slice(axes);
-        self.push(Step::Broadcast { axes, root, input, out });
-        out
+        self.meet(Broadcast { axes, root }, input, |_| {})
     }
 
     /// A variable's slice.
     pub fn read(&mut self, variable: VariableId, dtype: DType, extents: Extents) -> ValueId {
-        let out = self.define(dtype, extents);
-        self.push(Step::Read { variable, out });
-        out
+        self.make(Read { variable }, [], dtype, extents)
     }
 
     /// Sets a variable's slice when the call ends.
     pub fn write(&mut self, variable: VariableId, input: ValueId) {
-        self.push(Step::Write { variable, input });
+        let input = self.whole(input);
+        self.push(Write { variable }, [input], &[]);
     }
 
     /// Each value, once all of them are there.
@@ -374,15 +400,27 @@ impl<'m> Builder<'m> {
         let types: Vec<_> = inputs.iter().map(|&id| self.value(id).clone()).collect();
         let outs: SmallVec<[_; 1]> =
             types.into_iter().map(|value| self.define(value.dtype, value.extents)).collect();
-        self.push(Step::Barrier { inputs: SmallVec::from_slice(inputs), outs: outs.clone() });
+        let inputs: Vec<_> = inputs.iter().map(|&input| self.whole(input)).collect();
+        self.push(Barrier, inputs, &outs);
         outs
     }
 
     /// Waits here for the collective that makes a value, which is thus only begun where it stands.
     pub fn wait(&mut self, value: ValueId) {
-        let mut steps = self.program.steps.iter();
-        if let Some(node) = steps.find(|node| node.step.outs().contains(&value)) {
-            self.push(node.step.awaiting());
+        let block = &mut self.program.block;
+        if let Some(step) = block.steps.iter().find(|step| step.outs.contains(&value)) {
+            let step = block.awaiting(step);
+            block.steps.push(step);
         }
+    }
+
+    /// Runs a body again and again, on inputs in the order that [`Loop`] states.
+    pub fn repeat(&mut self, form: Loop, inputs: &[ValueId]) -> SmallVec<[ValueId; 1]> {
+        let types = form.out_types();
+        let outs: SmallVec<[_; 1]> =
+            types.into_iter().map(|(dtype, extents)| self.define(dtype, extents)).collect();
+        let inputs: Vec<_> = inputs.iter().map(|&input| self.whole(input)).collect();
+        self.push(form, inputs, &outs);
+        outs
     }
 }

@@ -1,8 +1,8 @@
 //! What a step costs one processor, as arithmetic on extents.
 
-use super::{Program, Step, Value, ValueId};
+use super::forms::StepCx;
+use super::{Block, Step};
 use crate::names::Mesh;
-use indexmap::IndexMap;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
@@ -48,147 +48,30 @@ impl Sum for Cost {
     }
 }
 
-/// The cost of one step of a verified program.
+/// The cost of one step of a verified program, or of the body of a loop.
 ///
-/// Reads, writes and reshapes in declared order cost nothing: a plan makes them names for memory
-/// that is already filled. Taps of a convolution that meet padding are counted.
-pub fn cost(program: &Program, step: &Step, mesh: &Mesh) -> Cost {
-    let value = |id: ValueId| program.value(id);
-    let bytes_of = |ids: &[ValueId]| ids.iter().map(|&id| value(id).bytes() as u64).sum::<u64>();
-    let bytes = bytes_of(&step.inputs()) + bytes_of(step.outs());
-    let group = step.axes().map_or(1, |axes| mesh.group_size(axes)) as u64;
-    // What a processor receives of `size` bytes of which every member holds an equal share.
-    let others = |size: u64| (size * (group - 1)).div_ceil(group);
-    match step {
-        Step::Map { body, outs, .. } => {
-            let len = outs.first().map_or(0, |&out| value(out).len());
-            Cost { flops: (body.flops() * len) as u64, bytes, sent: 0 }
-        }
-        Step::Reduce { input, .. } => {
-            Cost { flops: value(input.value).len() as u64, bytes, sent: 0 }
-        }
-        Step::Contract { .. } | Step::Convolve { .. } => {
-            Cost { flops: products(program, step).saturating_mul(2), bytes, sent: 0 }
-        }
-        Step::Move { pieces, out, .. } => {
-            let of_piece = |extents: &[usize], dims: &[u8]| -> usize {
-                dims.iter().map(|&label| extents[usize::from(label)]).product()
-            };
-            let elements: usize = pieces.iter().map(|p| of_piece(&p.extents, &p.input.dims)).sum();
-            let out = value(*out);
-            let read = elements * out.dtype.size();
-            Cost { flops: 0, bytes: (read + out.bytes()) as u64, sent: 0 }
-        }
-        Step::Generate { .. } => Cost { flops: 0, bytes, sent: 0 },
-        Step::Gather { indices, out, .. } => {
-            // Rows that nobody asks for are not read.
-            let bytes = value(indices.value).bytes() + 2 * value(*out).bytes();
-            Cost { flops: 0, bytes: bytes as u64, sent: 0 }
-        }
-        Step::Scatter { updates, .. } => {
-            Cost { flops: value(updates.value).len() as u64, bytes, sent: 0 }
-        }
-        Step::Scan { input, .. } => Cost { flops: value(*input).len() as u64, bytes, sent: 0 },
-        Step::Sort { inputs, dim, .. } => {
-            let keys = inputs.first().map(|keys| (value(keys.value), keys));
-            let flops = keys.map_or(0, |(value, keys)| {
-                let at = keys.dims.iter().position(|label| label == dim).unwrap_or(0);
-                let line = value.extents.get(at).copied().unwrap_or(1);
-                // Comparisons of a binary sort.
-                value.len() as u64 * u64::from(line.next_power_of_two().trailing_zeros())
-            });
-            Cost { flops, bytes, sent: 0 }
-        }
-        Step::Call { kernel, inputs, outs } => {
-            let types = |ids: &[ValueId]| ids.iter().map(|&id| value(id)).collect::<Vec<_>>();
-            Cost { flops: kernel.flops(&types(inputs), &types(outs)), bytes, sent: 0 }
-        }
-        Step::Reshape { input, out } => copy(&[value(*input), value(*out)], bytes),
-        Step::Read { out, .. } => copy(&[value(*out)], 2 * bytes),
-        Step::Write { input, .. } => copy(&[value(*input)], 2 * bytes),
-        Step::Barrier { .. } | Step::Await { .. } => Cost::default(),
-        Step::Loop(rounds) => {
-            let round: Cost = (rounds.body.steps.iter())
-                .map(|node| self::cost(&rounds.body, &node.step, mesh))
-                .sum();
-            // Slices and stacks are looked at where they lie; what is carried is copied in.
-            let moved = 2 * bytes_of(&rounds.carried);
-            round.times(rounds.expected() as u64) + Cost { bytes: moved, ..Cost::default() }
-        }
-        Step::AllReduce { inputs, .. } => {
-            let elements = inputs.iter().map(|&input| value(input).len() as u64).sum();
-            let sent = 2 * others(bytes_of(inputs));
-            Cost { flops: others(elements), bytes, sent }
-        }
-        Step::ReduceScatter { input, .. } => {
-            let input = value(*input);
-            let sent = others(input.bytes() as u64);
-            Cost { flops: others(input.len() as u64), bytes, sent }
-        }
-        Step::AllGather { input, .. } => {
-            Cost { flops: 0, bytes, sent: (group - 1) * value(*input).bytes() as u64 }
-        }
-        Step::ReduceTo { input, .. } => {
-            // What the root receives, and adds up.
-            let (input, from) = (value(*input), group - 1);
-            Cost { flops: from * input.len() as u64, bytes, sent: from * input.bytes() as u64 }
-        }
-        Step::Broadcast { input, .. } => {
-            let sent = if group > 1 { value(*input).bytes() as u64 } else { 0 };
-            Cost { flops: 0, bytes, sent }
-        }
-        Step::AllToAll { input, .. } => {
-            Cost { flops: 0, bytes, sent: others(value(*input).bytes() as u64) }
-        }
-        Step::Permute { shift, wrap, input, .. } => {
-            let shift = shift.unsigned_abs();
-            let stays = if *wrap { shift % group == 0 } else { shift == 0 || shift >= group };
-            let sent = if stays { 0 } else { value(*input).bytes() as u64 };
-            Cost { flops: 0, bytes, sent }
-        }
-    }
-}
-
-fn copy(values: &[&Value], bytes: u64) -> Cost {
-    let free = values.iter().all(|value| value.in_order());
-    Cost { bytes: if free { 0 } else { bytes }, ..Cost::default() }
-}
-
-/// Number of products of a contraction or convolution: its iteration space, without the labels that
-/// windows derive from others.
-fn products(program: &Program, step: &Step) -> u64 {
-    let (lhs, rhs, windows, out) = match step {
-        Step::Contract { lhs, rhs, out } => (lhs, rhs, &[][..], out),
-        Step::Convolve { lhs, rhs, windows, out } => (lhs, rhs, windows.as_slice(), out),
-        _ => return 0,
-    };
-    let mut extents: IndexMap<u8, usize> =
-        (0..).zip(program.value(*out).extents.iter().copied()).collect();
-    for operand in [lhs, rhs] {
-        let value = program.value(operand.value);
-        extents.extend(operand.dims.iter().copied().zip(value.extents.iter().copied()));
-    }
-    let derived = |label: &u8| windows.iter().any(|window| window.input == *label);
-    let counted = extents.iter().filter(|(label, _)| !derived(label));
-    counted.fold(1, |product: u64, (_, &extent)| product.saturating_mul(extent as u64))
+/// Reads, writes and reshapes in declared order cost nothing: a plan makes them names for memory that
+/// is already filled.
+pub fn cost(block: &Block, step: &Step, mesh: &Mesh) -> Cost {
+    step.form.rules().cost(&StepCx { block, step, mesh, variables: &[] })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::names::{Axis, ReduceKind};
-    use crate::program::Builder;
     use crate::program::sketch::{Sketch, axis, built, every_form, looped, square};
+    use crate::program::{Builder, ValueId};
 
     #[test]
     fn costs_of_every_form() {
         let mesh = square();
         let program = built(&mesh, every_form);
         let line = |step: &Step| {
-            let Cost { flops, bytes, sent } = cost(&program, step, &mesh);
-            format!("{} {flops} {bytes} {sent}", step.form())
+            let Cost { flops, bytes, sent } = cost(&program.block, step, &mesh);
+            format!("{} {flops} {bytes} {sent}", step.form.name())
         };
-        let lines: Vec<_> = program.steps.iter().map(|node| line(&node.step)).collect();
+        let lines: Vec<_> = program.steps().iter().map(line).collect();
         // Form, flops, bytes, sent.
         let expected = [
             "read 0 0 0",
@@ -223,17 +106,18 @@ mod tests {
             "await 0 0 0",
         ];
         assert_eq!(lines, expected);
-        let total: Cost = program.steps.iter().map(|node| cost(&program, &node.step, &mesh)).sum();
+        let total: Cost =
+            program.steps().iter().map(|step| cost(&program.block, step, &mesh)).sum();
         assert_eq!(total.sent, 4 * (32 + 24 + 4 + 8 + 16 + 8));
     }
 
     #[test]
-    fn a_loop_costs_its_rounds() {
+    fn a_loop_costs_its_iterations() {
         let mesh = square();
         let program = looped(&mesh);
         let costs: Vec<_> =
-            program.steps.iter().map(|node| cost(&program, &node.step, &mesh)).collect();
-        // Of one round: 4 products and sums, 4 arrays of 4 f32; what is carried is copied in.
+            program.steps().iter().map(|step| cost(&program.block, step, &mesh)).collect();
+        // Of one iteration: 4 products and sums, 4 arrays of 4 f32; what is carried is copied in.
         let bytes = 3 * 4 * 16 + 2 * 16;
         let expected = [Cost::default(), Cost { flops: 3 * 8, bytes, sent: 0 }];
         assert_eq!(costs, expected);
@@ -247,7 +131,7 @@ mod tests {
                 let partial = b.fed("partial", &[4]);
                 one(b, axis(&mesh, "rows"), partial);
             });
-            cost(&program, &program.steps[0].step, &mesh).sent
+            cost(&program.block, &program.steps()[0], &mesh).sent
         };
         assert_eq!(sent(|b, rows, x| b.reduce_to(ReduceKind::Sum, &[rows], 2, x)), 3 * 16);
         assert_eq!(sent(|b, rows, x| b.broadcast(&[rows], 2, x)), 16);
@@ -261,7 +145,7 @@ mod tests {
                 let image = b.fed("image", &[4]);
                 b.permute(&[axis(&mesh, "rows"), axis(&mesh, "cols")], shift, wrap, image);
             });
-            cost(&program, &program.steps[0].step, &mesh).sent
+            cost(&program.block, &program.steps()[0], &mesh).sent
         };
         let table = [(1, false, 16), (0, false, 0), (-4, false, 0), (-4, true, 0), (5, true, 16)];
         for (shift, wrap, bytes) in table {

@@ -10,9 +10,9 @@ pub enum Place {
     /// The variable's own buffer: a `Read` that copies nothing, or a value computed where a `Write`
     /// wants it.
     Variable(VariableId),
-    /// In the body of a loop, where that lies which feed `.0` stands for in this round.
-    Fed(usize),
-    /// In the body of a loop, where fetch `.0` of this round is stacked.
+    /// In the body of a loop, where the loop has what parameter `.0` stands for in this iteration.
+    Param(usize),
+    /// In the body of a loop, where the loop stacks result `.0` of this iteration.
     Stacked(usize),
 }
 

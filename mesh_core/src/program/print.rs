@@ -16,10 +16,8 @@
 //!
 //! Labels are letters: result dims from `a` on, folded dims from `k` on.
 
-use super::{
-    FoldOrder, Generator, Node, Offset, Operand, Origin, Piece, Program, Rounds, Slot, Step,
-    ValueId,
-};
+use super::forms::{Loop, StepCx};
+use super::{Block, Form, Program, Slot, Step, ValueId};
 use crate::names::Mesh;
 use std::fmt;
 
@@ -31,33 +29,55 @@ pub fn print(program: &Program, mesh: &Mesh) -> String {
 impl Program {
     /// The program as text; the mesh names its axes.
     pub fn display<'a>(&'a self, mesh: &'a Mesh) -> impl fmt::Display + 'a {
-        Printer { program: self, mesh, awaits: self.awaits() }
+        fmt::from_fn(move |f| {
+            let Self { name, block, feeds, .. } = self;
+            match mesh.processors() {
+                1 => writeln!(f, "program {name} on one processor")?,
+                _ => writeln!(f, "program {name} on {mesh}")?,
+            }
+            if !feeds.is_empty() {
+                writeln!(f, "  feeds")?;
+            }
+            for (slot, value) in self.fed() {
+                writeln!(f, "    {value:?} = {}: {}", slot.name, self.slot(slot, value, mesh))?;
+            }
+            if !block.steps.is_empty() {
+                writeln!(f, "  steps")?;
+            }
+            Printer::new(block, mesh).steps(f, "    ")?;
+            if !block.results.is_empty() {
+                writeln!(f, "  fetches")?;
+            }
+            for (slot, value) in self.left() {
+                writeln!(f, "    {} = {value:?}: {}", slot.name, self.slot(slot, value, mesh))?;
+            }
+            Ok(())
+        })
     }
 
+    fn slot(&self, slot: &Slot, value: ValueId, mesh: &Mesh) -> String {
+        let text = format!("{} of {:?}", self.value(value), slot.shape);
+        let axes = slot.split.iter().map(|axes| match axes.is_empty() {
+            true => "-".to_owned(),
+            false => mesh.list(axes),
+        });
+        if slot.split.is_empty() { text } else { format!("{text} @ {}", join(axes)) }
+    }
+}
+
+impl Block {
     /// What messages call a step: `step 12 contract (einsum_3 at src/main.rs:7)`.
     pub(crate) fn caption(&self, index: usize) -> String {
-        let Some(node) = self.steps.get(index) else { return format!("step {index}") };
-        let form = node.step.form();
-        match self.origins.get(node.origin).map(ToString::to_string) {
-            Some(origin) if !origin.is_empty() => format!("step {index} {form} ({origin})"),
-            _ => format!("step {index} {form}"),
-        }
+        let Some(step) = self.steps.get(index) else { return format!("step {index}") };
+        let (form, origin) = (step.form.name(), step.origin.to_string());
+        let origin = if origin.is_empty() { origin } else { format!(" ({origin})") };
+        format!("step {index} {form}{origin}")
     }
 
     /// One step as text, without its origin.
     pub fn display_step<'a>(&'a self, step: &'a Step, mesh: &'a Mesh) -> impl fmt::Display + 'a {
-        let printer = Printer { program: self, mesh, awaits: self.awaits() };
+        let printer = Printer::new(self, mesh);
         fmt::from_fn(move |f| f.write_str(&printer.step(step)))
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.name.is_empty() { &self.op } else { &self.name })?;
-        if !self.at.is_empty() {
-            write!(f, " at {}", self.at)?;
-        }
-        Ok(())
     }
 }
 
@@ -65,287 +85,81 @@ impl fmt::Display for Origin {
 const ORIGIN_COLUMN: usize = 72;
 
 struct Printer<'a> {
-    program: &'a Program,
+    block: &'a Block,
     mesh: &'a Mesh,
     awaits: Vec<Option<usize>>,
 }
 
-impl fmt::Display for Printer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Program { name, steps, feeds, fetches, .. } = self.program;
-        match self.mesh.processors() {
-            1 => writeln!(f, "program {name} on one processor")?,
-            _ => writeln!(f, "program {name} on {}", self.mesh)?,
-        }
-        if !feeds.is_empty() {
-            writeln!(f, "  feeds")?;
-        }
-        for slot in feeds {
-            writeln!(f, "    {:?} = {}: {}", slot.value, slot.name, self.slot(slot))?;
-        }
-        if !steps.is_empty() {
-            writeln!(f, "  steps")?;
-        }
-        self.steps(f, "    ")?;
-        if !fetches.is_empty() {
-            writeln!(f, "  fetches")?;
-        }
-        for slot in fetches {
-            writeln!(f, "    {} = {:?}: {}", slot.name, slot.value, self.slot(slot))?;
-        }
-        Ok(())
+impl<'a> Printer<'a> {
+    fn new(block: &'a Block, mesh: &'a Mesh) -> Self {
+        Self { block, mesh, awaits: block.awaits() }
     }
-}
 
-impl Printer<'_> {
     fn steps(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
-        for node in &self.program.steps {
-            let origin = self.program.origin(node).to_string();
-            let line = format!("{indent}{}{}", self.step(&node.step), self.owners(node));
-            match origin.as_str() {
+        for step in &self.block.steps {
+            let line = format!("{indent}{}{}", self.step(step), self.owners(step));
+            match step.origin.to_string().as_str() {
                 "" => writeln!(f, "{line}")?,
                 origin => writeln!(f, "{line:<ORIGIN_COLUMN$}  {origin}")?,
             }
-            if let Step::Loop(rounds) = &node.step {
-                self.body(f, rounds, indent)?;
+            if let Form::Loop(form) = &step.form {
+                self.body(f, form, step, indent)?;
             }
         }
         Ok(())
     }
 
     /// ` on data=0`: who runs a step.
-    fn owners(&self, node: &Node) -> String {
+    fn owners(&self, step: &Step) -> String {
         let owner = |&(axis, coordinate)| format!("{}={coordinate}", self.mesh.name(axis));
-        let owners = join(node.owners.iter().map(owner));
+        let owners = join(step.owners.iter().map(owner));
         if owners.is_empty() { owners } else { format!(" on {owners}") }
     }
 
     /// The body of a loop, whose values are numbered anew.
-    fn body(&self, f: &mut fmt::Formatter<'_>, rounds: &Rounds, indent: &str) -> fmt::Result {
-        let Rounds { body, carried, sliced, captured, .. } = rounds;
-        let inner = Printer { program: body, mesh: self.mesh, awaits: body.awaits() };
-        let given = carried.iter().map(name);
-        let given = given.chain(sliced.iter().map(|id| format!("slice of {id:?}")));
-        let given = given.chain(captured.iter().map(name)).chain(["position".to_owned()]);
-        for (slot, from) in body.feeds.iter().zip(given) {
-            let value = body.value(slot.value);
-            writeln!(f, "{indent}  {:?} = {from}: {value}", slot.value)?;
-        }
-        inner.steps(f, &format!("{indent}  "))?;
-        let next = body.fetches.iter().take(carried.len()).map(|slot| name(&slot.value));
-        let stacked = body.fetches.iter().skip(carried.len()).take(rounds.stacked());
-        let stacked = stacked.map(|slot| format!("stack {:?}", slot.value));
-        let last = body.fetches.last().filter(|_| rounds.condition.is_some());
-        let last = last.map(|slot| format!("while {:?}", slot.value));
-        writeln!(f, "{indent}  next {}", join(next.chain(stacked).chain(last)))
-    }
-
-    fn slot(&self, slot: &Slot) -> String {
-        let text = format!("{} of {:?}", self.program.value(slot.value), slot.shape);
-        let axes = slot.split.iter().map(|axes| match axes.is_empty() {
-            true => "-".to_owned(),
-            false => self.mesh.list(axes),
+    fn body(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        form: &Loop,
+        step: &Step,
+        indent: &str,
+    ) -> fmt::Result {
+        let body = &*form.body;
+        let slices = form.slices();
+        let given = step.reads().enumerate().map(|(i, id)| match slices.contains(&i) {
+            true => format!("slice of {id:?}"),
+            false => format!("{id:?}"),
         });
-        if slot.split.is_empty() { text } else { format!("{text} @ {}", join(axes)) }
+        let given = given.take(body.params.len().saturating_sub(1));
+        for (&param, from) in body.params.iter().zip(given.chain(["position".to_owned()])) {
+            writeln!(f, "{indent}  {param:?} = {from}: {}", body.value(param))?;
+        }
+        Printer::new(body, self.mesh).steps(f, &format!("{indent}  "))?;
+        let stacks = form.stacks();
+        let results = body.results.iter().enumerate().map(|(i, result)| match i {
+            _ if stacks.contains(&i) => format!("stack {result:?}"),
+            _ if i >= stacks.end => format!("while {result:?}"),
+            _ => format!("{result:?}"),
+        });
+        writeln!(f, "{indent}  next {}", join(results))
     }
 
     fn step(&self, step: &Step) -> String {
-        let (form, doing) = (step.form(), self.doing(step));
-        if let Step::Write { variable, .. } = step {
-            return format!("{form} {variable:?} = {doing}");
+        let Self { block, mesh, .. } = *self;
+        let cx = StepCx { block, step, mesh, variables: &[] };
+        let (form, text) = (step.form.name(), step.form.rules().text(&cx));
+        if step.outs.is_empty() {
+            return format!("{form} {text}");
         }
-        if let Step::Await { .. } = step {
-            return format!("{form} {doing}");
-        }
-        let outs = step.outs();
-        let begins = |out: &ValueId| step.axes().is_some() && self.awaits[out.index()].is_some();
-        let form = if outs.first().is_some_and(begins) {
-            format!("begin {form}")
-        } else {
-            form.to_owned()
-        };
-        let typed = outs.iter().map(|&out| format!("{out:?}: {}", self.program.value(out)));
-        format!("{} = {form} {doing}", join(typed))
-    }
-
-    fn doing(&self, step: &Step) -> String {
-        let rank = step.outs().first().map_or(0, |&out| self.program.value(out).extents.len());
-        let operand = |operand: &Operand| labelled(operand, rank);
-        let over = || step.axes().map(|axes| self.mesh.list(axes)).unwrap_or_default();
-        match step {
-            Step::Map { body, inputs, .. } if inputs.is_empty() => body.to_string(),
-            Step::Map { body, inputs, .. } => {
-                format!("{body} of {}", join(inputs.iter().map(operand)))
-            }
-            Step::Reduce { kind, input, .. } => format!("{kind} of {}", operand(input)),
-            Step::Contract { lhs, rhs, .. } => format!("{} * {}", operand(lhs), operand(rhs)),
-            Step::Convolve { lhs, rhs, windows, .. } => {
-                let mut text = format!("{} * {}", operand(lhs), operand(rhs));
-                for w in windows {
-                    let [input, kernel, output] =
-                        [w.input, w.kernel, w.output].map(|label| letter(label, rank));
-                    let tie = format!(
-                        " with {input} = {}{output} + {}{kernel}",
-                        times(w.stride),
-                        times(w.dilation)
-                    );
-                    text += &tie;
-                    if w.pad > 0 {
-                        text += &format!(" - {}", w.pad);
-                    }
-                }
-                text
-            }
-            Step::Move { pieces, fill, out } => {
-                let whole = self.program.value(*out).extents.as_slice();
-                let covers = |p: &Piece| p.at.iter().all(|&at| at == 0) && *p.extents == *whole;
-                let pasted = join(pieces.iter().map(|p| self.piece(p, rank, covers(p))));
-                if pieces.iter().any(covers) { pasted } else { format!("{pasted} onto {fill:?}") }
-            }
-            Step::Reshape { input, .. } | Step::Write { input, .. } => format!("{input:?}"),
-            Step::Read { variable, .. } => format!("{variable:?}"),
-            Step::Generate { generator, salts, begin, global, .. } => {
-                let text = generated(generator) + &salts.iter().map(salt).collect::<String>();
-                if let Generator::Fill(_) = generator {
-                    return text;
-                }
-                let global = global.as_slice();
-                format!("{text} from {} of {global:?}", self.offsets(begin))
-            }
-            Step::Gather { input, indices, dim, begin, .. } => {
-                format!("{} at {}", operand(input), self.lookup(indices, *dim, begin, rank))
-            }
-            Step::Scatter { updates, indices, dim, begin, .. } => {
-                format!("{} to {}", operand(updates), self.lookup(indices, *dim, begin, rank))
-            }
-            Step::Sort { inputs, dim, descending, .. } => {
-                let order = if *descending { "descending" } else { "ascending" };
-                let (dim, inputs) = (letter(*dim, rank), join(inputs.iter().map(operand)));
-                format!("{order} along {dim} of {inputs}")
-            }
-            Step::Scan { kind, input, dim, exclusive, reverse, .. } => {
-                let before = if *exclusive { " exclusive" } else { "" };
-                let order = if *reverse { " reverse" } else { "" };
-                format!("{kind}{before}{order} dim {dim} of {input:?}")
-            }
-            Step::Call { kernel, inputs, .. } => {
-                format!("{} ({kernel:?}) of {}", kernel.name(), join(inputs.iter().map(name)))
-            }
-            Step::AllReduce { kind, order, inputs, .. } => {
-                let ring = if *order == FoldOrder::Ring { " in a ring" } else { "" };
-                format!("{kind} over {}{ring} of {}", over(), join(inputs.iter().map(name)))
-            }
-            Step::ReduceTo { kind, root, input, .. } => {
-                format!("{kind} over {} to {root} of {input:?}", over())
-            }
-            Step::Broadcast { root, input, .. } => {
-                format!("over {} from {root} of {input:?}", over())
-            }
-            Step::AllGather { dim, input, .. } => {
-                format!("dim {dim} over {} of {input:?}", over())
-            }
-            Step::ReduceScatter { kind, dim, input, .. } => {
-                format!("{kind} dim {dim} over {} of {input:?}", over())
-            }
-            Step::AllToAll { split, concat, input, .. } => {
-                format!("dim {split} to dim {concat} over {} of {input:?}", over())
-            }
-            Step::Barrier { inputs: values, .. } | Step::Await { begun: values, .. } => {
-                join(values.iter().map(name))
-            }
-            Step::Loop(rounds) => {
-                let order = if rounds.reverse { ", last first" } else { "" };
-                match rounds.condition {
-                    Some(condition) => format!("while {condition:?}"),
-                    None => format!("{} rounds{order}", rounds.count),
-                }
-            }
-            Step::Permute { shift, wrap, input, .. } => {
-                let ends = if *wrap { "wrapping" } else { "zeros in" };
-                format!("{shift:+} {ends} over {} of {input:?}", over())
-            }
-        }
-    }
-
-    fn piece(&self, piece: &Piece, rank: usize, covers: bool) -> String {
-        let mut text = labelled(&piece.input, rank);
-        if piece.begin.iter().any(|offset| *offset != Offset::default()) {
-            text += &format!(" from {}", self.offsets(&piece.begin));
-        }
-        if !covers {
-            let (at, extents) = (piece.at.as_slice(), piece.extents.as_slice());
-            text += &format!(" to {at:?} size {extents:?}");
-        }
-        text
-    }
-
-    /// `k = %4[a] - rows*4`: which position along a dim is meant.
-    fn lookup(&self, indices: &Operand, dim: u8, begin: &Offset, rank: usize) -> String {
-        let text = format!("{} = {}", letter(dim, rank), labelled(indices, rank));
-        if *begin == Offset::default() { text } else { format!("{text} - {}", self.offset(begin)) }
-    }
-
-    fn offsets(&self, offsets: &[Offset]) -> String {
-        format!("[{}]", join(offsets.iter().map(|offset| self.offset(offset))))
-    }
-
-    fn offset(&self, offset: &Offset) -> String {
-        let group = self.mesh.list(&offset.axes);
-        let moving = match offset.axes.len() {
-            0 => return offset.base.to_string(),
-            1 => format!("{group}*{}", offset.scale),
-            _ => format!("({group})*{}", offset.scale),
-        };
-        if offset.base == 0 { moving } else { format!("{} + {moving}", offset.base) }
+        let begins = step.axes().is_some() && self.awaits[step.outs[0].index()].is_some();
+        let begin = if begins { "begin " } else { "" };
+        let typed = step.outs.iter().map(|&out| format!("{out:?}: {}", block.value(out)));
+        format!("{} = {begin}{form} {text}", join(typed))
     }
 }
 
 fn join(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(", ")
-}
-
-fn name(id: &ValueId) -> String {
-    format!("{id:?}")
-}
-
-fn salt(id: &ValueId) -> String {
-    format!(" salt {id:?}")
-}
-
-fn times(factor: usize) -> String {
-    if factor == 1 { String::new() } else { format!("{factor}*") }
-}
-
-fn letter(label: u8, rank: usize) -> String {
-    let label = usize::from(label);
-    let place = match label.checked_sub(rank) {
-        None => label,
-        Some(folded) => folded + rank.max(usize::from(b'k' - b'a')),
-    };
-    match u8::try_from(place) {
-        Ok(place) if place < 26 => char::from(b'a' + place).to_string(),
-        _ => format!("l{label}"),
-    }
-}
-
-fn labelled(operand: &Operand, rank: usize) -> String {
-    let letters = join(operand.dims.iter().map(|&label| letter(label, rank)));
-    format!("{:?}[{letters}]", operand.value)
-}
-
-fn generated(generator: &Generator) -> String {
-    match generator {
-        Generator::Fill(scalar) => format!("fill {scalar:?}"),
-        Generator::Iota(dim) => format!("iota dim {dim}"),
-        Generator::Table(_) => "table".to_owned(),
-        Generator::Uniform { key, low, high } => format!("uniform({low}, {high}) key {key:x}"),
-        Generator::Normal { key, mean, stddev } => {
-            format!("normal({mean}, {stddev}) key {key:x}")
-        }
-        Generator::TruncatedNormal { key, mean, stddev } => {
-            format!("truncated_normal({mean}, {stddev}) key {key:x}")
-        }
-    }
 }
 
 #[cfg(test)]
@@ -401,7 +215,7 @@ mod tests {
             %2 = c: f32[4] of [4] @ -
           steps
             %3: f32[4] = barrier %0
-            %4: f32[4], %5: f32[3, 4] = loop 3 rounds, last first
+            %4: f32[4], %5: f32[3, 4] = loop 3 iterations, last first
               %0 = %3: f32[4]
               %1 = slice of %1: f32[4]
               %2 = %2: f32[4]
@@ -412,13 +226,6 @@ mod tests {
             last = %4: f32[4] of [4] @ -
             all = %5: f32[3, 4] of [3, 4] @ -, -
         ");
-    }
-
-    #[test]
-    fn labels_are_letters_while_there_are_letters() {
-        let letters: Vec<_> = [0, 3, 4, 8, 19, 20].map(|label| letter(label, 4)).into();
-        assert_eq!(letters, ["a", "d", "k", "o", "z", "l20"]);
-        assert_eq!(letter(12, 12), "m");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Short words for tests that build programs.
 
+use super::forms::Loop;
 use super::{
     Builder, Elements, ElementsMut, Expr, Extents, Generator, Offset, Operand, Origin, Owners,
-    Program, Rounds, Slot, UserKernel, Value, ValueId, VariableId, VariableType, View, ViewMut,
-    Window,
+    Program, Slot, UserKernel, Value, ValueId, VariableId, VariableType, View, ViewMut, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::smallvec;
@@ -67,19 +67,24 @@ impl Sketch for Builder<'_> {
 
     fn slot(&self, name: &str, value: ValueId) -> Slot {
         let shape = self.value(value).extents.to_vec();
-        Slot { name: name.to_owned(), value, split: vec![AxisList::new(); shape.len()], shape }
+        Slot {
+            name: name.to_owned(),
+            split: vec![AxisList::new(); shape.len()],
+            shape,
+            ..Slot::default()
+        }
     }
 
     fn fed(&mut self, name: &str, extents: &[usize]) -> ValueId {
         let split = vec![AxisList::new(); extents.len()];
         let shape = extents.to_vec();
-        let slot = Slot { name: name.to_owned(), value: ValueId(0), shape, split };
+        let slot = Slot { name: name.to_owned(), shape, split, ..Slot::default() };
         self.feed(DType::F32, Extents::from_slice(extents), slot)
     }
 
     fn fetched(&mut self, name: &str, value: ValueId) {
         let slot = self.slot(name, value);
-        self.fetch(slot);
+        self.fetch(slot, value);
     }
 
     fn of(&mut self, expr: Expr, inputs: &[ValueId]) -> ValueId {
@@ -182,29 +187,21 @@ pub(crate) fn every_form(b: &mut Builder<'_>) {
     b.fetched("moved", moved);
 }
 
-/// Three rounds of `h = h + w[i] * c`, which stack h, behind a barrier.
+/// Three iterations of `h = h + w[i] * c`, which stack h, behind a barrier.
 pub(crate) fn looped(mesh: &Mesh) -> Program {
-    let body = built(mesh, |b| {
-        let (h, w, c) = (b.fed("h", &[4]), b.fed("w", &[4]), b.fed("c", &[4]));
-        let scalar = Slot { name: "i".to_owned(), value: h, shape: vec![], split: vec![] };
-        b.feed(DType::I32, Extents::new(), scalar);
-        let next = b.of(x(0) + x(1) * x(2), &[h, w, c]);
-        b.fetched("h", next);
-        b.fetched("all", h);
-    });
+    let mut b = Builder::new("body", mesh);
+    let [h, w, c] = [(); 3].map(|()| b.param(DType::F32, [4]));
+    b.param(DType::I32, []);
+    let next = b.of(x(0) + x(1) * x(2), &[h, w, c]);
+    b.result(next);
+    b.result(h);
+    let body = Box::new(b.finish().block);
     built(mesh, |b| {
         let (h, w, c) = (b.fed("h", &[4]), b.fed("w", &[3, 4]), b.fed("c", &[4]));
         let h = b.barrier(&[h])[0];
-        let outs = b.rounds(Rounds {
-            body,
-            count: 3,
-            reverse: true,
-            condition: None,
-            carried: vec![h],
-            sliced: vec![w],
-            captured: vec![c],
-            outs: smallvec![],
-        });
+        let form =
+            Loop { body, count: 3, reverse: true, conditional: false, carried: 1, sliced: 1 };
+        let outs = b.repeat(form, &[h, w, c]);
         b.fetched("last", outs[0]);
         b.fetched("all", outs[1]);
     })

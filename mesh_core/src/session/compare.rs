@@ -8,12 +8,13 @@ use indexmap::IndexMap;
 
 pub use self::difference::{Agreement, Difference, Subject, Tolerance};
 use self::difference::{Distance, distance};
-use super::{Error, Session};
+use super::{Error, Session, Threads};
 use crate::array::{Array, ArrayRef};
 use crate::graph::structural::{Probe, Update};
 use crate::graph::{Data, Graph, Operation, Report, TensorId};
-use crate::lower::{Module, Options};
+use crate::lower::{Module, Options, PassId, Target};
 use crate::names::{Layout, Mesh};
+use crate::program::Program;
 
 /// One of the two ways in which a function is run.
 #[derive(Clone, Debug)]
@@ -22,25 +23,30 @@ pub struct Side<'a> {
     pub mesh: &'a Mesh,
     /// The layout of the function on them.
     pub layout: &'a Layout,
-    /// Options for lowering; probes are added to them. To search for a pass that changes results,
-    /// compare a layout with itself and leave the pass out on one side.
+    /// Options for lowering; probes are added to them.
     pub options: Options,
+    /// The target that the module is compiled for.
+    pub target: Target,
+    /// The pass that is left out, for messages.
+    pub without: Option<PassId>,
 }
 
 impl<'a> Side<'a> {
-    /// A side with the usual options.
+    /// A side with the default options and target.
     pub fn new(mesh: &'a Mesh, layout: &'a Layout) -> Self {
-        Self { mesh, layout, options: Options::default() }
+        let (options, target) = (Options::default(), Target::host());
+        Self { mesh, layout, options, target, without: None }
     }
 
-    /// This side without a pass; see [`pass_names`](crate::lower::pass_names).
-    pub fn without(mut self, pass: &'static str) -> Self {
-        self.options.without = Some(pass);
-        self
+    /// This side without a pass. To search for a pass that changes results, compare a layout with
+    /// itself and leave the pass out on one side.
+    pub fn without(self, pass: PassId) -> Self {
+        let (options, target) = (self.options.without(pass), self.target.without(pass));
+        Self { options, target, without: Some(pass), ..self }
     }
 
     fn name(&self) -> String {
-        let pass = self.options.without.map(|pass| format!(" without {pass}")).unwrap_or_default();
+        let pass = self.without.map(|pass| format!(" without {pass}")).unwrap_or_default();
         format!("layout \"{}\" on mesh \"{}\"{pass}", self.layout, self.mesh)
     }
 }
@@ -151,11 +157,13 @@ impl Run {
             .lower_with(side.mesh, side.layout, &side.options)
             .map_err(|report| CompareError::Lower { side: name.clone(), report })?;
         let failed = |error| CompareError::Run { side: name.clone(), error: Box::new(error) };
-        let mut session = Session::threads(&module, comparing.seed).map_err(failed)?;
+        let threads = Threads::default().target(side.target);
+        let mut session =
+            Session::threads_with(&module, comparing.seed, &threads).map_err(failed)?;
         if let Some(from) = comparing.variables {
             session.copy_variables(from).map_err(failed)?;
         }
-        session.set_replica_check(true);
+        session.set_replica_check(true).map_err(failed)?;
         let seen = Arc::new(Mutex::new(IndexMap::new()));
         let inside = Arc::clone(&seen);
         session.watch(move |label, array| {
@@ -176,8 +184,8 @@ impl Run {
 
     /// The placement of an operation's results, as text.
     fn placement(&self, function: &str, operation: &str) -> String {
-        let compiled = self.module.function(function);
-        let mut origins = compiled.into_iter().flat_map(|compiled| &compiled.program.origins);
+        let steps = self.module.function(function).into_iter().flat_map(Program::steps);
+        let mut origins = steps.flat_map(|step| step.origin.operations());
         let origin = origins.find(|origin| origin.name == operation);
         origin.map_or_else(|| "as its input".to_owned(), |origin| origin.slice.clone())
     }

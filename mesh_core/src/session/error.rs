@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::exec::NonFinite;
+use crate::exec::{Failure, NonFinite};
 use crate::names::{DType, nearest, suggestion};
 
 /// Why a [`Session`](super::Session) refused a call or stopped. All errors but [`Error::Stopped`],
@@ -121,10 +121,16 @@ pub enum Error {
         values: (f64, f64),
     },
     /// A number was NaN or infinite, in this call or in an earlier one; see
-    /// [`Session::set_numerics_check`](super::Session::set_numerics_check). The session does not
-    /// run any more, and variables may be half written.
+    /// [`Target::check_numerics`](crate::lower::Target::check_numerics). The session does not run
+    /// any more, and variables may be half written.
     #[error("{0}")]
     NonFinite(Box<NonFinite>),
+    /// The back-end refused a call, or lacks a capability that it needs.
+    #[error("{reason}")]
+    Refused {
+        /// The back-end's reason.
+        reason: String,
+    },
     /// A processor failed, in this call or in an earlier one. The session does not run any more,
     /// and variables may be half written.
     #[error("the session has stopped: {reason}")]
@@ -132,6 +138,16 @@ pub enum Error {
         /// The processor, the operation and the failure.
         reason: String,
     },
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NonFinite(found) => Self::NonFinite(found),
+            Failure::Stopped(reason) => Self::Stopped { reason },
+            refused => Self::Refused { reason: refused.to_string() },
+        }
+    }
 }
 
 impl Error {

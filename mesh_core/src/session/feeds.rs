@@ -6,7 +6,7 @@ use super::{Error, Result, Session, check_dtype};
 use crate::array::ArrayRef;
 use crate::exec::{Hull, is_addressable};
 use crate::names::DType;
-use crate::program::{Program, Slot};
+use crate::program::{Program, Slot, ValueId};
 
 /// A feed of a function, and the part of it that this process needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,11 +45,11 @@ impl Session {
     /// If the session has no such function.
     pub fn feeds(&self, function: &str) -> Result<impl Iterator<Item = Feed<'_>> + Clone> {
         let index = self.function(function)?;
-        let program = &self.machine.functions()[index].program;
-        let slots = program.feeds.iter().zip(self.machine.addressable(index));
-        Ok(slots.map(|(slot, hull)| Feed {
+        let program = &self.programs[index];
+        let slots = program.fed().zip(self.addressable[index].hulls());
+        Ok(slots.map(|((slot, value), hull)| Feed {
             name: &slot.name,
-            dtype: program.value(slot.value).dtype,
+            dtype: program.value(value).dtype,
             shape: &slot.shape,
             addressable: hull,
         }))
@@ -57,15 +57,20 @@ impl Session {
 
     /// Checks that arrays fit a function's feeds.
     pub(super) fn check_feeds(&self, function: usize, feeds: &[ArrayRef<'_>]) -> Result<()> {
-        let program = &self.machine.functions()[function].program;
-        let slots = program.feeds.iter().zip(self.machine.addressable(function));
+        let program = &self.programs[function];
+        let slots = program.fed().zip(self.addressable[function].hulls());
         slots.zip(feeds).try_for_each(|((slot, hull), feed)| check(program, slot, hull, feed))
     }
 }
 
-fn check(program: &Program, slot: &Slot, hull: &Hull, feed: &ArrayRef<'_>) -> Result<()> {
+fn check(
+    program: &Program,
+    (slot, value): (&Slot, ValueId),
+    hull: &Hull,
+    feed: &ArrayRef<'_>,
+) -> Result<()> {
     let what = || format!("feed `{}` of `{}`", slot.name, program.name);
-    check_dtype(what, program.value(slot.value).dtype, feed)?;
+    check_dtype(what, program.value(value).dtype, feed)?;
     if is_addressable(feed.shape(), &slot.shape, hull) {
         return Ok(());
     }

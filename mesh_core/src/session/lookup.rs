@@ -14,8 +14,8 @@ impl Session {
             return Err(Error::OtherGraph { function: function.name().to_owned() });
         }
         let index = self.function(function.name())?;
-        let program = &self.machine.functions()[index].program;
-        let expected = (program.feeds.len(), program.returned().len());
+        let program = &self.programs[index];
+        let expected = (program.feeds.len(), program.fetches.len());
         if expected != (I, F) {
             let function = function.name().to_owned();
             return Err(Error::Arity { function, expected, found: (I, F) });

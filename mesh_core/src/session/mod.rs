@@ -10,7 +10,6 @@ mod compare;
 mod error;
 mod feeds;
 mod lookup;
-mod numerics;
 mod processes;
 #[cfg(feature = "mpi")]
 mod ranks;
@@ -34,14 +33,18 @@ pub use self::feeds::Feed;
 pub use self::ranks::Ranks;
 pub use self::recorded::Recorded;
 use self::replicas::{Replica, difference};
+pub use self::threads::Threads;
 pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
-use crate::exec::Machine;
-pub use crate::exec::{CallTimes, GivenTo, InRound, NonFinite, Span, StepTimes, Summary};
+use crate::exec::Addressable;
+pub use crate::exec::{
+    Backend, CallTimes, Capabilities, Failure, GivenTo, InIteration, NonFinite, Processes, Span,
+    StepTimes, Summary,
+};
 use crate::graph::{Function, GraphId};
 use crate::lower::{Module, VariableSpec};
 use crate::names::{DType, Mesh};
-use crate::program::{Compiled, Slot, VariableType};
+use crate::program::{Program, Slot, Value};
 
 /// The result of a session's methods.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -53,8 +56,12 @@ pub struct Session {
     /// The graph whose function handles the session accepts.
     graph: GraphId,
     mesh: Mesh,
-    machine: Box<dyn Machine>,
-    /// The machine's index of each function, by name.
+    backend: Box<dyn Backend>,
+    /// The module's functions, then its initialisation.
+    programs: Vec<Program>,
+    /// Per program, what of its feeds the processors of this process need.
+    addressable: Vec<Addressable>,
+    /// By name, in the module's order.
     functions: IndexMap<String, usize>,
     /// By name, in the module's order.
     variables: IndexMap<String, VariableSlices>,
@@ -79,6 +86,8 @@ fn write_to_stderr(label: &str, array: &Array) {
 /// not hold the variable.
 struct VariableSlices {
     spec: VariableSpec,
+    /// The type of a slice.
+    local: Value,
     begins: Vec<Option<Vec<usize>>>,
 }
 
@@ -94,7 +103,9 @@ impl VariableSlices {
             Ok(held.then_some(slice.begin))
         };
         let begins = (0..mesh.processors()).map(begin).collect::<Result<_>>()?;
-        Ok(Self { spec: spec.clone(), begins })
+        let local = spec.local(mesh);
+        let local = Value::new(local.dtype, local.extents);
+        Ok(Self { spec: spec.clone(), local, begins })
     }
 
     /// The processors that hold the variable, each with the beginning of its slice.
@@ -103,8 +114,8 @@ impl VariableSlices {
         begins.filter_map(|(processor, begin)| Some((processor, begin.as_ref()?)))
     }
 
-    /// For each distinct slice, one processor that holds it. `turn` chooses which: the holders take
-    /// turns.
+    /// Returns, for each distinct slice, one processor that holds it, and where the slice begins; `turn`
+    /// chooses among those that hold the same slice.
     fn chosen_holders(&self, turn: usize) -> impl Iterator<Item = (usize, &Vec<usize>)> {
         let mut slices = IndexMap::<_, Vec<_>>::new();
         self.holders().for_each(|(holder, begin)| slices.entry(begin).or_default().push(holder));
@@ -119,32 +130,84 @@ impl VariableSlices {
 }
 
 impl Session {
-    /// Makes a session and initialises its variables. `start` makes the machine from the variables'
-    /// slices and the functions.
-    fn on(
-        module: &Module,
-        start: impl FnOnce(&[VariableType], Vec<Compiled>) -> Result<Box<dyn Machine>, String>,
-    ) -> Result<Self> {
+    /// Makes a session on a back-end that was made for the module, and initialises its variables.
+    ///
+    /// [`threads`](Self::threads) and the other constructors make a back-end themselves. A back-end of
+    /// your own may wrap one of them; this one counts calls.
+    ///
+    /// ```
+    /// # use std::borrow::Cow;
+    /// # use mesh_core::array::{Array, ArrayRef};
+    /// # use mesh_core::lower::Module;
+    /// # use mesh_core::names::ProcessMap;
+    /// # use mesh_core::session::{Backend, Capabilities, Error, Failure, Session, Threads};
+    /// struct Counted {
+    ///     inner: Box<dyn Backend>,
+    ///     calls: usize,
+    /// }
+    ///
+    /// impl Backend for Counted {
+    ///     fn name(&self) -> &str {
+    ///         "counted"
+    ///     }
+    ///
+    ///     fn capabilities(&self) -> Capabilities {
+    ///         Capabilities::default()
+    ///     }
+    ///
+    ///     fn call(
+    ///         &mut self,
+    ///         function: usize,
+    ///         feeds: &[ArrayRef<'_>],
+    ///         fetches: &mut [Array],
+    ///         probes: &mut [Array],
+    ///     ) -> Result<(), Failure> {
+    ///         self.calls += 1;
+    ///         self.inner.call(function, feeds, fetches, probes)
+    ///     }
+    /// #   fn map(&self) -> &ProcessMap { self.inner.map() }
+    /// #   fn seed(&self) -> u64 { self.inner.seed() }
+    /// #   fn set_seed(&mut self, seed: u64) { self.inner.set_seed(seed); }
+    /// #   fn slice(&self, p: usize, v: usize) -> Result<Cow<'_, [u8]>, Failure> {
+    /// #       self.inner.slice(p, v)
+    /// #   }
+    /// #   fn set_slice(&mut self, p: usize, v: usize, b: &[u8]) -> Result<(), Failure> {
+    /// #       self.inner.set_slice(p, v, b)
+    /// #   }
+    /// }
+    ///
+    /// # fn doc(module: &Module) -> Result<(), Error> {
+    /// let inner = Threads::default().start(module, 0)?;
+    /// let session = Session::on(module, Counted { inner, calls: 0 })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the initialisation fails.
+    pub fn on(module: &Module, backend: impl Backend + 'static) -> Result<Self> {
         let mesh = module.mesh().clone();
         let held =
             module.variables().iter().map(|v| Ok((v.name.clone(), VariableSlices::new(v, &mesh)?)));
         let variables = held.collect::<Result<IndexMap<_, _>>>()?;
-        let local: Vec<_> =
-            module.variables().iter().map(|variable| variable.local(&mesh)).collect();
         let programs: Vec<_> = module.functions().iter().chain([module.init()]).cloned().collect();
-        let machine = start(&local, programs).map_err(|problem| Error::Module { problem })?;
-        let names = module.functions().iter().map(|function| function.program.name.clone());
+        let names = module.functions().iter().map(|program| program.name.clone());
         let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
-        let shown = vec![Vec::new(); module.functions().len() + 1];
+        let here = backend.map().of(backend.processes().rank);
+        let addressable = programs.iter().map(|program| Addressable::new(program, &mesh, here));
+        let addressable = addressable.collect();
+        let shown = vec![Vec::new(); programs.len()];
         let watcher: Watcher = Box::new(write_to_stderr);
-        let (graph, replica_check) = (module.graph(), false);
         let mut session = Self {
-            graph,
+            graph: module.graph(),
             mesh,
-            machine,
+            backend: Box::new(backend),
+            programs,
+            addressable,
             functions,
             variables,
-            replica_check,
+            replica_check: false,
             watcher,
             shown,
             snapshots: Cell::default(),
@@ -199,7 +262,7 @@ impl Session {
         feeds: &[(&str, ArrayRef<'_>)],
     ) -> Result<Vec<(String, Array)>> {
         let index = self.function(function)?;
-        let program = &self.machine.functions()[index].program;
+        let program = &self.programs[index];
         let known = program.feeds.iter().map(|slot| slot.name.as_str());
         for (position, (name, _)) in feeds.iter().enumerate() {
             if !known.clone().any(|feed| feed == *name) {
@@ -218,7 +281,7 @@ impl Session {
             }
         };
         let arrays = program.feeds.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let names: Vec<_> = program.returned().iter().map(|slot| slot.name.clone()).collect();
+        let names: Vec<_> = program.fetches.iter().map(|slot| slot.name.clone()).collect();
         let mut outputs = vec![Array::zeros(DType::F32, &[0]); names.len()];
         self.run(index, &arrays, &mut outputs)?;
         Ok(names.into_iter().zip(outputs).collect())
@@ -233,9 +296,8 @@ impl Session {
         let (index, held) = self.variable(variable)?;
         let mut array = Array::zeros(held.spec.dtype, &held.spec.shape.sizes());
         for (processor, begin) in held.first_holders() {
-            self.machine
-                .read(processor, index, begin, &mut array)
-                .map_err(|problem| Error::Module { problem })?;
+            let slice = self.backend.slice(processor, index)?;
+            array.set_part(begin, &held.local.extents, &slice);
         }
         Ok(array)
     }
@@ -251,10 +313,10 @@ impl Session {
         let what = || format!("variable `{variable}`");
         check(what, held.spec.dtype, &held.spec.shape.sizes(), &array)?;
         // The variable is looked up again, as the machine is borrowed mutably.
-        for (processor, begin) in self.variables[index].holders() {
-            self.machine
-                .write(processor, index, begin, &array)
-                .map_err(|problem| Error::Module { problem })?;
+        let held = &self.variables[index];
+        for (processor, begin) in held.holders() {
+            let slice = array.part_bytes(begin, &held.local.extents);
+            self.backend.set_slice(processor, index, &slice)?;
         }
         Ok(())
     }
@@ -293,72 +355,87 @@ impl Session {
     /// If the function is unknown.
     pub fn shown(&self, function: &str) -> Result<impl Iterator<Item = (&str, &Array)>> {
         let index = self.function(function)?;
-        let labels = self.machine.functions()[index].program.probed().iter();
+        let labels = self.programs[index].probes.iter();
         Ok(labels.map(|slot| slot.name.as_str()).zip(&self.shown[index]))
     }
 
-    /// Switches the replica check on or off. After every call it compares, bit for bit, all
-    /// variables and fetches on the processors that hold the same slice. It is off at first.
-    pub fn set_replica_check(&mut self, on: bool) {
+    /// Whether to compare, after every call, all variables and fetches between the processors that
+    /// hold the same slice, bit for bit. Off at first.
+    ///
+    /// # Errors
+    ///
+    /// If the back-end does not give the slices of single processors.
+    pub fn set_replica_check(&mut self, on: bool) -> Result<()> {
+        if on && !self.backend.capabilities().replicas {
+            return Err(self.backend.lacks("compare replicas").into());
+        }
         self.replica_check = on;
+        Ok(())
     }
 
     /// Calls a function with its feeds in order. Outputs of another shape or dtype are replaced.
     fn run(&mut self, index: usize, feeds: &[ArrayRef<'_>], outputs: &mut [Array]) -> Result<()> {
         self.check_feeds(index, feeds)?;
-        let program = &self.machine.functions()[index].program;
+        let program = &self.programs[index];
         let shown = &mut self.shown[index];
-        shown.resize_with(program.probes, || Array::zeros(DType::F32, &[0]));
+        shown.resize_with(program.probes.len(), || Array::zeros(DType::F32, &[0]));
         let arrays = outputs.iter_mut().chain(&mut *shown);
-        for (slot, output) in program.fetches.iter().zip(arrays) {
-            let dtype = program.value(slot.value).dtype;
+        for ((slot, value), output) in program.left().zip(arrays) {
+            let dtype = program.value(value).dtype;
             if output.dtype() != dtype || output.shape() != slot.shape {
                 *output = Array::zeros(dtype, &slot.shape);
             }
         }
-        let called = self.machine.call(index, feeds, outputs, shown);
-        called.map_err(|reason| match self.machine.found() {
-            Some(found) => Error::NonFinite(Box::new(found.clone())),
-            None => Error::Stopped { reason },
-        })?;
-        let program = &self.machine.functions()[index].program;
-        for (slot, array) in program.probed().iter().zip(&self.shown[index]) {
+        self.backend.call(index, feeds, outputs, shown)?;
+        let program = &self.programs[index];
+        for (slot, array) in program.probes.iter().zip(&self.shown[index]) {
             (self.watcher)(&slot.name, array);
         }
         if self.replica_check { self.check_replicas(index) } else { Ok(()) }
     }
 
     fn check_replicas(&self, index: usize) -> Result<()> {
-        let Compiled { program, .. } = &self.machine.functions()[index];
-        let variables = self.variables.values().enumerate().map(|(variable, held)| {
-            let copies = held.holders().map(move |(processor, begin)| {
-                let bytes = self.machine.variable_bytes(processor, variable);
-                Replica { processor, begin: begin.clone(), bytes }
+        let program = &self.programs[index];
+        for (variable, held) in self.variables.values().enumerate() {
+            let copies = held.holders().map(|(processor, begin)| {
+                let bytes = self.backend.slice(processor, variable)?;
+                Ok(Replica { processor, begin: begin.clone(), bytes })
             });
-            let what = format!("variable `{}`", held.spec.name);
-            (what, difference(self.machine.variable(variable), copies))
-        });
-        let fetches = program.fetches.iter().enumerate().map(|(fetch, slot)| {
-            let value = program.value(slot.value);
+            let copies = copies.collect::<Result<Vec<_>>>()?;
+            let what = || format!("variable `{}`", held.spec.name);
+            same(program, what, &held.local, copies)?;
+        }
+        for (fetch, (slot, value)) in program.left().enumerate() {
+            // A slice is in declared order here, however it lay in memory.
+            let value = program.value(value);
             let copies = (0..self.mesh.processors()).map(|processor| {
                 let part = |axes: &[_]| self.mesh.group_index(processor, axes);
                 let dims = slot.split.iter().zip(&value.extents);
                 let begin = dims.map(|(axes, extent)| part(axes) * extent).collect();
-                let bytes = self.machine.fetch_bytes(processor, index, fetch);
-                Replica { processor, begin, bytes }
+                let bytes = self.backend.fetched_slice(processor, index, fetch)?;
+                Ok(Replica { processor, begin, bytes })
             });
-            (format!("fetch `{}`", slot.name), difference(value, copies))
-        });
-        let mut found = variables.chain(fetches);
-        let found = found.find_map(|(what, difference)| Some((what, difference?)));
-        found.map_or(Ok(()), |(what, replicas::Difference { processors, index, values })| {
-            let function = program.name.clone();
-            Err(Error::Replicas { function, what, processors, index, values })
-        })
+            let copies = copies.collect::<Result<Vec<_>>>()?;
+            same(program, || format!("fetch `{}`", slot.name), value, copies)?;
+        }
+        Ok(())
     }
 }
 
-/// Checks the dtype and shape of an array for a feed or variable.
+/// Whether copies of slices of a value, after a call of a function, are equal.
+fn same(
+    program: &Program,
+    what: impl Fn() -> String,
+    value: &Value,
+    copies: Vec<Replica<'_>>,
+) -> Result<()> {
+    let Some(replicas::Difference { processors, index, values }) = difference(value, copies) else {
+        return Ok(());
+    };
+    Err(Error::Replicas { function: program.name.clone(), what: what(), processors, index, values })
+}
+
+/// Whether an array fits what it is for.
 fn check(
     what: impl Fn() -> String,
     dtype: DType,

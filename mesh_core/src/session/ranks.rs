@@ -2,8 +2,8 @@
 
 pub use crate::exec::Ranks;
 
-use super::{Result, Session};
-use crate::exec::RankMachine;
+use super::{Error, Result, Session};
+use crate::exec::{Backend, RankBackend};
 use crate::lower::Module;
 
 impl Session {
@@ -36,9 +36,19 @@ impl Session {
     ///
     /// As [`mpi`](Self::mpi).
     pub fn mpi_with(module: &Module, seed: u64, ranks: &Ranks) -> Result<Self> {
-        Self::on(module, |variables, functions| {
-            let machine = RankMachine::new(module.mesh(), variables, functions, seed, ranks)?;
-            Ok(Box::new(machine))
-        })
+        Self::on(module, ranks.start(module, seed)?)
+    }
+}
+
+impl Ranks {
+    /// The back-end of a module on this rank, for [`Session::on`].
+    ///
+    /// # Errors
+    /// As [`Session::mpi`].
+    pub fn start(&self, module: &Module, seed: u64) -> Result<Box<dyn Backend>> {
+        let refused = |problem| Error::Module { problem };
+        let executable = module.compile(&self.target);
+        let executable = executable.map_err(|fault| refused(fault.to_string()))?;
+        Ok(Box::new(RankBackend::new(executable, seed, self).map_err(refused)?))
     }
 }

@@ -1,8 +1,8 @@
 //! The recorded times of a call's steps.
 
-use super::Session;
+use super::{Result, Session};
 use crate::exec::CallTimes;
-use crate::program::{Compiled, Program};
+use crate::program::Program;
 
 /// The times of one processor in the last call.
 #[derive(Clone, Debug)]
@@ -14,17 +14,21 @@ pub struct Recorded<'s> {
 }
 
 impl Session {
-    /// Switches recording on or off. In every call it notes when each step began and ended on each
-    /// processor. It is off at first. It costs two readings of the clock per step, and memory,
-    /// which is allocated here.
-    pub fn record(&mut self, on: bool) {
-        self.machine.record(on);
+    /// Whether to note, in every call, when each step began and ended on each processor. Off at
+    /// first. Costs two looks at the clock a step, and memory for the times, which is allocated
+    /// here.
+    ///
+    /// # Errors
+    ///
+    /// If the back-end does not record times.
+    pub fn record(&mut self, on: bool) -> Result<()> {
+        Ok(self.backend.record(on)?)
     }
 
     /// A processor's times in the last call. `None` if they were not recorded, or if the mesh has
     /// no such processor. After a failed call they end where it stopped.
     pub fn recorded(&self, processor: usize) -> Option<Recorded<'_>> {
-        let (Compiled { program, .. }, times) = self.machine.recorded(processor)?;
+        let (program, times) = self.backend.recorded(processor)?;
         Some(Recorded { program, times })
     }
 }

@@ -1,8 +1,59 @@
 //! Sessions on threads of this process.
 
 use super::{Error, Result, Session};
-use crate::exec::ThreadMachine;
+use crate::exec::{Backend, ThreadBackend};
 use crate::lower::Module;
+use crate::passes::Target;
+
+/// How a module runs on threads of this process.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Threads {
+    /// The target that the module is compiled for.
+    pub target: Target,
+    /// The core that each processor is pinned to, where the system can do that. Empty pins none.
+    pub cores: Vec<usize>,
+    /// Whether each processor has a courier: a second thread that carries out collectives while the
+    /// first computes. With `None` there are couriers if each has a core of its own. The results
+    /// are the same.
+    pub couriers: Option<bool>,
+}
+
+impl Threads {
+    /// Sets the target.
+    pub fn target(mut self, target: Target) -> Self {
+        self.target = target;
+        self
+    }
+
+    /// Pins processor `i` to core `cores[i]`.
+    pub fn cores(mut self, cores: impl Into<Vec<usize>>) -> Self {
+        self.cores = cores.into();
+        self
+    }
+
+    /// Switches couriers on or off.
+    pub fn couriers(mut self, couriers: bool) -> Self {
+        self.couriers = Some(couriers);
+        self
+    }
+
+    /// Makes the back-end of a module, for [`Session::on`].
+    ///
+    /// # Errors
+    /// As [`Session::threads_with`].
+    pub fn start(&self, module: &Module, seed: u64) -> Result<Box<dyn Backend>> {
+        let Self { target, cores, couriers } = self;
+        let refused = |problem| Error::Module { problem };
+        let processors = module.mesh().processors();
+        if !cores.is_empty() && cores.len() != processors {
+            return Err(refused(format!("{} cores for {processors} processors", cores.len())));
+        }
+        let executable = module.compile(target).map_err(|fault| refused(fault.to_string()))?;
+        let backend = ThreadBackend::new(executable, seed, cores, *couriers).map_err(refused)?;
+        Ok(Box::new(backend))
+    }
+}
 
 impl Session {
     /// Makes a session with a thread of this process for each processor of the mesh, and
@@ -13,52 +64,30 @@ impl Session {
     /// If this machine has too few threads or too little memory for the mesh; the error says how
     /// many processors would do.
     pub fn threads(module: &Module, seed: u64) -> Result<Self> {
-        Self::on_threads(module, seed, &[], None)
+        Self::threads_with(module, seed, &Threads::default())
     }
 
-    /// [`threads`](Self::threads) with processor `i` pinned to core `cores[i]`, where the system
-    /// can do that.
+    /// [`threads`](Self::threads) with options.
+    ///
+    /// ```
+    /// # use mesh_core::{lower::{Module, Target}, graph::Function, session::{Error, Session, Threads}};
+    /// # use mesh_core::array::ArrayRef;
+    /// # fn doc(module: &Module, train: &Function<1, 1>, batch: ArrayRef<'_>) -> Result<(), Error> {
+    /// let threads = Threads::default().target(Target::host().check_numerics());
+    /// let mut session = Session::threads_with(module, 0, &threads)?;
+    /// if let Err(Error::NonFinite(found)) = session.call(train, [batch]) {
+    ///     eprintln!("{found}");
+    ///     assert!(found.origin.at.contains(".rs:"));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// As [`threads`](Self::threads), and if there are not as many cores as processors, or a core
     /// does not exist.
-    pub fn pinned(module: &Module, seed: u64, cores: &[usize]) -> Result<Self> {
-        let processors = module.mesh().processors();
-        if cores.len() != processors {
-            let problem = format!("{} cores for {processors} processors", cores.len());
-            return Err(Error::Module { problem });
-        }
-        Self::on_threads(module, seed, cores, None)
-    }
-
-    /// [`threads`](Self::threads) with a second thread for each processor, which carries out
-    /// collectives while the first computes. By default there are such threads only where each has
-    /// a core of its own. The results are the same.
-    ///
-    /// # Errors
-    ///
-    /// As [`threads`](Self::threads).
-    pub fn with_couriers(module: &Module, seed: u64) -> Result<Self> {
-        Self::on_threads(module, seed, &[], Some(true))
-    }
-
-    fn on_threads(
-        module: &Module,
-        seed: u64,
-        cores: &[usize],
-        couriers: Option<bool>,
-    ) -> Result<Self> {
-        let mesh = module.mesh();
-        let local: Vec<_> =
-            module.variables().iter().map(|variable| variable.local(mesh)).collect();
-        let functions = module.functions().iter().chain([module.init()]);
-        ThreadMachine::check(mesh, &local, functions, couriers)
-            .map_err(|problem| Error::Module { problem })?;
-        Self::on(module, |variables, functions| {
-            let machine =
-                ThreadMachine::with_couriers(mesh, variables, functions, seed, cores, couriers)?;
-            Ok(Box::new(machine))
-        })
+    pub fn threads_with(module: &Module, seed: u64, threads: &Threads) -> Result<Self> {
+        Self::on(module, threads.start(module, seed)?)
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{CallTimes, Recorded, Session, Span, StepTimes};
 use crate::names::Mesh;
-use crate::program::{Origin, Program, Slot, Step, ValueId, cost};
+use crate::program::{Block, Form, Program, Slot, Step, ValueId, cost};
 
 /// Writes the recorded times of calls in the trace-event format, as an array of JSON objects.
 ///
@@ -32,7 +32,7 @@ use crate::program::{Origin, Program, Slot, Step, ValueId, cost};
 /// ```
 /// # use mesh_core::session::{Session, Trace};
 /// # fn doc(session: &mut Session) -> Result<(), Box<dyn std::error::Error>> {
-/// session.record(true);
+/// session.record(true)?;
 /// let mut trace = Trace::new(Vec::new())?;
 /// for number in 0..3 {
 ///     session.call_named("train", &[])?;
@@ -62,7 +62,7 @@ impl Trace<BufWriter<File>> {
     /// If the file cannot be written.
     pub fn create(path: impl AsRef<Path>, session: &mut Session) -> io::Result<Self> {
         let trace = Self::new(BufWriter::new(File::create(path)?))?;
-        session.record(true);
+        session.record(true).map_err(io::Error::other)?;
         Ok(trace)
     }
 }
@@ -88,7 +88,7 @@ impl<W: Write> Trace<W> {
         // The times of other processes' processors are not known in this process.
         let mut here = session.processes().of(session.rank()).iter();
         let (known, labels) = match here.find_map(|&processor| session.recorded(processor)) {
-            Some(Recorded { program, times }) => (times.started, labels(program, mesh)),
+            Some(Recorded { program, times }) => (times.started, labels(&program.block, mesh)),
             None => {
                 let message = "the last call was not recorded; Session::record(true) comes first";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -237,32 +237,28 @@ struct Label {
     body: Vec<Label>,
 }
 
-fn labels(program: &Program, mesh: &Mesh) -> Vec<Label> {
-    program
-        .steps
-        .iter()
-        .map(|node| label(program, &node.step, program.origin(node), mesh))
-        .collect()
+fn labels(block: &Block, mesh: &Mesh) -> Vec<Label> {
+    block.steps.iter().map(|step| label(block, step, mesh)).collect()
 }
 
-fn label(program: &Program, step: &Step, origin: &Origin, mesh: &Mesh) -> Label {
-    let types = |ids: &[ValueId]| -> Value {
-        ids.iter().map(|&id| Value::from(program.value(id).to_string())).collect()
-    };
-    let cost = cost(program, step, mesh);
+fn label(block: &Block, step: &Step, mesh: &Mesh) -> Label {
+    let ty = |id: ValueId| Value::from(block.value(id).to_string());
+    let origin = &*step.origin;
+    let cost = cost(block, step, mesh);
     let mut args = Map::new();
     let mut put = |key: &str, value: Value| drop(args.insert(key.to_owned(), value));
-    put("form", step.form().into());
+    put("form", step.form.name().into());
     put("operation", origin.name.as_str().into());
-    put("at", origin.at.as_str().into());
+    let note = if origin.note.is_empty() { String::new() } else { format!(" ({})", origin.note) };
+    put("at", format!("{}{note}", origin.at).into());
     if !origin.merged.is_empty() {
         let merged = origin.merged.iter().map(|one| format!("{} at {}", one.name, one.at));
         put("merged", merged.collect());
     }
     put("placed", origin.slice.as_str().into());
-    put("step", program.display_step(step, mesh).to_string().into());
-    put("inputs", types(&step.inputs()));
-    put("outs", types(step.outs()));
+    put("step", block.display_step(step, mesh).to_string().into());
+    put("inputs", step.reads().map(ty).collect());
+    put("outs", step.outs.iter().copied().map(ty).collect());
     put("bytes", cost.bytes.into());
     put("flops", cost.flops.into());
     if let Some(axes) = step.axes() {
@@ -270,16 +266,16 @@ fn label(program: &Program, step: &Step, origin: &Origin, mesh: &Mesh) -> Label 
         put("members", mesh.group_size(axes).into());
         put("received", cost.sent.into());
     }
-    let (category, body) = match step {
-        Step::Loop(rounds) => {
-            put("rounds", rounds.count.into());
-            ("loop", labels(&rounds.body, mesh))
+    let (category, body) = match &step.form {
+        Form::Loop(form) => {
+            put("iterations", form.count.into());
+            ("loop", labels(&form.body, mesh))
         }
-        Step::Read { .. } | Step::Write { .. } => ("state", Vec::new()),
-        Step::Await { .. } => ("wait", Vec::new()),
-        step if step.axes().is_some() => ("collective", Vec::new()),
+        Form::Read(_) | Form::Write(_) => ("state", Vec::new()),
+        Form::Await(_) => ("wait", Vec::new()),
+        _ if step.axes().is_some() => ("collective", Vec::new()),
         _ => ("local", Vec::new()),
     };
-    let name = if origin.op.is_empty() { step.form().to_owned() } else { origin.op.clone() };
+    let name = if origin.op.is_empty() { step.form.name().to_owned() } else { origin.op.clone() };
     Label { name, category, args, body }
 }

@@ -10,7 +10,7 @@ use super::reference::{Met, Reference, Values};
 use super::report::{Count, Report};
 use super::roles::roles;
 use mesh_core::graph::TensorId;
-use mesh_core::lower::pass_names;
+use mesh_core::lower::PassId;
 use mesh_core::names::{DType, Layout, Mesh};
 use std::rc::Rc;
 
@@ -125,7 +125,7 @@ impl Case {
             true => Some(Known::new(self, Trial::forward(self, owe)?, owing("forward alone, "))?),
             false => None,
         };
-        for pass in pass_names().filter(|_| owe.is_empty() && !self.alone) {
+        for &pass in PassId::ALL.iter().filter(|_| owe.is_empty() && !self.alone) {
             whole.without(pass, &Mesh::single(), &Layout::default())?;
         }
         let (mut counts, mut of_forward) = (Vec::new(), Vec::new());

@@ -8,9 +8,9 @@ use super::reference::{Dense, SEED, Values};
 use super::report::Count;
 use mesh_core::array::Array;
 use mesh_core::graph::TensorType;
-use mesh_core::lower::{Module, Options, pass_names};
+use mesh_core::lower::{Module, PassId, Target};
 use mesh_core::names::{DType, Layout, Mesh, Shape};
-use mesh_core::session::Session;
+use mesh_core::session::{Session, Threads};
 
 /// Layouts run per trial and mesh; beyond that, an even selection. All are counted.
 const RUN_MOST: usize = 40;
@@ -50,8 +50,8 @@ impl<'a> Known<'a> {
     }
 
     /// Whether a module gives what one processor gave.
-    fn agrees(&self, module: &Module) -> Result<(), String> {
-        let results = run(module, &self.trial.feeds)?;
+    fn agrees(&self, module: &Module, target: Target) -> Result<(), String> {
+        let results = run_on(module, &self.trial.feeds, target)?;
         for (k, (got, want)) in results.iter().zip(&self.alone).enumerate() {
             let want: Vec<_> = want.to_f64().iter().copied().collect();
             compare(got.to_f64(), &want, self.case.tolerance(&self.trial, got.dtype()))
@@ -63,14 +63,14 @@ impl<'a> Known<'a> {
     /// The same lowered without a pass.
     pub(super) fn without(
         &self,
-        pass: &'static str,
+        pass: PassId,
         mesh: &Mesh,
         layout: &Layout,
     ) -> Result<(), String> {
-        let options = Options { without: Some(pass), ..quiet() };
+        let options = quiet().without(pass);
         let module = self.trial.graph.lower_with(mesh, layout, &options);
         let module = module.map_err(|report| report.to_string())?;
-        self.agrees(&module)
+        self.agrees(&module, Target::host().without(pass))
             .map_err(|m| format!("{}, without {pass}: {m}", self.under(mesh, layout)))
     }
 
@@ -81,13 +81,13 @@ impl<'a> Known<'a> {
         let worth: Vec<_> = layouts.legal.iter().filter(|(layout, _)| worth(layout)).collect();
         for i in selection(worth.len(), RUN_MOST) {
             let (layout, module) = worth[i];
-            self.agrees(module).map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
+            self.agrees(module, Target::host()).map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
         }
         // The passes in turn, since all of them on all meshes would take long.
         if let Some((layout, _)) = worth.last().filter(|_| !self.case.alone) {
             let turn = worth.len() + mesh.to_string().len() + self.case.name.len();
-            let pass = pass_names().nth(turn % pass_names().count());
-            pass.map_or(Ok(()), |pass| self.without(pass, mesh, layout))?;
+            let pass = PassId::ALL[turn % PassId::ALL.len()];
+            self.without(pass, mesh, layout)?;
         }
         Ok(())
     }
@@ -116,11 +116,16 @@ pub(super) fn untrained() -> Values {
 
 /// Calls every function of a module; all fetches in order.
 pub(super) fn run(module: &Module, feeds: &Values) -> Result<Vec<Array>, String> {
-    let mut session = Session::threads(module, SEED).map_err(|error| error.to_string())?;
-    session.set_replica_check(true);
+    run_on(module, feeds, Target::host())
+}
+
+/// As [`run`], compiled for a target.
+fn run_on(module: &Module, feeds: &Values, target: Target) -> Result<Vec<Array>, String> {
+    let session = Session::threads_with(module, SEED, &Threads::default().target(target));
+    let mut session = session.map_err(|error| error.to_string())?;
+    session.set_replica_check(true).map_err(|error| error.to_string())?;
     let mut all = Vec::new();
-    for function in module.functions() {
-        let program = &function.program;
+    for program in module.functions() {
         let fed = program.feeds.iter().map(|slot| {
             let value = feeds.get(&slot.name).ok_or_else(|| format!("{} is not fed", slot.name))?;
             Ok((slot.name.as_str(), value.to_array()?))

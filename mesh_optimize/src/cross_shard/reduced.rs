@@ -6,7 +6,8 @@
 
 use mesh_core::lower::Module;
 use mesh_core::names::{Axis, DimName, Layout, Mesh, RuleSet, Target};
-use mesh_core::program::{Body, Instr, Program, Reg, Rounds, Step, ValueId};
+use mesh_core::program::forms::Loop;
+use mesh_core::program::{Block, Body, Form, Instr, Reg, Step, ValueId};
 use std::fmt;
 use thiserror::Error;
 
@@ -105,7 +106,8 @@ pub fn assert_reduced(
     batch: &str,
 ) -> Result<(), ReducedError> {
     if module.function(function).is_none() {
-        let known: Vec<_> = module.functions().iter().map(|f| f.program.name.as_str()).collect();
+        let known: Vec<_> =
+            module.functions().iter().map(|program| program.name.as_str()).collect();
         let (function, known) = (function.to_owned(), known.join(", "));
         return Err(ReducedError::Unknown { function, known });
     }
@@ -114,16 +116,15 @@ pub fn assert_reduced(
     loop {
         let mut after = state.clone();
         let mut written = Vec::new();
-        for compiled in module.functions() {
-            let program = &compiled.program;
+        for program in module.functions() {
             let fed = program.feeds.iter().map(|slot| {
                 let open = slot.split.iter().fold(0, |open, axes| open | bits(axes));
                 Flow { open: open & bits(&axes), closed: 0 }
             });
-            let flows = flows(program, fed.collect(), &state);
-            for node in &program.steps {
-                let Step::Write { variable, input } = node.step else { continue };
-                let flow = flows[input.index()];
+            let flows = flows(&program.block, fed.collect(), &state);
+            for step in program.steps() {
+                let Form::Write(form) = step.form else { continue };
+                let (variable, flow) = (form.variable, flows[step.inputs[0].value.index()]);
                 if program.name == function && module.variables()[variable.index()].trainable {
                     written.push((variable, flow));
                 }
@@ -211,40 +212,37 @@ impl Flow {
     }
 }
 
-/// The dependence of every value of a program.
-fn flows(program: &Program, fed: Vec<Flow>, state: &[Flow]) -> Vec<Flow> {
-    let mut flows = vec![Flow::default(); program.values.len()];
-    for (slot, flow) in program.feeds.iter().zip(fed) {
-        flows[slot.value.index()] = flow;
+/// The dependence of every value of a block.
+fn flows(block: &Block, given: Vec<Flow>, state: &[Flow]) -> Vec<Flow> {
+    let mut flows = vec![Flow::default(); block.values.len()];
+    for (param, flow) in block.params.iter().zip(given) {
+        flows[param.index()] = flow;
     }
-    for node in &program.steps {
-        let of = |id: &ValueId| flows[id.index()];
-        let all = |ids: &[ValueId]| ids.iter().map(of).fold(Flow::default(), Flow::and);
-        let (inputs, outs) = (node.step.inputs(), node.step.outs());
-        let made: Vec<Flow> = match &node.step {
-            Step::Read { variable, .. } => vec![state[variable.index()]],
-            Step::Map { body, inputs, .. } => body
-                .results
-                .iter()
-                .map(|&result| {
-                    let read = inputs.iter().zip(inputs_read(body, result, inputs.len()));
-                    let read = read.filter(|(_, is_read)| *is_read);
-                    read.map(|(operand, _)| of(&operand.value)).fold(Flow::default(), Flow::and)
-                })
-                .collect(),
-            Step::AllReduce { inputs, .. } | Step::Barrier { inputs, .. } => {
-                inputs.iter().map(of).collect()
-            }
-            Step::Loop(rounds) => of_rounds(rounds, &of),
-            _ => vec![all(&inputs); outs.len()],
+    for step in &block.steps {
+        let of = |id: ValueId| flows[id.index()];
+        let made: Vec<Flow> = match &step.form {
+            Form::Read(form) => vec![state[form.variable.index()]],
+            Form::Map(form) => of_map(&form.body, step, &of),
+            Form::AllReduce(_) | Form::Barrier(_) => step.reads().map(of).collect(),
+            Form::Loop(form) => of_loop(form, step, &of),
+            _ => vec![step.reads().map(of).fold(Flow::default(), Flow::and); step.outs.len()],
         };
-        let axes = node.step.axes().map_or(0, |axes| bits(axes));
-        let form = node.step.form();
-        for (out, flow) in outs.iter().zip(made) {
-            flows[out.index()] = flow.through(form, axes);
+        let axes = step.axes().map_or(0, |axes| bits(axes));
+        for (out, flow) in step.outs.iter().zip(made) {
+            flows[out.index()] = flow.through(step.form.name(), axes);
         }
     }
     flows
+}
+
+/// The dependence of each result of a map, which follows from the inputs that it depends on.
+fn of_map(body: &Body, step: &Step, of: &impl Fn(ValueId) -> Flow) -> Vec<Flow> {
+    let flow = |&result: &Reg| {
+        let read = step.reads().zip(inputs_read(body, result, step.inputs.len()));
+        let read = read.filter(|(_, is_read)| *is_read);
+        read.map(|(input, _)| of(input)).fold(Flow::default(), Flow::and)
+    };
+    body.results.iter().map(flow).collect()
 }
 
 /// Which inputs a result of a map's body depends on.
@@ -263,20 +261,21 @@ fn inputs_read(body: &Body, result: Reg, inputs: usize) -> Vec<bool> {
     read
 }
 
-/// The dependence of a loop's results: the body is followed until what it carries stays the same.
-fn of_rounds(rounds: &Rounds, of: &impl Fn(&ValueId) -> Flow) -> Vec<Flow> {
-    let mut carried: Vec<_> = rounds.carried.iter().map(of).collect();
-    let asked = rounds.condition.iter().map(of).fold(Flow::default(), Flow::and);
+/// The dependence of a loop's results: iterations are followed until what they carry stays the
+/// same.
+fn of_loop(form: &Loop, step: &Step, of: &impl Fn(ValueId) -> Flow) -> Vec<Flow> {
+    let inputs = form.inputs(step);
+    let mut carried: Vec<_> = inputs.carried.iter().map(|input| of(input.value)).collect();
+    let asked = inputs.condition.map(of).unwrap_or_default();
     loop {
-        let around = rounds.sliced.iter().chain(&rounds.captured).map(of);
-        let fed = carried.iter().copied().chain(around).chain([Flow::default()]).collect();
-        let flows = flows(&rounds.body, fed, &[]);
-        let made: Vec<_> =
-            rounds.body.fetches.iter().map(|slot| flows[slot.value.index()]).collect();
+        let around = inputs.sliced.iter().chain(inputs.captured).map(|input| of(input.value));
+        let given = carried.iter().copied().chain(around).chain([Flow::default()]).collect();
+        let flows = flows(&form.body, given, &[]);
+        let made: Vec<_> = form.body.results.iter().map(|result| flows[result.index()]).collect();
         let next: Vec<_> = carried.iter().zip(&made).map(|(old, new)| old.and(*new)).collect();
         if next == carried {
             let stacked = &made[carried.len().min(made.len())..];
-            let left = carried.iter().chain(stacked).take(rounds.outs.len());
+            let left = carried.iter().chain(stacked).take(step.outs.len());
             return left.map(|flow| flow.and(asked)).collect();
         }
         carried = next;

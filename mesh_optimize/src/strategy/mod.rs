@@ -34,7 +34,7 @@ pub use mesh_core::lower::AllReduce as CrossDeviceOps;
 
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::{Layout, Mesh};
-use mesh_core::session::Session;
+use mesh_core::session::{Session, Threads};
 
 /// A number of processors, or a list of cores with one processor on each.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -118,7 +118,13 @@ impl Distribution {
         Options { all_reduce: self.cross_device_ops, ..Options::default() }
     }
 
-    /// A session of a module, with one processor on each of the listed cores if cores were listed.
+    /// The options for a session on threads: one processor on each of the listed cores, if cores were
+    /// listed.
+    pub fn threads(&self) -> Threads {
+        Threads::default().cores(self.cores.clone().unwrap_or_default())
+    }
+
+    /// A session of a module on threads, with the options of [`threads`](Self::threads).
     ///
     /// ```
     /// # use mesh_ops::prelude::*;
@@ -127,7 +133,9 @@ impl Distribution {
     /// # let x = g.input("x", [dim("batch", 4)], F32);
     /// # let mean = g.function("mean", [x], [x.mean()], []);
     /// let distribution = Strategy::mirrored(2).distribution("batch")?;
-    /// let module = g.lower_with(&distribution.mesh, &distribution.layout, &distribution.options())?;
+    /// let module =
+    ///     g.lower_with(&distribution.mesh, &distribution.layout, &distribution.options())?;
+    /// assert!(distribution.threads().cores.is_empty());
     /// let mut session = distribution.session(&module, 0)?;
     /// let [mean] = session.call(&mean, [(&ndarray::arr1(&[1f32, 2.0, 3.0, 4.0])).into()])?;
     /// assert_eq!(mean.item(), Some(2.5));
@@ -136,12 +144,9 @@ impl Distribution {
     ///
     /// # Errors
     ///
-    /// As [`Session::threads`] and [`Session::pinned`].
+    /// As [`Session::threads_with`].
     pub fn session(&self, module: &Module, seed: u64) -> mesh_core::session::Result<Session> {
-        match &self.cores {
-            None => Session::threads(module, seed),
-            Some(cores) => Session::pinned(module, seed, cores),
-        }
+        Session::threads_with(module, seed, &self.threads())
     }
 }
 

@@ -28,7 +28,8 @@ pub(super) fn run(trainer: Trainer<'_>) -> Result<Outcome> {
     };
     let trained = running.train();
     if running.recording {
-        running.trainer.session.record(false);
+        // What can be turned on can be turned off.
+        let _ = running.trainer.session.record(false);
     }
     match trained {
         Ok(outcome) => {
@@ -153,7 +154,7 @@ impl Running<'_> {
         let begun = Instant::now();
         let record = self.take_record()?;
         let step = self.trainer.state.position.step.saturating_add(1);
-        self.record_times(step);
+        self.record_times(step)?;
         self.call(&record, step)?;
         let ends = self.records.as_mut().is_none_or(|records| records.peek().is_none());
         let seconds = begun.elapsed().as_secs_f64();
@@ -195,12 +196,14 @@ impl Running<'_> {
     }
 
     /// Has the session record times if a watcher wants them.
-    fn record_times(&mut self, step: u64) {
+    fn record_times(&mut self, step: u64) -> Result<()> {
         let wanted = self.trainer.watchers.iter().any(|watcher| watcher.wants_times(step));
         if wanted != self.recording {
-            self.trainer.session.record(wanted);
+            let recorded = self.trainer.session.record(wanted);
+            recorded.map_err(|reason| TrainingError::Session { step, reason })?;
             self.recording = wanted;
         }
+        Ok(())
     }
 
     /// Calls the function and collects its scalars.

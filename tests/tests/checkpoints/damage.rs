@@ -30,10 +30,10 @@ impl Two {
         let mut saved = session(&graph, ("d:2", "h:d"), 1);
         let state: State = [("epoch".to_owned(), "1".to_owned())].into();
         scramble(&mut saved, 1);
-        checkpoints.save(10, &saved.snapshot(), &state).unwrap();
+        checkpoints.save(10, &saved.snapshot().unwrap(), &state).unwrap();
         let first = content(&saved);
         scramble(&mut saved, 2);
-        checkpoints.save(20, &saved.snapshot(), &state).unwrap();
+        checkpoints.save(20, &saved.snapshot().unwrap(), &state).unwrap();
         Self { scratch, checkpoints, graph, first }
     }
 
@@ -115,7 +115,7 @@ fn every_byte_counts() {
     g.state("flags", [dim("x", 5)], Bool, Initializer::ONES);
     g.function("nothing", [], [], []);
     let scratch = Scratch::new();
-    let saved = session(&g, ("", ""), 1).snapshot();
+    let saved = session(&g, ("", ""), 1).snapshot().unwrap();
     let folder = Checkpoints::new(&*scratch).save(1, &saved, &State::new()).unwrap();
     for name in FILES {
         let path = folder.join(name);

@@ -22,7 +22,7 @@ fn between_all(g: &Graph, layouts: &[(&str, &str)]) {
     let expected = content(&first);
     let scratch = Scratch::new();
     let checkpoints = Checkpoints::new(&*scratch);
-    let path = checkpoints.save(3, &first.snapshot(), &State::new()).unwrap();
+    let path = checkpoints.save(3, &first.snapshot().unwrap(), &State::new()).unwrap();
     let written = files(&path);
     for &layout in layouts {
         let checkpoint = Checkpoint::open(&path).unwrap();
@@ -31,7 +31,7 @@ fn between_all(g: &Graph, layouts: &[(&str, &str)]) {
         assert_eq!(content(&other), expected, "{layout:?}");
         assert_eq!((restored.loaded.len(), other.seed()), (expected.len(), 1));
         assert!(restored.kept.is_empty() && restored.left.is_empty() && restored.seed);
-        let again = checkpoints.save(3, &other.snapshot(), &State::new()).unwrap();
+        let again = checkpoints.save(3, &other.snapshot().unwrap(), &State::new()).unwrap();
         assert!(files(&again) == written, "{layout:?}");
     }
 }
@@ -92,7 +92,7 @@ proptest! {
         let mut saved = session(&g, ("a:2;b:2", &from), 1);
         scramble(&mut saved, state);
         let scratch = Scratch::new();
-        let path = Checkpoints::new(&*scratch).save(0, &saved.snapshot(), &State::new()).unwrap();
+        let path = Checkpoints::new(&*scratch).save(0, &saved.snapshot().unwrap(), &State::new()).unwrap();
         let mut restored = session(&g, ("a:2;b:2", &to), 2);
         restored.restore(&Checkpoint::open(path).unwrap(), &Restore::all()).unwrap();
         prop_assert_eq!(content(&restored), content(&saved), "{} to {}", from, to);

@@ -45,7 +45,7 @@ impl Drop for Scratch {
 fn session(g: &Graph, (mesh, layout): (&str, &str), seed: u64) -> Session {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, seed).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     session
 }
 

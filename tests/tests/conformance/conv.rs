@@ -157,7 +157,7 @@ fn values(build: &Build, inputs: &[String], mesh: &str, layout: &str) -> Result<
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap());
     let module = module.map_err(|report| report.to_string())?;
     let mut session = Session::threads(&module, 0).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     let draw = |t: Tensor<'_>| {
         let mut random = Random::new("input");
         let data = (0..t.shape().size()).map(|_| random.integer(-3, 3) as f32).collect();

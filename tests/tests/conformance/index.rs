@@ -209,7 +209,7 @@ fn moves_by_index() {
 fn call(g: &Graph, mesh: &str, layout: &str, feeds: &[(&str, Array)]) -> Vec<Vec<f64>> {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     let feeds: Vec<_> = feeds.iter().map(|(name, array)| (*name, array.view())).collect();
     let results = session.call_named(&module.functions()[0].program.name, &feeds).unwrap();
     results.iter().map(|(_, array)| array.to_f64().iter().copied().collect()).collect()

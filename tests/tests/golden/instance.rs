@@ -271,7 +271,7 @@ impl Fed {
         let mesh = if one { Mesh::single() } else { MESH.parse().unwrap() };
         let module = graph.lower(&mesh, layout).map_err(|report| report.to_string())?;
         let mut session = Session::threads(&module, 0).map_err(|error| error.to_string())?;
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         let fed: Vec<_> =
             self.inputs.iter().map(|(name, array)| (name.as_str(), array.view())).collect();
         let results = session.call_named("check", &fed).map_err(|error| error.to_string())?;

@@ -85,7 +85,7 @@ fn both(attention: &MultiHead, kind: Positions, mesh: &str, layout: &str) {
 
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 3).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     let data = ndarray::Array3::from_shape_fn((2, LENGTH, 8), |(b, i, m)| {
         ((b * 131 + i * 37 + m * 17) % 23) as f32 / 11.0 - 1.0
     });

@@ -59,7 +59,7 @@ impl<'g> Fed<'g> {
             let module = self.graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap());
             let module = module.unwrap_or_else(|report| panic!("{layout} on {mesh}: {report}"));
             let mut session = Session::threads(&module, 0).unwrap();
-            session.set_replica_check(true);
+            session.set_replica_check(true).unwrap();
             let fed: Vec<_> =
                 self.inputs.iter().map(|(name, _, array)| (name.as_str(), array.view())).collect();
             let results = session.call_named(&name, &fed).unwrap();

@@ -17,7 +17,7 @@ fn sums(mesh: &str, layout: &str, size: usize, way: AllReduce, x: &[f32]) -> (Ar
     let module =
         g.lower_with(&mesh, &layout, &Options { all_reduce: way, ..Options::default() }).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     let x = ndarray::ArrayView2::from_shape((8, size), x).unwrap();
     let [once] = session.call(&f, [x.into()]).unwrap();
     let [twice] = session.call(&f, [x.into()]).unwrap();

@@ -16,7 +16,7 @@ fn train(optimizer: &dyn Optimizer, mesh: &str, layout: &str) -> (Vec<f64>, Vec<
     let train = g.function("train", [x], [loss], optimizer.minimize(loss));
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 7).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     let mut losses = Vec::new();
     for step in 0..4 {
         let data = ndarray::Array2::from_shape_fn((8, 4), |(b, i)| {
@@ -127,7 +127,7 @@ fn what_has_no_owner() {
     assert!(everywhere.iter().all(|name| held.contains(name)), "{held:?}");
     assert_eq!(held.len(), everywhere.len(), "{held:?}");
     let mut session = Session::threads(&module, 0).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     session.call_named("train", &[]).unwrap();
 }
 

@@ -24,7 +24,7 @@ fn reshape(mesh: &str, layout: &str, from: &str, onto: &str) -> Vec<String> {
     let f = g.function("f", [x], [y], []);
     let module = g.lower(&mesh, &layout).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     let data = counting(&from.sizes());
     let [result] = session.call(&f, [data.view().into()]).unwrap();
     let expected = data.into_shape_with_order(IxDyn(&onto.sizes())).unwrap();

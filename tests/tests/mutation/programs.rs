@@ -252,7 +252,7 @@ fn mesh() -> Mesh {
 fn run(module: &Module) -> Option<Array> {
     let x = ndarray::Array2::from_shape_fn((4, 8), |(i, j)| ((i * 13 + j * 7) % 11) as f32 - 4.0);
     let mut session = Session::threads(module, 1).ok()?;
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     let found = session.call_named("f", &[("x", x.view().into())]).ok()?;
     found.into_iter().next().map(|(_, array)| array)
 }

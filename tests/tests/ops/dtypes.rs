@@ -24,7 +24,7 @@ fn small_updates_vanish_in_bf16_and_not_in_a_master_of_f32() {
         let look = g.function("look", [], [computed], []);
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, 0).unwrap();
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         for _ in 0..1_000 {
             let [] = session.call(&train, []).unwrap();
         }

@@ -12,7 +12,7 @@ const MESHES: &[(&str, &str)] =
 fn session(graph: &Graph, (mesh, layout): (&str, &str), seed: u64) -> Session {
     let module = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, seed).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     session
 }
 

@@ -89,7 +89,7 @@ fn check(change: Change, want: &[ArrayD<f64>; 2]) -> f64 {
         g.function("train", [input], [norm.unwrap_or(loss)], updates);
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, 0).unwrap();
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         let fetched = session.call_named("train", &[("input", inputs().view().into())]).unwrap();
         seen = fetched[0].1.item().unwrap();
         for ((name, before), want) in [("w", 0.5), ("b", 0.25)].iter().zip(want) {
@@ -295,7 +295,7 @@ fn per_replica_before_aggregation() {
         let train = g.function("train", [input], [], updates);
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, 0).unwrap();
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         let [] = session.call(&train, [replicated().view().into()]).unwrap();
         let read = |name: &str| session.read(name).unwrap().to_f64();
         close(&(0.5 - read("w")), &w_sum, layout);

@@ -63,7 +63,7 @@ impl Problem {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap());
         let module = module.unwrap_or_else(|report| panic!("{layout}: {report}"));
         let mut session = Session::threads(&module, 0).unwrap();
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         let start = ArrayD::from_shape_vec(self.shape(None), self.start.clone()).unwrap();
         match self.dtype {
             BF16 => session.write("w", &start.mapv(half::bf16::from_f64)).unwrap(),

@@ -172,7 +172,7 @@ fn legal_part(graph: &Graph, mesh: &Mesh, picks: &[u8]) -> (String, Module) {
 /// Fetches, then variables.
 fn run(module: &Module, trial: &Trial) -> Vec<Array> {
     let mut session = Session::threads(module, 0).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     for (name, value) in &trial.variables {
         session.write(name, &value.to_array().unwrap()).unwrap();
     }

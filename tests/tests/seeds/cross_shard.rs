@@ -94,7 +94,7 @@ fn row_14_mean_scales_the_loss_before_differentiation() {
                 }
             }
             let mut session = Session::threads(&module, 0).unwrap();
-            session.set_replica_check(true);
+            session.set_replica_check(true).unwrap();
             session.write("w", &arr1(&[1f32, -2.0])).unwrap();
             session.call(&train, [data.view().into()]).unwrap();
             let after = session.read("w").unwrap().to_f64();
@@ -183,7 +183,7 @@ fn row_17_groups_diverge() {
     let mut collectives = explain.functions[0].collectives();
     assert!(collectives.all(|(_, axes, _)| axes == "data"), "nothing crosses groups: {explain}");
     let mut session = Session::threads(&module, 0).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     session.write("w", &Array2::from_shape_fn((2, 3), |(m, i)| [1f32, 2.0, m as f32][i])).unwrap();
     for step in 0..4 {
         let ((a, s), (b, t)) = (batch(step, 0), batch(step, 1));

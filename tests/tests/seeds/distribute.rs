@@ -90,7 +90,7 @@ fn row_34_strategies_are_meshes_and_layouts() {
         let options = distribution.options();
         let module = g.lower_with(&distribution.mesh, &distribution.layout, &options).unwrap();
         let mut session = Session::threads(&module, 1).unwrap();
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         let losses = losses(&mut session, &train, 8);
         let near = losses.iter().zip(&one).all(|(a, b)| (a - b).abs() < 1e-5 * b);
         assert!(near, "{text}: {losses:?} {one:?}");
@@ -153,7 +153,7 @@ fn row_35_sums_means_and_gathers_are_exact_on_whole_numbers() {
             let module =
                 g.lower_with(&on, &layout, &Options { all_reduce, ..Options::default() }).unwrap();
             let mut session = Session::threads(&module, 0).unwrap();
-            session.set_replica_check(true);
+            session.set_replica_check(true).unwrap();
             let fetched = session.call(&f, [data.view().into()]).unwrap();
             // The last goes through a broadcast, as one processor owns `kept`.
             let expected = [
@@ -202,7 +202,7 @@ fn row_36_custom_loops_are_equal_on_every_layout() {
         let g = mesh_ops::graph();
         let (judge, maker) = adversaries(&g);
         let mut session = Session::threads(&lowered(&g, mesh, layout), 4).unwrap();
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         let mut fetched = Vec::new();
         for round in 0..4 {
             // Two steps of the discriminator for each step of the generator.

@@ -135,7 +135,7 @@ fn row_04_the_learning_rate_is_a_replicated_number_of_that_name() {
     g.function("train", [], [rate], updates);
     let module = g.lower(&"d:2".parse().unwrap(), &"x:d".parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     for expected in [0.0, 0.25, 0.5, 0.5] {
         let fetched = session.call_named("train", &[]).unwrap();
         assert_eq!(fetched[0].0, "learning_rate");

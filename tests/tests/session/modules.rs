@@ -11,7 +11,7 @@ use crate::models::{MODELS, borrowed, feeds};
 /// The fetches of a step, then the variables after it.
 fn trained(module: &Module) -> Vec<(String, Array)> {
     let mut session = Session::threads(module, 3).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
     let fetches = session.call_named("train", &borrowed(&feeds(module, "train"))).unwrap();
     let names: Vec<_> = session.variables().map(str::to_owned).collect();
     let variables = names.into_iter().map(|name| {

@@ -56,7 +56,7 @@ fn every_step_is_timed_on_every_processor() {
         let (train, mut session) = session(mesh, layout);
         call(&mut session, &train);
         assert!(session.recorded(0).is_none());
-        session.record(true);
+        session.record(true).unwrap();
         assert!(session.recorded(0).is_none(), "nothing has been called since");
         for _ in 0..3 {
             let before = Instant::now();
@@ -79,7 +79,7 @@ fn every_step_is_timed_on_every_processor() {
             }
             assert!(session.recorded(processors).is_none());
         }
-        session.record(false);
+        session.record(false).unwrap();
         assert!(session.recorded(0).is_none());
         call(&mut session, &train);
         assert!(session.recorded(0).is_none());
@@ -89,7 +89,7 @@ fn every_step_is_timed_on_every_processor() {
 #[test]
 fn steps_of_another_owner_never_run() {
     let (train, mut session) = session("a:2", "batch:a;params/*:a@1;slots/*:a@1");
-    session.record(true);
+    session.record(true).unwrap();
     call(&mut session, &train);
     let mut owned = 0;
     for processor in 0..2 {
@@ -115,7 +115,7 @@ fn a_map_of_a_large_result_is_done_within_the_product() {
     let module = g.lower(&"a:2".parse().unwrap(), &"rows:a".parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
     let x = ndarray::Array2::from_shape_fn((1000, 40), |(i, j)| ((i * 7 + j * 3) as f32).sin());
-    session.record(true);
+    session.record(true).unwrap();
     let mut call = |looked_at: bool| {
         session.set_numerics_check(looked_at);
         let [result] = session.call(&f, [x.view().into()]).unwrap();

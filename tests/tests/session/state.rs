@@ -12,7 +12,7 @@ fn sessions(graph: &Graph) -> impl Iterator<Item = Session> + '_ {
     MESHES.iter().map(|(mesh, layout)| {
         let module = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, 7).unwrap();
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         session
     })
 }

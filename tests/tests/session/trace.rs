@@ -122,7 +122,7 @@ fn everything_that_ran_is_in_its_lane() {
             let mesh = module.mesh();
             let mut session = Session::threads(&module, 0).unwrap();
             let feeds = feeds(&module, "train");
-            session.record(true);
+            session.record(true).unwrap();
             let mut trace = Trace::new(Vec::new()).unwrap();
             let mut recorded = Vec::new();
             for call in 0..3 {
@@ -217,7 +217,7 @@ fn sessions_share_a_file_and_keep_apart() {
         session.call_named("train", &borrowed(&feeds)).unwrap();
         let refused = trace.add(&session, 0).unwrap_err();
         assert!(refused.to_string().contains("Session::record(true)"), "{refused}");
-        session.record(true);
+        session.record(true).unwrap();
         session.call_named("train", &borrowed(&feeds)).unwrap();
         trace.add(&session, 0).unwrap();
     }
@@ -247,7 +247,7 @@ fn a_call_that_failed_ends_where_it_failed() {
     g.function("train", [x], [y], []);
     let module = g.lower(&"a:2".parse().unwrap(), &"batch:a".parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
-    session.record(true);
+    session.record(true).unwrap();
     session.set_numerics_check(true);
     session.call_named("train", &borrowed(&feeds(&module, "train"))).unwrap_err();
     let mut trace = Trace::new(Vec::new()).unwrap();

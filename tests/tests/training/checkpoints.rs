@@ -105,7 +105,7 @@ fn folders_without_a_run_to_go_on_with_are_refused() {
     let mut session = model.session(3);
     // The checkpoint was saved by another program.
     Checkpoints::new(folder.join("kept"))
-        .save(5, &session.snapshot(), &Default::default())
+        .save(5, &session.snapshot().unwrap(), &Default::default())
         .unwrap();
     let refused = train(&mut session, model.data(1), &folder).run().unwrap_err();
     assert!(matches!(&refused, TrainingError::Resume { .. }), "{refused}");

@@ -2,9 +2,9 @@
 
 use super::lines::{Lines, median};
 use examples::ranks::RankFlags;
+use mesh_core::lower::Target;
 use mesh_core::names::{Mesh, ReduceKind};
-use mesh_core::passes::compile_with;
-use mesh_core::program::{Builder, Compiled, Extents, Scalar};
+use mesh_core::program::{Builder, Extents, Program, Scalar};
 use mesh_ops::prelude::*;
 use std::error::Error;
 use std::time::Instant;
@@ -53,10 +53,11 @@ fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
         value = program.all_reduce(ReduceKind::Sum, &axes, value);
     }
     // No passes: they would remove collectives whose results are not used.
-    let function = compile_with(&[], program.finish(), &mesh, &[])?;
-    let module = Module::new(mesh, Vec::new(), vec![function], Compiled::default())?;
-    let mut session = RankFlags::default().session(&module, 0)?;
-    // The number of calls is fixed, as all ranks must make the same calls.
+    let function = program.finish();
+    let module = Module::new(mesh, Vec::new(), vec![function], Program::default())?;
+    let target = Target { passes: Vec::new(), ..Target::host() };
+    let mut session = RankFlags::default().session(&module, 0, target)?;
+    // A fixed number: ranks call together.
     for _ in 0..calls {
         session.call_named("all_reduce", &[])?;
     }

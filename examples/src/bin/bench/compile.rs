@@ -2,6 +2,7 @@
 
 use super::lines::{Lines, peak_rss_mib};
 use super::models::{Loss, Transformer, adamw, lm};
+use mesh_core::lower::Target;
 use mesh_ops::prelude::*;
 use mesh_optimize::Optimizer;
 use std::error::Error;
@@ -42,11 +43,14 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         graph.function("train", inputs, [loss], adamw().minimize(loss));
         let built = started.elapsed().as_secs_f64();
         let module = graph.lower(&mesh, &layout)?;
+        let lowered = started.elapsed().as_secs_f64();
+        let executable = module.compile(&Target::host())?;
         let total = started.elapsed().as_secs_f64();
-        let steps: usize = module.functions().iter().map(|f| f.program.steps.len()).sum();
+        let steps: usize = executable.functions.iter().map(|f| f.program.steps().len()).sum();
         lines.line("forward_s", forward)?;
         lines.line("grad_opt_s", built - forward)?;
-        lines.line("lower_s", total - built)?;
+        lines.line("lower_s", lowered - built)?;
+        lines.line("compile_s", total - lowered)?;
         lines.line("total_s", total)?;
         lines.line("steps", steps as f64)?;
         lines.known("peak_rss_mib", peak_rss_mib())?;

@@ -4,7 +4,7 @@
 use super::lines::median;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
-use mesh_core::program::{Operand, Program, Step, Value};
+use mesh_core::program::{Block, Form, Operand, Step, Value};
 use std::fmt;
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -46,9 +46,13 @@ enum Role {
 impl Product {
     /// The product of a step; `None` if the step is no contraction of f32, or no product of
     /// matrices.
-    pub(crate) fn of(program: &Program, step: &Step) -> Option<Self> {
-        let Step::Contract { lhs, rhs, out } = step else { return None };
-        let result = program.value(*out);
+    pub(crate) fn of(block: &Block, step: &Step) -> Option<Self> {
+        let (Form::Contract(_), [lhs, rhs, ..], [out, ..]) =
+            (&step.form, &step.inputs[..], &step.outs[..])
+        else {
+            return None;
+        };
+        let result = block.value(*out);
         let rank = result.extents.len();
         let role = |label: u8| {
             let in_out = usize::from(label) < rank;
@@ -64,7 +68,7 @@ impl Product {
         for label in 0..rank as u8 {
             sizes[role(label)? as usize] *= result.extents[usize::from(label)];
         }
-        let left = program.value(lhs.value);
+        let left = block.value(lhs.value);
         for (&label, &extent) in lhs.dims.iter().zip(&left.extents) {
             if role(label)? == Role::Summed {
                 sizes[Role::Summed as usize] *= extent;
@@ -74,7 +78,7 @@ impl Product {
             let last = value.order.iter().rev().find(|&&dim| value.extents[usize::from(dim)] > 1);
             last.and_then(|&dim| role(dims[usize::from(dim)]))
         };
-        let of = |operand: &Operand| innermost(program.value(operand.value), &operand.dims);
+        let of = |operand: &Operand| innermost(block.value(operand.value), &operand.dims);
         let labels: Vec<u8> = (0..rank as u8).collect();
         let turned = [
             of(lhs) == Some(Role::Row),
@@ -82,7 +86,7 @@ impl Product {
             innermost(result, &labels) == Some(Role::Row),
         ];
         let [count, m, n, k] = sizes;
-        let floats = [left, program.value(rhs.value), result];
+        let floats = [left, block.value(rhs.value), result];
         let floats = floats.iter().all(|value| value.dtype == mesh_ops::prelude::F32);
         floats.then_some(Self { count, m, n, k, turned })
     }

@@ -5,8 +5,9 @@ mod table;
 use super::lines::{Lines, median};
 use super::setup::Flags;
 use super::triad::bandwidth;
+use mesh_core::lower::Target;
 use mesh_core::names::Mesh;
-use mesh_core::program::{Cost, Node, Program, Step, cost};
+use mesh_core::program::{Block, Cost, Form, Step, cost};
 use mesh_core::session::{CallTimes, StepTimes};
 use std::error::Error;
 use std::time::Instant;
@@ -18,8 +19,8 @@ const LEAST: usize = 8;
 
 /// One step of the program, or of a loop's body.
 struct Line<'p> {
-    program: &'p Program,
-    node: &'p Node,
+    block: &'p Block,
+    step: &'p Step,
     cost: Cost,
     /// How many times it runs in a call.
     runs: u64,
@@ -47,13 +48,15 @@ struct Profile<'p> {
 pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let mut setup = flags.setup()?;
     let module = setup.module.clone();
-    let Some(compiled) = module.function("train") else { return Err("nothing trains".into()) };
+    let executable = module.compile(&Target::host())?;
+    let train = executable.functions.iter().find(|compiled| compiled.program.name == "train");
+    let Some(compiled) = train else { return Err("nothing trains".into()) };
     let mut lines = Vec::new();
-    collect(&compiled.program, module.mesh(), &mut lines);
+    collect(&compiled.program.block, module.mesh(), &mut lines);
     for number in 0..WARM_UP {
         setup.step(number)?;
     }
-    setup.session.record(true);
+    setup.session.record(true)?;
     let (mut walls, mut borders) = (Vec::new(), Vec::new());
     let (mut inside, mut outside) = (0.0, 0.0);
     let started = Instant::now();
@@ -87,17 +90,17 @@ fn ms(nanoseconds: u64) -> f64 {
 }
 
 /// One line per step. The lines of a body come before that of its loop.
-fn collect<'p>(program: &'p Program, mesh: &Mesh, lines: &mut Vec<Line<'p>>) {
-    for node in &program.steps {
-        if let Step::Loop(rounds) = &node.step {
-            collect(&rounds.body, mesh, lines);
-        }
-        // A loop's own work excludes that of its body.
-        let cost = match &node.step {
-            Step::Loop(_) => Cost::default(),
-            step => cost(program, step, mesh),
+fn collect<'p>(block: &'p Block, mesh: &Mesh, lines: &mut Vec<Line<'p>>) {
+    for step in &block.steps {
+        // A loop's own work is what stands around its body.
+        let cost = match &step.form {
+            Form::Loop(form) => {
+                collect(&form.body, mesh, lines);
+                Cost::default()
+            }
+            _ => cost(block, step, mesh),
         };
-        lines.push(Line { program, node, cost, runs: 0, times: Vec::new(), ms: 0.0 });
+        lines.push(Line { block, step, cost, runs: 0, times: Vec::new(), ms: 0.0 });
     }
 }
 

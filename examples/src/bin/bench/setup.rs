@@ -68,7 +68,7 @@ impl Flags {
         let started = Instant::now();
         let mut session = Session::threads(&module, 0)?;
         let session_s = started.elapsed().as_secs_f64();
-        let feeds = module.function(train.name()).map(|function| &function.program.feeds[..]);
+        let feeds = module.function(train.name()).map(|function| &function.feeds[..]);
         let Some([input, target]) = feeds else { return Err("two inputs are fed".into()) };
         let shapes = [&input.shape[..], &target.shape[..]];
         let batches = match &self.init {

@@ -156,12 +156,15 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     }
     let watching: f64 = [metrics, events, report].into_iter().map(mean).sum();
     lines.line("watching_percent", watching / mean(steps) * 100.0)?;
-    let mut snapshot = session.snapshot();
+    let mut snapshot = session.snapshot()?;
     lines.line("checkpoint_mib", snapshot.bytes() as f64 / f64::from(1 << 20))?;
     let bytes = snapshot.bytes();
     let (from, mut to) = (vec![1_u8; bytes], vec![2_u8; bytes]);
     lines.line("copy_ms", seconds_of(|| to.copy_from_slice(&from)) * 1e3)?;
-    lines.line("snapshot_ms", seconds_of(|| session.snapshot_into(&mut snapshot)) * 1e3)?;
+    let mut taken = Ok(());
+    let seconds = seconds_of(|| taken = session.snapshot_into(&mut snapshot));
+    taken?;
+    lines.line("snapshot_ms", seconds * 1e3)?;
     lines.line("blocked_ms", median(blocked.borrow().clone()) * 1e3)?;
     Ok(())
 }

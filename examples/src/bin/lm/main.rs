@@ -33,8 +33,9 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let options = Options { probe: flags.run.probes(), ..Options::default() };
     let module = lower_with(&graph, &mesh, &layout, &options, flags.strict)?;
     if flags.explain {
-        let text =
-            format!("{}layout {}\n{}", whereabouts(&mesh)?, named(&layout), module.explain());
+        let (whereabouts, layout) = (whereabouts(&mesh)?, named(&layout));
+        let explain = module.explain_for(&flags.run.target())?;
+        let text = format!("{whereabouts}layout {layout}\n{explain}");
         return Ok(print(text.trim_end())?);
     }
     let text = match (&flags.text, &flags.tokens) {
@@ -59,7 +60,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         text.unit(),
         text.name(),
     ));
-    let mut session = flags.run.ranks.session(&module, flags.seed)?;
+    let mut session = flags.run.ranks.session(&module, flags.seed, flags.run.target())?;
     flags.run.prepare(&mut session)?;
     let contents = match flags.run.keeps() {
         true => vec![("text".to_owned(), text.contents()?)],

@@ -14,8 +14,9 @@ use examples::ranks::{RankFlags, check_cluster, launched, whereabouts};
 use examples::report::{print, say};
 use examples::running::{About, Compared, word};
 use flags::Flags;
-use mesh_core::lower::{Module, Options};
+use mesh_core::lower::{Module, Options, Target};
 use mesh_core::names::Layout;
+use mesh_core::session::Session;
 use mesh_optimize::{Distribution, Strategy, StrategyError};
 use std::error::Error;
 use std::process::ExitCode;
@@ -93,8 +94,11 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         digits.test.len(),
     ));
     let start = |module: &Module, ranks: &RankFlags| match &distribution {
-        Some(found) if launched().is_none() => Ok(found.session(module, flags.seed)?),
-        _ => ranks.session(module, flags.seed),
+        Some(found) if launched().is_none() => {
+            let threads = found.threads().target(flags.run.target());
+            Ok(Session::threads_with(module, flags.seed, &threads)?)
+        }
+        _ => ranks.session(module, flags.seed, flags.run.target()),
     };
     let mut session = start(&module, &flags.run.ranks)?;
     flags.run.prepare(&mut session)?;
@@ -134,11 +138,11 @@ fn explain(
     evaluation: Option<&Module>,
     flags: &Flags,
 ) -> Result<(), Box<dyn Error>> {
-    let mut training = module.explain();
+    let mut training = module.explain_for(&Target::host())?;
     let mut text = format!("{}layout {}\n", whereabouts(module.mesh())?, named(layout));
     if let (Some(evaluation), Some(layout)) = (evaluation, &flags.eval_layout) {
         training.functions.retain(|function| function.name != model::EVALUATE);
-        let mut evaluation = evaluation.explain();
+        let mut evaluation = evaluation.explain_for(&Target::host())?;
         evaluation.functions.retain(|function| function.name == model::EVALUATE);
         text += &format!("{training}\nevaluation layout {layout}\n{evaluation}");
     } else {

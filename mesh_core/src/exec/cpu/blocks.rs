@@ -55,8 +55,6 @@ pub(super) struct Piece {
 pub(super) enum Waits {
     /// Nobody.
     No,
-    /// The pieces lie in the result.
-    There,
     /// Each piece lies in scratch and is gone when the next comes; there is no result.
     Aside,
 }

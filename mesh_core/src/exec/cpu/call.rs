@@ -2,7 +2,7 @@
 
 use super::{Kernel, Memory};
 use crate::names::DType;
-use crate::program::{Elements, ElementsMut, Opaque, Program, Value, ValueId, View, ViewMut};
+use crate::program::{Block, Elements, ElementsMut, Opaque, Value, ValueId, View, ViewMut};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 struct Call {
@@ -12,13 +12,13 @@ struct Call {
 }
 
 pub(super) fn prepare(
-    program: &Program,
+    block: &Block,
     kernel: &Opaque,
     inputs: &[ValueId],
     outs: &[ValueId],
 ) -> Result<Box<dyn Kernel>, String> {
     let known = |ids: &[ValueId]| -> Vec<_> {
-        ids.iter().map(|&id| (id, program.value(id).clone())).collect()
+        ids.iter().map(|&id| (id, block.value(id).clone())).collect()
     };
     let (inputs, outs) = (known(inputs), known(outs));
     if let Some((id, value)) = inputs.iter().chain(&outs).find(|(_, value)| !value.in_order()) {

@@ -3,7 +3,7 @@
 use super::strided::{Labels, Loop, Nest, by_size, copy};
 use super::{Kernel, Memory};
 use crate::names::DType;
-use crate::program::{Operand, Program, ValueId};
+use crate::program::{Block, Operand, ValueId};
 
 struct Gather {
     input: ValueId,
@@ -47,22 +47,22 @@ impl Find {
 }
 
 pub(super) fn prepare(
-    program: &Program,
+    block: &Block,
     input: &Operand,
     indices: &Operand,
     dim: u8,
     begin: usize,
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
-    let value = program.value(out);
-    if program.value(input.value).dtype != value.dtype {
+    let value = block.value(out);
+    if block.value(input.value).dtype != value.dtype {
         return Err("a gather keeps its dtype".to_owned());
     }
-    if program.value(indices.value).dtype != DType::I32 {
+    if block.value(indices.value).dtype != DType::I32 {
         return Err("indices are i32".to_owned());
     }
     let (dim, rank) = (usize::from(dim), value.extents.len());
-    let labels = Labels::new(program, &[input, indices], out);
+    let labels = Labels::new(block, &[input, indices], out);
     if dim < rank || !labels.has[0].get(dim).is_some_and(|has| *has) {
         return Err("the gathered dim is not the input's alone".to_owned());
     }

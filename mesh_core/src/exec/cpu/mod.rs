@@ -36,7 +36,7 @@ mod tests;
 
 use super::seed::Seed;
 use crate::names::Mesh;
-use crate::program::{Program, Step};
+use crate::program::{Block, Form, Offset, Step};
 
 /// Where one processor's values lie.
 pub(crate) struct Memory {
@@ -70,55 +70,55 @@ pub(crate) trait Kernel: Send {
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8);
 }
 
-/// Makes a product and the map that follows it ready as one kernel; `None` where nothing is to be gained
-/// by it.
-pub(crate) fn prepare_joined(
-    program: &Program,
-    steps: [&Step; 2],
-    memory: &Memory,
-) -> Result<Option<Box<dyn Kernel>>, String> {
-    contract::prepare_joined(program, steps, memory)
-}
-
-/// Makes a step ready for one processor; `None` for collectives and for reads and writes of
-/// variables.
+/// Makes a step ready for one processor; `None` for collectives, reads and writes of variables, and
+/// loops.
 pub(crate) fn prepare(
-    program: &Program,
+    block: &Block,
     step: &Step,
     mesh: &Mesh,
     processor: usize,
     seed: &Seed,
 ) -> Result<Option<Box<dyn Kernel>>, String> {
-    let value = |id| program.value(id);
-    let kernel = match step {
-        Step::Map { body, inputs, outs } => map::prepare(program, body, inputs, outs)?,
-        Step::Reduce { kind, input, out } => reduce::prepare(program, *kind, input, *out)?,
-        Step::Contract { lhs, rhs, out } => contract::prepare(program, lhs, rhs, *out)?,
-        Step::Convolve { lhs, rhs, windows, out } => {
-            convolve::prepare(program, lhs, rhs, windows, *out)?
+    let Step { inputs, outs, .. } = step;
+    let at = |offset: &Offset| offset.at(mesh, processor);
+    // A verified step has them.
+    let missing = || "it lacks an input or an out".to_owned();
+    let input = |i: usize| inputs.get(i).ok_or_else(missing);
+    let out = || outs.first().copied().ok_or_else(missing);
+    let kernel = match &step.form {
+        Form::Map(form) => map::prepare(block, &form.body, inputs, outs)?,
+        Form::Reduce(form) => reduce::prepare(block, form.kind, input(0)?, out()?)?,
+        Form::Contract(form) => match &form.epilogue {
+            None => contract::prepare(block, input(0)?, input(1)?, out()?)?,
+            Some(body) => contract::prepare_epilogue(block, body, inputs, outs)?,
+        },
+        Form::Convolve(form) => {
+            convolve::prepare(block, input(0)?, input(1)?, &form.windows, out()?)?
         }
-        Step::Move { pieces, fill, out } => {
-            moves::prepare(program, pieces, *fill, *out, mesh, processor)?
+        Form::Move(form) => moves::prepare(block, form, inputs, out()?, mesh, processor)?,
+        Form::Reshape(_) => moves::prepare_reshape(block, input(0)?.value, out()?)?,
+        Form::Barrier(_) => moves::prepare_barrier(block, inputs, outs)?,
+        Form::Generate(form) => {
+            let begin: Vec<_> = form.begin.iter().map(at).collect();
+            let salts: Vec<_> = step.reads().collect();
+            let (value, out) = (block.value(out()?), out()?);
+            generate::prepare(&form.generator, &salts, &begin, &form.global, value, out, seed)?
         }
-        Step::Reshape { input, out } => moves::prepare_reshape(program, *input, *out)?,
-        Step::Barrier { inputs, outs } => moves::prepare_barrier(program, inputs, outs)?,
-        Step::Generate { generator, salts, begin, global, out } => {
-            let begin: Vec<_> = begin.iter().map(|offset| offset.at(mesh, processor)).collect();
-            generate::prepare(generator, salts, &begin, global, value(*out), *out, seed)?
+        Form::Gather(form) => {
+            gather::prepare(block, input(0)?, input(1)?, form.dim, at(&form.begin), out()?)?
         }
-        Step::Gather { input, indices, dim, begin, out } => {
-            gather::prepare(program, input, indices, *dim, begin.at(mesh, processor), *out)?
+        Form::Scatter(form) => {
+            scatter::prepare(block, input(0)?, input(1)?, form.dim, at(&form.begin), out()?)?
         }
-        Step::Scatter { updates, indices, dim, begin, out } => {
-            scatter::prepare(program, updates, indices, *dim, begin.at(mesh, processor), *out)?
+        Form::Sort(form) => sort::prepare(block, inputs, form.dim, form.descending, outs)?,
+        Form::Scan(form) => {
+            let order = [form.exclusive, form.reverse];
+            scan::prepare(block, form.kind, input(0)?.value, form.dim, order, out()?)?
         }
-        Step::Sort { inputs, dim, descending, outs } => {
-            sort::prepare(program, inputs, *dim, *descending, outs)?
+        Form::Call(form) => {
+            let inputs: Vec<_> = step.reads().collect();
+            call::prepare(block, &form.kernel, &inputs, outs)?
         }
-        Step::Scan { kind, input, dim, exclusive, reverse, out } => {
-            scan::prepare(program, *kind, *input, *dim, [*exclusive, *reverse], *out)?
-        }
-        Step::Call { kernel, inputs, outs } => call::prepare(program, kernel, inputs, outs)?,
         _ => return Ok(None),
     };
     Ok(Some(kernel))

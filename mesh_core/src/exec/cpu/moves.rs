@@ -3,7 +3,7 @@
 use super::strided::{Labels, Nest, by_size, copy};
 use super::{Kernel, Memory};
 use crate::names::{DType, Mesh};
-use crate::program::{Extents, Piece, Program, Scalar, ValueId};
+use crate::program::{Block, Extents, Operand, Piece, Scalar, ValueId, forms};
 
 struct Rectangle {
     input: ValueId,
@@ -47,26 +47,29 @@ pub(super) unsafe fn fill(out: *mut u8, len: usize, size: usize, bits: u64) {
 }
 
 pub(super) fn prepare(
-    program: &Program,
-    pieces: &[Piece],
-    scalar: Scalar,
+    block: &Block,
+    form: &forms::Move,
+    inputs: &[Operand],
     out: ValueId,
     mesh: &Mesh,
     processor: usize,
 ) -> Result<Box<dyn Kernel>, String> {
-    let value = program.value(out);
+    let (pieces, scalar, value) = (&form.pieces, form.fill, block.value(out));
     let to_strides = value.strides();
     let mut rectangles = Vec::new();
-    for piece in pieces {
-        let input = program.value(piece.input.value);
+    if pieces.len() != inputs.len() {
+        return Err("a move has a piece for each input".to_owned());
+    }
+    for (piece, operand) in pieces.iter().zip(inputs) {
+        let input = block.value(operand.value);
         if input.dtype != value.dtype || scalar.dtype() != value.dtype {
             return Err("a move keeps its dtype".to_owned());
         }
-        let labels = Labels::new(program, &[&piece.input], out);
+        let labels = Labels::new(block, &[operand], out);
         let mut from = 0;
         for (i, (begin, stride)) in piece.begin.iter().zip(input.strides()).enumerate() {
             let begin = begin.at(mesh, processor);
-            let extent = piece.input.dims.get(i).and_then(|&l| piece.extents.get(l as usize));
+            let extent = operand.dims.get(i).and_then(|&l| piece.extents.get(l as usize));
             if extent.is_none_or(|extent| begin + extent > input.extents[i]) {
                 return Err(format!("a move reads beyond dim {i} of its input"));
             }
@@ -79,7 +82,7 @@ pub(super) fn prepare(
         let to = piece.at.iter().zip(&to_strides).map(|(at, stride)| at * stride).sum();
         let mut nest = Nest::new(&piece.extents, &[&labels.strides[0], &labels.strides[1]]);
         nest.sort_by(1);
-        rectangles.push(Rectangle { input: piece.input.value, from, to, nest: nest.collapse() });
+        rectangles.push(Rectangle { input: operand.value, from, to, nest: nest.collapse() });
     }
     let fill = if covers(pieces, &value.extents) { None } else { Some(bits(scalar)) };
     let (len, size) = (value.len(), value.dtype.size());
@@ -126,11 +129,11 @@ struct Reshape {
 }
 
 pub(super) fn prepare_reshape(
-    program: &Program,
+    block: &Block,
     input: ValueId,
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
-    let (from, to) = (program.value(input), program.value(out));
+    let (from, to) = (block.value(input), block.value(out));
     if from.dtype != to.dtype || from.len() != to.len() {
         return Err("a reshape keeps dtype and number of elements".to_owned());
     }
@@ -156,15 +159,15 @@ struct Barrier {
 }
 
 pub(super) fn prepare_barrier(
-    program: &Program,
-    inputs: &[ValueId],
+    block: &Block,
+    inputs: &[Operand],
     outs: &[ValueId],
 ) -> Result<Box<dyn Kernel>, String> {
-    let same = |(&input, &out): (&ValueId, &ValueId)| program.value(input) == program.value(out);
+    let same = |(input, &out): (&Operand, &ValueId)| block.value(input.value) == block.value(out);
     if !inputs.iter().zip(outs).all(same) {
         return Err("a barrier keeps types".to_owned());
     }
-    let pair = |(&input, &out): (&ValueId, &ValueId)| (input, out, program.value(out).bytes());
+    let pair = |(input, &out): (&Operand, &ValueId)| (input.value, out, block.value(out).bytes());
     Ok(Box::new(Barrier { pairs: inputs.iter().zip(outs).map(pair).collect() }))
 }
 

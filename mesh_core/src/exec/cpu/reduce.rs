@@ -4,7 +4,7 @@ use super::isa::{Entry, Task, compiled};
 use super::strided::{Labels, Loop, Nest};
 use super::{Kernel, Memory, vmath};
 use crate::names::{DType, ReduceKind};
-use crate::program::{Operand, Program, ValueId};
+use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
 
 /// A fold over some dims of an operand, wherever it lies.
@@ -26,17 +26,17 @@ struct Reduce {
 }
 
 pub(super) fn prepare(
-    program: &Program,
+    block: &Block,
     kind: ReduceKind,
     input: &Operand,
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
-    let dtype = program.value(out).dtype;
-    if dtype != program.value(input.value).dtype {
+    let dtype = block.value(out).dtype;
+    if dtype != block.value(input.value).dtype {
         return Err("a reduction keeps its dtype".to_owned());
     }
-    let rank = program.value(out).extents.len();
-    let labels = Labels::new(program, &[input], out);
+    let rank = block.value(out).extents.len();
+    let labels = Labels::new(block, &[input], out);
     let kept = labels.nest(&labels.select(|l| l < rank), &[0, 1]);
     let folded = labels.nest(&labels.select(|l| l >= rank), &[0]);
     let reducer = plan(kind, dtype, kept, folded)?;

@@ -5,7 +5,7 @@ use super::reduce::{All, Any, Fold, Max, Min, Prod, Sum};
 use super::strided::{Loop, Nest};
 use super::{Kernel, Memory};
 use crate::names::{DType, ReduceKind};
-use crate::program::{Extents, Program, ValueId};
+use crate::program::{Block, Extents, ValueId};
 use std::marker::PhantomData;
 
 /// Lines that are folded at once.
@@ -26,14 +26,14 @@ struct Scan<F: Fold> {
 }
 
 pub(super) fn prepare(
-    program: &Program,
+    block: &Block,
     kind: ReduceKind,
     input: ValueId,
     dim: u8,
     [exclusive, reverse]: [bool; 2],
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
-    let (from, to) = (program.value(input), program.value(out));
+    let (from, to) = (block.value(input), block.value(out));
     let dim = usize::from(dim);
     if from.dtype != to.dtype || from.extents != to.extents || dim >= to.extents.len() {
         return Err("a scan keeps its type".to_owned());

@@ -6,7 +6,7 @@ use super::moves::fill;
 use super::strided::{Labels, Loop, Nest};
 use super::{Kernel, Memory};
 use crate::names::DType;
-use crate::program::{Operand, Program, ValueId};
+use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
 
 struct Scatter<T: Number> {
@@ -24,22 +24,22 @@ struct Scatter<T: Number> {
 }
 
 pub(super) fn prepare(
-    program: &Program,
+    block: &Block,
     updates: &Operand,
     indices: &Operand,
     dim: u8,
     begin: usize,
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
-    let value = program.value(out);
-    if program.value(updates.value).dtype != value.dtype {
+    let value = block.value(out);
+    if block.value(updates.value).dtype != value.dtype {
         return Err("a scatter keeps its dtype".to_owned());
     }
-    if program.value(indices.value).dtype != DType::I32 {
+    if block.value(indices.value).dtype != DType::I32 {
         return Err("indices are i32".to_owned());
     }
     let (dim, rank) = (usize::from(dim), value.extents.len());
-    let labels = Labels::new(program, &[updates, indices], out);
+    let labels = Labels::new(block, &[updates, indices], out);
     if dim >= rank || labels.has[0][dim] {
         return Err("the indexed dim is not the result's alone".to_owned());
     }

@@ -4,7 +4,7 @@
 use super::strided::{Nest, by_size};
 use super::{Kernel, Memory, vmath};
 use crate::names::DType;
-use crate::program::{Operand, Program, ValueId};
+use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
 
 struct Sort<K> {
@@ -22,7 +22,7 @@ struct Sort<K> {
 }
 
 pub(super) fn prepare(
-    program: &Program,
+    block: &Block,
     inputs: &[Operand],
     dim: u8,
     descending: bool,
@@ -32,8 +32,8 @@ pub(super) fn prepare(
         return Err("a sort needs keys".to_owned());
     };
     let dim = usize::from(dim);
-    let mut extents = program.value(*first).extents.clone();
-    let of_keys = |at: usize| program.value(keys.value).extents[at];
+    let mut extents = block.value(*first).extents.clone();
+    let of_keys = |at: usize| block.value(keys.value).extents[at];
     let line = keys.dims.iter().position(|&label| usize::from(label) == dim).map(of_keys);
     let (Some(line), Some(&kept)) = (line, extents.get(dim)) else {
         return Err("a sort along a dim that is not there".to_owned());
@@ -45,27 +45,27 @@ pub(super) fn prepare(
     let mut strides = Vec::new();
     for input in inputs {
         let mut of = vec![0; extents.len() + 1];
-        for (&label, stride) in input.dims.iter().zip(program.value(input.value).strides()) {
+        for (&label, stride) in input.dims.iter().zip(block.value(input.value).strides()) {
             of[usize::from(label)] = stride as isize;
         }
         strides.push(of);
     }
     for &out in outs {
-        strides.push(program.value(out).strides().iter().map(|&s| s as isize).collect());
+        strides.push(block.value(out).strides().iter().map(|&s| s as isize).collect());
     }
     let along: Vec<_> = strides.iter_mut().map(|of| of.remove(dim)).collect();
     let views: Vec<&[isize]> = strides.iter().map(Vec::as_slice).collect();
     let lines = Nest::new(&extents, &views).collapse();
     let size = |(input, &out): (&Operand, &ValueId)| {
-        let dtype = program.value(out).dtype;
-        let same = program.value(input.value).dtype == dtype;
+        let dtype = block.value(out).dtype;
+        let same = block.value(input.value).dtype == dtype;
         if same { Ok(dtype.size()) } else { Err("a sort keeps its dtypes".to_owned()) }
     };
     let sizes = inputs.iter().zip(outs).map(size).collect::<Result<_, _>>()?;
     let (of_inputs, of_outs) = along.split_at(inputs.len());
     let inputs = inputs.iter().map(|input| input.value).zip(of_inputs.iter().copied()).collect();
     let outs = outs.iter().copied().zip(of_outs.iter().copied()).collect();
-    let dtype = program.value(keys.value).dtype;
+    let dtype = block.value(keys.value).dtype;
     macro_rules! kernel {
         ($key:ty) => {{
             let key = PhantomData::<$key>;

@@ -1,6 +1,6 @@
 //! Loop nests over strided operands.
 
-use crate::program::{Dims, Operand, Program, ValueId};
+use crate::program::{Block, Dims, Operand, ValueId};
 use smallvec::SmallVec;
 
 /// Strides of the operands of a nest along one dim, in elements.
@@ -111,8 +111,8 @@ pub(super) struct Labels {
 
 impl Labels {
     /// The labels of `inputs`, and of `out`, which comes last and has labels `0..rank`.
-    pub(super) fn new(program: &Program, inputs: &[&Operand], out: ValueId) -> Self {
-        let value = program.value(out);
+    pub(super) fn new(block: &Block, inputs: &[&Operand], out: ValueId) -> Self {
+        let value = block.value(out);
         let dims: Dims = (0..value.extents.len() as u8).collect();
         let out = Operand { value: out, dims };
         let operands: Vec<&Operand> = inputs.iter().copied().chain([&out]).collect();
@@ -124,7 +124,7 @@ impl Labels {
             has: vec![vec![false; count]; operands.len()],
         };
         for (k, operand) in operands.iter().enumerate() {
-            let value = program.value(operand.value);
+            let value = block.value(operand.value);
             let strides = value.strides();
             for (i, &label) in operand.dims.iter().enumerate() {
                 all.extents[label as usize] = value.extents[i];

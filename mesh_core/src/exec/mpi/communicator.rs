@@ -13,7 +13,7 @@ use super::super::comm::Lane;
 use super::super::threads::{Mailboxes, lock};
 use super::world::{Channel, World, check, in_time};
 use crate::names::{Axis, ProcessMap};
-use crate::program::{Program, Step};
+use crate::program::Block;
 
 /// The size of a mailbox between processes. Up to so much, meeting and reading everybody's mailbox takes
 /// half the time of messages, or less.
@@ -46,16 +46,12 @@ fn axis_set(axes: &[Axis]) -> AxisSet {
     axes.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The axes along which steps of programs meet, bodies of loops included, each set once.
-pub(super) fn axis_sets<'p>(programs: impl IntoIterator<Item = &'p Program>) -> BTreeSet<AxisSet> {
+/// The axes along which steps of blocks meet, bodies of loops included, each set once.
+pub(super) fn axis_sets<'p>(blocks: impl IntoIterator<Item = &'p Block>) -> BTreeSet<AxisSet> {
     let mut sets = BTreeSet::new();
-    for program in programs {
-        for node in &program.steps {
-            sets.extend(node.step.axes().map(|axes| axis_set(axes)));
-            if let Step::Loop(rounds) = &node.step {
-                sets.extend(axis_sets([&rounds.body]));
-            }
-        }
+    for block in blocks {
+        sets.extend(block.steps.iter().filter_map(|step| step.axes().map(|axes| axis_set(axes))));
+        sets.extend(axis_sets(block.loops().map(|(_, form)| &*form.body)));
     }
     sets
 }

@@ -30,9 +30,9 @@ pub(super) fn deliveries(crew: &Crew, function: usize) -> Vec<Delivery> {
     let (mesh, here) = (map.mesh(), crew.process.rank);
     let program = &crew.functions()[function].program;
     let mut deliveries = Vec::new();
-    for (fetch, slot) in program.fetches.iter().enumerate() {
+    for (fetch, (slot, value)) in program.left().enumerate() {
         let axes: Vec<_> = slot.split.iter().flatten().copied().collect();
-        let value = program.value(slot.value);
+        let value = program.value(value);
         // By slice: each rank that has it, with the processor that does.
         let mut holders = vec![Vec::<(usize, usize)>::new(); mesh.group_size(&axes)];
         for rank in 0..map.processes() {
@@ -49,7 +49,8 @@ pub(super) fn deliveries(crew: &Crew, function: usize) -> Vec<Delivery> {
                 let (giver, processor) = holders[taker % holders.len()];
                 if giver == here || taker == here {
                     let rank = if giver == here { taker } else { giver };
-                    let own = crew.fetch_bytes(processor, function, fetch).map(<[u8]>::as_ptr);
+                    let own = crew.fetched_slice(processor, function, fetch).ok().flatten();
+                    let own = own.map(<[u8]>::as_ptr);
                     let border = Border::of_slot(slot, value, mesh, processor);
                     let bytes = value.bytes();
                     deliveries.push(Delivery { fetch, border, bytes, rank, own });

@@ -12,7 +12,7 @@ mod comm;
 mod communicator;
 mod deliver;
 mod last;
-mod machine;
+mod backend;
 mod messages;
 mod patience;
 mod room;
@@ -27,13 +27,14 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use self::machine::RankMachine;
+pub(crate) use self::backend::RankBackend;
+use crate::passes::Target;
 
 /// How long a rank waits for others unless a session says otherwise.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// How ranks work together.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Ranks {
     /// How long a rank waits for others before it ends the job: more than the longest that one of
@@ -49,11 +50,14 @@ pub struct Ranks {
     /// that does not need them. Unless it is said, there are where each has a core. Results are the
     /// same.
     pub couriers: Option<bool>,
+    /// What modules are compiled for.
+    pub target: Target,
 }
 
 impl Default for Ranks {
     fn default() -> Self {
-        Self { deadline: DEADLINE, last_step: None, started: None, couriers: None }
+        let target = Target::host();
+        Self { deadline: DEADLINE, last_step: None, started: None, couriers: None, target }
     }
 }
 
@@ -73,6 +77,12 @@ impl Ranks {
     /// With couriers, or without.
     pub fn couriers(mut self, couriers: bool) -> Self {
         self.couriers = Some(couriers);
+        self
+    }
+
+    /// Compiled for another target.
+    pub fn target(mut self, target: Target) -> Self {
+        self.target = target;
         self
     }
 

@@ -5,16 +5,13 @@ use std::fmt::Write;
 use super::super::comm::{Group, Stopped};
 use super::super::cpu::isa::isa;
 use super::messages::Messages;
-use crate::names::{Mesh, stable_hash};
-use crate::program::{Compiled, VariableType};
+use crate::names::stable_hash;
+use crate::passes::Executable;
+use crate::program::Compiled;
 
 /// Everything that results depend on, a line each.
-pub(super) fn description(
-    mesh: &Mesh,
-    variables: &[VariableType],
-    functions: &[Compiled],
-    seed: u64,
-) -> String {
+pub(super) fn description(executable: &Executable, seed: u64) -> String {
+    let Executable { mesh, variables, .. } = executable;
     let (version, target) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     let mut text = format!("version {version}\nkernels {:?} on {target}\n", isa());
     let order: Vec<_> = (0..mesh.processors()).map(|p| mesh.physical(p)).collect();
@@ -22,7 +19,7 @@ pub(super) fn description(
     for variable in variables {
         let _ = writeln!(text, "variable {variable:?}");
     }
-    for Compiled { program, plan } in functions {
+    for Compiled { program, plan } in executable.programs() {
         let _ = write!(text, "{}", program.display(mesh));
         let _ = writeln!(text, "  memory {} bytes", plan.arena_bytes);
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::comm::{Group, Stopped};
-use super::super::machine::Processes;
+use super::super::backend::Processes;
 use super::super::threads::Process;
 use super::comm::RankComm;
 use super::last::LastStep;
@@ -14,7 +14,7 @@ use super::messages::Messages;
 use super::world::World;
 use super::{Ranks, same};
 use crate::names::{Mesh, ProcessMap};
-use crate::program::{Compiled, VariableType};
+use crate::passes::Executable;
 
 /// This rank's processors of a mesh.
 pub(super) fn process(world: &World, mesh: &Mesh, ranks: &Ranks) -> Result<Arc<Process>, String> {
@@ -48,12 +48,10 @@ pub(super) fn fail(ranks: &mut Messages, doing: &str) -> ! {
 pub(super) fn compare(
     ranks: &mut Messages,
     everybody: Group,
-    mesh: &Mesh,
-    variables: &[VariableType],
-    functions: &[Compiled],
+    executable: &Executable,
     seed: u64,
 ) -> Result<(), String> {
-    let text = same::description(mesh, variables, functions, seed);
+    let text = same::description(executable, seed);
     match same::compare(ranks, everybody, &text) {
         Ok(compared) => compared,
         Err(Stopped) => fail(ranks, "before the first step"),

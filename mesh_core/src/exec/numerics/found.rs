@@ -73,15 +73,15 @@ impl fmt::Display for Summary {
     }
 }
 
-/// The round of a loop in which something happened.
+/// The iteration of a loop in which something happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct InRound {
+pub struct InIteration {
     /// The loop's operation.
     pub name: String,
-    /// The round's position, which is its place in what the loop slices and stacks.
+    /// The iteration's position, which is its place in what the loop slices and stacks.
     pub position: usize,
-    /// How many rounds the loop has, or the most.
-    pub rounds: usize,
+    /// How many iterations the loop has, or the most.
+    pub count: usize,
 }
 
 /// An input of the step that made the first bad number, or of the one that was given it.
@@ -108,7 +108,7 @@ pub struct NonFinite {
     /// Where that processor stands, `rows=1, cols=0`.
     pub coordinates: String,
     /// The loops it is in, the outermost first.
-    pub rounds: Vec<InRound>,
+    pub iterations: Vec<InIteration>,
     /// The tensor it is in, if it is in one of the graph's.
     pub tensor: Option<String>,
     /// Element type.
@@ -144,8 +144,8 @@ impl fmt::Display for NonFinite {
         if !self.coordinates.is_empty() {
             write!(f, " ({})", self.coordinates)?;
         }
-        for InRound { name, position, rounds } in &self.rounds {
-            write!(f, ", at position {position} of the {rounds} rounds of loop `{name}`")?;
+        for InIteration { name, position, count } in &self.iterations {
+            write!(f, ", at position {position} of the {count} iterations of loop `{name}`")?;
         }
         self.place(f)?;
         write!(f, "\n  its slice: {}", self.numbers)?;

@@ -15,15 +15,17 @@ mod found;
 use std::slice;
 
 pub(crate) use found::digits;
-pub use found::{GivenTo, InRound, NonFinite, Summary};
+pub use found::{GivenTo, InIteration, NonFinite, Summary};
 
 use super::comm::{Comm, Part, Stopped};
 use super::cpu::Memory;
 use super::executor::Action;
 use super::fold::Fold;
 use crate::names::{DType, Mesh, ReduceKind};
+use crate::program::forms::{Generate, Loop, Move, Scan};
 use crate::program::{
-    FoldOrder, Generator, Instr, Origin, Program, Rounds, Slot, Step, Value, ValueId, owns,
+    Block, Body, FoldOrder, Form, Generator, Instr, Origin, Program, Slot, Step, Value, ValueId,
+    owns,
 };
 
 /// How much is shown on each side of a bad number.
@@ -36,7 +38,7 @@ pub(super) struct Known {
     values: Vec<Summary>,
     /// The steps before have been looked at.
     next: usize,
-    /// In the body of a loop: the round's position.
+    /// In the body of a loop: the iteration's position.
     position: usize,
     /// By step: the bodies of loops.
     bodies: Vec<Option<Known>>,
@@ -44,14 +46,14 @@ pub(super) struct Known {
 
 impl Known {
     /// Room for a call.
-    pub(super) fn of(program: &Program) -> Self {
-        let body = |step: &Step| match step {
-            Step::Loop(rounds) => Some(Self::of(&rounds.body)),
+    pub(super) fn of(block: &Block) -> Self {
+        let body = |step: &Step| match &step.form {
+            Form::Loop(form) => Some(Self::of(&form.body)),
             _ => None,
         };
         Self {
-            values: vec![Summary::default(); program.values.len()],
-            bodies: program.steps.iter().map(|node| body(&node.step)).collect(),
+            values: vec![Summary::default(); block.values.len()],
+            bodies: block.steps.iter().map(body).collect(),
             ..Self::default()
         }
     }
@@ -66,10 +68,12 @@ pub(super) struct Inspector<'t> {
     pub(super) mesh: &'t Mesh,
     pub(super) processor: usize,
     pub(super) program: &'t Program,
+    /// The program's, or the body of one of its loops.
+    pub(super) block: &'t Block,
     pub(super) known: &'t mut Known,
     pub(super) found: &'t mut Option<Box<NonFinite>>,
-    /// The loop whose body the program is.
-    pub(super) rounds: Option<&'t Rounds>,
+    /// The loop whose body the block is.
+    pub(super) of_loop: Option<&'t Loop>,
 }
 
 impl Inspector<'_> {
@@ -81,61 +85,59 @@ impl Inspector<'_> {
     /// where `memory` says.
     pub(super) unsafe fn feeds(&mut self, memory: &Memory) -> Result<(), Stopped> {
         self.known.next = 0;
-        for slot in &self.program.feeds {
+        for (slot, value) in self.program.fed() {
             // SAFETY: feeds have been written.
-            let numbers = unsafe { self.look(slot.value, memory) };
+            let numbers = unsafe { self.look(value, memory) };
             if numbers.nan > 0 {
-                let known = self.program.origins.iter().find(|origin| origin.name == slot.name);
-                let fed = || Origin { name: slot.name.clone(), ..Origin::default() };
-                let known = known.map_or_else(fed, |known| Origin::clone(known));
-                let origin = Origin { op: "feed".to_owned(), ..known };
-                let line =
-                    format!("{:?} = {}: {}", slot.value, slot.name, self.program.value(slot.value));
+                let (name, at) = (slot.name.clone(), slot.at.clone());
+                let origin = Origin { op: "feed".to_owned(), name, at, ..Origin::default() };
+                let line = format!("{value:?} = {}: {}", slot.name, self.block.value(value));
                 // SAFETY: as above.
-                return unsafe { self.stop(slot.value, Some(slot), origin, line, &[], memory) };
+                return unsafe { self.stop(value, Some(slot), origin, line, &[], memory) };
             }
         }
         Ok(())
     }
 
-    /// A round of a loop begins, whose body this is.
+    /// An iteration of a loop begins, whose body this is.
     ///
     /// # Safety
     ///
     /// As [`feeds`](Self::feeds).
-    pub(super) unsafe fn round(&mut self, position: usize, memory: &Memory) {
+    pub(super) unsafe fn iteration(&mut self, position: usize, memory: &Memory) {
         (self.known.position, self.known.next) = (position, 0);
-        let Some(Rounds { body, carried, sliced, .. }) = self.rounds else { return };
-        for slot in body.feeds.iter().take(carried.len() + sliced.len()) {
+        let Some(of_loop) = self.of_loop else { return };
+        for &param in self.block.params.iter().take(of_loop.slices().end) {
             // SAFETY: the loop has put it there.
-            unsafe { self.look(slot.value, memory) };
+            unsafe { self.look(param, memory) };
         }
     }
 
     /// Looks at a loop's body.
     pub(super) fn body(&mut self, step: usize) -> Option<Inspector<'_>> {
-        let Self { mesh, processor, program, ref mut known, ref mut found, .. } = *self;
-        let Step::Loop(rounds) = &program.steps[step].step else { return None };
+        let Self { mesh, processor, program, block, ref mut known, ref mut found, .. } = *self;
+        let step_of = &block.steps[step];
+        let Form::Loop(form) = &step_of.form else { return None };
         let inner = known.bodies.get_mut(step)?.as_mut()?;
-        let given = rounds.carried.len() + rounds.sliced.len();
-        for (outer, slot) in rounds.captured.iter().zip(rounds.body.feeds.iter().skip(given)) {
-            inner.values[slot.value.index()] = known.values[outer.index()];
+        let captured = form.inputs(step_of).captured.iter();
+        for (outer, param) in captured.zip(form.body.params.iter().skip(form.slices().end)) {
+            inner.values[param.index()] = known.values[outer.value.index()];
         }
-        let (program, rounds) = (&rounds.body, Some(&**rounds));
-        Some(Inspector { mesh, processor, program, known: inner, found, rounds })
+        let (block, of_loop) = (&*form.body, Some(form));
+        Some(Inspector { mesh, processor, program, block, known: inner, found, of_loop })
     }
 
-    /// A loop's body has stopped: notes in which round.
+    /// A loop's body has stopped: notes in which iteration.
     pub(super) fn stopped(&mut self, step: usize) {
-        let node = &self.program.steps[step];
-        let (Step::Loop(rounds), Some(Some(body)), Some(found)) =
-            (&node.step, self.known.bodies.get(step), &mut self.found)
+        let step_of = &self.block.steps[step];
+        let (Form::Loop(form), Some(Some(body)), Some(found)) =
+            (&step_of.form, self.known.bodies.get(step), &mut self.found)
         else {
             return;
         };
-        let name = self.program.origin(node).name.clone();
-        let round = InRound { name, position: body.position, rounds: rounds.count };
-        found.rounds.insert(0, round);
+        let name = step_of.origin.name.clone();
+        let iteration = InIteration { name, position: body.position, count: form.count };
+        found.iterations.insert(0, iteration);
     }
 
     /// A step is about to run. Looks at variables that are read where they are, for which nothing
@@ -152,22 +154,20 @@ impl Inspector<'_> {
         memory: &Memory,
     ) -> Result<bool, Stopped> {
         for earlier in self.known.next..step {
-            if let Step::Read { .. } = &self.program.steps[earlier].step {
+            if let Form::Read(_) = &self.block.steps[earlier].form {
                 // SAFETY: a variable is initialised.
                 unsafe { self.after(earlier, memory, true)? };
             }
         }
         let (group, collective) = match action {
             Action::Meet { group, collective } => (*group, collective),
-            // Who looks at numbers has it carried out at once.
-            Action::Begin { group, begun } => (*group, &begun.collective),
             _ => return Ok(false),
         };
         if !collective.folds() {
             return Ok(false);
         }
         let Some(fold) = Fold::new(ReduceKind::Max, DType::I32) else { return Ok(true) };
-        let mut word = Word(i32::from(self.is_given_infinity(&self.program.steps[step].step)));
+        let mut word = Word(i32::from(self.is_given_infinity(&self.block.steps[step])));
         let at: *mut u8 = (&raw mut word).cast();
         let part = Part { input: at, out: at, elements: 1 };
         // SAFETY: the word is aligned, and outlives the call; all members of the group run this step.
@@ -188,20 +188,21 @@ impl Inspector<'_> {
         met: bool,
     ) -> Result<(), Stopped> {
         self.known.next = step + 1;
-        let program = self.program;
-        let node = &program.steps[step];
-        if !owns(self.mesh, self.processor, &node.owners) || !self.receives(&node.step) {
+        let block = self.block;
+        let step = &block.steps[step];
+        if !owns(self.mesh, self.processor, &step.owners) || !self.receives(step) {
             return Ok(());
         }
-        for &out in node.step.outs() {
+        for &out in &step.outs {
             // SAFETY: the step has written it.
             let numbers = unsafe { self.look(out, memory) };
-            let made = numbers.infinite > 0 && !met && !self.may_be_infinite(&node.step);
-            if program.value(out).dtype.is_float() && (numbers.nan > 0 || made) {
-                let slot = program.tensors.iter().find(|slot| slot.value == out);
-                let origin = Origin::clone(program.origin(node));
-                let line = program.display_step(&node.step, self.mesh).to_string();
-                let inputs = node.step.inputs();
+            let made = numbers.infinite > 0 && !met && !self.may_be_infinite(step);
+            if block.value(out).dtype.is_float() && (numbers.nan > 0 || made) {
+                let slot = block.tensors.iter().find(|(value, _)| *value == out);
+                let slot = slot.map(|(_, slot)| slot);
+                let origin = Origin::clone(&step.origin);
+                let line = block.display_step(step, self.mesh).to_string();
+                let inputs: Vec<_> = step.reads().collect();
                 // SAFETY: as above.
                 return unsafe { self.stop(out, slot, origin, line, &inputs, memory) };
             }
@@ -211,36 +212,40 @@ impl Inspector<'_> {
 
     /// Whether this processor gets what a step makes.
     fn receives(&self, step: &Step) -> bool {
-        match step {
-            Step::ReduceTo { axes, root, .. } => {
-                self.mesh.group_index(self.processor, axes) == *root
-            }
+        match &step.form {
+            Form::ReduceTo(form) => self.mesh.group_index(self.processor, &form.axes) == form.root,
             _ => true,
         }
     }
 
     fn is_given_infinity(&self, step: &Step) -> bool {
-        step.inputs().iter().any(|input| self.known.values[input.index()].infinite > 0)
+        step.reads().any(|input| self.known.values[input.index()].infinite > 0)
     }
 
     /// Whether infinities are none that the step has made.
     fn may_be_infinite(&self, step: &Step) -> bool {
+        let written = |body: &Body| {
+            let mut code = body.code.iter();
+            code.any(|(instr, _)| matches!(instr, Instr::Const(c) if c.value().is_infinite()))
+        };
         self.is_given_infinity(step)
-            || match step {
-                Step::Map { body, .. } => body
-                    .code
-                    .iter()
-                    .any(|(instr, _)| matches!(instr, Instr::Const(c) if c.value().is_infinite())),
-                Step::Move { fill, .. } => fill.value().is_infinite(),
-                Step::Generate { generator: Generator::Fill(_) | Generator::Table(_), .. } => true,
-                Step::Scan { kind: ReduceKind::Max | ReduceKind::Min, exclusive, .. } => *exclusive,
-                // What only brings what was elsewhere, or was looked at in rounds.
-                Step::Read { .. }
-                | Step::AllGather { .. }
-                | Step::AllToAll { .. }
-                | Step::Permute { .. }
-                | Step::Broadcast { .. }
-                | Step::Loop(_) => true,
+            || match &step.form {
+                Form::Map(form) => written(&form.body),
+                Form::Contract(form) => form.epilogue.as_ref().is_some_and(written),
+                Form::Move(Move { fill, .. }) => fill.value().is_infinite(),
+                Form::Generate(Generate { generator, .. }) => {
+                    matches!(generator, Generator::Fill(_) | Generator::Table(_))
+                }
+                Form::Scan(Scan { kind: ReduceKind::Max | ReduceKind::Min, exclusive, .. }) => {
+                    *exclusive
+                }
+                // What only brings what was elsewhere, or was looked at in iterations.
+                Form::Read(_)
+                | Form::AllGather(_)
+                | Form::AllToAll(_)
+                | Form::Permute(_)
+                | Form::Broadcast(_)
+                | Form::Loop(_) => true,
                 _ => false,
             }
     }
@@ -252,7 +257,7 @@ impl Inspector<'_> {
     /// The value has been written.
     unsafe fn look(&mut self, id: ValueId, memory: &Memory) -> Summary {
         // SAFETY: as stated.
-        let numbers = unsafe { numbers(self.program.value(id), memory.pointer(id)) };
+        let numbers = unsafe { numbers(self.block.value(id), memory.pointer(id)) };
         let summary = match numbers {
             Numbers::F32(all) => Summary::of(all.iter().map(|&x| f64::from(x))),
             Numbers::F64(all) => Summary::of(all.iter().copied()),
@@ -279,7 +284,7 @@ impl Inspector<'_> {
         memory: &Memory,
     ) -> Result<(), Stopped> {
         let (mesh, processor, program) = (self.mesh, self.processor, self.program);
-        let (value, summary) = (program.value(id), self.known.values[id.index()]);
+        let (value, summary) = (self.block.value(id), self.known.values[id.index()]);
         // SAFETY: as stated.
         let numbers = unsafe { numbers(value, memory.pointer(id)) };
         let is_bad = |x: f64| if summary.nan > 0 { x.is_nan() } else { x.is_infinite() };
@@ -303,7 +308,7 @@ impl Inspector<'_> {
             step,
             processor,
             coordinates: mesh.axes().map(coordinate).collect::<Vec<_>>().join(", "),
-            rounds: Vec::new(),
+            iterations: Vec::new(),
             tensor: slot.map(|slot| slot.name.clone()),
             dtype: value.dtype,
             value: numbers.at(first),
@@ -318,8 +323,9 @@ impl Inspector<'_> {
     }
 
     fn given(&self, input: ValueId) -> GivenTo {
-        let Program { tensors, feeds, .. } = self.program;
-        let slot = tensors.iter().chain(feeds).find(|slot| slot.value == input);
+        let tensors = self.block.tensors.iter().map(|(value, slot)| (slot, *value));
+        let fed = self.program.fed().filter(|_| self.of_loop.is_none());
+        let slot = tensors.chain(fed).find(|(_, value)| *value == input).map(|(slot, _)| slot);
         let value = match slot.filter(|slot| !slot.name.is_empty()) {
             Some(slot) => format!("{input:?} (`{}`)", slot.name),
             None => format!("{input:?}"),
@@ -327,7 +333,7 @@ impl Inspector<'_> {
         GivenTo { value, numbers: self.known.values[input.index()] }
     }
 
-    /// The index in the tensor of an element of its slice, or of a tile of it in this round.
+    /// The index in the tensor of an element of its slice, or of a tile of it in this iteration.
     fn global(&self, slot: &Slot, value: &Value, index: &[usize]) -> Option<Vec<usize>> {
         if slot.shape.len() != index.len() || slot.split.len() != index.len() {
             return None;
@@ -337,7 +343,7 @@ impl Inspector<'_> {
             slot.shape.iter().zip(parts).map(|(size, parts)| size / parts).collect();
         let tiles: Vec<_> =
             slice.iter().zip(&value.extents).map(|(all, part)| all / part).collect();
-        let count = if slice[..] == value.extents[..] { 1 } else { self.rounds?.count };
+        let count = if slice[..] == value.extents[..] { 1 } else { self.of_loop?.count };
         if tiles.iter().product::<usize>() != count {
             return None;
         }

@@ -6,14 +6,13 @@ use std::{ptr, slice};
 
 use core_affinity::CoreId;
 
-use super::super::addressable::Addressable;
+use super::super::addressable::{Addressable, fits};
+use super::super::backend::Failure;
 use super::super::border::Global;
 use super::super::comm::{Comm, Lane};
 use super::super::courier::Peers;
 use super::super::executor::Executor;
-use super::super::machine::{border, expect_bytes};
 use super::super::memory::{Buffer, Store};
-use super::super::numerics::NonFinite;
 use super::super::prepare::{Target, variable_bytes};
 use super::super::record::CallTimes;
 use super::super::seed::Seed;
@@ -21,7 +20,8 @@ use super::meeting::Process;
 use super::pool::Pool;
 use super::processor::{Book, Findings, Job, Processor, findings};
 use crate::array::{Array, ArrayRef};
-use crate::program::{Compiled, Place, Value, VariableType, owns};
+use crate::passes::Executable;
+use crate::program::{Compiled, Place, Program, Value, VariableType, owns};
 
 /// The processors of this process: their threads, memory and prepared functions. What is asked of a
 /// processor that is elsewhere is not there, or not done.
@@ -53,14 +53,15 @@ impl Crew {
     /// people.
     pub(in crate::exec) fn new<C: Comm + 'static>(
         process: &Arc<Process>,
-        variables: &[VariableType],
-        functions: Vec<Compiled>,
+        executable: Executable,
         seed: u64,
         pins: &[CoreId],
         comm: impl Fn(usize, Lane) -> Result<C, String>,
     ) -> Result<Self, String> {
         let (mesh, here, seed) = (process.mesh(), process.processors(), Seed::new(seed));
-        let arena = functions.iter().map(|function| function.plan.arena_bytes).max().unwrap_or(0);
+        let arena = executable.arena_bytes();
+        let Executable { variables, functions, init, check_numerics, .. } = executable;
+        let variables = &variables[..];
         let store = |&processor: &usize| {
             let bytes = |v: &VariableType| match owns(mesh, processor, &v.owners) {
                 true => variable_bytes(v),
@@ -71,14 +72,15 @@ impl Crew {
             Ok(Store { arena: Buffer::zeroed(arena)?, variables })
         };
         let stores = here.iter().map(store).collect::<Result<Arc<[_]>, String>>()?;
-        let functions: Arc<[Compiled]> = functions.into();
+        let functions: Arc<[Compiled]> = functions.into_iter().chain([init]).collect();
         let addressable = functions.iter().map(|f| Addressable::new(&f.program, mesh, here));
         let addressable = addressable.collect();
         let findings = findings(process);
         let books: Vec<_> = here.iter().map(|_| Book::default()).collect();
         let worker = |(index, &processor)| {
             let store = &stores[index];
-            let target = Target { mesh, processor, here, variables, store, seed: &seed };
+            let (seed, inspects) = (&seed, check_numerics);
+            let target = Target { mesh, processor, here, variables, store, seed, inspects };
             let end = |lane| comm(processor, lane);
             let mut peers = Peers::new(end(Lane::Processor)?, end(Lane::Courier)?);
             let executors = functions.iter().map(|f| Executor::new(f, &target, &mut peers));
@@ -105,7 +107,7 @@ impl Crew {
             seed,
             books,
             records: false,
-            inspects: false,
+            inspects: check_numerics,
             findings,
             recorded: None,
         })
@@ -115,106 +117,95 @@ impl Crew {
         &self.seed
     }
 
-    pub(in crate::exec) fn inspect(&mut self, on: bool) {
-        self.inspects = on;
-    }
-
-    pub(in crate::exec) fn found(&self) -> Option<&NonFinite> {
-        self.findings.first.get()
-    }
-
     pub(in crate::exec) fn record(&mut self, on: bool) {
         (self.records, self.recorded) = (on, None);
         for book in &self.books {
             let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
             let functions = self.functions.iter().filter(|_| on);
-            *book = functions.map(|function| CallTimes::of(&function.program)).collect();
+            *book = functions.map(|function| CallTimes::of(&function.program.block)).collect();
         }
     }
 
-    pub(in crate::exec) fn recorded(&self, processor: usize) -> Option<(&Compiled, CallTimes)> {
+    pub(in crate::exec) fn recorded(&self, processor: usize) -> Option<(&Program, CallTimes)> {
         let function = self.recorded?;
         let book = &self.books[self.process.index(processor)?];
         let book = book.lock().unwrap_or_else(PoisonError::into_inner);
-        Some((&self.functions[function], book.get(function)?.clone()))
+        Some((&self.functions[function].program, book.get(function)?.clone()))
     }
 
+    #[cfg(feature = "mpi")]
     pub(in crate::exec) fn functions(&self) -> &[Compiled] {
         &self.functions
     }
 
-    pub(in crate::exec) fn addressable(&self, function: usize) -> &Addressable {
-        &self.addressable[function]
+    /// What a function is called, for people.
+    #[cfg(feature = "mpi")]
+    pub(in crate::exec) fn function_name(&self, function: usize) -> &str {
+        self.functions.get(function).map_or("?", |compiled| &compiled.program.name)
     }
 
-    pub(in crate::exec) fn variable(&self, variable: usize) -> &Value {
-        &self.variables[variable]
-    }
-
-    /// Runs a function on every processor, with arrays that fit its slots.
-    ///
-    /// # Safety
-    ///
-    /// [`fits`](super::super::machine::fits) says that they do.
-    pub(in crate::exec) unsafe fn run(
+    /// Runs a function on every processor of this process, if the arrays fit its slots.
+    pub(in crate::exec) fn call(
         &mut self,
         function: usize,
         feeds: &[ArrayRef<'_>],
-        outputs: &mut [Array],
-        shown: &mut [Array],
-    ) -> Result<(), String> {
+        fetches: &mut [Array],
+        probes: &mut [Array],
+    ) -> Result<(), Failure> {
+        let known = self.functions.get(function).zip(self.addressable.get(function));
+        let (Compiled { program, .. }, addressable) =
+            known.ok_or_else(|| Failure::Refused(format!("there is no function {function}")))?;
+        fits(program, addressable, feeds, fetches, probes).map_err(Failure::Refused)?;
         let recorded = self.records.then(Instant::now);
         self.recorded = recorded.map(|_| function);
         let inspects = self.inspects;
-        let (program, addressable) =
-            (&self.functions[function].program, &self.addressable[function]);
-        self.pool.call(|job| {
+        let called = self.pool.call(|job| {
             job.function = function;
             job.recorded = recorded;
             job.inspected = inspects;
             job.feeds.clear();
             job.feeds.extend(addressable.globals(program, feeds));
             job.fetches.clear();
-            job.fetches.extend(outputs.iter_mut().chain(shown).map(Global::of_mut));
+            job.fetches.extend(fetches.iter_mut().chain(probes).map(Global::of_mut));
+        });
+        called.map_err(|reason| match self.findings.first.get() {
+            Some(found) => Failure::NonFinite(Box::new(found.clone())),
+            None => Failure::Stopped(reason),
         })
     }
 
-    /// Sets a processor's slice of a variable to what an array has from `begin` on.
-    pub(in crate::exec) fn write(
-        &mut self,
-        processor: usize,
-        variable: usize,
-        begin: &[usize],
-        array: &ArrayRef<'_>,
-    ) -> Result<(), String> {
-        let border = border(&self.variables[variable], begin, array.dtype(), array.shape())?;
-        let Some(index) = self.process.index(processor) else { return Ok(()) };
-        let slice = self.stores[index].variables[variable].pointer();
-        // SAFETY: the slice lies within the array; no call is running.
-        unsafe { border.cut(&Global::of(array), slice) };
-        Ok(())
+    /// The type of a processor's slice of a variable.
+    pub(in crate::exec) fn variable(&self, variable: usize) -> Result<&Value, Failure> {
+        let known = self.variables.get(variable);
+        known.ok_or_else(|| Failure::Refused(format!("there is no variable {variable}")))
     }
 
-    /// The bytes of a processor's slice of a variable, which it holds.
-    pub(in crate::exec) fn variable_bytes(
+    /// The bytes of a processor's slice of a variable, which it holds; `None` if it is elsewhere.
+    pub(in crate::exec) fn slice(
         &self,
         processor: usize,
         variable: usize,
-    ) -> Option<&[u8]> {
-        let buffer = &self.stores[self.process.index(processor)?].variables[variable];
-        let bytes = self.variables[variable].bytes();
+    ) -> Result<Option<&[u8]>, Failure> {
+        let bytes = self.variable(variable)?.bytes();
+        let Some(index) = self.process.index(processor) else { return Ok(None) };
+        let buffer = &self.stores[index].variables[variable];
         // SAFETY: zeroed or written, this long; no call runs while the crew is borrowed.
-        Some(unsafe { slice::from_raw_parts(buffer.pointer(), bytes) })
+        Ok(Some(unsafe { slice::from_raw_parts(buffer.pointer(), bytes) }))
     }
 
-    /// Sets the bytes of a processor's slice of a variable, which it holds.
-    pub(in crate::exec) fn set_variable_bytes(
+    /// Sets the bytes of a processor's slice of a variable, which it holds; does nothing if it is
+    /// elsewhere.
+    pub(in crate::exec) fn set_slice(
         &mut self,
         processor: usize,
         variable: usize,
         bytes: &[u8],
-    ) -> Result<(), String> {
-        expect_bytes(&self.variables[variable], bytes)?;
+    ) -> Result<(), Failure> {
+        let value = self.variable(variable)?;
+        if bytes.len() != value.bytes() {
+            let problem = format!("{} bytes are no slice {value}", bytes.len());
+            return Err(Failure::Refused(problem));
+        }
         let Some(index) = self.process.index(processor) else { return Ok(()) };
         let buffer = &self.stores[index].variables[variable];
         // SAFETY: this long; no call runs while the crew is borrowed.
@@ -222,23 +213,38 @@ impl Crew {
         Ok(())
     }
 
-    /// The bytes of a processor's slice of a fetch, as the last call left them.
-    pub(in crate::exec) fn fetch_bytes(
+    /// Bytes of a processor's slice of a fetch or probe.
+    pub(in crate::exec) fn fetched_bytes(
+        &self,
+        function: usize,
+        fetch: usize,
+    ) -> Result<usize, Failure> {
+        let program = self.functions.get(function).map(|compiled| &compiled.program);
+        let result = program.and_then(|program| Some((program, *program.block.results.get(fetch)?)));
+        let bytes = result.map(|(program, result)| program.value(result).bytes());
+        bytes.ok_or_else(|| Failure::Refused(format!("function {function} has no fetch {fetch}")))
+    }
+
+    /// The bytes of a processor's slice of a fetch or probe, as the last call left them; `None` if the
+    /// processor is elsewhere.
+    pub(in crate::exec) fn fetched_slice(
         &self,
         processor: usize,
         function: usize,
         fetch: usize,
-    ) -> Option<&[u8]> {
+    ) -> Result<Option<&[u8]>, Failure> {
+        let bytes = self.fetched_bytes(function, fetch)?;
         let Compiled { program, plan } = &self.functions[function];
-        let value = program.fetches[fetch].value;
-        let store = &self.stores[self.process.index(processor)?];
-        let pointer = match plan.places[value.index()] {
+        let Some(index) = self.process.index(processor) else { return Ok(None) };
+        let store = &self.stores[index];
+        let pointer = match plan.places[program.block.results[fetch].index()] {
             Place::Arena(offset) => store.arena.pointer().wrapping_add(offset),
             Place::Variable(variable) => store.variables[variable.index()].pointer(),
             // No fetch of a function is in a loop.
-            Place::Fed(_) | Place::Stacked(_) => return None,
+            Place::Param(_) | Place::Stacked(_) => return Ok(None),
         };
-        // SAFETY: preparing found the value's place to be this large; else as above.
-        Some(unsafe { slice::from_raw_parts(pointer, program.value(value).bytes()) })
+        // SAFETY: preparing found the value's place to be this large; zeroed or written; no call runs
+        // while the crew is borrowed.
+        Ok(Some(unsafe { slice::from_raw_parts(pointer, bytes) }))
     }
 }

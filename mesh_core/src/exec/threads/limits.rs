@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::prepare::variable_bytes;
 use crate::names::Mesh;
-use crate::program::{Compiled, VariableType};
+use crate::passes::Executable;
 
 /// Bytes that a processor takes beside its values and variables: the touched part of its stack, its
 /// mailboxes and prepared kernels. Measured: 150 KiB for each of 500 processors of a small network.
@@ -40,13 +40,9 @@ struct Machine {
 
 /// Refuses a mesh whose processors this machine cannot run as threads of this process. Makes nothing for
 /// them.
-pub(super) fn check<'c>(
-    mesh: &Mesh,
-    variables: &[VariableType],
-    functions: impl Iterator<Item = &'c Compiled>,
-    couriers: Option<bool>,
-) -> Result<(), String> {
-    let arena = functions.map(|function| function.plan.arena_bytes).max().unwrap_or(0);
+pub(super) fn check(executable: &Executable, couriers: Option<bool>) -> Result<(), String> {
+    let Executable { mesh, variables, .. } = executable;
+    let arena = executable.arena_bytes();
     let held = variables.iter().map(|variable| {
         let owners: usize = variable.owners.iter().map(|&(axis, _)| mesh.size(axis)).product();
         variable_bytes(variable).div_ceil(owners)

@@ -9,6 +9,7 @@ mod meeting;
 mod pool;
 mod processor;
 
+use std::borrow::Cow;
 use std::thread;
 
 use core_affinity::CoreId;
@@ -23,10 +24,13 @@ pub(crate) use self::crew::Crew;
 pub(super) use self::meeting::Process;
 #[cfg(feature = "mpi")]
 pub(super) use self::meeting::{Mailboxes, Meeting};
+use super::backend::{Backend, Capabilities, Failure};
 use super::comm::Lane;
-use super::machine::Machine;
-use crate::names::{Mesh, ProcessMap};
-use crate::program::{Compiled, VariableType};
+use super::record::CallTimes;
+use crate::array::{Array, ArrayRef};
+use crate::names::ProcessMap;
+use crate::passes::Executable;
+use crate::program::Program;
 
 /// Cores by number; none where the system does not say what cores there are.
 fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
@@ -41,58 +45,95 @@ fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
 }
 
 /// A mesh whose processors are all threads of this process.
-pub(crate) struct ThreadMachine(Crew);
+pub(crate) struct ThreadBackend(Crew);
 
-impl ThreadMachine {
-    /// Refuses a mesh of which this machine cannot run every processor as a thread, before anything is
-    /// made for them. The error is for people.
-    pub(crate) fn check<'c>(
-        mesh: &Mesh,
-        variables: &[VariableType],
-        functions: impl Iterator<Item = &'c Compiled>,
-        couriers: Option<bool>,
-    ) -> Result<(), String> {
-        limits::check(mesh, variables, functions, couriers)
-    }
-
-    /// As [`with_couriers`](Self::with_couriers), where there are cores for them.
-    #[cfg(test)]
-    pub(crate) fn new(
-        mesh: &Mesh,
-        variables: &[VariableType],
-        functions: Vec<Compiled>,
-        seed: u64,
-        pins: &[usize],
-    ) -> Result<Self, String> {
-        Self::with_couriers(mesh, variables, functions, seed, pins, None)
-    }
-
+impl ThreadBackend {
     /// Prepares every function for every processor of the mesh, which are kept on the cores of these
-    /// numbers, if any, and have couriers, if that is said. Variables are zeros. The error is for people.
-    pub(crate) fn with_couriers(
-        mesh: &Mesh,
-        variables: &[VariableType],
-        functions: Vec<Compiled>,
+    /// numbers, if any, and have couriers, if that is said. Variables are zeros. The error is for people;
+    /// a mesh of which this machine cannot run every processor as a thread is one, before anything is
+    /// made for them.
+    pub(crate) fn new(
+        executable: Executable,
         seed: u64,
         pins: &[usize],
         couriers: Option<bool>,
     ) -> Result<Self, String> {
+        limits::check(&executable, couriers)?;
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let map = ProcessMap::new(mesh, 1).map_err(|error| error.to_string())?;
+        let map = ProcessMap::new(&executable.mesh, 1).map_err(|error| error.to_string())?;
         let (process, pins) = (Process::new(map, 0, cores, couriers), core_ids(pins)?);
         let pin = |&processor: &usize| pins.get(processor).copied();
         let pins: Vec<_> = process.processors().iter().filter_map(pin).collect();
         let comm = |processor, lane: Lane| Ok(Threads::new(&process, processor, lane));
-        Crew::new(&process, variables, functions, seed, &pins, comm).map(Self)
+        Crew::new(&process, executable, seed, &pins, comm).map(Self)
     }
 }
 
-impl Machine for ThreadMachine {
-    fn crew(&self) -> &Crew {
-        &self.0
+/// The bytes of a processor that has to be here.
+pub(super) fn here(bytes: Option<&[u8]>, processor: usize) -> Result<Cow<'_, [u8]>, Failure> {
+    let elsewhere = || Failure::Refused(format!("processor {processor} is not in this process"));
+    bytes.map(Cow::from).ok_or_else(elsewhere)
+}
+
+impl Backend for ThreadBackend {
+    fn name(&self) -> &str {
+        "threads"
     }
 
-    fn crew_mut(&mut self) -> &mut Crew {
-        &mut self.0
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
+    fn map(&self) -> &ProcessMap {
+        &self.0.process.map
+    }
+
+    fn seed(&self) -> u64 {
+        self.0.seed().get()
+    }
+
+    fn set_seed(&mut self, seed: u64) {
+        self.0.seed().set(seed);
+    }
+
+    fn call(
+        &mut self,
+        function: usize,
+        feeds: &[ArrayRef<'_>],
+        fetches: &mut [Array],
+        probes: &mut [Array],
+    ) -> Result<(), Failure> {
+        self.0.call(function, feeds, fetches, probes)
+    }
+
+    fn slice(&self, processor: usize, variable: usize) -> Result<Cow<'_, [u8]>, Failure> {
+        here(self.0.slice(processor, variable)?, processor)
+    }
+
+    fn set_slice(
+        &mut self,
+        processor: usize,
+        variable: usize,
+        bytes: &[u8],
+    ) -> Result<(), Failure> {
+        self.0.set_slice(processor, variable, bytes)
+    }
+
+    fn fetched_slice(
+        &self,
+        processor: usize,
+        function: usize,
+        fetch: usize,
+    ) -> Result<Cow<'_, [u8]>, Failure> {
+        here(self.0.fetched_slice(processor, function, fetch)?, processor)
+    }
+
+    fn record(&mut self, on: bool) -> Result<(), Failure> {
+        self.0.record(on);
+        Ok(())
+    }
+
+    fn recorded(&self, processor: usize) -> Option<(&Program, CallTimes)> {
+        self.0.recorded(processor)
     }
 }

@@ -104,7 +104,7 @@ impl<C: Comm + 'static> Worker for Processor<C> {
         let times = book.as_mut().map(|book| &mut book[job.function]);
         let scratch = self.scratch.pointer();
         if job.inspected && self.known.is_empty() {
-            self.known = self.functions.iter().map(|f| Known::of(&f.program)).collect();
+            self.known = self.functions.iter().map(|f| Known::of(&f.program.block)).collect();
         }
         let mut found = None;
         let inspector = self.known.get_mut(job.function).filter(|_| job.inspected);
@@ -112,9 +112,10 @@ impl<C: Comm + 'static> Worker for Processor<C> {
             mesh: &self.findings.mesh,
             processor: self.number,
             program: &self.functions[job.function].program,
+            block: &self.functions[job.function].program.block,
             known,
             found: &mut found,
-            rounds: None,
+            of_loop: None,
         });
         // SAFETY: the store lives as long as we do, and while a call runs nobody but this
         // processor uses it. `Crew::run` was promised that the arrays fit; they outlive the call, and
@@ -137,7 +138,7 @@ impl<C: Comm + 'static> Worker for Processor<C> {
     fn activity(&self, job: &Job) -> String {
         let executor = &self.executors[job.function];
         let program = &self.functions[job.function].program;
-        format!("in {}", describe(program, executor.position))
+        format!("in {}", describe(&program.name, &program.block, executor.position))
     }
 }
 
@@ -198,7 +199,8 @@ mod tests {
         let worker = |processor| {
             let store = &stores[processor];
             let seed = &Seed::new(0);
-            let target = Target { mesh, processor, here, variables: &[], store, seed };
+            let target =
+                Target { mesh, processor, here, variables: &[], store, seed, inspects: false };
             let end = |lane| Threads::new(&process, processor, lane);
             let mut peers = Peers::new(end(Lane::Processor), end(Lane::Courier));
             let mut executor = Executor::new(&functions[0], &target, &mut peers).unwrap();

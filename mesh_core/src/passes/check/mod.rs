@@ -21,20 +21,22 @@
 //!   declared order, which all who define the value hold; feeds are in the arena;
 //! * a step finds each of its inputs' names in exactly the bytes of that input's place, an await those
 //!   of what it waited for, and a read finds `old v` in `v`;
-//! * a step's outs do not overlap each other, nor its inputs, unless the step may work in place: a
-//!   map on an input of the same layout met element by element, an all-reduce on its own input;
+//! * a step's outs do not overlap each other, nor its inputs, unless its form may work in place on an
+//!   input of the same layout;
 //! * from where a collective stands to where it is awaited, no other step fills bytes of its inputs or
 //!   outs;
-//! * in the body of a loop, what [`rounds`] says;
+//! * in the body of a loop, what [`loops`] says;
 //! * at the end each written variable holds the value written, each other variable what it held
 //!   before, and each fetch its value.
 
 mod flight;
-mod rounds;
+mod loops;
 
 use self::flight::Flight;
+use super::buffers::is_renamed;
+use crate::program::forms::Loop;
 use crate::program::{
-    ALIGNMENT, Node, Operand, Place, Plan, Program, Rounds, Slot, Step, Value, ValueId, VariableId,
+    ALIGNMENT, Block, Form, Place, Plan, Problem, Program, Rule, Step, Value, ValueId, VariableId,
     VariableType,
 };
 use smallvec::{SmallVec, smallvec};
@@ -43,77 +45,84 @@ use std::fmt;
 use std::ops::Range;
 
 /// Checks a plan of a verified program by the rules of the module comment.
+///
+/// # Errors
+/// Every rule that is broken, with where.
 pub fn check(
     program: &Program,
     plan: &Plan,
     variables: &[VariableType],
-) -> Result<(), Vec<String>> {
-    checked(program, plan, variables, None)
+) -> Result<(), Vec<Problem>> {
+    let problems = checked(&program.block, plan, variables, None);
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Checks the plan of a program, which may be the body of a loop.
+/// A broken rule that belongs to no step.
+fn anywhere(place: impl Into<String>, message: String) -> Problem {
+    Problem { step: None, rule: Rule::Plan, place: place.into(), message }
+}
+
+/// Checks the plan of a block, which may be the body of a loop.
 fn checked(
-    program: &Program,
+    block: &Block,
     plan: &Plan,
     variables: &[VariableType],
-    rounds: Option<&Rounds>,
-) -> Result<(), Vec<String>> {
-    let (planned, values) = (plan.places.len(), program.values.len());
+    of_loop: Option<&Loop>,
+) -> Vec<Problem> {
+    let (planned, values) = (plan.places.len(), block.values.len());
     if planned != values {
-        return Err(vec![format!("{planned} places for {values} values")]);
+        return vec![anywhere("the plan", format!("{planned} places for {values} values"))];
     }
     let mut memory = Memory {
-        program,
+        block,
         plan,
         variables,
         arena: BTreeMap::new(),
         held: (0..variables.len() as u32)
             .map(|v| (Place::Variable(VariableId(v)), smallvec![Name::Old(VariableId(v))]))
             .collect(),
-        rounds,
-        awaits: program.awaits(),
+        of_loop,
+        awaits: block.awaits(),
         flights: Vec::new(),
     };
-    let mut problems: Vec<String> =
-        (0..values as u32).filter_map(|id| memory.place(ValueId(id)).err()).collect();
+    let places = (0..values as u32).filter_map(|id| memory.place(ValueId(id)).err());
+    let mut problems: Vec<Problem> = places.map(|problem| anywhere("the plan", problem)).collect();
     if !problems.is_empty() {
-        return Err(problems);
+        return problems;
     }
-    for (i, slot) in program.feeds.iter().enumerate() {
-        problems.extend(memory.misfed(i, slot));
-        memory.define(slot.value);
+    for (i, &param) in block.params.iter().enumerate() {
+        problems.extend(memory.misplaced(i, param).map(|p| anywhere("the parameters", p)));
+        memory.define(param);
     }
-    for (index, node) in program.steps.iter().enumerate() {
-        let found = memory.step(&node.step).into_iter();
-        let found = found.chain(memory.strays(node)).chain(memory.moved(&node.step));
-        let found = found.chain(memory.disturbs(index, &node.step));
-        problems.extend(found.map(|problem| format!("{}: {problem}", program.caption(index))));
+    for (index, step) in block.steps.iter().enumerate() {
+        let found = memory.step(step).into_iter();
+        let found = found.chain(memory.strays(step)).chain(memory.moved(step));
+        let found = found.chain(memory.disturbs(index, step));
+        problems.extend(found.map(|message| {
+            let (step, place) = (Some(index), block.caption(index));
+            Problem { step, rule: Rule::Plan, place, message }
+        }));
     }
-    problems.extend(memory.left());
-    problems.extend(memory.end());
-    problems.extend(bodies(program, plan));
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+    let end = memory.left().into_iter().chain(memory.end());
+    problems.extend(end.map(|problem| anywhere("at the end", problem)));
+    problems.extend(bodies(block, plan));
+    problems
 }
 
 /// The plans of loops' bodies, each by itself.
-fn bodies(program: &Program, plan: &Plan) -> Vec<String> {
-    let loops = program.steps.iter().filter_map(|node| match &node.step {
-        Step::Loop(rounds) => Some(&**rounds),
-        _ => None,
-    });
-    let loops: Vec<_> = loops.collect();
-    if loops.len() != plan.bodies.len() {
-        return vec![format!("{} plans for {} bodies", plan.bodies.len(), loops.len())];
+fn bodies(block: &Block, plan: &Plan) -> Vec<Problem> {
+    let count = block.loops().count();
+    if count != plan.bodies.len() {
+        let problem = format!("{} plans for {count} bodies", plan.bodies.len());
+        return vec![anywhere("the plan", problem)];
     }
     let largest = plan.bodies.iter().map(|body| body.arena_bytes).max().unwrap_or_default();
     if largest > plan.arena_bytes || !plan.own_bytes().is_multiple_of(ALIGNMENT) {
-        return vec!["there is no room for the bodies".to_owned()];
+        return vec![anywhere("the plan", "there is no room for the bodies".to_owned())];
     }
-    let all = loops.iter().zip(&plan.bodies);
-    all.map(|(rounds, plan)| checked(&rounds.body, plan, &[], Some(rounds)))
-        .filter_map(Result::err)
-        .flatten()
-        .map(|problem| format!("in a loop: {problem}"))
+    let all = block.loops().zip(&plan.bodies);
+    all.flat_map(|((_, form), plan)| checked(&form.body, plan, &[], Some(form)))
+        .map(|problem| Problem { place: format!("in a loop: {}", problem.place), ..problem })
         .collect()
 }
 
@@ -136,16 +145,16 @@ impl fmt::Display for Name {
 type Names = SmallVec<[Name; 2]>;
 
 struct Memory<'a> {
-    program: &'a Program,
+    block: &'a Block,
     plan: &'a Plan,
     variables: &'a [VariableType],
     /// Known stretches of the arena by first byte, with the byte after the last; disjoint.
     arena: BTreeMap<usize, (usize, Names)>,
     /// What is held elsewhere: by each variable's buffer, and in a body by the loop's values.
     held: BTreeMap<Place, Names>,
-    /// The loop whose body the program is.
-    rounds: Option<&'a Rounds>,
-    /// [`Program::awaits`].
+    /// The loop whose body the block is.
+    of_loop: Option<&'a Loop>,
+    /// [`Block::awaits`].
     awaits: Vec<Option<usize>>,
     /// Collectives that have begun.
     flights: Vec<Flight>,
@@ -157,11 +166,11 @@ impl Memory<'_> {
     }
 
     fn bytes(&self, value: ValueId, begin: usize) -> Range<usize> {
-        begin..begin + self.program.value(value).bytes()
+        begin..begin + self.block.value(value).bytes()
     }
 
     fn place(&self, id: ValueId) -> Result<(), String> {
-        let value = self.program.value(id);
+        let value = self.block.value(id);
         match self.at(id) {
             Place::Arena(begin) if begin % ALIGNMENT != 0 => {
                 Err(format!("{id:?} is at byte {begin}, which is not aligned"))
@@ -225,45 +234,36 @@ impl Memory<'_> {
     }
 
     fn step(&mut self, step: &Step) -> Vec<String> {
-        if let Step::Await { begun, .. } = step {
-            return self.awaited(begun);
+        if let Form::Await(form) = &step.form {
+            // Inputs may be gone: a sum may be made in place.
+            return form.begun(step).filter_map(|value| self.expect(value).err()).collect();
         }
-        let (inputs, outs) = (step.inputs(), step.outs());
         let mut problems: Vec<String> =
-            inputs.iter().filter_map(|&input| self.expect(input).err()).collect();
-        match step {
-            Step::Read { variable, out } => {
-                let place = Place::Variable(*variable);
+            step.reads().filter_map(|input| self.expect(input).err()).collect();
+        match step.form {
+            Form::Read(form) => {
+                let place = Place::Variable(form.variable);
                 let held = self.held.entry(place).or_default();
-                if !held.contains(&Name::Old(*variable)) {
-                    problems.push(missing(Name::Old(*variable), place, held));
+                if !held.contains(&Name::Old(form.variable)) {
+                    problems.push(missing(Name::Old(form.variable), place, held));
                 }
-                if self.plan.places[out.index()] == place {
-                    held.push(Name::Value(*out));
+                if self.plan.places[step.outs[0].index()] == place {
+                    held.push(Name::Value(step.outs[0]));
                     return problems;
                 }
             }
-            Step::Write { variable, input } => {
-                let place = Place::Variable(*variable);
-                if self.at(*input) != place {
-                    self.held.insert(place, smallvec![Name::Value(*input)]);
+            Form::Write(form) => {
+                let (place, input) = (Place::Variable(form.variable), step.inputs[0].value);
+                if self.at(input) != place {
+                    self.held.insert(place, smallvec![Name::Value(input)]);
                 }
                 return problems;
             }
-            Step::Reshape { input, out } if self.at(*input) == self.at(*out) => {
-                let program = self.program;
-                if [input, out].iter().any(|&&value| !program.value(value).in_order()) {
-                    problems.push(format!("{out:?} is not {input:?} in declared order"));
-                }
-                if let Some(names) = self.names(*input) {
-                    names.push(Name::Value(*out));
-                }
-                return problems;
-            }
-            Step::Barrier { inputs, outs }
-                if inputs.iter().zip(outs).all(|(&input, &out)| self.at(input) == self.at(out)) =>
-            {
-                for (&input, &out) in inputs.iter().zip(outs) {
+            _ if self.renames(step) => {
+                for (input, &out) in step.reads().zip(&step.outs) {
+                    if !is_renamed(self.block, step, input, out) {
+                        problems.push(format!("{out:?} is not {input:?} in declared order"));
+                    }
                     if let Some(names) = self.names(input) {
                         names.push(Name::Value(out));
                     }
@@ -272,44 +272,45 @@ impl Memory<'_> {
             }
             _ => {}
         }
-        for (i, &out) in outs.iter().enumerate() {
-            for (j, &input) in inputs.iter().enumerate() {
+        for (i, &out) in step.outs.iter().enumerate() {
+            for (j, input) in step.reads().enumerate() {
                 if self.overlap(out, input) && !self.may_share(step, i, j) {
                     problems.push(format!("{out:?} overwrites {input:?} while it is read"));
                 }
             }
-            for &other in &outs[..i] {
+            for &other in &step.outs[..i] {
                 if self.overlap(out, other) {
                     problems.push(format!("{out:?} and {other:?} overlap"));
                 }
             }
         }
-        outs.iter().for_each(|&out| self.define(out));
+        step.outs.iter().for_each(|&out| self.define(out));
         problems
+    }
+
+    /// Whether a step makes its outs names for bytes of its inputs, and moves nothing.
+    fn renames(&self, step: &Step) -> bool {
+        let mut pairs = step.reads().zip(&step.outs);
+        step.form.renames() && pairs.all(|(input, &out)| self.at(input) == self.at(out))
     }
 
     /// Whether out `i` of a step may lie on its input `j`.
     fn may_share(&self, step: &Step, i: usize, j: usize) -> bool {
-        let (input, out, elementwise) = match step {
-            Step::Map { inputs, outs, .. } => {
-                let Operand { value, dims } = &inputs[j];
-                (*value, outs[i], dims.iter().map(|&label| usize::from(label)).eq(0..dims.len()))
-            }
-            Step::AllReduce { inputs, outs, .. } => (inputs[j], outs[i], i == j),
-            _ => return false,
-        };
+        let (input, out) = (step.inputs[j].value, step.outs[i]);
         let layout = |id: ValueId| {
-            let Value { dtype, extents, order } = self.program.value(id);
+            let Value { dtype, extents, order } = self.block.value(id);
             (dtype.size(), extents, order)
         };
-        elementwise && self.at(input) == self.at(out) && layout(input) == layout(out)
+        step.form.may_work_in_place(&step.inputs, i, j)
+            && self.at(input) == self.at(out)
+            && layout(input) == layout(out)
     }
 
     /// Outs in buffers of variables that not all who run the step hold.
-    fn strays(&self, node: &Node) -> Vec<String> {
+    fn strays(&self, step: &Step) -> Vec<String> {
         let held = |variable: &VariableId| {
             let holders = &self.variables[variable.index()].owners;
-            holders.iter().all(|owner| node.owners.contains(owner))
+            holders.iter().all(|owner| step.owners.contains(owner))
         };
         let stray = |out: &ValueId| match self.at(*out) {
             Place::Variable(variable) if !held(&variable) => {
@@ -317,16 +318,16 @@ impl Memory<'_> {
             }
             _ => None,
         };
-        node.step.outs().iter().filter_map(stray).collect()
+        step.outs.iter().filter_map(stray).collect()
     }
 
-    /// What is not there at the end of the program.
+    /// What is not there at the end of the block.
     fn end(&mut self) -> Vec<String> {
         let mut due: Vec<Name> =
             (0..self.variables.len() as u32).map(|v| Name::Old(VariableId(v))).collect();
-        for node in &self.program.steps {
-            if let Step::Write { variable, input } = node.step {
-                due[variable.index()] = Name::Value(input);
+        for step in &self.block.steps {
+            if let Form::Write(form) = step.form {
+                due[form.variable.index()] = Name::Value(step.inputs[0].value);
             }
         }
         let mut problems = Vec::new();
@@ -334,16 +335,12 @@ impl Memory<'_> {
             let place = Place::Variable(VariableId(index));
             let held = self.held.get(&place).map(|names| &names[..]).unwrap_or_default();
             if !held.contains(&wanted) {
-                problems.push(format!("at the end: {}", missing(wanted, place, held)));
+                problems.push(missing(wanted, place, held));
             }
         }
-        let fetches = if self.rounds.is_some() { &[][..] } else { &self.program.fetches };
-        problems.extend(fetches.iter().filter_map(|slot| self.fetch(slot).err()));
+        let results = if self.of_loop.is_some() { &[][..] } else { &self.block.results };
+        problems.extend(results.iter().filter_map(|&result| self.expect(result).err()));
         problems
-    }
-
-    fn fetch(&mut self, slot: &Slot) -> Result<(), String> {
-        self.expect(slot.value).map_err(|problem| format!("fetch {}: {problem}", slot.name))
     }
 }
 
@@ -351,8 +348,8 @@ fn missing(wanted: Name, place: Place, held: &[Name]) -> String {
     let place = match place {
         Place::Arena(begin) => format!("byte {begin}"),
         Place::Variable(variable) => format!("{variable:?}"),
-        Place::Fed(i) => format!("feed {i} of its loop"),
-        Place::Stacked(i) => format!("fetch {i} of its loop"),
+        Place::Param(i) => format!("parameter {i} of its loop"),
+        Place::Stacked(i) => format!("result {i} of its loop"),
     };
     let held: Vec<_> = held.iter().map(ToString::to_string).collect();
     let held = if held.is_empty() { "nothing known".to_owned() } else { held.join(", ") };

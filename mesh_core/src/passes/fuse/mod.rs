@@ -13,9 +13,9 @@ mod body;
 mod views;
 
 use super::uses::Uses;
-use super::{compact, writes_last};
-use crate::names::Mesh;
-use crate::program::{Body, Dims, Node, Operand, Program, Step, ValueId};
+use super::{Machine, compact, writes_last};
+use crate::program::forms::Map;
+use crate::program::{Block, Body, Dims, Form, Operand, Origin, Step, ValueId};
 use body::Weave;
 use smallvec::SmallVec;
 
@@ -26,21 +26,21 @@ const WIDEST: usize = 24;
 /// Bytes that may live longer for nothing.
 const SLACK: usize = 1 << 10;
 
-pub(super) fn run(program: &mut Program, _: &Mesh) {
-    views::run(program);
+pub(super) fn run(block: &mut Block, machine: &Machine) {
+    views::run(block, machine);
     // A write takes effect at the end of the call: it holds nothing back.
-    writes_last(program);
-    let mut fusing = Fusing::new(program);
+    writes_last(block);
+    let mut fusing = Fusing::new(block);
     // What has merged may stand in nobody's way any more.
     while fusing.sweep() {}
     let gone = std::mem::take(&mut fusing.gone);
     let mut gone = gone.iter();
-    program.steps.retain(|_| gone.next() != Some(&true));
-    compact(program);
+    block.steps.retain(|_| gone.next() != Some(&true));
+    compact(block);
 }
 
 struct Fusing<'p> {
-    program: &'p mut Program,
+    block: &'p mut Block,
     /// Steps that have been merged into others.
     gone: Vec<bool>,
     uses: Uses,
@@ -55,16 +55,15 @@ struct Parts<'a> {
 }
 
 impl<'p> Fusing<'p> {
-    fn new(program: &'p mut Program) -> Self {
-        let (gone, uses) = (vec![false; program.steps.len()], Uses::new(program));
-        Self { program, gone, uses }
+    fn new(block: &'p mut Block) -> Self {
+        let (gone, uses) = (vec![false; block.steps.len()], Uses::new(block));
+        Self { block, gone, uses }
     }
 
     fn parts(&self, position: usize) -> Option<Parts<'_>> {
-        match &self.program.steps[position].step {
-            Step::Map { body, inputs, outs } if !self.gone[position] => {
-                Some(Parts { body, inputs, outs })
-            }
+        let Step { form, inputs, outs, .. } = &self.block.steps[position];
+        match form {
+            Form::Map(Map { body }) if !self.gone[position] => Some(Parts { body, inputs, outs }),
             _ => None,
         }
     }
@@ -108,13 +107,13 @@ impl<'p> Fusing<'p> {
     /// Merges the maps at two positions; `labels[i]` is what label `i` of the first is in the second.
     fn merge(&mut self, first: usize, second: usize, labels: &[u8]) -> Option<usize> {
         let (one, two) = (self.parts(first)?, self.parts(second)?);
-        let nodes = &self.program.steps;
-        let extents = |parts: Parts<'_>| &self.program.value(parts.outs[0]).extents;
+        let steps = &self.block.steps;
+        let extents = |parts: Parts<'_>| &self.block.value(parts.outs[0]).extents;
         let (theirs, ours) = (extents(one), extents(two));
         let covers = labels.len() == ours.len() && theirs.len() == ours.len();
         let same =
             covers && theirs.iter().zip(labels).all(|(n, &l)| ours.get(usize::from(l)) == Some(n));
-        if !same || nodes[first].owners != nodes[second].owners {
+        if !same || steps[first].owners != steps[second].owners {
             return None;
         }
         let at = self.place(first, second)?;
@@ -124,8 +123,8 @@ impl<'p> Fusing<'p> {
         if !kept.is_empty() && !declared {
             return None;
         }
-        let step = self.woven(one, two, labels, &kept)?;
-        self.replace([first, second], at, step);
+        let fused = self.woven(one, two, labels, &kept)?;
+        self.replace([first, second], at, fused);
         Some(at)
     }
 
@@ -162,8 +161,8 @@ impl<'p> Fusing<'p> {
 
     /// Bytes that a value takes in the arena; a variable's own are there anyway.
     fn bytes(&self, value: ValueId) -> usize {
-        let maker = self.uses.maker[value.index()].map(|maker| &self.program.steps[maker].step);
-        if matches!(maker, Some(Step::Read { .. })) { 0 } else { self.program.value(value).bytes() }
+        let maker = self.uses.maker[value.index()].map(|maker| &self.block.steps[maker].form);
+        if matches!(maker, Some(Form::Read(_))) { 0 } else { self.block.value(value).bytes() }
     }
 
     /// Both maps in the labels of the second.
@@ -173,17 +172,17 @@ impl<'p> Fusing<'p> {
         two: Parts<'_>,
         labels: &[u8],
         kept: &[ValueId],
-    ) -> Option<Step> {
+    ) -> Option<Fused> {
         let mut weave = Weave::default();
         let regs = one.inputs.iter().map(|input| {
             let dims = input.dims.iter().map(|&label| labels[usize::from(label)]).collect();
-            weave.input(&self.program.values, Operand { value: input.value, dims })
+            weave.input(&self.block.values, Operand { value: input.value, dims })
         });
         let regs: Vec<_> = regs.collect();
         let made = weave.append(one.body, &regs);
         let regs = two.inputs.iter().map(|input| {
             let Some(position) = one.outs.iter().position(|&out| out == input.value) else {
-                return Some(weave.input(&self.program.values, input.clone()));
+                return Some(weave.input(&self.block.values, input.clone()));
             };
             // Read in another way than the one in which they are merged, it is needed whole.
             (input.dims[..] == *labels).then(|| weave.stored(made[position]))
@@ -196,37 +195,38 @@ impl<'p> Fusing<'p> {
         let (body, inputs) = weave.finish(&results);
         let outs = all.into_iter().map(|(&out, _)| out).collect::<SmallVec<[ValueId; 1]>>();
         let fits = body.code.len() <= LONGEST && inputs.len() + outs.len() <= WIDEST;
-        fits.then_some(Step::Map { body, inputs, outs })
+        fits.then_some(Fused { body, inputs, outs })
     }
 
-    fn replace(&mut self, merged: [usize; 2], at: usize, step: Step) {
+    fn replace(&mut self, merged: [usize; 2], at: usize, fused: Fused) {
+        let [one, two] = merged.map(|position| &self.block.steps[position]);
+        let origin = Origin::merge(&one.origin, &two.origin);
         for position in merged {
-            let step = &self.program.steps[position].step;
-            for input in step.inputs() {
+            let step = &self.block.steps[position];
+            for input in step.reads() {
                 self.uses.users[input.index()].retain(|user| *user != position);
             }
-            step.outs().iter().for_each(|out| self.uses.maker[out.index()] = None);
+            step.outs.iter().for_each(|out| self.uses.maker[out.index()] = None);
             self.gone[position] = position != at;
         }
-        for input in step.inputs() {
-            let users = &mut self.uses.users[input.index()];
+        let Fused { body, inputs, outs } = fused;
+        for input in &inputs {
+            let users = &mut self.uses.users[input.value.index()];
             if !users.contains(&at) {
                 users.push(at);
             }
         }
-        step.outs().iter().for_each(|out| self.uses.maker[out.index()] = Some(at));
-        let origin = self.origin(merged);
-        let node = &mut self.program.steps[at];
-        *node = Node { step, origin, owners: node.owners.clone() };
+        outs.iter().for_each(|out| self.uses.maker[out.index()] = Some(at));
+        let step = &mut self.block.steps[at];
+        *step = Step { origin, ..step.instead(Map { body }, inputs, &outs) };
     }
+}
 
-    /// Where a map comes from that was two.
-    fn origin(&mut self, merged: [usize; 2]) -> usize {
-        let [one, two] = merged.map(|position| self.program.origin(&self.program.steps[position]));
-        let origin = super::merged(one, two);
-        self.program.origins.push(origin);
-        self.program.origins.len() - 1
-    }
+/// A map that does what two did.
+struct Fused {
+    body: Body,
+    inputs: Vec<Operand>,
+    outs: SmallVec<[ValueId; 1]>,
 }
 
 /// What the labels of one operand are in another, if they are all and the same number.

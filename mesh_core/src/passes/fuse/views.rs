@@ -9,7 +9,11 @@
 //! A map that reads one of these computes it anew.
 
 use super::body::Weave;
-use crate::program::{Dims, Generator, Instr, Operand, Program, Reg, Scalar, Step, Value, ValueId};
+use crate::passes::Machine;
+use crate::program::forms::Map;
+use crate::program::{
+    Block, Dims, Form, Generator, Instr, Operand, Reg, Scalar, Step, Value, ValueId,
+};
 use std::ops::Range;
 
 /// An expansion's inputs are together so much smaller than what it makes.
@@ -18,21 +22,19 @@ const SMALLER: usize = 8;
 const FEW: usize = 8;
 /// The most operations a far value takes for an element: an exponential and something around it.
 const SOME: usize = 16;
-/// Bytes of a far value.
-const LARGE: usize = 4 << 20;
 /// Steps between a far value and who reads it.
 const LONG: usize = 64;
 
-pub(super) fn run(program: &mut Program) {
-    let mut known: Vec<Option<Seen>> = vec![None; program.values.len()];
-    let values = &program.values;
-    for (position, node) in program.steps.iter_mut().enumerate() {
-        see_through(values, &mut node.step, position, &known);
-        if let Some((value, seen)) = seen(values, &node.step, position) {
+pub(super) fn run(block: &mut Block, machine: &Machine) {
+    let mut known: Vec<Option<Seen>> = vec![None; block.values.len()];
+    let values = &block.values;
+    for (position, step) in block.steps.iter_mut().enumerate() {
+        see_through(values, step, position, &known);
+        if let Some((value, seen)) = seen(values, step, position, machine) {
             known[value.index()] = Some(seen);
         }
     }
-    super::super::dead::steps(program);
+    super::super::dead::run(block);
 }
 
 /// What a value is by another name.
@@ -43,19 +45,29 @@ enum Seen {
     Number(Scalar),
     /// A map to be done by who reads the value at these positions.
     Anew {
-        step: Box<Step>,
+        map: Map,
+        inputs: Vec<Operand>,
         readers: Range<usize>,
     },
 }
 
-fn seen(values: &[Value], step: &Step, position: usize) -> Option<(ValueId, Seen)> {
-    if let Step::Generate { generator: Generator::Fill(scalar), out, .. } = step {
-        return Some((*out, Seen::Number(*scalar)));
-    }
-    let Step::Map { body, inputs, outs } = step else { return None };
-    let [out] = outs[..] else { return None };
-    if let ([(Instr::Input(0), _)], [Reg(0)], [input]) =
-        (&body.code[..], &body.results[..], &inputs[..])
+fn seen(
+    values: &[Value],
+    step: &Step,
+    position: usize,
+    machine: &Machine,
+) -> Option<(ValueId, Seen)> {
+    let [out] = step.outs[..] else { return None };
+    let (map, inputs) = match &step.form {
+        Form::Generate(form) => match form.generator {
+            Generator::Fill(scalar) => return Some((out, Seen::Number(scalar))),
+            _ => return None,
+        },
+        Form::Map(map) => (map, &step.inputs[..]),
+        _ => return None,
+    };
+    let body = &map.body;
+    if let ([(Instr::Input(0), _)], [Reg(0)], [input]) = (&body.code[..], &body.results[..], inputs)
     {
         return Some((out, Seen::View(input.clone())));
     }
@@ -67,10 +79,12 @@ fn seen(values: &[Value], step: &Step, position: usize) -> Option<(ValueId, Seen
     let little = rest * SMALLER <= made.bytes();
     let readers = match large.len() {
         0 if little && body.flops() <= FEW => position..usize::MAX,
-        1 if little && body.flops() <= SOME && made.bytes() >= LARGE => position + LONG..usize::MAX,
+        1 if little && body.flops() <= SOME && made.bytes() >= machine.far_bytes => {
+            position + LONG..usize::MAX
+        }
         _ => return None,
     };
-    Some((out, Seen::Anew { step: Box::new(step.clone()), readers }))
+    Some((out, Seen::Anew { map: map.clone(), inputs: inputs.to_vec(), readers }))
 }
 
 /// Replaces operands. One that repeats elements tells no extent, so only a map, whose outs have all
@@ -82,16 +96,14 @@ fn see_through(values: &[Value], step: &mut Step, position: usize, known: &[Opti
             *operand = turned(view, operand);
         }
     };
-    match step {
-        Step::Map { inputs, .. } => inputs.iter_mut().for_each(|input| view(input, true)),
-        Step::Reduce { input, .. } => view(input, false),
-        Step::Contract { lhs, rhs, .. } => {
-            view(lhs, false);
-            view(rhs, false);
+    match step.form {
+        Form::Map(_) => step.inputs.iter_mut().for_each(|input| view(input, true)),
+        Form::Reduce(_) | Form::Contract(_) => {
+            step.inputs.iter_mut().for_each(|input| view(input, false));
         }
         _ => {}
     }
-    let Step::Map { body, inputs, .. } = step else { return };
+    let (Form::Map(Map { body }), inputs) = (&mut step.form, &mut step.inputs) else { return };
     let is_read = |input: &Operand| match &known[input.value.index()] {
         Some(Seen::Anew { readers, .. }) => readers.contains(&position),
         Some(Seen::Number(_)) => true,
@@ -105,20 +117,18 @@ fn see_through(values: &[Value], step: &mut Step, position: usize, known: &[Opti
         .into_iter()
         .map(|input| match known[input.value.index()].as_ref().filter(|_| is_read(&input)) {
             Some(Seen::Number(scalar)) => weave.constant(*scalar),
-            Some(Seen::Anew { step, .. }) => match &**step {
-                Step::Map { body, inputs, .. } => {
-                    let inner = inputs.iter().map(|inner| turned(inner, &input));
-                    let regs: Vec<_> = inner.map(|inner| weave.input(values, inner)).collect();
-                    let made = weave.append(body, &regs);
-                    weave.stored(made[0])
-                }
-                _ => weave.input(values, input),
-            },
+            Some(Seen::Anew { map, inputs, .. }) => {
+                let inner = inputs.iter().map(|inner| turned(inner, &input));
+                let regs: Vec<_> = inner.map(|inner| weave.input(values, inner)).collect();
+                let made = weave.append(&map.body, &regs);
+                weave.stored(made[0])
+            }
             _ => weave.input(values, input),
         })
         .collect();
     let results = weave.append(body, &regs);
-    (*body, *inputs) = weave.finish(&results);
+    let woven = weave.finish(&results);
+    (*body, *inputs) = (woven.0, woven.1.into());
 }
 
 /// An operand of what makes a value, in the labels of who reads the value.

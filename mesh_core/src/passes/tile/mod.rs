@@ -10,10 +10,10 @@
 mod body;
 mod ways;
 
-use super::compact;
 use super::uses::Uses;
-use crate::names::Mesh;
-use crate::program::{Node, Program, Step, ValueId};
+use super::{Machine, compact};
+use crate::program::{Block, Step, ValueId};
+use smallvec::SmallVec;
 use ways::{Ways, ways};
 
 /// Which tiles pay.
@@ -25,32 +25,32 @@ pub(super) struct Limits {
     pub(super) tile: usize,
 }
 
-/// What fits the second cache anyway gains nothing, and half of it is for a tile.
-const LIMITS: Limits = Limits { worth: 256 << 10, tile: 512 << 10 };
 /// Steps that are looked at from the first of a group on.
 const REACH: usize = 64;
 /// Steps that may have to wait for the group.
 const WAITING: usize = 8;
 
-pub(super) fn run(program: &mut Program, _: &Mesh) {
-    run_within(program, LIMITS);
+/// What fits a core's cache anyway gains nothing, and half of it is for a tile.
+pub(super) fn run(block: &mut Block, machine: &Machine) {
+    let limits = Limits { worth: machine.cache_bytes / 4, tile: machine.cache_bytes / 2 };
+    run_within(block, limits);
 }
 
-pub(super) fn run_within(program: &mut Program, limits: Limits) {
-    let uses = Uses::new(program);
-    let ways: Vec<_> = program.steps.iter().map(|node| ways(program, &node.step, 1)).collect();
+pub(super) fn run_within(block: &mut Block, limits: Limits) {
+    let uses = Uses::new(block);
+    let ways: Vec<_> = block.steps.iter().map(|step| ways(block, step, 1)).collect();
     let mut all = Vec::new();
     let mut position = 0;
-    while position < program.steps.len() {
-        let group = Group::from(program, &uses, &ways, position);
+    while position < block.steps.len() {
+        let group = Group::from(block, &uses, &ways, position);
         position += 1;
         if let Some(tiles) = group.and_then(|group| group.tiles(limits)) {
             position = tiles.last() + 1;
             all.push(tiles);
         }
     }
-    body::replace(program, &uses, &all);
-    compact(program);
+    body::replace(block, &uses, &all);
+    compact(block);
 }
 
 /// Some of the [`REACH`] steps from one on.
@@ -89,7 +89,7 @@ impl Few {
 
 /// Steps that can be tiled together, and those between them that need their results.
 struct Group<'p> {
-    program: &'p Program,
+    block: &'p Block,
     uses: &'p Uses,
     /// Of every step of the program, along the outermost dim.
     ways: &'p [Option<Ways>],
@@ -116,25 +116,25 @@ impl Tiles {
 impl<'p> Group<'p> {
     /// Grows a group from its first step.
     fn from(
-        program: &'p Program,
+        block: &'p Block,
         uses: &'p Uses,
         ways: &'p [Option<Ways>],
         first: usize,
     ) -> Option<Self> {
         let sizes = &ways[first].as_ref()?.sizes;
         // A loop is run by all.
-        let all = |node: &Node| node.owners.is_empty();
-        if !all(&program.steps[first]) {
+        let all = |step: &Step| step.owners.is_empty();
+        if !all(&block.steps[first]) {
             return None;
         }
         let (members, waiting) = (Few::none(first), Few::none(first));
-        let mut group = Self { program, uses, ways, members, waiting };
+        let mut group = Self { block, uses, ways, members, waiting };
         group.members.add(first);
-        let end = program.steps.len().min(first + REACH);
-        for (position, next) in program.steps.iter().enumerate().take(end).skip(first + 1) {
+        let end = block.steps.len().min(first + REACH);
+        for (position, next) in block.steps.iter().enumerate().take(end).skip(first + 1) {
             let own = ways[position].as_ref().filter(|own| own.sizes == *sizes);
             let own = own.filter(|_| all(next));
-            let inputs = next.step.inputs();
+            let inputs: SmallVec<[ValueId; 4]> = next.reads().collect();
             let needs = |of: Few| inputs.iter().any(|&input| group.maker(of, input).is_some());
             if needs(group.waiting) {
                 group.waiting.add(position);
@@ -158,9 +158,9 @@ impl<'p> Group<'p> {
     }
 
     fn steps(&self) -> impl Iterator<Item = (&'p Step, &'p Ways)> {
-        let (program, all) = (self.program, self.ways);
+        let (block, all) = (self.block, self.ways);
         let positions = self.members.positions();
-        positions.filter_map(move |at| Some((&program.steps[at].step, all[at].as_ref()?)))
+        positions.filter_map(move |at| Some((&block.steps[at], all[at].as_ref()?)))
     }
 
     /// Whether a step reads what the group makes, all of it tile by tile, or at least what the group
@@ -182,8 +182,8 @@ impl<'p> Group<'p> {
 
     /// The tiles of a group that gains by them: the largest that are small enough.
     fn tiles(self, limits: Limits) -> Option<Tiles> {
-        let bytes = |value: &ValueId| self.program.value(*value).bytes();
-        let made: Vec<ValueId> = self.steps().flat_map(|(step, _)| step.outs()).copied().collect();
+        let bytes = |value: &ValueId| self.block.value(*value).bytes();
+        let made: Vec<ValueId> = self.steps().flat_map(|(step, _)| &step.outs).copied().collect();
         let vanishing = made.iter().filter(|value| !self.is_given(**value));
         if vanishing.map(bytes).sum::<usize>() < limits.worth {
             return None;
@@ -207,7 +207,7 @@ impl<'p> Group<'p> {
 
     /// The sizes of the outermost `depth` dims, if all steps can be tiled along them.
     fn sizes(&self, depth: usize) -> Option<Vec<usize>> {
-        let mut sizes = self.steps().map(|(step, _)| ways(self.program, step, depth));
+        let mut sizes = self.steps().map(|(step, _)| ways(self.block, step, depth));
         let first = sizes.next()??.sizes;
         sizes.all(|ways| ways.is_some_and(|ways| ways.sizes == first)).then(|| first.to_vec())
     }
@@ -215,9 +215,9 @@ impl<'p> Group<'p> {
 
 /// What a tile of a step meets a part of.
 fn met(step: &Step, ways: &Ways) -> Vec<ValueId> {
-    let inputs = step.inputs().into_iter().zip(&ways.tiled);
+    let inputs = step.reads().zip(&ways.tiled);
     let inputs = inputs.filter(|(_, tiled)| **tiled).map(|(input, _)| input);
-    let outs = step.outs().iter().filter(|_| !ways.partial);
+    let outs = step.outs.iter().filter(|_| !ways.partial);
     inputs.chain(outs.copied()).collect()
 }
 

@@ -1,27 +1,24 @@
 //! What is begun in one place and over in another.
 
-use super::{Legal, State, ensure};
-use crate::program::{Node, Program, Step};
+use super::{Legal, Verifier, ensure};
+use crate::program::{Form, Step};
 
-impl State {
+impl Verifier<'_> {
     /// Whether an await is that of a collective, and comes in its turn.
-    pub(super) fn awaited(&mut self, program: &Program, node: &Node) -> Legal {
-        let Step::Await { inputs, begun } = &node.step else { return Ok(()) };
-        let maker = begun.first().and_then(|value| self.makers[value.index()]);
-        let known = maker.map(|at| (at, &program.steps[at]));
-        let Some((at, collective)) = known.filter(|(_, node)| node.step.axes().is_some()) else {
+    pub(super) fn awaited(&mut self, step: &Step) -> Legal {
+        let Form::Await(form) = &step.form else { return Ok(()) };
+        let maker = form.begun(step).next().and_then(|value| self.makers[value.index()]);
+        let known = maker.map(|at| (at, &self.block.steps[at]));
+        let Some((at, collective)) = known.filter(|(_, step)| step.axes().is_some()) else {
             return Err("no collective makes what it waits for".to_owned());
         };
-        let same =
-            collective.step.inputs()[..] == inputs[..] && collective.step.outs() == &begun[..];
-        ensure!(same, "its values are not those of {}", program.caption(at));
-        let runs = collective.owners == node.owners;
-        ensure!(runs, "it is not run by those who run {}", program.caption(at));
-        ensure!(
-            self.awaited.is_none_or(|last| last < at),
-            "{} is awaited too late or twice",
-            program.caption(at)
-        );
+        let caption = || self.block.caption(at);
+        let same = step.inputs == self.block.awaiting(collective).inputs;
+        ensure!(same, "its values are not those of {}", caption());
+        let runs = collective.owners == step.owners;
+        ensure!(runs, "it is not run by those who run {}", caption());
+        let in_turn = self.awaited.is_none_or(|last| last < at);
+        ensure!(in_turn, "{} is awaited too late or twice", caption());
         self.awaited = Some(at);
         Ok(())
     }
@@ -31,9 +28,9 @@ impl State {
 mod tests {
     use super::*;
     use crate::names::ReduceKind;
+    use crate::program::forms::Await;
     use crate::program::sketch::{Sketch, axis, built, square, x};
-    use crate::program::{ValueId, verify};
-    use smallvec::smallvec;
+    use crate::program::{Program, ValueId, verify};
 
     /// Two sums over the rows, each beside a map.
     fn found(spoil: impl FnOnce(&mut Program)) -> String {
@@ -52,54 +49,47 @@ mod tests {
         spoil(&mut program);
         match verify(&program, &mesh, &[]) {
             Ok(()) => "legal".to_owned(),
-            Err(problems) => problems.join("; "),
+            Err(problems) => {
+                problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            }
         }
     }
 
     #[test]
     fn what_is_under_way_is_nobodys() {
         assert_eq!(found(|_| {}), "legal");
-        let text = found(|program| program.steps.swap(3, 4));
+        let text = found(|program| program.block.steps.swap(3, 4));
         assert_eq!(text, "step 3 map: %1 is used before it is awaited");
-        let text = found(|program| program.steps[1].step.each_input(|value| *value = ValueId(1)));
+        let text = found(|program| program.block.steps[1].inputs[0].value = ValueId(1));
         assert_eq!(text, "step 1 map: %1 is used before it is awaited");
-        let text = found(|program| program.steps.swap(0, 3));
+        let text = found(|program| program.block.steps.swap(0, 3));
         assert!(text.contains("step 0 await: %1 is used before it is defined"), "{text}");
     }
 
     #[test]
     fn a_collective_without_an_await_is_met_where_it_stands() {
-        assert_eq!(found(|program| drop(program.steps.remove(5))), "legal");
-        assert_eq!(found(|program| drop(program.steps.remove(3))), "legal");
+        assert_eq!(found(|program| drop(program.block.steps.remove(5))), "legal");
+        assert_eq!(found(|program| drop(program.block.steps.remove(3))), "legal");
     }
 
     #[test]
     fn awaits_are_those_of_collectives_in_their_order() {
-        let awaits = |change: fn(&mut Step)| found(|program| change(&mut program.steps[3].step));
-        let text = found(|program| program.steps.insert(4, program.steps[3].clone()));
+        let awaits = |change: fn(&mut Step)| found(|program| change(&mut program.block.steps[3]));
+        let text = found(|program| program.block.steps.insert(4, program.block.steps[3].clone()));
         assert_eq!(text, "step 4 await: step 0 all_reduce is awaited too late or twice");
         let text = found(|program| {
-            let last = program.steps.remove(5);
-            program.steps.insert(3, last);
+            let last = program.block.steps.remove(5);
+            program.block.steps.insert(3, last);
         });
         assert_eq!(text, "step 4 await: step 0 all_reduce is awaited too late or twice");
-        let text = awaits(|step| {
-            let Step::Await { inputs, .. } = step else { panic!("{}", step.form()) };
-            *inputs = smallvec![ValueId(2)];
-        });
+        let text = awaits(|step| step.inputs[0].value = ValueId(2));
         assert_eq!(text, "step 3 await: its values are not those of step 0 all_reduce");
-        let text = awaits(|step| {
-            let Step::Await { begun, .. } = step else { panic!("{}", step.form()) };
-            *begun = smallvec![ValueId(2)];
-        });
+        let text = awaits(|step| step.inputs[1].value = ValueId(2));
         assert!(text.contains("step 3 await: no collective makes what it waits for"), "{text}");
-        let text = awaits(|step| {
-            let Step::Await { begun, .. } = step else { panic!("{}", step.form()) };
-            begun.clear();
-        });
+        let text = awaits(|step| step.form = Await { outs: 0 }.into());
         assert_eq!(text, "step 3 await: no collective makes what it waits for");
         let cols = axis(&square(), "cols");
-        let text = found(|program| program.steps[3].owners.push((cols, 0)));
+        let text = found(|program| program.block.steps[3].owners.push((cols, 0)));
         assert_eq!(text, "step 3 await: it is not run by those who run step 0 all_reduce");
     }
 }

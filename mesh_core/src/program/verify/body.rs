@@ -5,23 +5,25 @@ use crate::names::DType;
 use crate::program::{Body, Instr, Prim, Reg};
 use std::fmt::Arguments;
 
-/// Whether a body is well typed over inputs of these dtypes.
-pub(super) fn body(body: &Body, inputs: &[DType]) -> Legal {
-    for (index, &(instr, dtype)) in body.code.iter().enumerate() {
-        let legal = match instr {
-            Instr::Input(input) => match inputs.get(usize::from(input)) {
-                Some(&found) => same(format_args!("x{input}"), found, dtype),
-                None => Err(format!("there is no x{input}")),
-            },
-            Instr::Const(scalar) => same(format_args!("the constant"), scalar.dtype(), dtype),
-            Instr::Apply(prim, args) => apply(body, index, prim, args, dtype),
-        };
-        legal.map_err(|problem| format!("register {index}: {problem}"))?;
+impl Body {
+    /// Whether it is well typed over inputs of these dtypes.
+    pub(in crate::program) fn check(&self, inputs: &[DType]) -> Legal {
+        for (index, &(instr, dtype)) in self.code.iter().enumerate() {
+            let legal = match instr {
+                Instr::Input(input) => match inputs.get(usize::from(input)) {
+                    Some(&found) => same(format_args!("x{input}"), found, dtype),
+                    None => Err(format!("there is no x{input}")),
+                },
+                Instr::Const(scalar) => same(format_args!("the constant"), scalar.dtype(), dtype),
+                Instr::Apply(prim, args) => apply(self, index, prim, args, dtype),
+            };
+            legal.map_err(|problem| format!("register {index}: {problem}"))?;
+        }
+        for result in &self.results {
+            ensure!(usize::from(result.0) < self.code.len(), "there is no register {}", result.0);
+        }
+        Ok(())
     }
-    for result in &body.results {
-        ensure!(usize::from(result.0) < body.code.len(), "there is no register {}", result.0);
-    }
-    Ok(())
 }
 
 fn same(what: Arguments<'_>, found: DType, wanted: DType) -> Legal {

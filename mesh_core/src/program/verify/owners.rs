@@ -1,53 +1,46 @@
 //! Who runs a step, and whose values are.
 
-use super::{Legal, Scope, ensure};
+use super::{Legal, Verifier, ensure};
 use crate::names::Axis;
-use crate::program::{Node, Owners, Step, ValueId};
+use crate::program::{Form, Owners, Step};
 
-impl Scope<'_> {
-    /// Whether a step's owners have what it uses; notes whose its outs are.
-    pub(super) fn owners(&self, node: &Node, of: &mut [Owners]) -> Legal {
-        let axes: Vec<Axis> = node.owners.iter().map(|(axis, _)| *axis).collect();
-        self.axes(&axes)?;
-        for &(axis, coordinate) in &node.owners {
+impl Verifier<'_> {
+    /// Whether a step's owners have what it uses; notes who has its outs.
+    pub(super) fn run_by(&mut self, step: &Step) -> Legal {
+        let axes: Vec<Axis> = step.owners.iter().map(|(axis, _)| *axis).collect();
+        super::check_axes(self.mesh, &axes)?;
+        for &(axis, coordinate) in &step.owners {
             let size = self.mesh.size(axis);
             ensure!(coordinate < size, "axis {} has no {coordinate}", self.mesh.name(axis));
         }
-        let met = node.step.axes().into_iter().flatten();
+        let met = step.axes().into_iter().flatten();
         for axis in met {
             ensure!(!axes.contains(axis), "not all members of its group run it");
         }
-        if let Step::Await { .. } = &node.step {
-            return Ok(());
-        }
-        let (mut users, mut makers) = (node.owners.clone(), node.owners.clone());
-        match &node.step {
-            Step::Broadcast { axes, root, .. } => users.extend(self.member(axes, *root)),
-            Step::ReduceTo { axes, root, .. } => makers.extend(self.member(axes, *root)),
-            Step::Loop(_) => ensure!(node.owners.is_empty(), "a loop is run by all"),
-            Step::Read { variable, .. } => {
-                let holders = &self.variables[variable.index()].owners;
-                ensure!(within(&users, holders), "not all who run it hold {variable:?}");
+        let (mut users, mut makers) = (step.owners.clone(), step.owners.clone());
+        match &step.form {
+            Form::Await(_) => return Ok(()),
+            Form::Broadcast(form) => users.extend(self.member(&form.axes, form.root)),
+            Form::ReduceTo(form) => makers.extend(self.member(&form.axes, form.root)),
+            Form::Loop(_) => ensure!(step.owners.is_empty(), "a loop is run by all"),
+            Form::Read(form) => {
+                let holders = &self.variables[form.variable.index()].owners;
+                ensure!(within(&users, holders), "not all who run it hold {:?}", form.variable);
             }
-            Step::Write { variable, .. } => {
-                let holders = &self.variables[variable.index()].owners;
+            Form::Write(form) => {
+                let holders = &self.variables[form.variable.index()].owners;
                 let all = within(&users, holders) && within(holders, &users);
-                ensure!(all, "those who run it are not those who hold {variable:?}");
+                ensure!(all, "those who run it are not those who hold {:?}", form.variable);
             }
             _ => {}
         }
-        for input in node.step.inputs() {
-            ensure!(within(&users, &of[input.index()]), "not all who run it have {input:?}");
+        for input in step.reads() {
+            let owners = &self.owners[input.index()];
+            ensure!(within(&users, owners), "not all who run it have {input:?}");
         }
-        for out in node.step.outs() {
-            of[out.index()] = makers.clone();
+        for out in &step.outs {
+            self.owners[out.index()] = makers.clone();
         }
-        Ok(())
-    }
-
-    /// Whether all processors have a value.
-    pub(super) fn everybodys(&self, value: ValueId, of: &[Owners]) -> Legal {
-        ensure!(of[value.index()].is_empty(), "not everybody has {value:?}");
         Ok(())
     }
 
@@ -71,8 +64,9 @@ fn within(one: &Owners, other: &Owners) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::forms::{Broadcast, ReduceTo};
     use crate::program::sketch::{axis, built, owned, owned_variable, square};
-    use crate::program::{Program, verify};
+    use crate::program::{Program, ValueId, verify};
 
     fn found(spoil: impl FnOnce(&mut Program)) -> String {
         let mesh = square();
@@ -80,7 +74,9 @@ mod tests {
         spoil(&mut program);
         match verify(&program, &mesh, &[owned_variable()]) {
             Ok(()) => "legal".to_owned(),
-            Err(problems) => problems.join("; "),
+            Err(problems) => {
+                problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            }
         }
     }
 
@@ -88,8 +84,8 @@ mod tests {
     fn what_is_one_processors_stays_there() {
         let (rows, cols) = (axis(&square(), "rows"), axis(&square(), "cols"));
         assert_eq!(found(|_| {}), "legal");
-        let everybody = |index: usize| found(|program| program.steps[index].owners.clear());
-        let others = |index: usize| found(|program| program.steps[index].owners[0].1 = 0);
+        let everybody = |index: usize| found(|program| program.block.steps[index].owners.clear());
+        let others = |index: usize| found(|program| program.block.steps[index].owners[0].1 = 0);
         let text = everybody(1);
         assert!(text.contains("step 1 read: not all who run it hold var0"), "{text}");
         let text = everybody(2);
@@ -97,11 +93,12 @@ mod tests {
         assert!(others(2).contains("step 2 map: not all who run it have %2"));
         let text = everybody(3);
         assert!(text.contains("step 3 write: those who run it are not those who hold"), "{text}");
-        let text = found(|program| program.steps[3].owners.push((cols, 0)));
+        let text = found(|program| program.block.steps[3].owners.push((cols, 0)));
         assert!(text.contains("step 3 write: those who run it are not those who hold"), "{text}");
-        let text = found(|program| program.fetches[0].value = ValueId(3));
-        assert_eq!(text, "fetch new: not everybody has %3");
-        let text = found(|program| program.steps[2].owners = Owners::from_slice(&[(rows, 2)]));
+        let text = found(|program| program.block.results[0] = ValueId(3));
+        assert_eq!(text, "result 0: not everybody has %3");
+        let text =
+            found(|program| program.block.steps[2].owners = Owners::from_slice(&[(rows, 2)]));
         assert!(text.contains("axis rows has no 2"), "{text}");
     }
 
@@ -109,16 +106,18 @@ mod tests {
     fn roots_are_members_and_groups_whole() {
         let rows = axis(&square(), "rows");
         let root = |index: usize, to: usize| {
-            found(|program| match &mut program.steps[index].step {
-                Step::ReduceTo { root, .. } | Step::Broadcast { root, .. } => *root = to,
-                step => panic!("{}", step.form()),
+            found(|program| match &mut program.block.steps[index].form {
+                Form::ReduceTo(ReduceTo { root, .. }) | Form::Broadcast(Broadcast { root, .. }) => {
+                    *root = to;
+                }
+                form => panic!("{}", form.name()),
             })
         };
         assert!(root(0, 2).contains("a group of 2 has no member 2"), "{}", root(0, 2));
         assert!(root(4, 2).contains("a group of 2 has no member 2"), "{}", root(4, 2));
         assert!(root(0, 0).contains("not all who run it have %1"), "{}", root(0, 0));
         assert_eq!(root(4, 0), "step 4 broadcast: not all who run it have %3");
-        let text = found(|program| program.steps[4].owners.push((rows, 1)));
+        let text = found(|program| program.block.steps[4].owners.push((rows, 1)));
         assert!(text.contains("not all members of its group run it"), "{text}");
     }
 
@@ -126,8 +125,8 @@ mod tests {
     fn loops_are_for_all() {
         let (mesh, rows) = (square(), axis(&square(), "rows"));
         let mut program = crate::program::sketch::looped(&mesh);
-        program.steps[1].owners.push((rows, 0));
-        let text = verify(&program, &mesh, &[]).unwrap_err().join("; ");
+        program.block.steps[1].owners.push((rows, 0));
+        let text = verify(&program, &mesh, &[]).unwrap_err()[0].to_string();
         assert!(text.contains("a loop is run by all"), "{text}");
     }
 }

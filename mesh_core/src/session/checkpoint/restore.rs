@@ -213,7 +213,7 @@ impl Session {
         }
         let seed = *restore == Restore::all();
         if seed {
-            self.machine.set_seed(checkpoint.seed());
+            self.backend.set_seed(checkpoint.seed());
         }
         let names: Vec<_> = checkpoint.tensors().map(|stored| stored.name).collect();
         let loaded = pairs.iter().zip(&read).map(|(&(_, stored), tensor)| {
@@ -225,7 +225,7 @@ impl Session {
 
     /// The seed of initial values and random numbers.
     pub fn seed(&self) -> u64 {
-        self.machine.seed()
+        self.backend.seed()
     }
 
     /// A hash of the names, dtypes, global shapes and trainable flags of the variables. It does not

@@ -8,8 +8,7 @@ use indexmap::IndexSet;
 use super::runs::Runs;
 use crate::exec::Processes;
 use crate::lower::VariableSpec;
-use crate::program::Value;
-use crate::session::{Error, Result, Session, VariableSlices};
+use crate::session::{Result, Session, VariableSlices};
 
 /// An owned copy of a session's variables and seed. A slice that several processors hold is copied
 /// once. Where several processes run one module, all of them take the snapshot and each has a part
@@ -48,8 +47,8 @@ impl Tensor {
     }
 
     /// Zeros for the slices of the processors for which `here` holds.
-    fn zeros(held: &VariableSlices, slice: &Value, here: impl Fn(usize) -> bool) -> Self {
-        let mut tensor = Self::new(&held.spec);
+    fn zeros(held: &VariableSlices, here: impl Fn(usize) -> bool) -> Self {
+        let (mut tensor, slice) = (Self::new(&held.spec), &held.local);
         let begins: IndexSet<_> =
             held.holders().filter(|(p, _)| here(*p)).map(|(_, begin)| begin).collect();
         let slices = begins.into_iter().map(|begin| {
@@ -94,17 +93,24 @@ impl Session {
     /// that several hold, each copies some. No messages are sent.
     ///
     /// After a call has failed, variables may be half written: do not save them.
-    pub fn snapshot(&self) -> Snapshot {
+    ///
+    /// # Errors
+    ///
+    /// If the back-end does not give its slices.
+    pub fn snapshot(&self) -> Result<Snapshot> {
         let mut snapshot = Snapshot::default();
-        self.snapshot_into(&mut snapshot);
-        snapshot
+        self.snapshot_into(&mut snapshot)?;
+        Ok(snapshot)
     }
 
     /// [`snapshot`](Self::snapshot) into the memory of an earlier snapshot.
-    pub fn snapshot_into(&self, snapshot: &mut Snapshot) {
-        self.copy_into(snapshot, self.machine.processes(), |processor| {
-            self.machine.is_here(processor)
-        });
+    ///
+    /// # Errors
+    ///
+    /// As [`snapshot`](Self::snapshot).
+    pub fn snapshot_into(&self, snapshot: &mut Snapshot) -> Result<()> {
+        let processes = self.backend.processes();
+        self.copy_into(snapshot, processes, |processor| self.is_here(processor))
     }
 
     /// Copies the slices for which the processors that are `here` were chosen.
@@ -113,8 +119,8 @@ impl Session {
         snapshot: &mut Snapshot,
         processes: Processes,
         here: impl Fn(usize) -> bool,
-    ) {
-        (snapshot.seed, snapshot.processes) = (self.machine.seed(), processes);
+    ) -> Result<()> {
+        (snapshot.seed, snapshot.processes) = (self.backend.seed(), processes);
         snapshot.number = self.snapshots.replace(self.snapshots.get() + 1);
         snapshot.tensors.truncate(self.variables.len());
         for (index, held) in self.variables.values().enumerate() {
@@ -131,33 +137,31 @@ impl Session {
                 let slice = &mut tensor.slices[count];
                 slice.begin.clone_from(begin);
                 slice.extents.clear();
-                slice.extents.extend_from_slice(&self.machine.variable(index).extents);
+                slice.extents.extend_from_slice(&held.local.extents);
                 slice.bytes.clear();
-                slice.bytes.extend_from_slice(self.machine.bytes_here(processor, index));
+                slice.bytes.extend_from_slice(&self.backend.addressable_slice(processor, index)?);
                 count += 1;
             }
             tensor.slices.truncate(count);
         }
+        Ok(())
     }
 
     /// Zeros for the slices of a variable that this process holds.
     pub(super) fn zeros(&self, index: usize) -> Tensor {
-        let here = |processor| self.machine.is_here(processor);
-        Tensor::zeros(&self.variables[index], self.machine.variable(index), here)
+        Tensor::zeros(&self.variables[index], |processor| self.is_here(processor))
     }
 
     /// Sets a variable to slices like those it has, on all of this process's processors that hold
     /// it.
     pub(super) fn set_slices(&mut self, index: usize, tensor: &Tensor) -> Result<()> {
         for (processor, begin) in self.variables[index].holders() {
-            if !self.machine.is_here(processor) {
+            if !self.is_here(processor) {
                 continue;
             }
             let slice = tensor.slices.iter().find(|slice| slice.begin == *begin);
             let bytes = slice.map_or(&[][..], |slice| &slice.bytes);
-            self.machine
-                .set_variable_bytes(processor, index, bytes)
-                .map_err(|problem| Error::Module { problem })?;
+            self.backend.set_slice(processor, index, bytes)?;
         }
         Ok(())
     }
@@ -228,7 +232,7 @@ pub(super) mod tests {
             }
         }
         session.set_slices(0, &tensor).unwrap();
-        (session.snapshot().tensors.remove(0), whole)
+        (session.snapshot().unwrap().tensors.remove(0), whole)
     }
 
     /// The parts that several ranks take of one session's snapshot.
@@ -265,7 +269,7 @@ pub(super) mod tests {
             let names: Vec<_> = parts.iter().map(Snapshot::attempt).collect();
             assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
             assert_ne!(parts[0].attempt(), names[0]);
-            assert_ne!(session.snapshot().attempt(), names[0]);
+            assert_ne!(session.snapshot().unwrap().attempt(), names[0]);
         }
     }
 
@@ -294,7 +298,7 @@ pub(super) mod tests {
         ];
         for (placement, slices) in table {
             let session = session(&mesh, vec![of(placement)], 3);
-            let snapshot = session.snapshot();
+            let snapshot = session.snapshot().unwrap();
             assert_eq!(snapshot.tensors[0].slices.len(), slices);
             assert_eq!((snapshot.bytes(), snapshot.seed), (4 * 8, 3));
         }
@@ -309,17 +313,17 @@ pub(super) mod tests {
         let two = [variable("v", DType::F32, &[x]), variable("w", DType::F64, &[x])];
         let one = VariableSpec { placement: split, ..variable("w", DType::F32, &[x]) };
         let (mut two, one) = (session(&mesh, two.to_vec(), 1), session(&mesh, vec![one], 2));
-        let mut snapshot = two.snapshot();
+        let mut snapshot = two.snapshot().unwrap();
         moves_between_threads(&snapshot);
         let at =
             |s: &Snapshot| s.tensors.iter().map(|t| t.slices[0].bytes.as_ptr()).collect::<Vec<_>>();
         let before = at(&snapshot);
         two.write("v", &ndarray::arr1(&[1.0_f32, 2.0, 3.0, 4.0])).unwrap();
-        two.snapshot_into(&mut snapshot);
+        two.snapshot_into(&mut snapshot).unwrap();
         assert_eq!(at(&snapshot), before);
         assert_eq!(snapshot.tensors[0].slices[0].bytes[12..], 4.0_f32.to_le_bytes());
         // The snapshot is of another session.
-        one.snapshot_into(&mut snapshot);
+        one.snapshot_into(&mut snapshot).unwrap();
         assert_eq!((snapshot.tensors.len(), snapshot.bytes(), snapshot.seed), (1, 16, 2));
         assert_eq!(snapshot.tensors[0].slices.len(), 2);
         assert_eq!(snapshot.tensors[0].spec.name, "w");

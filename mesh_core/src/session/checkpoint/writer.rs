@@ -88,7 +88,7 @@ impl Writer {
     ) -> Result<()> {
         self.wait()?;
         let mut snapshot = self.spare.take().unwrap_or_default();
-        session.snapshot_into(&mut snapshot);
+        session.snapshot_into(&mut snapshot)?;
         let jobs = self.jobs.as_ref().ok_or_else(ended)?;
         jobs.send(Job { step, snapshot, state, files }).map_err(|_| ended())
     }

@@ -31,7 +31,7 @@ fn training_is_the_same_on_every_mesh() {
         let aliased = Module::new(module.mesh().clone(), variables, functions, init).unwrap();
         for module in [module, aliased] {
             let mut session = Session::threads(&module, 0).unwrap();
-            session.set_replica_check(true);
+            session.set_replica_check(true).unwrap();
             let mut weights = Array1::from_iter((0..WIDTH).map(|i| i as f32));
             for step in 0..5 {
                 assert!(close(&session.read("weights").unwrap(), &weights.to_vec()));
@@ -199,7 +199,7 @@ fn two_variables_are_swapped_in_one_call() {
         let variables = ["first", "second"].map(|n| variable(n, shape.clone(), placement.clone()));
         let module = module(&mesh, variables, planned(p.finish()), Compiled::default());
         let mut session = Session::threads(&module, 0).unwrap();
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         let values = [1.0, 10.0].map(|by| Array1::from_shape_fn(6, |i| by * (i + 1) as f32));
         session.write("first", &values[0]).unwrap();
         session.write("second", &values[1]).unwrap();
@@ -260,7 +260,7 @@ fn replicas_that_differ_are_found() {
     for (write, what) in [(true, "variable `v`"), (false, "fetch `f`")] {
         let mut session = Session::threads(&differing(write), 0).unwrap();
         session.call_named("differ", &[]).unwrap();
-        session.set_replica_check(true);
+        session.set_replica_check(true).unwrap();
         let error = session.call_named("differ", &[]).unwrap_err().to_string();
         let expected = "differs between processors 0 and 1 at [0]: 0 is not 1";
         assert_eq!(error, format!("after `differ`, {what} {expected}"));

@@ -3,7 +3,7 @@
 use super::text::{count, digits, grouped, milliseconds};
 use super::{Chart, Curve, LayoutPicture, OperationTime, Report, Traffic};
 use crate::training::{BoxError, Ended, Evaluated, Metrics, Outcome, Pace, Start, Step, Watcher};
-use mesh_core::lower::Module;
+use mesh_core::lower::{Module, Target};
 use mesh_core::names::Layout;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
@@ -90,11 +90,12 @@ impl ReportFile {
     ) -> io::Result<Self> {
         // A path that cannot be written to should be an error before the run.
         OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-        let explained = module.explain();
+        let explained = module.explain_for(&Target::host()).map_err(io::Error::other)?;
         let rows = explained.functions.iter().find(|rows| rows.name == function);
         let trainable = module.variables().iter().filter(|variable| variable.trainable);
         let variables = ("variables".to_owned(), explained.variable_bytes as u64);
-        let values = rows.map(|rows| ("values of a step".to_owned(), rows.arena_bytes as u64));
+        let values = rows.and_then(|rows| rows.arena_bytes);
+        let values = values.map(|bytes| ("values of a step".to_owned(), bytes as u64));
         let facts = Report {
             title: title.to_owned(),
             layout: Some(LayoutPicture::of(module, layout)),

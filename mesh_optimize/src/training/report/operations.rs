@@ -3,7 +3,7 @@
 use super::text::{bytes, digits, escape, grouped, milliseconds};
 use indexmap::IndexMap;
 use mesh_core::lower::FunctionRows;
-use mesh_core::program::{Program, Step};
+use mesh_core::program::{Block, Form, Program};
 use mesh_core::session::StepTimes;
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ impl OperationTime {
     /// ```
     pub fn of(program: &Program, times: &[StepTimes]) -> Vec<Self> {
         let mut found = IndexMap::new();
-        collect(program, times, &mut found);
+        collect(&program.block, times, &mut found);
         let mut found: Vec<_> = found.into_values().filter(|row| row.runs > 0).collect();
         found.sort_by(|a, b| b.milliseconds.total_cmp(&a.milliseconds));
         found
@@ -57,13 +57,13 @@ impl OperationTime {
 
 type Found = IndexMap<(String, &'static str), OperationTime>;
 
-fn collect(program: &Program, times: &[StepTimes], found: &mut Found) {
-    for (node, times) in program.steps.iter().zip(times) {
-        if let Step::Loop(rounds) = &node.step {
-            collect(&rounds.body, &times.body, found);
+fn collect(block: &Block, times: &[StepTimes], found: &mut Found) {
+    for (step, times) in block.steps.iter().zip(times) {
+        if let Form::Loop(form) = &step.form {
+            collect(&form.body, &times.body, found);
         }
         let body: u64 = times.body.iter().map(|times| times.nanoseconds).sum();
-        let (origin, form) = (program.origin(node), node.step.form());
+        let (origin, form) = (&step.origin, step.form.name());
         let row = found.entry((origin.name.clone(), form)).or_insert_with(|| OperationTime {
             name: origin.name.clone(),
             form: form.to_owned(),

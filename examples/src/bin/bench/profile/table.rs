@@ -54,7 +54,7 @@ impl Profile<'_> {
     fn forms(&self) -> Result<(), Box<dyn Error>> {
         let mut forms: BTreeMap<&str, (f64, u64, Cost)> = BTreeMap::new();
         for line in self.lines.iter().filter(|line| line.runs > 0) {
-            let (ms, runs, cost) = forms.entry(line.node.step.form()).or_default();
+            let (ms, runs, cost) = forms.entry(line.step.form.name()).or_default();
             *ms += line.ms;
             *runs += line.runs;
             *cost += line.cost.times(line.runs);
@@ -77,8 +77,8 @@ impl Profile<'_> {
         print("")?;
         head(&["form", "ms", "%", "GFLOP/s", "GB/s", "times triad", "operation", "what", "at"])?;
         for line in lines.into_iter().take(DEAREST) {
-            let origin = line.program.origin(line.node);
-            let own = [line.node.step.form().to_owned(), cell(line.ms)];
+            let origin = &line.step.origin;
+            let own = [line.step.form.name().to_owned(), cell(line.ms)];
             let share = [cell(100.0 * line.ms / self.wall)];
             let [flops, bytes, limit] = self.rates(line.ms, line.cost.times(line.runs));
             let where_ = [origin.name.clone(), line.types(), origin.at.clone()];
@@ -92,7 +92,7 @@ impl Profile<'_> {
     fn contractions(&self) -> Result<(), Box<dyn Error>> {
         let mut products: Vec<(Product, u64, f64)> = Vec::new();
         for line in self.lines.iter().filter(|line| line.runs > 0) {
-            let Some(product) = Product::of(line.program, &line.node.step) else { continue };
+            let Some(product) = Product::of(line.block, line.step) else { continue };
             match products.iter_mut().find(|(known, ..)| *known == product) {
                 Some((_, runs, ms)) => (*runs, *ms) = (*runs + line.runs, *ms + line.ms),
                 None => products.push((product, line.runs, line.ms)),
@@ -126,7 +126,7 @@ impl Line<'_> {
     fn types(&self) -> String {
         let list = |ids: &[ValueId]| {
             let types = ids.iter().map(|&id| {
-                let value = self.program.value(id);
+                let value = self.block.value(id);
                 let dtype =
                     if value.dtype == F32 { String::new() } else { value.dtype.to_string() };
                 let order = if value.in_order() { "" } else { "'" };
@@ -134,7 +134,7 @@ impl Line<'_> {
             });
             types.collect::<Vec<_>>().join(" ")
         };
-        let step = &self.node.step;
-        format!("{} -> {}", list(&step.inputs()), list(step.outs()))
+        let inputs: Vec<_> = self.step.reads().collect();
+        format!("{} -> {}", list(&inputs), list(&self.step.outs))
     }
 }

@@ -36,7 +36,7 @@ fn agree(flags: &Flags, mesh: &str, layout: &str, what: &str) {
     let next = g.function("next", [byte, position], [logits], kept);
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, flags.seed).unwrap();
-    session.set_replica_check(true);
+    session.set_replica_check(true).unwrap();
 
     let text = Array2::from_shape_fn((flags.batch, flags.sequence), |(b, i)| {
         ((b * 91 + i * 53 + 7) % BYTES) as i32

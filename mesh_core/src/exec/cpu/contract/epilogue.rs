@@ -1,88 +1,84 @@
-//! A product and the map of its result behind it, which is done for every piece of the result while that
-//! is in cache: a bias, an activation, a residual, a step of gradient descent.
+//! A product and its epilogue, which is done for every piece of the product while that is in cache.
 //!
-//! What the map makes is what the two steps make one after the other, to the bit. If nobody else reads the
-//! product's result, and the map makes nothing in its place, it is never in memory: its pieces lie in
-//! scratch, one after the other.
+//! What the epilogue makes is what a map of the whole product makes, to the bit. The product is never
+//! whole in memory where it is done by pieces: they lie in scratch, one after the other. Products that
+//! are not ([`Contract::pieces`]) are made whole, in scratch, before the map.
 
-use super::{Contract, Labels, Loop, Nest, Number, Piece, Product, Waits, aligned};
+use super::{Contract, Labels, Loop, Nest, Number, Piece, Product, Waits, aligned, plan};
 use crate::exec::cpu::map::{Map, Operands};
-use crate::exec::cpu::{Kernel, Memory};
+use crate::exec::cpu::{Kernel, Memory, product};
 use crate::names::DType;
-use crate::program::{Body, Operand, Program, Step, ValueId};
+use crate::program::{Block, Body, Operand, ValueId};
 
-/// Bytes of a result from which on it has left the caches when the product is done.
-const LARGE: usize = 8 << 20;
-/// Most depth of a product: beside more, what is saved is lost in the noise.
-const DEPTH: usize = 1024;
-/// Most bytes of the map's other inputs, in those of the result: beside more (Adam's moments), what is
-/// saved is less than smaller blocks cost.
-const OTHERS: usize = 2;
-
-/// A `Contract` and the `Map` that follows, as one kernel, if that pays.
+/// A product with an epilogue; `inputs` are the factors, then what else the epilogue reads.
 pub(in crate::exec::cpu) fn prepare(
-    program: &Program,
-    [product, map]: [&Step; 2],
-    memory: &Memory,
-) -> Result<Option<Box<dyn Kernel>>, String> {
-    let (Step::Contract { lhs, rhs, out }, Step::Map { body, inputs, outs }) = (product, map)
-    else {
-        return Ok(None);
+    block: &Block,
+    body: &Body,
+    inputs: &[Operand],
+    outs: &[ValueId],
+) -> Result<Box<dyn Kernel>, String> {
+    let ([lhs, rhs, others @ ..], &[out, ..]) = (inputs, outs) else {
+        return Err("an epilogue without factors or outs".to_owned());
     };
+    let (dtype, value) = (block.value(lhs.value).dtype, block.value(out));
+    // The product lies as the first out does.
+    let product = Operand::whole(out, value.extents.len());
+    let read: Vec<_> = [product].into_iter().chain(others.iter().cloned()).collect();
+    let operands = || Ok::<_, String>(Operands::new(block, &read, outs)?.first_of(dtype));
+    let labels = || Labels::new(block, &[lhs, rhs], out);
     let factors = [lhs.value, rhs.value];
-    let large = program.value(*out).bytes() >= LARGE;
-    if !large || !suits(program, factors, *out, (inputs, outs), memory) {
-        return Ok(None);
+    let by_pieces = match dtype {
+        DType::F32 => ByPieces::<f32>::boxed(labels(), dtype, factors, body, operands()?)?,
+        DType::F64 => ByPieces::<f64>::boxed(labels(), dtype, factors, body, operands()?)?,
+        _ => None,
+    };
+    if let Some(kernel) = by_pieces {
+        return Ok(kernel);
     }
-    let kept = program.fetches.iter().any(|slot| slot.value == *out);
-    let readers = program.steps.iter().filter(|node| node.step.inputs().contains(out)).count();
-    let taken = outs.iter().any(|&made| memory.pointer(made) == memory.pointer(*out));
-    let waits = if kept || taken || readers > 1 { Waits::There } else { Waits::Aside };
-    let map = (body, Operands::new(program, inputs, outs)?, waits);
-    match program.value(*out).dtype {
-        DType::F32 => Joined::<f32>::boxed(program, [lhs, rhs], *out, map),
-        DType::F64 => Joined::<f64>::boxed(program, [lhs, rhs], *out, map),
-        _ => Ok(None),
+    let lens = [block.value(lhs.value).len(), block.value(rhs.value).len(), value.len()];
+    let product = product::of(dtype, lens, |wide| plan(labels(), wide))?;
+    let operands = operands()?;
+    let all: Vec<_> = (0..value.extents.len()).collect();
+    let map = Map::new(body, &operands, operands.nest(&all))?;
+    let held = aligned(value.len(), dtype.size());
+    Ok(Box::new(Whole { factors, product, held, operands, map }))
+}
+
+/// A product in scratch, and a map of it.
+struct Whole {
+    factors: [ValueId; 2],
+    product: Box<dyn Product>,
+    /// Bytes of scratch that the product takes.
+    held: usize,
+    operands: Operands,
+    map: Map,
+}
+
+impl Kernel for Whole {
+    fn scratch_bytes(&self) -> usize {
+        self.held + self.product.scratch_bytes().max(self.map.scratch_bytes())
+    }
+
+    unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
+        let [lhs, rhs] = self.factors.map(|factor| memory.pointer(factor));
+        let operand = |k: usize| match k {
+            0 => scratch,
+            _ => memory.pointer(self.operands.values[k].0),
+        };
+        // SAFETY: scratch has room for the product and, behind it, for what product and map need, one
+        // after the other; the map's operands are the step's values, which the kernel's contract makes
+        // valid.
+        unsafe {
+            let rest = scratch.add(self.held);
+            self.product.run(lhs, rhs, scratch, rest);
+            self.map.run_at(rest, operand);
+        }
     }
 }
 
-/// Whether a map reads a value element by element, not too much else, and makes what has as many elements,
-/// none of it where the product still reads or writes.
-fn suits(
-    program: &Program,
+/// A product whose pieces are mapped one by one.
+struct ByPieces<T: Number> {
     factors: [ValueId; 2],
-    value: ValueId,
-    (inputs, outs): (&[Operand], &[ValueId]),
-    memory: &Memory,
-) -> bool {
-    let read = program.value(value);
-    let others = inputs.iter().filter(|input| input.value != value);
-    let others: usize = others.map(|input| program.value(input.value).bytes()).sum();
-    let mut own = inputs.iter().filter(|input| input.value == value).peekable();
-    let in_order =
-        |input: &Operand| input.dims.iter().map(|&dim| usize::from(dim)).eq(0..read.extents.len());
-    let at = |value: ValueId| memory.pointer(value).addr();
-    let apart = |a: ValueId, b: ValueId| {
-        let end = |value: ValueId| at(value) + program.value(value).bytes();
-        end(a) <= at(b) || end(b) <= at(a)
-    };
-    let suits = |out: ValueId| {
-        let made = program.value(out);
-        made.extents == read.extents
-            && at(out) != 0
-            && factors.iter().all(|&factor| apart(factor, out))
-            && (apart(value, out) || at(value) == at(out) && made == read)
-    };
-    own.peek().is_some()
-        && own.all(in_order)
-        && at(value) != 0
-        && others <= OTHERS * read.bytes()
-        && outs.iter().all(|&out| suits(out))
-}
-
-struct Joined<T: Number> {
-    factors: [ValueId; 2],
-    out: ValueId,
     product: Contract<T>,
     operands: Operands,
     /// How far the map's operands travel along the rows and columns of the product.
@@ -91,24 +87,22 @@ struct Joined<T: Number> {
     maps: Vec<([usize; 2], Map)>,
 }
 
-impl<T: Number> Joined<T> {
+impl<T: Number> ByPieces<T> {
+    /// `None` if the product is not done by pieces, or an operand is no single line along their rows and
+    /// columns.
     fn boxed(
-        program: &Program,
-        factors: [&Operand; 2],
-        out: ValueId,
-        (body, operands, waits): (&Body, Operands, Waits),
+        labels: Labels,
+        dtype: DType,
+        factors: [ValueId; 2],
+        body: &Body,
+        operands: Operands,
     ) -> Result<Option<Box<dyn Kernel>>, String> {
-        let labels = Labels::new(program, &factors, out);
-        let (product, groups) = Contract::<T>::new(labels, program.value(out).dtype, waits)?;
+        let (product, groups) = Contract::<T>::new(labels, dtype, Waits::Aside)?;
         let steps = product.product.result_steps();
-        if product.loops.depth.1.extent > DEPTH || product.pieces().count() < 2 {
-            return Ok(None);
-        }
         let line = |labels: &[usize], step: isize| match &operands.nest(labels).loops[..] {
             [line] => {
                 let mut line = line.clone();
-                let strides = line.strides.iter_mut().zip(&operands.values);
-                strides.filter(|(_, (value, _))| *value == out).for_each(|(s, _)| *s = step);
+                line.strides[0] = step;
                 Some(line)
             }
             _ => None,
@@ -122,16 +116,18 @@ impl<T: Number> Joined<T> {
                 maps.push((size, Map::new(body, &operands, nest(&operands, &lines, size))?));
             }
         }
-        let factors = factors.map(|factor| factor.value);
-        Ok(Some(Box::new(Self { factors, out, product, operands, lines, maps })))
+        if maps.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Self { factors, product, operands, lines, maps })))
     }
 
     /// Where operand `k` of the map begins for a piece that begins at `piece`.
     fn begin(&self, memory: &Memory, [i, j]: [usize; 2], piece: *mut T, k: usize) -> *mut u8 {
-        let (value, dtype) = self.operands.values[k];
-        if value == self.out {
+        if k == 0 {
             return piece.cast();
         }
+        let (value, dtype) = self.operands.values[k];
         let [rows, columns] = &self.lines;
         let elements = i as isize * rows.strides[k] + j as isize * columns.strides[k];
         memory.pointer(value).wrapping_offset(elements * dtype.size() as isize)
@@ -147,7 +143,7 @@ fn nest(operands: &Operands, lines: &[Loop; 2], size: [usize; 2]) -> Nest {
     nest.collapse()
 }
 
-impl<T: Number> Kernel for Joined<T> {
+impl<T: Number> Kernel for ByPieces<T> {
     fn scratch_bytes(&self) -> usize {
         let map = self.maps.iter().map(|(_, map)| map.scratch_bytes()).max().unwrap_or_default();
         aligned(self.product.scratch_bytes(), 1) + map
@@ -166,7 +162,8 @@ impl<T: Number> Kernel for Joined<T> {
                 map.run_at(scratch, |k| self.begin(memory, at, piece, k));
             }
         };
-        // SAFETY: the caller's promise.
-        unsafe { self.product.run_by_pieces(factors, memory.pointer(self.out), scratch, done) };
+        // SAFETY: the factors are the step's, valid by the kernel's contract; all pieces lie in scratch,
+        // so that nothing is written to a result.
+        unsafe { self.product.run_by_pieces(factors, std::ptr::null_mut(), scratch, done) };
     }
 }

@@ -13,8 +13,8 @@ use super::product::{self, Product, aligned};
 use super::reduce::{self, Reducer};
 use super::strided::{Labels, Loop, Nest, copy};
 use crate::names::{DType, ReduceKind};
-use crate::program::{Operand, Program, ValueId};
-pub(super) use epilogue::prepare as prepare_joined;
+use crate::program::{Block, Operand, ValueId};
+pub(super) use epilogue::prepare as prepare_epilogue;
 use packing::{cheapest, pack, pack_strides};
 
 const LHS: usize = 0;
@@ -22,13 +22,13 @@ const RHS: usize = 1;
 const OUT: usize = 2;
 
 pub(super) fn prepare(
-    program: &Program,
+    block: &Block,
     lhs: &Operand,
     rhs: &Operand,
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
-    let labels = Labels::new(program, &[lhs, rhs], out);
-    product::kernel(program, [lhs, rhs], out, |dtype| plan(labels, dtype))
+    let labels = Labels::new(block, &[lhs, rhs], out);
+    product::kernel(block, [lhs, rhs], out, |dtype| plan(labels, dtype))
 }
 
 /// The product of operands with these labels.

@@ -19,7 +19,7 @@ use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::product::{self, Product};
 use crate::exec::cpu::strided::{Labels, Loop, Nest};
 use crate::names::DType;
-use crate::program::{Operand, Program, ValueId, Window};
+use crate::program::{Block, Operand, ValueId, Window};
 use block::Element;
 use direct::Direct;
 use input::InputGradient;
@@ -29,13 +29,13 @@ use naive::{Naive, window_labels};
 pub(super) const CHUNK: usize = 256 << 10;
 
 pub(super) fn prepare(
-    program: &Program,
+    block: &Block,
     lhs: &Operand,
     rhs: &Operand,
     windows: &[Window],
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
-    let labels = Labels::new(program, &[lhs, rhs], out);
+    let labels = Labels::new(block, &[lhs, rhs], out);
     let known = |l: usize| l < labels.extents.len() && (0..3).any(|k| labels.has[k][l]);
     if !windows.iter().flat_map(window_labels).all(known) {
         return Err("a window ties a label that no operand has".to_owned());
@@ -46,10 +46,10 @@ pub(super) fn prepare(
         return Err("a convolution's result has a dim that no factor has".to_owned());
     }
     if let Some(labels) = pointwise(&labels, windows) {
-        return product::kernel(program, [lhs, rhs], out, |dtype| contract::plan(labels, dtype));
+        return product::kernel(block, [lhs, rhs], out, |dtype| contract::plan(labels, dtype));
     }
-    let len = program.value(out).len();
-    product::kernel(program, [lhs, rhs], out, |dtype| match dtype {
+    let len = block.value(out).len();
+    product::kernel(block, [lhs, rhs], out, |dtype| match dtype {
         DType::F32 => Ok(fast::<f32>(&labels, windows)
             .unwrap_or_else(|| Naive::<f32>::boxed(&labels, windows, len))),
         DType::F64 => Ok(fast::<f64>(&labels, windows)

@@ -8,7 +8,7 @@ use super::{Map, Place};
 use crate::exec::cpu::Kernel;
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
 use crate::names::DType;
-use crate::program::{Body, Operand, Program, ValueId};
+use crate::program::{Block, Body, Operand, ValueId};
 
 /// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
 const SHORT: usize = 32;
@@ -26,23 +26,31 @@ pub(in crate::exec::cpu) struct Operands {
 
 impl Operands {
     pub(in crate::exec::cpu) fn new(
-        program: &Program,
+        block: &Block,
         inputs: &[Operand],
         outs: &[ValueId],
     ) -> Result<Self, String> {
         let first = *outs.first().ok_or("a map without outs")?;
         let operands: Vec<_> = inputs.iter().collect();
-        let labels = Labels::new(program, &operands, first);
-        if labels.extents.len() != program.value(first).extents.len() {
+        let labels = Labels::new(block, &operands, first);
+        if labels.extents.len() != block.value(first).extents.len() {
             return Err("an input of a map has a dim that the outs lack".to_owned());
         }
         let mut strides: Vec<Vec<isize>> = labels.strides[..inputs.len()].to_vec();
         for &out in outs {
-            strides.push(program.value(out).strides().iter().map(|&s| s as isize).collect());
+            strides.push(block.value(out).strides().iter().map(|&s| s as isize).collect());
         }
         let values = inputs.iter().map(|input| input.value).chain(outs.iter().copied());
-        let values = values.map(|value| (value, program.value(value).dtype)).collect();
+        let values = values.map(|value| (value, block.value(value).dtype)).collect();
         Ok(Self { values, inputs: inputs.len(), extents: labels.extents, strides })
+    }
+
+    /// With another dtype for operand 0.
+    pub(in crate::exec::cpu) fn first_of(mut self, dtype: DType) -> Self {
+        if let Some((_, first)) = self.values.first_mut() {
+            *first = dtype;
+        }
+        self
     }
 
     /// Loops over these dims, those with long strides of the first out outside.
@@ -58,12 +66,12 @@ impl Operands {
 }
 
 pub(in crate::exec::cpu) fn prepare(
-    program: &Program,
+    block: &Block,
     body: &Body,
     inputs: &[Operand],
     outs: &[ValueId],
 ) -> Result<Box<dyn Kernel>, String> {
-    let operands = Operands::new(program, inputs, outs)?;
+    let operands = Operands::new(block, inputs, outs)?;
     let all: Vec<_> = (0..operands.extents.len()).collect();
     Ok(Box::new(Map::new(body, &operands, operands.nest(&all))?))
 }

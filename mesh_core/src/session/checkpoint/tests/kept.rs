@@ -5,7 +5,9 @@ use super::*;
 /// The steps of the checkpoints that are there after saves at the given steps.
 fn steps(checkpoints: &Checkpoints, scratch: &Scratch, saved: &[u64]) -> Vec<u64> {
     for &step in saved {
-        checkpoints.save(step, &session("", step as i32).snapshot(), &State::new()).unwrap();
+        checkpoints
+            .save(step, &session("", step as i32).snapshot().unwrap(), &State::new())
+            .unwrap();
     }
     scratch
         .names()
@@ -70,7 +72,7 @@ fn the_newest_whole_one_is_found_and_the_others_told() {
     assert!(found.checkpoint.is_none());
     assert_eq!(found.refused.len(), 4);
     // A save replaces whatever has the checkpoint's name.
-    checkpoints.save(30, &session("", 8).snapshot(), &State::new()).unwrap();
+    checkpoints.save(30, &session("", 8).snapshot().unwrap(), &State::new()).unwrap();
     assert_eq!(number(&checkpoints.latest().unwrap().checkpoint.unwrap()), 8);
     assert!(scratch.names().contains(&"notes.txt".to_owned()));
 }
@@ -82,7 +84,8 @@ fn a_folder_that_cannot_be_is_an_error() {
     let file = scratch.join("file");
     fs::write(&file, "").unwrap();
     let checkpoints = Checkpoints::new(&file);
-    let error = checkpoints.save(1, &session("", 1).snapshot(), &State::new()).unwrap_err();
+    let error =
+        checkpoints.save(1, &session("", 1).snapshot().unwrap(), &State::new()).unwrap_err();
     assert!(error.to_string().starts_with("cannot create"), "{error}");
     assert!(checkpoints.latest().is_err());
 }

@@ -20,10 +20,15 @@ fn each_death(keep: usize, earlier: &[(u64, i32)], (step, new): (u64, i32), newe
         let scratch = Scratch::new();
         let checkpoints = Checkpoints::new(&*scratch).keep_last(keep);
         for &(step, number) in earlier {
-            checkpoints.save(step, &session("a:2", number).snapshot(), &State::new()).unwrap();
+            checkpoints
+                .save(step, &session("a:2", number).snapshot().unwrap(), &State::new())
+                .unwrap();
         }
-        let saved =
-            killed(&checkpoints, after).save(step, &session("", new).snapshot(), &State::new());
+        let saved = killed(&checkpoints, after).save(
+            step,
+            &session("", new).snapshot().unwrap(),
+            &State::new(),
+        );
         let found = checkpoints.latest().unwrap();
         assert!(found.refused.is_empty(), "after {after}: {:?}", found.refused);
         match &found.checkpoint {
@@ -37,7 +42,8 @@ fn each_death(keep: usize, earlier: &[(u64, i32)], (step, new): (u64, i32), newe
             }
         }
         // The next save cleans up and succeeds.
-        let last = checkpoints.save(step, &session("", new).snapshot(), &State::new()).unwrap();
+        let last =
+            checkpoints.save(step, &session("", new).snapshot().unwrap(), &State::new()).unwrap();
         assert_eq!(number(&checkpoints.latest().unwrap().checkpoint.unwrap()), new);
         let names = scratch.names();
         assert!(
@@ -82,8 +88,8 @@ fn a_full_disk_loses_nothing() {
     // The disk is full, but the writer lives on and removes what it left.
     let scratch = Scratch::new();
     let checkpoints = Checkpoints::new(&*scratch);
-    checkpoints.save(1, &session("", 6).snapshot(), &State::new()).unwrap();
-    let mut odd = session("", 7).snapshot();
+    checkpoints.save(1, &session("", 6).snapshot().unwrap(), &State::new()).unwrap();
+    let mut odd = session("", 7).snapshot().unwrap();
     odd.tensors[2].slices.clear();
     let error = checkpoints.save(2, &odd, &State::new()).unwrap_err().to_string();
     assert_eq!(error, "variable `w` cannot be saved: a part of it is not here");

@@ -3,7 +3,7 @@
 use super::*;
 
 fn save(checkpoints: &Checkpoints, step: u64) -> Result<PathBuf> {
-    checkpoints.save(step, &session("", step as i32).snapshot(), &State::new())
+    checkpoints.save(step, &session("", step as i32).snapshot().unwrap(), &State::new())
 }
 
 #[test]

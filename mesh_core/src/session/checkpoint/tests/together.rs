@@ -86,14 +86,16 @@ fn ranks_write_the_files_that_threads_write() {
     let scratch = Scratch::new();
     let saved = session_of_all(3);
     let state = State::from([("epoch".to_owned(), "3".to_owned())]);
-    let alone = Checkpoints::new(scratch.join("alone")).save(5, &saved.snapshot(), &state).unwrap();
+    let alone = Checkpoints::new(scratch.join("alone"))
+        .save(5, &saved.snapshot().unwrap(), &state)
+        .unwrap();
     for ranks in [2, 3, 4] {
         let folder = scratch.join(format!("{ranks}"));
         let checkpoints = Checkpoints::new(&folder);
         let parts = parts(&saved, job(ranks));
         assert_eq!(
             parts.iter().map(Snapshot::bytes).sum::<usize>(),
-            saved.snapshot().bytes(),
+            saved.snapshot().unwrap().bytes(),
             "each slice is with one rank"
         );
         let told = save_by(&checkpoints, 5, &parts, |_, _| {});
@@ -110,7 +112,7 @@ fn ranks_write_the_files_that_threads_write() {
 fn death(dying: usize, after: usize) -> bool {
     let scratch = Scratch::new();
     let checkpoints = Checkpoints::new(&*scratch).keep_last(2);
-    checkpoints.save(1, &session("", 6).snapshot(), &State::new()).unwrap();
+    checkpoints.save(1, &session("", 6).snapshot().unwrap(), &State::new()).unwrap();
     let killed = parts(&session("a:4", 7), mortal(3));
     let told = save_by(&checkpoints, 2, &killed, |rank, checkpoints| {
         let left = (rank == dying).then(|| Arc::new(AtomicUsize::new(after)));

@@ -1,5 +1,5 @@
 //! A loop on one processor.
-#![allow(unsafe_code, reason = "moves values between rounds")]
+#![allow(unsafe_code, reason = "moves values between iterations")]
 
 use super::comm::{Comm, Stopped};
 use super::courier::Peers;
@@ -7,17 +7,17 @@ use super::cpu::Memory;
 use super::executor::Action;
 use super::prepare::{Preparing, expect, pointers};
 use super::watch::Watch;
-use crate::program::{ALIGNMENT, Place, Plan, Program, Rounds, ValueId, is_stack};
-use std::ops::Range;
+use crate::program::forms::{Loop, LoopInputs, is_stack};
+use crate::program::{ALIGNMENT, Block, Operand, Place, Plan, Step, ValueId};
 
 /// Bytes that are copied as they are.
-pub(super) struct Span {
+pub(super) struct Stretch {
     pub(super) from: *const u8,
     pub(super) to: *mut u8,
     pub(super) bytes: usize,
 }
 
-impl Span {
+impl Stretch {
     /// # Safety
     ///
     /// Both are good for the bytes, and apart or one.
@@ -49,25 +49,25 @@ impl Part {
 /// A prepared loop. What is carried lives in the loop's outs.
 ///
 /// A value of the body lies either where the loop has it, which for slices and stacks is another
-/// place in every round, or in the body's own memory. So whatever copies between the two looks up
-/// in every round where the value lies.
+/// place in every iteration, or in the body's own memory. So whatever copies between the two looks up
+/// in every iteration where the value lies.
 pub(super) struct Repeat {
     /// With the step of the body each comes from.
     pub(super) actions: Vec<(usize, Action)>,
     pub(super) memory: Memory,
     pub(super) count: usize,
     pub(super) reverse: bool,
-    /// Whether there is a first round, and the body's value that says whether there is another:
+    /// Whether there is a first iteration, and the body's value that says whether there is another:
     /// bools.
     pub(super) condition: Option<(*const u8, usize)>,
     pub(super) position: *mut i32,
-    /// What is carried into the first round.
-    pub(super) first: Vec<Span>,
-    /// Values that lie where the loop has them, and that is elsewhere in every round.
+    /// What is carried into the first iteration.
+    pub(super) first: Vec<Stretch>,
+    /// Values that lie where the loop has them, and that is elsewhere in every iteration.
     pub(super) moving: Vec<Part>,
-    /// What a round is given in the body's own memory.
+    /// What an iteration is given in the body's own memory.
     pub(super) given: Vec<Part>,
-    /// What a round leaves elsewhere than where the loop has it: first what is stacked, then what is
+    /// What an iteration leaves elsewhere than where the loop has it: first what is stacked, then what is
     /// carried on.
     pub(super) left: Vec<Part>,
 }
@@ -85,29 +85,29 @@ impl Repeat {
         // SAFETY: pointers and sizes were prepared together from values that fit each other; a
         // bool is one byte that a step has written; a part's places are apart, or one.
         unsafe {
-            self.first.iter().for_each(|span| span.copy());
+            self.first.iter().for_each(|stretch| stretch.copy());
             let mut go_on = self.condition.is_none_or(|(first, _)| *first != 0);
-            let mut round = 0;
-            while go_on && round < self.count {
-                let position = if self.reverse { self.count - 1 - round } else { round };
+            let mut done = 0;
+            while go_on && done < self.count {
+                let position = if self.reverse { self.count - 1 - done } else { done };
                 self.position.write(position as i32);
                 for part in &self.moving {
                     self.memory.pointers[part.value] = part.at(position);
                 }
                 for part in &self.given {
                     let (from, to) = (part.at(position), self.memory.pointers[part.value]);
-                    Span { from, to, bytes: part.bytes }.copy();
+                    Stretch { from, to, bytes: part.bytes }.copy();
                 }
-                watch.round(position, &self.memory);
+                watch.iteration(position, &self.memory);
                 for (step, action) in &mut self.actions {
                     watch.step(*step, action, peers, &self.memory, scratch)?;
                 }
                 go_on = self.condition.is_none_or(|(_, again)| *self.memory.pointers[again] != 0);
                 for part in &self.left {
                     let (from, to) = (self.memory.pointers[part.value], part.at(position));
-                    Span { from, to, bytes: part.bytes }.copy();
+                    Stretch { from, to, bytes: part.bytes }.copy();
                 }
-                round += 1;
+                done += 1;
             }
         }
         Ok(())
@@ -115,40 +115,50 @@ impl Repeat {
 }
 
 impl Preparing<'_> {
-    /// A loop, whose verified body has its own arena behind this program's.
+    /// A loop, whose verified body has its own arena behind this block's.
     pub(super) fn repeat(
         &self,
-        rounds: &Rounds,
+        form: &Loop,
+        step: &Step,
         plan: &Plan,
         peers: &mut Peers<impl Comm>,
     ) -> Result<(Repeat, usize), String> {
-        let Rounds { body, count, reverse, condition, carried, outs, .. } = rounds;
-        self.fits(rounds)?;
+        let body = &*form.body;
+        self.fits(form, step)?;
         let base = self.base + self.plan.own_bytes();
-        let mut memory = Memory { pointers: pointers(body, plan, self.target, base)? };
-        let (given, left) = (self.given(rounds), self.left(rounds));
+        let pointers = pointers(self.name, body, plan, self.target, base)?;
+        let mut memory = Memory { pointers };
+        let (given, left) = (self.given(form, step), self.left(form, step));
         let moving = settle(plan, body, &given, &left, &mut memory)?;
         let elsewhere = |part: &Part| memory.pointers[part.value] != part.first;
         let (stacks, next): (Vec<_>, Vec<_>) =
-            left.into_iter().enumerate().partition(|(i, _)| *i >= carried.len());
+            left.into_iter().enumerate().partition(|(i, _)| *i >= form.carried);
         let left = stacks.into_iter().chain(next).map(|(_, part)| part).filter(elsewhere).collect();
         let given = given.into_iter().filter(elsewhere).collect();
-        let begin = |(&from, &to): (&ValueId, &ValueId)| Span {
-            from: self.at(from),
+        let begin = |(from, &to): (&Operand, &ValueId)| Stretch {
+            from: self.at(from.value),
             to: self.at(to),
             bytes: self.value(to).bytes(),
         };
-        let goes = body.fetches.last().map(|slot| slot.value.index());
-        let last = body.feeds.last().ok_or("its body has no position")?;
-        let position = memory.pointers[last.value.index()].cast();
-        let inner = Preparing { program: body, plan, target: self.target, memory: &memory, base };
+        let inputs = form.inputs(step);
+        let first = inputs.condition.map(|id| self.at(id).cast_const());
+        let position = form.position().ok_or("its body has no position")?;
+        let position = memory.pointers[position.index()].cast();
+        let inner = Preparing {
+            name: self.name,
+            block: body,
+            plan,
+            target: self.target,
+            memory: &memory,
+            base,
+        };
         let (actions, scratch) = inner.actions(peers)?;
         let repeat = Repeat {
-            count: *count,
-            reverse: *reverse,
-            condition: condition.map(|id| self.at(id).cast_const()).zip(goes),
+            count: form.count,
+            reverse: form.reverse,
+            condition: first.zip(form.again().map(ValueId::index)),
             position,
-            first: carried.iter().zip(outs).map(begin).collect(),
+            first: inputs.carried.iter().zip(&step.outs).map(begin).collect(),
             moving,
             given,
             left,
@@ -158,49 +168,44 @@ impl Preparing<'_> {
         Ok((repeat, scratch))
     }
 
-    /// What the body is fed, but for the position.
-    fn given(&self, rounds: &Rounds) -> Vec<Part> {
-        let slots = rounds.body.feeds.iter().zip(given(rounds)).enumerate();
-        let parts = slots.map(|(i, (slot, outer))| {
-            self.part(rounds, slot.value, outer, slices(rounds).contains(&i))
-        });
-        parts.collect()
+    /// What the body is given, but for the position.
+    fn given(&self, form: &Loop, step: &Step) -> Vec<Part> {
+        let params = form.body.params.iter().zip(given(form, step)).enumerate();
+        let slices = form.slices();
+        params
+            .map(|(i, (&param, outer))| self.part(form, param, outer, slices.contains(&i)))
+            .collect()
     }
 
-    /// What the body fetches, but for whether to go on.
-    fn left(&self, rounds: &Rounds) -> Vec<Part> {
-        let slots = rounds.body.fetches.iter().zip(&rounds.outs).enumerate();
-        let stacked = |i: usize| i >= rounds.carried.len();
-        slots.map(|(i, (slot, &out))| self.part(rounds, slot.value, out, stacked(i))).collect()
+    /// What the body leaves, but for whether to go on.
+    fn left(&self, form: &Loop, step: &Step) -> Vec<Part> {
+        let results = form.body.results.iter().zip(&step.outs).enumerate();
+        let stacks = form.stacks();
+        results
+            .map(|(i, (&result, &out))| self.part(form, result, out, stacks.contains(&i)))
+            .collect()
     }
 
-    fn part(&self, rounds: &Rounds, value: ValueId, outer: ValueId, moves: bool) -> Part {
-        let bytes = rounds.body.value(value).bytes();
+    fn part(&self, form: &Loop, value: ValueId, outer: ValueId, moves: bool) -> Part {
+        let bytes = form.body.value(value).bytes();
         let stride = if moves { bytes } else { 0 };
         Part { value: value.index(), bytes, first: self.at(outer), stride }
     }
 
     /// Whether what the body is given and gives fits what the loop has.
-    fn fits(&self, rounds: &Rounds) -> Result<(), String> {
-        let Rounds { body, count, condition, carried, sliced, captured, outs, .. } = rounds;
-        let fed = carried.len() + sliced.len() + captured.len() + 1;
-        expect(body.feeds.len() == fed, "its feeds")?;
-        expect(body.fetches.len() == outs.len() + usize::from(condition.is_some()), "its fetches")?;
-        for (i, (outer, slot)) in given(rounds).zip(&body.feeds).enumerate() {
-            let (outer, inner) = (self.value(outer), body.value(slot.value));
-            let fits = match slices(rounds).contains(&i) {
-                true => is_stack(outer, inner, *count),
-                false => outer == inner,
-            };
-            expect(fits, "a feed does not fit")?;
-        }
-        for (i, (&out, slot)) in outs.iter().zip(&body.fetches).enumerate() {
-            let (outer, inner) = (self.value(out), body.value(slot.value));
-            let fits = match i < carried.len() {
-                true => outer == inner,
-                false => is_stack(outer, inner, *count),
-            };
-            expect(fits, "a fetch does not fit")?;
+    fn fits(&self, form: &Loop, step: &Step) -> Result<(), String> {
+        let (body, flag) = (&*form.body, usize::from(form.conditional));
+        let given_count = step.inputs.len() - flag;
+        expect(body.params.len() == given_count + 1, "its parameters")?;
+        expect(body.results.len() == step.outs.len() + flag, "its results")?;
+        let params = given(form, step).zip(&body.params).map(|(outer, &inner)| (outer, inner));
+        let results = step.outs.iter().zip(&body.results).map(|(&outer, &inner)| (outer, inner));
+        let params = params.enumerate().map(|(i, pair)| (form.slices().contains(&i), pair));
+        let results = results.enumerate().map(|(i, pair)| (form.stacks().contains(&i), pair));
+        for (moves, (outer, inner)) in params.chain(results) {
+            let (outer, inner) = (self.value(outer), body.value(inner));
+            let fits = if moves { is_stack(outer, inner, form.count) } else { outer == inner };
+            expect(fits, "a parameter or result does not fit")?;
         }
         Ok(())
     }
@@ -210,7 +215,7 @@ impl Preparing<'_> {
 /// body's own memory.
 fn settle(
     plan: &Plan,
-    body: &Program,
+    body: &Block,
     given: &[Part],
     left: &[Part],
     memory: &mut Memory,
@@ -218,7 +223,7 @@ fn settle(
     let mut moving = Vec::new();
     for (value, place) in plan.places.iter().enumerate() {
         let part = match *place {
-            Place::Fed(i) => given.get(i),
+            Place::Param(i) => given.get(i),
             Place::Stacked(i) => left.get(i).filter(|part| part.stride > 0),
             _ => continue,
         };
@@ -230,18 +235,15 @@ fn settle(
             moving.push(Part { value, bytes, first, stride });
         }
     }
-    let position = body.feeds.last().map(|slot| plan.places[slot.value.index()]);
+    let position = body.params.last().map(|param| plan.places[param.index()]);
     expect(matches!(position, Some(Place::Arena(_))), "the position is not the body's own")?;
     Ok(moving)
 }
 
-/// What the feeds of a body stand for, but for the position. What is carried lives in the loop's outs.
-fn given(rounds: &Rounds) -> impl Iterator<Item = ValueId> {
-    let Rounds { carried, sliced, captured, outs, .. } = rounds;
-    outs.iter().take(carried.len()).chain(sliced).chain(captured).copied()
-}
-
-/// The feeds that are slices.
-fn slices(rounds: &Rounds) -> Range<usize> {
-    rounds.carried.len()..rounds.carried.len() + rounds.sliced.len()
+/// What the parameters of a body stand for, but for the position. What is carried lives in the loop's
+/// outs.
+fn given(form: &Loop, step: &Step) -> impl Iterator<Item = ValueId> {
+    let LoopInputs { carried, sliced, captured, .. } = form.inputs(step);
+    let others = sliced.iter().chain(captured).map(|input| input.value);
+    step.outs.iter().take(carried.len()).copied().chain(others)
 }

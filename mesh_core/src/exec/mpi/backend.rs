@@ -6,8 +6,9 @@ use std::thread;
 
 use super::super::border::Global;
 use super::super::comm::{Group, Lane, Stopped};
-use super::super::machine::{Machine, Processes};
-use super::super::threads::Crew;
+use super::super::backend::{Backend, Capabilities, Failure, Processes};
+use super::super::record::CallTimes;
+use super::super::threads::{Crew, here};
 use super::Ranks;
 use super::comm::RankComm;
 use super::communicator::{Communicators, axis_sets};
@@ -18,11 +19,12 @@ use super::room::Room;
 use super::start::{compare, fail, last_step, process, processes};
 use super::world::{World, world};
 use crate::array::{Array, ArrayRef};
-use crate::names::Mesh;
-use crate::program::{Compiled, VariableType};
+use crate::names::ProcessMap;
+use crate::passes::Executable;
+use crate::program::Program;
 
 /// One rank's processors of a mesh.
-pub(crate) struct RankMachine {
+pub(crate) struct RankBackend {
     world: &'static World,
     processes: Processes,
     crew: Crew,
@@ -39,25 +41,19 @@ pub(crate) struct RankMachine {
     last: Option<LastStep>,
 }
 
-impl RankMachine {
+impl RankBackend {
     /// Prepares every function for this rank's processors, having made sure that all ranks prepare
     /// the same. Variables are zeros. The error is for people.
-    pub(crate) fn new(
-        mesh: &Mesh,
-        variables: &[VariableType],
-        functions: Vec<Compiled>,
-        seed: u64,
-        ranks: &Ranks,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(executable: Executable, seed: u64, ranks: &Ranks) -> Result<Self, String> {
         let world = world(ranks.deadline)?;
         let _turn = world.turn();
-        let process = process(world, mesh, ranks)?;
+        let process = process(world, &executable.mesh, ranks)?;
         world.set_patience(ranks.deadline);
         let messages = || Messages::new(world, &process, ranks.deadline);
         let mut own = messages()?;
         let everybody = own.ranks();
-        compare(&mut own, everybody, mesh, variables, &functions, seed)?;
-        let sets = axis_sets(functions.iter().map(|function| &function.program));
+        compare(&mut own, everybody, &executable, seed)?;
+        let sets = axis_sets(executable.programs().map(|compiled| &compiled.program.block));
         let communicators = Communicators::new(world, &process.map, sets, ranks.deadline)?;
         let communicators = Arc::new(communicators);
         let processes = processes(&mut own, everybody, ranks);
@@ -65,7 +61,7 @@ impl RankMachine {
         let comm = |processor, lane: Lane| {
             Ok(RankComm::new(&process, processor, lane, messages()?, &communicators))
         };
-        let crew = Crew::new(&process, variables, functions, seed, &[], comm)?;
+        let crew = Crew::new(&process, executable, seed, &[], comm)?;
         let functions = 0..crew.functions().len();
         Ok(Self {
             world,
@@ -86,7 +82,15 @@ impl RankMachine {
     }
 
     /// Bytes of a processor, which are `own` if it is here.
-    fn shared(&self, processor: usize, own: Option<&[u8]>, bytes: usize) -> Cow<'_, [u8]> {
+    fn shared(
+        &self,
+        processor: usize,
+        own: Option<&[u8]>,
+        bytes: usize,
+    ) -> Result<Cow<'_, [u8]>, Failure> {
+        if processor >= self.map().mesh().processors() {
+            return Err(Failure::Refused(format!("there is no processor {processor}")));
+        }
         let _turn = self.world.turn();
         let mut all = vec![0; bytes];
         let (root, _) = self.crew.process.map.place(processor);
@@ -97,7 +101,7 @@ impl RankMachine {
         if done.is_err() {
             self.fail(&mut ranks, "reading from another rank");
         }
-        all.into()
+        Ok(all.into())
     }
 
     /// Ends the job because something between calls failed.
@@ -109,7 +113,7 @@ impl RankMachine {
     /// Ends the job.
     fn stop(&mut self, function: usize, problem: &str) -> ! {
         let (rank, call) = (self.world.rank, self.calls);
-        let name = &self.crew.functions()[function].program.name;
+        let name = self.crew.function_name(function).to_owned();
         let message = format!("rank {rank}, in call {call} (`{name}`): {problem}");
         if let Some(last) = &mut self.last {
             last.note_failure(&message);
@@ -120,18 +124,22 @@ impl RankMachine {
     /// Notes that the present call begins or has ended.
     fn note(&mut self, function: usize, ended: bool) {
         if let Some(last) = &mut self.last {
-            last.note(self.calls, &self.crew.functions()[function].program.name, ended);
+            last.note(self.calls, self.crew.function_name(function), ended);
         }
     }
 }
 
-impl Machine for RankMachine {
-    fn crew(&self) -> &Crew {
-        &self.crew
+impl Backend for RankBackend {
+    fn name(&self) -> &str {
+        "mpi"
     }
 
-    fn crew_mut(&mut self) -> &mut Crew {
-        &mut self.crew
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
+    fn map(&self) -> &ProcessMap {
+        &self.crew.process.map
     }
 
     fn processes(&self) -> Processes {
@@ -147,25 +155,34 @@ impl Machine for RankMachine {
         }
     }
 
+    fn seed(&self) -> u64 {
+        self.crew.seed().get()
+    }
+
+    fn set_seed(&mut self, seed: u64) {
+        self.crew.seed().set(seed);
+    }
+
     /// Whoever fails ends the job.
-    unsafe fn run(
+    fn call(
         &mut self,
         function: usize,
         feeds: &[ArrayRef<'_>],
-        outputs: &mut [Array],
-        shown: &mut [Array],
-    ) -> Result<(), String> {
+        fetches: &mut [Array],
+        probes: &mut [Array],
+    ) -> Result<(), Failure> {
         let _turn = self.world.turn();
         self.note(function, false);
-        // SAFETY: the same contract.
-        if let Err(problem) = unsafe { self.crew.run(function, feeds, outputs, shown) } {
-            self.stop(function, &problem);
+        match self.crew.call(function, feeds, fetches, probes) {
+            Ok(()) => {}
+            Err(refused @ Failure::Refused(_)) => return Err(refused),
+            Err(failure) => self.stop(function, &failure.to_string()),
         }
         self.fetches.clear();
-        self.fetches.extend(outputs.iter_mut().chain(shown).map(Global::of_mut));
+        self.fetches.extend(fetches.iter_mut().chain(probes).map(Global::of_mut));
         let ranks = self.ranks.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (deliveries, fetches) = (&self.deliveries[function], &self.fetches);
-        // SAFETY: the arrays are the caller's own, and fit.
+        // SAFETY: the arrays are the caller's own, and the crew has found that they fit.
         let delivered = unsafe { deliver(deliveries, ranks, &mut self.landing, fetches) };
         if let Err(Stopped) = delivered {
             let problem = ranks.wire.problem.take().unwrap_or_default();
@@ -176,19 +193,49 @@ impl Machine for RankMachine {
         Ok(())
     }
 
-    fn variable_bytes(&self, processor: usize, variable: usize) -> Cow<'_, [u8]> {
-        let own = self.crew.variable_bytes(processor, variable);
-        self.shared(processor, own, self.crew.variable(variable).bytes())
+    fn slice(&self, processor: usize, variable: usize) -> Result<Cow<'_, [u8]>, Failure> {
+        let bytes = self.crew.variable(variable)?.bytes();
+        self.shared(processor, self.crew.slice(processor, variable)?, bytes)
     }
 
-    fn fetch_bytes(&self, processor: usize, function: usize, fetch: usize) -> Cow<'_, [u8]> {
-        let program = &self.crew.functions()[function].program;
-        let bytes = program.value(program.fetches[fetch].value).bytes();
-        self.shared(processor, self.crew.fetch_bytes(processor, function, fetch), bytes)
+    fn addressable_slice(
+        &self,
+        processor: usize,
+        variable: usize,
+    ) -> Result<Cow<'_, [u8]>, Failure> {
+        here(self.crew.slice(processor, variable)?, processor)
+    }
+
+    fn set_slice(
+        &mut self,
+        processor: usize,
+        variable: usize,
+        bytes: &[u8],
+    ) -> Result<(), Failure> {
+        self.crew.set_slice(processor, variable, bytes)
+    }
+
+    fn fetched_slice(
+        &self,
+        processor: usize,
+        function: usize,
+        fetch: usize,
+    ) -> Result<Cow<'_, [u8]>, Failure> {
+        let bytes = self.crew.fetched_bytes(function, fetch)?;
+        self.shared(processor, self.crew.fetched_slice(processor, function, fetch)?, bytes)
+    }
+
+    fn record(&mut self, on: bool) -> Result<(), Failure> {
+        self.crew.record(on);
+        Ok(())
+    }
+
+    fn recorded(&self, processor: usize) -> Option<(&Program, CallTimes)> {
+        self.crew.recorded(processor)
     }
 }
 
-impl Drop for RankMachine {
+impl Drop for RankBackend {
     fn drop(&mut self) {
         if let Some(last) = self.last.as_ref().filter(|_| !thread::panicking()) {
             last.end();

@@ -1,0 +1,107 @@
+//! What a module is compiled for.
+
+use super::PassId;
+
+/// A kind of machine: the passes that a module goes through for it, and what they know of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Target {
+    /// The name, for messages.
+    pub name: &'static str,
+    /// Exactly the passes that run, in this order, after the [portable](super::PORTABLE) ones.
+    pub passes: Vec<PassId>,
+    /// What passes know of the machine.
+    pub machine: Machine,
+    /// Whether to look at every number that a step makes, and to stop a call at the first that is not
+    /// finite; see [`check_numerics`](Self::check_numerics).
+    pub check_numerics: bool,
+}
+
+/// The passes for processors that are cores of a host.
+const HOST: [PassId; 8] = [
+    PassId::ElementwiseProducts,
+    PassId::Fusion,
+    PassId::MemoryOrder,
+    PassId::Tiles,
+    PassId::EarlyReductions,
+    PassId::Epilogues,
+    PassId::CombineAllReduces,
+    PassId::Overlap,
+];
+
+impl Target {
+    /// Processors that are cores of a host.
+    pub fn host() -> Self {
+        let (passes, machine) = (HOST.to_vec(), Machine::host());
+        Self { name: "host", passes, machine, check_numerics: false }
+    }
+
+    /// The target without a pass: to look for what makes a difference.
+    pub fn without(mut self, pass: PassId) -> Self {
+        self.passes.retain(|own| *own != pass);
+        self
+    }
+
+    /// The target with every number looked at that a step writes. A call stops at the first that is NaN,
+    /// or infinite without having been given an infinity; it reads every value once more, which makes it
+    /// a few times slower. What is under way cannot be looked at, so nothing overlaps.
+    ///
+    /// The call then ends with an error that names the operation, the step, the processor, the iteration
+    /// of a loop, the place in the tensor, the numbers beside it, and what the step was given. As after
+    /// any step that fails, the session runs nothing more, and variables may be half written: make
+    /// another one, of a module compiled [without](Self::without) fusion if the step is one of several
+    /// operations merged.
+    ///
+    /// NaN always counts. An infinity counts where it is made: by a step that was given none. What
+    /// somebody wrote is meant, and so is what comes of it: infinities in feeds, in variables at the
+    /// call's start, in constants and in the literals of an elementwise expression, what padding is
+    /// filled with. So `-inf` in a mask passes; `log(0)`, a division by zero and an overflow do not.
+    pub fn check_numerics(self) -> Self {
+        Self { check_numerics: true, ..self.without(PassId::Overlap) }
+    }
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self::host()
+    }
+}
+
+/// What passes know of a machine: sizes of caches, rates, costs of meeting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// Bytes of the cache that a processor has for itself.
+    pub cache_bytes: usize,
+    /// Bytes of a value that has left all caches when it is read again some steps later.
+    pub far_bytes: usize,
+    /// Bytes of a product's result that has left the caches when the product is done.
+    pub product_bytes: usize,
+    /// Floating-point operations of a processor in a nanosecond: products, at most.
+    pub flops: u64,
+    /// Bytes of memory that a processor reads and writes in a nanosecond.
+    pub memory: u64,
+    /// Bytes received in a nanosecond over a slow network (8 Gbit/s). Where they come faster, a
+    /// collective is over before it is awaited, which costs nothing but memory.
+    pub network: u64,
+    /// Nanoseconds that it takes to have a collective done beside computation, and back.
+    pub handover: u64,
+    /// Bytes of an all-reduce that costs more to meet for than to move. Among threads, all-reduces of 2
+    /// on 2 cores, and of 4 on 2 cores, take 0.8 and 3 µs at 1 KiB, 3 and 7 µs at 16 KiB, 5 and 13 µs at
+    /// 64 KiB; half of the time is bytes from about 8 to 16 KiB on.
+    pub meeting_bytes: usize,
+}
+
+impl Machine {
+    /// A server's core of today.
+    fn host() -> Self {
+        Self {
+            cache_bytes: 1 << 20,
+            far_bytes: 4 << 20,
+            product_bytes: 8 << 20,
+            flops: 200,
+            memory: 20,
+            network: 1,
+            handover: 20_000,
+            meeting_bytes: 16 << 10,
+        }
+    }
+}

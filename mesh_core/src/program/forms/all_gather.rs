@@ -1,0 +1,40 @@
+use super::{FormRules, Legal, StepCx};
+use crate::names::AxisList;
+use crate::program::Cost;
+
+/// Concatenates the members' inputs along a dim, in the order of the group index.
+///
+/// The out's extent along `dim` is the group size times the input's; all else stays.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct AllGather {
+    /// The group.
+    pub axes: AxisList,
+    /// Dim of the concatenation.
+    pub dim: u8,
+}
+
+impl FormRules for AllGather {
+    fn name(&self) -> &'static str {
+        "all_gather"
+    }
+
+    fn axes(&self) -> Option<&AxisList> {
+        Some(&self.axes)
+    }
+
+    fn check(&self, step: &StepCx<'_>) -> Legal {
+        step.counts(1, 1)?;
+        let parts = step.group(&self.axes)?;
+        step.dim(self.dim)?;
+        step.keeps(0, |extents| extents[usize::from(self.dim)] *= parts)
+    }
+
+    fn cost(&self, step: &StepCx<'_>) -> Cost {
+        let sent = (step.members() - 1) * step.bytes_read();
+        Cost { flops: 0, bytes: step.bytes(), sent }
+    }
+
+    fn text(&self, step: &StepCx<'_>) -> String {
+        format!("dim {} over {} of {}", self.dim, step.over(), step.names())
+    }
+}

@@ -1,0 +1,32 @@
+use super::{FormRules, Legal, StepCx};
+use crate::program::Cost;
+
+/// The inputs, once all of them are there. Never merged with equal steps, so that what is computed from
+/// an out is computed anew (StableHLO's optimization_barrier).
+///
+/// Each out has its input's type; there is at least one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Barrier;
+
+impl FormRules for Barrier {
+    fn name(&self) -> &'static str {
+        "barrier"
+    }
+
+    fn renames(&self) -> bool {
+        true
+    }
+
+    fn check(&self, step: &StepCx<'_>) -> Legal {
+        step.pairs()?;
+        (0..step.step.inputs.len()).try_for_each(|i| step.keeps(i, |_| {}))
+    }
+
+    fn cost(&self, _: &StepCx<'_>) -> Cost {
+        Cost::default()
+    }
+
+    fn text(&self, step: &StepCx<'_>) -> String {
+        step.names()
+    }
+}

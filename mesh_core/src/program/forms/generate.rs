@@ -1,0 +1,101 @@
+use super::{FormRules, Legal, StepCx, ensure};
+use crate::names::DType;
+use crate::program::{Cost, Extents, Generator, Offset, Value};
+
+/// Elements made from their global positions.
+///
+/// Inputs are the salts, scalars of i32 that are mixed into the key of random numbers, in order: the
+/// step, the positions of loops. The slice lies inside the global extents for every group index. A fill
+/// has the out's dtype; iota counts along a dim and is not bool; a table has the global extents and the
+/// out's dtype; random numbers are floats, `low < high`, `stddev > 0`, all finite; uniform ones may be
+/// i32 between whole bounds. Only random numbers have salts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Generate {
+    /// How.
+    pub generator: Generator,
+    /// Global position of the slice's first element, per dim.
+    pub begin: Vec<Offset>,
+    /// Global extents, per dim.
+    pub global: Extents,
+}
+
+impl FormRules for Generate {
+    fn name(&self) -> &'static str {
+        "generate"
+    }
+
+    fn check(&self, step: &StepCx<'_>) -> Legal {
+        let salts = &step.step.inputs;
+        step.counts(salts.len(), 1)?;
+        let value = step.out(0);
+        step.inside(&self.begin, &value.extents, &self.global)?;
+        let random = self.generator.key().is_some();
+        ensure!(salts.is_empty() || random, "only random numbers have salts");
+        for salt in step.step.reads() {
+            let found = step.value(salt);
+            let fits = found.dtype == DType::I32 && found.extents.is_empty();
+            ensure!(fits, "{salt:?} is {found}, but a salt is a scalar of i32");
+        }
+        generates(&self.generator, &self.global, value)
+    }
+
+    fn cost(&self, step: &StepCx<'_>) -> Cost {
+        Cost { flops: 0, bytes: step.bytes(), sent: 0 }
+    }
+
+    fn text(&self, step: &StepCx<'_>) -> String {
+        let salts: String = step.step.reads().map(|salt| format!(" salt {salt:?}")).collect();
+        let text = generated(&self.generator) + &salts;
+        if let Generator::Fill(_) = self.generator {
+            return text;
+        }
+        format!("{text} from {} of {:?}", step.offsets(&self.begin), self.global.as_slice())
+    }
+}
+
+fn generated(generator: &Generator) -> String {
+    match generator {
+        Generator::Fill(scalar) => format!("fill {scalar:?}"),
+        Generator::Iota(dim) => format!("iota dim {dim}"),
+        Generator::Table(_) => "table".to_owned(),
+        Generator::Uniform { key, low, high } => format!("uniform({low}, {high}) key {key:x}"),
+        Generator::Normal { key, mean, stddev } => {
+            format!("normal({mean}, {stddev}) key {key:x}")
+        }
+        Generator::TruncatedNormal { key, mean, stddev } => {
+            format!("truncated_normal({mean}, {stddev}) key {key:x}")
+        }
+    }
+}
+
+fn generates(generator: &Generator, global: &[usize], value: &Value) -> Legal {
+    let dtype = value.dtype;
+    match generator {
+        Generator::Fill(scalar) => {
+            ensure!(scalar.dtype() == dtype, "the fill is {}, not {dtype}", scalar.dtype());
+        }
+        Generator::Iota(dim) => {
+            ensure!(usize::from(*dim) < global.len(), "there is no dim {dim}");
+            ensure!(dtype != DType::Bool, "positions are not bool");
+        }
+        Generator::Table(array) => {
+            ensure!(array.dtype() == dtype, "the table is {}, not {dtype}", array.dtype());
+            ensure!(array.shape() == global, "the table is {:?}, not {global:?}", array.shape());
+        }
+        Generator::Uniform { low, high, .. } => {
+            let finite = low.is_finite() && high.is_finite();
+            ensure!(finite && low < high, "there are no numbers from {low} to {high}");
+            let ends = f64::from(i32::MIN)..=f64::from(i32::MAX) + 1.0;
+            let whole = |x: &f64| ends.contains(x) && x.fract() == 0.0;
+            let counts = dtype == DType::I32 && whole(low) && whole(high);
+            ensure!(dtype.is_float() || counts, "there are no random {dtype} from {low} to {high}");
+        }
+        Generator::Normal { mean, stddev, .. }
+        | Generator::TruncatedNormal { mean, stddev, .. } => {
+            ensure!(dtype.is_float(), "random numbers are floats, not {dtype}");
+            let finite = mean.is_finite() && stddev.is_finite();
+            ensure!(finite && *stddev > 0.0, "no normal has mean {mean} and deviation {stddev}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+use super::cx::joined;
+use super::{FormRules, Labels, Legal, StepCx, ensure};
+use crate::program::{Cost, Extents, Offset, Operand, Scalar, Value};
+
+/// Copies rectangles of the inputs, one piece of each, into the out; what no piece covers is `fill`.
+///
+/// Inputs, fill and out have one dtype; every label is below the rank. A piece lies inside the out, and
+/// inside its input for every group index its offsets may meet.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Move {
+    /// The copies, in order: one per input.
+    pub pieces: Vec<Piece>,
+    /// Value of uncovered elements.
+    pub fill: Scalar,
+}
+
+/// One rectangular copy of a [`Move`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Piece {
+    /// Where reading begins, per dim of the input.
+    pub begin: Vec<Offset>,
+    /// Where writing begins, per dim of the out.
+    pub at: Extents,
+    /// How much is written, per dim of the out.
+    pub extents: Extents,
+}
+
+impl Piece {
+    /// Whether it covers a value of these extents.
+    fn covers(&self, extents: &[usize]) -> bool {
+        self.at.iter().all(|&at| at == 0) && self.extents[..] == *extents
+    }
+
+    /// How much is read, per dim of the input.
+    fn read<'a>(&'a self, input: &'a Operand) -> impl Iterator<Item = usize> + 'a {
+        input.dims.iter().map(|&label| self.extents[usize::from(label)])
+    }
+
+    fn check(&self, step: &StepCx<'_>, i: usize) -> Legal {
+        let Self { begin, at, extents } = self;
+        let (input, value, out) = (&step.step.inputs[i], step.input(i), step.out(0));
+        ensure!(extents.len() == out.extents.len(), "{} extents", extents.len());
+        let at: Vec<_> = at.iter().map(|&at| Offset::fixed(at)).collect();
+        step.inside(&at, extents, &out.extents).map_err(|p| format!("result: {p}"))?;
+        let copied = Value::new(value.dtype, extents.iter().copied());
+        Labels::new(&copied).below_rank("the input", input)?;
+        let read: Extents = self.read(input).collect();
+        step.inside(begin, &read, &value.extents).map_err(|p| format!("input: {p}"))
+    }
+
+    fn text(&self, step: &StepCx<'_>, i: usize) -> String {
+        let mut text = step.labelled(i);
+        if self.begin.iter().any(|offset| *offset != Offset::default()) {
+            text += &format!(" from {}", step.offsets(&self.begin));
+        }
+        if !self.covers(&step.out(0).extents) {
+            let (at, extents) = (self.at.as_slice(), self.extents.as_slice());
+            text += &format!(" to {at:?} size {extents:?}");
+        }
+        text
+    }
+}
+
+impl FormRules for Move {
+    fn name(&self) -> &'static str {
+        "move"
+    }
+
+    fn is_labelled(&self) -> bool {
+        true
+    }
+
+    fn check(&self, step: &StepCx<'_>) -> Legal {
+        step.counts(self.pieces.len(), 1)?;
+        let (out, value, dtype) = (step.step.outs[0], step.out(0), self.fill.dtype());
+        ensure!(dtype == value.dtype, "{out:?} is {}, but the fill {dtype}", value.dtype);
+        step.one_dtype()?;
+        for (i, piece) in self.pieces.iter().enumerate() {
+            piece.check(step, i).map_err(|problem| format!("piece {i}: {problem}"))?;
+        }
+        Ok(())
+    }
+
+    fn cost(&self, step: &StepCx<'_>) -> Cost {
+        let pieces = self.pieces.iter().zip(&step.step.inputs);
+        let elements: usize =
+            pieces.map(|(piece, input)| piece.read(input).product::<usize>()).sum();
+        let out = step.out(0);
+        let bytes = elements * out.dtype.size() + out.bytes();
+        Cost { flops: 0, bytes: bytes as u64, sent: 0 }
+    }
+
+    fn text(&self, step: &StepCx<'_>) -> String {
+        let pasted = joined(self.pieces.iter().enumerate().map(|(i, piece)| piece.text(step, i)));
+        match self.pieces.iter().any(|piece| piece.covers(&step.out(0).extents)) {
+            true => pasted,
+            false => format!("{pasted} onto {:?}", self.fill),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+use super::cx::folds;
+use super::{FormRules, Labels, Legal, StepCx};
+use crate::names::ReduceKind;
+use crate::program::Cost;
+
+/// `out[i] = fold(kind) of the input over the labels that the out lacks`.
+///
+/// Input and out have one dtype; all and any fold bool, the other kinds numbers. Every result label is
+/// in the input.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Reduce {
+    /// How to fold.
+    pub kind: ReduceKind,
+}
+
+impl FormRules for Reduce {
+    fn name(&self) -> &'static str {
+        "reduce"
+    }
+
+    fn is_labelled(&self) -> bool {
+        true
+    }
+
+    fn check(&self, step: &StepCx<'_>) -> Legal {
+        step.counts(1, 1)?;
+        step.one_dtype()?;
+        folds(self.kind, step.out(0).dtype)?;
+        let mut labels = Labels::new(step.out(0));
+        labels.operand("the input", &step.step.inputs[0], step.input(0))?;
+        labels.covered(&step.step.inputs, &[])
+    }
+
+    fn cost(&self, step: &StepCx<'_>) -> Cost {
+        Cost { flops: step.input(0).len() as u64, bytes: step.bytes(), sent: 0 }
+    }
+
+    fn text(&self, step: &StepCx<'_>) -> String {
+        format!("{} of {}", self.kind, step.labelled(0))
+    }
+}

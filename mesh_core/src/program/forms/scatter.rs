@@ -1,0 +1,55 @@
+use super::gather::are_indices;
+use super::{FormRules, Labels, Legal, StepCx, ensure};
+use crate::names::DType;
+use crate::program::{Cost, Offset};
+
+/// `out[.., p, ..] = sum of the updates for which indices[..] - begin = p`, added in the declared order
+/// of the updates. Indices outside the out add nothing. StableHLO: scatter with add.
+///
+/// Inputs: the updates, whose labels are those of the out but `dim`, and any that are summed; and
+/// positions along `dim`, i32, whose labels are labels of the updates. Updates and out have one dtype,
+/// f32, f64 or i32. `dim` is a result label and no label of the updates; every other result label is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Scatter {
+    /// The result's label that is indexed.
+    pub dim: u8,
+    /// The index that means the result's first position along `dim`.
+    pub begin: Offset,
+}
+
+impl FormRules for Scatter {
+    fn name(&self) -> &'static str {
+        "scatter"
+    }
+
+    fn is_labelled(&self) -> bool {
+        true
+    }
+
+    fn check(&self, step: &StepCx<'_>) -> Legal {
+        step.counts(2, 1)?;
+        step.greatest(&self.begin)?;
+        let [updates, indices] = [0, 1].map(|i: usize| &step.step.inputs[i]);
+        step.dtypes(&[updates.value, step.step.outs[0]])?;
+        are_indices(step)?;
+        let (value, dim) = (step.out(0), self.dim);
+        let sums = matches!(value.dtype, DType::F32 | DType::F64 | DType::I32);
+        ensure!(sums, "there are no scattered sums of {}", value.dtype);
+        let mut labels = Labels::new(value);
+        ensure!(labels.is_result(dim), "the result lacks the label {dim}");
+        ensure!(!updates.dims.contains(&dim), "the updates have the indexed label {dim}");
+        labels.operand("the updates", updates, step.input(0))?;
+        labels.operand("the indices", indices, step.input(1))?;
+        let stray = indices.dims.iter().find(|&label| !updates.dims.contains(label));
+        ensure!(stray.is_none(), "the indices have labels that the updates lack");
+        labels.covered(&step.step.inputs[..1], &[dim])
+    }
+
+    fn cost(&self, step: &StepCx<'_>) -> Cost {
+        Cost { flops: step.input(0).len() as u64, bytes: step.bytes(), sent: 0 }
+    }
+
+    fn text(&self, step: &StepCx<'_>) -> String {
+        format!("{} to {}", step.labelled(0), step.lookup(1, self.dim, &self.begin))
+    }
+}

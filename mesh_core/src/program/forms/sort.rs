@@ -1,0 +1,67 @@
+use super::{FormRules, Labels, Legal, StepCx, ensure};
+use crate::program::{Cost, Value};
+
+/// Sorts every line along `dim` by the first input, the others alike, and keeps as many elements as the
+/// outs are long. Equal keys stay in order; zeros are equal, and NaN is greater than all else and equal
+/// to itself. StableHLO: sort, and a slice.
+///
+/// As many outs as inputs, at least one, each of its input's dtype; the outs have equal extents. Labels
+/// an input lacks are broadcast; the keys, which come first, have all. `dim` is a result label; along
+/// it the outs may be shorter than the inputs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Sort {
+    /// Label of the dim along which elements are sorted.
+    pub dim: u8,
+    /// Whether the greatest come first.
+    pub descending: bool,
+}
+
+impl Sort {
+    /// Number of elements of a line.
+    fn line(&self, step: &StepCx<'_>) -> Option<usize> {
+        let at = step.step.inputs.first()?.dims.iter().position(|label| *label == self.dim)?;
+        step.input(0).extents.get(at).copied()
+    }
+}
+
+impl FormRules for Sort {
+    fn name(&self) -> &'static str {
+        "sort"
+    }
+
+    fn is_labelled(&self) -> bool {
+        true
+    }
+
+    fn check(&self, step: &StepCx<'_>) -> Legal {
+        step.pairs()?;
+        let (dim, first) = (usize::from(self.dim), step.out(0));
+        let (Some(line), Some(&kept)) = (self.line(step), first.extents.get(dim)) else {
+            return Err(format!("there is no dim {dim}"));
+        };
+        ensure!(kept <= line, "{kept} elements are kept of {line}");
+        let mut whole = Value::new(first.dtype, first.extents.iter().copied());
+        whole.extents[dim] = line;
+        let mut labels = Labels::new(&whole);
+        for (input, &out) in step.step.inputs.iter().zip(&step.step.outs) {
+            let name = format_args!("{:?}", input.value);
+            labels.operand(name, input, step.value(input.value))?;
+            labels.below_rank(name, input)?;
+            step.dtypes(&[input.value, out])?;
+            step.extents(out, &first.extents)?;
+        }
+        labels.covered(&step.step.inputs[..1], &[])
+    }
+
+    fn cost(&self, step: &StepCx<'_>) -> Cost {
+        let line = self.line(step).unwrap_or(1);
+        // Comparisons of a binary sort.
+        let each = u64::from(line.next_power_of_two().trailing_zeros());
+        Cost { flops: step.input(0).len() as u64 * each, bytes: step.bytes(), sent: 0 }
+    }
+
+    fn text(&self, step: &StepCx<'_>) -> String {
+        let order = if self.descending { "descending" } else { "ascending" };
+        format!("{order} along {} of {}", step.letter(self.dim), step.all_labelled())
+    }
+}

@@ -1,0 +1,63 @@
+//! Where a step comes from.
+
+use std::sync::Arc;
+use std::{fmt, slice};
+
+/// Where a step comes from, for errors, `explain` and traces.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Origin {
+    /// Kind of the operation (`einsum`).
+    pub op: String,
+    /// Unique name of the operation in its graph.
+    pub name: String,
+    /// The user's source line, `src/main.rs:17`.
+    pub at: String,
+    /// For an operation that other code made at that line, what it was made for: `gradient of einsum`.
+    pub note: String,
+    /// Its outputs: global dims, the axes they are split over, sums owed.
+    pub slice: String,
+    /// The operations that a pass has merged into this one, if it is several; the first and the last
+    /// are named above.
+    pub merged: Vec<Arc<Origin>>,
+}
+
+impl Origin {
+    /// The operations: those merged, or the one.
+    pub fn operations(self: &Arc<Self>) -> &[Arc<Self>] {
+        if self.merged.is_empty() { slice::from_ref(self) } else { &self.merged }
+    }
+
+    /// The origin of a step that does what steps of two origins did, and stands where the second
+    /// stood.
+    pub(crate) fn merge(one: &Arc<Self>, two: &Arc<Self>) -> Arc<Self> {
+        let mut merged = one.operations().to_vec();
+        for origin in two.operations() {
+            if !merged.contains(origin) {
+                merged.push(Arc::clone(origin));
+            }
+        }
+        let (op, name) = (joined(&one.op, &two.op), joined(&one.name, &two.name));
+        Arc::new(Self { op, name, merged, ..Self::clone(two) })
+    }
+}
+
+/// Two names, or chains of names, as one chain; a long chain keeps its first and its last name.
+fn joined(one: &str, two: &str) -> String {
+    let first = one.split('+').next().unwrap_or(one);
+    let last = two.rsplit('+').next().unwrap_or(two);
+    let middle = if one.contains('+') || two.contains('+') { "+…+" } else { "+" };
+    format!("{first}{middle}{last}")
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.name.is_empty() { &self.op } else { &self.name })?;
+        if !self.at.is_empty() {
+            write!(f, " at {}", self.at)?;
+        }
+        if !self.note.is_empty() {
+            write!(f, " ({})", self.note)?;
+        }
+        Ok(())
+    }
+}

@@ -15,6 +15,7 @@ mod processes;
 mod ranks;
 mod recorded;
 mod replicas;
+mod slices;
 mod threads;
 mod trace;
 
@@ -22,7 +23,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 
 pub use self::compare::{
     Agreement, CompareError, Comparing, Difference, Side, Subject, Tolerance, compare,
@@ -32,7 +33,7 @@ pub use self::feeds::Feed;
 #[cfg(feature = "mpi")]
 pub use self::ranks::Ranks;
 pub use self::recorded::Recorded;
-use self::replicas::{Replica, difference};
+use self::slices::VariableSlices;
 pub use self::threads::Threads;
 pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
@@ -42,9 +43,9 @@ pub use crate::exec::{
     StepTimes, Summary,
 };
 use crate::graph::{Function, GraphId};
-use crate::lower::{Module, VariableSpec};
+use crate::lower::Module;
 use crate::names::{DType, Mesh};
-use crate::program::{Program, Slot, Value};
+use crate::program::{Program, Slot};
 
 /// The result of a session's methods.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -80,53 +81,6 @@ fn write_to_stderr(label: &str, array: &Array) {
     let (dtype, shape) = (array.dtype(), array.shape());
     // If standard error cannot be written to, there is nowhere to report that.
     let _ = writeln!(io::stderr(), "probe {label}: {dtype}{shape:?} {}", array.to_f64());
-}
-
-/// A variable, and the beginning of each processor's slice of it; `None` for a processor that does
-/// not hold the variable.
-struct VariableSlices {
-    spec: VariableSpec,
-    /// The type of a slice.
-    local: Value,
-    begins: Vec<Option<Vec<usize>>>,
-}
-
-impl VariableSlices {
-    fn new(spec: &VariableSpec, mesh: &Mesh) -> Result<Self> {
-        let begin = |processor| {
-            let slice = spec.placement.slice(mesh, &spec.shape, processor).ok_or_else(|| {
-                let problem = format!("a dim of variable `{}` does not divide", spec.name);
-                Error::Module { problem }
-            })?;
-            let mut owned = spec.placement.owned().iter();
-            let held = owned.all(|&(axis, owner)| mesh.coordinate(processor, axis) == owner);
-            Ok(held.then_some(slice.begin))
-        };
-        let begins = (0..mesh.processors()).map(begin).collect::<Result<_>>()?;
-        let local = spec.local(mesh);
-        let local = Value::new(local.dtype, local.extents);
-        Ok(Self { spec: spec.clone(), local, begins })
-    }
-
-    /// The processors that hold the variable, each with the beginning of its slice.
-    fn holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
-        let begins = self.begins.iter().enumerate();
-        begins.filter_map(|(processor, begin)| Some((processor, begin.as_ref()?)))
-    }
-
-    /// Returns, for each distinct slice, one processor that holds it, and where the slice begins; `turn`
-    /// chooses among those that hold the same slice.
-    fn chosen_holders(&self, turn: usize) -> impl Iterator<Item = (usize, &Vec<usize>)> {
-        let mut slices = IndexMap::<_, Vec<_>>::new();
-        self.holders().for_each(|(holder, begin)| slices.entry(begin).or_default().push(holder));
-        slices.into_iter().map(move |(begin, holders)| (holders[turn % holders.len()], begin))
-    }
-
-    /// For each distinct slice, the first processor that holds it.
-    fn first_holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
-        let mut seen = IndexSet::new();
-        self.holders().filter(move |(_, begin)| seen.insert(*begin))
-    }
 }
 
 impl Session {
@@ -393,49 +347,9 @@ impl Session {
         }
         if self.replica_check { self.check_replicas(index) } else { Ok(()) }
     }
-
-    fn check_replicas(&self, index: usize) -> Result<()> {
-        let program = &self.programs[index];
-        for (variable, held) in self.variables.values().enumerate() {
-            let copies = held.holders().map(|(processor, begin)| {
-                let bytes = self.backend.slice(processor, variable)?;
-                Ok(Replica { processor, begin: begin.clone(), bytes })
-            });
-            let copies = copies.collect::<Result<Vec<_>>>()?;
-            let what = || format!("variable `{}`", held.spec.name);
-            same(program, what, &held.local, copies)?;
-        }
-        for (fetch, (slot, value)) in program.left().enumerate() {
-            // A slice is in declared order here, however it lay in memory.
-            let value = program.value(value);
-            let copies = (0..self.mesh.processors()).map(|processor| {
-                let part = |axes: &[_]| self.mesh.group_index(processor, axes);
-                let dims = slot.split.iter().zip(&value.extents);
-                let begin = dims.map(|(axes, extent)| part(axes) * extent).collect();
-                let bytes = self.backend.fetched_slice(processor, index, fetch)?;
-                Ok(Replica { processor, begin, bytes })
-            });
-            let copies = copies.collect::<Result<Vec<_>>>()?;
-            same(program, || format!("fetch `{}`", slot.name), value, copies)?;
-        }
-        Ok(())
-    }
 }
 
-/// Whether copies of slices of a value, after a call of a function, are equal.
-fn same(
-    program: &Program,
-    what: impl Fn() -> String,
-    value: &Value,
-    copies: Vec<Replica<'_>>,
-) -> Result<()> {
-    let Some(replicas::Difference { processors, index, values }) = difference(value, copies) else {
-        return Ok(());
-    };
-    Err(Error::Replicas { function: program.name.clone(), what: what(), processors, index, values })
-}
-
-/// Whether an array fits what it is for.
+/// Checks the dtype and shape of an array for a feed or variable.
 fn check(
     what: impl Fn() -> String,
     dtype: DType,

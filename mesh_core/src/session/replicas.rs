@@ -5,8 +5,52 @@ use std::borrow::Cow;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
+use super::{Error, Result, Session};
 use crate::names::DType;
-use crate::program::Value;
+use crate::program::{Program, Value};
+
+impl Session {
+    /// Compares all variables and the fetches of a call between processors that hold the same slice.
+    pub(super) fn check_replicas(&self, index: usize) -> Result<()> {
+        let program = &self.programs[index];
+        for (variable, held) in self.variables.values().enumerate() {
+            let copies = held.holders().map(|(processor, begin)| {
+                let bytes = self.backend.slice(processor, variable)?;
+                Ok(Replica { processor, begin: begin.clone(), bytes })
+            });
+            let copies = copies.collect::<Result<Vec<_>>>()?;
+            let what = || format!("variable `{}`", held.spec.name);
+            same(program, what, &held.local, copies)?;
+        }
+        for (fetch, (slot, value)) in program.left().enumerate() {
+            // A slice is in declared order here, however it lay in memory.
+            let value = program.value(value);
+            let copies = (0..self.mesh.processors()).map(|processor| {
+                let part = |axes: &[_]| self.mesh.group_index(processor, axes);
+                let dims = slot.split.iter().zip(&value.extents);
+                let begin = dims.map(|(axes, extent)| part(axes) * extent).collect();
+                let bytes = self.backend.fetched_slice(processor, index, fetch)?;
+                Ok(Replica { processor, begin, bytes })
+            });
+            let copies = copies.collect::<Result<Vec<_>>>()?;
+            same(program, || format!("fetch `{}`", slot.name), value, copies)?;
+        }
+        Ok(())
+    }
+}
+
+/// Fails if copies of a slice differ; `what` names the value in the error.
+fn same(
+    program: &Program,
+    what: impl Fn() -> String,
+    value: &Value,
+    copies: Vec<Replica<'_>>,
+) -> Result<()> {
+    let Some(Difference { processors, index, values }) = difference(value, copies) else {
+        return Ok(());
+    };
+    Err(Error::Replicas { function: program.name.clone(), what: what(), processors, index, values })
+}
 
 /// A copy of a slice on one processor.
 pub(super) struct Replica<'m> {

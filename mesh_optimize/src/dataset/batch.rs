@@ -36,9 +36,9 @@ impl Dataset {
         self.batches(size, remainder, Unmade::Batch)
     }
 
-    /// [`batch`](Self::batch) with one more array, named `weight`: an f32 for each record, which is
-    /// 1. The last batch is filled up with copies of its records, whose weights are 0. So a sum
-    /// with these weights counts every record once.
+    /// [`batch`](Self::batch) with one more array, named `weight`, whose f32 elements are 1. The last
+    /// batch is filled up with copies of its records, whose weights are 0. So a sum with these
+    /// weights counts every record once.
     ///
     /// ```
     /// # use mesh_optimize::dataset::{Dataset, Remainder};

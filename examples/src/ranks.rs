@@ -1,4 +1,4 @@
-//! Whether a launcher has started several of this process, and what follows from it.
+//! Finds out whether a launcher has started several copies of this process.
 
 use crate::launch::LaunchError;
 use mesh_core::lower::{Module, Target};
@@ -14,32 +14,34 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-/// What launchers say: who, and where they put the number of processes and which this is.
+/// The launchers: name, the variable with the number of processes, the variable with this process's
+/// number.
 const LAUNCHERS: [(&str, &str, &str); 3] = [
     ("mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     ("mpiexec", "PMI_SIZE", "PMI_RANK"),
     ("srun", "SLURM_NTASKS", "SLURM_PROCID"),
 ];
 
-/// Set within `srun` only: a batch script has the other variables as well, and is alone.
+/// Set only within `srun`. A batch script has the other variables, too, and is a single process.
 const SLURM_STEP: &str = "SLURM_STEP_NODELIST";
 
-/// How much longer than the rank before it, up to ten, a rank holds back an error: all may have the same,
-/// and the first one ends the others. `mesh_core` holds back as long.
+/// How much longer than the rank before it (up to the tenth) a rank waits before it reports an
+/// error: all ranks may have the same error, and the first to report it ends the job. `mesh_core`
+/// waits as long.
 const HOLD_BACK: Duration = Duration::from_millis(400);
 
-/// One of several processes that a launcher has started.
+/// This process is one of several that a launcher has started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Launched {
-    /// By what.
+    /// The launcher's name.
     pub launcher: &'static str,
-    /// Which one this is.
+    /// The index of this process.
     pub rank: usize,
-    /// How many there are, 2 or more.
+    /// The number of processes, at least 2.
     pub ranks: usize,
 }
 
-/// What the environment says of a launcher; `None` for a process that is alone.
+/// The launcher and index of this process, read from the environment; `None` for a single process.
 pub fn launched() -> Option<Launched> {
     launched_by(&|name| env::var(name).ok())
 }
@@ -54,18 +56,18 @@ fn launched_by(variable: &dyn Fn(&str) -> Option<String>) -> Option<Launched> {
     found.filter(|found| found.ranks > 1)
 }
 
-/// Whether this process prints and writes files: it is alone, or the first.
+/// Whether this process prints and writes files: it is the only one or the first.
 pub fn speaks() -> bool {
     launched().is_none_or(|launched| launched.rank == 0)
 }
 
-/// Lets an earlier rank tell of an error first.
+/// Waits so that an earlier rank can report an error first.
 pub fn hold_back() {
     let rank = launched().map_or(0, |launched| launched.rank);
     thread::sleep(HOLD_BACK * rank.min(10) as u32);
 }
 
-/// How ranks that a launcher has started work together.
+/// The flags for ranks.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RankFlags {
     /// Seconds that a rank of MPI waits for the others before it ends the job.
@@ -117,7 +119,7 @@ impl Default for RankFlags {
 }
 
 impl RankFlags {
-    /// A session of a module, compiled for a target: on the ranks that were started, or else on threads.
+    /// A session of a module, compiled for a target, on the ranks that were started or on threads.
     pub fn session(
         &self,
         module: &Module,
@@ -169,7 +171,7 @@ impl RankFlags {
     }
 }
 
-/// Which rank runs which processors of a mesh, for people; nothing of a process that is alone.
+/// Which rank runs which processors of a mesh, as text for people; empty for a single process.
 pub fn whereabouts(mesh: &Mesh) -> Result<String, NameError> {
     match launched() {
         None => Ok(String::new()),
@@ -177,8 +179,9 @@ pub fn whereabouts(mesh: &Mesh) -> Result<String, NameError> {
     }
 }
 
-/// Checks what `TF_CONFIG` says, if it is set, against a strategy of several hosts and the ranks that
-/// were started: as many workers as hosts, and on each the ranks that run its processors.
+/// Checks `TF_CONFIG`, if it is set, against a strategy of several hosts and the ranks that were
+/// started: it must have as many workers as the strategy has hosts, and each host must have the
+/// ranks that run its processors.
 pub fn check_cluster(strategy: &Strategy) -> Result<(), LaunchError> {
     match (strategy, env::var("TF_CONFIG")) {
         (Strategy::MultiWorkerMirrored { hosts, local }, Ok(text)) => {
@@ -274,7 +277,7 @@ mod tests {
                 rank(1),
                 Some("worker 0, host 1 of 2, but mpirun started it as rank 1"),
             ),
-            // A thread per processor on each host.
+            // One rank per host with a thread per processor.
             (("chief", 0), 2, of(0, 2), None),
             (("worker", 0), 2, of(1, 2), None),
             (

@@ -1,4 +1,4 @@
-//! Collectives that are under way while ranks compute.
+//! Collectives that run while ranks compute.
 
 use super::{assert_same, bits, mesh, shared_meshes, train};
 use mesh_core::program::Step;
@@ -8,10 +8,10 @@ use mesh_optimize::{AdamWeightDecay, Optimizer};
 
 const STEPS: usize = 4;
 
-/// For [`wide`].
+/// The layout for [`wide`].
 pub const LAYOUT: &str = "batch:a+b";
 
-/// Layers whose gradients are large enough to be summed while the next is computed.
+/// Layers with gradients that are large enough to be reduced while the next is computed.
 pub fn wide() -> Graph {
     let graph = mesh_ops::graph();
     let input = graph.input("input", [dim("batch", 64), dim("x", 256)], F32);
@@ -23,7 +23,7 @@ pub fn wide() -> Graph {
     graph
 }
 
-/// Ranks with couriers, and without, give the bits of threads.
+/// Ranks compute the bits of threads, with couriers and without.
 pub fn run() {
     let graph = wide();
     let layout: Layout = LAYOUT.parse().unwrap();

@@ -1,4 +1,4 @@
-//! Law 10: processors allocate nothing while they run a function, once they have run it before.
+//! Law 10: processors allocate nothing in a call of a function that they have called before.
 #![expect(unsafe_code, reason = "counting allocations means being the allocator")]
 
 use mesh_core::session::Threads;
@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Allocations of all threads but those that call sessions.
+/// The allocations of all threads but those that call sessions.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Products large enough for the packing buffers of the GEMM, a convolution, both optimizers.
+/// Products that need the GEMM's packing buffers, a convolution, and both optimizers.
 fn classifier(g: &Graph) -> (Function<1, 1>, Function<1, 1>) {
     let (batch, rows, channel) = (dim("batch", 32), dim("rows", 64), dim("channel", 1));
     let x = g.input("x", [batch, rows, channel], F32);
@@ -52,7 +52,7 @@ fn classifier(g: &Graph) -> (Function<1, 1>, Function<1, 1>) {
     (adam, adafactor)
 }
 
-/// Ops by index and order, and their gradients.
+/// Ops that select by index or order, and their gradients.
 fn lookups(g: &Graph) -> Function<1, 1> {
     let (batch, places) = (dim("batch", 32), dim("places", 64));
     let x = g.input("lines", [batch, places], F32);

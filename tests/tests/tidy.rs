@@ -343,6 +343,161 @@ fn no_name_is_too_long_to_be_shown() {
     }
 }
 
+/// Folders whose functions do not all say yet when they fail.
+const ERRORS_UNSAID: [&str; 7] = [
+    "mesh_core/src/graph",
+    "mesh_core/src/lower",
+    "mesh_core/src/split",
+    "mesh_core/src/program",
+    "mesh_core/src/passes",
+    "mesh_core/src/exec",
+    "mesh_ops/src",
+];
+
+/// A `pub fn`, or a method of a `pub trait`.
+struct PublicFunction {
+    /// Path, line and name.
+    at: String,
+    name: String,
+    /// The doc comment, without slashes.
+    doc: String,
+    returns_result: bool,
+    in_trait: bool,
+}
+
+fn public_functions(path: &str, text: &str) -> Vec<PublicFunction> {
+    let (mut found, mut doc, mut in_trait) = (Vec::new(), String::new(), false);
+    let lines: Vec<&str> = text.lines().collect();
+    for (i, line) in lines.iter().enumerate() {
+        let item = line.trim_start();
+        if !line.starts_with(' ') && !item.is_empty() && !item.starts_with("///") {
+            in_trait = item.starts_with("pub trait") || (in_trait && item != "}");
+        }
+        if let Some(text) = item.strip_prefix("///") {
+            doc += text;
+            doc.push('\n');
+            continue;
+        }
+        if item.starts_with("#[") {
+            continue;
+        }
+        let method = in_trait && line.starts_with("    fn ");
+        let name = item.split_once("fn ").filter(|(before, _)| {
+            let public = before.starts_with("pub ") && !before.contains(['(', '"', '/']);
+            public || (method && before.is_empty())
+        });
+        let doc = std::mem::take(&mut doc);
+        let Some((_, rest)) = name else { continue };
+        let name = rest.split(['(', '<']).next().unwrap_or(rest).to_owned();
+        let ends = |line: &&str| line.ends_with(['{', '}', ';']);
+        let last = i + lines[i..].iter().position(ends).unwrap_or(0);
+        let signature = lines[i..=last].join(" ");
+        let signature = signature.split(" where ").next().unwrap_or(&signature);
+        let returned = signature.rsplit_once("-> ").map_or("", |(_, returned)| returned);
+        let returned = returned.split(['<', ' ', '{', ';']).next().unwrap_or(returned);
+        let returns_result = returned.rsplit("::").next() == Some("Result");
+        let at = format!("{path}:{} {name}", i + 1);
+        found.push(PublicFunction { at, name, doc, returns_result, in_trait: method });
+    }
+    found
+}
+
+/// The public functions under a folder. Modules of tests at the end of files do not count.
+fn documented(under: &str) -> Vec<(String, Vec<PublicFunction>)> {
+    let files = sources(under).into_iter().filter(|(path, _)| !is_test_file(path));
+    files
+        .map(|(path, text)| {
+            let shown = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(&text);
+            let functions = public_functions(&path, shown);
+            (path, functions)
+        })
+        .collect()
+}
+
+#[test]
+fn functions_say_when_they_fail() {
+    let mut silent = Vec::new();
+    for crate_ in ["mesh_core/src", "mesh_ops/src", "mesh_optimize/src"] {
+        for (path, functions) in documented(crate_) {
+            if ERRORS_UNSAID.iter().any(|folder| path.starts_with(&format!("{folder}/"))) {
+                continue;
+            }
+            let lacks = |f: &PublicFunction| f.returns_result && !f.doc.contains("# Errors");
+            silent.extend(functions.into_iter().filter(lacks).map(|f| f.at));
+        }
+    }
+    assert!(silent.is_empty(), "no section `# Errors`: {silent:#?}");
+}
+
+/// The code of the examples in a source's doc comments.
+fn examples(text: &str) -> String {
+    let (mut code, mut inside) = (String::new(), false);
+    for line in text.lines() {
+        let line = line.trim_start();
+        let Some(doc) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            inside = false;
+            continue;
+        };
+        match doc.trim_start().strip_prefix("```") {
+            Some(language) => inside = !inside && language.is_empty(),
+            None if inside => code += &format!("{doc}\n"),
+            None => {}
+        }
+    }
+    code
+}
+
+/// Whether `code` calls a function of this name.
+fn calls(code: &str, name: &str) -> bool {
+    code.match_indices(name).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + name.len()..].chars().next();
+        before.is_none_or(|c| !c.is_alphanumeric() && c != '_') && matches!(after, Some('(' | ':'))
+    })
+}
+
+#[test]
+fn functions_of_mesh_optimize_are_called_in_examples() {
+    // A function has an example of its own, or an example in its room calls it: its type's mostly.
+    let room = |path: &str| {
+        let inside = path.strip_prefix("mesh_optimize/src/").unwrap_or(path);
+        inside.split('/').next().unwrap_or(inside).to_owned()
+    };
+    let texts = sources("mesh_optimize/src");
+    let mut without = Vec::new();
+    for (path, functions) in documented("mesh_optimize/src") {
+        let here = room(&path);
+        let in_room = texts.iter().filter(|(path, _)| room(path) == here);
+        let code: String = in_room.map(|(_, text)| examples(text)).collect();
+        let lacks =
+            |f: &PublicFunction| !f.in_trait && !f.doc.contains("```\n") && !calls(&code, &f.name);
+        without.extend(functions.into_iter().filter(lacks).map(|f| f.at));
+    }
+    assert!(without.is_empty(), "no example calls {without:#?}");
+}
+
+#[test]
+fn the_glossary_is_in_order_and_linked() {
+    let read = |name: &str| fs::read_to_string(workspace().join(name)).unwrap();
+    let glossary = read("docs/glossary.md");
+    let terms = glossary.lines().filter_map(|line| line.strip_prefix("| **")?.split("**").next());
+    let terms: Vec<_> = terms.map(str::to_lowercase).collect();
+    assert!(terms.len() > 50 && terms.is_sorted_by(|a, b| a < b), "{terms:#?}");
+    for page in ["README.md", "ARCHITECTURE.md"] {
+        assert!(read(page).contains("(docs/glossary.md)"), "{page} does not link the glossary");
+    }
+}
+
+#[test]
+fn the_readers_of_docs_read() {
+    let text = "/// Doc.\n///\n/// ```\n/// let x = a.get(1);\n/// ```\n#[inline]\npub fn get(\n    f: impl Fn() -> Self,\n) -> io::Result<u8>\nwhere\n    F: Fn() -> u8,\n{\n}\npub trait T {\n    /// Says.\n    fn say(&self) -> Result<(), E>;\n}\nimpl T for S {\n    fn say(&self) -> Result<(), E> {}\n}\npub(crate) fn no() -> Result<()> {}\n";
+    let found = public_functions("p", text);
+    let shown: Vec<_> = found.iter().map(|f| (f.at.as_str(), f.returns_result)).collect();
+    assert_eq!(shown, [("p:7 get", true), ("p:16 say", true)]);
+    assert!(found[0].doc.contains("Doc.") && found[1].doc.contains("Says.") && found[1].in_trait);
+    assert!(calls(&examples(text), "get") && !calls(&examples(text), "ge"));
+}
+
 #[test]
 fn the_readers_above_read() {
     let text = "use a; // crate::no\n#[cfg(test)]\nmod tests {\n    use crate::hidden;\n}\nuse crate::{names::Mesh, lower};\nlet x = crate::split::Role;";

@@ -7,7 +7,7 @@ use mesh_ops::layers::*;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Fill};
 
-/// One axis and two; by these names no inputs owe sums, which ops' own cases cover.
+/// One axis and two. With these axis names no inputs are pending; the ops' own cases cover that.
 const GRIDS: &[&str] = &["m:2", "m:2;n:2"];
 const AXIS: &[&str] = &["m:2", "m:2;n:2"];
 
@@ -65,7 +65,7 @@ fn dense_layers() {
             .normal("wi_1", "i:4;k:6", F32)
             .normal("wo", "k:6;i:4", F32)
             .meshes(GRIDS),
-            // D2 of Mesh TensorFlow: a sum still owed met a generic gradient.
+            // D2 of Mesh TensorFlow: a generic gradient was given a pending sum.
             Case::new("elu and softplus of a split contraction", move |_, x| {
                 let h = x[0].einsum(&[x[1]], [dim("b", 4), k]);
                 h.elu() + h.softplus() * h.sin()

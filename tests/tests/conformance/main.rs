@@ -1,8 +1,8 @@
 //! Every op of `mesh_ops` under every legal layout, against the reference.
 //!
-//! The committed tables beside this file hold, for each case, the roles of its dims (each *whole*
-//! with its reason) and how many layouts are legal on each mesh. A layout lost or won shows up as a
-//! difference.
+//! The committed tables beside this file have, for each case, the roles of its dims (each *whole*
+//! with its reason) and the number of legal layouts on each mesh. A layout that becomes legal or
+//! illegal is a difference.
 
 mod conv;
 mod index;
@@ -97,7 +97,7 @@ fn comparisons() {
 type Unary = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
 type Binary = for<'g> fn(Tensor<'g>, Tensor<'g>) -> Tensor<'g>;
 
-/// Few meshes for ops whose roles are those of the first op in their table.
+/// Few meshes, for ops that have the roles of the first op in their table.
 const FEW: &[&str] = &["a:2", "a:3", "a:2;b:2"];
 
 #[test]
@@ -133,7 +133,7 @@ fn corners() {
     let relu = elementwise::relu as Unary;
     let all: [(&str, Unary); 4] = [("relu", relu), ("abs", abs), ("sign", sign), ("floor", floor)];
     let case = |(name, function): (&str, Unary)| {
-        // Floor is flat where elements are not whole; in the middle here.
+        // Floor is constant between whole numbers, where the inputs are.
         Case::new(name, move |_, x| function(x[0])).away_from_zero("x", "p:4;q:6", F32).meshes(FEW)
     };
     let mut cases: Vec<_> = all.into_iter().map(case).collect();

@@ -13,7 +13,7 @@ use mesh_ops::{pick, pool_1d, split, split_evenly, stack, stride_1d, unstack};
 
 const MATRIX: &str = "p:8;q:12";
 
-/// Few meshes for ops whose roles are those of the first op in their table.
+/// Few meshes, for ops that have the roles of the first op in their table.
 const FEW: &[&str] = &["a:2", "a:3", "a:2;b:2"];
 
 fn p() -> Dimension {
@@ -24,7 +24,7 @@ fn q() -> Dimension {
     dim("q", 12)
 }
 
-/// Every layout draws the numbers of the definition.
+/// The numbers under every layout are those of the definition.
 #[test]
 fn random_numbers() {
     let case = |name, dtype, build: for<'g> fn(&'g Graph) -> Tensor<'g>| {
@@ -106,7 +106,7 @@ fn smooth_functions_more() {
 
 #[test]
 fn products_of_elements() {
-    // Rows of a first: no zero, one, two, three.
+    // The rows of the first factor have no zero, one, two and three zeros.
     let zeros = vec![1.5, -2.0, 0.5, 0.0, 1.0, 2.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0];
     let cases = vec![
         Case::new("prod", |_, x| x[0].prod([q()])).away_from_zero("x", MATRIX, F64),

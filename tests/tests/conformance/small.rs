@@ -1,4 +1,4 @@
-//! Small compositions under every legal layout, against the reference: what no larger case holds.
+//! Small compositions under every legal layout, against the reference.
 
 use crate::conform;
 use mesh_ops::layers::attention::{

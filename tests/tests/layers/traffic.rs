@@ -1,4 +1,4 @@
-//! What layers send, counted in the programs.
+//! The collectives of layers, counted in the programs.
 
 use mesh_core::program::Step;
 use mesh_ops::layers::attention::*;
@@ -84,7 +84,8 @@ fn a_transformer_layer_costs_two_all_reduces_forward() {
     let half = format!("all_reduce {}", ACTIVATIONS / 2);
     assert_eq!(sent(&g, "m:2", "heads:m;hidden:m", "forward"), [all.clone(), all.clone()]);
     assert_eq!(sent(&g, "d:2;m:2", "batch:d;heads:m;hidden:m", "forward"), [half.clone(), half]);
-    // The attention's sum of the forward pass is needed again; then one for each part's gradient.
+    // Attention's sum of the forward pass is needed again; then there is one for each part's
+    // gradient.
     assert_eq!(sent(&g, "m:2", "heads:m;hidden:m", "backward"), [all.clone(), all.clone(), all]);
 }
 

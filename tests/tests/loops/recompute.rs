@@ -1,4 +1,4 @@
-//! Recomputation, and gradients of the user's own.
+//! Recomputation and custom gradients.
 
 use super::{FEW, check};
 use mesh_ops::prelude::*;
@@ -47,7 +47,8 @@ fn deep(mut h: Tensor<'_>, d: Dimension) -> Tensor<'_> {
     h
 }
 
-/// The backward pass keeps the blocks' inputs only: memory grows with one block, not with all.
+/// The backward pass keeps only the inputs of recomputed parts: memory grows with one part, not
+/// with all.
 #[test]
 fn recomputation_saves_memory() {
     let arena = |recompute: bool| {
@@ -69,7 +70,7 @@ fn recomputation_saves_memory() {
 
 #[test]
 fn gradients_of_ones_own() {
-    // A straight-through floor, and a clipped cotangent.
+    // A straight-through floor and a clipped cotangent.
     let g = mesh_ops::graph();
     let d = dim("d", 2);
     let x = g.input("x", [d], F32);

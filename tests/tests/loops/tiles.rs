@@ -1,4 +1,4 @@
-//! Loops that tiling makes of tensors larger than the caches, behind everything that moves elements.
+//! Loops that tiling makes for tensors larger than the caches, after every op that moves elements.
 
 use mesh_core::lower::{Module, Options};
 use mesh_ops::pool::Pool;
@@ -8,7 +8,8 @@ use mesh_ops::testing::{Fill, Random, Tolerance, compare};
 const ROWS: usize = 512;
 const COLUMNS: usize = 256;
 
-/// Sums of some 2^17 terms of about 1, each rounded to 2^-53 of the sum, in other orders.
+/// Sums of about 2^17 terms of magnitude 1 in different orders, each addition rounded to 2^-53 of
+/// the sum.
 const ORDERS: Tolerance = Tolerance::Within(1e-10);
 
 type Move = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
@@ -26,7 +27,7 @@ fn every_other<'g>(x: Tensor<'g>, count: usize) -> Tensor<'g> {
     mesh_ops::gather(x, at * x.graph().scalar(2.0, I32), rows())
 }
 
-/// Of a tensor of rows and columns, what its rows are of comes first.
+/// Ops that move elements, applied to a tensor of rows and columns before its rows are tiled.
 const MOVES: &[(&str, Move)] = &[
     ("nothing", |x| x),
     ("the first rows", |x| x.slice(dim("r", ROWS / 2), 0)),
@@ -60,7 +61,7 @@ const MOVES: &[(&str, Move)] = &[
     ("twice a slice", |x| x.slice(dim("r", 384), 0).tanh().slice(dim("r", 320), 0)),
 ];
 
-/// What is done tile by tile; of the first and the last dim.
+/// Computations that are tiled, of the first and the last dim.
 const TILED: &[(&str, Move)] = &[
     ("a sum over all", |x| x.exp().sum_all()),
     ("a sum over the first dim", |x| (x.exp() * 0.5).sum([first(x)])),
@@ -87,8 +88,8 @@ fn run(module: &Module, feeds: &[(&str, Array)]) -> Vec<Array> {
     found.into_iter().map(|(_, array)| array).collect()
 }
 
-/// The function `f` computes the same with tiles and without, on one processor and under each of the
-/// layouts that is legal; gives how many programs have loops.
+/// Compares the function `f` with tiles and without, on one processor and under each layout that is
+/// legal. Returns how many programs have loops.
 fn same_with_tiles(
     graph: &Graph,
     feeds: &[(&str, Array)],
@@ -145,7 +146,7 @@ fn whatever_is_tiled_may_be_cut_out_of_something_or_moved() {
     assert!(tiled > programs, "only {tiled} programs have tiles, of {programs} on one processor");
 }
 
-/// Of tiles of a gradient some are slices of what is given, as they are.
+/// Some tiles of a gradient are slices of an input, unchanged.
 #[test]
 fn tiles_hand_on_slices() {
     let (m, n, c) = (dim("m", 96), dim("n", 48), dim("c", 768));

@@ -5,8 +5,8 @@ use mesh_core::program::{Program, Step};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, Optimizer};
 
-/// Every value that a program's collectives are of (small all-reduces are combined): form, axes,
-/// elements of one processor's.
+/// Every value that a collective of a program has (small all-reduces are combined): form, axes,
+/// elements of one processor's value.
 fn collectives(program: &Program, mesh: &Mesh) -> Vec<(&'static str, String, usize)> {
     let collective = |step: &Step| {
         let axes = step.axes().map(|axes| mesh.list(axes));
@@ -19,7 +19,7 @@ fn collectives(program: &Program, mesh: &Mesh) -> Vec<(&'static str, String, usi
     program.steps.iter().flat_map(|node| collective(&node.step)).collect()
 }
 
-/// How often processors meet in a training step of the [`perceptron`].
+/// The number of collectives in a training step of the [`perceptron`].
 fn meetings(mesh: &str, layout: &str) -> usize {
     let g = mesh_ops::graph();
     perceptron(&g);
@@ -28,7 +28,7 @@ fn meetings(mesh: &str, layout: &str) -> usize {
     steps.iter().filter(|node| node.step.axes().is_some()).count()
 }
 
-/// As text, equal ones counted, sorted: `all_reduce(a) 64 x2`.
+/// The collectives as sorted text, where equal ones are counted: `all_reduce(a) 64 x2`.
 fn summary(graph: &Graph, mesh: &str, layout: &str) -> Vec<String> {
     let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
     let module = graph.lower(&mesh, &layout).unwrap();
@@ -48,8 +48,8 @@ fn summary(graph: &Graph, mesh: &str, layout: &str) -> Vec<String> {
     lines.into_iter().map(text).collect()
 }
 
-/// `y = x w v`, mean square of `y - x`, gradients of w and v: the model behind the numbers of
-/// Mesh TensorFlow's own counters.
+/// `y = x w v`, the mean square of `y - x`, and the gradients of w and v: the model for which Mesh
+/// TensorFlow's own counters have numbers.
 fn two_matrices(g: &Graph) {
     let (b, dx, dh) = (dim("b", 8), dim("dx", 4), dim("dh", 16));
     let x = g.input("x", [b, dx], F32);
@@ -63,7 +63,7 @@ fn two_matrices(g: &Graph) {
     g.function("step", [x], [loss, grads[0].unwrap(), grads[1].unwrap()], []);
 }
 
-/// Elements of one processor's values, times processors, over all all-reduces.
+/// The elements of all all-reduces: one processor's, times the number of processors.
 fn reduced(mesh: &str, layout: &str) -> usize {
     let g = mesh_ops::graph();
     two_matrices(&g);
@@ -129,11 +129,12 @@ fn data_parallelism_reduces_each_gradient_once() {
 #[test]
 fn small_reductions_over_the_same_axes_are_one() {
     assert_eq!(meetings("a:4", "batch:a"), 1, "three gradients and the loss");
-    // The activations, then what the rows owe.
+    // The activations, then the sums that are pending over the rows.
     assert_eq!(meetings("r:4;c:2", "batch:r;hidden:c"), 2);
 }
 
-/// Adafactor needs scalars of every variable, some for others: each kind meets once for all variables.
+/// Adafactor needs scalars of every variable, some for others: the scalars of each kind are reduced
+/// together.
 #[test]
 fn scalars_of_an_optimizer_are_one_reduction_each() {
     let count = |layers: usize| {
@@ -177,8 +178,8 @@ fn mixed_parallelism_is_both_on_slices() {
 
 #[test]
 fn sharded_state_makes_reduce_scatters_and_gathers() {
-    // Parameters at rest on a quarter each: gathered for use (w and v again in the backward pass
-    // only where they are needed there), gradients scattered into the slices.
+    // Parameters at rest are split into quarters. They are gathered for use (w and v again in the
+    // backward phase, if they are needed there), and gradients are reduce-scattered.
     let lines = trained("a:4", "batch:a;params/*:a");
     let count = |form: &str| lines.iter().filter(|line| line.starts_with(form)).count();
     assert_eq!(count("reduce_scatter"), 3, "{lines:?}");

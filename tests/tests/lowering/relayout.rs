@@ -1,4 +1,4 @@
-//! What moves when a tensor is reshaped, renamed or laid out otherwise, and that the values stay.
+//! The collectives of tensors that are reshaped, renamed or placed anew, and that the values stay.
 //!
 //! The cases are those of Mesh TensorFlow's reshape rule, its two unimplemented and two broken ones
 //! among them.
@@ -13,8 +13,8 @@ fn counting(shape: &[usize]) -> ArrayD<f32> {
     ArrayD::from_shape_vec(IxDyn(shape), (0..size).map(|i| i as f32).collect()).unwrap()
 }
 
-/// Reshapes a fed tensor and, so that it is used where its layout wants it, adds nothing to it.
-/// Returns the collectives with their bytes received.
+/// Reshapes an input and adds zero, so that the result is used where its layout wants it. Returns
+/// the collectives with their received bytes.
 fn reshape(mesh: &str, layout: &str, from: &str, onto: &str) -> Vec<String> {
     let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
     let (from, onto): (Shape, Shape) = (from.parse().unwrap(), onto.parse().unwrap());
@@ -54,7 +54,7 @@ fn reshapes_move_what_they_must() {
         ("all:4", "b:all", "a:6,b:8", "a2:2,a3:3,b:8", vec![]),
         ("all:2", "b:all", "a:6,b:8", "ab:48", gather(96)),
         ("all:2", "y:all", "a:6,b:8", "x:3,y:16", vec![]),
-        // Broken there: the split dim is too small, or the exchange cuts 2 into 4.
+        // Broken in Mesh TensorFlow: the split dim is too small, or the exchange cuts 2 into 4.
         ("all:8", "c:all", "a:4,b:6", "c:24", vec![]),
         ("all:4", "b:all,c:all", "a:2,b:8", "c:16", gather(48)),
         ("all:4", "b:all,c:all", "b:8,x:2", "c:16", vec![]),
@@ -89,7 +89,7 @@ fn a_pending_sum_that_is_wanted_split_is_scattered() {
     assert!(forms.contains(&"reduce_scatter") && !forms.contains(&"all_reduce"), "{forms:?}");
 }
 
-/// Scalars that owe sums over different axes, or none: added first, reduced once.
+/// Scalars that are pending over different axes, or not pending, are added first and reduced once.
 #[test]
 fn many_sums_are_settled_together() {
     let g = mesh_ops::graph();

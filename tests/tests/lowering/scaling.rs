@@ -1,10 +1,11 @@
-//! One program serves every processor: lowering does not see how many there are.
+//! One program serves every processor, so lowering does not depend on their number.
 
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer};
 use std::time::{Duration, Instant};
 
-/// Both programs are equal but for tiles, which suit the size of slices, so the ratio is about 1.
+/// The two programs differ only in tiles, which depend on the size of slices, so the ratio is about
+/// 1.
 const RATIO: f64 = 1.2;
 
 /// The training step of a 784-512-512-10 perceptron on 8,192 examples.
@@ -18,7 +19,7 @@ fn perceptron(g: &Graph) {
     g.function("train", [image, label], [loss], AdamWeightDecay::new(1e-3).minimize(loss));
 }
 
-/// Seconds of the quickest: a busy machine only ever adds.
+/// The shortest time in seconds: other programs on the machine only add to it.
 fn least(times: &[Duration]) -> f64 {
     times.iter().min().map_or(0.0, Duration::as_secs_f64)
 }
@@ -32,7 +33,7 @@ fn lowering_for_4096_processors_costs_what_it_costs_for_2() {
     let mut times: [Vec<Duration>; 2] = Default::default();
     let mut steps = Vec::new();
     for round in 0..100 {
-        // Twenty rounds will do, unless others use the machine.
+        // Twenty repetitions are enough unless other programs use the machine.
         if round > 0 && round % 20 == 0 && least(&times[1]) <= RATIO * least(&times[0]) {
             break;
         }

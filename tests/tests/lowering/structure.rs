@@ -70,7 +70,7 @@ fn unused_parts_get_zeros() {
     assert_eq!(found.as_f32().unwrap(), &want.into_dyn());
 }
 
-/// What is not picked does not matter, not even if it is no number.
+/// Elements that are not picked have no effect, not even NaN.
 #[test]
 fn picking_sees_nothing_else() {
     let g = mesh_ops::graph();
@@ -92,7 +92,7 @@ fn stacking_sends_nothing() {
     }
 }
 
-/// One small sum where the dim is split; a copy of one row where it is not.
+/// If the dim is split, picking costs one small sum, otherwise a copy of one row.
 #[test]
 fn picking_costs_one_row() {
     let g = mesh_ops::graph();

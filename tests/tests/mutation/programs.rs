@@ -1,5 +1,5 @@
-//! Wrong steps in lowered programs: collectives, positions, distances, orders, loops. One processor
-//! tells.
+//! Wrong steps in lowered programs: collectives, positions, distances, orders, loops. The results
+//! differ from those of one processor.
 
 use mesh_core::lower::Module;
 use mesh_core::names::ReduceKind;
@@ -11,8 +11,8 @@ use tests::changed;
 type Build = for<'g> fn(&'g Graph, Tensor<'g>) -> Tensor<'g>;
 type Spoil = fn(&mut Step) -> bool;
 
-/// A mistake: what it is, where it is made, how the dims lie, and what it does to a step; true if
-/// it concerns the step.
+/// A mistake: its name, the function, the layout, and a change of a step that returns whether it
+/// applies.
 type Mistake = (&'static str, Build, &'static str, Spoil);
 
 fn p() -> Dimension {
@@ -34,7 +34,7 @@ fn weighted<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     (x * w.value().floor()).sum([p(), q()])
 }
 
-/// A sum over all of `x` that each round adds to, and that the next one uses.
+/// Each iteration adds to a sum over all of `x` and uses the sum of the previous one.
 fn looped<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     let ([h], []) = g.scan(dim("rounds", 3), [x.sum_all()], [], |[h], []| {
         ([h * 2.0 + (x - h).sum([p(), q()])], [])
@@ -42,7 +42,7 @@ fn looped<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     h
 }
 
-/// Rounds add what they owe, and it is reduced once, after the last.
+/// Iterations add to a pending sum, which is reduced once after the last.
 fn owing<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     g.sum_over(p(), &[x], |x| vec![(x[0] * x[0]).sum([q()])])[0]
 }
@@ -248,7 +248,7 @@ fn mesh() -> Mesh {
     "r:2;c:2".parse().unwrap()
 }
 
-/// What a module returns for numbered elements; `None` if it does not run.
+/// The results of a module for numbered elements; `None` if it does not run.
 fn run(module: &Module) -> Option<Array> {
     let x = ndarray::Array2::from_shape_fn((4, 8), |(i, j)| ((i * 13 + j * 7) % 11) as f32 - 4.0);
     let mut session = Session::threads(module, 1).ok()?;
@@ -257,7 +257,7 @@ fn run(module: &Module) -> Option<Array> {
     found.into_iter().next().map(|(_, array)| array)
 }
 
-/// Whether a mistake concerns any step.
+/// Whether a mistake applies to any step.
 fn spoil(program: &mut Program, mistake: Spoil) -> bool {
     program.steps.iter_mut().filter_map(|node| mistake(&mut node.step).then_some(())).count() > 0
 }

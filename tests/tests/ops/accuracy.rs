@@ -1,4 +1,4 @@
-//! Compositions of primitives, in ulps, over floats of every size.
+//! The accuracy of compositions of primitives, in ulps, for floats of every magnitude.
 
 use mesh_ops::prelude::*;
 
@@ -31,7 +31,7 @@ fn worst(
 
 #[test]
 fn differences_near_zero_keep_their_digits() {
-    // Up to overflow, and down to where f32 has all its digits.
+    // Up to overflow, and down to the smallest normal f32.
     let normal = |x: f32| x.abs() >= f32::MIN_POSITIVE;
     let (off, at) = worst(|x| x.expm1(), f64::exp_m1, |x| normal(x) && x < 88.0);
     assert!(off <= 5.0, "expm1 is {off} ulp off at {at:e}");
@@ -39,8 +39,9 @@ fn differences_near_zero_keep_their_digits() {
     assert!(off <= 5.0, "log1p is {off} ulp off at {at:e}");
 }
 
-/// Rounding `x / sqrt(2)` and `1 / sqrt(2)` to f32 costs `erfc` up to `1.3 x^2` ulps, whoever computes
-/// it; the rest is a few. The exact tail ends where `erfc` is no longer a normal f32.
+/// Rounding `x / sqrt(2)` and `1 / sqrt(2)` to f32 costs `erfc` up to `1.3 x^2` ulps in any
+/// implementation; the other errors are a few ulps. The exact tail ends where `erfc` is no normal
+/// f32 any more.
 #[test]
 fn gelu_keeps_its_tail() {
     let exact = |x: f64| 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
@@ -58,7 +59,7 @@ fn gelu_keeps_its_tail() {
     }
 }
 
-/// The gradient is `P + x p`, of which the first is lost if it is computed as `1 + erf`.
+/// The gradient is `P + x p`; computing P as `1 + erf` would lose it.
 #[test]
 fn the_gradient_of_gelu_keeps_its_tail() {
     let exact = |x: f64| {
@@ -75,7 +76,7 @@ fn the_gradient_of_gelu_keeps_its_tail() {
     }
 }
 
-/// As JAX: of nothing but -inf it is -inf, with an infinity infinite; NaN stays.
+/// As in JAX: of -inf alone it is -inf, with an infinity it is infinite, and NaN stays.
 #[test]
 fn logsumexp_of_infinities() {
     let inf = f32::INFINITY;

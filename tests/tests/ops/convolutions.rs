@@ -1,5 +1,4 @@
-//! Convolutions, pools and their layers: numbers computed elsewhere, what travels between
-//! processors.
+//! Convolutions, pools and their layers: numbers that other programs computed, and collectives.
 
 use mesh_ops::conv::{Conv, Padding, conv};
 use mesh_ops::pool::{Pool, avg_pool, max_pool};
@@ -94,7 +93,7 @@ fn layers_have_filters_of_their_own() {
     let along = || Conv::over([("h", "fh")]);
     let filter = vec![1.0, -1.0, 0.0, 0.0, 2.0, -2.0, -1.0, 1.0, 3.0, -3.0, -2.0, 2.0];
     for layout in ["", "h:a", "o:a", "c:a"] {
-        // Onto a dim of the same name: the summed one is renamed.
+        // If the output dim has the name of the summed one, the summed one is renamed.
         for output in ["o", "c"] {
             let plain: Box<Build> =
                 Box::new(move |t| conv_layer(t[0], &along(), [3], dim(output, 2), "conv"));
@@ -139,8 +138,8 @@ fn layers_name_their_mistakes() {
     );
 }
 
-/// On [2, 3, 4, 6, 3] with windows that touch: the greatest has all of the gradient, of a mean each
-/// element its part.
+/// On [2, 3, 4, 6, 3] with windows that touch: the largest element gets all of the gradient of a
+/// maximum, each element its part of that of a mean.
 #[test]
 fn gradients_of_pools_that_touch() {
     let pool = || Pool::over([("d", 3), ("h", 2), ("w", 3)]);
@@ -195,7 +194,7 @@ fn what_is_beyond_the_ends_does_not_count() {
     }
 }
 
-/// Only margins travel, each once, and the gradients reuse those of the forward pass.
+/// Only margins are sent, each once, and the gradients reuse those of the forward pass.
 #[test]
 fn margins_are_as_wide_as_needed() {
     let sent = |described: Conv, taps: usize, n: usize, outputs: usize| {
@@ -224,11 +223,11 @@ fn margins_are_as_wide_as_needed() {
     // x: one row of 2 from either side; dy: one row of 3; the filter gradient of 3 * 2 * 3 summed.
     let same = ["all_reduce 18", "permute 2", "permute 2", "permute 3", "permute 3"];
     assert_eq!(sent(along(), 3, 16, 16), same);
-    // An even filter reaches further at the high end.
+    // An even filter reaches farther at the high end.
     assert_eq!(sent(along(), 2, 16, 16), ["all_reduce 12", "permute 2", "permute 3"]);
-    // Windows that touch see nothing of the neighbours.
+    // Windows that touch need nothing of the neighbours.
     assert_eq!(sent(along().strides([2]), 2, 16, 8), ["all_reduce 12"]);
-    // Causal: two rows from before, and of dy two from after.
+    // Causal: two rows from before, and two rows of dy from after.
     let causal = ["all_reduce 18", "permute 4", "permute 6"];
     assert_eq!(sent(along().pads([(2, 0)]), 3, 16, 16), causal);
 }

@@ -1,4 +1,4 @@
-//! Random numbers of whole sessions: what they depend on, how they are spread, what they cost.
+//! Random numbers in sessions: what they depend on, their distribution, their cost.
 
 use mesh_core::program::{Generator, Offset, Step};
 use mesh_ops::prelude::*;
@@ -33,7 +33,7 @@ fn mean(xs: &[f64]) -> f64 {
     xs.iter().sum::<f64>() / xs.len() as f64
 }
 
-/// A training step whose result and loss depend on random numbers, and a look at them.
+/// A training step whose result and loss depend on random numbers, and a function that shows these.
 fn noisy(g: &Graph) -> (Function<0, 2>, Function<0, 1>) {
     let (x, y) = (dim("x", 12), dim("y", 4));
     let w = g.variable("w", [x, y], F32, Initializer::ONES);
@@ -109,7 +109,7 @@ fn numbers_are_spread_as_they_should() {
     assert!(jittered.iter().all(|x| (6.0..10.0).contains(x)));
 }
 
-/// D32: noise of bf16 would keep 0.898 or 0.902 of a rate of 0.1; and a factor rounded to bf16
+/// D32: noise in bf16 would keep 0.898 or 0.902 at a rate of 0.1, and a factor rounded to bf16
 /// would be off by 0.2 %.
 #[test]
 fn dropout_keeps_what_its_rate_says() {
@@ -208,7 +208,7 @@ fn randomness_costs_no_communication() {
     assert!(lines[0].contains("from [m*2] of [4]"), "{text}");
 }
 
-/// Numbers that do not know where their slice begins, or which step it is, are found out.
+/// Generators that ignore the position of their slice, or the step, are found.
 #[test]
 fn wrong_positions_and_missing_salts_show() {
     let g = mesh_ops::graph();

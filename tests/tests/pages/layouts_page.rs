@@ -122,29 +122,39 @@ fn relayouts() -> String {
     let whole: Place = |p, _| p.clone();
     let split: Place = |p, axis| p.clone().split("x".into(), &[axis]);
     let other: Place = |p, axis| p.clone().split("y".into(), &[axis]);
-    let owed: Place = |p, axis| p.clone().with_pending(ReduceKind::Sum, &[axis]);
+    let pending: Place = |p, axis| p.clone().with_pending(ReduceKind::Sum, &[axis]);
     let owned: Place = |p, axis| p.clone().with_owner(axis, 0);
     let table: [(&str, Place, &str, Place, &str, &str, Share); 10] = [
         ("whole", whole, "split", split, "each processor keeps its part", "0", |_, _| 0),
-        ("whole", whole, "owed", owed, "one keeps it, the others have zeros", "0", |_, _| 0),
+        (
+            "whole",
+            whole,
+            "pending",
+            pending,
+            "one processor keeps it, the others have zeros",
+            "0",
+            |_, _| 0,
+        ),
         ("split", split, "whole", whole, "all-gather", "(n-1)/n B", |b, n| b * (n - 1) / n),
         ("split", split, "split along another dim", other, "all-to-all", "(n-1)/n² B", |b, n| {
             b * (n - 1) / n / n
         }),
-        ("owed", owed, "split", split, "reduce-scatter", "(n-1)/n B", |b, n| b * (n - 1) / n),
-        ("owed", owed, "whole", whole, "all-reduce", "2 (n-1)/n B", |b, n| 2 * b * (n - 1) / n),
-        ("owed", owed, "owed", owed, "nothing", "0", |_, _| 0),
+        ("pending", pending, "split", split, "reduce-scatter", "(n-1)/n B", |b, n| b * (n - 1) / n),
+        ("pending", pending, "whole", whole, "all-reduce", "2 (n-1)/n B", |b, n| {
+            2 * b * (n - 1) / n
+        }),
+        ("pending", pending, "pending", pending, "nothing", "0", |_, _| 0),
         (
-            "owed",
-            owed,
-            "one owner's",
+            "pending",
+            pending,
+            "owned",
             owned,
-            "reduced to the owner, who receives",
+            "reduce to the owner, which receives",
             "(n-1) B",
             |b, n| b * (n - 1),
         ),
-        ("whole", whole, "one owner's", owned, "the owner keeps it", "0", |_, _| 0),
-        ("one owner's", owned, "whole", whole, "broadcast", "B", |b, _| b),
+        ("whole", whole, "owned", owned, "the owner keeps it", "0", |_, _| 0),
+        ("owned", owned, "whole", whole, "broadcast", "B", |b, _| b),
     ];
     let mut text = "| from | to | what happens | bytes received |\n|---|---|---|---|\n".to_owned();
     let shape: Shape = "x:64;y:64".parse().unwrap();

@@ -1,5 +1,5 @@
-//! Every operation and every error carries the line of the user's program that asked for it, whichever
-//! public function it went through: here, a line of these tests.
+//! Every operation and every error has the line of the user's program that asked for it, through
+//! any public function. Here that is a line of these tests.
 
 use crate::catalogue::{Entry, Flaw, core_ops, instances, layers, with_flaw};
 use mesh_core::graph::Provenance;
@@ -25,7 +25,7 @@ fn is_ours(at: &Provenance) -> bool {
     at.location.file().starts_with("tests/")
 }
 
-/// All at once: a mistake that is made in one function is made in its neighbours, too.
+/// Fails with all functions at once, as a mistake in one is often made in its neighbours, too.
 fn assert_none(strangers: BTreeSet<String>) {
     let list: Vec<_> = strangers.into_iter().collect();
     assert!(list.is_empty(), "lines that are not the user's:\n{}", list.join("\n"));
@@ -53,11 +53,11 @@ fn operations_and_their_gradients_have_the_users_line() {
     assert_none(found);
 }
 
-/// Each function is given each of its inputs with each flaw. Not every flaw is one to every
+/// Each function is called with each flaw in each of its inputs. A flaw need not matter to every
 /// function, but every function that takes tensors refuses some.
 #[test]
 fn errors_have_the_users_line() {
-    /// These take anything.
+    /// These functions accept all flaws.
     const LENIENT: &[&str] = &[
         "Graph::input",
         "Tensor::relayout",
@@ -116,7 +116,7 @@ fn rates() -> Vec<LearningRate> {
     ]
 }
 
-/// A loss of two variables for each index of `batch`.
+/// A loss of two variables, for each index of `batch`.
 fn losses(g: &Graph) -> Tensor<'_> {
     let x = g.input("x", [dim("batch", 4), dim("k", 6)], F32);
     x.dense(dim("y", 3), "d").square().mean_over([dim("y", 3)])

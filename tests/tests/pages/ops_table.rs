@@ -13,24 +13,24 @@ use std::fmt::Write as _;
 const INTRODUCTION: &str = "\
 # Ops and layers
 
-This page is made by `tests/tests/pages/ops_table.rs` from the rooms' own words and from graphs, and a test
-fails when it is out of date, when a public function has no row, or when a row has no proof: each op
-stands in the conformance suite, which runs it under every legal layout of several meshes against a
-naive evaluator. (`UPDATE_DOCS=1 cargo test -p tests --test pages` writes the page.)
+A test makes this page from the docs of the ops' rooms and from graphs (`tests/tests/pages/ops_table.rs`). It
+fails when the page is out of date, when a public function has no row, or when a row has no proof: each op
+is in the conformance suite, which compares it under every legal layout of several meshes with a naive
+evaluator. (`UPDATE_DOCS=1 cargo test -p tests --test pages` writes the page.)
 
-* **split**: what may happen to each dim when it is split over mesh axes. *Parallel*: slice i makes
-  slice i. *Reduced(kind)*: each processor's result is a part; what is owed is settled where it is
-  needed. *Exchange*: the op itself talks to the processors that share the dim. *Whole*: it cannot
-  be split, for the reason given [below](#dims-that-must-be-whole).
-* **linear**: the inputs that may be pending, owing sums or selections; the op carries these on. An op
-  that *moves* elements carries selections as selections, one that *adds* them carries them as sums.
-  One that *multiplies* them by elements of other inputs carries sums only, and only if the others are
-  finite constants or its result is smaller; see [layouts.md](layouts.md#what-a-layout-may-change). It is linear
-  in each set by itself: `{a, b}` jointly, `{a} {b}` in either.
-* **sends**: the collectives that any layout on one axis leads to, of the op alone and with nothing
-  else to settle what it owes. An all-reduce becomes a reduce-scatter where the consumer is split.
-* **a dim split**: what follows if that dim alone is split, in the graph of the row: `q: all_reduce`.
-  Dims not named cost nothing (*free*).
+* **split**: what happens to each dim if mesh axes split it. *Parallel*: slice i of the inputs gives slice
+  i of the result. *Reduced(kind)*: each processor's result is a part of a reduction, which is pending until
+  a consumer needs it. *Exchange*: the op itself communicates along the dim. *Whole*: the dim cannot be
+  split, for the reason given [below](#dims-that-must-be-whole).
+* **linear**: the inputs that may be pending sums or selections; the op carries them on. An op that *moves*
+  elements carries selections as selections, one that *adds* them carries them as sums. One that
+  *multiplies* them by elements of other inputs carries sums only, and only if the other inputs are finite
+  constants or its result is smaller; see [layouts.md](layouts.md#what-a-layout-may-change). `{a, b}` means that
+  the op is linear in both inputs together, `{a} {b}` that it is linear in each of them alone.
+* **sends**: the collectives of the op alone under layouts with one axis, where its result is needed
+  whole. An all-reduce becomes a reduce-scatter if the consumer is split.
+* **a dim split**: the cost if only that dim is split, in the graph of the row: `q: all_reduce`. Dims that
+  are not named cost nothing (*free*).
 ";
 
 fn line(text: &mut String, cells: &[&str]) {

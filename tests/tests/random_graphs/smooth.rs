@@ -1,8 +1,8 @@
-//! Graphs of f64 and how far rounding may have taken them.
+//! Random graphs of f64 with bounds of their rounding errors.
 //!
-//! Of each tensor is known between which bounds its elements lie, and an upper bound of their error:
-//! what the errors of the inputs become (times the steepest slope within the bounds), and what the op
-//! rounds itself. What is not continuous has a known error only where its inputs have none.
+//! For each tensor, bounds of its elements and of their error are known. The error is that of the
+//! inputs, times the steepest slope within the bounds, plus the op's own rounding. An op that is
+//! not continuous has a known error only where its inputs have none.
 
 use crate::bounds::{Known, Site, propagate};
 use crate::handed;
@@ -19,13 +19,13 @@ use std::collections::BTreeMap;
 /// place, which is 2^-52 of the result, and the reference rounds as well.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// Tensors that are known no better than this are left out: a fault would hide.
+/// Tensors whose error may be larger are left out, as they could hide a mistake.
 const ERROR_MOST: f64 = 1e-8;
 
-/// As are those with larger elements.
+/// Tensors with larger elements are left out, too.
 const MAGNITUDE_MOST: f64 = 1e6;
 
-/// Every way to draw a smooth op, or one with corners.
+/// The drawing functions of smooth ops, and of ops with corners.
 pub const OPS: &[Drawn] = &[
     |d| one(d.a + d.alike()?),
     |d| one(d.a - d.alike()?),
@@ -117,7 +117,7 @@ impl Known for Range {
 }
 
 impl Range {
-    /// Within these bounds, with an error from the inputs; the op's own rounding comes on top.
+    /// A range with an error from the inputs; the op's own rounding is added.
     fn new(low: f64, high: f64, error: f64) -> Self {
         let most = low.abs().max(high.abs());
         Self { low, high, error: error + ROUNDING * most }
@@ -127,19 +127,19 @@ impl Range {
         self.low.abs().max(self.high.abs())
     }
 
-    /// The least magnitude that it may have, its error counted.
+    /// The least magnitude, with the error taken into account.
     fn least(self) -> f64 {
         let least = if self.low > 0.0 { self.low } else { -self.high };
         (least - self.error).max(0.0)
     }
 
-    /// A function that rises or falls throughout, with its steepest slope.
+    /// The range of a monotone function with this steepest slope.
     fn monotone(self, f: impl Fn(f64) -> f64, slope: f64) -> Self {
         let (a, b) = (f(self.low), f(self.high));
         Self::new(a.min(b), a.max(b), slope * self.error)
     }
 
-    /// A function no steeper than `slope` that is `at_zero` at 0.
+    /// The range of a function that is no steeper than `slope` and is `at_zero` at 0.
     fn lipschitz(self, slope: f64, at_zero: f64) -> Self {
         let most = slope * self.most() + at_zero;
         Self::new(-most, most, slope * self.error)
@@ -153,13 +153,13 @@ impl Range {
         Self::new(low, high, error)
     }
 
-    /// A sum of so many, one after another.
+    /// The range of a sum of so many terms, added one after another.
     fn summed(self, terms: f64) -> Self {
         let (low, high) = ((self.low * terms).min(self.low), (self.high * terms).max(self.high));
         Self::new(low, high, terms * (self.error + ROUNDING * terms * self.most()))
     }
 
-    /// What jumps is known only of what is exact.
+    /// The result of an op that is not continuous, which is known only for exact inputs.
     fn jumps(self, result: Self) -> Self {
         if self.error == 0.0 { result } else { UNKNOWN }
     }
@@ -207,7 +207,7 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         (Kind::Input(_), _) => Range { low: -1.0, high: 1.0, error: 0.0 },
         (Kind::Fill(value), _) => Range { low: *value, high: *value, error: 0.0 },
         (_, "random_uniform") => Range { low: -1.0, high: 2.0, error: 0.0 },
-        // By an inverse of the distribution that is good to 10 digits and more.
+        // The inverse of the distribution is good to at least 10 digits.
         (_, "random_normal" | "random_truncated_normal") => Range::new(-8.0, 8.0, 1e-11),
         (_, "range") => Range { low: 0.0, high: site.output.size() as f64, error: 0.0 },
         (_, "add") => {
@@ -272,7 +272,7 @@ pub fn errors(graph: &Graph, tensors: &[TensorId]) -> Vec<Option<f64>> {
     tensors.iter().map(error).collect()
 }
 
-/// What a pick makes of the pool, as far as its error is known.
+/// The tensors that a pick adds to the pool, as far as their error is known.
 pub fn drawn<'g>(d: &Draw<'g>) -> Vec<Tensor<'g>> {
     let made = OPS[usize::from(d.pick.op) % OPS.len()](d).unwrap_or_default();
     let fits = |x: &Tensor<'g>| x.is_poisoned() || errors(d.graph, &[x.id()])[0].is_some();

@@ -1,5 +1,5 @@
-//! A session runs modules only whose programs and plans are legal: lowering's, or those that
-//! [`Module::new`] has checked.
+//! A session runs only modules whose programs and plans are legal: those of lowering, and those
+//! that [`Module::new`] has checked.
 
 use mesh_core::lower::{Module, VariableSpec};
 use mesh_core::program::{Place, Plan, Step};
@@ -21,9 +21,8 @@ fn trained(module: &Module) -> Vec<(String, Array)> {
     fetches.into_iter().chain(variables).collect()
 }
 
-/// Two plans that agree in everything but the place of one value, which a step makes and which is put
-/// where the step has one of its inputs: refused, unless nobody needs that input any more and the step
-/// may work in place, and then the bits stay.
+/// Changes a plan so that a step's result lies where one of its inputs lies. That is refused unless
+/// nothing needs the input any more and the step may work in place; then the bits stay.
 #[test]
 fn a_value_in_anothers_place_is_refused_or_changes_nothing() {
     let (mut refused, mut accepted) = (0, 0);

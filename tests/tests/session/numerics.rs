@@ -1,4 +1,4 @@
-//! The first bad number is found and named where it is; what is right is let be.
+//! The first bad number is found and named; correct functions pass.
 
 use crate::models::{MODELS, borrowed, feeds, layouts};
 use mesh_core::program::Step;
@@ -43,7 +43,7 @@ fn models_that_are_right_run_under_all_layouts() {
     }
 }
 
-/// One element of the input is bad: found there, whatever the layout.
+/// One element of the input is bad. It is found under every layout.
 #[test]
 fn the_place_is_that_in_the_whole_tensor() {
     let (rows, cols) = (dim("p", 8), dim("q", 12));
@@ -75,7 +75,7 @@ fn the_place_is_that_in_the_whole_tensor() {
         assert!(found.around[position].is_nan());
         assert!(found.around.len() <= 7 && found.around.iter().filter(|x| x.is_nan()).count() == 1);
         assert_eq!(found.inputs.len(), 1);
-        // Its own slice has the bad element, and no processor without it is named.
+        // The named processor's own slice has the bad element.
         assert_eq!((found.inputs[0].numbers.min, found.inputs[0].numbers.nan), (-1.0, 0));
         let local: Vec<_> = module.function("f").unwrap().program.feeds[0]
             .split
@@ -116,13 +116,13 @@ fn the_message_says_it_all() {
       what it was given is finite: it was made here
     the session runs nothing more; variables may be half written
     ");
-    // The session says so again, and its variables can still be read.
+    // The session returns the error again, and its variables can still be read.
     assert_eq!(session.call(&f, [data.view().into()]).unwrap_err(), error);
     session.set_numerics_check(false);
     assert_eq!(session.call(&f, [data.view().into()]).unwrap_err(), error);
 }
 
-/// What `docs/debugging.md` says is written.
+/// The message is the one in `docs/debugging.md`.
 #[test]
 fn the_page_shows_what_is_written() {
     let first = line!() + 1;
@@ -168,9 +168,9 @@ fn feeds_and_variables_are_looked_at() {
     }
 }
 
-/// Grows tenfold to the tenth in every round: beyond f32 in the fourth.
+/// Every iteration raises ten times the number to the tenth power, which exceeds f32 in the fourth.
 #[test]
-fn rounds_of_loops_are_named() {
+fn iterations_of_loops_are_named() {
     let g = mesh_ops::graph();
     let (batch, rounds) = (dim("batch", 4), dim("rounds", 6));
     let x = g.input("x", [batch], F32);
@@ -185,7 +185,7 @@ fn rounds_of_loops_are_named() {
         assert!((bad.inputs[0].numbers.max / 1e30 - 1.0).abs() < 1e-5, "{bad}");
         assert!(bad.to_string().contains("at position 3 of the 6 rounds of loop `"), "{bad}");
     }
-    // The gradient of a loop goes backwards: the last position comes first.
+    // A loop's gradient goes backwards: the last position comes first.
     let dx = g.gradients(&[h.log().sum_all()], &[x], None)[0].unwrap();
     let back = g.function("back", [x], [dx], []);
     let mut session = session(&g, "a:2", "batch:a");
@@ -194,7 +194,7 @@ fn rounds_of_loops_are_named() {
     assert!(called.is_ok() || !found(called).rounds.is_empty());
 }
 
-/// A loop over tiles is made by a pass; the place is that in the whole tensor all the same.
+/// A pass makes a loop over tiles; the index is that in the whole tensor all the same.
 #[test]
 fn tiles_are_seen_through() {
     let (rows, cols) = (dim("p", 512), dim("q", 512));
@@ -215,7 +215,7 @@ fn tiles_are_seen_through() {
     }
 }
 
-/// What is masked with minus infinity, in each of the ways in which people do.
+/// Masks with minus infinity in the usual ways.
 #[test]
 fn masks_may_be_infinite() {
     let (rows, cols) = (dim("p", 4), dim("q", 8));
@@ -249,7 +249,8 @@ fn masks_may_be_infinite() {
     }
 }
 
-/// A sum over processors of finite parts overflows: its own doing. Of an infinite part: not.
+/// A sum over processors of finite parts that overflows is an error; with an infinite part it is
+/// not.
 #[test]
 fn sums_over_processors_know_what_they_were_given() {
     let g = mesh_ops::graph();
@@ -271,7 +272,7 @@ fn sums_over_processors_know_what_they_were_given() {
     assert!(bad.value.is_nan() && bad.step.contains("all_reduce"), "{bad}");
 }
 
-/// The new value is computed where the old one was; what the step was given is still known.
+/// The new value is computed in the old one's memory; the step's inputs are still known.
 #[test]
 fn updates_in_place_and_by_owners() {
     let g = mesh_ops::graph();

@@ -1,5 +1,5 @@
-//! A user's kernel may panic in any way: the call that it is in fails, and neither returns nor unwinds
-//! while another processor is at work on the caller's arrays.
+//! A user's kernel may panic in any way: its call fails, and neither returns nor unwinds while
+//! another processor works on the caller's arrays.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
@@ -18,7 +18,7 @@ use ndarray::{Array1, Array2};
 
 const PROCESSORS: usize = 4;
 
-/// What panics when it is dropped, with another of its kind, so often.
+/// Panics when it is dropped, with another bomb as the payload, so many times.
 struct Bomb(usize);
 
 impl Drop for Bomb {
@@ -29,11 +29,11 @@ impl Drop for Bomb {
     }
 }
 
-/// Copies its input, all others slower than who meets a number below 0: that one panics.
+/// Copies its input. The processor that finds a number below 0 panics; the others are slower.
 #[derive(Clone, Debug)]
 struct Fragile {
     panic: fn(),
-    /// How many processors are at work.
+    /// How many processors are running.
     running: Arc<AtomicUsize>,
 }
 
@@ -98,7 +98,7 @@ impl Op for Fragile {
     }
 }
 
-/// How a session is started.
+/// Starts a session.
 type Start = fn(&Module) -> Session;
 
 const STARTS: [(&str, Start); 3] = [
@@ -125,7 +125,7 @@ fn no_panic_passes_a_processor_that_runs() {
                 let x = g.input("x", [dim("p", PROCESSORS), dim("q", 1000)], F32);
                 let copy = g.apply1(Fragile { panic, running: Arc::clone(&running) }, &[x]);
                 let line = line!() - 1;
-                // A collective, which nobody leaves without the one that panics.
+                // A collective that no processor leaves without the one that panics.
                 let f = g.function("f", [x], [copy.sum([dim("p", PROCESSORS)])], []);
                 let mesh = format!("a:{PROCESSORS}").parse().unwrap();
                 let module = g.lower(&mesh, &"p:a".parse().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Times of steps: complete, in order, for the steps that a processor has.
+//! The recorded times of steps are complete and in order.
 
 use mesh_core::program::{Program, Step};
 use mesh_core::session::{CallTimes, Recorded, StepTimes};
@@ -26,7 +26,7 @@ fn call(session: &mut Session, train: &Function<1, 1>) {
     session.call(train, [x.view().into()]).unwrap();
 }
 
-/// Steps ran in order, `runs` times each; those of a body within their loop.
+/// The steps ran in order, `runs` times each; those of a body ran within their loop.
 fn check_steps(program: &Program, times: &[StepTimes], within: [u64; 2], runs: u64) {
     assert_eq!(times.len(), program.steps.len());
     let ran = |times: &&StepTimes| times.runs > 0;
@@ -35,7 +35,7 @@ fn check_steps(program: &Program, times: &[StepTimes], within: [u64; 2], runs: u
         assert_eq!(times.runs, runs, "{}", node.step.form());
         assert!(times.span.begin >= last && times.span.end <= within[1]);
         assert!(times.nanoseconds <= times.span.nanoseconds());
-        // In a body the first run of a step comes after the first run of the step before.
+        // In a body the first run of a step begins after the first run of the step before.
         last = if runs == 1 { times.span.end } else { times.span.begin };
         match &node.step {
             Step::Loop(rounds) => {
@@ -104,8 +104,8 @@ fn steps_of_another_owner_never_run() {
     assert!(owned > 0, "somebody updates");
 }
 
-/// Bias and activation of a result that is larger than the caches are done within the product; where
-/// numbers are looked at, behind it. The result is the same.
+/// Bias and activation of a product larger than the caches are computed within the product; with
+/// the numerics check on, after it. The result is the same.
 #[test]
 fn a_map_of_a_large_result_is_done_within_the_product() {
     let g = mesh_ops::graph();

@@ -1,5 +1,5 @@
-//! Variables and functions: reads see the call's start, writes commit together (law 8), the step
-//! counts training calls, sharded state costs what it should.
+//! Variables and functions: reads see the call's start, writes are committed together (law 8), the
+//! step counts training calls, and sharded state has the expected cost.
 
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer, Sgd};
@@ -103,7 +103,7 @@ fn two_updates_of_one_variable_are_refused() {
     assert!(report.contains("variable a is updated twice") && lines == 3, "{report}");
 }
 
-/// Adam on a matrix of 32 x 64 and a batch split four ways.
+/// Adam on a matrix of 32 x 64, with the batch split into four.
 fn trained(layout: &str) -> Module {
     let g = mesh_ops::graph();
     let (batch, x, y) = (dim("batch", 8), dim("x", 32), dim("y", 64));
@@ -166,8 +166,8 @@ fn sessions_of_four(graph: &Graph) -> impl Iterator<Item = Session> + '_ {
     })
 }
 
-/// Sharded everywhere, a step needs its shards and two gathered layers: one in use, and one gradient
-/// before it is scattered.
+/// Under full sharding a step needs its shards and two gathered layers: the one in use, and a
+/// gradient before it is reduce-scattered.
 #[test]
 fn sharded_layers_live_two_at_a_time() {
     let (layers, width, batch) = (6, 256, dim("batch", 8));

@@ -1,4 +1,4 @@
-//! A trace is JSON, and says what was recorded: lanes, steps, nesting, order.
+//! A trace is JSON and contains what was recorded: lanes, steps, nesting, order.
 
 use crate::models::{MODELS, borrowed, feeds, layouts};
 use mesh_core::names::Axis;
@@ -8,7 +8,7 @@ use mesh_ops::prelude::*;
 use mesh_optimize::{Optimizer, Sgd};
 use serde_json::Value;
 
-/// A nanosecond and a half, in microseconds: what may be lost between whole nanoseconds and floats.
+/// A nanosecond and a half, in microseconds: the difference between whole nanoseconds and floats.
 const ROUNDING: f64 = 1.5e-3;
 
 fn number(event: &Value, key: &str) -> f64 {
@@ -35,13 +35,13 @@ fn lane(events: &[Value], process: u64, processor: usize) -> Vec<&Value> {
     events.iter().filter(of).collect()
 }
 
-/// An event and what lies within it.
+/// An event and the events within it.
 struct Nested<'e> {
     event: &'e Value,
     inner: Vec<Nested<'e>>,
 }
 
-/// Events of a lane as trees; they have to nest, and to come in order.
+/// The events of a lane as trees. They must nest and be in order.
 fn nest<'e>(
     events: &mut std::iter::Peekable<std::vec::IntoIter<&'e Value>>,
     until: f64,
@@ -60,7 +60,7 @@ fn nest<'e>(
     found
 }
 
-/// Every step that ran is there, once, in order, with its times.
+/// Every step that ran occurs once, in order, with its times.
 fn check_steps(found: &[Nested<'_>], program: &Program, times: &[StepTimes], start: f64) {
     let ran: Vec<_> = program.steps.iter().zip(times).filter(|(_, times)| times.runs > 0).collect();
     assert_eq!(found.len(), ran.len());
@@ -88,7 +88,7 @@ fn check_steps(found: &[Nested<'_>], program: &Program, times: &[StepTimes], sta
     }
 }
 
-/// The steps of a body have one event each, as long as all rounds of it took.
+/// Each step of a body has one event, as long as all of its runs.
 fn check_body(found: &[Nested<'_>], body: &Program, times: &[StepTimes]) {
     let ran: Vec<_> = body.steps.iter().zip(times).filter(|(_, times)| times.runs > 0).collect();
     assert_eq!(found.len(), ran.len());
@@ -160,7 +160,7 @@ fn everything_that_ran_is_in_its_lane() {
     }
 }
 
-/// Each lane is called after its processor and where that stands.
+/// Each lane is named after its processor and the processor's coordinates.
 fn check_lanes(events: &[Value], mesh: &Mesh) {
     let named: Vec<_> = events.iter().filter(|event| event["name"] == "thread_name").collect();
     assert_eq!(named.len(), mesh.processors());
@@ -188,7 +188,7 @@ fn collectives_name_their_axes() {
     let mut trace = Trace::create(&path, &mut session).unwrap();
     session.call_named("train", &borrowed(&feeds(&module, "train"))).unwrap();
     trace.add(&session, 1).unwrap();
-    // Cut short, it lacks the bracket only.
+    // A truncated file lacks only the bracket.
     let cut = std::fs::read_to_string(&path).unwrap();
     let events = parse(format!("{cut}]").as_bytes());
     drop(trace);
@@ -238,7 +238,7 @@ fn an_empty_trace_is_an_empty_array() {
     assert!(parse(&Trace::new(Vec::new()).unwrap().finish().unwrap()).is_empty());
 }
 
-/// Of a call that failed, what came before is drawn.
+/// A failed call has events up to the failure.
 #[test]
 fn a_call_that_failed_ends_where_it_failed() {
     let g = mesh_ops::graph();

@@ -1,4 +1,4 @@
-//! What graphs and programs say of an op.
+//! What graphs and programs tell about an op.
 
 use super::Entry;
 use mesh_core::graph::{Graph, Kind, OperationView, Signature, TensorType};
@@ -17,11 +17,11 @@ pub struct Rule {
     pub linear: Vec<Vec<usize>>,
 }
 
-/// What splitting one dim alone leads to.
+/// The effect of splitting one dim alone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Outcome {
     Free,
-    /// Collectives with their number.
+    /// The collectives, each with its number.
     Sends(String),
     Whole,
 }
@@ -33,7 +33,7 @@ pub struct Facts {
     /// For each float input and variable whether it has a gradient; empty if no output is of floats.
     pub gradient: Vec<bool>,
     pub splits: Vec<(DimName, Outcome)>,
-    /// Why dims are whole, as errors say.
+    /// The reasons why dims are whole, from errors.
     pub reasons: BTreeSet<String>,
     /// Every collective under any legal layout on one axis.
     pub collectives: BTreeSet<String>,
@@ -173,7 +173,7 @@ impl Facts {
         if texts.is_empty() { "no dims".to_owned() } else { texts.join("; ") }
     }
 
-    /// `yes`, `none`, or to which inputs.
+    /// `yes`, `none`, or the inputs that have one.
     pub fn gradient_text(&self) -> &'static str {
         if self.gradient.contains(&true) { "yes" } else { "none" }
     }

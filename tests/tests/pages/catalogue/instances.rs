@@ -1,4 +1,4 @@
-//! One graph for each op and composition of `mesh_ops`; sizes are even, so that every dim could be
+//! One graph for each op and composition of `mesh_ops`. Sizes are even, so that every dim can be
 //! halved.
 
 use super::{Entry, Made, case, entry, f32s, input, made};
@@ -81,7 +81,7 @@ fn alone(name: &str, build: impl for<'g> Fn(&'g Graph) -> Tensor<'g> + 'static) 
 type Unary = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
 type Binary = for<'g> fn(Tensor<'g>, Tensor<'g>) -> Tensor<'g>;
 
-/// The functions of the elementwise rooms, of x and of a and b; files in the order of the document.
+/// The functions of the elementwise rooms, of x and of a and b, in the order of the page.
 pub fn elementwise() -> Vec<(&'static str, Vec<Entry>)> {
     let one = |name: &str, function: Unary| {
         entry(name, move |g| {
@@ -208,7 +208,7 @@ pub fn elementwise() -> Vec<(&'static str, Vec<Entry>)> {
     ]
 }
 
-/// Every room with an op of its own, the elementwise ones aside.
+/// Every room with an op of its own, except the elementwise ones.
 pub fn rooms() -> Vec<Room> {
     let mut rooms = products_and_reductions();
     rooms.extend(movers());
@@ -462,7 +462,7 @@ fn sources() -> Vec<Room> {
     ]
 }
 
-/// What is made of ops alone; layers aside.
+/// The compositions of ops, except layers.
 pub fn compositions() -> Vec<Entry> {
     let matrices = ["i:4;k:6", "k:6;j:8"];
     let mut all = vec![

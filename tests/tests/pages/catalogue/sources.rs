@@ -1,4 +1,4 @@
-//! What the rooms' sources say: tables, first sentences, public names.
+//! Reads the rooms' sources: tables, first sentences, public names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Every source under a folder of the workspace, tests and the testing room left out, by path.
+/// Every source under a folder of the workspace by path, without tests and the testing room.
 pub fn sources(under: &str) -> BTreeMap<String, String> {
     let root = workspace();
     let (mut folders, mut found) = (vec![root.join(under)], BTreeMap::new());
@@ -32,7 +32,7 @@ pub fn room(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The first table of a module's doc, row by row; the line under the head is left out.
+/// The rows of the first table in a module's doc, without the line below the head.
 pub fn table(source: &str) -> Vec<Vec<String>> {
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
     let rows = lines.map(str::trim).skip_while(|line| !line.starts_with('|'));
@@ -66,7 +66,7 @@ pub fn cell(source: &str, key: &str) -> Option<String> {
     table(source).into_iter().find(|row| row[0] == key).map(|row| row[1].clone())
 }
 
-/// The first sentence of the doc comment that stands before a line starting with `item`.
+/// The first sentence of the doc comment before a line that starts with `item`.
 pub fn first_sentence(source: &str, item: &str) -> Option<String> {
     let lines: Vec<_> = source.lines().collect();
     let at = lines.iter().position(|line| {
@@ -91,8 +91,8 @@ fn signature(source: &str, at: usize) -> &str {
     &rest[..rest.find(['{', ';']).unwrap_or(rest.len())]
 }
 
-/// The free public functions of `mesh_ops` that take or make tensors, with the file of each:
-/// stated as such, or exported from where a macro states them.
+/// The free public functions of `mesh_ops` that take or return tensors, each with its file; also
+/// those that a macro defines.
 pub fn public_functions() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (path, text) in sources("mesh_ops/src") {
@@ -111,7 +111,7 @@ pub fn public_functions() -> BTreeMap<String, String> {
             }
         }
     }
-    // Exported, but not of tensors.
+    // These are exported, but have no tensors.
     found.retain(|name, _| !["memory_dim", "split_into_groups"].contains(&name.as_str()));
     found
 }

@@ -1,24 +1,24 @@
-//! What rounds owe: settled once, after the last, where no round needs it. What they gather: round by
-//! round.
+//! Sums that stay pending through a loop are reduced once, after the last iteration, if no
+//! iteration needs them. Slices that are gathered are gathered in each iteration.
 
 use mesh_core::lower::Module;
 use mesh_core::program::Step;
 use mesh_ops::prelude::*;
 
-/// Steps of this form in the bodies of the first function's loops.
+/// The number of steps of this form in the bodies of the first function's loops.
 fn inside(module: &Module, form: &str) -> usize {
     let text = module.print(&module.functions()[0].program.name).unwrap();
     text.lines().filter(|line| line.starts_with("      ") && line.contains(form)).count()
 }
 
-/// How many values outside loops are all-reduced, however many at a time.
+/// The number of values that are all-reduced outside loops, counted one by one.
 fn reduced(module: &Module) -> usize {
     let steps = &module.functions()[0].program.steps;
     let all_reduces = steps.iter().filter(|node| matches!(node.step, Step::AllReduce { .. }));
     all_reduces.map(|node| node.step.outs().len()).sum()
 }
 
-/// Gradient accumulation: sums over the split batch are owed through all rounds.
+/// Gradient accumulation: sums over the split batch are pending through all iterations.
 #[test]
 fn accumulated_gradients_are_reduced_once() {
     let g = mesh_ops::graph();
@@ -39,10 +39,10 @@ fn accumulated_gradients_are_reduced_once() {
     assert_eq!(inside(&module, "all_reduce"), 0, "{explain}");
 }
 
-/// Sums are owed over those axes only over which a round owes them, of whatever dtype; a tensor that
-/// a round uses, or that a round leaves whole, is carried whole.
+/// Sums are pending over those axes over which an iteration leaves them pending, in any dtype. A
+/// tensor that an iteration uses, or leaves whole, is carried whole.
 #[test]
-fn what_rounds_owe_is_settled_once_where_nothing_needs_it() {
+fn pending_sums_are_settled_once_where_no_iteration_needs_them() {
     type Next = for<'g> fn(Tensor<'g>, Tensor<'g>) -> Tensor<'g>;
     let (rounds, p, q) = (dim("rounds", 3), dim("p", 4), dim("q", 4));
     let table: [(Next, &str, usize, usize); 7] = [
@@ -79,7 +79,8 @@ fn what_rounds_owe_is_settled_once_where_nothing_needs_it() {
     }
 }
 
-/// Row 64: the gradients of the whole batch, with one reduction each, wherever the batch lies.
+/// Row 64: microbatches give the gradients of the whole batch with one reduction each, wherever the
+/// batch lies.
 #[test]
 fn microbatches_give_the_gradients_of_the_batch() {
     let (batch, x, y) = (dim("batch", 8), dim("x", 4), dim("y", 6));
@@ -112,7 +113,7 @@ fn microbatches_give_the_gradients_of_the_batch() {
     }
 }
 
-/// A sharded stack of weights is gathered layer by layer, inside the rounds.
+/// A sharded stack of weights is gathered layer by layer, inside the loop.
 #[test]
 fn sharded_layers_are_gathered_one_at_a_time() {
     let g = mesh_ops::graph();

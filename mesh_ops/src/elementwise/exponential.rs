@@ -55,3 +55,30 @@ pub(super) fn log_plus_one(u: Expr) -> Expr {
     let ratio = w.clone().log() / (w.clone() - 1.0);
     w.equal(1.0).select(u.clone(), u * ratio)
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Exp>>(|_, x, _| x[0].exp()),
+            &Elements::<Map<Log>>(|_, x, _| x[0].ln()),
+            &Elements::<Map<Expm1>>(|_, x, _| x[0].exp_m1()),
+            &Elements::<Map<Log1p>>(|_, x, _| x[0].ln_1p()),
+        ],
+        cases: || {
+            vec![
+                unary("exp", |x| exp(x), F32, Fill::Normal),
+                unary("log", |x| log(x), F32, Fill::Between(0.25, 4.0)),
+                unary("expm1", |x| expm1(x), F32, Fill::Normal),
+                unary("expm1: f64", |x| expm1(x), F64, Fill::Normal),
+                unary("expm1: small", |x| expm1(x * 1e-6) * 1e6, F32, Fill::Normal),
+                unary("expm1: small: f64", |x| expm1(x * 1e-6) * 1e6, F64, Fill::Normal),
+                unary("log1p", |x| log1p(x), F32, Fill::Between(-0.75, 4.0)),
+                unary("log1p: f64", |x| log1p(x), F64, Fill::Between(-0.75, 4.0)),
+            ]
+        },
+    };
+}

@@ -28,6 +28,8 @@ pub struct Case {
     pub(super) meanings: Vec<(String, Meaning)>,
     /// Whether it is of one operation out of another case.
     pub(super) alone: bool,
+    pub(super) function: String,
+    pub(super) composed: bool,
 }
 
 impl fmt::Debug for Case {
@@ -59,6 +61,8 @@ impl Case {
             meshes: None,
             meanings: Vec::new(),
             alone: false,
+            function: name.split(':').next().unwrap_or_default().to_owned(),
+            composed: false,
         }
     }
 
@@ -105,6 +109,44 @@ impl Case {
     pub fn without_gradient(mut self) -> Self {
         self.gradient = false;
         self
+    }
+
+    /// Says that it is a case of this public function of its room; else it is of the one that its name
+    /// begins with, up to a colon. What docs/ops.md says of a function is read off its cases.
+    pub fn shows(mut self, function: &str) -> Self {
+        self.function = function.to_owned();
+        self
+    }
+
+    /// Says that its function is a composition of ops, although the room has an op of its own.
+    pub fn composed(mut self) -> Self {
+        self.composed = true;
+        self
+    }
+
+    /// Its name in tables.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The function it is a case of, if the room has one of that name.
+    pub fn function(&self) -> &str {
+        &self.function
+    }
+
+    /// Whether it says that its function is a composition.
+    pub fn is_composed(&self) -> bool {
+        self.composed
+    }
+
+    /// Its inputs: name, dims as in `batch:4;hidden:6`, dtype.
+    pub fn inputs(&self) -> impl Iterator<Item = (&str, &str, DType)> {
+        self.inputs.iter().map(|given| (&*given.name, &*given.shape, given.dtype))
+    }
+
+    /// What it computes of tensors in the place of its inputs.
+    pub fn outputs<'g>(&self, graph: &'g Graph, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
+        (self.build)(graph, inputs)
     }
 
     /// Other meshes than [`MESHES`](super::MESHES). Inputs owe sums on those that are `a:2`, `a:4` or

@@ -22,6 +22,7 @@ mod fill;
 mod graph;
 mod known;
 mod layouts;
+pub(crate) mod proof;
 mod reference;
 mod report;
 mod roles;
@@ -33,6 +34,10 @@ pub use compare::{Tolerance, compare};
 pub use fill::{Fill, Random};
 pub use graph::{Made, Trial};
 pub use layouts::{Layouts, dim_names, legal_layouts, options};
+pub use proof::{Room, rooms};
 pub use reference::{Call, Dense, Meaning, Reference, Values};
 pub use report::{Count, Report};
 pub use roles::roles;
+
+/// The seed of sessions that are compared with the reference.
+pub(crate) const SEED: u64 = 0;

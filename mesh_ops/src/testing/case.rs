@@ -10,11 +10,15 @@ type Build = dyn for<'g> Fn(&'g Graph, &[Tensor<'g>]) -> Vec<Tensor<'g>>;
 
 /// An input of a case.
 #[derive(Clone, Debug)]
-pub(super) struct Given {
-    pub(super) name: String,
-    pub(super) shape: String,
-    pub(super) dtype: DType,
-    pub(super) fill: Fill,
+pub struct Given {
+    /// Under which it is fed.
+    pub name: String,
+    /// Its dims, as in `batch:4;hidden:6`.
+    pub shape: String,
+    /// What its elements are of.
+    pub dtype: DType,
+    /// What they are.
+    pub fill: Fill,
 }
 
 /// A graph to build around an op, and what to feed it. See [`Case::check`].
@@ -139,9 +143,9 @@ impl Case {
         self.composed
     }
 
-    /// Its inputs: name, dims as in `batch:4;hidden:6`, dtype.
-    pub fn inputs(&self) -> impl Iterator<Item = (&str, &str, DType)> {
-        self.inputs.iter().map(|given| (&*given.name, &*given.shape, given.dtype))
+    /// Its inputs.
+    pub fn inputs(&self) -> &[Given] {
+        &self.inputs
     }
 
     /// What it computes of tensors in the place of its inputs.

@@ -28,13 +28,13 @@ mod report;
 mod roles;
 mod selected;
 
-pub use case::Case;
+pub use case::{Case, Given};
 pub use check::MESHES;
 pub use compare::{Tolerance, compare};
 pub use fill::{Fill, Random};
 pub use graph::{Made, Trial};
 pub use layouts::{Layouts, dim_names, legal_layouts, options};
-pub use proof::{Room, rooms};
+pub use proof::{Room, meaning, rooms};
 pub use reference::{Call, Dense, Meaning, Reference, Values};
 pub use report::{Count, Report};
 pub use roles::roles;

@@ -76,12 +76,9 @@ impl<T: 'static> Means for Elements<T> {
     }
 }
 
-/// What an op of this crate means; `None` for another's.
-pub(super) fn meaning(
-    op: &dyn DynOp,
-    inputs: &[&Dense],
-    types: &[TensorType],
-) -> Option<Vec<Dense>> {
+/// What an op of this crate means: from whole inputs to whole outputs of these types. `None` for an
+/// op of another crate.
+pub fn meaning(op: &dyn DynOp, inputs: &[&Dense], types: &[TensorType]) -> Option<Vec<Dense>> {
     let mut all = rooms().flat_map(|room| room.proof.meanings);
     all.find_map(|meaning| meaning.outputs(op, inputs, types))
 }

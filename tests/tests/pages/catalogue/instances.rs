@@ -34,8 +34,8 @@ pub fn rooms() -> Vec<Shown> {
 fn of_case(instance: Case) -> Entry {
     let (function, name) = (instance.function().to_owned(), instance.name().to_owned());
     case(&function, &name, move |g| {
-        let inputs = instance.inputs().map(|(name, dims, dtype)| input(g, name, dims, dtype));
-        let inputs: Vec<_> = inputs.collect();
+        let given = instance.inputs().iter();
+        let inputs: Vec<_> = given.map(|x| input(g, &x.name, &x.shape, x.dtype)).collect();
         let outputs = instance.outputs(g, &inputs);
         made(inputs, outputs)
     })

@@ -27,6 +27,7 @@ mod reference;
 mod report;
 mod roles;
 mod selected;
+mod ulps;
 
 pub use case::{Case, Given};
 pub use check::MESHES;
@@ -38,6 +39,7 @@ pub use proof::{Room, meaning, rooms};
 pub use reference::{Call, Dense, Meaning, Reference, Values};
 pub use report::{Count, Report};
 pub use roles::roles;
+pub use ulps::{floats, worst};
 
 /// The seed of sessions that are compared with the reference.
 pub(crate) const SEED: u64 = 0;

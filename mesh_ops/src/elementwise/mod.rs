@@ -31,7 +31,7 @@ rooms! {
     arithmetic: add, div, mul, neg, sub;
     division: floordiv, modulo;
     powers: pow, powf, reciprocal, rsqrt, sqrt, square;
-    exponential: exp, expm1, log, log1p;
+    exponential: exp, expm1, log, log1mexp, log1p;
     trigonometric: cos, sin;
     sigmoid: erf, erfc, gelu, gelu_exact, sigmoid, softplus, swish, tanh;
     relu: relu;

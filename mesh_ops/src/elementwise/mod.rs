@@ -16,6 +16,7 @@ mod division;
 mod elu;
 mod exponential;
 mod extrema;
+mod hypot;
 mod logical;
 mod powers;
 mod relu;
@@ -31,6 +32,7 @@ rooms! {
     arithmetic: add, div, mul, neg, sub;
     division: floordiv, modulo;
     powers: pow, powf, reciprocal, rsqrt, sqrt, square;
+    hypot: hypot;
     exponential: exp, expm1, log, log1mexp, log1p;
     trigonometric: cos, sin;
     sigmoid: erf, erfc, gelu, gelu_exact, sigmoid, softplus, swish, tanh;

@@ -295,6 +295,63 @@ fn no_name_is_too_long_to_be_shown() {
     }
 }
 
+/// What stands in the examples of doc comments.
+fn examples(text: &str) -> String {
+    let mut inside = false;
+    let docs = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))
+    });
+    let shown = docs.filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        inside ^= fence;
+        inside && !fence
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+/// Every public function of `mesh_ops` has an example; a method, at least in one of its file. Those that
+/// return a `Result` say what is an error, and those of tensors blame the caller's line. (Methods of
+/// `testing` are shown by the cases.)
+#[test]
+fn public_functions_are_documented() {
+    let mut lacking = Vec::new();
+    for (path, text) in sources("mesh_ops/src") {
+        let text = text.split("mod tests {").next().unwrap();
+        let examples = examples(text);
+        let lines: Vec<_> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let Some(rest) = line.trim_start().strip_prefix("pub fn ") else { continue };
+            let name = rest.split(['(', '<']).next().unwrap();
+            let attached = |line: &&&str| {
+                let line = line.trim_start();
+                line.starts_with("///") || line.starts_with("#[")
+            };
+            let before: Vec<_> = lines[..at].iter().rev().take_while(attached).collect();
+            let says = |words: &str| before.iter().any(|line| line.contains(words));
+            let signature = lines[at..].join(" ");
+            let signature = signature.split('{').next().unwrap();
+            let result = signature.split_once(") -> ").map_or("", |(_, result)| result);
+            let of_tensors = signature.contains("Tensor<") && indent == 0;
+            let called = [".", "::"].map(|before| format!("{before}{name}("));
+            let in_file = indent > 0 && called.iter().any(|call| examples.contains(call));
+            let exempt = indent > 0 && path.starts_with("mesh_ops/src/testing/");
+            let mut lacks = |what: &str| lacking.push(format!("{path}: {name} has no {what}"));
+            if !(says("/// ```") || in_file || exempt) {
+                lacks("example");
+            }
+            if result.starts_with("Result<") && !says("/// # Errors") {
+                lacks("`# Errors`");
+            }
+            if of_tensors && !says("track_caller") {
+                lacks("track_caller");
+            }
+        }
+    }
+    assert!(lacking.is_empty(), "{lacking:#?}");
+}
+
 #[test]
 fn the_readers_above_read() {
     let text = "use a; // crate::no\n#[cfg(test)]\nmod tests {\n    use crate::hidden;\n}\nuse crate::{names::Mesh, lower};\nlet x = crate::split::Role;";

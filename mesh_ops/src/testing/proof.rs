@@ -78,6 +78,18 @@ impl<T: 'static> Means for Elements<T> {
 
 /// What an op of this crate means: from whole inputs to whole outputs of these types. `None` for an
 /// op of another crate.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::testing::{Dense, meaning};
+/// # let g = mesh_ops::graph();
+/// g.input("x", [dim("p", 2)], F32).square();
+/// let operation = &g.operations()[1];
+/// let ty = g.type_of(operation.outputs[0]);
+/// let x = Dense { ty: ty.clone(), data: vec![2.0, 3.0] };
+/// let squares = meaning(&*operation.op, &[&x], &[ty]);
+/// assert_eq!(squares.map(|y| y[0].data.clone()), Some(vec![4.0, 9.0]));
+/// ```
 pub fn meaning(op: &dyn DynOp, inputs: &[&Dense], types: &[TensorType]) -> Option<Vec<Dense>> {
     let mut all = rooms().flat_map(|room| room.proof.meanings);
     all.find_map(|meaning| meaning.outputs(op, inputs, types))
@@ -91,6 +103,10 @@ pub struct Room {
 }
 
 /// Every room but those of layers, in the order of docs/ops.md.
+///
+/// ```
+/// assert!(mesh_ops::testing::rooms().any(|room| room.name() == "elementwise::relu"));
+/// ```
 pub fn rooms() -> impl Iterator<Item = &'static Room> {
     crate::elementwise::ROOMS.iter().chain(crate::ROOMS)
 }

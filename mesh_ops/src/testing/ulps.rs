@@ -23,6 +23,7 @@ pub fn floats() -> impl Iterator<Item = f32> {
 /// assert!(off <= 0.5);
 /// # Ok::<(), String>(())
 /// ```
+#[track_caller]
 pub fn worst(
     inputs: &[Vec<f32>],
     function: impl for<'g> Fn(&[Tensor<'g>]) -> Tensor<'g>,

@@ -409,22 +409,3 @@ fn every_op_has_its_row() {
         assert!(has, "{layer} has no row");
     }
 }
-
-/// Every free public function shows how it is used, and blames the caller's line.
-#[test]
-fn public_functions_have_examples() {
-    for (path, text) in sources::sources("mesh_ops/src") {
-        for (at, _) in text.match_indices("\npub fn ") {
-            let before: Vec<_> = text[..at].lines().rev().collect();
-            let attached =
-                before.iter().take_while(|l| l.starts_with("///") || l.starts_with("#["));
-            let attached: Vec<_> = attached.collect();
-            let name = text[at..].split(['(', '<']).next().unwrap_or_default().trim();
-            let shown = attached.iter().any(|line| line.starts_with("/// ```"));
-            assert!(shown, "{path}: {name} has no example");
-            let signature = text[at + 1..].split(" {\n").next().unwrap_or_default();
-            let blames = attached.iter().any(|line| line.contains("track_caller"));
-            assert!(blames || !signature.contains("Tensor<"), "{path}: {name} has no track_caller");
-        }
-    }
-}

@@ -32,6 +32,9 @@ impl Dense {
     }
 
     /// The elements as an array, rounded to the dtype.
+    ///
+    /// # Errors
+    /// If there are more or fewer elements than the dims say.
     pub fn to_array(&self) -> Result<Array, String> {
         fn array<T: Clone>(
             dense: &Dense,

@@ -98,6 +98,9 @@ impl<'g> Reference<'g> {
     }
 
     /// The values of tensors, and of whatever they are computed from.
+    ///
+    /// # Errors
+    /// If a feed or variable is missing or of another type, or an op is not known.
     pub fn evaluate(
         &self,
         feeds: &Values,
@@ -138,6 +141,9 @@ impl<'g> Reference<'g> {
     }
 
     /// What a call of a function returns and leaves in variables.
+    ///
+    /// # Errors
+    /// If there is no such function, and as [`evaluate`](Self::evaluate).
     pub fn call(&self, function: &str, feeds: &Values, variables: &Values) -> Result<Call, String> {
         let functions = self.graph.functions();
         let function = functions.iter().find(|f| f.name == function);

@@ -1,32 +1,16 @@
 //! The accuracy of compositions of primitives, in ulps, for floats of every magnitude.
 
-use mesh_ops::prelude::*;
+use mesh_ops::{prelude::*, testing};
 
-/// The worst error of a function of f32 in units of the last place, and where.
+/// The worst error of a function of f32 over some floats of every size, and where.
 fn worst(
     function: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g>,
     exact: impl Fn(f64) -> f64,
     of: impl Fn(f32) -> bool,
 ) -> (f64, f32) {
-    let xs: Vec<_> = (0..u32::MAX / 9973).map(|i| f32::from_bits(i * 9973)).collect();
-    let xs: Vec<_> = xs.into_iter().filter(|x| x.is_finite() && of(*x)).collect();
-    let g = mesh_ops::graph();
-    let x = g.constant(ndarray::arr1(&xs).into_dyn(), [dim("x", xs.len())]);
-    let f = g.function("f", [], [function(x)], []);
-    let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
-    let [y] = Session::threads(&module, 0).unwrap().call(&f, []).unwrap();
-    let off = |(&x, &y): (&f32, &f32)| {
-        let exact = exact(f64::from(x));
-        let nearest = (exact as f32).abs();
-        let unit = f64::from(nearest.next_up()) - f64::from(nearest);
-        let off = if y == exact as f32 { 0.0 } else { (f64::from(y) - exact).abs() / unit };
-        (off, x)
-    };
-    let all = xs.iter().zip(y.as_f32().unwrap()).map(off);
-    all.fold(
-        (0.0, 0.0),
-        |worst, next| if next.0 > worst.0 || next.0.is_nan() { next } else { worst },
-    )
+    let xs = testing::floats().filter(|x| of(*x)).collect();
+    let (off, at) = testing::worst(&[xs], |x| function(x[0]), |x| exact(x[0])).unwrap();
+    (off, at.first().copied().unwrap_or_default())
 }
 
 #[test]

@@ -7,12 +7,13 @@
 use crate::bounds::{Known, Site, propagate};
 use crate::handed;
 use crate::recipe::{Draw, Drawn, one};
-use mesh_core::graph::{Graph, Kind, TensorId};
+use mesh_core::graph::{Graph, Kind, TensorId, TensorType};
 use mesh_ops::elementwise::*;
 use mesh_ops::prelude::*;
 use mesh_ops::random::{
     multiplicative_jitter, random_normal, random_truncated_normal, random_uniform,
 };
+use mesh_ops::testing::{Case, Dense, Fill, Given, Room, meaning, rooms};
 use std::collections::BTreeMap;
 
 /// Rounding of one op, relative to its greatest result: functions are good to 4 units in the last
@@ -56,6 +57,13 @@ pub const OPS: &[Drawn] = &[
         one(if d.heads() { x.sqrt() } else { x.rsqrt() })
     },
     |d| one((d.a.square() + 1.0).reciprocal()),
+    // There are many of these.
+    of_a_room,
+    of_a_room,
+    of_a_room,
+    of_a_room,
+    of_a_room,
+    of_a_room,
     |d| one(if d.heads() { d.a.softmax(d.dim()?) } else { d.a.log_softmax(d.dim()?) }),
     |d| one(d.a.logsumexp(d.dim()?)),
     |d| one(d.a.variance(d.some_dims())),
@@ -90,6 +98,29 @@ pub const OPS: &[Drawn] = &[
         one(y)
     },
 ];
+
+fn elementwise() -> impl Iterator<Item = &'static Room> {
+    rooms().filter(|room| room.name().starts_with("elementwise"))
+}
+
+/// A function of an elementwise room, of what is brought to where its cases have their inputs.
+fn of_a_room<'g>(d: &Draw<'g>) -> Option<Vec<Tensor<'g>>> {
+    let cases = elementwise().flat_map(|room| {
+        let own = |case: &Case| room.exports().contains(&case.name());
+        room.cases().into_iter().filter(own)
+    });
+    let of_floats = |case: &Case| case.inputs().iter().all(|x| x.dtype == F32);
+    let cases: Vec<_> = cases.filter(of_floats).collect();
+    let case = &cases[usize::from(d.pick.dims) % cases.len()];
+    let operands = [d.a, if case.inputs().len() > 1 { d.alike()? } else { d.a }];
+    let brought = |(x, given): (Tensor<'g>, &Given)| match given.fill {
+        Fill::Between(low, high) => x.sigmoid() * (high - low) + low,
+        Fill::AwayFromZero => x.square() + 0.25,
+        _ => x,
+    };
+    let operands: Vec<_> = operands.into_iter().zip(case.inputs()).map(brought).collect();
+    one(case.outputs(d.graph, &operands)[0].cast(d.a.dtype()))
+}
 
 /// Bounds of elements, and of their error.
 #[derive(Clone, Copy, Debug)]
@@ -165,9 +196,10 @@ impl Range {
     }
 }
 
-fn unary(name: &str, x: Range) -> Range {
+/// `None` for an op without bounds here.
+fn unary(name: &str, x: Range) -> Option<Range> {
     let reciprocal = 1.0 / x.least();
-    match name {
+    Some(match name {
         "neg" => Range { low: -x.high, high: -x.low, error: x.error },
         "square" => {
             let low = if x.low < 0.0 && x.high > 0.0 { 0.0 } else { x.least().powi(2) };
@@ -196,8 +228,45 @@ fn unary(name: &str, x: Range) -> Range {
         "clip" | "leaky_relu" => x.lipschitz(1.0, 1.5),
         "elu" | "selu" => x.lipschitz(1.76, 0.0),
         "sign" => x.jumps(Range::new(-1.0, 1.0, 0.0)),
-        _ => UNKNOWN,
+        "log" | "log1p" | "sqrt" | "rsqrt" | "reciprocal" | "powf" | "floor" => UNKNOWN,
+        _ => return None,
+    })
+}
+
+/// Of an elementwise op of one or two inputs, from what it means between the bounds of
+/// its inputs: it is taken to be no more than twice as steep between two points as from one to the next.
+fn sampled(site: &Site<'_>, x: &[Range]) -> Range {
+    const POINTS: usize = 65;
+    let op = &*site.operation.op;
+    let is_own = elementwise().any(|room| room.has(op)) && x.len() < 3;
+    if !is_own || x.iter().any(|x| x.error > ERROR_MOST || x.most() > MAGNITUDE_MOST) {
+        return UNKNOWN;
     }
+    // Along a dim of its own, each input goes from one of its bounds to the other.
+    let dims: Vec<_> = (0..x.len()).map(|i| dim(&format!("x{i}"), POINTS)).collect();
+    let ty = |dims: &[Dimension]| TensorType::new(Shape::new(dims.to_vec()).unwrap(), F64);
+    let step = |x: &Range| (x.high - x.low).max(1e-3) / (POINTS - 1) as f64;
+    let line = |(x, d): (&Range, &Dimension)| {
+        let data = (0..POINTS).map(|i| x.low + i as f64 * step(x)).collect();
+        Dense { ty: ty(&[*d]), data }
+    };
+    let lines: Vec<_> = x.iter().zip(&dims).map(line).collect();
+    let means = meaning(op, &lines.iter().collect::<Vec<_>>(), &[ty(&dims)]);
+    let Some(values) = means.map(|values| values[0].data.clone()) else { return UNKNOWN };
+    if values.iter().any(|value| !value.is_finite()) {
+        return UNKNOWN;
+    }
+    let (mut low, mut high) =
+        values.iter().fold((f64::MAX, f64::MIN), |(l, h), &x| (l.min(x), h.max(x)));
+    let mut error = 0.0;
+    for (i, x) in x.iter().enumerate() {
+        let apart = POINTS.pow((dims.len() - 1 - i) as u32);
+        let next = (0..values.len()).filter(|at| at / apart % POINTS + 1 < POINTS);
+        let rise = next.map(|at| (values[at + apart] - values[at]).abs()).fold(0.0, f64::max);
+        (low, high) = (low - rise, high + rise);
+        error += 2.0 * rise / step(x) * x.error;
+    }
+    Range::new(low, high, error)
 }
 
 fn rule(site: &Site<'_>, x: &[Range]) -> Range {
@@ -223,7 +292,7 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         }
         (_, "pow") if x[0].low > x[0].error => {
             let log = x[0].monotone(f64::ln, 1.0 / x[0].least());
-            unary("exp", log.times(x[1]))
+            unary("exp", log.times(x[1])).unwrap_or(UNKNOWN)
         }
         (_, "einsum") => x[0].times(x[1]).summed(site.terms()),
         (_, "sum") => x[0].summed(site.terms()),
@@ -243,8 +312,9 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         (_, "equal" | "not_equal" | "greater" | "greater_equal" | "less" | "less_equal") => {
             x[0].jumps(x[1].jumps(Range::new(0.0, 1.0, 0.0)))
         }
-        (_, name) if x.len() == 1 => unary(name, x[0]),
-        _ => UNKNOWN,
+        (_, "div" | "pow" | "floordiv" | "modulo") => UNKNOWN,
+        (_, name) if x.len() == 1 => unary(name, x[0]).unwrap_or_else(|| sampled(site, x)),
+        _ => sampled(site, x),
     }
 }
 

@@ -9,7 +9,7 @@ pub fn all() -> Vec<(&'static str, Entry)> {
     let mut all = vec![
         (
             "sources.rs",
-            case("Graph::input", "arithmetic", move |g| {
+            case("Graph::input", "add", move |g| {
                 let x = g.input("x", [p, q], F32);
                 made([x], [x])
             }),

@@ -22,14 +22,9 @@ type Build = dyn for<'g> Fn(&'g Graph) -> Made<'g>;
 pub struct Entry {
     /// The name in the documentation: `sum`, `MultiHead::decode`.
     pub name: String,
-    /// The conformance case that covers it, if its name differs.
+    /// The case or table of the conformance suite that covers it, or `file::test`.
     pub case: String,
     pub build: Box<Build>,
-}
-
-/// An entry whose conformance case has its name.
-pub fn entry(name: &str, build: impl for<'g> Fn(&'g Graph) -> Made<'g> + 'static) -> Entry {
-    case(name, name, build)
 }
 
 /// An entry and its conformance case.

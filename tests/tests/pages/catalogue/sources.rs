@@ -1,5 +1,6 @@
 //! Reads the rooms' sources: tables, first sentences, public names.
 
+use mesh_ops::testing;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,9 +28,15 @@ pub fn sources(under: &str) -> BTreeMap<String, String> {
     found
 }
 
-pub fn room(name: &str) -> String {
-    let path = workspace().join("mesh_ops/src").join(name);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+/// The path of a room of `mesh_ops`: `elementwise::relu` is a file, `conv` a folder.
+pub fn path_of(room: &str) -> String {
+    let path = format!("mesh_ops/src/{}", room.replace("::", "/"));
+    let file = format!("{path}.rs");
+    if workspace().join(&file).exists() { file } else { format!("{path}/mod.rs") }
+}
+
+pub fn room(path: &str) -> String {
+    fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The rows of the first table in a module's doc, without the line below the head.
@@ -91,8 +98,8 @@ fn signature(source: &str, at: usize) -> &str {
     &rest[..rest.find(['{', ';']).unwrap_or(rest.len())]
 }
 
-/// The free public functions of `mesh_ops` that take or return tensors, each with its file; also
-/// those that a macro defines.
+/// The free public functions of `mesh_ops` that take or make tensors, with the file of each:
+/// stated as such, or, where a macro states them, exported by the list of rooms.
 pub fn public_functions() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (path, text) in sources("mesh_ops/src") {
@@ -103,25 +110,15 @@ pub fn public_functions() -> BTreeMap<String, String> {
                 found.insert(name.to_owned(), path.clone());
             }
         }
-        for (at, _) in text.match_indices("\npub use ") {
-            let exported = signature_of_use(&text[at..]);
-            let functions = exported.filter(|name| name.starts_with(|c: char| c.is_lowercase()));
-            for name in functions {
-                found.entry(name).or_insert_with(|| path.clone());
-            }
+    }
+    for room in testing::rooms() {
+        for name in room.exports().iter().filter(|name| name.starts_with(char::is_lowercase)) {
+            found.entry((*name).to_owned()).or_insert_with(|| path_of(room.name()));
         }
     }
     // These are exported, but have no tensors.
     found.retain(|name, _| !["memory_dim", "split_into_groups"].contains(&name.as_str()));
     found
-}
-
-/// The names of a `pub use a::{b, c};`.
-fn signature_of_use(text: &str) -> impl Iterator<Item = String> {
-    let statement = text.split(';').next().unwrap_or_default();
-    let list = statement.split_once("::").map_or("", |(_, list)| list).trim_matches(['{', '}']);
-    let names = list.split(',').map(|name| name.trim().to_owned());
-    names.filter(|name| !name.is_empty()).collect::<Vec<_>>().into_iter()
 }
 
 /// The public types of layers with public methods that make tensors.

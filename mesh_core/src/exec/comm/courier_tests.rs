@@ -1,12 +1,13 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::exec::action::Action;
 use crate::exec::comm::Parts;
 use crate::exec::comm::fold::Fold;
 use crate::exec::cpu::{Kernel, Memory};
-use crate::exec::executor::{Action, Executor};
 use crate::exec::memory::{Buffer, Store};
-use crate::exec::prepare::Target;
+use crate::exec::prepare::Site;
+use crate::exec::run::Executor;
 use crate::exec::seed::Seed;
 use crate::exec::sync::mpsc::{Receiver, Sender, channel};
 use crate::names::{Axis, DType, Mesh, ReduceKind};
@@ -106,7 +107,7 @@ fn a_step_computes_while_the_courier_is_inside_a_collective() {
     let (variables, processor, here) = (&[], 0, &[0][..]);
     let (seed, store) = (&Seed::new(0), &store);
     let mesh = &mesh;
-    let target = Target { mesh, processor, here, variables, store, seed, inspects: false };
+    let target = Site { mesh, processor, here, variables, store, seed, inspects: false };
     let mut peers = Peers::new(nobody(), fake(meets));
     let mut executor = Executor::new(&compiled, &target, &mut peers).unwrap();
     let stop = Arc::new(Stop::default());

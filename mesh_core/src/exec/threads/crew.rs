@@ -10,10 +10,10 @@ use super::super::backend::Failure;
 use super::super::border::Global;
 use super::super::comm::courier::Peers;
 use super::super::comm::{Comm, Lane};
-use super::super::executor::Executor;
 use super::super::memory::{Buffer, Store};
-use super::super::prepare::{Target, variable_bytes};
+use super::super::prepare::{Site, variable_bytes};
 use super::super::record::CallTimes;
+use super::super::run::Executor;
 use super::super::seed::Seed;
 use super::super::sync::{Arc, lock};
 use super::pool::Pool;
@@ -80,7 +80,7 @@ impl Crew {
         let worker = |(index, &processor)| {
             let store = &stores[index];
             let (seed, inspects) = (&seed, check_numerics);
-            let target = Target { mesh, processor, here, variables, store, seed, inspects };
+            let target = Site { mesh, processor, here, variables, store, seed, inspects };
             let end = |lane| comm(processor, lane);
             let mut peers = Peers::new(end(Lane::Processor)?, end(Lane::Courier)?);
             let executors = functions.iter().map(|f| Executor::new(f, &target, &mut peers));

@@ -6,11 +6,11 @@ use std::time::Instant;
 use super::super::border::Global;
 use super::super::comm::courier::Peers;
 use super::super::comm::{Comm, Stop, Stopped};
-use super::super::executor::Executor;
 use super::super::memory::{Buffer, Store};
-use super::super::numerics::{Inspector, Known, NonFinite};
 use super::super::prepare::describe;
 use super::super::record::CallTimes;
+use super::super::run::Executor;
+use super::super::run::numerics::{Inspector, Known, NonFinite};
 use super::super::sync::{Arc, Mutex, OnceLock, lock};
 use super::pool::{Worker, failure};
 use super::process::Process;
@@ -164,10 +164,10 @@ mod tests {
     use super::super::comm::Threads;
     use super::super::pool::Pool;
     use super::*;
+    use crate::exec::action::Action;
     use crate::exec::comm::Lane;
     use crate::exec::cpu::{Kernel, Memory};
-    use crate::exec::executor::Action;
-    use crate::exec::prepare::Target;
+    use crate::exec::prepare::Site;
     use crate::exec::seed::Seed;
     use crate::names::{DType, ProcessMap, ReduceKind};
     use crate::program::{Builder, Extents, Origin, Place, Plan, Scalar};
@@ -209,7 +209,7 @@ mod tests {
             let store = &stores[processor];
             let seed = &Seed::new(0);
             let target =
-                Target { mesh, processor, here, variables: &[], store, seed, inspects: false };
+                Site { mesh, processor, here, variables: &[], store, seed, inspects: false };
             let end = |lane| Threads::new(&process, processor, lane);
             let mut peers = Peers::new(end(Lane::Processor), end(Lane::Courier));
             let mut executor = Executor::new(&functions[0], &target, &mut peers).unwrap();

@@ -1,9 +1,9 @@
-//! Collectives with everything looked up.
+//! Prepares collectives.
 
-use super::comm::courier::{Begun, Peers};
-use super::comm::{Collective, Comm, Exchange, Group, Part, Parts};
-use super::executor::Action;
-use super::prepare::{Preparing, describe, expect};
+use super::{Preparing, describe, expect};
+use crate::exec::action::Action;
+use crate::exec::comm::courier::{Begun, Peers};
+use crate::exec::comm::{Collective, Comm, Exchange, Group, Part, Parts};
 use crate::names::Axis;
 use crate::program::{Form, Step, Value};
 
@@ -16,7 +16,7 @@ impl Preparing<'_> {
         begins: bool,
         peers: &mut Peers<impl Comm>,
     ) -> Result<Action, String> {
-        let known = axes.iter().all(|axis| self.target.mesh.axes().any(|a| a == *axis));
+        let known = axes.iter().all(|axis| self.site.mesh.axes().any(|a| a == *axis));
         expect(known, "an axis is not of this mesh")?;
         let group = peers.comm.group(axes);
         let collective = self.collective(&self.block.steps[index], group)?;

@@ -17,10 +17,10 @@ use std::slice;
 pub(crate) use found::digits;
 pub use found::{GivenTo, InIteration, NonFinite, Summary};
 
-use super::comm::fold::Fold;
-use super::comm::{Collective, Comm, Part, Stopped};
-use super::cpu::Memory;
-use super::executor::Action;
+use crate::exec::action::Action;
+use crate::exec::comm::fold::Fold;
+use crate::exec::comm::{Collective, Comm, Part, Stopped};
+use crate::exec::cpu::Memory;
 use crate::names::{DType, Mesh, ReduceKind};
 use crate::program::forms::{Generate, Loop, Move, Scan};
 use crate::program::{
@@ -33,7 +33,7 @@ const BESIDE: usize = 3;
 
 /// What a processor knows of the values of a program in this call.
 #[derive(Default)]
-pub(super) struct Known {
+pub(in crate::exec) struct Known {
     /// By value.
     values: Vec<Summary>,
     /// The steps before have been looked at.
@@ -46,7 +46,7 @@ pub(super) struct Known {
 
 impl Known {
     /// Room for a call.
-    pub(super) fn of(block: &Block) -> Self {
+    pub(in crate::exec) fn of(block: &Block) -> Self {
         let body = |step: &Step| match &step.form {
             Form::Loop(form) => Some(Self::of(&form.body)),
             _ => None,
@@ -64,16 +64,16 @@ impl Known {
 struct Word(i32);
 
 /// Looks at what the steps of one program write.
-pub(super) struct Inspector<'t> {
-    pub(super) mesh: &'t Mesh,
-    pub(super) processor: usize,
-    pub(super) program: &'t Program,
+pub(in crate::exec) struct Inspector<'t> {
+    pub(in crate::exec) mesh: &'t Mesh,
+    pub(in crate::exec) processor: usize,
+    pub(in crate::exec) program: &'t Program,
     /// The program's, or the body of one of its loops.
-    pub(super) block: &'t Block,
-    pub(super) known: &'t mut Known,
-    pub(super) found: &'t mut Option<Box<NonFinite>>,
+    pub(in crate::exec) block: &'t Block,
+    pub(in crate::exec) known: &'t mut Known,
+    pub(in crate::exec) found: &'t mut Option<Box<NonFinite>>,
     /// The loop whose body the block is.
-    pub(super) of_loop: Option<&'t Loop>,
+    pub(in crate::exec) of_loop: Option<&'t Loop>,
 }
 
 impl Inspector<'_> {

@@ -1,118 +1,12 @@
-//! A loop on one processor.
-#![allow(unsafe_code, reason = "moves values between iterations")]
+//! Prepares loops.
 
-use super::comm::courier::Peers;
-use super::comm::{Comm, Stopped};
-use super::cpu::Memory;
-use super::executor::Action;
-use super::prepare::{Preparing, expect, pointers};
-use super::watch::Watch;
+use super::{Preparing, expect, pointers};
+use crate::exec::action::{Part, Repeat, Stretch};
+use crate::exec::comm::Comm;
+use crate::exec::comm::courier::Peers;
+use crate::exec::cpu::Memory;
 use crate::program::forms::{Loop, LoopInputs, is_stack};
 use crate::program::{ALIGNMENT, Block, Operand, Place, Plan, Step, ValueId};
-
-/// Bytes that are copied as they are.
-pub(super) struct Stretch {
-    pub(super) from: *const u8,
-    pub(super) to: *mut u8,
-    pub(super) bytes: usize,
-}
-
-impl Stretch {
-    /// # Safety
-    ///
-    /// Both are good for the bytes, and apart or one.
-    unsafe fn copy(&self) {
-        if self.from != self.to.cast_const() {
-            // SAFETY: as stated.
-            unsafe { std::ptr::copy_nonoverlapping(self.from, self.to, self.bytes) };
-        }
-    }
-}
-
-/// A value of the body, and where the loop has what it stands for.
-pub(super) struct Part {
-    pub(super) value: usize,
-    pub(super) bytes: usize,
-    /// Where the loop has it at position 0.
-    pub(super) first: *mut u8,
-    /// Bytes from one position to the next; 0 for what is no slice and is not stacked.
-    pub(super) stride: usize,
-}
-
-impl Part {
-    /// Where the loop has it at a position.
-    fn at(&self, position: usize) -> *mut u8 {
-        self.first.wrapping_add(position * self.stride)
-    }
-}
-
-/// A prepared loop. What is carried lives in the loop's outs.
-///
-/// A value of the body lies either where the loop has it, which for slices and stacks is another
-/// place in every iteration, or in the body's own memory. So whatever copies between the two looks up
-/// in every iteration where the value lies.
-pub(super) struct Repeat {
-    /// With the step of the body each comes from.
-    pub(super) actions: Vec<(usize, Action)>,
-    pub(super) memory: Memory,
-    pub(super) count: usize,
-    pub(super) reverse: bool,
-    /// Whether there is a first iteration, and the body's value that says whether there is another:
-    /// bools.
-    pub(super) condition: Option<(*const u8, usize)>,
-    pub(super) position: *mut i32,
-    /// What is carried into the first iteration.
-    pub(super) first: Vec<Stretch>,
-    /// Values that lie where the loop has them, and that is elsewhere in every iteration.
-    pub(super) moving: Vec<Part>,
-    /// What an iteration is given in the body's own memory.
-    pub(super) given: Vec<Part>,
-    /// What an iteration leaves elsewhere than where the loop has it: first what is stacked, then what is
-    /// carried on.
-    pub(super) left: Vec<Part>,
-}
-
-impl Repeat {
-    /// # Safety
-    ///
-    /// As [`Executor::run`](super::executor::Executor::run).
-    pub(super) unsafe fn run(
-        &mut self,
-        peers: &mut Peers<impl Comm>,
-        scratch: *mut u8,
-        mut watch: Watch<'_>,
-    ) -> Result<(), Stopped> {
-        // SAFETY: pointers and sizes were prepared together from values that fit each other; a
-        // bool is one byte that a step has written; a part's places are apart, or one.
-        unsafe {
-            self.first.iter().for_each(|stretch| stretch.copy());
-            let mut go_on = self.condition.is_none_or(|(first, _)| *first != 0);
-            let mut done = 0;
-            while go_on && done < self.count {
-                let position = if self.reverse { self.count - 1 - done } else { done };
-                self.position.write(position as i32);
-                for part in &self.moving {
-                    self.memory.pointers[part.value] = part.at(position);
-                }
-                for part in &self.given {
-                    let (from, to) = (part.at(position), self.memory.pointers[part.value]);
-                    Stretch { from, to, bytes: part.bytes }.copy();
-                }
-                watch.iteration(position, &self.memory);
-                for (step, action) in &mut self.actions {
-                    watch.step(*step, action, peers, &self.memory, scratch)?;
-                }
-                go_on = self.condition.is_none_or(|(_, again)| *self.memory.pointers[again] != 0);
-                for part in &self.left {
-                    let (from, to) = (self.memory.pointers[part.value], part.at(position));
-                    Stretch { from, to, bytes: part.bytes }.copy();
-                }
-                done += 1;
-            }
-        }
-        Ok(())
-    }
-}
 
 impl Preparing<'_> {
     /// A loop, whose verified body has its own arena behind this block's.
@@ -126,7 +20,7 @@ impl Preparing<'_> {
         let body = &*form.body;
         self.fits(form, step)?;
         let base = self.base + self.plan.own_bytes();
-        let pointers = pointers(self.name, body, plan, self.target, base)?;
+        let pointers = pointers(self.name, body, plan, self.site, base)?;
         let mut memory = Memory { pointers };
         let (given, left) = (self.given(form, step), self.left(form, step));
         let moving = settle(plan, body, &given, &left, &mut memory)?;
@@ -148,7 +42,7 @@ impl Preparing<'_> {
             name: self.name,
             block: body,
             plan,
-            target: self.target,
+            site: self.site,
             memory: &memory,
             base,
         };

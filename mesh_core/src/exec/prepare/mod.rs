@@ -1,13 +1,17 @@
 //! Looks up everything a step needs, once: pointers, groups, sizes, kernels.
 
+mod collective;
+mod fed;
+mod loops;
+
+use super::action::{Action, Crossing, Fed};
 use super::border::Border;
 use super::comm::Comm;
 use super::comm::courier::Peers;
 use super::comm::fold::Fold;
 use super::cpu::{self, Memory};
-use super::executor::{Action, Crossing, Executor};
-use super::fed::Fed;
 use super::memory::Store;
+use super::run::Executor;
 use super::seed::Seed;
 use super::strided::Walk;
 use super::sync::Arc;
@@ -19,7 +23,7 @@ use crate::program::{
 use std::collections::BTreeMap;
 
 /// The processor a function is prepared for.
-pub(super) struct Target<'t> {
+pub(super) struct Site<'t> {
     pub(super) mesh: &'t Mesh,
     pub(super) processor: usize,
     /// Those that are given the same callers' arrays, this one among them.
@@ -42,20 +46,20 @@ impl Executor {
     /// rests on it here: that values lie within the arena or fill their variable.
     pub(super) fn new(
         compiled: &Compiled,
-        target: &Target<'_>,
+        site: &Site<'_>,
         peers: &mut Peers<impl Comm>,
     ) -> Result<Self, String> {
         let Compiled { program, plan } = compiled;
         let (name, block) = (&*program.name, &program.block);
-        let memory = Memory { pointers: pointers(name, block, plan, target, 0)? };
-        let preparing = Preparing { name, block, plan, target, memory: &memory, base: 0 };
+        let memory = Memory { pointers: pointers(name, block, plan, site, 0)? };
+        let preparing = Preparing { name, block, plan, site, memory: &memory, base: 0 };
         let (actions, scratch_bytes) = preparing.actions(peers)?;
         let feeds = program.fed().map(|(slot, value)| {
             let (border, own) = (preparing.border(slot, value)?, preparing.at(value));
             Ok(Fed { border, own, names: preparing.names(value) })
         });
         let feeds = feeds.collect::<Result<_, String>>()?;
-        let Target { mesh, processor, here, .. } = *target;
+        let Site { mesh, processor, here, .. } = *site;
         let delivers = |slot: &Slot| {
             let place = |processor, axes: &AxisList| mesh.group_index(processor, axes);
             let same = |&&other: &&usize| {
@@ -87,12 +91,12 @@ pub(super) fn describe(name: &str, block: &Block, index: usize) -> String {
     text + ")"
 }
 
-/// Where every value is on the target, its plan's arena beginning at byte `base`.
+/// Where every value is on the site, its plan's arena beginning at byte `base`.
 pub(super) fn pointers(
     name: &str,
     block: &Block,
     plan: &Plan,
-    target: &Target<'_>,
+    site: &Site<'_>,
     base: usize,
 ) -> Result<Vec<*mut u8>, String> {
     if plan.places.len() != block.values.len() {
@@ -105,15 +109,15 @@ pub(super) fn pointers(
             if !fits || !offset.is_multiple_of(ALIGNMENT) {
                 return Err(format!("%{index} of `{name}` is misplaced in the arena"));
             }
-            Ok(target.store.arena.pointer().wrapping_add(base + offset))
+            Ok(site.store.arena.pointer().wrapping_add(base + offset))
         }
         Place::Variable(variable) => {
-            let known = target.variables.get(variable.index());
+            let known = site.variables.get(variable.index());
             let fits = |known| variable_bytes(known) == value.bytes() && value.in_order();
             if !known.is_some_and(fits) {
                 return Err(format!("%{index} of `{name}` does not fit {variable:?}"));
             }
-            Ok(target.store.variables[variable.index()].pointer())
+            Ok(site.store.variables[variable.index()].pointer())
         }
         // The loop knows where.
         Place::Param(_) | Place::Stacked(_) => Ok(std::ptr::null_mut()),
@@ -126,7 +130,7 @@ pub(super) struct Preparing<'p> {
     pub(super) name: &'p str,
     pub(super) block: &'p Block,
     pub(super) plan: &'p Plan,
-    pub(super) target: &'p Target<'p>,
+    pub(super) site: &'p Site<'p>,
     pub(super) memory: &'p Memory,
     /// Where the plan's arena begins.
     pub(super) base: usize,
@@ -169,7 +173,7 @@ impl Preparing<'_> {
         let mut under_way = BTreeMap::new();
         let awaits = self.block.awaits();
         let mut bodies = self.plan.bodies.iter();
-        let Target { mesh, processor, .. } = *self.target;
+        let Site { mesh, processor, .. } = *self.site;
         let steps = self.block.steps.iter().enumerate();
         for (index, step) in steps.filter(|(_, step)| owns(mesh, processor, &step.owners)) {
             let action = match &step.form {
@@ -182,14 +186,14 @@ impl Preparing<'_> {
                 }
                 Form::Await(_) => {
                     let begun = under_way.remove(&index);
-                    let known = begun.is_some() || self.target.inspects;
+                    let known = begun.is_some() || self.site.inspects;
                     expect(known, "it was not begun").map(|()| begun.map(Action::Await))
                 }
                 form => match form.axes() {
                     None => self.local(step),
                     Some(axes) => {
                         let until = step.outs.first().and_then(|out| awaits[out.index()]);
-                        let until = until.filter(|_| !self.target.inspects);
+                        let until = until.filter(|_| !self.site.inspects);
                         let action = self.meeting(index, axes, until.is_some(), peers);
                         action.map(|action| {
                             let begun = until.zip(action.begun());
@@ -224,7 +228,7 @@ impl Preparing<'_> {
                 Ok(copy(self.value(input), self.at(input), &slice, buffer))
             }
             _ => {
-                let Target { mesh, processor, seed, .. } = *self.target;
+                let Site { mesh, processor, seed, .. } = *self.site;
                 let kernel = cpu::prepare(self.block, step, mesh, processor, seed)?;
                 Ok(Some(Action::Kernel(kernel.ok_or("it has no kernel")?)))
             }
@@ -233,12 +237,12 @@ impl Preparing<'_> {
 
     /// A variable's buffer and what is in it, which a value has to be but for its memory order.
     fn variable(&self, id: VariableId, value: ValueId) -> Result<(*mut u8, Value), String> {
-        let (value, known) = (self.value(value), self.target.variables.get(id.index()));
+        let (value, known) = (self.value(value), self.site.variables.get(id.index()));
         let known = known.ok_or_else(|| format!("there is no {id:?}"))?;
         let fits = known.extents == value.extents && known.dtype == value.dtype;
         expect(fits, &format!("{value} is not of the type of `{}`", known.name))?;
         let slice = Value::new(known.dtype, known.extents.iter().copied());
-        Ok((self.target.store.variables[id.index()].pointer(), slice))
+        Ok((self.site.store.variables[id.index()].pointer(), slice))
     }
 
     /// The fetches that the processor delivers.
@@ -256,7 +260,7 @@ impl Preparing<'_> {
 
     /// Where a feed's or fetch's slice lies in the caller's array.
     fn border(&self, slot: &Slot, value: ValueId) -> Result<Border, String> {
-        let Target { mesh, processor, .. } = *self.target;
+        let Site { mesh, processor, .. } = *self.site;
         let value = self.value(value);
         let parts = slot.split.iter().map(|axes| mesh.group_size(axes));
         let whole = value.extents.iter().zip(parts).map(|(extent, parts)| extent * parts);

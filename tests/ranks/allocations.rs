@@ -79,9 +79,9 @@ pub fn run() {
             ((*name).to_owned(), graph.lower(&mesh, &layout).unwrap())
         }));
         for (name, module) in modules {
-            let steps = module.functions().iter().flat_map(|function| &function.program.steps);
-            let met = steps.filter(|node| node.step.axes().is_some());
-            forms.extend(met.map(|node| node.step.form()));
+            let steps = module.functions().iter().flat_map(|function| function.steps());
+            let met = steps.filter(|step| step.axes().is_some());
+            forms.extend(met.map(|step| step.form.name()));
             let [_, expected] = counts(&mut Session::threads(&module, 5).unwrap(), &module);
             for couriers in [true, false] {
                 let ranks = Ranks::default().couriers(couriers);

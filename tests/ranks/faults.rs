@@ -1,6 +1,7 @@
 //! Faults on one of several ranks.
 
 use super::{LAYOUT, attention, mesh, train, transformer};
+use mesh_core::lower::Target;
 use mesh_core::session::Ranks;
 use mesh_ops::prelude::*;
 use std::path::Path;
@@ -23,6 +24,10 @@ pub fn run(fault: &str, folder: &Path) -> bool {
     let rank = || mesh_rank();
     let ranks = Ranks::default().deadline(DEADLINE);
     let ranks = if folder.as_os_str().is_empty() { ranks } else { ranks.last_step(folder) };
+    let ranks = match fault {
+        "nan" => ranks.target(Target::host().check_numerics()),
+        _ => ranks,
+    };
     match fault {
         "seed" => refused(&module, 7 + u64::from(rank() == 1), &ranks),
         "program" => {
@@ -40,7 +45,6 @@ pub fn run(fault: &str, folder: &Path) -> bool {
         "fine" => drop(trained(&module, &ranks)),
         _ => {
             let mut session = trained(&module, &ranks);
-            session.set_numerics_check(fault == "nan");
             if rank() == 1 {
                 match fault {
                     "nan" => train_on_nan(&mut session),

@@ -13,7 +13,7 @@ mod transformer;
 
 use mesh_core::lower::Options;
 use mesh_core::passes::AllReduce;
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore, State};
 use mesh_ops::prelude::*;
 use std::env;
@@ -128,8 +128,8 @@ fn modules(mesh: &Mesh) -> Vec<(String, Module)> {
 }
 
 fn sums_over_several(module: &Module) -> bool {
-    let mut steps = module.functions().iter().flat_map(|function| &function.program.steps);
-    steps.any(|node| matches!(&node.step, Step::AllReduce { axes, .. } if axes.len() > 1))
+    let mut steps = module.functions().iter().flat_map(|function| function.steps());
+    steps.any(|step| matches!(&step.form, Form::AllReduce(form) if form.axes.len() > 1))
 }
 
 /// Runs some steps and returns all fetches.

@@ -1,10 +1,11 @@
 //! Collectives that run while ranks compute.
 
 use super::{assert_same, bits, mesh, shared_meshes, train};
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_core::session::Ranks;
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer};
+use tests::on_host;
 
 const STEPS: usize = 4;
 
@@ -29,8 +30,9 @@ pub fn run() {
     let layout: Layout = LAYOUT.parse().unwrap();
     for mesh in [mesh()].into_iter().chain(shared_meshes()) {
         let module = graph.lower(&mesh, &layout).unwrap();
-        let mut steps = module.functions().iter().flat_map(|function| &function.program.steps);
-        let overlaps = steps.any(|node| matches!(node.step, Step::Await { .. }));
+        let compiled = on_host(&module);
+        let mut steps = compiled.iter().flat_map(|function| function.program.steps());
+        let overlaps = steps.any(|step| matches!(step.form, Form::Await(_)));
         assert!(overlaps || mesh.processors() == 1, "nothing is under way on {mesh}");
         let mut threads = Session::threads(&module, 3).unwrap();
         let expected = train(&mut threads, &module, STEPS);

@@ -1,12 +1,14 @@
 //! Law 10: processors allocate nothing in a call of a function that they have called before.
 #![expect(unsafe_code, reason = "counting allocations means being the allocator")]
 
+use mesh_core::program::Form;
 use mesh_core::session::Threads;
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer};
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tests::on_host;
 
 /// The allocations of all threads but those that call sessions.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -75,8 +77,9 @@ fn processors_allocate_nothing_while_they_run() {
     let alone = [("", ""), ("d:2", "batch:d;slots/*:d"), grid].map(|way| (way, false));
     for ((mesh, layout), couriers) in alone.into_iter().chain([(data_parallel, true)]) {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        let mut steps = module.functions().iter().flat_map(|function| &function.program.steps);
-        let awaits = steps.any(|node| matches!(node.step, mesh_core::program::Step::Await { .. }));
+        let functions = on_host(&module);
+        let mut steps = functions.iter().flat_map(|function| function.program.steps());
+        let awaits = steps.any(|step| matches!(step.form, Form::Await(_)));
         assert!(awaits || !couriers, "nothing runs beside anything");
         let mut session = match couriers {
             true => Session::threads_with(&module, 0, &Threads::default().couriers(true)).unwrap(),

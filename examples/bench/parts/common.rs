@@ -1,9 +1,9 @@
 //! The functions that the benches time.
 
-use mesh_core::lower::Module;
+use mesh_core::lower::{Module, Target};
 use mesh_core::names::{Mesh, ReduceKind};
-use mesh_core::passes::compile_with;
-use mesh_core::program::{Builder, Compiled, Extents, Scalar};
+use mesh_core::program::{Builder, Extents, Program, Scalar};
+use mesh_core::session::Threads;
 use mesh_ops::conv::Conv;
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer};
@@ -15,8 +15,9 @@ pub struct Running {
 }
 
 impl Running {
-    fn new(module: &Module, function: &'static str) -> Self {
-        Self { session: Session::threads(module, 0).unwrap(), function }
+    fn new(module: &Module, function: &'static str, target: Target) -> Self {
+        let threads = Threads::default().target(target);
+        Self { session: Session::threads_with(module, 0, &threads).unwrap(), function }
     }
 
     /// Calls it.
@@ -52,7 +53,8 @@ pub fn kernel(kind: &str) -> Running {
     let dims: Vec<_> = made.shape().iter().collect();
     let kept = g.state("kept", dims, F32, Initializer::ZEROS).assign(made);
     g.declare_function("work", &[], &[], vec![kept]);
-    Running::new(&g.lower(&Mesh::single(), &"".parse().unwrap()).unwrap(), "work")
+    let module = g.lower(&Mesh::single(), &"".parse().unwrap()).unwrap();
+    Running::new(&module, "work", Target::host())
 }
 
 /// The kinds of step.
@@ -71,10 +73,10 @@ pub fn all_reduces(processors: usize, elements: usize) -> Running {
     for _ in 0..ALL_REDUCES {
         value = program.all_reduce(ReduceKind::Sum, &axes, value);
     }
+    let functions = vec![program.finish()];
+    let module = Module::new(mesh, Vec::new(), functions, Program::default()).unwrap();
     // No passes: they would remove collectives whose results are not used.
-    let function = compile_with(&[], program.finish(), &mesh, &[]).unwrap();
-    let module = Module::new(mesh, Vec::new(), vec![function], Compiled::default()).unwrap();
-    Running::new(&module, "work")
+    Running::new(&module, "work", Target { passes: Vec::new(), ..Target::host() })
 }
 
 /// A deep stack of dense layers with norms, softmax cross-entropy and Adam.

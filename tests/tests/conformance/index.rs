@@ -12,7 +12,7 @@ fn call(g: &Graph, mesh: &str, layout: &str, feeds: &[(&str, Array)]) -> Vec<Vec
     let mut session = Session::threads(&module, 0).unwrap();
     session.set_replica_check(true).unwrap();
     let feeds: Vec<_> = feeds.iter().map(|(name, array)| (*name, array.view())).collect();
-    let results = session.call_named(&module.functions()[0].program.name, &feeds).unwrap();
+    let results = session.call_named(&module.functions()[0].name, &feeds).unwrap();
     results.iter().map(|(_, array)| array.to_f64().iter().copied().collect()).collect()
 }
 
@@ -65,12 +65,12 @@ fn the_first_of_equals_whatever_the_layout() {
 /// Collectives of the only function: form, elements of one processor's operands.
 fn collectives(g: &Graph, mesh: &str, layout: &str) -> Vec<String> {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
-    let steps = program.steps.iter().map(|node| &node.step).filter(|step| step.axes().is_some());
+    let program = &module.functions()[0];
+    let steps = program.steps().iter().filter(|step| step.axes().is_some());
     let elements = |step: &mesh_core::program::Step| -> usize {
-        step.inputs().iter().map(|&id| program.value(id).len()).sum()
+        step.reads().map(|id| program.value(id).len()).sum()
     };
-    steps.map(|step| format!("{} {}", step.form(), elements(step))).collect()
+    steps.map(|step| format!("{} {}", step.form.name(), elements(step))).collect()
 }
 
 #[test]

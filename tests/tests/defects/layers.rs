@@ -1,7 +1,8 @@
 //! Defects of layers and their parameters.
 
 use crate::fed::Fed;
-use mesh_core::program::{Generator, Step};
+use mesh_core::program::forms::Generate;
+use mesh_core::program::{Form, Generator};
 use mesh_ops::layers::attention::{AttentionOptions, LocalAttention, MultiHead};
 use mesh_ops::layers::moe::{Gating, MixtureOfExperts};
 use mesh_ops::layers::{BatchNorm, Parameters};
@@ -100,9 +101,11 @@ fn d32_dropout_draws_noise_of_f32() {
         let x = g.input("x", [dim("p", 4)], dtype);
         g.function("f", [x], [x.dropout(0.1)], []);
         let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
-        let program = &module.functions()[0].program;
-        let drawn = program.steps.iter().filter_map(|node| match node.step {
-            Step::Generate { generator: Generator::Uniform { .. }, out, .. } => Some(out),
+        let program = &module.functions()[0];
+        let drawn = program.steps().iter().filter_map(|step| match &step.form {
+            Form::Generate(Generate { generator: Generator::Uniform { .. }, .. }) => {
+                Some(step.outs[0])
+            }
             _ => None,
         });
         let dtypes: Vec<_> = drawn.map(|id| program.value(id).dtype).collect();

@@ -27,7 +27,7 @@ fn collectives(g: &Graph, mesh: &str, layout: &str) -> Vec<(String, u64)> {
 /// The steps of a one-function graph.
 fn steps(g: &Graph, mesh: &str, layout: &str) -> Vec<Step> {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    module.functions()[0].program.steps.iter().map(|node| node.step.clone()).collect()
+    module.functions()[0].steps().to_vec()
 }
 
 #[test]

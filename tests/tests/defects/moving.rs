@@ -2,7 +2,7 @@
 
 use crate::fed::Fed;
 use crate::{collectives, steps};
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Fill};
 
@@ -15,7 +15,7 @@ fn d08_exchanges_keep_every_bit() {
     let y = x.reshape([b.renamed("b2"), c]);
     let f = g.function("f", [x], [y], []);
     let module = g.lower(&"all:4".parse().unwrap(), &"b:all;c:all".parse().unwrap()).unwrap();
-    let forms: Vec<_> = module.functions()[0].program.steps.iter().map(|n| n.step.form()).collect();
+    let forms: Vec<_> = module.functions()[0].steps().iter().map(|s| s.form.name()).collect();
     assert!(forms.contains(&"all_to_all"), "{forms:?}");
     let odd = |i: usize| f32::from_bits(0x3f80_0001 + 0x0001_2345 * i as u32);
     let x = ndarray::ArrayD::from_shape_fn(vec![8, 4], |at| odd(at[0] * 4 + at[1]));
@@ -91,10 +91,10 @@ fn d25_sums_of_bf16_are_f32_until_they_are_complete() {
     let gradient = g.gradients(&[loss], &[w.value()], None)[0].unwrap();
     let f = g.function("f", [x], [gradient.cast(F32)], train);
     let module = g.lower(&"all:4".parse().unwrap(), &"batch:all".parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
-    for node in &program.steps {
-        if let Step::AllReduce { inputs, .. } = &node.step {
-            assert!(inputs.iter().all(|&id| program.value(id).dtype == F32));
+    let program = &module.functions()[0];
+    for step in program.steps() {
+        if let Form::AllReduce(_) = &step.form {
+            assert!(step.reads().all(|id| program.value(id).dtype == F32));
         }
     }
     // In bf16 each of the three ones would be lost beside 256.
@@ -139,7 +139,8 @@ fn d31_sums_of_integers_are_exact() {
         let [sum] = Session::threads(&module, 0).unwrap().call(&f, [x.view().into()]).unwrap();
         assert_eq!(sum, ndarray::arr0((1 << 30) + (1 << 24) - 3).into());
     }
-    let forms: Vec<_> = steps(&g, "a:4", "p:a").iter().map(Step::form).collect();
+    let steps = steps(&g, "a:4", "p:a");
+    let forms: Vec<_> = steps.iter().map(|step| step.form.name()).collect();
     assert!(!forms.contains(&"map"), "nothing is cast: {forms:?}");
     // They overflow in the same way everywhere.
     let large = Fill::Integers(1 << 29, 1 << 30);

@@ -2,20 +2,20 @@
 //! iteration needs them. Slices that are gathered are gathered in each iteration.
 
 use mesh_core::lower::Module;
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_ops::prelude::*;
 
 /// The number of steps of this form in the bodies of the first function's loops.
 fn inside(module: &Module, form: &str) -> usize {
-    let text = module.print(&module.functions()[0].program.name).unwrap();
+    let text = module.print(&module.functions()[0].name).unwrap();
     text.lines().filter(|line| line.starts_with("      ") && line.contains(form)).count()
 }
 
 /// The number of values that are all-reduced outside loops, counted one by one.
 fn reduced(module: &Module) -> usize {
-    let steps = &module.functions()[0].program.steps;
-    let all_reduces = steps.iter().filter(|node| matches!(node.step, Step::AllReduce { .. }));
-    all_reduces.map(|node| node.step.outs().len()).sum()
+    let steps = module.functions()[0].steps().iter();
+    let all_reduces = steps.filter(|step| matches!(step.form, Form::AllReduce(_)));
+    all_reduces.map(|step| step.outs.len()).sum()
 }
 
 /// Gradient accumulation: sums over the split batch are pending through all iterations.
@@ -126,12 +126,8 @@ fn sharded_layers_are_gathered_one_at_a_time() {
     });
     let grad = g.gradients(&[y.mean()], &[w.value()], None)[0].unwrap();
     g.function("train", [x], [y.mean()], [w.assign_sub(grad * 0.1)]);
-    let arena = |layout: &str| {
-        let module = g.lower(&"a:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        let text = module.print("train").unwrap();
-        (module.functions()[0].plan.arena_bytes, text)
-    };
-    let (_, text) = arena("batch:a;params/d:a");
+    let module = g.lower(&"a:4".parse().unwrap(), &"batch:a;params/d:a".parse().unwrap()).unwrap();
+    let text = module.print("train").unwrap();
     let inside =
         text.lines().filter(|line| line.starts_with("      ") && line.contains("all_gather"));
     assert_eq!(inside.count(), 2, "{text}");

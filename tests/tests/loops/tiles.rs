@@ -1,6 +1,8 @@
 //! Loops that tiling makes for tensors larger than the caches, after every op that moves elements.
 
-use mesh_core::lower::{Module, Options};
+use mesh_core::lower::{Module, PassId, Target};
+use mesh_core::program::print;
+use mesh_core::session::Threads;
 use mesh_ops::pool::Pool;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Fill, Random, Tolerance, compare};
@@ -81,8 +83,9 @@ fn last(x: Tensor<'_>) -> Dimension {
     x.shape().iter().last().unwrap()
 }
 
-fn run(module: &Module, feeds: &[(&str, Array)]) -> Vec<Array> {
-    let mut session = Session::threads(module, 0).unwrap();
+fn run(module: &Module, target: Target, feeds: &[(&str, Array)]) -> Vec<Array> {
+    let threads = Threads::default().target(target);
+    let mut session = Session::threads_with(module, 0, &threads).unwrap();
     let feeds: Vec<_> = feeds.iter().map(|(name, array)| (*name, array.view())).collect();
     let found = session.call_named("f", &feeds).unwrap();
     found.into_iter().map(|(_, array)| array).collect()
@@ -95,23 +98,25 @@ fn same_with_tiles(
     feeds: &[(&str, Array)],
     layouts: &[&str],
 ) -> Result<usize, String> {
-    let lower = |mesh: &str, layout: &str, without: Option<&'static str>| {
-        let options = Options { without, ..Options::default() };
-        let mesh: Mesh = mesh.parse().unwrap();
-        let lowered = graph.lower_with(&mesh, &layout.parse().unwrap(), &options);
+    let lower = |mesh: &str, layout: &str| {
+        let lowered = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap());
         lowered.map_err(|report| report.to_string())
     };
-    let whole = run(&lower("", "", Some("tiles"))?, feeds);
+    let host = Target::host();
+    let whole = run(&lower("", "")?, host.clone().without(PassId::Tiles), feeds);
     let mut tiled = 0;
     let single = [("", "")];
     let split = layouts.iter().map(|layout| ("a:2", *layout));
     for (mesh, layout) in single.into_iter().chain(split) {
-        let module = match lower(mesh, layout, None) {
+        let module = match lower(mesh, layout) {
             Err(message) if !message.contains("internal error") && !mesh.is_empty() => continue,
             lowered => lowered.map_err(|message| format!("{mesh} {layout}: {message}"))?,
         };
-        tiled += usize::from(module.print("f").unwrap().contains("loop"));
-        for (i, (got, want)) in run(&module, feeds).iter().zip(&whole).enumerate() {
+        let executable =
+            module.compile(&host).map_err(|fault| format!("{mesh} {layout}: {fault}"))?;
+        let text = print(&executable.functions[0].program, module.mesh());
+        tiled += usize::from(text.contains("loop"));
+        for (i, (got, want)) in run(&module, host.clone(), feeds).iter().zip(&whole).enumerate() {
             let want: Vec<_> = want.to_f64().into_iter().collect();
             compare(got.to_f64(), &want, ORDERS)
                 .map_err(|message| format!("{mesh} {layout}: result {i}: {message}"))?;

@@ -22,8 +22,7 @@ fn sums(mesh: &str, layout: &str, size: usize, way: AllReduce, x: &[f32]) -> (Ar
     let [once] = session.call(&f, [x.into()]).unwrap();
     let [twice] = session.call(&f, [x.into()]).unwrap();
     assert_eq!(once, twice, "{way}");
-    let steps = module.functions()[0].program.steps.iter().map(|node| node.step.clone());
-    (once, steps.collect())
+    (once, module.functions()[0].steps().to_vec())
 }
 
 /// Numbers of many magnitudes.
@@ -97,7 +96,7 @@ fn each_way_is_another_program() {
     let forms = |way| {
         let (_, steps) = sums("h:2;l:2", "terms:h+l", 5, way, &odd(40));
         let sent = steps.iter().filter(|step| step.axes().is_some());
-        sent.map(|step| format!("{} {}", step.form(), step.axes().unwrap().len()))
+        sent.map(|step| format!("{} {}", step.form.name(), step.axes().unwrap().len()))
             .collect::<Vec<_>>()
     };
     assert_eq!(forms(AllReduce::Direct), ["all_reduce 2"]);

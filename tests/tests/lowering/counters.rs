@@ -1,22 +1,22 @@
 //! Collectives, counted in the programs: not one more than the layout needs.
 
 use mesh_core::names::{Layout, Mesh};
-use mesh_core::program::{Program, Step};
+use mesh_core::program::{Form, Program, Step};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, Optimizer};
+use tests::on_host;
 
 /// Every value that a collective of a program has (small all-reduces are combined): form, axes,
 /// elements of one processor's value.
 fn collectives(program: &Program, mesh: &Mesh) -> Vec<(&'static str, String, usize)> {
     let collective = |step: &Step| {
         let axes = step.axes().map(|axes| mesh.list(axes));
-        let inputs = step.inputs();
-        let form = step.form();
-        let each = inputs.into_iter().map(move |id| (id, axes.clone()));
-        let each = each.filter_map(move |(id, axes)| Some((form, axes?, program.value(id).len())));
+        let form = step.form.name();
+        let each = step.reads().map(|id| (id, axes.clone()));
+        let each = each.filter_map(|(id, axes)| Some((form, axes?, program.value(id).len())));
         each.collect::<Vec<_>>()
     };
-    program.steps.iter().flat_map(|node| collective(&node.step)).collect()
+    program.steps().iter().flat_map(collective).collect()
 }
 
 /// The number of collectives in a training step of the [`perceptron`].
@@ -24,15 +24,15 @@ fn meetings(mesh: &str, layout: &str) -> usize {
     let g = mesh_ops::graph();
     perceptron(&g);
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let steps = &module.functions()[0].program.steps;
-    steps.iter().filter(|node| node.step.axes().is_some()).count()
+    let functions = on_host(&module);
+    functions[0].program.steps().iter().filter(|step| step.axes().is_some()).count()
 }
 
 /// The collectives as sorted text, where equal ones are counted: `all_reduce(a) 64 x2`.
 fn summary(graph: &Graph, mesh: &str, layout: &str) -> Vec<String> {
     let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
     let module = graph.lower(&mesh, &layout).unwrap();
-    let mut found: Vec<_> = collectives(&module.functions()[0].program, &mesh)
+    let mut found: Vec<_> = collectives(&module.functions()[0], &mesh)
         .into_iter()
         .map(|(form, axes, elements)| format!("{form}({axes}) {elements}"))
         .collect();
@@ -69,7 +69,7 @@ fn reduced(mesh: &str, layout: &str) -> usize {
     two_matrices(&g);
     let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
     let module = g.lower(&mesh, &layout).unwrap();
-    let found = collectives(&module.functions()[0].program, &mesh);
+    let found = collectives(&module.functions()[0], &mesh);
     assert!(found.iter().all(|(form, ..)| *form == "all_reduce"), "{found:?}");
     found.iter().map(|(_, _, elements)| elements * mesh.processors()).sum()
 }
@@ -150,9 +150,10 @@ fn scalars_of_an_optimizer_are_one_reduction_each() {
         g.function("train", [input, label], [loss], Adafactor::default().minimize(loss));
         let layout = "batch:a; params/*:a; slots/*:a".parse().unwrap();
         let module = g.lower(&"a:2".parse().unwrap(), &layout).unwrap();
-        let program = &module.functions()[0].program;
-        let steps = program.steps.iter().filter(|n| matches!(n.step, Step::AllReduce { .. }));
-        steps.map(|node| node.step.outs().len()).collect::<Vec<_>>()
+        let functions = on_host(&module);
+        let steps = functions[0].program.steps().iter();
+        let all_reduces = steps.filter(|step| matches!(step.form, Form::AllReduce(_)));
+        all_reduces.map(|step| step.outs.len()).collect::<Vec<_>>()
     };
     assert_eq!((count(2), count(4)), (vec![13], vec![21]));
 }

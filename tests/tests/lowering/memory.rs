@@ -2,6 +2,7 @@
 
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer, Sgd};
+use tests::on_host;
 
 /// The activation after each layer.
 type Activation = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
@@ -38,7 +39,7 @@ fn training_in_bf16_takes_less_memory_than_in_f32() {
                     let g = mesh_ops::graph();
                     mlp(&g, dtype, activation, optimizer);
                     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap());
-                    module.unwrap().functions()[0].plan.arena_bytes
+                    on_host(&module.unwrap())[0].plan.arena_bytes
                 });
                 println!(
                     "{name} under {layout:?}: {narrow} {wide} {}",

@@ -3,7 +3,7 @@
 //! processor.
 
 use mesh_core::lower::Module;
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, Delayed, Factoring, Optimizer, Sgd};
 
@@ -74,18 +74,19 @@ fn owners_change_no_number() {
 fn updates_are_made_by_the_owner_alone() {
     let (_, _, module) =
         train(&AdamWeightDecay::new(0.01), "d:4", "batch:d;params/*:d@each;slots/*:d@each");
-    let program = &module.function("train").unwrap().program;
-    let count = |form: &str| program.steps.iter().filter(|n| n.step.form() == form).count();
+    let program = module.function("train").unwrap();
+    let count = |form: &str| program.steps().iter().filter(|s| s.form.name() == form).count();
     // There are four variables: one broadcast and one reduction for each, and one for the fetched
     // loss.
     assert_eq!((count("broadcast"), count("reduce_to"), count("all_reduce")), (4, 4, 1));
-    for node in &program.steps {
-        let variable = match &node.step {
-            Step::Write { variable, .. } | Step::Read { variable, .. } => variable,
+    for step in program.steps() {
+        let variable = match &step.form {
+            Form::Write(form) => form.variable,
+            Form::Read(form) => form.variable,
             _ => continue,
         };
         let spec = &module.variables()[variable.index()];
-        assert_eq!(node.owners.len(), usize::from(spec.name != "step"), "{}", spec.name);
+        assert_eq!(step.owners.len(), usize::from(spec.name != "step"), "{}", spec.name);
     }
     // Each owns one variable with its two slots: 32, 8, 32 and 4 elements; and the step.
     let bytes = [0, 1, 2, 3].map(|processor| module.variable_bytes_on(processor));

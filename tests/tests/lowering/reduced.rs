@@ -1,8 +1,8 @@
 //! `assert_reduced` accepts gradients of whole batches under every layout, and names the others.
 
 use mesh_core::lower::{AllReduce, Options};
-use mesh_core::passes;
-use mesh_core::program::{Compiled, Node, Step};
+use mesh_core::program::forms::Barrier;
+use mesh_core::program::{Form, Step};
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     Adafactor, AdamWeightDecay, Delayed, Momentum, Optimizer, ReducedError, Sgd, Unreduced,
@@ -209,25 +209,20 @@ fn every_reduction_that_is_taken_away_is_missed() {
     let layout: Layout = "batch:data".parse().unwrap();
     let module = g.lower(&"data:4".parse().unwrap(), &layout).unwrap();
     let mut missed = Vec::new();
-    let types: Vec<_> = module.variables().iter().map(|v| v.local(module.mesh())).collect();
-    let all_reduced = |(at, node): (usize, &Node)| match &node.step {
-        Step::AllReduce { inputs, .. } => (0..inputs.len()).map(|pair| (at, pair)).collect(),
+    let all_reduced = |(at, step): (usize, &Step)| match &step.form {
+        Form::AllReduce(_) => (0..step.inputs.len()).map(|pair| (at, pair)).collect(),
         _ => Vec::new(),
     };
-    let steps = module.functions()[0].program.steps.iter().enumerate();
+    let steps = module.functions()[0].steps().iter().enumerate();
     for (at, pair) in steps.flat_map(all_reduced).collect::<Vec<_>>() {
         let changed = changed(&module, |functions, _| {
-            let Compiled { program, plan } = &mut functions[0];
-            let steps = &mut program.steps;
-            let mut taken = steps[at].clone();
-            if let Step::AllReduce { inputs, outs, .. } = &mut steps[at].step {
-                let (input, out) = (inputs.remove(pair), outs.remove(pair));
-                let (inputs, outs) = ([input].into_iter().collect(), [out].into_iter().collect());
-                taken.step = Step::Barrier { inputs, outs };
-            }
-            let alone = steps[at].step.outs().is_empty();
+            let steps = &mut functions[0].block.steps;
+            let all_reduce = &mut steps[at];
+            let (input, out) = (all_reduce.inputs.remove(pair), all_reduce.outs.remove(pair));
+            let (inputs, outs) = ([input].into_iter().collect(), [out].into_iter().collect());
+            let taken = Step { form: Barrier.into(), inputs, outs, ..all_reduce.clone() };
+            let alone = all_reduce.outs.is_empty();
             steps.splice(at..at + usize::from(alone), [taken]);
-            *plan = passes::plan(program, &types);
         });
         match assert_reduced(&changed.unwrap(), &layout, "train", "batch") {
             // The all-reduce is that of the fetched loss.

@@ -29,12 +29,12 @@ fn reshape(mesh: &str, layout: &str, from: &str, onto: &str) -> Vec<String> {
     let [result] = session.call(&f, [data.view().into()]).unwrap();
     let expected = data.into_shape_with_order(IxDyn(&onto.sizes())).unwrap();
     assert_eq!(result.as_f32().unwrap(), &expected, "{from} -> {onto} under {layout}");
-    let program = &module.functions()[0].program;
+    let program = &module.functions()[0];
     let collective = |step: &Step| {
-        let cost = mesh_core::program::cost(program, step, &mesh);
-        step.axes().map(|axes| format!("{}({}) {}", step.form(), mesh.list(axes), cost.sent))
+        let cost = mesh_core::program::cost(&program.block, step, &mesh);
+        step.axes().map(|axes| format!("{}({}) {}", step.form.name(), mesh.list(axes), cost.sent))
     };
-    program.steps.iter().filter_map(|node| collective(&node.step)).collect()
+    program.steps().iter().filter_map(collective).collect()
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_pending_sum_that_is_wanted_split_is_scattered() {
     let y = x.sum([k]).rename(b, "c") + 0.0;
     g.function("f", [x], [y], []);
     let module = g.lower(&"all:4".parse().unwrap(), &"k:all;c:all".parse().unwrap()).unwrap();
-    let forms: Vec<_> = module.functions()[0].program.steps.iter().map(|n| n.step.form()).collect();
+    let forms: Vec<_> = module.functions()[0].steps().iter().map(|s| s.form.name()).collect();
     assert!(forms.contains(&"reduce_scatter") && !forms.contains(&"all_reduce"), "{forms:?}");
 }
 

@@ -2,7 +2,7 @@
 //! that have no element.
 
 use mesh_core::names::ReduceKind;
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_ops::prelude::*;
 use mesh_ops::*;
 use ndarray::{ArrayD, IxDyn, arr1};
@@ -161,13 +161,13 @@ fn a_selection_is_one_collective_of_its_own_kind() {
     let kept = rows(x).slice(dim("r", 1), 0);
     g.function("f", [x], [kept], []);
     let module = g.lower(&"a:4".parse().unwrap(), &"p:a".parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
+    let program = &module.functions()[0];
     let collectives: Vec<_> = program
-        .steps
+        .steps()
         .iter()
-        .filter_map(|node| match &node.step {
-            Step::AllReduce { kind, inputs, .. } => Some((*kind, program.value(inputs[0]).clone())),
-            step => step.axes().map(|_| panic!("{}", step.form())),
+        .filter_map(|step| match &step.form {
+            Form::AllReduce(form) => Some((form.kind, program.value(step.inputs[0].value).clone())),
+            form => form.axes().map(|_| panic!("{}", form.name())),
         })
         .collect();
     let [(kind, value)] = &collectives[..] else { panic!("{} collectives", collectives.len()) };
@@ -187,9 +187,9 @@ fn a_sum_of_selections_is_reduced_after_it_is_summed() {
     let explain = module.explain();
     let sent: Vec<_> = explain.functions[0].collectives().map(|c| format!("{c:?}")).collect();
     assert_eq!(sent.len(), 1, "{sent:?}");
-    let program = &module.functions()[0].program;
-    let sum = program.steps.iter().find_map(|node| match &node.step {
-        Step::AllReduce { kind, inputs, .. } => Some((*kind, program.value(inputs[0]).len())),
+    let program = &module.functions()[0];
+    let sum = program.steps().iter().find_map(|step| match &step.form {
+        Form::AllReduce(form) => Some((form.kind, program.value(step.inputs[0].value).len())),
         _ => None,
     });
     assert_eq!(sum, Some((ReduceKind::Sum, Q)));

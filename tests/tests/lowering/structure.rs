@@ -87,8 +87,8 @@ fn stacking_sends_nothing() {
     g.function("f", [a, b], [stack(a, &[b], "layer")], []);
     for layout in ["layer:m", "x:m", ""] {
         let module = g.lower(&"m:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        let steps = &module.functions()[0].program.steps;
-        assert!(steps.iter().all(|node| node.step.axes().is_none()), "{layout}");
+        let steps = module.functions()[0].steps();
+        assert!(steps.iter().all(|step| step.axes().is_none()), "{layout}");
     }
 }
 
@@ -101,9 +101,10 @@ fn picking_costs_one_row() {
     g.function("f", [a], [pick(a, x, 3)], []);
     let steps = |layout: &str| -> Vec<Step> {
         let module = g.lower(&"m:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        module.functions()[0].program.steps.iter().map(|node| node.step.clone()).collect()
+        module.functions()[0].steps().to_vec()
     };
-    let forms = |steps: &[Step]| steps.iter().map(Step::form).collect::<Vec<_>>().join(" ");
+    let forms =
+        |steps: &[Step]| steps.iter().map(|step| step.form.name()).collect::<Vec<_>>().join(" ");
     assert_eq!(forms(&steps("y:m")), "move reshape");
     assert_eq!(forms(&steps("x:m")), "generate reshape gather all_reduce");
 }

@@ -3,7 +3,8 @@
 
 use mesh_core::lower::Module;
 use mesh_core::names::ReduceKind;
-use mesh_core::program::{Generator, Offset, Program, Step};
+use mesh_core::program::forms::Generate;
+use mesh_core::program::{Form, Generator, Offset, Program, Step};
 use mesh_ops::prelude::*;
 use mesh_ops::{Cumulative, Order};
 use tests::changed;
@@ -48,8 +49,9 @@ fn owing<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
 }
 
 fn begin_of(step: &mut Step) -> Option<&mut Offset> {
-    match step {
-        Step::Gather { begin, .. } | Step::Scatter { begin, .. } => Some(begin),
+    match &mut step.form {
+        Form::Gather(form) => Some(&mut form.begin),
+        Form::Scatter(form) => Some(&mut form.begin),
         _ => None,
     }
 }
@@ -59,9 +61,9 @@ fn at_zero(step: &mut Step) -> bool {
 }
 
 const MISTAKES: &[Mistake] = &[
-    ("a collective over too few axes", weighted, "p:r;q:c", |step| match step {
-        Step::AllReduce { axes, .. } => {
-            axes.truncate(1);
+    ("a collective over too few axes", weighted, "p:r;q:c", |step| match &mut step.form {
+        Form::AllReduce(form) => {
+            form.axes.truncate(1);
             true
         }
         _ => false,
@@ -70,9 +72,9 @@ const MISTAKES: &[Mistake] = &[
         "a collective over another axis",
         |_, x| x.sum([q()]),
         "q:r",
-        |step| match step {
-            Step::AllReduce { axes, .. } => {
-                *axes = ["c"].map(|name| mesh().axis(name).unwrap()).into_iter().collect();
+        |step| match &mut step.form {
+            Form::AllReduce(form) => {
+                form.axes = ["c"].map(|name| mesh().axis(name).unwrap()).into_iter().collect();
                 true
             }
             _ => false,
@@ -82,28 +84,30 @@ const MISTAKES: &[Mistake] = &[
         "a sum that is a maximum",
         |_, x| x.sum([q()]),
         "q:r",
-        |step| match step {
-            Step::AllReduce { kind, .. } => {
-                *kind = ReduceKind::Max;
+        |step| match &mut step.form {
+            Form::AllReduce(form) => {
+                form.kind = ReduceKind::Max;
                 true
             }
             _ => false,
         },
     ),
-    ("slices of random numbers all from the first", weighted, "p:r;q:c", |step| match step {
-        Step::Generate { generator: Generator::Uniform { .. }, begin, .. } => {
-            begin[0] = Offset::default();
-            true
+    ("slices of random numbers all from the first", weighted, "p:r;q:c", |step| {
+        match &mut step.form {
+            Form::Generate(Generate { generator: Generator::Uniform { .. }, begin, .. }) => {
+                begin[0] = Offset::default();
+                true
+            }
+            _ => false,
         }
-        _ => false,
     }),
     (
         "an exchange cut and joined the wrong way",
         |_, x| x.reshape([p().renamed("a"), q().renamed("b")]) + 0.0,
         "p:r;b:r",
-        |step| match step {
-            Step::AllToAll { split, concat, .. } => {
-                std::mem::swap(split, concat);
+        |step| match &mut step.form {
+            Form::AllToAll(form) => {
+                std::mem::swap(&mut form.split, &mut form.concat);
                 true
             }
             _ => false,
@@ -113,9 +117,9 @@ const MISTAKES: &[Mistake] = &[
         "a gather along another dim",
         |_, x| x.rename(q(), "whole") + 0.0,
         "q:r",
-        |step| match step {
-            Step::AllGather { dim, .. } => {
-                *dim = 0;
+        |step| match &mut step.form {
+            Form::AllGather(form) => {
+                form.dim = 0;
                 true
             }
             _ => false,
@@ -125,9 +129,9 @@ const MISTAKES: &[Mistake] = &[
         "an exchange over twice the distance",
         |_, x| mesh_ops::shift(x, q(), 2, true),
         "q:r+c",
-        |step| match step {
-            Step::Permute { shift, .. } => {
-                *shift *= 2;
+        |step| match &mut step.form {
+            Form::Permute(form) => {
+                form.shift *= 2;
                 true
             }
             _ => false,
@@ -137,9 +141,9 @@ const MISTAKES: &[Mistake] = &[
         "an exchange whose ends meet",
         |_, x| mesh_ops::shift(x, q(), 1, false),
         "q:r",
-        |step| match step {
-            Step::Permute { wrap, .. } => {
-                *wrap = true;
+        |step| match &mut step.form {
+            Form::Permute(form) => {
+                form.wrap = true;
                 true
             }
             _ => false,
@@ -159,8 +163,8 @@ const MISTAKES: &[Mistake] = &[
         "the sum of the slices before, of the wrong slice",
         |_, x| x.cumsum(q()),
         "q:r",
-        |step| match step {
-            Step::Move { pieces, .. } => pieces.iter_mut().any(|piece| {
+        |step| match &mut step.form {
+            Form::Move(form) => form.pieces.iter_mut().any(|piece| {
                 let moving = piece.begin.iter_mut().find(|begin| !begin.axes.is_empty());
                 moving.map(|begin| *begin = Offset::fixed(1)).is_some()
             }),
@@ -171,9 +175,9 @@ const MISTAKES: &[Mistake] = &[
         "sums that take their own position in",
         |_, x| x.cumsum_with(q(), Cumulative { exclusive: true, reverse: false }),
         "q:r",
-        |step| match step {
-            Step::Scan { exclusive, .. } => {
-                *exclusive = !*exclusive;
+        |step| match &mut step.form {
+            Form::Scan(form) => {
+                form.exclusive = !form.exclusive;
                 true
             }
             _ => false,
@@ -183,8 +187,8 @@ const MISTAKES: &[Mistake] = &[
         "positions as if every slice were the first",
         |_, x| x.argmax(q()).cast(F32),
         "q:r",
-        |step| match step {
-            Step::Generate { generator: Generator::Iota(_), begin, .. } => {
+        |step| match &mut step.form {
+            Form::Generate(Generate { generator: Generator::Iota(_), begin, .. }) => {
                 begin.fill(Offset::default());
                 true
             }
@@ -195,34 +199,36 @@ const MISTAKES: &[Mistake] = &[
         "an order upside down",
         |_, x| x.sort(q(), Order::Ascending),
         "q:r",
-        |step| match step {
-            Step::Sort { descending, .. } => {
-                *descending = true;
+        |step| match &mut step.form {
+            Form::Sort(form) => {
+                form.descending = true;
                 true
             }
             _ => false,
         },
     ),
-    ("what a round leaves, not reduced before the next", looped, "q:r", |step| match step {
-        Step::Loop(rounds) => rounds.body.steps.iter_mut().any(|node| match &mut node.step {
-            Step::AllReduce { kind, .. } => {
-                *kind = ReduceKind::Min;
-                true
-            }
+    ("what a round leaves, not reduced before the next", looped, "q:r", |step| {
+        match &mut step.form {
+            Form::Loop(form) => form.body.steps.iter_mut().any(|step| match &mut step.form {
+                Form::AllReduce(form) => {
+                    form.kind = ReduceKind::Min;
+                    true
+                }
+                _ => false,
+            }),
             _ => false,
-        }),
-        _ => false,
+        }
     }),
-    ("what rounds owe, not reduced after the last", owing, "q:r", |step| match step {
-        Step::AllReduce { kind, .. } => {
-            *kind = ReduceKind::Max;
+    ("what rounds owe, not reduced after the last", owing, "q:r", |step| match &mut step.form {
+        Form::AllReduce(form) => {
+            form.kind = ReduceKind::Max;
             true
         }
         _ => false,
     }),
-    ("a round too few", looped, "q:r", |step| match step {
-        Step::Loop(rounds) => {
-            rounds.count -= 1;
+    ("a round too few", looped, "q:r", |step| match &mut step.form {
+        Form::Loop(form) => {
+            form.count -= 1;
             true
         }
         _ => false,
@@ -234,9 +240,9 @@ const MISTAKES: &[Mistake] = &[
             h
         },
         "q:r",
-        |step| match step {
-            Step::Loop(rounds) => {
-                rounds.reverse = true;
+        |step| match &mut step.form {
+            Form::Loop(form) => {
+                form.reverse = true;
                 true
             }
             _ => false,
@@ -259,7 +265,8 @@ fn run(module: &Module) -> Option<Array> {
 
 /// Whether a mistake applies to any step.
 fn spoil(program: &mut Program, mistake: Spoil) -> bool {
-    program.steps.iter_mut().filter_map(|node| mistake(&mut node.step).then_some(())).count() > 0
+    let steps = program.block.steps.iter_mut();
+    steps.filter_map(|step| mistake(step).then_some(())).count() > 0
 }
 
 #[test]
@@ -274,8 +281,8 @@ fn wrong_steps_are_caught_by_one_processor() {
         assert!(want.is_some() && run(&right) == want, "without {what}");
         let mut made = false;
         let wrong = changed(&right, |functions, init| {
-            for compiled in [&mut functions[0], init] {
-                made |= spoil(&mut compiled.program, *mistake);
+            for program in [&mut functions[0], init] {
+                made |= spoil(program, *mistake);
             }
         });
         assert!(made, "nowhere to make it: {what}\n{}", right.print("f").unwrap());

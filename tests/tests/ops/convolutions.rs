@@ -24,9 +24,9 @@ fn computed(build: &Build, inputs: &[(&str, Vec<f32>)], layout: &str) -> (Vec<f6
     let arrays: Vec<_> = x.iter().zip(inputs).map(|(t, (_, data))| array(t, data)).collect();
     let fed: Vec<_> = names.into_iter().zip(arrays.iter().map(Array::view)).collect();
     let results = session.call_named("f", &fed).unwrap();
-    let steps = &module.functions()[0].program.steps;
-    let exchanged = steps.iter().filter(|node| node.step.axes().is_some());
-    (results[0].1.to_f64().into_iter().collect(), exchanged.map(|n| n.step.form().into()).collect())
+    let exchanged = module.functions()[0].steps().iter().filter(|step| step.axes().is_some());
+    let forms = exchanged.map(|step| step.form.name().to_owned());
+    (results[0].1.to_f64().into_iter().collect(), forms.collect())
 }
 
 fn counting(count: usize) -> Vec<f32> {
@@ -208,12 +208,11 @@ fn margins_are_as_wide_as_needed() {
         let (dx, df) = (grads[0].unwrap(), grads[1].unwrap());
         g.function("f", [x, filter, weights], [y, dx, df], []);
         let module = g.lower(&"a:4".parse().unwrap(), &"h:a".parse().unwrap()).unwrap();
-        let program = &module.functions()[0].program;
-        let collectives = program.steps.iter().filter(|node| node.step.axes().is_some());
-        let sent = |node: &mesh_core::program::Node| {
-            let elements: usize =
-                node.step.inputs().iter().map(|&id| program.value(id).len()).sum();
-            format!("{} {elements}", node.step.form())
+        let program = &module.functions()[0];
+        let collectives = program.steps().iter().filter(|step| step.axes().is_some());
+        let sent = |step: &mesh_core::program::Step| {
+            let elements: usize = step.reads().map(|id| program.value(id).len()).sum();
+            format!("{} {elements}", step.form.name())
         };
         let mut sent: Vec<_> = collectives.map(sent).collect();
         sent.sort();

@@ -1,6 +1,5 @@
 //! The dtypes of variables, of computations, and of sums of gradients.
 
-use mesh_core::program::Step;
 use mesh_ops::layers::{ConvLayer, Dense, Norm, Parameters};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, Momentum, Optimizer, Sgd};
@@ -91,14 +90,11 @@ fn reductions(
     let (input, loss) = stored(&g);
     g.function("train", [input], [loss], AdamWeightDecay::new(0.1).minimize(loss));
     let module = g.lower(&"d:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
-    let sums = program.steps.iter().map(|node| &node.step);
-    let sums = sums.filter(|step| matches!(step.form(), "all_reduce" | "reduce_scatter"));
-    let reduced = |step: &Step| {
-        let form = step.form().to_owned();
-        step.inputs().into_iter().map(move |input| (form.clone(), input))
-    };
-    sums.flat_map(reduced).map(|(form, input)| (form, program.value(input).dtype)).collect()
+    let program = &module.functions()[0];
+    let sums = program.steps().iter();
+    let sums = sums.filter(|step| matches!(step.form.name(), "all_reduce" | "reduce_scatter"));
+    let reduced = sums.flat_map(|step| step.reads().map(|input| (step.form.name(), input)));
+    reduced.map(|(form, input)| (form.to_owned(), program.value(input).dtype)).collect()
 }
 
 #[test]

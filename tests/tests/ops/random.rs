@@ -1,6 +1,6 @@
 //! Random numbers in sessions: what they depend on, their distribution, their cost.
 
-use mesh_core::program::{Generator, Offset, Step};
+use mesh_core::program::{Form, Generator, Offset, Step};
 use mesh_ops::prelude::*;
 use mesh_ops::random::*;
 use mesh_optimize::{Optimizer, Sgd};
@@ -199,8 +199,8 @@ fn randomness_costs_no_communication() {
     );
     let mesh: Mesh = "d:2;m:2".parse().unwrap();
     let module = g.lower(&mesh, &"x:d;y:m".parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
-    assert!(program.steps.iter().all(|node| node.step.axes().is_none()));
+    let program = &module.functions()[0];
+    assert!(program.steps().iter().all(|step| step.axes().is_none()));
     let text = mesh_core::program::print(program, &mesh);
     let lines: Vec<_> = text.lines().filter(|line| line.contains("generate")).collect();
     assert_eq!(lines.len(), 2, "{text}");
@@ -222,19 +222,21 @@ fn wrong_positions_and_missing_salts_show() {
     let want = run(&right);
     let spoiled = |spoil: fn(&mut Step)| {
         let wrong = changed(&right, |functions, _| {
-            functions[0].program.steps.iter_mut().for_each(|node| spoil(&mut node.step));
+            functions[0].block.steps.iter_mut().for_each(spoil);
         });
         run(&wrong.unwrap())
     };
     let shifted = spoiled(|step| {
-        if let Step::Generate { generator: Generator::Normal { .. }, begin, .. } = step {
-            begin.fill(Offset::default());
+        if let Form::Generate(form) = &mut step.form
+            && let Generator::Normal { .. } = form.generator
+        {
+            form.begin.fill(Offset::default());
         }
     });
     assert_ne!(shifted[0], want[0]);
     let unsalted = spoiled(|step| {
-        if let Step::Generate { salts, .. } = step {
-            salts.clear();
+        if let Form::Generate(_) = step.form {
+            step.inputs.clear();
         }
     });
     assert_eq!(unsalted[0], unsalted[1]);

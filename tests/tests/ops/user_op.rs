@@ -6,7 +6,7 @@ use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
 use mesh_core::lower::{LocalCx, LocalPiece};
 use mesh_core::names::DimName;
 use mesh_core::program::{
-    Elements, ElementsMut, Expr, Offset, Scalar, Step, UserKernel, Value, View, ViewMut,
+    Elements, ElementsMut, Expr, Form, Offset, Scalar, UserKernel, Value, View, ViewMut,
 };
 use mesh_core::split::{Collective, Linearity, Role, SplitRule};
 use mesh_ops::prelude::*;
@@ -265,16 +265,16 @@ fn opaque_calls_are_steps_like_others() {
     let twice = softsign(x) + softsign(x);
     g.function("f", [x], [twice], []);
     let module = g.lower(&"a:2".parse().unwrap(), &"p:a".parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
+    let program = &module.functions()[0];
     let calls: Vec<_> =
-        program.steps.iter().filter(|node| matches!(node.step, Step::Call { .. })).collect();
+        program.steps().iter().filter(|step| matches!(step.form, Form::Call(_))).collect();
     assert_eq!(calls.len(), 1, "equal calls are one, unused calls none");
     let printed = module.print("f").unwrap();
     assert!(
         printed.contains("f32[2, 6], %2: f32[2] = call softsign_lines (SoftsignLines) of %0"),
         "{printed}"
     );
-    let cost = mesh_core::program::cost(program, &calls[0].step, module.mesh());
+    let cost = mesh_core::program::cost(&program.block, calls[0], module.mesh());
     assert_eq!((cost.flops, cost.sent), (2 * 12, 0));
 }
 

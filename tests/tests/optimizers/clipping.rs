@@ -7,6 +7,7 @@ use mesh_optimize::{
     clip_per_replica, compute_gradients, per_replica, per_replica_gradients,
 };
 use ndarray::{Array1, Array2, Array3, ArrayD, Axis};
+use tests::on_host;
 
 /// The rounding of sums of a few dozen products in f32.
 const TOLERANCE: f64 = 1e-5;
@@ -187,13 +188,13 @@ fn collectives(clipped: bool, mesh: &str, layout: &str, sizes: [usize; 3]) -> Ve
     g.function("train", [input], [loss], updates);
     let mesh: Mesh = mesh.parse().unwrap();
     let module = g.lower(&mesh, &layout.parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
+    let program = &module.functions()[0];
     let lines = |step: &Step| {
         let Some(axes) = step.axes().map(|axes| mesh.list(axes)) else { return Vec::new() };
-        let line = |&id: &_| format!("{}({axes}) {}", step.form(), program.value(id).len());
-        step.inputs().iter().map(line).collect()
+        let line = |id| format!("{}({axes}) {}", step.form.name(), program.value(id).len());
+        step.reads().map(line).collect()
     };
-    let mut lines: Vec<_> = program.steps.iter().flat_map(|node| lines(&node.step)).collect();
+    let mut lines: Vec<_> = program.steps().iter().flat_map(lines).collect();
     lines.sort();
     lines
 }
@@ -302,11 +303,12 @@ fn per_replica_before_aggregation() {
         close(&(0.25 - read("b")), &b_sum, layout);
         // The norms of whole replicas need no collective. Each gradient is reduced once, clipped;
         // as both are small, they are reduced together.
-        let steps = module.functions()[0].program.steps.iter();
-        let sent: Vec<_> = steps.filter(|n| n.step.axes().is_some()).collect();
-        let forms: Vec<_> = sent.iter().map(|n| n.step.form()).collect();
+        let functions = on_host(&module);
+        let steps = functions[0].program.steps().iter();
+        let sent: Vec<_> = steps.filter(|step| step.axes().is_some()).collect();
+        let forms: Vec<_> = sent.iter().map(|step| step.form.name()).collect();
         if layout == "replica:d" {
-            assert_eq!((forms.as_slice(), sent[0].step.outs().len()), (&["all_reduce"][..], 2));
+            assert_eq!((forms.as_slice(), sent[0].outs.len()), (&["all_reduce"][..], 2));
         }
         if layout == "replica:d;slots/*:d" {
             let scattered = forms.iter().filter(|form| **form == "reduce_scatter").count();

@@ -3,7 +3,7 @@
 //! Between `<!-- name -->` and `<!-- end -->` the page holds what is computed here;
 //! `UPDATE_DOCS=1 cargo test -p tests --test pages` writes it. Its programs are doc tests.
 
-use mesh_core::lower::relayout_cost;
+use mesh_core::lower::{Target, relayout_cost};
 use mesh_core::names::{Axis, Placement, ReduceKind};
 use mesh_ops::conv::Conv;
 use mesh_ops::layers::attention::{AttentionOptions, LocalAttention, MultiHead};
@@ -96,7 +96,7 @@ fn costs(build: fn(&Graph), layouts: &[(&str, &str)]) -> String {
                     kB of values |\n|---|---|---|---:|---:|---:|\n"
         .to_owned();
     for (mesh, layout) in layouts {
-        let explain = lowered(build, mesh, layout).explain();
+        let explain = lowered(build, mesh, layout).explain_for(&Target::host()).unwrap();
         let function = &explain.functions[0];
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for (form, axes, _) in function.collectives() {
@@ -109,7 +109,7 @@ fn costs(build: fn(&Graph), layouts: &[(&str, &str)]) -> String {
             "| `{mesh}` | `{layout}` | {counts} | {} | {} | {} |",
             kilobytes(function.total().sent),
             kilobytes(explain.variable_bytes as u64),
-            kilobytes(function.arena_bytes as u64)
+            kilobytes(function.arena_bytes.unwrap() as u64)
         );
     }
     text

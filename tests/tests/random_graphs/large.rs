@@ -3,7 +3,8 @@
 use crate::exact::INPUT_BOUND;
 use crate::recipe::{LARGE, SMALL, recipes};
 use crate::{Graphs, Trial, agrees, build};
-use mesh_core::lower::Options;
+use mesh_core::lower::{PassId, Target};
+use mesh_core::program::print;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Fill, Random, Values};
 use proptest::prelude::*;
@@ -28,13 +29,12 @@ fn tiled(graphs: Graphs) -> usize {
     let is_tiled = |_: &usize| {
         let recipe = recipes(&LARGE).new_tree(&mut runner).unwrap().current();
         let trial = build(graphs, &LARGE, &recipe);
-        let loops = |without| {
-            let options = Options { without, ..Options::default() };
-            let (mesh, layout) = (Mesh::single(), Layout::default());
-            let module = trial.graph.lower_with(&mesh, &layout, &options).unwrap();
-            module.print("f").unwrap().matches("loop").count()
+        let module = trial.graph.lower(&Mesh::single(), &Layout::default()).unwrap();
+        let loops = |target: &Target| {
+            let executable = module.compile(target).unwrap();
+            print(&executable.functions[0].program, module.mesh()).matches("loop").count()
         };
-        loops(None) > loops(Some("tiles"))
+        loops(&Target::host()) > loops(&Target::host().without(PassId::Tiles))
     };
     (0..CASES).filter(is_tiled).count()
 }

@@ -176,7 +176,7 @@ fn run(module: &Module, trial: &Trial) -> Vec<Array> {
     for (name, value) in &trial.variables {
         session.write(name, &value.to_array().unwrap()).unwrap();
     }
-    let slots = module.functions()[0].program.feeds.iter();
+    let slots = module.functions()[0].feeds.iter();
     let fed: Vec<_> =
         slots.map(|s| (s.name.as_str(), trial.feeds[&s.name].to_array().unwrap())).collect();
     let fed: Vec<_> = fed.iter().map(|(name, array)| (*name, array.view())).collect();

@@ -2,7 +2,7 @@
 
 use super::guides::settles;
 use mesh_core::names::ReduceKind;
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     AdamWeightDecay, Groups, Optimizer, Reduction, Sgd, clip_by_global_norm, clip_per_replica,
@@ -87,11 +87,13 @@ fn row_14_mean_scales_the_loss_before_differentiation() {
         for (mesh, layout) in LAYOUTS.iter().filter(|_| shards == 4).chain(&LAYOUTS[..1]) {
             let what = format!("{reduction} of {shards} under {layout}");
             let module = lowered(&g, mesh, layout);
-            for node in &module.functions()[0].program.steps {
-                if let Step::AllReduce { kind, .. } | Step::ReduceScatter { kind, .. } = &node.step
-                {
-                    assert_eq!(*kind, ReduceKind::Sum, "{what}: sums travel");
-                }
+            for step in module.functions()[0].steps() {
+                let kind = match &step.form {
+                    Form::AllReduce(form) => form.kind,
+                    Form::ReduceScatter(form) => form.kind,
+                    _ => continue,
+                };
+                assert_eq!(kind, ReduceKind::Sum, "{what}: sums travel");
             }
             let mut session = Session::threads(&module, 0).unwrap();
             session.set_replica_check(true).unwrap();

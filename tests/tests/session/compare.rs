@@ -2,7 +2,7 @@
 
 use crate::models::{MODELS, borrowed, feeds, layouts};
 use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
-use mesh_core::lower::{LocalCx, Options};
+use mesh_core::lower::{LocalCx, Options, PassId};
 use mesh_core::names::ReduceKind;
 use mesh_core::program::Expr;
 use mesh_core::session::{CompareError, Comparing, Difference, Side, Subject, compare};
@@ -203,7 +203,7 @@ fn passes_are_left_out_on_one_side() {
     build(&g);
     let module = g.lower(&mesh, &layout).unwrap();
     let feeds = feeds(&module, "train");
-    for pass in mesh_core::lower::pass_names() {
+    for &pass in PassId::ALL {
         let sides = [Side::new(&mesh, &layout), Side::new(&mesh, &layout).without(pass)];
         let found = compare(&g, "train", sides, &borrowed(&feeds), &Comparing::default());
         assert_eq!(found, Ok(None), "{pass}");

@@ -1,5 +1,6 @@
 //! Small models for tests of traces, probes and comparisons.
 
+use mesh_core::program::ValueId;
 use mesh_ops::conv::Conv;
 use mesh_ops::layers::attention::{AttentionOptions, causal, dot_product_attention, memory_dim};
 use mesh_ops::prelude::*;
@@ -50,12 +51,12 @@ fn spread() -> Initializer {
 
 /// Feeds for a function: numbers between -1 and 1 that differ, and labels below 4.
 pub fn feeds(module: &Module, function: &str) -> Vec<(String, Array)> {
-    let program = &module.function(function).unwrap().program;
-    let feed = |slot: &mesh_core::program::Slot| {
+    let program = module.function(function).unwrap();
+    let feed = |(slot, value): (&mesh_core::program::Slot, ValueId)| {
         let shape = ndarray::IxDyn(&slot.shape);
         let count: usize = slot.shape.iter().product();
         let number = |i: usize| ((i * 37 + 11) % 64) as f32 / 32.0 - 1.0;
-        let array = match program.value(slot.value).dtype {
+        let array = match program.value(value).dtype {
             I32 => Array::I32(
                 ndarray::ArrayD::from_shape_vec(
                     shape,
@@ -69,7 +70,7 @@ pub fn feeds(module: &Module, function: &str) -> Vec<(String, Array)> {
         };
         (slot.name.clone(), array)
     };
-    program.feeds.iter().map(feed).collect()
+    program.fed().map(feed).collect()
 }
 
 /// The feeds by name, borrowed.

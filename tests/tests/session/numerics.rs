@@ -1,19 +1,25 @@
 //! The first bad number is found and named; correct functions pass.
 
 use crate::models::{MODELS, borrowed, feeds, layouts};
-use mesh_core::program::Step;
-use mesh_core::session::{Error, NonFinite};
+use mesh_core::lower::Target;
+use mesh_core::program::Form;
+use mesh_core::session::{Error, NonFinite, Threads};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Optimizer, Sgd};
 use ndarray::{Array1, Array2, ArrayD};
+use tests::on_host;
 
 const GRID: &str = "a:2;b:2";
 
 fn session(g: &Graph, mesh: &str, layout: &str) -> Session {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let mut session = Session::threads(&module, 7).unwrap();
-    session.set_numerics_check(true);
-    session
+    checked(&module, 7)
+}
+
+/// A session that looks at every number.
+fn checked(module: &Module, seed: u64) -> Session {
+    let threads = Threads::default().target(Target::host().check_numerics());
+    Session::threads_with(module, seed, &threads).unwrap()
 }
 
 #[track_caller]
@@ -31,8 +37,7 @@ fn models_that_are_right_run_under_all_layouts() {
             let g = mesh_ops::graph();
             build(&g);
             for (layout, module) in layouts(&g, &mesh.parse().unwrap(), most) {
-                let mut session = Session::threads(&module, 0).unwrap();
-                session.set_numerics_check(true);
+                let mut session = checked(&module, 0);
                 let feeds = feeds(&module, "train");
                 for _ in 0..2 {
                     let called = session.call_named("train", &borrowed(&feeds));
@@ -61,8 +66,7 @@ fn the_place_is_that_in_the_whole_tensor() {
         let mut session = Session::threads(&module, 0).unwrap();
         let fine = session.call(&f, [data.view().into()]).unwrap();
         assert!(fine[0].to_f64()[at[0]].is_nan(), "not checked, it goes through");
-        session.set_numerics_check(true);
-        let found = found(session.call(&f, [data.view().into()]));
+        let found = found(checked(&module, 0).call(&f, [data.view().into()]));
         assert_eq!(found.global.as_deref(), Some(&at[..]), "{layout}");
         assert!(found.origin.name.starts_with("sqrt"), "{}", found.origin.name);
         assert!(
@@ -77,7 +81,7 @@ fn the_place_is_that_in_the_whole_tensor() {
         assert_eq!(found.inputs.len(), 1);
         // The named processor's own slice has the bad element.
         assert_eq!((found.inputs[0].numbers.min, found.inputs[0].numbers.nan), (-1.0, 0));
-        let local: Vec<_> = module.function("f").unwrap().program.feeds[0]
+        let local: Vec<_> = module.function("f").unwrap().feeds[0]
             .split
             .iter()
             .zip([8, 12])
@@ -117,8 +121,6 @@ fn the_message_says_it_all() {
     the session runs nothing more; variables may be half written
     ");
     // The session returns the error again, and its variables can still be read.
-    assert_eq!(session.call(&f, [data.view().into()]).unwrap_err(), error);
-    session.set_numerics_check(false);
     assert_eq!(session.call(&f, [data.view().into()]).unwrap_err(), error);
 }
 
@@ -179,11 +181,11 @@ fn iterations_of_loops_are_named() {
     let data = Array1::from_elem(4, 1.0f32);
     for (mesh, layout) in [("", ""), ("a:2", "batch:a")] {
         let bad = found(session(&g, mesh, layout).call(&f, [data.view().into()]));
-        let [round] = &bad.rounds[..] else { panic!("{bad}") };
-        assert_eq!((round.position, round.rounds), (3, 6), "{bad}");
+        let [iteration] = &bad.iterations[..] else { panic!("{bad}") };
+        assert_eq!((iteration.position, iteration.count), (3, 6), "{bad}");
         assert_eq!(bad.value, f64::INFINITY);
         assert!((bad.inputs[0].numbers.max / 1e30 - 1.0).abs() < 1e-5, "{bad}");
-        assert!(bad.to_string().contains("at position 3 of the 6 rounds of loop `"), "{bad}");
+        assert!(bad.to_string().contains("at position 3 of the 6 iterations of loop `"), "{bad}");
     }
     // A loop's gradient goes backwards: the last position comes first.
     let dx = g.gradients(&[h.log().sum_all()], &[x], None)[0].unwrap();
@@ -191,7 +193,7 @@ fn iterations_of_loops_are_named() {
     let mut session = session(&g, "a:2", "batch:a");
     let tiny = Array1::from_elem(4, 1e-30f32);
     let called = session.call(&back, [tiny.view().into()]);
-    assert!(called.is_ok() || !found(called).rounds.is_empty());
+    assert!(called.is_ok() || !found(called).iterations.is_empty());
 }
 
 /// A pass makes a loop over tiles; the index is that in the whole tensor all the same.
@@ -207,11 +209,12 @@ fn tiles_are_seen_through() {
     for (mesh, layout) in [("", ""), ("a:2", "p:a")] {
         let mut session = session(&g, mesh, layout);
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        let steps = &module.function("f").unwrap().program.steps;
-        assert!(steps.iter().any(|node| matches!(node.step, Step::Loop(_))), "it is tiled");
+        let functions = on_host(&module);
+        let mut steps = functions[0].program.steps().iter();
+        assert!(steps.any(|step| matches!(step.form, Form::Loop(_))), "it is tiled");
         let bad = found(session.call(&f, [data.view().into()]));
         assert_eq!(bad.global, Some(vec![397, 201]), "{bad}");
-        assert_eq!(bad.rounds.len(), 1);
+        assert_eq!(bad.iterations.len(), 1);
     }
 }
 

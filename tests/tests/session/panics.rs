@@ -106,7 +106,9 @@ const STARTS: [(&str, Start); 3] = [
     ("with couriers", |module| {
         Session::threads_with(module, 0, &Threads::default().couriers(true)).unwrap()
     }),
-    ("on cores", |module| Session::pinned(module, 0, &[0; PROCESSORS]).unwrap()),
+    ("on cores", |module| {
+        Session::threads_with(module, 0, &Threads::default().cores([0; PROCESSORS])).unwrap()
+    }),
 ];
 
 const PANICS: [(&str, fn()); 3] = [

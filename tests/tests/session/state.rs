@@ -4,6 +4,7 @@
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer, Sgd};
 use ndarray::arr1;
+use tests::on_host;
 
 const MESHES: &[(&str, &str)] =
     &[("", ""), ("d:2", "x:d"), ("d:2", "params/*:d"), ("d:2;m:2", "x:d+m"), ("d:3", "")];
@@ -127,7 +128,7 @@ fn sharded_state_costs_its_share() {
 #[test]
 fn sharded_parameters_are_gathered_for_use_only() {
     let module = trained("batch:d;params/*:d;slots/*:d");
-    let forms: Vec<_> = module.functions()[0].program.steps.iter().map(|n| n.step.form()).collect();
+    let forms: Vec<_> = module.functions()[0].steps().iter().map(|s| s.form.name()).collect();
     let count = |form: &str| forms.iter().filter(|f| **f == form).count();
     assert_eq!(count("all_gather"), 1, "for the forward pass; the backward pass needs no w");
     assert_eq!(count("reduce_scatter"), 1, "the gradient");
@@ -182,7 +183,7 @@ fn sharded_layers_live_two_at_a_time() {
         let loss = h.square().mean();
         g.function("train", [x], [loss], AdamWeightDecay::new(0.1).minimize(loss));
         let module = g.lower(&"data:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        (module.functions()[0].plan.arena_bytes, module.variable_bytes())
+        (on_host(&module)[0].plan.arena_bytes, module.variable_bytes())
     };
     let layer = (width * width + width) * 4;
     let activations = layers * 3 * (batch.size / 4) * width * 4;

@@ -1,12 +1,14 @@
 //! A trace is JSON and contains what was recorded: lanes, steps, nesting, order.
 
 use crate::models::{MODELS, borrowed, feeds, layouts};
+use mesh_core::lower::Target;
 use mesh_core::names::Axis;
-use mesh_core::program::{Program, Step};
-use mesh_core::session::{StepTimes, Trace};
+use mesh_core::program::{Block, Form};
+use mesh_core::session::{StepTimes, Threads, Trace};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Optimizer, Sgd};
 use serde_json::Value;
+use tests::on_host;
 
 /// A nanosecond and a half, in microseconds: the difference between whole nanoseconds and floats.
 const ROUNDING: f64 = 1.5e-3;
@@ -61,25 +63,24 @@ fn nest<'e>(
 }
 
 /// Every step that ran occurs once, in order, with its times.
-fn check_steps(found: &[Nested<'_>], program: &Program, times: &[StepTimes], start: f64) {
-    let ran: Vec<_> = program.steps.iter().zip(times).filter(|(_, times)| times.runs > 0).collect();
+fn check_steps(found: &[Nested<'_>], block: &Block, times: &[StepTimes], start: f64) {
+    let ran: Vec<_> = block.steps.iter().zip(times).filter(|(_, times)| times.runs > 0).collect();
     assert_eq!(found.len(), ran.len());
-    for (Nested { event, inner }, (node, times)) in found.iter().zip(ran) {
-        let origin = program.origin(node);
+    for (Nested { event, inner }, (step, times)) in found.iter().zip(ran) {
+        let origin = &step.origin;
         assert_eq!(text(event, "name"), origin.op);
         let args = &event["args"];
-        assert_eq!((text(args, "form"), text(args, "at")), (node.step.form(), &origin.at[..]));
+        assert_eq!((text(args, "form"), text(args, "at")), (step.form.name(), &origin.at[..]));
         assert!((number(event, "ts") - start - times.span.begin as f64 / 1e3).abs() < ROUNDING);
         assert!((number(event, "dur") - times.span.nanoseconds() as f64 / 1e3).abs() < ROUNDING);
-        let outs: Vec<_> =
-            node.step.outs().iter().map(|&out| program.value(out).to_string()).collect();
+        let outs: Vec<_> = step.outs.iter().map(|&out| block.value(out).to_string()).collect();
         assert_eq!(args["outs"], serde_json::json!(outs));
-        match &node.step {
-            Step::Loop(rounds) => {
+        match &step.form {
+            Form::Loop(form) => {
                 assert_eq!(text(event, "cat"), "loop");
-                check_body(inner, &rounds.body, &times.body);
+                check_body(inner, &form.body, &times.body);
             }
-            step => {
+            _ => {
                 assert!(inner.is_empty());
                 assert_eq!(step.axes().is_some(), text(event, "cat") == "collective");
                 assert_eq!(step.axes().is_some(), args.get("axes").is_some());
@@ -89,12 +90,12 @@ fn check_steps(found: &[Nested<'_>], program: &Program, times: &[StepTimes], sta
 }
 
 /// Each step of a body has one event, as long as all of its runs.
-fn check_body(found: &[Nested<'_>], body: &Program, times: &[StepTimes]) {
+fn check_body(found: &[Nested<'_>], body: &Block, times: &[StepTimes]) {
     let ran: Vec<_> = body.steps.iter().zip(times).filter(|(_, times)| times.runs > 0).collect();
     assert_eq!(found.len(), ran.len());
-    for (Nested { event, .. }, (node, times)) in found.iter().zip(ran) {
+    for (Nested { event, .. }, (step, times)) in found.iter().zip(ran) {
         assert_eq!(text(event, "cat"), "sum");
-        assert_eq!(text(event, "name"), body.origin(node).op);
+        assert_eq!(text(event, "name"), step.origin.op);
         assert_eq!(event["args"]["runs"], times.runs);
         assert!((number(event, "dur") - times.nanoseconds as f64 / 1e3).abs() < ROUNDING);
         assert!(text(&event["args"], "drawn").contains(&format!("all {} runs", times.runs)));
@@ -132,7 +133,7 @@ fn everything_that_ran_is_in_its_lane() {
                 recorded.push(times.collect::<Vec<_>>());
             }
             let events = parse(&trace.finish().unwrap());
-            let program = &module.function("train").unwrap().program;
+            let function = &on_host(&module)[0].program;
             for processor in 0..mesh.processors() {
                 let mut flat = lane(&events, 0, processor).into_iter().peekable();
                 let calls = nest(&mut flat, f64::INFINITY);
@@ -152,7 +153,7 @@ fn everything_that_ran_is_in_its_lane() {
                         ("feeds", "fetches")
                     );
                     assert!((end(event) - start - times.fetches.end as f64 / 1e3).abs() < ROUNDING);
-                    check_steps(steps, program, &times.steps, start);
+                    check_steps(steps, &function.block, &times.steps, start);
                 }
             }
             check_lanes(&events, mesh);
@@ -194,8 +195,9 @@ fn collectives_name_their_axes() {
     drop(trace);
     std::fs::remove_file(&path).unwrap();
     let lane = lane(&events, 0, 3);
-    let program = &module.function("train").unwrap().program;
-    let expected: Vec<_> = program.steps.iter().filter_map(|node| node.step.axes()).collect();
+    let functions = on_host(&module);
+    let expected: Vec<_> =
+        functions[0].program.steps().iter().filter_map(|step| step.axes()).collect();
     let found: Vec<_> = lane.iter().filter(|event| event["cat"] == "collective").collect();
     assert!(expected.len() >= 2 && expected.len() == found.len());
     for (axes, event) in expected.iter().zip(found) {
@@ -246,9 +248,9 @@ fn a_call_that_failed_ends_where_it_failed() {
     let y = (x.sum([dim("width", 16)]) * 1e38).square().sum_all();
     g.function("train", [x], [y], []);
     let module = g.lower(&"a:2".parse().unwrap(), &"batch:a".parse().unwrap()).unwrap();
-    let mut session = Session::threads(&module, 0).unwrap();
+    let threads = Threads::default().target(Target::host().check_numerics());
+    let mut session = Session::threads_with(&module, 0, &threads).unwrap();
     session.record(true).unwrap();
-    session.set_numerics_check(true);
     session.call_named("train", &borrowed(&feeds(&module, "train"))).unwrap_err();
     let mut trace = Trace::new(Vec::new()).unwrap();
     trace.add(&session, 0).unwrap();

@@ -1,6 +1,7 @@
 //! The processors of one rank, and what ranks have to do with each other between calls.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::super::backend::{Backend, Capabilities, Failure, Processes};
 use super::super::border::Global;
@@ -10,7 +11,7 @@ use super::super::sync::{Arc, Mutex, MutexGuard, PoisonError, lock, thread};
 use super::super::threads::{Crew, here};
 use super::Ranks;
 use super::comm::RankComm;
-use super::communicator::{Communicators, axis_sets};
+use super::communicator::{Communicators, add_axis_sets};
 use super::deliver::{Delivery, deliver, deliveries};
 use super::last::LastStep;
 use super::messages::Messages;
@@ -52,7 +53,9 @@ impl RankBackend {
         let mut own = messages()?;
         let everybody = own.ranks();
         compare(&mut own, everybody, &executable, seed)?;
-        let sets = axis_sets(executable.programs().map(|compiled| &compiled.program.block));
+        let mut sets = BTreeSet::new();
+        let blocks = executable.programs().map(|compiled| &compiled.program.block);
+        blocks.for_each(|block| add_axis_sets(block, &mut sets));
         let communicators = Communicators::new(world, &process.map, sets, ranks.deadline)?;
         let communicators = Arc::new(communicators);
         let processes = processes(&mut own, everybody, ranks);

@@ -28,14 +28,10 @@ fn axis_set(axes: &[Axis]) -> AxisSet {
     axes.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The axes along which steps of blocks meet, bodies of loops included, each set once.
-pub(super) fn axis_sets<'p>(blocks: impl IntoIterator<Item = &'p Block>) -> BTreeSet<AxisSet> {
-    let mut sets = BTreeSet::new();
-    for block in blocks {
-        sets.extend(block.steps.iter().filter_map(|step| step.axes().map(|axes| axis_set(axes))));
-        sets.extend(axis_sets(block.loops().map(|(_, form)| &*form.body)));
-    }
-    sets
+/// Adds the axes along which steps of a block meet, bodies of loops included.
+pub(super) fn add_axis_sets(block: &Block, sets: &mut BTreeSet<AxisSet>) {
+    sets.extend(block.steps.iter().filter_map(|step| step.axes().map(|axes| axis_set(axes))));
+    block.loops().for_each(|(_, form)| add_axis_sets(&form.body, sets));
 }
 
 /// A number for each process: the same for those that groups along `axes` tie together.

@@ -7,7 +7,7 @@ use examples::launch::{exit, lower_with, mesh_and_layout, named, on_mesh, parame
 use examples::optimizer::settings;
 use examples::report::{remark, say, say_start};
 use examples::running::{About, Compared, RunFlags};
-use mesh_core::lower::Options;
+use mesh_core::lower::{Options, Target};
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::{Dataset, Record};
 use mesh_optimize::training::{BoxError, Start, Step, Trainer, Watcher};
@@ -106,7 +106,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         config.name(),
         parameters(&module),
         updated.concat(),
-        sent(&module),
+        sent(&module)?,
     ));
     let data = batches(flags.seed, [batch.size, features.size, answers.size]);
     if flags.run.compares() {
@@ -177,14 +177,17 @@ fn batches(seed: u64, [batch, features, answers]: [usize; 3]) -> Dataset {
 }
 
 /// The collectives of one step; equal ones are counted.
-fn sent(module: &Module) -> String {
-    let explain = module.explain();
+fn sent(module: &Module) -> Result<String, Box<dyn Error>> {
+    let functions = module.compile(&Target::host())?.functions;
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
-    for (form, axes, _) in explain.functions.iter().flat_map(|f| f.collectives()) {
-        *counted.entry(format!("{form}({axes})")).or_default() += 1;
+    for step in functions.iter().flat_map(|function| function.program.steps()) {
+        if let Some(axes) = step.axes() {
+            let collective = format!("{}({})", step.form.name(), module.mesh().list(axes));
+            *counted.entry(collective).or_default() += 1;
+        }
     }
     let lines = counted.iter().map(|(name, count)| format!("  {count} {name}\n"));
-    if counted.is_empty() { "  nothing\n".to_owned() } else { lines.collect() }
+    Ok(if counted.is_empty() { "  nothing\n".to_owned() } else { lines.collect() })
 }
 
 /// Numbers around zero.

@@ -6,7 +6,7 @@
 //!
 //! So does a map that takes over a product's result (a bias, an activation, an optimizer's update), if
 //! its other inputs are there and its outs can take their memory: gradients do not live side by side,
-//! and the executor may do the map while the result is in cache. Everything else keeps its place.
+//! and the map finds the result in a cache. Everything else keeps its place.
 
 use super::compact;
 use super::uses::Uses;

@@ -11,7 +11,6 @@ mod combine;
 mod cse;
 mod dead;
 mod early;
-mod epilogues;
 mod fuse;
 mod hoist;
 mod merge_sums;
@@ -99,9 +98,6 @@ passes! {
     EarlyReductions: "early reductions",
         "what is merged or removed has no place any more; of the rest, what frees memory should do so \
          before more is taken";
-    /// A map behind a large product is done within it.
-    Epilogues: "epilogues",
-        "early reductions have brought maps behind their products";
     /// Small all-reduces near each other become one.
     CombineAllReduces: "combine small all-reduces",
         "merging and early reductions look at sums one by one; what is left and stands near enough is \
@@ -153,7 +149,6 @@ impl PassId {
             Self::MemoryOrder => order::run(block),
             Self::Tiles => tile::run(block, cx.machine),
             Self::EarlyReductions => early::run(block),
-            Self::Epilogues => epilogues::run(block, cx.machine),
             Self::CombineAllReduces => combine::run(block, cx.machine),
             Self::Overlap => overlap::run(block, cx),
         }

@@ -17,13 +17,12 @@ pub struct Target {
 }
 
 /// The passes for processors that are cores of a host.
-const HOST: [PassId; 8] = [
+const HOST: [PassId; 7] = [
     PassId::ElementwiseProducts,
     PassId::Fusion,
     PassId::MemoryOrder,
     PassId::Tiles,
     PassId::EarlyReductions,
-    PassId::Epilogues,
     PassId::CombineAllReduces,
     PassId::Overlap,
 ];
@@ -73,8 +72,6 @@ pub struct Machine {
     pub cache_bytes: usize,
     /// Bytes of a value that has left all caches when it is read again some steps later.
     pub far_bytes: usize,
-    /// Bytes of a product's result that has left the caches when the product is done.
-    pub product_bytes: usize,
     /// Floating-point operations of a processor in a nanosecond: products, at most.
     pub flops: u64,
     /// Bytes of memory that a processor reads and writes in a nanosecond.
@@ -96,7 +93,6 @@ impl Machine {
         Self {
             cache_bytes: 1 << 20,
             far_bytes: 4 << 20,
-            product_bytes: 8 << 20,
             flops: 200,
             memory: 20,
             network: 1,

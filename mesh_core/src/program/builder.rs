@@ -159,7 +159,7 @@ impl<'m> Builder<'m> {
     /// Sum of products; both factors of the result's dtype.
     pub fn contract(&mut self, lhs: Operand, rhs: Operand, extents: Extents) -> ValueId {
         let dtype = self.value(lhs.value).dtype;
-        self.make(Contract::default(), [lhs, rhs], dtype, extents)
+        self.make(Contract, [lhs, rhs], dtype, extents)
     }
 
     /// Windowed sum of products.

@@ -4,7 +4,6 @@
 
 mod all_reduce;
 mod compile;
-mod epilogue;
 mod initial;
 mod lines;
 mod models;
@@ -44,9 +43,6 @@ enum Command {
     AllReduce(all_reduce::Flags),
     /// Adam's update of one large variable, against memory bandwidth.
     Update(update::Flags),
-    /// A product and the map behind it (bias and ReLU, a residual, ReLU's gradient, updates),
-    /// against the two apart.
-    Epilogue(epilogue::Flags),
     /// What metrics, events and a report cost a step of `lm`, and how long a checkpoint keeps it
     /// waiting, against a copy of as many bytes.
     Watch(watch::Flags),
@@ -61,7 +57,6 @@ fn main() -> ExitCode {
         Command::Compile(flags) => compile::run(flags),
         Command::AllReduce(flags) => all_reduce::run(flags),
         Command::Update(flags) => update::run(flags),
-        Command::Epilogue(flags) => epilogue::run(flags),
         Command::Watch(flags) => watch::run(flags),
     })
 }

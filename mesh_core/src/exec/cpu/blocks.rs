@@ -15,8 +15,6 @@ use super::transpose::{Transpose, Turn, transpose};
 const ROWS: usize = 1024;
 const COLUMNS: usize = 1024;
 const DEPTH: usize = 256;
-/// Most rows of a block whose panels somebody waits for: a panel's result takes half a second-level cache.
-const ROWS_IN_CACHE: usize = 512;
 /// Bytes of a row of a panel: two (AVX-512) or eight (AVX2) of the widest tiles that the crate computes.
 const PANEL: usize = 768;
 /// Elements by which the last panel may be wider: fewer columns are not worth a call.
@@ -41,24 +39,6 @@ enum Way {
 /// Strides of a matrix: between rows, between columns.
 pub(super) type Steps = [isize; 2];
 
-/// Rows and columns of the result that are finished at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Piece {
-    /// The first row and column.
-    pub(super) at: [usize; 2],
-    /// How many rows and columns.
-    pub(super) size: [usize; 2],
-}
-
-/// Whether somebody waits for the pieces of a result, which are small enough for caches then.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Waits {
-    /// Nobody.
-    No,
-    /// Each piece lies in scratch and is gone when the next comes; there is no result.
-    Aside,
-}
-
 /// A part of the product: where it begins and what it has, in rows, columns, depth.
 #[derive(Clone, Copy)]
 struct Block {
@@ -77,9 +57,8 @@ pub(super) struct Blocks<T: Number> {
     way: Way,
     /// Most rows, columns, depth of a block.
     block: [usize; 3],
-    /// Columns and depth of a block that are multiplied at once.
-    panel: [usize; 2],
-    waits: Waits,
+    /// Columns of a block that are multiplied at once.
+    panel: usize,
     gemm: Gemm<T>,
     transpose: Transpose<T>,
 }
@@ -95,34 +74,21 @@ fn turn<N>([x, y]: [N; 2]) -> [N; 2] {
 
 impl<T: Number> Blocks<T> {
     /// `adds`: whether some run accumulates.
-    pub(super) fn new(
-        [m, n, k]: [usize; 3],
-        [a, b, c]: [Steps; 3],
-        adds: bool,
-        waits: Waits,
-    ) -> Self {
+    pub(super) fn new([m, n, k]: [usize; 3], [a, b, c]: [Steps; 3], adds: bool) -> Self {
         // The result's rows run along memory.
         let flip = c[0] < c[1];
         let (shape, steps) = match flip {
             false => ([m, n, k], [a, b, c]),
             true => ([n, m, k], [turn(b), turn(a), turn(c)]),
         };
-        let (way, [rows, columns, depth]) = choose::<T>(shape, steps, adds, waits);
-        // Who waits for a panel gets it whole before the next.
-        let block = [rows, columns, if waits == Waits::No { depth } else { k }];
-        let panel = [panel::<T>(way, [rows, columns, depth], waits), depth];
+        let (way, block) = choose::<T>(shape, steps, adds);
+        let panel = panel::<T>(way, block);
         let (gemm, transpose) = (Gemm::new(), transpose::<T>());
-        Self { shape, steps, flip, way, block, panel, waits, gemm, transpose }
+        Self { shape, steps, flip, way, block, panel, gemm, transpose }
     }
 
     /// Elements of scratch.
     pub(super) fn scratch(&self) -> usize {
-        let aside = self.block[0] * self.widest_panel();
-        self.turned() + if self.waits == Waits::Aside { aside } else { 0 }
-    }
-
-    /// Elements of scratch that what is transposed takes.
-    fn turned(&self) -> usize {
         let [m, n, k] = self.block;
         match self.way {
             Way::Direct => 0,
@@ -131,29 +97,7 @@ impl<T: Number> Blocks<T> {
         }
     }
 
-    fn widest_panel(&self) -> usize {
-        self.block[1].min(self.panel[0] + NARROW)
-    }
-
-    /// Strides of a result: as planned, or of a panel in scratch.
-    pub(super) fn result_steps(&self) -> Steps {
-        self.outside(self.steps_within())
-    }
-
-    /// Rows and columns in the order of the caller.
-    fn outside<N>(&self, of: [N; 2]) -> [N; 2] {
-        if self.flip { turn(of) } else { of }
-    }
-
-    fn steps_within(&self) -> Steps {
-        match self.waits {
-            Waits::Aside => [self.widest_panel() as isize, 1],
-            _ => self.steps[2],
-        }
-    }
-
-    /// `c = a b`, or `c += a b`; `done` is called for each of [`Blocks::pieces`] once it is there, with
-    /// where it begins.
+    /// `c = a b`, or `c += a b`.
     ///
     /// # Safety
     ///
@@ -165,19 +109,12 @@ impl<T: Number> Blocks<T> {
         c: *mut T,
         accumulate: bool,
         scratch: *mut T,
-        mut done: impl FnMut(Piece, *mut T),
     ) {
         let [a, b] = if self.flip { [b, a] } else { [a, b] };
         for block in self.blocks() {
-            // SAFETY: the caller's promise.
-            unsafe { self.block(block, [a, b], c, accumulate, scratch, &mut done) };
+            // SAFETY: the block lies within the matrices, which are valid, as is the scratch.
+            unsafe { self.block(block, [a, b], c, accumulate, scratch) };
         }
-    }
-
-    /// The pieces that somebody waits for.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
-        let blocks = self.blocks().filter(|_| self.waits != Waits::No);
-        blocks.flat_map(move |block| self.panels(block).map(move |panel| self.piece(block, panel)))
     }
 
     fn blocks(&self) -> impl Iterator<Item = Block> + use<T> {
@@ -194,7 +131,7 @@ impl<T: Number> Blocks<T> {
 
     /// The first column and the number of columns of each panel of a block.
     fn panels(&self, block: Block) -> impl Iterator<Item = (usize, usize)> + use<T> {
-        let (n, panel) = (block.size[1], self.panel[0]);
+        let (n, panel) = (block.size[1], self.panel);
         let mut next = 0;
         std::iter::from_fn(move || {
             let first = next;
@@ -202,11 +139,6 @@ impl<T: Number> Blocks<T> {
             next += columns;
             (columns > 0).then_some((first, columns))
         })
-    }
-
-    fn piece(&self, block: Block, (first, columns): (usize, usize)) -> Piece {
-        let ([i, j, _], rows) = (block.at, block.size[0]);
-        Piece { at: self.outside([i, j + first]), size: self.outside([rows, columns]) }
     }
 
     /// # Safety
@@ -219,29 +151,23 @@ impl<T: Number> Blocks<T> {
         c: *mut T,
         accumulate: bool,
         scratch: *mut T,
-        done: &mut impl FnMut(Piece, *mut T),
     ) {
         let ([i, j, l], [m, n, k]) = (block.at, block.size);
         let at = |k: usize, [x, y]: [usize; 2]| {
             x as isize * self.steps[k][0] + y as isize * self.steps[k][1]
         };
-        // SAFETY: a block within the matrices; what is in scratch is as large as a block or a panel.
+        // SAFETY: a block within the matrices; what is in scratch is as large as a block.
         unsafe {
             let mut a = Matrix::new(a.offset(at(0, [i, l])), self.steps[0]);
             let b = Matrix::new(b.offset(at(1, [l, j])), self.steps[1]);
-            // Of the panel that begins at this column.
-            let panel = |first: usize| match self.waits {
-                Waits::Aside => Matrix::new(scratch.add(self.turned()), self.steps_within()),
-                _ => Matrix::new(c.offset(at(2, [i, j + first])), self.steps[2]),
-            };
+            let c = Matrix::new(c.offset(at(2, [i, j])), self.steps[2]);
             if self.way == Way::Result {
-                let c = panel(0);
                 let held = Matrix::new(scratch, [1, m as isize]);
                 self.gemm.run([m, n, k], a, b, held, false);
                 let (from, from_stride) = (scratch.cast_const(), m as isize);
                 let (to, to_stride) = (c.at, c.rows);
                 (self.transpose)(Turn { extents: [n, m], from, from_stride, to, to_stride });
-                return self.tell(block, (0, n), c.at, done);
+                return;
             }
             if self.way == Way::Left {
                 let (to, to_stride) = (scratch, k as isize);
@@ -250,28 +176,11 @@ impl<T: Number> Blocks<T> {
                 a = Matrix::new(scratch.cast_const(), [k as isize, 1]);
             }
             for (first, columns) in self.panels(block) {
-                let c = panel(first);
-                for depth in (0..k).step_by(self.panel[1]) {
-                    let k = self.panel[1].min(k - depth);
-                    let (j, l) = (first as isize, depth as isize);
-                    let a = Matrix { at: a.at.offset(l * a.columns), ..a };
-                    let b = Matrix { at: b.at.offset(l * b.rows + j * b.columns), ..b };
-                    self.gemm.run([m, columns, k], a, b, c, accumulate || block.at[2] + depth > 0);
-                }
-                self.tell(block, (first, columns), c.at, done);
+                let first = first as isize;
+                let b = Matrix { at: b.at.offset(first * b.columns), ..b };
+                let c = Matrix { at: c.at.offset(first * c.columns), ..c };
+                self.gemm.run([m, columns, k], a, b, c, accumulate || l > 0);
             }
-        }
-    }
-
-    fn tell(
-        &self,
-        block: Block,
-        panel: (usize, usize),
-        at: *mut T,
-        done: &mut impl FnMut(Piece, *mut T),
-    ) {
-        if self.waits != Waits::No {
-            done(self.piece(block, panel), at);
         }
     }
 }
@@ -281,9 +190,7 @@ fn choose<T: Number>(
     [m, n, k]: [usize; 3],
     [a, b, c]: [Steps; 3],
     adds: bool,
-    waits: Waits,
 ) -> (Way, [usize; 3]) {
-    let rows = if waits == Waits::No { ROWS } else { ROWS_IN_CACHE };
     let is_left_turned = a[0] == 1 && a[1] != 1;
     let is_right_turned = b[0] == 1 && b[1] != 1;
     let is_tall = n <= 16 && m >= 64;
@@ -291,25 +198,23 @@ fn choose<T: Number>(
     if !T::BLOCKS || m == 1 || n == 1 {
         (Way::Direct, [m, n, k])
     } else if k < 32 {
-        // One packing serves all rows; nobody's bits depend on who waits.
-        (Way::Direct, [if waits == Waits::No { m } else { even(m, rows) }, n, k])
+        // One packing serves all rows.
+        (Way::Direct, [m, n, k])
     } else if !adds && c[1] == 1 && (is_tall || is_low) {
-        (Way::Result, [even(m, rows), even(n, COLUMNS), k])
+        (Way::Result, [even(m, ROWS), even(n, COLUMNS), k])
     } else if is_left_turned && n >= 64 && k >= 192 {
-        // Panels that somebody waits for share what is transposed.
-        let columns = if waits == Waits::No { even(n, COLUMNS) } else { n };
-        (Way::Left, [even(m, rows), columns, even(k, DEPTH)])
+        (Way::Left, [even(m, ROWS), even(n, COLUMNS), even(k, DEPTH)])
     } else {
         // Few rows want little depth.
-        (Way::Direct, [even(m, rows), n, if m < 200 { even(k, DEPTH) } else { k }])
+        (Way::Direct, [even(m, ROWS), n, if m < 200 { even(k, DEPTH) } else { k }])
     }
 }
 
 /// Columns of a panel of such blocks, cut off where that pays: 2 to 20 % of a product (AVX-512).
-fn panel<T: Number>(way: Way, [m, n, k]: [usize; 3], waits: Waits) -> usize {
+fn panel<T: Number>(way: Way, [m, n, k]: [usize; 3]) -> usize {
     let packed = n * k.min(PACKED_DEPTH) * size_of::<T>();
     let pays = k >= 32 && (m < MANY_ROWS || packed >= MANY_COLUMNS);
     // A transposed result has the left factor packed.
-    let cut = T::BLOCKS && way != Way::Result && m > 1 && (pays || waits != Waits::No);
+    let cut = T::BLOCKS && way != Way::Result && m > 1 && pays;
     if cut { PANEL / size_of::<T>() } else { n }
 }

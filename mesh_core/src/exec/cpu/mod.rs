@@ -59,10 +59,7 @@ pub(crate) fn prepare(
     let kernel = match &step.form {
         Form::Map(form) => map::prepare(block, &form.body, inputs, outs)?,
         Form::Reduce(form) => reduce::prepare(block, form.kind, input(0)?, out()?)?,
-        Form::Contract(form) => match &form.epilogue {
-            None => contract::prepare(block, input(0)?, input(1)?, out()?)?,
-            Some(body) => contract::prepare_epilogue(block, body, inputs, outs)?,
-        },
+        Form::Contract(_) => contract::prepare(block, input(0)?, input(1)?, out()?)?,
         Form::Convolve(form) => {
             convolve::prepare(block, input(0)?, input(1)?, &form.windows, out()?)?
         }

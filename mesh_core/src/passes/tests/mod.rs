@@ -125,7 +125,6 @@ fn every_pass_runs_once_and_has_a_reason() {
         "memory order",
         "tiles",
         "early reductions",
-        "epilogues",
         "combine small all-reduces",
         "overlap",
     ];

@@ -205,15 +205,6 @@ proptest! {
         prop_assert_eq!(numbers(&program, &all()), numbers(&program, &without));
     }
 
-    /// Epilogues compute the same bits as the maps that they were, whatever the products.
-    #[test]
-    fn epilogues_change_no_bit(program in programs()) {
-        let machine = Machine { product_bytes: 0, ..host() };
-        let joined = |block: &mut Block| epilogues::run(block, &machine);
-        let compiled = then(&program, &square(), joined);
-        prop_assert_eq!(numbers_of(compiled, false), numbers(&program, &all()));
-    }
-
     /// Tiles, however small, compute the same up to the rounding of sums.
     #[test]
     fn tiles_change_no_number(program in programs()) {

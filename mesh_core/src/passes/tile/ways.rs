@@ -30,7 +30,7 @@ pub(super) fn ways(block: &Block, step: &Step, depth: usize) -> Option<Ways> {
     let in_order = || step.values().all(|id| value(id).in_order());
     let tiled = match &step.form {
         Form::Map(_) => operands(block, &step.inputs, &cut)?,
-        Form::Contract(form) if form.epilogue.is_none() => {
+        Form::Contract(_) => {
             let tiled = operands(block, &step.inputs, &cut)?;
             tiled.iter().all(|&tiled| tiled).then_some(tiled)?
         }

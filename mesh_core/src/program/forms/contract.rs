@@ -1,19 +1,13 @@
-use super::{FormRules, Labels, Legal, StepCx, Window, ensure, map};
+use super::{FormRules, Labels, Legal, StepCx, Window, ensure};
 use crate::names::DType;
-use crate::program::{Body, Cost, Operand};
+use crate::program::Cost;
 
-/// `product[i] = sum of lhs * rhs over the labels that the product lacks`, and the epilogue of that.
+/// `out[i] = sum of lhs * rhs over the labels that the out lacks`.
 ///
-/// Inputs are the factors, then what else the epilogue reads. Factors and product have one dtype, not
-/// bool, and every result label is in a factor. Without an epilogue the out is the product. With one,
-/// each out has the product's extents and is a result of the epilogue's body, as in a map of the
-/// product (its input 0) and of the further inputs: each element is rounded to the product's dtype
-/// before.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Contract {
-    /// What is made of the product, element by element.
-    pub epilogue: Option<Body>,
-}
+/// Inputs are the factors. Factors and out have one dtype, not bool, and every result label is in a
+/// factor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Contract;
 
 impl FormRules for Contract {
     fn name(&self) -> &'static str {
@@ -24,44 +18,18 @@ impl FormRules for Contract {
         true
     }
 
-    /// What the epilogue reads besides the product, piece by piece.
-    fn in_place(&self, inputs: &[Operand], _out: usize, input: usize) -> bool {
-        input >= 2 && inputs[input].is_whole()
-    }
-
     fn check(&self, step: &StepCx<'_>) -> Legal {
-        let Some(epilogue) = &self.epilogue else {
-            step.counts(2, 1)?;
-            step.one_dtype()?;
-            return products(step, &[]).map(drop);
-        };
-        let reads: Vec<_> = step.step.reads().collect();
-        ensure!(reads.len() >= 2, "there are no two factors");
-        step.dtypes(&reads[..2])?;
-        let others = reads[2..].iter().map(|&input| step.value(input).dtype);
-        let inputs: Vec<_> = [step.input(0).dtype].into_iter().chain(others).collect();
-        map::results(epilogue, &inputs, step)?;
-        let mut labels = products(step, &[])?;
-        for (input, &id) in step.step.inputs[2..].iter().zip(&reads[2..]) {
-            labels.operand(format_args!("{id:?}"), input, step.value(id))?;
-            labels.below_rank(format_args!("{id:?}"), input)?;
-        }
-        Ok(())
+        step.counts(2, 1)?;
+        step.one_dtype()?;
+        products(step, &[]).map(drop)
     }
 
     fn cost(&self, step: &StepCx<'_>) -> Cost {
-        let epilogue = self.epilogue.as_ref().map_or(0, |body| body.flops() * step.out(0).len());
-        let flops = multiply_adds(step, &[]).saturating_add(epilogue as u64);
-        Cost { flops, bytes: step.bytes(), sent: 0 }
+        Cost { flops: multiply_adds(step, &[]), bytes: step.bytes(), sent: 0 }
     }
 
     fn text(&self, step: &StepCx<'_>) -> String {
-        let product = format!("{} * {}", step.labelled(0), step.labelled(1));
-        let others = (2..step.step.inputs.len()).map(|i| format!(", {}", step.labelled(i)));
-        match &self.epilogue {
-            None => product,
-            Some(body) => format!("{body} of {product}{}", others.collect::<String>()),
-        }
+        format!("{} * {}", step.labelled(0), step.labelled(1))
     }
 }
 

@@ -1,11 +1,9 @@
 use super::*;
 use crate::names::{AxisList, DType, ReduceKind};
 use crate::program::sketch::{
-    axis, built, every_form, every_variable, labelled, origin, square, var, x,
+    axis, built, every_form, every_variable, labelled, origin, square, var,
 };
-use crate::program::{
-    Body, Expr, Extents, Generator, Instr, Offset, Operand, Prim, Reg, Scalar, forms,
-};
+use crate::program::{Extents, Generator, Instr, Offset, Operand, Prim, Reg, Scalar, forms};
 use smallvec::smallvec;
 
 fn problems(spoil: impl FnOnce(&mut Program)) -> String {
@@ -115,34 +113,6 @@ fn inputs_and_outs_are_as_many_as_the_form_states() {
     refused(&found, "2 reshape", "%3 is defined twice");
     let found = problems(|program| drop(program.feeds.pop()));
     assert_eq!(found, "the border: 0 slots for 1 values");
-}
-
-/// The product's step with an epilogue of these results, and an input of these labels besides.
-fn with_epilogue(results: &[Expr], other: Option<&[u8]>) -> String {
-    step(3, |step| {
-        step.inputs.extend(other.map(|dims| labelled(ValueId(3), dims)));
-        let dtypes = [DType::F32; 2];
-        let results: Vec<_> = results.iter().map(|result| (result.clone(), DType::F32)).collect();
-        step.form = forms::Contract { epilogue: Body::new(&dtypes, &results).ok() }.into();
-    })
-}
-
-#[test]
-fn an_epilogue_is_a_map_of_the_product() {
-    assert_eq!(with_epilogue(&[x(0).tanh()], None), "legal");
-    let found = with_epilogue(&[x(0) + x(1)], None);
-    refused(&found, "3 contract", "register 1: there is no x1");
-    let found = with_epilogue(&[x(0) + x(1)], Some(&[0, 2]));
-    refused(&found, "3 contract", "%3 has label 2 of no result dim");
-    let found = with_epilogue(&[x(0) + x(1)], Some(&[0, 1]));
-    refused(&found, "3 contract", "label 1 is 16, but 6 in %3");
-    let found = with_epilogue(&[x(0), x(0).tanh()], None);
-    refused(&found, "3 contract", "2 results, but 1 outs");
-    let found = step(3, |step| {
-        step.inputs.truncate(1);
-        step.form = forms::Contract { epilogue: Body::new(&[], &[]).ok() }.into();
-    });
-    refused(&found, "3 contract", "there are no two factors");
 }
 
 #[test]

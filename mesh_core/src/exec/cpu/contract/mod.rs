@@ -3,18 +3,16 @@
 //! Where the strides of a group of labels make it one dim for all operands that have it, nothing is
 //! moved. Else the product is done in blocks if they are large, or operands are packed first.
 
-mod epilogue;
 mod packing;
 
 use super::Kernel;
-use super::blocks::{Blocks, Piece, Waits};
+use super::blocks::Blocks;
 use super::gemm::Number;
 use super::product::{self, Product, aligned};
 use super::reduce::{self, Reducer};
 use super::strided::{Labels, Loop, Nest, copy};
 use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Operand, ValueId};
-pub(super) use epilogue::prepare as prepare_epilogue;
 use packing::{cheapest, pack, pack_strides};
 
 const LHS: usize = 0;
@@ -112,11 +110,7 @@ struct Contract<T: Number> {
 }
 
 impl<T: Number> Contract<T> {
-    fn boxed(labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
-        Ok(Box::new(Self::new(labels, dtype, Waits::No)?.0))
-    }
-
-    fn new(mut labels: Labels, dtype: DType, waits: Waits) -> Result<(Self, Groups), String> {
+    fn boxed(mut labels: Labels, dtype: DType) -> Result<Box<dyn Product>, String> {
         let mut sides = [LHS, RHS, OUT].map(|_| Side { prepare: Prepare::Nothing, bytes: 0 });
         for k in [LHS, RHS] {
             if let Some(side) = sum_own(&mut labels, k, dtype)? {
@@ -137,8 +131,8 @@ impl<T: Number> Contract<T> {
             [row.strides[1], column.strides[1]],
         ];
         let adds = !loops.depth.0.loops.is_empty();
-        let product = Blocks::new(loops.shape(), steps, adds, waits);
-        Ok((Self { sides, loops, product }, groups))
+        let product = Blocks::new(loops.shape(), steps, adds);
+        Ok(Box::new(Self { sides, loops, product }))
     }
 }
 
@@ -189,8 +183,21 @@ impl<T: Number> Product for Contract<T> {
     }
 
     unsafe fn run(&self, lhs: *const u8, rhs: *const u8, out: *mut u8, scratch: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { self.run_by_pieces([lhs, rhs], out, scratch, |_, _| ()) };
+        let [left, right, result] = &self.sides;
+        let size = size_of::<T>();
+        // SAFETY: scratch has room for the three sides, one after the other; offsets are of nests.
+        unsafe {
+            let scratch_rhs = scratch.add(left.bytes);
+            let scratch_out = scratch_rhs.add(right.bytes);
+            let rest = scratch_out.add(result.bytes);
+            let lhs = left.factor(lhs, scratch, rest, size).cast::<T>();
+            let rhs = right.factor(rhs, scratch_rhs, rest, size).cast::<T>();
+            let Prepare::Pack(nest) = &result.prepare else {
+                return self.product([lhs, rhs], out.cast(), rest.cast());
+            };
+            self.product([lhs, rhs], scratch_out.cast(), rest.cast());
+            copy_all(nest, size, scratch_out, out);
+        }
     }
 }
 
@@ -236,55 +243,10 @@ impl Side {
 }
 
 impl<T: Number> Contract<T> {
-    /// The pieces in which the result is finished where it lies; none if it is one of several products,
-    /// a part of a sum, or is unpacked afterwards.
-    fn pieces(&self) -> impl Iterator<Item = Piece> {
-        let Loops { batch, rows, columns, depth } = &self.loops;
-        let is_one =
-            [batch, &rows.0, &columns.0, &depth.0].iter().all(|nest| nest.loops.is_empty());
-        let in_place = matches!(self.sides[OUT].prepare, Prepare::Nothing);
-        self.product.pieces().filter(move |_| is_one && in_place)
-    }
-
-    /// As [`Product::run`]; `done` is called for each of [`Contract::pieces`] once it is there.
-    ///
-    /// # Safety
-    ///
-    /// As [`Product::run`].
-    unsafe fn run_by_pieces(
-        &self,
-        [lhs, rhs]: [*const u8; 2],
-        out: *mut u8,
-        scratch: *mut u8,
-        done: impl FnMut(Piece, *mut T),
-    ) {
-        let [left, right, result] = &self.sides;
-        let size = size_of::<T>();
-        // SAFETY: scratch has room for the three sides, one after the other; offsets are of nests.
-        unsafe {
-            let scratch_rhs = scratch.add(left.bytes);
-            let scratch_out = scratch_rhs.add(right.bytes);
-            let rest = scratch_out.add(result.bytes);
-            let lhs = left.factor(lhs, scratch, rest, size).cast::<T>();
-            let rhs = right.factor(rhs, scratch_rhs, rest, size).cast::<T>();
-            let Prepare::Pack(nest) = &result.prepare else {
-                return self.product([lhs, rhs], out.cast(), rest.cast(), done);
-            };
-            self.product([lhs, rhs], scratch_out.cast(), rest.cast(), |_, _| ());
-            copy_all(nest, size, scratch_out, out);
-        }
-    }
-
     /// # Safety
     ///
     /// The operands are valid at all offsets of the loops; scratch as of [`Blocks::run`].
-    unsafe fn product(
-        &self,
-        [lhs, rhs]: [*const T; 2],
-        out: *mut T,
-        scratch: *mut T,
-        mut done: impl FnMut(Piece, *mut T),
-    ) {
+    unsafe fn product(&self, [lhs, rhs]: [*const T; 2], out: *mut T, scratch: *mut T) {
         let Loops { batch, rows: (rows, _), columns: (columns, _), depth: (depths, _) } =
             &self.loops;
         batch.walk([0; 3], &mut |[a, b, c]| {
@@ -296,7 +258,7 @@ impl<T: Number> Contract<T> {
                         unsafe {
                             let factors = [lhs.offset(a), rhs.offset(b)];
                             let c = out.offset(c);
-                            self.product.run(factors, c, accumulate, scratch, &mut done);
+                            self.product.run(factors, c, accumulate, scratch);
                         }
                         accumulate = true;
                     });

@@ -16,7 +16,7 @@ use crate::program::ValueId;
 use ahead::Ahead;
 use code::{At, Op, SLOT, pool_bytes};
 use frame::Frame;
-pub(super) use prepare::{Operands, prepare};
+pub(super) use prepare::prepare;
 
 /// An input or out at run time.
 struct Place {
@@ -76,18 +76,6 @@ impl Kernel for Map {
     }
 
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { self.run_at(scratch, |k| memory.pointer(self.places[k].value)) };
-    }
-}
-
-impl Map {
-    /// Does the map where operand `k` begins at `begin(k)`.
-    ///
-    /// # Safety
-    ///
-    /// As [`Kernel::run`], of the elements that are met.
-    pub(super) unsafe fn run_at(&self, scratch: *mut u8, begin: impl Fn(usize) -> *mut u8) {
         // SAFETY: scratch has room for the addresses, the pool and the slots, in that order.
         let (at, registers) = unsafe {
             let registers = scratch.add(self.address_bytes());
@@ -97,7 +85,7 @@ impl Map {
             at.write_bytes(0, self.addresses());
             (std::slice::from_raw_parts_mut(at, self.addresses()), registers)
         };
-        (0..self.places.len()).for_each(|k| at[k] = begin(k));
+        (0..self.places.len()).for_each(|k| at[k] = memory.pointer(self.places[k].value));
         let mut is_aside = 0;
         for out in 0..self.outs() {
             let mut shared = (0..self.inputs).filter(|&input| at[input] == at[self.inputs + out]);

@@ -45,14 +45,6 @@ impl Operands {
         Ok(Self { values, inputs: inputs.len(), extents: labels.extents, strides })
     }
 
-    /// With another dtype for operand 0.
-    pub(in crate::exec::cpu) fn first_of(mut self, dtype: DType) -> Self {
-        if let Some((_, first)) = self.values.first_mut() {
-            *first = dtype;
-        }
-        self
-    }
-
     /// Loops over these dims, those with long strides of the first out outside.
     pub(in crate::exec::cpu) fn nest(&self, dims: &[usize]) -> Nest {
         let pick = |of: &Vec<isize>| -> Vec<isize> { dims.iter().map(|&dim| of[dim]).collect() };

@@ -6,7 +6,7 @@ use crate::program::forms::Contract;
 use proptest::prelude::*;
 
 fn contract(factors: &[Tensor; 2], dims: [&[u8]; 2], out: &Value) -> Result<Tensor, String> {
-    let step = step(Contract::default(), dims, 1);
+    let step = step(Contract, dims, 1);
     Ok(run(factors, std::slice::from_ref(out), &step)?.remove(0))
 }
 

@@ -3,7 +3,6 @@
 mod call;
 mod contract;
 mod convolve;
-mod epilogue;
 mod generate;
 mod index;
 mod map;

@@ -232,7 +232,6 @@ impl Inspector<'_> {
         self.is_given_infinity(step)
             || match &step.form {
                 Form::Map(form) => written(&form.body),
-                Form::Contract(form) => form.epilogue.as_ref().is_some_and(written),
                 Form::Move(Move { fill, .. }) => fill.value().is_infinite(),
                 Form::Generate(Generate { generator, .. }) => {
                     matches!(generator, Generator::Fill(_) | Generator::Table(_))

@@ -1,5 +1,7 @@
 //! Circles among the files of a folder, read off their paths (`super::a::B`, `crate::x::{y, z}`).
 
+use petgraph::algo::tarjan_scc;
+use petgraph::graph::DiGraph;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A module's path from the crate: `["names", "layout"]`.
@@ -15,7 +17,7 @@ struct File {
     used: Vec<Vec<String>>,
 }
 
-/// A circle of files of which each uses the next, if there is one. `files` are those of a crate's
+/// Files of which each uses every other, by way of some of them, if there are such. `files` are those of a crate's
 /// folder, each with its path from the crate's `src` and its code, without comments.
 ///
 /// A name that a module passes on (`pub use`) counts as used where it is declared.
@@ -23,36 +25,17 @@ pub fn circle(files: &[(String, String)]) -> Option<Vec<String>> {
     let modules: BTreeSet<Module> = files.iter().map(|(path, _)| module(path)).collect();
     let read = |(path, code): &(String, String)| (module(path), read(path, code, &modules));
     let files: BTreeMap<Module, File> = files.iter().map(read).collect();
-    let edges: BTreeMap<&Module, BTreeSet<Module>> = files
-        .iter()
-        .map(|(module, file)| {
-            let used = file.used.iter().filter_map(|path| declared(path, &files, 0));
-            (module, used.filter(|used| used != module).collect())
-        })
-        .collect();
-    let mut done = BTreeSet::new();
-    let found = edges.keys().find_map(|start| walk(start, &edges, &mut Vec::new(), &mut done))?;
-    Some(found.iter().map(|module| files[module].path.clone()).collect())
-}
-
-/// Follows edges until a module is met again on the way to it.
-fn walk(
-    at: &Module,
-    edges: &BTreeMap<&Module, BTreeSet<Module>>,
-    way: &mut Vec<Module>,
-    done: &mut BTreeSet<Module>,
-) -> Option<Vec<Module>> {
-    if let Some(first) = way.iter().position(|met| met == at) {
-        return Some(way[first..].to_vec());
-    }
-    if !done.contains(at) {
-        way.push(at.clone());
-        let found = edges[at].iter().find_map(|next| walk(next, edges, way, done));
-        way.pop();
-        done.insert(at.clone());
-        return found;
-    }
-    None
+    let position = |module: &Module| files.keys().position(|known| known == module);
+    let uses = files.values().enumerate().flat_map(|(user, file)| {
+        let used = file.used.iter().filter_map(|path| declared(path, &files, 0));
+        used.filter_map(move |used| Some((user as u32, position(&used)? as u32)))
+    });
+    let uses = DiGraph::<(), ()>::from_edges(uses.collect::<Vec<_>>());
+    let circle = tarjan_scc(&uses).into_iter().find(|circle| circle.len() > 1)?;
+    let paths: Vec<_> = files.values().map(|file| file.path.clone()).collect();
+    let mut found: Vec<_> = circle.iter().map(|file| paths[file.index()].clone()).collect();
+    found.sort();
+    Some(found)
 }
 
 fn module(path: &str) -> Module {

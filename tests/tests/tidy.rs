@@ -199,7 +199,7 @@ fn files_of_a_room_stand_in_an_order() {
         let files = production(&format!("mesh_core/src/{room}")).into_iter();
         let in_crate = |path: String| path["mesh_core/src/".len()..].to_owned();
         let files: Vec<_> = files.map(|(path, code)| (in_crate(path), code)).collect();
-        assert_eq!(circle(&files), None, "each of these files uses the next");
+        assert_eq!(circle(&files), None, "these files use each other in a circle");
     }
 }
 

@@ -1,28 +1,32 @@
-//! Graphs as pictures.
+//! Graphs for petgraph: its algorithms, and pictures.
 
 use super::data::Graph;
-use std::fmt::Write;
+use petgraph::dot::Dot;
+use petgraph::graph::{DiGraph, NodeIndex};
 
 impl Graph {
-    /// The graph as a picture in Graphviz' DOT language.
-    pub fn dot(&self) -> String {
+    /// The operations, by name, and the types of the tensors between them, for petgraph's algorithms.
+    /// Node `i` is the operation that was made as number `i`, and an edge leads from the operation that
+    /// makes a tensor to each that reads it.
+    pub fn digraph(&self) -> DiGraph<String, String> {
         let data = self.data();
-        let mut text =
-            String::from("digraph mesh {\n  rankdir=TB; node [shape=box, fontsize=10];\n");
-        // Writing to a String cannot fail.
-        for (i, operation) in data.operations.iter().enumerate() {
-            let types: Vec<_> =
-                operation.outputs.iter().map(|t| data.tensors[t.index()].ty.to_string()).collect();
-            let label = format!("{}\\n{}", operation.name, types.join("\\n"));
-            let _ = writeln!(text, "  op{i} [label=\"{}\"];", label.replace('"', "\\\""));
+        let mut graph = DiGraph::with_capacity(data.operations.len(), data.tensors.len());
+        for operation in &data.operations {
+            graph.add_node(operation.name.clone());
         }
-        for (i, operation) in data.operations.iter().enumerate() {
-            let producers = operation.inputs.iter().map(|t| data.tensors[t.index()].producer);
-            for (producer, _) in producers.flatten() {
-                let _ = writeln!(text, "  {producer:?} -> op{i};");
+        for (reader, operation) in data.operations.iter().enumerate() {
+            for tensor in operation.inputs.iter().map(|input| &data.tensors[input.index()]) {
+                if let Some((maker, _)) = tensor.producer {
+                    let [maker, reader] = [maker.index(), reader].map(NodeIndex::new);
+                    graph.add_edge(maker, reader, tensor.ty.to_string());
+                }
             }
         }
-        text.push_str("}\n");
-        text
+        graph
+    }
+
+    /// The graph as a picture in Graphviz' DOT language.
+    pub fn dot(&self) -> String {
+        Dot::new(&self.digraph()).to_string()
     }
 }

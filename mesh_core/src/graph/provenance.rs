@@ -34,20 +34,15 @@ impl Provenance {
     pub(crate) fn line(&self) -> String {
         format!("{}:{}", self.location.file(), self.location.line())
     }
-
-    /// What it was made for, if other code made it: `gradient of einsum at src/main.rs:12`.
-    pub(crate) fn purpose(&self) -> Option<String> {
-        let note = self.note.as_ref()?;
-        Some(match &self.asker {
-            None => note.to_string(),
-            Some(asker) => format!("{note} of {} at {}", asker.name, asker.at),
-        })
-    }
 }
 
 impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.line())?;
-        self.purpose().map_or(Ok(()), |purpose| write!(f, " ({purpose})"))
+        match (&self.note, &self.asker) {
+            (None, _) => Ok(()),
+            (Some(note), None) => write!(f, " ({note})"),
+            (Some(note), Some(asker)) => write!(f, " ({note} of {} at {})", asker.name, asker.at),
+        }
     }
 }

@@ -229,9 +229,12 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
 /// What a program says of where steps come from.
 pub(super) fn origin(op: &str, name: &str, at: Option<&Provenance>, slice: String) -> Origin {
     let (op, name) = (op.to_owned(), name.to_owned());
-    let note = at.and_then(Provenance::purpose).unwrap_or_default();
+    let note = at.and_then(|at| at.note.as_deref()).unwrap_or_default().to_owned();
+    let asker = at.and_then(|at| at.asker.as_ref());
+    let owner = asker.map(|asker| asker.name.clone()).unwrap_or_default();
+    let owner_at = asker.map(|asker| asker.at.to_string()).unwrap_or_default();
     let at = at.map(Provenance::line).unwrap_or_default();
-    Origin { op, name, at, note, slice, ..Origin::default() }
+    Origin { op, name, at, note, owner, owner_at, slice, merged: Vec::new() }
 }
 
 pub(super) struct Emitter<'a> {

@@ -15,7 +15,7 @@ pub struct Row {
     pub name: String,
     /// The user's line.
     pub at: String,
-    /// What it was made for, if other code made it at that line.
+    /// What it was made for, if other code made it at that line: `gradient of einsum`.
     pub note: String,
     /// The outputs: global dims, the axes they are split over, sums owed.
     pub slice: String,
@@ -114,7 +114,7 @@ fn add(rows: &mut Vec<(Arc<Origin>, Row)>, block: &Block, mesh: &Mesh, times: u6
             let row = Row {
                 name: origin.name.clone(),
                 at: origin.at.clone(),
-                note: origin.note.clone(),
+                note: origin.purpose(),
                 slice: origin.slice.clone(),
                 local: Vec::new(),
                 steps: Vec::new(),
@@ -192,7 +192,6 @@ impl fmt::Display for FunctionRows {
                 place = at;
             }
             line(f, &format!("  {}", row.name), row.cost, &runs(&row.steps))?;
-            let note = note.split_once(" at ").map_or(&**note, |(note, _)| note);
             let of = if row.slice.is_empty() { "" } else { " of " };
             let joint = if note.is_empty() { "" } else { "; " };
             writeln!(f, "        {}{of}{}{joint}{note}", row.local.join(" "), row.slice)?;

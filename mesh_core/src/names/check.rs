@@ -8,6 +8,10 @@ use super::text::{Piece, is_separator, number};
 
 /// Whether a dimension or mesh axis may be called `name`: names hold none of `: ; , . + * / @` or
 /// whitespace, and are not empty.
+///
+/// # Errors
+///
+/// A name that is empty or holds one of these; the error says which.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::EmptyName);

@@ -2,7 +2,8 @@
 //! by the values they equal, is removed and its outs are replaced.
 //!
 //! Reads of one variable are equal, wherever they stand. Random numbers are equal if key, salts,
-//! bounds and positions are. Calls are equal if their kernels say so. Tables are equal if they are one array in memory. Writes are never equal.
+//! bounds and positions are. Calls are equal if their kernels say so. Tables are equal if they are one
+//! array in memory. Writes are never equal.
 //!
 //! Loops are not compared, and a barrier stands for a computation that is to be made anew.
 //!
@@ -10,7 +11,7 @@
 //! what it is made of is smaller, and alive in between anyway. Models in bf16 widen each activation
 //! in the forward pass and again in the backward pass; merged, all of them would be kept in f32.
 //!
-//! Equal gathers stay apart: lowering gathers a sharded variable once per use region on purpose, so
+//! Equal gathers stay apart: lowering gathers a sharded variable once per phase on purpose, so
 //! that the whole of it need not live from the forward pass to the backward pass.
 
 use super::compact;

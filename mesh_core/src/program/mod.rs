@@ -46,7 +46,7 @@ use std::fmt;
 pub struct ValueId(pub(crate) u32);
 
 impl ValueId {
-    /// Position in [`Program::values`].
+    /// Position in [`Block::values`].
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -12,8 +12,12 @@ pub struct Origin {
     pub name: String,
     /// The user's source line, `src/main.rs:17`.
     pub at: String,
-    /// For an operation that other code made at that line, what it was made for: `gradient of einsum`.
+    /// For an operation that other code made at that line, what as: `gradient`.
     pub note: String,
+    /// The operation that it was made for, by name (`einsum`), if it was made for one.
+    pub owner: String,
+    /// The owner's source line, and what the owner was made for if other code made it.
+    pub owner_at: String,
     /// Its outputs: global dims, the axes they are split over, sums owed.
     pub slice: String,
     /// The operations that a pass has merged into this one, if it is several; the first and the last
@@ -22,6 +26,23 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// What the operation was made for, if other code made it: `gradient of einsum`. Else empty.
+    pub fn purpose(&self) -> String {
+        if self.owner.is_empty() {
+            return self.note.clone();
+        }
+        format!("{} of {}", self.note, self.owner)
+    }
+
+    /// The source line, and what it was made for: `src/main.rs:17 (gradient of einsum at src/main.rs:12)`.
+    pub fn place(&self) -> String {
+        match (self.purpose(), self.owner_at.as_str()) {
+            (purpose, _) if purpose.is_empty() => self.at.clone(),
+            (purpose, "") => format!("{} ({purpose})", self.at),
+            (purpose, at) => format!("{} ({purpose} at {at})", self.at),
+        }
+    }
+
     /// The operations: those merged, or the one.
     pub fn operations(self: &Arc<Self>) -> &[Arc<Self>] {
         if self.merged.is_empty() { slice::from_ref(self) } else { &self.merged }
@@ -52,12 +73,6 @@ fn joined(one: &str, two: &str) -> String {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.name.is_empty() { &self.op } else { &self.name })?;
-        if !self.at.is_empty() {
-            write!(f, " at {}", self.at)?;
-        }
-        if !self.note.is_empty() {
-            write!(f, " ({})", self.note)?;
-        }
-        Ok(())
+        if self.at.is_empty() { Ok(()) } else { write!(f, " at {}", self.place()) }
     }
 }

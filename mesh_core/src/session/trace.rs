@@ -249,8 +249,7 @@ fn label(block: &Block, step: &Step, mesh: &Mesh) -> Label {
     let mut put = |key: &str, value: Value| drop(args.insert(key.to_owned(), value));
     put("form", step.form.name().into());
     put("operation", origin.name.as_str().into());
-    let note = if origin.note.is_empty() { String::new() } else { format!(" ({})", origin.note) };
-    put("at", format!("{}{note}", origin.at).into());
+    put("at", origin.place().into());
     if !origin.merged.is_empty() {
         let merged = origin.merged.iter().map(|one| format!("{} at {}", one.name, one.at));
         put("merged", merged.collect());

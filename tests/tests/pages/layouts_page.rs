@@ -279,7 +279,10 @@ fn blocks() -> Vec<(&'static str, String)> {
             fenced(report.lines().next().unwrap())
         }),
         ("explain", {
-            let table = lowered(one_layer, "data:4", "batch:data").explain().to_string();
+            let table = lowered(one_layer, "data:4", "batch:data")
+                .explain_for(&Target::host())
+                .unwrap()
+                .to_string();
             fenced(&from_line_one(&table))
         }),
     ]

@@ -1,8 +1,7 @@
 //! The recorded times of steps are complete and in order.
 
-use mesh_core::lower::Target;
 use mesh_core::program::{Block, Form};
-use mesh_core::session::{CallTimes, Recorded, StepTimes, Threads};
+use mesh_core::session::{CallTimes, Recorded, StepTimes};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Optimizer, Sgd};
 use std::time::Instant;
@@ -101,35 +100,4 @@ fn steps_of_another_owner_never_run() {
         }
     }
     assert!(owned > 0, "somebody updates");
-}
-
-/// Bias and activation of a product larger than the caches are computed within the product; with
-/// the numerics check on, after it. The result is the same.
-#[test]
-fn a_map_of_a_large_result_is_done_within_the_product() {
-    let g = mesh_ops::graph();
-    let (rows, width, out) = (dim("rows", 1000), dim("width", 40), dim("out", 4300));
-    let x = g.input("x", [rows, width], F32);
-    let f = g.function("f", [x], [x.dense(out, "dense").relu()], []);
-    let module = g.lower(&"a:2".parse().unwrap(), &"rows:a".parse().unwrap()).unwrap();
-    let x = ndarray::Array2::from_shape_fn((1000, 40), |(i, j)| ((i * 7 + j * 3) as f32).sin());
-    let call = |target: Target| {
-        let threads = Threads::default().target(target);
-        let mut session = Session::threads_with(&module, 0, &threads).unwrap();
-        session.record(true).unwrap();
-        let [result] = session.call(&f, [x.view().into()]).unwrap();
-        let Recorded { program, times } = session.recorded(1).unwrap();
-        let steps = program.steps().iter().zip(&times.steps);
-        let runs = |form: &str| -> u64 {
-            let of_form = steps.clone().filter(|(step, _)| step.form.name() == form);
-            of_form.map(|(_, times)| times.runs).sum()
-        };
-        (result.to_f64(), runs("contract"), runs("map"))
-    };
-    let (within, contracts, maps) = call(Target::host());
-    assert_eq!((contracts, maps), (1, 0));
-    let (behind, contracts, maps) = call(Target::host().check_numerics());
-    assert_eq!((contracts, maps), (1, 1));
-    assert!(within == behind && within.iter().any(|&x| x > 0.0));
-    assert!(within.iter().all(|&x| x >= 0.0));
 }

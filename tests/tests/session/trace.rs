@@ -70,7 +70,7 @@ fn check_steps(found: &[Nested<'_>], block: &Block, times: &[StepTimes], start: 
         let origin = &step.origin;
         assert_eq!(text(event, "name"), origin.op);
         let args = &event["args"];
-        assert_eq!((text(args, "form"), text(args, "at")), (step.form.name(), &origin.at[..]));
+        assert_eq!((text(args, "form"), text(args, "at")), (step.form.name(), &origin.place()[..]));
         assert!((number(event, "ts") - start - times.span.begin as f64 / 1e3).abs() < ROUNDING);
         assert!((number(event, "dur") - times.span.nanoseconds() as f64 / 1e3).abs() < ROUNDING);
         let outs: Vec<_> = step.outs.iter().map(|&out| block.value(out).to_string()).collect();

@@ -83,10 +83,7 @@ pub(super) fn describe(name: &str, block: &Block, index: usize) -> String {
         text += &format!(", for {} `{}`", origin.op, origin.name);
     }
     if !origin.at.is_empty() {
-        text += &format!(" at {}", origin.at);
-    }
-    if !origin.note.is_empty() {
-        text += &format!(" ({})", origin.note);
+        text += &format!(" at {}", origin.place());
     }
     text + ")"
 }

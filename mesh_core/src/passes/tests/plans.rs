@@ -241,7 +241,7 @@ fn the_checker_finds_sabotage() {
         plan.places[6] = Place::Arena(128);
         plan.arena_bytes = 256;
     });
-    insta::assert_snapshot!(found, @r"fetch loss: %5 is not at byte 128, which holds nothing known");
+    insta::assert_snapshot!(found, @r"at the end: %5 is not at byte 128, which holds nothing known");
     // An arena that is too small.
     let found = sabotaged(|_, plan| plan.arena_bytes = 131);
     assert_eq!(found, "the plan: %5 at byte 128 ends beyond the arena");

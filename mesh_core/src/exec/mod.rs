@@ -3,7 +3,7 @@
 //! `cpu` has the local forms' kernels. [`Comm`](comm::Comm) is how a processor meets others, with
 //! one room per way: `threads` and, with the feature of that name, `mpi`. A crew runs the processors
 //! of this process on threads, whichever way they meet others; each room's [`Backend`] is a crew and
-//! what processes have to do with each other. An
+//! what processes have to do with each other. `reference` runs the meaning of each step, naively. An
 //! [`Executor`](executor::Executor) is one function prepared for one processor; its step loop
 //! allocates nothing and looks nothing up.
 //!
@@ -32,6 +32,7 @@ mod mpi;
 mod numerics;
 mod prepare;
 mod record;
+mod reference;
 mod seed;
 mod shares;
 mod strided;
@@ -47,4 +48,5 @@ pub use backend::{Backend, Capabilities, Failure, Processes};
 pub(crate) use numerics::digits;
 pub use numerics::{GivenTo, InIteration, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};
+pub use reference::Reference;
 pub(crate) use threads::ThreadBackend;

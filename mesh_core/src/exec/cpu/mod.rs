@@ -20,8 +20,6 @@ mod generate;
 pub(super) mod isa;
 mod map;
 mod moves;
-mod normal;
-mod philox;
 mod product;
 pub(super) mod reduce;
 mod scan;

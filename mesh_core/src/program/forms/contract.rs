@@ -1,6 +1,8 @@
 use super::{FormRules, Labels, Legal, StepCx, Window, ensure, map};
-use crate::names::DType;
-use crate::program::{Body, Cost, Operand};
+use crate::names::{DType, ReduceKind};
+use crate::program::arithmetic::{rounded, widest};
+use crate::program::meaning::{Given, Here, Local, Numbers, each, mapped};
+use crate::program::{Body, Cost, Operand, Prim};
 
 /// `product[i] = sum of lhs * rhs over the labels that the product lacks`, and the epilogue of that.
 ///
@@ -63,6 +65,39 @@ impl FormRules for Contract {
             Some(body) => format!("{body} of {product}{}", others.collect::<String>()),
         }
     }
+}
+
+impl Local for Contract {
+    fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let mut product = summed(step, &step.space(), inputs, |_| true);
+        let Some(epilogue) = &self.epilogue else { return vec![product] };
+        product.mapv_inplace(|x| rounded(step.input(0).dtype, x));
+        mapped(epilogue, step.shape(0), |i, point| match i {
+            0 => product[point],
+            _ => inputs[i + 1].at(point),
+        })
+    }
+}
+
+/// The sum of the products at all points of a space, which `place` moves to where they belong; it
+/// refuses those that are nowhere.
+pub(super) fn summed(
+    step: &StepCx<'_>,
+    space: &[usize],
+    inputs: &[Given<'_>],
+    place: impl Fn(&mut [usize]) -> bool,
+) -> Numbers {
+    let (shape, dtype) = (step.shape(0), widest(step.input(0).dtype));
+    let (mut out, mut at) = (Numbers::zeros(shape), space.to_vec());
+    each(space, |point| {
+        at.copy_from_slice(point);
+        if place(&mut at) {
+            let term = Prim::Mul.apply(dtype, [inputs[0].at(&at), inputs[1].at(&at), 0.0]);
+            let out = &mut out[&at[..shape.len()]];
+            *out = ReduceKind::Sum.fold(dtype, *out, term);
+        }
+    });
+    out
 }
 
 /// The labels of a legal sum of products of inputs 0 and 1, of which windows tie some.

@@ -71,8 +71,7 @@ impl Op for AddN {
                 break;
             }
         }
-        cx.finish(0, left.swap_remove(0));
-        Ok(())
+        cx.finish(0, left.swap_remove(0))
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let onto = |i| Some(crate::reduce::sum_onto(cx.dy(), &cx.input(i).shape()));

@@ -52,8 +52,7 @@ impl Op for Broadcast {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (shape, inputs, dtype) = (cx.output_shape(0), cx.inputs(), cx.output_dtype(0));
         let out = cx.map_over(&shape, &inputs, &Expr::input(0), dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         Ok(vec![Some(crate::reduce::sum_onto(cx.dy(), &cx.input(0).shape()))])

@@ -74,9 +74,8 @@ impl Op for Concat {
             pieces.push(LocalPiece { at: vec![(self.dim, at)], ..LocalPiece::whole(input) });
             at += size;
         }
-        let out = cx.assemble(&pieces, zero, &shape);
-        cx.finish(0, out);
-        Ok(())
+        let out = cx.assemble(&pieces, zero, &shape)?;
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (mut grads, mut begin) = (Vec::new(), 0);

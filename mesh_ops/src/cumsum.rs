@@ -84,27 +84,26 @@ impl Op for Cumsum {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (sum, Cumulative { exclusive, reverse }) = (ReduceKind::Sum, self.taken);
         let (dim, dtype) = (self.dim, cx.output_dtype(0));
-        if cx.parts(dim) == 1 {
+        if cx.parts(dim)? == 1 {
             let x = cx.cast(&cx.input(0), dtype)?;
-            let out = cx.scan(sum, &x, dim, exclusive, reverse);
-            cx.finish(0, out);
+            let out = cx.scan(sum, &x, dim, exclusive, reverse)?;
+            cx.finish(0, out)?;
             return Ok(());
         }
         let wide = dtype.reduction();
         let x = cx.cast(&cx.input(0), wide)?;
         let (shape, line) = (x.shape().clone(), x.shape().without(&[dim]));
-        let within = cx.scan(sum, &x, dim, exclusive, reverse);
-        let total = cx.reduce(sum, &x, &line);
-        let total = cx.reshape(&total, &resized(&shape, Dimension::new(dim.as_str(), 1))?);
+        let within = cx.scan(sum, &x, dim, exclusive, reverse)?;
+        let total = cx.reduce(sum, &x, &line)?;
+        let total = cx.reshape(&total, &resized(&shape, Dimension::new(dim.as_str(), 1))?)?;
         let totals = cx.all_gather(dim, &total)?;
-        let before = cx.scan(sum, &totals, dim, true, reverse);
-        let before = cx.cut(&before, dim, cx.begin(dim, 1), 1);
-        let before = cx.reshape(&before, &line);
+        let before = cx.scan(sum, &totals, dim, true, reverse)?;
+        let before = cx.cut(&before, dim, cx.begin(dim, 1)?, 1)?;
+        let before = cx.reshape(&before, &line)?;
         let expr = Expr::input(0) + Expr::input(1);
         let out = cx.map_over(&shape, &[before, within], &expr, wide)?;
         let out = cx.cast(&out, dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let dim = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim)?;

@@ -63,9 +63,8 @@ impl Op for Pad {
         let (x, shape) = (cx.input(0), cx.output_shape(0));
         let zero = Scalar::new(cx.dtype(&x), 0.0);
         let piece = LocalPiece { at: vec![(self.dim, self.low)], ..LocalPiece::whole(x) };
-        let out = cx.assemble(&[piece], zero, &shape);
-        cx.finish(0, out);
-        Ok(())
+        let out = cx.assemble(&[piece], zero, &shape)?;
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let dim = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim)?;

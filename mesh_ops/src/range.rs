@@ -47,7 +47,6 @@ impl Op for Range {
         SplitRule::parallel()
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        cx.generate(Generator::Iota(0));
-        Ok(())
+        cx.generate(Generator::Iota(0))
     }
 }

@@ -211,9 +211,8 @@ impl Op for Reduce {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, onto, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));
         let x = cx.cast(&x, dtype)?;
-        let out = cx.reduce(self.kind, &x, &onto);
-        cx.finish(0, out);
-        Ok(())
+        let out = cx.reduce(self.kind, &x, &onto)?;
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (x, y, dy) = (cx.input(0), cx.output(0), cx.dy());

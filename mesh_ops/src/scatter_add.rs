@@ -89,11 +89,10 @@ impl Op for ScatterAdd {
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (updates, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));
-        let begin = cx.begin(self.dim, onto.get(self.dim).map_or(1, |d| d.size));
+        let begin = cx.begin(self.dim, onto.get(self.dim).map_or(1, |d| d.size))?;
         let dtype = cx.output_dtype(0);
         let out = cx.scatter(&updates, &indices, self.dim, begin, &onto, dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let dim = dim_of(self.name(), &cx.output(0).tensor_type(), self.dim)?;

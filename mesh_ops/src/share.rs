@@ -72,8 +72,8 @@ impl Share {
             return Ok(wide);
         }
         let base = (before - low) as usize;
-        let begin = Offset { base, axes: cx.axes(self.dim), scale: self.drift() };
-        Ok(cx.cut(&wide, self.dim, begin, size))
+        let begin = Offset { base, axes: cx.axes(self.dim)?, scale: self.drift() };
+        cx.cut(&wide, self.dim, begin, size)
     }
 
     /// See [`Spread`].
@@ -96,12 +96,12 @@ impl Share {
     }
 
     /// This part of positions that lie as [`Spread`] says.
-    pub(crate) fn own(&self, cx: &mut LocalCx<'_, '_>, wide: &Local) -> Local {
+    pub(crate) fn own(&self, cx: &mut LocalCx<'_, '_>, wide: &Local) -> Result<Local, OpError> {
         let (base, scale) = self.spread().begin;
         if scale == 0 {
-            return wide.clone();
+            return Ok(wide.clone());
         }
-        let begin = Offset { base, axes: cx.axes(self.dim), scale };
+        let begin = Offset { base, axes: cx.axes(self.dim)?, scale };
         cx.cut(wide, self.dim, begin, self.image)
     }
 }
@@ -118,7 +118,7 @@ pub(crate) fn extended(
         return Ok(x.clone());
     };
     let mut pieces = vec![LocalPiece { at: vec![(dim, before)], ..LocalPiece::whole(x.clone()) }];
-    for distance in 1..cx.parts(dim) {
+    for distance in 1..cx.parts(dim)? {
         let nearer = (distance - 1) * own.size;
         for (margin, down) in [(before, true), (after, false)] {
             let rows = own.size.min(margin.saturating_sub(nearer));
@@ -131,12 +131,12 @@ pub(crate) fn extended(
                 (0, before + own.size + nearer, -(distance as i64))
             };
             let whole = rows == own.size;
-            let sent = if whole { x.clone() } else { cx.cut(x, dim, Offset::fixed(begin), rows) };
+            let sent = if whole { x.clone() } else { cx.cut(x, dim, Offset::fixed(begin), rows)? };
             let input = cx.permute(dim, shift, false, &sent)?;
             pieces.push(LocalPiece { at: vec![(dim, at)], ..LocalPiece::whole(input) });
         }
     }
     let shape = resized(x.shape(), own.resized(before + own.size + after))?;
     let zero = Scalar::new(cx.dtype(x), 0.0);
-    Ok(cx.assemble(&pieces, zero, &shape))
+    cx.assemble(&pieces, zero, &shape)
 }

@@ -78,10 +78,9 @@ impl Op for Shift {
         let zero = Scalar::new(cx.dtype(&x), 0.0);
         let out = match &pieces[..] {
             [all] if rest == 0 => all.input.clone(),
-            _ => cx.assemble(&pieces, zero, &shape),
+            _ => cx.assemble(&pieces, zero, &shape)?,
         };
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let dim = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim)?;
@@ -100,7 +99,7 @@ impl Shift {
         rows: std::ops::Range<usize>,
         at: usize,
     ) -> Result<Option<LocalPiece>, OpError> {
-        let parts = cx.parts(self.dim) as i64;
+        let parts = cx.parts(self.dim)? as i64;
         let distance = if self.wrap { distance.rem_euclid(parts) } else { distance };
         if distance.abs() >= parts {
             return Ok(None);
@@ -113,7 +112,7 @@ impl Shift {
             piece.size.push((self.dim, rows.len()));
         } else {
             let whole = x.shape().get(self.dim).is_some_and(|d| d.size == rows.len());
-            let sent = if whole { x.clone() } else { cx.cut(x, self.dim, begin, rows.len()) };
+            let sent = if whole { x.clone() } else { cx.cut(x, self.dim, begin, rows.len())? };
             piece.input = cx.permute(self.dim, distance, self.wrap, &sent)?;
         }
         Ok(Some(piece))

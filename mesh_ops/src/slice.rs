@@ -58,9 +58,8 @@ impl Op for Slice {
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let x = cx.input(0);
-        let out = cx.cut(&x, self.dim.name, Offset::fixed(self.begin), self.dim.size);
-        cx.finish(0, out);
-        Ok(())
+        let out = cx.cut(&x, self.dim.name, Offset::fixed(self.begin), self.dim.size)?;
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let whole = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim.name)?;

@@ -75,19 +75,18 @@ impl Op for Stack {
         let (one, all) = (under(self.of(1), &rest)?, under(self.of(inputs.len()), &rest)?);
         let mut pieces = Vec::new();
         for (at, input) in inputs.iter().enumerate() {
-            let row = cx.transpose(input, &order);
-            let row = cx.reshape(&row, &one);
+            let row = cx.transpose(input, &order)?;
+            let row = cx.reshape(&row, &one)?;
             pieces.push(LocalPiece { at: vec![(self.dim, at)], ..LocalPiece::whole(row) });
         }
         let zero = Scalar::new(cx.output_dtype(0), 0.0);
-        let mut out = cx.assemble(&pieces, zero, &all);
-        let axes = cx.axes(self.dim);
+        let mut out = cx.assemble(&pieces, zero, &all)?;
+        let axes = cx.axes(self.dim)?;
         if !axes.is_empty() {
-            let size = inputs.len() / cx.parts(self.dim);
-            out = cx.cut(&out, self.dim, Offset::sliced(&axes, size), size);
+            let size = inputs.len() / cx.parts(self.dim)?;
+            out = cx.cut(&out, self.dim, Offset::sliced(&axes, size), size)?;
         }
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let parts = crate::unstack(cx.dy(), self.of(cx.arity()));

@@ -152,20 +152,20 @@ impl Op for TopK {
         let (x, dim, descending) = (cx.input(0), self.dim, self.order == Order::Descending);
         let whole = dim_of(self.name(), &cx.signature().inputs[0], dim)?;
         let own = x.shape().get(dim).map_or(1, |d| d.size);
-        let positions = cx.positions(whole);
+        let positions = cx.positions(whole)?;
         let few = self.kept.size.min(own);
-        let mut best = cx.sort(&x, &[positions], dim, few, descending);
-        if cx.parts(dim) > 1 {
+        let mut best = cx.sort(&x, &[positions], dim, few, descending)?;
+        if cx.parts(dim)? > 1 {
             // Slices follow each other as their positions do, so equal elements stay in order.
             let keys = cx.all_gather(dim, &best[0])?;
             let indices = cx.all_gather(dim, &best[1])?;
-            best = cx.sort(&keys, &[indices], dim, self.kept.size, descending);
+            best = cx.sort(&keys, &[indices], dim, self.kept.size, descending)?;
         }
         for (i, value) in best.into_iter().enumerate() {
             let renamed = |d: Dimension| if d.name == dim { self.kept } else { d };
             let shape = Shape::new(value.shape().iter().map(renamed))?;
-            let value = cx.renamed(&value, shape);
-            cx.finish(i, value);
+            let value = cx.renamed(&value, shape)?;
+            cx.finish(i, value)?;
         }
         Ok(())
     }

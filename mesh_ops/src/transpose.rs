@@ -52,8 +52,7 @@ impl Op for Transpose {
         SplitRule::parallel().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        cx.forward(0);
-        Ok(())
+        cx.forward(0)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         Ok(vec![Some(transpose(cx.dy(), cx.input(0).shape()))])

@@ -85,17 +85,16 @@ impl Op for Pick {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, shape) = (cx.input(0), cx.output_shape(0));
         let dim = dim_of(self.name(), &cx.signature().inputs[0], self.dim)?;
-        let out = if cx.parts(self.dim) == 1 {
-            let row = cx.cut(&x, self.dim, Offset::fixed(self.index), 1);
-            cx.reshape(&row, &shape)
+        let out = if cx.parts(self.dim)? == 1 {
+            let row = cx.cut(&x, self.dim, Offset::fixed(self.index), 1)?;
+            cx.reshape(&row, &shape)?
         } else {
-            let begin = cx.begin(self.dim, dim.size / cx.parts(self.dim));
-            let index = cx.counted(dim.resized(1), Offset::fixed(self.index), dim.size);
-            let index = cx.reshape(&index, &Shape::scalar());
-            cx.gather(&x, &index, self.dim, begin, &shape)
+            let begin = cx.begin(self.dim, dim.size / cx.parts(self.dim)?)?;
+            let index = cx.counted(dim.resized(1), Offset::fixed(self.index), dim.size)?;
+            let index = cx.reshape(&index, &Shape::scalar())?;
+            cx.gather(&x, &index, self.dim, begin, &shape)?
         };
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (x, dy) = (cx.input(0), cx.dy());

@@ -4,6 +4,7 @@
 #![doc = include_str!("../../README.md")]
 
 mod changed;
+pub mod circles;
 pub mod picky;
 pub mod python;
 

@@ -43,7 +43,6 @@ impl Op for Picky {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let outs = [(cx.output_shape(0), cx.output_dtype(0))];
         let made = cx.call(Self, &cx.inputs(), &outs);
-        made.into_iter().for_each(|value| cx.finish(0, value));
-        Ok(())
+        made.into_iter().try_for_each(|value| cx.finish(0, value))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use tests::circles::circle;
 
 /// The longest a source file may be, tests not counted.
 const LINES_MOST: usize = 400;
@@ -141,7 +142,8 @@ fn one_room_names_mpi() {
 
 #[test]
 fn rooms_of_core_use_what_stands_before_them() {
-    let table: [(&str, &[&str]); 3] = [
+    let table: [(&str, &[&str]); 4] = [
+        ("split", &["graph", "lower", "passes", "exec", "session"]),
         ("program", &["graph", "lower", "split", "passes", "exec", "session"]),
         ("passes", &["graph", "lower", "split", "exec", "session"]),
         ("exec", &["graph", "lower", "split", "session"]),
@@ -152,6 +154,26 @@ fn rooms_of_core_use_what_stands_before_them() {
             let stray = used.iter().find(|used| forbidden.contains(&used.as_str()));
             assert_eq!(stray, None, "{path}: {room}/ may not use it");
         }
+    }
+}
+
+#[test]
+fn the_graph_knows_of_lowering_what_an_op_sees() {
+    for (path, code) in production("mesh_core/src/graph") {
+        let used = used_of(&code, "lower::");
+        let seen = ["LocalCx", "PlaceCx", "Placing"];
+        let stray = used.iter().find(|used| !seen.contains(&used.as_str()));
+        assert_eq!(stray, None, "{path}: graph/ knows an op's contexts only");
+    }
+}
+
+#[test]
+fn files_of_a_room_stand_in_an_order() {
+    for room in ["graph", "names"] {
+        let files = production(&format!("mesh_core/src/{room}")).into_iter();
+        let in_crate = |path: String| path["mesh_core/src/".len()..].to_owned();
+        let files: Vec<_> = files.map(|(path, code)| (in_crate(path), code)).collect();
+        assert_eq!(circle(&files), None, "each of these files uses the next");
     }
 }
 
@@ -299,6 +321,27 @@ fn no_name_is_too_long_to_be_shown() {
 fn the_readers_above_read() {
     let text = "use a; // crate::no\n#[cfg(test)]\nmod tests {\n    use crate::hidden;\n}\nuse crate::{names::Mesh, lower};\nlet x = crate::split::Role;";
     assert_eq!(rooms(&code(text)), ["names", "lower", "split"]);
+    let files = |of_b: &str| {
+        let given = [
+            ("x/mod.rs", "mod a;\nmod b;\npub use a::{A, Other};\npub(crate) use b::B;"),
+            ("x/a.rs", "use super::b::{B, C};\npub struct A(B);"),
+            ("x/b.rs", of_b),
+            ("x/c/mod.rs", "mod d;\npub use d::D;\npub struct C(D);"),
+            ("x/c/d.rs", "use std::fmt;\npub struct D;"),
+        ];
+        given.map(|(path, code)| (path.to_owned(), code.to_owned()))
+    };
+    for code in ["pub struct B;", "use crate::x::c::{C, D};", "use super::{c, y::A};", "x::A"] {
+        assert_eq!(circle(&files(code)), None, "{code}");
+    }
+    let through = ["use super::A;", "use crate::x::{c::D, A};", "fn f() -> super::A {}"];
+    for code in through.into_iter().chain(["use super::{B, c, a as other};"]) {
+        let want = ["x/a.rs", "x/b.rs"].map(str::to_owned).to_vec();
+        assert_eq!(circle(&files(code)), Some(want), "{code}");
+    }
+    let mut own = files("");
+    own[4].1.push_str("use super::C;");
+    assert_eq!(circle(&own).map(|found| found.len()), Some(2), "a module and its child");
     assert_eq!(
         words("fn MaxPool(one_hot: OneHot2)"),
         ["fn", "max", "pool", "one", "hot", "one", "hot2"]

@@ -116,9 +116,10 @@ mod tests {
             .map(|axes| axes.iter().map(|name| mesh.axis(name).unwrap()).collect())
             .collect();
         let sizes = [8, 6].iter().zip(&split).map(|(size, axes)| size / mesh.group_size(axes));
+        let sizes = sizes.collect();
         let slot = Slot { name: "x".to_owned(), shape: vec![8, 6], split, ..Slot::default() };
         let mut builder = Builder::new("f", mesh);
-        builder.feed(DType::F32, sizes.collect(), slot);
+        builder.feed(DType::F32, sizes, slot);
         builder.finish()
     }
 

@@ -81,12 +81,8 @@ pub trait Backend: Send {
     ///
     /// # Errors
     /// A processor or variable that there is not, or another number of bytes.
-    fn set_slice(
-        &mut self,
-        processor: usize,
-        variable: usize,
-        bytes: &[u8],
-    ) -> Result<(), Failure>;
+    fn set_slice(&mut self, processor: usize, variable: usize, bytes: &[u8])
+    -> Result<(), Failure>;
 
     /// The bytes of a processor's slice of a fetch or probe, as the last call left them; they mean
     /// something if that call was of this function.

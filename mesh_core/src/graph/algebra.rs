@@ -1,30 +1,6 @@
-//! The few ops that operators and the gradient driver need, supplied from outside.
+//! Operators on tensors.
 
-use super::Tensor;
-use crate::names::Shape;
-
-/// Arithmetic on tensors with broadcasting by name. `mesh_ops` implements it; core knows no
-/// mathematical op.
-pub trait Algebra: Sync {
-    /// `a + b`
-    #[track_caller]
-    fn add<'g>(&self, a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g>;
-    /// `a - b`
-    #[track_caller]
-    fn sub<'g>(&self, a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g>;
-    /// `a * b`
-    #[track_caller]
-    fn mul<'g>(&self, a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g>;
-    /// `a / b`
-    #[track_caller]
-    fn div<'g>(&self, a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g>;
-    /// `-a`
-    #[track_caller]
-    fn neg<'g>(&self, a: Tensor<'g>) -> Tensor<'g>;
-    /// `a` repeated along the dims of `shape` that it lacks.
-    #[track_caller]
-    fn broadcast<'g>(&self, a: Tensor<'g>, shape: &Shape) -> Tensor<'g>;
-}
+use super::data::Tensor;
 
 macro_rules! operator {
     ($($op:ident $method:ident)*) => {$(

@@ -1,7 +1,8 @@
 //! Gradients of the user's own.
 
-use super::structural::{Barrier, Custom, Probe};
-use super::{Asked, GradCx, Graph, Tensor};
+use super::apply::Asked;
+use super::data::{GradCx, Graph, Structural, Tensor};
+use super::nodes::Same;
 use std::sync::Arc;
 
 impl Graph {
@@ -28,7 +29,7 @@ impl Graph {
         gradient: impl for<'a> Fn(&GradCx<'a>) -> Vec<Option<Tensor<'a>>> + Send + Sync + 'static,
     ) -> [Tensor<'g>; O] {
         let results = forward(inputs);
-        let op = Custom { results: O, rule: Arc::new(gradient) };
+        let op = Structural::Custom { results: O, gradient: Same(Arc::new(gradient)) };
         self.with_results(op, results, &inputs)
     }
 
@@ -36,13 +37,13 @@ impl Graph {
     #[track_caller]
     pub(super) fn with_results<'g, const O: usize>(
         &'g self,
-        op: impl super::Op,
+        op: Structural,
         results: [Tensor<'g>; O],
         arguments: &[Tensor<'g>],
     ) -> [Tensor<'g>; O] {
         let keys = results.iter().map(|t| t.key()).collect();
         let all: Vec<_> = results.iter().chain(arguments).copied().collect();
-        let outputs = self.apply_as(op, &all, O, Asked::keys(keys));
+        let outputs = self.apply_as(op, &all, O, Asked::keys(keys)).outputs;
         std::array::from_fn(|i| outputs[i])
     }
 }
@@ -56,7 +57,8 @@ impl<'g> Tensor<'g> {
     pub fn depend(self, others: &[Tensor<'g>]) -> Self {
         let all: Vec<_> = std::iter::once(&self).chain(others).copied().collect();
         let keys = all.iter().map(|t| t.key()).collect();
-        self.graph().apply_as(Barrier, &all, all.len(), Asked::keys(keys))[0]
+        let asked = Asked::keys(keys);
+        self.graph().apply_as(Structural::Barrier, &all, all.len(), asked).outputs[0]
     }
 
     /// The same tensor; after each call of a function that needs it, its global value is shown to
@@ -69,7 +71,7 @@ impl<'g> Tensor<'g> {
             self.graph().record("probe", message);
             return self;
         }
-        let op = Probe { label: label.to_owned() };
-        self.graph().apply_as(op, &[self], 1, Asked::key(self.key()))[0]
+        let op = Structural::Probe { label: label.to_owned() };
+        self.graph().apply_as(op, &[self], 1, Asked::key(self.key())).outputs[0]
     }
 }

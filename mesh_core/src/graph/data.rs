@@ -1,104 +1,72 @@
-//! What a graph holds.
+//! What a graph is made of. These types stand together because they refer to one another: a graph
+//! holds operations, an operation does an op, an op's gradient makes tensors, and a tensor belongs to
+//! a graph.
 
-use super::block::{BlockId, BlockNode};
-use super::{DynOp, FunctionNode, Issue, Provenance, TensorNode, VariableNode, unique};
-use crate::names::RuleSet;
+use super::error::{Issue, OpError};
+use super::ids::{GraphId, OperationId, RegionId, TensorId};
+use super::names::Names;
+use super::nodes::{
+    Fill, FunctionNode, Loop, Region, Same, TensorNode, VariableNode, VariableUpdate,
+};
+use super::provenance::Provenance;
+use super::types::{Signature, TensorType};
+use crate::array::Array;
+use crate::lower::{LocalCx, PlaceCx, Placing};
+use crate::names::Shape;
 use crate::program::VariableId;
+use crate::split::SplitRule;
 use indexmap::{IndexMap, IndexSet};
-use std::fmt;
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::hash::Hasher;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which graph of this process; the default is none of them.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct GraphId(u64);
-
-impl GraphId {
-    /// One that no other graph has.
-    pub(super) fn new() -> Self {
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        Self(MADE.fetch_add(1, Ordering::Relaxed) + 1)
-    }
+/// A model: operations on named tensors, variables, functions.
+pub struct Graph {
+    pub(super) id: GraphId,
+    pub(super) data: RefCell<Data>,
+    pub(super) algebra: &'static dyn Algebra,
 }
 
-/// Always the same text: what is printed of a module must not depend on how many graphs there are.
-impl fmt::Debug for GraphId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GraphId")
-    }
+/// A tensor of a graph: a handle, free to copy.
+#[derive(Clone, Copy)]
+pub struct Tensor<'g> {
+    pub(super) graph: &'g Graph,
+    pub(super) id: TensorId,
 }
 
-/// Number of a tensor in its graph.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TensorId(pub(crate) u32);
-
-/// Number of an operation in its graph.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OperationId(pub(crate) u32);
-
-impl fmt::Debug for TensorId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "t{}", self.0)
-    }
+/// Arithmetic on tensors with broadcasting by name: the few ops that operators and the gradient
+/// driver need. `mesh_ops` implements it; core knows no mathematical op.
+pub trait Algebra: Sync {
+    /// `a + b`
+    #[track_caller]
+    fn add<'g>(&self, a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g>;
+    /// `a - b`
+    #[track_caller]
+    fn sub<'g>(&self, a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g>;
+    /// `a * b`
+    #[track_caller]
+    fn mul<'g>(&self, a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g>;
+    /// `a / b`
+    #[track_caller]
+    fn div<'g>(&self, a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g>;
+    /// `-a`
+    #[track_caller]
+    fn neg<'g>(&self, a: Tensor<'g>) -> Tensor<'g>;
+    /// `a` repeated along the dims of `shape` that it lacks.
+    #[track_caller]
+    fn broadcast<'g>(&self, a: Tensor<'g>, shape: &Shape) -> Tensor<'g>;
 }
 
-impl fmt::Debug for OperationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "op{}", self.0)
-    }
-}
-
-impl TensorId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl OperationId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Which rules lay a tensor out: a rule set and, for parameters and slots, whose.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Key {
-    /// The rule set.
-    pub set: RuleSet,
-    /// The trainable variable whose `*` dims count.
-    pub variable: Option<VariableId>,
-}
-
-impl Key {
-    /// Where models compute.
-    pub const COMPUTE: Self = Self { set: RuleSet::Compute, variable: None };
-}
-
-/// A node: an op applied to tensors.
-#[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub(crate) op: Arc<dyn DynOp>,
-    pub(crate) inputs: Vec<TensorId>,
-    pub(crate) outputs: Vec<TensorId>,
-    pub(crate) name: String,
-    pub(crate) at: Provenance,
-    /// Counts gradient passes: what is gathered in one region is not kept for another.
-    pub(crate) region: u32,
-    /// The loop's body it is in.
-    pub(crate) block: Option<BlockId>,
-}
-
-/// Who asks for the operations that are being made, when that is not the direct caller.
-#[derive(Clone, Debug)]
-pub(super) struct Context {
-    pub(super) at: Provenance,
-    pub(super) region: u32,
-}
-
+/// What a graph holds.
 #[derive(Default)]
 pub(crate) struct Data {
+    /// All of them, in the order in which they were made; each region lists its own.
     pub(crate) operations: Vec<Operation>,
     pub(crate) tensors: Vec<TensorNode>,
+    pub(crate) regions: Vec<Region>,
     pub(crate) variables: Vec<VariableNode>,
     pub(crate) functions: IndexMap<String, FunctionNode>,
     pub(crate) inputs: IndexMap<String, TensorId>,
@@ -106,46 +74,156 @@ pub(crate) struct Data {
     pub(super) warnings: Vec<Issue>,
     /// Texts of warnings that have been reported.
     pub(super) reported: IndexSet<String>,
-    pub(super) names: unique::Names,
+    pub(super) names: Names,
     pub(super) context: Vec<Context>,
-    pub(super) regions: u32,
+    /// How many phases there have been.
+    pub(super) phases: u32,
     pub(super) step: Option<VariableId>,
-    pub(crate) blocks: Vec<BlockNode>,
-    /// Blocks under construction, the innermost last.
-    pub(super) open: Vec<BlockId>,
+    /// Bodies of loops under construction, the innermost last.
+    pub(super) open: Vec<OpenRegion>,
 }
 
-impl Data {
-    /// The use region of what is made.
-    pub(super) fn region(&self) -> u32 {
-        self.context.last().map_or(0, |context| context.region)
-    }
+/// A node: an op applied to tensors.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) op: OpKind,
+    pub(crate) inputs: Vec<TensorId>,
+    pub(crate) outputs: Vec<TensorId>,
+    pub(crate) name: String,
+    pub(crate) at: Provenance,
+    /// Counts gradient passes and updates: what is gathered in one phase is not kept for another.
+    pub(crate) phase: u32,
+    /// Where it runs.
+    pub(crate) region: RegionId,
+}
 
-    pub(super) fn key_text(&self, key: Key, tensor: TensorId) -> String {
-        let of = |id: VariableId| self.variables[id.index()].name.as_str();
-        let rules = match (key.set, key.variable) {
-            (RuleSet::Compute, _) | (_, None) => "compute rules".to_owned(),
-            (RuleSet::Params, Some(v)) => format!("params/ rules of {}", of(v)),
-            (RuleSet::Slots, Some(v)) => format!("slots/ rules of {}", of(v)),
-        };
-        let name = self.tensor_name(tensor);
-        let at = self.producer(tensor).map(|(operation, _)| operation.at.to_string());
-        format!("{name} ({rules}, {})", at.unwrap_or_default())
-    }
+/// What an operation does.
+#[derive(Clone, Debug)]
+pub(crate) enum OpKind {
+    /// One of core's own ops.
+    Structural(Arc<Structural>),
+    /// An op of another crate.
+    Open(Arc<dyn DynOp>),
+}
 
-    fn producer(&self, tensor: TensorId) -> Option<(&Operation, usize)> {
-        let (operation, output) = self.tensors[tensor.index()].producer?;
-        Some((&self.operations[operation.index()], output))
-    }
+impl Deref for OpKind {
+    type Target = dyn DynOp;
 
-    /// The name of the operation that makes a tensor, with which of its outputs, if it has several.
-    pub(crate) fn tensor_name(&self, tensor: TensorId) -> String {
-        match self.producer(tensor) {
-            None => "poisoned tensor".to_owned(),
-            Some((operation, output)) if operation.outputs.len() > 1 => {
-                format!("{}.{output}", operation.name)
-            }
-            Some((operation, _)) => operation.name.clone(),
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Structural(op) => &**op,
+            Self::Open(op) => &**op,
         }
     }
+}
+
+impl OpKind {
+    /// The op, whoever's it is.
+    pub(super) fn shared(&self) -> Arc<dyn DynOp> {
+        match self {
+            Self::Structural(op) => op.clone(),
+            Self::Open(op) => op.clone(),
+        }
+    }
+}
+
+impl Operation {
+    /// Which of core's own ops it does.
+    pub(crate) fn structural(&self) -> Option<&Structural> {
+        match &self.op {
+            OpKind::Structural(op) => Some(op),
+            OpKind::Open(_) => None,
+        }
+    }
+}
+
+/// Core's own ops: no mathematics among them. What they do stands in `structural.rs`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Structural {
+    /// A tensor that the caller of a function feeds.
+    Input { name: String, ty: TensorType },
+    /// Equal elements.
+    Fill(Fill),
+    /// Known elements. Two constants of equal elements are two constants.
+    Constant { data: Same<Array>, shape: Shape },
+    /// A variable as it was when the call started.
+    Read { variable: VariableId, ty: TensorType },
+    /// What a call leaves in a variable.
+    Update(VariableUpdate),
+    /// The same tensor under other rules. It moves nothing itself: its output lies where its input
+    /// lies, and each user demands what its own rules say. So a gather out of `params/` is made once
+    /// per phase, and a pending gradient that meets a split demand becomes a reduce-scatter.
+    Relayout,
+    /// The same tensor, constant for the gradient driver.
+    StopGradient,
+    /// Its inputs as they are, once all of them have been computed, not to be merged with what was
+    /// computed from them elsewhere.
+    Barrier,
+    /// The same tensor, shown to whoever watches the session.
+    Probe { label: String },
+    /// Tensors with a gradient of the user's own. Inputs: the results, which the outputs are, and then
+    /// what they were computed from. Its gradient turns the outputs' cotangents into those of the
+    /// latter.
+    Custom { results: usize, gradient: Same<CustomGradient> },
+    /// Tensors whose computation is repeated in the backward pass, so that nothing of it need be kept.
+    /// Inputs: the results, which the outputs are, and then everything that the computation read.
+    Recompute { results: usize, computation: Vec<OperationId> },
+    /// Runs a region, iteration by iteration; placed and emitted with its region.
+    Loop(Loop),
+    /// What an iteration is given; it stands in no list of a region.
+    Param { ty: TensorType },
+}
+
+/// From the inputs, outputs and cotangents to the cotangents of the inputs.
+pub(crate) type CustomGradient =
+    dyn for<'g> Fn(&GradCx<'g>) -> Vec<Option<Tensor<'g>>> + Send + Sync;
+
+/// An op behind a pointer; implemented for every [`Op`](super::Op).
+pub trait DynOp: Any + Debug + Send + Sync {
+    /// See [`Op::name`](super::Op::name).
+    fn name(&self) -> &'static str;
+    /// See [`Op::outputs`](super::Op::outputs).
+    fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError>;
+    /// See [`Op::split`](super::Op::split).
+    fn split(&self, io: Signature<'_>) -> SplitRule;
+    /// See [`Op::local`](super::Op::local).
+    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError>;
+    /// See [`Op::gradient`](super::Op::gradient).
+    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Result<Vec<Option<Tensor<'g>>>, OpError>;
+    /// See [`Op::place`](super::Op::place).
+    fn place(&self, cx: &PlaceCx<'_>) -> Placing;
+    /// Same op with the same attributes.
+    fn eq_dyn(&self, other: &dyn DynOp) -> bool;
+    /// Hash of type and attributes.
+    fn hash_dyn(&self, state: &mut dyn Hasher);
+    /// The op behind the box, for the room that made it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// What a gradient rule sees.
+#[derive(Debug)]
+pub struct GradCx<'g> {
+    pub(super) operation: OperationId,
+    pub(super) inputs: Vec<Tensor<'g>>,
+    pub(super) outputs: Vec<Tensor<'g>>,
+    pub(super) dy: Vec<Option<Tensor<'g>>>,
+    /// Whether anybody asked for the cotangent of an input.
+    pub(super) needed: Vec<bool>,
+}
+
+/// Who asks for the operations that are being made, when that is not the direct caller.
+pub(super) struct Context {
+    pub(super) at: Provenance,
+    pub(super) phase: u32,
+}
+
+/// The body of a loop under construction.
+pub(super) struct OpenRegion {
+    pub(super) id: RegionId,
+    /// Who asked for the loop.
+    pub(super) at: Provenance,
+    /// The loop, and its body, whose iterations this region's run backwards.
+    pub(super) undoes: Option<(OperationId, RegionId)>,
+    /// What stands here for tensors of that body.
+    pub(super) residuals: IndexMap<TensorId, TensorId>,
 }

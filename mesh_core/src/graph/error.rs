@@ -1,6 +1,6 @@
 //! What is wrong with a graph, and where.
 
-use super::Provenance;
+use super::provenance::Provenance;
 use std::fmt;
 
 /// Why an op refuses its inputs.

@@ -1,19 +1,14 @@
 //! Functions: what is fed, fetched and updated in one call.
 
-use super::{Graph, GraphId, OperationId, Provenance, Tensor, TensorId, Update, structural};
+use super::data::{Graph, Structural, Tensor};
+use super::ids::{GraphId, OperationId, RegionId};
+use super::nodes::FunctionNode;
+use super::variable::Update;
 use crate::names::DType;
 use crate::program::VariableId;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
-
-#[derive(Clone, Debug)]
-pub(crate) struct FunctionNode {
-    pub(crate) inputs: Vec<TensorId>,
-    pub(crate) fetches: Vec<TensorId>,
-    pub(crate) updates: Vec<OperationId>,
-    pub(crate) at: Provenance,
-}
 
 /// A function of a graph with `I` feeds and `F` fetches; borrows nothing. It calls modules of its own
 /// graph only.
@@ -86,7 +81,9 @@ impl Graph {
             self.record(name, "an input, fetch or update belongs to another graph");
             return;
         }
-        let inside = fetches.iter().find(|t| self.data().block_of(t.id()).is_some());
+        let inside = fetches.iter().find(|t| {
+            self.data().region_of(t.id()).is_some_and(|region| region != RegionId::OUTERMOST)
+        });
         if let Some(inside) = inside {
             let message = format!("{inside:?} is made in a loop's body; return it from the body");
             self.record(name, message);
@@ -137,7 +134,7 @@ impl Graph {
         for &input in &node.inputs {
             let Some((operation, _)) = data.tensors[input.index()].producer else { continue };
             let op = &data.operations[operation.index()];
-            if !op.op.as_any().is::<structural::Input>() {
+            if !matches!(op.structural(), Some(Structural::Input { .. })) {
                 messages.push(format!("{} is not an input of the graph", op.name));
             }
             if listed.contains(&operation) {
@@ -147,11 +144,11 @@ impl Graph {
         }
         for id in data.reachable(node) {
             let op = &data.operations[id.index()];
-            let Some(input) = op.op.as_any().downcast_ref::<structural::Input>() else { continue };
+            let Some(Structural::Input { name, .. }) = op.structural() else { continue };
             if !listed.contains(&id) {
                 messages.push(format!(
-                    "input {} ({}) is needed but not among the function's inputs",
-                    input.name, op.at
+                    "input {name} ({}) is needed but not among the function's inputs",
+                    op.at
                 ));
             }
         }

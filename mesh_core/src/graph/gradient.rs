@@ -1,8 +1,10 @@
 //! The gradient driver: reverse accumulation over the graph, as graph operations.
 
-use super::{BlockId, GradCx, Graph, OperationId, Provenance, Tensor, TensorId};
-use indexmap::IndexSet;
+use super::data::{GradCx, Graph, Tensor};
+use super::ids::{OperationId, RegionId, TensorId};
+use super::provenance::{Asker, Provenance};
 use std::panic::Location;
+use std::sync::Arc;
 
 impl Graph {
     /// Gradients of the sum of `ys` (each weighted by its `grad_ys`, ones by default) with respect
@@ -38,23 +40,24 @@ impl Graph {
             }
             sweep.seed(y, grad_ys.map(|seeds| seeds[i]));
         }
-        sweep.run(ys, xs, None);
+        let here = self.data().enclosing();
+        sweep.run(ys, xs, &here);
         xs.iter().map(|x| sweep.cotangents[x.id().index()]).collect()
     }
 }
 
 impl Graph {
-    /// As [`gradients`](Self::gradients), by way of the operations of one block only.
+    /// As [`gradients`](Self::gradients), by way of the operations of one region only.
     pub(super) fn gradients_within<'g>(
         &'g self,
-        block: BlockId,
+        region: RegionId,
         ys: &[(Tensor<'g>, Tensor<'g>)],
         xs: &[Tensor<'g>],
     ) -> Vec<Option<Tensor<'g>>> {
         let mut sweep = Sweep::new(self, self.provenance(Location::caller()));
         ys.iter().for_each(|&(y, seed)| sweep.seed(y, Some(seed)));
         let ys: Vec<_> = ys.iter().map(|(y, _)| *y).collect();
-        sweep.run(&ys, xs, Some(block));
+        sweep.run(&ys, xs, &[region]);
         xs.iter().map(|x| sweep.cotangents[x.id().index()]).collect()
     }
 }
@@ -62,7 +65,7 @@ impl Graph {
 struct Sweep<'g> {
     graph: &'g Graph,
     caller: Provenance,
-    region: u32,
+    phase: u32,
     /// Sum of what has reached each tensor so far.
     cotangents: Vec<Option<Tensor<'g>>>,
 }
@@ -70,17 +73,18 @@ struct Sweep<'g> {
 impl<'g> Sweep<'g> {
     fn new(graph: &'g Graph, caller: Provenance) -> Self {
         let count = graph.data().tensors.len();
-        Self { graph, caller, region: graph.new_region(), cotangents: vec![None; count] }
+        Self { graph, caller, phase: graph.new_phase(), cotangents: vec![None; count] }
     }
 
-    fn on_behalf<T>(&self, note: String, build: impl FnOnce() -> T) -> T {
-        let at = Provenance { location: self.caller.location, note: Some(note.into()) };
-        self.graph.within(at, self.region, build)
+    fn on_behalf<T>(&self, note: &str, asker: Option<&Arc<Asker>>, build: impl FnOnce() -> T) -> T {
+        let (location, asker) = (self.caller.location, asker.cloned());
+        let at = Provenance { location, note: Some(note.into()), asker };
+        self.graph.within(at, self.phase, build)
     }
 
     fn seed(&mut self, y: Tensor<'g>, seed: Option<Tensor<'g>>) {
-        let seed = seed
-            .unwrap_or_else(|| self.on_behalf("gradient's seed".to_owned(), || y.fill_like(1.0)));
+        let ones = || self.on_behalf("gradient's seed", None, || y.fill_like(1.0));
+        let seed = seed.unwrap_or_else(ones);
         self.accumulate(y.id(), seed);
     }
 
@@ -88,28 +92,15 @@ impl<'g> Sweep<'g> {
         let slot = self.cotangents[tensor.index()];
         let sum = match slot {
             None => dy,
-            Some(before) => self.on_behalf("sum of gradients".to_owned(), || before + dy),
+            Some(before) => self.on_behalf("sum of gradients", None, || before + dy),
         };
         self.cotangents[tensor.index()] = Some(sum);
     }
 
-    /// Visits, last first, every operation on a path from `xs` to `ys`.
-    fn run(&mut self, ys: &[Tensor<'g>], xs: &[Tensor<'g>], within: Option<BlockId>) {
-        let xs: IndexSet<_> = xs.iter().map(|x| x.id()).collect();
-        let met: Vec<_> = {
-            let data = self.graph.data();
-            let producer = |y: &Tensor<'g>| data.tensors[y.id().index()].producer;
-            let above = data.needed(ys.iter().filter_map(producer).map(|(operation, _)| operation));
-            let below = data.changed_by(&xs);
-            let inside = |i: usize| within.is_none() || data.operations[i].block == within;
-            let needed = |t: TensorId| {
-                let producer = data.tensors[t.index()].producer;
-                xs.contains(&t) || producer.is_some_and(|(operation, _)| below[operation.index()])
-            };
-            let on_path = (0..below.len()).rev().filter(|&i| below[i] && above[i] && inside(i));
-            let needs = |i: usize| data.operations[i].inputs.iter().map(|&t| needed(t)).collect();
-            on_path.map(|i| (OperationId(i as u32), needs(i))).collect()
-        };
+    /// Visits, last first, every operation of these regions on a path from `xs` to `ys`.
+    fn run(&mut self, ys: &[Tensor<'g>], xs: &[Tensor<'g>], regions: &[RegionId]) {
+        let ids = |tensors: &[Tensor<'g>]| tensors.iter().map(|t| t.id()).collect::<Vec<_>>();
+        let met = self.graph.data().changing(regions, &ids(xs), &ids(ys));
         for (operation, needed) in met {
             self.visit(operation, needed);
         }
@@ -129,13 +120,14 @@ impl<'g> Sweep<'g> {
             outputs: operation.outputs.iter().map(tensor).collect(),
             dy,
         };
-        let note = format!("gradient of {} at {}", operation.name, operation.at);
-        let grads = self.on_behalf(note, || operation.op.gradient(&cx));
+        let (name, at) = (operation.name.clone(), operation.at.clone());
+        let asker = Arc::new(Asker { name, at });
+        let grads = self.on_behalf("gradient", Some(&asker), || operation.op.gradient(&cx));
         match grads {
             Ok(grads) => {
                 for (input, grad) in operation.inputs.iter().zip(grads) {
                     if let Some(grad) = grad.filter(|_| self.is_float(*input)) {
-                        let grad = self.in_order(&operation.name, *input, grad);
+                        let grad = self.in_order(&asker, *input, grad);
                         self.accumulate(*input, grad);
                     }
                 }
@@ -153,7 +145,7 @@ impl<'g> Sweep<'g> {
 
     /// The gradient with its dims in the order of its input's. A rule that returns another shape is
     /// a fault of the op.
-    fn in_order(&self, op: &str, input: TensorId, grad: Tensor<'g>) -> Tensor<'g> {
+    fn in_order(&self, asker: &Arc<Asker>, input: TensorId, grad: Tensor<'g>) -> Tensor<'g> {
         let want = Tensor::new(self.graph, input).tensor_type();
         let got = grad.tensor_type();
         if grad.is_poisoned() || want == got {
@@ -161,10 +153,10 @@ impl<'g> Sweep<'g> {
         }
         if want.dtype != got.dtype || !want.shape.is_permutation_of(&got.shape) {
             let message = format!("its gradient rule returns {got} for an input {want}");
-            self.graph.push_issue(op, message, self.caller.clone());
+            self.graph.push_issue(&asker.name, message, self.caller.clone());
             return self.graph.poison();
         }
-        let note = format!("order of dims of the gradient of {op}");
-        self.on_behalf(note, || self.graph.algebra().broadcast(grad, &want.shape))
+        let note = "order of dims of the gradient";
+        self.on_behalf(note, Some(asker), || self.graph.algebra().broadcast(grad, &want.shape))
     }
 }

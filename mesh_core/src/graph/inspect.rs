@@ -1,10 +1,10 @@
 //! Reading a graph from outside: for evaluators, pictures and tests.
 
-use super::structural::{
-    Barrier, Constant, Custom, Fill, Input, Loop, Param, Probe, Read, Recompute, Relayout,
-    StopGradient, Update, UpdateKind,
-};
-use super::{DynOp, Graph, OperationId, Provenance, TensorId, TensorType};
+use super::data::{Data, DynOp, Graph, OpKind, Operation, Structural};
+use super::ids::{OperationId, TensorId};
+use super::nodes::{FunctionNode, Loop, Region, UpdateKind};
+use super::provenance::Provenance;
+use super::types::TensorType;
 use crate::array::Array;
 use crate::program::VariableId;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub enum Kind {
     Identity,
     /// A loop.
     Loop(LoopView),
-    /// What a round of a loop is given.
+    /// What an iteration of a loop is given.
     Param,
     /// Sets (0), adds to (1) or subtracts from (-1) a variable.
     Update(VariableId, i8),
@@ -34,26 +34,26 @@ pub enum Kind {
 
 /// A loop and its body, whose operations stand among those of the graph.
 ///
-/// The loop's inputs are what the first round carries, what is sliced, what is captured, and whether
-/// there is a first round if that is not certain; its outputs, what the last round carries and what
+/// The loop's inputs are what the first iteration carries, what is sliced, what is captured, and whether
+/// there is a first iteration if that is not certain; its outputs, what the last iteration carries and what
 /// is stacked.
 #[derive(Clone, Debug)]
 pub struct LoopView {
-    /// Number of rounds, or the most.
-    pub rounds: usize,
+    /// Number of iterations, or the most.
+    pub iterations: usize,
     /// Whether positions fall.
     pub reverse: bool,
-    /// Whether the last result says if there is another round.
+    /// Whether the last result says if there is another iteration.
     pub conditional: bool,
-    /// Given to a round.
+    /// Given to an iteration.
     pub carried: Vec<TensorId>,
-    /// Given to a round: slices along the first dim.
+    /// Given to an iteration: slices along the first dim.
     pub sliced: Vec<TensorId>,
-    /// Given to a round: its position.
+    /// Given to an iteration: its position.
     pub position: TensorId,
-    /// Made elsewhere and read by rounds.
+    /// Made elsewhere and read by iterations.
     pub captured: Vec<TensorId>,
-    /// What a round makes: to be carried, to be stacked, and if conditional whether to go on.
+    /// What an iteration makes: to be carried, to be stacked, and if conditional whether to go on.
     pub results: Vec<TensorId>,
 }
 
@@ -93,11 +93,11 @@ impl Graph {
     /// Every operation; each refers to earlier ones only.
     pub fn operations(&self) -> Vec<OperationView> {
         let data = self.data();
-        let view = |(i, operation): (usize, &super::Operation)| OperationView {
+        let view = |(i, operation): (usize, &Operation)| OperationView {
             id: OperationId(i as u32),
             name: operation.name.clone(),
-            kind: kind(&data, &*operation.op),
-            op: operation.op.clone(),
+            kind: kind(&data, &operation.op),
+            op: operation.op.shared(),
             inputs: operation.inputs.clone(),
             outputs: operation.outputs.clone(),
             at: operation.at.clone(),
@@ -108,7 +108,7 @@ impl Graph {
     /// Every function, in the order of declaration.
     pub fn functions(&self) -> Vec<FunctionView> {
         let data = self.data();
-        let view = |(name, node): (&String, &super::FunctionNode)| FunctionView {
+        let view = |(name, node): (&String, &FunctionNode)| FunctionView {
             name: name.clone(),
             inputs: node.inputs.clone(),
             fetches: node.fetches.clone(),
@@ -128,46 +128,41 @@ impl Graph {
     }
 }
 
-fn kind(data: &super::Data, op: &dyn DynOp) -> Kind {
-    let any = op.as_any();
-    if let Some(input) = any.downcast_ref::<Input>() {
-        Kind::Input(input.name.clone())
-    } else if let Some(fill) = any.downcast_ref::<Fill>() {
-        Kind::Fill(fill.value().value())
-    } else if let Some(constant) = any.downcast_ref::<Constant>() {
-        Kind::Constant(constant.data().clone())
-    } else if let Some(read) = any.downcast_ref::<Read>() {
-        Kind::Read(read.variable)
-    } else if let Some(l) = any.downcast_ref::<Loop>() {
-        let block = &data.blocks[l.block.index()];
-        Kind::Loop(LoopView {
-            rounds: l.rounds.size,
-            reverse: l.reverse,
-            conditional: l.conditional,
-            carried: block.carried.clone(),
-            sliced: block.sliced.clone(),
-            position: block.position,
-            captured: block.captured.clone(),
-            results: block.results.iter().chain(&l.saved).copied().collect(),
-        })
-    } else if any.is::<Param>() {
-        Kind::Param
-    } else if any.is::<Relayout>()
-        || any.is::<StopGradient>()
-        || any.is::<Barrier>()
-        || any.is::<Custom>()
-        || any.is::<Recompute>()
-        || any.is::<Probe>()
-    {
-        Kind::Identity
-    } else if let Some(update) = any.downcast_ref::<Update>() {
-        let sign = match update.kind {
-            UpdateKind::Assign => 0,
-            UpdateKind::Add => 1,
-            UpdateKind::Sub => -1,
-        };
-        Kind::Update(update.variable, sign)
-    } else {
-        Kind::Other
+fn kind(data: &Data, op: &OpKind) -> Kind {
+    let OpKind::Structural(op) = op else { return Kind::Other };
+    match &**op {
+        Structural::Input { name, .. } => Kind::Input(name.clone()),
+        Structural::Fill(fill) => Kind::Fill(fill.value().value()),
+        Structural::Constant { data, .. } => Kind::Constant(data.0.clone()),
+        Structural::Read { variable, .. } => Kind::Read(*variable),
+        Structural::Update(update) => {
+            let sign = match update.kind {
+                UpdateKind::Assign => 0,
+                UpdateKind::Add => 1,
+                UpdateKind::Sub => -1,
+            };
+            Kind::Update(update.variable, sign)
+        }
+        Structural::Relayout
+        | Structural::StopGradient
+        | Structural::Barrier
+        | Structural::Probe { .. }
+        | Structural::Custom { .. }
+        | Structural::Recompute { .. } => Kind::Identity,
+        Structural::Loop(run) => view(data.region(run.region), run).map_or(Kind::Other, Kind::Loop),
+        Structural::Param { .. } => Kind::Param,
     }
+}
+
+fn view(region: &Region, run: &Loop) -> Option<LoopView> {
+    Some(LoopView {
+        iterations: run.iterations.size,
+        reverse: run.reverse,
+        conditional: run.conditional,
+        carried: region.carried.clone(),
+        sliced: region.sliced.clone(),
+        position: region.position?,
+        captured: region.captured.clone(),
+        results: region.results.iter().chain(&run.saved).copied().collect(),
+    })
 }

@@ -1,43 +1,13 @@
-//! What an op author implements ([`Op`]) and what the graph stores ([`DynOp`]).
+//! What an op author implements, and sees of a gradient.
 
-use super::{OpError, OperationId, Tensor};
+use super::data::{DynOp, GradCx, Tensor};
+use super::error::OpError;
+use super::types::{Signature, TensorType};
 use crate::lower::{LocalCx, PlaceCx, Placing};
-use crate::names::{DType, Shape};
 use crate::split::SplitRule;
 use std::any::{Any, TypeId};
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
-
-/// Shape and element type of a tensor.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct TensorType {
-    /// Named dims in declared order; global sizes.
-    pub shape: Shape,
-    /// Element type.
-    pub dtype: DType,
-}
-
-impl TensorType {
-    /// A type.
-    pub fn new(shape: Shape, dtype: DType) -> Self {
-        Self { shape, dtype }
-    }
-}
-
-impl fmt::Display for TensorType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.dtype, self.shape)
-    }
-}
-
-/// Global types of an operation's inputs and outputs.
-#[derive(Clone, Copy, Debug)]
-pub struct Signature<'a> {
-    /// In argument order.
-    pub inputs: &'a [TensorType],
-    /// In result order.
-    pub outputs: &'a [TensorType],
-}
 
 /// What an operation *is*: an immutable description without tensors, only attributes.
 ///
@@ -69,28 +39,6 @@ pub trait Op: Debug + Eq + Hash + Send + Sync + 'static {
     fn place(&self, cx: &PlaceCx<'_>) -> Placing {
         cx.by_rule(&self.split(cx.signature()))
     }
-}
-
-/// [`Op`] made object safe; implemented for every op.
-pub trait DynOp: Any + Debug + Send + Sync {
-    /// See [`Op::name`].
-    fn name(&self) -> &'static str;
-    /// See [`Op::outputs`].
-    fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError>;
-    /// See [`Op::split`].
-    fn split(&self, io: Signature<'_>) -> SplitRule;
-    /// See [`Op::local`].
-    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError>;
-    /// See [`Op::gradient`].
-    fn gradient<'g>(&self, cx: &GradCx<'g>) -> Result<Vec<Option<Tensor<'g>>>, OpError>;
-    /// See [`Op::place`].
-    fn place(&self, cx: &PlaceCx<'_>) -> Placing;
-    /// Same op with the same attributes.
-    fn eq_dyn(&self, other: &dyn DynOp) -> bool;
-    /// Hash of type and attributes.
-    fn hash_dyn(&self, state: &mut dyn Hasher);
-    /// The op behind the box, for the room that made it.
-    fn as_any(&self) -> &dyn Any;
 }
 
 impl<T: Op> DynOp for T {
@@ -136,17 +84,6 @@ impl Hash for dyn DynOp {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.hash_dyn(state);
     }
-}
-
-/// What a gradient rule sees.
-#[derive(Debug)]
-pub struct GradCx<'g> {
-    pub(crate) operation: OperationId,
-    pub(crate) inputs: Vec<Tensor<'g>>,
-    pub(crate) outputs: Vec<Tensor<'g>>,
-    pub(crate) dy: Vec<Option<Tensor<'g>>>,
-    /// Whether anybody asked for the cotangent of an input.
-    pub(crate) needed: Vec<bool>,
 }
 
 impl<'g> GradCx<'g> {

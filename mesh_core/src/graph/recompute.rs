@@ -1,7 +1,9 @@
 //! Recomputation: memory traded for time.
 
-use super::structural::{Barrier, Recompute};
-use super::{Asked, GradCx, Graph, OpError, OperationId, Tensor, TensorId};
+use super::apply::Asked;
+use super::data::{Data, GradCx, Graph, Operation, Structural, Tensor};
+use super::error::OpError;
+use super::ids::{OperationId, TensorId};
 use indexmap::{IndexMap, IndexSet};
 
 impl Graph {
@@ -13,51 +15,35 @@ impl Graph {
         inputs: [Tensor<'g>; I],
         forward: impl FnOnce([Tensor<'g>; I]) -> [Tensor<'g>; O],
     ) -> [Tensor<'g>; O] {
-        let before = self.data().operations.len();
+        let made = |data: &Data| data.region(data.here()).operations.len();
+        let before = made(&self.data());
         let results = forward(inputs);
-        let (operations, read) = self.computation(before);
+        let (computation, read) = self.data().computation(before);
         let mut arguments: IndexSet<TensorId> = inputs.iter().map(|t| t.id()).collect();
         arguments.extend(read);
         let arguments: Vec<_> = arguments.iter().map(|&id| Tensor::new(self, id)).collect();
-        self.with_results(Recompute { results: O, operations }, results, &arguments)
-    }
-
-    /// The operations made here since there were `before`, and what they read that was there
-    /// before. Variables and feeds, which belong to no computation, count as there before.
-    fn computation(&self, before: usize) -> (Vec<OperationId>, Vec<TensorId>) {
-        let data = self.data();
-        let here = data.open.last().copied();
-        let is_source = |operation: &super::Operation| {
-            let any = operation.op.as_any();
-            any.is::<super::structural::Input>() || any.is::<super::structural::Read>()
-        };
-        let own: Vec<_> = (before..data.operations.len())
-            .filter(|&i| data.operations[i].block == here && !is_source(&data.operations[i]))
-            .map(|i| OperationId(i as u32))
-            .collect();
-        let made: IndexSet<TensorId> =
-            own.iter().flat_map(|id| data.operations[id.index()].outputs.iter().copied()).collect();
-        let read = own.iter().flat_map(|id| data.operations[id.index()].inputs.iter().copied());
-        let read: IndexSet<TensorId> = read.filter(|tensor| !made.contains(tensor)).collect();
-        (own, read.into_iter().collect())
+        self.with_results(Structural::Recompute { results: O, computation }, results, &arguments)
     }
 
     /// Repeats a computation from its arguments, the inputs of `cx`, and gives their cotangents.
     pub(super) fn repeat<'g>(
         &'g self,
-        operations: &[OperationId],
+        computation: &[OperationId],
         results: &[TensorId],
         cx: &GradCx<'g>,
     ) -> Result<Vec<Option<Tensor<'g>>>, OpError> {
         let mut now: IndexMap<TensorId, Tensor<'g>> = IndexMap::new();
         for &argument in &cx.inputs {
             let asked = Asked::keys(vec![argument.key()]);
-            now.insert(argument.id(), self.apply_as(Barrier, &[argument], 1, asked)[0]);
+            now.insert(
+                argument.id(),
+                self.apply_as(Structural::Barrier, &[argument], 1, asked).outputs[0],
+            );
         }
         let again = |now: &IndexMap<TensorId, Tensor<'g>>, id: TensorId| {
             now.get(&id).copied().unwrap_or_else(|| Tensor::new(self, id))
         };
-        for id in operations {
+        for id in computation {
             let source = self.data().operations[id.index()].clone();
             let inputs: Vec<_> = source.inputs.iter().map(|&t| again(&now, t)).collect();
             // A loop may have been asked to save more since; its outputs are those it has now.
@@ -74,5 +60,25 @@ impl Graph {
         let mut grads = vec![None; cx.arity()];
         wanted.into_iter().zip(found).for_each(|(i, grad)| grads[i] = grad);
         Ok(grads)
+    }
+}
+
+impl Data {
+    /// The operations made here behind the first `before`, and what they read that was there before.
+    /// Variables and feeds, which belong to no computation, count as there before.
+    fn computation(&self, before: usize) -> (Vec<OperationId>, Vec<TensorId>) {
+        let is_source = |operation: &Operation| {
+            matches!(
+                operation.structural(),
+                Some(Structural::Input { .. } | Structural::Read { .. })
+            )
+        };
+        let mut own = self.region(self.here()).operations[before..].to_vec();
+        own.retain(|id| !is_source(&self.operations[id.index()]));
+        let operations = || own.iter().map(|id| &self.operations[id.index()]);
+        let made: IndexSet<_> = operations().flat_map(|o| &o.outputs).collect();
+        let read = operations().flat_map(|o| &o.inputs).filter(|tensor| !made.contains(tensor));
+        let read: IndexSet<_> = read.copied().collect();
+        (own, read.into_iter().collect())
     }
 }

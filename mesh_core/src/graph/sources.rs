@@ -1,9 +1,13 @@
 //! Tensors without inputs: fed, or known when the graph is built.
 
-use super::structural::{Constant, Fill, Input};
-use super::{Asked, Graph, Tensor, TensorType};
+use super::apply::Asked;
+use super::data::{Graph, Structural, Tensor};
+use super::ids::Key;
+use super::nodes::{Fill, Same};
+use super::types::TensorType;
 use crate::array::Array;
 use crate::names::{DType, Dimension};
+use std::sync::Arc;
 
 impl Graph {
     /// A tensor that is fed by the caller of a function. Names are unique in the graph.
@@ -19,11 +23,10 @@ impl Graph {
             self.record(name, "an input of this name exists already");
             return self.poison();
         }
-        let op = Input { name: name.to_owned(), ty: TensorType::new(shape, dtype) };
-        let asked = Asked::default().named(name);
-        let blocks = self.leave(0);
-        let tensor = self.apply_as(op, &[], 1, asked)[0];
-        self.reenter(blocks);
+        let ty = TensorType::new(shape, dtype);
+        let op = Structural::Input { name: name.to_owned(), ty };
+        let _outside = self.outside(0);
+        let tensor = self.apply_as(op, &[], 1, Asked::default().named(name)).outputs[0];
         self.data.borrow_mut().inputs.insert(name.to_owned(), tensor.id());
         tensor
     }
@@ -43,7 +46,14 @@ impl Graph {
         dtype: DType,
     ) -> Tensor<'_> {
         let Some(shape) = self.shape("fill", dims) else { return self.poison() };
-        self.apply1(Fill::new(value, TensorType::new(shape, dtype)), &[])
+        self.filled(value, TensorType::new(shape, dtype), None)
+    }
+
+    /// A tensor of equal elements, under these rules.
+    #[track_caller]
+    pub(super) fn filled(&self, value: f64, ty: TensorType, key: Option<Key>) -> Tensor<'_> {
+        let op = Structural::Fill(Fill::new(value, ty));
+        self.apply_as(op, &[], 1, Asked::key(key)).outputs[0]
     }
 
     /// A tensor of known elements; `dims` name the array's dims in order.
@@ -60,6 +70,7 @@ impl Graph {
             self.record("constant", message);
             return self.poison();
         }
-        self.apply1(Constant::new(array, shape), &[])
+        let op = Structural::Constant { data: Same(Arc::new(array)), shape };
+        self.apply_as(op, &[], 1, Asked::default()).outputs[0]
     }
 }

@@ -1,23 +1,12 @@
-//! Handles to tensors.
+//! What tensors are asked for, and what they are called.
 
-use super::{Asked, Graph, Key, OperationId, TensorId, TensorType, structural};
-use crate::names::{DType, Dimension, Shape};
+use super::apply::Asked;
+use super::data::{Data, Graph, Operation, Structural, Tensor};
+use super::ids::{Key, OperationId, TensorId};
+use super::types::TensorType;
+use crate::names::{DType, Dimension, RuleSet, Shape};
+use crate::program::VariableId;
 use std::fmt;
-
-pub(crate) struct TensorNode {
-    pub(crate) ty: TensorType,
-    /// The operation and which of its outputs; `None` for a poisoned tensor.
-    pub(crate) producer: Option<(OperationId, usize)>,
-    /// `None` fits any key: scalars.
-    pub(crate) key: Option<Key>,
-}
-
-/// A tensor of a graph: a handle, free to copy.
-#[derive(Clone, Copy)]
-pub struct Tensor<'g> {
-    graph: &'g Graph,
-    id: TensorId,
-}
 
 impl<'g> Tensor<'g> {
     pub(crate) fn new(graph: &'g Graph, id: TensorId) -> Self {
@@ -70,13 +59,14 @@ impl<'g> Tensor<'g> {
         if self.key().is_none_or(|own| own == key) {
             return self;
         }
-        self.graph.apply_as(structural::Relayout, &[self], 1, Asked::key(Some(key)))[0]
+        let asked = Asked::key(Some(key));
+        self.graph.apply_as(Structural::Relayout, &[self], 1, asked).outputs[0]
     }
 
     /// The same tensor; gradients stop here.
     #[track_caller]
     pub fn stop_gradient(self) -> Self {
-        self.graph.apply1(structural::StopGradient, &[self])
+        self.graph.apply_as(Structural::StopGradient, &[self], 1, Asked::default()).outputs[0]
     }
 
     /// A tensor of its shape, dtype and layout key, filled with a number.
@@ -85,8 +75,7 @@ impl<'g> Tensor<'g> {
         if self.is_poisoned() {
             return self;
         }
-        let op = structural::Fill::new(value, self.tensor_type());
-        self.graph.apply_as(op, &[], 1, Asked::key(self.key()))[0]
+        self.graph.filled(value, self.tensor_type(), self.key())
     }
 
     /// A number of its dtype, without dims.
@@ -111,5 +100,51 @@ impl fmt::Debug for Tensor<'_> {
         let data = self.graph.data();
         let name = data.tensor_name(self.id);
         write!(f, "{name}: {}", data.tensors[self.id.index()].ty)
+    }
+}
+
+impl Data {
+    pub(super) fn key_text(&self, key: Key, tensor: TensorId) -> String {
+        let of = |id: VariableId| self.variables[id.index()].name.as_str();
+        let rules = match (key.set, key.variable) {
+            (RuleSet::Compute, _) | (_, None) => "compute rules".to_owned(),
+            (RuleSet::Params, Some(v)) => format!("params/ rules of {}", of(v)),
+            (RuleSet::Slots, Some(v)) => format!("slots/ rules of {}", of(v)),
+        };
+        let name = self.tensor_name(tensor);
+        let at = self.producer(tensor).map(|(operation, _)| operation.at.to_string());
+        format!("{name} ({rules}, {})", at.unwrap_or_default())
+    }
+
+    fn producer(&self, tensor: TensorId) -> Option<(&Operation, usize)> {
+        let (operation, output) = self.tensors[tensor.index()].producer?;
+        Some((&self.operations[operation.index()], output))
+    }
+
+    /// The name of the operation that makes a tensor, with which of its outputs, if it has several.
+    pub(crate) fn tensor_name(&self, tensor: TensorId) -> String {
+        match self.producer(tensor) {
+            None => "poisoned tensor".to_owned(),
+            Some((operation, output)) if operation.outputs.len() > 1 => {
+                format!("{}.{output}", operation.name)
+            }
+            Some((operation, _)) => operation.name.clone(),
+        }
+    }
+
+    /// What a fetch of a tensor is called: by its operation, or as a probe says.
+    pub(crate) fn fetch_name(&self, tensor: TensorId) -> String {
+        match self.producer(tensor).and_then(|(operation, _)| operation.structural()) {
+            Some(Structural::Probe { label }) => label.clone(),
+            _ => self.tensor_name(tensor),
+        }
+    }
+
+    /// What probes among operations show.
+    pub(crate) fn probed(&self, operations: &[OperationId]) -> impl Iterator<Item = TensorId> {
+        let operations = operations.iter().map(|id| &self.operations[id.index()]);
+        let probes =
+            operations.filter(|o| matches!(o.structural(), Some(Structural::Probe { .. })));
+        probes.flat_map(|operation| operation.outputs.iter().copied())
     }
 }

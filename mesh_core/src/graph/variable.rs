@@ -1,38 +1,15 @@
 //! Variables: state that outlives a call.
 
-use super::{
-    Asked, Graph, Initializer, Key, OperationId, Provenance, Tensor, TensorId, TensorType,
-};
-use super::{structural, structural::UpdateKind};
+use super::apply::Asked;
+use super::data::{Graph, Structural, Tensor};
+use super::ids::{Key, OperationId};
+use super::initializer::Initializer;
+use super::nodes::{UpdateKind, VariableNode, VariableUpdate};
+use super::types::TensorType;
 use crate::names::{DType, Dimension, RuleSet, Shape};
 use crate::program::VariableId;
 use std::fmt;
 use std::panic::Location;
-
-pub(crate) struct VariableNode {
-    pub(crate) name: String,
-    pub(crate) ty: TensorType,
-    pub(crate) initializer: Initializer,
-    pub(crate) trainable: bool,
-    /// The variable whose slot this is.
-    pub(crate) slot_of: Option<VariableId>,
-    pub(crate) at: Provenance,
-    /// Its declaration was refused.
-    poisoned: bool,
-    /// What a function reads of it, and that under compute rules, once asked for.
-    stored: Option<TensorId>,
-    value: Option<TensorId>,
-}
-
-impl VariableNode {
-    /// The rules it lies under at rest.
-    pub(crate) fn key(&self, id: VariableId) -> Key {
-        match self.slot_of {
-            Some(owner) => Key { set: RuleSet::Slots, variable: Some(owner) },
-            None => Key { set: RuleSet::Params, variable: Some(id) },
-        }
-    }
-}
 
 /// A variable of a graph: a handle, free to copy.
 #[derive(Clone, Copy)]
@@ -182,12 +159,11 @@ impl<'g> Variable<'g> {
             return self.graph.poison();
         }
         let (name, ty) = self.node(|node| (node.name.clone(), node.ty.clone()));
-        let op = structural::Read { variable: self.id, ty };
+        let op = Structural::Read { variable: self.id, ty };
         let key = self.node(|node| node.key(self.id));
         let asked = Asked::key(Some(key)).named(name);
-        let blocks = self.graph.leave(0);
-        let tensor = self.graph.apply_as(op, &[], 1, asked)[0];
-        self.graph.reenter(blocks);
+        let _outside = self.graph.outside(0);
+        let tensor = self.graph.apply_as(op, &[], 1, asked).outputs[0];
         self.graph.data.borrow_mut().variables[self.id.index()].stored = Some(tensor.id());
         tensor
     }
@@ -198,9 +174,8 @@ impl<'g> Variable<'g> {
         if let Some(id) = self.node(|node| node.value) {
             return Tensor::new(self.graph, id);
         }
-        let blocks = self.graph.leave(0);
+        let _outside = self.graph.outside(0);
         let tensor = self.stored().relayout(Key::COMPUTE);
-        self.graph.reenter(blocks);
         self.graph.data.borrow_mut().variables[self.id.index()].value = Some(tensor.id());
         tensor
     }
@@ -272,12 +247,10 @@ impl<'g> Variable<'g> {
             self.node(|node| (node.key(self.id), node.ty.clone(), node.name.clone()));
         let value =
             if std::ptr::eq(value.graph(), self.graph) { value.relayout(key) } else { value };
-        let before = self.graph.data().operations.len();
         let asked = Asked::default().named(format!("{name}/{}", kind.name()));
-        let op = structural::Update { variable: self.id, name, kind, ty };
-        self.graph.apply_as(op, &[value], 0, asked);
-        let made = self.graph.data().operations.len() > before;
-        let operation = made.then_some(OperationId(before as u32));
+        let update = VariableUpdate { variable: self.id, name, kind, ty };
+        let operation =
+            self.graph.apply_as(Structural::Update(update), &[value], 0, asked).operation;
         Update { graph: self.graph, variable: self.id, operation }
     }
 }

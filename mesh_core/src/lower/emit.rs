@@ -1,16 +1,18 @@
 //! The emit sweep: follows the table and builds one program per function.
 
+use super::issues::{LayoutIssue, report};
 use super::local::{Local, LocalCx, extents, slot};
 use super::module::{Module, Options, VariableSpec};
 use super::place::PlaceCx;
 use super::probes;
 use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
 use super::warnings::{self, Warnings};
-use crate::graph::{FunctionNode, Graph, Issue, Operation, Report, Signature, TensorId};
+use crate::graph::{
+    FunctionNode, Graph, Issue, Operation, Provenance, Report, Signature, TensorId,
+};
 use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules};
 use crate::passes;
 use crate::program::{Builder, Offset, Origin, Owners, Program, Slot, ValueId, VariableId};
-use crate::split::{LayoutIssue, report};
 use indexmap::IndexSet;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -176,13 +178,8 @@ impl<'a> Lowering<'a> {
             let local = spec.placement.local_shape(mesh, &spec.shape);
             let local = local.unwrap_or_else(|| spec.shape.clone());
             builder.owners(spec.placement.owned());
-            builder.origin(Origin {
-                op: "variable".to_owned(),
-                name: spec.name.clone(),
-                at: node.at.to_string(),
-                slice: spec.placement.describe(mesh, &spec.shape),
-                ..Origin::default()
-            });
+            let slice = spec.placement.describe(mesh, &spec.shape);
+            builder.origin(origin("variable", &spec.name, Some(&node.at), slice));
             let begin =
                 local.iter().map(|d| Offset::sliced(spec.placement.axes(d.name), d.size)).collect();
             let generator = node.initializer.generator(&spec.name, spec.dtype);
@@ -207,13 +204,7 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
     let Placed { name, node, probed, table } = placed;
     let mut emitter = Emitter::new(setting, name, table);
     emitter.entries()?;
-    emitter.builder.origin(Origin {
-        op: "fetch".to_owned(),
-        name: (*name).to_owned(),
-        at: node.at.to_string(),
-        slice: String::new(),
-        ..Origin::default()
-    });
+    emitter.builder.origin(origin("fetch", name, Some(&node.at), String::new()));
     let tensors = node.fetches.iter().chain(probed);
     for (i, (&version, &tensor)) in table.fetches.iter().zip(tensors).enumerate() {
         let value = emitter.value(version)?;
@@ -233,6 +224,14 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
     feeds.sort_by_key(|(param, _)| fed.iter().position(|&value| value == Some(*param)));
     (program.block.params, program.feeds) = feeds.into_iter().unzip();
     Ok(program)
+}
+
+/// What a program says of where steps come from.
+pub(super) fn origin(op: &str, name: &str, at: Option<&Provenance>, slice: String) -> Origin {
+    let (op, name) = (op.to_owned(), name.to_owned());
+    let note = at.and_then(Provenance::purpose).unwrap_or_default();
+    let at = at.map(Provenance::line).unwrap_or_default();
+    Origin { op, name, at, note, slice, ..Origin::default() }
 }
 
 pub(super) struct Emitter<'a> {
@@ -285,7 +284,7 @@ impl<'a> Emitter<'a> {
         }
         self.builder.owners(&owners);
         if let Some(body) = &entry.body {
-            return self.rounds(entry, body, &inputs);
+            return self.run(entry, body, &inputs);
         }
         let types = |list: &[TensorId]| -> SmallVec<[_; 2]> {
             list.iter().map(|t| self.setting.data.tensors[t.index()].ty.clone()).collect()
@@ -333,13 +332,8 @@ impl<'a> Emitter<'a> {
             .enumerate()
             .map(|(i, placement)| placement.describe(self.setting.mesh, shape(i)))
             .collect();
-        self.builder.origin(Origin {
-            op: operation.op.name().to_owned(),
-            name: operation.name.clone(),
-            at: operation.at.to_string(),
-            slice: slices.join(" "),
-            ..Origin::default()
-        });
+        let (op, name, at) = (operation.op.name(), &operation.name, &operation.at);
+        self.builder.origin(origin(op, name, Some(at), slices.join(" ")));
     }
 
     pub(super) fn placement(&self, version: VersionId) -> &'a Placement {

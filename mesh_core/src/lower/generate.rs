@@ -1,17 +1,22 @@
 //! What an op's local body makes from positions.
 
 use super::local::{Local, LocalCx, extents};
+use crate::graph::OpError;
 use crate::names::{DType, Dimension, Shape};
 use crate::program::{Extents, Generator, Offset};
 
 impl LocalCx<'_, '_> {
     /// Output 0 made from global positions.
-    pub fn generate(&mut self, generator: Generator) {
-        self.generate_salted(generator, &[]);
+    pub fn generate(&mut self, generator: Generator) -> Result<(), OpError> {
+        self.generate_salted(generator, &[])
     }
 
     /// Output 0 of random numbers whose key depends on `salts` too, scalars of i32.
-    pub fn generate_salted(&mut self, generator: Generator, salts: &[Local]) {
+    pub fn generate_salted(
+        &mut self,
+        generator: Generator,
+        salts: &[Local],
+    ) -> Result<(), OpError> {
         let global = &self.signature.outputs[0].shape;
         let local = self.output_shape(0);
         let begin =
@@ -21,14 +26,15 @@ impl LocalCx<'_, '_> {
         let salts: Vec<_> = salts.iter().map(|salt| salt.id).collect();
         let id =
             self.builder.generate_salted(generator, &salts, dtype, begin, whole, extents(&local));
-        self.finish(0, Local::new(id, local));
+        self.finish(0, Local::new(id, local))
     }
 
     /// The whole numbers from `begin` on along one dim, all below `end`; i32.
-    pub fn counted(&mut self, dim: Dimension, begin: Offset, end: usize) -> Local {
+    pub fn counted(&mut self, dim: Dimension, begin: Offset, end: usize) -> Result<Local, OpError> {
+        let shape = Shape::new([dim])?;
         let (begin, whole) = (vec![begin], Extents::from_slice(&[end]));
         let sizes = Extents::from_slice(&[dim.size]);
         let id = self.builder.generate(Generator::Iota(0), DType::I32, begin, whole, sizes);
-        Local::new(id, Shape::new([dim]).unwrap_or_default())
+        Ok(Local::new(id, shape))
     }
 }

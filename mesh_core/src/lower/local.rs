@@ -3,14 +3,14 @@
 use super::table::Setting;
 use crate::graph::{OpError, Signature};
 use crate::names::{AxisList, DType, DimName, Placement, ReduceKind, Shape};
-use crate::program::{
-    Builder, Expr, Extents, Offset, Operand, Piece, Scalar, Slot, ValueId, VariableId, Window,
-};
+use crate::program::{Builder, Expr, Extents, Offset, Piece, Scalar, Slot, ValueId, Window};
 use crate::split::{Collective, Role, SplitRule};
-use smallvec::SmallVec;
+use dims::{Labels, fault, position, resized};
 
 mod call;
+mod dims;
 mod index;
+mod structural;
 
 /// A value of the program under construction, with the names and local sizes of its dims.
 #[derive(Clone, PartialEq, Debug)]
@@ -70,7 +70,8 @@ pub struct LocalWindow {
 /// Builds the steps of one operation on one processor's slices.
 ///
 /// Shapes are local; [`signature`](Self::signature) has the global ones. A body calls
-/// [`finish`](Self::finish) once for each output.
+/// [`finish`](Self::finish) once for each output. What names a dim that the values at hand do not have
+/// is an error, which lowering reports with the operation and the user's line.
 pub struct LocalCx<'a, 'm> {
     pub(crate) builder: &'a mut Builder<'m>,
     pub(crate) setting: &'a Setting<'a>,
@@ -110,15 +111,19 @@ impl LocalCx<'_, '_> {
         self.placements[i].held(self.signature.outputs[i].dtype)
     }
 
-    /// The axes a dim is split over, major first.
-    pub fn axes(&self, dim: DimName) -> AxisList {
+    /// The axes a dim of an input or output is split over, major first.
+    pub fn axes(&self, dim: DimName) -> Result<AxisList, OpError> {
+        let mut types = self.signature.inputs.iter().chain(self.signature.outputs);
+        if !types.any(|ty| ty.shape.contains(dim)) {
+            return Err(OpError::new(format!("axes: no input or output has dim {dim}")));
+        }
         let axes = self.placements.iter().map(|p| p.axes(dim)).find(|axes| !axes.is_empty());
-        AxisList::from_slice(axes.unwrap_or_default())
+        Ok(AxisList::from_slice(axes.unwrap_or_default()))
     }
 
-    /// Into how many parts a dim is cut.
-    pub fn parts(&self, dim: DimName) -> usize {
-        self.builder.mesh().group_size(&self.axes(dim))
+    /// Into how many parts a dim of an input or output is cut.
+    pub fn parts(&self, dim: DimName) -> Result<usize, OpError> {
+        Ok(self.builder.mesh().group_size(&self.axes(dim)?))
     }
 
     /// The dtype of a value.
@@ -127,25 +132,32 @@ impl LocalCx<'_, '_> {
     }
 
     /// Declares output `i`; the dims may stand in another order than declared.
-    pub fn finish(&mut self, i: usize, value: Local) {
-        let order: Vec<_> = self.signature.outputs[i].shape.names().collect();
-        let value = self.transpose(&value, &order);
-        self.outputs[i] = Some(value);
+    pub fn finish(&mut self, i: usize, value: Local) -> Result<(), OpError> {
+        if i >= self.outputs.len() {
+            return Err(fault("finish", format!("there is no output {i}")));
+        }
+        let want = self.output_shape(i);
+        if !value.shape.is_permutation_of(&want) {
+            let message =
+                format!("a processor's slice of output {i} is {want}, not {}", value.shape);
+            return Err(fault("finish", message));
+        }
+        let order: Vec<_> = want.names().collect();
+        self.outputs[i] = Some(self.transpose(&value, &order)?);
+        Ok(())
     }
 
     /// Output 0 is input `i`, untouched.
-    pub fn forward(&mut self, i: usize) {
-        let input = self.input(i);
-        self.finish(0, input);
+    pub fn forward(&mut self, i: usize) -> Result<(), OpError> {
+        self.finish(0, self.input(i))
     }
 
-    /// The same value with other dim names (and equal sizes).
-    pub fn renamed(&self, value: &Local, shape: Shape) -> Local {
-        Local::new(value.id, shape)
-    }
-
-    fn operand(&self, value: &Local, label: impl Fn(DimName) -> u8) -> Operand {
-        Operand { value: value.id, dims: value.shape.names().map(label).collect() }
+    /// The same value with other dim names, of equal sizes.
+    pub fn renamed(&self, value: &Local, shape: Shape) -> Result<Local, OpError> {
+        if value.shape.sizes() != shape.sizes() {
+            return Err(fault("renamed", format!("{} has other sizes than {shape}", value.shape)));
+        }
+        Ok(Local::new(value.id, shape))
     }
 
     /// `expr` of `inputs`, element by element over `shape`; a dim an input lacks is broadcast.
@@ -156,13 +168,9 @@ impl LocalCx<'_, '_> {
         expr: &Expr,
         dtype: DType,
     ) -> Result<Local, OpError> {
-        let mut operands = Vec::new();
-        for input in inputs {
-            if let Some(stray) = input.shape.names().find(|&name| !shape.contains(name)) {
-                return Err(OpError::new(format!("dim {stray} is not among {shape}")));
-            }
-            operands.push(self.operand(input, |n| shape.position(n).unwrap_or(0) as u8));
-        }
+        let labels = Labels::new("map_over", shape, []);
+        let operands = inputs.iter().map(|input| labels.operand(input));
+        let operands = operands.collect::<Result<_, _>>()?;
         let id = self.builder.map(operands, extents(shape), expr, dtype)?;
         Ok(Local::new(id, shape.clone()))
     }
@@ -185,11 +193,15 @@ impl LocalCx<'_, '_> {
     }
 
     /// Folds the dims that `onto` lacks.
-    pub fn reduce(&mut self, kind: ReduceKind, value: &Local, onto: &Shape) -> Local {
-        let labels = Labels::new(onto, [&value.shape]);
-        let operand = self.operand(value, |n| labels.of(n));
-        let id = self.builder.reduce(kind, operand, extents(onto));
-        Local::new(id, onto.clone())
+    pub fn reduce(
+        &mut self,
+        kind: ReduceKind,
+        value: &Local,
+        onto: &Shape,
+    ) -> Result<Local, OpError> {
+        let labels = Labels::folding("reduce", onto, &[&value.shape])?;
+        let id = self.builder.reduce(kind, labels.operand(value)?, extents(onto));
+        Ok(Local::new(id, onto.clone()))
     }
 
     /// Sum of products over the dims that `onto` lacks, in `dtype`. bf16 factors are widened.
@@ -202,8 +214,8 @@ impl LocalCx<'_, '_> {
     ) -> Result<Local, OpError> {
         let wide = dtype.reduction();
         let (lhs, rhs) = (self.cast(lhs, wide)?, self.cast(rhs, wide)?);
-        let labels = Labels::new(onto, [&lhs.shape, &rhs.shape]);
-        let (l, r) = (self.operand(&lhs, |n| labels.of(n)), self.operand(&rhs, |n| labels.of(n)));
+        let labels = Labels::folding("contract", onto, &[&lhs.shape, &rhs.shape])?;
+        let (l, r) = (labels.operand(&lhs)?, labels.operand(&rhs)?);
         let id = self.builder.contract(l, r, extents(onto));
         self.cast(&Local::new(id, onto.clone()), dtype)
     }
@@ -219,54 +231,71 @@ impl LocalCx<'_, '_> {
     ) -> Result<Local, OpError> {
         let wide = dtype.reduction();
         let (lhs, rhs) = (self.cast(lhs, wide)?, self.cast(rhs, wide)?);
-        let labels = Labels::new(onto, [&lhs.shape, &rhs.shape]);
-        let (l, r) = (self.operand(&lhs, |n| labels.of(n)), self.operand(&rhs, |n| labels.of(n)));
-        let windows = windows
-            .iter()
-            .map(|w| Window {
-                input: labels.of(w.input),
-                kernel: labels.of(w.kernel),
-                output: labels.of(w.output),
+        let labels = Labels::new("convolve", onto, [&lhs.shape, &rhs.shape]);
+        let (l, r) = (labels.operand(&lhs)?, labels.operand(&rhs)?);
+        let window = |w: &LocalWindow| {
+            Ok(Window {
+                input: labels.of(w.input)?,
+                kernel: labels.of(w.kernel)?,
+                output: labels.of(w.output)?,
                 stride: w.stride,
                 dilation: w.dilation,
                 pad: w.pad,
             })
-            .collect();
+        };
+        let windows = windows.iter().map(window).collect::<Result<_, OpError>>()?;
         let id = self.builder.convolve(l, r, windows, extents(onto));
         self.cast(&Local::new(id, onto.clone()), dtype)
     }
 
-    /// The value with its dims in this order.
-    pub fn transpose(&mut self, value: &Local, order: &[DimName]) -> Local {
+    /// The value with its dims in this order, which names each of them once.
+    pub fn transpose(&mut self, value: &Local, order: &[DimName]) -> Result<Local, OpError> {
         if value.shape.names().eq(order.iter().copied()) {
-            return value.clone();
+            return Ok(value.clone());
         }
-        let positions: Vec<u8> =
-            order.iter().filter_map(|&n| value.shape.position(n)).map(|p| p as u8).collect();
-        let dims = positions.iter().map(|&p| value.shape.dims()[p as usize]);
-        let shape = Shape::new(dims).unwrap_or_default();
+        let at = |&name| position("transpose", &value.shape, name);
+        let positions = order.iter().map(at).collect::<Result<Vec<_>, _>>()?;
+        let dims = positions.iter().map(|&position| value.shape.dims()[position]);
+        let shape = Shape::new(dims).map_err(|error| fault("transpose", error))?;
+        if let Some(left) = value.shape.names().find(|name| !shape.contains(*name)) {
+            return Err(fault("transpose", format!("dim {left} of {} is left out", value.shape)));
+        }
+        let positions: Vec<_> = positions.into_iter().map(|position| position as u8).collect();
         let id = self.builder.transpose(value.id, &positions);
-        Local::new(id, shape)
+        Ok(Local::new(id, shape))
     }
 
     /// Part of a value along one dim; `begin` may depend on the processor.
-    pub fn cut(&mut self, value: &Local, dim: DimName, begin: Offset, size: usize) -> Local {
-        let mut begins = Vec::new();
-        let mut dims = Vec::new();
-        for d in value.shape.iter() {
-            let here = d.name == dim;
-            begins.push(if here { begin.clone() } else { Offset::default() });
-            dims.push(if here { d.resized(size) } else { d });
-        }
-        let shape = Shape::new(dims).unwrap_or_default();
+    pub fn cut(
+        &mut self,
+        value: &Local,
+        dim: DimName,
+        begin: Offset,
+        size: usize,
+    ) -> Result<Local, OpError> {
+        let shape = resized("cut", &value.shape, dim, size)?;
+        let begin_of = |name| if name == dim { begin.clone() } else { Offset::default() };
+        let begins = shape.names().map(begin_of).collect();
         let id = self.builder.cut(value.id, begins, extents(&shape));
-        Local::new(id, shape)
+        Ok(Local::new(id, shape))
     }
 
     /// Rectangles copied into a value of `shape`; what none covers is `fill`.
-    pub fn assemble(&mut self, pieces: &[LocalPiece], fill: Scalar, shape: &Shape) -> Local {
+    pub fn assemble(
+        &mut self,
+        pieces: &[LocalPiece],
+        fill: Scalar,
+        shape: &Shape,
+    ) -> Result<Local, OpError> {
+        let labels = Labels::new("assemble", shape, []);
         let build = |piece: &LocalPiece| {
-            let input = self.operand(&piece.input, |n| shape.position(n).unwrap_or(0) as u8);
+            let input = labels.operand(&piece.input)?;
+            for &(dim, _) in &piece.begin {
+                position("assemble", &piece.input.shape, dim)?;
+            }
+            for &(dim, _) in piece.at.iter().chain(&piece.size) {
+                labels.of(dim)?;
+            }
             let begin =
                 piece.input.shape.names().map(|n| find(&piece.begin, n).unwrap_or_default());
             let at = shape.names().map(|n| find(&piece.at, n).unwrap_or(0)).collect();
@@ -275,20 +304,24 @@ impl LocalCx<'_, '_> {
                 .iter()
                 .map(|d| find(&piece.size, d.name).unwrap_or(whole(d.name, d.size)))
                 .collect();
-            (input, Piece { begin: begin.collect(), at, extents })
+            Ok((input, Piece { begin: begin.collect(), at, extents }))
         };
-        let pieces: Vec<_> = pieces.iter().map(build).collect();
+        let pieces = pieces.iter().map(build).collect::<Result<Vec<_>, OpError>>()?;
         let id = self.builder.assemble(pieces, fill, extents(shape));
-        Local::new(id, shape.clone())
+        Ok(Local::new(id, shape.clone()))
     }
 
     /// The same elements in declared order, under another shape.
-    pub fn reshape(&mut self, value: &Local, shape: &Shape) -> Local {
+    pub fn reshape(&mut self, value: &Local, shape: &Shape) -> Result<Local, OpError> {
         if value.shape.sizes() == shape.sizes() {
             return self.renamed(value, shape.clone());
         }
+        if value.shape.size() != shape.size() {
+            let message = format!("{} has another number of elements than {shape}", value.shape);
+            return Err(fault("reshape", message));
+        }
         let id = self.builder.reshape(value.id, extents(shape));
-        Local::new(id, shape.clone())
+        Ok(Local::new(id, shape.clone()))
     }
 
     /// The value of the neighbour `shift` places before along the group of a split dim. The dim's
@@ -310,47 +343,10 @@ impl LocalCx<'_, '_> {
             Role::Exchange(allowed) | Role::ExchangeReduced(_, allowed)
                 if allowed.contains(&needs) =>
             {
-                Ok(self.axes(dim))
+                self.axes(dim)
             }
             role => Err(OpError::new(format!("{needs:?} along {dim}, whose role is {role}"))),
         }
-    }
-
-    /// Each value, once all of them have been computed.
-    pub(crate) fn barrier(&mut self, values: &[Local]) -> Vec<Local> {
-        let ids: Vec<_> = values.iter().map(|value| value.id).collect();
-        let outs = self.builder.barrier(&ids);
-        outs.into_iter()
-            .zip(values)
-            .map(|(id, value)| Local::new(id, value.shape.clone()))
-            .collect()
-    }
-
-    /// Output 0 is fed under this name.
-    pub(crate) fn feed(&mut self, name: &str) {
-        let shape = self.output_shape(0);
-        let slot = slot(name.to_owned(), &self.signature.outputs[0].shape, self.placements[0]);
-        let id = self.builder.feed(self.signature.outputs[0].dtype, extents(&shape), slot);
-        self.finish(0, Local::new(id, shape));
-    }
-
-    /// Output 0 is the variable's slice.
-    pub(crate) fn read(&mut self, variable: VariableId) {
-        let shape = self.output_shape(0);
-        let dtype = self.signature.outputs[0].dtype;
-        let id = self.builder.read(variable, dtype, extents(&shape));
-        self.finish(0, Local::new(id, shape));
-    }
-
-    /// The slice of a variable whose dims and placement are those of `like`.
-    pub(crate) fn variable(&mut self, variable: VariableId, like: &Local) -> Local {
-        let dtype = self.setting.data.variables[variable.index()].ty.dtype;
-        let id = self.builder.read(variable, dtype, extents(&like.shape));
-        Local::new(id, like.shape.clone())
-    }
-
-    pub(crate) fn write(&mut self, variable: VariableId, value: &Local) {
-        self.builder.write(variable, value.id);
     }
 }
 
@@ -370,25 +366,4 @@ pub(super) fn extents(shape: &Shape) -> Extents {
 
 fn find<T: Clone>(list: &[(DimName, T)], name: DimName) -> Option<T> {
     list.iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone())
-}
-
-/// Labels of dims: positions in the result, then the dims that are folded.
-struct Labels {
-    names: SmallVec<[DimName; 8]>,
-}
-
-impl Labels {
-    fn new<'s>(onto: &Shape, inputs: impl IntoIterator<Item = &'s Shape>) -> Self {
-        let mut names: SmallVec<[DimName; 8]> = onto.names().collect();
-        for name in inputs.into_iter().flat_map(Shape::names) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        Self { names }
-    }
-
-    fn of(&self, name: DimName) -> u8 {
-        self.names.iter().position(|n| *n == name).unwrap_or(0) as u8
-    }
 }

@@ -8,12 +8,13 @@
 mod emit;
 mod explain;
 mod generate;
+mod issues;
 mod local;
+mod loops;
 mod module;
 mod place;
 mod probes;
 mod relayout;
-mod rounds;
 mod table;
 mod travel;
 mod warnings;

@@ -1,6 +1,6 @@
 //! Which tensors are shown without a probe in the model: found by name.
 
-use crate::graph::{Data, Issue, Operation, Report, TensorId};
+use crate::graph::{Data, Issue, Operation, RegionId, Report, Structural, TensorId};
 use crate::names::{nearest, suggestion};
 use indexmap::IndexSet;
 
@@ -34,8 +34,8 @@ fn one(data: &Data, wanted: &str) -> Result<Vec<TensorId>, String> {
     let is_meant = |operation: &Operation, name: &str| {
         matches(wanted, &operation.name) || matches(wanted, name)
     };
-    let (outside, inside): (Vec<_>, Vec<_>) =
-        data.operations.iter().partition(|operation| operation.block.is_none());
+    let outside = data.region(RegionId::OUTERMOST).operations.iter();
+    let outside: Vec<_> = outside.map(|id| &data.operations[id.index()]).collect();
     let meant = |operations: &[&Operation]| -> Vec<TensorId> {
         let all = operations
             .iter()
@@ -51,7 +51,9 @@ fn one(data: &Data, wanted: &str) -> Result<Vec<TensorId>, String> {
     if !found.is_empty() {
         return Err("no function computes it".to_owned());
     }
-    if let Some(operation) = inside.iter().find(|operation| matches(wanted, &operation.name)) {
+    let in_body = |operation: &&Operation| operation.region != RegionId::OUTERMOST;
+    let mut inside = data.operations.iter().filter(in_body);
+    if let Some(operation) = inside.find(|operation| matches(wanted, &operation.name)) {
         return Err(in_loop(data, operation));
     }
     let empty = outside.iter().find(|operation| operation.name == wanted);
@@ -82,15 +84,12 @@ fn needed(data: &Data) -> Vec<bool> {
 }
 
 fn in_loop(data: &Data, operation: &Operation) -> String {
-    let block = operation.block;
-    let mut around = data.operations.iter().filter(|other| {
-        let rounds = other.op.as_any().downcast_ref::<crate::graph::structural::Loop>();
-        rounds.is_some_and(|rounds| Some(rounds.block) == block)
-    });
-    let gives = around.next().map(|around| outputs(around).map(|(_, name)| name));
+    let runs_it = |other: &&Operation| matches!(other.structural(), Some(Structural::Loop(run)) if run.region == operation.region);
+    let around = data.operations.iter().find(runs_it);
+    let gives = around.map(|around| outputs(around).map(|(_, name)| name));
     let gives: Vec<_> = gives.into_iter().flatten().collect();
     format!(
-        "it is made at {} in a loop's body, anew in every round; what can be probed is what the \
+        "it is made at {} in a loop's body, anew in every iteration; what can be probed is what the \
          loop gives: {}. Return it from the body to see it",
         operation.at,
         list(&gives)

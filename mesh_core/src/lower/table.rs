@@ -1,13 +1,13 @@
 //! The place sweep: one table of placements for a whole function.
 
+use super::issues::LayoutIssue;
+use super::loops::PlacedLoops;
 use super::place::{PlaceCx, Placing};
 use super::relayout::{Route, route};
-use super::rounds::PlacedLoops;
-use crate::graph::structural::{Fill, Loop};
-use crate::graph::{Data, Key, Operation, OperationId, Signature, TensorId};
+use crate::graph::{Data, Key, Operation, OperationId, Signature, Structural, TensorId};
 use crate::names::{Axis, Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
-use crate::split::{LayoutIssue, LayoutProblem};
+use crate::split::LayoutProblem;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,8 +28,8 @@ pub(crate) struct Version {
     pub(crate) placement: Placement,
     /// How it is made out of another version; `None` for what an operation makes.
     pub(crate) source: Option<(VersionId, Route)>,
-    /// The use region it belongs to, for what is gathered out of a variable.
-    region: Option<u32>,
+    /// The phase it belongs to, for what is gathered out of a variable.
+    phase: Option<u32>,
 }
 
 /// One operation's inputs and outputs.
@@ -237,13 +237,12 @@ impl<'a> Sweep<'a> {
             known: operation.inputs.iter().map(|&t| self.is_known(t)).collect(),
             problems: RefCell::default(),
         };
-        let rounds = operation.op.as_any().downcast_ref::<Loop>();
-        let (placing, body) = match rounds {
-            None => (operation.op.place(&cx), None),
-            Some(rounds) => {
-                let (placing, body) = self.rounds(rounds, id, &cx);
+        let (placing, body) = match operation.structural() {
+            Some(Structural::Loop(run)) => {
+                let (placing, body) = self.run(run, id, &cx);
                 (placing, Some(body))
             }
+            _ => (operation.op.place(&cx), None),
         };
         for (problem, tensor) in cx.problems.take() {
             let ids: Vec<_> = operation.inputs.iter().chain(&operation.outputs).collect();
@@ -261,12 +260,12 @@ impl<'a> Sweep<'a> {
 
     /// Whether a tensor is one number, known when the graph was made, finite and not 0.
     fn is_known(&self, tensor: TensorId) -> bool {
-        let Some((producer, _)) = self.setting.data.tensors[tensor.index()].producer else {
-            return false;
-        };
-        let operation = &self.setting.data.operations[producer.index()];
-        let fill = operation.op.as_any().downcast_ref::<Fill>();
-        fill.is_some_and(|fill| fill.value().value().is_finite() && fill.value().value() != 0.0)
+        let data = self.setting.data;
+        let Some((producer, _)) = data.tensors[tensor.index()].producer else { return false };
+        let op = data.operations[producer.index()].structural();
+        let Some(Structural::Fill(fill)) = op else { return false };
+        let value = fill.value().value();
+        value.is_finite() && value != 0.0
     }
 
     fn record(
@@ -288,7 +287,7 @@ impl<'a> Sweep<'a> {
         }
         let demands = operation.inputs.iter().zip(placing.inputs);
         let inputs =
-            demands.map(|(&tensor, to)| self.demand(tensor, to, operation.region)).collect();
+            demands.map(|(&tensor, to)| self.demand(tensor, to, operation.phase)).collect();
         let mut outputs = Vec::new();
         for (&tensor, placement) in operation.outputs.iter().zip(placing.outputs) {
             outputs.push(self.made(tensor, placement));
@@ -298,7 +297,7 @@ impl<'a> Sweep<'a> {
 
     /// The version of a tensor that is there first.
     fn made(&mut self, tensor: TensorId, placement: Placement) -> VersionId {
-        let version = self.version(Version { tensor, placement, source: None, region: None });
+        let version = self.version(Version { tensor, placement, source: None, phase: None });
         self.versions[tensor.index()].push(version);
         version
     }
@@ -309,11 +308,11 @@ impl<'a> Sweep<'a> {
     }
 
     /// The version of a tensor in a placement, by the cheapest way from what there is.
-    fn demand(&mut self, tensor: TensorId, to: Placement, region: u32) -> VersionId {
+    fn demand(&mut self, tensor: TensorId, to: Placement, phase: u32) -> VersionId {
         let root = self.root(tensor);
         let node = &self.setting.data.tensors[root.index()];
         let usable =
-            |v: &&VersionId| self.table.versions[v.index()].region.is_none_or(|of| of == region);
+            |v: &&VersionId| self.table.versions[v.index()].phase.is_none_or(|of| of == phase);
         let candidates: SmallVec<[_; 4]> =
             self.versions[root.index()].iter().filter(usable).copied().collect();
         if let Some(&same) = candidates.iter().find(|v| *self.placement(**v) == to) {
@@ -335,7 +334,7 @@ impl<'a> Sweep<'a> {
             tensor: root,
             placement: to,
             source: Some(best.unwrap_or((native, Route::default()))),
-            region: (is_variable && gathered).then_some(region),
+            phase: (is_variable && gathered).then_some(phase),
         };
         let id = self.version(version);
         self.versions[root.index()].push(id);

@@ -4,11 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ptr;
-use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
-
-use super::error::NameError;
-use super::text::{Piece, is_separator};
 
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
@@ -96,27 +92,6 @@ pub fn dim(name: &str, size: usize) -> Dimension {
     Dimension::new(name, size)
 }
 
-/// Whether a dimension or mesh axis may be called `name`: names hold none of `: ; , . + * / @` or
-/// whitespace, and are not empty.
-pub fn check_name(name: &str) -> Result<(), NameError> {
-    if name.is_empty() {
-        return Err(NameError::EmptyName);
-    }
-    match name.chars().find(|&c| is_separator(c) || matches!(c, ':' | '+' | '*' | '/' | '@')) {
-        Some(found) => Err(NameError::BadName { name: name.to_owned(), found }),
-        None => Ok(()),
-    }
-}
-
-/// Refuses what no shape may hold: a bad name, or size 0.
-pub(super) fn check_dimension(dim: Dimension) -> Result<(), NameError> {
-    check_name(dim.name.as_str())?;
-    if dim.size == 0 {
-        return Err(NameError::EmptySize { name: dim.name.to_string() });
-    }
-    Ok(())
-}
-
 impl fmt::Display for Dimension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.name, self.size)
@@ -126,19 +101,6 @@ impl fmt::Display for Dimension {
 impl fmt::Debug for Dimension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for Dimension {
-    type Err = NameError;
-
-    /// Reads `batch:200`.
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        let piece = Piece::new(text);
-        let (name, size) = piece.name_and_size()?;
-        let dim = Self::new(name, size);
-        check_dimension(dim).map_err(|problem| piece.locate(problem))?;
-        Ok(dim)
     }
 }
 
@@ -163,18 +125,5 @@ mod tests {
         assert_eq!(batch.renamed("b").resized(3), dim("b", 3));
         assert!("batch 200".parse::<Dimension>().is_err());
         assert!("a b:200".parse::<Dimension>().is_err());
-    }
-
-    #[test]
-    fn names_refuse_what_layouts_use() {
-        for bad in ["a:b", "a;b", "a,b", "a.b", "a+b", "*", "a/b", "a@b", "a b", "a\tb"] {
-            assert!(matches!(check_name(bad), Err(NameError::BadName { .. })), "{bad}");
-        }
-        assert_eq!(check_name(""), Err(NameError::EmptyName));
-        assert_eq!(check_name("d_ff-2"), Ok(()));
-        assert_eq!(
-            check_name("a b").unwrap_err().to_string(),
-            "the name `a b` holds ' ': names hold none of `: ; , . + * / @` or whitespace"
-        );
     }
 }

@@ -3,9 +3,14 @@
 use thiserror::Error;
 
 use super::dimension::Dimension;
-use super::mesh::Mesh;
-use super::shape::Shape;
 use super::text::Excerpt;
+
+/// The most dimensions of a shape.
+pub(super) const MAX_DIMENSIONS: usize = 64;
+/// The most axes of a mesh.
+pub(super) const MAX_AXES: usize = 16;
+/// The most processors of a mesh.
+pub(super) const MAX_PROCESSORS: usize = 1 << 20;
 
 /// Why a name, dimension, shape, dtype or mesh was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -38,7 +43,7 @@ pub enum NameError {
     /// More dimensions than [`Shape::MAX_DIMENSIONS`](super::Shape::MAX_DIMENSIONS).
     #[error(
         "`{first}` is one dimension too many: a tensor, and what is computed from several, has at most {}",
-        Shape::MAX_DIMENSIONS
+        MAX_DIMENSIONS
     )]
     TooManyDimensions {
         /// The first beyond.
@@ -87,12 +92,12 @@ pub enum NameError {
         name: String,
     },
     /// More mesh axes than are supported.
-    #[error("a mesh has at most {} axes", Mesh::MAX_AXES)]
+    #[error("a mesh has at most {} axes", MAX_AXES)]
     TooManyAxes,
     /// More processors than are supported.
     #[error(
         "the mesh has too many processors: the product of its sizes is at most {}",
-        Mesh::MAX_PROCESSORS
+        MAX_PROCESSORS
     )]
     TooManyProcessors,
     /// A processor order of the wrong length.

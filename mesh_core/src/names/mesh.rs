@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use smallvec::SmallVec;
 
-use super::dimension::check_name;
-use super::error::NameError;
+use super::check::check_name;
+use super::error::{self, NameError};
 use super::text::Piece;
 
 /// One axis of a mesh, by its position among the mesh's axes.
@@ -49,9 +49,9 @@ pub struct Mesh {
 
 impl Mesh {
     /// The most axes a mesh may have.
-    pub const MAX_AXES: usize = 16;
+    pub const MAX_AXES: usize = error::MAX_AXES;
     /// The most processors a mesh may have.
-    pub const MAX_PROCESSORS: usize = 1 << 20;
+    pub const MAX_PROCESSORS: usize = error::MAX_PROCESSORS;
 
     /// A mesh of axes, each a name and a size. Names differ and are legal, sizes are at least 1.
     pub fn new<'a>(axes: impl IntoIterator<Item = (&'a str, usize)>) -> Result<Self, NameError> {

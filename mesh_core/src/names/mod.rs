@@ -5,6 +5,7 @@
 //! mesh it becomes [`Rules`], which give each tensor a [`Placement`], and a placement gives each
 //! processor its [`Slice`].
 
+mod check;
 mod dimension;
 mod dtype;
 mod error;
@@ -15,7 +16,8 @@ mod processes;
 mod shape;
 mod text;
 
-pub use dimension::{DimName, Dimension, check_name, dim};
+pub use check::check_name;
+pub use dimension::{DimName, Dimension, dim};
 pub use dtype::DType;
 pub use error::NameError;
 pub use layout::{Home, Layout, LayoutError, LayoutWarning, Owner, Rule, RuleSet, Rules, Target};

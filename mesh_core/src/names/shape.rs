@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use smallvec::SmallVec;
 
-use super::dimension::{DimName, Dimension, check_dimension};
-use super::error::NameError;
+use super::check::check_dimension;
+use super::dimension::{DimName, Dimension};
+use super::error::{self, NameError};
 use super::text::{Piece, nearest, suggestion};
 
 /// The dimensions of a tensor, in declared order, no two of one name. The default is the scalar.
@@ -27,7 +28,7 @@ impl Shape {
 
     /// The most dimensions a shape may have: programs number the dims of what they compute from
     /// several tensors with bytes.
-    pub const MAX_DIMENSIONS: usize = 64;
+    pub const MAX_DIMENSIONS: usize = error::MAX_DIMENSIONS;
 
     /// Refuses more than [`MAX_DIMENSIONS`](Self::MAX_DIMENSIONS), two of one name, size 0 and names
     /// that [`check_name`] refuses.

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::error::NameError;
-
 /// How many characters of a string are shown on either side of a piece, so that a message is not as
 /// long as the string.
 const CONTEXT: usize = 60;
@@ -96,21 +94,6 @@ impl<'t> Piece<'t> {
             text.push('…');
         }
         Excerpt { text, start, end }
-    }
-
-    /// `problem`, shown at this piece.
-    pub(super) fn locate(self, problem: NameError) -> NameError {
-        NameError::At { problem: Box::new(problem), at: self.excerpt() }
-    }
-
-    /// Reads `name:size`; the name is not checked.
-    pub(super) fn name_and_size(self) -> Result<(&'t str, usize), NameError> {
-        let Some((name, size)) = self.split_once(':') else {
-            return Err(self.locate(NameError::NoSize { name: self.text.to_owned() }));
-        };
-        let number = number(size.text)
-            .ok_or_else(|| size.locate(NameError::BadSize { size: size.text.to_owned() }))?;
-        Ok((name.text, number))
     }
 }
 

@@ -10,8 +10,7 @@ pub use self::difference::{Agreement, Difference, Subject, Tolerance};
 use self::difference::{Distance, distance};
 use super::{Error, Session, Threads};
 use crate::array::{Array, ArrayRef};
-use crate::graph::structural::{Probe, Update};
-use crate::graph::{Data, Graph, Operation, Report, TensorId};
+use crate::graph::{Data, Graph, Operation, Report, Structural, TensorId};
 use crate::lower::{Module, Options, PassId, Target};
 use crate::names::{Layout, Mesh};
 use crate::program::Program;
@@ -211,8 +210,8 @@ impl Both<'_> {
         let operations = self.data.reachable(node).into_iter();
         let operations = operations.map(|id| &self.data.operations[id.index()]);
         // A probe shows what another operation has made.
-        let mut made = operations
-            .filter(|operation| operation.block.is_none() && !operation.op.as_any().is::<Probe>());
+        let is_probe = |o: &&Operation| matches!(o.structural(), Some(Structural::Probe { .. }));
+        let mut made = operations.filter(|operation| !is_probe(operation));
         made.find_map(|operation| {
             let far = |&tensor: &TensorId| {
                 self.distance(tensor).filter(Distance::is_far).map(|distance| (tensor, distance))
@@ -238,8 +237,8 @@ impl Both<'_> {
             let distance = Some(distance).filter(Distance::is_far)?;
             let updates = node.updates.iter().map(|id| &self.data.operations[id.index()]);
             let update = updates.into_iter().find(|operation| {
-                let update = operation.op.as_any().downcast_ref::<Update>();
-                update.is_some_and(|update| update.variable.index() == index)
+                let op = operation.structural();
+                matches!(op, Some(Structural::Update(update)) if update.variable.index() == index)
             })?;
             let subject = Subject::Variable { name: name.clone(), at: update.at.to_string() };
             let placements = self.runs.each_ref().map(|run| {

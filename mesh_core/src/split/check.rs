@@ -1,8 +1,6 @@
 //! The layout check: is a layout legal for an op, and if not, what would be?
 
-use crate::graph::{Issue, Provenance};
 use crate::names::{AxisList, DimName, Mesh, Shape};
-use indexmap::IndexMap;
 use std::fmt;
 
 /// What is wrong with a layout at one op.
@@ -48,7 +46,7 @@ pub enum LayoutProblem {
 
 impl LayoutProblem {
     /// The dims and axis of a clash within one tensor.
-    fn in_one_tensor(&self) -> Option<([DimName; 2], &str)> {
+    pub(crate) fn in_one_tensor(&self) -> Option<([DimName; 2], &str)> {
         match self {
             Self::Clash { dims, axis, in_one_tensor: true } => Some((*dims, axis)),
             _ => None,
@@ -56,7 +54,7 @@ impl LayoutProblem {
     }
 
     /// A clash where tensors meet says nothing new if some tensor has both dims.
-    fn follows_from(&self, clashes: &[([DimName; 2], &str)]) -> bool {
+    pub(crate) fn follows_from(&self, clashes: &[([DimName; 2], &str)]) -> bool {
         match self {
             Self::Clash { dims, axis, in_one_tensor: false } => {
                 clashes.contains(&(*dims, axis.as_str()))
@@ -107,19 +105,6 @@ impl fmt::Display for LayoutProblem {
     }
 }
 
-/// A problem and where it was met.
-#[derive(Clone, PartialEq, Debug)]
-pub struct LayoutIssue {
-    /// What is wrong.
-    pub problem: LayoutProblem,
-    /// Name of the operation.
-    pub operation: String,
-    /// The tensor concerned, with its dims.
-    pub tensor: String,
-    /// The user's line.
-    pub at: Provenance,
-}
-
 /// Divisibility and clashes of the tensors that meet in one op; `dims` are the split dims of their
 /// union. Returns problems with the index of the tensor concerned.
 pub(crate) fn check_dims(
@@ -154,33 +139,4 @@ pub(crate) fn check_dims(
         }
     }
     found
-}
-
-/// Issues as a report: each distinct problem once, with the tensors that met it.
-pub(crate) fn report(issues: &[LayoutIssue]) -> Vec<Issue> {
-    const NAMED: usize = 3;
-    let mut problems: IndexMap<&LayoutProblem, Vec<&LayoutIssue>> = IndexMap::new();
-    let in_one_tensor: Vec<_> = issues.iter().filter_map(|i| i.problem.in_one_tensor()).collect();
-    for issue in issues {
-        if !issue.problem.follows_from(&in_one_tensor) {
-            problems.entry(&issue.problem).or_default().push(issue);
-        }
-    }
-    let describe = |(problem, met): (&LayoutProblem, Vec<&LayoutIssue>)| {
-        let first = met[0];
-        let mut message = format!("{problem}\n    in {}", first.tensor);
-        let mut tensors = vec![&first.tensor];
-        for issue in &met {
-            if tensors.len() < NAMED && !tensors.contains(&&issue.tensor) {
-                tensors.push(&issue.tensor);
-                message.push_str(&format!("\n    also in {}, {}", issue.tensor, issue.at));
-            }
-        }
-        let others = met.iter().filter(|issue| !tensors.contains(&&issue.tensor)).count();
-        if others > 0 {
-            message.push_str(&format!("\n    and {others} more"));
-        }
-        Issue { subject: first.operation.clone(), message, at: Some(first.at.clone()) }
-    };
-    problems.into_iter().map(describe).collect()
 }

@@ -5,8 +5,8 @@
 
 mod check;
 
-pub use check::{LayoutIssue, LayoutProblem};
-pub(crate) use check::{check_dims, report};
+pub use check::LayoutProblem;
+pub(crate) use check::check_dims;
 
 use crate::names::{DimName, ReduceKind};
 use smallvec::{SmallVec, smallvec};

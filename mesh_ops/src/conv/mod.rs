@@ -119,12 +119,17 @@ impl Convolution {
     }
 
     /// The part of a spatial dim that a processor has.
-    fn share(&self, cx: &LocalCx<'_, '_>, slide: &Slide, global: &[Shape; 3]) -> Share {
+    fn share(
+        &self,
+        cx: &LocalCx<'_, '_>,
+        slide: &Slide,
+        global: &[Shape; 3],
+    ) -> Result<Share, OpError> {
         let size = |shape: &Shape, name| shape.get(name).map_or(1, |d: Dimension| d.size);
         let [image, filter, output] = global;
-        let (parts, taps) = (cx.parts(slide.image), size(filter, slide.filter));
+        let (parts, taps) = (cx.parts(slide.image)?, size(filter, slide.filter));
         let image = size(image, slide.image);
-        Share {
+        Ok(Share {
             dim: slide.image,
             parts,
             image: image / parts,
@@ -132,7 +137,7 @@ impl Convolution {
             stride: slide.stride,
             reach: slide.reach(taps),
             low: self.conv.low(slide, image, taps),
-        }
+        })
     }
 
     /// The local product. Spatial dims of image and output share their names: the output's get
@@ -158,9 +163,9 @@ impl Convolution {
         };
         if self.made() == 2 {
             let out = cx.convolve(a, b, &windows, &rename(&onto)?, dtype)?;
-            return Ok(cx.renamed(&out, onto));
+            return cx.renamed(&out, onto);
         }
-        let b = cx.renamed(b, rename(b.shape())?);
+        let b = cx.renamed(b, rename(b.shape())?)?;
         cx.convolve(a, &b, &windows, &onto, dtype)
     }
 
@@ -207,7 +212,7 @@ impl Op for Convolution {
         let mut windows = Vec::new();
         let mut shares = Vec::new();
         for slide in self.conv.slides()? {
-            let share = self.share(cx, &slide, &global);
+            let share = self.share(cx, &slide, &global)?;
             let mut pad = share.low;
             if share.parts > 1 && self.made() == 0 {
                 let spread = share.spread();
@@ -231,11 +236,10 @@ impl Op for Convolution {
         let mut out = self.product(cx, [&a, &b], windows, onto, dtype)?;
         if self.made() == 0 {
             for share in shares {
-                out = share.own(cx, &out);
+                out = share.own(cx, &out)?;
             }
         }
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (a, b, dy) = (cx.input(0), cx.input(1), cx.dy());

@@ -171,8 +171,7 @@ impl Op for Einsum {
             let (a, b) = (cx.cast(&a, dtype)?, cx.cast(&b, dtype)?);
             cx.map_over(&onto, &[a, b], &(Expr::input(0) * Expr::input(1)), dtype)?
         };
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (a, b, dy) = (cx.input(0), cx.input(1), cx.dy());

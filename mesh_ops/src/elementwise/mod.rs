@@ -112,8 +112,7 @@ impl<T: Elementwise> Op for Map<T> {
             }
         }
         let out = cx.map_over(&shape, &inputs, &expr, dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
 
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {

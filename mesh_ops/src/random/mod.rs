@@ -8,9 +8,9 @@
 //! | gradient | none |
 //!
 //! A number is a function of the session's seed, the operation's unique name, the step
-//! ([`Graph::rounds`]) and the element's global position in declared order. So no layout changes it;
-//! a call that trains is followed by other numbers, and the same seed gives the same run. Two
-//! operations never share numbers; the gradient sees the very numbers of the forward pass.
+//! ([`Graph::iteration_salts`]) and the element's global position in declared order. So no layout
+//! changes it; a call that trains is followed by other numbers, and the same seed gives the same run.
+//! Two operations never share numbers; the gradient sees the very numbers of the forward pass.
 
 pub(crate) mod dropout;
 mod jitter;
@@ -155,7 +155,7 @@ fn random(
         Ok(shape) => {
             let ty = TensorType::new(shape, dtype);
             let op = |key| Random { key, distribution, ty };
-            graph.apply_keyed(distribution.name(), op, &graph.rounds())
+            graph.apply_keyed(distribution.name(), op, &graph.iteration_salts())
         }
         Err(error) => {
             graph.record(distribution.name(), error.to_string());
@@ -238,8 +238,7 @@ impl Op for Random {
             }
         };
         let rounds = cx.inputs();
-        cx.generate_salted(generator, &rounds);
-        Ok(())
+        cx.generate_salted(generator, &rounds)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         Ok(vec![None; cx.arity()])

@@ -95,9 +95,8 @@ impl Op for Reshape {
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, shape) = (cx.input(0), cx.output_shape(0));
-        let out = cx.reshape(&x, &shape);
-        cx.finish(0, out);
-        Ok(())
+        let out = cx.reshape(&x, &shape)?;
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         Ok(vec![Some(reshape(cx.dy(), cx.input(0).shape()))])

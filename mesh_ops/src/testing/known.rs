@@ -61,12 +61,7 @@ impl<'a> Known<'a> {
     }
 
     /// The same lowered without a pass.
-    pub(super) fn without(
-        &self,
-        pass: PassId,
-        mesh: &Mesh,
-        layout: &Layout,
-    ) -> Result<(), String> {
+    pub(super) fn without(&self, pass: PassId, mesh: &Mesh, layout: &Layout) -> Result<(), String> {
         let options = quiet().without(pass);
         let module = self.trial.graph.lower_with(mesh, layout, &options);
         let module = module.map_err(|report| report.to_string())?;
@@ -81,7 +76,8 @@ impl<'a> Known<'a> {
         let worth: Vec<_> = layouts.legal.iter().filter(|(layout, _)| worth(layout)).collect();
         for i in selection(worth.len(), RUN_MOST) {
             let (layout, module) = worth[i];
-            self.agrees(module, Target::host()).map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
+            self.agrees(module, Target::host())
+                .map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
         }
         // The passes in turn, since all of them on all meshes would take long.
         if let Some((layout, _)) = worth.last().filter(|_| !self.case.alone) {

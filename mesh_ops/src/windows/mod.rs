@@ -131,9 +131,9 @@ impl Frame {
     }
 
     /// The part of the dim that a processor has; sizes are global.
-    fn share(&self, cx: &LocalCx<'_, '_>, image: usize, output: usize) -> Share {
-        let parts = cx.parts(self.dim);
-        Share {
+    fn share(&self, cx: &LocalCx<'_, '_>, image: usize, output: usize) -> Result<Share, OpError> {
+        let parts = cx.parts(self.dim)?;
+        Ok(Share {
             dim: self.dim,
             parts,
             image: image / parts,
@@ -141,7 +141,7 @@ impl Frame {
             stride: self.stride,
             reach: self.window.size,
             low: self.pads[0],
-        }
+        })
     }
 
     fn size(&self, shape: &Shape) -> usize {
@@ -175,13 +175,13 @@ impl Op for Windows {
         let size = |types: &[TensorType]| self.frame.size(&types[0].shape);
         let (global, count) = (size(signature.inputs), size(signature.outputs));
         let frame = self.frame.tight(count);
-        let share = frame.share(cx, global, count);
+        let share = frame.share(cx, global, count)?;
         let size = (share.output + frame.blocks() - 1) * frame.stride;
         let rows = self.rows(cx, &share, global, size)?;
         let blocks = frame.windowed(rows.shape(), size / frame.stride, frame.stride)?;
-        let blocks = cx.reshape(&rows, &blocks);
+        let blocks = cx.reshape(&rows, &blocks)?;
         if frame.window.size == frame.stride {
-            cx.finish(0, blocks);
+            cx.finish(0, blocks)?;
             return Ok(());
         }
         let shape = cx.output_shape(0);
@@ -196,9 +196,8 @@ impl Op for Windows {
             })
             .collect();
         let zero = Scalar::new(cx.dtype(&blocks), 0.0);
-        let out = cx.assemble(&pieces, zero, &shape);
-        cx.finish(0, out);
-        Ok(())
+        let out = cx.assemble(&pieces, zero, &shape)?;
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let x = cx.input(0).tensor_type();
@@ -237,7 +236,7 @@ impl Windows {
         let shape = crate::slice::resized(rows.shape(), Dimension { name: share.dim, size })?;
         let mut piece = LocalPiece { at: vec![(share.dim, low)], ..LocalPiece::whole(rows) };
         piece.size.push((share.dim, held.min(size - low)));
-        Ok(cx.assemble(&[piece], Scalar::new(dtype, beyond), &shape))
+        cx.assemble(&[piece], Scalar::new(dtype, beyond), &shape)
     }
 }
 
@@ -251,8 +250,8 @@ fn masked(
 ) -> Result<Local, OpError> {
     let Some(dim) = rows.shape().get(share.dim) else { return Ok(rows.clone()) };
     let step = share.stride * share.output;
-    let begin = Offset::sliced(&cx.axes(share.dim), step);
-    let positions = cx.counted(dim, begin, (share.parts - 1) * step + dim.size);
+    let begin = Offset::sliced(&cx.axes(share.dim)?, step);
+    let positions = cx.counted(dim, begin, (share.parts - 1) * step + dim.size)?;
     let position = || Expr::input(1);
     let end = (share.low + global) as f64;
     let inside = position().greater_equal(share.low as f64).and(position().less(end));

@@ -80,7 +80,7 @@ impl Op for OverlapAdd {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let count = self.frame.size(&cx.signature().inputs[0].shape);
         let frame = self.frame.tight(count);
-        let share = frame.share(cx, self.size, count);
+        let share = frame.share(cx, self.size, count)?;
         let spread = share.spread();
         // Before the part of processor 0 lie as many positions as this, of any other more or fewer.
         let (base, scale) = (spread.pad + spread.begin.0, spread.begin.1);
@@ -92,16 +92,15 @@ impl Op for OverlapAdd {
             .flat_map(|name| [Some(name), Some(frame.window.name).filter(|_| name == frame.dim)])
             .flatten()
             .collect();
-        let y = cx.transpose(&y, &order);
+        let y = cx.transpose(&y, &order)?;
         let wide = sums(cx, &frame, &y, spread.pad + spread.size)?;
         let out = if scale == 0 && base == 0 && frame.size(wide.shape()) == share.image {
             wide
         } else {
-            let axes = cx.axes(frame.dim);
-            cx.cut(&wide, frame.dim, Offset { base, axes, scale }, share.image)
+            let axes = cx.axes(frame.dim)?;
+            cx.cut(&wide, frame.dim, Offset { base, axes, scale }, share.image)?
         };
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let dy = windows_with(cx.dy(), self.frame.clone(), Beyond::Zero);
@@ -123,7 +122,7 @@ fn sums(
     let flat = |cx: &mut LocalCx<'_, '_>, y: &Local| -> Result<Local, OpError> {
         let shape = y.shape().without(&[window]);
         let shape = resized(&shape, Dimension { name: dim, size: blocks * frame.stride })?;
-        Ok(cx.reshape(y, &shape))
+        cx.reshape(y, &shape)
     };
     if frame.window.size == frame.stride && blocks == count {
         return flat(cx, y);
@@ -145,7 +144,7 @@ fn sums(
         })
         .collect();
     let zero = Scalar::new(cx.dtype(y), 0.0);
-    let copies = cx.assemble(&pieces, zero, &copies);
-    let sums = cx.reduce(ReduceKind::Sum, &copies, &blocked);
+    let copies = cx.assemble(&pieces, zero, &copies)?;
+    let sums = cx.reduce(ReduceKind::Sum, &copies, &blocked)?;
     flat(cx, &sums)
 }

@@ -64,8 +64,7 @@ impl Op for Called {
         SplitRule::parallel().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        cx.forward(0);
-        Ok(())
+        cx.forward(0)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Result<Vec<Option<Tensor<'g>>>, OpError> {
         Ok(vec![Some(cx.dy())])

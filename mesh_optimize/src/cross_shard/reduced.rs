@@ -100,7 +100,8 @@ pub fn assert_reduced(
     batch: &str,
 ) -> Result<(), ReducedError> {
     if module.function(function).is_none() {
-        let known: Vec<_> = module.functions().iter().map(|program| program.name.as_str()).collect();
+        let known: Vec<_> =
+            module.functions().iter().map(|program| program.name.as_str()).collect();
         let (function, known) = (function.to_owned(), known.join(", "));
         return Err(ReducedError::Unknown { function, known });
     }

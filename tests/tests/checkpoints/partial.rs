@@ -13,7 +13,8 @@ fn saved(scratch: &Scratch, variables: &[(&str, usize)]) -> Checkpoint {
     for (name, size) in variables {
         session.write(name, &counting(*size)).unwrap();
     }
-    let path = Checkpoints::new(&**scratch).save(5, &session.snapshot().unwrap(), &State::new()).unwrap();
+    let path =
+        Checkpoints::new(&**scratch).save(5, &session.snapshot().unwrap(), &State::new()).unwrap();
     Checkpoint::open(path).unwrap()
 }
 

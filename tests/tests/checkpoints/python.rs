@@ -15,7 +15,8 @@ use super::{Scratch, bytes, session};
 fn read(python: &str, session: &Session) {
     let scratch = Scratch::new();
     let state: State = [("note".to_owned(), "größe \"1\"\n".to_owned())].into();
-    let path = Checkpoints::new(&*scratch).save(1200, &session.snapshot().unwrap(), &state).unwrap();
+    let path =
+        Checkpoints::new(&*scratch).save(1200, &session.snapshot().unwrap(), &state).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/read_checkpoint.py");
     let output = Command::new(python).arg(script).arg(path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -44,7 +44,8 @@ fn training_goes_on_elsewhere_to_rounding() {
         model.step(&mut whole, step);
     });
     let scratch = Scratch::new();
-    let path = Checkpoints::new(&*scratch).save(3, &whole.snapshot().unwrap(), &State::new()).unwrap();
+    let path =
+        Checkpoints::new(&*scratch).save(3, &whole.snapshot().unwrap(), &State::new()).unwrap();
     let losses: Vec<_> = (3..6).map(|step| model.step(&mut whole, step)).collect();
     for layout in LAYOUTS {
         let mut resumed = session(&model.graph, layout, 8);

@@ -33,8 +33,7 @@ impl Op for Counted {
         let twice = mesh_core::program::Expr::input(0) * 2.0;
         let dtype = cx.output_dtype(0);
         let out = cx.map(&cx.inputs(), &twice, dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
 
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Result<Vec<Option<Tensor<'g>>>, OpError> {

@@ -42,8 +42,8 @@ impl Lookup {
         }
     }
 
-    fn begin(self, cx: &LocalCx<'_, '_>, size: usize) -> Offset {
-        if self == Self::FromZero { Offset::default() } else { cx.begin(q(), size) }
+    fn begin(self, cx: &LocalCx<'_, '_>, size: usize) -> Result<Offset, OpError> {
+        if self == Self::FromZero { Ok(Offset::default()) } else { cx.begin(q(), size) }
     }
 }
 
@@ -59,10 +59,9 @@ impl Op for Gather {
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));
-        let begin = self.0.begin(cx, x.shape().size());
-        let found = cx.gather(&x, &indices, q(), begin, &onto);
-        cx.finish(0, found);
-        Ok(())
+        let begin = self.0.begin(cx, x.shape().size())?;
+        let found = cx.gather(&x, &indices, q(), begin, &onto)?;
+        cx.finish(0, found)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         Ok(vec![
@@ -85,10 +84,9 @@ impl Op for Scatter {
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));
-        let (begin, dtype) = (self.0.begin(cx, onto.size()), cx.output_dtype(0));
+        let (begin, dtype) = (self.0.begin(cx, onto.size())?, cx.output_dtype(0));
         let sums = cx.scatter(&x, &indices, q(), begin, &onto, dtype)?;
-        cx.finish(0, sums);
-        Ok(())
+        cx.finish(0, sums)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         Ok(vec![Some(cx.dy().graph().apply1(Gather(Lookup::Right), &[cx.dy(), cx.input(1)])), None])
@@ -170,11 +168,11 @@ impl Op for Before {
         let size = shape.get(q()).map_or(1, |d| d.size);
         let mut pieces = Vec::new();
         if size > 1 {
-            let own = cx.cut(&x, q(), Offset::default(), size - 1);
+            let own = cx.cut(&x, q(), Offset::default(), size - 1)?;
             pieces.push(LocalPiece { at: vec![(q(), 1)], ..LocalPiece::whole(own) });
         }
-        if cx.parts(q()) > 1 && *self != Self::Silent {
-            let last = cx.cut(&x, q(), Offset::fixed(size - 1), 1);
+        if cx.parts(q())? > 1 && *self != Self::Silent {
+            let last = cx.cut(&x, q(), Offset::fixed(size - 1), 1)?;
             let shift = match self {
                 Self::Far => 2,
                 Self::Behind => -1,
@@ -187,9 +185,8 @@ impl Op for Before {
                 &last,
             )?));
         }
-        let out = cx.assemble(&pieces, Scalar::new(cx.dtype(&x), 0.0), &shape);
-        cx.finish(0, out);
-        Ok(())
+        let out = cx.assemble(&pieces, Scalar::new(cx.dtype(&x), 0.0), &shape)?;
+        cx.finish(0, out)
     }
 }
 

@@ -60,11 +60,10 @@ impl Op for Norm {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, shape, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));
         let squares = cx.map(&cx.inputs(), &(Expr::input(0) * Expr::input(0)), dtype)?;
-        let sum = cx.reduce(ReduceKind::Sum, &squares, &shape.without(&["q".into()]));
+        let sum = cx.reduce(ReduceKind::Sum, &squares, &shape.without(&["q".into()]))?;
         let expr = Expr::input(0) / (Expr::input(1) + 1.0);
         let out = cx.map_over(&shape, &[x, sum], &expr, dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (x, y, dy) = (cx.input(0), cx.output(0), cx.dy());
@@ -88,15 +87,14 @@ impl Op for NormGradient {
         let (x, y, dy) = (cx.input(0), cx.input(1), cx.input(2));
         let mut sum = |a: Local, b: Local| -> Result<_, OpError> {
             let products = cx.map(&[a, b], &(Expr::input(0) * Expr::input(1)), dtype)?;
-            Ok(cx.reduce(ReduceKind::Sum, &products, &line))
+            cx.reduce(ReduceKind::Sum, &products, &line)
         };
         let (squares, along) = (sum(x.clone(), x.clone())?, sum(x, dy.clone())?);
         let factor = if self.0 == Fault::Body { 1.0 } else { 2.0 };
         let through = Expr::input(1) * Expr::input(2) * factor;
         let expr = (Expr::input(0) - through) / (Expr::input(3) + 1.0);
         let out = cx.map_over(&shape, &[dy, y, along, squares], &expr, dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
 }
 

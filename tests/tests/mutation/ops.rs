@@ -40,8 +40,7 @@ impl Op for Square {
         let expr = if *self == Self::Cube { square * Expr::input(0) } else { square };
         let (inputs, shape, dtype) = (cx.inputs(), cx.output_shape(0), cx.output_dtype(0));
         let out = cx.map_over(&shape, &inputs, &expr, dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let factor = if *self == Self::HalfGradient { 1.0 } else { 2.0 };
@@ -91,9 +90,8 @@ impl Op for Sum {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, onto) = (cx.input(0), cx.output_shape(0));
         let kind = if *self == Self::Forgetful { ReduceKind::Max } else { ReduceKind::Sum };
-        let out = cx.reduce(kind, &x, &onto);
-        cx.finish(0, out);
-        Ok(())
+        let out = cx.reduce(kind, &x, &onto)?;
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         Ok(vec![Some(cx.dy().broadcast(&cx.input(0).shape()))])
@@ -132,8 +130,7 @@ impl Op for Product {
         let (inputs, shape, dtype) = (cx.inputs(), cx.output_shape(0), cx.output_dtype(0));
         let expr = Expr::input(0) * Expr::input(1);
         let out = cx.map_over(&shape, &inputs, &expr, dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (a, b, dy) = (cx.input(0), cx.input(1), cx.dy());
@@ -177,10 +174,9 @@ impl Op for Spread {
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, shape, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));
-        let sum = cx.reduce(ReduceKind::Sum, &x, &shape.without(&["q".into()]));
+        let sum = cx.reduce(ReduceKind::Sum, &x, &shape.without(&["q".into()]))?;
         let out = cx.map_over(&shape, &[sum], &Expr::input(0), dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
 }
 

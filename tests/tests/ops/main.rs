@@ -7,3 +7,4 @@ mod gradients;
 mod random;
 mod scalars;
 mod user_op;
+mod wrong_dims;

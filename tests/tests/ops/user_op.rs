@@ -35,8 +35,7 @@ impl Op for Cube {
         let x = Expr::input(0);
         let dtype = cx.output_dtype(0);
         let out = cx.map(&cx.inputs(), &(x.clone() * x.clone() * x), dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
 
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
@@ -76,8 +75,8 @@ impl Op for Banded {
         let mut pieces = vec![];
         // The last element of the processor before, our own, the first of the processor behind.
         for (from, at, shift) in [(size - 1, 0, 1), (0, size + 1, -1)] {
-            let border = cx.cut(&x, dim, Offset::fixed(from), 1);
-            if !cx.axes(dim).is_empty() {
+            let border = cx.cut(&x, dim, Offset::fixed(from), 1)?;
+            if !cx.axes(dim)?.is_empty() {
                 let border = cx.permute(dim, shift, false, &border)?;
                 pieces.push(LocalPiece { at: vec![(dim, at)], ..LocalPiece::whole(border) });
             }
@@ -85,12 +84,12 @@ impl Op for Banded {
         pieces.push(LocalPiece { at: vec![(dim, 1)], ..LocalPiece::whole(x) });
         let wider = |d: Dimension| if d.name == dim { d.resized(size + 2) } else { d };
         let wider = Shape::new(shape.iter().map(wider))?;
-        let wide = cx.assemble(&pieces, Scalar::new(dtype, 0.0), &wider);
-        let terms: Vec<_> = (0..3).map(|i| cx.cut(&wide, dim, Offset::fixed(i), size)).collect();
+        let wide = cx.assemble(&pieces, Scalar::new(dtype, 0.0), &wider)?;
+        let terms = (0..3).map(|i| cx.cut(&wide, dim, Offset::fixed(i), size));
+        let terms = terms.collect::<Result<Vec<_>, _>>()?;
         let sum = Expr::input(0) + Expr::input(1) + Expr::input(2);
         let out = cx.map(&terms, &sum, dtype)?;
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
 
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
@@ -162,11 +161,10 @@ impl Op for Softsign {
         let x = cx.input(0);
         let lines = x.shape().without(&[self.dim]);
         let order: Vec<_> = lines.names().chain([self.dim]).collect();
-        let x = cx.transpose(&x, &order);
+        let x = cx.transpose(&x, &order)?;
         let (dtype, shape) = (cx.dtype(&x), x.shape().clone());
         let made = cx.call(SoftsignLines, &[x], &[(shape, dtype), (lines, dtype)]);
-        made.into_iter().enumerate().for_each(|(i, value)| cx.finish(i, value));
-        Ok(())
+        made.into_iter().enumerate().try_for_each(|(i, value)| cx.finish(i, value))
     }
 
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {

@@ -70,7 +70,7 @@ pub fn propagate<T: Known>(
     let spans: Vec<_> = loops
         .iter()
         .map(|(_, l)| {
-            let rounds = if l.conditional { WHILE_ROUNDS } else { l.rounds };
+            let rounds = if l.conditional { WHILE_ROUNDS } else { l.iterations };
             let first = sweep;
             sweep += rounds;
             (first, rounds)
@@ -128,7 +128,7 @@ fn given<T: Known>(
 ) -> Option<T> {
     let input = |i: usize| known[&operation.inputs[i]];
     if param == l.position {
-        return Some(T::position(l.rounds.min(1 << 20)));
+        return Some(T::position(l.iterations.min(1 << 20)));
     }
     if let Some(i) = l.sliced.iter().position(|&t| t == param) {
         return Some(input(l.carried.len() + i));

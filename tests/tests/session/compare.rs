@@ -69,18 +69,17 @@ impl Op for Wrong {
         let (x, shape, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));
         let out = match self {
             Self::Linear => cx.map_over(&shape, &[x], &(Expr::input(0) * Expr::input(0)), dtype)?,
-            Self::Parallel | Self::Max => cx.reduce(ReduceKind::Sum, &x, &shape),
+            Self::Parallel | Self::Max => cx.reduce(ReduceKind::Sum, &x, &shape)?,
             Self::Shift => {
                 let size = shape.get("q".into()).map_or(1, |d| d.size);
                 let begin = mesh_core::program::Offset::fixed(0);
                 let mut piece =
-                    mesh_core::lower::LocalPiece::whole(cx.cut(&x, "q".into(), begin, size - 1));
+                    mesh_core::lower::LocalPiece::whole(cx.cut(&x, "q".into(), begin, size - 1)?);
                 piece.at.push(("q".into(), 1));
-                cx.assemble(&[piece], mesh_core::program::Scalar::new(dtype, 0.0), &shape)
+                cx.assemble(&[piece], mesh_core::program::Scalar::new(dtype, 0.0), &shape)?
             }
         };
-        cx.finish(0, out);
-        Ok(())
+        cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Result<Vec<Option<Tensor<'g>>>, OpError> {
         Ok(vec![Some(cx.dy() * cx.input(0))])

@@ -93,8 +93,7 @@ impl Op for Fragile {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let outs = [(cx.output_shape(0), cx.output_dtype(0))];
         let made = cx.call(self.clone(), &cx.inputs(), &outs);
-        made.into_iter().for_each(|value| cx.finish(0, value));
-        Ok(())
+        made.into_iter().try_for_each(|value| cx.finish(0, value))
     }
 }
 

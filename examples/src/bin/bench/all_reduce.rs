@@ -2,8 +2,8 @@
 
 use super::lines::{Lines, median};
 use examples::ranks::RankFlags;
-use mesh_core::names::{Mesh, ReduceKind};
 use mesh_core::lower::Target;
+use mesh_core::names::{Mesh, ReduceKind};
 use mesh_core::program::{Builder, Extents, Program, Scalar};
 use mesh_ops::prelude::*;
 use std::error::Error;

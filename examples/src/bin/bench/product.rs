@@ -46,7 +46,8 @@ enum Role {
 impl Product {
     /// That of a step; `None` if it is no contraction of f32, or no product of matrices.
     pub(crate) fn of(block: &Block, step: &Step) -> Option<Self> {
-        let (Form::Contract(_), [lhs, rhs, ..], [out, ..]) = (&step.form, &step.inputs[..], &step.outs[..])
+        let (Form::Contract(_), [lhs, rhs, ..], [out, ..]) =
+            (&step.form, &step.inputs[..], &step.outs[..])
         else {
             return None;
         };

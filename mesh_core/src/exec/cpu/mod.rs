@@ -62,9 +62,10 @@ pub(crate) trait Kernel: Send {
     /// # Safety
     ///
     /// Every pointer of `memory` that the step names is valid for its value's bytes and aligned to its
-    /// elements. Outs overlap no input, but for an out of a `Map` that coincides with an
-    /// input of equal extents, order and element size whose labels are its own dims. `scratch` is aligned to 64 bytes, valid for [`Kernel::scratch_bytes`], and
-    /// overlaps nothing else.
+    /// elements. Outs overlap no input, but for an out of a `Map` or an epilogue that coincides with an
+    /// input of equal extents, order and element size whose labels are its own dims, and which is no
+    /// factor. `scratch` is aligned to 64 bytes, valid for [`Kernel::scratch_bytes`], and overlaps
+    /// nothing else.
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8);
 }
 

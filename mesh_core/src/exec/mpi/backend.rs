@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use super::super::backend::{Backend, Capabilities, Failure, Processes};
 use super::super::border::Global;
 use super::super::comm::{Group, Lane, Stopped};
-use super::super::backend::{Backend, Capabilities, Failure, Processes};
 use super::super::record::CallTimes;
 use super::super::threads::{Crew, here};
 use super::Ranks;

@@ -8,11 +8,11 @@
 #![allow(unsafe_code, reason = "calls MPI, and reaches into the processors' memory")]
 
 mod arrivals;
+mod backend;
 mod comm;
 mod communicator;
 mod deliver;
 mod last;
-mod backend;
 mod messages;
 mod patience;
 mod room;

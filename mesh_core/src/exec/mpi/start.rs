@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::comm::{Group, Stopped};
 use super::super::backend::Processes;
+use super::super::comm::{Group, Stopped};
 use super::super::threads::Process;
 use super::comm::RankComm;
 use super::last::LastStep;

@@ -220,7 +220,8 @@ impl Crew {
         fetch: usize,
     ) -> Result<usize, Failure> {
         let program = self.functions.get(function).map(|compiled| &compiled.program);
-        let result = program.and_then(|program| Some((program, *program.block.results.get(fetch)?)));
+        let result =
+            program.and_then(|program| Some((program, *program.block.results.get(fetch)?)));
         let bytes = result.map(|(program, result)| program.value(result).bytes());
         bytes.ok_or_else(|| Failure::Refused(format!("function {function} has no fetch {fetch}")))
     }

@@ -1,6 +1,7 @@
 //! Steps that go by index or order.
 
-use super::{Labels, Local, LocalCx, extents};
+use super::dims::{Labels, position, resized};
+use super::{Local, LocalCx, extents};
 use crate::graph::OpError;
 use crate::names::{DType, DimName, Dimension, ReduceKind, Shape};
 use crate::program::Offset;
@@ -8,14 +9,14 @@ use crate::split::Collective;
 
 impl LocalCx<'_, '_> {
     /// The global position of this processor's first element along a dim of which it has `size`.
-    pub fn begin(&self, dim: DimName, size: usize) -> Offset {
-        Offset::sliced(&self.axes(dim), size)
+    pub fn begin(&self, dim: DimName, size: usize) -> Result<Offset, OpError> {
+        Ok(Offset::sliced(&self.axes(dim)?, size))
     }
 
     /// Global positions along this processor's part of a dim, as i32. `dim` is of global size.
-    pub fn positions(&mut self, dim: Dimension) -> Local {
-        let local = dim.resized(dim.size / self.parts(dim.name));
-        let begin = self.begin(dim.name, local.size);
+    pub fn positions(&mut self, dim: Dimension) -> Result<Local, OpError> {
+        let local = dim.resized(dim.size / self.parts(dim.name)?);
+        let begin = self.begin(dim.name, local.size)?;
         self.counted(local, begin, dim.size)
     }
 
@@ -28,12 +29,12 @@ impl LocalCx<'_, '_> {
         dim: DimName,
         begin: Offset,
         onto: &Shape,
-    ) -> Local {
-        let labels = Labels::new(onto, [&indices.shape, &input.shape]);
-        let (x, i) =
-            (self.operand(input, |n| labels.of(n)), self.operand(indices, |n| labels.of(n)));
-        let id = self.builder.gather(x, i, labels.of(dim), begin, extents(onto));
-        Local::new(id, onto.clone())
+    ) -> Result<Local, OpError> {
+        position("gather", &input.shape, dim)?;
+        let labels = Labels::folding("gather", onto, &[&indices.shape, &input.shape])?;
+        let (x, i) = (labels.operand(input)?, labels.operand(indices)?);
+        let id = self.builder.gather(x, i, labels.of(dim)?, begin, extents(onto));
+        Ok(Local::new(id, onto.clone()))
     }
 
     /// Sums of the updates by their indices along `dim` of `onto`, whose first position has index
@@ -47,11 +48,11 @@ impl LocalCx<'_, '_> {
         onto: &Shape,
         dtype: DType,
     ) -> Result<Local, OpError> {
+        position("scatter", onto, dim)?;
         let updates = self.cast(updates, dtype.reduction())?;
-        let labels = Labels::new(onto, [&updates.shape, &indices.shape]);
-        let (x, i) =
-            (self.operand(&updates, |n| labels.of(n)), self.operand(indices, |n| labels.of(n)));
-        let id = self.builder.scatter(x, i, labels.of(dim), begin, extents(onto));
+        let labels = Labels::new("scatter", onto, [&updates.shape, &indices.shape]);
+        let (x, i) = (labels.operand(&updates)?, labels.operand(indices)?);
+        let id = self.builder.scatter(x, i, labels.of(dim)?, begin, extents(onto));
         self.cast(&Local::new(id, onto.clone()), dtype)
     }
 
@@ -64,14 +65,13 @@ impl LocalCx<'_, '_> {
         dim: DimName,
         kept: usize,
         descending: bool,
-    ) -> Vec<Local> {
-        let resized = |d: Dimension| if d.name == dim { d.resized(kept) } else { d };
-        let shape = Shape::new(keys.shape.iter().map(resized)).unwrap_or_default();
-        let labels = Labels::new(&shape, []);
-        let inputs = std::iter::once(keys).chain(others);
-        let inputs: Vec<_> = inputs.map(|input| self.operand(input, |n| labels.of(n))).collect();
-        let outs = self.builder.sort(&inputs, labels.of(dim), descending, &extents(&shape));
-        outs.into_iter().map(|id| Local::new(id, shape.clone())).collect()
+    ) -> Result<Vec<Local>, OpError> {
+        let shape = resized("sort", &keys.shape, dim, kept)?;
+        let labels = Labels::new("sort", &shape, []);
+        let inputs = std::iter::once(keys).chain(others).map(|input| labels.operand(input));
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let outs = self.builder.sort(&inputs, labels.of(dim)?, descending, &extents(&shape));
+        Ok(outs.into_iter().map(|id| Local::new(id, shape.clone())).collect())
     }
 
     /// The fold so far at every position of this processor's slice along `dim`; without the
@@ -83,10 +83,10 @@ impl LocalCx<'_, '_> {
         dim: DimName,
         exclusive: bool,
         reverse: bool,
-    ) -> Local {
-        let at = value.shape.position(dim).unwrap_or(0) as u8;
+    ) -> Result<Local, OpError> {
+        let at = position("scan", &value.shape, dim)? as u8;
         let id = self.builder.scan(kind, at, exclusive, reverse, value.id);
-        Local::new(id, value.shape.clone())
+        Ok(Local::new(id, value.shape.clone()))
     }
 
     /// The values of all processors that share a split dim, one after another along that dim. The
@@ -96,11 +96,9 @@ impl LocalCx<'_, '_> {
         if axes.is_empty() {
             return Ok(value.clone());
         }
-        let at = value.shape.position(dim);
-        let at = at.ok_or_else(|| OpError::new(format!("{} has no dim {dim}", value.shape)))?;
+        let at = position("all_gather", &value.shape, dim)?;
         let id = self.builder.all_gather(&axes, at, value.id);
         let size = self.builder.value(id).extents[at];
-        let resized = |d: Dimension| if d.name == dim { d.resized(size) } else { d };
-        Ok(Local::new(id, Shape::new(value.shape.iter().map(resized))?))
+        Ok(Local::new(id, resized("all_gather", &value.shape, dim, size)?))
     }
 }

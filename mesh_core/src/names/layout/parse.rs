@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use indexmap::IndexSet;
 
-use super::super::dimension::{DimName, check_name};
+use super::super::check::check_name;
+use super::super::dimension::DimName;
 use super::super::text::{Piece, number};
 use super::{Layout, LayoutError, Owner, Rule, RuleSet, Target};
 

@@ -8,16 +8,16 @@ fn combined(program: &Program) -> Program {
     let mesh = square();
     verify(program, &mesh, &[]).unwrap();
     let mut changed = program.clone();
-    combine::run(&mut changed, &mesh);
+    combine::run(&mut changed.block, &host());
     verify(&changed, &mesh, &[]).unwrap();
     changed
 }
 
 /// How many values each all-reduce is of.
 fn sizes(program: &Program) -> Vec<usize> {
-    let steps = program.steps.iter();
-    let all_reduces = steps.filter(|node| matches!(node.step, Step::AllReduce { .. }));
-    all_reduces.map(|node| node.step.outs().len()).collect()
+    let steps = program.steps().iter();
+    let all_reduces = steps.filter(|step| matches!(step.form, Form::AllReduce(_)));
+    all_reduces.map(|step| step.outs.len()).collect()
 }
 
 /// Two chains of two sums each, one behind the other.

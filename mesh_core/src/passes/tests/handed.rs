@@ -1,15 +1,13 @@
 //! Loops that hand on what they are given: slices, captured and carried values, in any order.
 
 use super::*;
-use crate::array::Array;
-use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
-use crate::program::{Extents, Offset, Rounds, Slot};
+use crate::program::Offset;
 use ndarray::{Array1, Array2};
 use proptest::prelude::*;
 use smallvec::smallvec;
 
-const ROUNDS: usize = 3;
+const ITERATIONS: usize = 3;
 
 /// A loop over values of `len` elements. Numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -31,34 +29,24 @@ fn mesh() -> Mesh {
     "a:2".parse().unwrap()
 }
 
-fn position(b: &mut Builder<'_>, any: ValueId) {
-    let slot = Slot { name: "i".to_owned(), value: any, shape: vec![], split: vec![] };
-    b.feed(DType::I32, Extents::new(), slot);
+/// A block of one processor's code, its position the last parameter.
+fn body(params: usize, len: usize, build: impl FnOnce(&mut Builder<'_>, Vec<ValueId>)) -> Block {
+    let mesh = mesh();
+    let mut b = Builder::new("body", &mesh);
+    let params = (0..params).map(|_| b.param(DType::F32, [len])).collect();
+    b.param(DType::I32, []);
+    build(&mut b, params);
+    b.finish().block
 }
 
-/// Three rounds of `a, b = b, a`.
+fn looped(body: Block, count: usize, reverse: bool, carried: usize, sliced: usize) -> Loop {
+    Loop { body: Box::new(body), count, reverse, conditional: false, carried, sliced }
+}
+
+/// Three iterations of `a, b = b, a`.
 fn swapped(b: &mut Builder<'_>, len: usize, one: ValueId, two: ValueId) -> ValueId {
-    let body = built(&mesh(), |b| {
-        let (one, two) = (b.fed("one", &[len]), b.fed("two", &[len]));
-        position(b, one);
-        b.fetched("one", two);
-        b.fetched("two", one);
-    });
-    let carried = vec![one, two];
-    b.rounds(Rounds { body, carried, ..rounds(ROUNDS, false) })[0]
-}
-
-fn rounds(count: usize, reverse: bool) -> Rounds {
-    Rounds {
-        body: Program::default(),
-        count,
-        reverse,
-        condition: None,
-        carried: vec![],
-        sliced: vec![],
-        captured: vec![],
-        outs: smallvec![],
-    }
+    let body = body(2, len, |b, params| params.into_iter().rev().for_each(|param| b.result(param)));
+    b.repeat(looped(body, ITERATIONS, false, 2, 0), &[one, two])[0]
 }
 
 impl Recipe {
@@ -66,12 +54,9 @@ impl Recipe {
         self.carried + self.sliced + self.captured
     }
 
-    fn body(&self) -> Program {
+    fn body(&self) -> Block {
         let (mesh, len) = (mesh(), self.len);
-        built(&mesh, |b| {
-            let mut values: Vec<_> =
-                (0..self.feeds()).map(|i| b.fed(&format!("feed{i}"), &[len])).collect();
-            position(b, values[0]);
+        body(self.feeds(), len, |b, mut values| {
             for &(form, one, two) in &self.acts {
                 let (one, two) = (values[one % values.len()], values[two % values.len()]);
                 values.push(match form {
@@ -91,8 +76,8 @@ impl Recipe {
                     _ => swapped(b, len, one, two),
                 });
             }
-            for (i, at) in self.next.iter().chain(&self.stacks).enumerate() {
-                b.fetched(&format!("fetch{i}"), values[at % values.len()]);
+            for at in self.next.iter().chain(&self.stacks) {
+                b.result(values[at % values.len()]);
             }
         })
     }
@@ -102,15 +87,12 @@ impl Recipe {
             let fed = |b: &mut Builder<'_>, i: usize| {
                 let slices = self.carried..self.carried + self.sliced;
                 let extents =
-                    if slices.contains(&i) { &[ROUNDS, self.len][..] } else { &[self.len] };
+                    if slices.contains(&i) { &[ITERATIONS, self.len][..] } else { &[self.len] };
                 b.fed(&format!("feed{i}"), extents)
             };
-            let mut carried: Vec<_> = (0..self.feeds()).map(|i| fed(b, i)).collect();
-            let mut sliced = carried.split_off(self.carried);
-            let captured = sliced.split_off(self.sliced);
-            let body = self.body();
-            let rounds = rounds(ROUNDS, self.reverse);
-            let outs = b.rounds(Rounds { body, carried, sliced, captured, ..rounds });
+            let inputs: Vec<_> = (0..self.feeds()).map(|i| fed(b, i)).collect();
+            let form = looped(self.body(), ITERATIONS, self.reverse, self.carried, self.sliced);
+            let outs = b.repeat(form, &inputs);
             outs.iter().enumerate().for_each(|(i, &out)| b.fetched(&format!("out{i}"), out));
         })
     }
@@ -127,9 +109,9 @@ impl Recipe {
             (0..self.len).map(|j| self.element(i, position, j)).collect()
         };
         let mut carried: Vec<_> = (0..self.carried).map(|i| feed(i, 0)).collect();
-        let mut stacks = vec![vec![0.0; ROUNDS * self.len]; self.stacks.len()];
-        for round in 0..ROUNDS {
-            let position = if self.reverse { ROUNDS - 1 - round } else { round };
+        let mut stacks = vec![vec![0.0; ITERATIONS * self.len]; self.stacks.len()];
+        for done in 0..ITERATIONS {
+            let position = if self.reverse { ITERATIONS - 1 - done } else { done };
             let mut values = carried.clone();
             values.extend((self.carried..self.feeds()).map(|i| feed(i, position)));
             for &(form, one, two) in &self.acts {
@@ -152,25 +134,22 @@ impl Recipe {
     }
 
     fn run(&self, compiled: Compiled) -> Vec<Vec<f32>> {
-        let mut machine = ThreadMachine::new(&mesh(), &[], vec![compiled], 0, &[]).unwrap();
-        let slots = &machine.functions()[0].program.fetches;
-        let mut outs: Vec<_> =
-            slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
         let feeds: Vec<Array> = (0..self.feeds())
             .map(|i| match (self.carried..self.carried + self.sliced).contains(&i) {
                 true => {
-                    Array2::from_shape_fn((ROUNDS, self.len), |(k, j)| self.element(i, k, j)).into()
+                    Array2::from_shape_fn((ITERATIONS, self.len), |(k, j)| self.element(i, k, j))
+                        .into()
                 }
                 false => Array1::from_shape_fn(self.len, |j| self.element(i, 0, j)).into(),
             })
             .collect();
         let feeds: Vec<_> = feeds.iter().map(Array::view).collect();
-        machine.call(0, &feeds, &mut outs, &mut []).unwrap();
+        let outs = run(&mesh(), compiled, &feeds);
         outs.iter().map(|out| out.to_f64().iter().map(|&x| x as f32).collect()).collect()
     }
 
     fn planned(&self) -> Compiled {
-        compile_with(&[], self.program(), &mesh(), &[]).unwrap()
+        compiled(self.program(), &mesh(), &[], &[])
     }
 }
 
@@ -187,51 +166,36 @@ prop_compose! {
     }
 }
 
-/// What is the same in all rounds leaves all the loops around it, and no level keeps more of it than
+/// What is the same in all iterations leaves all the loops around it, and no level keeps more of it than
 /// it had, however often the pass runs.
 #[test]
 fn what_leaves_many_loops_is_not_multiplied() {
     const DEPTH: usize = 12;
-    let mesh = mesh();
-    let mut body = built(&mesh, |b| {
-        let (h, c) = (b.fed("h", &[4]), b.fed("c", &[4]));
-        position(b, h);
+    let mut inner = body(2, 4, |b, params| {
+        let (h, c) = (params[0], params[1]);
         let (begin, iota) = (vec![Offset::default()], Generator::Iota(0));
         let all = b.generate(iota, DType::F32, begin, smallvec![4], smallvec![4]);
         let same = b.of(x(0) * x(1), &[all, c]);
         let next = b.of(x(0) + x(1) * x(2), &[h, same, all]);
-        b.fetched("h", next);
+        b.result(next);
     });
-    for depth in 0..DEPTH {
-        body = built(&mesh, |b| {
-            let (h, c) = (b.fed("h", &[4]), b.fed("c", &[4]));
-            if depth + 1 < DEPTH {
-                position(b, h);
-            }
-            let (carried, captured) = (vec![h], vec![c]);
-            let outs = b.rounds(Rounds { body, carried, captured, ..rounds(2, false) });
-            b.fetched("h", outs[0]);
+    for _ in 0..DEPTH {
+        inner = body(2, 4, |b, params| {
+            let outs = b.repeat(looped(inner, 2, false, 1, 0), &params);
+            b.result(outs[0]);
         });
     }
-    let hoist = passes().iter().find(|pass| pass.name == "loop invariants").unwrap();
-    let count = |program: &mut Program| {
+    let count = |block: &mut Block| {
         let mut steps = 0;
-        everywhere(program, &mut |program| steps += program.steps.len());
+        block.everywhere(&mut |block| steps += block.steps.len());
         steps
     };
-    assert_eq!(count(&mut body), DEPTH + 3);
-    everywhere(&mut body, &mut |program| (hoist.run)(program, &mesh));
-    // Each level generates once more for what leaves it.
-    assert_eq!(count(&mut body), DEPTH + 3 + DEPTH);
-    assert!(matches!(body.steps[1].step, Step::Map { .. }), "{}", print(&body, &mesh));
-}
-
-fn body_of(program: &Program) -> &Rounds {
-    let found = program.steps.iter().find_map(|node| match &node.step {
-        Step::Loop(rounds) => Some(&**rounds),
-        _ => None,
-    });
-    found.unwrap()
+    assert_eq!(count(&mut inner), DEPTH + 3);
+    inner.everywhere(&mut hoist::run);
+    // Each level generates once more for what leaves it. The outermost block is no program: what it is
+    // given leaves to where its iterations are.
+    assert_eq!(count(&mut inner), DEPTH + 3 + DEPTH);
+    assert!(matches!(inner.steps[1].form, Form::Map(_)));
 }
 
 proptest! {
@@ -241,7 +205,7 @@ proptest! {
     fn whatever_is_handed_on_arrives(recipe in recipes()) {
         let expected = recipe.expected();
         prop_assert_eq!(&recipe.run(recipe.planned()), &expected);
-        let compiled = compile_with(passes(), recipe.program(), &mesh(), &[]).unwrap();
+        let compiled = compiled(recipe.program(), &mesh(), &[], &all());
         prop_assert_eq!(&recipe.run(compiled), &expected);
     }
 
@@ -249,13 +213,14 @@ proptest! {
     #[test]
     fn passes_come_to_an_end(recipe in recipes()) {
         let mesh = mesh();
-        for pass in passes() {
+        let machine = host();
+        for pass in all() {
             let mut once = recipe.program();
-            (pass.run)(&mut once, &mesh);
+            pass.run(&mut once.block, &cx(&mesh, &machine));
             prop_assert_eq!(verify(&once, &mesh, &[]), Ok(()));
             let mut twice = once.clone();
-            (pass.run)(&mut twice, &mesh);
-            prop_assert_eq!(once, twice, "{}", pass.name);
+            pass.run(&mut twice.block, &cx(&mesh, &machine));
+            prop_assert_eq!(once, twice, "{}", pass);
         }
     }
 }
@@ -268,10 +233,10 @@ proptest! {
     #[test]
     fn what_the_checker_lets_pass_is_right(recipe in recipes()) {
         let (expected, right) = (recipe.expected(), recipe.planned());
-        let body = &body_of(&right.program).body;
+        let body = &loops(&right.program)[0].body;
         let places = right.plan.bodies[0].places.clone();
-        let fed = (0..body.feeds.len()).map(Place::Fed);
-        let stacked = (0..body.fetches.len()).map(Place::Stacked);
+        let fed = (0..body.params.len()).map(Place::Param);
+        let stacked = (0..body.results.len()).map(Place::Stacked);
         let mut all: Vec<_> = fed.chain(stacked).chain(places.iter().copied()).collect();
         all.sort_unstable();
         all.dedup();
@@ -305,32 +270,38 @@ fn what_is_handed_on_is_copied_no_more_than_it_must_be() {
     let places = swap_and_stack().planned().plan.bodies.remove(0).places;
     let own = |i: usize| matches!(places[i], Place::Arena(_));
     assert!(own(0) && own(1), "swapped values need places of their own: {places:?}");
-    assert_eq!(places[2..4], [Place::Fed(2), Place::Fed(3)]);
+    assert_eq!(places[2..4], [Place::Param(2), Place::Param(3)]);
 }
 
 #[test]
-fn the_checker_knows_what_a_round_copies() {
+fn the_checker_knows_what_an_iteration_copies() {
     let spoilt = |spoil: fn(&mut [Place])| {
         let Compiled { program, mut plan } = swap_and_stack().planned();
         spoil(&mut plan.bodies[0].places);
-        check(&program, &plan, &[]).map_or_else(|problems| problems.join("\n"), |()| String::new())
+        check(&program, &plan, &[]).map_or_else(|problems| lines(&problems), |()| String::new())
     };
     assert_eq!(spoilt(|_| {}), "");
     // The first would be overwritten before it is carried on in the second's place.
-    let found = spoilt(|places| (places[0], places[1]) = (Place::Fed(0), Place::Fed(1)));
-    assert_eq!(found, "in a loop: fetch fetch1: %0 is not at feed 0 of its loop, which holds %1");
-    let found = spoilt(|places| places[0] = Place::Fed(0));
-    assert_eq!(found, "in a loop: fetch fetch1: %0 is not at feed 0 of its loop, which holds %1");
-    assert_eq!(spoilt(|places| places[1] = Place::Fed(1)), "");
+    let found = spoilt(|places| (places[0], places[1]) = (Place::Param(0), Place::Param(1)));
+    assert_eq!(
+        found,
+        "in a loop: at the end: %0 is not at parameter 0 of its loop, which holds %1"
+    );
+    let found = spoilt(|places| places[0] = Place::Param(0));
+    assert_eq!(
+        found,
+        "in a loop: at the end: %0 is not at parameter 0 of its loop, which holds %1"
+    );
+    assert_eq!(spoilt(|places| places[1] = Place::Param(1)), "");
     // An all-reduce is prepared for one place.
     let found = spoilt(|places| places[5] = Place::Stacked(2));
-    assert_eq!(found, "in a loop: step 0 all_reduce: %5 is in another place in every round");
+    assert_eq!(found, "in a loop: step 0 all_reduce: %5 is in another place in every iteration");
     let found = spoilt(|places| places[5] = Place::Stacked(0));
-    assert_eq!(found, "in a loop: %5 is in a loop's fetch 0, which is not there");
-    let found = spoilt(|places| places[5] = Place::Fed(3));
+    assert_eq!(found, "in a loop: the plan: %5 is in a loop's result 0, which is not there");
+    let found = spoilt(|places| places[5] = Place::Param(3));
     assert!(found.contains("%5 overwrites what the loop gave"), "{found}");
-    let found = spoilt(|places| places[4] = Place::Fed(4));
-    assert_eq!(found, "in a loop: %4 is in a loop's feed 4, which is not there");
+    let found = spoilt(|places| places[4] = Place::Param(4));
+    assert_eq!(found, "in a loop: the plan: %4 is in a loop's parameter 4, which is not there");
     let found = spoilt(|places| places[2] = Place::Stacked(2));
-    assert!(found.contains("feed 2 is where fetch 2 is stacked"), "{found}");
+    assert!(found.contains("parameter 2 is where result 2 is stacked"), "{found}");
 }

@@ -1,6 +1,4 @@
 use super::*;
-use crate::array::Array;
-use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::labelled;
 use crate::program::{Extents, Program};
@@ -52,17 +50,13 @@ fn run(compiled: Compiled) -> Vec<Vec<f64>> {
     let w = Array3::from_shape_fn((MODEL, HEADS, KV), |(i, j, k)| ((i + j * 5 + k) as f32).cos());
     let shape = (BATCH, LENGTH, HEADS, KV);
     let keys = Array4::from_shape_fn(shape, |(i, j, k, l)| ((i + j * 2 + k * 9 + l) as f32).sin());
-    let mut machine = ThreadMachine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
-    let slots = &machine.functions()[0].program.fetches;
-    let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
     let feeds = [x.view().into(), w.view().into(), keys.view().into()];
-    machine.call(0, &feeds, &mut outs, &mut []).unwrap();
-    outs.iter().map(|out| out.to_f64().into_iter().collect()).collect()
+    doubles(super::run(&Mesh::single(), compiled, &feeds))
 }
 
 /// The memory orders of a program's values with four dims.
 fn orders(program: &Program) -> Vec<&[u8]> {
-    let values = program.values.iter().filter(|value| value.extents.len() == 4);
+    let values = program.block.values.iter().filter(|value| value.extents.len() == 4);
     values.map(|value| &value.order[..]).collect()
 }
 
@@ -70,36 +64,32 @@ fn orders(program: &Program) -> Vec<&[u8]> {
 fn products_per_head_have_heads_outermost() {
     const DECLARED: &[u8] = &[0, 1, 2, 3];
     const HEADS_FIRST: &[u8] = &[0, 2, 1, 3];
-    let mesh = Mesh::single();
     let mut program = attention(false);
-    order::run(&mut program, &mesh);
+    order::run(&mut program.block);
     // What is fed lies as declared; queries, scaled, copied keys, logits, exp, weights, seen do not.
     let found = orders(&program);
     assert_eq!(found[0], DECLARED);
     assert_eq!(found[1..], [HEADS_FIRST; 7]);
-    let statistics = program.values.iter().filter(|value| value.extents.len() == 3);
+    let statistics = program.block.values.iter().filter(|value| value.extents.len() == 3);
     let statistics: Vec<_> = statistics.map(|value| &value.order[..]).collect();
     assert_eq!(statistics[2..4], [[0, 2, 1], [0, 2, 1]]);
     let mut program = attention(true);
-    order::run(&mut program, &mesh);
+    order::run(&mut program.block);
     assert_eq!(orders(&program)[1..4], [DECLARED, DECLARED, HEADS_FIRST]);
 }
 
 #[test]
 fn attention_is_tiled_per_head_and_stays_what_it_is() {
     let mesh = Mesh::single();
-    let with = compile_with(passes(), attention(false), &mesh, &[]).unwrap();
-    let rounds = with.program.steps.iter().find_map(|node| match &node.step {
-        Step::Loop(rounds) => Some(rounds),
-        _ => None,
-    });
-    let rounds = rounds.expect("attention is not tiled");
-    assert!(rounds.count >= BATCH * HEADS / 4);
-    let contracts = |program: &Program| {
-        program.steps.iter().filter(|node| matches!(node.step, Step::Contract { .. })).count()
+    let with = compiled(attention(false), &mesh, &[], &all());
+    let found = loops(&with.program);
+    let [tiles] = found[..] else { panic!("attention is not tiled") };
+    assert!(tiles.count >= BATCH * HEADS / 4);
+    let contracts = |block: &Block| {
+        block.steps.iter().filter(|step| matches!(step.form, Form::Contract(_))).count()
     };
-    assert_eq!((contracts(&with.program), contracts(&rounds.body)), (2, 2));
-    let without = compile_with(&[], attention(false), &mesh, &[]).unwrap();
+    assert_eq!((contracts(&with.program.block), contracts(&tiles.body)), (2, 2));
+    let without = compiled(attention(false), &mesh, &[], &[]);
     for (with, without) in run(with)[0].iter().zip(&run(without)[0]) {
         assert!((with - without).abs() <= 1e-5 * without.abs().max(1.0));
     }

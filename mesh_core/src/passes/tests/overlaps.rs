@@ -1,9 +1,8 @@
 use super::*;
-use crate::array::Array;
-use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
+use crate::program::Origin;
+use crate::program::forms::Await;
 use crate::program::sketch::labelled;
-use crate::program::{Extents, Origin, Rounds, Slot};
 use smallvec::smallvec;
 
 const LONG: &[usize] = &[32];
@@ -14,14 +13,19 @@ fn named(b: &mut Builder<'_>, name: &str) {
 
 /// The steps by the names of their origins, and which of them begin and wait.
 fn order(program: &Program) -> Vec<String> {
-    let awaits = program.awaits();
-    let begun = |step: &Step| step.outs().iter().any(|out| awaits[out.index()].is_some());
-    let name = |node: &crate::program::Node| match &node.step {
-        Step::Await { .. } => format!("await {}", program.origin(node).name),
-        step if begun(step) => format!("begin {}", program.origin(node).name),
-        _ => program.origin(node).name.clone(),
+    let awaits = program.block.awaits();
+    let begun = |step: &Step| step.outs.iter().any(|out| awaits[out.index()].is_some());
+    let name = |step: &Step| match step.form {
+        Form::Await(_) => format!("await {}", step.origin.name),
+        _ if begun(step) => format!("begin {}", step.origin.name),
+        _ => step.origin.name.clone(),
     };
-    program.steps.iter().map(name).collect()
+    program.steps().iter().map(name).collect()
+}
+
+/// Overlaps within limits.
+fn overlap(program: &mut Program, mesh: &Mesh, limits: overlap::Limits) {
+    overlap::run_within(&mut program.block, &cx(mesh, &host()), limits);
 }
 
 /// A step of training: gradients come last layer first, and are reduced where variables need them,
@@ -56,11 +60,11 @@ fn trained(b: &mut Builder<'_>) {
 fn overlapped(limits: overlap::Limits) -> Program {
     let mesh = square();
     let mut program = built(&mesh, trained);
-    overlap::run_within(&mut program, &mesh, limits);
+    overlap(&mut program, &mesh, limits);
     let variables = vec![variable(&[64, 64]); 3];
     verify(&program, &mesh, &variables).unwrap();
     let once = program.clone();
-    overlap::run_within(&mut program, &mesh, limits);
+    overlap(&mut program, &mesh, limits);
     assert_eq!(once, program);
     check(&program, &plan(&program, &variables), &variables).unwrap();
     once
@@ -103,7 +107,7 @@ fn sums_of_gradients_begin_with_the_gradients_and_updates_follow_them() {
 #[test]
 fn what_is_small_or_beside_nothing_is_met_where_it_stands() {
     let mut plain = built(&square(), trained);
-    writes_last(&mut plain);
+    writes_last(&mut plain.block);
     let plain = order(&plain);
     for limits in
         [overlap::Limits { least: 1 << 20, ..EAGER }, overlap::Limits { worth: 1 << 30, ..EAGER }]
@@ -138,7 +142,7 @@ fn an_await_comes_when_as_much_has_been_computed() {
         b.fetched("value", value);
     });
     // What is reduced stays until then.
-    overlap::run_within(&mut program, &mesh, overlap::Limits { growth: 1, ..EAGER });
+    overlap(&mut program, &mesh, overlap::Limits { growth: 1, ..EAGER });
     let order = order(&program);
     assert_eq!(order[..2], ["partial", "begin part"]);
     // It sends 8 KiB; a product is 2.6 µs.
@@ -167,7 +171,7 @@ fn a_weight_is_gathered_beside_the_layer_before() {
         }
         b.fetched("value", value);
     });
-    overlap::run_within(&mut program, &mesh, EAGER);
+    overlap(&mut program, &mesh, EAGER);
     let expected = [
         "read 0",
         "weight 0",
@@ -212,7 +216,7 @@ fn memory_bounds_what_waits() {
     let before = lower_bound(&program, &[]);
     for growth in [1, 2, 20, 1000] {
         let mut program = program.clone();
-        overlap::run_within(&mut program, &mesh, overlap::Limits { growth, ..EAGER });
+        overlap(&mut program, &mesh, overlap::Limits { growth, ..EAGER });
         let after = lower_bound(&program, &[]);
         assert!(after <= before + before / growth, "{growth}: {before} to {after}");
     }
@@ -249,7 +253,7 @@ fn buffers_are_kept_until_the_await() {
     assert_eq!([at(5), at(6)], [at(0), at(0)]);
     assert!(![at(0), at(1), at(4)].contains(&at(2)));
     let mut plain = program.clone();
-    plain.steps.retain(|node| !matches!(node.step, Step::Await { .. }));
+    plain.block.steps.retain(|step| !matches!(step.form, Form::Await(_)));
     assert!(lower_bound(&plain, &[]) <= lower_bound(&program, &[]));
 }
 
@@ -260,7 +264,7 @@ fn the_checker_finds_who_disturbs_a_collective() {
         let mut plan = plan(&program, &[]);
         plan.places[value] = plan.places[on];
         plan.arena_bytes += 1024;
-        check(&program, &plan, &[]).unwrap_err().join("; ")
+        check(&program, &plan, &[]).map_or_else(|problems| lines(&problems), |()| String::new())
     };
     let text = found(5, 2);
     let expected = "step 4 map: %5 is on %2, which step 3 reduce_scatter has not done with";
@@ -291,44 +295,37 @@ fn a_variable_that_is_sent_is_not_written_meanwhile() {
     assert_eq!(plan.places[0], Place::Variable(var(0)));
     assert!(matches!(plan.places[2], Place::Arena(_)));
     plan.places[2] = Place::Variable(var(0));
-    let text = check(&program, &plan, &variables).unwrap_err().join("; ");
+    let text = check(&program, &plan, &variables)
+        .map_or_else(|problems| lines(&problems), |()| String::new());
     let expected = "step 2 map: %2 is on %0, which step 1 all_gather has not done with";
     assert!(text.contains(expected), "{text}");
 }
 
-/// Sums under way in each of many rounds, and one through all of them.
-fn rounds(mesh: &Mesh) -> Program {
+/// Sums under way in each of many iterations, and one through all of them.
+fn iterations(mesh: &Mesh) -> Program {
     let rows = axis(mesh, "rows");
-    let body = built(mesh, |b| {
-        let h = b.fed("h", &[3000]);
-        let position = Slot { name: "i".to_owned(), value: h, shape: vec![], split: vec![] };
-        b.feed(DType::I32, Extents::new(), position);
-        let mut sums = Vec::new();
-        for i in 0..6 {
-            let scaled = b.of(x(0) * (0.1 + f64::from(i)), &[h]);
-            sums.push(b.all_reduce(ReduceKind::Sum, &[rows], scaled));
-        }
-        let mut total = b.of(x(0).sin(), &[h]);
-        for sum in sums {
-            b.wait(sum);
-            total = b.of((x(0) + x(1)).tanh(), &[total, sum]);
-        }
-        b.fetched("h", total);
-    });
+    let mut b = Builder::new("body", mesh);
+    let h = b.param(DType::F32, [3000]);
+    b.param(DType::I32, []);
+    let mut sums = Vec::new();
+    for i in 0..6 {
+        let scaled = b.of(x(0) * (0.1 + f64::from(i)), &[h]);
+        sums.push(b.all_reduce(ReduceKind::Sum, &[rows], scaled));
+    }
+    let mut total = b.of(x(0).sin(), &[h]);
+    for sum in sums {
+        b.wait(sum);
+        total = b.of((x(0) + x(1)).tanh(), &[total, sum]);
+    }
+    b.result(total);
+    let body = Box::new(b.finish().block);
     built(mesh, |b| {
         let h = b.fed("h", &[3000]);
         let scaled = b.of(x(0) * 0.3, &[h]);
         let through = b.all_reduce(ReduceKind::Sum, &[rows], scaled);
-        let outs = b.rounds(Rounds {
-            body,
-            count: 50,
-            reverse: false,
-            condition: None,
-            carried: vec![h],
-            sliced: vec![],
-            captured: vec![],
-            outs: smallvec![],
-        });
+        let form =
+            Loop { body, count: 50, reverse: false, conditional: false, carried: 1, sliced: 0 };
+        let outs = b.repeat(form, &[h]);
         b.wait(through);
         let last = b.of(x(0) + x(1), &[outs[0], through]);
         b.fetched("last", last);
@@ -340,32 +337,26 @@ fn couriers_and_processors_leave_the_same_bits() {
     for mesh in ["rows:2", "rows:4"] {
         let mesh: Mesh = mesh.parse().unwrap();
         let run = |program: Program, couriers: bool| {
-            let functions = vec![compile_with(&[], program, &mesh, &[]).unwrap()];
-            let machine =
-                ThreadMachine::with_couriers(&mesh, &[], functions, 0, &[], Some(couriers));
-            let mut machine = machine.unwrap();
+            let compiled = compiled(program, &mesh, &[], &[]);
             let element = |i: usize| ((i as f32) * 0.37).sin();
             let h = ndarray::Array1::from_shape_fn(3000, element);
-            let mut outs = vec![Array::zeros(DType::F32, &[3000])];
             let mut all = Vec::new();
             // Whoever looks at numbers wants them where a collective begins.
             for (inspected, recorded) in [(false, false), (true, false), (false, true)] {
-                machine.inspect(inspected);
-                machine.record(recorded);
-                machine.call(0, &[h.view().into()], &mut outs, &mut []).unwrap();
-                all.push(outs.clone());
+                let (mut outs, compiled) = (zeros(&compiled.program), compiled.clone());
+                let mut backend = backend(&mesh, &[], compiled, Some(couriers), inspected);
+                backend.record(recorded).unwrap();
+                backend.call(0, &[h.view().into()], &mut outs, &mut []).unwrap();
+                all.push(outs);
             }
             all
         };
-        let mut plain = rounds(&mesh);
-        plain.steps.retain(|node| !matches!(node.step, Step::Await { .. }));
-        for node in &mut plain.steps {
-            if let Step::Loop(rounds) = &mut node.step {
-                rounds.body.steps.retain(|node| !matches!(node.step, Step::Await { .. }));
-            }
-        }
+        let mut plain = iterations(&mesh);
+        plain.block.everywhere(&mut |block| {
+            block.steps.retain(|step| !matches!(step.form, Form::Await(Await { .. })));
+        });
         let expected = run(plain, false);
-        assert_eq!(run(rounds(&mesh), false), expected);
-        assert_eq!(run(rounds(&mesh), true), expected);
+        assert_eq!(run(iterations(&mesh), false), expected);
+        assert_eq!(run(iterations(&mesh), true), expected);
     }
 }

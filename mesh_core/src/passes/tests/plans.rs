@@ -200,7 +200,7 @@ fn sabotaged(spoil: impl FnOnce(&mut Program, &mut Plan)) -> String {
     spoil(&mut program, &mut plan);
     match check(&program, &plan, &variables) {
         Ok(()) => "right".to_owned(),
-        Err(problems) => problems.join("\n"),
+        Err(problems) => lines(&problems),
     }
 }
 
@@ -216,7 +216,7 @@ fn the_checker_finds_sabotage() {
 
     // A shifted offset.
     let found = sabotaged(|_, plan| plan.places[5] = Place::Arena(132));
-    assert_eq!(found, "%5 is at byte 132, which is not aligned");
+    assert_eq!(found, "the plan: %5 is at byte 132, which is not aligned");
     // A second name for half of a buffer.
     let found = sabotaged(|_, plan| plan.places[5] = Place::Arena(64));
     insta::assert_snapshot!(found, @r"
@@ -231,8 +231,8 @@ fn the_checker_finds_sabotage() {
     ");
     // A read after the write.
     let found = sabotaged(|program, _| {
-        program.steps.swap(4, 5);
-        program.steps[5].step.each_input(|value| *value = ValueId(1));
+        program.block.steps.swap(4, 5);
+        program.block.steps[5].inputs[0].value = ValueId(1);
     });
     insta::assert_snapshot!(found, @r"step 5 reduce: %1 is not at var0, which holds %6");
     // A fetch overwritten.
@@ -244,7 +244,7 @@ fn the_checker_finds_sabotage() {
     insta::assert_snapshot!(found, @r"fetch loss: %5 is not at byte 128, which holds nothing known");
     // An arena that is too small.
     let found = sabotaged(|_, plan| plan.arena_bytes = 131);
-    assert_eq!(found, "%5 at byte 128 ends beyond the arena");
+    assert_eq!(found, "the plan: %5 at byte 128 ends beyond the arena");
     // A variable as scratch.
     let found = sabotaged(|_, plan| plan.places[3] = Place::Variable(var(1)));
     insta::assert_snapshot!(found, @r"
@@ -253,17 +253,17 @@ fn the_checker_finds_sabotage() {
     ");
     // A variable of another size.
     let found = sabotaged(|_, plan| plan.places[5] = Place::Variable(var(1)));
-    assert_eq!(found, "%5 does not fit var1");
+    assert_eq!(found, "the plan: %5 does not fit var1");
     // A feed in a variable.
     let found = sabotaged(|_, plan| plan.places[0] = Place::Variable(var(1)));
     insta::assert_snapshot!(found, @r"
-    feed image is in var1
+    the plan: feed image is in var1
     step 1 read: old var1 is not at var1, which holds %0
     at the end: old var1 is not at var1, which holds %0, %2
     ");
     // A place too few.
     let found = sabotaged(|_, plan| plan.places.truncate(6));
-    assert_eq!(found, "6 places for 7 values");
+    assert_eq!(found, "the plan: 6 places for 7 values");
 }
 
 #[test]

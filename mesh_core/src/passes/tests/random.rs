@@ -1,6 +1,4 @@
 use super::*;
-use crate::array::Array;
-use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::labelled;
 use crate::program::{ALIGNMENT, Extents, Offset, Piece, Scalar};
@@ -97,7 +95,7 @@ fn copied(b: &mut Builder<'_>, one: ValueId, two: ValueId, act: &Act) -> ValueId
         at[dim] = from;
         let (begin, at) = (vec![Offset::default(); 2], Extents::from_slice(&at));
         let (input, extents) = (labelled(value, &[0, 1]), Extents::from_slice(&EXTENTS));
-        Piece { input, begin, at, extents }
+        (input, Piece { begin, at, extents })
     };
     let pieces = match joined {
         true => vec![piece(one, 0), piece(two, EXTENTS[dim])],
@@ -129,30 +127,33 @@ fn variables() -> Vec<VariableType> {
 }
 
 /// What two calls of a program leave: fetches, and the bytes of one processor's variables.
-fn numbers(program: &Program, passes: &[Pass]) -> (Vec<Array>, Vec<Vec<u8>>) {
-    numbers_with(program, passes, false)
+fn numbers(program: &Program, passes: &[PassId]) -> (Vec<Array>, Vec<Vec<u8>>) {
+    numbers_of(super::compiled(program.clone(), &square(), &variables(), passes), false)
 }
 
-fn numbers_with(program: &Program, passes: &[Pass], couriers: bool) -> (Vec<Array>, Vec<Vec<u8>>) {
-    let variables = variables();
-    let compiled = compile_with(passes, program.clone(), &square(), &variables).unwrap();
+fn numbers_of(compiled: Compiled, couriers: bool) -> (Vec<Array>, Vec<Vec<u8>>) {
     let feed = |start: usize| {
         let element = |i: usize| ((start + i) as f32 * 0.37).sin() * 3.0;
         Array2::from_shape_fn((EXTENTS[0], EXTENTS[1]), |(i, j)| element(i * 8 + j))
     };
     let (one, two) = (feed(1), feed(50));
-    let (mesh, functions) = (square(), vec![compiled]);
-    let machine =
-        ThreadMachine::with_couriers(&mesh, &variables, functions, 7, &[], Some(couriers));
-    let mut machine = machine.unwrap();
-    let slots = &machine.functions()[0].program.fetches;
-    let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
+    let mut outs = zeros(&compiled.program);
+    let variables = variables();
+    let mut backend = backend(&square(), &variables, compiled, Some(couriers), false);
     for _ in 0..2 {
         let feeds = [one.view().into(), two.view().into()];
-        machine.call(0, &feeds, &mut outs, &mut []).unwrap();
+        backend.call(0, &feeds, &mut outs, &mut []).unwrap();
     }
-    let bytes = |i| machine.variable_bytes(3, i).to_vec();
-    (outs, (0..variables.len()).map(bytes).collect())
+    let bytes = |i| backend.slice(3, i).unwrap().to_vec();
+    let bytes = (0..variables.len()).map(bytes).collect();
+    (outs, bytes)
+}
+
+/// A program that has gone through all passes and then something else.
+fn then(program: &Program, mesh: &Mesh, run: impl Fn(&mut Block)) -> Compiled {
+    let mut program = compiled(program.clone(), mesh, &variables(), &all()).program;
+    program.block.everywhere(&mut |block| run(block));
+    compiled(program, mesh, &variables(), &[])
 }
 
 proptest! {
@@ -162,14 +163,19 @@ proptest! {
     #[test]
     fn random_programs_compile(program in programs()) {
         let variables = variables();
+        let mesh = square();
         let ways = [AllReduce::Ring, AllReduce::Hierarchical, AllReduce::ReduceToOne];
-        let ways = ways.into_iter().filter_map(AllReduce::pass);
-        let ways = ways.map(|way| passes().iter().copied().chain([way]).collect::<Vec<_>>());
-        for passes in [Vec::new(), passes().to_vec()].into_iter().chain(ways) {
-            let compiled = compile_with(&passes, program.clone(), &square(), &variables);
+        let mut all = vec![program.clone()];
+        for way in [AllReduce::Direct].into_iter().chain(ways) {
+            let mut program = program.clone();
+            improve(&mut program, &mesh, &variables, way, &PORTABLE).unwrap();
+            all.push(program);
+        }
+        for program in all {
+            let compiled = compile(program, &mesh, &variables, &Target::host());
             let Compiled { program, plan } = compiled.unwrap();
             let padded = |value: &crate::program::Value| value.bytes().next_multiple_of(ALIGNMENT);
-            let all: usize = program.values.iter().map(padded).sum();
+            let all: usize = program.block.values.iter().map(padded).sum();
             let least = lower_bound(&program, &variables);
             prop_assert!(least <= plan.arena_bytes && plan.arena_bytes <= all);
         }
@@ -179,35 +185,41 @@ proptest! {
     #[test]
     fn passes_stand_alone(program in programs()) {
         let mesh = square();
-        for pass in passes() {
+        let machine = host();
+        for pass in all() {
             let mut once = program.clone();
-            (pass.run)(&mut once, &mesh);
+            pass.run(&mut once.block, &cx(&mesh, &machine));
             prop_assert_eq!(verify(&once, &mesh, &variables()), Ok(()));
-            let grows = pass.name == "elementwise products";
-            prop_assert!(grows || once.steps.len() <= program.steps.len());
+            let grows = pass == PassId::ElementwiseProducts;
+            prop_assert!(grows || once.steps().len() <= program.steps().len());
             let mut twice = once.clone();
-            (pass.run)(&mut twice, &mesh);
-            prop_assert_eq!(once, twice, "{}", pass.name);
+            pass.run(&mut twice.block, &cx(&mesh, &machine));
+            prop_assert_eq!(once, twice, "{}", pass);
         }
     }
 
     /// Fused maps compute the same bits, whatever lies where.
     #[test]
     fn fusion_changes_no_bit(program in programs()) {
-        let without: Vec<_> =
-            passes().iter().copied().filter(|pass| pass.name != "fusion").collect();
-        prop_assert_eq!(numbers(&program, passes()), numbers(&program, &without));
+        let without = without(PassId::Fusion);
+        prop_assert_eq!(numbers(&program, &all()), numbers(&program, &without));
+    }
+
+    /// Epilogues compute the same bits as the maps that they were, whatever the products.
+    #[test]
+    fn epilogues_change_no_bit(program in programs()) {
+        let machine = Machine { product_bytes: 0, ..host() };
+        let joined = |block: &mut Block| epilogues::run(block, &machine);
+        let compiled = then(&program, &square(), joined);
+        prop_assert_eq!(numbers_of(compiled, false), numbers(&program, &all()));
     }
 
     /// Tiles, however small, compute the same up to the rounding of sums.
     #[test]
     fn tiles_change_no_number(program in programs()) {
-        let tiny = |program: &mut Program, _: &Mesh| {
-            tile::run_within(program, tile::Limits { worth: 1, tile: 300 });
-        };
-        let tiles = Pass { name: "tiny tiles", reason: "a test", run: tiny };
-        let with: Vec<_> = passes().iter().copied().chain([tiles]).collect();
-        let (one, other) = (numbers(&program, passes()), numbers(&program, &with));
+        let limits = tile::Limits { worth: 1, tile: 300 };
+        let tiny = then(&program, &square(), |block| tile::run_within(block, limits));
+        let (one, other) = (numbers(&program, &all()), numbers_of(tiny, false));
         for (one, other) in one.0.iter().zip(&other.0) {
             let pairs = one.to_f64().into_iter().zip(other.to_f64());
             for (a, b) in pairs {
@@ -221,12 +233,12 @@ proptest! {
     #[test]
     fn a_fetch_overwritten_is_noticed(program in programs()) {
         let variables = variables();
-        let compiled = compile_with(&[], program, &square(), &variables).unwrap();
+        let compiled = super::compiled(program, &square(), &variables, &[]);
         let (program, mut plan) = (compiled.program, compiled.plan);
-        let reads = program.steps.iter().filter(|node| matches!(node.step, Step::Read { .. }));
-        let read: Vec<_> = reads.flat_map(|node| node.step.outs()).copied().collect();
-        let outs = program.steps.iter().rev().find_map(|node| node.step.outs().first().copied());
-        let fetch = program.fetches.first().map(|slot| slot.value);
+        let reads = program.steps().iter().filter(|step| matches!(step.form, Form::Read(_)));
+        let read: Vec<_> = reads.flat_map(|step| &step.outs).copied().collect();
+        let outs = program.steps().iter().rev().find_map(|step| step.outs.first().copied());
+        let fetch = program.block.results.first().copied();
         let fetch = fetch.filter(|value| !read.contains(value));
         let (Some(last), Some(fetched)) = (outs, fetch) else { return Ok(()) };
         let place = plan.places[fetched.index()];
@@ -237,13 +249,11 @@ proptest! {
     }
 }
 
-/// Whatever can begin, begins.
-fn eager() -> Pass {
-    let run = |program: &mut Program, mesh: &Mesh| {
-        let limits = overlap::Limits { least: 1, worth: 0, growth: 1 };
-        overlap::run_within(program, mesh, limits);
-    };
-    Pass { name: "eager overlap", reason: "a test", run }
+/// A program in which whatever can begin, begins.
+fn eager(program: &Program) -> Compiled {
+    let (mesh, machine) = (square(), host());
+    let limits = overlap::Limits { least: 1, worth: 0, growth: 1 };
+    then(program, &mesh, |block| overlap::run_within(block, &cx(&mesh, &machine), limits))
 }
 
 proptest! {
@@ -252,26 +262,24 @@ proptest! {
     /// What is under way beside computation leaves the same bits, whoever carries it out.
     #[test]
     fn overlap_changes_no_bit(program in programs()) {
-        let eager: Vec<_> = passes().iter().copied().chain([eager()]).collect();
-        let expected = numbers(&program, passes());
-        prop_assert_eq!(&numbers_with(&program, &eager, false), &expected);
-        prop_assert_eq!(&numbers_with(&program, &eager, true), &expected);
+        let expected = numbers(&program, &all());
+        prop_assert_eq!(&numbers_of(eager(&program), false), &expected);
+        prop_assert_eq!(&numbers_of(eager(&program), true), &expected);
     }
 
     /// What an earlier step fills may not be filled again while a collective needs it.
     #[test]
     fn a_disturbed_collective_is_noticed(program in programs()) {
         let variables = variables();
-        let compiled = compile_with(&[eager()], program, &square(), &variables).unwrap();
-        let (program, plan) = (compiled.program, compiled.plan);
-        for (step, node) in program.steps.iter().enumerate() {
-            let begun = node.step.outs().first().and_then(|out| program.awaits()[out.index()]);
-            let Some(until) = begun.filter(|_| node.step.axes().is_some()) else { continue };
-            for beside in &program.steps[step + 1..until] {
-                let copies = matches!(beside.step, Step::Map { .. } | Step::Contract { .. });
-                let outs = beside.step.outs();
-                let Some(out) = outs.first().filter(|_| copies) else { continue };
-                for held in node.step.inputs().into_iter().chain(node.step.outs().iter().copied()) {
+        let Compiled { program, plan } = eager(&program);
+        let (block, awaits) = (&program.block, program.block.awaits());
+        for (at, step) in block.steps.iter().enumerate() {
+            let begun = step.outs.first().and_then(|out| awaits[out.index()]);
+            let Some(until) = begun.filter(|_| step.axes().is_some()) else { continue };
+            for beside in &block.steps[at + 1..until] {
+                let copies = matches!(beside.form, Form::Map(_) | Form::Contract(_));
+                let Some(out) = beside.outs.first().filter(|_| copies) else { continue };
+                for held in step.values() {
                     let mut plan = plan.clone();
                     plan.places[out.index()] = plan.places[held.index()];
                     prop_assert!(check(&program, &plan, &variables).is_err());

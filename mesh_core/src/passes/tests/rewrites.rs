@@ -5,11 +5,11 @@ use crate::program::{Extents, Offset};
 use smallvec::smallvec;
 
 /// The program after one pass, or `unchanged`.
-fn after(run: fn(&mut Program, &Mesh), variables: &[VariableType], program: &Program) -> String {
+fn after(run: fn(&mut Block), variables: &[VariableType], program: &Program) -> String {
     let mesh = square();
     verify(program, &mesh, variables).unwrap();
     let mut changed = program.clone();
-    run(&mut changed, &mesh);
+    run(&mut changed.block);
     verify(&changed, &mesh, variables).unwrap();
     if changed == *program { "unchanged".to_owned() } else { print(&changed, &mesh) }
 }
@@ -75,12 +75,10 @@ fn dead_pairs_leave_an_all_reduce() {
         b.fetched("kept", kept);
     });
     // The builder makes no all-reduce of several values: join the two.
-    let second = program.steps.remove(2).step;
-    let first = &mut program.steps[1].step;
-    if let Step::AllReduce { inputs, outs, .. } = first {
-        inputs.extend(second.inputs());
-        outs.extend_from_slice(second.outs());
-    }
+    let second = program.block.steps.remove(2);
+    let first = &mut program.block.steps[1];
+    first.inputs.extend(second.inputs);
+    first.outs.extend(second.outs);
     insta::assert_snapshot!(print(&program, &mesh), @r"
     program test on rows:2;cols:2
       feeds
@@ -371,8 +369,8 @@ fn update(reads_behind: bool) -> Vec<&'static str> {
         let new = b.of(x(0) - x(1), &[old, gradient]);
         b.write(var(0), new);
     });
-    early::run(&mut program, &mesh);
-    program.steps.iter().map(|node| node.step.form()).collect()
+    early::run(&mut program.block);
+    program.steps().iter().map(|step| step.form.name()).collect()
 }
 
 #[test]

@@ -1,9 +1,7 @@
 use super::*;
-use crate::array::Array;
-use crate::exec::{Machine, ThreadMachine};
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::labelled;
-use crate::program::{Extents, Offset, Piece, Rounds, Scalar};
+use crate::program::{Extents, Offset, Piece, Scalar};
 use ndarray::{Array2, Array3};
 use smallvec::smallvec;
 
@@ -30,36 +28,23 @@ fn softmax() -> Program {
     })
 }
 
-fn loops(program: &Program) -> Vec<&Rounds> {
-    let steps = program.steps.iter();
-    let rounds = steps.filter_map(|node| match &node.step {
-        Step::Loop(rounds) => Some(&**rounds),
-        _ => None,
-    });
-    rounds.collect()
-}
-
 fn run(compiled: Compiled) -> Vec<Vec<f64>> {
     let scores = Array2::from_shape_fn((ROWS, COLUMNS), |(i, j)| ((i * 7 + j) as f32).sin() * 4.0);
-    let mut machine = ThreadMachine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
-    let slots = &machine.functions()[0].program.fetches;
-    let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
-    machine.call(0, &[scores.view().into()], &mut outs, &mut []).unwrap();
-    outs.iter().map(|out| out.to_f64().into_iter().collect()).collect()
+    doubles(super::run(&Mesh::single(), compiled, &[scores.view().into()]))
 }
 
 #[test]
 fn a_softmax_is_done_tile_by_tile() {
     let mesh = Mesh::single();
-    let tiled = compile_with(passes(), softmax(), &mesh, &[]).unwrap();
-    let whole = compile_with(&[], softmax(), &mesh, &[]).unwrap();
+    let tiled = compiled(softmax(), &mesh, &[], &all());
+    let whole = compiled(softmax(), &mesh, &[], &[]);
     let found = loops(&tiled.program);
-    let [rounds] = &found[..] else { panic!("{}", print(&tiled.program, &mesh)) };
-    assert_eq!(rounds.count, 4);
-    assert_eq!(rounds.body.value(rounds.body.feeds[0].value).extents[..], [24, COLUMNS]);
+    let [tiles] = found[..] else { panic!("{}", print(&tiled.program, &mesh)) };
+    assert_eq!(tiles.count, 4);
+    assert_eq!(tiles.body.value(tiles.body.params[0]).extents[..], [24, COLUMNS]);
     // Slices and stacks are where they are whole: no place in the arena, no copy.
     let body = &tiled.plan.bodies[0];
-    assert_eq!(body.places[rounds.body.feeds[0].value.index()], Place::Fed(0));
+    assert_eq!(body.places[tiles.body.params[0].index()], Place::Param(0));
     assert!(body.places.contains(&Place::Stacked(0)));
     let (tiled, whole) = (run(tiled), run(whole));
     assert_eq!(tiled[0], whole[0]);
@@ -77,7 +62,7 @@ fn products_along_rows_are_not_cut() {
         let result = b.of(x(0).tanh(), &[product]);
         b.fetched("result", result);
     });
-    let compiled = compile_with(passes(), program, &mesh, &[]).unwrap();
+    let compiled = compiled(program, &mesh, &[], &all());
     assert!(loops(&compiled.program).is_empty());
 }
 
@@ -90,12 +75,15 @@ fn all_forms(deep: bool) -> Program {
     built(&mesh, |b| {
         let (x0, table) = (b.fed("x", &EXTENTS), b.fed("table", &[16, 5]));
         let piece = Piece {
-            input: labelled(x0, &[0, 1, 2]),
             begin: [0, 0, 3].into_iter().map(Offset::fixed).collect(),
             at: smallvec![0, 0, 1],
             extents: smallvec![8, 12, 13],
         };
-        let moved = b.assemble(vec![piece], Scalar::new(DType::F32, 7.0), whole.clone());
+        let moved = b.assemble(
+            [(labelled(x0, &[0, 1, 2]), piece)],
+            Scalar::new(DType::F32, 7.0),
+            whole.clone(),
+        );
         let mixed = b.of(x(0) * x(1) + x(0), &[moved, x0]);
         let scanned = b.scan(ReduceKind::Sum, 2, true, true, mixed);
         let inputs = [labelled(scanned, &[0, 1, 2]), labelled(x0, &[0, 1, 2])];
@@ -124,11 +112,7 @@ fn all_forms(deep: bool) -> Program {
 fn run_forms(compiled: Compiled) -> Vec<Array> {
     let x = Array3::from_shape_fn(EXTENTS, |(i, j, k)| ((i * 31 + j * 7 + k) as f32).sin());
     let table = Array2::from_shape_fn((16, 5), |(i, j)| (i * 5 + j) as f32);
-    let mut machine = ThreadMachine::new(&Mesh::single(), &[], vec![compiled], 0, &[]).unwrap();
-    let slots = &machine.functions()[0].program.fetches;
-    let mut outs: Vec<_> = slots.iter().map(|slot| Array::zeros(DType::F32, &slot.shape)).collect();
-    machine.call(0, &[x.view().into(), table.view().into()], &mut outs, &mut []).unwrap();
-    outs
+    super::run(&Mesh::single(), compiled, &[x.view().into(), table.view().into()])
 }
 
 #[test]
@@ -136,24 +120,20 @@ fn whatever_is_tiled_stays_what_it_is() {
     let mesh = Mesh::single();
     let shared = ["move", "map", "scan", "sort", "reduce", "gather"];
     let flat = [&shared[..], &["contract", "reshape"]].concat();
-    type Run = fn(&mut Program, &Mesh);
     // Tiles of several positions of the first dim, of one, and of some of the second.
-    let table: [(bool, Run, usize); 3] = [
-        (false, |p, _| tile::run_within(p, tile::Limits { worth: 1, tile: 40_000 }), 2),
-        (false, |p, _| tile::run_within(p, tile::Limits { worth: 1, tile: 8_000 }), 8),
-        (true, |p, _| tile::run_within(p, tile::Limits { worth: 1, tile: 2_000 }), 24),
-    ];
-    for (deep, run, least) in table {
-        let pass = Pass { name: "tiles", reason: "a test", run };
-        let compiled = compile_with(&[pass], all_forms(deep), &mesh, &[]).unwrap();
+    let table = [(false, 40_000, 2), (false, 8_000, 8), (true, 2_000, 24)];
+    for (deep, most, least) in table {
+        let mut program = all_forms(deep);
+        tile::run_within(&mut program.block, tile::Limits { worth: 1, tile: most });
+        let compiled = compiled(program, &mesh, &[], &[]);
         let found = loops(&compiled.program);
-        let [rounds] = &found[..] else { panic!("{}", print(&compiled.program, &mesh)) };
-        assert!(rounds.count >= least, "{} rounds", rounds.count);
-        let forms: Vec<_> = rounds.body.steps.iter().map(|node| node.step.form()).collect();
+        let [tiles] = found[..] else { panic!("{}", print(&compiled.program, &mesh)) };
+        assert!(tiles.count >= least, "{} tiles", tiles.count);
+        let forms: Vec<_> = tiles.body.steps.iter().map(|step| step.form.name()).collect();
         for form in if deep { &shared[..] } else { &flat } {
             assert!(forms.contains(form), "{form} is not in {forms:?}");
         }
-        let whole = compile_with(&[], all_forms(deep), &mesh, &[]).unwrap();
-        assert_eq!(run_forms(compiled), run_forms(whole), "{least} rounds or more");
+        let whole = super::compiled(all_forms(deep), &mesh, &[], &[]);
+        assert_eq!(run_forms(compiled), run_forms(whole), "{least} tiles or more");
     }
 }

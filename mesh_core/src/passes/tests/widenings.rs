@@ -3,7 +3,7 @@
 use super::*;
 use crate::names::{AxisList, DType, ReduceKind};
 use crate::program::sketch::labelled;
-use crate::program::{Extents, Instr, Node, Prim, Slot};
+use crate::program::{Extents, Instr, Prim, Slot};
 
 /// How many casts are left of two that are equal, of so many elements, with so many steps between the
 /// first one's use and the second, and another right behind the second.
@@ -11,8 +11,8 @@ fn left(from: DType, to: DType, elements: usize, between: usize) -> usize {
     let mesh = square();
     let mut program = built(&mesh, |b| {
         let extents = Extents::from_slice(&[elements]);
-        let (name, value) = ("given".to_owned(), ValueId(0));
-        let slot = Slot { name, value, shape: vec![elements], split: vec![AxisList::new()] };
+        let (name, split) = ("given".to_owned(), vec![AxisList::new()]);
+        let slot = Slot { name, shape: vec![elements], split, ..Slot::default() };
         let given = b.feed(from, extents.clone(), slot);
         let cast = |b: &mut Builder<'_>| {
             let cast = b.map(vec![b.whole(given)], extents.clone(), &x(0).cast(to), to).unwrap();
@@ -30,15 +30,15 @@ fn left(from: DType, to: DType, elements: usize, between: usize) -> usize {
         let third = cast(b);
         b.fetched("third", third);
     });
-    cse::run(&mut program, &mesh);
+    cse::run(&mut program.block);
     verify(&program, &mesh, &[]).unwrap();
-    let casts = |node: &&Node| match &node.step {
-        Step::Map { body, .. } => {
-            matches!(body.code[..], [(Instr::Input(0), _), (Instr::Apply(Prim::Cast, _), _)])
+    let casts = |step: &&Step| match &step.form {
+        Form::Map(map) => {
+            matches!(map.body.code[..], [(Instr::Input(0), _), (Instr::Apply(Prim::Cast, _), _)])
         }
         _ => false,
     };
-    program.steps.iter().filter(casts).count()
+    program.steps().iter().filter(casts).count()
 }
 
 #[test]

@@ -1,9 +1,11 @@
 use super::*;
 use crate::names::{AxisList, DType, ReduceKind};
 use crate::program::sketch::{
-    axis, built, every_form, every_variable, labelled, origin, square, var,
+    axis, built, every_form, every_variable, labelled, origin, square, var, x,
 };
-use crate::program::{Extents, Generator, Instr, Node, Prim, Reg, Scalar};
+use crate::program::{
+    Body, Expr, Extents, Generator, Instr, Offset, Operand, Prim, Reg, Scalar, forms,
+};
 use smallvec::smallvec;
 
 fn problems(spoil: impl FnOnce(&mut Program)) -> String {
@@ -12,18 +14,24 @@ fn problems(spoil: impl FnOnce(&mut Program)) -> String {
     spoil(&mut program);
     match verify(&program, &mesh, &every_variable()) {
         Ok(()) => "legal".to_owned(),
-        Err(problems) => problems.join("\n"),
+        Err(problems) => texts(&problems).join("\n"),
     }
 }
 
+fn texts(problems: &[Problem]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
+}
+
 fn step(index: usize, spoil: impl FnOnce(&mut Step)) -> String {
-    problems(|program| spoil(&mut program.steps[index].step))
+    problems(|program| spoil(&mut program.block.steps[index]))
 }
 
 macro_rules! spoil {
     ($index:literal, $form:ident { $($field:ident),* } => $change:expr) => {
         step($index, |step| {
-            let Step::$form { $($field,)* .. } = step else { panic!("{}", step.form()) };
+            let Form::$form(forms::$form { $($field,)* .. }) = &mut step.form else {
+                panic!("{}", step.form.name())
+            };
             $change;
         })
     };
@@ -42,24 +50,22 @@ fn every_form_has_a_legal_step() {
 
 #[test]
 fn values_are_defined_once_before_use() {
-    let found = problems(|program| drop(program.steps.remove(8)));
+    let found = problems(|program| drop(program.block.steps.remove(8)));
     assert_eq!(
         found,
         "step 8 all_reduce (op_1 at src/main.rs:7): %9 is used before it is defined\n\
          value %9: is never defined"
     );
-    let found = problems(|program| program.steps.insert(1, program.steps[0].clone()));
+    let found = problems(|program| program.block.steps.insert(1, program.block.steps[0].clone()));
     refused(&found, "1 read", "%1 is defined twice");
-    let found = step(9, |step| step.each_input(|value| *value = ValueId(99)));
+    let found = step(9, |step| step.inputs[0].value = ValueId(99));
     refused(&found, "9 all_reduce", "there is no value %99");
-    let found = problems(|program| program.values[3].extents[0] = 0);
+    let found = problems(|program| program.block.values[3].extents[0] = 0);
     assert_eq!(found, "value %3: has an empty extent: [0, 6]");
-    let found = problems(|program| program.values[3].order = smallvec![1, 1]);
+    let found = problems(|program| program.block.values[3].order = smallvec![1, 1]);
     assert_eq!(found, "value %3: has no memory order: [1, 1]");
-    let found = problems(|program| program.values[3].extents[0] = usize::MAX);
+    let found = problems(|program| program.block.values[3].extents[0] = usize::MAX);
     assert_eq!(found, format!("value %3: is too large: [{}, 6]", usize::MAX));
-    let found = problems(|program| program.steps[0].origin = 5);
-    assert_eq!(found, "step 0 read: there is no origin 5");
 }
 
 #[test]
@@ -83,20 +89,73 @@ fn slots_multiply_to_their_global_shape() {
 
 #[test]
 fn operands_agree_on_labels() {
-    let found = spoil!(3, Contract { lhs } => lhs.dims = smallvec![0, 0]);
-    refused(&found, "3 contract", "lhs has label 0 twice");
-    let found = spoil!(3, Contract { lhs } => lhs.dims = smallvec![0]);
-    refused(&found, "3 contract", "lhs has 2 dims, but 1 labels");
-    let found = spoil!(3, Contract { lhs } => lhs.dims = smallvec![2, 0]);
+    let found = step(3, |step| step.inputs[0].dims = smallvec![0, 0]);
+    refused(&found, "3 contract", "%3 has label 0 twice");
+    let found = step(3, |step| step.inputs[0].dims = smallvec![0]);
+    refused(&found, "3 contract", "%3 has 2 dims, but 1 labels");
+    let found = step(3, |step| step.inputs[0].dims = smallvec![2, 0]);
     refused(&found, "3 contract", "label 0 is 16, but 6 in lhs");
-    let found = spoil!(3, Contract { rhs } => rhs.dims = smallvec![0, 2]);
+    let found = step(3, |step| step.inputs[1].dims = smallvec![0, 2]);
     refused(&found, "3 contract", "result dim 1 is in no operand");
-    let found = spoil!(4, Reduce { input } => input.dims = smallvec![1, 2]);
+    let found = step(4, |step| step.inputs[0].dims = smallvec![1, 2]);
     refused(&found, "4 reduce", "result dim 0 is in no operand");
     let found = spoil!(4, Reduce { kind } => *kind = ReduceKind::Any);
     refused(&found, "4 reduce", "there is no any of f32");
-    let found = spoil!(5, Map { inputs } => inputs[1].dims = smallvec![2]);
+    let found = step(5, |step| step.inputs[1].dims = smallvec![2]);
     refused(&found, "5 map", "%5 has label 2 of no result dim");
+}
+
+#[test]
+fn inputs_and_outs_are_as_many_as_the_form_states() {
+    let found = step(9, |step| step.inputs[0].dims.swap(0, 1));
+    refused(&found, "9 all_reduce", "%9 is not met whole");
+    let found = step(3, |step| step.inputs.truncate(1));
+    refused(&found, "3 contract", "1 inputs instead of 2");
+    let found = step(2, |step| step.outs.push(ValueId(3)));
+    refused(&found, "2 reshape", "%3 is defined twice");
+    let found = problems(|program| drop(program.feeds.pop()));
+    assert_eq!(found, "the border: 0 slots for 1 values");
+}
+
+/// The product's step with an epilogue of these results, and an input of these labels besides.
+fn with_epilogue(results: &[Expr], other: Option<&[u8]>) -> String {
+    step(3, |step| {
+        step.inputs.extend(other.map(|dims| labelled(ValueId(3), dims)));
+        let dtypes = [DType::F32; 2];
+        let results: Vec<_> = results.iter().map(|result| (result.clone(), DType::F32)).collect();
+        step.form = forms::Contract { epilogue: Body::new(&dtypes, &results).ok() }.into();
+    })
+}
+
+#[test]
+fn an_epilogue_is_a_map_of_the_product() {
+    assert_eq!(with_epilogue(&[x(0).tanh()], None), "legal");
+    let found = with_epilogue(&[x(0) + x(1)], None);
+    refused(&found, "3 contract", "register 1: there is no x1");
+    let found = with_epilogue(&[x(0) + x(1)], Some(&[0, 2]));
+    refused(&found, "3 contract", "%3 has label 2 of no result dim");
+    let found = with_epilogue(&[x(0) + x(1)], Some(&[0, 1]));
+    refused(&found, "3 contract", "label 1 is 16, but 6 in %3");
+    let found = with_epilogue(&[x(0), x(0).tanh()], None);
+    refused(&found, "3 contract", "2 results, but 1 outs");
+    let found = step(3, |step| {
+        step.inputs.truncate(1);
+        step.form = forms::Contract { epilogue: Body::new(&[], &[]).ok() }.into();
+    });
+    refused(&found, "3 contract", "there are no two factors");
+}
+
+#[test]
+fn problems_tell_their_step_and_rule() {
+    let mesh = square();
+    let mut program = built(&mesh, every_form);
+    program.block.steps[3].inputs[0].dims.clear();
+    let found = verify(&program, &mesh, &every_variable()).unwrap_err();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].step, found[0].rule), (Some(3), Rule::Operands));
+    program.block.values[3].extents[0] = 0;
+    let found = verify(&program, &mesh, &every_variable()).unwrap_err();
+    assert_eq!((found[0].step, found[0].rule), (None, Rule::Values));
 }
 
 #[test]
@@ -129,7 +188,7 @@ fn windows_tie_three_values() {
     refused(&found, "1 convolve", "the last of 4 windows begins beyond the 8 input positions");
     let found = spoil!(1, Convolve { windows } => windows.clear());
     refused(&found, "1 convolve", "there is no window");
-    let found = spoil!(1, Convolve { lhs } => lhs.dims = smallvec![0, 4, 3]);
+    let found = step(1, |step| step.inputs[0].dims = smallvec![0, 4, 3]);
     refused(&found, "1 convolve", "label 3 is 2, but 3 in rhs");
     let found = spoil!(1, Convolve { windows } => windows[0].input = 9);
     refused(&found, "1 convolve", "window label 9 is a dim of 0 values");
@@ -151,21 +210,23 @@ fn pieces_and_slices_stay_inside() {
     let fill = Generator::Fill(Scalar::new(DType::F64, 0.0));
     let found = spoil!(7, Generate { generator } => *generator = fill);
     refused(&found, "7 generate", "the fill is f64, not f32");
+    let image = || Operand::whole(ValueId(0), 3);
     let noise = Generator::TruncatedNormal { key: 0, mean: 0.0, stddev: 0.0 };
     let found = spoil!(7, Generate { generator } => *generator = noise);
     refused(&found, "7 generate", "no normal has mean 0 and deviation 0");
     let numbers = |high| Generator::Uniform { key: 0, low: 0.0, high };
     let found = spoil!(7, Generate { generator } => *generator = numbers(0.0));
     refused(&found, "7 generate", "there are no numbers from 0 to 0");
-    let found = spoil!(7, Generate { salts } => salts.push(ValueId(0)));
+    let found = step(7, |step| step.inputs.push(image()));
     refused(&found, "7 generate", "%0 is f32[4, 8, 2], but a salt is a scalar of i32");
     let fill = Generator::Fill(Scalar::new(DType::F32, 0.0));
-    let found = spoil!(7, Generate { generator, salts } => {
-        *generator = fill;
-        salts.push(ValueId(0));
+    let found = step(7, |step| {
+        let Form::Generate(form) = &mut step.form else { panic!("{}", step.form.name()) };
+        form.generator = fill;
+        step.inputs.push(image());
     });
     refused(&found, "7 generate", "only random numbers have salts");
-    let found = spoil!(2, Reshape { input } => *input = ValueId(0));
+    let found = step(2, |step| step.inputs[0] = image());
     refused(&found, "2 reshape", "64 elements become 96");
 }
 
@@ -177,8 +238,7 @@ fn random_integers_lie_between_whole_bounds() {
             let global = Extents::from_slice(&[4]);
             let numbers = Generator::Uniform { key: 0, low: 0.0, high };
             let step = b.read(var(0), DType::I32, Extents::default());
-            let salts = smallvec![step];
-            b.generate_salted(numbers, salts, DType::I32, origin(1), global.clone(), global);
+            b.generate_salted(numbers, &[step], DType::I32, origin(1), global.clone(), global);
         })
     };
     let step = VariableType {
@@ -190,7 +250,7 @@ fn random_integers_lie_between_whole_bounds() {
     let check = |high| verify(&integers(high), &mesh, std::slice::from_ref(&step));
     assert_eq!(check(4.0), Ok(()));
     let found = check(4.5).unwrap_err();
-    assert_eq!(found, ["step 1 generate: there are no random i32 from 0 to 4.5"]);
+    assert_eq!(texts(&found), ["step 1 generate: there are no random i32 from 0 to 4.5"]);
 }
 
 #[test]
@@ -202,7 +262,7 @@ fn collectives_keep_their_extents() {
     refused(&found, "9 all_reduce", "axis2 is not an axis of rows:2;cols:2");
     let found = spoil!(9, AllReduce { axes } => axes.push(axes[0]));
     refused(&found, "9 all_reduce", "axis rows is listed twice");
-    let found = spoil!(9, AllReduce { inputs } => inputs.clear());
+    let found = step(9, |step| step.inputs.clear());
     refused(&found, "9 all_reduce", "0 inputs, but 1 outs");
     let found = spoil!(10, ReduceScatter { dim } => *dim = 0);
     refused(&found, "10 reduce_scatter", "%11 is [4, 2], not [1, 8]");
@@ -212,7 +272,7 @@ fn collectives_keep_their_extents() {
     refused(&found, "11 all_to_all", "cuts and joins along dim 1");
     let found = spoil!(12, AllGather { dim } => *dim = 1);
     refused(&found, "12 all_gather", "%13 is [4, 4], not [2, 8]");
-    let found = spoil!(13, Permute { input } => *input = ValueId(12));
+    let found = step(13, |step| step.inputs[0].value = ValueId(12));
     refused(&found, "13 permute", "%14 is [4, 4], not [2, 4]");
     let mesh = square();
     let half = built(&mesh, |b| {
@@ -222,7 +282,7 @@ fn collectives_keep_their_extents() {
         b.all_reduce(ReduceKind::Sum, &[axis(&mesh, "rows")], ones);
     });
     let found = verify(&half, &mesh, &[]).unwrap_err();
-    assert_eq!(found, ["step 1 all_reduce: a sum over a group is held in f32"]);
+    assert_eq!(texts(&found), ["step 1 all_reduce: a sum over a group is held in f32"]);
 }
 
 #[test]
@@ -231,11 +291,11 @@ fn lookups_have_their_labels() {
     refused(&found, "16 gather", "the result has the gathered label 1");
     let found = spoil!(16, Gather { dim } => *dim = 3);
     refused(&found, "16 gather", "the input lacks the gathered label 3");
-    let found = spoil!(16, Gather { indices } => indices.dims[0] = 3);
+    let found = step(16, |step| step.inputs[1].dims[0] = 3);
     refused(&found, "16 gather", "the indices has label 3 of no result dim");
-    let found = spoil!(16, Gather { input } => input.dims[1] = 4);
+    let found = step(16, |step| step.inputs[0].dims[1] = 4);
     refused(&found, "16 gather", "the input has label 4 of no result dim");
-    let found = spoil!(16, Gather { indices } => *indices = labelled(ValueId(14), &[3, 1]));
+    let found = step(16, |step| step.inputs[1] = labelled(ValueId(14), &[3, 1]));
     refused(&found, "16 gather", "the indices are f32, not i32");
     let far = Offset {
         base: usize::MAX,
@@ -248,9 +308,9 @@ fn lookups_have_their_labels() {
     refused(&found, "17 scatter", "the result lacks the label 2");
     let found = spoil!(17, Scatter { dim } => *dim = 1);
     refused(&found, "17 scatter", "the updates have the indexed label 1");
-    let found = spoil!(17, Scatter { indices } => indices.dims[0] = 3);
+    let found = step(17, |step| step.inputs[1].dims[0] = 3);
     refused(&found, "17 scatter", "the indices have labels that the updates lack");
-    let found = spoil!(17, Scatter { updates } => updates.dims[1] = 3);
+    let found = step(17, |step| step.inputs[0].dims[1] = 3);
     refused(&found, "17 scatter", "result dim 1 is in no operand");
 }
 
@@ -264,29 +324,25 @@ fn orders_have_their_lines() {
     refused(&found, "19 sort", "there is no dim 2");
     let found = spoil!(19, Sort { dim } => *dim = 1);
     refused(&found, "19 sort", "label 0 is 1, but 2 in %18");
-    let found = spoil!(19, Sort { inputs } => drop(inputs.pop()));
+    let found = step(19, |step| drop(step.inputs.pop()));
     refused(&found, "19 sort", "1 inputs, but 2 outs");
-    let found = spoil!(19, Sort { inputs } => inputs.swap(0, 1));
+    let found = step(19, |step| step.inputs.swap(0, 1));
     refused(&found, "19 sort", "%19 is f32, but %15 is i32");
     let found = problems(|program| {
-        program.values[19].extents[0] = 3;
-        program.values[20].extents[0] = 3;
+        program.block.values[19].extents[0] = 3;
+        program.block.values[20].extents[0] = 3;
     });
     refused(&found, "19 sort", "3 elements are kept of 2");
 }
 
 #[test]
 fn calls_are_in_declared_order() {
-    let found = spoil!(20, Call { outs } => outs.clear());
+    let found = step(20, |step| step.outs.clear());
     assert!(found.contains("there are no outs"), "{found}");
     let found = problems(|program| {
-        program
-            .values
-            .push(Value { order: [1, 0].into_iter().collect(), ..program.values[18].clone() });
-        let out = ValueId(program.values.len() as u32 - 1);
-        if let Step::Call { outs, .. } = &mut program.steps[20].step {
-            outs.push(out);
-        }
+        let block = &mut program.block;
+        let out = block.define(Value { order: smallvec![1, 0], ..block.values[18].clone() });
+        block.steps[20].outs.push(out);
     });
     refused(&found, "20 call", "%24 is f32[2, 4] order [1, 0], not in declared order");
 }
@@ -294,29 +350,20 @@ fn calls_are_in_declared_order() {
 #[test]
 fn variables_keep_their_type() {
     let found = spoil!(14, Write { variable } => *variable = var(0));
-    refused(&found, "14 write", "%14 is [4, 4], not [3, 2, 6]");
+    refused(&found, "14 write", "f32[4, 4] is not f32[3, 2, 6]");
     let found = spoil!(0, Read { variable } => *variable = var(2));
     refused(&found, "0 read", "there is no var2");
-    let twice = |program: &mut Program| {
-        program.steps.push(Node {
-            step: program.steps[14].step.clone(),
-            origin: 0,
-            owners: Owners::new(),
-        });
-    };
-    refused(&problems(twice), "24 write", "var1 is written twice");
+    let found = problems(|program| program.block.steps.push(program.block.steps[14].clone()));
+    refused(&found, "24 write", "var1 is written twice");
 }
 
 #[test]
 fn a_read_may_follow_a_write() {
     let late = |program: &mut Program| {
-        program.values.push(Value::new(DType::F32, [4, 4]));
-        let out = ValueId(program.values.len() as u32 - 1);
-        program.steps.push(Node {
-            step: Step::Read { variable: var(1), out },
-            origin: 0,
-            owners: Owners::new(),
-        });
+        let block = &mut program.block;
+        let out = block.define(Value::new(DType::F32, [4, 4]));
+        let read = block.steps[0].instead(forms::Read { variable: var(1) }, [], &[out]);
+        block.steps.push(read);
     };
     assert_eq!(problems(late), "legal");
 }

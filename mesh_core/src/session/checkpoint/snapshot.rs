@@ -168,11 +168,11 @@ pub(super) mod tests {
     use super::*;
     use crate::lower::Module;
     use crate::names::{Axis, DType, DimName, Dimension, Mesh, Placement, Shape};
-    use crate::program::Compiled;
+    use crate::program::Program;
 
     /// A session without functions.
     pub(crate) fn session(mesh: &Mesh, variables: Vec<VariableSpec>, seed: u64) -> Session {
-        let module = Module::new(mesh.clone(), variables, Vec::new(), Compiled::default()).unwrap();
+        let module = Module::new(mesh.clone(), variables, Vec::new(), Program::default()).unwrap();
         Session::threads(&module, seed).unwrap()
     }
 
@@ -237,7 +237,9 @@ pub(super) mod tests {
         let part = |rank| {
             let mut snapshot = Snapshot::default();
             session.snapshots.set(number);
-            session.copy_into(&mut snapshot, Processes { rank, ..all }, |p| p % all.ranks == rank);
+            session
+                .copy_into(&mut snapshot, Processes { rank, ..all }, |p| p % all.ranks == rank)
+                .unwrap();
             snapshot
         };
         (0..all.ranks).map(part).collect()

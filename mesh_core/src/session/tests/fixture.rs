@@ -3,36 +3,48 @@
 use ndarray::{Array1, Array2};
 
 use crate::array::Array;
-use crate::lower::{Module, VariableSpec};
+use crate::exec::ThreadBackend;
+use crate::lower::{Module, Target, VariableSpec};
 use crate::names::DType::{F32, I32};
 use crate::names::{Axis, Mesh, Placement, ReduceKind, Shape, dim};
+use crate::passes::Executable;
 use crate::program::{
-    ALIGNMENT, Builder, Compiled, Expr, Extents, Generator, Offset, Operand, Place, Plan, Program,
-    Slot, ValueId, VariableId,
+    ALIGNMENT, Builder, Expr, Extents, Generator, Offset, Operand, Place, Plan, Program, Slot,
+    ValueId, VariableId,
 };
+use crate::session::Session;
 
-/// Every value in a place of its own.
-pub(super) fn planned(program: Program) -> Compiled {
-    let mut plan = Plan::default();
-    for value in &program.values {
-        plan.places.push(Place::Arena(plan.arena_bytes));
-        plan.arena_bytes += value.bytes().next_multiple_of(ALIGNMENT);
+/// A module's programs as they are, every value in a place of its own.
+pub(super) fn apart(module: &Module) -> Executable {
+    let target = Target { passes: Vec::new(), ..Target::host() };
+    let mut executable = module.compile(&target).unwrap();
+    for compiled in &mut executable.functions {
+        let mut plan = Plan::default();
+        for value in &compiled.program.block.values {
+            plan.places.push(Place::Arena(plan.arena_bytes));
+            plan.arena_bytes += value.bytes().next_multiple_of(ALIGNMENT);
+        }
+        compiled.plan = plan;
     }
-    Compiled { program, plan }
+    executable
+}
+
+/// A session of a module that runs what was made of it by hand.
+pub(super) fn session_of(module: &Module, executable: Executable) -> Session {
+    Session::on(module, ThreadBackend::new(executable, 0, &[], None).unwrap()).unwrap()
 }
 
 pub(super) fn operand(value: ValueId, dims: &[u8]) -> Operand {
     Operand { value, dims: dims.iter().copied().collect() }
 }
 
-pub(super) fn slot(name: &str, value: ValueId, shape: &[usize], split: &[&[Axis]]) -> Slot {
+pub(super) fn slot(name: &str, shape: &[usize], split: &[&[Axis]]) -> Slot {
     let split = split.iter().map(|axes| (*axes).into()).collect();
-    Slot { name: name.to_owned(), value, shape: shape.to_vec(), split }
+    Slot { name: name.to_owned(), shape: shape.to_vec(), split, ..Slot::default() }
 }
 
 pub(super) const BATCH: usize = 8;
 pub(super) const WIDTH: usize = 4;
-const NOWHERE: ValueId = ValueId(0);
 pub(super) const WEIGHTS: VariableId = VariableId(0);
 pub(super) const STEP: VariableId = VariableId(1);
 
@@ -51,7 +63,7 @@ impl Regression {
         Self { batch: axes("b"), width: axes("f"), mesh }
     }
 
-    fn train(&self) -> Compiled {
+    fn train(&self) -> Program {
         let (b, f) = (&self.batch[..], &self.width[..]);
         let batch: Extents = [BATCH / self.mesh.group_size(b)].into_iter().collect();
         let width: Extents = [WIDTH / self.mesh.group_size(f)].into_iter().collect();
@@ -62,8 +74,8 @@ impl Regression {
             [] => part,
             axes => p.all_reduce(ReduceKind::Sum, axes, part),
         };
-        let image = p.feed(F32, both, slot("x", NOWHERE, &[BATCH, WIDTH], &[b, f]));
-        let label = p.feed(F32, batch.clone(), slot("y", NOWHERE, &[BATCH], &[b]));
+        let image = p.feed(F32, both, slot("x", &[BATCH, WIDTH], &[b, f]));
+        let label = p.feed(F32, batch.clone(), slot("y", &[BATCH], &[b]));
         let weights = p.read(WEIGHTS, F32, width.clone());
         let partial = p.contract(operand(image, &[0, 1]), operand(weights, &[1]), batch.clone());
         let predicted = sum(&mut p, f, partial);
@@ -80,13 +92,13 @@ impl Regression {
         let next = p.map(vec![operand(step, &[])], Extents::new(), &(x + 1.0), I32).unwrap();
         p.write(WEIGHTS, new);
         p.write(STEP, next);
-        p.fetch(slot("loss", loss, &[], &[]));
-        p.fetch(slot("predicted", predicted, &[BATCH], &[b]));
-        planned(p.finish())
+        p.fetch(slot("loss", &[], &[]), loss);
+        p.fetch(slot("predicted", &[BATCH], &[b]), predicted);
+        p.finish()
     }
 
     /// Weights 0, 1, 2, …; step 0.
-    fn init(&self) -> Compiled {
+    fn init(&self) -> Program {
         let width = WIDTH / self.mesh.group_size(&self.width);
         let mut p = Builder::new("init", &self.mesh);
         let begin = [Offset::sliced(&self.width, width)].into_iter().collect();
@@ -94,7 +106,7 @@ impl Regression {
         let iota = Generator::Iota(0);
         let weights = p.generate(iota, F32, begin, extents(WIDTH), extents(width));
         p.write(WEIGHTS, weights);
-        planned(p.finish())
+        p.finish()
     }
 
     pub(super) fn module(&self) -> Module {
@@ -118,8 +130,8 @@ pub(super) fn variable(name: &str, shape: Shape, placement: Placement) -> Variab
 pub(super) fn module<const V: usize>(
     mesh: &Mesh,
     variables: [VariableSpec; V],
-    function: Compiled,
-    init: Compiled,
+    function: Program,
+    init: Program,
 ) -> Module {
     Module::new(mesh.clone(), variables.into(), vec![function], init).unwrap()
 }

@@ -2,12 +2,17 @@ mod fixture;
 
 use ndarray::{Array1, Array2, arr1, s};
 
-use self::fixture::{BATCH, Regression, WIDTH, close, data, module, planned, slot, variable};
+use self::fixture::{
+    BATCH, Regression, WIDTH, apart, close, data, module, session_of, slot, variable,
+};
 use super::*;
-use crate::exec::ThreadMachine;
+use crate::exec::ThreadBackend;
 use crate::names::DType::F32;
 use crate::names::{DimName, Placement, Shape, dim};
-use crate::program::{Builder, Extents, Generator, Offset, Place, Step, VariableId};
+use crate::passes::{Executable, check};
+use crate::program::{
+    Builder, Compiled, Extents, Form, Generator, Offset, Place, VariableId, VariableType, verify,
+};
 
 const MESHES: [&str; 6] = ["", "b:1", "b:2", "b:2;f:2", "f:4;b:2", "r:2;b:2;f:2"];
 
@@ -17,20 +22,22 @@ fn training_is_the_same_on_every_mesh() {
     let train = Function::<2, 2>::of_no_graph("train");
     for mesh in MESHES {
         let module = Regression::new(mesh).module();
-        let mut functions = module.functions().to_vec();
-        // The weights are read and written where they are.
-        let Compiled { program, plan } = &mut functions[0];
-        for node in &program.steps {
-            if let Step::Read { variable, out: value } | Step::Write { variable, input: value } =
-                node.step
-            {
+        // The weights are read and written elsewhere, and where they are.
+        let elsewhere = apart(&module);
+        let mut aliased = elsewhere.clone();
+        let Compiled { program, plan } = &mut aliased.functions[0];
+        for step in program.steps() {
+            let aliased = match step.form {
+                Form::Read(form) => Some((form.variable, step.outs[0])),
+                Form::Write(form) => Some((form.variable, step.inputs[0].value)),
+                _ => None,
+            };
+            if let Some((variable, value)) = aliased {
                 plan.places[value.index()] = Place::Variable(variable);
             }
         }
-        let (variables, init) = (module.variables().to_vec(), module.init().clone());
-        let aliased = Module::new(module.mesh().clone(), variables, functions, init).unwrap();
-        for module in [module, aliased] {
-            let mut session = Session::threads(&module, 0).unwrap();
+        for executable in [elsewhere, aliased] {
+            let mut session = session_of(&module, executable);
             session.set_replica_check(true).unwrap();
             let mut weights = Array1::from_iter((0..WIDTH).map(|i| i as f32));
             for step in 0..5 {
@@ -172,7 +179,7 @@ fn variables_are_read_and_written_whole() {
     ];
     for placement in placements {
         let variables = [variable("v", shape.clone(), placement)];
-        let module = module(&mesh, variables, Compiled::default(), Compiled::default());
+        let module = module(&mesh, variables, Program::default(), Program::default());
         let mut session = Session::threads(&module, 0).unwrap();
         assert_eq!(session.read("v").unwrap(), Array::zeros(F32, &[4, 6]));
         session.write("v", &value).unwrap();
@@ -197,16 +204,16 @@ fn two_variables_are_swapped_in_one_call() {
         let shape = Shape::new([dim("d", 6)]).unwrap();
         let placement = Placement::replicated().split("d".into(), &axes);
         let variables = ["first", "second"].map(|n| variable(n, shape.clone(), placement.clone()));
-        let module = module(&mesh, variables, planned(p.finish()), Compiled::default());
+        let module = module(&mesh, variables, p.finish(), Program::default());
         let mut session = Session::threads(&module, 0).unwrap();
         session.set_replica_check(true).unwrap();
         let values = [1.0, 10.0].map(|by| Array1::from_shape_fn(6, |i| by * (i + 1) as f32));
         session.write("first", &values[0]).unwrap();
         session.write("second", &values[1]).unwrap();
-        for round in 1..5 {
+        for call in 1..5 {
             session.call(&Function::<0, 0>::of_no_graph("swap"), []).unwrap();
-            assert_eq!(session.read("first").unwrap(), values[round % 2].clone().into());
-            assert_eq!(session.read("second").unwrap(), values[1 - round % 2].clone().into());
+            assert_eq!(session.read("first").unwrap(), values[call % 2].clone().into());
+            assert_eq!(session.read("second").unwrap(), values[1 - call % 2].clone().into());
         }
     }
 }
@@ -218,17 +225,17 @@ fn a_variable_is_copied_wherever_and_in_whatever_order_it_is_read() {
     let mut p = Builder::new("copy", &mesh);
     let value = p.read(VariableId(0), F32, Extents::from_slice(&[2, 3]));
     p.write(VariableId(1), value);
-    let plain = planned(p.finish());
-    let mut turned = plain.clone();
-    turned.program.values[0].order = [1, 0].into_iter().collect();
-    let mut elsewhere = plain.clone();
-    elsewhere.plan.places[0] = Place::Variable(VariableId(1));
     let shape = Shape::new([dim("d", 4), dim("e", 3)]).unwrap();
     let placement = Placement::replicated().split("d".into(), &rows);
-    for function in [plain, turned, elsewhere] {
-        let variables = ["from", "to"].map(|n| variable(n, shape.clone(), placement.clone()));
-        let module = module(&mesh, variables, function, Compiled::default());
-        let mut session = Session::threads(&module, 0).unwrap();
+    let variables = ["from", "to"].map(|n| variable(n, shape.clone(), placement.clone()));
+    let module = module(&mesh, variables, p.finish(), Program::default());
+    let plain = apart(&module);
+    let mut turned = plain.clone();
+    turned.functions[0].program.block.values[0].order = [1, 0].into_iter().collect();
+    let mut elsewhere = plain.clone();
+    elsewhere.functions[0].plan.places[0] = Place::Variable(VariableId(1));
+    for executable in [plain, turned, elsewhere] {
+        let mut session = session_of(&module, executable);
         let value = Array2::from_shape_fn((4, 3), |(i, j)| (10 * i + j) as f32);
         session.write("from", &value).unwrap();
         session.call_named("copy", &[]).unwrap();
@@ -248,11 +255,11 @@ fn differing(write: bool) -> Module {
     if write {
         p.write(VariableId(0), value);
     } else {
-        p.fetch(slot("f", value, &[3], &[&[]]));
+        p.fetch(slot("f", &[3], &[&[]]), value);
     }
     let shape = Shape::new([dim("d", 3)]).unwrap();
     let variables = [variable("v", shape, Placement::replicated())];
-    module(&mesh, variables, planned(p.finish()), Compiled::default())
+    module(&mesh, variables, p.finish(), Program::default())
 }
 
 #[test]
@@ -267,21 +274,23 @@ fn replicas_that_differ_are_found() {
     }
 }
 
-/// By the module, which checks all that sessions rely on, and by the machine, as far as its memory
+/// By the module, which checks all that sessions rely on, and by the back-end, as far as its memory
 /// safety rests on it.
 #[test]
 fn functions_that_do_not_fit_are_refused() {
     let whole = Regression::new("b:2").module();
-    let refusals = |change: &dyn Fn(&mut Compiled, &mut [VariableSpec])| {
-        let (mesh, mut variables) = (whole.mesh().clone(), whole.variables().to_vec());
-        let mut functions = whole.functions().to_vec();
-        change(&mut functions[0], &mut variables);
-        let types: Vec<_> = variables.iter().map(|v| v.local(&mesh)).collect();
-        let machine = ThreadMachine::new(&mesh, &types, functions.clone(), 0, &[]);
-        let module = Module::new(mesh, variables, functions, whole.init().clone());
-        [module.unwrap_err().to_string(), machine.err().unwrap_or_default()]
+    let refusal = |change: &dyn Fn(&mut Compiled, &mut [VariableType])| {
+        let mut executable = apart(&whole);
+        let Executable { functions, variables, .. } = &mut executable;
+        change(&mut functions[0], variables);
+        let Compiled { program, plan } = &functions[0];
+        let verified = verify(program, whole.mesh(), variables);
+        let legal = verified.and_then(|()| check(program, plan, variables));
+        let problems = legal.unwrap_err();
+        let backend = ThreadBackend::new(executable, 0, &[], None).err();
+        (problems[0].to_string(), backend.unwrap_or_default())
     };
-    type Change = dyn Fn(&mut Compiled, &mut [VariableSpec]);
+    type Change = dyn Fn(&mut Compiled, &mut [VariableType]);
     let table: [(&Change, &str, &str); 5] = [
         (
             &|function, _| function.plan.arena_bytes = 64,
@@ -295,7 +304,7 @@ fn functions_that_do_not_fit_are_refused() {
         ),
         (
             &|_, variables| variables[0].dtype = DType::F64,
-            "step 0 read: %2 is f32, not f64",
+            "step 0 read: f32[4] is not f64[4]",
             "cannot prepare step 0 of `train` (read): f32[4] is not of the type of `weights`",
         ),
         (
@@ -303,15 +312,20 @@ fn functions_that_do_not_fit_are_refused() {
             "feed x: dim 0 is 2 parts of 4, but its global size is 9",
             "slot `x` does not fit its value f32[4, 4]",
         ),
-        // Two values in one place: the module alone can tell.
+        // Two values in one place: the checker alone can tell.
         (&|function, _| function.plan.places[0] = function.plan.places[1], "%0 is not at", ""),
     ];
-    for (change, by_module, by_machine) in table {
-        let [module, machine] = refusals(change);
-        let named = module.starts_with("`train` cannot be a function of the module:\n  ");
-        assert!(named && module.contains(by_module), "{module}");
-        assert_eq!(machine, by_machine);
+    for (change, by_rule, by_backend) in table {
+        let (problem, backend) = refusal(change);
+        assert!(problem.contains(by_rule), "{problem}");
+        assert_eq!(backend, by_backend);
     }
+    let mut functions = whole.functions().to_vec();
+    functions[0].feeds[0].shape[0] = 9;
+    let (mesh, variables) = (whole.mesh().clone(), whole.variables().to_vec());
+    let error = Module::new(mesh, variables, functions, whole.init().clone()).unwrap_err();
+    let expected = "`train` cannot be a function of the module:\n  feed x: dim 0 is 2 parts of 4";
+    assert!(error.to_string().starts_with(expected), "{error}");
 }
 
 #[test]
@@ -324,9 +338,11 @@ fn sessions_move_between_threads() {
 fn processors_are_kept_on_cores() {
     let module = differing(false);
     let processors = module.mesh().processors();
-    let error = |cores: &[usize]| Session::pinned(&module, 0, cores).unwrap_err().to_string();
-    let text = error(&[]);
-    assert!(text.contains(&format!("0 cores for {processors} processors")), "{text}");
+    let pinned =
+        |cores: &[usize]| Session::threads_with(&module, 0, &Threads::default().cores(cores));
+    let error = |cores: &[usize]| pinned(cores).unwrap_err().to_string();
+    let text = error(&[0]);
+    assert!(text.contains(&format!("1 cores for {processors} processors")), "{text}");
     // No system has so many; where cores are not known, threads run anywhere.
     if core_affinity::get_core_ids().is_some() {
         let text = error(&vec![usize::MAX; processors]);
@@ -337,7 +353,7 @@ fn processors_are_kept_on_cores() {
     }
     let first = core_affinity::get_core_ids().and_then(|cores| cores.first().map(|core| core.id));
     let first = first.unwrap_or(0);
-    let session = Session::pinned(&module, 0, &vec![first; processors]).unwrap();
+    let session = pinned(&vec![first; processors]).unwrap();
     if cfg!(target_os = "linux") {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
         let kept = tasks.filter_map(|task| {

@@ -226,8 +226,8 @@ impl<'g> Reference<'g> {
         let last = inputs[inputs.len() - 1];
         let mut go_on = !l.conditional || last.data[0] != 0.0;
         let mut round = 0;
-        while go_on && round < l.rounds {
-            let position = if l.reverse { l.rounds - 1 - round } else { round };
+        while go_on && round < l.iterations {
+            let position = if l.reverse { l.iterations - 1 - round } else { round };
             let mut known: BTreeMap<_, _> =
                 l.carried.iter().copied().zip(carried.clone()).collect();
             for (&slice, whole) in l.sliced.iter().zip(&inputs[carries..]) {

@@ -21,6 +21,9 @@ pub(in crate::exec::cpu) fn prepare(
         return Err("an epilogue without factors or outs".to_owned());
     };
     let (dtype, value) = (block.value(lhs.value).dtype, block.value(out));
+    if block.value(rhs.value).dtype != dtype {
+        return Err("factors and result of a product are of one dtype".to_owned());
+    }
     // The product lies as the first out does.
     let product = Operand::whole(out, value.extents.len());
     let read: Vec<_> = [product].into_iter().chain(others.iter().cloned()).collect();

@@ -1,5 +1,7 @@
-use super::{DTYPES, Tensor, id, run, whole};
+use super::oracle::declared;
+use super::{DTYPES, Tensor, run, step, whole};
 use crate::names::DType;
+use crate::program::forms::Call;
 use crate::program::{Elements, ElementsMut, Opaque, Step, UserKernel, Value, View, ViewMut};
 use smallvec::smallvec;
 
@@ -36,10 +38,9 @@ impl UserKernel for Backwards {
     }
 }
 
-fn call(count: usize) -> Step {
-    let inputs = (0..count).map(id).collect();
-    let outs = (count..2 * count).map(id).collect();
-    Step::Call { kernel: Opaque::new(Backwards), inputs, outs }
+fn call(values: &[Value]) -> Step {
+    let dims = values.iter().map(|value| declared(value.extents.len()));
+    step(Call { kernel: Opaque::new(Backwards) }, dims, values.len())
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn kernels_see_elements_in_order_and_outs_of_zeros() {
     let value = |(dtype, sizes): (&DType, &Vec<usize>)| Value::new(*dtype, sizes.iter().copied());
     let values: Vec<_> = DTYPES.iter().zip(&sizes).map(value).collect();
     let inputs: Vec<_> = values.iter().zip(1..).map(|(value, seed)| whole(value, seed)).collect();
-    let got = run(&inputs, &values, &call(values.len())).unwrap();
+    let got = run(&inputs, &values, &call(&values)).unwrap();
     for (got, input) in got.iter().zip(&inputs) {
         let behind = input.data.iter().skip(1).rev().copied();
         assert_eq!(got, &Tensor::new(input.value.clone(), behind.chain([0.0])));
@@ -58,6 +59,7 @@ fn kernels_see_elements_in_order_and_outs_of_zeros() {
 #[test]
 fn other_memory_orders_are_refused() {
     let value = Value { order: smallvec![1, 0], ..Value::new(DType::F32, [2, 3]) };
-    let error = run(&[whole(&value, 1)], std::slice::from_ref(&value), &call(1)).unwrap_err();
+    let values = std::slice::from_ref(&value);
+    let error = run(&[whole(&value, 1)], values, &call(values)).unwrap_err();
     assert_eq!(error, "%0 is f32[2, 3] order [1, 0], not in declared order");
 }

@@ -1,16 +1,12 @@
 use super::oracle::{declared, each, extents, get, index};
-use super::{Tensor, id, run, value, whole};
+use super::{Tensor, run, step, value, whole};
 use crate::names::DType;
-use crate::program::{Operand, Step, Value};
+use crate::program::Value;
+use crate::program::forms::Contract;
 use proptest::prelude::*;
 
-pub(super) fn operand(index: usize, dims: &[u8]) -> Operand {
-    Operand { value: id(index), dims: dims.iter().copied().collect() }
-}
-
 fn contract(factors: &[Tensor; 2], dims: [&[u8]; 2], out: &Value) -> Result<Tensor, String> {
-    let (lhs, rhs) = (operand(0, dims[0]), operand(1, dims[1]));
-    let step = Step::Contract { lhs, rhs, out: id(2) };
+    let step = step(Contract::default(), dims, 1);
     Ok(run(factors, std::slice::from_ref(out), &step)?.remove(0))
 }
 
@@ -25,7 +21,7 @@ fn expected([lhs, rhs]: &[Tensor; 2], dims: [&[u8]; 2], out: &Value) -> Tensor {
 }
 
 /// Random labels: each in the left factor, the right one or both; some kept, some summed.
-fn case() -> impl Strategy<Value = ([Tensor; 2], [Vec<u8>; 2], Value)> {
+pub(super) fn case() -> impl Strategy<Value = ([Tensor; 2], [Vec<u8>; 2], Value)> {
     let size = prop_oneof![4 => 1_usize..5, 1 => 15_usize..35];
     let label = (size, 1_u8..4, any::<bool>());
     let dtypes =

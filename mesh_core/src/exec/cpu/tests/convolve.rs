@@ -1,8 +1,8 @@
-use super::contract::operand;
 use super::oracle::{declared, each, extents, get, index};
-use super::{Tensor, id, run, value, whole};
+use super::{Tensor, run, step, value, whole};
 use crate::names::DType;
-use crate::program::{Step, Value, Window};
+use crate::program::forms::Convolve;
+use crate::program::{Value, Window};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -14,9 +14,8 @@ struct Case {
 }
 
 fn convolve(case: &Case) -> Tensor {
-    let (lhs, rhs) = (operand(0, &case.dims[0]), operand(1, &case.dims[1]));
     let windows = case.windows.iter().copied().collect();
-    let step = Step::Convolve { lhs, rhs, windows, out: id(2) };
+    let step = step(Convolve { windows }, &case.dims, 1);
     run(&case.factors, std::slice::from_ref(&case.out), &step).unwrap().remove(0)
 }
 

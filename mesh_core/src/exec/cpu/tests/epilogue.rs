@@ -1,35 +1,81 @@
-use super::contract::operand;
+//! Products with epilogues against a product and a map behind it, to the bit.
+
+use super::oracle::declared;
 use super::*;
-use crate::exec::cpu::{Kernel, prepare_joined};
+use crate::program::forms::{Contract, Map};
 use crate::program::{Body, Expr};
-use smallvec::{SmallVec, smallvec};
 
-/// The left factor.
-const LHS: usize = 0;
-/// What the map reads besides the product's result.
-const OTHER: usize = 2;
-const PRODUCT: usize = 3;
-const RESULT: usize = 4;
-/// A second result.
-const MOMENT: usize = 5;
-
-/// What the map does with the product `x`, and what it reads.
-#[derive(Clone, Copy, Debug)]
-enum Epilogue {
-    /// `max(x + bias, 0)`, the bias along this dim; where `x` lies.
-    Bias(u8),
-    /// `x + other`, elsewhere.
-    Residual,
-    /// `m = 0.9 other + x` where `other` lies, and `m * x` elsewhere.
-    Update,
+#[derive(Clone, Debug)]
+struct Case {
+    /// The factors, then what else the epilogue reads.
+    inputs: Vec<Tensor>,
+    dims: Vec<Vec<u8>>,
+    body: Body,
+    outs: Vec<Value>,
+    /// An out that lies where an input does.
+    shared: Option<(usize, usize)>,
 }
 
-struct Case {
-    program: Program,
-    product: Step,
-    map: Step,
-    /// Which value lies where another does.
-    alias: SmallVec<[(usize, usize); 1]>,
+impl Case {
+    fn step(&self) -> Step {
+        step(Contract { epilogue: Some(self.body.clone()) }, &self.dims, self.outs.len())
+    }
+
+    fn joined(&self) -> Vec<Tensor> {
+        let (step, shared) = (self.step(), self.shared.as_slice());
+        run_with(&self.inputs, &self.outs, &step, &Mesh::single(), 0, shared).unwrap()
+    }
+
+    /// A product that lies as the first out does, and a map of it.
+    fn apart(&self) -> Vec<Tensor> {
+        let (factors, others) = self.inputs.split_at(2);
+        let product = Value { dtype: factors[0].value.dtype, ..self.outs[0].clone() };
+        let rank = product.extents.len();
+        let contract = step(Contract::default(), &self.dims[..2], 1);
+        let mut inputs = run(factors, &[product], &contract).unwrap();
+        inputs.extend_from_slice(others);
+        let dims = [declared(rank)].into_iter().chain(self.dims[2..].iter().cloned());
+        run(&inputs, &self.outs, &step(Map { body: self.body.clone() }, dims, self.outs.len()))
+            .unwrap()
+    }
+
+    fn agrees(&self) -> bool {
+        bits(&self.joined()) == bits(&self.apart())
+    }
+
+    /// Whether the product is never whole in memory.
+    fn is_by_pieces(&self) -> bool {
+        let block = block(&self.inputs, &self.outs);
+        let kernel = prepare(&block, &self.step(), &Mesh::single(), 0, &Seed::new(7));
+        kernel.unwrap().unwrap().scratch_bytes() < self.outs[0].bytes()
+    }
+}
+
+fn bits(tensors: &[Tensor]) -> Vec<Vec<u64>> {
+    tensors.iter().map(|tensor| tensor.data.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+/// Floats whose sums depend on the order in which they are taken.
+fn rough(value: &Value, seed: u64) -> Tensor {
+    let tensor = whole(value, seed);
+    if !value.dtype.is_float() {
+        return tensor;
+    }
+    let parts = (0..1013).cycle().map(|part| f64::from(part) / 1013.0);
+    Tensor::new(value.clone(), tensor.data.into_iter().zip(parts).map(|(x, part)| x + part))
+}
+
+/// What is made of the product `x`, and what it reads.
+#[derive(Clone, Copy, Debug)]
+enum Epilogue {
+    /// `max(x + bias, 0)`, the bias along this dim.
+    Bias(u8),
+    /// `x + other`.
+    Residual,
+    /// `x + other`, which is turned.
+    Turned,
+    /// `m * x`, and `m = 9 other + x` where `other` lies.
+    Update,
 }
 
 /// Of `lhs rhs`, where `turned` are left factor and result.
@@ -41,76 +87,28 @@ fn case([m, n, k]: [usize; 3], dtype: DType, epilogue: Epilogue, turned: [bool; 
         }
         value
     };
-    let (lhs, rhs, result) =
-        (value([m, k], turned[0]), value([k, n], false), value([m, n], turned[1]));
+    let result = value([m, n], turned[1]);
     let (x, other) = (Expr::input(0), Expr::input(1));
-    let (other_value, dims, results, alias) = match epilogue {
+    let (other_value, dims, results) = match epilogue {
         Epilogue::Bias(dim) => {
             let bias = Value::new(dtype, [[m, n][usize::from(dim)]]);
-            (bias, vec![dim], vec![(x + other).max(0.0)], (RESULT, PRODUCT))
+            (bias, vec![dim], vec![(x + other).max(0.0)])
         }
-        Epilogue::Residual => (result.clone(), vec![0, 1], vec![x + other], (RESULT, RESULT)),
+        Epilogue::Residual => (result.clone(), vec![0, 1], vec![x + other]),
+        Epilogue::Turned => (value([n, m], turned[0]), vec![1, 0], vec![x + other]),
         Epilogue::Update => {
-            let moment = other * 0.9 + x.clone();
-            (result.clone(), vec![0, 1], vec![moment.clone() * x, moment], (MOMENT, OTHER))
+            let moment = other * 9.0 + x.clone();
+            (result.clone(), vec![0, 1], vec![moment.clone() * x, moment])
         }
     };
-    let outs =
-        if results.len() == 1 { smallvec![id(RESULT)] } else { smallvec![id(RESULT), id(MOMENT)] };
     let results: Vec<_> = results.into_iter().map(|result| (result, dtype)).collect();
-    let map = Step::Map {
-        body: Body::new(&[dtype; 2], &results).unwrap(),
-        inputs: vec![operand(PRODUCT, &[0, 1]), operand(OTHER, &dims)],
-        outs,
-    };
-    let product =
-        Step::Contract { lhs: operand(LHS, &[0, 2]), rhs: operand(1, &[2, 1]), out: id(PRODUCT) };
-    let values = vec![lhs, rhs, other_value, result.clone(), result.clone(), result];
+    let values = [value([m, k], turned[0]), value([k, n], false), other_value];
     Case {
-        program: Program { values, ..Program::default() },
-        product,
-        map,
-        alias: smallvec![alias],
-    }
-}
-
-impl Case {
-    fn memory(&self, blocks: &[Block]) -> Memory {
-        let mut pointers: Vec<_> = blocks.iter().map(Block::pointer).collect();
-        for &(value, at) in &self.alias {
-            pointers[value] = pointers[at];
-        }
-        Memory { pointers }
-    }
-
-    fn joined(&self, memory: &Memory) -> Option<Box<dyn Kernel>> {
-        prepare_joined(&self.program, [&self.product, &self.map], memory).unwrap()
-    }
-
-    fn alone(&self, step: &Step) -> Box<dyn Kernel> {
-        prepare(&self.program, step, &Mesh::single(), 0, &Seed::new(7)).unwrap().unwrap()
-    }
-
-    /// The bits of the results after some kernels have run.
-    fn bits(&self, blocks: &[Block], kernels: &[&dyn Kernel]) -> Vec<Vec<u8>> {
-        let (values, memory) = (&self.program.values, self.memory(blocks));
-        for (index, value) in values.iter().enumerate().take(PRODUCT) {
-            // SAFETY: the block has the value's size.
-            unsafe { whole(value, 3 + index as u64).write(memory.pointers[index]) };
-        }
-        let scratch = kernels.iter().map(|kernel| kernel.scratch_bytes()).max();
-        let scratch = Block::new(scratch.unwrap_or_default());
-        for kernel in kernels {
-            // SAFETY: all blocks are of the values' sizes, aligned and apart, but for the alias.
-            unsafe { kernel.run(&memory, scratch.pointer()) };
-        }
-        assert!(blocks.iter().chain([&scratch]).all(Block::is_guarded), "wrote beyond a value");
-        let bits = |&out: &ValueId| {
-            let bytes = self.program.value(out).bytes();
-            // SAFETY: the block has the value's size.
-            unsafe { std::slice::from_raw_parts(memory.pointer(out), bytes) }.to_vec()
-        };
-        self.map.outs().iter().map(bits).collect()
+        inputs: values.iter().zip(3..).map(|(value, seed)| rough(value, seed)).collect(),
+        dims: vec![vec![0, 2], vec![2, 1], dims],
+        body: Body::new(&[dtype; 2], &results).unwrap(),
+        outs: vec![result; results.len()],
+        shared: matches!(epilogue, Epilogue::Update).then_some((1, 2)),
     }
 }
 
@@ -135,44 +133,141 @@ fn a_map_within_a_product_gives_the_bits_of_one_behind_it() {
         ([90, 12_000, 600], DType::F64, Residual, [true, false]),
     ] {
         let case = case(shape, dtype, epilogue, turned);
-        let blocks = || {
-            case.program.values.iter().map(|value| Block::new(value.bytes())).collect::<Vec<_>>()
-        };
-        let (one, two) = (blocks(), blocks());
-        let joined = case.joined(&case.memory(&one)).expect("not joined");
-        let (product, map) = (case.alone(&case.product), case.alone(&case.map));
-        let apart = case.bits(&two, &[&*product, &*map]);
         let what = format!("{shape:?} {dtype} {epilogue:?} {turned:?}");
-        assert!(apart == case.bits(&one, &[&*joined]), "{what}");
-        assert!(apart.iter().all(|bits| bits.iter().any(|&byte| byte != 0)), "{what}");
+        assert!(case.is_by_pieces(), "{what}");
+        let (joined, apart) = (case.joined(), case.apart());
+        assert!(bits(&joined) == bits(&apart), "{what}");
+        assert!(apart.iter().all(|tensor| tensor.data.iter().any(|&x| x != 0.0)), "{what}");
     }
 }
 
-/// A result that stays in a cache, a deep product, a result that lies where a factor does, one that lies
-/// across the product's, an input in another order, many large inputs, another dtype.
+/// One piece or a few, each way of doing a product; vectors, which are not done by pieces; dtypes that
+/// are not.
 #[test]
-fn maps_that_would_not_gain_or_write_too_early_follow_the_product() {
-    const SHAPE: [usize; 3] = [1024, 4096, 512];
-    let blocks: Vec<_> = (0..6).map(|_| Block::new(64 << 20)).collect();
-    let is_joined = |case: &Case| case.joined(&case.memory(&blocks)).is_some();
-    let of = |shape, dtype| case(shape, dtype, Epilogue::Residual, [false; 2]);
-    assert!(is_joined(&of(SHAPE, DType::F32)));
-    assert!(!is_joined(&of([256, 1024, 64], DType::F32)));
-    assert!(!is_joined(&of([1024, 4096, 1100], DType::F32)));
-    assert!(!is_joined(&of(SHAPE, DType::I32)));
-    let mut on_factor = of(SHAPE, DType::F32);
-    on_factor.alias[0] = (RESULT, LHS);
-    assert!(!is_joined(&on_factor));
-    let across = of(SHAPE, DType::F32);
-    let mut memory = across.memory(&blocks);
-    memory.pointers[RESULT] = memory.pointers[PRODUCT].wrapping_add(4096);
-    assert!(across.joined(&memory).is_none());
-    let mut turned = of([2048, 2048, 64], DType::F32);
-    let Step::Map { inputs, .. } = &mut turned.map else { unreachable!() };
-    inputs[0] = operand(PRODUCT, &[1, 0]);
-    assert!(!is_joined(&turned));
-    let mut many = of(SHAPE, DType::F32);
-    let Step::Map { inputs, .. } = &mut many.map else { unreachable!() };
-    inputs.extend([operand(OTHER, &[0, 1]), operand(OTHER, &[0, 1])]);
-    assert!(!is_joined(&many));
+fn small_products_have_epilogues_too() {
+    use Epilogue::{Bias, Residual, Turned, Update};
+    let shapes = [
+        [1, 1, 1],
+        [1, 70, 33],
+        [70, 1, 33],
+        [5, 7, 3],
+        [33, 17, 64],
+        [96, 160, 64],
+        [65, 16, 70],
+        [100, 300, 200],
+        [530, 260, 40],
+        [530, 260, 400],
+    ];
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32] {
+        for (shape, which) in shapes.into_iter().flat_map(|shape| (0..4).map(move |i| (shape, i))) {
+            for epilogue in [Bias(0), Bias(1), Residual, Turned, Update] {
+                let case = case(shape, dtype, epilogue, [which % 2 == 1, which / 2 == 1]);
+                assert!(case.agrees(), "{shape:?} {dtype} {epilogue:?} {which}");
+            }
+        }
+    }
+}
+
+/// Rows that are two dims, and a batch, with an input that has any of the dims.
+#[test]
+fn inputs_lie_across_rows_and_columns() {
+    let [a, b, n, k] = [20, 30, 260, 70];
+    let all: [&[u8]; 9] =
+        [&[], &[0], &[1], &[2], &[0, 1], &[1, 2], &[2, 0], &[0, 1, 2], &[2, 1, 0]];
+    for (dims, batch) in all.into_iter().flat_map(|dims| [(dims, false), (dims, true)]) {
+        let value = |extents: &[usize]| Value::new(DType::F32, extents.iter().copied());
+        let rhs = if batch { value(&[a, k, n]) } else { value(&[k, n]) };
+        let extents: Vec<_> = dims.iter().map(|&dim| [a, b, n][usize::from(dim)]).collect();
+        let values = [value(&[a, b, k]), rhs, value(&extents)];
+        let body = Expr::input(0) * Expr::input(1) + Expr::input(0);
+        let case = Case {
+            inputs: values.iter().zip(1..).map(|(value, seed)| rough(value, seed)).collect(),
+            dims: vec![
+                vec![0, 1, 3],
+                if batch { vec![0, 3, 2] } else { vec![3, 2] },
+                dims.to_vec(),
+            ],
+            body: Body::new(&[DType::F32; 2], &[(body, DType::F32)]).unwrap(),
+            outs: vec![value(&[a, b, n])],
+            shared: None,
+        };
+        assert!(case.agrees(), "{dims:?} {batch}");
+    }
+}
+
+#[test]
+fn a_factor_may_be_read_again() {
+    let value = Value::new(DType::F32, [300, 300]);
+    let inputs = [rough(&value, 1), rough(&value, 2)];
+    let sum = Expr::input(0) + Expr::input(1);
+    let body = Body::new(&[DType::F32; 2], &[(sum, DType::F32)]).unwrap();
+    let dims = [[0, 2], [2, 1]];
+    let mut joined = step(Contract { epilogue: Some(body.clone()) }, dims, 1);
+    joined.inputs.push(labelled(0, &[0, 1]));
+    let got = run(&inputs, std::slice::from_ref(&value), &joined).unwrap();
+    let inputs = [inputs.to_vec(), vec![inputs[0].clone()]].concat();
+    let dims = [&dims[..], &[[0, 1]]].concat().into_iter().map(Vec::from).collect();
+    let case = Case { inputs, dims, body, outs: vec![value], shared: None };
+    assert_eq!(bits(&got), bits(&case.apart()));
+}
+
+#[test]
+fn factors_of_two_dtypes_are_refused() {
+    let mut case = case([3, 4, 5], DType::F32, Epilogue::Residual, [false; 2]);
+    case.inputs[1].value.dtype = DType::F64;
+    let error = run(&case.inputs, &case.outs, &case.step()).unwrap_err();
+    assert_eq!(error, "factors and result of a product are of one dtype");
+}
+
+/// Any product at all with up to three inputs and two outs of any dtypes and memory orders.
+fn any_case() -> impl Strategy<Value = Case> {
+    let other = (0..DTYPES.len(), any::<u64>());
+    let made = prop::collection::vec(0..DTYPES.len(), 1..3);
+    (super::contract::case(), prop::collection::vec(other, 0..4), made)
+        .prop_flat_map(|((factors, dims, out), others, made)| {
+            let labels = others.iter().map(|(_, seed)| {
+                let has = |label: &u8| seed >> label & 3 != 0;
+                Just(declared(out.extents.len()).into_iter().filter(has).collect::<Vec<_>>())
+                    .prop_shuffle()
+            });
+            let labels: Vec<_> = labels.collect();
+            (Just((factors, dims, out, others, made)), labels)
+        })
+        .prop_flat_map(|((factors, dims, out, others, made), labels)| {
+            let extents = |labels: &[u8]| -> Vec<_> {
+                labels.iter().map(|&label| out.extents[usize::from(label)]).collect()
+            };
+            let of = |(labels, other): (&Vec<u8>, &(usize, u64))| {
+                value(DTYPES[other.0], extents(labels))
+            };
+            let values: Vec<_> = labels.iter().zip(&others).map(of).collect();
+            let outs: Vec<_> =
+                made.iter().map(|&dtype| value(DTYPES[dtype], out.extents.to_vec())).collect();
+            (Just((factors, dims, labels)), values, outs)
+        })
+        .prop_map(|((factors, dims, labels), values, outs)| {
+            let dtype = factors[0].value.dtype;
+            let dtypes: Vec<_> =
+                [dtype].into_iter().chain(values.iter().map(|value| value.dtype)).collect();
+            let sum = (1..dtypes.len()).fold(Expr::input(0), |sum, i| {
+                sum * Expr::input(0) + Expr::input(i as u8).cast(dtype)
+            });
+            let result = |out: &Value| (sum.clone().cast(out.dtype), out.dtype);
+            let results: Vec<_> = outs.iter().map(result).collect();
+            let factors = factors.iter().map(|factor| rough(&factor.value, 1));
+            let others = values.iter().zip(2..).map(|(value, seed)| rough(value, seed));
+            let inputs = factors.chain(others).collect();
+            let dims = dims.into_iter().chain(labels).collect();
+            let body = Body::new(&dtypes, &results).unwrap();
+            Case { inputs, dims, body, outs, shared: None }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_product_may_have_an_epilogue(case in any_case()) {
+        prop_assert!(case.agrees(), "{}\n{:?}\n{:?}", case.body, case.joined(), case.apart());
+    }
 }

@@ -1,7 +1,8 @@
-use super::{DTYPES, Tensor, id, run_with};
+use super::{DTYPES, Tensor, run_with, step};
 use crate::array::Array;
 use crate::names::{DType, Mesh};
-use crate::program::{Generator, Offset, Scalar, Step, Value};
+use crate::program::forms::Generate;
+use crate::program::{Generator, Offset, Scalar, Value};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -20,13 +21,12 @@ fn salted(
 ) -> Tensor {
     let scalar = |&salt: &i32| Tensor::new(Value::new(DType::I32, []), [f64::from(salt)]);
     let inputs: Vec<_> = salts.iter().map(scalar).collect();
-    let step = Step::Generate {
+    let form = Generate {
         generator: generator.clone(),
-        salts: (0..salts.len()).map(id).collect(),
         begin: begin.iter().map(|&b| Offset::fixed(b)).collect(),
         global: global.iter().copied().collect(),
-        out: id(salts.len()),
     };
+    let step = step(form, salts.iter().map(|_| []), 1);
     let outs = std::slice::from_ref(value);
     run_with(&inputs, outs, &step, &Mesh::single(), 0, &[]).unwrap().remove(0)
 }

@@ -1,10 +1,10 @@
 //! Forms that go by index.
 
-use super::contract::operand;
 use super::oracle::{declared, each, extents, get, index};
-use super::{DTYPES, Tensor, id, run, run_with, value, whole};
+use super::{DTYPES, Tensor, run, run_with, step, value, whole};
 use crate::names::{DType, Mesh};
-use crate::program::{Offset, Step, Value};
+use crate::program::forms::{Gather, Scatter};
+use crate::program::{Offset, Value};
 use proptest::prelude::*;
 
 /// Sizes of labels, those an index or a row has, the labels' order, and the extent of the dim.
@@ -107,13 +107,8 @@ proptest! {
                 want[to] = get(&inputs[0], &dims, &label);
             }
         });
-        let step = Step::Gather {
-            input: operand(0, &dims),
-            indices: operand(1, &at),
-            dim: dim as u8,
-            begin: Offset::fixed(sketch.begin),
-            out: id(2),
-        };
+        let form = Gather { dim: dim as u8, begin: Offset::fixed(sketch.begin) };
+        let step = step(form, [dims, at], 1);
         let got = run(&inputs, std::slice::from_ref(&out), &step).unwrap().remove(0);
         prop_assert_eq!(got, Tensor::new(out, want));
     }
@@ -132,13 +127,8 @@ proptest! {
                 want[index(&out, &of, &label)] += get(&inputs[0], &dims, &label);
             }
         });
-        let step = Step::Scatter {
-            updates: operand(0, &dims),
-            indices: operand(1, &at),
-            dim: 0,
-            begin: Offset::fixed(sketch.begin),
-            out: id(2),
-        };
+        let form = Scatter { dim: 0, begin: Offset::fixed(sketch.begin) };
+        let step = step(form, [dims, at], 1);
         let got = run(&inputs, std::slice::from_ref(&out), &step).unwrap().remove(0);
         prop_assert_eq!(got, Tensor::new(out, want));
     }
@@ -152,13 +142,8 @@ fn updates_are_added_in_declared_order() {
     let mut turned = updates.clone();
     turned.value.order = [1, 0].into_iter().collect();
     let indices = Tensor::new(Value::new(DType::I32, [3]), [1.0, 1.0, 1.0]);
-    let step = Step::Scatter {
-        updates: operand(0, &[2, 1]),
-        indices: operand(1, &[2]),
-        dim: 0,
-        begin: Offset::default(),
-        out: id(2),
-    };
+    let form = Scatter { dim: 0, begin: Offset::default() };
+    let step = step(form, [&[2, 1][..], &[2]], 1);
     for updates in [updates, turned] {
         let out = [Value::new(DType::F32, [2, 2])];
         let got = run(&[updates, indices.clone()], &out, &step).unwrap();
@@ -172,13 +157,7 @@ fn each_processor_finds_its_own_rows() {
     let cols = mesh.axis("cols").unwrap();
     let table = Tensor::new(Value::new(DType::F32, [2]), [5.0, 6.0]);
     let indices = Tensor::new(Value::new(DType::I32, [6]), [-1.0, 0.0, 1.0, 2.0, 3.0, 6.0]);
-    let step = Step::Gather {
-        input: operand(0, &[1]),
-        indices: operand(1, &[0]),
-        dim: 1,
-        begin: Offset::sliced(&[cols], 2),
-        out: id(2),
-    };
+    let step = step(Gather { dim: 1, begin: Offset::sliced(&[cols], 2) }, [[1], [0]], 1);
     let out = [Value::new(DType::F32, [6])];
     let inputs = [table, indices];
     let on =
@@ -193,13 +172,7 @@ fn extreme_indices_are_outside() {
     let table = Tensor::new(Value::new(DType::I32, [3]), [1.0, 2.0, 3.0]);
     let (least, most) = (f64::from(i32::MIN), f64::from(i32::MAX));
     let indices = Tensor::new(Value::new(DType::I32, [3]), [least, most, 2.0]);
-    let step = Step::Gather {
-        input: operand(0, &[1]),
-        indices: operand(1, &[0]),
-        dim: 1,
-        begin: Offset::default(),
-        out: id(2),
-    };
+    let step = step(Gather { dim: 1, begin: Offset::default() }, [[1], [0]], 1);
     let got = run(&[table, indices], &[Value::new(DType::I32, [3])], &step).unwrap();
     assert_eq!(got[0].data, [0.0, 0.0, 3.0]);
 }
@@ -207,13 +180,7 @@ fn extreme_indices_are_outside() {
 #[test]
 fn indices_of_another_dtype_are_refused() {
     let table = whole(&Value::new(DType::F32, [3]), 1);
-    let step = Step::Gather {
-        input: operand(0, &[1]),
-        indices: operand(1, &[0]),
-        dim: 1,
-        begin: Offset::default(),
-        out: id(2),
-    };
+    let step = step(Gather { dim: 1, begin: Offset::default() }, [[1], [0]], 1);
     let inputs = [table.clone(), table];
     let error = run(&inputs, &[Value::new(DType::F32, [3])], &step).unwrap_err();
     assert_eq!(error, "indices are i32");

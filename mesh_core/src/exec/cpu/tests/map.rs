@@ -1,25 +1,22 @@
-use super::contract::operand;
 use super::oracle::{declared, each, get, index};
-use super::{DTYPES, Tensor, id, program, run, run_with, value, whole};
+use super::{DTYPES, Tensor, block, run, run_with, value, whole};
 use crate::names::{DType, Mesh};
-use crate::program::{Body, Expr, Instr, Operand, Prim, Program, Reg, Scalar, Step, Value};
+use crate::program::forms::Map;
+use crate::program::{Block, Body, Expr, Instr, Operand, Prim, Reg, Scalar, Step, Value};
 use proptest::prelude::*;
 
 /// Whether an out of `Map` may lie where this input lies: then tile by tile the input is read
 /// before the out is written.
-fn can_alias(program: &Program, step: &Step, input_index: usize) -> bool {
-    let Step::Map { inputs, outs, .. } = step else { return false };
-    let Some(input) = inputs.get(input_index) else { return false };
-    let value = program.value(input.value);
-    let same_value = inputs.iter().filter(|other| other.value == input.value);
-    let in_place =
-        |operand: &Operand| operand.dims.iter().enumerate().all(|(i, &label)| i == label as usize);
+fn can_alias(block: &Block, step: &Step, input_index: usize) -> bool {
+    let Some(input) = step.inputs.get(input_index) else { return false };
+    let value = block.value(input.value);
+    let mut same_value = step.inputs.iter().filter(|other| other.value == input.value);
     let fits = |out: &Value| {
         out.dtype.size() == value.dtype.size()
             && out.extents == value.extents
             && out.strides() == value.strides()
     };
-    same_value.into_iter().all(in_place) && outs.iter().all(|&out| fits(program.value(out)))
+    same_value.all(Operand::is_whole) && step.outs.iter().all(|&out| fits(block.value(out)))
 }
 
 /// One element by the definitions in `Prim`'s documentation; i32 in i64, floats in f64.
@@ -235,11 +232,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 fn step(case: &Case) -> Step {
-    let inputs: Vec<Operand> =
-        case.dims.iter().enumerate().map(|(i, dims)| operand(i, dims)).collect();
-    let first = inputs.len();
-    let outs = (0..case.outs.len()).map(|k| id(first + k)).collect();
-    Step::Map { body: case.body.clone(), inputs, outs }
+    super::step(Map { body: case.body.clone() }, &case.dims, case.outs.len())
 }
 
 fn equal(a: &[Tensor], b: &[Tensor]) -> bool {
@@ -276,9 +269,9 @@ proptest! {
             }
         }
         let step = step(&case);
-        let program = program(&case.inputs, &case.outs);
+        let block = block(&case.inputs, &case.outs);
         let mut free: Vec<_> =
-            (0..case.inputs.len()).filter(|&i| can_alias(&program, &step, i)).collect();
+            (0..case.inputs.len()).filter(|&i| can_alias(&block, &step, i)).collect();
         let shared: Vec<_> =
             (0..case.outs.len()).filter_map(|out| Some((out, free.pop()?))).collect();
         let got = run_with(&case.inputs, &case.outs, &step, &Mesh::single(), 0, &shared).unwrap();

@@ -16,21 +16,23 @@ mod vmath;
 
 use super::{Memory, Seed, prepare};
 use crate::names::{DType, Mesh};
-use crate::program::{Program, Scalar, Step, Value, ValueId};
+use crate::program::{Block, Form, Operand, Owners, Scalar, Step, Value, ValueId};
 use proptest::prelude::*;
+use smallvec::SmallVec;
 use std::alloc::{Layout, alloc, dealloc};
+use std::sync::Arc;
 
 /// Bytes around every value and the scratch that must stay as they are.
 const GUARD: usize = 64;
 const POISON: u8 = 0xa5;
 
 /// Memory of a value between guards.
-struct Block {
+struct Guarded {
     at: *mut u8,
     bytes: usize,
 }
 
-impl Block {
+impl Guarded {
     fn new(bytes: usize) -> Self {
         // SAFETY: the layout has a size.
         let at = unsafe { alloc(Self::layout(bytes)) };
@@ -54,7 +56,7 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for Guarded {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout.
         unsafe { dealloc(self.at, Self::layout(self.bytes)) };
@@ -123,10 +125,23 @@ impl Tensor {
     }
 }
 
-/// A program's values: the inputs, then the outs.
-pub(super) fn program(inputs: &[Tensor], outs: &[Value]) -> Program {
+/// A block's values: the inputs, then the outs.
+pub(super) fn block(inputs: &[Tensor], outs: &[Value]) -> Block {
     let values = inputs.iter().map(|t| t.value.clone()).chain(outs.iter().cloned()).collect();
-    Program { values, ..Program::default() }
+    Block { values, ..Block::default() }
+}
+
+/// A step whose inputs are a block's first values, with these labels, and its outs those behind.
+pub(super) fn step(
+    form: impl Into<Form>,
+    dims: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    outs: usize,
+) -> Step {
+    let operand = |(index, dims): (usize, _)| labelled(index, AsRef::as_ref(&dims));
+    let inputs: SmallVec<[Operand; 2]> = dims.into_iter().enumerate().map(operand).collect();
+    let outs = (inputs.len()..inputs.len() + outs).map(id).collect();
+    let (owners, origin) = (Owners::new(), Arc::default());
+    Step { form: form.into(), inputs, outs, owners, origin }
 }
 
 /// Runs one step on a mesh of one processor.
@@ -143,15 +158,15 @@ pub(super) fn run_with(
     processor: usize,
     shared: &[(usize, usize)],
 ) -> Result<Vec<Tensor>, String> {
-    let program = program(inputs, outs);
+    let block = block(inputs, outs);
     let kernel =
-        prepare(&program, step, mesh, processor, &Seed::new(7))?.ok_or("not a local form")?;
-    let blocks: Vec<_> = program.values.iter().map(|value| Block::new(value.bytes())).collect();
-    let mut memory = Memory { pointers: blocks.iter().map(Block::pointer).collect() };
+        prepare(&block, step, mesh, processor, &Seed::new(7))?.ok_or("not a local form")?;
+    let held: Vec<_> = block.values.iter().map(|value| Guarded::new(value.bytes())).collect();
+    let mut memory = Memory { pointers: held.iter().map(Guarded::pointer).collect() };
     for &(out, input) in shared {
         memory.pointers[inputs.len() + out] = memory.pointers[input];
     }
-    let scratch = Block::new(kernel.scratch_bytes());
+    let scratch = Guarded::new(kernel.scratch_bytes());
     // Twice: nothing may be left over from the first run.
     for _ in 0..2 {
         for (tensor, &at) in inputs.iter().zip(&memory.pointers) {
@@ -161,7 +176,7 @@ pub(super) fn run_with(
         // SAFETY: all blocks are of the values' sizes, aligned and apart.
         unsafe { kernel.run(&memory, scratch.pointer()) };
     }
-    assert!(blocks.iter().chain([&scratch]).all(Block::is_guarded), "wrote beyond a value");
+    assert!(held.iter().chain([&scratch]).all(Guarded::is_guarded), "wrote beyond a value");
     let pointers = &memory.pointers[inputs.len()..];
     // SAFETY: as above.
     Ok(outs.iter().zip(pointers).map(|(v, &at)| unsafe { Tensor::read(v, at) }).collect())
@@ -170,6 +185,11 @@ pub(super) fn run_with(
 /// A value's id by position.
 pub(super) fn id(index: usize) -> ValueId {
     ValueId(index as u32)
+}
+
+/// A value by position with labels for its dims.
+pub(super) fn labelled(index: usize, dims: &[u8]) -> Operand {
+    Operand { value: id(index), dims: dims.iter().copied().collect() }
 }
 
 /// Values in random memory orders.

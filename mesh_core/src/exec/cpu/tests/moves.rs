@@ -1,7 +1,7 @@
-use super::contract::operand;
-use super::{Tensor, id, run, run_with, value, whole};
+use super::{Tensor, run, run_with, step, value, whole};
 use crate::names::{DType, Mesh};
-use crate::program::{Extents, Offset, Piece, Scalar, Step, Value};
+use crate::program::forms::{Move, Reshape};
+use crate::program::{Extents, Offset, Piece, Scalar, Value};
 use proptest::prelude::*;
 use smallvec::smallvec;
 
@@ -44,7 +44,7 @@ proptest! {
         let out = shuffle(Value::new(dtype, sizes.iter().copied()), out_order);
         let fill = Scalar::new(dtype, 1.0);
         let mut want = vec![1.0; out.len()];
-        let (mut inputs, mut pieces) = (Vec::new(), Vec::new());
+        let (mut inputs, mut pieces, mut all_labels) = (Vec::new(), Vec::new(), Vec::new());
         for (dims, seed) in &sketches {
             // Labels with kind 0 are broadcast.
             let mut labels: Vec<u8> =
@@ -64,14 +64,14 @@ proptest! {
                 want[to] = input.data[from];
             });
             pieces.push(Piece {
-                input: operand(inputs.len(), &labels),
                 begin: begin.into_iter().map(Offset::fixed).collect(),
                 at: dims.iter().map(|d| d[0]).collect(),
                 extents: extents.into_iter().collect(),
             });
             inputs.push(input);
+            all_labels.push(labels);
         }
-        let step = Step::Move { pieces, fill, out: id(inputs.len()) };
+        let step = step(Move { pieces, fill }, all_labels, 1);
         let got = run(&inputs, std::slice::from_ref(&out), &step).unwrap().remove(0);
         prop_assert_eq!(got.data, want);
     }
@@ -80,7 +80,7 @@ proptest! {
     fn reshapes_keep_declared_order(len in 1_usize..40, dtype in 0_usize..5) {
         let input = whole(&Value::new(super::DTYPES[dtype], [len, 6]), 1);
         let out = Value::new(input.value.dtype, [2, len, 3]);
-        let step = Step::Reshape { input: id(0), out: id(1) };
+        let step = step(Reshape, [[0, 1]], 1);
         let got = run(std::slice::from_ref(&input), &[out], &step).unwrap().remove(0);
         prop_assert_eq!(got.data, input.data);
     }
@@ -97,13 +97,12 @@ proptest! {
         let [a, c, b] = [0, 1, 2].map(|i| input.value.extents[i]);
         let out = Value::new(input.value.dtype, [b, a, c]);
         let piece = Piece {
-            input: operand(0, &[1, 2, 0]),
             begin: vec![Offset::default(); 3],
             at: Extents::from_elem(0, 3),
             extents: out.extents.clone(),
         };
         let fill = Scalar::new(input.value.dtype, 0.0);
-        let step = Step::Move { pieces: vec![piece], fill, out: id(1) };
+        let step = step(Move { pieces: vec![piece], fill }, [[1, 2, 0]], 1);
         let got = run(std::slice::from_ref(&input), &[out], &step).unwrap().remove(0);
         let mut want = Vec::new();
         for k in 0..b {
@@ -120,14 +119,10 @@ fn offsets_follow_the_processor() {
     let mesh = Mesh::new([("rows", 2), ("cols", 3)]).unwrap();
     let cols = mesh.axis("cols").unwrap();
     let input = Tensor::new(Value::new(DType::F32, [6]), (0..6).map(f64::from));
-    let piece = Piece {
-        input: operand(0, &[0]),
-        begin: vec![Offset::sliced(&[cols], 2)],
-        at: smallvec![0],
-        extents: smallvec![2],
-    };
+    let piece =
+        Piece { begin: vec![Offset::sliced(&[cols], 2)], at: smallvec![0], extents: smallvec![2] };
     let fill = Scalar::new(DType::F32, 0.0);
-    let step = Step::Move { pieces: vec![piece], fill, out: id(1) };
+    let step = step(Move { pieces: vec![piece], fill }, [[0]], 1);
     for processor in 0..6 {
         let out = [Value::new(DType::F32, [2])];
         let got = run_with(std::slice::from_ref(&input), &out, &step, &mesh, processor, &[]);
@@ -139,14 +134,9 @@ fn offsets_follow_the_processor() {
 #[test]
 fn reading_beyond_an_input_is_refused() {
     let input = whole(&Value::new(DType::F32, [3]), 0);
-    let piece = Piece {
-        input: operand(0, &[0]),
-        begin: vec![Offset::fixed(2)],
-        at: smallvec![0],
-        extents: smallvec![2],
-    };
+    let piece = Piece { begin: vec![Offset::fixed(2)], at: smallvec![0], extents: smallvec![2] };
     let fill = Scalar::new(DType::F32, 0.0);
-    let step = Step::Move { pieces: vec![piece], fill, out: id(1) };
+    let step = step(Move { pieces: vec![piece], fill }, [[0]], 1);
     let error = run(&[input], &[Value::new(DType::F32, [2])], &step).unwrap_err();
     assert_eq!(error, "a move reads beyond dim 0 of its input");
 }

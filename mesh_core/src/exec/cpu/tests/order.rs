@@ -1,10 +1,10 @@
 //! Forms that go by order.
 
-use super::contract::operand;
 use super::oracle::{declared, each, get, index};
-use super::{DTYPES, Tensor, id, run, value, whole};
+use super::{DTYPES, Tensor, run, step, value, whole};
 use crate::names::{DType, ReduceKind};
-use crate::program::{Step, Value};
+use crate::program::Value;
+use crate::program::forms::{Scan, Sort};
 use proptest::prelude::*;
 use std::cmp::Ordering;
 
@@ -82,14 +82,8 @@ proptest! {
             };
             want[index(&out, &of, at)] = (0..count).filter(before).map(element).fold(start, fold);
         });
-        let step = Step::Scan {
-            kind: KINDS[kind],
-            input: id(0),
-            dim: dim as u8,
-            exclusive,
-            reverse,
-            out: id(1),
-        };
+        let form = Scan { kind: KINDS[kind], dim: dim as u8, exclusive, reverse };
+        let step = step(form, [of], 1);
         let got = run(std::slice::from_ref(&input), std::slice::from_ref(&out), &step).unwrap();
         prop_assert_eq!(&got[0], &Tensor::new(out, want));
     }
@@ -161,12 +155,7 @@ proptest! {
                 want[1][index(&positions, &of, &at)] = with;
             }
         });
-        let step = Step::Sort {
-            inputs: [operand(0, &of), operand(1, &[dim as u8])].into_iter().collect(),
-            dim: dim as u8,
-            descending,
-            outs: [id(2), id(3)].into_iter().collect(),
-        };
+        let step = step(Sort { dim: dim as u8, descending }, [of, vec![dim as u8]], 2);
         let got = run(&[keys, payload], &[out, positions], &step).unwrap();
         prop_assert_eq!(&got[1].data, &want[1]);
         for (got, want) in got[0].data.iter().zip(&want[0]) {
@@ -178,12 +167,7 @@ proptest! {
 #[test]
 fn every_bit_of_a_key_stays() {
     let keys = Tensor::new(Value::new(DType::F32, [4]), [0.0, -0.0, 1.0, -1.0]);
-    let step = Step::Sort {
-        inputs: [operand(0, &[0])].into_iter().collect(),
-        dim: 0,
-        descending: false,
-        outs: [id(1)].into_iter().collect(),
-    };
+    let step = step(Sort { dim: 0, descending: false }, [[0]], 1);
     let got = run(&[keys], &[Value::new(DType::F32, [4])], &step).unwrap();
     let signs: Vec<_> = got[0].data.iter().map(|x| x.is_sign_negative()).collect();
     assert_eq!(got[0].data, [-1.0, 0.0, 0.0, 1.0]);
@@ -194,12 +178,7 @@ fn every_bit_of_a_key_stays() {
 fn integers_are_ordered_to_their_ends() {
     let (least, most) = (f64::from(i32::MIN), f64::from(i32::MAX));
     let keys = Tensor::new(Value::new(DType::I32, [4]), [1.0, most, least, -1.0]);
-    let step = Step::Sort {
-        inputs: [operand(0, &[0])].into_iter().collect(),
-        dim: 0,
-        descending: true,
-        outs: [id(1)].into_iter().collect(),
-    };
+    let step = step(Sort { dim: 0, descending: true }, [[0]], 1);
     let got = run(&[keys], &[Value::new(DType::I32, [3])], &step).unwrap();
     assert_eq!(got[0].data, [most, 1.0, -1.0]);
 }
@@ -207,12 +186,7 @@ fn integers_are_ordered_to_their_ends() {
 #[test]
 fn more_than_there_are_cannot_be_kept() {
     let keys = whole(&Value::new(DType::F32, [3]), 1);
-    let step = Step::Sort {
-        inputs: [operand(0, &[0])].into_iter().collect(),
-        dim: 0,
-        descending: true,
-        outs: [id(1)].into_iter().collect(),
-    };
+    let step = step(Sort { dim: 0, descending: true }, [[0]], 1);
     let error = run(&[keys], &[Value::new(DType::F32, [4])], &step).unwrap_err();
     assert_eq!(error, "a sort cannot keep 4 of 3");
 }

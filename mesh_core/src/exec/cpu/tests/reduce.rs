@@ -1,7 +1,8 @@
 use super::oracle::{declared, each, extents, get, index};
-use super::{DTYPES, Tensor, id, run, value, whole};
+use super::{DTYPES, Tensor, run, step, value, whole};
 use crate::names::{DType, ReduceKind};
-use crate::program::{Operand, Step, Value};
+use crate::program::Value;
+use crate::program::forms::Reduce;
 use proptest::prelude::*;
 
 const KINDS: [ReduceKind; 6] = [
@@ -28,11 +29,7 @@ fn fold(kind: ReduceKind, a: f64, b: f64) -> f64 {
 }
 
 fn reduce(kind: ReduceKind, input: &Tensor, dims: &[u8], out: &Value) -> Tensor {
-    let step = Step::Reduce {
-        kind,
-        input: Operand { value: id(0), dims: dims.iter().copied().collect() },
-        out: id(1),
-    };
+    let step = step(Reduce { kind }, [dims], 1);
     run(std::slice::from_ref(input), std::slice::from_ref(out), &step).unwrap().remove(0)
 }
 
@@ -144,11 +141,7 @@ fn long_sums_stay_accurate() {
 
 #[test]
 fn wrong_dtypes_are_refused() {
-    let step = Step::Reduce {
-        kind: ReduceKind::Sum,
-        input: Operand { value: id(0), dims: [0_u8].into_iter().collect() },
-        out: id(1),
-    };
+    let step = step(Reduce { kind: ReduceKind::Sum }, [[0]], 1);
     let input = whole(&Value::new(DType::Bool, [3]), 0);
     let error = run(&[input], &[Value::new(DType::Bool, [])], &step).unwrap_err();
     assert_eq!(error, "there is no sum of bool");

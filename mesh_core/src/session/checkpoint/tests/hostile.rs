@@ -184,7 +184,8 @@ fn what_is_no_file_is_not_waited_for() {
 fn names_that_a_file_cannot_have_are_refused() {
     let scratch = Scratch::new();
     let odd = of_variables(&Mesh::single(), vec![variable("__metadata__", DType::F32, &[])], 0);
-    let error = Checkpoints::new(&*scratch).save(1, &odd.snapshot().unwrap(), &State::new()).unwrap_err();
+    let error =
+        Checkpoints::new(&*scratch).save(1, &odd.snapshot().unwrap(), &State::new()).unwrap_err();
     assert!(matches!(error, CheckpointError::Variable { .. }), "{error}");
 }
 
@@ -193,7 +194,8 @@ fn more_state_than_is_read_is_not_written() {
     let scratch = Scratch::new();
     let state = State::from([("all".to_owned(), " ".repeat(100_000_000))]);
     let checkpoints = Checkpoints::new(&*scratch);
-    let error = checkpoints.save(1, &session("", 1).snapshot().unwrap(), &state).unwrap_err().to_string();
+    let error =
+        checkpoints.save(1, &session("", 1).snapshot().unwrap(), &state).unwrap_err().to_string();
     assert!(error.starts_with("cannot write") && error.ends_with("keep less state"), "{error}");
     assert!(scratch.names().is_empty());
 }
@@ -209,7 +211,8 @@ fn any_text_is_a_name_and_a_state() {
     for (i, name) in names.iter().enumerate() {
         saved.write(name, &arr0(i as f32)).unwrap();
     }
-    let path = Checkpoints::new(&*scratch).save(u64::MAX, &saved.snapshot().unwrap(), &state).unwrap();
+    let path =
+        Checkpoints::new(&*scratch).save(u64::MAX, &saved.snapshot().unwrap(), &state).unwrap();
     let checkpoint = Checkpoint::open(path).unwrap();
     let mut restored = of();
     restored.restore(&checkpoint, &Restore::all()).unwrap();
@@ -217,7 +220,8 @@ fn any_text_is_a_name_and_a_state() {
     assert_eq!((checkpoint.state(), checkpoint.step()), (&state, u64::MAX));
     // And no variables at all.
     let none = of_variables(&Mesh::single(), vec![], 7);
-    let path = Checkpoints::new(&*scratch).save(1, &none.snapshot().unwrap(), &State::new()).unwrap();
+    let path =
+        Checkpoints::new(&*scratch).save(1, &none.snapshot().unwrap(), &State::new()).unwrap();
     assert_eq!(Checkpoint::open(path).unwrap().tensors().count(), 0);
 }
 

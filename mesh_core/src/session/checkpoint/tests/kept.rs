@@ -5,7 +5,9 @@ use super::*;
 /// The steps that are there after saving at all of these.
 fn steps(checkpoints: &Checkpoints, scratch: &Scratch, saved: &[u64]) -> Vec<u64> {
     for &step in saved {
-        checkpoints.save(step, &session("", step as i32).snapshot().unwrap(), &State::new()).unwrap();
+        checkpoints
+            .save(step, &session("", step as i32).snapshot().unwrap(), &State::new())
+            .unwrap();
     }
     scratch
         .names()
@@ -82,7 +84,8 @@ fn a_folder_that_cannot_be_is_an_error() {
     let file = scratch.join("file");
     fs::write(&file, "").unwrap();
     let checkpoints = Checkpoints::new(&file);
-    let error = checkpoints.save(1, &session("", 1).snapshot().unwrap(), &State::new()).unwrap_err();
+    let error =
+        checkpoints.save(1, &session("", 1).snapshot().unwrap(), &State::new()).unwrap_err();
     assert!(error.to_string().starts_with("cannot create"), "{error}");
     assert!(checkpoints.latest().is_err());
 }

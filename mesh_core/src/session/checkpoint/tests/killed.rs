@@ -19,10 +19,15 @@ fn each_death(keep: usize, earlier: &[(u64, i32)], (step, new): (u64, i32), newe
         let scratch = Scratch::new();
         let checkpoints = Checkpoints::new(&*scratch).keep_last(keep);
         for &(step, number) in earlier {
-            checkpoints.save(step, &session("a:2", number).snapshot().unwrap(), &State::new()).unwrap();
+            checkpoints
+                .save(step, &session("a:2", number).snapshot().unwrap(), &State::new())
+                .unwrap();
         }
-        let saved =
-            killed(&checkpoints, after).save(step, &session("", new).snapshot().unwrap(), &State::new());
+        let saved = killed(&checkpoints, after).save(
+            step,
+            &session("", new).snapshot().unwrap(),
+            &State::new(),
+        );
         let found = checkpoints.latest().unwrap();
         assert!(found.refused.is_empty(), "after {after}: {:?}", found.refused);
         match &found.checkpoint {
@@ -36,7 +41,8 @@ fn each_death(keep: usize, earlier: &[(u64, i32)], (step, new): (u64, i32), newe
             }
         }
         // The next one tidies up and goes on.
-        let last = checkpoints.save(step, &session("", new).snapshot().unwrap(), &State::new()).unwrap();
+        let last =
+            checkpoints.save(step, &session("", new).snapshot().unwrap(), &State::new()).unwrap();
         assert_eq!(number(&checkpoints.latest().unwrap().checkpoint.unwrap()), new);
         let names = scratch.names();
         assert!(

@@ -90,8 +90,9 @@ fn files_are_the_same_whatever_the_mesh() {
     let state = State::from([("epoch".to_owned(), "3".to_owned())]);
     let files = ["", "a:2", "a:2;b:2"].map(|mesh| {
         let scratch = Scratch::new();
-        let path =
-            Checkpoints::new(&*scratch).save(12, &session(mesh, 5).snapshot().unwrap(), &state).unwrap();
+        let path = Checkpoints::new(&*scratch)
+            .save(12, &session(mesh, 5).snapshot().unwrap(), &state)
+            .unwrap();
         assert_eq!(path, scratch.join("step-0000000012"));
         let checkpoint = Checkpoint::open(&path).unwrap();
         assert_eq!((checkpoint.step(), checkpoint.state(), number(&checkpoint)), (12, &state, 5));

@@ -86,7 +86,9 @@ fn ranks_write_the_files_that_threads_write() {
     let scratch = Scratch::new();
     let saved = session_of_all(3);
     let state = State::from([("epoch".to_owned(), "3".to_owned())]);
-    let alone = Checkpoints::new(scratch.join("alone")).save(5, &saved.snapshot().unwrap(), &state).unwrap();
+    let alone = Checkpoints::new(scratch.join("alone"))
+        .save(5, &saved.snapshot().unwrap(), &state)
+        .unwrap();
     for ranks in [2, 3, 4] {
         let folder = scratch.join(format!("{ranks}"));
         let checkpoints = Checkpoints::new(&folder);

@@ -1,49 +1,33 @@
-//! Loops: placing and emitting a block with the loop that runs it.
+//! Loops: placing and emitting a region with the loop that runs it.
 //!
-//! What a loop carries lies where the layout says, and may owe sums: if a round only adds partial
-//! sums to what it was given, the sum is owed over all rounds and settled once, after the loop. Which
+//! What a loop carries lies where the layout says, and may owe sums: if an iteration only adds partial
+//! sums to what it was given, the sum is owed over all iterations and settled once, after the loop. Which
 //! carried tensors are of that kind is tried: those for which the body settles sums are given pending
 //! over the same axes; one that the body then settles, or does not leave pending again, is given whole.
 
-use super::emit::Emitter;
+use super::emit::{Emitter, origin};
+use super::issues::LayoutIssue;
 use super::local::{Local, extents};
 use super::place::{PlaceCx, Placing};
 use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
-use crate::graph::structural::{Loop, Param};
-use crate::graph::{OperationId, Report, TensorId};
+use crate::graph::{Loop, OperationId, Report, Structural, TensorId};
 use crate::names::{AxisList, Placement, ReduceKind, Shape};
-use crate::program::{Block, Origin, forms};
-use crate::split::{LayoutIssue, LayoutProblem};
+use crate::program::{Block, forms};
+use crate::split::LayoutProblem;
 use indexmap::IndexMap;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Loops that have been placed without a problem, by all that their placement depends on: which one,
-/// and where its inputs lie. A loop within loops is met again in every sweep and trial of those around
-/// it; without this, the work would grow with a power of their number.
+/// and where its inputs lie. A loop within loops is met again whenever those around it are
+/// placed; without this, the work would grow with a power of their number.
 #[derive(Default)]
 pub(crate) struct PlacedLoops(RefCell<IndexMap<(OperationId, Vec<Placement>), PlacedLoop>>);
 
 type PlacedLoop = (Placing, Rc<Table>);
 
-impl Setting<'_> {
-    /// The operations of a loop's body that its results need, in order.
-    fn body(&self, rounds: &Loop, results: &[TensorId]) -> Vec<OperationId> {
-        let data = self.data;
-        let made = results.iter().filter(|t| data.block_of(**t) == Some(rounds.block));
-        let starts = made.filter_map(|t| data.tensors[t.index()].producer).map(|(id, _)| id);
-        let needed = data.needed(starts);
-        let inside = |id: &OperationId| {
-            let operation = &data.operations[id.index()];
-            operation.block == Some(rounds.block) && !operation.op.as_any().is::<Param>()
-        };
-        let needed = needed.iter().enumerate().filter(|(_, needed)| **needed);
-        needed.map(|(i, _)| OperationId(i as u32)).filter(inside).collect()
-    }
-}
-
-/// A loop about to be placed.
-struct Trial<'a> {
+/// Places the region of a loop.
+struct RegionPlacer<'a> {
     setting: &'a Setting<'a>,
     operations: Vec<OperationId>,
     /// Carried, sliced, captured, the position; where each is given.
@@ -53,7 +37,7 @@ struct Trial<'a> {
     conditional: bool,
 }
 
-impl Trial<'_> {
+impl RegionPlacer<'_> {
     /// The body's table if carried tensor `i` owes a sum over `owed[i]`.
     fn place(&self, owed: &[AxisList], issues: &mut Vec<LayoutIssue>) -> Table {
         let mut given = self.given.clone();
@@ -66,7 +50,7 @@ impl Trial<'_> {
             let place = match i < self.carried {
                 true => Fetch::At(given[i].1.clone()),
                 false if whole(i) => Fetch::At(Placement::replicated()),
-                // What is stacked may owe its sums until all rounds are over.
+                // What is stacked may owe its sums until all iterations are over.
                 false => Fetch::AsMade,
             };
             (tensor, place)
@@ -77,7 +61,7 @@ impl Trial<'_> {
         place(self.setting, &task, issues)
     }
 
-    /// The axes over which each carried tensor may owe its sum through all rounds, and the table.
+    /// The axes over which each carried tensor may owe its sum through all iterations, and the table.
     fn settle(&self, issues: &mut Vec<LayoutIssue>) -> (Vec<AxisList>, Table) {
         let nothing = vec![AxisList::new(); self.carried];
         let whole = self.place(&nothing, issues);
@@ -106,8 +90,8 @@ impl Trial<'_> {
         (nothing, whole)
     }
 
-    /// The axes over which sums are settled, if nothing carried is owed, on the way to what a round
-    /// leaves to carry in place `i`.
+    /// The axes over which sums are settled, if nothing carried is owed, on the way to what an
+    /// iteration leaves to carry in place `i`.
     fn settled_for(&self, table: &Table, i: usize) -> AxisList {
         let mut makers = vec![None; table.versions.len()];
         for entry in table.entries.iter().filter(|entry| !entry.alias) {
@@ -135,7 +119,7 @@ impl Trial<'_> {
         axes
     }
 
-    /// Those of the axes `given` over which a round owes what it leaves to carry in place `i`, as it
+    /// Those of the axes `given` over which an iteration owes what it leaves to carry in place `i`, as it
     /// makes it; none if they are all.
     fn left_pending(&self, table: &Table, i: usize, given: &AxisList) -> AxisList {
         let mut made = table.fetches[i];
@@ -164,9 +148,9 @@ impl Trial<'_> {
 
 impl<'a> Sweep<'a> {
     /// Places a loop and its body.
-    pub(super) fn rounds(
+    pub(super) fn run(
         &mut self,
-        rounds: &Loop,
+        run: &Loop,
         id: OperationId,
         cx: &PlaceCx<'_>,
     ) -> (Placing, Rc<Table>) {
@@ -174,7 +158,7 @@ impl<'a> Sweep<'a> {
         if let Some(placed) = self.setting.loops.0.borrow().get(&key) {
             return placed.clone();
         }
-        let (placing, table) = self.anew(rounds, id, cx);
+        let (placing, table) = self.anew(run, id, cx);
         let placed = (placing, Rc::new(table));
         if self.issues.is_empty() && cx.problems.borrow().is_empty() {
             self.setting.loops.0.borrow_mut().insert(key, placed.clone());
@@ -182,49 +166,46 @@ impl<'a> Sweep<'a> {
         placed
     }
 
-    /// As [`rounds`](Self::rounds), of a loop that is met for the first time.
-    fn anew(&mut self, rounds: &Loop, id: OperationId, cx: &PlaceCx<'_>) -> (Placing, Table) {
+    /// As [`run`](Self::run), of a loop that is met for the first time.
+    fn anew(&mut self, run: &Loop, id: OperationId, cx: &PlaceCx<'_>) -> (Placing, Table) {
         let setting = self.setting;
         let operation = &setting.data.operations[id.index()];
+        let along = run.iterations.name;
         (0..operation.outputs.len()).for_each(|i| cx.check_output(i));
         for &tensor in operation.inputs.iter().chain(&operation.outputs) {
-            let axes = AxisList::from_slice(setting.wanted(tensor).axes(rounds.rounds.name));
+            let axes = AxisList::from_slice(setting.wanted(tensor).axes(along));
             if !axes.is_empty() {
-                cx.refuse_whole(
-                    rounds.rounds.name,
-                    &axes,
-                    "the rounds of a loop follow each other",
-                );
+                cx.refuse_whole(along, &axes, "the iterations of a loop follow each other");
                 break;
             }
         }
-        let block = &setting.data.blocks[rounds.block.index()];
-        let (sliced, captured) = (rounds.carried, rounds.carried + rounds.sliced);
+        let region = setting.data.region(run.region);
+        let (sliced, captured) = (run.carried, run.carried + run.sliced);
         let mut inputs = Vec::new();
         for (i, &tensor) in operation.inputs.iter().enumerate() {
-            // What is carried lies as the layout says. The rest is given as it lies, so that what a
-            // round gathers of it lives no longer than the round.
+            // What is carried lies as the layout says. The rest is given as it lies, so that what an
+            // iteration gathers of it lives no longer than the iteration.
             let here = cx.available(i).resolved();
-            let whole = i >= captured || here.axes(rounds.rounds.name).is_empty();
+            let whole = i >= captured || here.axes(along).is_empty();
             let whole = whole && here.owned().is_empty();
-            let given = i >= sliced && i < captured + block.captured.len() && whole;
-            let wanted = || setting.wanted(tensor).split(rounds.rounds.name, &[]);
+            let given = i >= sliced && i < captured + region.captured.len() && whole;
+            let wanted = || setting.wanted(tensor).split(along, &[]);
             inputs.push(if given { here } else { wanted() });
         }
-        let params = block.carried.iter().chain(&block.sliced).chain(&block.captured);
-        let mut given: Vec<_> = params.copied().zip(inputs.iter().cloned()).collect();
-        given.push((block.position, Placement::replicated()));
-        let results: Vec<_> = block.results.iter().chain(&rounds.saved).copied().collect();
-        let trial = Trial {
+        // The iteration's position comes last.
+        let placements = inputs[..captured + region.captured.len()].iter().cloned();
+        let placements = placements.chain([Placement::replicated()]);
+        let results: Vec<_> = region.results.iter().chain(&run.saved).copied().collect();
+        let placer = RegionPlacer {
             setting,
-            operations: setting.body(rounds, &results),
-            given,
+            operations: setting.data.computing(run.region, &results),
+            given: region.given().zip(placements).collect(),
             results,
-            carried: rounds.carried,
-            conditional: rounds.conditional,
+            carried: run.carried,
+            conditional: run.conditional,
         };
         let mut issues = Vec::new();
-        let (owed, table) = trial.settle(&mut issues);
+        let (owed, table) = placer.settle(&mut issues);
         // Where the layout is illegal anyway there may be no way inside.
         let faulty = !self.issues.is_empty() || !cx.problems.borrow().is_empty();
         let news = |issue: &LayoutIssue| {
@@ -235,14 +216,14 @@ impl<'a> Sweep<'a> {
             *input = input.clone().with_pending(ReduceKind::Sum, owed);
         }
         let fetched = table.fetches.iter().map(|v| table.versions[v.index()].placement.clone());
-        let outputs = fetched.take(rounds.outputs.len()).collect();
+        let outputs = fetched.take(run.outputs.len()).collect();
         (Placing::new(inputs, outputs), table)
     }
 }
 
 impl<'a> Emitter<'a> {
     /// Emits a loop whose inputs are there.
-    pub(super) fn rounds(
+    pub(super) fn run(
         &mut self,
         entry: &'a Entry,
         table: &'a Table,
@@ -250,18 +231,18 @@ impl<'a> Emitter<'a> {
     ) -> Result<(), Report> {
         let data = self.setting.data;
         let operation = &data.operations[entry.operation.index()];
-        let Some(rounds) = operation.op.as_any().downcast_ref::<Loop>() else {
+        let Some(Structural::Loop(run)) = operation.structural() else {
             return Err(Report::of(&operation.name, "internal error: a body without a loop"));
         };
-        let body = self.body(rounds, &operation.name, table)?;
+        let body = self.body(run, &operation.name, table)?;
         let ids: Vec<_> = inputs.iter().map(|input| input.id).collect();
         let form = forms::Loop {
             body: Box::new(body),
-            count: rounds.rounds.size,
-            reverse: rounds.reverse,
-            conditional: rounds.conditional,
-            carried: rounds.carried,
-            sliced: rounds.sliced,
+            count: run.iterations.size,
+            reverse: run.reverse,
+            conditional: run.conditional,
+            carried: run.carried,
+            sliced: run.sliced,
         };
         let outs = self.builder.repeat(form, &ids);
         for ((&version, &tensor), id) in entry.outputs.iter().zip(&operation.outputs).zip(outs) {
@@ -276,12 +257,11 @@ impl<'a> Emitter<'a> {
         placement.local_shape(self.setting.mesh, shape).unwrap_or_else(|| shape.clone())
     }
 
-    fn body(&self, rounds: &Loop, name: &str, table: &'a Table) -> Result<Block, Report> {
+    fn body(&self, run: &Loop, name: &str, table: &'a Table) -> Result<Block, Report> {
         let data = self.setting.data;
-        let block = &data.blocks[rounds.block.index()];
+        let region = data.region(run.region);
         let mut inner = Emitter::new(self.setting, name, table);
-        let given = block.carried.iter().chain(&block.sliced).chain(&block.captured);
-        for (&tensor, &version) in given.chain([&block.position]).zip(&table.given) {
+        for (tensor, &version) in region.given().zip(&table.given) {
             let placement = inner.placement(version);
             let shape = self.local_shape(tensor, placement);
             let dtype = placement.held(data.tensors[tensor.index()].ty.dtype);
@@ -289,21 +269,12 @@ impl<'a> Emitter<'a> {
             inner.define(version, Local::new(id, shape));
         }
         inner.entries()?;
-        inner.origin_of(name);
-        let results = block.results.iter().chain(&rounds.saved);
-        for (_, &version) in results.zip(&table.fetches) {
+        // What follows belongs to the loop as a whole.
+        inner.builder.origin(origin("loop", name, None, String::new()));
+        for &version in &table.fetches {
             let value = inner.value(version)?;
             inner.builder.result(value.id);
         }
         Ok(inner.finish().block)
-    }
-
-    /// Steps from here on belong to a loop as a whole.
-    fn origin_of(&mut self, name: &str) {
-        self.builder.origin(Origin {
-            op: "loop".to_owned(),
-            name: name.to_owned(),
-            ..Origin::default()
-        });
     }
 }

@@ -1,6 +1,5 @@
-//! Unique names and name scopes.
+//! Unique names.
 
-use super::{Asked, Graph, Op, Tensor};
 use indexmap::IndexMap;
 
 /// Names in use, compared without case, as in TensorFlow: a, a_1, a_2.
@@ -8,7 +7,7 @@ use indexmap::IndexMap;
 pub(super) struct Names {
     /// Lower-case name to the next suffix to try.
     used: IndexMap<String, usize>,
-    scopes: Vec<String>,
+    pub(super) scopes: Vec<String>,
 }
 
 impl Names {
@@ -37,7 +36,7 @@ impl Names {
     }
 
     /// What [`unique`](Self::unique) will make of `name`.
-    fn next(&self, name: &str) -> String {
+    pub(super) fn next(&self, name: &str) -> String {
         let full = self.scoped(name);
         let number = self.free(&full.to_lowercase());
         number.map_or_else(|| full.clone(), |(number, _)| format!("{full}_{number}"))
@@ -50,57 +49,6 @@ impl Names {
         } else {
             format!("{}/{name}", self.scopes.join("/"))
         }
-    }
-}
-
-/// A name scope, open until dropped.
-#[derive(Debug)]
-pub struct Scope<'g> {
-    graph: &'g Graph,
-}
-
-impl Drop for Scope<'_> {
-    fn drop(&mut self) {
-        self.graph.data.borrow_mut().names.scopes.pop();
-    }
-}
-
-impl Graph {
-    /// Applies an op one of whose attributes is the hash of the operation's unique name: random
-    /// numbers are keyed by it, so that no two operations share theirs, while a copy of the op
-    /// repeats them.
-    #[track_caller]
-    pub fn apply_keyed<'g, O: Op>(
-        &'g self,
-        name: &str,
-        op: impl FnOnce(u64) -> O,
-        inputs: &[Tensor<'g>],
-    ) -> Tensor<'g> {
-        let full = self.data().names.next(name);
-        let op = op(crate::names::stable_hash(&full));
-        self.apply_as(op, inputs, 1, Asked::default().named(full))[0]
-    }
-
-    /// What makes random numbers fresh whenever an operation runs: scalars of i32 that differ
-    /// between calls that train ([`step`](Self::step)), and between the rounds of the loops that the
-    /// operation stands in. Inputs of every random op.
-    #[track_caller]
-    pub fn rounds(&self) -> Vec<Tensor<'_>> {
-        let step = self.step();
-        let positions = self.positions();
-        std::iter::once(step).chain(positions).collect()
-    }
-
-    /// Names made while the returned scope lives begin with `name/`.
-    ///
-    /// A name that is used again gets a number, so that two layers never share names.
-    #[must_use = "the scope ends when this value is dropped"]
-    pub fn scope(&self, name: &str) -> Scope<'_> {
-        let names = &mut self.data.borrow_mut().names;
-        let full = names.unique(name);
-        let own = full.rsplit('/').next().unwrap_or(name).to_owned();
-        names.scopes.push(own);
-        Scope { graph: self }
     }
 }
 

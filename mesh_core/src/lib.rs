@@ -22,3 +22,5 @@ pub mod passes;
 pub mod program;
 pub mod session;
 pub mod split;
+
+pub use exec::Reference;

@@ -51,6 +51,7 @@ impl Prim {
             Self::Div | Self::Mod if whole && b == 0.0 => 0.0,
             Self::Div if whole => (a / b).trunc(),
             Self::Div => a / b,
+            Self::Mod if whole => a - b * (a / b).floor(),
             Self::Mod => a - held(b * held(a / b).floor()),
             Self::Max => if a > b || a.is_nan() { a } else { b },
             Self::Min => if a < b || a.is_nan() { a } else { b },

@@ -8,7 +8,7 @@
 //! dtype in which sums are held. A NaN is a NaN: nothing is said of its bits.
 
 use super::arithmetic::rounded;
-use super::forms::{Await, Loop, Read, StepCx, Write};
+use super::forms::{Loop, Read, StepCx, Write};
 use super::{Body, Dims, Offset};
 use crate::names::Mesh;
 use ndarray::{ArrayD, ArrayViewD, Axis, Slice};
@@ -72,10 +72,10 @@ pub(crate) enum Meaning<'a> {
     Read(&'a Read),
     /// What holds the variables.
     Write(&'a Write),
-    /// Nobody: what a collective makes is there once it is done.
-    Await(&'a Await),
     /// What runs blocks.
     Loop(&'a Loop),
+    /// Nobody: it makes nothing.
+    Nothing,
 }
 
 impl<'a> StepCx<'a> {

@@ -9,7 +9,7 @@ use crate::array::Array;
 use crate::names::Mesh;
 use crate::program::forms::{Loop, StepCx, put_slice, slice_of};
 use crate::program::meaning::{Given, Here, Meaning, Numbers};
-use crate::program::{Block, Form, Step, ValueId, owns};
+use crate::program::{Block, Step, ValueId, owns};
 
 /// What variables become when the call ends, by processor and variable.
 pub(super) type Writes = BTreeMap<(usize, usize), Arc<Numbers>>;
@@ -69,7 +69,7 @@ impl Lockstep<'_> {
         step: &Step,
         values: &mut Each<Values>,
     ) -> Result<(), (usize, String)> {
-        if let Form::Loop(form) = &step.form {
+        if let Meaning::Loop(form) = step.form.meaning() {
             return self.repeat(form, block, step, values);
         }
         let axes = step.axes().map_or(&[][..], |axes| axes);
@@ -136,7 +136,8 @@ impl Lockstep<'_> {
                 self.writes.extend(entries);
                 Vec::new()
             }
-            Meaning::Await(_) | Meaning::Loop(_) => Vec::new(),
+            // A loop is no group's.
+            Meaning::Nothing | Meaning::Loop(_) => Vec::new(),
         })
     }
 

@@ -105,8 +105,11 @@ pub(super) trait FormRules {
 }
 
 macro_rules! forms {
-    (local: $($local:ident)*; collective: $($collective:ident)*; other: $($other:ident)*;) => {
-        forms! { $($local)* $($collective)* $($other)* }
+    (
+        local: $($local:ident)*; collective: $($collective:ident)*; other: $($other:ident)*;
+        nothing: $($nothing:ident)*;
+    ) => {
+        forms! { $($local)* $($collective)* $($other)* $($nothing)* }
 
         impl Form {
             /// What a step of it means.
@@ -115,6 +118,7 @@ macro_rules! forms {
                     $(Self::$local(form) => Meaning::Local(form),)*
                     $(Self::$collective(form) => Meaning::Collective(form),)*
                     $(Self::$other(form) => Meaning::$other(form),)*
+                    $(Self::$nothing(_) => Meaning::Nothing,)*
                 }
             }
         }
@@ -146,7 +150,8 @@ macro_rules! forms {
 forms! {
     local: Map Reduce Contract Convolve Move Reshape Generate Gather Scatter Sort Scan Call Barrier;
     collective: AllReduce AllGather ReduceScatter AllToAll Permute ReduceTo Broadcast;
-    other: Read Write Await Loop;
+    other: Read Write Loop;
+    nothing: Await;
 }
 
 impl Form {

@@ -1,4 +1,4 @@
-//! Bytes of files: read anywhere, gzip taken off.
+//! Files that can be read at any position, with gzip removed.
 
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -8,12 +8,12 @@ use std::sync::{Mutex, PoisonError};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Bytes of which any stretch can be read, by several threads at once.
+/// Bytes that several threads can read at any position at once.
 pub trait ReadAt: Send + Sync {
     /// How many bytes there are.
     fn size(&self) -> io::Result<u64>;
 
-    /// Fills `bytes` with those from `offset` on; fewer are an error.
+    /// Fills `bytes` with those from `offset` on. It is an error if there are fewer.
     fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 }
 
@@ -41,7 +41,7 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// What has one position for all: one thread after the other.
+/// A file with one position can be read by one thread at a time.
 impl<T: Read + Seek + Send> ReadAt for Mutex<T> {
     fn size(&self) -> io::Result<u64> {
         self.lock().unwrap_or_else(PoisonError::into_inner).seek(SeekFrom::End(0))
@@ -54,7 +54,7 @@ impl<T: Read + Seek + Send> ReadAt for Mutex<T> {
     }
 }
 
-/// A file to be read anywhere.
+/// Makes a file readable at any position.
 pub(crate) fn positioned(file: File) -> Box<dyn ReadAt> {
     #[cfg(unix)]
     return Box::new(file);
@@ -62,7 +62,7 @@ pub(crate) fn positioned(file: File) -> Box<dyn ReadAt> {
     return Box::new(Mutex::new(file));
 }
 
-/// Bytes from the first on.
+/// Reads bytes from the first on.
 pub(crate) struct FromStart<'a> {
     pub(crate) bytes: &'a dyn ReadAt,
     pub(crate) taken: u64,
@@ -78,7 +78,7 @@ impl Read for FromStart<'_> {
     }
 }
 
-/// What tells some bytes from others: how many there are, and their checksum.
+/// The length and the checksum of some bytes, which distinguish them from others.
 pub(crate) fn contents(bytes: &dyn ReadAt, part: Range<u64>) -> io::Result<String> {
     const CHUNK: u64 = 1 << 20;
     let (mut sum, mut chunk) = (0, Vec::new());
@@ -90,7 +90,7 @@ pub(crate) fn contents(bytes: &dyn ReadAt, part: Range<u64>) -> io::Result<Strin
     Ok(format!("{} bytes, crc32c {sum:08x}", part.end - part.start))
 }
 
-/// What a stream holds, decompressed if it is gzip, and whether it is.
+/// A reader of a stream's content, decompressed if it is gzip, and whether it is gzip.
 pub(crate) fn decompressed<'a>(
     mut stream: impl Read + 'a,
 ) -> io::Result<(Box<dyn Read + 'a>, bool)> {
@@ -103,7 +103,7 @@ pub(crate) fn decompressed<'a>(
     Ok((Box::new(whole), false))
 }
 
-/// The next `size` bytes, fewer at the end; the buffer grows with what is there.
+/// The next `size` bytes, or fewer at the end. The buffer grows only with the bytes that are there.
 pub(crate) fn up_to(stream: &mut dyn Read, size: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(size as u64).read_to_end(&mut bytes)?;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 pub fn exit(run: impl FnOnce() -> Result<(), Box<dyn Error>>) -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of what was asked for, as `head`, has seen enough.
+        // The reader of the output, such as `head`, has closed it.
         Err(error) if broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             hold_back();
@@ -33,7 +33,7 @@ fn broken_pipe(error: &(dyn Error + 'static)) -> bool {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// The mesh or layout string.
+    /// A flag's value is wrong.
     #[error("--{flag} {text:?}: {message}")]
     Flag {
         /// The flag.
@@ -43,26 +43,26 @@ pub enum LaunchError {
         /// What is wrong with it.
         message: String,
     },
-    /// The graph or what the layout makes of it.
+    /// The graph, or the layout for it, has errors.
     #[error("{0}")]
     Lower(#[from] Report),
-    /// Warnings under `--strict`.
+    /// There were warnings under `--strict`.
     #[error("under --strict warnings are errors: {0}")]
     Warnings(String),
-    /// `TF_CONFIG`, or what it has to do with the ranks.
+    /// `TF_CONFIG` is wrong, or does not fit the ranks.
     #[error("{0}")]
     Cluster(String),
 }
 
-/// As `Display`.
+/// Prints as `Display` does.
 impl fmt::Debug for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-/// As many as there are ranks; alone, the largest divisor of `batch` that is not above the number of
-/// cores.
+/// The default number of processors: as many as there are ranks; for a single process the largest
+/// divisor of `batch` that is not above the number of cores.
 pub fn default_processors(batch: usize) -> usize {
     if let Some(launched) = launched() {
         return launched.ranks;
@@ -104,7 +104,7 @@ pub fn lower(
     lower_with(graph, mesh, layout, &Options::default(), strict)
 }
 
-/// As [`lower`], with choices of speed.
+/// [`lower`] with options of speed.
 pub fn lower_with(
     graph: &Graph,
     mesh: &Mesh,
@@ -130,12 +130,12 @@ pub fn draw(graph: &Graph, path: &Path) -> Result<(), String> {
     std::fs::write(path, graph.dot()).map_err(|e| format!("--dot {}: {e}", path.display()))
 }
 
-/// A mesh for people.
+/// The mesh as text for people.
 pub fn on_mesh(mesh: &Mesh) -> String {
     if mesh.processors() == 1 { "one processor".to_owned() } else { format!("mesh {mesh}") }
 }
 
-/// A layout for people.
+/// The layout as text for people.
 pub fn named(layout: &Layout) -> String {
     let text = layout.to_string();
     if text.is_empty() { "(nothing split)".to_owned() } else { text }

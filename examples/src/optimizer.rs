@@ -47,8 +47,8 @@ impl Method {
     }
 }
 
-/// What a configuration file says, key by key, for a run that goes on: the same keys and values are the
-/// same run, wherever the file is and however it is written.
+/// The keys and values of a configuration file, as settings that a resumed run must have in common
+/// with the run before. Name and format of the file do not matter.
 pub fn settings(keys: &Map<String, Value>) -> Vec<(String, String)> {
     keys.iter().map(|(key, value)| (format!("config {key}"), value.to_string())).collect()
 }
@@ -58,7 +58,7 @@ pub fn linear() -> Box<dyn Optimizer> {
     Box::new(Momentum::new(0.1, 0.9))
 }
 
-/// How a model is trained: by flags or by a file.
+/// How a model is trained: as flags or a file say.
 pub struct Training {
     optimizer: Box<dyn Optimizer>,
     rate: LearningRate,
@@ -67,7 +67,7 @@ pub struct Training {
 }
 
 impl Training {
-    /// By flags. Only Adam has weight decay, and only Adafactor a rate of its own.
+    /// Training as flags say. Only Adam has weight decay, and only Adafactor a rate of its own.
     pub fn by_flags(method: Method, rate: Option<LearningRate>, weight_decay: f64) -> Self {
         let own = || match method {
             Method::Sgd => 0.1.into(),
@@ -79,14 +79,14 @@ impl Training {
         Self { optimizer, rate, clipping: None, settings: Vec::new() }
     }
 
-    /// With what layouts are compared: it has slots, and is linear in the gradients. Others divide by
-    /// roots of what may be next to nothing, where rounding is no longer small.
+    /// The optimizer for comparing layouts: it has slots and is linear in the gradients. Others
+    /// divide by roots of numbers that may be close to zero, where rounding errors are not small.
     pub fn to_compare() -> Self {
         Self { optimizer: linear(), rate: 0.1.into(), clipping: None, settings: Vec::new() }
     }
 
-    /// By a configuration file for this many examples a step. What its author should know goes to
-    /// standard error.
+    /// Training as a configuration file says, for this many examples per step. Notes for the file's
+    /// author are written to standard error.
     pub fn by_file(path: &Path, batch: usize) -> Result<Self, String> {
         let named = |problem: &dyn Display| format!("--config {}: {problem}", path.display());
         let mut keys = OptimizerConfig::read(path).map_err(|e| format!("--config {e}"))?;
@@ -113,7 +113,7 @@ impl Training {
         &self.settings
     }
 
-    /// The same with gradients that are applied so many steps later.
+    /// The same training with gradients up to `staleness` steps old.
     pub fn delayed(self, staleness: usize) -> Self {
         if staleness == 0 {
             return self;
@@ -121,7 +121,7 @@ impl Training {
         Self { optimizer: Box::new(Delayed::new(self.optimizer, staleness)), ..self }
     }
 
-    /// What a function that trains on `loss` lists as updates, and the rate it trains at.
+    /// The updates for a function that trains on `loss`, and the learning rate.
     #[track_caller]
     pub fn minimize<'g>(&self, loss: Tensor<'g>) -> (Vec<Update<'g>>, Tensor<'g>) {
         let mut grads = compute_gradients(loss, &[]);

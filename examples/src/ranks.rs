@@ -1,4 +1,4 @@
-//! Whether a launcher has started several of this process, and what follows from it.
+//! Finds out whether a launcher has started several copies of this process.
 
 use crate::launch::LaunchError;
 use mesh_core::lower::{Module, Target};
@@ -14,32 +14,34 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-/// What launchers say: who, and where they put the number of processes and which this is.
+/// The launchers: name, the variable with the number of processes, the variable with this process's
+/// number.
 const LAUNCHERS: [(&str, &str, &str); 3] = [
     ("mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     ("mpiexec", "PMI_SIZE", "PMI_RANK"),
     ("srun", "SLURM_NTASKS", "SLURM_PROCID"),
 ];
 
-/// Set within `srun` only: a batch script has the other variables as well, and is alone.
+/// Set only within `srun`. A batch script has the other variables, too, and is a single process.
 const SLURM_STEP: &str = "SLURM_STEP_NODELIST";
 
-/// How much longer than the rank before it, up to ten, a rank holds back an error: all may have the same,
-/// and the first one ends the others. `mesh_core` holds back as long.
+/// How much longer than the rank before it (up to the tenth) a rank waits before it reports an
+/// error: all ranks may have the same error, and the first to report it ends the job. `mesh_core`
+/// waits as long.
 const HOLD_BACK: Duration = Duration::from_millis(400);
 
-/// One of several processes that a launcher has started.
+/// This process is one of several that a launcher has started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Launched {
-    /// By what.
+    /// The launcher's name.
     pub launcher: &'static str,
-    /// Which one this is.
+    /// The index of this process.
     pub rank: usize,
-    /// How many there are, 2 or more.
+    /// The number of processes, at least 2.
     pub ranks: usize,
 }
 
-/// What the environment says of a launcher; `None` for a process that is alone.
+/// The launcher and index of this process, read from the environment; `None` for a single process.
 pub fn launched() -> Option<Launched> {
     launched_by(&|name| env::var(name).ok())
 }
@@ -54,18 +56,18 @@ fn launched_by(variable: &dyn Fn(&str) -> Option<String>) -> Option<Launched> {
     found.filter(|found| found.ranks > 1)
 }
 
-/// Whether this process prints and writes files: it is alone, or the first.
+/// Whether this process prints and writes files: it is the only one or the first.
 pub fn speaks() -> bool {
     launched().is_none_or(|launched| launched.rank == 0)
 }
 
-/// Lets an earlier rank tell of an error first.
+/// Waits so that an earlier rank can report an error first.
 pub fn hold_back() {
     let rank = launched().map_or(0, |launched| launched.rank);
     thread::sleep(HOLD_BACK * rank.min(10) as u32);
 }
 
-/// How ranks that a launcher has started work together.
+/// The flags for ranks.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RankFlags {
     /// Seconds that a rank of MPI waits for the others before it ends the job.
@@ -77,6 +79,31 @@ pub struct RankFlags {
     /// killed left there.
     #[arg(long, value_name = "DIR")]
     last_step: Option<PathBuf>,
+
+    /// Whether each processor, thread or of a rank, has a second thread that carries out collectives
+    /// beside computation; auto: where there is a core for each. Results are the same.
+    #[arg(long, value_enum, default_value_t)]
+    couriers: Couriers,
+}
+
+/// Whether processors have couriers.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Couriers {
+    On,
+    Off,
+    #[default]
+    Auto,
+}
+
+impl Couriers {
+    /// Nothing where it is left to the session.
+    fn chosen(self) -> Option<bool> {
+        match self {
+            Self::On => Some(true),
+            Self::Off => Some(false),
+            Self::Auto => None,
+        }
+    }
 }
 
 /// Seconds that ranks wait for each other.
@@ -87,12 +114,12 @@ const LONGEST: u64 = 10 * 365 * 24 * 3600;
 
 impl Default for RankFlags {
     fn default() -> Self {
-        Self { deadline: DEADLINE, last_step: None }
+        Self { deadline: DEADLINE, last_step: None, couriers: Couriers::Auto }
     }
 }
 
 impl RankFlags {
-    /// A session of a module, compiled for a target: on the ranks that were started, or else on threads.
+    /// A session of a module, compiled for a target, on the ranks that were started or on threads.
     pub fn session(
         &self,
         module: &Module,
@@ -100,7 +127,11 @@ impl RankFlags {
         target: Target,
     ) -> Result<Session, Box<dyn Error>> {
         match launched() {
-            None => Ok(Session::threads_with(module, seed, &Threads::default().target(target))?),
+            None => {
+                let mut threads = Threads::default().target(target);
+                threads.couriers = self.couriers.chosen();
+                Ok(Session::threads_with(module, seed, &threads)?)
+            }
             Some(launched) => self.on_ranks(module, seed, target, launched),
         }
     }
@@ -114,7 +145,8 @@ impl RankFlags {
         on: Launched,
     ) -> Result<Session, Box<dyn Error>> {
         let deadline = Duration::from_secs(self.deadline);
-        let ranks = Ranks::default().deadline(deadline).started(on.ranks).target(target);
+        let mut ranks = Ranks::default().deadline(deadline).started(on.ranks).target(target);
+        ranks.couriers = self.couriers.chosen();
         let ranks = match &self.last_step {
             Some(folder) => ranks.last_step(folder),
             None => ranks,
@@ -139,7 +171,7 @@ impl RankFlags {
     }
 }
 
-/// Which rank runs which processors of a mesh, for people; nothing of a process that is alone.
+/// Which rank runs which processors of a mesh, as text for people; empty for a single process.
 pub fn whereabouts(mesh: &Mesh) -> Result<String, NameError> {
     match launched() {
         None => Ok(String::new()),
@@ -147,8 +179,9 @@ pub fn whereabouts(mesh: &Mesh) -> Result<String, NameError> {
     }
 }
 
-/// Checks what `TF_CONFIG` says, if it is set, against a strategy of several hosts and the ranks that
-/// were started: as many workers as hosts, and on each the ranks that run its processors.
+/// Checks `TF_CONFIG`, if it is set, against a strategy of several hosts and the ranks that were
+/// started: it must have as many workers as the strategy has hosts, and each host must have the
+/// ranks that run its processors.
 pub fn check_cluster(strategy: &Strategy) -> Result<(), LaunchError> {
     match (strategy, env::var("TF_CONFIG")) {
         (Strategy::MultiWorkerMirrored { hosts, local }, Ok(text)) => {
@@ -244,7 +277,7 @@ mod tests {
                 rank(1),
                 Some("worker 0, host 1 of 2, but mpirun started it as rank 1"),
             ),
-            // A thread per processor on each host.
+            // One rank per host with a thread per processor.
             (("chief", 0), 2, of(0, 2), None),
             (("worker", 0), 2, of(1, 2), None),
             (

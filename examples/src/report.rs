@@ -1,4 +1,4 @@
-//! What a run tells people: lines, a progress bar.
+//! Messages of a run for people: lines and a progress bar.
 
 use crate::ranks::speaks;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -7,17 +7,17 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Writes what the program was asked for, and a line break, to standard output. Of several processes,
-/// the first writes it.
+/// Writes the program's answer and a line break to standard output. Of several processes only the
+/// first writes.
 pub fn print(text: &str) -> io::Result<()> {
     if speaks() { writeln!(io::stdout(), "{text}") } else { Ok(()) }
 }
 
-/// As [`print()`], of what a run says while it goes on.
+/// Writes a line about a run that goes on.
 ///
-/// A run is done for its checkpoints, metrics and reports. That a line cannot be written does not end
-/// it: not where its reader has gone, as `head` does, of which nothing is said, and not where a disk is
-/// full, of which standard error is told once.
+/// A line that cannot be written does not end the run, whose results are its checkpoints, metrics
+/// and reports. If the reader has closed the output, as `head` does, nothing is reported. If a disk
+/// is full, standard error says so once.
 pub fn say(line: &str) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let Err(error) = print(line) else { return };
@@ -26,38 +26,38 @@ pub fn say(line: &str) {
     }
 }
 
-/// Writes a line to standard error. Of several processes, the first writes it; if it cannot, nobody can
-/// be told of that.
+/// Writes a line to standard error. Of several processes only the first writes. If it cannot be
+/// written, there is nowhere to report that.
 pub fn remark(line: &str) {
     if speaks() {
         complain(line);
     }
 }
 
-/// As [`remark`], of any process.
+/// [`remark`] from any process.
 pub fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Says from which checkpoint a run goes on.
+/// Prints the checkpoint from which a run resumes.
 pub fn say_start(run: &Start<'_>) {
     if let Some(from) = run.from {
         say(&format!("goes on from {}, after step {}", from.display(), run.position.step));
     }
 }
 
-/// How often a bar says something new.
+/// How often the bar is redrawn.
 const REFRESH: Duration = Duration::from_millis(100);
 
-/// What a line about an evaluation says; it is given the loss of the last step and the seconds since
-/// the run began.
+/// Makes the line about an evaluation from the evaluation, the loss of the last step and the
+/// seconds since the run began.
 type Line<'l> = dyn Fn(&Evaluated<'_>, f64, f64) -> String + 'l;
 
-/// A bar on a terminal, a line now and then elsewhere, and a line for each evaluation.
+/// Shows a bar on a terminal, a line now and then elsewhere, and a line for each evaluation.
 pub struct Progress<'l> {
     bar: ProgressBar,
     terminal: bool,
-    /// "/1500", if the end is known.
+    /// "/1500", if the number of steps is known.
     of: String,
     every: u64,
     evaluations: Box<Line<'l>>,
@@ -67,7 +67,8 @@ pub struct Progress<'l> {
 }
 
 impl<'l> Progress<'l> {
-    /// With a line every few steps where there is no terminal, and with these lines.
+    /// `every` is the number of steps between two lines where there is no terminal; `evaluations`
+    /// makes the line of an evaluation.
     pub fn new(every: u64, evaluations: impl Fn(&Evaluated<'_>, f64, f64) -> String + 'l) -> Self {
         Self {
             bar: ProgressBar::hidden(),
@@ -81,7 +82,7 @@ impl<'l> Progress<'l> {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line above the bar.
     fn line(&self, line: &str) {
         self.bar.suspend(|| say(line));
     }

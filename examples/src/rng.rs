@@ -1,4 +1,4 @@
-//! Random numbers that are not of a graph: SplitMix64, the same on every platform and for ever.
+//! Random numbers outside of graphs: SplitMix64, the same on every platform and in every release.
 
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -22,7 +22,7 @@ impl Rng {
         self.below_u64(bound as u64) as usize
     }
 
-    /// As [`below`](Self::below), of the largest bounds on every platform.
+    /// [`below`](Self::below) for bounds that do not fit into `usize`.
     pub fn below_u64(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,4 +1,5 @@
-//! Layouts agree: every run and layout of the README, every optimizer; in f64 for seeds that nobody chose.
+//! Layouts agree: every run and layout of the README with every optimizer; in f64 with random
+//! seeds.
 
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
 
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Every optimizer of the programs.
 const OPTIMIZERS: [&str; 3] = ["sgd", "adam", "adafactor"];
 
-/// In f64 another one whenever it is asked for, in f32 the default one. What fails names it.
+/// A random seed in f64 and the default seed in f32. A failing run is printed with its seed.
 fn seed(figures: Agreement) -> String {
     match figures.dtype {
         "f64" => format!("--seed {}", std::hash::RandomState::new().hash_one(0) as u32),
@@ -23,7 +24,7 @@ fn seed(figures: Agreement) -> String {
     }
 }
 
-/// What a run says in numbers: losses, then losses of held-out text.
+/// A run's losses, then its losses of held-out text.
 fn numbers(program: &str, dir: &Path, line: &str) -> Vec<f64> {
     let file = dir.join("metrics");
     let more = ["--metrics", file.to_str().unwrap()];
@@ -32,7 +33,7 @@ fn numbers(program: &str, dir: &Path, line: &str) -> Vec<f64> {
     [losses(&file), held_out(&file)].concat()
 }
 
-/// Runs each example and, once for each model, the same on one processor.
+/// Runs each example, and each model once on one processor, and compares.
 fn agree(program: &str, dir: &Path, examples: &[Example], line: &str, figures: Agreement) {
     let Agreement { dtype, steps, within } = figures;
     let line = format!("{line} --dtype {dtype} --steps {steps} {}", seed(figures));
@@ -111,7 +112,7 @@ fn lm_under_every_run_of_the_readme() {
     }
 }
 
-/// Nothing of a program with `--dtype f64` is f32 by mistake.
+/// With `--dtype f64` no float of a program is an f32.
 #[test]
 fn all_floats_of_f64_are_f64() {
     for optimizer in OPTIMIZERS {
@@ -127,7 +128,7 @@ fn all_floats_of_f64_are_f64() {
     }
 }
 
-/// The README's figures are those that these tests, `runs.rs` and `lm.rs` assert.
+/// The numbers in the README are those that these tests, `runs.rs` and `lm.rs` assert.
 #[test]
 fn the_readme_states_what_is_tested() {
     let text = readme::text().split_whitespace().collect::<Vec<_>>().join(" ");

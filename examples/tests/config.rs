@@ -1,4 +1,4 @@
-//! Runs that are told by a file how to train.
+//! Runs with a configuration file.
 
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
 
@@ -41,8 +41,8 @@ fn the_built_in_configuration_trains_alike_on_every_layout() {
     assert!(first[59] < 0.7 * first[0], "{first:?}");
     assert_eq!(rates(&metrics)[0], 0.0);
     assert!((rates(&metrics)[10] - 1e-3).abs() < 1e-5, "halfway up");
-    // Four gradients and the loss are small enough to be reduced at once; of each variable with its
-    // state in parts the gradient is scattered.
+    // Four gradients and the loss are small enough to be reduced together. The gradient of a
+    // variable whose state is split is reduce-scattered.
     let table = [
         ("--mesh d:4 --layout batch:d", "  1 all_reduce(d)\n"),
         ("--mesh d:4 --layout batch:d;slots/*:d", "  4 reduce_scatter(d)\n"),
@@ -144,7 +144,7 @@ fn mnist_trains_as_a_file_says() {
     }
 }
 
-/// Activations of bf16 over parameters of f32 reach what f32 reaches.
+/// bf16 activations with f32 parameters reach the accuracy of f32.
 #[test]
 fn mnist_in_bf16() {
     let dir = scratch("mnist-bf16");

@@ -1,4 +1,4 @@
-//! What the fuzzer starts from, and what it found, through the same functions.
+//! Runs the fuzzer's seeds, and the inputs on which it failed, through the fuzz targets.
 
 #[allow(unreachable_pub, reason = "a crate of its own for the fuzzer")]
 #[path = "../../fuzz/src/lib.rs"]
@@ -23,17 +23,17 @@ fn every_file_of_the_corpus_is_taken_or_refused() {
         let files: Vec<_> = entries(&corpus.join(name)).collect();
         assert!(!files.is_empty(), "no seeds for {name}");
         for file in files {
-            // A failing test shows the output of the last file.
+            // A failing test shows the name of its file last.
             eprintln!("{}", file.display());
             let bytes = fs::read(&file).unwrap();
             size += bytes.len();
             target(&bytes);
         }
     }
-    // What the target puts into a manifest is still what the reader looks for.
+    // The values that the target puts into a manifest are still those that the reader checks.
     let whole = fs::read(corpus.join("checkpoint/whole")).unwrap();
     assert_eq!(targets::opened(&whole).unwrap().unwrap().step(), 7);
-    // And a run still goes on from a state.
+    // A run can still resume from a state.
     let begun = fs::read(corpus.join("resumed/begun")).unwrap();
     let (state, _, metrics) = targets::gone_on(&begun).unwrap();
     assert_eq!((state.position.step, metrics.iter().filter(|c| **c == b'\n').count()), (2, 1 + 4));

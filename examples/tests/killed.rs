@@ -1,5 +1,5 @@
-//! Training processes that are killed, at random moments and while a checkpoint is being written, and
-//! go on, end as one that never was.
+//! Training processes that are killed, at random moments or while a checkpoint is being written,
+//! and resumed, end as a process that was never killed.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// A mesh and a layout.
 type Spread = (&'static str, &'static str);
 
-/// How long a process may take for anything.
+/// The longest time that any process may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MOMENT: Duration = Duration::from_micros(200);
 
@@ -27,7 +27,7 @@ struct Training {
     line: String,
 }
 
-/// What it writes to: `metrics` and `checkpoints`.
+/// The folder of a training's output: `metrics` and `checkpoints`.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -84,9 +84,10 @@ impl Training {
         assert!(self.start(folder, spread).wait().unwrap().success(), "{}", self.line);
     }
 
-    /// Starts the training again and again, on one mesh after the other, and kills it once it has
-    /// made progress: at odd times at random, at even ones as soon as it writes a checkpoint. Then
-    /// lets it finish. Gives how often it was killed, and how often it left a part of a checkpoint.
+    /// Starts the training again and again, on one mesh after another, and kills it when it has
+    /// made progress: at odd times at a random moment, at even times as soon as it writes a
+    /// checkpoint. Then lets it finish. Returns how often it was killed, and how often it left a
+    /// part of a checkpoint.
     fn kill(
         &self,
         folder: &Folder,
@@ -126,7 +127,7 @@ impl Training {
     }
 }
 
-/// A small data set of digits, and the command that learns it: 10 steps an epoch.
+/// A small data set of digits, and the command that trains on it with 10 steps per epoch.
 fn mnist(dir: &Path) -> Training {
     write_pair(dir, 250);
     let line = format!(
@@ -136,7 +137,7 @@ fn mnist(dir: &Path) -> Training {
     Training { program: env!("CARGO_BIN_EXE_mnist"), line }
 }
 
-/// A small text, and the command that learns it.
+/// A small text, and the command that trains on it.
 fn lm(dir: &Path) -> Training {
     let text = dir.join("text");
     fs::write(&text, "a quick brown fox jumps over the lazy dogs again. ".repeat(40)).unwrap();
@@ -148,7 +149,7 @@ fn lm(dir: &Path) -> Training {
     Training { program: env!("CARGO_BIN_EXE_lm"), line }
 }
 
-/// Of each kind of run at least so many.
+/// The least number of kills of each kind.
 const KILLS: usize = 10;
 
 #[test]
@@ -209,7 +210,7 @@ fn a_killed_run_goes_on_on_any_mesh() {
             assert_eq!(steps, others);
             let difference = apart(&one, &two);
             println!("{name}: killed {killed} times, apart by {difference:.1e}");
-            // Sums in another order, and what two hundred steps of Adam make of that.
+            // The order of sums differs, and two hundred steps of Adam amplify that.
             assert!(difference < 1e-3, "{name}: {difference}");
         }
     }

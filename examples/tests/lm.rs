@@ -10,10 +10,10 @@ use common::{LM_F32, apart, held_out, lines, lm_line, losses, scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Small enough for a moment, with every size another.
+/// Sizes that are small, and all different.
 const SMALL: &str = "--width 32 --depth 2 --heads 4 --hidden 48 --sequence 16 --batch 8 --warmup 5";
 
-/// A file with little text, so that evaluation is done in a moment.
+/// A short text, so that evaluation is fast.
 fn little(dir: &Path) -> String {
     let text = "the quick brown fox jumps over the lazy dog, and so does the cat. ".repeat(40);
     let file = dir.join("text");
@@ -21,7 +21,7 @@ fn little(dir: &Path) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// Runs `lm` for a metrics file; its output.
+/// Runs `lm` with a metrics file and returns its output.
 fn metrics(dir: &Path, name: &str, line: &str, more: &[&str]) -> (PathBuf, String) {
     let file = dir.join(name);
     let more = [more, &["--metrics", file.to_str().unwrap()]].concat();
@@ -30,7 +30,7 @@ fn metrics(dir: &Path, name: &str, line: &str, more: &[&str]) -> (PathBuf, Strin
     (file, run.out)
 }
 
-/// What was written after training: prompt and sample.
+/// The text that was written after training: prompt and sample.
 fn sample_in(out: &str) -> String {
     out.split_once("\n\n").unwrap().1.to_owned()
 }
@@ -76,7 +76,7 @@ fn recomputing_changes_no_loss() {
     for line in ["--steps 10 --sample 0", "--steps 10 --sample 0 --scan"] {
         let kept = losses(&metrics(&dir, "kept", line, &["--text", &text]).0);
         let again = losses(&metrics(&dir, "again", line, &["--text", &text, "--recompute"]).0);
-        // The order of sums is the same; what is fused differs.
+        // The order of sums is the same; the fusion differs.
         assert!(apart(&kept, &again) < 1e-5, "{line}: {kept:?} {again:?}");
     }
 }
@@ -95,7 +95,7 @@ fn the_same_seed_writes_the_same_bytes() {
     assert_ne!(losses(&three), losses(&one));
     assert_ne!(sample_in(&other), sample_in(&said));
 
-    // What is written down: a line a step, a line an evaluation.
+    // The metrics file has a line per step and a line per evaluation.
     let steps: Vec<_> = lines(&one)
         .iter()
         .map(|line| (line["step"].as_u64().unwrap(), line.contains_key("held_out")))
@@ -105,10 +105,22 @@ fn the_same_seed_writes_the_same_bytes() {
 }
 
 #[test]
+fn couriers_change_no_byte() {
+    let dir = scratch("lm-couriers");
+    let text = little(&dir);
+    let line = "--mesh data:2 --layout batch:data --steps 4 --sample 0";
+    let [auto, on, off] = ["auto", "on", "off"].map(|couriers| {
+        let (file, _) = metrics(&dir, couriers, line, &["--text", &text, "--couriers", couriers]);
+        fs::read(file).unwrap()
+    });
+    assert!(on == auto && off == auto);
+}
+
+#[test]
 fn a_sample_is_the_same_under_every_layout() {
     let dir = scratch("lm-sample");
     let text = little(&dir);
-    // The prompt is longer than the memory of 16 positions, and so is the sample.
+    // Prompt and sample are longer than the cache of 16 positions.
     let prompt = "the quick brown fox, and so does the lazy cat";
     let line = "--steps 30 --sample 40 --temperature 0 --mesh";
     let sample = |mesh: &str, more: &[&str]| {
@@ -142,7 +154,7 @@ fn every_optimizer_learns_the_tales() {
     }
 }
 
-/// A token file of a text's bytes, with `tokens` put in front.
+/// A token file with `tokens` and then a text's bytes.
 fn tokens(dir: &Path, front: &[u16]) -> String {
     let bytes = fs::read(dir.join("text")).unwrap();
     let all: Vec<_> = front.iter().copied().chain(bytes.into_iter().map(u16::from)).collect();
@@ -182,7 +194,7 @@ fn tokens_may_be_more_than_bytes() {
     let (file, out) = metrics(&dir, "m", line, &[&tokens]);
     // The logarithm of 50,258 is 10.8.
     assert!((10.0..12.0).contains(&losses(&file)[0]), "{out}");
-    // By default the sample goes on from the file's first token.
+    // By default the sample continues the file's first token.
     let sample = sample_in(&out);
     assert!(sample.starts_with("50256 ") && sample.split_whitespace().count() == 6, "{sample}");
 }

@@ -1,4 +1,4 @@
-//! Programs whose output goes nowhere: what they are run for is done all the same.
+//! Programs whose output cannot be written: they do their work all the same.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
@@ -10,18 +10,18 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where output goes.
+/// Where the output goes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Sink {
     /// It is read.
     Read,
-    /// Its reader has gone.
+    /// Its reader has closed it.
     Closed,
-    /// There is no room for it.
+    /// It goes to a full device.
     Full,
 }
 
-/// How a program ended, and what it said where that was read.
+/// A program's exit code, and its output if it was read.
 struct Ended {
     code: Option<i32>,
     said: [String; 2],
@@ -46,8 +46,8 @@ fn ended(program: &str, line: &str, [out, err]: [Sink; 2]) -> Ended {
     Ended { code: output.status.code(), said }
 }
 
-/// What training programs are run with, and the steps that they make then. An axis without a dim is
-/// warned of.
+/// The flags of the training programs, and their number of steps. An axis without a dim causes a
+/// warning.
 fn training(dir: &Path) -> [(&'static str, String); 3] {
     write_pair(dir, 250);
     let common = "--mesh d:2 --dump max* --checkpoint-every 3";
@@ -84,7 +84,7 @@ fn training_goes_on_and_is_saved() {
             assert!(kept.join("step-0000000008").exists(), "{program} {sinks:?}");
             let steps = lines(&metrics).into_iter().filter(|line| line.contains_key("loss"));
             assert_eq!(steps.count(), 8, "{program} {sinks:?}");
-            // Who can be told is told, once.
+            // Standard error, if it can be written to, gets one message.
             let told = err.matches("standard output cannot be written to").count();
             assert_eq!(told, usize::from(sinks == [Full, Read]), "{program} {sinks:?}\n{err}");
             assert_eq!(err.contains("warning: "), sinks[1] == Read, "{program} {sinks:?}\n{err}");
@@ -92,7 +92,7 @@ fn training_goes_on_and_is_saved() {
     }
 }
 
-/// What a program was asked to write is another matter.
+/// If a program is asked for an answer, failing to write it is an error.
 #[test]
 fn an_answer_that_cannot_be_written_is_an_error() {
     let programs = [

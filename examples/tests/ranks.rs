@@ -1,4 +1,4 @@
-//! `mnist` and `lm` on the ranks of an MPI job: what they write is what threads write, to the byte.
+//! `mnist` and `lm` on the ranks of an MPI job write the same bytes as on threads.
 
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
 
@@ -17,10 +17,10 @@ const MNIST_ROWS: &str = "--model mlp --mesh data:4 --layout batch:data;slots/*:
 const LM: &str = "--mesh data:2;model:2 --layout batch:data;heads:model;d_ff:model;vocab:model \
                   --steps 4 --sequence 32 --batch 4 --width 32 --depth 2 --sample 0";
 
-/// Ranks share the cores as it is.
+/// Tests run one at a time, as ranks share the cores.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Why nothing can be started on several ranks, if so.
+/// The reason why no ranks can be started, if there is one.
 fn missing() -> Option<&'static str> {
     let starts =
         || Command::new("mpirun").arg("--version").output().is_ok_and(|o| o.status.success());
@@ -77,6 +77,7 @@ fn ranks_write_what_threads_write() {
     the_same("ranks-mnist", &[2, 4], mnist, MNIST);
     the_same("ranks-mnist-rows", &[2, 4], mnist, MNIST_ROWS);
     the_same("ranks-lm", &[2, 4], lm, LM);
+    the_same("ranks-couriers", &[2], lm, &format!("{LM} --couriers on"));
 }
 
 #[test]

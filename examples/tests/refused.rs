@@ -1,4 +1,4 @@
-//! Runs that cannot be: each ends with a code and one readable message, never a panic.
+//! Runs that must be refused, with an exit code and one readable message, and never with a panic.
 
 mod common;
 
@@ -51,6 +51,7 @@ fn flags() {
         ("--epochs 0", &["--epochs", "legal"]),
         ("--deadline 0", &["--deadline", "1..=315360000"]),
         ("--deadline 18446744073709551615", &["--deadline", "1..=315360000"]),
+        ("--couriers maybe", &["--couriers", "maybe", "on, off, auto"]),
         ("--hidden 0", &["--hidden 0", "legal"]),
         ("--filters 99999999999", &["--filters", "legal"]),
         ("--model linear --eval-layout bad", &["--eval-layout", "bad"]),
@@ -91,7 +92,7 @@ fn data() {
     let run = mnist_line("--data /no/such/directory", &[]);
     refused(&run, &[&["/no/such/directory", "does not exist"][..], &names].concat());
 
-    // Each fault in one file of a whole pair.
+    // Each fault is in one file of a pair that is otherwise whole.
     let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 100);
     type Fault = fn(&mut Vec<u8>);
     let faults: [(&str, Fault, &str); 9] = [
@@ -117,7 +118,7 @@ fn data() {
     std::fs::remove_file(dir.join(LABELS)).unwrap();
     load(&[LABELS, &format!("only {IMAGES} was found")]);
 
-    // The last fifth is for testing.
+    // The last fifth is the test set.
     write_pair(&dir, 50);
     let all = mnist_line("--model linear --batch 41 --data", &[dir.to_str().unwrap()]);
     refused(&all, &["--batch 41", "40"]);
@@ -177,7 +178,7 @@ fn token_files() {
         file.to_str().unwrap().to_owned()
     };
     let mut bytes = Vec::new();
-    // The held-out part has a token beyond a vocabulary of 60.
+    // The held-out part has a token that is not below a vocabulary of 60.
     let tokens: Vec<_> = (0..3000).map(|i| if i == 2950 { 60 } else { i % 60 }).collect();
     examples::text::write_tokens(&mut bytes, &tokens).unwrap();
     let good = written("good", &bytes);
@@ -208,7 +209,7 @@ fn token_files() {
     for (line, words) in table {
         refused(&lm_line(line, &[]), words);
     }
-    // Found when it is read.
+    // The fault is found when the token is read.
     let run = lm_line(&format!("--tokens {good} {small}"), &[]);
     assert!(run.err.contains("token 2950 of ") && run.err.contains("is 60"), "{}", run.err);
     refused(&run, &["a vocabulary of 60 has 0 to 59"]);
@@ -232,8 +233,8 @@ fn slices() {
     }
 }
 
-/// `format!` pads to 65,535 characters at most, so names that are longer show where something is padded
-/// to the width of a name.
+/// `format!` pads to 65,535 characters at most, so a longer name would fail where text is padded to
+/// the width of names.
 #[test]
 fn names_of_any_length() {
     let (program, long) = (env!("CARGO_BIN_EXE_slices"), "n".repeat(70_000));
@@ -252,7 +253,7 @@ fn names_of_any_length() {
     for flags in [
         ["--mesh", &named, "--tensor", "batch:2", "--layout", &format!("batch:{long}")],
         ["--mesh", "r:2", "--tensor", &named, "--layout", &format!("{long}:r")],
-        // A cell of the drawing lists all of them.
+        // A cell of the drawing lists all processors.
         ["--mesh", "r:20000", "--tensor", "a:2;b:2", "--layout", ""],
     ] {
         run(program, &flags).well();
@@ -267,10 +268,10 @@ fn more_processors_than_a_machine_can_have() {
     assert_eq!((run.code, said.len()), (Some(1), 2), "{}", run.err);
     assert!(said[0].starts_with("warning: "), "an axis without a dim: {}", run.err);
     assert!(said[1].starts_with("error: ") && said[1].contains(mesh), "{}", run.err);
-    // By threads or by memory; either says how many would do.
+    // The reason is threads or memory; both messages say how many processors would do.
     let [threads, memory] = ["this process can have ", " would do"].map(|w| said[1].contains(w));
     assert!(threads || memory, "{}", run.err);
-    // Lowering makes nothing for them.
+    // Lowering allocates nothing per processor.
     assert!(mnist_line("--model linear --explain --mesh", &[mesh]).well().out.contains(mesh));
 }
 

@@ -1,4 +1,4 @@
-//! The page about a run, in a browser.
+//! The report of a run, opened in a browser.
 
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// A page as a browser shows it, in the PNG format; `None` without a browser.
+/// A screenshot of a page, in the PNG format; `None` without a browser.
 fn shown(page: &Path) -> Option<Vec<u8>> {
     let browser = BROWSERS.into_iter().find(|browser| {
         let version = Command::new(browser).arg("--version").output();
@@ -61,7 +61,8 @@ fn a_browser_shows_the_curves_of_a_run_and_asks_nobody() {
         println!("skipped, for there is no browser: {}", BROWSERS.join(", "));
         return;
     };
-    // PNG files of what is alike are small: an empty page has about 10 kB, one without curves less.
+    // PNG files of uniform pictures are small: an empty page has about 10 kB, one without curves
+    // less.
     let bare = dir.join("bare.html");
     fs::write(&bare, page.replace("<polyline", "<none")).unwrap();
     let without = shown(&bare).unwrap();

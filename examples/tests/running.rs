@@ -8,7 +8,7 @@ use common::{Run, lines, lm_line, losses, mnist_line, refused, run, scratch, wri
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Digits on disk and a run of 8 steps, with a checkpoint after the third and the sixth.
+/// A folder with digits and a run of 8 steps, with checkpoints after the third and the sixth.
 struct Small {
     dir: PathBuf,
     line: String,
@@ -27,7 +27,7 @@ impl Small {
         self.dir.join(name)
     }
 
-    /// The small run with more flags, of which `DIR` is the folder.
+    /// The small run with more flags, in which `DIR` stands for the folder.
     fn run(&self, more: &str) -> Run {
         let more = more.replace("DIR", self.dir.to_str().unwrap());
         mnist_line(&format!("{} {more}", self.line), &[])
@@ -53,12 +53,12 @@ fn checkpoints_are_thinned_out_and_a_finished_run_is_finished() {
     assert!(again.out.contains("step-0000000008, after step 8"), "{}", again.out);
     assert!(again.out.contains("best test accuracy"), "{}", again.out);
     assert_eq!(fs::read(small.path("metrics")).unwrap(), metrics);
-    // More steps go on.
+    // With more steps the run resumes.
     let line = small.line.replace("--steps 8", "--steps 10");
     let more = mnist_line(&line, &["--metrics", small.path("metrics").to_str().unwrap()]).well();
     assert!(more.out.contains("after step 8"), "{}", more.out);
     assert_eq!(losses(&small.path("metrics")).len(), 10);
-    // A new file has what is new.
+    // A new file has only the new steps.
     let line = small.line.replace("--steps 8", "--steps 12");
     mnist_line(&line, &["--metrics", small.path("new").to_str().unwrap()]).well();
     assert_eq!(losses(&small.path("new")).len(), 2);
@@ -85,7 +85,7 @@ fn checkpoints_of_other_runs_are_refused_and_name_what_differs() {
         let run = mnist_line(&base.replace(old, new), &[]);
         refused(&run, words);
     }
-    // The settings are the same, the shapes are not.
+    // The settings are equal, the shapes differ.
     let lm = "--depth 1 --heads 2 --sequence 8 --batch 4 --sample 0 --steps 2 --checkpoints";
     let folder = small.path("lm").display().to_string();
     lm_line(&format!("--width 16 {lm}"), &[&folder]).well();
@@ -109,11 +109,11 @@ fn a_damaged_checkpoint_is_told_of_and_the_one_before_is_used() {
     assert!(run.err.starts_with("warning: ") && run.err.contains("step-0000000008"), "{}", run.err);
     assert!(run.out.contains("step-0000000006, after step 6"), "{}", run.out);
     assert_eq!(fs::read(small.path("metrics")).unwrap(), metrics);
-    // Without a whole one, nothing is begun anew over what there is.
+    // If no checkpoint is whole, nothing is overwritten.
     small.kept().iter().for_each(|step| flip(&tensors(step)));
     refused(&small.run("--metrics DIR/metrics"), &["no checkpoint is whole", "step-0000000003"]);
     assert_eq!(fs::read(small.path("metrics")).unwrap(), metrics);
-    // Nor over a metrics file that lost what the checkpoint counts on.
+    // A metrics file that is shorter than the checkpoint says is an error, too.
     small.kept().iter().for_each(|step| flip(&tensors(step)));
     fs::write(small.path("metrics"), &metrics[..50]).unwrap();
     refused(&small.run("--metrics DIR/metrics"), &["metrics", "50 bytes", "cut or replaced"]);
@@ -144,7 +144,7 @@ fn an_interrupted_run_saves_and_says_how_to_go_on() {
     assert_eq!(small.kept().pop().unwrap(), format!("step-{step:010}"));
 }
 
-/// A run without an end, and the folder of its checkpoints.
+/// A run without an end, and its folder of checkpoints.
 #[cfg(unix)]
 struct Endless {
     child: std::process::Child,
@@ -153,7 +153,7 @@ struct Endless {
 
 #[cfg(unix)]
 impl Endless {
-    /// Started by a shell that says something before.
+    /// The run is started by a shell that first executes `before`.
     fn new(name: &str, before: &str) -> Self {
         use std::process::{Command, Stdio};
         let small = Small::new(name);
@@ -167,7 +167,7 @@ impl Endless {
         Self { child, small }
     }
 
-    /// Waits until it has saved at this step or a later one.
+    /// Waits until a checkpoint of this step or a later one is there.
     fn wait(&mut self, step: u64) {
         while self.newest() < step {
             assert_eq!(self.child.try_wait().unwrap(), None, "it ended");
@@ -201,7 +201,7 @@ fn a_signal_ends_a_run_unless_it_is_to_be_ignored() {
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && said.contains("stopped after step "), "{name}: {said}");
 
-        // As `nohup` does, and as shells do to what is in the background.
+        // `nohup` does this, and shells do it to processes in the background.
         let mut ignores = Endless::new(&format!("ignores-{name}"), &format!("trap '' {name};"));
         ignores.wait(3);
         ignores.signal(name);
@@ -220,7 +220,7 @@ fn a_folder_is_one_run_s_until_that_ends() {
     let second = first.small.run("");
     let folder = first.small.path("kept").display().to_string();
     refused(&second, &[&format!("process {}", first.child.id()), "saves checkpoints to", &folder]);
-    // However it ends.
+    // The lock is free after a kill, too.
     first.child.kill().unwrap();
     first.child.wait().unwrap();
     let step = first.newest();
@@ -253,7 +253,7 @@ fn a_run_goes_on_with_the_files_it_began_with() {
     for name in ["mnist", "other"] {
         write(&config, r#"{"opt_name": "sgd", "lr": 0.25}"#);
         run(name, 3, &format!("--config {config}")).well();
-        // The same, written otherwise and elsewhere.
+        // The same content with another spelling and in another place.
         write(&moved, "lr = 0.250\nopt_name = 'sgd'\n");
         run(name, 4, &format!("--config {moved}")).well();
         write(&config, r#"{"opt_name": "sgd", "lr": 0.5, "warmup_steps": 3}"#);

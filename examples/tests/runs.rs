@@ -1,4 +1,4 @@
-//! Runs of the binaries: what they compute, write and say.
+//! Runs of the binaries: their results, files and output.
 
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
 
@@ -31,7 +31,7 @@ fn the_same_command_twice_writes_the_same_bytes() {
         let [one, two] = ["one", "two"].map(|name| metrics(&dir, name, line, &more));
         assert_eq!(fs::read(&one).unwrap(), fs::read(&two).unwrap(), "{line}");
     }
-    // Another seed is another run.
+    // Another seed gives another run.
     let other = metrics(&dir, "other", linear, &[&data, "--seed", "1"]);
     assert_ne!(losses(&other), losses(&dir.join("one")));
 }
@@ -48,7 +48,7 @@ fn a_line_a_step_and_a_line_an_epoch() {
             (keys.join(" "), line["step"].as_u64().unwrap(), line.get("epoch").cloned())
         })
         .collect();
-    // 60 examples make two batches of 25 an epoch; the rest sits it out.
+    // 60 examples make two batches of 25 per epoch; the other ten are left out.
     let expected: Vec<_> = [(1, 0), (2, 0), (2, 1), (3, 0), (4, 0), (4, 2), (5, 0), (6, 0), (6, 3)]
         .into_iter()
         .map(|(step, epoch)| match epoch {
@@ -59,7 +59,7 @@ fn a_line_a_step_and_a_line_an_epoch() {
     assert_eq!(said, expected);
     assert!(accuracies(&file).iter().all(|accuracy| (0.0..=1.0).contains(accuracy)));
 
-    // --steps wins over --epochs, and the epoch under way is evaluated.
+    // --steps takes precedence over --epochs, and the unfinished epoch is evaluated.
     let line = "--model linear --batch 25 --steps 3 --epochs 1 --data";
     let file = metrics(&dir, "m", line, &[dir.to_str().unwrap()]);
     assert_eq!((losses(&file).len(), accuracies(&file).len()), (3, 2));
@@ -110,8 +110,8 @@ fn losses_do_not_depend_on_the_layout() {
 #[test]
 fn an_example_counts_once_in_evaluation() {
     let dir = scratch("once");
-    // 2,000 is no multiple of 150, so the last batch is padded. The batch size changes neither the
-    // initial values nor, with a step of next to nothing, what is evaluated.
+    // 2,000 is not divisible by 150, so the last batch is padded. Neither the initial values nor,
+    // with a tiny learning rate, the evaluation depend on the batch size.
     let evaluate = |batch: &str, more: &[&str]| {
         let line = "--model linear --optimizer sgd --lr 1e-12 --steps 1 --seed 5 --batch";
         accuracies(&metrics(&dir, "m", line, &[&[batch], more].concat()))[0]
@@ -167,7 +167,7 @@ fn explain_says_what_would_be_done() {
     let one = mnist_line("--explain --model linear --mesh", &["", "--layout", ""]).well().out;
     assert!(one.contains("1 processor;") && one.contains("collectives: none"), "{one}");
 
-    // Evaluation under its own layout.
+    // Evaluation has a layout of its own.
     let line = "--explain --model linear --mesh r:2 --layout batch:r --eval-layout pixels:r";
     let text = mnist_line(line, &[]).well().out;
     let (training, evaluation) = text.split_once("evaluation layout pixels:r").unwrap();
@@ -177,13 +177,13 @@ fn explain_says_what_would_be_done() {
 
 #[test]
 fn explain_runs_nothing() {
-    // Nobody could start so many processors here, nor find this data.
+    // No machine here could start as many processors, and the data do not exist.
     let line =
         "--explain --mesh all:4096 --layout batch:all --batch 8192 --data /no/such/directory";
     let started = std::time::Instant::now();
     let text = mnist_line(line, &[]).well().out;
     assert!(text.contains("4096 processors") && text.contains("batch:8192@all"));
-    // Tens of milliseconds; the margin is for a busy machine.
+    // It takes tens of milliseconds; the margin is for a busy machine.
     assert!(started.elapsed().as_secs() < 10);
 }
 
@@ -226,7 +226,7 @@ fn help_states_the_defaults() {
 
 #[test]
 fn the_default_mesh_divides_the_batch() {
-    // 7 is divided by 1 and 7 only, whatever the number of cores.
+    // Only 1 and 7 divide 7, so the mesh does not depend on the number of cores.
     let data = scratch("default-mesh");
     let run = mnist_line("--model linear --steps 1 --batch 7 --data", &[&small(&data)]).well();
     let first = run.out.lines().next().unwrap();
@@ -244,7 +244,7 @@ fn output_says_how_training_goes() {
     assert!(out.contains("\nepoch 8  step 24  loss "), "{out}");
     let last = out.lines().last().unwrap();
     assert!(last.starts_with("best test accuracy ") && last.ends_with(" %"), "{last}");
-    // No terminal, no bar.
+    // There is no terminal, so there is no bar.
     assert!(out.is_ascii(), "{out}");
 }
 
@@ -279,7 +279,7 @@ fn slices_draws_who_holds_what() {
 fn a_closed_pipe_is_no_failure() {
     use std::io::Read;
     use std::process::{Command, Stdio};
-    // Each writes more than a pipe holds, or much of it.
+    // Each writes more than a pipe can buffer, or nearly as much.
     let mnist = [env!("CARGO_BIN_EXE_mnist"), "--explain", "--mesh", "b1:2;b2:2"];
     let slices = [env!("CARGO_BIN_EXE_slices"), "--tensor", "batch:8", "--layout", ""];
     let slices = [&slices[..], &["--mesh", "rows:64;cols:64"]].concat();

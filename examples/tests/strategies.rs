@@ -1,4 +1,4 @@
-//! `mnist --strategy`: each is a mesh and a layout, and trains to the losses of one processor.
+//! `mnist --strategy`: each strategy gives its mesh and layout, and the losses of one processor.
 
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
 
@@ -41,7 +41,8 @@ fn strategies_train_to_the_losses_of_one_processor() {
                 format!("--mesh \"{mesh}\" --layout \"{layout}\" --cross-device-ops {ways}");
             let said = format!("strategy {strategy} is {stands_for}\n");
             assert!(out.starts_with(&said), "{said}{out}");
-            // As between layouts: rounding, amplified by six steps of a normalising optimizer.
+            // Rounding differs between layouts, and six steps of a normalising optimizer amplify
+            // it.
             assert!(apart(&one, &losses) < 1e-4, "{strategy}: {one:?}\n{losses:?}");
             let (_, same) = run(&flags);
             assert_eq!(losses, same, "{strategy}");

@@ -1,8 +1,8 @@
-//! What is done with bytes from outside: anything may stand in them, and nothing may panic, hang or
-//! allocate what is not there. Errors must be readable.
+//! The fuzz targets. For any bytes, nothing may panic, hang or allocate much more memory than there
+//! are bytes, and errors must be readable.
 //!
-//! Each target has seeds in `corpus/`, a program in `fuzz_targets/`, and a line in [`TARGETS`], from
-//! which `examples/tests/corpus.rs` runs the seeds without a fuzzer.
+//! Each target has seeds in `corpus/`, a program in `fuzz_targets/`, and a line in [`TARGETS`],
+//! with which `examples/tests/corpus.rs` runs the seeds without a fuzzer.
 
 use examples::data::Split;
 use examples::text::Text;
@@ -37,7 +37,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("resumed", resumed),
 ];
 
-/// Two bytes that say how long the file of labels is, that file, the file of images.
+/// Input: two bytes with the length of the file of labels, that file, the file of images.
 pub fn idx(bytes: &[u8]) {
     let Some((size, files)) = bytes.split_first_chunk::<2>() else { return };
     let size = usize::from(u16::from_le_bytes(*size)).min(files.len());
@@ -51,7 +51,7 @@ pub fn idx(bytes: &[u8]) {
         assert_eq!((pixels.len(), labels.len()), (784 * all.len(), all.len()));
         assert!(labels.iter().all(|label| (0..10).contains(label)));
         assert!(pixels.iter().all(|pixel| (0.0..=1.0).contains(pixel)));
-        // Backwards, each row is a reading of its own.
+        // The numbers go backwards, so each row needs a read of its own.
         let some: Vec<_> = all.iter().rev().take(8).copied().collect();
         let rows = readable(split.read(&some));
         let same = |(i, row): (usize, &u64)| {
@@ -66,7 +66,7 @@ pub fn idx(bytes: &[u8]) {
     }
 }
 
-/// A byte for the size of the vocabulary, a token file.
+/// Input: a byte with the size of the vocabulary, a token file.
 pub fn tokens(bytes: &[u8]) {
     let Some((vocab, file)) = bytes.split_first() else { return };
     let vocab = 1 << (vocab % 17);
@@ -76,7 +76,7 @@ pub fn tokens(bytes: &[u8]) {
     }
 }
 
-/// The bytes of a text.
+/// Input: the bytes of a text.
 pub fn text(bytes: &[u8]) {
     let text = Text::of_bytes("a file".to_owned(), Box::new(bytes.to_vec()));
     if let Some(text) = readable(text) {
@@ -85,7 +85,7 @@ pub fn text(bytes: &[u8]) {
     }
 }
 
-/// Two batches of each data set of a text that is long enough.
+/// Two batches of each data set of a text, if it is long enough.
 fn windows(text: &Text, vocab: i32) {
     const BATCH: usize = 2;
     const LENGTH: usize = 5;
@@ -106,7 +106,7 @@ fn windows(text: &Text, vocab: i32) {
     }
 }
 
-/// Layouts, dims, shapes and dtypes as text.
+/// Input: layouts, dims, shapes and dtypes as text.
 pub fn layout(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     round_trip::<Layout>(text);
@@ -115,9 +115,9 @@ pub fn layout(bytes: &[u8]) {
     round_trip::<DType>(text);
 }
 
-/// Meshes and strategies as text.
+/// Input: meshes and strategies as text.
 pub fn mesh(bytes: &[u8]) {
-    /// More processors take long to go through.
+    /// Meshes with more processors take too long to enumerate.
     const MOST: usize = 1 << 12;
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Some(mesh) = round_trip::<Mesh>(text).filter(|mesh| mesh.processors() <= MOST) {
@@ -139,7 +139,7 @@ pub fn mesh(bytes: &[u8]) {
     }
 }
 
-/// The value of `TF_CONFIG`.
+/// Input: the value of `TF_CONFIG`.
 pub fn cluster(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Some(cluster) = readable(text.parse::<Cluster>()) {
@@ -151,7 +151,7 @@ pub fn cluster(bytes: &[u8]) {
     }
 }
 
-/// The configuration of an optimizer as JSON and as TOML; what is taken trains.
+/// Input: the configuration of an optimizer as JSON and as TOML. A valid one trains a model.
 pub fn config(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for config in [OptimizerConfig::from_json(text), OptimizerConfig::from_toml(text)] {
@@ -161,7 +161,7 @@ pub fn config(bytes: &[u8]) {
         let loss = input.dense(dim("out", 2), "out").square().mean();
         let (rate, updates, _) = get_optimizer(&graph, loss, &config, None);
         let train = graph.function("train", [input], [loss, rate], updates);
-        // What is legal alone need not be so in f32: that is told when the graph is lowered.
+        // A value that is legal by itself may be illegal in f32; lowering reports that.
         let Some(module) = readable(graph.lower(&Mesh::single(), &Layout::default())) else {
             continue;
         };
@@ -176,7 +176,7 @@ pub fn config(bytes: &[u8]) {
 }
 
 thread_local! {
-    /// A model that trains, and a session of it.
+    /// A model that can be trained, and a session of it.
     static MODEL: Option<(Module, RefCell<Session>)> = model();
 }
 
@@ -190,11 +190,11 @@ fn model() -> Option<(Module, RefCell<Session>)> {
     Some((module, RefCell::new(session)))
 }
 
-/// Two bytes that say how long the state of a run is, that state, the file of its metrics. The run goes on
-/// from them, watched by all that keeps a state.
+/// Input: two bytes with the length of a run's state, that state, the run's metrics file. The run
+/// resumes from them with all watchers that have a state.
 pub fn resumed(bytes: &[u8]) {
     let Some((state, metrics, written)) = gone_on(bytes) else { return };
-    // What was saved stays, what came after it is forgotten, and whole lines follow.
+    // Lines up to the saved length stay, later ones are discarded, and whole lines follow.
     let length = state.watchers.get("metrics").and_then(|length| length.parse().ok());
     let kept = if metrics.is_empty() { 0 } else { length.unwrap_or(0) };
     assert_eq!(written.get(..kept), metrics.get(..kept));
@@ -204,8 +204,8 @@ pub fn resumed(bytes: &[u8]) {
     }
 }
 
-/// The state and the metrics that such bytes are, and the metrics of the run that went on from them; `None`
-/// if that was refused.
+/// The state and the metrics file in the input, and the metrics file of the run that resumed from
+/// them; `None` if it was refused.
 pub fn gone_on(bytes: &[u8]) -> Option<(TrainingState, &[u8], Vec<u8>)> {
     let (size, rest) = bytes.split_first_chunk::<2>()?;
     let (state, metrics) = rest.split_at(usize::from(u16::from_le_bytes(*size)).min(rest.len()));
@@ -239,7 +239,8 @@ pub fn gone_on(bytes: &[u8]) -> Option<(TrainingState, &[u8], Vec<u8>)> {
     Some((state, metrics, written?))
 }
 
-/// Two bytes that say how long the manifest is, the manifest without its last line, the tensors.
+/// Input: two bytes with the length of the manifest, the manifest without its last line, the
+/// tensors.
 pub fn checkpoint(bytes: &[u8]) {
     let Some(Some(checkpoint)) = opened(bytes).map(readable) else { return };
     let mut names = std::collections::BTreeSet::new();
@@ -250,9 +251,9 @@ pub fn checkpoint(bytes: &[u8]) {
     assert!(!checkpoint.signature().is_empty());
 }
 
-/// The checkpoint that such bytes are; `None` if they are too few to be asked. In the manifest the
-/// words `@BYTES`, `@HEADER` and `@DATA` stand for what is true of the tensors: their length, and the
-/// checksums of the header and of what follows. So what is behind the checksums is reached as well.
+/// The checkpoint in the input; `None` if the bytes are too few. In the manifest the words
+/// `@BYTES`, `@HEADER` and `@DATA` are replaced by the true length of the tensors and the true
+/// checksums of header and data, so that the code after these checks is reached.
 pub fn opened(bytes: &[u8]) -> Option<Result<Checkpoint, CheckpointError>> {
     const LENGTH: usize = 8;
     let (size, files) = bytes.split_first_chunk::<2>()?;
@@ -276,7 +277,7 @@ pub fn opened(bytes: &[u8]) -> Option<Result<Checkpoint, CheckpointError>> {
     Some(opened)
 }
 
-/// What a text says, which is the same when it is written and read again.
+/// Reads a value from text; writing and reading it again must give the same.
 fn round_trip<T>(text: &str) -> Option<T>
 where
     T: FromStr<Err: Display> + Display + PartialEq + Debug,
@@ -287,7 +288,7 @@ where
     Some(value)
 }
 
-/// The value; an error must say something.
+/// Returns the value; an error must have a message.
 fn readable<T, E: Display>(result: Result<T, E>) -> Option<T> {
     match result {
         Ok(value) => Some(value),

@@ -1,4 +1,4 @@
-//! Arrays at the border: what users feed and fetch, over ndarray.
+//! Arrays that users feed and fetch, over ndarray.
 
 use half::bf16;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use ndarray::{ArrayD, ArrayViewD, IxDyn, Slice};
 
 use crate::names::DType;
 
-/// An array of any of the dtypes.
+/// An array of any dtype.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Array {
     /// 32-bit floats.
@@ -18,11 +18,11 @@ pub enum Array {
     BF16(ArrayD<bf16>),
     /// 32-bit integers.
     I32(ArrayD<i32>),
-    /// Truth values.
+    /// Booleans.
     Bool(ArrayD<bool>),
 }
 
-/// A borrowed array of any of the dtypes, in whatever memory order.
+/// A borrowed array of any dtype, with any strides.
 #[derive(Clone, Debug)]
 pub enum ArrayRef<'a> {
     /// 32-bit floats.
@@ -33,11 +33,11 @@ pub enum ArrayRef<'a> {
     BF16(ArrayViewD<'a, bf16>),
     /// 32-bit integers.
     I32(ArrayViewD<'a, i32>),
-    /// Truth values.
+    /// Booleans.
     Bool(ArrayViewD<'a, bool>),
 }
 
-/// The same expression for the array of every dtype.
+/// Evaluates one expression on an array of any dtype.
 macro_rules! each {
     ($type:ident, $value:expr, $array:ident => $result:expr) => {
         match $value {
@@ -51,7 +51,7 @@ macro_rules! each {
 }
 
 impl Array {
-    /// Zeros (or `false`) of one dtype.
+    /// Zeros, or `false`, of a dtype.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
         let shape = IxDyn(shape);
         match dtype {
@@ -63,7 +63,7 @@ impl Array {
         }
     }
 
-    /// The type of the elements.
+    /// The dtype of the elements.
     pub fn dtype(&self) -> DType {
         self.view().dtype()
     }
@@ -73,7 +73,7 @@ impl Array {
         each!(Array, self, array => array.shape())
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         each!(Array, self, array => array.len())
     }
@@ -83,12 +83,12 @@ impl Array {
         self.len() == 0
     }
 
-    /// The array, borrowed.
+    /// A borrowed view of the array.
     pub fn view(&self) -> ArrayRef<'_> {
         each!(Array, self, array => array.into())
     }
 
-    /// Every element as f64, `true` as 1.
+    /// Every element as f64; `true` becomes 1.
     pub fn to_f64(&self) -> ArrayD<f64> {
         match self {
             Array::F32(array) => array.mapv(f64::from),
@@ -111,7 +111,7 @@ impl Array {
         }
     }
 
-    /// The element of an array of one element, as f64.
+    /// The only element as f64; `None` for an array of several elements or none.
     pub fn item(&self) -> Option<f64> {
         if self.len() == 1 { self.to_f64().first().copied() } else { None }
     }
@@ -225,7 +225,7 @@ impl<'a> From<&'a Array> for ArrayRef<'a> {
     }
 }
 
-/// What one element type brings: its accessor, and its way into both enums.
+/// Implements the accessor of one element type and its conversions into both enums.
 macro_rules! element {
     ($element:ty, $variant:ident, $accessor:ident) => {
         impl Array {

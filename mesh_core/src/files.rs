@@ -1,10 +1,14 @@
-//! Files that a user names: opened with care, read within bounds.
+//! Reads files that a user names: regular files only, up to a given length.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Opens a regular file. Anything else is refused: a pipe or a device may have no end, or never begin.
+/// Opens a regular file. Pipes and devices are refused, as reading them may never end.
+///
+/// # Errors
+///
+/// If the file cannot be opened or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let kind = fs::metadata(path)?;
     if kind.is_dir() {
@@ -16,7 +20,11 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// All bytes of a regular file; more than `most` are refused.
+/// All bytes of a regular file of at most `most` bytes.
+///
+/// # Errors
+///
+/// If the file cannot be read, is not a regular file, or is longer than `most` bytes.
 pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take((most as u64).saturating_add(1)).read_to_end(&mut bytes)?;
@@ -26,7 +34,11 @@ pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// As [`read`], of a text.
+/// The text of a regular file of at most `most` bytes.
+///
+/// # Errors
+///
+/// As [`read`], and if the file is not UTF-8.
 pub fn read_text(path: &Path, most: usize) -> io::Result<String> {
     let text = String::from_utf8(read(path, most)?);
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))

@@ -14,7 +14,7 @@ use crate::room::*;
 use mesh_core::program::Expr;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct AddN;
+struct AddN;
 
 /// How many are added by one step; more are added in rounds.
 const AT_ONCE: usize = 8;
@@ -77,4 +77,29 @@ impl Op for AddN {
         let onto = |i| Some(crate::reduce::sum_onto(cx.dy(), &cx.input(i).shape()));
         Ok((0..cx.arity()).map(onto).collect())
     }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Elements::<AddN>(|_, x, _| x.iter().sum())],
+        cases: || {
+            vec![
+                Case::new("add_n: of two", |_, x| add_n(x[0], &[x[1]]))
+                    .exact()
+                    .integers("x", MATRIX, F32)
+                    .integers("y", "q:12", F32)
+                    .meshes(FEW),
+                exact("add_n", |x| add_n(x, &[x * 2.0, x, x.shift(q(), 1, true)])).meshes(FEW),
+                exact("add_n: of sums", |x| {
+                    add_n(x.sum_all(), &[x.sum([q()]), x.sum([p()]), x.pick(q(), 2)])
+                })
+                .meshes(FEW),
+                exact("add_n: of ten", |x| add_n(x, &[x * 2.0; 9])).meshes(FEW),
+            ]
+        },
+    };
 }

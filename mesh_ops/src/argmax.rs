@@ -48,3 +48,21 @@ fn attains<'g>(x: Tensor<'g>, extreme: Tensor<'g>, dim: Dimension) -> Tensor<'g>
     let beyond = x.graph().scalar(dim.size as f64, DType::I32);
     crate::reduce::min(select(attained, index, beyond), [dim])
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                Case::new("argmax", |_, x| argmax(x[0], q())).integers("x", MATRIX, F32),
+                Case::new("argmin", |_, x| argmin(x[0], q()))
+                    .input("x", "p:4;q:12", F32, Fill::Integers(-1, 1))
+                    .meshes(FEW),
+            ]
+        },
+    };
+}

@@ -58,3 +58,20 @@ impl Op for Broadcast {
         Ok(vec![Some(crate::reduce::sum_onto(cx.dy(), &cx.input(0).shape()))])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Broadcast>(|_, x, types| vec![permuted(x[0], &types[0])])],
+        cases: || {
+            vec![
+                Case::new("broadcast", |_, x| broadcast(x[0], &shape("q:12;p:8")))
+                    .exact()
+                    .integers("x", "p:8", F32),
+            ]
+        },
+    };
+}

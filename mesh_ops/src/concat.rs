@@ -12,9 +12,9 @@ use mesh_core::lower::LocalPiece;
 use mesh_core::program::Scalar;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Concat {
+struct Concat {
     /// The dim along which the inputs follow each other.
-    pub(crate) dim: DimName,
+    dim: DimName,
 }
 
 /// `first` and then `others` along the dim called `name`, which each has in a size of its own; all
@@ -87,4 +87,33 @@ impl Op for Concat {
         }
         Ok(grads)
     }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Concat>(|op, x, types| {
+            let (mut out, mut begin) = (Dense::zeros(types[0].clone()), 0);
+            for x in x {
+                let part = moved(x, &types[0], op.dim, |i| i - begin);
+                for (out, part) in out.data.iter_mut().zip(part.data) {
+                    *out += part;
+                }
+                begin += extent(&x.ty.shape, op.dim) as i64;
+            }
+            vec![out]
+        })],
+        cases: || {
+            vec![
+                Case::new("concat", |_, x| concat(x[0], &[x[1], x[2]], "q"))
+                    .exact()
+                    .integers("x", MATRIX, F32)
+                    .integers("y", "q:4;p:8", F32)
+                    .integers("z", "p:8;q:2", F32),
+            ]
+        },
+    };
 }

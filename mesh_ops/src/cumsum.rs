@@ -23,11 +23,11 @@ pub struct Cumulative {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Cumsum {
+struct Cumsum {
     /// The dim along which is summed.
-    pub(crate) dim: DimName,
+    dim: DimName,
     /// From where, and how far.
-    pub(crate) taken: Cumulative,
+    taken: Cumulative,
 }
 
 /// `out[i]` is the sum of `x[0]` to `x[i]` along `dim`; numbers.
@@ -109,5 +109,63 @@ impl Op for Cumsum {
         let dim = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim)?;
         let taken = Cumulative { reverse: !self.taken.reverse, ..self.taken };
         Ok(vec![Some(cumsum_with(cx.dy(), dim, taken))])
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Cumsum>(|op, x, types| {
+            let mut out = Dense::zeros(types[0].clone());
+            let (shape, line) = (&types[0].shape, types[0].shape.without(&[op.dim]));
+            let (size, step) = (extent(shape, op.dim), stride(shape, op.dim));
+            for line in offsets(shape, &line) {
+                for i in 0..size {
+                    let taken =
+                        (0..size).filter(|&j| match (op.taken.exclusive, op.taken.reverse) {
+                            (false, false) => j <= i,
+                            (true, false) => j < i,
+                            (false, true) => j >= i,
+                            (true, true) => j > i,
+                        });
+                    out.data[line + i * step] = taken.map(|j| x[0].data[line + j * step]).sum();
+                }
+            }
+            wrap(&mut out);
+            vec![out]
+        })],
+        cases: || {
+            vec![
+                Case::new("cumsum", |_, x| cumsum(x[0], q())).exact().integers("x", MATRIX, F32),
+                Case::new("cumsum: of floats, the outer dim", |_, x| cumsum(x[0], p()))
+                    .normal("x", MATRIX, F32),
+                Case::new("cumsum: exclusive", |_, x| cumsum_with(x[0], q(), taken(true, false)))
+                    .shows("cumsum_with")
+                    .exact()
+                    .integers("x", MATRIX, F32)
+                    .meshes(FEW),
+                Case::new("cumsum: reverse", |_, x| cumsum_with(x[0], q(), taken(false, true)))
+                    .exact()
+                    .integers("x", "q:12;p:8", F64)
+                    .meshes(FEW),
+                Case::new("cumsum: both, i32", |_, x| cumsum_with(x[0], q(), taken(true, true)))
+                    .integers("x", MATRIX, I32)
+                    .meshes(FEW),
+                Case::new("cumsum: bf16", |_, x| cumsum(x[0], q()))
+                    .normal("x", "q:12", BF16)
+                    .meshes(FEW),
+                Case::new("cumsum: one position", |_, x| cumsum(x[0], dim("one", 1)))
+                    .exact()
+                    .integers("x", "p:8;one:1", F32)
+                    .meshes(FEW),
+            ]
+        },
+    };
+
+    fn taken(exclusive: bool, reverse: bool) -> Cumulative {
+        Cumulative { exclusive, reverse }
     }
 }

@@ -82,3 +82,42 @@ fn taken<'g>(x: Tensor<'g>, from: Tensor<'g>, dim: Dimension) -> Tensor<'g> {
     }
     crate::transpose(crate::gather(whole, from, source), x.shape())
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                Case::new("reverse", |_, x| reverse(x[0], q()))
+                    .exact()
+                    .integers("x", "p:4;q:12", F32)
+                    .meshes(FEW),
+                Case::new("dynamic_shift: all as far", |_, x| dynamic_shift(x[0], x[1], q(), true))
+                    .exact()
+                    .integers("x", "p:4;q:12", F32)
+                    .input("by", "", I32, Fill::Values(vec![5.0]))
+                    .meshes(FEW),
+                each_by_its_own("dynamic_shift", |x, by| dynamic_shift(x, by, q(), false)),
+                each_by_its_own("dynamic_shift: wrap", |x, by| dynamic_shift(x, by, q(), true)),
+                Case::new("dynamic_shift: one offset", |_, x| dynamic_shift(x[0], x[1], q(), true))
+                    .exact()
+                    .integers("x", "q:12;p:4", F32)
+                    .input("by", "", I32, Fill::Values(vec![-5.0]))
+                    .meshes(FEW),
+            ]
+        },
+    };
+
+    fn each_by_its_own(name: &str, function: Binary) -> Case {
+        let by = Fill::Values(vec![0.0, 1.0, -2.0, 13.0, -25.0, 12.0]);
+        Case::new(name, move |_, x| function(x[0], x[1]))
+            .exact()
+            .integers("x", "p:6;q:12", F32)
+            .input("by", "p:6", I32, by)
+            .meshes(FEW)
+    }
+}

@@ -12,9 +12,9 @@
 use crate::room::*;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Gather {
+struct Gather {
     /// The dim along which indices are positions.
-    pub(crate) dim: DimName,
+    dim: DimName,
 }
 
 /// `x` at the positions `indices` (i32) along `dim`: for every index, all of x that lies there. A
@@ -79,5 +79,66 @@ impl Op for Gather {
         let shape = cx.input(0).shape();
         let dim = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim)?;
         Ok(vec![Some(crate::scatter_add(cx.dy(), cx.input(1), dim, shape)), None])
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Gather>(|op, x, types| {
+            let [x, indices] = [x[0], x[1]];
+            let (mut out, over) = (Dense::zeros(types[0].clone()), &types[0].shape);
+            let (from, at) = (offsets(&x.ty.shape, over), offsets(&indices.ty.shape, over));
+            for i in 0..out.data.len() {
+                let index = indices.data[at[i]];
+                if index >= 0.0 && index < extent(&x.ty.shape, op.dim) as f64 {
+                    out.data[i] = x.data[from[i] + index as usize * stride(&x.ty.shape, op.dim)];
+                }
+            }
+            vec![out]
+        })],
+        cases: || {
+            vec![
+                Case::new("gather", |_, x| gather(x[0], x[1], vocab()))
+                    .exact()
+                    .integers("table", "vocab:12;width:4", F32)
+                    .input("at", "batch:4;length:2", I32, OUTSIDE),
+                Case::new("gather: batched", |_, x| gather(x[0], x[1], vocab()))
+                    .normal("x", "batch:4;vocab:12;width:4", F32)
+                    .input("at", "length:2;batch:4", I32, OUTSIDE),
+                Case::new("gather: one of each line", |_, x| gather(x[0], x[1], vocab()))
+                    .exact()
+                    .integers("x", "batch:4;vocab:12", F64)
+                    .indices("at", "batch:4", 12)
+                    .meshes(FEW),
+                Case::new("gather: one index", |_, x| gather(x[0], x[1], dim("width", 4)))
+                    .exact()
+                    .integers("x", "vocab:12;width:4", F32)
+                    .indices("at", "", 4)
+                    .meshes(FEW),
+                Case::new("gather: bf16", |_, x| gather(x[0], x[1], vocab()))
+                    .normal("table", "vocab:12;width:4", BF16)
+                    .input("at", "batch:4", I32, OUTSIDE)
+                    .meshes(FEW),
+                Case::new("gather: i32", |_, x| gather(x[0], x[1], vocab()))
+                    .integers("table", "vocab:12;width:4", I32)
+                    .input("at", "batch:4", I32, OUTSIDE)
+                    .meshes(FEW),
+                Case::new("gather: bool", |_, x| gather(x[0], x[1], vocab()))
+                    .bools("table", "vocab:12;width:4")
+                    .input("at", "batch:4", I32, OUTSIDE)
+                    .meshes(FEW),
+            ]
+        },
+    };
+
+    /// Indices of a `vocab`, some beyond its ends.
+    pub(crate) const OUTSIDE: Fill = Fill::Integers(-3, 14);
+
+    pub(crate) fn vocab() -> Dimension {
+        dim("vocab", 12)
     }
 }

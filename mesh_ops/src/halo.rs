@@ -86,3 +86,48 @@ fn exchange<'g>(
     }
     crate::concat(margins[0], &margins[1..], size.name)
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                Case::new("halo_exchange", |_, x| {
+                    halo_exchange(x[0], blocks(), dim("rows", 4), 2, false)
+                })
+                .exact()
+                .integers("x", "blocks:4;rows:4", F32)
+                .meshes(GRIDS),
+                Case::new("left_halo_exchange", |_, x| {
+                    left_halo_exchange(x[0], blocks(), dim("rows", 4), 2, false)
+                })
+                .exact()
+                .integers("x", "blocks:4;rows:4", F32)
+                .meshes(GRIDS),
+                in_three_rows("halo", |x| halo_exchange(x, blocks(), rows(), 1, false)),
+                in_three_rows("wrapped halo", |x| halo_exchange(x, blocks(), rows(), 2, true)),
+                in_three_rows("wide halo", |x| halo_exchange(x, blocks(), rows(), 5, false)),
+                in_three_rows("left halo", |x| left_halo_exchange(x, blocks(), rows(), 4, false)),
+            ]
+        },
+    };
+
+    fn blocks() -> Dimension {
+        dim("blocks", 4)
+    }
+
+    fn rows() -> Dimension {
+        dim("rows", 3)
+    }
+
+    fn in_three_rows(name: &str, function: Unary) -> Case {
+        Case::new(name, move |_, x| function(x[0]))
+            .exact()
+            .integers("x", "p:4;blocks:4;rows:3", F32)
+            .meshes(GRIDS)
+    }
+}

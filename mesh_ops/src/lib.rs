@@ -59,34 +59,49 @@ mod transpose;
 mod unstack;
 mod windows;
 
-pub use add_n::add_n;
-pub use argmax::{argmax, argmin};
-pub use broadcast::broadcast;
-pub use concat::concat;
-pub use cumsum::{Cumulative, cumsum, cumsum_with};
-pub use dynamic_shift::{dynamic_shift, reverse};
-pub use gather::gather;
-pub use halo::{halo_exchange, left_halo_exchange};
-pub use like::{ones_like, zeros_like};
 pub use methods::Ops;
-pub use one_hot::{one_hot, one_hot_with};
-pub use pad::pad;
-pub use pool_1d::{pool_1d, stride_1d};
-pub use range::range;
-pub use replace_dims::{merge_dims, replace_dims};
-pub use reshape::{rename, reshape};
-pub use scatter_add::scatter_add;
-pub use shift::shift;
-pub use slice::slice;
-pub use sort::{Order, argsort, sort};
-pub use split::{split, split_evenly};
-pub use stack::stack;
-pub use top_k::{nth_largest, nth_smallest, top_1, top_k};
-pub use transpose::transpose;
-pub use unstack::{pick, unstack};
-pub use windows::{overlap_add, windows};
+
+// In the order of docs/ops.md.
+rooms! {
+    einsum;
+    reduce;
+    argmax: argmax, argmin;
+    cumsum: Cumulative, cumsum, cumsum_with;
+    reshape: rename, reshape;
+    transpose: transpose;
+    broadcast: broadcast;
+    add_n: add_n;
+    concat: concat;
+    slice: slice;
+    pad: pad;
+    stack: stack;
+    unstack: pick, unstack;
+    shift: shift;
+    gather: gather;
+    scatter_add: scatter_add;
+    top_k: nth_largest, nth_smallest, top_1, top_k;
+    sort: Order, argsort, sort;
+    dynamic_shift: dynamic_shift, reverse;
+    split: split, split_evenly;
+    replace_dims: merge_dims, replace_dims;
+    pool_1d: pool_1d, stride_1d;
+    one_hot: one_hot, one_hot_with;
+    like: ones_like, zeros_like;
+    conv;
+    windows: overlap_add, windows;
+    windows/overlap;
+    range: range;
+    random;
+    random/dropout;
+    random/jitter;
+    random/sample;
+    halo: halo_exchange, left_halo_exchange;
+    conv/blocks;
+    pool;
+}
 
 use mesh_core::graph::Graph;
+use room::rooms;
 
 /// An empty graph whose operators are this crate's ops.
 ///

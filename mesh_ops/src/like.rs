@@ -28,3 +28,20 @@ pub fn zeros_like(x: Tensor<'_>) -> Tensor<'_> {
 pub fn ones_like(x: Tensor<'_>) -> Tensor<'_> {
     x.fill_like(1.0)
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                exact("zeros_like", |x| zeros_like(x)).meshes(FEW),
+                exact("ones_like", |x| ones_like(x)).meshes(FEW),
+                exact("zeros_like, ones_like", |x| zeros_like(x) - ones_like(x) + x).meshes(FEW),
+            ]
+        },
+    };
+}

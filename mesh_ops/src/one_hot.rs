@@ -55,3 +55,21 @@ pub fn one_hot_with(
     }
     hot * on + (1.0 - hot) * off
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                Case::new("one_hot", |_, x| one_hot(x[0], q(), F32)).indices("i", "p:8", 12),
+                Case::new("one_hot_with", |_, x| one_hot_with(x[0], dim("q", 6), 0.75, -0.25, F32))
+                    .input("at", "p:4", I32, Fill::Integers(-1, 6))
+                    .meshes(FEW),
+            ]
+        },
+    };
+}

@@ -12,13 +12,13 @@ use mesh_core::lower::LocalPiece;
 use mesh_core::program::Scalar;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Pad {
+struct Pad {
     /// The dim.
-    pub(crate) dim: DimName,
+    dim: DimName,
     /// Zeros before the first position.
-    pub(crate) low: usize,
+    low: usize,
     /// Zeros after the last position.
-    pub(crate) high: usize,
+    high: usize,
 }
 
 /// `x` with `low` zeros before and `high` zeros after its positions along `dim`, which grows; of
@@ -70,4 +70,17 @@ impl Op for Pad {
         let dim = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim)?;
         Ok(vec![Some(crate::slice(cx.dy(), dim, self.low))])
     }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Pad>(|op, x, types| {
+            vec![moved(x[0], &types[0], op.dim, |i| i - op.low as i64)]
+        })],
+        cases: || vec![exact("pad", |x| pad(x, q(), 3, 1))],
+    };
 }

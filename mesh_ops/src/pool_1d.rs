@@ -56,3 +56,27 @@ pub fn pool_1d<'g>(
 pub fn stride_1d<'g>(x: Tensor<'g>, dim: Dimension, stride: usize) -> Tensor<'g> {
     pool_1d(x, dim, stride, |blocks, [inside]| crate::pick(blocks, inside, 0))
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::reduce::{max, mean, min};
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                exact("pool_1d: max of two", |x| pool_1d(x, q(), 2, max))
+                    .without_gradient()
+                    .meshes(FEW),
+                exact("pool_1d: max", |x| pool_1d(x, q(), 3, max)).without_gradient().meshes(FEW),
+                exact("pool_1d: min", |x| pool_1d(x, q(), 12, min)).without_gradient().meshes(FEW),
+                Case::new("pool_1d: mean", |_, x| pool_1d(x[0], q(), 2, mean))
+                    .normal("x", MATRIX, F32),
+                exact("stride_1d: two", |x| stride_1d(x, q(), 2)).meshes(FEW),
+                exact("stride_1d", |x| stride_1d(x, q(), 3)),
+            ]
+        },
+    };
+}

@@ -50,3 +50,24 @@ impl Op for Range {
         cx.generate(Generator::Iota(0))
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Range>(|_, _, types| {
+            let data = (0..types[0].shape.size()).map(|i| i as f64).collect();
+            vec![Dense { ty: types[0].clone(), data }]
+        })],
+        cases: || {
+            vec![
+                Case::new("range: alone", |g, _| range(g, q(), I32)),
+                Case::new("range", |g, x| range(g, q(), F32) * x[0])
+                    .exact()
+                    .integers("x", "p:8", F32),
+            ]
+        },
+    };
+}

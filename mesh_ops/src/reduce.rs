@@ -228,3 +228,101 @@ impl Op for Reduce {
         }
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Reduce>(|op, x, types| {
+            let (start, fold): (f64, fn(f64, f64) -> f64) = match op.kind {
+                ReduceKind::Prod => (1.0, |a, b| a * b),
+                ReduceKind::Max | ReduceKind::Any => (f64::NEG_INFINITY, greater),
+                ReduceKind::Min | ReduceKind::All => (f64::INFINITY, |a, b| -greater(-a, -b)),
+                ReduceKind::Sum | ReduceKind::Select => (0.0, |a, b| a + b),
+            };
+            let mut out = Dense::filled(types[0].clone(), start);
+            for (&element, at) in x[0].data.iter().zip(offsets(&types[0].shape, &x[0].ty.shape)) {
+                out.data[at] = fold(out.data[at], element);
+            }
+            wrap(&mut out);
+            vec![out]
+        })],
+        cases: || {
+            vec![
+                Case::new("sum of one dim", |_, x| x[0].sum([p()]))
+                    .shows("sum")
+                    .exact()
+                    .integers("x", MATRIX, F32),
+                Case::new("sum of all", |_, x| x[0].sum_all()).normal("x", MATRIX, F32),
+                Case::new("sum: i32", |_, x| x[0].sum([q()])).integers("x", MATRIX, I32),
+                Case::new("sum: bf16", |_, x| x[0].sum([q()])).normal("x", MATRIX, BF16),
+                Case::new("prod", |_, x| x[0].prod([q()])).away_from_zero("x", MATRIX, F64),
+                Case::new("prod: f32", |_, x| x[0].prod([p()]))
+                    .away_from_zero("x", MATRIX, F32)
+                    .meshes(FEW),
+                Case::new("prod of all", |_, x| x[0].prod(x[0].shape())).input(
+                    "x",
+                    "p:4;q:6",
+                    F64,
+                    Fill::Between(0.5, 1.5),
+                ),
+                Case::new("prod with zeros", |_, x| x[0].prod([dim("q", 3)])).input(
+                    "x",
+                    "p:4;q:3",
+                    F64,
+                    some_zeros(),
+                ),
+                Case::new("prod with zeros over two dims", |_, x| {
+                    x[0].prod([dim("p", 2), dim("q", 3)])
+                })
+                .input("x", "p:2;r:2;q:3", F64, some_zeros()),
+                Case::new("prod: i32", |_, x| x[0].prod([p()])).integers("x", MATRIX, I32),
+                Case::new("prod: bf16", |_, x| x[0].prod([dim("q", 4)]))
+                    .input("x", "p:8;q:4", BF16, Fill::Between(0.5, 1.5))
+                    .meshes(FEW),
+                Case::new("prod: one element", |_, x| x[0].prod([dim("q", 1)]))
+                    .normal("x", "p:4;q:1", F32)
+                    .meshes(FEW),
+                Case::new("max", |_, x| x[0].max([q()])).input("x", MATRIX, F32, Fill::Distinct),
+                Case::new("max with ties", |_, x| x[0].max([q()]))
+                    .without_gradient()
+                    .integers("x", MATRIX, F32),
+                Case::new("min", |_, x| x[0].min([p()])).input("x", MATRIX, F32, Fill::Distinct),
+                Case::new("min of all: i32", |_, x| x[0].min(x[0].shape()))
+                    .integers("x", MATRIX, I32),
+                Case::new("all", |_, x| all(x[0], [p()])).bools("x", MATRIX),
+                Case::new("any", |_, x| any(x[0], [q()])).bools("x", MATRIX),
+                Case::new("mean: of one dim", |_, x| x[0].mean_over([q()]))
+                    .composed()
+                    .normal("x", MATRIX, F32)
+                    .meshes(FEW),
+                Case::new("mean", |_, x| x[0].mean()).normal("x", MATRIX, F32),
+                Case::new("variance", |_, x| x[0].variance([q()]))
+                    .composed()
+                    .normal("x", MATRIX, F32)
+                    .meshes(FEW),
+                Case::new("sum_onto: one dim", |_, x| sum_onto(x[0], &shape("q:12")))
+                    .composed()
+                    .exact()
+                    .integers("x", MATRIX, F32)
+                    .meshes(FEW),
+                Case::new("sum_onto", |_, x| sum_onto(x[0], &shape("q:6;p:4")))
+                    .exact()
+                    .integers("x", "p:4;r:2;q:6", F32)
+                    .meshes(FEW),
+            ]
+        },
+    };
+
+    /// The greater; NaN if either is.
+    fn greater(a: f64, b: f64) -> f64 {
+        if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+    }
+
+    /// Rows of a first: no zero, one, two, three.
+    fn some_zeros() -> Fill {
+        Fill::Values(vec![1.5, -2.0, 0.5, 0.0, 1.0, 2.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0])
+    }
+}

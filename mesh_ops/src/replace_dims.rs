@@ -65,3 +65,25 @@ pub fn merge_dims<'g>(
     let size = dims.iter().fold(1, |size: usize, d| size.saturating_mul(d.size));
     replace_dims(x, dims, [Dimension::new(name, size)])
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                exact("replace_dims: one by two", |x| {
+                    replace_dims(x, [q()], [dim("u", 6), dim("v", 2)])
+                })
+                .meshes(FEW),
+                exact("replace_dims", |x| replace_dims(x, [q(), p()], [dim("u", 6), dim("v", 16)]))
+                    .meshes(FEW),
+                exact("merge_dims: in order", |x| merge_dims(x, [p(), q()], "pq")).meshes(FEW),
+                exact("merge_dims", |x| merge_dims(x, [q(), p()], "u")).meshes(FEW),
+            ]
+        },
+    };
+}

@@ -5,6 +5,23 @@ pub(crate) use mesh_core::lower::LocalCx;
 pub(crate) use mesh_core::names::{DType, DimName, Dimension, ReduceKind, Shape};
 pub(crate) use mesh_core::split::{Linearity, Role, SplitRule};
 
+/// The list of rooms: each with what it exports here, if its module is not public. `a/b` is b in the
+/// folder of a. Its proof stands with it; the conformance suite and docs/ops.md go through the list.
+macro_rules! rooms {
+    ($($room:ident $(/ $inner:ident)? $(: $($item:ident),+)?;)*) => {
+        $($(pub use $room::{$($item),+};)?)*
+
+        #[cfg(any(test, feature = "testing"))]
+        pub(crate) static ROOMS: &[crate::testing::Room] = &[$(crate::testing::Room::new(
+            concat!(module_path!(), "::", stringify!($room) $(, "::", stringify!($inner))?),
+            &[$($(stringify!($item)),+)?],
+            &$room$(::$inner)?::proof::PROOF,
+        )),*];
+    };
+}
+
+pub(crate) use rooms;
+
 /// What a gradient rule returns: one entry per input.
 pub(crate) type Grads<'g> = Result<Vec<Option<Tensor<'g>>>, OpError>;
 

@@ -12,11 +12,11 @@ use crate::gather::check_indices;
 use crate::room::*;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ScatterAdd {
+struct ScatterAdd {
     /// The dim of the result along which indices are positions.
-    pub(crate) dim: DimName,
+    dim: DimName,
     /// The result's dims.
-    pub(crate) shape: Shape,
+    shape: Shape,
 }
 
 /// A tensor with the dims of `shape` that holds, at each position along `dim`, the sum of all
@@ -99,4 +99,52 @@ impl Op for ScatterAdd {
         let found = crate::gather(cx.dy(), cx.input(1), dim);
         Ok(vec![Some(crate::broadcast(found, &cx.input(0).shape())), None])
     }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::gather::proof::{OUTSIDE, vocab};
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<ScatterAdd>(|op, x, types| {
+            let [updates, indices] = [x[0], x[1]];
+            let (mut out, onto, over) =
+                (Dense::zeros(types[0].clone()), &types[0].shape, &updates.ty.shape);
+            let (to, at) = (offsets(onto, over), offsets(&indices.ty.shape, over));
+            for i in 0..updates.data.len() {
+                let index = indices.data[at[i]];
+                if index >= 0.0 && index < extent(onto, op.dim) as f64 {
+                    out.data[to[i] + index as usize * stride(onto, op.dim)] += updates.data[i];
+                }
+            }
+            wrap(&mut out);
+            vec![out]
+        })],
+        cases: || {
+            vec![
+                Case::new("scatter_add", |_, x| {
+                    scatter_add(x[0], x[1], vocab(), [dim("width", 4), vocab()])
+                })
+                .exact()
+                .integers("updates", "batch:4;length:2;width:4", F32)
+                .input("at", "batch:4;length:2", I32, OUTSIDE),
+                Case::new("scatter_add: batched, a dim summed", |_, x| {
+                    scatter_add(x[0], x[1], vocab(), [dim("batch", 4), vocab()])
+                })
+                .normal("updates", "length:2;batch:4;width:4", F32)
+                .input("at", "batch:4;length:2", I32, OUTSIDE)
+                .meshes(FEW),
+                Case::new("scatter_add: bf16", |_, x| scatter_add(x[0], x[1], vocab(), [vocab()]))
+                    .normal("updates", "batch:4", BF16)
+                    .indices("at", "batch:4", 3)
+                    .meshes(FEW),
+                Case::new("scatter_add: i32", |_, x| scatter_add(x[0], x[1], vocab(), [vocab()]))
+                    .integers("updates", "batch:4", I32)
+                    .indices("at", "batch:4", 3)
+                    .meshes(FEW),
+            ]
+        },
+    };
 }

@@ -15,13 +15,13 @@ use mesh_core::program::{Offset, Scalar};
 use mesh_core::split::Collective;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Shift {
+struct Shift {
     /// The dim along which elements move.
-    pub(crate) dim: DimName,
+    dim: DimName,
     /// How far: `out[i] = x[i - offset]`.
-    pub(crate) offset: i64,
+    offset: i64,
     /// Whether what leaves at one end comes in at the other; else zeros come in.
-    pub(crate) wrap: bool,
+    wrap: bool,
 }
 
 /// `out[i] = x[i - offset]` along `dim`. Where `i - offset` is outside `x` there is zero, or with
@@ -117,4 +117,28 @@ impl Shift {
         }
         Ok(Some(piece))
     }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Shift>(|op, x, types| {
+            let size = extent(&types[0].shape, op.dim) as i64;
+            let from =
+                |i| if op.wrap { i64::rem_euclid(i - op.offset, size) } else { i - op.offset };
+            vec![moved(x[0], &types[0], op.dim, from)]
+        })],
+        cases: || {
+            vec![
+                exact("shift by one", |x| shift(x, q(), 1, false)).shows("shift"),
+                exact("shift back by five", |x| shift(x, q(), -5, false)),
+                exact("shift round by one", |x| shift(x, q(), 1, true)),
+                exact("shift round by seven", |x| shift(x, q(), 7, true)),
+                exact("shift beyond the end", |x| shift(x, q(), 12, false)),
+            ]
+        },
+    };
 }

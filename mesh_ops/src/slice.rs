@@ -10,11 +10,11 @@ use crate::room::*;
 use mesh_core::program::Offset;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Slice {
+struct Slice {
     /// Name of the dim, and how much of it is kept.
-    pub(crate) dim: Dimension,
+    dim: Dimension,
     /// The first position that is kept.
-    pub(crate) begin: usize,
+    begin: usize,
 }
 
 /// The positions `begin..begin + dim.size` of `x` along the dim of that name; the result has `dim`
@@ -71,4 +71,17 @@ impl Op for Slice {
 /// The shape with `dim` in the place of its dim of that name.
 pub(crate) fn resized(shape: &Shape, dim: Dimension) -> Result<Shape, OpError> {
     Ok(Shape::new(shape.iter().map(|d| if d.name == dim.name { dim } else { d }))?)
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Slice>(|op, x, types| {
+            vec![moved(x[0], &types[0], op.dim.name, |i| i + op.begin as i64)]
+        })],
+        cases: || vec![exact("slice", |x| slice(x, dim("q", 6), 3))],
+    };
 }

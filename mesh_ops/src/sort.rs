@@ -58,3 +58,30 @@ fn both<'g>(x: Tensor<'g>, dim: Dimension, order: Order) -> (Tensor<'g>, Tensor<
     let back = |y| crate::transpose(crate::rename(y, sorted, dim.name.as_str()), &shape);
     (back(values), back(indices))
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                Case::new("sort", |_, x| sort(x[0], q(), Order::Ascending)).input(
+                    "x",
+                    "p:4;q:12",
+                    F32,
+                    Fill::Distinct,
+                ),
+                Case::new("sort: descending, NaN", |_, x| sort(x[0], q(), Order::Descending))
+                    .without_gradient()
+                    .input("x", "q:12;p:4", F32, crate::top_k::proof::with_nan())
+                    .meshes(FEW),
+                Case::new("argsort", |_, x| argsort(x[0], q(), Order::Ascending))
+                    .input("x", "p:4;q:12", F32, Fill::Integers(-1, 1))
+                    .meshes(FEW),
+            ]
+        },
+    };
+}

@@ -68,3 +68,24 @@ pub fn split_evenly<'g, const N: usize>(x: Tensor<'g>, dim: Dimension) -> [Tenso
     let parts = split(x, dim, [size; N]);
     std::array::from_fn(|i| parts[i])
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                exact("split: one part used", |x| split(x, q(), [3, 4, 5])[1]),
+                exact("split: in exchange", |x| {
+                    let [a, b] = split_evenly(x, q());
+                    crate::concat(b, &[a], "q")
+                })
+                .shows("split_evenly")
+                .meshes(FEW),
+            ]
+        },
+    };
+}

@@ -14,9 +14,9 @@ use mesh_core::lower::LocalPiece;
 use mesh_core::program::{Offset, Scalar};
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Stack {
+struct Stack {
     /// The new dim.
-    pub(crate) dim: DimName,
+    dim: DimName,
 }
 
 /// `first` and then `others` along a new dim called `name`, which stands first. All have the same
@@ -93,4 +93,50 @@ impl Op for Stack {
         let in_order = |(i, part)| Some(crate::transpose(part, cx.input(i).shape()));
         Ok(parts.into_iter().enumerate().map(in_order).collect())
     }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Stack>(|op, x, types| {
+            let (mut out, shape) = (Dense::zeros(types[0].clone()), &types[0].shape);
+            let rest = shape.without(&[op.dim]);
+            for (i, x) in x.iter().enumerate() {
+                let at = i * stride(shape, op.dim);
+                for (write, read) in offsets(shape, &rest).iter().zip(offsets(&x.ty.shape, &rest)) {
+                    out.data[write + at] = x.data[read];
+                }
+            }
+            vec![out]
+        })],
+        cases: || {
+            vec![
+                Case::new("stack", |_, x| stack(x[0], &[x[1], x[2], x[3]], "s"))
+                    .exact()
+                    .integers("x", "p:4;q:6", F32)
+                    .integers("y", "q:6;p:4", F32)
+                    .integers("z", "p:4;q:6", F32)
+                    .integers("w", "p:4;q:6", F32)
+                    .meshes(&["a:2", "a:4", "a:3", "a:2;b:2"]),
+                Case::new("stack: one", |_, x| stack(x[0], &[], "s"))
+                    .exact()
+                    .integers("x", "p:4", F32)
+                    .meshes(FEW),
+                Case::new("stack: bf16", |_, x| stack(x[0], &[x[1]], "s"))
+                    .normal("x", "p:4", BF16)
+                    .normal("y", "p:4", BF16)
+                    .meshes(FEW),
+                Case::new("stack of unstacked", |_, x| {
+                    let each = crate::unstack(x[0], dim("q", 4));
+                    stack(each[3], &[each[1], each[0], each[2]], "q")
+                })
+                .exact()
+                .integers("x", "p:4;q:4", F32)
+                .meshes(&["a:2", "a:4", "a:2;b:2"]),
+            ]
+        },
+    };
 }

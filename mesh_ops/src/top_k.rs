@@ -16,13 +16,13 @@ use crate::room::*;
 use mesh_core::split::Collective;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TopK {
+struct TopK {
     /// The dim along which elements are ranked.
-    pub(crate) dim: DimName,
+    dim: DimName,
     /// The dim of what is kept.
-    pub(crate) kept: Dimension,
+    kept: Dimension,
     /// What comes first.
-    pub(crate) order: Order,
+    order: Order,
 }
 
 /// The `k.size` greatest elements of `x` along `dim`, greatest first, and their indices (i32), both
@@ -174,5 +174,94 @@ impl Op for TopK {
         let dim = dim_of(self.name(), &x.tensor_type(), self.dim)?;
         let back = |dy| crate::scatter_add(dy, cx.output(1), dim, x.shape());
         Ok(vec![cx.dy_of(0).map(back)])
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+    use std::cmp::Ordering;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<TopK>(|op, x, types| {
+            let (mut values, mut indices) =
+                (Dense::zeros(types[0].clone()), Dense::zeros(types[1].clone()));
+            let (old, new) = (&x[0].ty.shape, &types[0].shape);
+            let lines = old.without(&[op.dim]);
+            for (from, to) in offsets(old, &lines).into_iter().zip(offsets(new, &lines)) {
+                let element = |i: &usize| x[0].data[from + i * stride(old, op.dim)];
+                let mut order: Vec<usize> = (0..extent(old, op.dim)).collect();
+                order.sort_by(|a, b| {
+                    let ascending = compare(element(a), element(b));
+                    if op.order == Order::Descending { ascending.reverse() } else { ascending }
+                });
+                for (rank, i) in order.iter().take(op.kept.size).enumerate() {
+                    let to = to + rank * stride(new, op.kept.name);
+                    values.data[to] = element(i);
+                    indices.data[to] = *i as f64;
+                }
+            }
+            vec![values, indices]
+        })],
+        cases: || {
+            vec![
+                Case::several("top_k", |_, x| pair(top_k(x[0], q(), k()))).input(
+                    "x",
+                    "p:4;q:12",
+                    F32,
+                    Fill::Distinct,
+                ),
+                Case::several("top_k: ties", |_, x| pair(top_k(x[0], q(), k())))
+                    .exact()
+                    .without_gradient()
+                    .input("x", "q:12;p:4", F32, Fill::Integers(-1, 1)),
+                Case::several("top_k: NaN", |_, x| pair(top_k(x[0], q(), k())))
+                    .exact()
+                    .without_gradient()
+                    .input("x", "p:4;q:12", F32, with_nan())
+                    .meshes(FEW),
+                Case::several("top_k: all of them, i32", |_, x| {
+                    pair(top_k(x[0], q(), dim("k", 12)))
+                })
+                .input("x", "p:4;q:12", I32, Fill::Integers(-3, 3))
+                .meshes(FEW),
+                Case::several("top_k: bf16", |_, x| pair(top_k(x[0], q(), k())))
+                    .input("x", "p:4;q:12", BF16, Fill::Distinct)
+                    .meshes(FEW),
+                Case::new("top_k: only the indices", |_, x| top_k(x[0], q(), k()).1)
+                    .input("x", "p:4;q:12", F64, Fill::Distinct)
+                    .meshes(FEW),
+                Case::several("top_1", |_, x| pair(top_1(x[0], q())))
+                    .composed()
+                    .input("x", "p:4;q:12", F32, Fill::Distinct)
+                    .meshes(FEW),
+                Case::new("nth_largest", |_, x| nth_largest(x[0], 3, q()))
+                    .composed()
+                    .input("x", "p:4;q:12", F32, Fill::Distinct)
+                    .meshes(FEW),
+                Case::new("nth_smallest", |_, x| nth_smallest(x[0], 0, q()))
+                    .composed()
+                    .input("x", "p:4;q:12", F32, Fill::Distinct)
+                    .meshes(FEW),
+            ]
+        },
+    };
+
+    fn k() -> Dimension {
+        dim("k", 5)
+    }
+
+    fn pair<'g>((one, two): (Tensor<'g>, Tensor<'g>)) -> Vec<Tensor<'g>> {
+        vec![one, two]
+    }
+
+    pub(crate) fn with_nan() -> Fill {
+        Fill::Values(vec![1.0, f64::NAN, -2.0, 1.0, 0.5, f64::INFINITY, f64::NAN])
+    }
+
+    /// NaN is the greatest, and equal to itself.
+    fn compare(a: f64, b: f64) -> Ordering {
+        a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
     }
 }

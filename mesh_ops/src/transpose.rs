@@ -58,3 +58,14 @@ impl Op for Transpose {
         Ok(vec![Some(transpose(cx.dy(), cx.input(0).shape()))])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Transpose>(|_, x, types| vec![permuted(x[0], &types[0])])],
+        cases: || vec![exact("transpose", |x| transpose(x, [q(), p()]))],
+    };
+}

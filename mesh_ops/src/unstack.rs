@@ -16,9 +16,9 @@ use crate::room::*;
 use mesh_core::program::Offset;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Pick {
-    pub(crate) dim: DimName,
-    pub(crate) index: usize,
+struct Pick {
+    dim: DimName,
+    index: usize,
 }
 
 /// The elements of `x` along `dim`, in order, without that dim.
@@ -103,4 +103,39 @@ impl Op for Pick {
         let index = dy.graph().scalar(self.index as f64, DType::I32);
         Ok(vec![Some(map(Chosen { when: true }, &[equal(positions, index), dy]))])
     }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Pick>(|op, x, types| {
+            let at = op.index * stride(&x[0].ty.shape, op.dim);
+            let read = offsets(&x[0].ty.shape, &types[0].shape);
+            let data = read.iter().map(|i| x[0].data[i + at]).collect();
+            vec![Dense { ty: types[0].clone(), data }]
+        })],
+        cases: || {
+            vec![
+                exact("unstack: some used", |x| {
+                    let each = unstack(x, p());
+                    each[0] * 2.0 - each[5] + each[7]
+                }),
+                exact("pick", |x| pick(x, q(), 7)),
+                Case::new("pick: bool", |_, x| pick(x[0], q(), 0)).bools("x", MATRIX).meshes(FEW),
+                Case::new("pick: bf16", |_, x| pick(x[0], q(), 11))
+                    .normal("x", MATRIX, BF16)
+                    .meshes(FEW),
+                Case::new("pick: i32", |_, x| pick(x[0], q(), 3))
+                    .integers("x", MATRIX, I32)
+                    .meshes(FEW),
+                Case::new("pick: the only one", |_, x| pick(x[0], dim("q", 1), 0))
+                    .exact()
+                    .integers("x", "p:4;q:1", F32)
+                    .meshes(FEW),
+            ]
+        },
+    };
 }

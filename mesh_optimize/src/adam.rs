@@ -1,5 +1,5 @@
-//! Adam with weight decay, decoupled from the gradient: the form of BERT and Mesh TensorFlow, and
-//! the standard one.
+//! Adam with weight decay that is decoupled from the gradient: the form of BERT and Mesh
+//! TensorFlow, and the standard form.
 //!
 //! Kingma & Ba 2015 (arXiv 1412.6980), algorithm 1, with the decay of Loshchilov & Hutter 2019
 //! (arXiv 1711.05101), algorithm 2; t counts the updates of the variable from 1:
@@ -19,27 +19,40 @@ const FIRST: &str = "adam_m";
 const SECOND: &str = "adam_v";
 const COUNT: &str = "adam_t";
 
-/// Adam with weight decay.
+/// The Adam optimizer with weight decay.
 #[derive(Clone, Debug)]
 pub struct AdamWeightDecay {
-    /// Step size.
+    /// The learning rate.
     pub learning_rate: LearningRate,
-    /// Fraction of the weight taken off per step and unit of learning rate.
+    /// The fraction of a weight that a step subtracts from it, per unit of learning rate.
     pub weight_decay: f64,
-    /// Decay of the first moment.
+    /// The decay of the first moment.
     pub beta1: f64,
-    /// Decay of the second moment.
+    /// The decay of the second moment.
     pub beta2: f64,
-    /// Added to the root of the second moment.
+    /// A small number that is added to the root of the second moment.
     pub epsilon: f64,
-    /// Regular expressions: variables in whose name one is found are not decayed.
+    /// Regular expressions. A variable in whose name one of them matches is not decayed.
     pub exclude: Vec<String>,
-    /// Whether the moments are corrected for their start at zero. Then a slot counts the updates.
+    /// Whether the moments are corrected for having started at zero. A slot then counts the
+    /// updates.
     pub bias_correction: bool,
 }
 
 impl AdamWeightDecay {
     /// Mesh TensorFlow's defaults: no decay, betas 0.9 and 0.999, epsilon 1e-6, no bias correction.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+    /// # let loss = x.dense(dim("out", 3), "out").square().mean();
+    /// use mesh_optimize::{AdamWeightDecay, Optimizer};
+    ///
+    /// g.function("train", [x], [loss], AdamWeightDecay::new(3e-4).minimize(loss));
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
@@ -54,6 +67,19 @@ impl AdamWeightDecay {
 
     /// The standard AdamW with PyTorch's defaults: decay 0.01, betas 0.9 and 0.999, epsilon 1e-8,
     /// bias correction.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+    /// # let loss = x.dense(dim("out", 3), "out").square().mean();
+    /// use mesh_optimize::{AdamWeightDecay, Optimizer};
+    ///
+    /// let adam = AdamWeightDecay { exclude: vec!["bias$".to_owned()], ..AdamWeightDecay::standard(3e-4) };
+    /// g.function("train", [x], [loss], adam.minimize(loss));
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn standard(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             weight_decay: 0.01,
@@ -63,13 +89,27 @@ impl AdamWeightDecay {
         }
     }
 
-    /// Another weight decay.
+    /// Sets the weight decay.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+    /// # let loss = x.dense(dim("out", 3), "out").square().mean();
+    /// use mesh_optimize::{AdamWeightDecay, Optimizer};
+    ///
+    /// let adam = AdamWeightDecay::new(3e-4).weight_decay(0.1);
+    /// g.function("train", [x], [loss], adam.minimize(loss));
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn weight_decay(mut self, weight_decay: f64) -> Self {
         self.weight_decay = weight_decay;
         self
     }
 
-    /// What the moments are multiplied by, and the update of the count.
+    /// The factors of the first and the second moment, and the update of the slot that counts the
+    /// updates.
     fn correction<'g>(
         &self,
         variable: Variable<'g>,

@@ -1,14 +1,15 @@
-//! Another optimizer, other settings or none for some variables, by regular expression.
+//! An optimizer that hands each variable to another optimizer, or to none, by its name.
 
 use crate::optimizer::apply_each;
 use crate::{Optimizer, pattern};
 use mesh_core::graph::{Graph, Tensor, Update, Variable};
 use std::fmt;
 
-/// Picks an optimizer for each variable: that of the first pattern found in the variable's name.
+/// Updates each variable with the optimizer of the first pattern that matches in the variable's
+/// name.
 ///
-/// Rates, weight decays and what is excluded differ by giving optimizers that differ. A pattern
-/// that is found in no name is warned of.
+/// Give several optimizers to have several rates, weight decays or exclusions. A pattern that
+/// matches in no name is warned of.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
@@ -31,36 +32,38 @@ use std::fmt;
 /// ```
 pub struct ByName {
     default: Box<dyn Optimizer>,
-    /// `None`: not updated.
+    /// Pattern and optimizer. `None` leaves the pattern's variables as they are.
     rules: Vec<(String, Option<Box<dyn Optimizer>>)>,
 }
 
 impl ByName {
-    /// For variables in whose name no pattern is found.
+    /// `default` updates the variables in whose name no pattern matches.
     pub fn new(default: impl Optimizer + 'static) -> Self {
         Self { default: Box::new(default), rules: Vec::new() }
     }
 
-    /// For variables in whose name `pattern` is found, and none of the earlier patterns.
+    /// `optimizer` updates the variables in whose name `pattern` matches, and none of the earlier
+    /// patterns.
     pub fn with(mut self, pattern: &str, optimizer: impl Optimizer + 'static) -> Self {
         self.rules.push((pattern.to_owned(), Some(Box::new(optimizer))));
         self
     }
 
-    /// Variables in whose name `pattern` is found, and none of the earlier patterns, keep their
+    /// Variables in whose name `pattern` matches, and none of the earlier patterns, keep their
     /// value.
     pub fn frozen(mut self, pattern: &str) -> Self {
         self.rules.push((pattern.to_owned(), None));
         self
     }
 
-    /// The first rule whose pattern is found in `name`.
+    /// The index of the first rule whose pattern matches in `name`.
     #[track_caller]
     fn rule(&self, graph: &Graph, name: &str) -> Option<usize> {
         self.rules.iter().position(|(rule, _)| pattern::matches(graph, "by name", rule, name))
     }
 
-    /// The optimizer of a rule, or of no rule; `None` if its variables are frozen.
+    /// The optimizer of a rule; the default for no rule; `None` where the rule's variables are
+    /// frozen.
     fn optimizer(&self, rule: Option<usize>) -> Option<&dyn Optimizer> {
         match rule {
             Some(rule) => self.rules[rule].1.as_deref(),
@@ -101,7 +104,7 @@ impl Optimizer for ByName {
         names
     }
 
-    /// Each optimizer is handed all of its variables at once.
+    /// Each optimizer gets all of its variables in one call.
     #[track_caller]
     fn apply_grads<'g>(&self, grads: &[(Option<Tensor<'g>>, Variable<'g>)]) -> Vec<Update<'g>> {
         let Some((_, first)) = grads.first() else { return apply_each(grads, |_, _| Vec::new()) };

@@ -1,10 +1,10 @@
-//! Clipping: gradients made smaller where they are too large.
+//! Gradient clipping.
 //!
-//! Each function takes pairs of gradients and variables and returns such pairs; missing gradients pass
-//! through. Gradients become f32 (f64 stays) and go where the variable's optimizer state lies, as they
-//! would for the update, so under `slots/` rules they are scattered as they are summed and norms are
-//! sums of the parts' squares. A norm is that of the whole gradient: a value that lies on many
-//! processors counts once.
+//! Each function takes pairs of gradient and variable and returns such pairs. A missing gradient
+//! stays missing. Gradients become f32 (f64 stays) and move to where the variable's optimizer state
+//! lies, as they would for the update. So under `slots/` rules a gradient is reduce-scattered, and
+//! a norm is the root of a sum over the parts. A norm is that of the whole gradient: an element
+//! that several processors hold counts once.
 //!
 //! | function | gradient g becomes |
 //! |---|---|
@@ -13,16 +13,16 @@
 //! | [`clip_by_global_norm`] | `g c / max(norm of all gradients, c)` |
 //! | [`clip_per_replica`] | the sum over replicas of `g_r c / max(norm of all gradients of r, c)` |
 //!
-//! Pascanu, Mikolov & Bengio 2013, section 3.2; TensorFlow's functions of these names.
+//! Sources: Pascanu, Mikolov & Bengio 2013, section 3.2; TensorFlow's functions of these names.
 
 use mesh_core::graph::{Graph, Tensor, Variable};
 use mesh_core::names::{DType, Dimension, Shape};
 use mesh_ops::{Ops, add_n};
 
-/// A gradient, if there is one, and the variable it belongs to.
+/// A variable and its gradient, if it has one.
 pub(crate) type Pair<'g> = (Option<Tensor<'g>>, Variable<'g>);
 
-/// Each element of each gradient, at least `low` and at most `high`.
+/// Clips each element of each gradient to the range from `low` to `high`.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -43,7 +43,7 @@ pub fn clip_by_value<'g>(grads: &[Pair<'g>], low: f64, high: f64) -> Vec<Pair<'g
     each(grads, "clip_by_value", |grad| grad.clip(low, high))
 }
 
-/// Each gradient with a Euclidean norm above `norm` scaled to it.
+/// Scales each gradient whose Euclidean norm is above `norm`, so that its norm becomes `norm`.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -61,11 +61,11 @@ pub fn clip_by_norm<'g>(grads: &[Pair<'g>], norm: f64) -> Vec<Pair<'g>> {
     each(grads, "clip_by_norm", |grad| grad * multiplier(grad.square().sum_all().sqrt(), norm))
 }
 
-/// All gradients scaled by one number, so that the norm of all their elements together is at most
-/// `norm`; and that norm as it was before, without dims.
+/// Scales all gradients by one number, so that the norm of all their elements together is at most
+/// `norm`. Returns them and the norm before scaling, which has no dims.
 ///
-/// Without pairs there is no norm. The sum over variables is settled once, whatever they are split
-/// over.
+/// Without pairs the norm is `None`. The squares of all variables are added up before they are
+/// reduced over processors, so they are reduced once, whatever the variables are split over.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
@@ -99,11 +99,12 @@ pub fn clip_by_global_norm<'g>(
     })
 }
 
-/// The value of a variable once for each of `replica`, to build the forward pass of each with.
+/// Repeats the value of a variable along the dim `replica`, for a model that computes a forward
+/// pass per replica.
 ///
-/// A loss that is a sum over replicas then has a gradient for each of them
-/// ([`per_replica_gradients`]). If `replica` is split, each processor holds its own copy, as it would
-/// without.
+/// If the loss is a sum over replicas, each replica then has a gradient of its own
+/// ([`per_replica_gradients`]). If `replica` is split, each processor holds one copy, as it would
+/// without this function.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -124,10 +125,22 @@ pub fn per_replica(variable: Variable<'_>, replica: Dimension) -> Tensor<'_> {
     }
 }
 
-/// Gradients of `loss` with respect to values made by [`per_replica`], each with the dim of the
-/// replicas, beside their variables.
+/// Gradients of `loss` with respect to values that [`per_replica`] made. Each has the dim of the
+/// replicas and is returned with its variable.
 ///
-/// `loss` may have the dim of the replicas; it counts as the sum over all of its elements.
+/// `loss` may have the dim of the replicas; it then counts as the sum over all of its elements.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// # let replica = dim("replica", 4);
+/// # let x = g.input("x", [replica, dim("width", 3)], F32);
+/// let w = g.variable("w", [dim("width", 3)], F32, Initializer::ONES);
+/// let values = mesh_optimize::per_replica(w, replica);
+/// let loss = (x * values).square().mean_over([dim("width", 3)]);
+/// let grads = mesh_optimize::per_replica_gradients(loss, &[(values, w)]);
+/// assert_eq!(grads[0].0.map(|grad| grad.shape().to_string()).as_deref(), Some("[replica:4, width:3]"));
+/// ```
 #[track_caller]
 pub fn per_replica_gradients<'g>(
     loss: Tensor<'g>,
@@ -138,13 +151,13 @@ pub fn per_replica_gradients<'g>(
     grads.into_iter().zip(values).map(|(grad, &(_, variable))| (grad, variable)).collect()
 }
 
-/// Gradients of [`per_replica_gradients`], those of each replica scaled so that their norm together is
-/// at most `norm`, then summed over the replicas.
+/// Scales the gradients of each replica, which [`per_replica_gradients`] made, so that their norm
+/// together is at most `norm`, then adds up the replicas.
 ///
-/// So one replica's huge gradient cannot drown the others'. Where a loss has been divided by the number
-/// of replicas, so have the norms. If `replica` is split, norms need no collective at all, and each
-/// gradient is reduced once, after clipping. With one example per replica this is the clipping of
-/// differentially private descent.
+/// So a single replica with a huge gradient cannot outweigh the others. If the loss was divided by
+/// the number of replicas, the norms are smaller by that number, too. If `replica` is split, the
+/// norms need no collective and each gradient is reduced once, after clipping. With one example per
+/// replica this is the clipping of differentially private descent.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
@@ -172,7 +185,8 @@ pub fn clip_per_replica<'g>(grads: &[Pair<'g>], replica: Dimension, norm: f64) -
     }
     let Some(graph) = graph_of(grads) else { return Vec::new() };
     graph.on_behalf("clip_per_replica", || {
-        // Not laid out as the state is before the sum over replicas: that would move each replica's.
+        // The gradients stay where they are until the sum over replicas: moving them to the layout
+        // of the optimizer state would move every replica's.
         let widened = |&(grad, v): &Pair<'g>| (grad.map(widen), v);
         let grads: Vec<_> = grads.iter().map(widened).collect();
         let factor = multiplier(norm_of(graph, &grads, Some(replica)), norm);
@@ -181,7 +195,8 @@ pub fn clip_per_replica<'g>(grads: &[Pair<'g>], replica: Dimension, norm: f64) -
     })
 }
 
-/// The norm of all gradients together, of each index of `kept` if given.
+/// The norm of all gradients together. If `kept` is given, there is one norm for each index of that
+/// dim.
 fn norm_of<'g>(graph: &'g Graph, grads: &[Pair<'g>], kept: Option<Dimension>) -> Tensor<'g> {
     let present: Vec<_> = grads.iter().filter_map(|(grad, _)| *grad).collect();
     let wide = present.iter().any(|grad| grad.dtype() == DType::F64);
@@ -204,7 +219,8 @@ fn multiplier(norm: Tensor<'_>, bound: f64) -> Tensor<'_> {
     bound / norm.maximum(bound)
 }
 
-/// Each gradient, as and where the optimizer gets it, changed.
+/// Applies `change` to each gradient, which first gets the dtype and the place that the optimizer
+/// needs.
 #[track_caller]
 fn each<'g>(
     grads: &[Pair<'g>],
@@ -224,7 +240,7 @@ fn each<'g>(
     grads.iter().map(changed).collect()
 }
 
-/// Each gradient, as and where the optimizer gets it.
+/// Each gradient with the dtype and in the place that the optimizer needs.
 #[track_caller]
 pub(crate) fn full_precision<'g>(grads: &[Pair<'g>]) -> Vec<Pair<'g>> {
     each(grads, "gradient", |grad| grad)
@@ -247,7 +263,7 @@ fn no_norm(norm: f64) -> Option<String> {
     (!legal).then(|| format!("{norm} is no norm to clip to; it is positive"))
 }
 
-/// Whether there is a problem, which is then on record.
+/// Whether `problem` is given; if so, records it as an error.
 #[track_caller]
 fn refused(grads: &[Pair<'_>], name: &str, problem: Option<String>) -> bool {
     if let (Some(problem), Some(graph)) = (&problem, graph_of(grads)) {

@@ -5,24 +5,25 @@
 //!  "task": {"type": "worker", "index": 1}}
 //! ```
 //!
-//! What matters here is which hosts compute, in which order, and which of them this one is. The
-//! chief comes first, then the workers; parameter servers and evaluators compute no part of a batch.
+//! From this text follow the hosts that compute, their order, and the number of this process among
+//! them. The chief comes first, then the workers. Parameter servers and evaluators compute no part
+//! of a batch.
 
 use crate::Strategy;
 use serde_json::{Map, Value};
 use std::fmt;
 use thiserror::Error;
 
-/// What a task does.
+/// The work of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Task {
-    /// A worker that also saves and reports; there is at most one.
+    /// A worker that also saves and reports. A cluster has at most one.
     Chief,
     /// Computes a part of each batch.
     Worker,
-    /// Keeps variables.
+    /// Holds variables.
     Ps,
-    /// Evaluates apart from training.
+    /// Evaluates beside training.
     Evaluator,
 }
 
@@ -43,7 +44,7 @@ impl Task {
         found.ok_or_else(|| ClusterError::UnknownTask(name.to_owned()))
     }
 
-    /// Whether it computes a part of each batch.
+    /// Whether the task computes a part of each batch.
     fn computes(self) -> bool {
         matches!(self, Self::Chief | Self::Worker)
     }
@@ -55,74 +56,76 @@ impl fmt::Display for Task {
     }
 }
 
-/// Why a description was refused.
+/// Why a `TF_CONFIG` was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// Not JSON.
+    /// The text is not JSON.
     #[error("TF_CONFIG is no JSON: {0}")]
     Malformed(String),
-    /// Something is missing, or is of another kind.
+    /// A value is missing or has the wrong type.
     #[error("TF_CONFIG: `{at}` must be {expected}")]
     Expected {
-        /// Where.
+        /// The path of the value.
         at: String,
         /// What would be legal.
         expected: &'static str,
     },
-    /// A key that means nothing.
+    /// A key is unknown.
     #[error("TF_CONFIG: unknown key `{key}` in {within}: legal are {legal}")]
     UnknownKey {
         /// The key.
         key: String,
-        /// Where it stands.
+        /// The object that it stands in.
         within: &'static str,
-        /// What would be legal there.
+        /// The keys that are legal there.
         legal: &'static str,
     },
-    /// A task type that means nothing.
+    /// A task type is unknown.
     #[error("TF_CONFIG: unknown task type `{0}`: legal are chief, worker, ps and evaluator")]
     UnknownTask(String),
-    /// Nobody would compute.
+    /// There is neither a chief nor a worker.
     #[error("TF_CONFIG: the cluster has no chief and no worker, so nobody would compute")]
     Empty,
-    /// More than one chief.
+    /// There is more than one chief.
     #[error("TF_CONFIG: the cluster has {0} chiefs: there is at most one")]
     Chiefs(usize),
-    /// Two tasks at one address.
+    /// Two tasks have the same address.
     #[error("TF_CONFIG: the address `{address}` is given to {first} and to {second}")]
     Repeated {
         /// The address.
         address: String,
-        /// A task.
+        /// One of the tasks.
         first: String,
-        /// Another.
+        /// The other task.
         second: String,
     },
-    /// A task that the cluster lacks.
+    /// The cluster has no task with the type and index of this process.
     #[error(
         "TF_CONFIG: the task is {task} {index}, but the cluster has {count} of that type{range}"
     )]
     OutOfRange {
-        /// Its type.
+        /// The type.
         task: Task,
-        /// Its number.
+        /// The index.
         index: u64,
-        /// How many there are.
+        /// How many tasks of the type the cluster has.
         count: usize,
-        /// Which numbers are legal, in words.
+        /// The legal indices, in words.
         range: String,
     },
 }
 
-/// A validated description.
+/// A cluster and this process's task in it, read from `TF_CONFIG`.
 ///
 /// ```
-/// use mesh_optimize::cluster::Cluster;
+/// use mesh_optimize::cluster::{Cluster, Task};
 ///
 /// let cluster: Cluster = r#"{"cluster": {"worker": ["a:1", "b:1"]},
 ///                            "task": {"type": "worker", "index": 1}}"#.parse()?;
 /// assert_eq!((cluster.hosts(), cluster.rank()), (vec!["a:1", "b:1"], Some(1)));
+/// assert_eq!((cluster.task(), cluster.is_chief()), ((Task::Worker, 1), false));
+/// assert!(cluster.addresses_of(Task::Ps).is_empty());
 /// assert_eq!(cluster.strategy(4).to_string(), "multi_worker:2x4");
 /// # Ok::<(), mesh_optimize::cluster::ClusterError>(())
 /// ```
@@ -139,7 +142,7 @@ impl Cluster {
         self.addresses(Task::computes)
     }
 
-    /// The addresses of one type of task.
+    /// The addresses of all tasks of a type.
     pub fn addresses_of(&self, task: Task) -> Vec<&str> {
         self.addresses(|other| other == task)
     }
@@ -149,18 +152,19 @@ impl Cluster {
         tasks.map(|(.., address)| address.as_str()).collect()
     }
 
-    /// What this process is, and its number among those.
+    /// The type and index of this process's task.
     pub fn task(&self) -> (Task, usize) {
         self.task
     }
 
-    /// The position of this process among [`hosts`](Self::hosts), if it computes.
+    /// The position of this process among [`hosts`](Self::hosts); `None` if it does not compute.
     pub fn rank(&self) -> Option<usize> {
         let mut computing = self.tasks.iter().filter(|(task, ..)| task.computes());
         computing.position(|(task, index, _)| (*task, *index) == self.task)
     }
 
-    /// Whether this process saves and reports: the chief, or the first worker if there is none.
+    /// Whether this process saves and reports: it is the chief, or the first worker where there is
+    /// no chief.
     pub fn is_chief(&self) -> bool {
         self.rank() == Some(0)
     }
@@ -178,7 +182,7 @@ impl std::str::FromStr for Cluster {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| ClusterError::Malformed(error.to_string()))?;
         let top = object(&value, "TF_CONFIG")?;
-        // `environment` and `rpc_layer` are written by launchers and say nothing about who computes.
+        // Launchers write `environment` and `rpc_layer`; neither says which hosts compute.
         let legal = ["cluster", "task", "environment", "rpc_layer"];
         known(top, &legal, "TF_CONFIG", "cluster, task, environment and rpc_layer")?;
         let tasks = tasks(object(member(top, "cluster")?, "cluster")?)?;
@@ -194,7 +198,7 @@ impl std::str::FromStr for Cluster {
         })?;
         let task = Task::of(name)?;
         let count = tasks.iter().filter(|(other, ..)| *other == task).count();
-        // Evaluators need not be listed: nobody connects to them.
+        // An evaluator may be missing from the cluster, as no other task connects to it.
         let unlisted = task == Task::Evaluator && count == 0;
         match usize::try_from(number) {
             Ok(index) if index < count || unlisted => Ok(Self { tasks, task: (task, index) }),

@@ -1,17 +1,18 @@
-//! Gradients that arrive late: what asynchronous workers of a parameter server do, seeded.
+//! Delayed gradients, as asynchronous workers of a parameter server produce them, but drawn from a
+//! seed.
 //!
-//! A worker that computes its gradient while others update the variables hands in a gradient of
-//! older values. Here, with staleness depth d, the update at step t applies the gradient of step
-//! t - k, with k drawn evenly from 0..=min(d, t): one draw a step, the same for all variables, as
-//! each step takes the gradients of one worker (Ho et al. 2013, "More Effective Distributed ML via a
-//! Stale Synchronous Parallel Parameter Server": staleness is bounded).
+//! While such a worker computes a gradient, other workers update the variables, so it hands in a
+//! gradient of older values. Here the update at step t applies the gradient of step t - k, where d
+//! is the staleness depth and k is drawn evenly from 0..=min(d, t). All variables share one draw
+//! per step, as each step takes the gradients of one worker (Ho et al. 2013, "More Effective
+//! Distributed ML via a Stale Synchronous Parallel Parameter Server": staleness is bounded).
 //!
 //! ```text
 //! ring[t mod (d+1)] <- g        update with ring[(t - k) mod (d+1)]
 //! ```
 //!
-//! t counts the updates of the variable; numbers are drawn with the session's seed, so a run can be
-//! repeated, on any layout.
+//! t counts the updates of the variable. The draws follow from the session's seed, so a run can be
+//! repeated on any layout.
 
 use crate::Optimizer;
 use crate::optimizer::apply_each;
@@ -25,7 +26,7 @@ use std::fmt;
 const RING: &str = "delayed_gradients";
 const COUNT: &str = "delayed_count";
 
-/// Another optimizer, given gradients that are up to `depth` steps old.
+/// Another optimizer that gets gradients up to `depth` steps old.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
@@ -47,18 +48,19 @@ pub struct Delayed {
 }
 
 impl Delayed {
-    /// `optimizer`, with gradients from 0 to `depth` steps old. With depth 0 it is `optimizer`
-    /// itself, without a buffer.
+    /// `optimizer` gets gradients from 0 to `depth` steps old. With depth 0 no buffer is kept and
+    /// `optimizer` works as it is.
     pub fn new(optimizer: impl Optimizer + 'static, depth: usize) -> Self {
         Self { optimizer: Box::new(optimizer), depth }
     }
 
-    /// The ring's dim.
+    /// The dim of the ring buffer.
     fn ring(&self) -> Dimension {
         dim("staleness", self.depth.saturating_add(1))
     }
 
-    /// As `apply_grad`, with the number in [0, 1) that decides how late the gradient is.
+    /// `apply_grad` with a given random number `drawn` in [0, 1), which decides how old the
+    /// gradient is.
     fn apply_late<'g>(
         &self,
         grad: Tensor<'g>,
@@ -78,7 +80,7 @@ impl Delayed {
         updates
     }
 
-    /// k in 0..=min(depth, t).
+    /// The number k of steps, from 0..=min(depth, t).
     fn lateness<'g>(&self, t: Tensor<'g>, drawn: Tensor<'g>) -> Tensor<'g> {
         let depth = t.graph().scalar(self.depth as f64, DType::I32);
         let most = cast(minimum(depth, t), DType::F64);
@@ -109,7 +111,7 @@ impl Optimizer for Delayed {
         self.optimizer.slot_names().into_iter().chain(own.iter().copied()).collect()
     }
 
-    /// All variables are updated with gradients of the same step.
+    /// All variables get gradients of the same step.
     #[track_caller]
     fn apply_grads<'g>(&self, grads: &[(Option<Tensor<'g>>, Variable<'g>)]) -> Vec<Update<'g>> {
         let Some((_, first)) = grads.first() else { return Vec::new() };

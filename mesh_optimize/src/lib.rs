@@ -1,8 +1,8 @@
-//! Optimizers as graph ops, and what trains with them.
+//! Optimizers as graph ops, and the training loop around them.
 //!
-//! An [`Optimizer`] says how one gradient changes one variable, in ops on tensors whose dims are
-//! the variable's. It knows no mesh: how gradients are summed, where state lies and what is
-//! gathered follow from the layout.
+//! An [`Optimizer`] says how one gradient changes one variable, with ops on tensors that have the
+//! variable's dims. It knows no mesh: the layout decides how gradients are summed, where optimizer
+//! state lies and what is gathered.
 
 mod adafactor;
 mod adam;

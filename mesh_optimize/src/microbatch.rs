@@ -1,20 +1,22 @@
-//! Gradient accumulation: a batch in parts, one after the other, for a fraction of the memory.
+//! Gradient accumulation: a batch is computed in parts, one after another, in a fraction of the
+//! memory.
 
 use mesh_core::graph::{Graph, Tensor, Variable};
 use mesh_core::names::{DType, Dimension, Shape, dim};
 use mesh_ops::Ops;
 use std::panic::Location;
 
-/// The loss and the gradients of a model over a batch that is cut into `parts`, computed one after
-/// the other.
+/// The loss and the gradients of a model over a batch that is cut into `parts`, which are computed
+/// one after another.
 ///
-/// `model` is given a part of each of `features` (those with the dim `batch`, which is then
-/// `batch.size / parts` long) and returns a loss that is a mean over them. Returned are the means of
-/// the parts' losses and of their gradients with respect to every trainable variable, which are those
-/// of the whole batch; a variable the loss does not depend on has none.
+/// `model` gets one part of each of `features`, in which the dim `batch` is `batch.size / parts`
+/// long, and returns a loss that is a mean over it. The results are the means over the parts: of
+/// the losses, and of the gradients with respect to every trainable variable. They equal those of
+/// the whole batch. A variable that the loss does not depend on has no gradient.
 ///
-/// Part `i` takes every `parts`-th example, from `i` on, so that a split batch stays where it is. The
-/// sums of gradients over a split batch are owed through all parts and reduced once, after the last.
+/// Part `i` takes every `parts`-th example, beginning with example `i`, so the examples of a split
+/// batch stay on their processors. Over a split batch, the sums of gradients stay pending through
+/// all iterations and are reduced once, after the last.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
@@ -41,14 +43,14 @@ pub fn microbatches<'g>(
         graph.record("microbatches", message);
         return (graph.scalar(0.0, DType::F32).poisoned(), Vec::new());
     }
-    let rounds = dim("microbatch", parts);
+    let iterations = dim("microbatch", parts);
     let (share, caller) = (1.0 / parts as f64, Location::caller());
     let features: Vec<_> = {
         let _caller = graph.for_line(caller);
-        features.iter().map(|x| in_parts(*x, batch, rounds)).collect()
+        features.iter().map(|x| in_parts(*x, batch, iterations)).collect()
     };
     let mut updated = Vec::new();
-    let sums = graph.sum_over(rounds, &features, |part| {
+    let sums = graph.sum_over(iterations, &features, |part| {
         let loss = model(part);
         let _caller = graph.for_line(caller);
         let variables = graph.trainable_variables();
@@ -63,9 +65,9 @@ pub fn microbatches<'g>(
     (sums[0], updated.into_iter().map(grad_of).collect())
 }
 
-/// The batch as two dims, the parts inside, then in front.
+/// Cuts the batch dim into two, moves the one over parts to the front and keeps the other.
 #[track_caller]
-fn in_parts<'g>(x: Tensor<'g>, batch: Dimension, rounds: Dimension) -> Tensor<'g> {
+fn in_parts<'g>(x: Tensor<'g>, batch: Dimension, iterations: Dimension) -> Tensor<'g> {
     let shape = x.shape();
     if x.is_poisoned() || shape.get(batch.name) != Some(batch) {
         if !x.is_poisoned() {
@@ -73,11 +75,11 @@ fn in_parts<'g>(x: Tensor<'g>, batch: Dimension, rounds: Dimension) -> Tensor<'g
         }
         return x.poisoned();
     }
-    let part = batch.resized(batch.size / rounds.size);
-    let cut = |d: Dimension| if d == batch { vec![part, rounds] } else { vec![d] };
+    let part = batch.resized(batch.size / iterations.size);
+    let cut = |d: Dimension| if d == batch { vec![part, iterations] } else { vec![d] };
     let dims: Vec<_> = shape.iter().flat_map(cut).collect();
     let front = Shape::new(
-        std::iter::once(rounds).chain(shape.iter().map(|d| if d == batch { part } else { d })),
+        std::iter::once(iterations).chain(shape.iter().map(|d| if d == batch { part } else { d })),
     );
     x.reshape(dims).transpose(front.unwrap_or_default())
 }

@@ -6,7 +6,7 @@
 //!                               w <- w - lr (g + mu v)    (Nesterov)
 //! ```
 //!
-//! The learning rate stands outside v, so a rate that changes acts at once.
+//! v does not contain the learning rate, so a new rate has its effect at once.
 
 use crate::{LearningRate, Optimizer};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
@@ -17,16 +17,29 @@ const VELOCITY: &str = "momentum";
 /// Gradient descent with momentum.
 #[derive(Clone, Debug)]
 pub struct Momentum {
-    /// Step size.
+    /// The learning rate.
     pub learning_rate: LearningRate,
-    /// What remains of the velocity after a step.
+    /// The fraction of the velocity that is kept in each step.
     pub momentum: f64,
-    /// Whether the step looks ahead along the velocity.
+    /// Whether to use Nesterov's form.
     pub nesterov: bool,
 }
 
 impl Momentum {
-    /// Momentum without Nesterov's look ahead.
+    /// Momentum without Nesterov's form.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+    /// # let loss = x.dense(dim("out", 3), "out").square().mean();
+    /// use mesh_optimize::{Momentum, Optimizer};
+    ///
+    /// let nesterov = Momentum { nesterov: true, ..Momentum::new(0.1, 0.9) };
+    /// g.function("train", [x], [loss], nesterov.minimize(loss));
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(learning_rate: impl Into<LearningRate>, momentum: f64) -> Self {
         Self { learning_rate: learning_rate.into(), momentum, nesterov: false }
     }

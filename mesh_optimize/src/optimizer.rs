@@ -1,33 +1,60 @@
-//! What an optimizer is.
+//! The trait of optimizers.
 
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::cast;
 
 /// How gradients change variables.
+///
+/// ```
+/// use mesh_core::graph::{Tensor, Update, Variable};
+/// use mesh_ops::prelude::*;
+/// use mesh_optimize::Optimizer;
+///
+/// /// Steps of one size, whatever the size of the gradient.
+/// struct SignDescent(f64);
+///
+/// impl Optimizer for SignDescent {
+/// fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
+/// vec![variable.assign_sub((grad.sign() * self.0).cast(variable.dtype()))]
+/// }
+///
+/// fn slot_names(&self) -> Vec<&'static str> {
+/// Vec::new()
+/// }
+/// }
+///
+/// let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+/// let loss = x.dense(dim("out", 3), "out").square().mean();
+/// g.function("train", [x], [loss], SignDescent(0.01).minimize(loss));
+/// g.lower(&"data:2".parse()?, &"batch:data;slots/*:data".parse()?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Optimizer {
-    /// The updates that one gradient makes to one variable and its slots.
+    /// The updates of one variable and its slots by one gradient.
     ///
-    /// `grad` is f32 (or f64) and lies, like [`Variable::value_for_update`] and the slots, under the
-    /// variable's `slots/` rules; the new value is assigned from there.
+    /// `grad` is f32 or f64. It lies where the variable's `slots/` rules say, as do
+    /// [`Variable::value_for_update`] and the slots. The new value is assigned from there.
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>>;
 
-    /// The names of the slots that [`apply_grad`](Self::apply_grad) may give a variable.
+    /// The names of the slots that [`apply_grad`](Self::apply_grad) makes.
     fn slot_names(&self) -> Vec<&'static str>;
 
-    /// A slot of this optimizer; `None` if the variable has none of that name.
+    /// The slot of a variable by its name; `None` if the variable has no slot of that name, or has
+    /// it from another optimizer.
     fn slot<'g>(&self, variable: Variable<'g>, name: &str) -> Option<Variable<'g>> {
         variable.find_slot(name).filter(|_| self.slot_names().contains(&name))
     }
 
-    /// The updates of many variables. A variable without a gradient is left alone, with a warning
-    /// that names it.
+    /// The updates of several variables. A variable without a gradient keeps its value, and a
+    /// warning names it.
     #[track_caller]
     fn apply_grads<'g>(&self, grads: &[(Option<Tensor<'g>>, Variable<'g>)]) -> Vec<Update<'g>> {
         apply_each(grads, |grad, variable| self.apply_grad(grad, variable))
     }
 
-    /// Gradients of `loss` with respect to every trainable variable, applied.
+    /// The updates of every trainable variable by its gradient of `loss`.
     #[track_caller]
     fn minimize<'g>(&self, loss: Tensor<'g>) -> Vec<Update<'g>> {
         self.apply_grads(&compute_gradients(loss, &[]))
@@ -35,9 +62,11 @@ pub trait Optimizer {
 }
 
 /// The gradient of `loss` with respect to each of `variables`, or to every trainable variable if
-/// none is named; what is done to gradients goes between this and [`Optimizer::apply_grads`].
+/// the list is empty. Change the gradients, by clipping for example, before you give them to
+/// [`Optimizer::apply_grads`].
 ///
-/// A variable that `loss` does not depend on has no gradient; if none has one, that is an error.
+/// A variable that `loss` does not depend on has no gradient. If no variable has one, that is an
+/// error of the graph.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
@@ -75,7 +104,8 @@ pub fn compute_gradients<'g>(
     grads.into_iter().zip(variables).collect()
 }
 
-/// Each gradient, wide and under the `slots/` rules of its variable, handed to `apply`.
+/// Calls `apply` with each gradient, cast to f32 (f64 stays) and moved to where the variable's
+/// `slots/` rules say.
 #[track_caller]
 pub(crate) fn apply_each<'g>(
     grads: &[(Option<Tensor<'g>>, Variable<'g>)],

@@ -1,16 +1,16 @@
-//! Regular expressions that are searched in the names of variables, and errors told once.
+//! Regular expressions that are searched for in the names of variables.
 
 use mesh_core::graph::Graph;
 use regex_lite::Regex;
 
-/// Whether one of `patterns` is found in `name`; one that is no regular expression is an error of
-/// the option it was given to.
+/// Whether one of `patterns` matches in `name`. A pattern that is no regular expression is an error
+/// of `option`.
 #[track_caller]
 pub(crate) fn found(graph: &Graph, option: &str, patterns: &[String], name: &str) -> bool {
     patterns.iter().any(|pattern| matches(graph, option, pattern, name))
 }
 
-/// Whether `pattern` is found in `name`.
+/// Whether `pattern` matches in `name`.
 #[track_caller]
 pub(crate) fn matches(graph: &Graph, option: &str, pattern: &str, name: &str) -> bool {
     match Regex::new(pattern) {
@@ -23,7 +23,8 @@ pub(crate) fn matches(graph: &Graph, option: &str, pattern: &str, name: &str) ->
     }
 }
 
-/// Records an error, unless it is on record: an option is looked at for each variable.
+/// Records an error unless the same one is recorded already: an option is read once for each
+/// variable.
 #[track_caller]
 pub(crate) fn record_once(graph: &Graph, subject: &str, message: String) {
     let known =

@@ -1,4 +1,4 @@
-//! The learning rate: a number, or a function of the step.
+//! The learning rate: a number or a function of the step.
 
 use mesh_core::graph::{Graph, Tensor};
 use mesh_core::names::DType;
@@ -31,19 +31,30 @@ enum Kind {
     OfStep(Arc<OfStep>),
 }
 
-/// From the step, as f64 without dims, to the rate, likewise.
+/// From the step to the rate; both are f64 scalars.
 type OfStep = dyn for<'g> Fn(Tensor<'g>) -> Tensor<'g> + Send + Sync;
 
 impl LearningRate {
-    /// `rate` is given the graph's step (f64, without dims, 0 in the first call that trains) and
-    /// returns the rate at that step, likewise f64.
+    /// `rate` computes the learning rate from the graph's step. Both are f64 scalars; the step is 0
+    /// in the first call that trains. See [`LearningRate`] for an example.
     pub fn of_step(
         rate: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g> + Send + Sync + 'static,
     ) -> Self {
         Self(Kind::OfStep(Arc::new(rate)))
     }
 
-    /// The rate at the graph's step, computed in f64 and rounded once.
+    /// The learning rate at the graph's step, computed in f64 and rounded once to `dtype`.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// let rate = mesh_optimize::schedule::linear_decay(0.5, 0.0, 100).at(&g, F32);
+    /// # let f = g.function("rate", [], [rate], []);
+    /// # let module = g.lower(&Mesh::single(), &Layout::default())?;
+    /// # let [rate] = Session::threads(&module, 0)?.call(&f, [])?;
+    /// assert_eq!(rate.item(), Some(0.5)); // at step 0
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn at<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
         match &self.0 {
@@ -54,7 +65,18 @@ impl LearningRate {
         }
     }
 
-    /// The rate at any step, which is f64 and without dims, as is the result.
+    /// The learning rate at a given step. Both are f64 scalars.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// let rate = mesh_optimize::LearningRate::from(0.1).at_step(g.scalar(7.0, F64));
+    /// # let f = g.function("rate", [], [rate], []);
+    /// # let module = g.lower(&Mesh::single(), &Layout::default())?;
+    /// # let [rate] = Session::threads(&module, 0)?.call(&f, [])?;
+    /// assert!((rate.to_f64().sum() - 0.1).abs() < 1e-12);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn at_step<'g>(&self, step: Tensor<'g>) -> Tensor<'g> {
         let _caller = step.graph().for_caller();

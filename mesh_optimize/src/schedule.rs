@@ -1,8 +1,8 @@
 //! Learning rates that change with the step.
 //!
-//! Every schedule is a function of the graph's step `t`, which is 0 in the first call that trains. It
-//! is computed in f64 on every processor and rounded once. Schedules multiply ([`product`]), start
-//! later ([`offset`]) and grow from 0 ([`with_warmup`]).
+//! A schedule is a function of the graph's step `t`, which is 0 in the first call that trains. It
+//! is computed in f64 on every processor and rounded once. Schedules can be multiplied
+//! ([`product`]), delayed ([`offset`]) and started with a warm-up ([`with_warmup`]).
 //!
 //! | schedule | rate at step t |
 //! |---|---|
@@ -26,21 +26,43 @@
 //! let adam = AdamWeightDecay::new(rate);
 //! ```
 //!
-//! What no run can have, as a decay over 0 steps, is an error of the graph it is used in.
+//! An argument that makes no sense, such as a decay over 0 steps, is an error of the graph in which
+//! the schedule is used.
 
 use crate::LearningRate;
 use mesh_core::graph::Tensor;
 use mesh_ops::Ops;
 use std::f64::consts::PI;
 
-/// `rate`, always.
+/// `rate` at every step.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::constant(0.1).at_step(g.scalar(7.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.1).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn constant(rate: f64) -> LearningRate {
     rate.into()
 }
 
-/// From `rate` to `end` in `steps`: `end + (rate - end) (1 - t / steps)^power`, then `end`.
+/// Goes from `rate` to `end` in `steps` steps: `end + (rate - end) (1 - t / steps)^power`. Stays at
+/// `end`.
 ///
-/// TensorFlow's `polynomial_decay` without `cycle`.
+/// This is TensorFlow's `polynomial_decay` without `cycle`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::polynomial_decay(1.0, 0.0, 100, 2.0).at_step(g.scalar(50.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.25).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> LearningRate {
     let problem = over_steps(steps).or_else(|| raised_to(power));
     schedule("polynomial_decay", problem, move |t| {
@@ -49,10 +71,20 @@ pub fn polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> Learning
     })
 }
 
-/// A [`polynomial_decay`] that starts anew, from a lower rate, each time it has come to `end`.
+/// A [`polynomial_decay`] that starts again from a lower rate each time it has reached `end`.
 ///
-/// `end + (rate - end) (1 - t / T)^power`, where `T` is the least multiple of `steps` that is at
-/// least `t` and not 0. TensorFlow's `polynomial_decay` with `cycle`.
+/// The rate is `end + (rate - end) (1 - t / T)^power`, where `T` is the smallest positive multiple
+/// of `steps` that is at least `t`. This is TensorFlow's `polynomial_decay` with `cycle`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::cyclic_polynomial_decay(1.0, 0.0, 100, 1.0).at_step(g.scalar(150.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.25).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn cyclic_polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> LearningRate {
     let problem = over_steps(steps).or_else(|| raised_to(power));
     schedule("cyclic_polynomial_decay", problem, move |t| {
@@ -64,14 +96,35 @@ pub fn cyclic_polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> L
     })
 }
 
-/// From `rate` to `end` along a line in `steps`, then `end`: [`polynomial_decay`] of power 1.
+/// Goes from `rate` to `end` along a line in `steps` steps and stays there: [`polynomial_decay`] of
+/// power 1.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::linear_decay(1.0, 0.0, 100).at_step(g.scalar(25.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.75).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn linear_decay(rate: f64, end: f64, steps: u64) -> LearningRate {
     polynomial_decay(rate, end, steps, 1.0)
 }
 
-/// From `rate` to `alpha rate` along half a cosine in `steps`, then `alpha rate`.
+/// Goes from `rate` to `alpha rate` along half a cosine in `steps` steps and stays there.
 ///
 /// Loshchilov & Hutter 2017 without restarts; TensorFlow's `cosine_decay`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::cosine_decay(1.0, 100, 0.1).at_step(g.scalar(50.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.55).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn cosine_decay(rate: f64, steps: u64, alpha: f64) -> LearningRate {
     schedule("cosine_decay", over_steps(steps), move |t| {
         let gone = t.clip(0.0, steps as f64) / steps as f64;
@@ -79,21 +132,43 @@ pub fn cosine_decay(rate: f64, steps: u64, alpha: f64) -> LearningRate {
     })
 }
 
-/// `1 / sqrt(max(t, steps))`: constant for the first `steps`. Mesh TensorFlow's `truncated_rsqrt`.
+/// `1 / sqrt(max(t, steps))`, which is constant for the first `steps` steps. Mesh TensorFlow's
+/// `truncated_rsqrt`.
 ///
-/// Times [`linear_warmup`] over the same steps and `width^-0.5` it is the rate of Vaswani et al. 2017,
-/// section 5.3, there counted from step 1.
+/// Multiplied by [`linear_warmup`] over the same steps and by `width^-0.5`, it is the rate of
+/// Vaswani et al. 2017, section 5.3, where steps are counted from 1.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::inverse_square_root(100).at_step(g.scalar(400.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.05).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn inverse_square_root(steps: u64) -> LearningRate {
     schedule("inverse_square_root", over_steps(steps), move |t| {
         t.clip(steps as f64, f64::INFINITY).rsqrt()
     })
 }
 
-/// `rate / sqrt(max(t, steps))` which falls to 0 along a line in the last `fraction` of `total`.
+/// `rate / sqrt(max(t, steps))`, multiplied by a factor that falls from 1 to 0 along a line in the
+/// last `fraction` of `total` steps.
 ///
-/// Mesh TensorFlow's default, `learning_rate_schedule_noam`, with steps 10,000, fraction 0.1 and rate 1
-/// by default. A fraction of 0 leaves the fall out. Past the end the rate stays 0, where it becomes
-/// negative there.
+/// This is Mesh TensorFlow's default, `learning_rate_schedule_noam`, whose own defaults are 10,000
+/// steps, fraction 0.1 and rate 1. A fraction of 0 leaves the factor out. After `total` steps the
+/// rate stays 0, where Mesh TensorFlow's becomes negative.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::noam(1.0, 100, 1000, 0.1).at_step(g.scalar(400.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.05).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn noam(rate: f64, steps: u64, total: u64, fraction: f64) -> LearningRate {
     let falls = match within("fraction", fraction, 0.0, 1.0).or_else(|| over_steps(total)) {
         Some(problem) => refused("noam", problem),
@@ -103,10 +178,20 @@ pub fn noam(rate: f64, steps: u64, total: u64, fraction: f64) -> LearningRate {
     product([constant(rate), inverse_square_root(steps), falls])
 }
 
-/// From `rate / ratio` up to `rate` in the first `cut_fraction` of `total` steps, then down again.
+/// Goes up from `rate / ratio` to `rate` in the first `cut_fraction` of `total` steps, then down
+/// again, and stays at `rate / ratio`.
 ///
-/// Howard & Ruder 2018, section 3.2, where the cut is 0.1, the ratio 32 and the rate 0.01. Past `total`
-/// it stays at `rate / ratio`.
+/// Howard & Ruder 2018, section 3.2, where the cut is 0.1, the ratio 32 and the rate 0.01.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::slanted_triangular(0.01, 1000, 0.1, 32.0).at_step(g.scalar(100.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.01).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn slanted_triangular(rate: f64, total: u64, cut_fraction: f64, ratio: f64) -> LearningRate {
     let cut = (total as f64 * cut_fraction).floor();
     let problem = within("cut_fraction", cut_fraction, 0.0, 1.0).or_else(|| {
@@ -125,8 +210,18 @@ pub fn slanted_triangular(rate: f64, total: u64, cut_fraction: f64, ratio: f64) 
 
 /// `first`, then from each of the given steps on the rate beside it.
 ///
-/// TensorFlow's `piecewise_constant` names the last step of a piece instead: its boundary `b` is
-/// `b + 1` here.
+/// TensorFlow's `piecewise_constant` names the last step of a piece instead: its boundary `b` is `b
+/// + 1` here.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::piecewise_constant(1.0, &[(100, 0.5), (200, 0.25)]).at_step(g.scalar(100.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn piecewise_constant(first: f64, changes: &[(u64, f64)]) -> LearningRate {
     let changes = changes.to_vec();
     let unordered = changes.windows(2).find(|pair| pair[0].0 >= pair[1].0);
@@ -141,7 +236,17 @@ pub fn piecewise_constant(first: f64, changes: &[(u64, f64)]) -> LearningRate {
     })
 }
 
-/// A factor that grows along a line: `min(1, t / steps)`; with 0 steps, 1.
+/// A factor that grows from 0 to 1 along a line: `min(1, t / steps)`. With 0 steps it is 1.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::linear_warmup(100).at_step(g.scalar(50.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn linear_warmup(steps: u64) -> LearningRate {
     if steps == 0 {
         return constant(1.0);
@@ -149,10 +254,20 @@ pub fn linear_warmup(steps: u64) -> LearningRate {
     schedule("linear_warmup", None, move |t| (t / steps as f64).clip(0.0, 1.0))
 }
 
-/// A factor that falls to 0 along a line in the last `steps` before `total`: `min(1, (total - t) /
-/// steps)`, and 0 past `total`.
+/// A factor that falls from 1 to 0 along a line in the last `steps` steps before `total`: `min(1,
+/// (total - t) / steps)`. After `total` it is 0.
 ///
-/// Mesh TensorFlow's `linear_decay`, which becomes negative past `total`.
+/// Mesh TensorFlow's `linear_decay` becomes negative after `total`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::linear_to_zero(1000, 100).at_step(g.scalar(950.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn linear_to_zero(total: u64, steps: u64) -> LearningRate {
     match over_steps(steps) {
         Some(problem) => refused("linear_to_zero", problem),
@@ -164,17 +279,37 @@ fn to_zero(total: f64, steps: f64) -> LearningRate {
     schedule("linear_to_zero", None, move |t| ((total - t) / steps).clip(0.0, 1.0))
 }
 
-/// `rate` times `t / steps` for the first `steps`, so 0 at first; then `rate`.
+/// `rate` multiplied by [`linear_warmup`] over `steps`.
 ///
-/// The rate runs on while it is held back: at `steps` it is where it would be without.
+/// `rate` itself counts from step 0: after the warm-up it is where it would be without one.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::with_warmup(0.2, 100).at_step(g.scalar(50.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.1).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn with_warmup(rate: impl Into<LearningRate>, steps: u64) -> LearningRate {
     product([rate.into(), linear_warmup(steps)])
 }
 
-/// The product of rates. Without any, 1.
+/// The product of several rates, 1 if there are none.
 ///
-/// Mesh TensorFlow's `product_learning_rate`; its offset is [`offset`] around the product, with every
-/// total made smaller by as much.
+/// Mesh TensorFlow's `product_learning_rate`. Its offset is an [`offset`] around the product, where
+/// every total is smaller by the offset.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::product([0.5.into(), mesh_optimize::schedule::linear_warmup(100)]).at_step(g.scalar(50.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.25).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn product(factors: impl IntoIterator<Item = LearningRate>) -> LearningRate {
     let factors: Vec<_> = factors.into_iter().collect();
     LearningRate::of_step(move |t| {
@@ -184,15 +319,26 @@ pub fn product(factors: impl IntoIterator<Item = LearningRate>) -> LearningRate 
     })
 }
 
-/// `rate` with its steps counted from `steps` on: at step t what it is at `t - steps`.
+/// `rate` with its steps counted from `steps` on: at step t its value at `t - steps`.
 ///
-/// Before that the schedules of this module are what they are at step 0.
+/// Before step `steps` the schedules of this module have their value at step 0.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let rate = mesh_optimize::schedule::offset(mesh_optimize::schedule::linear_warmup(100), 1000).at_step(g.scalar(1050.0, F64));
+/// # let f = g.function("rate", [], [rate], []);
+/// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
+/// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn offset(rate: impl Into<LearningRate>, steps: i64) -> LearningRate {
     let rate = rate.into();
     LearningRate::of_step(move |t| rate.at_step(t - steps as f64))
 }
 
-/// A function of the step, or an error of the graph in which it is used.
+/// A schedule from a function of the step. If `problem` is given, it is an error of the graph in
+/// which the schedule is used.
 fn schedule(
     name: &'static str,
     problem: Option<String>,
@@ -211,7 +357,7 @@ fn refused(name: &'static str, problem: String) -> LearningRate {
     })
 }
 
-/// `x^power`; a power of 1 is exact.
+/// `x^power`, exact for a power of 1.
 fn raised(x: Tensor<'_>, power: f64) -> Tensor<'_> {
     if power == 1.0 { x } else { x.powf(power) }
 }

@@ -7,12 +7,24 @@ use mesh_ops::elementwise::cast;
 /// Stochastic gradient descent.
 #[derive(Clone, Debug)]
 pub struct Sgd {
-    /// Step size.
+    /// The learning rate.
     pub learning_rate: LearningRate,
 }
 
 impl Sgd {
-    /// Descent with a step size.
+    /// Descent with a learning rate.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+    /// # let loss = x.dense(dim("out", 3), "out").square().mean();
+    /// use mesh_optimize::{Optimizer, Sgd};
+    ///
+    /// g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self { learning_rate: learning_rate.into() }
     }

@@ -1,4 +1,4 @@
-//! Processors of ranks allocate nothing while they run a function, once they have run it before.
+//! Processors of ranks allocate nothing in a call of a function that they have called before.
 #![expect(unsafe_code, reason = "counting allocations means being the allocator")]
 
 use super::overlap::{self, wide};
@@ -11,14 +11,14 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Allocations of all threads but those that call sessions, and of those.
+/// The allocations of processors' threads, and those of the threads that call sessions.
 static COUNTS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 thread_local! {
     static CALLS_SESSIONS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Counts what Rust allocates; MPI has an allocator of its own.
+/// Counts the allocations of Rust; MPI has an allocator of its own.
 struct Counting;
 
 // SAFETY: everything is left to the system's allocator.
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A layer whose result is moved to be split along its other dim.
+/// A layer whose result must be split along its other dim.
 fn turned() -> Graph {
     let graph = mesh_ops::graph();
     let input = graph.input("input", [dim("batch", 16), dim("x", 8)], F32);
@@ -50,10 +50,10 @@ fn turned() -> Graph {
     graph
 }
 
-/// Calls that allocate what stays, then calls that are counted.
+/// The number of calls that may allocate, and of those that are counted.
 const STEPS: [usize; 2] = [2, 4];
 
-/// What calls of a function have processors allocate, and the thread that calls it.
+/// The allocations of the processors and of the calling thread in the counted calls.
 fn counts(session: &mut Session, module: &Module) -> [usize; 2] {
     let feeds = models::feeds(module, "train");
     let feeds = models::borrowed(&feeds);
@@ -67,7 +67,7 @@ fn counts(session: &mut Session, module: &Module) -> [usize; 2] {
     [0, 1].map(|whose| after[whose] - before[whose])
 }
 
-/// All models, and all collectives, with couriers and without.
+/// All models and all collectives, with couriers and without.
 pub fn run() {
     CALLS_SESSIONS.set(true);
     let own = [("wide", wide(), overlap::LAYOUT), ("turned", turned(), "batch:a; turned:a")];
@@ -79,9 +79,9 @@ pub fn run() {
             ((*name).to_owned(), graph.lower(&mesh, &layout).unwrap())
         }));
         for (name, module) in modules {
-            let steps = module.functions().iter().flat_map(|function| &function.program.steps);
-            let met = steps.filter(|node| node.step.axes().is_some());
-            forms.extend(met.map(|node| node.step.form()));
+            let steps = module.functions().iter().flat_map(|function| function.steps());
+            let met = steps.filter(|step| step.axes().is_some());
+            forms.extend(met.map(|step| step.form.name()));
             let [_, expected] = counts(&mut Session::threads(&module, 5).unwrap(), &module);
             for couriers in [true, false] {
                 let ranks = Ranks::default().couriers(couriers);

@@ -1,6 +1,7 @@
-//! What goes wrong on one rank of several.
+//! Faults on one of several ranks.
 
 use super::{LAYOUT, attention, mesh, train, transformer};
+use mesh_core::lower::Target;
 use mesh_core::session::Ranks;
 use mesh_ops::prelude::*;
 use std::path::Path;
@@ -11,9 +12,9 @@ use tests::picky::Picky;
 /// How long ranks wait for others.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// Has something go wrong; `false` if there is no such thing.
+/// Makes the fault happen; `false` if there is no fault of this name.
 pub fn run(fault: &str, folder: &Path) -> bool {
-    // With several processors to a rank, or one.
+    // The ranks have several processors each, or one.
     let (fault, shared) = match fault.strip_suffix("-shared") {
         Some(fault) => (fault, true),
         None => (fault, false),
@@ -23,6 +24,10 @@ pub fn run(fault: &str, folder: &Path) -> bool {
     let rank = || mesh_rank();
     let ranks = Ranks::default().deadline(DEADLINE);
     let ranks = if folder.as_os_str().is_empty() { ranks } else { ranks.last_step(folder) };
+    let ranks = match fault {
+        "nan" => ranks.target(Target::host().check_numerics()),
+        _ => ranks,
+    };
     match fault {
         "seed" => refused(&module, 7 + u64::from(rank() == 1), &ranks),
         "program" => {
@@ -40,7 +45,6 @@ pub fn run(fault: &str, folder: &Path) -> bool {
         "fine" => drop(trained(&module, &ranks)),
         _ => {
             let mut session = trained(&module, &ranks);
-            session.set_numerics_check(fault == "nan");
             if rank() == 1 {
                 match fault {
                     "nan" => train_on_nan(&mut session),
@@ -60,14 +64,14 @@ pub fn run(fault: &str, folder: &Path) -> bool {
     true
 }
 
-/// Two steps in, on every rank.
+/// A session on every rank after two steps.
 fn trained(module: &Module, ranks: &Ranks) -> Session {
     let mut session = Session::mpi_with(module, 7, ranks).unwrap();
     train(&mut session, module, 2);
     session
 }
 
-/// The last processor of rank 1 alone is given what it does not like; the others wait for it.
+/// Only the last processor of rank 1 gets a number that the op refuses; the others wait for it.
 fn a_thread_fails(mesh: &Mesh, ranks: &Ranks) {
     let graph = mesh_ops::graph();
     let x = graph.input("x", [dim("p", 8)], F32);
@@ -82,7 +86,7 @@ fn a_thread_fails(mesh: &Mesh, ranks: &Ranks) {
     println!("nothing went wrong");
 }
 
-/// Every rank is told the same; one says so.
+/// Every rank gets the same error; one reports it.
 fn refused(module: &Module, seed: u64, ranks: &Ranks) {
     let error = Session::mpi_with(module, seed, ranks).unwrap_err();
     if mesh_rank() == 0 {
@@ -90,7 +94,7 @@ fn refused(module: &Module, seed: u64, ranks: &Ranks) {
     }
 }
 
-/// With another learning rate.
+/// The module with another learning rate.
 fn other(mesh: &Mesh) -> Module {
     let graph = mesh_ops::graph();
     transformer::with_rate(&graph, 4e-3);
@@ -106,18 +110,18 @@ fn mesh_rank() -> usize {
 fn signal(name: &str) {
     let pid = process::id().to_string();
     assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
-    // It arrives before long.
+    // The signal arrives before this ends.
     std::thread::sleep(Duration::from_secs(60));
 }
 
-/// Pulls the cable of this rank's host, as `two_hosts.sh` names it.
+/// Disconnects this rank's host, which `two_hosts.sh` has named.
 fn cut() {
     let cable = std::env::var("MESH_LINK").unwrap();
     let cut = Command::new("ip").args(["link", "set", &cable, "down"]).status();
     assert!(cut.unwrap().success());
 }
 
-/// Has this rank alone look at a label that no number is.
+/// Feeds this rank alone a label that is NaN.
 fn train_on_nan(session: &mut Session) {
     session.write("bytes_1/embedding", &ndarray::ArrayD::from_elem(vec![8, 8], f32::NAN)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! A rank is fed, and reads, what its processor needs.
+//! A rank is fed, and reads, only what its processors need.
 
 use super::{CASES, assert_same, bits, mesh, models};
 use mesh_core::session::Feed;
@@ -29,21 +29,21 @@ pub fn run() {
     println!("ranks are fed what they need");
 }
 
-/// How a rank gives what it needs of a feed.
+/// How a rank feeds what it needs.
 #[derive(Clone, Copy)]
 enum Form {
-    /// Only that.
+    /// Only the part that it needs.
     Part,
-    /// Of these dims only that, as a view of the whole.
+    /// Of these dims only that part, as a view of the whole array.
     Dims(fn(usize) -> bool),
-    /// Everything, but what it does not need is not there.
+    /// The whole array, in which everything that it does not need is spoiled.
     Spoiled,
 }
 
 const FORMS: [Form; 4] =
     [Form::Part, Form::Dims(|dim| dim == 0), Form::Dims(|dim| dim > 0), Form::Spoiled];
 
-/// Parts of feeds give the bits of whole feeds, on ranks and on threads.
+/// On ranks and on threads, feeding parts gives the bits of feeding whole arrays.
 fn parts(mesh: &Mesh) {
     for (name, build, layouts) in CASES {
         let graph = mesh_ops::graph();
@@ -120,7 +120,7 @@ fn form_of<T: Copy>(
     }
 }
 
-/// What is neither whole nor needed is refused, on every rank alike, and nothing runs.
+/// An array that is neither whole nor the needed part is refused on every rank, and nothing runs.
 fn refusals(mesh: &Mesh) {
     let graph = mesh_ops::graph();
     models::mlp(&graph);
@@ -159,10 +159,11 @@ fn refusals(mesh: &Mesh) {
 const BATCH: usize = 8;
 const PIXELS: usize = 12;
 const CLASSES: usize = 4;
-/// In an epoch three batches; to measure by two more, the last of which is filled up.
+/// The number of examples: three training batches per epoch, and two evaluation batches, the last
+/// of which is filled up.
 const EXAMPLES: [u64; 2] = [3 * BATCH as u64 + 1, BATCH as u64 + 3];
 
-/// Examples that can be told apart, and how many were read.
+/// Examples that are all different, and the number of those that were read.
 #[derive(Clone)]
 struct Counted {
     examples: u64,
@@ -205,7 +206,7 @@ fn classifier(g: &Graph) -> Function<3, 1> {
     g.function("evaluate", [image, label, weight], [(losses * weight).sum_all()], [])
 }
 
-/// A rank reads its rows of batches, for training and to measure by, and comes to the bits of threads.
+/// A rank reads only its rows of training and evaluation batches, and computes the bits of threads.
 fn reads(mesh: &Mesh, layout: &str, rows: usize) {
     let graph = mesh_ops::graph();
     let evaluate = classifier(&graph);

@@ -1,4 +1,4 @@
-//! A run of training that is killed and stopped, and goes on.
+//! A training run that is killed and stopped, and resumed.
 
 use super::{mesh, models};
 use mesh_core::session::Ranks;
@@ -12,13 +12,14 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-/// Steps of a whole run, and between two checkpoints.
+/// The steps of a whole run, and between two checkpoints.
 const STEPS: u64 = 1500;
 const SAVED_EVERY: u64 = 5;
 
 const LAYOUT: &str = "batch:a; hidden:b; slots/*:a";
 
-/// Goes on from what is in the folder, as far as it gets. Ranks wait so many seconds for others.
+/// Resumes from what is in the folder and trains as far as it gets. Ranks wait `seconds` for
+/// others.
 pub fn train(folder: &Path, seconds: u64) {
     let graph = mesh_ops::graph();
     models::mlp(&graph);
@@ -28,7 +29,7 @@ pub fn train(folder: &Path, seconds: u64) {
     let mut session = Session::mpi_with(&module, 9, &ranks).unwrap();
     let rank = session.rank();
     if let Err(error) = trained(&mut session, folder) {
-        // The first one to say it ends the others.
+        // The first rank to report the error ends the others.
         thread::sleep(Duration::from_millis(400) * rank as u32);
         let text = format!("error: rank {rank}: {error}");
         eprintln!("{text}");

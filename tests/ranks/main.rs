@@ -1,4 +1,5 @@
-//! What `tests/mpi/` starts on several ranks: `mpirun -n 4 ranks WHAT [FOLDER [SECONDS]]`.
+//! The programs that `tests/mpi/` starts on several ranks: `mpirun -n 4 ranks WHAT [FOLDER
+//! [SECONDS]]`.
 
 mod allocations;
 mod faults;
@@ -12,14 +13,14 @@ mod transformer;
 
 use mesh_core::lower::Options;
 use mesh_core::passes::AllReduce;
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore, State};
 use mesh_ops::prelude::*;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Calls that are compared.
+/// The number of calls that are compared.
 const STEPS: usize = 3;
 
 fn main() {
@@ -44,7 +45,7 @@ fn ranks() -> usize {
     ranks.map_or(1, |ranks| ranks.parse().unwrap())
 }
 
-/// The square mesh of all ranks, or the line: a processor to each.
+/// A square mesh, or a line, with one processor per rank.
 pub fn mesh() -> Mesh {
     let text = match ranks() {
         4 => "a:2;b:2",
@@ -54,8 +55,8 @@ pub fn mesh() -> Mesh {
     text.parse().unwrap()
 }
 
-/// Meshes of several processors to a rank: with the last axis within ranks, with the first, with
-/// one that is within and between, and with both so.
+/// Meshes with several processors per rank, in which the last axis lies within ranks, or the first,
+/// or one axis both within and between, or both axes.
 fn shared_meshes() -> Vec<Mesh> {
     let order = |text: &str, order: &[usize]| {
         text.parse::<Mesh>().unwrap().with_order(order.to_vec()).unwrap()
@@ -73,7 +74,7 @@ fn shared_meshes() -> Vec<Mesh> {
     }
 }
 
-/// A model and the layouts under which it is compared, as far as they are legal.
+/// A model and the layouts under which it is compared if they are legal.
 type Case = (&'static str, fn(&Graph), &'static [&'static str]);
 
 const CASES: &[Case] = &[
@@ -104,7 +105,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// Every model under its layouts, as far as the mesh allows them.
+/// Every model under each of its layouts that the mesh allows.
 fn modules(mesh: &Mesh) -> Vec<(String, Module)> {
     let mut found = Vec::new();
     for (name, build, layouts) in CASES {
@@ -127,11 +128,11 @@ fn modules(mesh: &Mesh) -> Vec<(String, Module)> {
 }
 
 fn sums_over_several(module: &Module) -> bool {
-    let mut steps = module.functions().iter().flat_map(|function| &function.program.steps);
-    steps.any(|node| matches!(&node.step, Step::AllReduce { axes, .. } if axes.len() > 1))
+    let mut steps = module.functions().iter().flat_map(|function| function.steps());
+    steps.any(|step| matches!(&step.form, Form::AllReduce(form) if form.axes.len() > 1))
 }
 
-/// Runs some steps; gives all fetches.
+/// Runs some steps and returns all fetches.
 pub fn train(session: &mut Session, module: &Module, steps: usize) -> Vec<Array> {
     let feeds = models::feeds(module, "train");
     let step = |_| session.call_named("train", &models::borrowed(&feeds)).unwrap();
@@ -155,7 +156,7 @@ fn assert_same(what: &str, ours: &[Array], theirs: &[Array]) {
     }
 }
 
-/// Ranks give the bits of threads.
+/// Ranks compute the bits of threads.
 fn same() {
     let mut count = 0;
     for mesh in [mesh()].into_iter().chain(shared_meshes()) {
@@ -174,12 +175,12 @@ fn compare(name: &str, module: &Module) {
     ranks.record(true).unwrap();
     assert_same(name, &train(&mut ranks, module, STEPS), &train(&mut threads, module, STEPS));
     assert_eq!(bits(&ranks), bits(&threads), "variables of {name}");
-    // A rank knows the times of its own processors.
+    // A rank has only the times of its own processors.
     let own = (0..module.mesh().processors()).filter(|&p| ranks.recorded(p).is_some());
     let mut expected = ranks.processes().of(ranks.rank()).to_vec();
     expected.sort_unstable();
     assert_eq!(own.collect::<Vec<_>>(), expected, "{name}");
-    // What is written to one is written to all.
+    // A write on one rank is a write on all.
     let first = ranks.variables().next().unwrap().to_owned();
     let before = ranks.read(&first).unwrap();
     let zeros = Array::zeros(before.dtype(), before.shape());
@@ -195,7 +196,7 @@ fn attention(mesh: &Mesh) -> Module {
     graph.lower(mesh, &LAYOUT.parse().unwrap()).unwrap()
 }
 
-/// Trains, and saves what it has come to: the files that threads save.
+/// Trains and saves: the files are those that threads save.
 fn save(folder: &Path) {
     let (module, step) = (attention(&mesh()), STEPS as u64);
     let (mut ranks, mut threads) =
@@ -219,7 +220,7 @@ fn save(folder: &Path) {
     assert_eq!(bits(&ranks), bits(&threads));
 }
 
-/// Goes on from it, on as many ranks as there are now.
+/// Resumes from the checkpoint on the present number of ranks.
 fn resume(folder: &Path, mesh: &Mesh) {
     let module = attention(mesh);
     let stored = Checkpoints::new(folder).latest().unwrap().checkpoint.unwrap();

@@ -1,17 +1,18 @@
-//! Collectives that are under way while ranks compute.
+//! Collectives that run while ranks compute.
 
 use super::{assert_same, bits, mesh, shared_meshes, train};
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_core::session::Ranks;
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer};
+use tests::on_host;
 
 const STEPS: usize = 4;
 
-/// For [`wide`].
+/// The layout for [`wide`].
 pub const LAYOUT: &str = "batch:a+b";
 
-/// Layers whose gradients are large enough to be summed while the next is computed.
+/// Layers with gradients that are large enough to be reduced while the next is computed.
 pub fn wide() -> Graph {
     let graph = mesh_ops::graph();
     let input = graph.input("input", [dim("batch", 64), dim("x", 256)], F32);
@@ -23,14 +24,15 @@ pub fn wide() -> Graph {
     graph
 }
 
-/// Ranks with couriers, and without, give the bits of threads.
+/// Ranks compute the bits of threads, with couriers and without.
 pub fn run() {
     let graph = wide();
     let layout: Layout = LAYOUT.parse().unwrap();
     for mesh in [mesh()].into_iter().chain(shared_meshes()) {
         let module = graph.lower(&mesh, &layout).unwrap();
-        let mut steps = module.functions().iter().flat_map(|function| &function.program.steps);
-        let overlaps = steps.any(|node| matches!(node.step, Step::Await { .. }));
+        let compiled = on_host(&module);
+        let mut steps = compiled.iter().flat_map(|function| function.program.steps());
+        let overlaps = steps.any(|step| matches!(step.form, Form::Await(_)));
         assert!(overlaps || mesh.processors() == 1, "nothing is under way on {mesh}");
         let mut threads = Session::threads(&module, 3).unwrap();
         let expected = train(&mut threads, &module, STEPS);

@@ -3,6 +3,8 @@
 #
 #   sh two_hosts.sh RANKS PROGRAM [ARGUMENT...]
 #
+# With MESH_RATE, as tc spells rates (1gbit), the cable carries no more than that, each way.
+#
 # Exits with 77 where namespaces cannot be made or Open MPI is not there. Programs find the name of
 # their host's end of the cable in MESH_LINK.
 set -eu
@@ -44,6 +46,8 @@ ip -n "$other" address add 10.77.0.2/24 dev "$other"
 for host in "$one" "$other"; do
   ip -n "$host" link set "$host" up
   ip -n "$host" link set lo up
+  [ -z "${MESH_RATE:-}" ] ||
+    ip netns exec "$host" tc qdisc add dev "$host" root tbf rate "$MESH_RATE" burst 256kb latency 200ms
 done
 
 printf '#!/bin/sh\nexec sh "%s" --on-other-host "$@"\n' "$(realpath "$0")" >"$agent"

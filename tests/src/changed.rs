@@ -1,9 +1,9 @@
-//! Modules whose programs were changed.
+//! Changes the programs of a module.
 
 use mesh_core::lower::{Module, ModuleError};
 use mesh_core::program::Program;
 
-/// A module with its functions, and then its initialisation, changed.
+/// A copy of a module, with `change` applied to its functions and then to its initialisation.
 pub fn changed(
     module: &Module,
     change: impl FnOnce(&mut [Program], &mut Program),

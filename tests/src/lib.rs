@@ -5,10 +5,12 @@
 
 mod changed;
 pub mod circles;
+mod on_host;
 pub mod picky;
 pub mod python;
 
 pub use changed::changed;
+pub use on_host::on_host;
 
 #[doc = include_str!("../../docs/layouts.md")]
 pub mod layouts {}

@@ -1,11 +1,11 @@
-//! An op of another crate that does not like every number.
+//! An op of another crate that fails for some numbers.
 
 use mesh_core::graph::{Op, OpError, Signature, TensorType};
 use mesh_core::lower::LocalCx;
 use mesh_core::program::{Elements, ElementsMut, UserKernel, Value, View, ViewMut};
 use mesh_core::split::SplitRule;
 
-/// Copies, and fails if it meets a number below 0.
+/// Copies its input, and fails at a number below 0.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Picky;
 

@@ -1,12 +1,12 @@
-//! A Python with packages, which reads what was written as well.
+//! Finds a Python that can read what was written.
 
 use std::process::Command;
 
-/// The variable that names the Python to use. With it set, a Python without the packages fails the
-/// test; without, it is `python3`, and a test that needs more is skipped.
+/// The variable that names the Python to use. If it is set, a Python without the packages is a
+/// failure. Otherwise `python3` is used, and a test that needs packages it lacks is skipped.
 const PYTHON: &str = "MESH_PYTHON";
 
-/// A Python that can import these modules; without one a printed reason.
+/// A Python that can import these modules; otherwise prints the reason and returns `None`.
 pub fn python(modules: &str) -> Option<String> {
     let asked = std::env::var(PYTHON);
     let python = asked.clone().unwrap_or_else(|_| "python3".to_owned());

@@ -1,13 +1,16 @@
-//! Law 10: processors allocate nothing while they run a function, once they have run it before.
+//! Law 10: processors allocate nothing in a call of a function that they have called before.
 #![expect(unsafe_code, reason = "counting allocations means being the allocator")]
 
+use mesh_core::program::Form;
+use mesh_core::session::Threads;
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer};
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tests::on_host;
 
-/// Allocations of all threads but those that call sessions.
+/// The allocations of all threads but those that call sessions.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -35,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Products large enough for the packing buffers of the GEMM, a convolution, both optimizers.
+/// Products that need the GEMM's packing buffers, a convolution, and both optimizers.
 fn classifier(g: &Graph) -> (Function<1, 1>, Function<1, 1>) {
     let (batch, rows, channel) = (dim("batch", 32), dim("rows", 64), dim("channel", 1));
     let x = g.input("x", [batch, rows, channel], F32);
@@ -51,7 +54,7 @@ fn classifier(g: &Graph) -> (Function<1, 1>, Function<1, 1>) {
     (adam, adafactor)
 }
 
-/// Ops by index and order, and their gradients.
+/// Ops that select by index or order, and their gradients.
 fn lookups(g: &Graph) -> Function<1, 1> {
     let (batch, places) = (dim("batch", 32), dim("places", 64));
     let x = g.input("lines", [batch, places], F32);
@@ -74,11 +77,12 @@ fn processors_allocate_nothing_while_they_run() {
     let alone = [("", ""), ("d:2", "batch:d;slots/*:d"), grid].map(|way| (way, false));
     for ((mesh, layout), couriers) in alone.into_iter().chain([(data_parallel, true)]) {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        let mut steps = module.functions().iter().flat_map(|function| &function.program.steps);
-        let awaits = steps.any(|node| matches!(node.step, mesh_core::program::Step::Await { .. }));
+        let functions = on_host(&module);
+        let mut steps = functions.iter().flat_map(|function| function.program.steps());
+        let awaits = steps.any(|step| matches!(step.form, Form::Await(_)));
         assert!(awaits || !couriers, "nothing runs beside anything");
         let mut session = match couriers {
-            true => Session::with_couriers(&module, 0).unwrap(),
+            true => Session::threads_with(&module, 0, &Threads::default().couriers(true)).unwrap(),
             false => Session::threads(&module, 0).unwrap(),
         };
         let mut loss = [Array::from(0f32)];

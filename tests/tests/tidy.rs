@@ -141,6 +141,32 @@ fn one_room_names_mpi() {
 }
 
 #[test]
+fn one_file_of_the_executor_names_what_threads_share() {
+    const NAMED: [&str; 6] =
+        ["std::sync", "core::sync", "alloc::sync", "std::thread", "spin_loop", "thread::park"];
+    for (path, code) in production("mesh_core/src/exec") {
+        let flat: String = code.split_whitespace().collect();
+        let named = NAMED.iter().find(|name| flat.contains(**name));
+        let hidden =
+            used_of(&code, "std::").into_iter().find(|used| used == "sync" || used == "thread");
+        let is_sync = path == "mesh_core/src/exec/sync.rs";
+        assert!(is_sync || (named, &hidden) == (None, &None), "{path} names {named:?} {hidden:?}");
+    }
+}
+
+#[test]
+fn comm_threads_and_ranks_stand_one_upon_the_other() {
+    let table: [(&str, &[&str]); 2] = [("comm", &["threads", "mpi"]), ("threads", &["mpi"])];
+    for (room, forbidden) in table {
+        for (path, code) in production(&format!("mesh_core/src/exec/{room}")) {
+            let used = [used_of(&code, "super::"), used_of(&code, "exec::")].concat();
+            let stray = used.iter().find(|used| forbidden.contains(&used.as_str()));
+            assert_eq!(stray, None, "{path}: exec/{room}/ may not use it");
+        }
+    }
+}
+
+#[test]
 fn rooms_of_core_use_what_stands_before_them() {
     let table: [(&str, &[&str]); 4] = [
         ("split", &["graph", "lower", "passes", "exec", "session"]),
@@ -315,6 +341,194 @@ fn no_name_is_too_long_to_be_shown() {
         let bounded = BOUNDED.iter().any(|(known, by)| *known == path && code.contains(by));
         assert!(bounded || widths.count() == 0, "{path} pads to a width from data");
     }
+}
+
+/// Folders whose functions do not all say yet when they fail.
+const ERRORS_UNSAID: [&str; 6] = [
+    "mesh_core/src/graph",
+    "mesh_core/src/lower",
+    "mesh_core/src/split",
+    "mesh_core/src/program",
+    "mesh_core/src/passes",
+    "mesh_core/src/exec",
+];
+
+/// A `pub fn`, or a method of a `pub trait`.
+struct PublicFunction {
+    /// Path, line and name.
+    at: String,
+    name: String,
+    /// The doc comment, without slashes.
+    doc: String,
+    /// Whether its own line, or an attribute above it, has `#[track_caller]`.
+    blames_caller: bool,
+    /// Whether it stands outside `impl` and takes or makes tensors.
+    of_tensors: bool,
+    returns_result: bool,
+    in_trait: bool,
+}
+
+fn public_functions(path: &str, text: &str) -> Vec<PublicFunction> {
+    let (mut found, mut doc, mut in_trait) = (Vec::new(), String::new(), false);
+    let mut attributes = String::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (i, line) in lines.iter().enumerate() {
+        let item = line.trim_start();
+        if !line.starts_with(' ') && !item.is_empty() && !item.starts_with("///") {
+            in_trait = item.starts_with("pub trait") || (in_trait && item != "}");
+        }
+        if let Some(text) = item.strip_prefix("///") {
+            doc += text;
+            doc.push('\n');
+            continue;
+        }
+        if item.starts_with("#[") {
+            attributes += item;
+            continue;
+        }
+        let method = in_trait && line.starts_with("    fn ");
+        let name = item.split_once("fn ").filter(|(before, _)| {
+            let public = before.starts_with("pub ") && !before.contains(['(', '"', '/']);
+            public || (method && before.is_empty())
+        });
+        let (doc, attributes) = (std::mem::take(&mut doc), std::mem::take(&mut attributes));
+        let Some((_, rest)) = name else { continue };
+        let name = rest.split(['(', '<']).next().unwrap_or(rest).to_owned();
+        let ends = |line: &&str| line.ends_with(['{', '}', ';']);
+        let last = i + lines[i..].iter().position(ends).unwrap_or(0);
+        let signature = lines[i..=last].join(" ");
+        let blames_caller = attributes.contains("track_caller");
+        let of_tensors = !line.starts_with(' ') && signature.contains("Tensor<");
+        let signature = signature.split(" where ").next().unwrap_or(&signature);
+        let returned = signature.rsplit_once("-> ").map_or("", |(_, returned)| returned);
+        let returned = returned.split(['<', ' ', '{', ';']).next().unwrap_or(returned);
+        let returns_result = returned.rsplit("::").next() == Some("Result");
+        let at = format!("{path}:{} {name}", i + 1);
+        found.push(PublicFunction {
+            at,
+            name,
+            doc,
+            blames_caller,
+            of_tensors,
+            returns_result,
+            in_trait: method,
+        });
+    }
+    found
+}
+
+/// The public functions under a folder. Modules of tests at the end of files do not count.
+fn documented(under: &str) -> Vec<(String, Vec<PublicFunction>)> {
+    let files = sources(under).into_iter().filter(|(path, _)| !is_test_file(path));
+    files
+        .map(|(path, text)| {
+            let shown = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(&text);
+            let functions = public_functions(&path, shown);
+            (path, functions)
+        })
+        .collect()
+}
+
+#[test]
+fn functions_say_when_they_fail() {
+    let mut silent = Vec::new();
+    for crate_ in ["mesh_core/src", "mesh_ops/src", "mesh_optimize/src"] {
+        for (path, functions) in documented(crate_) {
+            if ERRORS_UNSAID.iter().any(|folder| path.starts_with(&format!("{folder}/"))) {
+                continue;
+            }
+            let lacks = |f: &PublicFunction| f.returns_result && !f.doc.contains("# Errors");
+            silent.extend(functions.into_iter().filter(lacks).map(|f| f.at));
+        }
+    }
+    assert!(silent.is_empty(), "no section `# Errors`: {silent:#?}");
+}
+
+/// The code of the examples in a source's doc comments.
+fn examples(text: &str) -> String {
+    let (mut code, mut inside) = (String::new(), false);
+    for line in text.lines() {
+        let line = line.trim_start();
+        let Some(doc) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            inside = false;
+            continue;
+        };
+        match doc.trim_start().strip_prefix("```") {
+            Some(language) => inside = !inside && language.is_empty(),
+            None if inside => code += &format!("{doc}\n"),
+            None => {}
+        }
+    }
+    code
+}
+
+/// Whether `code` calls a function of this name.
+fn calls(code: &str, name: &str) -> bool {
+    code.match_indices(name).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + name.len()..].chars().next();
+        before.is_none_or(|c| !c.is_alphanumeric() && c != '_') && matches!(after, Some('(' | ':'))
+    })
+}
+
+/// A function has an example of its own, or an example of its room calls it: that of its type mostly.
+/// Functions of tensors have their own. (Methods of `testing` are shown by the cases of the rooms.)
+#[test]
+fn functions_are_called_in_examples() {
+    let mut without = Vec::new();
+    for root in ["mesh_ops/src/", "mesh_optimize/src/"] {
+        let room = |path: &str| {
+            let inside = path.strip_prefix(root).unwrap_or(path);
+            inside.split('/').next().unwrap_or(inside).to_owned()
+        };
+        let texts = sources(root);
+        for (path, functions) in documented(root) {
+            if path.starts_with("mesh_ops/src/testing/") {
+                continue;
+            }
+            let here = room(&path);
+            let in_room = texts.iter().filter(|(path, _)| room(path) == here);
+            let code: String = in_room.map(|(_, text)| examples(text)).collect();
+            let lacks = |f: &PublicFunction| {
+                let shown = f.doc.contains("```\n") || (!f.of_tensors && calls(&code, &f.name));
+                !f.in_trait && !shown
+            };
+            without.extend(functions.into_iter().filter(lacks).map(|f| f.at));
+        }
+    }
+    assert!(without.is_empty(), "no example calls {without:#?}");
+}
+
+#[test]
+fn functions_of_tensors_blame_the_caller() {
+    let mut silent = Vec::new();
+    for (_, functions) in documented("mesh_ops/src") {
+        let lacks = |f: &PublicFunction| f.of_tensors && !f.blames_caller;
+        silent.extend(functions.into_iter().filter(lacks).map(|f| f.at));
+    }
+    assert!(silent.is_empty(), "no `#[track_caller]`: {silent:#?}");
+}
+
+#[test]
+fn the_glossary_is_in_order_and_linked() {
+    let read = |name: &str| fs::read_to_string(workspace().join(name)).unwrap();
+    let glossary = read("docs/glossary.md");
+    let terms = glossary.lines().filter_map(|line| line.strip_prefix("| **")?.split("**").next());
+    let terms: Vec<_> = terms.map(str::to_lowercase).collect();
+    assert!(terms.len() > 50 && terms.is_sorted_by(|a, b| a < b), "{terms:#?}");
+    for page in ["README.md", "ARCHITECTURE.md"] {
+        assert!(read(page).contains("(docs/glossary.md)"), "{page} does not link the glossary");
+    }
+}
+
+#[test]
+fn the_readers_of_docs_read() {
+    let text = "/// Doc.\n///\n/// ```\n/// let x = a.get(1);\n/// ```\n#[inline]\npub fn get(\n    f: impl Fn() -> Self,\n) -> io::Result<u8>\nwhere\n    F: Fn() -> u8,\n{\n}\npub trait T {\n    /// Says.\n    fn say(&self) -> Result<(), E>;\n}\nimpl T for S {\n    fn say(&self) -> Result<(), E> {}\n}\npub(crate) fn no() -> Result<()> {}\n";
+    let found = public_functions("p", text);
+    let shown: Vec<_> = found.iter().map(|f| (f.at.as_str(), f.returns_result)).collect();
+    assert_eq!(shown, [("p:7 get", true), ("p:16 say", true)]);
+    assert!(found[0].doc.contains("Doc.") && found[1].doc.contains("Says.") && found[1].in_trait);
+    assert!(calls(&examples(text), "get") && !calls(&examples(text), "ge"));
 }
 
 #[test]

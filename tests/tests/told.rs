@@ -1,12 +1,12 @@
-//! What a user's program says, as a process, whose layout has a misspelt dim.
+//! The output of a user's program whose layout has a misspelt dim.
 
 use std::process::{Command, Stdio};
 
-/// What is warned of, in order: what was recorded while the graph was built, then the layout.
+/// The warnings in order: the one recorded while the graph was built, then the layout's.
 const RECORDED: &str = "x: is hardly meant\n    at ";
 const MISSPELT: &str = "no tensor has a dim `bacth`: its rule does nothing (did you mean `batch`?)\n  \
                         bacth:data\n  ^^^^^\n";
-/// The program's own last line: all warnings are kept, and what it computes is right.
+/// The program's own last line: all warnings are kept, and the result is right.
 const ENDED: &str = "kept (1, 1), sum 16\n";
 
 fn program(ways: &str) -> Command {
@@ -15,7 +15,7 @@ fn program(ways: &str) -> Command {
     command
 }
 
-/// What is written to standard output and standard error.
+/// The program's standard output and standard error.
 fn said(command: &mut Command) -> (String, String) {
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -24,7 +24,7 @@ fn said(command: &mut Command) -> (String, String) {
     (out, err)
 }
 
-/// Fails unless `text` is both warnings once, each behind `before`, and then `rest`.
+/// Fails unless `text` is both warnings once, each after `before`, and then `rest`.
 #[track_caller]
 fn both_once(text: &str, before: &str, rest: &str) {
     let recorded = format!("{before}{RECORDED}");
@@ -54,7 +54,7 @@ fn a_logger_is_told_instead_and_who_asks_for_silence_gets_it() {
     assert_eq!(err, "");
 }
 
-/// A program goes on if nobody can be told.
+/// The program goes on if standard error cannot be written to.
 #[test]
 #[cfg(target_os = "linux")]
 fn standard_error_that_cannot_be_written_stops_nothing() {
@@ -71,7 +71,7 @@ fn standard_error_that_cannot_be_written_stops_nothing() {
         assert!(output.status.success(), "{}", output.status);
         assert_eq!(String::from_utf8(output.stdout).unwrap(), ENDED);
     }
-    // Closed before the program starts.
+    // Standard error is closed before the program starts.
     let closed = format!("'{}' default 2>&-", env!("CARGO_BIN_EXE_misspelt"));
     let (out, _) = said(Command::new("sh").args(["-c", &closed]));
     assert_eq!(out, ENDED);

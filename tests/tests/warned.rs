@@ -23,7 +23,7 @@ fn logged() -> Vec<String> {
     std::mem::take(&mut *LINES.0.lock().unwrap())
 }
 
-/// One test, since a process has one logger.
+/// This is one test because a process has one logger.
 #[test]
 fn a_logger_is_told_once_what_a_layout_does_not_do() {
     log::set_logger(&LINES).unwrap();

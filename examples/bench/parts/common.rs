@@ -1,22 +1,23 @@
-//! What is measured.
+//! The functions that the benches time.
 
-use mesh_core::lower::Module;
+use mesh_core::lower::{Module, Target};
 use mesh_core::names::{Mesh, ReduceKind};
-use mesh_core::passes::compile_with;
-use mesh_core::program::{Builder, Compiled, Extents, Scalar};
+use mesh_core::program::{Builder, Extents, Program, Scalar};
+use mesh_core::session::Threads;
 use mesh_ops::conv::Conv;
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer};
 
-/// A function without feeds and fetches, and its session.
+/// A function without feeds and fetches, and a session to call it.
 pub struct Running {
     session: Session,
     function: &'static str,
 }
 
 impl Running {
-    fn new(module: &Module, function: &'static str) -> Self {
-        Self { session: Session::threads(module, 0).unwrap(), function }
+    fn new(module: &Module, function: &'static str, target: Target) -> Self {
+        let threads = Threads::default().target(target);
+        Self { session: Session::threads_with(module, 0, &threads).unwrap(), function }
     }
 
     /// Calls it.
@@ -25,8 +26,8 @@ impl Running {
     }
 }
 
-/// One kind of work on one processor. What it makes is kept as state, so that nothing crosses the
-/// border of the call.
+/// A function with one kind of step, on one processor. Results go to variables, so that no time is
+/// spent on copying fetches.
 pub fn kernel(kind: &str) -> Running {
     let g = mesh_ops::graph();
     let (i, j, k) = (dim("i", 128), dim("j", 128), dim("k", 128));
@@ -52,17 +53,18 @@ pub fn kernel(kind: &str) -> Running {
     let dims: Vec<_> = made.shape().iter().collect();
     let kept = g.state("kept", dims, F32, Initializer::ZEROS).assign(made);
     g.declare_function("work", &[], &[], vec![kept]);
-    Running::new(&g.lower(&Mesh::single(), &"".parse().unwrap()).unwrap(), "work")
+    let module = g.lower(&Mesh::single(), &"".parse().unwrap()).unwrap();
+    Running::new(&module, "work", Target::host())
 }
 
-/// Every kind.
+/// The kinds of step.
 pub const KERNELS: [&str; 7] =
     ["map", "exp", "softmax", "reduce", "transpose", "contract", "convolve"];
 
-/// So many all-reduces, one after the other.
+/// The number of all-reduces in a call, one after another.
 pub const ALL_REDUCES: usize = 64;
 
-/// They are of so many f32, among so many processors.
+/// A function of [`ALL_REDUCES`] all-reduces of `elements` f32 among `processors`.
 pub fn all_reduces(processors: usize, elements: usize) -> Running {
     let mesh = Mesh::new([("all", processors)]).unwrap();
     let axes: Vec<_> = mesh.axes().collect();
@@ -71,10 +73,10 @@ pub fn all_reduces(processors: usize, elements: usize) -> Running {
     for _ in 0..ALL_REDUCES {
         value = program.all_reduce(ReduceKind::Sum, &axes, value);
     }
-    // Without passes: nobody uses the result.
-    let function = compile_with(&[], program.finish(), &mesh, &[]).unwrap();
-    let module = Module::new(mesh, Vec::new(), vec![function], Compiled::default()).unwrap();
-    Running::new(&module, "work")
+    let functions = vec![program.finish()];
+    let module = Module::new(mesh, Vec::new(), functions, Program::default()).unwrap();
+    // No passes: they would remove collectives whose results are not used.
+    Running::new(&module, "work", Target { passes: Vec::new(), ..Target::host() })
 }
 
 /// A deep stack of dense layers with norms, softmax cross-entropy and Adam.
@@ -94,7 +96,7 @@ pub fn deep(layers: usize) -> Graph {
     g
 }
 
-/// Lowers it for four processors.
+/// Lowers the graph for four processors.
 pub fn lowered(graph: &Graph) -> Module {
     graph.lower(&"b:2;m:2".parse().unwrap(), &"batch:b;hidden:m".parse().unwrap()).unwrap()
 }

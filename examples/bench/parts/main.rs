@@ -4,8 +4,8 @@ mod common;
 
 use common::{ALL_REDUCES, KERNELS, all_reduces, deep, kernel, lowered};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use mesh_core::passes;
-use mesh_core::program::{Owners, VariableType};
+use mesh_core::lower::Target;
+use mesh_core::passes::{self, AllReduce, PassId};
 
 fn kernels(c: &mut Criterion) {
     let mut group = c.benchmark_group("kernel");
@@ -33,23 +33,26 @@ fn compiling(c: &mut Criterion) {
     let graph = deep(16);
     group.bench_function("lower 16 layers", |b| b.iter(|| lowered(&graph)));
     let module = lowered(&graph);
-    let program = &module.function("train").unwrap().program;
-    let types = module.variables().iter().map(|v| {
-        let local = v.placement.local_shape(module.mesh(), &v.shape).unwrap();
-        let extents = local.sizes().into_iter().collect();
-        VariableType { name: v.name.clone(), dtype: v.dtype, extents, owners: Owners::new() }
-    });
-    let types: Vec<VariableType> = types.collect();
-    for pass in passes::passes() {
+    group.bench_function("compile 16 layers", |b| b.iter(|| module.compile(&Target::host())));
+    let program = module.function("train").unwrap();
+    let types: Vec<_> = module.variables().iter().map(|v| v.local(module.mesh())).collect();
+    // Each pass is verified before and after, as in a release.
+    for &pass in PassId::ALL {
         let run = |mut program| {
-            (pass.run)(&mut program, module.mesh());
+            let way = AllReduce::default();
+            passes::improve(&mut program, module.mesh(), &types, way, &[pass]).unwrap();
             program
         };
-        group.bench_function(format!("pass: {}", pass.name), |b| {
+        group.bench_function(format!("pass: {pass}"), |b| {
             b.iter_batched(|| program.clone(), run, BatchSize::LargeInput);
         });
     }
-    group.bench_function("plan memory", |b| b.iter(|| passes::plan(program, &types)));
+    group.bench_function("verify", |b| {
+        b.iter(|| mesh_core::program::verify(program, module.mesh(), &types));
+    });
+    let executable = module.compile(&Target::host()).unwrap();
+    let ready = &executable.functions[0].program;
+    group.bench_function("plan memory", |b| b.iter(|| passes::plan(ready, &types)));
 }
 
 criterion_group!(parts, kernels, collectives, compiling);

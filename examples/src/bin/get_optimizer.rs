@@ -137,7 +137,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A line every tenth step, and one for the first and the last.
+/// Prints a line for every tenth step, for the first and for the last.
 #[derive(Default)]
 struct Lines {
     last: Option<u64>,
@@ -165,7 +165,7 @@ impl Watcher for Lines {
     }
 }
 
-/// Batches of inputs and what the teacher answers, without end.
+/// An endless data set: random inputs and the teacher's answers.
 fn batches(seed: u64, [batch, features, answers]: [usize; 3]) -> Dataset {
     let teacher = matrix(seed, 0, features, answers);
     Dataset::from_function(u64::MAX, move |_, index| {
@@ -176,7 +176,7 @@ fn batches(seed: u64, [batch, features, answers]: [usize; 3]) -> Dataset {
     })
 }
 
-/// The collectives of one step, equal ones counted.
+/// The collectives of one step; equal ones are counted.
 fn sent(module: &Module) -> String {
     let explain = module.explain();
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();

@@ -24,7 +24,7 @@ struct Flags {
     layout: String,
 }
 
-/// The most processors of a drawing.
+/// The most processors that are drawn.
 const MOST: usize = 1 << 16;
 
 fn main() -> ExitCode {
@@ -61,7 +61,7 @@ fn run(flags: &Flags) -> Result<String, Box<dyn std::error::Error>> {
     Ok(text)
 }
 
-/// The layout's faults for this tensor, in words.
+/// The problems of the layout with this tensor, in words.
 fn check(mesh: &Mesh, shape: &Shape, placement: &Placement) -> Result<(), String> {
     for dim in shape {
         let parts = placement.parts(mesh, dim.name);
@@ -110,7 +110,7 @@ fn table(mesh: &Mesh, shape: &Shape, placement: &Placement) -> String {
     text
 }
 
-/// The blocks of a matrix with the processors that hold them.
+/// Draws the blocks of a matrix, each with the processors that hold it.
 fn picture(mesh: &Mesh, shape: &Shape, placement: &Placement) -> String {
     let parts: Vec<_> = shape.iter().map(|d| placement.parts(mesh, d.name)).collect();
     let mut cells = vec![vec![Vec::new(); parts[1]]; parts[0]];

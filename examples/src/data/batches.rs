@@ -8,7 +8,7 @@ use ndarray::{Array1, ArrayD};
 use super::{DataError, PIXELS, Split};
 use crate::Rng;
 
-/// Keeps the shuffles apart from the generated examples of the same seed.
+/// The stream of random numbers for shuffles, apart from the generated examples of the same seed.
 const STREAM: u64 = 0x5348_5546;
 
 /// The examples of a split, `image` and `label`, each image in dims of its own.
@@ -39,10 +39,10 @@ impl Split {
         Ok(Examples { split: self.clone(), dims: dims.to_vec() })
     }
 
-    /// Batches to learn from: `image`, `[batch, dims...]`, and `label`, `[batch]`.
+    /// Training batches: `image`, `[batch, dims...]`, and `label`, `[batch]`.
     ///
-    /// A pass is an epoch. Its order depends on the seed and its number only. The examples that do not
-    /// fill a last batch sit the epoch out.
+    /// A pass is an epoch. Its order depends only on the seed and on the number of the pass.
+    /// Examples that do not fill a last batch are left out in this epoch.
     pub fn batches(
         self: &Arc<Self>,
         dims: &[usize],
@@ -54,7 +54,7 @@ impl Split {
             return Err(DataError::BatchSize { batch, examples });
         }
         let order = move |epoch| {
-            // No file declares more than this.
+            // No file declares more examples than that.
             let mut order: Vec<_> = (0..u32::try_from(examples).unwrap_or(u32::MAX)).collect();
             Rng::keyed(seed, STREAM, epoch).shuffle(&mut order);
             order.into_iter().map(u64::from)
@@ -63,8 +63,8 @@ impl Split {
         Ok(shuffled.batch(batch, Remainder::Drop)?)
     }
 
-    /// Batches to measure by, every example in order: as [`batches`](Self::batches), and `weight`,
-    /// `[batch]`, which is 0 where the last batch is filled up with examples that were counted.
+    /// Evaluation batches: every example in order, as in [`batches`](Self::batches), and `weight`,
+    /// `[batch]`, which is 0 for the copies of examples that fill up the last batch.
     pub fn weighted_batches(
         self: &Arc<Self>,
         dims: &[usize],
@@ -81,7 +81,7 @@ mod tests {
     use crate::data::generate::Drawn;
     use ndarray::{Array2, Axis};
 
-    /// A split whose label is the number of the example, as is its first pixel.
+    /// A split in which label and first pixel of an example are its number.
     fn numbered(examples: usize) -> Arc<Split> {
         let mut pixels = vec![0.0; examples * PIXELS];
         for (index, image) in pixels.chunks_mut(PIXELS).enumerate() {
@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(labels(batches.pass(7).next().unwrap()), ORDERS[1]);
     }
 
-    /// Of ten examples with seed 3, epochs 0 and 7: Fisher and Yates' algorithm over SplitMix64,
-    /// computed by another program.
+    /// The orders of ten examples with seed 3 in epochs 0 and 7: the algorithm of Fisher and Yates
+    /// with SplitMix64, computed by another program.
     const ORDERS: [[i32; 10]; 2] = [[3, 4, 5, 2, 1, 6, 7, 9, 0, 8], [3, 9, 7, 2, 8, 1, 6, 0, 5, 4]];
 
     #[test]

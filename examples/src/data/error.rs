@@ -1,4 +1,4 @@
-//! What can be wrong with a data set, told to the person who has to mend it.
+//! The errors of data sets, for the person who has to repair them.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum DataError {
         /// Those present, as they are spelled there.
         found: Vec<String>,
     },
-    /// The operating system gave up on a file.
+    /// The operating system could not read a file.
     #[error("cannot read {}: {source}", .file.display())]
     Read {
         /// The file.
@@ -60,7 +60,7 @@ pub enum DataError {
         /// What they have to be.
         legal: u32,
     },
-    /// The declared number of examples is out of reach.
+    /// The declared number of examples is out of range.
     #[error(
         "{} declares {declared} examples; legal are {least} to {most}{hint}", .file.display()
     )]
@@ -99,13 +99,13 @@ pub enum DataError {
         /// The size that is there.
         found: u64,
     },
-    /// The file goes on after all that its header declares.
+    /// The file has more bytes than its header declares.
     #[error(
         "{} goes on after the {declared} bytes (header and data) that its header declares",
         .file.display()
     )]
     Trailing {
-        /// The file.
+        /// The size, uncompressed, that the header declares.
         file: PathBuf,
         /// The size, uncompressed, that the header asks for.
         declared: u64,
@@ -143,7 +143,7 @@ pub enum DataError {
         /// The number of examples.
         examples: usize,
     },
-    /// An example that is not there.
+    /// An example does not exist.
     #[error("there is no example {row}: there are {examples}, counted from 0")]
     Example {
         /// Its number.
@@ -151,13 +151,13 @@ pub enum DataError {
         /// How many there are.
         examples: usize,
     },
-    /// Images are asked for in a shape of another size.
+    /// The dims that were asked for have another number of pixels than an image.
     #[error("an image of {SIDE}x{SIDE} pixels cannot have the dims {dims:?}: their product must be {}", SIDE * SIDE)]
     ImageDims {
         /// The dims asked for.
         dims: Vec<usize>,
     },
-    /// The data set of examples.
+    /// The data set could not be made.
     #[error("{0}")]
     Dataset(#[from] DatasetError),
 }

@@ -58,7 +58,7 @@ impl Examples for Drawn {
         Ok(())
     }
 
-    /// The rest follows from the seed.
+    /// Everything else about the samples follows from the seed.
     fn contents(&self) -> Result<String, DataError> {
         Ok(format!("{} generated", self.len()))
     }
@@ -78,12 +78,12 @@ pub(super) fn draw(seed: u64, stream: u64, count: usize) -> Drawn {
     Drawn { pixels, labels }
 }
 
-/// The sheet in work: buffers that all samples share.
+/// The canvas and the buffers that all samples share.
 #[derive(Default)]
 struct Writer {
     points: Vec<Point>,
     chain: Vec<Point>,
-    /// While drawing, each pixel's distance to the nearest ink; then its brightness.
+    /// Each pixel's distance to the nearest ink while drawing; its brightness afterwards.
     canvas: Canvas,
 }
 
@@ -122,7 +122,7 @@ impl Writer {
     }
 }
 
-/// One sample's way of moving the pen: from the sheet to pixels.
+/// How one sample distorts the templates: the map from the sheet to pixels.
 struct Hand {
     bend: [[f32; 3]; 2],
     /// The affine map after the bend, a row for each of x and y: `[x, y, 1]` coefficients.
@@ -156,8 +156,8 @@ impl Hand {
     }
 }
 
-/// Lowers the distances of the pixels near one straight piece to their distance from its ink,
-/// which reaches `pen` from the piece; farther than `edge` from the ink nothing changes.
+/// Lowers the distances of pixels near a line segment to their distance from its ink, which reaches
+/// `pen` from the segment. Pixels farther than `edge` from the ink do not change.
 fn ink(canvas: &mut Canvas, [from, to]: [Point; 2], pen: f32, edge: f32) {
     let along = [to[0] - from[0], to[1] - from[1]];
     let square = (along[0] * along[0] + along[1] * along[1]).max(1e-6);

@@ -1,11 +1,11 @@
 //! IDX files, the format of the MNIST distribution, as they are or gzip-compressed.
 //!
-//! A file is a magic number (two zero bytes, the element type, the rank), one big-endian `u32` per
-//! dimension, then the elements. Nothing in it is believed before it is checked: what is declared
-//! against the size of the file when it is opened, labels against the classes then and when they are
-//! read. Elements of a plain file are read where they are asked for. A compressed one cannot be
-//! entered in the middle: its elements are held in memory, and no more is decompressed than a legal
-//! header declares, plus one byte to see that the file ends there.
+//! A file has a magic number (two zero bytes, the element type, the rank), one big-endian `u32` per
+//! dimension, then the elements. Everything is checked before it is used: declared sizes against
+//! the size of the file when it is opened, labels against the classes both then and when they are
+//! read. Elements of a plain file are read when they are asked for. A compressed file cannot be
+//! entered in the middle, so its elements are held in memory. No more is decompressed than a legal
+//! header declares, plus one byte to see whether the file ends there.
 
 use std::io;
 use std::ops::Range;
@@ -16,14 +16,14 @@ use crate::files::{self, FromStart, ReadAt};
 
 /// The most examples of a compressed file.
 const MOST_COMPRESSED: usize = 1_000_000;
-/// Labels that are looked at together when a file is opened.
+/// How many labels are checked at a time when a file is opened.
 const LOOKED_AT: usize = 1 << 16;
 
-/// What a file is to hold: unsigned bytes, of so many dims.
+/// The expected content of a file: unsigned bytes with these dims.
 struct Kind {
     name: &'static str,
     magic: u32,
-    /// The dims after that of the examples.
+    /// The dims after the dim of examples.
     dims: &'static [u32],
 }
 
@@ -41,9 +41,9 @@ pub(super) const TRAIN: Names =
 pub(super) const TEST: Names =
     Names { images: "t10k-images-idx3-ubyte", labels: "t10k-labels-idx1-ubyte" };
 
-/// The path of `name` in `dir`, as it is or with `.gz`; the former wins.
+/// The path of `name` in `dir`, plain or with `.gz`; the plain file is preferred.
 ///
-/// A path that cannot be looked at counts as found: opening it then tells why.
+/// A path whose state cannot be read is returned as well: opening it then reports the error.
 pub(super) fn find(dir: &Path, name: &str) -> Option<PathBuf> {
     [name.to_owned(), format!("{name}.gz")]
         .into_iter()
@@ -51,7 +51,7 @@ pub(super) fn find(dir: &Path, name: &str) -> Option<PathBuf> {
         .find(|file| file.try_exists().unwrap_or(true))
 }
 
-/// Bytes, and what errors call them.
+/// Bytes, with the name that errors use for them.
 pub(super) struct Named {
     pub(super) file: PathBuf,
     pub(super) bytes: Box<dyn ReadAt>,
@@ -67,16 +67,18 @@ impl Named {
     }
 }
 
-/// Two files that go together.
+/// A file of images and a file of their labels.
 pub(super) struct Pair {
     images: Elements,
     labels: Elements,
 }
 
 impl Pair {
-    /// Checks a pair of at least `least` examples. Of plain files only the labels are gone through.
+    /// Opens and checks a pair of at least `least` examples. Of plain files only the labels are
+    /// read.
     pub(super) fn open(images: Named, labels: Named, least: usize) -> Result<Self, DataError> {
-        // The labels first: they are small, and their count bounds what is read of the images.
+        // The labels come first: they are small, and their number bounds what is read of the
+        // images.
         let labels = Elements::open(labels, &LABELS, least, None)?;
         let mut chunk = vec![0; labels.count.min(LOOKED_AT)];
         for start in (0..labels.count).step_by(LOOKED_AT) {
@@ -120,16 +122,16 @@ impl Examples for Pair {
 struct Elements {
     file: PathBuf,
     bytes: Box<dyn ReadAt>,
-    /// Where they begin.
+    /// The position of the first element.
     offset: u64,
-    /// Bytes of an example.
+    /// The bytes of an example.
     width: u64,
     /// How many examples there are.
     count: usize,
 }
 
 impl Elements {
-    /// Checks the header and the size of a file, of as many examples as `paired` has.
+    /// Checks the header and the size of a file that must have as many examples as `paired`.
     fn open(
         Named { file, bytes }: Named,
         kind: &Kind,
@@ -165,7 +167,7 @@ impl Elements {
             _ => Ok(()),
         };
         if compressed {
-            // One byte more shows that the file ends there.
+            // One more byte shows whether the file ends there.
             let size = (whole - offset) as usize + 1;
             let elements = files::up_to(&mut stream, size).map_err(refused)?;
             expect_size(offset + elements.len() as u64)?;
@@ -191,14 +193,14 @@ impl Elements {
         })
     }
 
-    /// What tells them from others.
+    /// Length and checksum, which distinguish these elements from others.
     fn contents(&self) -> Result<String, DataError> {
         let whole = self.offset..self.offset + self.width * self.count as u64;
         let contents = files::contents(&*self.bytes, whole);
         contents.map_err(|source| DataError::Read { file: self.file.clone(), source })
     }
 
-    /// Refuses labels, those from `start` on, that name no class.
+    /// Refuses labels that name no class; `start` is the position of the first.
     fn expect_classes(&self, start: usize, labels: &[u8]) -> Result<(), DataError> {
         match labels.iter().position(|&label| usize::from(label) >= CLASSES) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Handwritten digits: the MNIST files, or a generator where there are none.
+//! Handwritten digits: the MNIST files, or generated ones.
 //!
 //! Files are not read whole: a batch reads its examples.
 //!
@@ -34,31 +34,31 @@ const PIXELS: usize = SIDE * SIDE;
 /// The number of classes: the digits 0 to 9.
 pub const CLASSES: usize = 10;
 
-/// Of a directory that holds a single pair of files, one example in this many is for testing.
+/// If a directory has a single pair of files, one example in this many is for testing.
 const TESTED: usize = 5;
 
 /// A data set of handwritten digits.
 #[derive(Clone, Debug)]
 pub struct Digits {
-    /// The examples to learn from.
+    /// The training examples.
     pub train: Arc<Split>,
-    /// The examples to measure by.
+    /// The test examples.
     pub test: Arc<Split>,
 }
 
-/// Some examples: images, each with its label. They are read when they are asked for, and no others.
+/// Images, each with its label. An example is read when it is asked for.
 #[derive(Clone)]
 pub struct Split {
     of: Arc<dyn Examples>,
     part: Range<usize>,
 }
 
-/// Where examples are.
+/// Where examples come from.
 trait Examples: Send + Sync {
     /// How many there are.
     fn len(&self) -> usize;
 
-    /// Appends the pixels and labels of some examples that stand side by side.
+    /// Appends the pixels and labels of a range of examples.
     fn read(
         &self,
         run: Range<usize>,
@@ -66,17 +66,17 @@ trait Examples: Send + Sync {
         labels: &mut Vec<i32>,
     ) -> Result<(), DataError>;
 
-    /// What tells them from others of the same kind.
+    /// A text that distinguishes these examples from others of the same kind.
     fn contents(&self) -> Result<String, DataError>;
 }
 
 impl Digits {
-    /// The MNIST files in `dir`, each as it is or gzip-compressed. The former are read as examples are
-    /// asked for, the latter are decompressed into memory.
+    /// The MNIST files in `dir`, each plain or compressed with gzip. Plain files are read as
+    /// examples are asked for; compressed files are decompressed into memory.
     ///
     /// `train-images-idx3-ubyte` and `train-labels-idx1-ubyte` are the training set,
-    /// `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte` the test set (a `.gz` may follow each
-    /// name). Where only one of the pairs is there, its last fifth becomes the test set.
+    /// `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte` the test set (`.gz` may follow each
+    /// name). If there is only one pair, its last fifth becomes the test set.
     pub fn load(dir: &Path) -> Result<Self, DataError> {
         let files = [idx::TRAIN, idx::TEST]
             .map(|names| [names.images, names.labels].map(|name| (name, idx::find(dir, name))));
@@ -107,7 +107,8 @@ impl Digits {
         }
     }
 
-    /// What tells the examples from others, whatever files they are in. Reads all of them.
+    /// A text that distinguishes the examples from others, whatever files they are in. Reads all of
+    /// them.
     pub fn contents(&self) -> Result<String, DataError> {
         let train = self.train.of.contents()?;
         // The last fifth of one pair is for testing.
@@ -119,7 +120,7 @@ impl Digits {
 
     /// Draws `train` and `test` digits from `seed`.
     ///
-    /// Example `i` of a split depends on the seed, the split and `i` only, so a larger split begins
+    /// Example `i` of a split depends only on the seed, the split and `i`. So a larger split begins
     /// with the smaller one, and every platform gets the same bits.
     pub fn generate(seed: u64, train: usize, test: usize) -> Self {
         let split = |stream, count| Arc::new(Split::new(generate::draw(seed, stream, count)));
@@ -133,8 +134,8 @@ impl Split {
         Self { of: Arc::new(of), part }
     }
 
-    /// A pair of IDX files that are there as bytes, each as it is or gzip-compressed; errors call
-    /// them `images` and `labels`.
+    /// Reads a pair of IDX files from memory, each plain or compressed with gzip. Errors call them
+    /// `images` and `labels`.
     pub fn of_idx(images: Box<dyn ReadAt>, labels: Box<dyn ReadAt>) -> Result<Self, DataError> {
         let images = idx::Named { file: "images".into(), bytes: images };
         let labels = idx::Named { file: "labels".into(), bytes: labels };
@@ -156,8 +157,8 @@ impl Split {
         self.part.is_empty()
     }
 
-    /// The examples of these numbers: their pixels one after another, 28 rows of 28 for each, from 0
-    /// (paper) to 1 (ink); and their labels, the digits shown, 0 to 9.
+    /// The examples of these numbers. The pixels follow each other, 28 rows of 28 for each image,
+    /// from 0 (paper) to 1 (ink). The labels are the digits, 0 to 9.
     pub fn read(&self, rows: &[u64]) -> Result<(Vec<f32>, Vec<i32>), DataError> {
         let examples = self.len();
         if let Some(&row) = rows.iter().find(|row| **row >= examples as u64) {
@@ -166,7 +167,7 @@ impl Split {
         let mut pixels = Vec::with_capacity(rows.len() * PIXELS);
         let mut labels = Vec::with_capacity(rows.len());
         for run in rows.chunk_by(|row, next| row + 1 == *next) {
-            // Each is below the number of examples.
+            // Each number is below the number of examples.
             let start = self.part.start + run[0] as usize;
             self.of.read(start..start + run.len(), &mut pixels, &mut labels)?;
         }

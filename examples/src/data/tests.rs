@@ -174,7 +174,7 @@ fn what_has_no_end_is_not_read() {
     assert!(directory.complaint().contains("it is a directory"));
 }
 
-/// Some bytes, and the same ones again and again.
+/// Some bytes, repeated without end.
 struct Endless {
     first: Vec<u8>,
     again: Vec<u8>,
@@ -196,7 +196,7 @@ impl ReadAt for Endless {
     }
 }
 
-/// A gzip stream goes on in its next member: this one decompresses to zeros without end.
+/// A gzip stream continues in its next member. This one decompresses to endless zeros.
 #[test]
 fn no_more_is_decompressed_than_is_declared() {
     let bomb = |first: &[u8]| {
@@ -231,7 +231,7 @@ proptest! {
         rows in prop::collection::vec((0..40_u64, 1..5_u64), 0..12), all in 40..60_u32,
     ) {
         let (pixels, digits) = (images(all)[16..].to_vec(), labels(all)[8..].to_vec());
-        // Alone, in runs, repeated, in any order.
+        // Single examples, runs of them, repeated ones, in any order.
         let last = u64::from(all);
         let rows: Vec<_> =
             rows.into_iter().flat_map(|(row, run)| row..(row + run).min(last)).collect();
@@ -260,7 +260,7 @@ proptest! {
     }
 }
 
-/// A file that says how much of it was read.
+/// A file that counts how much of it was read.
 struct Counted {
     bytes: Box<dyn ReadAt>,
     read: Arc<AtomicU64>,
@@ -277,7 +277,7 @@ impl ReadAt for Counted {
     }
 }
 
-/// Fifty million images, 39 GB, of which the file system has nothing but the header and one image.
+/// The pair has fifty million images, 39 GB; the file system stores only the header and one image.
 #[test]
 fn a_large_pair_is_opened_without_being_read() {
     const MANY: u32 = 50_000_000;
@@ -304,7 +304,7 @@ fn a_large_pair_is_opened_without_being_read() {
     };
     let split = Split::of_idx(counted(&images), counted(&labels)).unwrap();
     assert_eq!(split.len(), 50_000_000);
-    // Every label, the headers, and what stands in readers' buffers.
+    // Read are every label, the headers, and what fills the readers' buffers.
     let opening = read.swap(0, Ordering::Relaxed);
     assert!(opening <= u64::from(MANY) + (1 << 16), "{opening}");
     let (pixels, labels) = split.read(&[u64::from(MANY) - 3, u64::from(MANY) - 2]).unwrap();
@@ -313,7 +313,7 @@ fn a_large_pair_is_opened_without_being_read() {
     assert_eq!(read.load(Ordering::Relaxed), 2 * 785);
 }
 
-/// Bytes that can change while they are read.
+/// Bytes that change while they are read.
 #[derive(Clone)]
 struct Changing(Arc<Mutex<Vec<u8>>>);
 
@@ -346,14 +346,14 @@ fn what_changes_after_it_was_opened_is_an_error() {
     assert!(split.read(&[9]).is_ok());
     let cut = "images is truncated: 23536 bytes are declared (header and data), it holds 7856";
     assert_eq!(said(&[10]), cut);
-    // And through a data set.
+    // The same through a data set.
     let batches = split.batches(&[784], 30, 0).unwrap();
     assert_eq!(batches.iter().next().unwrap().unwrap_err().to_string(), cut);
     digits.0.lock().unwrap().clear();
     assert!(said(&[0]).contains("labels is truncated: 38 bytes"));
 }
 
-/// What a process of a mesh reads of a batch whose rows are split.
+/// A process reads only its rows of a batch whose rows are split.
 #[test]
 fn a_batch_reads_its_examples_and_a_process_its_rows() {
     let read = Arc::new(AtomicU64::new(0));
@@ -386,7 +386,7 @@ fn damaged_files_never_panic() {
         let (name, good) = &files[rng.below(files.len())];
         let mut bytes = good.clone();
         for _ in 0..=rng.below(3) {
-            // Half of the damage falls on the header.
+            // Half of the damage is done to the header.
             let reach = if rng.below(2) == 0 { bytes.len().min(20) } else { bytes.len() };
             let place = rng.below(reach);
             match rng.below(4) {
@@ -459,7 +459,7 @@ fn generated_digits_are_balanced_inked_and_inside_the_range() {
     assert!(Digits::generate(1, 0, 0).train.is_empty());
 }
 
-/// A nearest-mean classifier tells apart what it can, but the digits are not that easy.
+/// A nearest-mean classifier does better than chance, and far from perfectly.
 #[test]
 fn generated_digits_can_be_told_apart_but_not_by_their_means() {
     let digits = Digits::generate(9, 3_000, 500);

@@ -1,11 +1,11 @@
-//! Tensors of every step, shown.
+//! Shows tensors after every step.
 
 use crate::report::complain;
 use mesh_optimize::training::{BoxError, Step, Watcher};
 
-/// Writes what is probed to standard error.
+/// Writes probes to standard error.
 pub(super) struct Dump {
-    /// How many metrics are fetches; those that follow are probes.
+    /// The number of metrics that are fetches. The probes follow them.
     pub(super) fetched: usize,
 }
 

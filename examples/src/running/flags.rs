@@ -4,7 +4,7 @@ use crate::ranks::RankFlags;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Checkpoints, what is written down, what is looked into.
+/// The flags for checkpoints, output files and finding errors.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Running")]
 pub struct RunFlags {
@@ -86,12 +86,12 @@ impl RunFlags {
         }
     }
 
-    /// What is to be probed beside what the model probes.
+    /// The names of operations to probe besides those that the model probes.
     pub fn probes(&self) -> Vec<String> {
         self.dump.clone()
     }
 
-    /// Whether checkpoints are kept.
+    /// Whether checkpoints are saved.
     pub fn keeps(&self) -> bool {
         self.checkpoints.is_some()
     }
@@ -102,7 +102,7 @@ impl RunFlags {
     }
 }
 
-/// What a flag's value is called.
+/// The text of a flag's value.
 pub fn word(value: impl clap::ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

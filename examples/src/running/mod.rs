@@ -1,4 +1,4 @@
-//! What every training program can do: go on from checkpoints, be watched, be looked into.
+//! The features that training programs share: checkpoints, watchers, finding errors.
 
 mod dump;
 mod flags;
@@ -29,38 +29,38 @@ use crate::report::{print, remark, say};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// What is trained, for those who write about it.
+/// A run's description for those that write about it.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
-    /// What a report is called.
+    /// The title of the report.
     pub title: &'a str,
-    /// Lowered.
+    /// The lowered module.
     pub module: &'a Module,
-    /// Under this layout.
+    /// The layout that it was lowered under.
     pub layout: &'a Layout,
     /// The function that trains.
     pub function: &'a str,
-    /// What its fetches are called.
+    /// The names of its fetches.
     pub metrics: &'a [&'a str],
-    /// What it reads from files, in words. A run on other contents does not go on from its checkpoints,
-    /// whatever the files are called.
+    /// Descriptions of the contents of input files. A run with other contents does not resume from
+    /// its checkpoints; the names of files do not matter.
     pub contents: &'a [(String, String)],
 }
 
-/// The two layouts that are compared, and how.
+/// Two layouts to compare.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
     /// The model.
     pub graph: &'a Graph,
     /// The function that trains.
     pub function: &'a str,
-    /// For both.
+    /// The mesh of both.
     pub mesh: &'a Mesh,
-    /// That of the run.
+    /// The run's layout.
     pub layout: &'a Layout,
-    /// For both.
+    /// The options of both.
     pub options: &'a Options,
-    /// What initial values follow from.
+    /// The seed of initial values.
     pub seed: u64,
 }
 
@@ -69,13 +69,13 @@ fn flagged<T, E: Display>(flag: &str, path: &Path, result: Result<T, E>) -> Resu
 }
 
 impl RunFlags {
-    /// What modules are compiled for.
+    /// The target that modules are compiled for.
     pub fn target(&self) -> Target {
         let target = Target::host();
         if self.check_numerics { target.check_numerics() } else { target }
     }
 
-    /// Makes a session ready: what its variables begin with.
+    /// Restores the variables that the flags ask for into a session.
     pub fn prepare(&self, session: &mut Session) -> Result<()> {
         let Some(path) = &self.restore_from else { return Ok(()) };
         let checkpoint = flagged("restore-from", path, newest(path))?;
@@ -91,8 +91,8 @@ impl RunFlags {
         Ok(())
     }
 
-    /// A run with all that is asked for. From now on Ctrl-C ends it after the step under way, and a
-    /// second one at once.
+    /// Adds everything that the flags ask for to a run. From now on Ctrl-C ends it after the
+    /// current step, and a second Ctrl-C at once.
     pub fn watched<'t>(&self, trainer: Trainer<'t>, about: &About<'_>) -> Result<Trainer<'t>> {
         let metrics = about.metrics;
         let trainer = trainer.metric_names(metrics.iter().copied()).watch(Warnings);
@@ -114,7 +114,7 @@ impl RunFlags {
         Ok(trainer)
     }
 
-    /// A run with the files that are asked for.
+    /// Adds the files that the flags ask for to a run.
     fn written<'t>(&self, mut trainer: Trainer<'t>, about: &About<'_>) -> Result<Trainer<'t>> {
         let About { title, module, layout, function, .. } = *about;
         if let Some(path) = &self.metrics {
@@ -134,7 +134,7 @@ impl RunFlags {
         Ok(trainer)
     }
 
-    /// Says how to go on with a run that was interrupted; whether it was.
+    /// Prints how to resume a run that was interrupted. Returns whether it was.
     pub fn interrupted(&self, outcome: &Outcome) -> bool {
         if outcome.ended != Ended::Interrupted {
             return false;
@@ -152,8 +152,8 @@ impl RunFlags {
         true
     }
 
-    /// Compares the layout of the run with the one that is asked for, if one is: says that they
-    /// agree, or fails with the first operation on which they do not.
+    /// Compares the run's layout with the one that a flag asks for, if any. Prints that they agree,
+    /// or fails with the first operation on which they differ.
     pub fn compare(&self, compared: &Compared<'_>, feeds: &[(&str, ArrayRef<'_>)]) -> Result<()> {
         let Some(text) = &self.compare_layout else { return Ok(()) };
         let Compared { graph, function, mesh, layout, options, seed } = *compared;
@@ -171,7 +171,7 @@ impl RunFlags {
     }
 }
 
-/// The checkpoint in a folder, or the newest whole one of those in it.
+/// The checkpoint `path`, or the newest whole one in the folder `path`.
 fn newest(path: &Path) -> Result<Checkpoint> {
     if path.join("manifest.json").exists() {
         return Ok(Checkpoint::open(path)?);

@@ -1,4 +1,4 @@
-//! Ending a run from outside.
+//! Ends a run when a signal asks for it.
 
 use signal_hook::consts::signal;
 use signal_hook::flag;
@@ -7,28 +7,29 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Ctrl-C, a request to end, and that the terminal is gone.
+/// The signals: Ctrl-C, a request to end, and the closing of the terminal.
 #[cfg(unix)]
 const ENDING: [c_int; 3] = [signal::SIGINT, signal::SIGTERM, signal::SIGHUP];
 #[cfg(not(unix))]
 const ENDING: [c_int; 2] = [signal::SIGINT, signal::SIGTERM];
 
-/// Becomes true when the process is asked to end. The second time it ends at once.
+/// A flag that becomes true when the process is asked to end. The second request ends the process
+/// at once.
 ///
-/// What was to be ignored when the process began stays so: `nohup` says that of a terminal that goes, a
-/// shell without job control says it of Ctrl-C to what runs in the background.
+/// Signals that were ignored when the process started stay ignored: `nohup` ignores the closing of
+/// the terminal, and a shell without job control ignores Ctrl-C for processes in the background.
 pub(super) fn asked_to_end() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in ENDING.into_iter().filter(|&signal| is_heeded(signal)) {
-        // In this order: the first time the flag is not set yet.
+        // The order matters: at the first signal the flag is not set yet.
         flag::register_conditional_shutdown(signal, 128 + signal, asked.clone())?;
         flag::register(signal, asked.clone())?;
     }
     Ok(asked)
 }
 
-/// Whether a signal is not ignored by this process. Linux tells; elsewhere a terminal that goes is left
-/// to the system, which ends the process unless `nohup` forbade that.
+/// Whether this process does not ignore a signal. Linux can tell. Elsewhere the closing of a
+/// terminal is left to the system, which ends the process unless `nohup` has forbidden that.
 fn is_heeded(signal: c_int) -> bool {
     match std::fs::read_to_string("/proc/self/status").ok().as_deref().and_then(ignored) {
         Some(ignored) => ignored >> (signal - 1) & 1 == 0,

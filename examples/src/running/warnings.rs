@@ -1,9 +1,9 @@
-//! What a run can go on with, but should be known.
+//! Writes the warnings of a run.
 
 use crate::report::remark;
 use mesh_optimize::training::{BoxError, Position, Start, Watcher};
 
-/// Writes it to standard error.
+/// Writes warnings to standard error.
 pub(super) struct Warnings;
 
 impl Watcher for Warnings {

@@ -1,13 +1,13 @@
-//! What can be wrong with a text, told to the person who has to mend it.
+//! The errors of texts, for the person who has to repair them.
 
 use super::token_file::{HEADER, MAGIC, VERSION};
 use std::io;
 
-/// Why there is no text to train on.
+/// Why a text cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextError {
-    /// The operating system gave up on the file.
+    /// The operating system could not read the file.
     #[error("cannot read {file}: {source}")]
     Read {
         /// The file.
@@ -23,7 +23,7 @@ pub enum TextError {
         /// What the decompressor says.
         source: io::Error,
     },
-    /// Too little text for the windows asked for.
+    /// The text is too short for the windows that were asked for.
     #[error(
         "{file} holds {size} {unit}s; a batch of {batch} windows of {length} {unit}s for training, \
          and one window in the last tenth, need {least}"
@@ -56,7 +56,7 @@ pub enum TextError {
         /// Its second word.
         version: i32,
     },
-    /// The file ends in its header.
+    /// The file ends within its header.
     #[error("{file} is truncated: a token file has a header of {HEADER} bytes, it holds {found}")]
     NoHeader {
         /// The file.
@@ -64,7 +64,7 @@ pub enum TextError {
         /// The size that is there, uncompressed.
         found: u64,
     },
-    /// The declared number of tokens cannot be.
+    /// The declared number of tokens is impossible.
     #[error("{file} declares {declared} tokens: legal are 0 to {most}{hint}")]
     Count {
         /// The file.
@@ -89,10 +89,10 @@ pub enum TextError {
         tokens: u64,
         /// The bytes that it should have, uncompressed.
         expected: u64,
-        /// The bytes that it has; of a compressed file that goes on, those that were looked at.
+        /// The bytes that it has; of a compressed file that is too long, those that were read.
         found: u64,
     },
-    /// A token that is not in the vocabulary.
+    /// A token is not in the vocabulary.
     #[error("token {position} of {file} is {token}: a vocabulary of {vocab} has 0 to {}", .vocab.saturating_sub(1))]
     Token {
         /// The file.
@@ -104,7 +104,7 @@ pub enum TextError {
         /// How many different tokens there are.
         vocab: usize,
     },
-    /// A stretch that is not in the text.
+    /// A range is not in the text.
     #[error("{file} has {size} {unit}s here: none from {start} to {end}")]
     Outside {
         /// The file.
@@ -113,9 +113,9 @@ pub enum TextError {
         unit: &'static str,
         /// How many there are.
         size: u64,
-        /// Where the stretch begins.
+        /// The beginning of the range.
         start: u64,
-        /// Where it ends.
+        /// The end of the range.
         end: u64,
     },
 }

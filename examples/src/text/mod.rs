@@ -35,9 +35,9 @@ const HELD_OUT: u64 = 10;
 /// A text in two parts.
 #[derive(Clone, Debug)]
 pub struct Text {
-    /// To learn from.
+    /// The training part.
     pub train: Tokens,
-    /// To measure by: the last tenth.
+    /// The test part: the last tenth.
     pub held_out: Tokens,
 }
 
@@ -47,25 +47,25 @@ impl Text {
         Self::of_bytes(file.display().to_string(), files::positioned(opened(file)?))
     }
 
-    /// The tokens of a token file (llm.c's format, version 1, plain or gzip) of a vocabulary of
-    /// `vocab`. A token that is not in the vocabulary is an error when it is read.
+    /// The tokens of a token file (llm.c's format, version 1, plain or gzip) with a vocabulary of
+    /// `vocab` tokens. A token that is not in the vocabulary is an error when it is read.
     pub fn load_tokens(file: &Path, vocab: usize) -> Result<Self, TextError> {
         let name = file.display().to_string();
         Self::of_token_file(name, files::positioned(opened(file)?), vocab)
     }
 
-    /// Small tales told by a grammar, the same at every call.
+    /// Small tales that a grammar generates, the same at every call.
     pub fn tales() -> Self {
         let (name, tales) = ("the built-in text".to_owned(), tales::tell());
         Self::divided(Tokens::in_memory(name, tales))
     }
 
-    /// As [`load`](Self::load), of bytes that are there; errors call them `name`.
+    /// [`load`](Self::load) from memory; errors call the text `name`.
     pub fn of_bytes(name: String, bytes: Box<dyn ReadAt>) -> Result<Self, TextError> {
         Tokens::bytes(name, bytes).map(Self::divided)
     }
 
-    /// As [`load_tokens`](Self::load_tokens), of bytes that are there; errors call them `name`.
+    /// [`load_tokens`](Self::load_tokens) from memory; errors call the file `name`.
     pub fn of_token_file(
         name: String,
         bytes: Box<dyn ReadAt>,
@@ -80,7 +80,7 @@ impl Text {
         Self { train, held_out }
     }
 
-    /// What errors call the file.
+    /// The name that errors use.
     pub fn name(&self) -> &str {
         self.train.name()
     }
@@ -90,8 +90,8 @@ impl Text {
         self.train.unit()
     }
 
-    /// What tells the text from others, whatever file it is in: how many bytes its tokens have, and their
-    /// checksum. Reads all of it.
+    /// The length and the checksum of the tokens' bytes, which distinguish the text from others,
+    /// whatever file it is in. Reads all of it.
     pub fn contents(&self) -> Result<String, TextError> {
         self.train.contents(&self.held_out)
     }
@@ -100,7 +100,7 @@ impl Text {
     pub fn check(&self, batch: usize, length: usize) -> Result<(), TextError> {
         let window = (length as u64).saturating_add(1);
         let trained = (batch as u64).saturating_mul(length as u64).saturating_add(1);
-        // The held-out part is the total divided by HELD_OUT, rounded down.
+        // The length of the held-out part is the total divided by HELD_OUT, rounded down.
         let total = trained.saturating_add((trained - 1) / (HELD_OUT - 1));
         let least = total.max(window.saturating_mul(HELD_OUT));
         let size = self.train.len() + self.held_out.len();

@@ -1,10 +1,11 @@
-//! Tales told by a grammar: regular enough to be learned in minutes, too many to be known by heart.
+//! Tales that a grammar generates: regular enough to be learned in minutes, too many to be
+//! memorised.
 
 use crate::Rng;
 
-/// How many are told.
+/// The number of tales.
 const TALES: u64 = 300;
-/// The tales' own seed and stream.
+/// The seed and the stream of the tales.
 const KEY: (u64, u64) = (11, 0x5441_4c45);
 
 const WHO: [(&str, &str); 12] = [

@@ -43,7 +43,7 @@ fn tales_are_the_same_each_time_and_are_text() {
     let bytes: Vec<_> = train.into_iter().chain(held_out).map(|byte| byte as u8).collect();
     assert!(bytes.iter().all(|b| b.is_ascii_graphic() || b" \n".contains(b)));
     assert!(text.held_out.len() > 4096, "{}", text.held_out.len());
-    // No tale is told twice: what is held out cannot be known by heart.
+    // No tale occurs twice, so held-out tales cannot be memorised.
     let whole = String::from_utf8(bytes).unwrap();
     let mut tales: Vec<_> = whole.split("\n\n").collect();
     let count = tales.len();
@@ -94,7 +94,7 @@ fn windows_hold_tokens_and_what_follows() {
 fn batches_are_those_of_their_steps() {
     let text = of_bytes((0..=255).cycle().take(1000));
     let batches = text.batches(4, 10, 9).unwrap();
-    // 900 bytes to learn from hold 22 times 40.
+    // 900 training bytes have 22 windows of 40.
     assert_eq!(batches.cardinality(), Some(22));
     for (pass, index) in [(0, 0), (0, 21), (3, 5)] {
         let step = pass * 22 + index + 1;
@@ -176,7 +176,7 @@ fn every_fault_of_a_token_file_is_named() {
         (good[..1029].to_vec(), "holds 1029: it is truncated"),
         (longer(&good), "holds 1031: it goes on after them"),
         (with(0, 20_240_521), "version are 20240521 and 1, legal are 20240520 and 1"),
-        // Llama 3's files, of wider tokens.
+        // A file of Llama 3, whose tokens are wider.
         (with(0, 20_240_801), "no token file of this kind"),
         (with(0, MAGIC_OF_A_BIG_ENDIAN_FILE), "no token file of this kind"),
         (with(1, 2), "20240520 and 2"),
@@ -209,13 +209,13 @@ fn a_token_beyond_the_vocabulary_is_named_with_its_position() {
     let said = text.train.read(85, 6).unwrap_err().to_string();
     assert_eq!(said, "tokens has 90 tokens here: none from 85 to 91");
     assert!(text.train.read(u64::MAX, usize::MAX).is_err());
-    // And through a data set.
+    // The same through a data set.
     let batches = text.held_out_batches(1, 3, 3).unwrap();
     let said = batches.pass(0).find_map(Result::err).unwrap().to_string();
     assert!(said.contains("token 93 of tokens is 50"), "{said}");
 }
 
-/// Bytes that say how much of them was read, and can lose their end.
+/// Bytes that count how much of them was read, and that can be truncated.
 struct Counted {
     bytes: Mutex<Vec<u8>>,
     read: Arc<AtomicU64>,
@@ -239,7 +239,7 @@ fn a_batch_reads_its_windows_and_a_process_its_rows() {
     let bytes = Counted { bytes: Mutex::new(token_file(&tokens)), read: read.clone() };
     let text = Text::of_token_file("x".to_owned(), Box::new(bytes), 1 << 16).unwrap();
     let since = || read.swap(0, Ordering::Relaxed);
-    // The header, and what stands in a reader's buffer.
+    // The header, and what fills a reader's buffer.
     assert!(since() <= 1 << 14);
     let batches = text.batches(8, 16, 3).unwrap();
     let whole = batches.skip(100).pass(2).next().unwrap().unwrap();

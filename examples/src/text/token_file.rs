@@ -1,8 +1,9 @@
 //! Token files as llm.c writes them.
 //!
-//! A header of 256 little-endian `i32` (a magic number, a version, the number of tokens, nothing),
-//! then the tokens, little-endian `u16`. Nothing is believed before it is checked: the declared number
-//! against the size of the file when it is opened, each token against the vocabulary when it is read.
+//! A file has a header of 256 little-endian `i32` (a magic number, a version, the number of tokens,
+//! zeros), then the tokens, little-endian `u16`. Everything is checked before it is used: the
+//! declared number against the size of the file when it is opened, each token against the
+//! vocabulary when it is read.
 
 use super::TextError;
 use crate::files::{self, FromStart, ReadAt};
@@ -53,7 +54,7 @@ pub(super) fn open(file: &str, bytes: Box<dyn ReadAt>) -> Result<Opened, TextErr
         sized(bytes.size().map_err(failed)?)?;
         return Ok(Opened { bytes, offset: HEADER as u64, count });
     }
-    // One byte more shows that the file ends there.
+    // One more byte shows whether the file ends there.
     let tokens = files::up_to(&mut stream, (WIDTH * count + 1) as usize).map_err(refused)?;
     sized((HEADER + tokens.len()) as u64)?;
     Ok(Opened { bytes: Box::new(tokens), offset: 0, count })
@@ -83,7 +84,7 @@ fn declared(file: &str, header: &[u8], compressed: bool) -> Result<u64, TextErro
     }
 }
 
-/// Writes a token file; refused are more tokens than a header can declare.
+/// Writes a token file. More tokens than a header can declare are an error.
 pub fn write_tokens(mut out: impl Write, tokens: &[u16]) -> io::Result<()> {
     let count = i32::try_from(tokens.len())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "too many tokens for a file"))?;

@@ -1,4 +1,4 @@
-//! Tokens in a row, of which any stretch can be read.
+//! Sequences of tokens that can be read at any position.
 
 use super::{TextError, token_file};
 use crate::files::{self, ReadAt};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Tokens in a row, or some of them. They are read when they are asked for, and no others.
+/// A sequence of tokens. A token is read when it is asked for.
 #[derive(Clone)]
 pub struct Tokens {
     of: Arc<Whole>,
@@ -15,17 +15,17 @@ pub struct Tokens {
 
 /// All tokens of a file.
 struct Whole {
-    /// What errors call it.
+    /// The name that errors use.
     name: String,
     bytes: Box<dyn ReadAt>,
     kind: Kind,
 }
 
-/// How tokens are written.
+/// The encoding of tokens.
 enum Kind {
-    /// Each byte is one.
+    /// Each byte is a token.
     Bytes,
-    /// Little-endian words of 16 bits from an offset on, of a vocabulary.
+    /// Little-endian words of 16 bits that begin at an offset; the vocabulary has `vocab` tokens.
     Words { offset: u64, vocab: usize },
 }
 
@@ -59,7 +59,7 @@ impl Tokens {
         Ok(Self::new(name, bytes, kind, count))
     }
 
-    /// How many there are.
+    /// The number of tokens.
     pub fn len(&self) -> u64 {
         self.part.end - self.part.start
     }
@@ -69,7 +69,7 @@ impl Tokens {
         self.part.is_empty()
     }
 
-    /// What errors call the file that they are of.
+    /// The name of the file that errors use.
     pub fn name(&self) -> &str {
         &self.of.name
     }
@@ -82,14 +82,14 @@ impl Tokens {
         }
     }
 
-    /// The tokens before a position and those from there on.
+    /// The tokens before a position, and those from it on.
     pub fn split_at(self, position: u64) -> (Self, Self) {
         let middle = self.part.start.saturating_add(position).min(self.part.end);
         let part = |part| Self { of: self.of.clone(), part };
         (part(self.part.start..middle), part(middle..self.part.end))
     }
 
-    /// What tells these tokens, and those up to the end of `last`, from others.
+    /// The length and checksum of the tokens from these on up to the end of `last`.
     pub(super) fn contents(&self, last: &Self) -> Result<String, TextError> {
         let (offset, width) = match self.of.kind {
             Kind::Bytes => (0, 1),

@@ -1,14 +1,14 @@
-//! Windows of a text: where they begin, and batches of them.
+//! Batches of windows of a text.
 
 use super::{Text, Tokens};
 use crate::Rng;
 use mesh_optimize::dataset::{Dataset, DatasetError, Record, Remainder, Source};
 use ndarray::Array2;
 
-/// Keeps the windows apart from other uses of a seed.
+/// The stream of random numbers for windows, apart from other uses of a seed.
 const STREAM: u64 = 0x5749_4e44;
 
-/// Windows of a length, each by its first token, and for each token the one that follows.
+/// Windows of one length, by their first tokens. With each token goes the one that follows it.
 struct Windows {
     tokens: Tokens,
     length: usize,
@@ -37,11 +37,11 @@ impl Source for Windows {
 }
 
 impl Text {
-    /// Batches to learn from: `bytes` and `following`, both `[batch, length]`, windows that begin
+    /// Training batches: `bytes` and `following`, both `[batch, length]`, of windows that begin
     /// anywhere.
     ///
-    /// A pass has as many batches as windows side by side would fill. Batch `i` of pass `p` is that of
-    /// step `p * cardinality + i + 1`, which determines it together with the seed.
+    /// A pass has as many batches as windows side by side would fill. Batch `i` of pass `p` is that
+    /// of step `p * cardinality + i + 1`; it depends only on this number and the seed.
     pub fn batches(&self, batch: usize, length: usize, seed: u64) -> Result<Dataset, DatasetError> {
         let windows = Windows { tokens: self.train.clone(), length };
         let size = self.train.len();
@@ -55,14 +55,14 @@ impl Text {
         Dataset::sampled(windows, examples, order).batch(batch, Remainder::Drop)
     }
 
-    /// How many windows of the held-out part [`held_out_batches`](Self::held_out_batches) has.
+    /// The number of windows that [`held_out_batches`](Self::held_out_batches) has.
     pub fn held_out_windows(&self, length: usize, most: usize) -> usize {
         even_starts(self.held_out.len(), length, most).len()
     }
 
-    /// Batches to measure by: at most `most` windows of the held-out part that do not overlap, in
-    /// order. As [`batches`](Self::batches), and `weight`, `[batch]`, which is 0 where the last batch
-    /// is filled up with windows that were counted.
+    /// Evaluation batches: at most `most` windows of the held-out part that do not overlap, in
+    /// order, as in [`batches`](Self::batches). `weight`, `[batch]`, is 0 for the copies of windows
+    /// that fill up the last batch.
     pub fn held_out_batches(
         &self,
         batch: usize,
@@ -76,7 +76,8 @@ impl Text {
     }
 }
 
-/// Where the windows of a step begin: anywhere in a text of `size`, by the seed and the step only.
+/// The beginnings of a step's windows: anywhere in a text of `size`, drawn from the seed and the
+/// step.
 pub(super) fn random_starts(
     size: u64,
     length: usize,
@@ -89,7 +90,8 @@ pub(super) fn random_starts(
     (0..batch).map(move |_| rng.below_u64(places))
 }
 
-/// Where at most `most` windows begin that do not overlap, spread evenly over a text of `size`.
+/// The beginnings of at most `most` windows that do not overlap and are spread evenly over a text
+/// of `size`.
 pub(super) fn even_starts(
     size: u64,
     length: usize,

@@ -1,4 +1,4 @@
-//! What the tests of the binaries share: runs of them, scratch directories, small data sets.
+//! Helpers for the tests of the binaries: running them, scratch directories, small data sets.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a failed run fails its test")]
@@ -8,7 +8,8 @@ pub(crate) mod readme;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How far losses under two layouts may be apart, relative to their size. The README states these.
+/// How much losses under two layouts may differ, relative to their size. The README states these
+/// numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Agreement {
     pub(crate) dtype: &'static str,
@@ -18,13 +19,13 @@ pub(crate) struct Agreement {
 
 /// Up to 5e-15 has been measured, a few roundings of f64; the margin is for seeds that amplify them.
 pub(crate) const F64: Agreement = Agreement { dtype: "f64", steps: 20, within: 1e-9 };
-/// Optimizers divide gradients by their size, so that rounding is amplified where a ReLU's input is next to
-/// 0. Few steps keep what comes of it small.
+/// Optimizers divide gradients by their size, which amplifies rounding where a ReLU's input is
+/// close to 0. With few steps the effect stays small.
 pub(crate) const MNIST_F32: Agreement = Agreement { dtype: "f32", steps: 6, within: 1e-4 };
 /// 8e-7 has been measured for small models; larger ones sum more terms.
 pub(crate) const LM_F32: Agreement = Agreement { dtype: "f32", steps: 20, within: 1e-4 };
 
-/// What a run left behind.
+/// The result of a run.
 pub(crate) struct Run {
     pub(crate) command: String,
     pub(crate) code: Option<i32>,
@@ -33,14 +34,14 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Fails unless the run ended well.
+    /// Fails unless the run succeeded.
     pub(crate) fn well(self) -> Self {
         assert_eq!(self.code, Some(0), "{}\n{}{}", self.command, self.out, self.err);
         self
     }
 }
 
-/// Runs a binary. Backtraces are asked for, so that a panic cannot hide.
+/// Runs a binary with backtraces on, so that a panic is visible.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Run {
     let output = Command::new(program).args(arguments).env("RUST_BACKTRACE", "1").output().unwrap();
     Run {
@@ -68,7 +69,7 @@ pub(crate) fn lm_line(line: &str, more: &[&str]) -> Run {
     run(env!("CARGO_BIN_EXE_lm"), &flags)
 }
 
-/// Fails unless the run was refused with one readable message that has these words.
+/// Fails unless the run was refused with one readable message that contains these words.
 #[track_caller]
 pub(crate) fn refused(run: &Run, words: &[&str]) {
     let Run { command, code, out, err } = run;
@@ -83,7 +84,7 @@ pub(crate) fn refused(run: &Run, words: &[&str]) {
     }
 }
 
-/// A directory of this test's own, empty.
+/// An empty directory for this test.
 pub(crate) fn scratch(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = std::fs::remove_dir_all(&path);
@@ -101,7 +102,7 @@ pub(crate) fn write_pair(dir: &Path, count: u32) {
     for example in 0..count {
         let label = example % 10;
         labels.push(label as u8);
-        // A bar at the label's place, and noise.
+        // A bar whose place is the label, and noise.
         let noise =
             |pixel: u32| (pixel.wrapping_mul(2654435761).wrapping_add(example * 97) >> 26) as u8;
         images.extend((0..784).map(|p| if p % 28 / 3 == label { 255 } else { noise(p) }));

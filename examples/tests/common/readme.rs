@@ -1,6 +1,6 @@
-//! Runs and layouts that the README shows.
+//! The runs and layouts that the README shows.
 
-/// A run: what is trained, and on which mesh, how split. Both are flags separated by spaces.
+/// A run: flags that say what is trained, and flags for mesh and layout, separated by spaces.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Example {
     pub(crate) model: String,
@@ -14,12 +14,12 @@ pub(crate) fn text() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap()
 }
 
-/// Flags that say on which mesh a run is made, and how split.
+/// The flags for mesh and layout.
 const PLACED: [&str; 3] = ["--mesh", "--layout", "--strategy"];
-/// Flags that say what is trained.
+/// The flags for the model.
 const TRAINED: [&str; 3] = ["--model", "--scan", "--recompute"];
 
-/// The runs of a program that are not refused, without what they read, write or show.
+/// The runs of a program that succeed, without the flags for input and output.
 pub(crate) fn runs(program: &str) -> Vec<Example> {
     let mut found = Vec::new();
     let text = text();
@@ -50,8 +50,8 @@ pub(crate) fn runs(program: &str) -> Vec<Example> {
     found
 }
 
-/// The layouts of the table, with a mesh of two processors along each axis, for a model that has two
-/// hidden layers where the table's has one.
+/// The layouts of the README's table on a mesh of two processors along each axis, for a model that
+/// has two hidden layers in place of the table's one.
 pub(crate) fn layouts() -> Vec<Example> {
     let text = text();
     let rows = text.lines().skip_while(|line| *line != "| wish | layout |").skip(2);

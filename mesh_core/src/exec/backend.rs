@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use super::numerics::NonFinite;
 use super::record::CallTimes;
+use super::run::numerics::NonFinite;
 use crate::array::{Array, ArrayRef};
 use crate::names::ProcessMap;
 use crate::program::Program;

@@ -4,40 +4,31 @@
 //! one room per way: `threads` and, with the feature of that name, `mpi`. A crew runs the processors
 //! of this process on threads, whichever way they meet others; each room's [`Backend`] is a crew and
 //! what processes have to do with each other. `reference` runs the meaning of each step, naively. An
-//! [`Executor`](executor::Executor) is one function prepared for one processor; its step loop
+//! [`Executor`](run::Executor) is one function prepared for one processor; its step loop
 //! allocates nothing and looks nothing up.
 //!
 //! A collective that is begun in one place and awaited in another runs beside what stands between, on
-//! a [`courier`]'s thread where there are cores for that.
+//! a [courier](comm::courier)'s thread where there are cores for that.
 //!
 //! This room knows no layout: extents, strides, groups and plans only.
 
+mod action;
 mod addressable;
 mod backend;
 mod border;
-mod caught;
-mod collective;
 mod comm;
-#[cfg(test)]
-mod comm_tests;
-mod courier;
 pub(crate) mod cpu;
-mod executor;
-mod fed;
-mod fold;
-mod loops;
 mod memory;
 #[cfg(feature = "mpi")]
 mod mpi;
-mod numerics;
 mod prepare;
 mod record;
 mod reference;
+mod run;
 mod seed;
-mod shares;
 mod strided;
+mod sync;
 mod threads;
-mod watch;
 
 #[cfg(feature = "mpi")]
 pub(crate) use self::mpi::RankBackend;
@@ -45,8 +36,8 @@ pub(crate) use self::mpi::RankBackend;
 pub use self::mpi::Ranks;
 pub(crate) use addressable::{Addressable, Hull, is_addressable};
 pub use backend::{Backend, Capabilities, Failure, Processes};
-pub(crate) use numerics::digits;
-pub use numerics::{GivenTo, InIteration, NonFinite, Summary};
 pub use record::{CallTimes, Span, StepTimes};
 pub use reference::Reference;
+pub(crate) use run::numerics::digits;
+pub use run::numerics::{GivenTo, InIteration, NonFinite, Summary};
 pub(crate) use threads::ThreadBackend;

@@ -1,7 +1,6 @@
 //! What all random draws of a machine follow from.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::sync::{Arc, AtomicU64, Ordering};
 
 /// The seed of a machine, shared by its kernels. It is set between calls only, so that all
 /// processors draw from one.

@@ -1,4 +1,4 @@
-//! Names of dimensions, and dimensions.
+//! Dimensions and their names.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
-/// The name of a dimension. Interned for the life of the process, so that it is `Copy`, and equal
-/// names lie at one address.
+/// The name of a dimension. Names are interned for the life of the process, so that they are `Copy`
+/// and equal names have equal addresses.
 #[derive(Clone, Copy, Eq, PartialOrd, Ord)]
 pub struct DimName(&'static str);
 
@@ -26,7 +26,7 @@ impl Hash for DimName {
 }
 
 impl DimName {
-    /// Interns `name`. Any text is taken; [`check_name`] says which names shapes accept.
+    /// Interns `name`. Any text is accepted; [`check_name`] says which names a shape accepts.
     pub fn new(name: &str) -> Self {
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = names.get(name) {
@@ -61,27 +61,27 @@ impl fmt::Debug for DimName {
     }
 }
 
-/// A name with a size. Two dimensions are equal when both are.
+/// A name with a size. Two dimensions are equal if both are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dimension {
-    /// What the dimension is called.
+    /// The name.
     pub name: DimName,
-    /// How many positions it has.
+    /// The number of positions.
     pub size: usize,
 }
 
 impl Dimension {
-    /// Never fails: a bad name or size 0 is reported where a shape is made of it.
+    /// Makes a dimension. A bad name or a size of 0 is reported when a shape is made of it.
     pub fn new(name: &str, size: usize) -> Self {
         Self { name: DimName::new(name), size }
     }
 
-    /// The same size under another name.
+    /// A dimension with this size and another name.
     pub fn renamed(self, name: &str) -> Self {
         Self { name: DimName::new(name), ..self }
     }
 
-    /// The same name with another size.
+    /// A dimension with this name and another size.
     pub fn resized(self, size: usize) -> Self {
         Self { size, ..self }
     }

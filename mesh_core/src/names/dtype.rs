@@ -13,11 +13,11 @@ pub enum DType {
     F32,
     /// 64-bit float.
     F64,
-    /// The upper half of an [`DType::F32`].
+    /// bfloat16: the upper half of an [`DType::F32`].
     BF16,
     /// 32-bit signed integer.
     I32,
-    /// Truth value.
+    /// Boolean.
     Bool,
 }
 
@@ -34,12 +34,12 @@ impl DType {
         }
     }
 
-    /// Whether it is one of the float types.
+    /// Whether it is a float type.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::BF16)
     }
 
-    /// The largest finite number it can hold.
+    /// The largest finite number of the type.
     pub fn largest(self) -> f64 {
         match self {
             DType::F64 => f64::MAX,
@@ -50,7 +50,7 @@ impl DType {
         }
     }
 
-    /// The dtype sums are held in until they are complete: `BF16` adds up in `F32`.
+    /// The dtype in which partial sums are held: `F32` for `BF16`, otherwise the dtype itself.
     pub fn reduction(self) -> DType {
         match self {
             DType::BF16 => DType::F32,

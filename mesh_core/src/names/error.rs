@@ -1,4 +1,4 @@
-//! What can be wrong with names, sizes, shapes and meshes.
+//! The errors of names, sizes, shapes and meshes.
 
 use thiserror::Error;
 
@@ -15,10 +15,10 @@ pub(super) const MAX_PROCESSORS: usize = 1 << 20;
 /// Why a name, dimension, shape, dtype or mesh was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum NameError {
-    /// A name without characters.
+    /// A name is empty.
     #[error("a name is missing: names need at least one character")]
     EmptyName,
-    /// A name with a character that layout strings use for something else.
+    /// A name has a character that layout strings use otherwise.
     #[error(
         "the name `{name}` holds {found:?}: names hold none of `: ; , . + * / @` or whitespace"
     )]
@@ -28,50 +28,50 @@ pub enum NameError {
         /// Its first illegal character.
         found: char,
     },
-    /// A dimension or mesh axis of size 0.
+    /// A dimension or a mesh axis has size 0.
     #[error("`{name}` has size 0: sizes are 1 or more")]
     EmptySize {
         /// The dimension or axis.
         name: String,
     },
-    /// More elements than [`Shape::MAX_ELEMENTS`](super::Shape::MAX_ELEMENTS).
+    /// A shape has more elements than [`Shape::MAX_ELEMENTS`](super::Shape::MAX_ELEMENTS).
     #[error("{shape} is too large: a tensor has at most 2^48 elements")]
     TooManyElements {
         /// The shape.
         shape: String,
     },
-    /// More dimensions than [`Shape::MAX_DIMENSIONS`](super::Shape::MAX_DIMENSIONS).
+    /// A shape has more dimensions than [`Shape::MAX_DIMENSIONS`](super::Shape::MAX_DIMENSIONS).
     #[error(
         "`{first}` is one dimension too many: a tensor, and what is computed from several, has at most {}",
         MAX_DIMENSIONS
     )]
     TooManyDimensions {
-        /// The first beyond.
+        /// The first dimension that is too many.
         first: Dimension,
     },
-    /// A piece of a string without `:size`.
+    /// A part of a string has no `:size`.
     #[error("`{name}` has no size: write `name:size`, as in `batch:200`")]
     NoSize {
-        /// The piece.
+        /// The part.
         name: String,
     },
-    /// A size that is not a number.
+    /// A size is not a number.
     #[error("`{size}` is not a size: a size is one whole number, as in `batch:200`")]
     BadSize {
-        /// What stood after the first `:`.
+        /// The text after the first `:`.
         size: String,
     },
-    /// Two dimensions of one name in one shape.
+    /// A shape has two dimensions of one name.
     #[error(
         "a tensor cannot have two dimensions of one name (`{first}` and `{second}`): rename one"
     )]
     RepeatedDimension {
-        /// The dimension that was there already.
+        /// The first of the two.
         first: Dimension,
-        /// The one refused.
+        /// The second.
         second: Dimension,
     },
-    /// One name with two sizes in a union of shapes.
+    /// Two shapes that are united have one name with two sizes.
     #[error("`{first}` meets `{second}`: dimensions of one name need one size; rename or reshape")]
     SizeClash {
         /// The dimension of the first shape.
@@ -79,46 +79,46 @@ pub enum NameError {
         /// The dimension of the second shape.
         second: Dimension,
     },
-    /// Text that names no dtype.
+    /// A text names no dtype.
     #[error("there is no dtype `{found}`: the dtypes are f32, f64, bf16, i32 and bool")]
     UnknownDType {
         /// The text.
         found: String,
     },
-    /// Two mesh axes of one name.
+    /// Two mesh axes have one name.
     #[error("the mesh has two axes called `{name}`: axis names differ")]
     RepeatedAxis {
         /// The name.
         name: String,
     },
-    /// More mesh axes than are supported.
+    /// A mesh has more axes than are supported.
     #[error("a mesh has at most {} axes", MAX_AXES)]
     TooManyAxes,
-    /// More processors than are supported.
+    /// A mesh has more processors than are supported.
     #[error(
         "the mesh has too many processors: the product of its sizes is at most {}",
         MAX_PROCESSORS
     )]
     TooManyProcessors,
-    /// A processor order of the wrong length.
+    /// A processor order has the wrong length.
     #[error("the processor order lists {listed} processors, but the mesh has {processors}")]
     OrderLength {
-        /// How many the order lists.
+        /// The number of processors in the order.
         listed: usize,
-        /// How many the mesh has.
+        /// The number of processors in the mesh.
         processors: usize,
     },
-    /// A processor order that repeats some processors and misses others.
+    /// A processor order repeats some processors and misses others.
     #[error(
         "the processor order misses {missing}: it names each of 0 to {} once", .processors - 1
     )]
     OrderMisses {
-        /// The first processor not listed.
+        /// The first processor that the order misses.
         missing: usize,
-        /// How many the mesh has.
+        /// The number of processors in the mesh.
         processors: usize,
     },
-    /// Processes that cannot share a mesh evenly.
+    /// The number of processes does not divide the number of processors.
     #[error(
         "mesh {mesh} has {processors} processors, but {processes} ranks were started: start as many as \
          divide {processors}, or change the mesh"
@@ -126,17 +126,17 @@ pub enum NameError {
     Processes {
         /// The mesh.
         mesh: String,
-        /// How many the mesh has.
+        /// The number of processors in the mesh.
         processors: usize,
-        /// How many processes there are.
+        /// The number of processes.
         processes: usize,
     },
-    /// A problem, shown in the string it was found in.
+    /// A problem with the place in the string where it was found.
     #[error("{problem}\n{at}")]
     At {
-        /// What is wrong.
+        /// The problem.
         problem: Box<NameError>,
-        /// Where.
+        /// The place.
         at: Excerpt,
     },
 }

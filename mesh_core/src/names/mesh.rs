@@ -1,4 +1,4 @@
-//! The processors as a grid with named axes.
+//! The mesh: processors as a grid with named axes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ impl fmt::Debug for Axis {
 /// A short list of axes.
 pub type AxisList = SmallVec<[Axis; 2]>;
 
-/// `stride` is how far apart two processors are that are neighbours along the axis.
+/// `stride` is the difference between the numbers of two neighbours along the axis.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct NamedAxis {
     name: String,
@@ -37,13 +37,13 @@ struct NamedAxis {
     stride: usize,
 }
 
-/// A grid of processors. They are numbered row-major: the last axis varies fastest.
+/// A grid of processors, numbered row-major: the last axis varies fastest.
 ///
-/// An [`Axis`] given to a mesh must be one of that mesh's own.
+/// A method that takes an [`Axis`] expects an axis of this mesh.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Mesh {
     axes: Vec<NamedAxis>,
-    /// Empty for the identity.
+    /// Empty stands for the identity.
     order: Vec<usize>,
 }
 
@@ -53,14 +53,18 @@ impl Mesh {
     /// The most processors a mesh may have.
     pub const MAX_PROCESSORS: usize = error::MAX_PROCESSORS;
 
-    /// A mesh of axes, each a name and a size. Names differ and are legal, sizes are at least 1.
+    /// Makes a mesh of axes, each a name and a size.
+    ///
+    /// # Errors
+    ///
+    /// If a name is illegal or occurs twice, a size is 0, or there are too many axes or processors.
     pub fn new<'a>(axes: impl IntoIterator<Item = (&'a str, usize)>) -> Result<Self, NameError> {
         let mut mesh = Self::single();
         axes.into_iter().try_for_each(|(name, size)| mesh.push(name, size))?;
         Ok(mesh)
     }
 
-    /// One processor, no axes.
+    /// One processor and no axes.
     pub fn single() -> Self {
         Self::default()
     }
@@ -87,8 +91,12 @@ impl Mesh {
         Ok(())
     }
 
-    /// Says which physical processor plays which part: `order[logical] = physical`, a permutation.
-    /// It may change how fast a program runs, never its result.
+    /// Maps logical to physical processors: `order[logical] = physical`, a permutation. It may
+    /// change the speed of a program, never its results.
+    ///
+    /// # Errors
+    ///
+    /// If `order` is no permutation of the processors.
     pub fn with_order(mut self, order: Vec<usize>) -> Result<Self, NameError> {
         let processors = self.processors();
         if order.len() != processors {
@@ -105,7 +113,7 @@ impl Mesh {
         Ok(self)
     }
 
-    /// How many processors there are.
+    /// The number of processors.
     pub fn processors(&self) -> usize {
         self.axes.iter().map(|axis| axis.size).product()
     }
@@ -120,38 +128,38 @@ impl Mesh {
         self.axes().find(|&axis| self.name(axis) == name)
     }
 
-    /// What `axis` is called.
+    /// The name of `axis`.
     pub fn name(&self, axis: Axis) -> &str {
         &self.axes[axis.index()].name
     }
 
-    /// How many coordinates `axis` has.
+    /// The number of coordinates along `axis`.
     pub fn size(&self, axis: Axis) -> usize {
         self.axes[axis.index()].size
     }
 
-    /// Where `processor` stands, one number per axis.
+    /// The coordinates of `processor`, one per axis.
     pub fn coordinates(&self, processor: usize) -> Vec<usize> {
         self.axes().map(|axis| self.coordinate(processor, axis)).collect()
     }
 
-    /// The processor that stands at `coordinates`.
+    /// The processor at `coordinates`.
     pub fn processor(&self, coordinates: &[usize]) -> usize {
         self.axes.iter().zip(coordinates).map(|(axis, coordinate)| axis.stride * coordinate).sum()
     }
 
-    /// Where `processor` stands along `axis`.
+    /// The coordinate of `processor` along `axis`.
     pub fn coordinate(&self, processor: usize, axis: Axis) -> usize {
         let NamedAxis { size, stride, .. } = self.axes[axis.index()];
         processor / stride % size
     }
 
-    /// How many processors differ only along `axes`.
+    /// The number of processors in a group along `axes`: those that differ only along these axes.
     pub fn group_size(&self, axes: &[Axis]) -> usize {
         axes.iter().map(|&axis| self.size(axis)).product()
     }
 
-    /// Where `processor` stands in its group along `axes`, the first listed being the major one.
+    /// The index of `processor` in its group along `axes`, of which the first is the major one.
     pub fn group_index(&self, processor: usize, axes: &[Axis]) -> usize {
         axes.iter()
             .fold(0, |index, &axis| index * self.size(axis) + self.coordinate(processor, axis))
@@ -169,7 +177,7 @@ impl Mesh {
         })
     }
 
-    /// All groups along `axes`, by their first member.
+    /// All groups along `axes`, in the order of their first members.
     pub fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
         (0..self.processors())
             .filter(|&processor| self.group_index(processor, axes) == 0)
@@ -177,12 +185,12 @@ impl Mesh {
             .collect()
     }
 
-    /// The physical processor that plays the part of the logical `processor`.
+    /// The physical processor of the logical `processor`.
     pub fn physical(&self, processor: usize) -> usize {
         self.order.get(processor).copied().unwrap_or(processor)
     }
 
-    /// The names of `axes`, as a layout writes them: `rows+cols`.
+    /// The names of `axes` as a layout has them: `rows+cols`.
     pub fn list(&self, axes: &[Axis]) -> String {
         axes.iter().map(|&axis| self.name(axis)).collect::<Vec<_>>().join("+")
     }
@@ -201,7 +209,7 @@ impl fmt::Display for Mesh {
 impl FromStr for Mesh {
     type Err = NameError;
 
-    /// Reads `rows:2;cols:2`, with the separators of a shape; `""` is one processor.
+    /// Reads `rows:2;cols:2`. The separators are those of a shape; `""` is one processor.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let mut mesh = Self::single();
         for piece in Piece::new(text).pairs() {

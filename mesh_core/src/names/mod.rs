@@ -1,9 +1,9 @@
-//! The words every other room uses: dimensions, shapes, dtypes, meshes, layouts and placements.
+//! Dimensions, shapes, dtypes, meshes, layouts and placements, which all other rooms use.
 //!
 //! A [`Dimension`] is a name and a size, a [`Shape`] an ordered set of them. A [`Mesh`] is the
-//! processors as a grid with named axes; a [`ProcessMap`] says where they run. A [`Layout`] is the user's rules "dim → axes"; bound to a
-//! mesh it becomes [`Rules`], which give each tensor a [`Placement`], and a placement gives each
-//! processor its [`Slice`].
+//! processors as a grid with named axes; a [`ProcessMap`] says which process runs which of them. A
+//! [`Layout`] is the user's rules "dim → axes". Bound to a mesh it becomes [`Rules`], which give
+//! each tensor a [`Placement`]; a placement gives each processor its [`Slice`].
 
 mod check;
 mod dimension;

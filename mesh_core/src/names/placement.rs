@@ -1,4 +1,4 @@
-//! How one tensor lies on a mesh.
+//! Placements: how a tensor lies on a mesh.
 
 use std::fmt::{self, Write as _};
 
@@ -9,30 +9,30 @@ use super::dtype::DType;
 use super::mesh::{Axis, AxisList, Mesh};
 use super::shape::Shape;
 
-/// How values are combined by a reduction.
+/// How a reduction combines values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReduceKind {
-    /// Addition.
+    /// By addition.
     Sum,
-    /// Multiplication.
+    /// By multiplication.
     Prod,
-    /// The largest.
+    /// By their maximum.
     Max,
-    /// The smallest.
+    /// By their minimum.
     Min,
-    /// Logical and.
+    /// By logical and.
     All,
-    /// Logical or.
+    /// By logical or.
     Any,
-    /// The value of the one part that has it: of each element at most one part holds the value, the
-    /// others hold zero bits, and parts are combined bit by bit. So the result has the bits of
-    /// that value, those of -0.0 and NaN included. Only parts on different processors are
-    /// combined in this way, never elements of one tensor.
+    /// By taking the one value that is there. At most one processor holds the value of an element
+    /// and the others hold zero bits, which are combined bit by bit. So the result has the bits of
+    /// that value, also for -0.0 and NaN. This kind combines parts of processors only, never
+    /// elements of a tensor.
     Select,
 }
 
 impl ReduceKind {
-    /// As it is written in programs and messages.
+    /// The name in programs and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sum => "sum",
@@ -45,8 +45,8 @@ impl ReduceKind {
         }
     }
 
-    /// The dtype in which partial values of `dtype` are held until they are combined: f32 for
-    /// bf16, but a selection needs no more bits than it has.
+    /// The dtype in which partial values of `dtype` are held until they are combined: f32 for bf16,
+    /// except for `Select`, which needs no more bits than the dtype has.
     pub fn held(self, dtype: DType) -> DType {
         if self == Self::Select { dtype } else { dtype.reduction() }
     }
@@ -58,19 +58,19 @@ impl fmt::Display for ReduceKind {
     }
 }
 
-/// How one tensor lies on the mesh. Along each mesh axis it is *split* along one of its dims,
-/// *pending* (every processor holds a partial value and the reduction is still owed), *owned* by
-/// one coordinate, or else *replicated*.
+/// How a tensor lies on the mesh. Along each axis it is either *split* along one of its dims, or
+/// *pending* (every processor holds a partial value that is still to be reduced), or *owned* by one
+/// coordinate, or *replicated*.
 ///
-/// Placements that mean the same compare equal. Illegal ones can be said (two dims on one axis,
-/// a size that does not divide): the layout check reports them.
+/// Placements with one meaning are equal. Illegal placements can be expressed (two dims on one
+/// axis, a size that does not divide); the layout check reports them.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Placement {
-    /// By name; no list is empty.
+    /// Sorted by name. No list of axes is empty.
     splits: SmallVec<[(DimName, AxisList); 2]>,
-    /// The list is sorted and not empty.
+    /// The axes are sorted and not empty.
     pending: Option<(ReduceKind, AxisList)>,
-    /// By axis.
+    /// Sorted by axis.
     owned: SmallVec<[(Axis, usize); 1]>,
 }
 
@@ -84,17 +84,17 @@ impl Placement {
         self.splits.binary_search_by_key(&dim, |(name, _)| *name)
     }
 
-    /// The axes `dim` is split over, major first; empty when it is not split.
+    /// The axes that split `dim`, major first; empty if it is not split.
     pub fn axes(&self, dim: DimName) -> &[Axis] {
         self.find(dim).map_or(&[], |at| &self.splits[at].1)
     }
 
-    /// The split dims by name, each with its axes.
+    /// The split dims, sorted by name, each with its axes.
     pub fn splits(&self) -> impl Iterator<Item = (DimName, &[Axis])> + '_ {
         self.splits.iter().map(|(dim, axes)| (*dim, axes.as_slice()))
     }
 
-    /// The same with `dim` split over `axes` (major first) and no others.
+    /// This placement with `dim` split over exactly `axes`, major first.
     pub fn split(mut self, dim: DimName, axes: &[Axis]) -> Self {
         match (self.find(dim), axes.is_empty()) {
             (Ok(at), true) => drop(self.splits.remove(at)),
@@ -105,27 +105,27 @@ impl Placement {
         self
     }
 
-    /// The dim that is split over `axis`, the first by name should there be several.
+    /// The dim that is split over `axis`; the first by name if there are several.
     pub fn dim_on(&self, axis: Axis) -> Option<DimName> {
         self.splits().find(|(_, axes)| axes.contains(&axis)).map(|(dim, _)| dim)
     }
 
-    /// The reduction still owed.
+    /// The kind of reduction that is pending.
     pub fn pending(&self) -> Option<ReduceKind> {
         self.pending.as_ref().map(|(kind, _)| *kind)
     }
 
-    /// The axes over which a reduction is still owed.
+    /// The axes over which a reduction is pending.
     pub fn pending_axes(&self) -> &[Axis] {
         self.pending.as_ref().map_or(&[], |(_, axes)| axes)
     }
 
-    /// The dtype in which a tensor of `dtype` is held in this placement.
+    /// The dtype in which a tensor of `dtype` is stored in this placement.
     pub fn held(&self, dtype: DType) -> DType {
         self.pending().map_or(dtype, |kind| kind.held(dtype))
     }
 
-    /// The same owing `kind` over `axes` (in any order) and nothing else.
+    /// This placement with exactly the reduction `kind` over `axes` (in any order) pending.
     pub fn with_pending(mut self, kind: ReduceKind, axes: &[Axis]) -> Self {
         let mut axes = AxisList::from(axes);
         axes.sort_unstable();
@@ -134,34 +134,34 @@ impl Placement {
         self
     }
 
-    /// The same owing nothing.
+    /// This placement with no reduction pending.
     pub fn resolved(&self) -> Self {
         Self { pending: None, ..self.clone() }
     }
 
-    /// The coordinates that own the tensor, by axis.
+    /// The owning coordinates, sorted by axis.
     pub fn owned(&self) -> &[(Axis, usize)] {
         &self.owned
     }
 
-    /// Who owns it along `axis`.
+    /// The owning coordinate along `axis`.
     pub fn owner(&self, axis: Axis) -> Option<usize> {
         self.owned.iter().find(|(owned, _)| *owned == axis).map(|(_, coordinate)| *coordinate)
     }
 
-    /// The same without owners.
+    /// This placement without owners.
     pub fn everywhere(mut self) -> Self {
         self.owned.clear();
         self
     }
 
-    /// The same with all processors along `axis`.
+    /// This placement without an owner along `axis`.
     pub fn without_owner(mut self, axis: Axis) -> Self {
         self.owned.retain(|(owned, _)| *owned != axis);
         self
     }
 
-    /// The same owned by `coordinate` along `axis`.
+    /// This placement owned by `coordinate` along `axis`.
     pub fn with_owner(mut self, axis: Axis, coordinate: usize) -> Self {
         match self.owned.binary_search_by_key(&axis, |(owned, _)| *owned) {
             Ok(at) => self.owned[at].1 = coordinate,
@@ -170,25 +170,25 @@ impl Placement {
         self
     }
 
-    /// The same with split dims renamed; `map` must not give two dims one name.
+    /// This placement with its split dims renamed; `map` must not give two dims one name.
     pub fn renamed(&self, map: impl Fn(DimName) -> DimName) -> Self {
         let unsplit = Self { splits: SmallVec::new(), ..self.clone() };
         self.splits().fold(unsplit, |placement, (dim, axes)| placement.split(map(dim), axes))
     }
 
-    /// The same without splits of dims that `shape` lacks.
+    /// This placement without the splits of dims that `shape` lacks.
     pub fn restricted(&self, shape: &Shape) -> Self {
         let mut placement = self.clone();
         placement.splits.retain(|(dim, _)| shape.contains(*dim));
         placement
     }
 
-    /// Into how many parts `dim` is cut; 1 when it is not split.
+    /// The number of parts that `dim` is cut into; 1 if it is not split.
     pub fn parts(&self, mesh: &Mesh, dim: DimName) -> usize {
         mesh.group_size(self.axes(dim))
     }
 
-    /// The shape of one processor's slice of `shape`; `None` when some dim does not divide.
+    /// The shape of a processor's slice of `shape`; `None` if a dim does not divide.
     pub fn local_shape(&self, mesh: &Mesh, shape: &Shape) -> Option<Shape> {
         shape.try_resized(|dim| {
             let parts = self.parts(mesh, dim.name);
@@ -196,8 +196,8 @@ impl Placement {
         })
     }
 
-    /// Which part of a tensor of `shape` lies on `processor`; `None` when some dim does not divide.
-    /// Ownership is not looked at: processors that do not own the tensor hold no part of it.
+    /// The slice of a tensor of `shape` that `processor` holds; `None` if a dim does not divide.
+    /// Owners are ignored, although a processor that is not an owner holds nothing.
     pub fn slice(&self, mesh: &Mesh, shape: &Shape, processor: usize) -> Option<Slice> {
         let size = self.local_shape(mesh, shape)?.sizes();
         let part = |dim| mesh.group_index(processor, self.axes(dim));
@@ -205,8 +205,8 @@ impl Placement {
         Some(Slice { begin, size })
     }
 
-    /// For people: the global `shape` with the axes each dim is split over, and what else holds,
-    /// as in `[batch:64@rows+cols, hidden:512] pending sum over data`.
+    /// The placement for people: `shape` with the axes of each split dim, and pending reductions
+    /// and owners, as in `[batch:64@rows+cols, hidden:512] pending sum over data`.
     pub fn describe(&self, mesh: &Mesh, shape: &Shape) -> String {
         let mut text = String::from("[");
         for (position, dim) in shape.iter().enumerate() {
@@ -228,13 +228,14 @@ impl Placement {
     }
 }
 
-/// The part of a tensor that lies on one processor, one entry per dim. A dim split over the axes
-/// `a`, `b` is cut into `|a| * |b|` parts, of which a processor holds part `a * |b| + b`.
+/// The part of a tensor that a processor holds, one entry per dim. A dim that is split over the
+/// axes `a` and `b` is cut into `|a| * |b|` parts, of which the processor at (`a`, `b`) holds part
+/// `a * |b| + b`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Slice {
     /// The global index of the first element.
     pub begin: Vec<usize>,
-    /// How many elements.
+    /// The number of elements.
     pub size: Vec<usize>,
 }
 

@@ -1,15 +1,14 @@
-//! Which processors of a mesh each of several processes runs.
+//! Which process runs which processors of a mesh.
 
 use std::fmt;
 
 use super::error::NameError;
 use super::mesh::{Axis, Mesh};
 
-/// Where the processors of a mesh are: each of several processes (ranks) runs as many of them as the
-/// others, each on a thread of its own. Process `r` has those whose
-/// [physical](Mesh::physical) numbers are the `r`-th such share; so, but for an
-/// [order](Mesh::with_order), the last axes of a mesh lie within a process and the first ones
-/// between them.
+/// Assigns the processors of a mesh to processes (ranks). Each process runs equally many, each on a
+/// thread of its own: process `r` runs the `r`-th share of the [physical](Mesh::physical) numbers.
+/// So, unless the mesh has an [order](Mesh::with_order), its last axes lie within a process and its
+/// first axes across processes.
 ///
 /// ```
 /// use mesh_core::names::{Mesh, ProcessMap};
@@ -29,12 +28,12 @@ use super::mesh::{Axis, Mesh};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessMap {
     mesh: Mesh,
-    /// Processors by their physical numbers.
+    /// The logical processor of each physical number.
     physical: Vec<usize>,
     each: usize,
 }
 
-/// Which threads meet along an axis.
+/// Whether the processors along an axis are threads of one process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Reach {
     Between,
@@ -43,7 +42,11 @@ enum Reach {
 }
 
 impl ProcessMap {
-    /// Shares a mesh among processes, which have to divide its processors.
+    /// Assigns the processors of a mesh to `processes` processes.
+    ///
+    /// # Errors
+    ///
+    /// If `processes` does not divide the number of processors.
     pub fn new(mesh: &Mesh, processes: usize) -> Result<Self, NameError> {
         let processors = mesh.processors();
         if processes == 0 || !processors.is_multiple_of(processes) {
@@ -60,12 +63,12 @@ impl ProcessMap {
         &self.mesh
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub fn processes(&self) -> usize {
         self.physical.len() / self.each
     }
 
-    /// How many processors each process has.
+    /// The number of processors of each process.
     pub fn each(&self) -> usize {
         self.each
     }
@@ -75,7 +78,7 @@ impl ProcessMap {
         &self.physical[process * self.each..][..self.each]
     }
 
-    /// The process that runs a processor, and where this stands among the processors of that.
+    /// The process of a processor, and the processor's index within it.
     pub fn place(&self, processor: usize) -> (usize, usize) {
         let physical = self.mesh.physical(processor);
         (physical / self.each, physical % self.each)
@@ -97,8 +100,8 @@ impl ProcessMap {
         if reaches.all(|reach| reach == first) { first } else { Reach::Both }
     }
 
-    /// Where the processors of a process stand: `host 0, local 0-3` if they are a box, else one by
-    /// one.
+    /// The coordinates of a process's processors, as in `host 0, local 0-3`. If they form no box,
+    /// they are listed one by one.
     fn stand(&self, process: usize) -> String {
         let processors = self.of(process);
         let along = |axis| {
@@ -127,7 +130,7 @@ impl ProcessMap {
     }
 }
 
-/// `0-3` or `0, 2, 5-6`, of ascending numbers.
+/// Ascending numbers as text: `0-3` or `0, 2, 5-6`.
 fn ranges(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [first, .., last] => format!("{first}-{last}"),

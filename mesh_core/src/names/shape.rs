@@ -1,4 +1,4 @@
-//! Ordered sets of dimensions.
+//! Shapes: ordered sets of dimensions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,30 +10,34 @@ use super::dimension::{DimName, Dimension};
 use super::error::{self, NameError};
 use super::text::{Piece, nearest, suggestion};
 
-/// The dimensions of a tensor, in declared order, no two of one name. The default is the scalar.
+/// The dimensions of a tensor in declared order. No two have the same name. The default is the
+/// scalar.
 #[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[Dimension; 6]>);
 
 impl Clone for Shape {
-    /// All at once, where the derived one goes dim by dim.
+    /// Copies all dimensions at once; the derived implementation would copy one by one.
     fn clone(&self) -> Self {
         Self(SmallVec::from_slice(&self.0))
     }
 }
 
 impl Shape {
-    /// The most elements a shape may have: far beyond any memory, and small enough that sizes in
-    /// bytes cannot overflow.
+    /// The most elements of a shape: more than any memory holds, and few enough that sizes in bytes
+    /// do not overflow.
     pub const MAX_ELEMENTS: usize = 1 << 48;
 
-    /// The most dimensions a shape may have: programs number the dims of what they compute from
-    /// several tensors with bytes.
+    /// The most dimensions of a shape. A program numbers the dims of an operation's inputs with
+    /// bytes.
     pub const MAX_DIMENSIONS: usize = error::MAX_DIMENSIONS;
 
-    /// Refuses more than [`MAX_DIMENSIONS`](Self::MAX_DIMENSIONS), two of one name, size 0 and names
-    /// that [`check_name`] refuses.
+    /// A shape of dimensions in order.
     ///
-    /// [`check_name`]: super::check_name
+    /// # Errors
+    ///
+    /// If there are more than [`MAX_DIMENSIONS`](Self::MAX_DIMENSIONS) dimensions or
+    /// [`MAX_ELEMENTS`](Self::MAX_ELEMENTS) elements, two dimensions have the same name, a size is
+    /// 0, or [`check_name`](super::check_name) refuses a name.
     pub fn new(dims: impl IntoIterator<Item = Dimension>) -> Result<Self, NameError> {
         let mut shape = Self::scalar();
         dims.into_iter().try_for_each(|dim| shape.push(dim))?;
@@ -53,7 +57,7 @@ impl Shape {
         self.grow(dim)
     }
 
-    /// Appends a legal dimension, unless there would be too many elements.
+    /// Appends a legal dimension, unless there are then too many elements.
     fn grow(&mut self, dim: Dimension) -> Result<(), NameError> {
         self.0.push(dim);
         if self.rank() > Self::MAX_DIMENSIONS {
@@ -70,17 +74,17 @@ impl Shape {
         &self.0
     }
 
-    /// How many dimensions there are.
+    /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are no dimensions.
+    /// Whether the shape has no dimensions.
     pub fn is_scalar(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many elements a tensor of this shape has.
+    /// The number of elements.
     pub fn size(&self) -> usize {
         self.0.iter().fold(1, |product: usize, dim| product.saturating_mul(dim.size))
     }
@@ -105,7 +109,7 @@ impl Shape {
         self.iter().find(|dim| dim.name == name)
     }
 
-    /// Where the dimension called `name` stands.
+    /// The position of the dimension called `name`.
     pub fn position(&self, name: DimName) -> Option<usize> {
         self.names().position(|known| known == name)
     }
@@ -115,13 +119,16 @@ impl Shape {
         self.position(name).is_some()
     }
 
-    /// The dimensions not named; names this shape lacks change nothing.
+    /// The dimensions whose names are not in `names`, some of which may be unknown.
     pub fn without(&self, names: &[DimName]) -> Self {
         Self(self.iter().filter(|dim| !names.contains(&dim.name)).collect())
     }
 
-    /// This shape's dimensions, then those of `other` it lacks. One name with two sizes is an
-    /// error.
+    /// The dimensions of this shape, then those of `other` that it lacks.
+    ///
+    /// # Errors
+    ///
+    /// If a name has two sizes, or the union is too large.
     pub fn union(&self, other: &Shape) -> Result<Self, NameError> {
         let mut union = self.clone();
         for second in other.iter() {
@@ -136,12 +143,13 @@ impl Shape {
         Ok(union)
     }
 
-    /// Whether both have the same dimensions, in whatever order.
+    /// Whether both shapes have the same dimensions, in any order.
     pub fn is_permutation_of(&self, other: &Shape) -> bool {
         self.rank() == other.rank() && self.iter().all(|dim| other.get(dim.name) == Some(dim))
     }
 
-    /// For errors about a dimension that is none of these: in brackets, which of them may be meant.
+    /// The end of a message about a dimension that the shape lacks: in brackets, the dimension that
+    /// may be meant.
     ///
     /// ```
     /// use mesh_core::names::{Shape, dim};
@@ -158,8 +166,7 @@ impl Shape {
         }
     }
 
-    /// The same names with sizes that `size` derives from the present ones; none of them, or a
-    /// derived 0, gives `None`.
+    /// The same names with new sizes. `None` if `size` gives `None` or 0 for a dimension.
     pub(super) fn try_resized(&self, size: impl Fn(Dimension) -> Option<usize>) -> Option<Self> {
         let resized = |dim| size(dim).filter(|&size| size > 0).map(|size| dim.resized(size));
         self.iter().map(resized).collect::<Option<_>>().map(Self)
@@ -181,8 +188,8 @@ impl fmt::Debug for Shape {
 impl FromStr for Shape {
     type Err = NameError;
 
-    /// Reads `batch:200;hidden:512`; pairs stand between any of `, . ;` and whitespace. The
-    /// printed form in brackets is read as well.
+    /// Reads `batch:200;hidden:512`, where `,`, `.`, `;` and whitespace separate the pairs. Also
+    /// reads the printed form in brackets.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let whole = Piece::new(text);
         let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));

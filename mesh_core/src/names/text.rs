@@ -1,13 +1,12 @@
-//! Cutting the user's strings into pieces that remember where they came from.
+//! Pieces of the user's strings that know their place in the string.
 
 use std::fmt;
 
-/// How many characters of a string are shown on either side of a piece, so that a message is not as
-/// long as the string.
+/// How many characters around a piece are shown, so that a message stays short.
 const CONTEXT: usize = 60;
 
-/// A string as the user wrote it with one piece of it marked; prints as two lines, the second a
-/// row of carets. What is far from the piece is left out (`…`).
+/// A string with a marked piece. It prints as two lines, the second with carets below the piece.
+/// What is far from the piece is left out (`…`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Excerpt {
     text: String,
@@ -38,7 +37,7 @@ impl fmt::Display for Excerpt {
     }
 }
 
-/// Whether `c` parts one `name:value` pair from the next.
+/// Whether `c` separates two `name:value` pairs.
 pub(super) fn is_separator(c: char) -> bool {
     matches!(c, ',' | '.' | ';') || c.is_whitespace()
 }
@@ -59,12 +58,12 @@ impl<'t> Piece<'t> {
         self.text
     }
 
-    /// `text` must be a part of this piece.
+    /// A piece of this piece; `text` must be a part of it.
     pub(super) fn part(self, text: &'t str) -> Self {
         Self { text, ..self }
     }
 
-    /// The pairs between separators; runs of separators count as one.
+    /// The pairs between separators. Several separators in a row count as one.
     pub(super) fn pairs(self) -> impl Iterator<Item = Self> {
         let texts = self.text.split(is_separator).filter(|text| !text.is_empty());
         texts.map(move |text| self.part(text))
@@ -97,12 +96,12 @@ impl<'t> Piece<'t> {
     }
 }
 
-/// A number in plain digits: no sign, no underscore.
+/// A number in digits, without sign or underscore.
 pub(super) fn number(text: &str) -> Option<usize> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// The candidate most like `name`, if one is like enough to suggest.
+/// The candidate that is most like `name`, if one is similar enough.
 pub(crate) fn nearest<'n>(
     name: &str,
     candidates: impl IntoIterator<Item = &'n str>,
@@ -117,12 +116,12 @@ pub(crate) fn nearest<'n>(
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-/// ` (did you mean ...?)`, or nothing.
+/// ` (did you mean ...?)`, or nothing if there is no suggestion.
 pub(crate) fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }
 
-/// A 64-bit hash of a name that is the same in every build and on every machine (FNV-1a).
+/// A 64-bit hash of a name (FNV-1a), the same in every build and on every machine.
 pub fn stable_hash(name: &str) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;

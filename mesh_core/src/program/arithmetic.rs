@@ -53,8 +53,20 @@ impl Prim {
             Self::Div => a / b,
             Self::Mod if whole => a - b * (a / b).floor(),
             Self::Mod => a - held(b * held(a / b).floor()),
-            Self::Max => if a > b || a.is_nan() { a } else { b },
-            Self::Min => if a < b || a.is_nan() { a } else { b },
+            Self::Max => {
+                if a > b || a.is_nan() {
+                    a
+                } else {
+                    b
+                }
+            }
+            Self::Min => {
+                if a < b || a.is_nan() {
+                    a
+                } else {
+                    b
+                }
+            }
             Self::Not => truth(a == 0.0),
             Self::And => truth(a != 0.0 && b != 0.0),
             Self::Or => truth(a != 0.0 || b != 0.0),
@@ -64,7 +76,13 @@ impl Prim {
             Self::Le => return truth(a <= b),
             Self::Gt => return truth(a > b),
             Self::Ge => return truth(a >= b),
-            Self::Select => if a != 0.0 { b } else { c },
+            Self::Select => {
+                if a != 0.0 {
+                    b
+                } else {
+                    c
+                }
+            }
         })
     }
 }
@@ -136,7 +154,9 @@ mod tests {
         let divided = |a: i32, b: i32| if b == 0 { 0 } else { a.wrapping_div(b) };
         let modulo = |a: i32, b: i32| match b {
             0 | -1 => 0,
-            b => (i64::from(a) - i64::from(b) * (f64::from(a) / f64::from(b)).floor() as i64) as i32,
+            b => {
+                (i64::from(a) - i64::from(b) * (f64::from(a) / f64::from(b)).floor() as i64) as i32
+            }
         };
         for (a, b) in numbers.iter().flat_map(|&a| numbers.map(|b| (a, b))) {
             let found = |prim: Prim| {

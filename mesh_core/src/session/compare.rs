@@ -1,4 +1,4 @@
-//! Two layouts side by side: the first operation whose result they do not agree on.
+//! Compares two layouts: finds the first operation whose results differ.
 
 mod difference;
 
@@ -18,27 +18,27 @@ use crate::program::Program;
 /// One of the two ways in which a function is run.
 #[derive(Clone, Debug)]
 pub struct Side<'a> {
-    /// On which processors.
+    /// The processors.
     pub mesh: &'a Mesh,
-    /// Who has what.
+    /// The layout of the function on them.
     pub layout: &'a Layout,
-    /// What else lowering is told; what is to be probed is added.
+    /// Options for lowering; probes are added to them.
     pub options: Options,
-    /// What it is compiled for.
+    /// The target that the module is compiled for.
     pub target: Target,
-    /// The pass that is left out, if one is; for messages.
+    /// The pass that is left out, for messages.
     pub without: Option<PassId>,
 }
 
 impl<'a> Side<'a> {
-    /// Lowered and compiled as usual.
+    /// A side with the default options and target.
     pub fn new(mesh: &'a Mesh, layout: &'a Layout) -> Self {
         let (options, target) = (Options::default(), Target::host());
         Self { mesh, layout, options, target, without: None }
     }
 
-    /// Without a pass: to look for one that makes a difference, compare one layout with itself and leave
-    /// the pass out on one side.
+    /// This side without a pass. To search for a pass that changes results, compare a layout with
+    /// itself and leave the pass out on one side.
     pub fn without(self, pass: PassId) -> Self {
         let (options, target) = (self.options.without(pass), self.target.without(pass));
         Self { options, target, without: Some(pass), ..self }
@@ -50,46 +50,46 @@ impl<'a> Side<'a> {
     }
 }
 
-/// How two layouts are compared.
+/// How two sides are compared.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Comparing<'a> {
-    /// What initial values and random numbers follow from, on both sides.
+    /// The seed of initial values and random numbers on both sides.
     pub seed: u64,
-    /// Where variables are copied from; otherwise they have their initial values.
+    /// The session from which variables are copied. Otherwise they have their initial values.
     pub variables: Option<&'a Session>,
-    /// What counts as equal.
+    /// Which differences are allowed.
     pub tolerance: Tolerance,
 }
 
-/// Why nothing could be compared.
+/// Why two sides could not be compared.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
-    /// The graph cannot be lowered.
+    /// A side cannot be lowered.
     #[error("{side}: {report}")]
     Lower {
-        /// Which side.
+        /// The side.
         side: String,
-        /// Why not.
+        /// The errors.
         report: Report,
     },
-    /// A session cannot be made, or the call failed.
+    /// A side's session cannot be made, or its call failed.
     #[error("{side}: {error}")]
     Run {
-        /// Which side.
+        /// The side.
         side: String,
-        /// How.
+        /// The error.
         error: Box<Error>,
     },
 }
 
-/// Calls a function once on each side, from equal variables, and gives the first operation, in the
-/// graph's order, with a result on which the sides do not agree; if they agree on all, the first
-/// variable that they left different; or nothing.
+/// Calls a function once on each side, with equal variables and feeds. Returns the first operation,
+/// in the graph's order, with a result that differs; or the first variable that differs after the
+/// call; or `None`.
 ///
-/// Every tensor outside of loops is probed, which keeps what fusion would have removed: what is
-/// compared is the unfused computation, with everything placed as without probes. What is owed is
-/// shown as if it had been reduced. Both sides' tensors are held in memory at once, whole.
+/// Every tensor outside of loops is probed, so fusion removes none of them: the unfused computation
+/// is compared, with everything placed as it is without probes. Pending values are shown as if they
+/// had been reduced. The whole tensors of both sides are in memory at once.
 ///
 /// ```
 /// # use mesh_core::{graph::Graph, array::ArrayRef, session::{compare, Comparing, Side}};
@@ -106,8 +106,8 @@ pub enum CompareError {
 /// ```
 ///
 /// # Errors
-/// If a side cannot be lowered or run. A side whose replicas differ, though the first of each agree
-/// with the other side, is an error as well.
+/// If a side cannot be lowered or run, or if replicas on one side differ although the first of them
+/// equals the other side's.
 pub fn compare(
     graph: &Graph,
     function: &str,
@@ -130,15 +130,15 @@ pub fn compare(
     }
 }
 
-/// What a side computed.
+/// The results of a side.
 struct Run {
     name: String,
     module: Module,
-    /// Global values by name.
+    /// Global values by tensor name.
     tensors: IndexMap<String, Array>,
-    /// Variables after the call.
+    /// Variables after the call, by name.
     variables: IndexMap<String, Array>,
-    /// What the replica check found.
+    /// The error of the replica check.
     replicas: Option<CompareError>,
 }
 
@@ -181,7 +181,7 @@ impl Run {
         Ok(Self { name, module, tensors, variables, replicas })
     }
 
-    /// How a function's operation made its results lie.
+    /// The placement of an operation's results, as text.
     fn placement(&self, function: &str, operation: &str) -> String {
         let steps = self.module.function(function).into_iter().flat_map(Program::steps);
         let mut origins = steps.flat_map(|step| step.origin.operations());
@@ -197,19 +197,20 @@ struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// How far a tensor's values are apart; `None` if it was not computed by itself.
+    /// The distance of a tensor's values on the two sides; `None` if a side did not compute it by
+    /// itself.
     fn distance(&self, tensor: TensorId) -> Option<Distance> {
         let name = self.data.fetch_name(tensor);
         let [one, two] = self.runs;
         distance(one.tensors.get(&name)?, two.tensors.get(&name)?, self.tolerance)
     }
 
-    /// The first operation with a result on which the runs do not agree.
+    /// The first operation with a result that differs.
     fn operations(&self, function: &str) -> Option<Difference> {
         let node = self.data.functions.get(function)?;
         let operations = self.data.reachable(node).into_iter();
         let operations = operations.map(|id| &self.data.operations[id.index()]);
-        // A probe shows what another operation has made.
+        // A probe shows another operation's result.
         let is_probe = |o: &&Operation| matches!(o.structural(), Some(Structural::Probe { .. }));
         let mut made = operations.filter(|operation| !is_probe(operation));
         made.find_map(|operation| {
@@ -228,7 +229,7 @@ impl Both<'_> {
         })
     }
 
-    /// The first variable that the runs left different.
+    /// The first variable that differs after the call.
     fn variables(&self, function: &str) -> Option<Difference> {
         let node = self.data.functions.get(function)?;
         let [one, two] = self.runs;

@@ -1,82 +1,82 @@
-//! What can be wrong with a call.
+//! The errors of sessions.
 
 use std::ops::Range;
 
 use crate::exec::{Failure, NonFinite};
 use crate::names::{DType, nearest, suggestion};
 
-/// What a [`Session`](super::Session) refuses, or what stopped it. All but [`Error::Stopped`],
+/// Why a [`Session`](super::Session) refused a call or stopped. All errors but [`Error::Stopped`],
 /// [`Error::NonFinite`] and [`Error::Replicas`] are found before anything runs.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The module cannot be run: a mistake of the compiler, or too little memory.
+    /// The module cannot be run: the compiler has made a mistake, or there is too little memory.
     #[error("the module cannot be run: {problem}")]
     Module {
         /// What is wrong.
         problem: String,
     },
-    /// A name that means nothing here.
+    /// A name is unknown.
     #[error("there is no {kind} `{name}`{}: {}", suggestion(.nearest), list(.kind, .known))]
     Unknown {
-        /// What was looked for: `function`, `variable`, or `feed` of some function.
+        /// The kind of thing: `function`, `variable`, or `feed` of some function.
         kind: String,
         /// The name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: Vec<String>,
-        /// The one most like it.
+        /// The known name that is most like it.
         nearest: Option<String>,
     },
-    /// A typed call of a function with other numbers of feeds or fetches.
+    /// A typed call has another number of feeds or fetches than the function.
     #[error(
         "function `{function}` has {} feeds and {} fetches, not {} and {}",
         expected.0, expected.1, found.0, found.1
     )]
     Arity {
-        /// The function.
+        /// The function's name.
         function: String,
-        /// Its feeds and fetches.
+        /// The function's numbers of feeds and fetches.
         expected: (usize, usize),
-        /// Those of the call.
+        /// The call's numbers of feeds and fetches.
         found: (usize, usize),
     },
-    /// The handle of a function of another graph than the session's module was made of.
+    /// The handle is of a function of another graph than the session's.
     #[error(
         "function `{function}` was declared in another graph than the session's module was lowered \
          from; call the function of that graph, or call it by its name with call_named"
     )]
     OtherGraph {
-        /// The function.
+        /// The function's name.
         function: String,
     },
-    /// A feed was left out.
+    /// A feed is missing.
     #[error("a call of `{function}` needs the feed `{feed}` as well")]
     MissingFeed {
         /// The function.
         function: String,
-        /// What is missing.
+        /// The feed's name.
         feed: String,
     },
-    /// A feed was given twice.
+    /// A feed is given twice.
     #[error("a call of `{function}` is given the feed `{feed}` twice")]
     RepeatedFeed {
         /// The function.
         function: String,
-        /// What is there twice.
+        /// The feed's name.
         feed: String,
     },
-    /// An array of the wrong shape.
+    /// An array has the wrong shape.
     #[error("{what} has shape {expected:?}, but the array given has shape {found:?}")]
     Shape {
-        /// What the array is for.
+        /// The feed or variable.
         what: String,
-        /// Global sizes in declared order.
+        /// The expected sizes, global and in declared order.
         expected: Vec<usize>,
-        /// The array's.
+        /// The array's sizes.
         found: Vec<usize>,
     },
-    /// A feed that is neither whole nor what this process needs of it.
+    /// A feed is neither the whole array nor the part that this process needs.
     #[error(
         "{what} has shape {expected:?}, of which this process needs {}, {addressable:?}: each dim of the \
          array given may have the one size or the other, but its shape is {found:?}",
@@ -85,21 +85,21 @@ pub enum Error {
     FeedShape {
         /// The feed.
         what: String,
-        /// Global sizes in declared order.
+        /// The global sizes in declared order.
         expected: Vec<usize>,
         /// The global indices that the processors of this process need.
         addressable: Vec<Range<usize>>,
-        /// The array's.
+        /// The array's sizes.
         found: Vec<usize>,
     },
-    /// An array of the wrong dtype.
+    /// An array has the wrong dtype.
     #[error("{what} is of dtype {expected}, but the array given is of {found}")]
     DType {
-        /// What the array is for.
+        /// The feed or variable.
         what: String,
-        /// Its dtype.
+        /// The expected dtype.
         expected: DType,
-        /// The array's.
+        /// The array's dtype.
         found: DType,
     },
     /// Two processors hold different values of one slice.
@@ -111,31 +111,31 @@ pub enum Error {
     Replicas {
         /// The function that was called.
         function: String,
-        /// The variable or fetch.
+        /// The variable or the fetch.
         what: String,
-        /// Who differ.
+        /// The two processors.
         processors: (usize, usize),
-        /// Global index of the first element that differs.
+        /// The global index of the first element that differs.
         index: Vec<usize>,
-        /// What each has there.
+        /// The two values.
         values: (f64, f64),
     },
     /// A number was NaN or infinite, in this call or in an earlier one; see
-    /// [`Target::check_numerics`](crate::lower::Target::check_numerics). The session runs nothing
-    /// more; variables may be half written.
+    /// [`Target::check_numerics`](crate::lower::Target::check_numerics). The session does not run
+    /// any more, and variables may be half written.
     #[error("{0}")]
     NonFinite(Box<NonFinite>),
-    /// The back-end refuses what it is told, or cannot do it.
+    /// The back-end refused a call, or lacks a capability that it needs.
     #[error("{reason}")]
     Refused {
-        /// Why.
+        /// The back-end's reason.
         reason: String,
     },
-    /// A processor failed, in this call or in an earlier one. The session runs nothing more;
-    /// variables may be half written.
+    /// A processor failed, in this call or in an earlier one. The session does not run any more,
+    /// and variables may be half written.
     #[error("the session has stopped: {reason}")]
     Stopped {
-        /// Which processor failed, where and how.
+        /// The processor, the operation and the failure.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a function is fed.
+//! The feeds of a function.
 
 use std::ops::Range;
 
@@ -8,27 +8,26 @@ use crate::exec::{Hull, is_addressable};
 use crate::names::DType;
 use crate::program::{Program, Slot, ValueId};
 
-/// A feed of a function, and what of it this process needs.
+/// A feed of a function, and the part of it that this process needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Feed<'s> {
-    /// Its name.
+    /// The feed's name.
     pub name: &'s str,
-    /// Its dtype.
+    /// The feed's dtype.
     pub dtype: DType,
     /// The global size of each dim, in declared order.
     pub shape: &'s [usize],
-    /// Per dim the global indices, from the first to the last, that the processors of this process
-    /// take their slices from. On threads, and where a dim is not split, all.
+    /// For each dim, the range of global indices from which this process's processors take their
+    /// slices. On threads, and for a dim that is not split, it is the whole dim.
     pub addressable: &'s [Range<usize>],
 }
 
 impl Session {
-    /// What a function is fed, in its order.
+    /// The feeds of a function, in order.
     ///
-    /// Of each feed the processors of this process need what is
-    /// [`addressable`](Feed::addressable) here, as of a JAX array that
-    /// `make_array_from_process_local_data` makes. It suffices to feed that: in each dim an array may
-    /// have the size of the whole or that of its addressable part, and then is taken to be that part.
+    /// This process needs only the [`addressable`](Feed::addressable) part of each feed, as with a
+    /// JAX array from `make_array_from_process_local_data`. An array that is fed may have, in each
+    /// dim, the size of the whole or of the addressable part; in the second case it is that part.
     ///
     /// ```
     /// # use mesh_core::session::{Error, Session};
@@ -40,6 +39,10 @@ impl Session {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the session has no such function.
     pub fn feeds(&self, function: &str) -> Result<impl Iterator<Item = Feed<'_>> + Clone> {
         let index = self.function(function)?;
         let program = &self.programs[index];
@@ -52,7 +55,7 @@ impl Session {
         }))
     }
 
-    /// Whether arrays fit a function's feeds.
+    /// Checks that arrays fit a function's feeds.
     pub(super) fn check_feeds(&self, function: usize, feeds: &[ArrayRef<'_>]) -> Result<()> {
         let program = &self.programs[function];
         let slots = program.fed().zip(self.addressable[function].hulls());

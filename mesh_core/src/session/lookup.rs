@@ -1,11 +1,11 @@
-//! What a session knows by a name or a handle.
+//! Finds functions and variables by name or handle.
 
-use super::{Error, Held, Result, Session};
+use super::{Error, Result, Session, VariableSlices};
 use crate::graph::Function;
 
 impl Session {
-    /// The number of the function that a handle calls: one of this module's own graph, with as many
-    /// feeds and fetches.
+    /// The index of the function that a handle names. The handle must be of this module's graph and
+    /// have as many feeds and fetches as the function.
     pub(super) fn called_by<const I: usize, const F: usize>(
         &self,
         function: &Function<I, F>,
@@ -28,7 +28,7 @@ impl Session {
         index.ok_or_else(|| Error::unknown("function", name, self.functions()))
     }
 
-    pub(super) fn variable(&self, name: &str) -> Result<(usize, &Held)> {
+    pub(super) fn variable(&self, name: &str) -> Result<(usize, &VariableSlices)> {
         let found = self.variables.get_full(name).map(|(index, _, held)| (index, held));
         found.ok_or_else(|| Error::unknown("variable", name, self.variables()))
     }

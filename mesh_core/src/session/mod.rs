@@ -1,9 +1,9 @@
-//! Running a module: global arrays in, global arrays out.
+//! Sessions run a module: they take global arrays and return global arrays.
 //!
 //! A [`Session`] holds the variables of a [`Module`] on the processors of its mesh and calls its
-//! functions. Callers see global arrays only; each processor takes its slices from them and writes
-//! its slices into them. Where the processors are several processes, each may be fed what it needs of
-//! an array instead: [`Session::feeds`].
+//! functions. Each processor takes its slices from the arrays that are fed and writes its slices
+//! into those that are fetched. Where several processes run a module, each may be fed only the part
+//! of an array that it needs: [`Session::feeds`].
 
 pub mod checkpoint;
 mod compare;
@@ -15,6 +15,7 @@ mod processes;
 mod ranks;
 mod recorded;
 mod replicas;
+mod slices;
 mod threads;
 mod trace;
 
@@ -22,7 +23,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 
 pub use self::compare::{
     Agreement, CompareError, Comparing, Difference, Side, Subject, Tolerance, compare,
@@ -32,7 +33,7 @@ pub use self::feeds::Feed;
 #[cfg(feature = "mpi")]
 pub use self::ranks::Ranks;
 pub use self::recorded::Recorded;
-use self::replicas::{Copy, difference};
+use self::slices::VariableSlices;
 pub use self::threads::Threads;
 pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
@@ -42,18 +43,18 @@ pub use crate::exec::{
     StepTimes, Summary,
 };
 use crate::graph::{Function, GraphId};
-use crate::lower::{Module, VariableSpec};
+use crate::lower::Module;
 use crate::names::{DType, Mesh};
-use crate::program::{Program, Slot, Value};
+use crate::program::{Program, Slot};
 
 /// The result of a session's methods.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A module at work: its variables, and the processors that run its functions.
+/// A module's variables and the processors that run its functions.
 ///
-/// It borrows nothing and may move between threads.
+/// A session borrows nothing and may move to another thread.
 pub struct Session {
-    /// Whose functions' handles it takes.
+    /// The graph whose function handles the session accepts.
     graph: GraphId,
     mesh: Mesh,
     backend: Box<dyn Backend>,
@@ -64,75 +65,29 @@ pub struct Session {
     /// By name, in the module's order.
     functions: IndexMap<String, usize>,
     /// By name, in the module's order.
-    variables: IndexMap<String, Held>,
+    variables: IndexMap<String, VariableSlices>,
     replica_check: bool,
     watcher: Watcher,
-    /// Per function, what its probes showed last.
+    /// For each function, what its probes showed in its last call.
     shown: Vec<Vec<Array>>,
     /// How many snapshots were taken.
     snapshots: Cell<u64>,
 }
 
-/// Sees what probes show: their label and global value.
+/// Gets the label and the global value of each probe.
 type Watcher = Box<dyn FnMut(&str, &Array) + Send>;
 
 fn write_to_stderr(label: &str, array: &Array) {
     let (dtype, shape) = (array.dtype(), array.shape());
-    // If it cannot be written, there is nobody to tell.
+    // If standard error cannot be written to, there is nowhere to report that.
     let _ = writeln!(io::stderr(), "probe {label}: {dtype}{shape:?} {}", array.to_f64());
 }
 
-/// A variable and where each processor's slice of it begins; `None` where it is not held.
-struct Held {
-    spec: VariableSpec,
-    /// The type of a slice.
-    local: Value,
-    begins: Vec<Option<Vec<usize>>>,
-}
-
-impl Held {
-    fn new(spec: &VariableSpec, mesh: &Mesh) -> Result<Self> {
-        let begin = |processor| {
-            let slice = spec.placement.slice(mesh, &spec.shape, processor).ok_or_else(|| {
-                let problem = format!("a dim of variable `{}` does not divide", spec.name);
-                Error::Module { problem }
-            })?;
-            let mut owned = spec.placement.owned().iter();
-            let held = owned.all(|&(axis, owner)| mesh.coordinate(processor, axis) == owner);
-            Ok(held.then_some(slice.begin))
-        };
-        let begins = (0..mesh.processors()).map(begin).collect::<Result<_>>()?;
-        let local = spec.local(mesh);
-        let local = Value::new(local.dtype, local.extents);
-        Ok(Self { spec: spec.clone(), local, begins })
-    }
-
-    /// Returns the processors that hold the variable, and where the slice of each begins.
-    fn holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
-        let begins = self.begins.iter().enumerate();
-        begins.filter_map(|(processor, begin)| Some((processor, begin.as_ref()?)))
-    }
-
-    /// Returns, for each distinct slice, one processor that holds it, and where the slice begins; `turn`
-    /// chooses among those that hold the same slice.
-    fn keepers(&self, turn: usize) -> impl Iterator<Item = (usize, &Vec<usize>)> {
-        let mut slices = IndexMap::<_, Vec<_>>::new();
-        self.holders().for_each(|(holder, begin)| slices.entry(begin).or_default().push(holder));
-        slices.into_iter().map(move |(begin, holders)| (holders[turn % holders.len()], begin))
-    }
-
-    /// Returns, for each distinct slice, the first processor that holds it, and where the slice begins.
-    fn first_holders(&self) -> impl Iterator<Item = (usize, &Vec<usize>)> {
-        let mut seen = IndexSet::new();
-        self.holders().filter(move |(_, begin)| seen.insert(*begin))
-    }
-}
-
 impl Session {
-    /// Runs a module on a back-end that was made for it, beginning with its initialisation.
+    /// Makes a session on a back-end that was made for the module, and initialises its variables.
     ///
-    /// [`threads`](Self::threads) and its like make their own. A back-end may also be another's: here
-    /// one that counts calls.
+    /// [`threads`](Self::threads) and the other constructors make a back-end themselves. A back-end of
+    /// your own may wrap one of them; this one counts calls.
     ///
     /// ```
     /// # use std::borrow::Cow;
@@ -183,10 +138,12 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// Whatever stops the initialisation.
+    ///
+    /// If the initialisation fails.
     pub fn on(module: &Module, backend: impl Backend + 'static) -> Result<Self> {
         let mesh = module.mesh().clone();
-        let held = module.variables().iter().map(|v| Ok((v.name.clone(), Held::new(v, &mesh)?)));
+        let held =
+            module.variables().iter().map(|v| Ok((v.name.clone(), VariableSlices::new(v, &mesh)?)));
         let variables = held.collect::<Result<IndexMap<_, _>>>()?;
         let programs: Vec<_> = module.functions().iter().chain([module.init()]).cloned().collect();
         let names = module.functions().iter().map(|program| program.name.clone());
@@ -213,8 +170,13 @@ impl Session {
         Ok(session)
     }
 
-    /// Calls a function with its inputs' arrays, global ones or what [`feeds`](Self::feeds) says that
-    /// this process needs of them; gives its fetches.
+    /// Calls a function with an array for each input and returns its fetches. An array is the
+    /// global one, or the part that [`feeds`](Self::feeds) says this process needs.
+    ///
+    /// # Errors
+    ///
+    /// If the function's handle is of another graph, a feed has the wrong dtype or shape, or the
+    /// call fails.
     pub fn call<const I: usize, const F: usize>(
         &mut self,
         function: &Function<I, F>,
@@ -225,8 +187,12 @@ impl Session {
         Ok(outputs)
     }
 
-    /// As [`call`](Self::call), into arrays that are there already. One of another shape or dtype
-    /// is replaced.
+    /// [`call`](Self::call) that writes into existing arrays. An array of another shape or dtype is
+    /// replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call).
     pub fn call_into<const I: usize, const F: usize>(
         &mut self,
         function: &Function<I, F>,
@@ -237,8 +203,13 @@ impl Session {
         self.run(index, &feeds, outputs)
     }
 
-    /// Calls a function by name, with feeds by name in any order; gives its fetches with their
-    /// names.
+    /// Calls a function by name. Feeds are given by name in any order; fetches are returned with
+    /// their names.
+    ///
+    /// # Errors
+    ///
+    /// If the function or a feed is unknown, a feed is missing, repeated, or of the wrong dtype or
+    /// shape, or the call fails.
     pub fn call_named(
         &mut self,
         function: &str,
@@ -270,7 +241,11 @@ impl Session {
         Ok(names.into_iter().zip(outputs).collect())
     }
 
-    /// The whole value of a variable.
+    /// Returns the whole value of a variable.
+    ///
+    /// # Errors
+    ///
+    /// If the variable is unknown, or a rank of the job fails.
     pub fn read(&self, variable: &str) -> Result<Array> {
         let (index, held) = self.variable(variable)?;
         let mut array = Array::zeros(held.spec.dtype, &held.spec.shape.sizes());
@@ -282,12 +257,16 @@ impl Session {
     }
 
     /// Sets the whole value of a variable.
+    ///
+    /// # Errors
+    ///
+    /// If the variable is unknown, or the array has another dtype or shape.
     pub fn write<'a>(&mut self, variable: &str, array: impl Into<ArrayRef<'a>>) -> Result<()> {
         let array = array.into();
         let (index, held) = self.variable(variable)?;
         let what = || format!("variable `{variable}`");
         check(what, held.spec.dtype, &held.spec.shape.sizes(), &array)?;
-        // The back-end is borrowed apart from the table of variables.
+        // The variable is looked up again, as the machine is borrowed mutably.
         let held = &self.variables[index];
         for (processor, begin) in held.holders() {
             let slice = array.part_bytes(begin, &held.local.extents);
@@ -296,8 +275,12 @@ impl Session {
         Ok(())
     }
 
-    /// Sets every variable to its value in another session, of a module of the same graph under
-    /// any mesh and layout.
+    /// Sets every variable to its value in another session. The other session's module is of the
+    /// same graph, under any mesh and layout.
+    ///
+    /// # Errors
+    ///
+    /// If the other session lacks a variable, or has it with another dtype or shape.
     pub fn copy_variables(&mut self, from: &Self) -> Result<()> {
         let names: Vec<_> = self.variables.keys().cloned().collect();
         names.iter().try_for_each(|name| self.write(name, &from.read(name)?))
@@ -313,13 +296,17 @@ impl Session {
         self.functions.keys().map(String::as_str)
     }
 
-    /// Shows what probes see to `watcher` instead of writing it to standard error.
+    /// Gives what probes show to `watcher` instead of writing it to standard error.
     pub fn watch(&mut self, watcher: impl FnMut(&str, &Array) + Send + 'static) {
         self.watcher = Box::new(watcher);
     }
 
-    /// What the probes of a function saw in its last call: their labels and global values, in the
-    /// order of the program. Nothing before the first call.
+    /// What a function's probes showed in its last call: labels and global values, in the order of
+    /// the program. Empty before the first call.
+    ///
+    /// # Errors
+    ///
+    /// If the function is unknown.
     pub fn shown(&self, function: &str) -> Result<impl Iterator<Item = (&str, &Array)>> {
         let index = self.function(function)?;
         let labels = self.programs[index].probes.iter();
@@ -330,7 +317,8 @@ impl Session {
     /// hold the same slice, bit for bit. Off at first.
     ///
     /// # Errors
-    /// A back-end that cannot tell the processors' slices apart.
+    ///
+    /// If the back-end does not give the slices of single processors.
     pub fn set_replica_check(&mut self, on: bool) -> Result<()> {
         if on && !self.backend.capabilities().replicas {
             return Err(self.backend.lacks("compare replicas").into());
@@ -339,7 +327,7 @@ impl Session {
         Ok(())
     }
 
-    /// Calls a function with feeds in order; outputs that do not fit are replaced.
+    /// Calls a function with its feeds in order. Outputs of another shape or dtype are replaced.
     fn run(&mut self, index: usize, feeds: &[ArrayRef<'_>], outputs: &mut [Array]) -> Result<()> {
         self.check_feeds(index, feeds)?;
         let program = &self.programs[index];
@@ -359,49 +347,9 @@ impl Session {
         }
         if self.replica_check { self.check_replicas(index) } else { Ok(()) }
     }
-
-    fn check_replicas(&self, index: usize) -> Result<()> {
-        let program = &self.programs[index];
-        for (variable, held) in self.variables.values().enumerate() {
-            let copies = held.holders().map(|(processor, begin)| {
-                let bytes = self.backend.slice(processor, variable)?;
-                Ok(Copy { processor, begin: begin.clone(), bytes })
-            });
-            let copies = copies.collect::<Result<Vec<_>>>()?;
-            let what = || format!("variable `{}`", held.spec.name);
-            same(program, what, &held.local, copies)?;
-        }
-        for (fetch, (slot, value)) in program.left().enumerate() {
-            // A slice is in declared order here, however it lay in memory.
-            let value = program.value(value);
-            let copies = (0..self.mesh.processors()).map(|processor| {
-                let part = |axes: &[_]| self.mesh.group_index(processor, axes);
-                let dims = slot.split.iter().zip(&value.extents);
-                let begin = dims.map(|(axes, extent)| part(axes) * extent).collect();
-                let bytes = self.backend.fetched_slice(processor, index, fetch)?;
-                Ok(Copy { processor, begin, bytes })
-            });
-            let copies = copies.collect::<Result<Vec<_>>>()?;
-            same(program, || format!("fetch `{}`", slot.name), value, copies)?;
-        }
-        Ok(())
-    }
 }
 
-/// Whether copies of slices of a value, after a call of a function, are equal.
-fn same(
-    program: &Program,
-    what: impl Fn() -> String,
-    value: &Value,
-    copies: Vec<Copy<'_>>,
-) -> Result<()> {
-    let Some(replicas::Difference { processors, index, values }) = difference(value, copies) else {
-        return Ok(());
-    };
-    Err(Error::Replicas { function: program.name.clone(), what: what(), processors, index, values })
-}
-
-/// Whether an array fits what it is for.
+/// Checks the dtype and shape of an array for a feed or variable.
 fn check(
     what: impl Fn() -> String,
     dtype: DType,

@@ -1,4 +1,4 @@
-//! Where a session's processors are.
+//! The processes of a session.
 
 use super::Session;
 use crate::names::ProcessMap;
@@ -9,18 +9,20 @@ impl Session {
         self.processes().place(processor).0 == self.rank()
     }
 
-    /// Which processor of the mesh runs in which process: on [`threads`](Self::threads) all in one.
+    /// Which process runs which processors of the mesh. On [`threads`](Self::threads) there is one
+    /// process.
     pub fn processes(&self) -> &ProcessMap {
         self.backend.map()
     }
 
-    /// Which of the processes that run the module this is: 0 on threads, where there is one.
+    /// The index of this process among those that run the module; 0 on threads.
     pub fn rank(&self) -> usize {
         self.backend.processes().rank
     }
 
-    /// Whether something is so in any of the processes that run the module, which all ask. What one
-    /// alone knows, such as that it was told to end, cannot decide otherwise what the next call is.
+    /// Whether `here` is true in any of the processes that run the module, all of which must call
+    /// this. With it all of them decide alike, even if only one knows the reason, such as a request
+    /// to stop.
     pub fn any(&self, here: bool) -> bool {
         self.backend.any(here)
     }

@@ -1,4 +1,4 @@
-//! A session on the ranks of an MPI job.
+//! Sessions on the ranks of an MPI job.
 
 pub use crate::exec::Ranks;
 
@@ -7,28 +7,34 @@ use crate::exec::{Backend, RankBackend};
 use crate::lower::Module;
 
 impl Session {
-    /// Runs a module on the ranks of an MPI job, and initialises its variables. The processors of
-    /// the mesh are shared evenly among the ranks, each of which runs its own on a thread each
-    /// ([`processes`](Self::processes) says which); a mesh that cannot be shared so is an error before
-    /// any work.
+    /// Makes a session on the ranks of an MPI job and initialises its variables. The mesh's
+    /// processors are divided evenly among the ranks; each rank runs its processors on a thread
+    /// each. [`processes`](Self::processes) says which rank runs which.
     ///
-    /// Every rank makes the session of the same module and seed, and then calls the same methods with
-    /// the same arguments in the same order; before the first step they compare what they are about
-    /// to run, down to the kernels. Each takes its slices from the global arrays, or is fed only
-    /// [what it needs](Self::feeds) of them, and each is given all of the fetches and variables, so
-    /// that what the program decides by them it decides everywhere alike. Results are those of [`threads`](Self::threads), bit for bit, on the same
-    /// mesh and layout.
+    /// Every rank makes a session of the same module and seed, and then calls the same methods with
+    /// the same arguments in the same order. Before the first step the ranks compare what they are
+    /// about to run, kernels included. Each rank takes its slices from global arrays, or is fed
+    /// only [what it needs](Self::feeds) of them. Each gets all fetches and variables, so decisions
+    /// that depend on them are alike on all ranks. On the same mesh and layout the results have the
+    /// bits of [`threads`](Self::threads).
     ///
-    /// A rank that fails, or waits for others longer than the deadline, says so on standard error and
-    /// ends the job. So does a process that exits with a status other than 0. [`Recorded`] times are
-    /// those of this rank's processors.
+    /// A rank that fails, or waits for others longer than the deadline, writes that to standard
+    /// error and ends the job. So does a process that exits with a status other than 0.
+    /// [`Recorded`](super::Recorded) times are those of this rank's processors.
     ///
-    /// [`Recorded`]: super::Recorded
+    /// # Errors
+    ///
+    /// If the ranks do not divide the processors, the ranks would run different programs, or a
+    /// machine lacks threads or memory.
     pub fn mpi(module: &Module, seed: u64) -> Result<Self> {
         Self::mpi_with(module, seed, &Ranks::default())
     }
 
-    /// As [`mpi`](Self::mpi), with choices.
+    /// [`mpi`](Self::mpi) with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`mpi`](Self::mpi).
     pub fn mpi_with(module: &Module, seed: u64, ranks: &Ranks) -> Result<Self> {
         Self::on(module, ranks.start(module, seed)?)
     }

@@ -1,15 +1,15 @@
-//! When each step of a call ran.
+//! The recorded times of a call's steps.
 
 use super::{Result, Session};
 use crate::exec::CallTimes;
 use crate::program::Program;
 
-/// What one processor did in the last call.
+/// The times of one processor in the last call.
 #[derive(Clone, Debug)]
 pub struct Recorded<'s> {
-    /// What was run: the steps that the times are of, and where they come from.
+    /// The program that was run: its steps are those that the times are of.
     pub program: &'s Program,
-    /// When.
+    /// When each step ran.
     pub times: CallTimes,
 }
 
@@ -19,13 +19,14 @@ impl Session {
     /// here.
     ///
     /// # Errors
-    /// A back-end that cannot say when its steps run.
+    ///
+    /// If the back-end does not record times.
     pub fn record(&mut self, on: bool) -> Result<()> {
         Ok(self.backend.record(on)?)
     }
 
-    /// What a processor did in the last call; `None` if that was not recorded, or for a processor
-    /// that the mesh does not have. Of a call that failed: as far as it got.
+    /// A processor's times in the last call. `None` if they were not recorded, or if the mesh has
+    /// no such processor. After a failed call they end where it stopped.
     pub fn recorded(&self, processor: usize) -> Option<Recorded<'_>> {
         let (program, times) = self.backend.recorded(processor)?;
         Some(Recorded { program, times })

@@ -1,22 +1,66 @@
-//! Compares what must be equal on several processors, bit for bit.
+//! Compares the copies of a slice bit for bit.
 
 use std::borrow::Cow;
 
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
+use super::{Error, Result, Session};
 use crate::names::DType;
-use crate::program::Value;
+use crate::program::{Program, Value};
 
-/// A slice that one processor holds.
-pub(super) struct Copy<'m> {
+impl Session {
+    /// Compares all variables and the fetches of a call between processors that hold the same slice.
+    pub(super) fn check_replicas(&self, index: usize) -> Result<()> {
+        let program = &self.programs[index];
+        for (variable, held) in self.variables.values().enumerate() {
+            let copies = held.holders().map(|(processor, begin)| {
+                let bytes = self.backend.slice(processor, variable)?;
+                Ok(Replica { processor, begin: begin.clone(), bytes })
+            });
+            let copies = copies.collect::<Result<Vec<_>>>()?;
+            let what = || format!("variable `{}`", held.spec.name);
+            same(program, what, &held.local, copies)?;
+        }
+        for (fetch, (slot, value)) in program.left().enumerate() {
+            // A slice is in declared order here, however it lay in memory.
+            let value = program.value(value);
+            let copies = (0..self.mesh.processors()).map(|processor| {
+                let part = |axes: &[_]| self.mesh.group_index(processor, axes);
+                let dims = slot.split.iter().zip(&value.extents);
+                let begin = dims.map(|(axes, extent)| part(axes) * extent).collect();
+                let bytes = self.backend.fetched_slice(processor, index, fetch)?;
+                Ok(Replica { processor, begin, bytes })
+            });
+            let copies = copies.collect::<Result<Vec<_>>>()?;
+            same(program, || format!("fetch `{}`", slot.name), value, copies)?;
+        }
+        Ok(())
+    }
+}
+
+/// Fails if copies of a slice differ; `what` names the value in the error.
+fn same(
+    program: &Program,
+    what: impl Fn() -> String,
+    value: &Value,
+    copies: Vec<Replica<'_>>,
+) -> Result<()> {
+    let Some(Difference { processors, index, values }) = difference(value, copies) else {
+        return Ok(());
+    };
+    Err(Error::Replicas { function: program.name.clone(), what: what(), processors, index, values })
+}
+
+/// A copy of a slice on one processor.
+pub(super) struct Replica<'m> {
     pub(super) processor: usize,
-    /// Global index of the first element.
+    /// The global index of its first element.
     pub(super) begin: Vec<usize>,
     pub(super) bytes: Cow<'m, [u8]>,
 }
 
-/// Where two processors differ.
+/// A difference between two processors.
 #[derive(PartialEq, Debug)]
 pub(super) struct Difference {
     pub(super) processors: (usize, usize),
@@ -24,13 +68,13 @@ pub(super) struct Difference {
     pub(super) values: (f64, f64),
 }
 
-/// The first difference between copies of one slice of `value`.
+/// The first difference between two copies of one slice of `value`.
 pub(super) fn difference<'m>(
     value: &Value,
-    copies: impl IntoIterator<Item = Copy<'m>>,
+    copies: impl IntoIterator<Item = Replica<'m>>,
 ) -> Option<Difference> {
     let mut firsts: IndexMap<Vec<usize>, (usize, Cow<'m, [u8]>)> = IndexMap::new();
-    for Copy { processor, begin, bytes } in copies {
+    for Replica { processor, begin, bytes } in copies {
         let (first, expected) = match firsts.entry(begin.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -53,7 +97,7 @@ pub(super) fn difference<'m>(
     None
 }
 
-/// Element `index` of a slice's bytes.
+/// Element `index` of a slice's bytes, as f64.
 fn number(dtype: DType, bytes: &[u8], index: usize) -> f64 {
     let mut word = [0; 8];
     let size = dtype.size();
@@ -78,8 +122,8 @@ mod tests {
         value.order = [1, 0].into_iter().collect();
         let bytes = |elements: [i32; 6]| elements.map(i32::to_le_bytes).concat();
         let (good, bad) = (bytes([0, 1, 2, 3, 4, 5]), bytes([0, 1, 2, -3, 4, -5]));
-        fn copy(processor: usize, begin: [usize; 2], bytes: &[u8]) -> Copy<'_> {
-            Copy { processor, begin: begin.to_vec(), bytes: bytes.into() }
+        fn copy(processor: usize, begin: [usize; 2], bytes: &[u8]) -> Replica<'_> {
+            Replica { processor, begin: begin.to_vec(), bytes: bytes.into() }
         }
         let copies = || [copy(0, [0, 0], &good), copy(1, [0, 3], &bad), copy(2, [0, 0], &good)];
         assert_eq!(difference(&value, copies()), None);

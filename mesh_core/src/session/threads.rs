@@ -1,4 +1,4 @@
-//! A session on threads of this process.
+//! Sessions on threads of this process.
 
 use super::{Error, Result, Session};
 use crate::exec::{Backend, ThreadBackend};
@@ -9,36 +9,36 @@ use crate::passes::Target;
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Threads {
-    /// What it is compiled for.
+    /// The target that the module is compiled for.
     pub target: Target,
-    /// The core that each processor is kept on, where the system can do that; none if empty.
+    /// The core that each processor is pinned to, where the system can do that. Empty pins none.
     pub cores: Vec<usize>,
-    /// Whether each processor has a second thread, which carries out collectives beside computation
-    /// that does not need them. Unless it is said, there are where each has a core. Results are the
-    /// same.
+    /// Whether each processor has a courier: a second thread that carries out collectives while the
+    /// first computes. With `None` there are couriers if each has a core of its own. The results
+    /// are the same.
     pub couriers: Option<bool>,
 }
 
 impl Threads {
-    /// Compiled for another target.
+    /// Sets the target.
     pub fn target(mut self, target: Target) -> Self {
         self.target = target;
         self
     }
 
-    /// With processor `i` kept on core `cores[i]`.
+    /// Pins processor `i` to core `cores[i]`.
     pub fn cores(mut self, cores: impl Into<Vec<usize>>) -> Self {
         self.cores = cores.into();
         self
     }
 
-    /// With couriers, or without.
+    /// Switches couriers on or off.
     pub fn couriers(mut self, couriers: bool) -> Self {
         self.couriers = Some(couriers);
         self
     }
 
-    /// The back-end of a module, for [`Session::on`].
+    /// Makes the back-end of a module, for [`Session::on`].
     ///
     /// # Errors
     /// As [`Session::threads_with`].
@@ -56,17 +56,18 @@ impl Threads {
 }
 
 impl Session {
-    /// Runs a module on threads of this process, one per processor of its mesh, and initialises its
-    /// variables. Everything random in it follows from `seed`.
+    /// Makes a session with a thread of this process for each processor of the mesh, and
+    /// initialises its variables. Initial values and random numbers follow from `seed`.
     ///
     /// # Errors
-    /// A mesh of more processors than this machine has threads or memory for; the error says how many
-    /// would do.
+    ///
+    /// If this machine has too few threads or too little memory for the mesh; the error says how
+    /// many processors would do.
     pub fn threads(module: &Module, seed: u64) -> Result<Self> {
         Self::threads_with(module, seed, &Threads::default())
     }
 
-    /// As [`threads`](Self::threads), with choices.
+    /// [`threads`](Self::threads) with options.
     ///
     /// ```
     /// # use mesh_core::{lower::{Module, Target}, graph::Function, session::{Error, Session, Threads}};
@@ -83,7 +84,9 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// As there, and cores that this machine does not have, or that are not one for each processor.
+    ///
+    /// As [`threads`](Self::threads), and if there are not as many cores as processors, or a core
+    /// does not exist.
     pub fn threads_with(module: &Module, seed: u64, threads: &Threads) -> Result<Self> {
         Self::on(module, threads.start(module, seed)?)
     }

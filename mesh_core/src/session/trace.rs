@@ -1,4 +1,4 @@
-//! Recorded calls as a trace that <https://ui.perfetto.dev> and `chrome://tracing` open.
+//! Writes recorded calls as a trace for <https://ui.perfetto.dev> and `chrome://tracing`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,21 +12,22 @@ use super::{CallTimes, Recorded, Session, Span, StepTimes};
 use crate::names::Mesh;
 use crate::program::{Block, Form, Program, Slot, Step, ValueId, cost};
 
-/// Writes what processors did in recorded calls, in the trace-event format's array of JSON objects.
+/// Writes the recorded times of calls in the trace-event format, as an array of JSON objects.
 ///
-/// Each processor is a lane. In it stands an event per call, named after the function; within it
-/// one for the feeds, one per step, named after the step's kind of operation, and one for the
-/// fetches. Steps carry their operation's name, source line and placement, the line that programs
-/// print, types, bytes and operations; collectives have the category `collective`, and the axes they
-/// go over. One call follows the other on one time line, of whichever sessions they are.
+/// Each processor has a lane. In it there is one event per call, named after the function, and
+/// within it one event for the feeds, one per step, named after its op, and one for the fetches. A
+/// step's event carries the operation's name, source line and placement, the step's line in the
+/// printed program, its types, bytes and arithmetic operations. Collectives have the category
+/// `collective` and name their axes. Calls follow each other on one time line, also those of
+/// several sessions.
 ///
-/// A loop is an event as long as it took. Of the steps of its body it is known how often each ran,
-/// and for how long in all rounds together; so in the loop each has one event of that length, of
-/// category `sum`, one after the other from the loop's beginning on. What is left at the loop's end
-/// is its own work.
+/// A loop is one event. Of each step in its body only the number of runs and their total time are
+/// known. So the loop's event contains one event per step, of that length and of category `sum`,
+/// one after another from the loop's beginning. The rest of the loop's event is the loop's own
+/// work.
 ///
-/// Events are written call by call. A file that was cut short, without the closing bracket, can be
-/// opened as well.
+/// Events are written call by call. A truncated file without the closing bracket can be opened,
+/// too.
 ///
 /// ```
 /// # use mesh_core::session::{Session, Trace};
@@ -44,19 +45,20 @@ use crate::program::{Block, Form, Program, Slot, Step, ValueId, cost};
 #[derive(Debug)]
 pub struct Trace<W: Write> {
     writer: W,
-    /// Whether something stands in the array.
+    /// Whether the array has an element.
     begun: bool,
-    /// What times are counted from: when the first call began.
+    /// The time at which the first call began; times are counted from it.
     origin: Option<Instant>,
-    /// Meshes whose lanes have names; each is a process of its number.
+    /// The meshes whose lanes have been named. Each is a process in the trace, by its index.
     meshes: IndexSet<String>,
 }
 
 impl Trace<BufWriter<File>> {
-    /// Writes to a new file what a session does from now on, which is told to
-    /// [`record`](Session::record) it. What is left to do is to [`add`](Self::add) each call.
+    /// Writes a trace file. The session [`record`](Session::record)s from now on; call
+    /// [`add`](Self::add) after each of its calls.
     ///
     /// # Errors
+    ///
     /// If the file cannot be written.
     pub fn create(path: impl AsRef<Path>, session: &mut Session) -> io::Result<Self> {
         let trace = Self::new(BufWriter::new(File::create(path)?))?;
@@ -69,19 +71,21 @@ impl<W: Write> Trace<W> {
     /// An empty trace.
     ///
     /// # Errors
-    /// The writer's.
+    ///
+    /// If the writer fails.
     pub fn new(mut writer: W) -> io::Result<Self> {
         writer.write_all(b"[")?;
         Ok(Self { writer, begun: false, origin: None, meshes: IndexSet::new() })
     }
 
-    /// Adds a session's last call, which gets this number. Of a call that failed: as far as it got.
+    /// Adds a session's last call under this number. A failed call is added up to where it stopped.
     ///
     /// # Errors
-    /// The writer's; if the call was not [recorded](Session::record).
+    ///
+    /// If the call was not [recorded](Session::record), or the writer fails.
     pub fn add(&mut self, session: &Session, number: u64) -> io::Result<()> {
         let mesh = &session.mesh;
-        // Those of other processes are not known here.
+        // The times of other processes' processors are not known in this process.
         let mut here = session.processes().of(session.rank()).iter();
         let (known, labels) = match here.find_map(|&processor| session.recorded(processor)) {
             Some(Recorded { program, times }) => (times.started, labels(&program.block, mesh)),
@@ -101,17 +105,18 @@ impl<W: Write> Trace<W> {
         self.writer.flush()
     }
 
-    /// Ends the array; gives the writer back.
+    /// Ends the array and returns the writer.
     ///
     /// # Errors
-    /// The writer's.
+    ///
+    /// If the writer fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.writer.write_all(b"\n]\n")?;
         self.writer.flush()?;
         Ok(self.writer)
     }
 
-    /// The number of a mesh's process, whose lanes have names from now on.
+    /// The trace's process for a mesh. The first call for a mesh names its lanes.
     fn lanes(&mut self, mesh: &Mesh) -> io::Result<usize> {
         let (process, new) = self.meshes.insert_full(mesh.to_string());
         if !new {
@@ -145,12 +150,12 @@ impl<W: Write> Trace<W> {
     }
 }
 
-/// Where the events of one processor's call go.
+/// Writes the events of one processor's call.
 struct Lane<'t, W: Write> {
     trace: &'t mut Trace<W>,
     process: usize,
     processor: usize,
-    /// When the call began: nanoseconds since the trace did.
+    /// The beginning of the call, in nanoseconds since the beginning of the trace.
     start: u64,
 }
 
@@ -184,7 +189,7 @@ impl<W: Write> Lane<'_, W> {
         Ok(())
     }
 
-    /// The steps of a loop's body, all rounds of each together, one after the other.
+    /// Writes one event for each step of a loop's body, with the total time of its runs.
     fn body(&mut self, label: &Label, times: &StepTimes, mut begin: u64) -> io::Result<()> {
         for (label, times) in label.body.iter().zip(&times.body).filter(|(_, t)| t.runs > 0) {
             let drawn = Span { begin, end: begin + times.nanoseconds };
@@ -224,7 +229,7 @@ fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e3
 }
 
-/// What is said of a step, whoever runs it.
+/// The description of a step, which is the same on every processor.
 struct Label {
     name: String,
     category: &'static str,

@@ -96,3 +96,39 @@ fn halos(
     }
     Ok(halos)
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                Case::new("conv_with_blocks: two of two", |_, x| {
+                    conv_with_blocks(x[0], x[1], &along(), [blocks()])
+                })
+                .exact()
+                .integers("x", "blocks:4;h:4;c:2", F32)
+                .integers("filter", "fh:3;c:2;o:2", F32)
+                .meshes(GRIDS),
+                Case::new("conv_with_blocks", |_, x| {
+                    conv_with_blocks(x[0], x[1], &along(), [blocks()])
+                })
+                .exact()
+                .integers("x", "blocks:4;h:3;c:2", F32)
+                .integers("filter", "fh:3;c:2;d:2", F32)
+                .meshes(GRIDS),
+            ]
+        },
+    };
+
+    fn along() -> Conv {
+        Conv::over([("h", "fh")])
+    }
+
+    fn blocks() -> Dimension {
+        dim("blocks", 4)
+    }
+}

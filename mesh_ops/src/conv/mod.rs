@@ -14,7 +14,9 @@
 //! Image, filter and output are tied by the windows; given two of them the op makes the third.
 //! So forward, both gradients and the gradients of these are one op.
 
-mod blocks;
+pub(crate) mod blocks;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -30,7 +32,7 @@ use window::Slide;
 
 /// Which of the three is made of the other two. The inputs come in the order image, filter, output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Makes {
+enum Makes {
     /// The result of a convolution.
     Output,
     /// The image, of this shape: input gradient, transposed convolution.
@@ -40,11 +42,11 @@ pub(crate) enum Makes {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Convolution {
+struct Convolution {
     /// How the filter slides.
-    pub(crate) conv: Conv,
+    conv: Conv,
     /// What is made.
-    pub(crate) makes: Makes,
+    makes: Makes,
 }
 
 /// `filter` slid over the image `x` as `conv` says: at every position the sum of products over the

@@ -178,3 +178,87 @@ impl Op for Einsum {
         Ok(vec![Some(einsum(dy, &[b], a.shape())), Some(einsum(dy, &[a], b.shape()))])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Einsum>(|_, x, types| vec![sum_of_products(x[0], x[1], &types[0])])],
+        cases: || {
+            vec![
+                Case::new("matrix product", |_, x| x[0].einsum(&[x[1]], [i(), j()]))
+                    .shows("einsum")
+                    .normal("x", "i:8;k:6", F32)
+                    .normal("y", "k:6;j:12", F32),
+                Case::new("batched", |_, x| x[0].einsum(&[x[1]], [dim("b", 4), i(), j()]))
+                    .exact()
+                    .integers("x", "b:4;i:8;k:4", F32)
+                    .integers("y", "j:12;k:4;b:4", F32)
+                    .meshes(&["a:2", "a:4", "a:2;b:2"]),
+                Case::new("inner product", |_, x| x[0].einsum(&[x[1]], []))
+                    .normal("x", MATRIX, F32)
+                    .normal("y", MATRIX, F32),
+                Case::new("outer product", |_, x| x[0].einsum(&[x[1]], [j(), i()]))
+                    .exact()
+                    .integers("x", "i:8", F32)
+                    .integers("y", "j:12", F32),
+                Case::new("a dim of one factor summed", |_, x| x[0].einsum(&[x[1]], [i()]))
+                    .normal("x", "i:8;k:6", F32)
+                    .normal("y", "i:8;j:12", F32),
+                Case::new("three factors", |_, x| x[0].einsum(&[x[1], x[2]], [i()]))
+                    .exact()
+                    .integers("x", "i:8;k:6", F32)
+                    .integers("y", "k:6;j:12", F32)
+                    .integers("z", "j:12", F32)
+                    .meshes(&["a:2", "a:4", "a:3", "a:2;b:2"]),
+                Case::new("one factor, a dim repeated", |_, x| x[0].einsum(&[], [j(), i()]))
+                    .exact()
+                    .integers("x", "i:8;k:6", F32),
+                Case::new("i32", |_, x| x[0].einsum(&[x[1]], [i()]))
+                    .integers("x", "i:8;k:6", I32)
+                    .integers("y", "k:6", I32),
+                Case::new("bf16", |_, x| x[0].einsum(&[x[1]], [i()]))
+                    .normal("x", "i:8;k:6", BF16)
+                    .normal("y", "k:6", BF16),
+                Case::new("contract: one dim of two", |_, x| x[0].contract(&[x[1]], [k()]))
+                    .composed()
+                    .normal("x", "i:4;k:6", F32)
+                    .normal("y", "k:6;j:8", F32)
+                    .meshes(FEW),
+                Case::new("contract", |_, x| x[0].contract(&[x[1]], [k()]))
+                    .exact()
+                    .integers("x", "i:8;k:6", F64)
+                    .integers("y", "k:6;i:8", F64),
+                Case::new("matmul", |_, x| x[0].matmul(&[x[1]]))
+                    .composed()
+                    .normal("x", "i:8;k:6", F32)
+                    .normal("y", "k:6;j:4", F32),
+            ]
+        },
+    };
+
+    fn i() -> Dimension {
+        dim("i", 8)
+    }
+
+    fn j() -> Dimension {
+        dim("j", 12)
+    }
+
+    fn k() -> Dimension {
+        dim("k", 6)
+    }
+
+    fn sum_of_products(a: &Dense, b: &Dense, ty: &TensorType) -> Dense {
+        let all = a.ty.shape.union(&b.ty.shape).unwrap_or_default();
+        let [of_a, of_b, of_out] = [&a.ty.shape, &b.ty.shape, &ty.shape].map(|s| offsets(s, &all));
+        let mut out = Dense::zeros(ty.clone());
+        for ((&a_at, &b_at), &out_at) in of_a.iter().zip(&of_b).zip(&of_out) {
+            out.data[out_at] += a.data[a_at] * b.data[b_at];
+        }
+        wrap(&mut out);
+        out
+    }
+}

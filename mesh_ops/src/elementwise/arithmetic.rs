@@ -183,3 +183,52 @@ impl Elementwise for Neg {
         Ok(vec![Some(-dy)])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Add>>(|_, x, _| x[0] + x[1]),
+            &Elements::<Map<Sub>>(|_, x, _| x[0] - x[1]),
+            &Elements::<Map<Mul>>(|_, x, dtype| product(x[0], x[1], dtype)),
+            &Elements::<Map<Div>>(|_, x, dtype| match dtype {
+                DType::I32 if x[1] == 0.0 => 0.0,
+                DType::I32 => (x[0] / x[1]).trunc(),
+                _ => x[0] / x[1],
+            }),
+            &Elements::<Map<Neg>>(|_, x, _| -x[0]),
+        ],
+        cases: || {
+            vec![
+                Case::new("add", |_, x| x[0] + x[1])
+                    .normal("x", MATRIX, F32)
+                    .normal("y", MATRIX, F32),
+                Case::new("add: i32, by name", |_, x| x[0] + x[1])
+                    .integers("x", "p:8", I32)
+                    .integers("y", MATRIX, I32),
+                Case::new("sub: outer", |_, x| x[0] - x[1])
+                    .exact()
+                    .integers("x", "p:8", F32)
+                    .integers("y", "q:12", F32),
+                Case::new("mul", |_, x| x[0] * x[1])
+                    .normal("x", MATRIX, F32)
+                    .normal("y", "q:12", F32),
+                Case::new("mul: bf16", |_, x| x[0] * x[1])
+                    .normal("x", "p:8", BF16)
+                    .normal("y", "p:8", BF16),
+                Case::new("square by mul", |_, x| x[0] * x[0]).exact().integers("x", MATRIX, F32),
+                Case::new("div", |_, x| x[0] / x[1])
+                    .normal("x", MATRIX, F32)
+                    .away_from_zero("y", "p:8", F32),
+                Case::new("div: i32", |_, x| x[0] / x[1])
+                    .input("x", "p:12", I32, Fill::Integers(-20, 20))
+                    .integers("y", "p:12", I32),
+                Case::new("neg", |_, x| -x[0]).exact().integers("x", MATRIX, F32),
+                Case::new("scale", |_, x| 2.0 * x[0] - 1.0).exact().integers("x", MATRIX, F64),
+            ]
+        },
+    };
+}

@@ -44,3 +44,29 @@ impl Elementwise for Cast {
         Ok(vec![differentiable.then(|| cast(dy, x[0].dtype()))])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Elements::<Map<Cast>>(|Map(Cast(dtype)), x, _| match dtype {
+            DType::Bool => f64::from(x[0] != 0.0),
+            DType::I32 => f64::from(x[0] as i32),
+            _ => x[0],
+        })],
+        cases: || {
+            vec![
+                Case::new("f32 to i32", |_, x| cast(x[0], I32)).normal("x", "p:24", F32),
+                Case::new("i32 to f32", |_, x| cast(x[0], F32)).integers("x", MATRIX, I32),
+                Case::new("f32 to f64", |_, x| cast(x[0], F64))
+                    .shows("cast")
+                    .normal("x", MATRIX, F32),
+                Case::new("f32 to bf16", |_, x| cast(x[0], BF16)).normal("x", MATRIX, F32),
+                Case::new("bool to i32", |_, x| cast(x[0], I32)).bools("x", MATRIX),
+                Case::new("f32 to bool", |_, x| cast(x[0], Bool)).integers("x", MATRIX, F32),
+            ]
+        },
+    };
+}

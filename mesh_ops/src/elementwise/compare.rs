@@ -52,3 +52,36 @@ comparison! { Less less less number "<" }
 comparison! { LessEqual less_equal less_equal number "<=" }
 comparison! { Greater greater greater number ">" }
 comparison! { GreaterEqual greater_equal greater_equal number ">=" }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Equal>>(|_, x, _| f64::from(x[0] == x[1])),
+            &Elements::<Map<NotEqual>>(|_, x, _| f64::from(x[0] != x[1])),
+            &Elements::<Map<Less>>(|_, x, _| f64::from(x[0] < x[1])),
+            &Elements::<Map<LessEqual>>(|_, x, _| f64::from(x[0] <= x[1])),
+            &Elements::<Map<Greater>>(|_, x, _| f64::from(x[0] > x[1])),
+            &Elements::<Map<GreaterEqual>>(|_, x, _| f64::from(x[0] >= x[1])),
+        ],
+        cases: || {
+            vec![
+                case("equal", |a, b| equal(a, b)),
+                case("not_equal", |a, b| not_equal(a, b)),
+                case("less", |a, b| less(a, b)),
+                case("less_equal", |a, b| less_equal(a, b)),
+                case("greater", |a, b| greater(a, b)),
+                case("greater_equal", |a, b| greater_equal(a, b)),
+            ]
+        },
+    };
+
+    fn case(name: &str, compare: Binary) -> Case {
+        Case::new(name, move |_, x| compare(x[0], x[1]))
+            .integers("x", "p:4;q:12", F32)
+            .integers("y", "q:12", F32)
+    }
+}

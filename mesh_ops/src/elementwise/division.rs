@@ -85,3 +85,38 @@ impl Elementwise for Modulo {
         Ok(vec![Some(dy), Some(dy * -floordiv(x[0], x[1]))])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<FloorDiv>>(|_, x, dtype| floor_of_ratio(x, dtype)),
+            &Elements::<Map<Modulo>>(|_, x, dtype| match dtype {
+                DType::I32 if x[1] == 0.0 => 0.0,
+                _ => x[0] - x[1] * floor_of_ratio(x, dtype),
+            }),
+        ],
+        cases: || {
+            vec![
+                of_floats("modulo", |a, b| modulo(a, b)),
+                of_floats("floordiv", |a, b| floordiv(a, b)),
+                of_integers("floordiv: i32", |a, b| floordiv(a, b)),
+                of_integers("modulo: i32", |a, b| modulo(a, b)),
+            ]
+        },
+    };
+
+    fn floor_of_ratio(x: &[f64], dtype: DType) -> f64 {
+        if dtype == DType::I32 && x[1] == 0.0 { 0.0 } else { (x[0] / x[1]).floor() }
+    }
+
+    fn of_floats(name: &str, function: Binary) -> Case {
+        Case::new(name, move |_, x| function(x[0], x[1]))
+            .input("x", "p:4;q:6", F32, Fill::Values(vec![5.3, -4.1, 2.2, -0.7, 3.9]))
+            .input("y", "q:6", F32, Fill::Values(vec![1.5, -2.0, 2.5]))
+            .meshes(FEW)
+    }
+}

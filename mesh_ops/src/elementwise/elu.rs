@@ -42,7 +42,7 @@ unary! {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LeakyRelu(pub(crate) Scalar);
+struct LeakyRelu(Scalar);
 
 /// `x` above 0, else `alpha * x`, with a finite alpha: 0.2 is usual.
 ///
@@ -78,7 +78,7 @@ impl Elementwise for LeakyRelu {
 
 /// `dy` where `x > 0`, else `alpha * dy`; linear in dy.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LeakyReluGradient(pub(crate) Scalar);
+struct LeakyReluGradient(Scalar);
 
 impl Elementwise for LeakyReluGradient {
     const NAME: &'static str = "leaky_relu_gradient";
@@ -92,5 +92,36 @@ impl Elementwise for LeakyReluGradient {
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![None, Some(map(Self(self.0), &[x[0], dy]))])
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Elu>>(|_, x, _| if x[0] > 0.0 { x[0] } else { x[0].exp_m1() }),
+            &Elements::<Map<Selu>>(|_, x, _| {
+                1.0507009873554805
+                    * if x[0] > 0.0 { x[0] } else { 1.6732632423543772 * x[0].exp_m1() }
+            }),
+            &Elements::<Map<LeakyRelu>>(|Map(LeakyRelu(alpha)), x, _| x[0] * slope(x[0], *alpha)),
+            &Elements::<Map<LeakyReluGradient>>(|Map(LeakyReluGradient(alpha)), x, _| {
+                x[1] * slope(x[0], *alpha)
+            }),
+        ],
+        cases: || {
+            vec![
+                unary("elu", |x| elu(x), F32, Fill::AwayFromZero),
+                unary("selu", |x| selu(x), F32, Fill::AwayFromZero),
+                unary("leaky_relu", |x| leaky_relu(x, 0.25), F32, Fill::AwayFromZero),
+            ]
+        },
+    };
+
+    fn slope(x: f64, alpha: Scalar) -> f64 {
+        if x > 0.0 { 1.0 } else { alpha.value() }
     }
 }

@@ -53,7 +53,7 @@ extremum! { Minimum minimum min "lesser" }
 
 /// Of (own, other, dy): dy where own won, half of it at a tie, else 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Won {
+enum Won {
     Maximum,
     Minimum,
 }
@@ -79,9 +79,9 @@ impl Elementwise for Won {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Clip {
-    pub(crate) low: Scalar,
-    pub(crate) high: Scalar,
+struct Clip {
+    low: Scalar,
+    high: Scalar,
 }
 
 /// `x` moved to the nearest number between `low` and `high`. A bound may be infinite; for i32 the
@@ -122,9 +122,9 @@ impl Elementwise for Clip {
 
 /// `dy` where x is between the bounds, else 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ClipGradient {
-    pub(crate) low: Scalar,
-    pub(crate) high: Scalar,
+struct ClipGradient {
+    low: Scalar,
+    high: Scalar,
 }
 
 impl Elementwise for ClipGradient {
@@ -140,5 +140,66 @@ impl Elementwise for ClipGradient {
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![None, Some(map(*self, &[x[0], dy]))])
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+    use std::cmp::Ordering;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Maximum>>(|_, x, _| extreme(x, x[0] > x[1])),
+            &Elements::<Map<Minimum>>(|_, x, _| extreme(x, x[0] < x[1])),
+            &Elements::<Map<Won>>(|Map(won), x, _| {
+                let sign = if *won == Won::Maximum { 1.0 } else { -1.0 };
+                match (sign * x[0]).partial_cmp(&(sign * x[1])) {
+                    Some(Ordering::Greater) => x[2],
+                    Some(Ordering::Equal) => 0.5 * x[2],
+                    _ => 0.0,
+                }
+            }),
+            &Elements::<Map<Clip>>(|Map(Clip { low, high }), x, _| {
+                if x[0].is_nan() { x[0] } else { x[0].clamp(low.value(), high.value()) }
+            }),
+            &Elements::<Map<ClipGradient>>(|Map(ClipGradient { low, high }), x, _| {
+                if (low.value()..=high.value()).contains(&x[0]) { x[1] } else { 0.0 }
+            }),
+        ],
+        cases: || {
+            vec![
+                unary("clip", |x| clip(x, -1.7, 1.7), F32, Fill::Distinct),
+                Case::new("clip: i32", |_, x| clip(x[0], -1.0, 2.0))
+                    .integers("x", "p:4", I32)
+                    .meshes(FEW),
+                Case::new("maximum with ties", |_, x| maximum(x[0], x[1]))
+                    .without_gradient()
+                    .integers("x", "p:4;q:6", F32)
+                    .integers("y", "q:6", F32)
+                    .meshes(FEW),
+                of_floats("maximum", |a, b| maximum(a, b)),
+                of_floats("minimum", |a, b| minimum(a, b)),
+                of_integers("maximum: i32", |a, b| maximum(a, b)),
+                of_integers("minimum: i32", |a, b| minimum(a, b)),
+            ]
+        },
+    };
+
+    /// NaN if either is.
+    fn extreme(x: &[f64], first: bool) -> f64 {
+        match (x[0].is_nan() || x[1].is_nan(), first) {
+            (true, _) => f64::NAN,
+            (false, true) => x[0],
+            (false, false) => x[1],
+        }
+    }
+
+    fn of_floats(name: &str, function: Binary) -> Case {
+        Case::new(name, move |_, x| function(x[0], x[1]))
+            .input("x", "p:4;q:6", F32, Fill::Distinct)
+            .input("y", "q:6", F32, Fill::Values(vec![0.3, -0.2, 0.7]))
+            .meshes(FEW)
     }
 }

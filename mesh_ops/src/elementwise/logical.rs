@@ -85,3 +85,28 @@ impl Elementwise for LogicalNot {
         Ok(vec![None])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<LogicalAnd>>(|_, x, _| x[0] * x[1]),
+            &Elements::<Map<LogicalOr>>(|_, x, _| x[0].max(x[1])),
+            &Elements::<Map<LogicalNot>>(|_, x, _| 1.0 - x[0]),
+        ],
+        cases: || {
+            vec![
+                Case::new("logical_and", |_, x| logical_and(x[0], x[1]))
+                    .bools("x", "p:4;q:6")
+                    .bools("y", "q:6"),
+                Case::new("logical_or", |_, x| logical_or(x[0], x[1]))
+                    .bools("x", "p:4;q:6")
+                    .bools("y", "q:6"),
+                Case::new("logical_not", |_, x| logical_not(x[0])).bools("x", "p:4;q:6"),
+            ]
+        },
+    };
+}

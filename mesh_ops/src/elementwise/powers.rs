@@ -72,7 +72,7 @@ impl Elementwise for Pow {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Powf(pub(crate) Scalar);
+struct Powf(Scalar);
 
 /// `x` to a fixed finite power; floats.
 ///
@@ -105,4 +105,37 @@ impl Elementwise for Powf {
         let slope = (power != 0.0).then(|| power * powf(x[0], power - 1.0));
         Ok(vec![slope.map(|slope| dy * slope)])
     }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Square>>(|_, x, dtype| product(x[0], x[0], dtype)),
+            &Elements::<Map<Sqrt>>(|_, x, _| x[0].sqrt()),
+            &Elements::<Map<Rsqrt>>(|_, x, _| 1.0 / x[0].sqrt()),
+            &Elements::<Map<Reciprocal>>(|_, x, _| 1.0 / x[0]),
+            &Elements::<Map<Pow>>(|_, x, _| x[0].powf(x[1])),
+            &Elements::<Map<Powf>>(|Map(Powf(power)), x, _| x[0].powf(power.value())),
+        ],
+        cases: || {
+            vec![
+                unary("square", |x| square(x), F32, Fill::Normal),
+                Case::new("square: i32", |_, x| square(x[0]))
+                    .integers("x", "p:4;q:6", I32)
+                    .meshes(FEW),
+                unary("sqrt", |x| sqrt(x), F32, Fill::Between(0.25, 4.0)),
+                unary("rsqrt", |x| rsqrt(x), F32, Fill::Between(0.25, 4.0)),
+                unary("reciprocal", |x| reciprocal(x), F32, Fill::AwayFromZero),
+                Case::new("pow", |_, x| pow(x[0], x[1]))
+                    .input("x", "p:4;q:6", F32, Fill::Between(0.5, 2.0))
+                    .input("y", "q:6", F32, Fill::Between(0.5, 2.0))
+                    .meshes(FEW),
+                unary("powf", |x| powf(x, 1.5), F32, Fill::Between(0.25, 4.0)),
+            ]
+        },
+    };
 }

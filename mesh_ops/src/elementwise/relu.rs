@@ -54,3 +54,17 @@ impl Elementwise for ReluGradient {
         Ok(vec![None, Some(map(ReluGradient, &[x[0], dy]))])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Relu>>(|_, x, _| x[0].max(0.0)),
+            &Elements::<Map<ReluGradient>>(|_, x, _| if x[0] > 0.0 { x[1] } else { 0.0 }),
+        ],
+        cases: || vec![unary("relu", |x| relu(x), F32, Fill::AwayFromZero)],
+    };
+}

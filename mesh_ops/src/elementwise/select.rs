@@ -82,3 +82,33 @@ impl Elementwise for Chosen {
         Ok(vec![None, Some(map(Self { when: self.when }, &[x[0], dy]))])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Select>>(|_, x, _| if x[0] != 0.0 { x[1] } else { x[2] }),
+            &Elements::<Map<Chosen>>(
+                |Map(Chosen { when }), x, _| {
+                    if (x[0] != 0.0) == *when { x[1] } else { 0.0 }
+                },
+            ),
+        ],
+        cases: || {
+            vec![
+                Case::new("select", |_, x| select(x[0], x[1], x[2]))
+                    .exact()
+                    .bools("condition", "p:4")
+                    .integers("yes", "p:4;q:6", F32)
+                    .integers("no", "q:6", F32),
+                Case::new("select: i32", |_, x| select(x[0], x[1], x[2]))
+                    .bools("condition", "p:4;q:6")
+                    .integers("yes", "p:4", I32)
+                    .integers("no", "q:6", I32),
+            ]
+        },
+    };
+}

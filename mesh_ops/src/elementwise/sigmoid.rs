@@ -88,3 +88,52 @@ unary! {
         Some(dy * (s * (1.0 + x * ((1.0 - s) * inner))))
     };
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::random::proof::below;
+    use crate::testing::proof::*;
+    use std::f64::consts::{PI, SQRT_2};
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Tanh>>(|_, x, _| x[0].tanh()),
+            &Elements::<Map<Sigmoid>>(|_, x, _| logistic(x[0])),
+            &Elements::<Map<Erf>>(|_, x, _| error_function(x[0])),
+            &Elements::<Map<Erfc>>(|_, x, _| 2.0 * below(-x[0] * SQRT_2)),
+            &Elements::<Map<Softplus>>(|_, x, _| x[0].max(0.0) + (-x[0].abs()).exp().ln_1p()),
+            &Elements::<Map<Swish>>(|_, x, _| x[0] * logistic(x[0])),
+            &Elements::<Map<GeluExact>>(|_, x, _| {
+                0.5 * x[0] * (1.0 + error_function(x[0] / SQRT_2))
+            }),
+            &Elements::<Map<Gelu>>(|_, x, _| {
+                let inner = (2.0 / PI).sqrt() * (x[0] + 0.044715 * x[0].powi(3));
+                0.5 * x[0] * (1.0 + inner.tanh())
+            }),
+        ],
+        cases: || {
+            vec![
+                unary("tanh", |x| tanh(x), F32, Fill::Normal),
+                unary("sigmoid", |x| sigmoid(x), F32, Fill::Normal),
+                unary("erf", |x| erf(x), F32, Fill::Normal),
+                unary("erf: f64", |x| erf(x), F64, Fill::Normal),
+                unary("erfc", |x| erfc(x), F32, Fill::Normal),
+                unary("erfc: f64", |x| erfc(x), F64, Fill::Normal),
+                unary("softplus", |x| softplus(x), F32, Fill::Normal),
+                unary("swish", |x| swish(x), F32, Fill::Normal),
+                unary("gelu", |x| gelu(x), F32, Fill::Normal),
+                unary("gelu_exact", |x| gelu_exact(x), F32, Fill::Normal),
+                unary("gelu_exact: f64", |x| gelu_exact(x), F64, Fill::Normal),
+            ]
+        },
+    };
+
+    fn logistic(x: f64) -> f64 {
+        1.0 / (1.0 + (-x).exp())
+    }
+
+    fn error_function(x: f64) -> f64 {
+        2.0 * below(x * SQRT_2) - 1.0
+    }
+}

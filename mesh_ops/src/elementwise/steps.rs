@@ -28,3 +28,27 @@ unary! {
     value |x| x.floor();
     gradient |_, _, _| None;
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Abs>>(|_, x, _| x[0].abs()),
+            &Elements::<Map<Sign>>(|_, x, _| if x[0] == 0.0 { 0.0 } else { x[0].signum() }),
+            &Elements::<Map<Floor>>(|_, x, _| x[0].floor()),
+        ],
+        cases: || {
+            vec![
+                unary("abs", |x| abs(x), F32, Fill::AwayFromZero),
+                Case::new("abs: i32", |_, x| abs(x[0])).integers("x", "p:4;q:6", I32).meshes(FEW),
+                unary("sign", |x| sign(x), F32, Fill::AwayFromZero),
+                Case::new("sign: i32", |_, x| sign(x[0])).integers("x", "p:4;q:6", I32).meshes(FEW),
+                // Flat where elements are not whole.
+                unary("floor", |x| floor(x), F32, Fill::AwayFromZero),
+            ]
+        },
+    };
+}

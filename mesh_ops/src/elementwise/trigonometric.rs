@@ -22,3 +22,22 @@ unary! {
     value |x| x.cos();
     gradient |x, _, dy| Some(dy * -sin(x));
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[
+            &Elements::<Map<Sin>>(|_, x, _| x[0].sin()),
+            &Elements::<Map<Cos>>(|_, x, _| x[0].cos()),
+        ],
+        cases: || {
+            vec![
+                unary("sin", |x| sin(x), F32, Fill::Normal),
+                unary("cos", |x| cos(x), F32, Fill::Normal),
+            ]
+        },
+    };
+}

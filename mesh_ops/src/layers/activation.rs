@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// # let g = mesh_ops::graph();
 /// let x = g.input("x", [dim("x", 4)], F32);
 /// let activation: Activation = "gelu".parse()?;
-/// assert_eq!(activation.apply(x).shape(), x.shape());
+/// assert_eq!((activation.apply(x).shape(), activation.name()), (x.shape(), "gelu"));
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -24,7 +24,7 @@ use mesh_core::graph::{Initializer, Update, Variable};
 /// # let g = mesh_ops::graph();
 /// let (batch, features) = (dim("batch", 4), dim("features", 8));
 /// let x = g.input("x", [batch, features], F32);
-/// let norm = BatchNorm::keeping([features]);
+/// let norm = BatchNorm::keeping([features]).momentum(0.99).epsilon(1e-5).zero_scale();
 /// let weights = norm.weights(&Parameters::like(x), "norm");
 /// let (y, updates) = norm.train(x, &weights);
 /// g.function("train", [x], [y], updates);

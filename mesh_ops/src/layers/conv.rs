@@ -18,6 +18,10 @@ use mesh_core::graph::{Fan, Initializer};
 /// let slide = Conv::over([("h", "fh"), ("w", "fw")]).strides([2, 2]);
 /// let y = ConvLayer::onto(dim("feature", 16), &slide, [5, 5]).without_bias().apply(x, "conv1");
 /// assert_eq!(y.shape().to_string(), "[batch:8, h:14, w:14, feature:16]");
+///
+/// let mixed = ConvLayer::onto(dim("feature", 16), &slide, [5, 5]).from([dim("colour", 3)]);
+/// let y = mixed.separable().initializer(Initializer::ZEROS).apply(x, "conv2");
+/// assert_eq!(y.shape().to_string(), "[batch:8, h:14, w:14, feature:16]");
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -18,6 +18,15 @@ use mesh_core::graph::{Fan, Graph, Initializer};
 /// let x = g.input("x", [batch, rows, cols], F32);
 /// let h = mesh_ops::layers::Dense::onto([hidden]).over([rows, cols]).apply(x, "hidden1");
 /// assert_eq!(h.shape().to_string(), "[batch:4, h:16]");
+///
+/// use mesh_ops::layers::{Activation, Dense, Parameters};
+/// let experts = Dense::onto([hidden]).over([rows, cols]).for_each([dim("experts", 2)]);
+/// let experts = experts.activation(Activation::Tanh).without_bias().unit_scaling();
+/// let weights = experts.weights(&Parameters::like(x), "experts");
+/// assert_eq!(experts.apply_with(x, &weights).shape().to_string(), "[batch:4, experts:2, h:16]");
+///
+/// let zeros = Dense::onto([hidden]).initializer(Initializer::ZEROS);
+/// assert_eq!(zeros.apply(h, "zeros").shape().to_string(), "[batch:4, h:16]");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Dense {

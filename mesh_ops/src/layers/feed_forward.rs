@@ -18,6 +18,12 @@ use crate::room::*;
 /// let x = g.input("x", [batch, model], F32);
 /// let weights = gated.weights(&Parameters::like(x), "mlp");
 /// assert_eq!(gated.apply(x, &weights).shape(), x.shape());
+///
+/// // In two steps, with biases and weights for each expert.
+/// let experts = FeedForward::new(model, hidden).for_each([dim("experts", 2)]).with_bias();
+/// let weights = experts.weights(&Parameters::like(x), "experts");
+/// let h = experts.hidden(x, &weights).dropout(0.1);
+/// assert_eq!(experts.output(h, &weights).shape().to_string(), "[batch:4, experts:2, model:8]");
 /// ```
 #[derive(Clone, Debug)]
 pub struct FeedForward {

@@ -51,6 +51,7 @@ pub enum Gating {
 /// let (y, balance) = experts.apply(x, &[batch, length], &weights, None);
 /// assert_eq!(y.shape(), x.shape());
 /// assert!(balance.shape().is_scalar());
+/// assert_eq!(experts.capacity(16), 5);
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -43,6 +43,16 @@ impl Norm {
     }
 
     /// New variables `{name}/scale` and, for [`Norm::Layer`], `{name}/bias`.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::{Norm, Parameters};
+    /// # let g = mesh_ops::graph();
+    /// let (batch, model) = (dim("batch", 4), dim("model", 8));
+    /// let x = g.input("x", [batch, model], F32);
+    /// let weights = Norm::Layer.weights(&Parameters::like(x), model, "norm");
+    /// assert_eq!(Norm::Layer.apply(x, model, &weights).shape(), x.shape());
+    /// ```
     #[track_caller]
     pub fn weights<'g>(
         self,

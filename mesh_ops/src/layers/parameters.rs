@@ -44,8 +44,10 @@ impl<'g> Parameters<'g> {
     ///
     /// ```
     /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::Parameters;
     /// # let g = mesh_ops::graph();
     /// let x = g.input("x", [dim("batch", 4), dim("x", 8)], F32);
+    /// assert!(std::ptr::eq(Parameters::like(x).graph(), &g));
     /// let y = x.cast(BF16).dense(dim("y", 3), "layer");
     /// assert_eq!(y.dtype(), BF16);
     /// assert!(g.trainable_variables().iter().all(|variable| variable.dtype() == F32));
@@ -78,6 +80,17 @@ impl<'g> Parameters<'g> {
     }
 
     /// The value of a new trainable variable.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::Parameters;
+    /// # let g = mesh_ops::graph();
+    /// let parameters = Parameters::new(&g, F32).computed_in(BF16);
+    /// let scope = parameters.scope("layer");
+    /// let scale = parameters.variable("scale", [dim("x", 4)], Initializer::ONES);
+    /// drop(scope);
+    /// assert_eq!((scale.dtype(), g.trainable_variables()[0].name()), (BF16, "layer/scale".into()));
+    /// ```
     #[track_caller]
     pub fn variable(
         &self,

@@ -131,6 +131,26 @@ impl TransformerLayer {
 
     /// One position; see [`MultiHead::decode`], which also says what `around` holds then. A window
     /// is a mask over `memory` here.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::attention::MultiHead;
+    /// use mesh_ops::layers::{Around, FeedForward, Norm, Parameters, TransformerLayer};
+    /// # let g = mesh_ops::graph();
+    /// let (batch, memory, model) = (dim("batch", 2), dim("memory_length", 16), dim("model", 32));
+    /// let layer = TransformerLayer {
+    ///     norm: Norm::Rms,
+    ///     attention: MultiHead::new(model, dim("heads", 4), dim("kv", 8)),
+    ///     feed_forward: FeedForward::new(model, dim("hidden", 64)),
+    /// };
+    /// let (x, position) = (g.input("x", [batch, model], F32), g.input("position", [], I32));
+    /// let weights = layer.weights(&Parameters::like(x), "layer");
+    /// let cache = layer.attention.empty_cache(&g, &[batch], memory, F32);
+    /// let (y, _) = layer.decode(x, position, &cache, memory, &weights, &Around::default());
+    /// assert_eq!(y.shape(), x.shape());
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn decode<'g>(
         &self,

@@ -210,3 +210,58 @@ fn count<'g>(x: Tensor<'g>, frame: &Frame) -> Tensor<'g> {
     let counts = x.graph().constant(ndarray::Array1::from(counts), [dim]);
     crate::elementwise::cast(counts, x.dtype())
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                max("max_pool", "n:2;h:12", || Pool::over([("h", 2)])),
+                max("max", "n:2;h:8;w:4", square),
+                max("max, overlapping, same", "h:12;c:2", overlapping),
+                max("max, overlapping, valid", "h:14;c:2", || Pool::over([("h", 3)]).strides([1])),
+                max("max, three dims", "d:6;h:4;w:3", || {
+                    Pool::over([("d", 3), ("h", 2), ("w", 3)])
+                }),
+                Case::new("max with ties", |_, x| {
+                    max_pool(x[0], &Pool::over([("h", 4), ("w", 2)]))
+                })
+                .without_gradient()
+                .input("x", "h:8;w:4", F32, Fill::Integers(0, 1))
+                .meshes(LINES),
+                Case::new("max: i32", |_, x| max_pool(x[0], &overlapping()))
+                    .without_gradient()
+                    .input("x", "h:12", I32, Fill::Integers(-9, -1))
+                    .meshes(LINES),
+                avg("avg_pool", "n:2;h:12", overlapping),
+                avg("avg", "n:2;h:8;w:4", square),
+                avg("avg, overlapping, same", "h:12;c:2", overlapping),
+                avg("avg, every position, same", "h:12", || overlapping().strides([1])),
+                avg("avg, windows apart", "h:12", || Pool::over([("h", 2)]).strides([3])),
+                avg("avg, two dims, same", "h:6;w:5", || square().padding(Padding::Same)),
+            ]
+        },
+    };
+
+    fn square() -> Pool {
+        Pool::over([("h", 2), ("w", 2)])
+    }
+
+    fn overlapping() -> Pool {
+        Pool::over([("h", 3)]).strides([2]).padding(Padding::Same)
+    }
+
+    fn max(name: &str, x: &str, pool: fn() -> Pool) -> Case {
+        Case::new(name, move |_, x| max_pool(x[0], &pool()))
+            .input("x", x, F32, Fill::Distinct)
+            .meshes(LINES)
+    }
+
+    fn avg(name: &str, x: &str, pool: fn() -> Pool) -> Case {
+        Case::new(name, move |_, x| avg_pool(x[0], &pool())).normal("x", x, F32).meshes(LINES)
+    }
+}

@@ -101,3 +101,30 @@ impl Elementwise for Dropped {
         Ok(vec![Some(dy.graph().apply1(Map(*self), &[dy, x[1]])), None])
     }
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Elements::<Map<Dropped>>(|Map(Dropped { keep, dtype }), x, _| {
+            let scale = if dtype.is_float() { 1.0 / keep.value() } else { 1.0 };
+            if x[1] < f64::from(keep.value() as f32) { x[0] * scale } else { 0.0 }
+        })],
+        cases: || {
+            vec![
+                Case::new("dropout", |_, x| dropout(x[0], 0.25)).normal("x", MATRIX, F32),
+                Case::new("dropout: bf16", |_, x| dropout(x[0], 0.1))
+                    .normal("x", MATRIX, BF16)
+                    .meshes(FEW),
+                Case::new("dropout: i32", |_, x| dropout(x[0], 0.5))
+                    .integers("x", MATRIX, I32)
+                    .meshes(FEW),
+                exact("dropout of whole columns", |x| dropout_over(x, 0.5, [q()]))
+                    .shows("dropout_over"),
+                exact("dropout of everything or nothing", |x| dropout_over(x, 0.5, [])).meshes(FEW),
+            ]
+        },
+    };
+}

@@ -31,3 +31,23 @@ pub fn multiplicative_jitter(x: Tensor<'_>, epsilon: f64) -> Tensor<'_> {
     x.graph().record("multiplicative_jitter", problem);
     x.poisoned()
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                Case::new("multiplicative_jitter", |_, x| multiplicative_jitter(x[0], 0.1))
+                    .normal("x", MATRIX, F32)
+                    .meshes(FEW),
+                Case::new("multiplicative_jitter: bf16", |_, x| multiplicative_jitter(x[0], 0.1))
+                    .normal("x", MATRIX, BF16)
+                    .meshes(FEW),
+            ]
+        },
+    };
+}

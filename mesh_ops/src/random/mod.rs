@@ -13,8 +13,10 @@
 //! Two operations never share numbers; the gradient sees the very numbers of the forward pass.
 
 pub(crate) mod dropout;
-mod jitter;
-mod sample;
+pub(crate) mod jitter;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof;
+pub(crate) mod sample;
 
 pub use dropout::{dropout, dropout_over};
 pub use jitter::multiplicative_jitter;
@@ -26,7 +28,7 @@ use mesh_core::program::{Generator, Scalar};
 
 /// Bounds and moments are of f64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Distribution {
+enum Distribution {
     /// In `[low, high)`; of i32, every whole number there.
     Uniform {
         low: Scalar,
@@ -44,10 +46,10 @@ pub(crate) enum Distribution {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Random {
+struct Random {
     /// Hash of the operation's unique name.
-    pub(crate) key: u64,
-    pub(crate) distribution: Distribution,
+    key: u64,
+    distribution: Distribution,
     ty: TensorType,
 }
 

@@ -45,3 +45,25 @@ pub fn sample_with_temperature<'g>(
     graph.record("sample_with_temperature", problem);
     logits.poisoned()
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            vec![
+                Case::new("sample", |_, x| sample_with_temperature(x[0], q(), 0.7))
+                    .shows("sample_with_temperature")
+                    .normal("x", MATRIX, F32),
+                Case::new("sample: cold", |_, x| sample_with_temperature(x[0], q(), 0.0))
+                    .normal("x", MATRIX, F32),
+                Case::new("sample: bf16", |_, x| sample_with_temperature(x[0], q(), 1.0))
+                    .normal("x", MATRIX, BF16)
+                    .meshes(FEW),
+            ]
+        },
+    };
+}

@@ -29,8 +29,8 @@ use mesh_core::lower::{PlaceCx, Placing, relayout_cost};
 use mesh_core::names::{AxisList, Placement};
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Reshape {
-    pub(crate) shape: Shape,
+struct Reshape {
+    shape: Shape,
 }
 
 /// The elements of `x`, in declared order, under other dims.
@@ -153,4 +153,29 @@ fn through(
         return (input.with_pending(kind, &owed), output.with_pending(kind, &owed));
     }
     (input, output)
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Reshape>(|_, x, types| {
+            vec![Dense { ty: types[0].clone(), ..x[0].clone() }]
+        })],
+        cases: || {
+            vec![
+                exact("reshape: a dim cut", |x| {
+                    reshape(x, [dim("p", 8), dim("u", 4), dim("v", 3)])
+                }),
+                exact("reshape: dims joined", |x| reshape(x, [dim("u", 96)])),
+                exact("reshape: across", |x| reshape(x, [dim("u", 6), dim("v", 16)])),
+                exact("rename", |x| rename(x, p(), "u")),
+                exact("rename back and forth", |x| {
+                    rename(rename(x, p(), "u") * 2.0, p().renamed("u"), "p") + x
+                }),
+            ]
+        },
+    };
 }

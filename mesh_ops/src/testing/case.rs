@@ -10,11 +10,15 @@ type Build = dyn for<'g> Fn(&'g Graph, &[Tensor<'g>]) -> Vec<Tensor<'g>>;
 
 /// An input of a case.
 #[derive(Clone, Debug)]
-pub(super) struct Given {
-    pub(super) name: String,
-    pub(super) shape: String,
-    pub(super) dtype: DType,
-    pub(super) fill: Fill,
+pub struct Given {
+    /// Under which it is fed.
+    pub name: String,
+    /// Its dims, as in `batch:4;hidden:6`.
+    pub shape: String,
+    /// What its elements are of.
+    pub dtype: DType,
+    /// What they are.
+    pub fill: Fill,
 }
 
 /// A graph to build around an op, and what to feed it. See [`Case::check`].
@@ -28,6 +32,8 @@ pub struct Case {
     pub(super) meanings: Vec<(String, Meaning)>,
     /// Whether it is of one operation out of another case.
     pub(super) alone: bool,
+    pub(super) function: String,
+    pub(super) composed: bool,
 }
 
 impl fmt::Debug for Case {
@@ -59,6 +65,8 @@ impl Case {
             meshes: None,
             meanings: Vec::new(),
             alone: false,
+            function: name.split(':').next().unwrap_or_default().to_owned(),
+            composed: false,
         }
     }
 
@@ -105,6 +113,44 @@ impl Case {
     pub fn without_gradient(mut self) -> Self {
         self.gradient = false;
         self
+    }
+
+    /// Says that it is a case of this public function of its room; else it is of the one that its name
+    /// begins with, up to a colon. What docs/ops.md says of a function is read off its cases.
+    pub fn shows(mut self, function: &str) -> Self {
+        self.function = function.to_owned();
+        self
+    }
+
+    /// Says that its function is a composition of ops, although the room has an op of its own.
+    pub fn composed(mut self) -> Self {
+        self.composed = true;
+        self
+    }
+
+    /// Its name in tables.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The function it is a case of, if the room has one of that name.
+    pub fn function(&self) -> &str {
+        &self.function
+    }
+
+    /// Whether it says that its function is a composition.
+    pub fn is_composed(&self) -> bool {
+        self.composed
+    }
+
+    /// Its inputs.
+    pub fn inputs(&self) -> &[Given] {
+        &self.inputs
+    }
+
+    /// What it computes of tensors in the place of its inputs.
+    pub fn outputs<'g>(&self, graph: &'g Graph, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
+        (self.build)(graph, inputs)
     }
 
     /// Other meshes than [`MESHES`](super::MESHES). Inputs owe sums on those that are `a:2`, `a:4` or

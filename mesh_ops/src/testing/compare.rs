@@ -33,6 +33,15 @@ impl Tolerance {
 }
 
 /// Whether two lists of elements agree; else what differs first.
+///
+/// # Errors
+/// What differs first.
+///
+/// ```
+/// use mesh_ops::testing::{Tolerance, compare};
+/// assert!(compare([1.0], &[1.5], Tolerance::Within(0.25)).is_err());
+/// assert!(compare([1.0], &[1.5], Tolerance::Within(0.5)).is_ok());
+/// ```
 pub fn compare(
     got: impl IntoIterator<Item = f64>,
     want: &[f64],

@@ -58,6 +58,9 @@ pub enum Fill {
 
 impl Fill {
     /// The elements of an input, rounded to its dtype.
+    ///
+    /// # Errors
+    /// If the dtype cannot hold the elements.
     pub fn draw(&self, ty: &TensorType, random: &mut Random) -> Result<Dense, String> {
         let count = ty.shape.size();
         let mut data: Vec<f64> = (0..count).map(|i| self.element(i, count, random)).collect();

@@ -56,11 +56,17 @@ fn owing(ty: &TensorType) -> Result<TensorType, String> {
 
 impl Trial {
     /// Builds the graph of a case; the inputs listed in `owe` owe sums.
+    ///
+    /// # Errors
+    /// What the graph refuses.
     pub fn new(case: &Case, owe: &[usize]) -> Result<Self, String> {
         Self::built(case, owe, case.gradient)
     }
 
     /// As [`new`](Self::new), without gradients, whatever the case says.
+    ///
+    /// # Errors
+    /// What the graph refuses.
     pub fn forward(case: &Case, owe: &[usize]) -> Result<Self, String> {
         Self::built(case, owe, false)
     }

@@ -1,10 +1,11 @@
 //! A trial under layouts, compared with what one processor makes of it.
 
+use super::SEED;
 use super::case::Case;
 use super::compare::compare;
 use super::graph::{OWED, Trial};
 use super::layouts::{Layouts, quiet, selection};
-use super::reference::{Dense, SEED, Values};
+use super::reference::{Dense, Values};
 use super::report::Count;
 use mesh_core::array::Array;
 use mesh_core::graph::TensorType;

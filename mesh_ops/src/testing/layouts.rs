@@ -21,6 +21,12 @@ pub struct Layouts {
 }
 
 /// Every ordered list of distinct axes, as layouts write them; the empty list first.
+///
+/// ```
+/// let options = mesh_ops::testing::options(&"a:2;b:2".parse()?);
+/// assert_eq!(options, ["", "a", "b", "a+b", "b+a"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn options(mesh: &Mesh) -> Vec<String> {
     let mut lists: Vec<Vec<_>> = vec![Vec::new()];
     let mut next = 0;
@@ -35,6 +41,13 @@ pub fn options(mesh: &Mesh) -> Vec<String> {
 }
 
 /// Every dim of a graph's tensors, in the order in which they first occur.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// g.input("x", [dim("p", 4), dim("q", 6)], F32).relu();
+/// assert_eq!(mesh_ops::testing::dim_names(&g), ["p".into(), "q".into()]);
+/// ```
 pub fn dim_names(graph: &Graph) -> Vec<DimName> {
     let mut names = Vec::new();
     for tensor in graph.operations().iter().flat_map(|o| &o.outputs) {
@@ -52,6 +65,17 @@ pub fn dim_names(graph: &Graph) -> Vec<DimName> {
 ///
 /// # Errors
 /// If a layout is refused for anything but the layout: that is a fault of the lowering.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let x = g.input("x", [dim("p", 4), dim("q", 5)], F32);
+/// g.function("f", [x], [x.relu()], []);
+/// let layouts = mesh_ops::testing::legal_layouts(&g, &"a:2".parse()?)?;
+/// let legal: Vec<_> = layouts.legal.iter().map(|(layout, _)| layout.to_string()).collect();
+/// assert_eq!(legal, ["", "p:a"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn legal_layouts(graph: &Graph, mesh: &Mesh) -> Result<Layouts, String> {
     more_layouts(graph, mesh, &[])
 }

@@ -22,17 +22,24 @@ mod fill;
 mod graph;
 mod known;
 mod layouts;
+pub(crate) mod proof;
 mod reference;
 mod report;
 mod roles;
 mod selected;
+mod ulps;
 
-pub use case::Case;
+pub use case::{Case, Given};
 pub use check::MESHES;
 pub use compare::{Tolerance, compare};
 pub use fill::{Fill, Random};
 pub use graph::{Made, Trial};
 pub use layouts::{Layouts, dim_names, legal_layouts, options};
+pub use proof::{Room, meaning, rooms};
 pub use reference::{Call, Dense, Meaning, Reference, Values};
 pub use report::{Count, Report};
 pub use roles::roles;
+pub use ulps::{floats, worst};
+
+/// The seed of sessions that are compared with the reference.
+pub(crate) const SEED: u64 = 0;

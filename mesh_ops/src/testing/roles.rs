@@ -5,6 +5,14 @@ use mesh_core::split::Role;
 
 /// One line for each different op among the first `operations` of a graph: what may happen to each
 /// of its dims, the reason of each *whole*, and how it is linear in which inputs.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// g.input("x", [dim("p", 4), dim("q", 6)], F32).sum([dim("q", 6)]);
+/// let roles = mesh_ops::testing::roles(&g, 2);
+/// assert_eq!(roles, ["sum(f32[p:4, q:6]) -> f32[p:4]: p parallel, q reduced(sum), adds [[0]]"]);
+/// ```
 pub fn roles(graph: &Graph, operations: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for operation in graph.operations().into_iter().take(operations) {

@@ -258,3 +258,62 @@ fn masked(
     let (shape, dtype) = (rows.shape().clone(), cx.dtype(rows));
     cx.map_over(&shape, &[rows.clone(), positions], &inside.select(Expr::input(0), beyond), dtype)
 }
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<Windows>(|op, x, types| {
+            let beyond = match op.beyond {
+                Beyond::Least if types[0].dtype == DType::I32 => f64::from(i32::MIN),
+                Beyond::Least => f64::NEG_INFINITY,
+                Beyond::Zero => 0.0,
+            };
+            let at = seen(&op.frame, &x[0].ty.shape, &types[0].shape);
+            let data = at.into_iter().map(|at| at.map_or(beyond, |at| x[0].data[at])).collect();
+            vec![Dense { ty: types[0].clone(), data }]
+        })],
+        cases: || {
+            vec![
+                case("touching", 12, |x| windows(x, dim("h", 12), dim("t", 2), 2, [0, 0])),
+                case("overlapping", 12, |x| windows(x, dim("h", 12), dim("t", 3), 1, [1, 1])),
+                case("overlapping by more than a stride", 18, |x| {
+                    windows(x, dim("h", 18), dim("t", 7), 3, [3, 0])
+                }),
+                case("apart", 12, |x| windows(x, dim("h", 12), dim("t", 1), 2, [0, 0])),
+                case("of one", 6, |x| windows(x, dim("h", 6), dim("t", 1), 1, [0, 0])),
+                case("drifting", 14, |x| windows(x, dim("h", 14), dim("t", 3), 1, [0, 0])),
+            ]
+        },
+    };
+
+    fn case(name: &str, size: usize, function: Unary) -> Case {
+        Case::new(name, move |_, x| function(x[0]))
+            .exact()
+            .integers("x", &format!("h:{size};c:2"), F32)
+            .meshes(LINES)
+            .shows("windows")
+    }
+
+    /// For each element of the windows, in order, where it lies in the image; `None` beyond the ends.
+    pub(crate) fn seen(frame: &Frame, image: &Shape, windows: &Shape) -> Vec<Option<usize>> {
+        let element = |number| {
+            let mut at = Some(0);
+            for dim in image {
+                let mut position = along(windows, number, dim.name) as i64;
+                if dim.name == frame.dim {
+                    position *= frame.stride as i64;
+                    position += along(windows, number, frame.window.name) as i64;
+                    position -= frame.pads[0] as i64;
+                }
+                let inside = (0..dim.size as i64).contains(&position);
+                let step = stride(image, dim.name);
+                at = at.filter(|_| inside).map(|at| at + position as usize * step);
+            }
+            at
+        };
+        (0..windows.size()).map(element).collect()
+    }
+}

@@ -15,11 +15,11 @@ use mesh_core::lower::{Local, LocalPiece};
 use mesh_core::program::{Offset, Scalar};
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OverlapAdd {
+struct OverlapAdd {
     /// Where the windows lie.
-    pub(crate) frame: Frame,
+    frame: Frame,
     /// Positions of the result.
-    pub(crate) size: usize,
+    size: usize,
 }
 
 /// Windows added up where they lie: `out[p]` is the sum of all `y[o, t]` with
@@ -147,4 +147,46 @@ fn sums(
     let copies = cx.assemble(&pieces, zero, &copies)?;
     let sums = cx.reduce(ReduceKind::Sum, &copies, &blocked)?;
     flat(cx, &sums)
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::testing::proof::*;
+    use crate::windows::proof::seen;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[&Outputs::<OverlapAdd>(|op, y, types| {
+            let mut out = Dense::zeros(types[0].clone());
+            let seen = seen(&op.frame, &types[0].shape, &y[0].ty.shape);
+            for (at, element) in seen.into_iter().zip(&y[0].data) {
+                if let Some(at) = at {
+                    out.data[at] += element;
+                }
+            }
+            wrap(&mut out);
+            vec![out]
+        })],
+        cases: || {
+            vec![
+                case("added, touching", "h:6;c:2;t:2", |y| {
+                    overlap_add(y, dim("h", 12), dim("t", 2), 2, [0, 0])
+                }),
+                case("added, overlapping", "t:3;c:2;h:12", |y| {
+                    overlap_add(y, dim("h", 12), dim("t", 3), 1, [1, 1])
+                }),
+                case("added, apart", "h:6;t:1", |y| {
+                    overlap_add(y, dim("h", 12), dim("t", 1), 2, [0, 0])
+                }),
+            ]
+        },
+    };
+
+    fn case(name: &str, shape: &str, function: Unary) -> Case {
+        Case::new(name, move |_, x| function(x[0]))
+            .exact()
+            .integers("y", shape, F32)
+            .meshes(LINES)
+            .shows("overlap_add")
+    }
 }

@@ -1,40 +1,53 @@
-//! How fast Adafactor's second moment forgets. t counts steps from 0:
+//! The decay of Adafactor's second moment. t counts steps from 0:
 //!
 //! ```text
 //! pow      b = 1 - (t - offset + 1)^-exponent                     (section 7.2 of the paper)
 //! adam     b = beta2 (1 - beta2^t) / (1 - beta2^(t+1))            (section 7.1)
 //! ```
 //!
-//! Both are 0 at the first step, so the zeros that the second moment starts from do not count.
+//! Both are 0 at the first step, so the zeros in which the second moment starts have no weight.
 
 use crate::LearningRate;
 use mesh_core::graph::{Graph, Tensor};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::{cast, maximum, pow, powf};
 
-/// The share of the old second moment that is kept.
+/// The fraction of the old second moment that a step keeps.
 #[derive(Clone, Debug)]
 pub enum Decay {
-    /// Memory that grows as a power of the steps.
+    /// `Pow`: 0 at first, then nearer to 1 as a power of the step.
     Pow {
-        /// From 0 to 1.
+        /// The exponent, from 0 to 1.
         exponent: f64,
-        /// The step to count from, in fine-tuning; before it the decay is 0.
+        /// The step from which steps are counted (for fine-tuning). Before it the decay is 0.
         offset: u32,
     },
-    /// Adam's decay, its bias correction included.
+    /// `Adam`: Adam's decay with its bias correction.
     Adam {
-        /// From 0 to below 1.
+        /// The constant decay that it approaches, from 0 to below 1.
         beta2: f64,
     },
-    /// The same at every step, from 0 to below 1. The zeros at the start count.
+    /// The same decay at every step, from 0 to below 1. The zeros at the start have their weight.
     Constant(f64),
-    /// A function of the step, with values from 0 to below 1.
+    /// A function of the step with values from 0 to below 1.
     OfStep(LearningRate),
 }
 
 impl Decay {
-    /// The decay at the graph's step, in f64 and rounded once.
+    /// The decay at the graph's step, computed in f64 and rounded once to `dtype`.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// use mesh_optimize::Decay;
+    ///
+    /// let decay = Decay::Pow { exponent: 0.8, offset: 0 }.at(&g, F32);
+    /// # let f = g.function("decay", [], [decay], []);
+    /// # let module = g.lower(&Mesh::single(), &Layout::default())?;
+    /// # let [decay] = Session::threads(&module, 0)?.call(&f, [])?;
+    /// assert_eq!(decay.item(), Some(0.0)); // at step 0
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn at<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
         let _caller = graph.for_caller();

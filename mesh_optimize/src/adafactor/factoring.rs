@@ -1,27 +1,28 @@
-//! Which dims Adafactor's second moment is averaged over.
+//! The dims over which Adafactor averages its second moment.
 
 use mesh_core::names::Dimension;
 
-/// Which variables keep means of their second moment over two dims, instead of the moment itself.
-/// Stacked dims do not count.
+/// Which variables keep, instead of their second moment, its means over each of two dims. Stacked
+/// dims do not count as dims here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Factoring {
-    /// None.
+    /// No variable.
     Never,
-    /// Those of at least two dims, over the two largest, the first of equals first (Mesh
+    /// Variables of at least two dims: over the two largest; of equal dims the first is taken (Mesh
     /// TensorFlow).
     TwoLargest {
-        /// Least size of the second largest.
+        /// Variables whose second largest dim is smaller than this are not factored.
         least: usize,
     },
-    /// Those of at least two dims, over the last two (tensor2tensor since 2019).
+    /// Variables of at least two dims: over the last two (tensor2tensor since 2019).
     LastTwo,
-    /// Those of exactly two dims (tensor2tensor of 2018).
+    /// Variables of exactly two dims (tensor2tensor of 2018).
     Matrices,
 }
 
 impl Factoring {
-    /// The dims that the row and the column means are over, if there are any.
+    /// The dims that the row means and the column means are taken over; `None` where the second
+    /// moment is kept whole.
     pub(super) fn dims(self, dims: &[Dimension]) -> Option<[Dimension; 2]> {
         let mut sorted = dims.to_vec();
         sorted.sort_by_key(|dim| std::cmp::Reverse(dim.size));

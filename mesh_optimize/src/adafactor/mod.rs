@@ -1,7 +1,8 @@
-//! Adafactor (Shazeer & Stern 2018, arXiv 1804.04235, algorithms 4 and 5), with the options of both
-//! Mesh TensorFlow and tensor2tensor.
+//! Adafactor (Shazeer & Stern 2018, arXiv 1804.04235, algorithms 4 and 5) with all options of Mesh
+//! TensorFlow and of tensor2tensor.
 //!
-//! t counts steps from 0. The second moment of a matrix is kept as its means over each of two dims:
+//! t counts steps from 0. Of a matrix's second moment only the means over each of its two dims are
+//! kept:
 //!
 //! ```text
 //! s  = g² + eps1                       b = 1 - (t+1)^-0.8                       (`Decay`)
@@ -13,12 +14,13 @@
 //! w <- w - d                                         (rounded as `rounding` says)
 //! ```
 //!
-//! Of a *stacked* dim every element is as a variable of its own: such a dim is never factored, and
-//! scale and clipping are found for each element. (Mesh TensorFlow clips by the root mean square
-//! over the whole stack, against its own documentation.)
+//! Along a *stacked* dim several variables of equal shape lie in one. Such a dim is never factored,
+//! and scale and clipping are computed for each of its elements. (Mesh TensorFlow clips by the root
+//! mean square over the whole stack, against its own documentation.)
 //!
-//! tensor2tensor adds 1e-30 times the mean square of the gradient to decay and rate, to keep XLA
-//! from fusing updates of different variables. It is far below rounding and is left out.
+//! tensor2tensor adds 1e-30 times the mean square of the gradient to decay and rate, so that XLA
+//! does not fuse the updates of several variables. That term is far below rounding and is left out
+//! here.
 
 mod decay;
 mod factoring;
@@ -40,38 +42,53 @@ const COLS: &str = "adafactor_vc";
 const SECOND: &str = "adafactor_v";
 const FIRST: &str = "adafactor_m";
 
-/// Adafactor.
+/// The Adafactor optimizer. [`Adafactor::default`] has Mesh TensorFlow's options.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// # let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+/// # let loss = x.dense(dim("out", 3), "out").square().mean();
+/// use mesh_optimize::{Adafactor, Optimizer};
+///
+/// let updates = Adafactor::default().minimize(loss);
+/// g.function("train", [x], [loss], updates);
+/// # g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Adafactor {
-    /// Whether the step is relative to the size of the variable.
+    /// Whether a step is multiplied by the root mean square of the variable.
     pub multiply_by_parameter_scale: bool,
-    /// Step size; by default `min((t+1)^-½, 0.01)`, times 0.05 without parameter scale.
+    /// The learning rate. If `None`, it is `min((t+1)^-½, 0.01)`, times 0.05 without parameter
+    /// scale.
     pub learning_rate: Option<LearningRate>,
-    /// Decay of the second moment.
+    /// The decay of the second moment.
     pub decay: Decay,
-    /// Decay of the momentum of scaled updates, from 0 to 1; 0 keeps none.
+    /// The decay of the momentum of scaled updates, from 0 to 1. With 0 no momentum is kept.
     pub beta1: f64,
-    /// Largest root mean square of an update before scaling, at least 1; `None` does not clip.
+    /// The largest root mean square of an update before scaling, at least 1. `None` does not clip.
     pub clipping_threshold: Option<f64>,
-    /// Which variables keep means of their second moment only.
+    /// Which variables keep only means of their second moment.
     pub factoring: Factoring,
-    /// Added to squared gradients.
+    /// A small number that is added to squared gradients.
     pub epsilon1: f64,
-    /// Least parameter scale.
+    /// The least parameter scale.
     pub epsilon2: f64,
-    /// Dims along which variables of equal shape are stacked.
+    /// The names of dims along which variables of equal shape are stacked.
     pub stacked_dims: Vec<String>,
-    /// Regular expressions: variables in whose name one is found take steps of the learning rate,
-    /// whatever their size.
+    /// Regular expressions. A variable in whose name one of them matches takes steps that are not
+    /// multiplied by its root mean square.
     pub exclude_from_parameter_scale: Vec<String>,
-    /// Whether the momentum is stored in the variable's dtype, not the gradient's.
+    /// Whether the momentum is stored in the variable's dtype. Otherwise it has the gradient's.
     pub momentum_in_variable_dtype: bool,
-    /// Rounds variables of two dims and more to so many bits, 2 to 22, with a scale for each row.
+    /// If given, variables of at least two dims are stored with so many bits, 2 to 22, and one
+    /// scale for each row.
     pub quantize_bits: Option<u32>,
 }
 
 impl Default for Adafactor {
-    /// Mesh TensorFlow's.
+    /// Mesh TensorFlow's options.
     fn default() -> Self {
         Self {
             multiply_by_parameter_scale: true,
@@ -91,30 +108,58 @@ impl Default for Adafactor {
 }
 
 impl Adafactor {
-    /// tensor2tensor's, of 2018: every matrix is factored, and nothing else, and the momentum has the
-    /// variable's dtype.
+    /// The options of tensor2tensor in 2018: matrices are factored and nothing else is, and the
+    /// momentum has the variable's dtype.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+    /// # let loss = x.dense(dim("out", 3), "out").square().mean();
+    /// use mesh_optimize::{Adafactor, Factoring, Optimizer};
+    ///
+    /// let optimizer = Adafactor::tensor2tensor();
+    /// assert_eq!(optimizer.factoring, Factoring::Matrices);
+    /// g.function("train", [x], [loss], optimizer.minimize(loss));
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tensor2tensor() -> Self {
         Self { factoring: Factoring::Matrices, momentum_in_variable_dtype: true, ..Self::default() }
     }
 
-    /// Another step size.
+    /// Sets the learning rate.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+    /// # let loss = x.dense(dim("out", 3), "out").square().mean();
+    /// use mesh_optimize::{Adafactor, Optimizer, schedule};
+    ///
+    /// let rate = schedule::with_warmup(1e-2, 100);
+    /// g.function("train", [x], [loss], Adafactor::default().learning_rate(rate).minimize(loss));
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn learning_rate(mut self, learning_rate: impl Into<LearningRate>) -> Self {
         self.learning_rate = Some(learning_rate.into());
         self
     }
 
-    /// The dims that are not stacked.
+    /// The dims of `shape` that are not stacked.
     fn own_dims(&self, shape: &Shape) -> Vec<Dimension> {
         let stacked = |dim: &Dimension| self.stacked_dims.iter().any(|s| s == dim.name.as_str());
         shape.iter().filter(|dim| !stacked(dim)).collect()
     }
 
-    /// The root mean square over the dims that are not stacked.
+    /// The root mean square of `x` over the dims that are not stacked.
     fn rms<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
         sqrt(mean(square(x), self.own_dims(&x.shape())))
     }
 
-    /// The gradient over the root of the second moment, and what keeps that.
+    /// The gradient divided by the root of the second moment, and the updates of the slots that
+    /// hold that moment.
     fn normalized<'g>(
         &self,
         grad: Tensor<'g>,
@@ -140,7 +185,21 @@ impl Adafactor {
         }
     }
 
-    /// The step size if none is given: `min((t+1)^-½, 0.01)`, times 0.05 without parameter scale.
+    /// The learning rate that is used if none is given: `min((t+1)^-½, 0.01)`, times 0.05 without
+    /// parameter scale.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # let g = mesh_ops::graph();
+    /// use mesh_optimize::Adafactor;
+    ///
+    /// let rate = Adafactor::default().relative_rate().at_step(g.scalar(39_999.0, F64));
+    /// # let f = g.function("rate", [], [rate], []);
+    /// # let module = g.lower(&Mesh::single(), &Layout::default())?;
+    /// # let [rate] = Session::threads(&module, 0)?.call(&f, [])?;
+    /// assert!((rate.to_f64().sum() - 1.0 / 200.0).abs() < 1e-12);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn relative_rate(&self) -> LearningRate {
         let factor = if self.multiply_by_parameter_scale { 1.0 } else { 0.05 };
         LearningRate::of_step(move |step| {
@@ -149,7 +208,7 @@ impl Adafactor {
         })
     }
 
-    /// The step size at the graph's step; in f64 and rounded once.
+    /// The learning rate at the graph's step, computed in f64 and rounded once.
     fn rate<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
         match &self.learning_rate {
             Some(rate) => rate.at(graph, dtype),
@@ -157,7 +216,7 @@ impl Adafactor {
         }
     }
 
-    /// What an update is multiplied by.
+    /// The factor that an update is multiplied by before the learning rate.
     fn scale<'g>(&self, value: Tensor<'g>, name: &str) -> Tensor<'g> {
         let (graph, dtype) = (value.graph(), value.dtype());
         let rate = self.rate(graph, dtype);
@@ -170,7 +229,7 @@ impl Adafactor {
         }
     }
 
-    /// The moving average of scaled updates, and what keeps it.
+    /// The moving average of scaled updates, and the update of the slot that holds it.
     fn slowed<'g>(&self, delta: Tensor<'g>, variable: Variable<'g>) -> (Tensor<'g>, Update<'g>) {
         let wide = delta.dtype();
         let dtype = if self.momentum_in_variable_dtype { variable.dtype() } else { wide };
@@ -180,7 +239,7 @@ impl Adafactor {
     }
 }
 
-/// `decay * old + (1 - decay) * new`, and what keeps it.
+/// `decay * old + (1 - decay) * new`, and the update of the slot that holds it.
 fn moving<'g>(slot: Variable<'g>, decay: Tensor<'g>, new: Tensor<'g>) -> (Tensor<'g>, Update<'g>) {
     let average = slot.stored() * decay + new * (1.0 - decay);
     (average, slot.assign(average))

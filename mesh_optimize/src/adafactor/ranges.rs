@@ -1,15 +1,15 @@
-//! Which numbers Adafactor's options may be.
+//! The ranges of Adafactor's options.
 //!
-//! tensor2tensor asks of the decay that it be from 1 - 1/(t+1) to below 1. Its own defaults are below
-//! that at every step but the first, where it means from 0 to below 1: what is asked here, at any
-//! step.
+//! tensor2tensor asks that the decay lie between 1 - 1/(t+1) and 1. Its own defaults satisfy that
+//! at the first step alone, where it says: from 0 to below 1. That is the range checked here, at
+//! any step.
 
 use super::{Adafactor, Decay};
 use crate::pattern::record_once;
 use mesh_core::graph::Graph;
 
 impl Adafactor {
-    /// Whether every option is in its range; each that is not is recorded.
+    /// Whether every option is in its range. Records an error for each that is not.
     #[track_caller]
     pub(super) fn in_range(&self, graph: &Graph) -> bool {
         let mut legal = true;
@@ -23,7 +23,8 @@ impl Adafactor {
         legal
     }
 
-    /// Option, value, whether it is legal, and what is.
+    /// For each option: its name, its value, whether the value is legal, and the legal range in
+    /// words.
     fn checks(&self) -> Vec<(&'static str, f64, bool, &'static str)> {
         let epsilon = |name, x: f64| (name, x, x >= 0.0 && x.is_finite(), "a number from 0 on");
         let mut checks = vec![

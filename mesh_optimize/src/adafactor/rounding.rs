@@ -1,8 +1,9 @@
-//! How Adafactor stores a new value: as it is, rounded to a few bits, or to bf16 without bias
-//! (tensor2tensor's `_simulated_quantize` and `_to_bfloat16_unbiased`, 2018).
+//! How Adafactor stores a new value: as computed, rounded to a few bits, or rounded to bf16 without
+//! bias (tensor2tensor's `_simulated_quantize` and `_to_bfloat16_unbiased`, 2018).
 //!
-//! Rounding is up or down by chance, so that small updates are not lost but made now and then. The
-//! chance is one number a step, a multiple of the golden ratio, equal for all elements:
+//! Values are rounded up or down by chance. An update that is smaller than the last bit is then
+//! made in some steps instead of in none. All elements of a step share one random number, a
+//! multiple of the golden ratio:
 //!
 //! ```text
 //! noise = phi (t+1) mod 1                                      phi = (sqrt(5) - 1) / 2
@@ -12,23 +13,24 @@
 //!        w <- sign(w) (b if (x - a) / (b - a) > noise else a)
 //! ```
 //!
-//! Of a positive bf16 number a, `1.005 a` rounds to the next one and `0.995 a` to the one before.
+//! For a positive bf16 number a, `1.005 a` rounds to the next larger bf16 number and `0.995 a` to
+//! the next smaller.
 
 use mesh_core::graph::{Graph, Tensor, Update, Variable};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::{abs, cast, floor, greater, modulo, select, sign};
 use mesh_ops::reduce::max;
 
-/// phi = HIGH / 2^32 + LOW / 2^64 to 2^-64; HIGH as i32.
+/// The golden ratio as phi = HIGH / 2^32 + LOW / 2^64, right to 2^-64. HIGH is written as an i32.
 const HIGH: f64 = 0x9E37_79B9_u32 as i32 as f64;
 const LOW: f64 = 0x7F4A_7C15 as f64;
 const TWO_32: f64 = 4_294_967_296.0;
 
-/// The fraction of `phi (t+1)` at the graph's step t: in `[0, 1)`, spread evenly over any run of
-/// steps; f32, a multiple of 2^-24.
+/// The fractional part of `phi (t+1)` at the graph's step t: an f32 in `[0, 1)`, a multiple of
+/// 2^-24. Its values over any run of steps are evenly spread.
 ///
-/// The product with HIGH is exact in i32, which drops whole turns by wrapping; that with LOW is
-/// small. So the result is as good at step 2^31 as at step 0.
+/// The product with HIGH is computed in i32, where overflow drops whole turns and the rest stays
+/// exact; the product with LOW is small. So the fraction is as exact at step 2^31 as at step 0.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
@@ -50,7 +52,7 @@ pub fn step_noise(graph: &Graph) -> Tensor<'_> {
     cast(floor(fraction * grid) * (1.0 / grid), DType::F32)
 }
 
-/// Takes `delta` off the variable, whose value is `value` in the dtype of `delta`.
+/// Subtracts `delta` from the variable. `value` is the variable's value in the dtype of `delta`.
 pub(super) fn subtract<'g>(
     variable: Variable<'g>,
     value: Tensor<'g>,
@@ -69,7 +71,7 @@ pub(super) fn subtract<'g>(
     }
 }
 
-/// `x` with `bits` bits an element. A vector, and a matrix of one column, stay as they are.
+/// `x` rounded to `bits` bits per element. A vector, or a matrix of one column, stays as it is.
 fn quantized<'g>(x: Tensor<'g>, bits: u32, noise: Tensor<'g>) -> Tensor<'g> {
     let shape = x.shape();
     match shape.dims() {
@@ -82,7 +84,7 @@ fn quantized<'g>(x: Tensor<'g>, bits: u32, noise: Tensor<'g>) -> Tensor<'g> {
     }
 }
 
-/// `w` in bf16, up or down by `noise`.
+/// `w` in bf16, rounded up or down by `noise`.
 fn unbiased<'g>(w: Tensor<'g>, noise: Tensor<'g>) -> Tensor<'g> {
     let round = |x| cast(cast(x, DType::BF16), w.dtype());
     let x = abs(w) + 1e-30;

@@ -1,8 +1,8 @@
-//! What can be wrong with a configuration.
+//! The error of a configuration.
 
 use std::fmt;
 
-/// Everything that is wrong with a configuration, each with the key it is about.
+/// All problems of a configuration; each names its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
     problems: Vec<String>,
@@ -17,7 +17,7 @@ impl ConfigError {
         Self { problems: vec![problem.into()] }
     }
 
-    /// One line or more for each problem.
+    /// The problems, each of one line or more.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }

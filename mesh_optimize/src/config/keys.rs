@@ -1,14 +1,14 @@
-//! A configuration's keys, taken one by one; what is wrong with them is collected.
+//! Takes a configuration's keys one by one and collects what is wrong with them.
 
 use super::ConfigError;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeBounds;
 
-/// A map whose values are taken out of it by key.
+/// A map from which values are taken by key.
 pub(super) struct Keys {
     left: Map<String, Value>,
-    /// Every key that was asked for: those that are legal.
+    /// Every key that was asked for; these are the legal ones.
     known: Vec<&'static str>,
     problems: Vec<String>,
 }
@@ -27,12 +27,12 @@ impl Keys {
         self.left.get(key)
     }
 
-    /// Whether one of the keys that have not been taken yet is such.
+    /// Whether `is` holds for one of the keys that have not been taken yet.
     pub(super) fn any(&self, is: impl Fn(&str) -> bool) -> bool {
         self.left.keys().any(|key| is(key))
     }
 
-    /// Whether something is wrong with this key.
+    /// Whether a problem with this key was found.
     pub(super) fn complained_of(&self, key: &str) -> bool {
         self.problems.iter().any(|problem| problem.starts_with(&format!("{key}: ")))
     }
@@ -42,7 +42,7 @@ impl Keys {
         self.left.remove(key)
     }
 
-    /// A value that `read` understands. Null is as an absent key.
+    /// The value of a key, as `read` understands it. A null counts as an absent key.
     fn read<T>(
         &mut self,
         key: &'static str,
@@ -57,7 +57,7 @@ impl Keys {
         found
     }
 
-    /// A number in a range that `legal` describes.
+    /// A number in a range; `legal` is the range in words.
     pub(super) fn number(
         &mut self,
         key: &'static str,
@@ -68,7 +68,7 @@ impl Keys {
         self.read(key, legal, read)
     }
 
-    /// A whole number, at least `least`.
+    /// A whole number that is at least `least`.
     pub(super) fn whole(&mut self, key: &'static str, least: u64) -> Option<u64> {
         let legal = format!("a whole number from {least} on");
         self.read(key, &legal, |value| whole(value).filter(|x| *x >= least))
@@ -78,7 +78,7 @@ impl Keys {
         self.read(key, "true or false", Value::as_bool)
     }
 
-    /// One of some words, in any case.
+    /// One of several words, in upper or lower case.
     pub(super) fn word<T: Copy>(
         &mut self,
         key: &'static str,
@@ -98,7 +98,7 @@ impl Keys {
         found.map(|(_, meaning)| *meaning)
     }
 
-    /// A table from whole numbers to positive numbers.
+    /// An object whose keys are whole numbers and whose values are positive numbers.
     pub(super) fn by_number(&mut self, key: &'static str) -> Option<Vec<(u64, f64)>> {
         let entry = |(number, rate): (&String, &Value)| {
             let rate = rate.as_f64().filter(|rate| *rate > 0.0 && rate.is_finite())?;
@@ -111,7 +111,7 @@ impl Keys {
         })
     }
 
-    /// What was wrong, keys that nobody asked for among it.
+    /// The problems found, unknown keys among them.
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
         for key in self.left.keys() {
             let meant = suggestion(key, &self.known);
@@ -126,7 +126,7 @@ impl Keys {
     }
 }
 
-/// Of 3 and of 3.0.
+/// A whole number, written as 3 or as 3.0.
 fn whole(value: &Value) -> Option<u64> {
     const LARGEST: f64 = (1u64 << 53) as f64;
     let number = value.as_f64().filter(|x| x.fract() == 0.0 && (0.0..=LARGEST).contains(x))?;

@@ -1,7 +1,7 @@
 //! Optimizers from configuration files.
 //!
-//! A file names an optimizer, its rate and how gradients are clipped. The keys are those of GPT-style
-//! Mesh TensorFlow models and, for Adafactor, tensor2tensor's:
+//! A file names an optimizer, its learning rate and its clipping of gradients. The keys are those
+//! of GPT-style Mesh TensorFlow models and, for Adafactor, those of tensor2tensor:
 //!
 //! | key | what it is | if absent |
 //! |---|---|---|
@@ -31,9 +31,10 @@
 //! | `simulated_parameter_quantize_bits` | 2 to 22 bits, 0 for none | 0 |
 //! | `use_tpu` | a note: nothing needs a wrapper here | false |
 //!
-//! A key of tensor2tensor's makes Adafactor tensor2tensor's ([`Adafactor::tensor2tensor`]), where it is
-//! else Mesh TensorFlow's. Keys of optimizers that `opt_name` does not name are checked and have no
-//! effect, with one exception: a `weight_decay` that nothing would apply is an error.
+//! If a key of tensor2tensor's is there, Adafactor starts from [`Adafactor::tensor2tensor`],
+//! otherwise from Mesh TensorFlow's defaults. Keys of optimizers that `opt_name` does not name are
+//! checked and have no effect, except for `weight_decay`: if the optimizer does not apply it, it is
+//! an error.
 
 mod error;
 mod keys;
@@ -46,7 +47,7 @@ pub use updates::get_optimizer;
 use crate::schedule::{self, cosine_decay, cyclic_polynomial_decay, polynomial_decay};
 use crate::{Adafactor, AdamWeightDecay, LearningRate, Momentum, Optimizer, Sgd};
 
-/// Part of the largest rate that is left when a decay has ended.
+/// The fraction of the largest rate that is left when a decay has ended.
 const LEFT: f64 = 0.1;
 
 /// The optimizers that have a name in configuration files.
@@ -67,35 +68,39 @@ pub enum OptimizerName {
 /// How the rate falls, and until which step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum RateDecay {
-    /// It does not.
+    /// The rate stays.
     None,
-    /// Along a polynomial.
+    /// The rate falls along a polynomial.
     Polynomial {
-        /// The step at which it ends.
+        /// The step at which the decay ends.
         end: u64,
-        /// 1 is a line.
+        /// The polynomial's power; 1 is a line.
         power: f64,
-        /// Whether it starts anew at its end.
+        /// Whether the decay starts again at its end.
         cycle: bool,
     },
-    /// Along half a cosine.
+    /// The rate falls along half a cosine.
     Cosine {
-        /// The step at which it ends.
+        /// The step at which the decay ends.
         end: u64,
     },
 }
 
-/// How a model is trained: read from a file and checked.
+/// An optimizer's configuration, read from a file and checked.
 ///
 /// ```
-/// use mesh_optimize::OptimizerConfig;
+/// use mesh_optimize::{Optimizer, OptimizerConfig, OptimizerName, Sgd};
 ///
 /// let config = OptimizerConfig::from_json(
 ///     r#"{"opt_name": "adam", "lr": 3e-4, "lr_decay": "cosine", "train_steps": 10000,
 ///         "warmup_steps": 100, "weight_decay": 0.1, "gradient_clipping": 1.0}"#,
 /// )?;
+/// assert_eq!((config.name(), config.gradient_clipping()), (OptimizerName::Adam, Some(1.0)));
+/// assert_eq!((config.train_steps(), config.train_batch_size()), (Some(10_000), None));
+/// assert!(config.notes().is_empty());
 /// let optimizer = config.optimizer();
 /// assert_eq!(optimizer.slot_names(), ["adam_m", "adam_v"]);
+/// let descent = Sgd::new(config.learning_rate()); // another optimizer with the same rate
 ///
 /// let error = OptimizerConfig::from_toml("opt_name = 'sgd'\nlr = 0.1\nwarmup_stesp = 3").unwrap_err();
 /// assert!(error.to_string().contains("did you mean `warmup_steps`?"));
@@ -121,32 +126,33 @@ pub struct OptimizerConfig {
 }
 
 impl OptimizerConfig {
-    /// Which optimizer it names.
+    /// The optimizer that `opt_name` names.
     pub fn name(&self) -> OptimizerName {
         self.name
     }
 
-    /// Largest norm of all gradients together, `gradient_clipping`.
+    /// The largest norm of all gradients together: `gradient_clipping`.
     pub fn gradient_clipping(&self) -> Option<f64> {
         self.gradient_clipping
     }
 
-    /// Steps of training, `train_steps`.
+    /// The number of training steps: `train_steps`.
     pub fn train_steps(&self) -> Option<u64> {
         self.train_steps
     }
 
-    /// Examples a step over all processors, `train_batch_size`.
+    /// The number of examples per step, over all processors: `train_batch_size`.
     pub fn train_batch_size(&self) -> Option<u64> {
         self.train_batch_size
     }
 
-    /// What its author should know, for people.
+    /// Remarks for the author of the configuration: keys that have no effect here, and why.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The rate: the decayed one, held back in the first `warmup_steps`.
+    /// The learning rate with its decay, multiplied by `t / warmup_steps` in the first
+    /// `warmup_steps`.
     pub fn learning_rate(&self) -> LearningRate {
         let decayed = match (self.rate, self.decay) {
             (None, _) => self.adafactor.relative_rate(),
@@ -162,7 +168,7 @@ impl OptimizerConfig {
         schedule::with_warmup(decayed, self.warmup_steps)
     }
 
-    /// The optimizer, with that rate whichever it is. It does not clip; [`get_optimizer`] does.
+    /// The optimizer with this learning rate. It does not clip; [`get_optimizer`] does.
     pub fn optimizer(&self) -> Box<dyn Optimizer> {
         let rate = self.learning_rate();
         match self.name {

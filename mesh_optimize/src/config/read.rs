@@ -22,28 +22,66 @@ const LONGEST: usize = 1 << 20;
 const FROM_ZERO: &str = "a number from 0 on";
 const BELOW_ONE: &str = "a number from 0 to below 1";
 
-/// The shape of a decay of the rate.
+/// The shape of the learning rate's decay.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Falls {
+enum DecayShape {
     Linear,
     Polynomial,
     Cosine,
-    Not,
+    None,
 }
 
 impl OptimizerConfig {
-    /// From JSON: an object.
+    /// Reads a JSON object.
+    ///
+    /// ```
+    /// let config = mesh_optimize::OptimizerConfig::from_json(r#"{"opt_name": "sgd", "lr": 0.1}"#)?;
+    /// assert_eq!(config.name(), mesh_optimize::OptimizerName::Sgd);
+    /// # Ok::<(), mesh_optimize::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the text is no JSON object, a key is unknown or a value is out of its range. The error
+    /// lists all problems.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
         Self::from_map(json(text)?)
     }
 
-    /// From TOML.
+    /// Reads TOML.
+    ///
+    /// ```
+    /// let config = mesh_optimize::OptimizerConfig::from_toml("opt_name = 'sgd'\nlr = 0.1")?;
+    /// assert_eq!(config.name(), mesh_optimize::OptimizerName::Sgd);
+    /// # Ok::<(), mesh_optimize::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the text is no TOML, a key is unknown or a value is out of its range. The error lists all
+    /// problems.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         Self::from_map(toml(text)?)
     }
 
-    /// The keys of a file, which is JSON or TOML by the end of its name; not checked yet, so that
-    /// others may add to them.
+    /// The keys of a `.json` or `.toml` file, not checked yet, so that a program can add keys from
+    /// its flags before it calls [`from_map`](Self::from_map).
+    ///
+    /// ```
+    /// use mesh_optimize::OptimizerConfig;
+    ///
+    /// let path = std::env::temp_dir().join(format!("config-{}.toml", std::process::id()));
+    /// std::fs::write(&path, "opt_name = 'sgd'")?;
+    /// let mut keys = OptimizerConfig::read(&path)?;
+    /// keys.insert("lr".to_owned(), 0.1.into());
+    /// assert!(OptimizerConfig::from_map(keys).is_ok());
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is longer than 1 MiB, or is neither JSON nor TOML.
     pub fn read(path: &Path) -> Result<Map<String, Value>, ConfigError> {
         let name = path.display();
         let text = mesh_core::files::read_text(path, LONGEST)
@@ -56,12 +94,39 @@ impl OptimizerConfig {
         map.map_err(|error| ConfigError::one(format!("{name}: {error}")))
     }
 
-    /// From a file, which is JSON or TOML by the end of its name.
+    /// Reads a `.json` or `.toml` file.
+    ///
+    /// ```
+    /// let path = std::env::temp_dir().join(format!("load-{}.json", std::process::id()));
+    /// std::fs::write(&path, r#"{"opt_name": "adam", "lr": 1e-3}"#)?;
+    /// let config = mesh_optimize::OptimizerConfig::load(&path)?;
+    /// assert_eq!(config.name(), mesh_optimize::OptimizerName::Adam);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is neither JSON nor TOML, or has an unknown key or a value out
+    /// of its range.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         Self::from_map(Self::read(path)?)
     }
 
-    /// From keys and values. Everything that is wrong is said at once.
+    /// Checks keys and values.
+    ///
+    /// ```
+    /// use mesh_optimize::OptimizerConfig;
+    ///
+    /// let keys = [("opt_name".to_owned(), "sgd".into()), ("lr".to_owned(), (-1).into())];
+    /// let error = OptimizerConfig::from_map(keys.into_iter().collect()).unwrap_err();
+    /// assert_eq!(error.problems().len(), 1);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a key is missing or unknown, or a value is out of its range. The error lists all
+    /// problems.
     pub fn from_map(map: Map<String, Value>) -> Result<Self, ConfigError> {
         let mut keys = Keys::new(map);
         let positive = (Excluded(0.0), Unbounded);
@@ -140,7 +205,7 @@ fn name(keys: &mut Keys) -> Option<OptimizerName> {
     name
 }
 
-/// `lr`, or the one of `lr_by_batch`.
+/// The learning rate: `lr`, or the entry of `lr_by_batch` for this batch size.
 fn rate(keys: &mut Keys, name: Option<OptimizerName>, batch: Option<u64>) -> Option<f64> {
     let lr = keys.number("lr", (Excluded(0.0), Unbounded), "a positive number");
     let table = keys.by_number("lr_by_batch");
@@ -177,22 +242,22 @@ fn rate(keys: &mut Keys, name: Option<OptimizerName>, batch: Option<u64>) -> Opt
 
 fn decay(keys: &mut Keys, train_steps: Option<u64>) -> RateDecay {
     let shapes = [
-        ("linear", Falls::Linear),
-        ("polynomial", Falls::Polynomial),
-        ("cosine", Falls::Cosine),
-        ("none", Falls::Not),
+        ("linear", DecayShape::Linear),
+        ("polynomial", DecayShape::Polynomial),
+        ("cosine", DecayShape::Cosine),
+        ("none", DecayShape::None),
     ];
-    let shape = keys.word("lr_decay", &shapes).unwrap_or(Falls::Not);
+    let shape = keys.word("lr_decay", &shapes).unwrap_or(DecayShape::None);
     let end = keys.whole("lr_decay_end", 1).or(train_steps);
     let power = keys.number("lr_decay_power", (Excluded(0.0), Unbounded), "a positive number");
     let cycle = keys.truth("lr_decay_cycle");
     for (key, given) in [("lr_decay_power", power.is_some()), ("lr_decay_cycle", cycle.is_some())] {
-        if given && shape != Falls::Polynomial {
+        if given && shape != DecayShape::Polynomial {
             keys.problem(format!("{key}: only a lr_decay of \"polynomial\" has it"));
         }
     }
     let Some(end) = end else {
-        if shape != Falls::Not {
+        if shape != DecayShape::None {
             keys.problem(
                 "lr_decay: its end is missing; give lr_decay_end or train_steps".to_owned(),
             );
@@ -200,17 +265,17 @@ fn decay(keys: &mut Keys, train_steps: Option<u64>) -> RateDecay {
         return RateDecay::None;
     };
     match shape {
-        Falls::Not => RateDecay::None,
-        Falls::Cosine => RateDecay::Cosine { end },
-        Falls::Linear => RateDecay::Polynomial { end, power: 1.0, cycle: false },
-        Falls::Polynomial => {
+        DecayShape::None => RateDecay::None,
+        DecayShape::Cosine => RateDecay::Cosine { end },
+        DecayShape::Linear => RateDecay::Polynomial { end, power: 1.0, cycle: false },
+        DecayShape::Polynomial => {
             let (power, cycle) = (power.unwrap_or(1.0), cycle.unwrap_or(false));
             RateDecay::Polynomial { end, power, cycle }
         }
     }
 }
 
-/// Of Adam and Adafactor; tensor2tensor calls the latter's otherwise.
+/// `beta1` of Adam or Adafactor; tensor2tensor has another name for Adafactor's.
 fn beta1(keys: &mut Keys, name: Option<OptimizerName>) -> Option<f64> {
     let both = (Included(0.0), Included(1.0));
     let (range, legal) = match name {
@@ -246,7 +311,8 @@ fn weight_decay(keys: &mut Keys, name: Option<OptimizerName>) -> Option<f64> {
     decay
 }
 
-/// tensor2tensor's Adafactor if a key is, else Mesh TensorFlow's.
+/// The options that Adafactor starts from: tensor2tensor's if one of its keys is there, otherwise
+/// Mesh TensorFlow's.
 fn preset(keys: &Keys) -> Adafactor {
     let theirs = keys.any(|key| {
         key.starts_with("optimizer_adafactor_") || key == "simulated_parameter_quantize_bits"
@@ -277,7 +343,7 @@ fn adafactor(keys: &mut Keys, base: Adafactor, beta1: Option<f64>) -> Adafactor 
     }
 }
 
-/// The decay of the second moment.
+/// The decay of Adafactor's second moment.
 fn second_moment(keys: &mut Keys) -> Option<Decay> {
     let constant = keys.number("ada_decay_rate", 0.0..1.0, BELOW_ONE);
     let types = [("pow", false), ("Adam", true)];
@@ -298,7 +364,7 @@ fn second_moment(keys: &mut Keys) -> Option<Decay> {
     }
 }
 
-/// 0 stands for none.
+/// `simulated_parameter_quantize_bits`; 0 stands for none.
 fn bits(keys: &mut Keys) -> Option<u32> {
     let key = "simulated_parameter_quantize_bits";
     let bits = keys.whole(key, 0).filter(|bits| *bits != 0)?;

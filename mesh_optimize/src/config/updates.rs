@@ -10,12 +10,13 @@ use mesh_core::split::{Linearity, SplitRule};
 
 /// Trains every trainable variable of the graph as `config` says.
 ///
-/// Returned are the rate at the graph's step (a number, replicated, called `learning_rate`), what a
-/// function that trains lists as its updates, and the gradients as they were applied.
+/// Returns the learning rate at the graph's step (a replicated scalar called `learning_rate`), the
+/// updates for the training function's list, and the gradients as they were applied.
 ///
-/// Gradients are computed, or are `gradients` if given (of microbatches, say); they become f32, are
-/// clipped by their global norm if `gradient_clipping` asks for it, and are applied. What the mesh
-/// does for that follows from the layout: nothing is wrapped.
+/// If `gradients` is `None`, the gradients of `loss` are computed; otherwise those given are used
+/// (of microbatches, for example). They become f32, are clipped by their global norm if
+/// `gradient_clipping` is set, and are applied. Which collectives that takes follows from the
+/// layout.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
@@ -49,7 +50,7 @@ pub fn get_optimizer<'g>(
     (learning_rate, optimizer.apply_grads(&gradients), gradients)
 }
 
-/// A tensor under a name of its own.
+/// Gives its input a name and nothing else.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Called(&'static str);
 

@@ -1,4 +1,4 @@
-//! Which processors train together.
+//! Groups of processors that train together.
 
 use mesh_core::names::{Mesh, NameError};
 use serde_json::Value;
@@ -8,12 +8,12 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// Something else.
+    /// The text is not a list of lists of processors.
     #[error(
         "group_assignment must be a list of lists of processors, as in [[0, 1], [2, 3]]; got {0}"
     )]
     NotLists(String),
-    /// A processor that is missing, named twice, or not there.
+    /// A processor is missing, is named twice or does not exist.
     #[error("group_assignment must name each processor of 0..{processors} once; got {assignment}")]
     NotAPermutation {
         /// How many processors there are.
@@ -21,16 +21,16 @@ pub enum GroupError {
         /// What was given.
         assignment: String,
     },
-    /// Groups of several sizes.
+    /// The groups have several sizes.
     #[error("the groups of group_assignment must be of one size; got {0}")]
     Sizes(String),
 }
 
-/// Processors in groups of one size, each of which trains apart from the others.
+/// Groups of processors, all of one size. Each group trains apart from the others.
 ///
-/// As a mesh it has an axis over groups and one within them, and an order of the processors. What
-/// differs between groups has a dim for them: variables `[member, ...]`, batches
-/// `[member, batch, ...]`, with the layout `member:group;batch:data`.
+/// The mesh of such groups has one axis over the groups and one within a group, and an order of the
+/// processors. Tensors that differ between groups have a dim for that: variables `[member, ...]`
+/// and batches `[member, batch, ...]`, with the layout `member:group;batch:data`.
 ///
 /// ```
 /// use mesh_optimize::Groups;
@@ -43,14 +43,25 @@ pub enum GroupError {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Groups {
-    /// Group by group.
+    /// The processors, group by group.
     order: Vec<usize>,
     groups: usize,
 }
 
 impl Groups {
-    /// `assignment` lists the processors of each group; each of `0..processors` is named once. No
-    /// groups at all are none: all processors train together.
+    /// `assignment` lists the processors of each group; together the groups name each of
+    /// `0..processors` once. An empty list gives `None`: all processors train together.
+    ///
+    /// ```
+    /// let groups = mesh_optimize::Groups::new(&[vec![0, 3], vec![1, 2]], 4)?.ok_or("there are no groups")?;
+    /// assert_eq!((groups.groups(), groups.size()), (2, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a processor is missing, named twice or not below `processors`, or if the groups have
+    /// several sizes.
     pub fn new(assignment: &[Vec<usize>], processors: usize) -> Result<Option<Self>, GroupError> {
         let Some(first) = assignment.first() else { return Ok(None) };
         let order = assignment.concat();
@@ -66,7 +77,11 @@ impl Groups {
         Ok(Some(Self { order, groups: assignment.len() }))
     }
 
-    /// As [`new`](Self::new), of text like `[[0, 3], [1, 2]]`.
+    /// Reads text like `[[0, 3], [1, 2]]` for [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// If the text is not a list of lists of numbers, or as [`new`](Self::new).
     pub fn parse(text: &str, processors: usize) -> Result<Option<Self>, GroupError> {
         let refuse = || GroupError::NotLists(text.to_owned());
         let id = |value: &Value| usize::try_from(value.as_u64()?).ok();
@@ -77,18 +92,22 @@ impl Groups {
         Self::new(&lists, processors)
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// How many processors each has: what `MEAN` divides by.
+    /// The number of processors in a group; [`Reduction::Mean`](crate::Reduction) divides by it.
     pub fn size(&self) -> usize {
         self.order.len() / self.groups
     }
 
-    /// The mesh whose axis `group` leads from group to group and whose axis `within` leads from one
-    /// processor of a group to the next.
+    /// The mesh with the axis `group` over groups and the axis `within` over the processors of a
+    /// group.
+    ///
+    /// # Errors
+    ///
+    /// If one of the two is no name for an axis, or both are the same.
     pub fn mesh(&self, group: &str, within: &str) -> Result<Mesh, NameError> {
         Mesh::new([(group, self.groups), (within, self.size())])?.with_order(self.order.clone())
     }

@@ -1,8 +1,8 @@
-//! What TensorFlow's `CrossShardOptimizer` says, said of a model over named dims.
+//! The features of TensorFlow's `CrossShardOptimizer` for models over named dims.
 //!
-//! There is no wrapper: a gradient over a split batch is summed because the layout splits the batch.
-//! What is left of the wrapper is how losses of shards make one loss ([`cross_shard_loss`]), which
-//! processors train together ([`Groups`]), and a proof that gradients are reduced
+//! No wrapper is needed: a gradient over a split batch is summed because the layout splits the
+//! batch. What remains is to make one loss of the losses of shards ([`cross_shard_loss`]), to say
+//! which processors train together ([`Groups`]), and to prove that gradients are reduced
 //! ([`assert_reduced`]).
 
 mod groups;
@@ -17,12 +17,12 @@ use mesh_ops::Ops;
 use std::fmt;
 use std::str::FromStr;
 
-/// How values of several shards or replicas make one.
+/// How the values of several shards or replicas are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Reduction {
-    /// Their sum.
+    /// By their sum.
     Sum,
-    /// Their mean.
+    /// By their mean.
     #[default]
     Mean,
 }
@@ -36,7 +36,7 @@ impl fmt::Display for Reduction {
     }
 }
 
-/// A word that is no reduction.
+/// The error for a word that is neither `SUM` nor `MEAN`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is no reduction of losses: legal are SUM and MEAN")]
 pub struct UnknownReduction(String);
@@ -54,15 +54,15 @@ impl FromStr for Reduction {
     }
 }
 
-/// One loss of a loss per shard: `loss` has the dim `shard`, the result has not.
+/// Combines the losses of shards into one: `loss` has the dim `shard`, the result does not.
 ///
-/// With `MEAN` each shard's loss is divided by the number of shards, then all are added, so that a
-/// regulariser inside it counts once; with `SUM` they are added as they are, and it counts once for
-/// each shard. Gradients follow. Other dims of `loss`, as of members of an ensemble, stay.
+/// `MEAN` divides each shard's loss by the number of shards before they are added, so a regulariser
+/// inside the loss counts once. `SUM` adds them as they are, and a regulariser counts once per
+/// shard. The gradients follow. Other dims of `loss`, such as the members of an ensemble, stay.
 ///
-/// The number of shards is a size of the model, not of the mesh: `shard:data` makes each processor
-/// along `data` compute its shards, and any other layout gives the same numbers. A loss without
-/// the dim is that of a single shard and comes back as it is, with a warning.
+/// The number of shards belongs to the model, not to the mesh. With `shard:data` each processor
+/// along `data` computes its shards; any other layout gives the same numbers. A loss without the
+/// dim counts as the loss of a single shard: it is returned as it is, with a warning.
 ///
 /// ```
 /// use mesh_ops::prelude::*;

@@ -1,8 +1,8 @@
 //! A proof that variables are changed by gradients of the whole batch.
 //!
-//! It is read off the program: values fed from a split batch are *open* along the axes that split
-//! it, until a reduction over an axis (or a gather) *closes* them. What is written to a variable must
-//! be closed along each of these axes, and open along none.
+//! The proof follows values through the program. A value that is fed from a split batch is *open*
+//! along the axes that split the batch. A reduction or a gather over an axis *closes* it there. A
+//! value that is written to a variable must be closed along each of these axes and open along none.
 
 use mesh_core::lower::Module;
 use mesh_core::names::{Axis, DimName, Layout, Mesh, RuleSet, Target};
@@ -11,14 +11,14 @@ use mesh_core::program::{Block, Body, Form, Instr, Reg, Step, ValueId};
 use std::fmt;
 use thiserror::Error;
 
-/// A variable whose update does not depend on the whole batch.
+/// A variable that a part of the batch changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreduced {
-    /// Its name.
+    /// The variable's name.
     pub variable: String,
-    /// The axes along which processors change it by what they have of the batch alone.
+    /// The axes along which each processor changes the variable by its own part of the batch.
     pub apart: Vec<String>,
-    /// The other axes over which nothing that changes it is summed.
+    /// The other axes of the batch over which no reduction reaches the variable.
     pub missing: Vec<String>,
 }
 
@@ -41,29 +41,29 @@ impl fmt::Display for Unreduced {
     }
 }
 
-/// Why a function is not known to train on the whole batch.
+/// Why `assert_reduced` refused a function.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum ReducedError {
-    /// The module has no such function.
+    /// The module has no function of this name.
     #[error("there is no function `{function}`: there are {known}")]
     Unknown {
-        /// What was asked for.
+        /// The name.
         function: String,
-        /// What there is.
+        /// The module's functions.
         known: String,
     },
-    /// It trains nothing.
+    /// The function updates no trainable variable.
     #[error("`{0}` updates no trainable variable")]
     NothingTrained(String),
-    /// Some variables are changed by less than the whole batch.
+    /// Some variables are changed by a part of the batch.
     #[error("`{function}` does not reduce over all axes that split {batch}:{lines}", lines = lines(.variables))]
     Unreduced {
         /// The function.
         function: String,
-        /// The dim.
+        /// The batch's dim.
         batch: String,
-        /// Which variables, and which axes.
+        /// The variables, each with its axes.
         variables: Vec<Unreduced>,
     },
 }
@@ -72,10 +72,11 @@ fn lines(variables: &[Unreduced]) -> String {
     variables.iter().map(|variable| format!("\n  {variable}")).collect()
 }
 
-/// Checks that every trainable variable that `function` updates is changed by values that are
-/// reduced over every axis over which `layout` splits the dim `batch`.
+/// Checks that every trainable variable that `function` updates is changed only by values that are
+/// reduced over every axis that `layout` splits the dim `batch` over.
 ///
-/// `layout` is the one that `module` was lowered with. Gradients that pass through optimizer state
+/// `layout` is the one that `module` was lowered with. A gradient may pass through optimizer state
+/// on its way to the variable.
 /// on their way count.
 ///
 /// ```
@@ -93,6 +94,11 @@ fn lines(variables: &[Unreduced]) -> String {
 /// assert_reduced(&module, &layout, "train", "batch")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Errors
+///
+/// If the module has no such function, if the function updates no trainable variable, or if one of
+/// them is changed by a part of the batch.
 pub fn assert_reduced(
     module: &Module,
     layout: &Layout,
@@ -122,7 +128,7 @@ pub fn assert_reduced(
                 if program.name == function && module.variables()[variable.index()].trainable {
                     written.push((variable, flow));
                 }
-                // What a trained variable was is no gradient; state may hold one.
+                // The old value of a trained variable is no gradient. Optimizer state may hold one.
                 if !module.variables()[variable.index()].trainable {
                     after[variable.index()] = after[variable.index()].and(flow);
                 }
@@ -166,7 +172,7 @@ fn judge(
     Err(ReducedError::Unreduced { function, batch, variables })
 }
 
-/// The axes that split a dim.
+/// The axes that split the dim `batch`.
 fn batch_axes(mesh: &Mesh, layout: &Layout, batch: &str) -> Vec<Axis> {
     let target = Target::Dim(DimName::new(batch));
     let mut rules = layout.rules().iter().filter(|rule| rule.set == RuleSet::Compute);
@@ -179,12 +185,12 @@ fn bits(axes: &[Axis]) -> u16 {
     axes.iter().fold(0, |bits, axis| bits | 1 << axis.index())
 }
 
-/// What a value has seen of the batch, a bit for each axis.
+/// How a value depends on the batch, one bit per axis.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Flow {
-    /// It is made from this processor's part along the axis.
+    /// The axes along which the value depends on this processor's part of the batch.
     open: u16,
-    /// It is made from something combined over the axis.
+    /// The axes over which a collective combined the parts of the batch.
     closed: u16,
 }
 
@@ -193,7 +199,7 @@ impl Flow {
         Self { open: self.open | other.open, closed: self.closed | other.closed }
     }
 
-    /// After a collective.
+    /// The dependence of the result of a collective on its input.
     fn through(self, form: &str, axes: u16) -> Self {
         let Self { open, closed } = self;
         match form {
@@ -206,7 +212,7 @@ impl Flow {
     }
 }
 
-/// The flow of every value of a block.
+/// The dependence of every value of a block.
 fn flows(block: &Block, given: Vec<Flow>, state: &[Flow]) -> Vec<Flow> {
     let mut flows = vec![Flow::default(); block.values.len()];
     for (param, flow) in block.params.iter().zip(given) {
@@ -229,7 +235,7 @@ fn flows(block: &Block, given: Vec<Flow>, state: &[Flow]) -> Vec<Flow> {
     flows
 }
 
-/// The flow of each result of a map: of the inputs that it is made of.
+/// The dependence of each result of a map, which follows from the inputs that it depends on.
 fn of_map(body: &Body, step: &Step, of: &impl Fn(ValueId) -> Flow) -> Vec<Flow> {
     let flow = |&result: &Reg| {
         let read = step.reads().zip(inputs_read(body, result, step.inputs.len()));
@@ -239,7 +245,7 @@ fn of_map(body: &Body, step: &Step, of: &impl Fn(ValueId) -> Flow) -> Vec<Flow> 
     body.results.iter().map(flow).collect()
 }
 
-/// Which inputs a result of a body is made of.
+/// Which inputs a result of a map's body depends on.
 fn inputs_read(body: &Body, result: Reg, inputs: usize) -> Vec<bool> {
     let mut needed = vec![false; body.code.len()];
     let mut read = vec![false; inputs];
@@ -255,7 +261,8 @@ fn inputs_read(body: &Body, result: Reg, inputs: usize) -> Vec<bool> {
     read
 }
 
-/// What a loop leaves: iteration after iteration, until nothing new is carried.
+/// The dependence of a loop's results: iterations are followed until what they carry stays the
+/// same.
 fn of_loop(form: &Loop, step: &Step, of: &impl Fn(ValueId) -> Flow) -> Vec<Flow> {
     let inputs = form.inputs(step);
     let mut carried: Vec<_> = inputs.carried.iter().map(|input| of(input.value)).collect();

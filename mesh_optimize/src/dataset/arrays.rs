@@ -1,10 +1,10 @@
-//! Cutting and joining arrays of any dtype along their first dim.
+//! Cuts and joins arrays of any dtype along their first dim.
 
 use mesh_core::array::Array;
 use ndarray::{Axis, Slice};
 use std::ops::Range;
 
-/// The same expression for the array of every dtype.
+/// Evaluates one expression on an array of any dtype.
 macro_rules! each {
     ($value:expr, $array:ident => $result:expr) => {
         match $value {
@@ -17,7 +17,8 @@ macro_rules! each {
     };
 }
 
-/// Arrays of one dtype, joined by a function of ndarray; `None` if they do not go together.
+/// Joins arrays of one dtype with a function of ndarray; `None` if their dtypes or shapes do not
+/// fit.
 macro_rules! join {
     ($arrays:expr, $first:expr, $join:path, $($variant:ident),*) => {
         match $first {
@@ -33,34 +34,34 @@ macro_rules! join {
     };
 }
 
-/// Position `index` along a dim, which the result lacks. The dim has such a position.
+/// The slice at position `index` of a dim, without that dim. The position exists.
 pub(super) fn at(array: &Array, axis: usize, index: usize) -> Array {
     each!(array, array => array.index_axis(Axis(axis), index).to_owned())
 }
 
-/// Some positions along the first dim, in the order given. The dim has them all.
+/// The given positions along the first dim, in the order given. All of them exist.
 pub(super) fn select(array: &Array, rows: &[usize]) -> Array {
     each!(array, array => array.select(Axis(0), rows))
 }
 
-/// A range of positions along the first dim. The dim has them all.
+/// A range of positions along the first dim. All of them exist.
 pub(super) fn rows(array: &Array, range: Range<usize>) -> Array {
     each!(array, array => array.slice_axis(Axis(0), Slice::from(range)).to_owned())
 }
 
-/// Part `index` of `parts` along the first dim, whose size they divide.
+/// Part `index` of `parts` equal parts along the first dim.
 pub(super) fn part(array: &Array, parts: usize, index: usize) -> Array {
     let size = array.shape().first().map_or(0, |size| size / parts);
     rows(array, index * size..(index + 1) * size)
 }
 
-/// Arrays of one dtype and shape side by side along a new first dim.
+/// Joins arrays of one dtype and shape along a new first dim.
 pub(super) fn stack(arrays: &[&Array]) -> Option<Array> {
     let first = arrays.first()?;
     join!(arrays, first, ndarray::stack, F32, F64, BF16, I32, Bool)
 }
 
-/// Arrays of one dtype one after another along their first dim; their other dims agree.
+/// Joins arrays of one dtype along their first dim. Their other dims agree.
 pub(super) fn concatenate(arrays: &[&Array]) -> Option<Array> {
     let first = arrays.first()?;
     join!(arrays, first, ndarray::concatenate, F32, F64, BF16, I32, Bool)

@@ -1,114 +1,114 @@
-//! What can go wrong with a data set.
+//! The errors of data sets.
 
 use std::ops::Range;
 use thiserror::Error;
 
-/// Why a data set, or one of its records, cannot be had.
+/// Why a data set or one of its records cannot be made.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum DatasetError {
-    /// A size of 0.
+    /// A size is 0.
     #[error("a {what} of size 0 gives nothing: sizes are {least} or more")]
     Nothing {
-        /// Of what.
+        /// The thing whose size it is.
         what: &'static str,
-        /// The least legal one.
+        /// The least legal size.
         least: usize,
     },
-    /// A batch that no memory has room for.
+    /// A batch has more records than fit into memory.
     #[error("a batch of {size} records: legal are up to {most}")]
     Batch {
-        /// Its size.
+        /// The batch's size.
         size: usize,
-        /// The largest legal one.
+        /// The largest legal size.
         most: usize,
     },
-    /// A record without arrays.
+    /// A record has no arrays.
     #[error("a record has no arrays")]
     NoArrays,
-    /// Two arrays of one name.
+    /// A record has two arrays of one name.
     #[error("two arrays of a record are called `{0}`")]
     RepeatedName(String),
-    /// An array that is not there.
+    /// A record has no array of this name.
     #[error("a record has no array `{name}`: it has {known}")]
     Unknown {
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// What there is.
+        /// The record's arrays.
         known: String,
     },
-    /// Examples cannot be told apart.
+    /// An array has no dims, so it has no dim of examples.
     #[error("array `{0}` has no dims: the first dim is that of the examples")]
     NoExamples(String),
-    /// Arrays with different numbers of examples.
+    /// Two arrays have different numbers of examples.
     #[error("array `{name}` has {found} examples, but `{first}` has {expected}")]
     Examples {
-        /// The array.
+        /// The array's name.
         name: String,
-        /// How many it has.
+        /// Its number of examples.
         found: usize,
-        /// The first array.
+        /// The name of the first array.
         first: String,
-        /// How many that has.
+        /// The number of examples of the first array.
         expected: usize,
     },
-    /// Records that do not go together.
+    /// Records have arrays of one name that differ in dtype or shape.
     #[error(
         "array `{name}` cannot be joined: {found} meets {expected}; records that are joined have \
          the same arrays, dtypes and shapes"
     )]
     Join {
-        /// The array.
+        /// The array's name.
         name: String,
-        /// What one of the records has.
+        /// Dtype and shape in one of the records.
         found: String,
-        /// What the first has.
+        /// Dtype and shape in the first record.
         expected: String,
     },
-    /// A source that does not give what it is asked for.
+    /// A source gave another number of examples than it was asked for.
     #[error("a source gave {found} examples side by side where {asked} were asked for")]
     Source {
-        /// How many it gave.
+        /// How many examples it gave.
         found: usize,
-        /// How many were asked for.
+        /// How many examples it was asked for.
         asked: usize,
     },
-    /// An order of examples that names one which is not there.
+    /// An order names an example that the source lacks.
     #[error("there is no example {row}: the source has {examples}, counted from 0")]
     Example {
-        /// Its number.
+        /// The example's number.
         row: u64,
-        /// How many there are.
+        /// How many examples the source has.
         examples: u64,
     },
-    /// An order of examples that is too short.
+    /// An order ended before the pass did.
     #[error("the order of pass {pass} ends before the {expected} examples that it should have")]
     Order {
         /// The pass.
         pass: u64,
-        /// How many a pass has.
+        /// How many examples the pass has.
         expected: u64,
     },
-    /// Rows of records of another size.
+    /// A record has another number of rows than it was said to have.
     #[error(
         "rows {} to {} of {of} are asked for, but a record has {rows}: drop a remainder that makes a \
          smaller batch", .range.start, .range.end
     )]
     Rows {
-        /// The rows asked for.
+        /// The rows that were asked for.
         range: Range<usize>,
-        /// How many a record was said to have.
+        /// The number of rows it was said to have.
         of: usize,
-        /// How many it has.
+        /// The number of rows it has.
         rows: usize,
     },
-    /// A dim that is not there, or cannot be cut.
+    /// An array has no dim for replicas, or the dim cannot be cut into as many parts.
     #[error("{0}")]
     Replicas(String),
-    /// The thread that prefetches ended early.
+    /// The prefetching thread ended early.
     #[error("the thread that prefetches stopped: {0}")]
     Stopped(String),
-    /// What a function of [`Dataset::map`](super::Dataset::map) refuses.
+    /// A user's function refused a record.
     #[error("{0}")]
     Refused(String),
 }

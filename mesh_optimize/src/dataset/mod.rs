@@ -1,20 +1,20 @@
-//! Batches of examples: from sources, mapped, cached, shuffled, repeated, batched, prefetched.
+//! Data sets: examples from a source, mapped, cached, shuffled, repeated, batched and prefetched.
 //!
-//! A [`Dataset`] is a description that can be gone through again and again; each time gives the same
-//! records, whatever the machine does meanwhile. Records are whole *global* arrays: a session takes
-//! its processors' slices out of what it is fed, as the layout says, so one data set serves every
-//! layout and its batch size is the global one. Where the processors are several processes, each
-//! makes the rows alone that its own need ([`addressable`](Dataset::addressable)).
+//! A [`Dataset`] describes records. It can be iterated over again and again, and gives the same
+//! records every time. A record holds whole *global* arrays. A session takes each processor's
+//! slices out of them as the layout says, so one data set serves every layout, and a batch size is
+//! the global one. Where the processors belong to several processes, each process makes only the
+//! rows that its processors need ([`addressable`](Dataset::addressable)).
 //!
-//! A [`pass`](Dataset::pass) is an epoch: what is shuffled has another order in each. Records are made
-//! when they are asked for, and only those that are asked for: a pass that is entered in the middle
-//! ([`skip`](Dataset::skip)), as by a run that goes on from a checkpoint, gives what the whole pass
-//! would have given from there, and reads nothing of what came before. Examples of a [`Source`] that
-//! stand side by side in a batch are read together, without a record for each.
+//! A [`pass`](Dataset::pass) is an epoch; a shuffled data set has another order in each pass.
+//! Records are lazy: only those that are asked for are made. A pass can be entered in its middle
+//! ([`skip`](Dataset::skip)), as a run does that resumes from a checkpoint: the records from there
+//! on are the same, and the earlier ones are not read. Examples of a [`Source`] that end up in one
+//! batch are read in one call.
 //!
-//! Functions have static shapes. A function lowered for batches of 64 takes batches of 64: drop the
-//! remainder ([`Remainder::Drop`]), keep it ([`Remainder::Keep`]) and lower a function for that
-//! size as well, or fill it up ([`Dataset::batch_weighted`]).
+//! Functions have static shapes: one that is lowered for batches of 64 takes batches of 64. So drop
+//! the remainder ([`Remainder::Drop`]), or keep it ([`Remainder::Keep`]) and lower a function for
+//! its size, too, or fill it up ([`Dataset::batch_weighted`]).
 //!
 //! ```
 //! use mesh_optimize::dataset::{Dataset, Remainder};
@@ -40,6 +40,7 @@
 //! ```
 
 mod arrays;
+mod batch;
 mod error;
 mod prefetch;
 mod record;
@@ -47,8 +48,10 @@ mod records;
 mod replicas;
 mod shuffle;
 mod source;
+mod transform;
 mod unmade;
 
+pub use batch::Remainder;
 pub use error::DatasetError;
 pub use record::Record;
 pub use records::Records;
@@ -56,32 +59,21 @@ pub use replicas::PerReplica;
 pub use source::Source;
 
 use mesh_core::array::Array;
-use mesh_core::session::{self, Session};
 use std::fmt;
 use std::iter::from_fn;
-use std::ops::Range;
 use std::sync::Arc;
-use unmade::{Cache, Function, Generator, LARGEST_BATCH, Unmade, Unmades, Weighted, upto};
+use unmade::{Generator, Unmade, Unmades};
 
-/// The result of going through a data set.
+/// The result of making a record.
 pub type Result<T, E = DatasetError> = std::result::Result<T, E>;
 
-/// What becomes of the last examples if they fill no batch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Remainder {
-    /// They are left out. The only choice for a function that is lowered for one size of batch.
-    Drop,
-    /// They make a smaller batch.
-    Keep,
-}
-
-/// Records that can be gone through again and again.
+/// Records that can be iterated over again and again.
 #[derive(Clone)]
 pub struct Dataset {
-    /// The records of the pass of a number, unmade.
+    /// The records of a pass, by the pass's number.
     unmade: Arc<dyn Fn(u64) -> Unmades + Send + Sync>,
     cardinality: Option<u64>,
-    /// How many records another thread makes ahead.
+    /// How many records the prefetching thread makes ahead; 0 without such a thread.
     ahead: usize,
 }
 
@@ -99,7 +91,7 @@ impl Dataset {
         Self { unmade: Arc::new(unmade), cardinality, ahead: 0 }
     }
 
-    /// Something else with the records of this one, in as many passes.
+    /// A data set that applies `change` to the records of each pass of this one.
     fn then<I: Iterator<Item = Unmade> + Send + 'static>(
         &self,
         cardinality: Option<u64>,
@@ -110,7 +102,7 @@ impl Dataset {
         Self { ahead: self.ahead, ..changed }
     }
 
-    /// The same for each record.
+    /// A data set that applies `change` to each record and its place in the pass.
     fn each(&self, change: impl Fn(Unmade, usize) -> Unmade + Send + Sync + 'static) -> Self {
         let change = Arc::new(change);
         self.then(self.cardinality, move |records, _| {
@@ -119,30 +111,62 @@ impl Dataset {
         })
     }
 
-    /// One record for each index of the first dim, which all arrays have in common; its arrays are
-    /// without that dim.
+    /// One record for each index of the first dim, which all arrays have in common. The record's
+    /// arrays lack that dim.
+    ///
+    /// # Errors
+    ///
+    /// If there is no array, two have the same name, one has no dims, or the first dims differ.
     pub fn from_arrays<'n>(arrays: impl IntoIterator<Item = (&'n str, Array)>) -> Result<Self> {
         let whole = Record::new(arrays)?;
         let examples = whole.first_dim()?;
         Ok(Self::from_source(source::Arrays { whole, examples }))
     }
 
-    /// As [`from_arrays`](Self::from_arrays), of arrays that are known by their position: `0`, `1`
-    /// and so on.
+    /// [`from_arrays`](Self::from_arrays) with the names `0`, `1` and so on, by position.
+    ///
+    /// ```
+    /// # use mesh_optimize::dataset::Dataset;
+    /// # use ndarray::arr1;
+    /// let data = Dataset::from_positional([arr1(&[1, 2]).into(), arr1(&[0.5f32, 0.25]).into()])?;
+    /// assert_eq!(data.pass(0).nth(1).ok_or("no record")??.get("1")?.item(), Some(0.25));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_arrays`](Self::from_arrays).
     pub fn from_positional(arrays: impl IntoIterator<Item = Array>) -> Result<Self> {
         let arrays: Vec<_> =
             arrays.into_iter().enumerate().map(|(i, array)| (i.to_string(), array)).collect();
         Self::from_arrays(arrays.iter().map(|(name, array)| (name.as_str(), array.clone())))
     }
 
-    /// The examples of a source in order.
+    /// All examples of a source, in order.
+    ///
+    /// ```
+    /// # use mesh_optimize::dataset::{Dataset, Record, Result, Source};
+    /// struct Zeros;
+    ///
+    /// impl Source for Zeros {
+    ///     fn examples(&self) -> u64 {
+    ///         60_000
+    ///     }
+    ///
+    ///     fn read(&self, rows: &[u64]) -> Result<Record> {
+    ///         Record::new([("image", ndarray::Array2::<f32>::zeros((rows.len(), 784)).into())])
+    ///     }
+    /// }
+    ///
+    /// assert_eq!(Dataset::from_source(Zeros).cardinality(), Some(60_000));
+    /// ```
     pub fn from_source(source: impl Source + 'static) -> Self {
         let examples = source.examples();
         Self::sampled(source, examples, move |_| 0..examples)
     }
 
-    /// Examples of a source in an order that a function of the pass gives, `examples` of them. An
-    /// example may come more than once, or never.
+    /// `examples` examples of a source in each pass, in the order that the function `order` of the
+    /// pass gives. An example may come more than once, or never.
     ///
     /// ```
     /// # use mesh_optimize::dataset::{Dataset, Record, Result, Source};
@@ -188,7 +212,17 @@ impl Dataset {
         })
     }
 
-    /// What a function makes of the pass and the number of the record in it, `records` a pass.
+    /// `records` records in each pass: `function` makes each from the numbers of the pass and of
+    /// the record in it.
+    ///
+    /// ```
+    /// # use mesh_optimize::dataset::{Dataset, Record};
+    /// let data = Dataset::from_function(10, |pass, record| {
+    ///     Record::new([("x", ndarray::arr1(&[pass as i32, record as i32]).into())])
+    /// });
+    /// assert_eq!(data.pass(3).nth(7).ok_or("no record")??.get("x")?, &ndarray::arr1(&[3, 7]).into());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn from_function(
         records: u64,
         function: impl Fn(u64, u64) -> Result<Record> + Send + Sync + 'static,
@@ -200,10 +234,25 @@ impl Dataset {
         })
     }
 
-    /// The records of several sources side by side: each is that of the first source, then of the
-    /// second and so on, joined along the first dim. What tf.distribute calls a data set from a
-    /// function for each replica: `replicas` batches of one replica's size make a global batch, in
-    /// the order of replicas. It ends with the shortest source.
+    /// Joins data sets that `source` makes, one for each replica: a record is made of the replicas'
+    /// records, one after another along the first dim. In tf.distribute this is a data set from a
+    /// function per replica: `replicas` batches of one replica's size become a global batch. The
+    /// data set ends with the shortest of its parts.
+    ///
+    /// ```
+    /// # use mesh_optimize::dataset::{Dataset, Remainder};
+    /// # use ndarray::{arr1, aview1};
+    /// # let x = arr1(&[0, 1, 2, 3, 4, 5]);
+    /// let numbers = Dataset::from_arrays([("x", x.into())])?;
+    /// // Two replicas with batches of 2 make global batches of 4.
+    /// let global = Dataset::from_replicas(2, |_| numbers.batch(2, Remainder::Drop))?;
+    /// assert_eq!(global.iter().next().map(|r| r.map(|r| r.get("x").map(|x| x.shape()[0]))), Some(Ok(Ok(4))));
+    /// # Ok::<(), mesh_optimize::dataset::DatasetError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If `replicas` is 0 or `source` fails.
     pub fn from_replicas(
         replicas: usize,
         source: impl FnMut(usize) -> Result<Self>,
@@ -223,164 +272,27 @@ impl Dataset {
         Ok(Self { ahead, ..joined })
     }
 
-    /// What a function makes of each record. It depends on the record alone.
-    pub fn map(&self, function: impl Fn(Record) -> Result<Record> + Send + Sync + 'static) -> Self {
-        let function: Arc<Function> = Arc::new(function);
-        self.each(move |record, _| Unmade::Mapped(Box::new(record), function.clone()))
-    }
-
-    /// The first pass again and again. Each record is kept in memory once it has been made; what
-    /// comes before is then not asked for it again. A shuffle before a cache shuffles once.
-    pub fn cache(&self) -> Self {
-        let (of, cache) = (self.unmade.clone(), Arc::new(Cache::default()));
-        let first = Self { unmade: Arc::new(move |_| of(0)), ..self.clone() };
-        first.each(move |record, place| Unmade::Kept(Box::new(record), cache.clone(), place))
-    }
-
-    /// In random order: each record is drawn from the next `buffer`. All orders are equally likely
-    /// if the buffer holds all records. Every pass, as of [`repeat`](Self::repeat), has an order of
-    /// its own; all follow from `seed`. What waits in the buffer is not made yet.
-    pub fn shuffle(&self, buffer: usize, seed: u64) -> Result<Self> {
-        if buffer == 0 {
-            return Err(DatasetError::Nothing { what: "buffer", least: 1 });
-        }
-        Ok(self.then(self.cardinality, move |records, pass| {
-            shuffle::Shuffled::new(records, buffer, seed, pass)
-        }))
-    }
-
-    /// Everything so many times.
-    pub fn repeat(&self, times: u64) -> Self {
-        let of = self.unmade.clone();
-        let all = match self.cardinality {
-            _ if times == 0 => Some(0),
-            once => once.map(|once| once.saturating_mul(times)),
-        };
-        let repeated = Self::new(all, move |pass| {
-            let (of, first) = (of.clone(), pass.wrapping_mul(times));
-            Box::new((0..times).flat_map(move |round| of(first.wrapping_add(round))))
-        });
-        Self { ahead: self.ahead, ..repeated }
-    }
-
-    /// Everything again and again; nothing, if there is nothing.
-    pub fn repeat_forever(&self) -> Self {
-        let of = self.unmade.clone();
-        let repeated = Self::new(self.cardinality.filter(|&once| once == 0), move |pass| {
-            let of = of.clone();
-            let rounds = (pass..=u64::MAX).map(move |pass| of(pass).peekable());
-            let rounds =
-                rounds.map_while(|mut records| records.peek().is_some().then_some(records));
-            Box::new(rounds.flatten())
-        });
-        Self { ahead: self.ahead, ..repeated }
-    }
-
-    /// The first so many records.
-    pub fn take(&self, count: usize) -> Self {
-        let some = self.cardinality.map_or(count as u64, |all| all.min(count as u64));
-        self.then(Some(some), move |records, _| records.take(count))
-    }
-
-    /// All but the first so many records, which are not made.
-    ///
-    /// A run that stopped after `count` records of pass `e` goes on with `skip(count).pass(e)`.
-    pub fn skip(&self, count: usize) -> Self {
-        let rest = self.cardinality.map(|all| all.saturating_sub(count as u64));
-        self.then(rest, move |records, _| records.skip(count))
-    }
-
-    /// So many records side by side along a new first dim. `size` is that of the global batch.
-    pub fn batch(&self, size: usize, remainder: Remainder) -> Result<Self> {
-        self.batches(size, remainder, Unmade::Batch)
-    }
-
-    /// As [`batch`](Self::batch), with one more array of the name `weight`: 1 for each record, f32.
-    /// The last batch is filled up with its records again, whose weights are 0, so that a sum with
-    /// these weights counts every record once.
-    pub fn batch_weighted(&self, size: usize, weight: &str) -> Result<Self> {
-        let name: Arc<str> = weight.into();
-        self.batches(size, Remainder::Keep, move |mut records| {
-            let valid = records.len();
-            records.extend((valid..size).map(|i| records[i % valid].clone()).collect::<Vec<_>>());
-            Unmade::Weighted(Box::new(Weighted { records, valid, name: name.clone() }))
-        })
-    }
-
-    fn batches(
-        &self,
-        size: usize,
-        remainder: Remainder,
-        batch: impl Fn(Vec<Unmade>) -> Unmade + Send + Sync + 'static,
-    ) -> Result<Self> {
-        if size == 0 {
-            return Err(DatasetError::Nothing { what: "batch", least: 1 });
-        }
-        if size > LARGEST_BATCH {
-            return Err(DatasetError::Batch { size, most: LARGEST_BATCH });
-        }
-        let all = self.cardinality.map(|all| match remainder {
-            Remainder::Drop => all / size as u64,
-            Remainder::Keep => all.div_ceil(size as u64),
-        });
-        let batch = Arc::new(batch);
-        Ok(self.then(all, move |mut records, _| {
-            let batch = batch.clone();
-            from_fn(move || {
-                let part = upto(&mut records, size);
-                let kept = match remainder {
-                    Remainder::Drop => part.len() == size,
-                    Remainder::Keep => !part.is_empty(),
-                };
-                kept.then(|| batch(part))
-            })
-        }))
-    }
-
-    /// Of each record, whose arrays all have a first dim of size `of`, only these rows of that dim.
-    /// After [`batch`](Self::batch), [`batch_weighted`](Self::batch_weighted) and
-    /// [`from_replicas`](Self::from_replicas) the other rows are not made; after a
-    /// [`map`](Self::map) of batches they are, and are cut off.
-    pub fn rows(&self, rows: Range<usize>, of: usize) -> Result<Self> {
-        if rows.is_empty() {
-            return Err(DatasetError::Nothing { what: "range of rows", least: 1 });
-        }
-        Ok(self.each(move |record, _| record.rows(rows.clone(), of)))
-    }
-
-    /// Of each record, which a function of a session is fed, only the [`rows`](Self::rows) that the
-    /// processors of this process need. Whole records, where that is all of them: on threads, and
-    /// where the feeds' first dims are not split alike, so that they are not one batch.
-    ///
-    /// A [`Trainer`](crate::training::Trainer) does this by itself.
-    pub fn addressable(&self, session: &Session, function: &str) -> session::Result<Self> {
-        let feeds = session.feeds(function)?;
-        let mut rows = feeds.map(|feed| Some((*feed.shape.first()?, feed.addressable.first()?)));
-        let Some((of, needed)) = rows.next().flatten() else { return Ok(self.clone()) };
-        if needed.len() == of || !rows.all(|other| other == Some((of, needed))) {
-            return Ok(self.clone());
-        }
-        let needed = needed.clone();
-        Ok(self.each(move |record, _| record.rows(needed.clone(), of)))
-    }
-
-    /// The same, made by another thread up to `depth` records ahead, 1 to 65,536. It makes no
-    /// difference where in the chain this is said.
-    pub fn prefetch(&self, depth: usize) -> Self {
-        Self { ahead: depth.clamp(1, prefetch::MOST), ..self.clone() }
-    }
-
-    /// How many records a pass has; `None` if it has no end.
+    /// The number of records in a pass; `None` if it has no end.
     pub fn cardinality(&self) -> Option<u64> {
         self.cardinality
     }
 
-    /// The records of one pass; passes differ where something is shuffled or drawn.
+    /// The records of one pass. Passes differ where a data set is shuffled, or depends on the
+    /// pass's number.
     pub fn pass(&self, number: u64) -> Records {
         Records::new((self.unmade)(number), self.ahead)
     }
 
     /// The records of the first pass.
+    ///
+    /// ```
+    /// # use mesh_optimize::dataset::{Dataset, Remainder};
+    /// # use ndarray::{arr1, aview1};
+    /// # let x = arr1(&[0, 1, 2, 3, 4, 5]);
+    /// let numbers = Dataset::from_arrays([("x", x.into())])?;
+    /// assert_eq!(numbers.iter().count(), 6);
+    /// # Ok::<(), mesh_optimize::dataset::DatasetError>(())
+    /// ```
     pub fn iter(&self) -> Records {
         self.pass(0)
     }

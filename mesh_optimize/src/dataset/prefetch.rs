@@ -1,4 +1,4 @@
-//! Records made ahead, by another thread.
+//! Records that a second thread makes ahead.
 
 use super::unmade::Unmades;
 use super::{DatasetError, Record, Result};
@@ -6,26 +6,26 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-/// The most records that are made ahead: the channel has room for them from the beginning.
+/// The most records that are made ahead; the channel allocates room for as many when it is made.
 pub(super) const MOST: usize = 1 << 16;
 
-/// Receives what a thread makes. Dropped, it ends the thread.
+/// The receiving end of a prefetching thread. Dropping it ends the thread.
 pub(super) struct Prefetched {
     receiver: Option<Receiver<Result<Record>>>,
     thread: Option<JoinHandle<()>>,
-    /// Why there is no thread.
+    /// Why the thread could not be started.
     failed: Option<String>,
 }
 
 impl Prefetched {
-    /// Lets a thread work up to `depth` records ahead, up to the first error.
+    /// Starts a thread that makes records, up to `depth` ahead, until the first error.
     pub(super) fn start(depth: usize, unmade: Unmades) -> Self {
         let (sender, receiver) = sync_channel(depth);
         let work = move || {
             for record in unmade {
                 let record = record.make().map(Arc::unwrap_or_clone);
                 let last = record.is_err();
-                // Sending fails if nobody listens any more.
+                // Sending fails once the receiver is dropped.
                 if sender.send(record).is_err() || last {
                     break;
                 }
@@ -49,7 +49,7 @@ impl Iterator for Prefetched {
             return Some(record);
         }
         self.receiver = None;
-        // The thread is done; if it panicked, records are missing.
+        // The thread has ended. If it panicked, records are missing.
         match self.thread.take()?.join() {
             Ok(()) => None,
             Err(_) => Some(Err(DatasetError::Stopped("it panicked".to_owned()))),
@@ -61,7 +61,7 @@ impl Drop for Prefetched {
     fn drop(&mut self) {
         self.receiver = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported, or nobody asked.
+            // A panic of the thread has been reported by now, or the records were dropped before.
             let _ = thread.join();
         }
     }

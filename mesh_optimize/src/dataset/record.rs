@@ -5,14 +5,30 @@ use mesh_core::array::{Array, ArrayRef};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a data set gives one at a time: an example, or a batch of them. Named arrays, in order.
+/// One example or one batch of examples: named arrays, in order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Record {
     arrays: Vec<(String, Array)>,
 }
 
 impl Record {
-    /// A record of named arrays, at least one.
+    /// A record of at least one named array.
+    ///
+    /// ```
+    /// # use mesh_optimize::dataset::Record;
+    /// use ndarray::arr1;
+    ///
+    /// let record = Record::new([("x", arr1(&[1.0f32, 2.0]).into())])?.with("y", arr1(&[3]));
+    /// assert_eq!(record.arrays().map(|(name, _)| name).collect::<Vec<_>>(), ["x", "y"]);
+    /// let [y, x] = record.feeds(["y", "x"])?; // for Session::call
+    /// assert_eq!((y.shape(), x.shape()), (&[1][..], &[2][..]));
+    /// assert!(record.get("z").is_err());
+    /// # Ok::<(), mesh_optimize::dataset::DatasetError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no array, or two have the same name.
     pub fn new<'n>(arrays: impl IntoIterator<Item = (&'n str, Array)>) -> Result<Self> {
         let arrays: Vec<_> =
             arrays.into_iter().map(|(name, array)| (name.to_owned(), array)).collect();
@@ -29,7 +45,11 @@ impl Record {
         }
     }
 
-    /// The array of a name.
+    /// The array called `name`.
+    ///
+    /// # Errors
+    ///
+    /// If the record has no such array.
     pub fn get(&self, name: &str) -> Result<&Array> {
         let found = self.arrays.iter().find(|(known, _)| known == name);
         let found = found.map(|(_, array)| array);
@@ -39,7 +59,7 @@ impl Record {
         })
     }
 
-    /// The same with another array of a name, or one more.
+    /// Sets the array called `name`, or adds it at the end.
     pub fn with(mut self, name: &str, array: impl Into<Array>) -> Self {
         match self.arrays.iter_mut().find(|(known, _)| known == name) {
             Some((_, old)) => *old = array.into(),
@@ -48,22 +68,26 @@ impl Record {
         self
     }
 
-    /// Every array with its name.
+    /// All arrays with their names.
     pub fn arrays(&self) -> impl Iterator<Item = (&str, &Array)> {
         self.arrays.iter().map(|(name, array)| (name.as_str(), array))
     }
 
-    /// The arrays of these names, to be fed to a function.
+    /// Views of the arrays with these names, as a session's call takes them.
+    ///
+    /// # Errors
+    ///
+    /// If the record lacks one of them.
     pub fn feeds<const N: usize>(&self, names: [&str; N]) -> Result<[ArrayRef<'_>; N]> {
         let mut feeds = names.map(|_| None);
         for (feed, name) in feeds.iter_mut().zip(names) {
             *feed = Some(self.get(name)?.view());
         }
-        // Each was set just now.
+        // The loop above has set each of them.
         Ok(feeds.map(|feed| feed.unwrap_or_else(|| self.arrays[0].1.view())))
     }
 
-    /// The size of the first dim, which all arrays have in common.
+    /// The size of the first dim, which all arrays must have in common.
     pub(super) fn first_dim(&self) -> Result<usize> {
         let (first, _) = &self.arrays[0];
         let mut expected = None;
@@ -79,17 +103,17 @@ impl Record {
         Ok(expected.unwrap_or(0))
     }
 
-    /// Example `i` of arrays that have one.
+    /// Example `i`. All arrays have it.
     pub(super) fn row(&self, i: usize) -> Self {
         self.each(|array| arrays::at(array, 0, i))
     }
 
-    /// Some examples of arrays that have them, side by side.
+    /// The examples `rows`, joined along the first dim. All arrays have them.
     pub(super) fn select(&self, rows: &[usize]) -> Self {
         self.each(|array| arrays::select(array, rows))
     }
 
-    /// A range of `of` examples, side by side.
+    /// A range of the examples of a record that should have `of`.
     pub(super) fn rows(&self, range: Range<usize>, of: usize) -> Result<Self> {
         let rows = self.first_dim()?;
         if rows != of || range.end > rows {
@@ -103,12 +127,12 @@ impl Record {
         Self { arrays: arrays.collect() }
     }
 
-    /// Records side by side along a new first dim.
+    /// Joins records along a new first dim.
     pub(super) fn stack(records: &[Arc<Self>]) -> Result<Self> {
         Self::join(records, arrays::stack)
     }
 
-    /// Records one after another along the first dim.
+    /// Joins records along their first dim.
     pub(super) fn concatenate(records: &[Arc<Self>]) -> Result<Self> {
         Self::join(records, arrays::concatenate)
     }

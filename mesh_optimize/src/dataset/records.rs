@@ -1,4 +1,4 @@
-//! Going through a pass.
+//! Iterates over the records of a pass.
 
 use super::prefetch::Prefetched;
 use super::unmade::Unmades;
@@ -6,18 +6,18 @@ use super::{Record, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// Records one after another. After an error there is nothing more.
+/// The records of a pass. Iteration ends after the first error.
 ///
-/// [`skip`](Iterator::skip) and [`nth`](Iterator::nth) do not make what they leave out, if they come
-/// before the first record is taken.
+/// [`skip`](Iterator::skip) and [`nth`](Iterator::nth) do not make the records that they leave out,
+/// if they are called before the first record is taken.
 pub struct Records {
     state: State,
-    /// How many records another thread makes ahead; 0 is for no other thread.
+    /// How many records a prefetching thread makes ahead; with 0 there is no such thread.
     ahead: usize,
 }
 
 enum State {
-    /// Nothing was asked for yet, or records are made here.
+    /// No record was asked for yet, or this thread makes the records.
     Here(Unmades),
     Elsewhere(Prefetched),
     Ended,

@@ -1,11 +1,11 @@
-//! What each replica has of a fetched array.
+//! The parts of a fetched array that belong to each replica.
 
 use super::{DatasetError, Result, arrays};
 use crate::Reduction;
 use mesh_core::array::Array;
 use ndarray::{ArrayD, Axis};
 
-/// A value for each replica.
+/// One value for each replica.
 ///
 /// ```
 /// use mesh_optimize::Reduction;
@@ -24,7 +24,18 @@ pub struct PerReplica {
 }
 
 impl PerReplica {
-    /// Of an array with a dim for replicas at position `axis`.
+    /// The values in an array whose dim at position `axis` is that of the replicas.
+    ///
+    /// ```
+    /// # use mesh_optimize::{Reduction, dataset::PerReplica};
+    /// let losses = PerReplica::along(&ndarray::arr1(&[1f32, 2.0, 3.0, 6.0]).into(), 0)?;
+    /// assert_eq!(losses.reduce(Reduction::Mean, None)?, ndarray::arr0(3.0).into_dyn());
+    /// # Ok::<(), mesh_optimize::dataset::DatasetError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the array has no such dim.
     pub fn along(array: &Array, axis: usize) -> Result<Self> {
         let Some(&replicas) = array.shape().get(axis) else {
             let (rank, shape) = (array.shape().len(), array.shape());
@@ -35,7 +46,11 @@ impl PerReplica {
         Ok(Self { values: (0..replicas).map(|i| arrays::at(array, axis, i)).collect() })
     }
 
-    /// Of an array whose first dim, as a batch, is shared out among `replicas` in order.
+    /// Cuts an array along its first dim (a batch's) into one part for each replica, in order.
+    ///
+    /// # Errors
+    ///
+    /// If `replicas` is 0 or does not divide the first dim.
     pub fn parts(array: &Array, replicas: usize) -> Result<Self> {
         match array.shape().first() {
             Some(size) if replicas > 0 && size.is_multiple_of(replicas) => Ok(Self {
@@ -52,13 +67,17 @@ impl PerReplica {
         }
     }
 
-    /// One value for each replica, in order.
+    /// The replicas' values, in order.
     pub fn values(&self) -> &[Array] {
         &self.values
     }
 
-    /// The sum or mean over replicas and, with `axis`, over that dim of each replica's value as
-    /// well: the mean is that of all elements which are added. Computed in f64.
+    /// The sum or the mean over replicas, computed in f64. If `axis` is given, it is also taken
+    /// over that dim of each replica's value; the mean is then that of all elements.
+    ///
+    /// # Errors
+    ///
+    /// If there are no replicas, or a value has no dim `axis`.
     pub fn reduce(&self, reduction: Reduction, axis: Option<usize>) -> Result<ArrayD<f64>> {
         let mut sum: Option<ArrayD<f64>> = None;
         let mut count = self.values.len();

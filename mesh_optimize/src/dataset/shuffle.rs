@@ -1,13 +1,13 @@
-//! Random order from a seed.
+//! Random orders from a seed.
 
 use super::unmade::{Unmade, Unmades, upto};
 
-/// Numbers from a seed: SplitMix64 (Steele, Lea & Flood 2014, "Fast Splittable Pseudorandom Number
-/// Generators").
+/// Random numbers from a seed: SplitMix64 (Steele, Lea & Flood 2014, "Fast Splittable Pseudorandom
+/// Number Generators").
 pub(super) struct Numbers(u64);
 
 impl Numbers {
-    /// Each pass has a sequence of its own.
+    /// The sequence of one pass.
     pub(super) fn new(seed: u64, pass: u64) -> Self {
         let start = Self(seed).next();
         Self(start ^ Self(pass).next().rotate_left(17))
@@ -20,13 +20,13 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `bound`, evenly up to 2^-64 times the bound.
+    /// A number below `bound`. Each is equally likely, to 2^-64 times the bound.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 }
 
-/// Records drawn from a buffer that is filled up in order.
+/// Draws records from a buffer that is filled up in order.
 pub(super) struct Shuffled {
     records: Unmades,
     buffer: Vec<Unmade>,

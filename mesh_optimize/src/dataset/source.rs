@@ -1,19 +1,24 @@
-//! Where examples come from.
+//! Sources of examples.
 
 use super::{DatasetError, Record, Result};
 use std::sync::Arc;
 
-/// Examples that have a number each and can be made in any order.
+/// A set of numbered examples that can be read in any order.
 ///
-/// A data set asks for the examples of a batch together, and for no others: those that a pass
-/// leaves out, or that [`Dataset::rows`](super::Dataset::rows) leaves to other processes, are never
-/// read.
+/// A data set reads the examples of a batch in one call. It never reads examples that a pass leaves
+/// out, or that [`Dataset::rows`](super::Dataset::rows) leaves to other processes.
+///
+/// See [`Dataset::sampled`](super::Dataset::sampled) for an example.
 pub trait Source: Send + Sync {
-    /// How many examples there are. The number does not change.
+    /// The number of examples, which never changes.
     fn examples(&self) -> u64;
 
-    /// The examples of these numbers side by side: each array has a first dim of `rows.len()`.
-    /// Numbers may come more than once; all are below [`examples`](Self::examples).
+    /// Reads the examples of these numbers into one record, whose arrays have a first dim of
+    /// `rows.len()`. A number may occur more than once. All are below [`examples`](Self::examples).
+    ///
+    /// # Errors
+    ///
+    /// If the examples cannot be read. The error is that of the record that needed them.
     fn read(&self, rows: &[u64]) -> Result<Record>;
 }
 
@@ -39,12 +44,12 @@ impl Source for Arrays {
     }
 
     fn read(&self, rows: &[u64]) -> Result<Record> {
-        // Each is below the size of a dim.
+        // Every number is below the size of a dim.
         Ok(self.whole.select(&rows.iter().map(|&row| row as usize).collect::<Vec<_>>()))
     }
 }
 
-/// Examples of a source; refused if it gives another number of them.
+/// Reads examples of a source; an error if the source gives another number of them.
 pub(super) fn read(source: &dyn Source, rows: &[u64]) -> Result<Record> {
     let record = source.read(rows)?;
     let found = record.first_dim()?;

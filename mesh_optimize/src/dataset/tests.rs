@@ -1,6 +1,7 @@
 use super::*;
 use ndarray::{Array1, arr1, arr2};
 use proptest::prelude::*;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,7 +1,7 @@
 //! Records that are not made yet.
 //!
-//! A pass goes through these: what is skipped, shuffled or left to others costs a few words, and
-//! only what is asked for in the end is read, mapped and joined.
+//! A pass consists of these. To skip, shuffle or leave out a record costs a few words; only a
+//! record that is taken in the end is read, mapped and joined.
 
 use super::source::{self, Source};
 use super::{DatasetError, Record, Result};
@@ -9,13 +9,14 @@ use ndarray::Array1;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Unmade records one after another.
+/// An iterator of records that are not made yet.
 pub(super) type Unmades = Box<dyn Iterator<Item = Unmade> + Send>;
 
-/// The most records of a batch.
+/// The most records in a batch.
 pub(super) const LARGEST_BATCH: usize = u32::MAX as usize;
 
-/// The next `count` records, fewer at the end. There may be far fewer, so no room is made for all.
+/// The next `count` records, or those that are left. There may be far fewer, so memory is not
+/// reserved for all.
 pub(super) fn upto(records: &mut Unmades, count: usize) -> Vec<Unmade> {
     let mut some = Vec::new();
     while some.len() < count
@@ -26,46 +27,46 @@ pub(super) fn upto(records: &mut Unmades, count: usize) -> Vec<Unmade> {
     some
 }
 
-/// A user's function of a record.
+/// A user's function that changes a record.
 pub(super) type Function = dyn Fn(Record) -> Result<Record> + Send + Sync;
-/// A user's function of a pass and the number of a record in it.
+/// A user's function from the numbers of a pass and of a record in it to the record.
 pub(super) type Generator = dyn Fn(u64, u64) -> Result<Record> + Send + Sync;
 
-/// How a record is made.
+/// A recipe for a record.
 #[derive(Clone)]
 pub(super) enum Unmade {
-    /// An example of a source.
+    /// An example of a source, by its number.
     Example(Arc<dyn Source>, u64),
-    /// What a function makes for a pass and a number.
+    /// The result of a function of the pass and the record's number.
     Generated(Arc<Generator>, u64, u64),
-    /// What a function makes of it.
+    /// The result of a function of another record.
     Mapped(Box<Self>, Arc<Function>),
-    /// Kept once it is made, at a place.
+    /// A record that stays in a cache, at a place, once it is made.
     Kept(Box<Self>, Arc<Cache>, usize),
-    /// Side by side along a new first dim; at least one.
+    /// Records joined along a new first dim; at least one.
     Batch(Vec<Self>),
-    /// A batch and, as one more array, 1 for each of its first records and 0 for the others.
+    /// A batch with an array of weights: 1 for the first records, 0 for the others.
     Weighted(Box<Weighted>),
-    /// One after another along the first dim; at least one.
+    /// Records joined along their first dim; at least one.
     Joined(Vec<Self>),
-    /// Some rows of so many.
+    /// A range of rows of a record that should have so many.
     Rows(Box<Self>, Range<usize>, usize),
-    /// It cannot be made.
+    /// An error.
     Failed(Box<DatasetError>),
 }
 
-/// See [`Unmade::Weighted`].
+/// A batch whose last records may be copies; see [`Unmade::Weighted`].
 #[derive(Clone)]
 pub(super) struct Weighted {
     pub(super) records: Vec<Unmade>,
-    /// How many count.
+    /// The number of records with weight 1.
     pub(super) valid: usize,
-    /// What the weights are called.
+    /// The name of the array of weights.
     pub(super) name: Arc<str>,
 }
 
 impl Unmade {
-    /// Makes it.
+    /// Makes the record.
     pub(super) fn make(self) -> Result<Arc<Record>> {
         match self {
             Self::Example(source, row) => Ok(Arc::new(source::read(&*source, &[row])?.row(0))),
@@ -85,7 +86,7 @@ impl Unmade {
         }
     }
 
-    /// Some of its `of` rows, so that the others need not be made wherever that is known.
+    /// The given rows of its `of` rows. The others are not made wherever the recipe allows that.
     pub(super) fn rows(self, range: Range<usize>, of: usize) -> Self {
         if let Some(rows) = self.known_rows().filter(|&rows| rows != of || range.end > rows) {
             return Self::Failed(Box::new(DatasetError::Rows { range, of, rows }));
@@ -112,7 +113,7 @@ impl Unmade {
         }
     }
 
-    /// How many rows it will have, if that is known before it is made.
+    /// The number of rows the record will have, if the recipe tells it.
     fn known_rows(&self) -> Option<usize> {
         match self {
             Self::Batch(records) => Some(records.len()),
@@ -124,7 +125,7 @@ impl Unmade {
     }
 }
 
-/// Records side by side: in one reading if they are examples of one source.
+/// Makes a batch; with a single read if all records are examples of one source.
 fn batch(records: Vec<Unmade>) -> Result<Record> {
     if let Some(Unmade::Example(source, _)) = records.first() {
         let row = |record: &Unmade| match record {
@@ -142,7 +143,7 @@ fn made(records: Vec<Unmade>) -> Result<Vec<Arc<Record>>> {
     records.into_iter().map(Unmade::make).collect()
 }
 
-/// What was made, by place.
+/// The records made so far, by their place in the pass.
 #[derive(Default)]
 pub(super) struct Cache {
     kept: Mutex<Vec<Option<Arc<Record>>>>,
@@ -154,7 +155,7 @@ impl Cache {
         if let Some(Some(known)) = lock().get(place) {
             return Ok(known.clone());
         }
-        // Not while others wait.
+        // The lock is not held while a record is made, so that other threads do not wait.
         let made = make()?;
         let mut kept = lock();
         if kept.len() <= place {

@@ -1,9 +1,9 @@
-//! What can be wrong with a strategy.
+//! The errors of strategies.
 
 use mesh_core::names::{LayoutError, NameError};
 use thiserror::Error;
 
-/// The forms a strategy is written in.
+/// How strategies are written.
 const FORMS: &str = "one_device, mirrored:N or mirrored:[CORE,CORE,...], multi_worker:HxL (hosts x \
                      processors of each), tpu:XxY or tpu:XxYxZ, central_storage:N, \
                      parameter_server:N or parameter_server:N;staleness:D";
@@ -15,49 +15,49 @@ pub enum StrategyError {
     /// No strategy has this name.
     #[error("`{0}` is no strategy: legal are {FORMS}")]
     Unknown(String),
-    /// What stands behind the name.
+    /// The text after the strategy's name is wrong.
     #[error("{strategy} takes {expected}, as in `{example}`; `{found}` is none")]
     Argument {
         /// The strategy.
         strategy: &'static str,
-        /// What was given.
+        /// The text that was given.
         found: String,
         /// What would be legal.
         expected: &'static str,
         /// An example.
         example: &'static str,
     },
-    /// One core twice.
+    /// A core is listed twice.
     #[error("core {core} is named twice in {listed:?}: each processor has a core of its own")]
     Repeated {
         /// The core.
         core: usize,
-        /// All that are named.
+        /// The list.
         listed: Vec<usize>,
     },
-    /// No core at all, or a size of 0.
+    /// The list of cores is empty, or a size is 0.
     #[error("{0} has no processors: sizes are 1 or more")]
     Empty(String),
-    /// More directions than a torus has.
+    /// A topology has too many directions.
     #[error("a topology has 1 to 4 sizes (x, y, z, core); {found} are given")]
     Topology {
-        /// How many sizes.
+        /// How many sizes were given.
         found: usize,
     },
-    /// A batch that cannot be shared out evenly.
+    /// A batch cannot be divided evenly among the replicas.
     #[error("a batch of {batch} is no multiple of {replicas} replicas: {nearest} would be")]
     Batch {
-        /// The size.
+        /// The size of the batch.
         batch: usize,
         /// The number of replicas.
         replicas: usize,
-        /// Sizes that would do, in words.
+        /// The nearest legal sizes, in words.
         nearest: String,
     },
-    /// The mesh that comes of it.
+    /// The strategy's mesh is refused.
     #[error(transparent)]
     Mesh(#[from] NameError),
-    /// The layout that comes of it.
+    /// The strategy's layout is refused.
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }

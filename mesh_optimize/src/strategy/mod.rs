@@ -1,7 +1,7 @@
-//! The strategies of tf.distribute, as meshes and layouts.
+//! The strategies of tf.distribute as meshes and layouts.
 //!
-//! A [`Strategy`] is a short name for a mesh and a layout, no more: it wraps nothing, and the model,
-//! the optimizer and the session know nothing of it.
+//! A [`Strategy`] is a short name for a mesh and a layout. It wraps nothing: model, optimizer and
+//! session do not know of it.
 //!
 //! | strategy | mesh | layout |
 //! |---|---|---|
@@ -29,24 +29,24 @@ mod parse;
 
 pub use error::StrategyError;
 
-/// How sums over processors are made, by the name it has in tf.distribute.
+/// How sums over processors are computed, under the name that tf.distribute has for it.
 pub use mesh_core::lower::AllReduce as CrossDeviceOps;
 
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::{Layout, Mesh};
 use mesh_core::session::{Session, Threads};
 
-/// Processors by number, or one for each core that is named.
+/// A number of processors, or a list of cores with one processor on each.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Processors {
-    /// So many, on whatever cores.
+    /// This many processors, on any cores.
     Count(usize),
-    /// One pinned to each of these cores.
+    /// One processor pinned to each of these cores.
     Cores(Vec<usize>),
 }
 
 impl Processors {
-    /// How many there are.
+    /// The number of processors.
     pub fn count(&self) -> usize {
         match self {
             Self::Count(count) => *count,
@@ -67,82 +67,120 @@ impl From<Vec<usize>> for Processors {
     }
 }
 
-/// How training is distributed, by the names of tf.distribute.
+/// How training is distributed. The names are those of tf.distribute.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Strategy {
     /// One processor.
     OneDevice,
-    /// Every processor of this machine has all variables and a part of the batch.
+    /// Every processor of this machine holds all variables and computes a part of the batch.
     Mirrored(Processors),
-    /// The same on several hosts.
+    /// As `Mirrored`, on several hosts.
     MultiWorkerMirrored {
         /// Number of hosts.
         hosts: usize,
-        /// Processors of each.
+        /// Processors per host.
         local: usize,
     },
-    /// The same on a grid of processors, as many along each direction. They are threads; no TPU is
-    /// contacted.
+    /// As `Mirrored`, on a grid of processors with as many along each direction. The processors are
+    /// threads; no TPU is used.
     Tpu(Vec<usize>),
-    /// The first processor has all variables; every one computes with a part of the batch.
+    /// The first processor holds all variables. Every processor computes a part of the batch.
     CentralStorage(usize),
-    /// The processors have the variables in turn; every one computes with a part of the batch.
+    /// The processors hold the variables in turn. Every processor computes a part of the batch.
     ParameterServer {
         /// Number of processors.
         processors: usize,
-        /// How many steps old the gradients may be that change the variables.
+        /// How many steps old a gradient may be when it changes the variables.
         staleness: usize,
     },
 }
 
-/// What a [`Strategy`] stands for.
+/// The mesh, the layout and the options of a [`Strategy`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Distribution {
     /// The processors.
     pub mesh: Mesh,
-    /// How the model is laid out on them.
+    /// The model's layout on the mesh.
     pub layout: Layout,
-    /// The core each processor is to be kept on, if any were named.
+    /// The core of each processor, if cores were listed.
     pub cores: Option<Vec<usize>>,
-    /// How sums over all processors are made. The strategy's choice; another may be set.
+    /// How sums over all processors are computed. The strategy chooses; the field may be set to
+    /// another value.
     pub cross_device_ops: CrossDeviceOps,
-    /// How many steps old the gradients may be that change the variables: the depth of a
-    /// [`Delayed`](crate::Delayed) optimizer. With 0 none is needed.
+    /// How many steps old a gradient may be when it changes the variables: the depth for a
+    /// [`Delayed`](crate::Delayed) optimizer. With 0 no such optimizer is needed.
     pub staleness: usize,
 }
 
 impl Distribution {
-    /// What `Graph::lower_with` is told besides mesh and layout.
+    /// The options for `Graph::lower_with`.
     pub fn options(&self) -> Options {
         Options { all_reduce: self.cross_device_ops, ..Options::default() }
     }
 
-    /// How a module runs on threads: kept on the cores that were named, if any were.
+    /// The options for a session on threads: one processor on each of the listed cores, if cores were
+    /// listed.
     pub fn threads(&self) -> Threads {
         Threads::default().cores(self.cores.clone().unwrap_or_default())
     }
 
-    /// A session of a module, its processors kept on the cores that were named, if any were.
+    /// A session of a module on threads, with the options of [`threads`](Self::threads).
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::Strategy;
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4)], F32);
+    /// # let mean = g.function("mean", [x], [x.mean()], []);
+    /// let distribution = Strategy::mirrored(2).distribution("batch")?;
+    /// let module =
+    ///     g.lower_with(&distribution.mesh, &distribution.layout, &distribution.options())?;
+    /// assert!(distribution.threads().cores.is_empty());
+    /// let mut session = distribution.session(&module, 0)?;
+    /// let [mean] = session.call(&mean, [(&ndarray::arr1(&[1f32, 2.0, 3.0, 4.0])).into()])?;
+    /// assert_eq!(mean.item(), Some(2.5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::threads_with`].
     pub fn session(&self, module: &Module, seed: u64) -> mesh_core::session::Result<Session> {
         Session::threads_with(module, seed, &self.threads())
     }
 }
 
-/// What the directions of a topology are called.
+/// The names of a topology's directions.
 const DIRECTIONS: [&str; 4] = ["x", "y", "z", "core"];
 
 impl Strategy {
-    /// [`Strategy::Mirrored`] on so many processors, or on the cores listed.
+    /// [`Strategy::Mirrored`] with a number of processors, or with one on each of a list of cores.
+    ///
+    /// ```
+    /// use mesh_optimize::{Processors, Strategy};
+    ///
+    /// assert_eq!(Strategy::mirrored(2).to_string(), "mirrored:2");
+    /// assert_eq!(Strategy::mirrored(vec![0, 2]).to_string(), "mirrored:[0,2]");
+    /// assert_eq!(Processors::Cores(vec![0, 2]).count(), 2);
+    /// ```
     pub fn mirrored(processors: impl Into<Processors>) -> Self {
         Self::Mirrored(processors.into())
     }
 
-    /// [`Strategy::ParameterServer`] without staleness.
+    /// [`Strategy::ParameterServer`] with a staleness of 0.
+    ///
+    /// ```
+    /// use mesh_optimize::Strategy;
+    ///
+    /// let distribution = Strategy::parameter_server(2).distribution("batch")?;
+    /// assert_eq!(distribution.layout.to_string(), "batch:all;params/*:all@each;slots/*:all@each");
+    /// # Ok::<(), mesh_optimize::StrategyError>(())
+    /// ```
     pub fn parameter_server(processors: usize) -> Self {
         Self::ParameterServer { processors, staleness: 0 }
     }
 
-    /// How many processors compute a part of each batch.
+    /// The number of processors that compute a part of each batch.
     pub fn num_replicas_in_sync(&self) -> usize {
         match self {
             Self::OneDevice => 1,
@@ -155,12 +193,24 @@ impl Strategy {
         }
     }
 
-    /// The size of a batch of which each replica computes `per_replica` examples.
+    /// The size of a batch in which each replica has `per_replica` examples.
     pub fn global_batch(&self, per_replica: usize) -> usize {
         per_replica.saturating_mul(self.num_replicas_in_sync())
     }
 
-    /// How many examples of a batch each replica computes.
+    /// The number of examples that each replica has of a batch of size `global`.
+    ///
+    /// ```
+    /// use mesh_optimize::Strategy;
+    ///
+    /// assert_eq!(Strategy::mirrored(4).per_replica_batch(64)?, 16);
+    /// assert!(Strategy::mirrored(4).per_replica_batch(63).is_err());
+    /// # Ok::<(), mesh_optimize::StrategyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If `global` is 0 or is not divisible by the number of replicas.
     pub fn per_replica_batch(&self, global: usize) -> Result<usize, StrategyError> {
         let replicas = self.num_replicas_in_sync();
         if replicas > 0 && global > 0 && global.is_multiple_of(replicas) {
@@ -172,7 +222,12 @@ impl Strategy {
         Err(StrategyError::Batch { batch: global, replicas, nearest })
     }
 
-    /// The mesh, and the layout of a model whose examples stand along the dim called `batch`.
+    /// The mesh and the layout for a model in which the dim called `batch` holds the examples.
+    ///
+    /// # Errors
+    ///
+    /// If the strategy has no processors, lists a core twice or has too many directions, or if
+    /// `batch` is no name for a dim.
     pub fn distribution(&self, batch: &str) -> Result<Distribution, StrategyError> {
         self.check()?;
         let axes = self.axes();
@@ -202,7 +257,7 @@ impl Strategy {
         Ok(Distribution { mesh, layout: layout.parse()?, cores, cross_device_ops, staleness })
     }
 
-    /// Names and sizes of the mesh's axes.
+    /// The names and sizes of the mesh's axes.
     fn axes(&self) -> Vec<(&'static str, usize)> {
         match self {
             Self::OneDevice => Vec::new(),
@@ -212,7 +267,7 @@ impl Strategy {
         }
     }
 
-    /// Refuses what no mesh can be.
+    /// Refuses a strategy that no mesh can have.
     fn check(&self) -> Result<(), StrategyError> {
         if let Self::Tpu(topology) = self
             && !(1..=DIRECTIONS.len()).contains(&topology.len())

@@ -1,4 +1,4 @@
-//! Checkpoints of a run: going on from the newest, saving others beside training.
+//! The checkpoints of a run: it resumes from the newest and saves others while it trains.
 
 use super::{BoxError, Every, Position, Trainer, TrainingError, TrainingState};
 use mesh_core::session::Session;
@@ -9,41 +9,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
 
-/// What checkpoints call the [`TrainingState`] and the settings; both are JSON. What each watcher needs
-/// stands beside them under its own name.
+/// The names in a checkpoint of the [`TrainingState`] and of the settings, both as JSON. What a
+/// watcher needs is saved under the watcher's name.
 const STATE: &str = "training";
 const SETTINGS: &str = "settings";
 const WATCHER: &str = "watcher/";
 
-/// What settings call the session's seed.
+/// The name of the session's seed among the settings.
 const SEED: &str = "seed";
 
 type Settings = BTreeMap<String, String>;
 type Save<'t> = dyn FnMut(&mut Session, &TrainingState) -> Result<String, BoxError> + 't;
 
-/// Who stores what a run needs to go on.
+/// Stores what a run needs to resume.
 pub(super) enum Saver<'t> {
     Function(Box<Save<'t>>),
     Checkpoints(Box<Keeper>),
 }
 
-/// Keeps the checkpoints of a run.
+/// Writes the checkpoints of a run and reads the newest.
 pub(super) struct Keeper {
     checkpoints: Checkpoints,
-    /// Begun with the first save.
+    /// Made at the first save.
     writer: Option<Writer>,
-    /// Where the run was when it began the save that is under way.
+    /// The position at which the save that is under way began.
     begun: Option<Position>,
 }
 
-/// What a folder of checkpoints has for a run.
+/// What a run found in its folder of checkpoints.
 pub(super) struct Found {
-    /// The checkpoint that the session's variables are from now, and the state in it.
+    /// The checkpoint that the session's variables were restored from, and its state.
     pub(super) state: Option<(PathBuf, TrainingState)>,
     pub(super) refused: Vec<Refused>,
 }
 
-/// What was saved, where the run was then, and what a person should know of it.
+/// The checkpoint that was written last, its position, and the problems that a person should know
+/// of.
 #[derive(Default)]
 pub(super) struct Settled {
     pub(super) saved: Option<(Position, PathBuf)>,
@@ -51,32 +52,59 @@ pub(super) struct Settled {
 }
 
 impl<'t> Trainer<'t> {
-    /// Goes on from the newest whole checkpoint of a folder, if there is one, and saves there every
-    /// so often and at the end, unless that is a failure.
+    /// Resumes from the newest whole checkpoint of a folder, if there is one. Saves there every so
+    /// often and at the end, unless the run failed.
     ///
-    /// A run that is killed at any moment and begun again with the same session, data and watchers
-    /// comes to the same end, in which its watchers wrote the same: each checkpoint is there only
-    /// once what watchers had written by then is on the disk, and what they wrote after it is
-    /// forgotten. On another mesh, or under another layout, the same holds but for rounding.
+    /// A run that is killed at any moment and started again with the same session, data and
+    /// watchers ends as one that was never killed, and its watchers leave the same files. For that
+    /// a checkpoint appears only after the watchers' files are on the disk, and what watchers wrote
+    /// after the checkpoint is discarded. On another mesh or under another layout the same holds up
+    /// to rounding.
     ///
-    /// Training waits for the copy of its variables; a thread writes them, one checkpoint at a time.
-    /// Nothing is saved after a call that failed. Of several processes that run the module each writes
-    /// its part, and what the watchers of any of them wrote is on the disk first.
+    /// Training waits while its variables are copied. A thread then writes them, one checkpoint at
+    /// a time. Nothing is saved after a call that failed. Where several processes run the module,
+    /// each writes its part once the watchers' files of all processes are on the disk.
     ///
-    /// One run at a time has a folder; a second one is an error of that run, which names the process of
-    /// the first. A folder is free as soon as its run has ended, however it did.
+    /// A folder belongs to one run at a time: a second run fails with an error that names the
+    /// process of the first. The folder is free as soon as its run has ended, however it ended.
     ///
-    /// A checkpoint of another model, seed or [settings](Self::settings) is an error of the run. So
-    /// is a folder with checkpoints of which none is whole, since a run that begins anew would write
+    /// A checkpoint of another model, seed or [settings](Self::settings) is an error of the run. A
+    /// folder in which no checkpoint is whole is an error, too, as a new run would overwrite them.
+    /// This replaces [`save`](Self::save) and [`resume`](Self::resume).
     /// over what belongs to them. Replaces [`save`](Self::save) and [`resume`](Self::resume).
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// # let path = std::env::temp_dir().join(format!("checkpoints-{}", std::process::id()));
+    /// use mesh_core::session::checkpoint::Checkpoints;
+    ///
+    /// let folder = Checkpoints::new(&path).keep_last(2);
+    /// let outcome = Trainer::new(&mut session, "train", data)
+    ///     .settings([("optimizer", "sgd".to_owned())])
+    ///     .checkpoints(folder, Every::Steps(2))
+    ///     .run()?;
+    /// assert_eq!(std::fs::read_dir(&path)?.count(), 3); // two checkpoints and the lock
+    /// # std::fs::remove_dir_all(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn checkpoints(mut self, checkpoints: Checkpoints, every: Every) -> Self {
         let keeper = Keeper { checkpoints, writer: None, begun: None };
         self.save = Some((every, Saver::Checkpoints(Box::new(keeper))));
         self
     }
 
-    /// What the run follows from beside graph and seed, in words: `("optimizer", "adam")`.
-    /// Checkpoints keep it, and a run with other settings does not go on from them.
+    /// Names what the run depends on besides graph and seed, in words: `("optimizer", "adam")`.
+    /// Checkpoints contain it; a run with other settings does not resume from them.
     pub fn settings<'n>(mut self, settings: impl IntoIterator<Item = (&'n str, String)>) -> Self {
         self.settings.extend(settings.into_iter().map(|(name, value)| (name.to_owned(), value)));
         self
@@ -109,14 +137,14 @@ impl Keeper {
         Ok(Found { state: Some((path, state)), refused })
     }
 
-    /// Waits for the save under way.
+    /// Waits until the save that is under way has ended.
     pub(super) fn settle(&mut self) -> Result<Settled, BoxError> {
         let path = self.writer.as_mut().map(Writer::wait).transpose()?.flatten();
         let saved = self.begun.take().zip(path);
         Ok(Settled { saved, problems: self.checkpoints.problems() })
     }
 
-    /// Copies the variables and has them saved, once these files are on the disk.
+    /// Copies the variables; a thread writes them once the given files are on the disk.
     pub(super) fn save(
         &mut self,
         session: &Session,
@@ -142,7 +170,8 @@ impl Keeper {
     }
 }
 
-/// Sets a session to a checkpoint of this run; another run's is refused, and changes nothing.
+/// Sets a session to a checkpoint of this run. A checkpoint of another run is refused, and the
+/// session stays as it is.
 fn restore(
     checkpoint: &Checkpoint,
     session: &mut Session,
@@ -182,7 +211,7 @@ fn with_seed(mut settings: Settings, seed: u64) -> Settings {
     settings
 }
 
-/// In what two runs differ.
+/// The settings in which two runs differ, in words.
 fn other(then: Settings, now: Settings) -> Option<String> {
     let names: BTreeSet<_> = then.keys().chain(now.keys()).collect();
     let value = |settings: &Settings, name| settings.get(name).map_or("nothing", |v| v).to_owned();
@@ -200,7 +229,7 @@ fn other(then: Settings, now: Settings) -> Option<String> {
     })
 }
 
-/// What is wrong with a folder in which every checkpoint was refused.
+/// The problem with a folder in which every checkpoint was refused; `None` if it has none at all.
 fn none_is_whole(refused: &[Refused]) -> Option<String> {
     let lines = refused.iter().map(|refused| format!("\n  {}", refused.error));
     (!refused.is_empty()).then(|| {

@@ -1,4 +1,4 @@
-//! What ends a run early and badly.
+//! The errors that end a run.
 
 use super::BoxError;
 use crate::dataset::DatasetError;
@@ -6,17 +6,17 @@ use mesh_core::session;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why a run could not go on.
+/// Why a run ended with an error.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TrainingError {
-    /// The run as described makes no sense.
+    /// A setting of the run makes no sense.
     #[error("{problem}")]
     Setting {
         /// What is wrong, and what would be legal.
         problem: String,
     },
-    /// The session refused a call, or was stopped.
+    /// A call of the session failed.
     #[error("step {step}: {reason}")]
     Session {
         /// The step, from 1.
@@ -24,7 +24,7 @@ pub enum TrainingError {
         /// Why.
         reason: session::Error,
     },
-    /// There is no record.
+    /// The data set could not make a record.
     #[error("step {step} (epoch {epoch}, record {record}): {reason}")]
     Data {
         /// The step, from 1.
@@ -33,16 +33,16 @@ pub enum TrainingError {
         epoch: u64,
         /// The record in that pass, from 0.
         record: u64,
-        /// Why.
+        /// The data set's error.
         reason: DatasetError,
     },
-    /// A pass of the data without records.
+    /// A pass of the data has no records.
     #[error("epoch {epoch} of the data has no records; a batch may be larger than the data")]
     NoRecords {
         /// The pass, from 0.
         epoch: u64,
     },
-    /// An epoch does not go on where the run was saved.
+    /// The epoch in which the run was saved has fewer records now.
     #[error(
         "the run was saved after {record} records of epoch {epoch}, which now has no more than \
          those: resume with the same data, batch size and seed"
@@ -50,7 +50,7 @@ pub enum TrainingError {
     OtherData {
         /// The pass, from 0.
         epoch: u64,
-        /// How many records had been taken.
+        /// How many of its records had been used when the run was saved.
         record: u64,
     },
     /// The loss is NaN or infinite.
@@ -59,19 +59,20 @@ pub enum TrainingError {
          clipped gradients"
     )]
     NotFinite {
-        /// The metric.
+        /// The name of the loss.
         name: String,
-        /// What it is.
+        /// The loss.
         value: f64,
         /// The step, from 1.
         step: u64,
     },
-    /// An evaluation without the metric that is followed.
+    /// No evaluation gives the metric that [`best`](super::Trainer::best) or
+    /// [`stop_early`](super::Trainer::stop_early) names.
     #[error("the evaluation at step {step} has no metric `{name}`: it has {known}")]
     UnknownMetric {
-        /// The metric.
+        /// The metric's name.
         name: String,
-        /// Those there are.
+        /// The metrics of the evaluation.
         known: String,
         /// The step.
         step: u64,
@@ -92,18 +93,18 @@ pub enum TrainingError {
         /// Why.
         reason: BoxError,
     },
-    /// A checkpoint is not of this run, or cannot be read.
+    /// A checkpoint belongs to another run or cannot be read.
     #[error("cannot go on from {}: {reason}", path.display())]
     Resume {
-        /// The checkpoint, or the folder of them.
+        /// The checkpoint, or the folder of checkpoints.
         path: PathBuf,
-        /// Why not.
+        /// Why it was refused.
         reason: BoxError,
     },
     /// A watcher failed.
     #[error("{name} at step {step}: {reason}")]
     Watcher {
-        /// The watcher.
+        /// The watcher's name.
         name: String,
         /// The step.
         step: u64,

@@ -1,4 +1,4 @@
-//! Named numbers, and a file of them: JSON lines.
+//! Named numbers, and a JSON lines file of them.
 
 use super::{BoxError, Evaluated, Outcome, Position, Start, Step, Watcher};
 use std::fs::{File, OpenOptions};
@@ -6,19 +6,30 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Numbers by name, in order.
+/// Named numbers, in order.
+///
+/// ```
+/// use mesh_optimize::training::Metrics;
+///
+/// let mut metrics = Metrics::new();
+/// metrics.set("loss", 0.5);
+/// metrics.set("accuracy", 0.75);
+/// metrics.set("loss", 0.25); // keeps its place
+/// assert_eq!(metrics.get("loss"), Some(0.25));
+/// assert!(metrics.iter().eq([("loss", 0.25), ("accuracy", 0.75)]));
+/// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Metrics {
     entries: Vec<(String, f64)>,
 }
 
 impl Metrics {
-    /// None.
+    /// No metrics.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the number of a name, which keeps its place if it is there already.
+    /// Sets a number. A name that is there already keeps its place.
     pub fn set(&mut self, name: &str, value: f64) {
         match self.entries.iter_mut().find(|(known, _)| known == name) {
             Some((_, old)) => *old = value,
@@ -26,12 +37,12 @@ impl Metrics {
         }
     }
 
-    /// The number of a name.
+    /// The number of this name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
-    /// All of them.
+    /// All names and numbers.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.entries.iter().map(|(name, value)| (name.as_str(), *value))
     }
@@ -51,30 +62,54 @@ impl<'n> FromIterator<(&'n str, f64)> for Metrics {
     }
 }
 
-/// Metrics as JSON lines: for each step `{"step":7,"loss":0.25}`, for each evaluation
-/// `{"step":8,"epoch":2,"accuracy":0.5}`.
+/// Writes metrics as JSON lines: `{"step":7,"loss":0.25}` for a step and
+/// `{"step":8,"epoch":2,"accuracy":0.5}` for an evaluation.
 ///
-/// Every number is written so that reading it gives the same f64. What is not finite is a string:
-/// `"NaN"`, `"Infinity"` or `"-Infinity"`, as in the JSON of protocol buffers. There is nothing in
+/// Every number is written so that a reader gets the same f64. Numbers that are not finite are the
+/// strings `"NaN"`, `"Infinity"` and `"-Infinity"`, as in the JSON of protocol buffers. Nothing in
+/// the file depends on a clock, so equal runs write equal files.
 /// the file that depends on a clock, so equal runs write equal files.
 #[derive(Debug)]
 pub struct MetricsFile {
     path: PathBuf,
     file: BufWriter<File>,
-    /// Whether it can be cut, as no device or pipe can.
+    /// Whether the file can be truncated; a device or a pipe cannot.
     regular: bool,
-    /// In bytes.
+    /// The file's length in bytes.
     length: u64,
     line: Vec<u8>,
     flushed: Instant,
 }
 
-/// How long a line may wait for others before it is handed to the system.
+/// The longest time that a line waits in memory before it is written to the file.
 const WAIT: Duration = Duration::from_secs(1);
 
 impl MetricsFile {
-    /// Into this file. What it holds already is kept until the run starts, which may be one that
-    /// goes on.
+    /// A metrics file at `path`. The content of an existing file is kept until the run starts, as
+    /// the run may resume.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// # let path = std::env::temp_dir().join(format!("metrics-{}", std::process::id()));
+    /// Trainer::new(&mut session, "train", data).watch(MetricsFile::create(&path)?).run()?;
+    /// assert_eq!(std::fs::read_to_string(&path)?.lines().count(), 5);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be opened for writing.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         let regular = file.metadata()?.is_file();
@@ -88,7 +123,7 @@ impl MetricsFile {
         })
     }
 
-    /// How many bytes the file has to begin with. A file without any is a new one.
+    /// How many bytes of the existing file the run keeps. An empty file counts as a new one.
     fn kept(&self, saved: Option<&str>) -> Result<u64, BoxError> {
         let Some(saved) = saved else { return Ok(0) };
         let path = self.path.display();

@@ -1,13 +1,13 @@
-//! The training loop, and what watches it.
+//! The training loop and its watchers.
 //!
-//! A [`Trainer`] calls one function of a session again and again: each record of a [`Dataset`] is
-//! what one call is fed, one pass of it is an epoch. Every scalar that the function fetches is a
-//! metric, and so is every scalar [`probe`](mesh_core::graph::Tensor::probe); probes of larger
-//! tensors are histograms. [`Watcher`]s are told of each step and evaluation: [`MetricsFile`] writes
-//! JSON lines, [`EventFile`] what TensorBoard reads, [`ReportFile`] a page to look at.
+//! A [`Trainer`] calls one function of a session once for each record of a [`Dataset`]; one pass of
+//! the data set is an epoch. Every scalar that the function fetches is a metric, and so is every
+//! scalar [`probe`](mesh_core::graph::Tensor::probe). Probes of larger tensors become histograms.
+//! [`Watcher`]s are told of each step and each evaluation: [`MetricsFile`] writes JSON lines,
+//! [`EventFile`] files for TensorBoard, [`ReportFile`] an HTML page.
 //!
-//! All that a run has to know to go on later, but for the variables, is a [`TrainingState`]. With
-//! [`Trainer::checkpoints`] both are saved, and a run that was stopped, or killed, goes on.
+//! A [`TrainingState`] and the variables are all that a run needs to resume.
+//! [`Trainer::checkpoints`] saves both, and resumes a run that was stopped or killed.
 //!
 //! ```
 //! use mesh_ops::prelude::*;
@@ -69,12 +69,44 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a user's part of a run may fail with.
+/// The error of a user's function in a run.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 type Evaluate<'t> = dyn FnMut(&mut Session, Position) -> Result<Metrics, BoxError> + 't;
 
-/// A training run, described; [`run`](Self::run) is the run.
+/// The description of a training run; [`run`](Self::run) carries it out.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+/// # let g = mesh_ops::graph();
+/// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+/// # let loss = x.dense(dim("out", 1), "out").square().mean();
+/// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+/// # let layout = Layout::default();
+/// # let module = g.lower(&Mesh::single(), &layout)?;
+/// # let mut session = Session::threads(&module, 0)?;
+/// # let x = ndarray::Array2::<f32>::ones((20, 2));
+/// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+/// use std::sync::{Arc, atomic::AtomicBool};
+///
+/// let interrupted = Arc::new(AtomicBool::new(false)); // a handler of Ctrl-C would set it
+/// let outcome = Trainer::new(&mut session, "train", data)
+/// .epochs(10)
+/// .steps(12)
+/// .metric_names(["loss"])
+/// .counting("examples", 4.0)
+/// .evaluate(Every::Epochs(1), |session, _| {
+/// let weight = session.read("out/kernel")?.to_f64();
+/// Ok(Metrics::from([("size", weight.iter().map(|w| w * w).sum::<f64>())]))
+/// })
+/// .best("size", Better::Lower)
+/// .stop_when(interrupted)
+/// .run()?;
+/// assert_eq!((outcome.position.step, outcome.ended), (12, Ended::Finished));
+/// assert!(outcome.metrics.get("loss").is_some());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct Trainer<'t> {
     session: &'t mut Session,
     function: String,
@@ -102,11 +134,12 @@ impl fmt::Debug for Trainer<'_> {
 }
 
 impl<'t> Trainer<'t> {
-    /// Calls `function` for each record of `data`, whose arrays are its feeds by name. Pass `n` of
-    /// the data ([`Dataset::pass`]) is epoch `n`, from 0. Without [`steps`](Self::steps) and
-    /// [`epochs`](Self::epochs) it is one epoch.
+    /// Calls `function` for each record of `data`; the record's arrays are the function's feeds, by
+    /// name. Pass `n` of the data ([`Dataset::pass`]) is epoch `n`, counted from 0. Without
+    /// [`steps`](Self::steps) and [`epochs`](Self::epochs) the run takes one epoch.
     ///
-    /// The function's first scalar fetch is the loss: if it is not finite, the run ends with an
+    /// The function's first scalar fetch is the loss. If it is not finite, the run ends with an
+    /// error.
     /// error.
     pub fn new(session: &'t mut Session, function: &str, data: Dataset) -> Self {
         Self {
@@ -127,34 +160,34 @@ impl<'t> Trainer<'t> {
         }
     }
 
-    /// Ends after so many steps, those before a resumption counted.
+    /// Ends the run after `steps` steps. Steps before a resumption count.
     pub fn steps(mut self, steps: u64) -> Self {
         self.steps = Some(steps);
         self
     }
 
-    /// Ends after so many epochs, those before a resumption counted.
+    /// Ends the run after `epochs` epochs. Epochs before a resumption count.
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.epochs = Some(epochs);
         self
     }
 
-    /// What the function's scalar fetches are called, in order, instead of the names of the
+    /// Names the function's scalar fetches, in order. By default they have the names of the
     /// operations that make them.
     pub fn metric_names<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         self.names = names.into_iter().map(str::to_owned).collect();
         self
     }
 
-    /// What throughput counts, and how many of it one step takes: `("examples", 200.0)`. Steps
-    /// otherwise.
+    /// Says what throughput counts and how much of it a step takes, as in `("examples", 200.0)`. By
+    /// default it counts steps.
     pub fn counting(mut self, unit: &str, per_step: f64) -> Self {
         self.pace = Pace::new(unit, per_step);
         self
     }
 
-    /// Evaluates every so often and after the last step. The function is told where the run is, and
-    /// may do with the session what it likes.
+    /// Evaluates every so often and after the last step. The function gets the run's position and
+    /// may use the session as it likes.
     pub fn evaluate(
         mut self,
         every: Every,
@@ -164,29 +197,76 @@ impl<'t> Trainer<'t> {
         self
     }
 
-    /// Follows the best value of a metric of evaluations.
+    /// Keeps the best value of a metric of the evaluations.
     pub fn best(mut self, metric: &str, better: Better) -> Self {
         self.best = Some(Best { metric: metric.to_owned(), better, patience: None });
         self
     }
 
-    /// As [`best`](Self::best), and ends when `patience` evaluations in a row were not better.
+    /// As [`best`](Self::best), and ends the run when `patience` evaluations in a row were not
+    /// better.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// let outcome = Trainer::new(&mut session, "train", data)
+    ///     .epochs(100)
+    ///     .evaluate(Every::Epochs(1), |_, _| Ok(Metrics::from([("accuracy", 0.5)])))
+    ///     .stop_early("accuracy", Better::Higher, 3)
+    ///     .run()?;
+    /// assert_eq!((outcome.position.epoch, outcome.ended), (4, Ended::Early));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn stop_early(mut self, metric: &str, better: Better, patience: u64) -> Self {
         let patience = Some(patience);
         self.best = Some(Best { metric: metric.to_owned(), better, patience });
         self
     }
 
-    /// Ends after the step under way once this is true, as a handler of Ctrl-C would set it.
-    /// Everything is saved then, and nothing done that a run which goes on would not do there.
+    /// Ends the run after a step once `stop` is true. The state is saved then, and nothing else is
+    /// done, so that a resumed run goes on as if it had not stopped.
     pub fn stop_when(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = Some(stop);
         self
     }
 
-    /// Saves every so often and at the end, unless that is a failure, in another way than
-    /// [`checkpoints`](Self::checkpoints). The function stores variables and state, and says under
-    /// which name. Watchers have everything written down by then.
+    /// Saves every so often and at the end, unless the run failed, with a function instead of
+    /// [`checkpoints`](Self::checkpoints). The function stores the variables and the state, and
+    /// returns the name it stored them under. Watchers have flushed their files before it is
+    /// called.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// let mut states = Vec::new();
+    /// let trainer = Trainer::new(&mut session, "train", data.clone()).steps(3);
+    /// trainer.save(Every::Steps(2), |_, state| {
+    ///     states.push(state.clone());
+    ///     Ok(format!("state {}", states.len()))
+    /// }).run()?;
+    /// let state = states.pop().ok_or("nothing was saved")?;
+    /// let outcome = Trainer::new(&mut session, "train", data).resume(state).steps(5).run()?;
+    /// assert_eq!(outcome.position.step, 5);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn save(
         mut self,
         every: Every,
@@ -196,13 +276,15 @@ impl<'t> Trainer<'t> {
         self
     }
 
-    /// Tells a watcher of everything. Several are told in the order in which they came.
+    /// Tells a watcher of everything that happens. Several watchers are told in the order in which
+    /// they were added.
     pub fn watch(mut self, watcher: impl Watcher + 't) -> Self {
         self.watchers.push(Box::new(watcher));
         self
     }
 
-    /// Goes on from a state, for which the session's variables are as they were then.
+    /// Resumes from a state. The session's variables must be as they were when it was saved. See
+    /// [`save`](Self::save).
     pub fn resume(mut self, state: TrainingState) -> Self {
         self.state = state;
         self
@@ -210,14 +292,19 @@ impl<'t> Trainer<'t> {
 
     /// Trains.
     ///
-    /// What probes see goes to the watchers from now on, not to standard error: a function given to
-    /// [`Session::watch`] is replaced.
+    /// Probes are shown to the watchers from now on, and not on standard error: this replaces a
+    /// function given to [`Session::watch`].
+    ///
+    /// # Errors
+    ///
+    /// If a setting makes no sense, the loss is not finite, or the session, the data set, the
+    /// evaluation, a save or a watcher fails. Watchers are told before `run` returns.
     pub fn run(self) -> Result<Outcome, TrainingError> {
         self.check()?;
         run::run(self)
     }
 
-    /// What the description alone shows to be wrong.
+    /// Refuses settings that make no sense.
     fn check(&self) -> Result<(), TrainingError> {
         let every = [
             self.evaluation.as_ref().map(|(every, _)| ("evaluate", *every)),

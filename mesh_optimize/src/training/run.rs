@@ -1,4 +1,4 @@
-//! The loop.
+//! Runs the training loop.
 
 use super::checkpoints::{Saver, Settled};
 use super::{
@@ -38,20 +38,20 @@ pub(super) fn run(trainer: Trainer<'_>) -> Result<Outcome> {
         }
         Err(error) => {
             let outcome = running.outcome(Ended::Failed);
-            // The first error is the one to report.
+            // If a watcher fails now, too, the first error is still the one to report.
             let _ = running.tell(|watcher| watcher.finish(&outcome));
             Err(error)
         }
     }
 }
 
-/// A run under way.
+/// A run that is under way.
 struct Running<'t> {
     trainer: Trainer<'t>,
-    /// What is left of the epoch.
+    /// The remaining records of the epoch.
     records: Option<Peekable<Records>>,
     metrics: Metrics,
-    /// Whether the first metric is a fetch, and so the loss.
+    /// Whether the first metric is a fetch, and therefore the loss.
     has_loss: bool,
     evaluation: Option<Metrics>,
     /// The step after which the state was saved last.
@@ -78,7 +78,7 @@ impl Running<'_> {
                 self.save()?;
             }
         };
-        // Prefetching ends here.
+        // Dropping the records ends their prefetching.
         self.records = None;
         if self.saved_at != Some(self.trainer.state.position.step) {
             self.save()?;
@@ -87,7 +87,7 @@ impl Running<'_> {
         Ok(self.outcome(ended))
     }
 
-    /// Goes on from a checkpoint, if there is one, and tells watchers where the run is.
+    /// Resumes from a checkpoint if there is one, and tells the watchers that the run starts.
     fn begin(&mut self) -> Result<()> {
         let Trainer { session, state, save, settings, .. } = &mut self.trainer;
         let (mut from, mut refused) = (None, Vec::new());
@@ -117,7 +117,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// How the run has ended, if it has.
+    /// How the run has ended; `None` while it goes on.
     fn ended(&self) -> Option<Ended> {
         let Trainer { best, state, stop, session, .. } = &self.trainer;
         let patience = best.as_ref().and_then(|best| best.patience);
@@ -137,13 +137,13 @@ impl Running<'_> {
             || self.epochs().is_some_and(|epochs| position.epoch >= epochs)
     }
 
-    /// How many epochs there are at most.
+    /// The number of epochs after which the run ends, if it is limited.
     fn epochs(&self) -> Option<u64> {
         let Trainer { steps, epochs, .. } = &self.trainer;
         if steps.is_none() { Some(epochs.unwrap_or(1)) } else { *epochs }
     }
 
-    /// After which step the run ends, if that is known.
+    /// The number of steps after which the run ends, if it is known.
     fn total(&self) -> Option<u64> {
         let epoch = self.trainer.data.cardinality();
         let epochs = self.epochs().and_then(|epochs| Some(epochs.saturating_mul(epoch?)));
@@ -175,7 +175,7 @@ impl Running<'_> {
         }
     }
 
-    /// The next record of the epoch under way.
+    /// The next record of the current epoch.
     fn take_record(&mut self) -> Result<Record> {
         let Position { step, epoch, record } = self.trainer.state.position;
         let error =
@@ -195,7 +195,7 @@ impl Running<'_> {
         }
     }
 
-    /// Has the session record times if somebody wants them.
+    /// Has the session record times if a watcher wants them.
     fn record_times(&mut self, step: u64) -> Result<()> {
         let wanted = self.trainer.watchers.iter().any(|watcher| watcher.wants_times(step));
         if wanted != self.recording {
@@ -206,7 +206,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Calls the function and notes its scalars.
+    /// Calls the function and collects its scalars.
     fn call(&mut self, record: &Record, step: u64) -> Result<()> {
         let Trainer { session, function, names, .. } = &mut self.trainer;
         let error = |reason: session::Error| TrainingError::Session { step, reason };
@@ -265,7 +265,7 @@ impl Running<'_> {
         tell(watchers, step, |watcher| watcher.evaluation(&evaluated))
     }
 
-    /// Has watchers write everything down, and hands the state to whoever keeps it.
+    /// Has the watchers flush their files and gives the state to the saver.
     fn save(&mut self) -> Result<()> {
         let Trainer { session, watchers, state, save, settings, .. } = &mut self.trainer;
         let step = state.position.step;
@@ -322,14 +322,14 @@ fn is_scalar(array: &Array) -> bool {
     array.shape().is_empty()
 }
 
-/// Brings files to the disk.
+/// Waits until the files are on the disk.
 fn sync(files: &[(PathBuf, File)]) -> Result<(), BoxError> {
     files.iter().try_for_each(|(path, file)| {
         file.sync_data().map_err(|error| format!("{}: {error}", path.display()).into())
     })
 }
 
-/// Tells watchers of a checkpoint that is whole, and of what was in its way.
+/// Tells watchers of a finished checkpoint and of the problems with it.
 pub(super) fn tell_settled(
     watchers: &mut [Box<dyn Watcher + '_>],
     now: Position,
@@ -356,7 +356,7 @@ fn tell(
     })
 }
 
-/// The watchers' names; from the second of one name on with a number.
+/// The watchers' names. If several have one name, a number follows from the second on.
 fn names(watchers: &[Box<dyn Watcher + '_>]) -> Vec<String> {
     let name = |i: usize| {
         let name = watchers[i].name();

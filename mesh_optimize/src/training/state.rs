@@ -1,22 +1,29 @@
-//! Where a run is, what it needs to go on, and how it ended.
+//! The position of a run, the state it needs to resume, and its outcome.
 
 use super::{Metrics, Pace, TrainingError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where a run is: always between two steps.
+/// A position in a run, between two steps.
+///
+/// ```
+/// use mesh_optimize::training::Position;
+///
+/// let position = Position { step: 7, epoch: 1, record: 2 };
+/// assert_eq!(position.epoch_of_step(), 2); // step 7 was in the second epoch
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Position {
-    /// How many steps are done.
+    /// The number of finished steps.
     pub step: u64,
-    /// How many epochs are done.
+    /// The number of finished epochs.
     pub epoch: u64,
-    /// How many records of the next epoch are taken.
+    /// The number of records used of the epoch that is not finished.
     pub record: u64,
 }
 
 impl Position {
-    /// The epoch of the last step, from 1.
+    /// The epoch of the last finished step, counted from 1.
     pub fn epoch_of_step(&self) -> u64 {
         self.epoch.saturating_add(u64::from(self.record > 0))
     }
@@ -25,14 +32,14 @@ impl Position {
 /// How often something is done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Every {
-    /// After each so many steps.
+    /// After every so many steps.
     Steps(u64),
-    /// After each so many epochs.
+    /// After every so many epochs.
     Epochs(u64),
 }
 
 impl Every {
-    /// Whether it is due where the run is, after a step.
+    /// Whether it is due at this position, after a step.
     pub(super) fn due(self, position: Position) -> bool {
         match self {
             Self::Steps(steps) => position.step.is_multiple_of(steps),
@@ -44,14 +51,21 @@ impl Every {
 /// Which of two values of a metric is better.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Better {
-    /// The lower one: a loss.
+    /// The lower value is better, as for a loss.
     Lower,
-    /// The higher one: an accuracy.
+    /// The higher value is better, as for an accuracy.
     Higher,
 }
 
 impl Better {
-    /// Whether a value is better than the best so far. One that is not finite never is.
+    /// Whether a value is better than the best so far. A value that is not finite never is.
+    ///
+    /// ```
+    /// use mesh_optimize::training::Better;
+    ///
+    /// assert!(Better::Lower.improves(0.5, Some(0.6)) && Better::Higher.improves(0.5, None));
+    /// assert!(!Better::Lower.improves(f64::NAN, None));
+    /// ```
     pub fn improves(self, value: f64, best: Option<f64>) -> bool {
         value.is_finite()
             && best.is_none_or(|best| match self {
@@ -61,11 +75,11 @@ impl Better {
     }
 }
 
-/// Which metric of evaluations is followed.
+/// The metric of evaluations whose best value is kept.
 pub(super) struct Best {
     pub(super) metric: String,
     pub(super) better: Better,
-    /// After how many evaluations without a better value the run ends.
+    /// The number of evaluations without a better value after which the run ends.
     pub(super) patience: Option<u64>,
 }
 
@@ -91,7 +105,7 @@ impl Best {
     }
 }
 
-/// All that a run needs to go on, but for the variables.
+/// All that a run needs to resume, apart from the variables.
 ///
 /// ```
 /// # use mesh_optimize::training::TrainingState;
@@ -101,15 +115,15 @@ impl Best {
 /// ```
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TrainingState {
-    /// Where the run is.
+    /// The run's position.
     pub position: Position,
-    /// The best value so far of the metric that is followed.
+    /// The best value so far of the metric that [`best`](super::Trainer::best) names.
     #[serde(default)]
     pub best: Option<f64>,
-    /// How many evaluations in a row were not better.
+    /// The number of evaluations since the best value.
     #[serde(default)]
     pub waited: u64,
-    /// What each watcher needs, by its name.
+    /// What each watcher saved, by the watcher's name.
     #[serde(default)]
     pub watchers: BTreeMap<String, String>,
 }
@@ -117,31 +131,31 @@ pub struct TrainingState {
 /// How a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Ended {
-    /// All steps or epochs are done.
+    /// All steps or epochs are finished.
     Finished,
-    /// Evaluations got no better.
+    /// The evaluations did not improve any more.
     Early,
-    /// It was asked to stop.
+    /// The run was asked to stop.
     Interrupted,
-    /// With an error.
+    /// The run failed.
     Failed,
 }
 
-/// What came out of a run.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// How it ended.
     pub ended: Ended,
-    /// Where.
+    /// The position at which it ended.
     pub position: Position,
-    /// The best value of the metric that is followed.
+    /// The best value of the metric that [`best`](super::Trainer::best) names.
     pub best: Option<f64>,
-    /// The last metrics of steps, if there was a step.
+    /// The metrics of the last step; empty if there was no step.
     pub metrics: Metrics,
     /// The metrics of the last evaluation, if there was one.
     pub evaluation: Option<Metrics>,
-    /// How fast it was at the end.
+    /// The speed at the end.
     pub pace: Pace,
-    /// With which it can go on.
+    /// The state from which the run can resume.
     pub state: TrainingState,
 }

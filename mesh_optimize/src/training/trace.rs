@@ -1,4 +1,4 @@
-//! A trace of some steps.
+//! A trace of some steps of a run.
 
 use super::{BoxError, Outcome, Start, Step, Watcher};
 use mesh_core::session::Trace;
@@ -7,23 +7,46 @@ use std::io::{self, BufWriter};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// By then everything has been touched.
+/// The first step that is traced by default. Earlier steps touch memory for the first time.
 const FIRST: u64 = 3;
 const COUNT: u64 = 3;
 
-/// A file with a [`Trace`] of some steps, each of which takes a little longer than others.
+/// Writes a [`Trace`] of some steps, each of which takes a little longer than others.
 #[derive(Debug)]
 pub struct TraceFile {
     path: PathBuf,
     trace: Option<Trace<BufWriter<File>>>,
-    /// If they were asked for.
+    /// The steps that the user asked for.
     asked: Option<Range<u64>>,
     steps: Range<u64>,
 }
 
 impl TraceFile {
-    /// Into this file. Of these steps, from 1; without, of the third, fourth and fifth that this
-    /// process makes, or the last three if it makes fewer.
+    /// A trace of the given steps, counted from 1. Without `steps` it is that of the third, fourth
+    /// and fifth step of this process, or of its last three if there are fewer.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// # let path = std::env::temp_dir().join(format!("trace-{}", std::process::id()));
+    /// Trainer::new(&mut session, "train", data).watch(TraceFile::create(&path, Some(2..4))?).run()?;
+    /// assert!(std::fs::read_to_string(&path)?.contains("\"name\""));
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
     pub fn create(path: &Path, steps: Option<Range<u64>>) -> io::Result<Self> {
         let trace = Some(Trace::new(BufWriter::new(File::create(path)?))?);
         Ok(Self { path: path.to_owned(), trace, asked: steps, steps: 0..0 })

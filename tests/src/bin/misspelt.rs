@@ -1,6 +1,7 @@
-//! A user's program whose layout has a misspelt dim; `tests/told.rs` reads what it says.
+//! A user's program whose layout has a misspelt dim; `tests/told.rs` reads its output.
 //!
-//! `misspelt WAY...` lowers once for each way, `default` or `keep`; with `logger`, it installs one.
+//! `misspelt WAY...` lowers once for each way, `default` or `keep`. The way `logger` installs a
+//! logger.
 
 use mesh_core::lower::{Options, Warnings};
 use mesh_ops::prelude::*;

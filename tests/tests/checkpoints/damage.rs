@@ -1,4 +1,4 @@
-//! Files that are not what was written: refused, and the checkpoint before is used.
+//! Damaged files are refused, and the checkpoint before them is used.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ const FILES: [&str; 2] = ["variables.safetensors", "manifest.json"];
 
 type Content = Vec<(String, Vec<usize>, Vec<u8>)>;
 
-/// Two checkpoints, at steps 10 and 20, and what is in the first.
+/// Two checkpoints, at steps 10 and 20, and the content of the first.
 struct Two {
     scratch: Scratch,
     checkpoints: Checkpoints,
@@ -42,7 +42,7 @@ impl Two {
         self.scratch.join("step-0000000020")
     }
 
-    /// After damage to the newer one the older is what is found.
+    /// After damage to the newer checkpoint the older one is found.
     fn older_is_used(&self, restored: &mut Session, what: &str) {
         assert!(Checkpoint::open(self.newer()).is_err(), "{what}");
         let found = self.checkpoints.latest().unwrap();
@@ -55,7 +55,7 @@ impl Two {
     }
 }
 
-/// Damages bytes, and says how.
+/// Damages bytes at random and says how.
 fn damage(random: &mut Random, bytes: &mut Vec<u8>) -> String {
     let mut below = |count: usize| random.below(count);
     let at = below(bytes.len());
@@ -107,7 +107,7 @@ fn two_hundred_kinds_of_damage() {
     assert_eq!(two.checkpoints.latest().unwrap().checkpoint.unwrap().step(), 20);
 }
 
-/// No byte of either file goes unnoticed, and no end of it.
+/// A change of any byte of either file, or of its length, is noticed.
 #[test]
 fn every_byte_counts() {
     let g = mesh_ops::graph();
@@ -141,7 +141,7 @@ fn every_byte_counts() {
     Checkpoint::open(&folder).unwrap();
 }
 
-/// Files of different checkpoints, each whole.
+/// Files of different checkpoints, each of which is whole.
 #[test]
 fn files_that_do_not_belong_together() {
     let two = Two::new();
@@ -157,7 +157,7 @@ fn files_that_do_not_belong_together() {
     }
 }
 
-/// A file that changes after it was found whole.
+/// A file that changes after it was opened.
 #[test]
 fn damage_between_opening_and_restoring_changes_nothing() {
     let two = Two::new();
@@ -167,7 +167,7 @@ fn damage_between_opening_and_restoring_changes_nothing() {
     let before = content(&restored);
     let path = two.newer().join(FILES[0]);
     let mut bytes = fs::read(&path).unwrap();
-    // The last variable in the file.
+    // The byte belongs to the last variable in the file.
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&path, bytes).unwrap();
     let error = restored.restore(&checkpoint, &Restore::all()).unwrap_err().to_string();

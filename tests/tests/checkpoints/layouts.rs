@@ -1,4 +1,4 @@
-//! From any layout into any other.
+//! Checkpoints from any layout into any other.
 
 use std::fs;
 
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use super::model::{LAYOUTS, adafactor, adam, every_dtype, model, scramble};
 use super::{Scratch, content, session};
 
-/// What the files of a checkpoint hold.
+/// The contents of a checkpoint's files.
 fn files(path: &std::path::Path) -> [Vec<u8>; 2] {
     ["variables.safetensors", "manifest.json"].map(|name| fs::read(path.join(name)).unwrap())
 }
 
-/// Saves from every layout: the files are the same. Restores into every layout: what is there is
-/// what was saved. So it is between any two.
+/// Saves under every layout: the files are equal. Restores under every layout: the variables are
+/// those that were saved. Together these hold for any two layouts.
 fn between_all(g: &Graph, layouts: &[(&str, &str)]) {
     let mut first = session(g, layouts[0], 1);
     scramble(&mut first, 5);

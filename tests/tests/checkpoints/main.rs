@@ -1,4 +1,5 @@
-//! Checkpoints: from any mesh and layout into any other, bit for bit; damaged ones never.
+//! Checkpoints are restored bit for bit from any mesh and layout into any other; damaged ones never
+//! are.
 
 mod damage;
 mod layouts;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mesh_ops::prelude::*;
 
-/// A folder of a test's own, gone when the test is.
+/// A folder of the test's own, which is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -48,7 +49,7 @@ fn session(g: &Graph, (mesh, layout): (&str, &str), seed: u64) -> Session {
     session
 }
 
-/// The bytes of an array, row-major: NaNs are told apart.
+/// The bytes of an array, row-major, so that different NaNs differ.
 fn bytes(array: &Array) -> Vec<u8> {
     match array {
         Array::F32(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),

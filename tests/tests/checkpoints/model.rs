@@ -1,10 +1,10 @@
-//! What is saved: every dtype, scalars, slots, a stack of layers.
+//! The models that are saved: every dtype, scalars, slots, a stack of layers.
 
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, Factoring, Optimizer};
 use ndarray::{Array1, Array2, ArrayD, IxDyn};
 
-/// Where models lie, from one processor to owners in turn.
+/// Layouts from one processor to owners in turn.
 pub const LAYOUTS: [(&str, &str); 9] = [
     ("", ""),
     ("d:2", "batch:d"),
@@ -17,13 +17,13 @@ pub const LAYOUTS: [(&str, &str); 9] = [
     ("d:2;m:2", "batch:d;h:m;params/*:d@each;slots/*:d"),
 ];
 
-/// A model to train: `train(x)` gives the loss.
+/// A model to train; `train(x)` returns the loss.
 pub struct Model {
     pub graph: Graph,
     pub train: Function<1, 1>,
 }
 
-/// Two layers with dropout, and three between them that are scanned over.
+/// Two layers with dropout, and a scan over three layers between them.
 pub fn model(optimizer: &dyn Optimizer) -> Model {
     let graph = mesh_ops::graph();
     let g = &graph;
@@ -53,7 +53,7 @@ pub fn adafactor() -> Adafactor {
 }
 
 impl Model {
-    /// The loss of a step; its bits count.
+    /// The loss of a step, compared bit for bit.
     pub fn step(&self, session: &mut Session, step: usize) -> f32 {
         let data =
             Array2::from_shape_fn((8, 4), |(b, i)| ((b * 5 + i * 3 + step) % 7) as f32 / 4.0 - 0.5);
@@ -62,7 +62,7 @@ impl Model {
     }
 }
 
-/// Variables of every dtype, of which some are split by `h:…` or by `params/*:…`.
+/// Variables of every dtype, some of which `h:…` or `params/*:…` can split.
 pub fn every_dtype() -> Graph {
     let g = mesh_ops::graph();
     let (h, k, u) = (dim("h", 8), dim("k", 4), dim("u", 3));
@@ -78,7 +78,7 @@ pub fn every_dtype() -> Graph {
     g
 }
 
-/// Any bits: NaNs, infinities, zeros of both signs.
+/// Random bits: NaNs, infinities, zeros of both signs.
 fn any_bits(dtype: DType, shape: &[usize], state: &mut u64) -> Array {
     let mut next = || {
         *state =
@@ -95,7 +95,7 @@ fn any_bits(dtype: DType, shape: &[usize], state: &mut u64) -> Array {
     }
 }
 
-/// Sets every variable to any bits.
+/// Sets every variable to random bits.
 pub fn scramble(session: &mut Session, mut state: u64) {
     let names: Vec<_> = session.variables().map(str::to_owned).collect();
     for name in names {
@@ -105,7 +105,7 @@ pub fn scramble(session: &mut Session, mut state: u64) {
     }
 }
 
-/// A vector to tell apart what is loaded from what is not.
+/// A vector that differs from every other, so that it can be recognised.
 pub fn counting(len: usize) -> Array {
     Array1::from_iter((0..len).map(|i| i as f32)).into()
 }

@@ -1,4 +1,4 @@
-//! A part of a checkpoint, under other names, into other models.
+//! Restores parts of a checkpoint, under other names, into other models.
 
 use mesh_core::session::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Restore, State};
 use mesh_ops::prelude::*;
@@ -27,7 +27,8 @@ fn vectors(variables: &[(&str, usize)]) -> Graph {
     g
 }
 
-/// Restores into a model of such variables; gives those that were set, and the rest as it says.
+/// Restores into a model with these variables. Returns the variables that were set, and the others'
+/// lists.
 fn restore(
     checkpoint: &Checkpoint,
     variables: &[(&str, usize)],
@@ -77,7 +78,7 @@ the checkpoint PATH is not of these variables:
   extra: its `old`, f32[2], is for no variable
   different: variable `encoder/w` is f32[8], its `encoder/w` is f32[4]";
     assert_eq!(refusal(&checkpoint, &other, &Restore::all()), expected);
-    // What is allowed is not told; shapes have to fit all the same.
+    // What is allowed is not an error; shapes must fit all the same.
     let lenient = Restore::all().allow_missing().allow_extra();
     let expected = "\
 the checkpoint PATH is not of these variables:
@@ -117,7 +118,7 @@ fn another_head() {
     assert_eq!(set, ["body/w", "body/w/m", "step"]);
     let (set, _) = restore(&checkpoint, &model, &Restore::matching("w$").except("^head/"));
     assert_eq!(set, ["body/w"]);
-    // What is asked for has to be there.
+    // A variable that was asked for must be in the checkpoint.
     let error = refusal(&checkpoint, &[("body/w", 4), ("body/v", 4)], &Restore::matching("^body/"));
     assert!(
         error.ends_with("missing: variable `body/v` is not in it (did you mean `body/w/m`?)"),
@@ -146,7 +147,7 @@ fn more_layers() {
     let grown = [("layer_0", 4), ("layer_1", 4), ("layer_2", 4), ("layer_3", 4)];
     let (set, _) = restore(&checkpoint, &grown, &Restore::all().allow_missing());
     assert_eq!(set, ["layer_0", "layer_1"]);
-    // Each twice.
+    // Each tensor is used twice.
     let twice = Restore::all().rename("layer_[01]", "layer_0").rename("layer_[23]", "layer_1");
     let (set, text) = restore(&checkpoint, &grown, &twice);
     assert_eq!(set.len(), 4);

@@ -1,4 +1,4 @@
-//! Checkpoints are read by Python's safetensors.
+//! Python's safetensors reads checkpoints.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use tests::python::python;
 use super::model::{adam, every_dtype, model, scramble};
 use super::{Scratch, bytes, session};
 
-/// What Python finds in a session's checkpoint is what the session holds.
+/// Python reads from a checkpoint what the session holds.
 fn read(python: &str, session: &Session) {
     let scratch = Scratch::new();
     let state: State = [("note".to_owned(), "größe \"1\"\n".to_owned())].into();
@@ -42,7 +42,7 @@ fn python_reads_what_was_saved() {
     let mut every = session(&every_dtype(), ("a:2;b:2", "h:a;params/*:b"), u64::MAX);
     scramble(&mut every, 3);
     read(&python, &every);
-    // Without bf16, which numpy lacks.
+    // The model has no bf16, which numpy lacks.
     let model = model(&adam());
     let mut trained = session(&model.graph, ("d:2", "batch:d;params/*:d;slots/*:d"), 4);
     model.step(&mut trained, 0);

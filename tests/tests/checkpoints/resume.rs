@@ -1,4 +1,4 @@
-//! A restored session goes on as the saved one does.
+//! A restored session continues as the saved one does.
 
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore, State, Writer};
 use mesh_optimize::Optimizer;
@@ -22,7 +22,7 @@ fn training_goes_on_bit_for_bit() {
             let losses: Vec<_> =
                 (3..6).map(|step| model.step(&mut whole, step).to_bits()).collect();
             let path = writer.finish().unwrap().unwrap();
-            // Another seed: dropout would drop something else.
+            // The session's own seed differs: with it, dropout would drop other elements.
             let mut resumed = session(&model.graph, layout, 8);
             resumed.restore(&Checkpoint::open(path).unwrap(), &Restore::all()).unwrap();
             let again: Vec<_> =
@@ -33,7 +33,7 @@ fn training_goes_on_bit_for_bit() {
     }
 }
 
-/// What f32 arithmetic of three training steps may differ by in another order of summation.
+/// The difference that another order of sums may make in f32 after three training steps.
 const TOLERANCE: f32 = 1e-5;
 
 #[test]

@@ -1,209 +1,10 @@
-//! Ops by index and order under every legal layout, against the reference; their exact numbers and
-//! their refusals.
+//! Ops by index and order: their exact numbers, what travels, and their refusals.
 
-use crate::conform;
 use mesh_core::graph::{Op, OpError, Signature, TensorType};
 use mesh_core::lower::LocalCx;
 use mesh_core::split::SplitRule;
+use mesh_ops::Order;
 use mesh_ops::prelude::*;
-use mesh_ops::testing::{Case, Fill};
-use mesh_ops::{Cumulative, Order};
-
-/// A grid, and a flat mesh that divides little.
-const FEW: &[&str] = &["a:2", "a:3", "a:2;b:2"];
-
-#[test]
-fn gathers() {
-    let (vocab, width, batch) = (dim("vocab", 12), dim("width", 4), dim("batch", 4));
-    let outside = Fill::Integers(-3, 14);
-    conform(
-        "gathers",
-        vec![
-            Case::new("gather", move |_, x| x[0].gather(x[1], vocab))
-                .exact()
-                .integers("table", "vocab:12;width:4", F32)
-                .input("at", "batch:4;length:2", I32, outside.clone()),
-            Case::new("gather: batched", move |_, x| x[0].gather(x[1], vocab))
-                .normal("x", "batch:4;vocab:12;width:4", F32)
-                .input("at", "length:2;batch:4", I32, outside.clone()),
-            Case::new("gather: one of each line", move |_, x| x[0].gather(x[1], vocab))
-                .exact()
-                .integers("x", "batch:4;vocab:12", F64)
-                .indices("at", "batch:4", 12)
-                .meshes(FEW),
-            Case::new("gather: one index", move |_, x| x[0].gather(x[1], width))
-                .exact()
-                .integers("x", "vocab:12;width:4", F32)
-                .indices("at", "", 4)
-                .meshes(FEW),
-            Case::new("gather: bf16", move |_, x| x[0].gather(x[1], vocab))
-                .normal("table", "vocab:12;width:4", BF16)
-                .input("at", "batch:4", I32, outside.clone())
-                .meshes(FEW),
-            Case::new("gather: i32", move |_, x| x[0].gather(x[1], vocab))
-                .integers("table", "vocab:12;width:4", I32)
-                .input("at", "batch:4", I32, outside.clone())
-                .meshes(FEW),
-            Case::new("gather: bool", move |_, x| x[0].gather(x[1], vocab))
-                .bools("table", "vocab:12;width:4")
-                .input("at", "batch:4", I32, outside.clone())
-                .meshes(FEW),
-            Case::new("scatter_add", move |_, x| {
-                mesh_ops::scatter_add(x[0], x[1], vocab, [width, vocab])
-            })
-            .exact()
-            .integers("updates", "batch:4;length:2;width:4", F32)
-            .input("at", "batch:4;length:2", I32, outside.clone()),
-            Case::new("scatter_add: batched, a dim summed", move |_, x| {
-                mesh_ops::scatter_add(x[0], x[1], vocab, [batch, vocab])
-            })
-            .normal("updates", "length:2;batch:4;width:4", F32)
-            .input("at", "batch:4;length:2", I32, outside.clone())
-            .meshes(FEW),
-            Case::new("scatter_add: bf16", move |_, x| {
-                mesh_ops::scatter_add(x[0], x[1], vocab, [vocab])
-            })
-            .normal("updates", "batch:4", BF16)
-            .indices("at", "batch:4", 3)
-            .meshes(FEW),
-            Case::new("scatter_add: i32", move |_, x| {
-                mesh_ops::scatter_add(x[0], x[1], vocab, [vocab])
-            })
-            .integers("updates", "batch:4", I32)
-            .indices("at", "batch:4", 3)
-            .meshes(FEW),
-        ],
-    );
-}
-
-#[test]
-fn cumulative_sums() {
-    let (p, q) = (dim("p", 8), dim("q", 12));
-    let both = |exclusive, reverse| Cumulative { exclusive, reverse };
-    conform(
-        "cumulative_sums",
-        vec![
-            Case::new("cumsum", move |_, x| x[0].cumsum(q)).exact().integers("x", "p:8;q:12", F32),
-            Case::new("cumsum: of floats, the outer dim", move |_, x| x[0].cumsum(p))
-                .normal("x", "p:8;q:12", F32),
-            Case::new("cumsum: exclusive", move |_, x| x[0].cumsum_with(q, both(true, false)))
-                .exact()
-                .integers("x", "p:8;q:12", F32)
-                .meshes(FEW),
-            Case::new("cumsum: reverse", move |_, x| x[0].cumsum_with(q, both(false, true)))
-                .exact()
-                .integers("x", "q:12;p:8", F64)
-                .meshes(FEW),
-            Case::new("cumsum: both, i32", move |_, x| x[0].cumsum_with(q, both(true, true)))
-                .integers("x", "p:8;q:12", I32)
-                .meshes(FEW),
-            Case::new("cumsum: bf16", move |_, x| x[0].cumsum(q))
-                .normal("x", "q:12", BF16)
-                .meshes(FEW),
-            Case::new("cumsum: one position", |_, x| x[0].cumsum(dim("one", 1)))
-                .exact()
-                .integers("x", "p:8;one:1", F32)
-                .meshes(FEW),
-        ],
-    );
-}
-
-fn pair<'g>((one, two): (Tensor<'g>, Tensor<'g>)) -> Vec<Tensor<'g>> {
-    vec![one, two]
-}
-
-#[test]
-fn orders() {
-    let (q, k) = (dim("q", 12), dim("k", 5));
-    let with_nan = Fill::Values(vec![1.0, f64::NAN, -2.0, 1.0, 0.5, f64::INFINITY, f64::NAN]);
-    conform(
-        "orders",
-        vec![
-            Case::several("top_k", move |_, x| pair(x[0].top_k(q, k))).input(
-                "x",
-                "p:4;q:12",
-                F32,
-                Fill::Distinct,
-            ),
-            Case::several("top_k: ties", move |_, x| pair(x[0].top_k(q, k)))
-                .exact()
-                .without_gradient()
-                .input("x", "q:12;p:4", F32, Fill::Integers(-1, 1)),
-            Case::several("top_k: NaN", move |_, x| pair(x[0].top_k(q, k)))
-                .exact()
-                .without_gradient()
-                .input("x", "p:4;q:12", F32, with_nan.clone())
-                .meshes(FEW),
-            Case::several("top_k: all of them, i32", |_, x| {
-                pair(x[0].top_k(dim("q", 12), dim("k", 12)))
-            })
-            .input("x", "p:4;q:12", I32, Fill::Integers(-3, 3))
-            .meshes(FEW),
-            Case::several("top_k: bf16", move |_, x| pair(x[0].top_k(q, k)))
-                .input("x", "p:4;q:12", BF16, Fill::Distinct)
-                .meshes(FEW),
-            Case::new("top_k: only the indices", move |_, x| x[0].top_k(q, k).1)
-                .input("x", "p:4;q:12", F64, Fill::Distinct)
-                .meshes(FEW),
-            Case::several("top_1", move |_, x| pair(x[0].top_1(q)))
-                .input("x", "p:4;q:12", F32, Fill::Distinct)
-                .meshes(FEW),
-            Case::new("nth_largest", move |_, x| x[0].nth_largest(3, q))
-                .input("x", "p:4;q:12", F32, Fill::Distinct)
-                .meshes(FEW),
-            Case::new("nth_smallest", move |_, x| x[0].nth_smallest(0, q))
-                .input("x", "p:4;q:12", F32, Fill::Distinct)
-                .meshes(FEW),
-            Case::new("sort", move |_, x| x[0].sort(q, Order::Ascending)).input(
-                "x",
-                "p:4;q:12",
-                F32,
-                Fill::Distinct,
-            ),
-            Case::new("sort: descending, NaN", move |_, x| x[0].sort(q, Order::Descending))
-                .without_gradient()
-                .input("x", "q:12;p:4", F32, with_nan)
-                .meshes(FEW),
-            Case::new("argsort", move |_, x| x[0].argsort(q, Order::Ascending))
-                .input("x", "p:4;q:12", F32, Fill::Integers(-1, 1))
-                .meshes(FEW),
-            Case::new("argmin", move |_, x| x[0].argmin(q))
-                .input("x", "p:4;q:12", F32, Fill::Integers(-1, 1))
-                .meshes(FEW),
-        ],
-    );
-}
-
-#[test]
-fn moves_by_index() {
-    let q = dim("q", 12);
-    let by = || Fill::Values(vec![0.0, 1.0, -2.0, 13.0, -25.0, 12.0]);
-    let case = |name: &str, wrap| {
-        Case::new(name, move |_, x| mesh_ops::dynamic_shift(x[0], x[1], q, wrap))
-            .exact()
-            .integers("x", "p:6;q:12", F32)
-            .input("by", "p:6", I32, by())
-            .meshes(FEW)
-    };
-    conform(
-        "moves_by_index",
-        vec![
-            case("dynamic_shift", false),
-            case("dynamic_shift: wrap", true),
-            Case::new("dynamic_shift: one offset", move |_, x| {
-                mesh_ops::dynamic_shift(x[0], x[1], q, true)
-            })
-            .exact()
-            .integers("x", "q:12;p:4", F32)
-            .input("by", "", I32, Fill::Values(vec![-5.0]))
-            .meshes(FEW),
-            Case::new("reverse", move |_, x| x[0].reverse(q))
-                .exact()
-                .integers("x", "p:4;q:12", F32)
-                .meshes(FEW),
-        ],
-    );
-}
 
 /// What one call returns for fed arrays, as f64, under a layout with the replica check on.
 fn call(g: &Graph, mesh: &str, layout: &str, feeds: &[(&str, Array)]) -> Vec<Vec<f64>> {
@@ -211,7 +12,7 @@ fn call(g: &Graph, mesh: &str, layout: &str, feeds: &[(&str, Array)]) -> Vec<Vec
     let mut session = Session::threads(&module, 0).unwrap();
     session.set_replica_check(true).unwrap();
     let feeds: Vec<_> = feeds.iter().map(|(name, array)| (*name, array.view())).collect();
-    let results = session.call_named(&module.functions()[0].program.name, &feeds).unwrap();
+    let results = session.call_named(&module.functions()[0].name, &feeds).unwrap();
     results.iter().map(|(_, array)| array.to_f64().iter().copied().collect()).collect()
 }
 
@@ -264,12 +65,12 @@ fn the_first_of_equals_whatever_the_layout() {
 /// Collectives of the only function: form, elements of one processor's operands.
 fn collectives(g: &Graph, mesh: &str, layout: &str) -> Vec<String> {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
-    let steps = program.steps.iter().map(|node| &node.step).filter(|step| step.axes().is_some());
+    let program = &module.functions()[0];
+    let steps = program.steps().iter().filter(|step| step.axes().is_some());
     let elements = |step: &mesh_core::program::Step| -> usize {
-        step.inputs().iter().map(|&id| program.value(id).len()).sum()
+        step.reads().map(|id| program.value(id).len()).sum()
     };
-    steps.map(|step| format!("{} {}", step.form(), elements(step))).collect()
+    steps.map(|step| format!("{} {}", step.form.name(), elements(step))).collect()
 }
 
 #[test]

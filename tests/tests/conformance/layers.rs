@@ -7,9 +7,12 @@ use mesh_ops::layers::*;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Fill};
 
-/// One axis and two; by these names no inputs owe sums, which ops' own cases cover.
+/// One axis and two. With these axis names no inputs are pending; the ops' own cases cover that.
 const GRIDS: &[&str] = &["m:2", "m:2;n:2"];
 const AXIS: &[&str] = &["m:2", "m:2;n:2"];
+
+/// Few meshes, for layers whose roles are those of another in their table.
+const FEW: &[&str] = &["a:2", "a:3", "a:2;b:2"];
 
 fn weights<'g>(kernel: Tensor<'g>, bias: Option<Tensor<'g>>) -> DenseWeights<'g> {
     DenseWeights { kernel, bias }
@@ -65,7 +68,7 @@ fn dense_layers() {
             .normal("wi_1", "i:4;k:6", F32)
             .normal("wo", "k:6;i:4", F32)
             .meshes(GRIDS),
-            // D2 of Mesh TensorFlow: a sum still owed met a generic gradient.
+            // D2 of Mesh TensorFlow: a generic gradient was given a pending sum.
             Case::new("elu and softplus of a split contraction", move |_, x| {
                 let h = x[0].einsum(&[x[1]], [dim("b", 4), k]);
                 h.elu() + h.softplus() * h.sin()
@@ -299,7 +302,7 @@ fn positions() {
 }
 
 #[test]
-fn windows() {
+fn local_attention() {
     let [_, _, kv, _] = dims();
     let length = dim("length", 8);
     let case = |name: &str, local: LocalAttention| {
@@ -310,7 +313,7 @@ fn windows() {
     };
     let local = |window| LocalAttention::new(length, window);
     conform(
-        "windows",
+        "local_attention",
         vec![
             case("a window within a block", local(2).in_blocks_of(4)).meshes(GRIDS),
             case("a window over several blocks", local(5).in_blocks_of(2)).meshes(&["m:2", "m:4"]),
@@ -443,5 +446,98 @@ fn mixtures() {
     conform(
         "mixtures",
         vec![case("switch", Gating::Switch), case("top two", Gating::TopTwo { threshold: 0.25 })],
+    );
+}
+
+#[test]
+fn softmaxes() {
+    let classes = dim("classes", 6);
+    conform(
+        "layers",
+        vec![
+            Case::new("softmax", move |_, x| softmax(x[0], classes)).normal(
+                "x",
+                "p:4;classes:6",
+                F32,
+            ),
+            Case::new("log_softmax", move |_, x| log_softmax(x[0], classes)).normal(
+                "x",
+                "p:4;classes:6",
+                F32,
+            ),
+            Case::new("logsumexp", move |_, x| logsumexp(x[0], classes)).normal(
+                "x",
+                "p:4;classes:6",
+                F32,
+            ),
+            Case::new("cross entropy", move |_, x| softmax_cross_entropy(x[0], x[1], classes))
+                .normal("x", "p:4;classes:6", F32)
+                .indices("label", "p:4", 6),
+            Case::new("cross entropy: soft", move |_, x| {
+                softmax_cross_entropy(x[0], x[1], classes)
+            })
+            .normal("x", "p:4;classes:6", F32)
+            .input("target", "p:4;classes:6", F32, Fill::Between(0.0, 1.0)),
+            Case::new("weights_nonzero", |_, x| weights_nonzero(x[0], F32))
+                .input("target", "p:4;q:6", I32, Fill::Integers(-1, 1))
+                .meshes(FEW),
+        ],
+    );
+}
+
+#[test]
+fn extra_logits() {
+    let c = || dim("c", 6);
+    let cases = vec![
+        Case::new("logsumexp of two dims", move |_, x| {
+            logsumexp_with(x[0], [c(), dim("p", 4)], None)
+        })
+        .normal("x", "p:4;r:2;c:6", F32)
+        .meshes(FEW),
+        Case::new("logsumexp, extra", move |_, x| logsumexp_with(x[0], [c()], Some(x[1])))
+            .normal("x", "p:4;c:6", F32)
+            .normal("extra", "p:4", F32),
+        Case::new("log_softmax, extra", move |_, x| log_softmax_with(x[0], c(), Some(x[1])))
+            .normal("x", "p:4;c:6", F32)
+            .normal("extra", "p:4", F32)
+            .meshes(FEW),
+        Case::new("softmax, extra for all", move |_, x| softmax_with(x[0], c(), Some(x[1])))
+            .normal("x", "p:4;c:6", F32)
+            .normal("extra", "", F32)
+            .meshes(FEW),
+        Case::new("softmax, a greater extra", move |_, x| {
+            softmax_with(x[0], c(), Some(x[1] + 200.0))
+        })
+        .normal("x", "p:4;c:6", F64)
+        .normal("extra", "p:4", F64)
+        .meshes(FEW),
+    ];
+    conform("extra_logits", cases);
+}
+
+#[test]
+fn masks() {
+    let length = dim("length", 6);
+    type Mask = for<'g> fn(Tensor<'g>, Tensor<'g>) -> Tensor<'g>;
+    let pair = |name: &str, mask: Mask| {
+        Case::new(name, move |_, x| mask(x[0], x[1]))
+            .indices("query", "b:2;length:6", 6)
+            .indices("memory", "b:2;memory_length:6", 6)
+            .meshes(FEW)
+    };
+    conform(
+        "masks",
+        vec![
+            pair("causal_mask", |q, m| causal_mask(q, m)),
+            pair("window_mask", |q, m| window_mask(q, m, 2)),
+            pair("segment_mask", |q, m| segment_mask(q, m)),
+            Case::new("padding_mask", |_, x| padding_mask(x[0]))
+                .indices("memory", "b:2;memory_length:6", 3)
+                .meshes(FEW),
+            Case::new("as_memory", move |_, x| as_memory(x[0], length))
+                .exact()
+                .integers("x", "b:2;length:6;heads:2", F32)
+                .meshes(FEW),
+        ],
     );
 }

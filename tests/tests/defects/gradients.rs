@@ -9,8 +9,8 @@ fn flat(array: &ndarray::ArrayD<f64>) -> Vec<f64> {
     array.iter().copied().collect()
 }
 
-/// The gradient of a maximum had the dims of the result, not those of a broadcast operand, and
-/// equal operands both got all of it.
+/// The gradient of a maximum had the dims of the result instead of a broadcast operand's, and of
+/// two equal operands each got the whole gradient.
 #[test]
 fn d01_extrema_reduce_their_gradients_and_share_ties() {
     let g = mesh_ops::graph();
@@ -29,10 +29,10 @@ fn d01_extrema_reduce_their_gradients_and_share_ties() {
     }
 }
 
-/// elu, selu, softplus, sin and cos of a sum that is still owed had no gradient, and such a sum
-/// could not be depended on.
+/// elu, selu, softplus, sin and cos of a pending sum had no gradient, and nothing could depend on
+/// such a sum.
 #[test]
-fn d02_functions_of_owed_sums_have_gradients() {
+fn d02_functions_of_pending_sums_have_gradients() {
     let functions: [for<'g> fn(Tensor<'g>) -> Tensor<'g>; 5] = [elu, selu, softplus, sin, cos];
     let layouts = [("", ""), ("a:4", "k:a"), ("a:2;b:2", "p:a;k:b")];
     for function in functions {
@@ -44,7 +44,7 @@ fn d02_functions_of_owed_sums_have_gradients() {
         let y = function(sum).depend(&[x.sum([dim("k", 4)])]);
         let of_sum = g.gradients(&[y], &[sum], None)[0].unwrap();
         let dw = g.gradients(&[y], &[w], None)[0].unwrap();
-        // By the chain rule, from the derivative at the sum.
+        // The chain rule, with the derivative at the sum.
         let (of_sum, dw) = (fed.value(of_sum, &layouts), fed.value(dw, &layouts));
         let want = ndarray::ArrayD::from_shape_fn(vec![4], |k| {
             (0..2).map(|p| of_sum[[p]] * f64::from(of_x[[p, k[0]]])).sum()
@@ -54,7 +54,7 @@ fn d02_functions_of_owed_sums_have_gradients() {
     }
 }
 
-/// A round of a while loop took what the one before had left as partial sums for sums.
+/// An iteration of a while loop took the partial sums of the previous one for sums.
 #[test]
 fn d03_loops_carry_sums_over_split_dims() {
     let g = mesh_ops::graph();
@@ -70,7 +70,7 @@ fn d03_loops_carry_sums_over_split_dims() {
     assert_eq!(flat(&value), [1000.0]);
 }
 
-/// The gradient of unstack crashed if a part was unused.
+/// The gradient of unstack crashed if one of its results was unused.
 #[test]
 fn d21_unused_parts_get_zeros() {
     let g = mesh_ops::graph();
@@ -84,8 +84,8 @@ fn d21_unused_parts_get_zeros() {
     assert_eq!(flat(&value), [5.0, 5.0, 0.0, 0.0, 3.0, 3.0, 0.0, 0.0]);
 }
 
-/// Gradients of floordiv and modulo were an error for floats; a selection multiplied both operands,
-/// so that NaN and infinity of the one that is not selected came through.
+/// Gradients of floordiv and modulo were an error for floats. A selection multiplied both operands,
+/// so a NaN or an infinity in the operand that was not selected came through.
 #[test]
 fn d29_what_is_not_selected_does_not_matter() {
     let g = mesh_ops::graph();

@@ -1,14 +1,15 @@
 //! Defects of layers and their parameters.
 
 use crate::fed::Fed;
-use mesh_core::program::{Generator, Step};
+use mesh_core::program::forms::Generate;
+use mesh_core::program::{Form, Generator};
 use mesh_ops::layers::attention::{AttentionOptions, LocalAttention, MultiHead};
 use mesh_ops::layers::moe::{Gating, MixtureOfExperts};
 use mesh_ops::layers::{BatchNorm, Parameters};
 use mesh_ops::prelude::*;
 
 /// One of the mixtures read a capacity that its constructor never set. Here there is one
-/// constructor, and a field that it forgot would not compile; every gating runs with its defaults.
+/// constructor, and a missing field would not compile; every gating runs with its defaults.
 #[test]
 fn d04_mixtures_have_a_capacity() {
     for gating in [Gating::Switch, Gating::TopTwo { threshold: 0.2 }] {
@@ -25,7 +26,7 @@ fn d04_mixtures_have_a_capacity() {
 }
 
 /// Self-attention over mixtures passed an argument that mixtures do not have. Here that would not
-/// compile; the two compose.
+/// compile, and the two can be composed.
 #[test]
 fn d05_attention_takes_what_mixtures_make() {
     let g = mesh_ops::graph();
@@ -48,7 +49,7 @@ fn seen(window: usize, local: LocalAttention, layouts: &[(&str, &str)]) {
     let g = mesh_ops::graph();
     let mut fed = Fed::new(&g, "local");
     let (length, kv) = (dim("length", 8), dim("kv", 1));
-    // Equal logits: each position takes the mean of the values that it sees.
+    // The logits are equal, so each position gets the mean of the values that it attends to.
     let same = g.fill(0.0, [length, kv], F32);
     let v = fed.given("v", "length:8;kv:1", &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]);
     let y = local.apply(same, same, v, kv, kv, &AttentionOptions::default());
@@ -60,13 +61,13 @@ fn seen(window: usize, local: LocalAttention, layouts: &[(&str, &str)]) {
     }
 }
 
-/// Local attention did not work on a length that was not cut into blocks.
+/// Local attention failed on a length that was not divided into blocks.
 #[test]
 fn d10_local_attention_needs_no_blocks_of_ones_own() {
     seen(3, LocalAttention::new(dim("length", 8), 3), &[("", ""), ("a:2", "length:a")]);
 }
 
-/// Local attention saw as far as its block, not as far as its window.
+/// Local attention reached as far as the block, not as far as the window.
 #[test]
 fn d12_windows_are_windows_whatever_the_blocks() {
     for window in [1, 3, 5] {
@@ -100,9 +101,11 @@ fn d32_dropout_draws_noise_of_f32() {
         let x = g.input("x", [dim("p", 4)], dtype);
         g.function("f", [x], [x.dropout(0.1)], []);
         let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
-        let program = &module.functions()[0].program;
-        let drawn = program.steps.iter().filter_map(|node| match node.step {
-            Step::Generate { generator: Generator::Uniform { .. }, out, .. } => Some(out),
+        let program = &module.functions()[0];
+        let drawn = program.steps().iter().filter_map(|step| match &step.form {
+            Form::Generate(Generate { generator: Generator::Uniform { .. }, .. }) => {
+                Some(step.outs[0])
+            }
             _ => None,
         });
         let dtypes: Vec<_> = drawn.map(|id| program.value(id).dtype).collect();
@@ -110,7 +113,7 @@ fn d32_dropout_draws_noise_of_f32() {
     }
 }
 
-/// Batch norm's average of means began as random numbers around 1.
+/// Batch norm's moving average of means started with random numbers around 1.
 #[test]
 fn d33_averages_begin_at_mean_0_and_variance_1() {
     let g = mesh_ops::graph();

@@ -1,8 +1,8 @@
 //! Mesh TensorFlow's 33 known defects, D1 to D33: a test for each shows that it is not ours.
 //!
-//! Where the feature itself is missing here, the test shows what there is in its place, and its
-//! comment says so: D4 and D5 (Rust finds such mistakes when it compiles), D6 and D26 (no automatic
-//! placement), D7, D20 and D22 (no schedules by name, stacked dims or momentum optimizer).
+//! If a feature is missing here, the test shows what replaces it, and its comment says so: D4 and
+//! D5 (Rust finds such mistakes when it compiles), D6 and D26 (no automatic placement), D7, D20 and
+//! D22 (no schedules by name, stacked dims or momentum optimizer).
 
 #[path = "../layers/fed.rs"]
 mod fed;
@@ -27,7 +27,7 @@ fn collectives(g: &Graph, mesh: &str, layout: &str) -> Vec<(String, u64)> {
 /// The steps of a one-function graph.
 fn steps(g: &Graph, mesh: &str, layout: &str) -> Vec<Step> {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    module.functions()[0].program.steps.iter().map(|node| node.step.clone()).collect()
+    module.functions()[0].steps().to_vec()
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Defects of collectives and of what decides about them.
+//! Defects of collectives and of the decisions about them.
 
 use crate::fed::Fed;
 use crate::{collectives, steps};
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Fill};
 
-/// An exchange of f32 between processors went through bf16: 8 bits arrived.
+/// An exchange of f32 between processors went through bf16, so only 8 bits arrived.
 #[test]
 fn d08_exchanges_keep_every_bit() {
     let g = mesh_ops::graph();
@@ -15,7 +15,7 @@ fn d08_exchanges_keep_every_bit() {
     let y = x.reshape([b.renamed("b2"), c]);
     let f = g.function("f", [x], [y], []);
     let module = g.lower(&"all:4".parse().unwrap(), &"b:all;c:all".parse().unwrap()).unwrap();
-    let forms: Vec<_> = module.functions()[0].program.steps.iter().map(|n| n.step.form()).collect();
+    let forms: Vec<_> = module.functions()[0].steps().iter().map(|s| s.form.name()).collect();
     assert!(forms.contains(&"all_to_all"), "{forms:?}");
     let odd = |i: usize| f32::from_bits(0x3f80_0001 + 0x0001_2345 * i as u32);
     let x = ndarray::ArrayD::from_shape_fn(vec![8, 4], |at| odd(at[0] * 4 + at[1]));
@@ -23,7 +23,7 @@ fn d08_exchanges_keep_every_bit() {
     assert_eq!(y, x.into());
 }
 
-/// Slices were gathered by summing them, each padded to the whole: n times the bytes.
+/// Slices were gathered by summing them, each padded to the whole tensor: n times the bytes.
 #[test]
 fn d09_gathers_move_each_byte_once() {
     let g = mesh_ops::graph();
@@ -34,7 +34,7 @@ fn d09_gathers_move_each_byte_once() {
     assert_eq!(collectives(&g, "all:4", "b:all"), [("all_gather".to_owned(), bytes * 3 / 4)]);
 }
 
-/// A reshape cut dims into parts of size 0, or did not know how.
+/// A reshape cut dims into parts of size 0, or failed.
 #[test]
 fn d11_reshapes_cut_what_can_be_cut() {
     for (mesh, layout, from, onto) in [
@@ -52,7 +52,7 @@ fn d11_reshapes_cut_what_can_be_cut() {
     }
 }
 
-/// Sums owed over the same axes in another order were reduced one by one.
+/// Sums that were pending over the same axes in another order were reduced one by one.
 #[test]
 fn d23_the_order_of_axes_does_not_matter() {
     let g = mesh_ops::graph();
@@ -66,7 +66,7 @@ fn d23_the_order_of_axes_does_not_matter() {
     }
 }
 
-/// Where sums a and b and also a + b were wanted, all three were reduced.
+/// If the sums a, b and also a + b were needed, all three were reduced.
 #[test]
 fn d24_what_is_reduced_anyway_is_added_afterwards() {
     let g = mesh_ops::graph();
@@ -75,11 +75,11 @@ fn d24_what_is_reduced_anyway_is_added_afterwards() {
     let (a, b) = (u.sum([p]), v.sum([p]));
     g.function("f", [u, v], [a, b, a + b], []);
     let bytes: u64 = collectives(&g, "all:4", "p:all").iter().map(|(_, bytes)| bytes).sum();
-    // Twice three quarters of two sums of three f32.
+    // Twice three quarters of two sums with three f32 each.
     assert_eq!(bytes, 2 * (2 * 3 * 4) * 3 / 4);
 }
 
-/// Gradients of bf16 were summed in bf16, and then made f32 for the optimizer.
+/// Gradients in bf16 were summed in bf16 and only then cast to f32 for the optimizer.
 #[test]
 fn d25_sums_of_bf16_are_f32_until_they_are_complete() {
     let g = mesh_ops::graph();
@@ -91,21 +91,21 @@ fn d25_sums_of_bf16_are_f32_until_they_are_complete() {
     let gradient = g.gradients(&[loss], &[w.value()], None)[0].unwrap();
     let f = g.function("f", [x], [gradient.cast(F32)], train);
     let module = g.lower(&"all:4".parse().unwrap(), &"batch:all".parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
-    for node in &program.steps {
-        if let Step::AllReduce { inputs, .. } = &node.step {
-            assert!(inputs.iter().all(|&id| program.value(id).dtype == F32));
+    let program = &module.functions()[0];
+    for step in program.steps() {
+        if let Form::AllReduce(_) = &step.form {
+            assert!(step.reads().all(|id| program.value(id).dtype == F32));
         }
     }
-    // Summed in bf16, the three ones would be lost one by one beside 256.
+    // In bf16 each of the three ones would be lost beside 256.
     let column = [256.0_f32, 1.0, 1.0, 2.0];
     let x = ndarray::Array2::from_shape_fn((4, 2), |(i, _)| column[i]);
     let [sum] = Session::threads(&module, 0).unwrap().call(&f, [x.view().into()]).unwrap();
     assert_eq!(sum, ndarray::arr1(&[260.0_f32; 2]).into());
 }
 
-/// Whether a tensor was still wanted was asked of the wrong tensor when memory was planned. There
-/// is no scheduler here; what is fetched outlives everything computed after it.
+/// The memory planner asked the wrong tensor whether it was still needed. There is no scheduler
+/// here; a fetched value outlives everything that is computed after it.
 #[test]
 fn d26_fetches_live_until_the_end() {
     let g = mesh_ops::graph();
@@ -139,9 +139,10 @@ fn d31_sums_of_integers_are_exact() {
         let [sum] = Session::threads(&module, 0).unwrap().call(&f, [x.view().into()]).unwrap();
         assert_eq!(sum, ndarray::arr0((1 << 30) + (1 << 24) - 3).into());
     }
-    let forms: Vec<_> = steps(&g, "a:4", "p:a").iter().map(Step::form).collect();
+    let steps = steps(&g, "a:4", "p:a");
+    let forms: Vec<_> = steps.iter().map(|step| step.form.name()).collect();
     assert!(!forms.contains(&"map"), "nothing is cast: {forms:?}");
-    // And they wrap alike everywhere.
+    // They overflow in the same way everywhere.
     let large = Fill::Integers(1 << 29, 1 << 30);
     let case = Case::new("wrapping sum", |_, x| x[0].sum([dim("p", 8)]));
     case.exact().input("x", "p:8;q:3", I32, large).check().unwrap();

@@ -5,8 +5,8 @@ use mesh_ops::prelude::*;
 use ndarray::arr1;
 use std::sync::{Arc, Mutex};
 
-/// The physical order of processors could come out as a function instead of a list. Nothing chooses
-/// an order here yet; one that is given is checked, and changes no number.
+/// The physical order of processors could be a function instead of a list. Here nothing chooses an
+/// order yet; a given order is checked and changes no number.
 #[test]
 fn d06_an_order_of_processors_is_a_permutation() {
     let mesh: Processors = "rows:2;cols:2".parse().unwrap();
@@ -47,8 +47,8 @@ fn d18_names_are_unique_in_a_shape() {
     assert!(g.check().is_err());
 }
 
-/// Rules for dims and axes that do not exist did nothing, and said nothing: the README's own
-/// command was one.
+/// Rules for dims and axes that do not exist had no effect and no warning; the README's own command
+/// had one.
 #[test]
 fn d19_rules_that_do_nothing_are_told() {
     let g = mesh_ops::graph();
@@ -66,8 +66,8 @@ fn d19_rules_that_do_nothing_are_told() {
     assert!(report.contains("the mesh has no axis `z`"), "{report}");
 }
 
-/// Which layouts divide was asked of a function that later versions of its language lack. Here
-/// every dim of a name has to divide, and what does not is named.
+/// Whether a layout divides was asked of a function that later versions of Python lack. Here every
+/// dim of a name must be divisible, and the dims that are not are named.
 #[test]
 fn d27_dims_of_one_name_must_all_divide() {
     let g = mesh_ops::graph();
@@ -82,7 +82,7 @@ fn d27_dims_of_one_name_must_all_divide() {
     assert!(report.contains("dim b of size 10 cannot be split over m"), "{report}");
 }
 
-/// What was said to return a tensor, for a summary, returned an operation.
+/// A summary was documented to return a tensor and returned an operation.
 #[test]
 fn d28_a_probe_is_the_tensor_that_it_shows() {
     let g = mesh_ops::graph();
@@ -102,7 +102,8 @@ fn d28_a_probe_is_the_tensor_that_it_shows() {
     assert_eq!(*seen.lock().unwrap(), [("total".to_owned(), Some(10.0))]);
 }
 
-/// Seeds came of a hash that differs from process to process. These numbers are from another one.
+/// Seeds were derived from a hash that differs between processes. These numbers were computed in
+/// another process.
 #[test]
 fn d30_the_seed_alone_decides_random_numbers() {
     let g = mesh_ops::graph();

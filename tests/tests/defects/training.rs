@@ -5,9 +5,9 @@ use mesh_optimize::compute_gradients;
 use mesh_optimize::{Adafactor, AdamWeightDecay, ByName, Momentum, Optimizer, Sgd};
 use ndarray::{arr1, arr2};
 
-/// With rates by name, the last pattern decided, and stray updates stayed in the graph. Here the first
-/// that is found decides, each variable is updated once, and a second update is an error that names
-/// both lines.
+/// With rates by name, the last pattern decided, and unused updates stayed in the graph. Here the
+/// first pattern that matches decides, each variable is updated once, and a second update is an
+/// error that names both lines.
 #[test]
 fn d07_each_variable_is_updated_once_at_its_own_rate() {
     let g = mesh_ops::graph();
@@ -17,14 +17,14 @@ fn d07_each_variable_is_updated_once_at_its_own_rate() {
     let rate = |lr| AdamWeightDecay { epsilon: 0.0, ..AdamWeightDecay::standard(lr) };
     let by_name = ByName::new(rate(0.125)).with("a", rate(0.5)).with("[ab]", rate(0.25));
     let updates = by_name.minimize(loss);
-    // The variable, two moments and their count, each once.
+    // The variable, its two moments and their count have one update each.
     assert_eq!(updates.len(), 3 * 4);
     g.function("train", [], [], updates);
     let module = g.lower(&"m:2".parse().unwrap(), &"d:m".parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
     session.call_named("train", &[]).unwrap();
     for (name, rate) in [("a", 0.5), ("b", 0.25), ("c", 0.125)] {
-        // The first step of Adam is 1, and the decay a hundredth.
+        // The first update of Adam is 1, and the decay a hundredth of the value.
         let got = session.read(name).unwrap().to_f64()[[0]];
         assert!((got - (1.0 - rate * 1.01)).abs() < 1e-6, "{name}: {got}");
     }
@@ -35,8 +35,8 @@ fn d07_each_variable_is_updated_once_at_its_own_rate() {
     assert!(report.contains("variable a is updated twice"), "{report}");
 }
 
-/// Updates of stacked variables were clipped by the root mean square over the stack. Here what one
-/// of a stack meets does not change what becomes of another: a stack is as so many variables.
+/// Updates of stacked variables were clipped by the root mean square over the whole stack. Here the
+/// elements of a stack are independent of each other.
 #[test]
 fn d20_clipping_knows_one_of_a_stack_at_a_time() {
     let (stack, d) = (dim("stack", 2), dim("d", 4));
@@ -81,8 +81,8 @@ fn d20_clipping_knows_one_of_a_stack_at_a_time() {
 }
 
 /// Momentum used the average from before the step, or raced with its update. Here reads see the
-/// call's start and the new average is a tensor of its own: of Adafactor's first update a tenth is
-/// made, and the second step of plain momentum is 1.9 times the first.
+/// values at the call's start, and the new average is a tensor of its own. Of Adafactor's first
+/// update a tenth is applied; the second step of plain momentum is 1.9 times the first.
 #[test]
 fn d22_momentum_uses_the_new_average() {
     let step = |beta1: f64| {

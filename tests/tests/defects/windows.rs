@@ -51,7 +51,7 @@ fn d15_strides_that_do_not_divide_round_up() {
     }
 }
 
-/// Blocks with strides began windows at other positions than padding Same does.
+/// Blocks with strides started windows at other positions than the padding Same.
 #[test]
 fn d16_strides_with_blocks_are_refused_and_with_split_dims_right() {
     let halves = Conv::over([("h", "fh")]).strides([2]);
@@ -67,11 +67,11 @@ fn d16_strides_with_blocks_are_refused_and_with_split_dims_right() {
     let x = fed.given("x", "h:8", &counting(8));
     let filter = fed.given("filter", "fh:3", &[1.0, 10.0, 100.0]);
     let y = fed.value(conv(x, filter, &halves), &[("", ""), ("a:2", "h:a")]);
-    // The odd zero stands at the high end: windows begin at 0, 2, 4 and 6.
+    // The odd zero is at the high end, so windows begin at 0, 2, 4 and 6.
     near(&y, &ndarray::arr1(&[210.0, 432.0, 654.0, 76.0]).into_dyn(), 0.0, "windows");
 }
 
-/// Every slice was pooled by itself, though windows of 3 do not divide slices of 4.
+/// Every slice was pooled by itself, although windows of 3 do not divide slices of 4.
 #[test]
 fn d17_windows_across_slices() {
     for (window, want, forms) in
@@ -83,7 +83,7 @@ fn d17_windows_across_slices() {
         let y = max_pool(x, &Pool::over([("h", window)]));
         let value = fed.value(y, &[("", ""), ("a:2", "h:a")]);
         near(&value, &ndarray::Array1::from(want).into_dyn(), 0.0, "pool");
-        // Windows that divide the slices need nothing of others.
+        // Windows that divide the slices need no elements of other processors.
         let found = collectives(&g, "a:2", "h:a");
         assert_eq!(found.iter().map(|(form, _)| form).collect::<Vec<_>>(), forms);
     }

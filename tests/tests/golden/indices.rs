@@ -1,4 +1,4 @@
-//! Order, selection by index, and what moves along a dim.
+//! Sorting, selecting by index, and moving along a dim.
 
 use crate::Builder;
 use crate::instance::Given;

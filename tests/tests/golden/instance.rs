@@ -5,19 +5,20 @@ use mesh_ops::testing::{Dense, Tolerance, compare, legal_layouts};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The mesh, and how many of its legal layouts are run besides one processor. Every layout is the
-/// business of the conformance suite; here a few show that JAX's numbers do not need one.
+/// The mesh, and how many of its legal layouts are run besides one processor. The conformance suite
+/// runs every layout; a few are enough here.
 const MESH: &str = "a:2;b:2";
 const LAYOUTS_MOST: usize = 3;
 
-/// Files hold ten digits, so are off by 5e-10 of an element at most; what roundings in f64 add up to
-/// is less than the other half.
+/// The files have ten digits, so their numbers are off by at most 5e-10 of an element; rounding in
+/// f64 adds up to less than the other half of the tolerance.
 const F64_WITHIN: Tolerance = Tolerance::Within(1e-9);
 
-/// Name of an op's instances, and what builds one: the outputs in the order of the file.
+/// The name of an op's instances, and a function that builds one: it returns the outputs in the
+/// order of the file.
 pub(crate) type Builder = (&'static str, for<'a, 'g> fn(&'a Given<'g>) -> Vec<Tensor<'g>>);
 
-/// What a builder gets.
+/// The inputs of a builder.
 pub(crate) struct Given<'g> {
     pub(crate) graph: &'g Graph,
     /// The inputs.
@@ -122,7 +123,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
 }
 
-/// What is computed of a kind of elements.
+/// The dtype of this kind of elements.
 fn dtype_of(value: &Value, float: DType) -> DType {
     match value["kind"].as_str().unwrap() {
         "float" => float,
@@ -131,7 +132,7 @@ fn dtype_of(value: &Value, float: DType) -> DType {
     }
 }
 
-/// A result as the file has it.
+/// An expected result from the file.
 struct Wanted {
     what: String,
     sizes: Vec<usize>,
@@ -162,7 +163,7 @@ fn check(instance: &Value, builder: &Builder) -> Result<(), String> {
     Ok(())
 }
 
-/// The layout of one processor, and an even selection of the others.
+/// The layout of one processor, and an even selection of the other legal layouts.
 fn some_layouts(graph: &Graph) -> Result<Vec<Layout>, String> {
     let legal = legal_layouts(graph, &MESH.parse().unwrap())?.legal;
     let split = legal.len() - 1;
@@ -173,7 +174,7 @@ fn some_layouts(graph: &Graph) -> Result<Vec<Layout>, String> {
     Ok(std::iter::once(0).chain(chosen).map(|k| legal[k].0.clone()).collect())
 }
 
-/// A built instance: what is fed to the function `check`, and what it returns.
+/// A built instance: the feeds of the function `check`, and its results.
 struct Fed {
     inputs: Vec<(String, Array)>,
     wanted: Vec<Wanted>,
@@ -213,7 +214,7 @@ fn build(
     Ok(Fed { inputs: feeds.arrays, wanted, tolerance })
 }
 
-/// Each float input, its gradient, and what that is in the file.
+/// Each float input, its gradient, and the gradient in the file.
 fn differentiate<'a, 'g>(
     feeds: &mut Feeds<'g>,
     instance: &'a Value,
@@ -236,7 +237,7 @@ fn differentiate<'a, 'g>(
         return Ok(Vec::new());
     }
     let gradients = feeds.graph.gradients(&y, &x, Some(&seeds));
-    // No gradient is one of zeros.
+    // A missing gradient is a gradient of zeros.
     let gradients = x.iter().zip(gradients).map(|(x, dx)| dx.unwrap_or_else(|| x.fill_like(0.0)));
     Ok(x.iter().copied().zip(gradients).zip(wanted).map(|((x, dx), data)| (x, dx, data)).collect())
 }

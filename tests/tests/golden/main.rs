@@ -1,11 +1,11 @@
 //! Ops against JAX: values and gradients of random instances, kept as files.
 //!
-//! `tests/golden/make.py` draws the instances and writes the files beside it; here every instance
-//! is built with `mesh_ops`, and run in f64 and f32, on one processor and under some of the legal
-//! layouts of four. A builder without an instance fails, and so does an instance without one.
+//! `tests/golden/make.py` draws the instances and writes the files beside it. Here every instance
+//! is built with `mesh_ops` and run in f64 and f32, on one processor and under some of the legal
+//! layouts of four. A builder without an instance fails, and so does an instance without a builder.
 //!
-//! Where conventions differ, instances keep out of the way, and say so in `tests/golden/`. The
-//! gradients of the two differ
+//! Where conventions differ, instances avoid the difference, and say so in `tests/golden/`. The
+//! gradients differ
 //!
 //! * of `abs` at 0: Mesh 0, JAX 1;
 //! * of `clip` at a bound: Mesh 1, JAX 1/2;

@@ -1,4 +1,4 @@
-//! Other dims for the same elements.
+//! Ops that give the same elements other dims.
 
 use crate::Builder;
 use mesh_ops::prelude::*;

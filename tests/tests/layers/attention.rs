@@ -20,7 +20,8 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("a:2;b:2", "length:a;kv:b"),
 ];
 
-/// `softmax(q k) v` by loops; element `[b, i, h, d]`. Head `h` uses keys and values number `of(h)`.
+/// `softmax(q k) v` by loops: element `[b, i, h, d]`. Head `h` uses the keys and values of head
+/// `of(h)`.
 fn naive(
     [q, k, v]: [&ArrayD<f32>; 3],
     of: impl Fn(usize) -> usize,
@@ -153,7 +154,7 @@ fn a_query_that_may_see_nothing_gets_the_mean() {
     assert_eq!(y.iter().copied().collect::<Vec<_>>(), [0.0, 0.0], "an extra logit takes it all");
 }
 
-/// Keys and values of all heads, of one for all, of one for two each.
+/// Each head has keys and values of its own, all heads share one, or two heads share one.
 #[test]
 fn heads_share_keys_and_values() {
     let kv = dim("kv", KV);
@@ -181,8 +182,8 @@ fn heads_share_keys_and_values() {
     }
 }
 
-/// D12 of Mesh TensorFlow: local attention saw as far as its block, not its window. And D10: it did
-/// not work on a length that was not cut into blocks.
+/// D12 of Mesh TensorFlow: local attention reached as far as the block, not as the window. D10: it
+/// failed on a length that was not divided into blocks.
 #[test]
 fn windows_are_windows_whatever_the_blocks() {
     for window in [1, 2, 3, 5, 8, 100] {
@@ -231,7 +232,7 @@ fn local_attention_takes_masks_of_blocks() {
     }
 }
 
-/// Turned queries and keys: products depend on distances only, and lengths are kept.
+/// Products of rotated queries and keys depend only on distances, and lengths do not change.
 #[test]
 fn rotation_is_relative() {
     let g = mesh_ops::graph();
@@ -248,7 +249,7 @@ fn rotation_is_relative() {
     assert!((product(7.0, 7.0) - square).abs() < 1e-5);
     assert!((product(3.0, 1.0) - product(40.0, 38.0)).abs() < 1e-4);
     assert!((product(3.0, 1.0) - product(3.0, 0.0)).abs() > 1e-3);
-    // Index 0 and 2 by one radian per position, 1 and 3 by a tenth.
+    // The indices 0 and 2 are rotated by one radian per position, 1 and 3 by a tenth.
     let turned = fed.value(at(2.0), &[("", "")]);
     for (i, frequency) in [(0, 1.0), (1, 0.1)] {
         let (sin, cos) = (2.0f64 * frequency).sin_cos();
@@ -258,7 +259,7 @@ fn rotation_is_relative() {
     }
 }
 
-/// The classes of T5 in f64, where borders are far from what rounding moves.
+/// T5's classes in f64, for distances that are far from the borders of classes.
 fn bucket(relative: i64, count: i64, most: i64, bidirectional: bool) -> i64 {
     let (count, base) = match bidirectional {
         true => (count / 2, if relative > 0 { count / 2 } else { 0 }),
@@ -332,7 +333,7 @@ fn projections_have_their_names_and_scales() {
     for (name, shape, deviation) in table {
         let value = session.read(name).unwrap().to_f64();
         assert_eq!(value.shape(), shape);
-        // A normal cut at two deviations has 0.8796 of its deviation.
+        // A normal distribution that is cut at two deviations has 0.8796 of its deviation.
         let ratio = value.std(0.0) / (0.8796 * deviation);
         assert!((ratio - 1.0).abs() < 0.05, "{name}: {ratio}");
     }

@@ -8,7 +8,7 @@ use ndarray::{ArrayD, Axis, arr0};
 
 const LENGTH: usize = 6;
 
-/// What positions mean.
+/// How positions enter attention.
 #[derive(Clone, Copy, PartialEq)]
 enum Positions {
     None,
@@ -27,7 +27,7 @@ fn layer(attention: MultiHead) -> TransformerLayer {
     TransformerLayer { norm: Norm::Layer, attention, feed_forward }
 }
 
-/// What is around the layer for queries at these positions, who see `memory`.
+/// The part of the layer around attention, for queries at these positions that attend to `memory`.
 fn around<'g>(
     kind: Positions,
     query: Tensor<'g>,
@@ -53,7 +53,7 @@ fn around<'g>(
     around
 }
 
-/// The full pass and the decoded positions, by a session each, under one layout.
+/// The results of the whole pass and of decoding, each in a session of its own, under one layout.
 fn both(attention: &MultiHead, kind: Positions, mesh: &str, layout: &str) {
     let [batch, length, heads, model] = dims();
     let memory = memory_dim(length);
@@ -120,7 +120,7 @@ fn decoding_equals_the_full_pass() {
     both(&grouped, Positions::Rotary, "a:2;b:2", "groups:a;batch:b");
 }
 
-/// Sequences of one batch may stand at different positions.
+/// The sequences of a batch may be at different positions.
 #[test]
 fn positions_may_differ_in_a_batch() {
     let [batch, length, heads, model] = dims();

@@ -61,7 +61,7 @@ fn kernels_start_scaled_to_their_inputs() {
     Dense::onto([y]).over([x]).weights(&stacked, "stacked");
     Dense::onto([y]).over([x]).for_each([dim("experts", 4)]).weights(&parameters, "experts");
     Dense::onto([y]).over([x]).unit_scaling().weights(&parameters, "unit");
-    // A normal cut at two deviations has 0.8796 of its deviation.
+    // A normal distribution that is cut at two deviations has 0.8796 of its deviation.
     const CUT: f64 = 0.8796;
     for name in ["plain/kernel", "stacked/kernel", "experts/kernel"] {
         let ratio = deviation(&g, name) * 8.0 / CUT;

@@ -1,4 +1,4 @@
-//! Graphs with what is fed, run under several layouts.
+//! Graphs with their feeds, run under several layouts.
 
 use mesh_ops::prelude::*;
 use mesh_ops::testing::Random;
@@ -24,7 +24,7 @@ impl<'g> Fed<'g> {
         tensor
     }
 
-    /// Bell-shaped numbers, and a tensor that is fed with them.
+    /// An input, and the normally distributed numbers that it is fed.
     pub(crate) fn normal(&mut self, name: &str, shape: &str) -> (Tensor<'g>, ArrayD<f32>) {
         let sizes = shape.parse::<Shape>().unwrap().sizes();
         let random = &mut self.random;
@@ -33,22 +33,22 @@ impl<'g> Fed<'g> {
         (self.add(name, shape, array.clone().into()), array)
     }
 
-    /// A tensor that is fed with these.
+    /// An input that is fed these floats.
     pub(crate) fn given(&mut self, name: &str, shape: &str, elements: &[f32]) -> Tensor<'g> {
         let sizes = shape.parse::<Shape>().unwrap().sizes();
         let array = ArrayD::from_shape_vec(sizes, elements.to_vec()).unwrap();
         self.add(name, shape, array.into())
     }
 
-    /// A tensor that is fed with these.
+    /// An input that is fed these integers.
     pub(crate) fn integers(&mut self, name: &str, shape: &str, elements: &[i32]) -> Tensor<'g> {
         let sizes = shape.parse::<Shape>().unwrap().sizes();
         let array = ArrayD::from_shape_vec(sizes, elements.to_vec()).unwrap();
         self.add(name, shape, array.into())
     }
 
-    /// The value of a tensor under each of these meshes and layouts: all agree to 1e-5 of the
-    /// greatest element, and the first is returned.
+    /// The value of a tensor under each of these meshes and layouts. All must agree to 1e-5 of the
+    /// largest element; the first is returned.
     pub(crate) fn value(&self, y: Tensor<'g>, layouts: &[(&str, &str)]) -> ArrayD<f64> {
         let name = format!("value{}", self.graph.functions().len());
         let inputs: Vec<_> = self.inputs.iter().map(|(_, tensor, _)| *tensor).collect();

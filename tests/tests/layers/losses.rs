@@ -86,7 +86,7 @@ fn padding_has_no_weight() {
     assert_eq!(fed.value(weighted_mean(loss, rows), &layouts).first(), Some(&32.0));
 }
 
-/// D13 of Mesh TensorFlow: the reduced dim is gone, whatever the documentation said.
+/// D13 of Mesh TensorFlow: the documentation said that the reduced dim stays; it does not.
 #[test]
 fn logsumexp_loses_its_dim() {
     let g = mesh_ops::graph();
@@ -99,9 +99,9 @@ fn logsumexp_loses_its_dim() {
     }
 }
 
-/// D2 of Mesh TensorFlow: elu and softplus of a sum that is still owed had no gradient.
+/// D2 of Mesh TensorFlow: elu and softplus of a pending sum had no gradient.
 #[test]
-fn functions_of_owed_sums_differentiate() {
+fn functions_of_pending_sums_differentiate() {
     let g = mesh_ops::graph();
     let mut fed = Fed::new(&g, "owed");
     let (p, k) = (dim("p", 2), dim("k", 4));

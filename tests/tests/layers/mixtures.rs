@@ -40,7 +40,7 @@ impl Given {
         weights.into_iter().map(|w| w / total).collect()
     }
 
-    /// What an expert makes of a token.
+    /// The result of an expert for a token.
     fn expert(&self, e: usize, g: usize, s: usize) -> Vec<f64> {
         let hidden = |h: usize| {
             (0..MODEL).map(|m| self.x[[g, s, m]] * self.wi[[e, m, h]]).sum::<f64>().max(0.0)
@@ -49,7 +49,8 @@ impl Given {
         (0..MODEL).map(|m| (0..HIDDEN).map(|h| hidden[h] * self.wo[[e, h, m]]).sum()).collect()
     }
 
-    /// Token by token: choices, places, results; the balance loss; and how many did not fit.
+    /// Computes token by token the choices, the places in experts' capacity and the results; also
+    /// returns the balance loss, and how many tokens did not fit.
     fn mixture(&self, gating: Gating, capacity: usize) -> (ArrayD<f64>, f64, usize) {
         let mut y = ArrayD::zeros(vec![GROUPS, TOKENS, MODEL]);
         let (mut balance, mut lost) = (0.0, 0);

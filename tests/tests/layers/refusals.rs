@@ -1,4 +1,4 @@
-//! What layers refuse: each dim that would make an outer product, and each dtype that is not meant.
+//! Calls that layers refuse: dims that would make an outer product, and wrong dtypes.
 
 use mesh_ops::conv::Conv;
 use mesh_ops::layers::attention::*;
@@ -6,7 +6,7 @@ use mesh_ops::layers::moe::{Gating, MixtureOfExperts};
 use mesh_ops::layers::*;
 use mesh_ops::prelude::*;
 
-/// A bad call of one layer, the op that the error names, and what it says of the dim or dtype.
+/// A bad call of a layer, the op that the error names, and what the error says of the dim or dtype.
 type Case = (&'static str, &'static str, for<'g> fn(&'g Graph));
 
 fn of<'g>(g: &'g Graph, name: &str, dims: &str, dtype: DType) -> Tensor<'g> {
@@ -27,7 +27,7 @@ fn k() -> Dimension {
     dim("k", 6)
 }
 
-/// Every call refuses its graph exactly once, where the call stands.
+/// Every call records exactly one error, with the line of the call.
 fn all_refuse(cases: &[Case]) {
     for (op, word, build) in cases {
         let g = mesh_ops::graph();

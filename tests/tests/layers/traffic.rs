@@ -1,6 +1,5 @@
-//! What layers send, counted in the programs.
+//! The collectives of layers, counted in the programs.
 
-use mesh_core::program::Step;
 use mesh_ops::layers::attention::*;
 use mesh_ops::layers::moe::{Gating, MixtureOfExperts};
 use mesh_ops::layers::*;
@@ -9,13 +8,14 @@ use mesh_ops::prelude::*;
 /// Every collective of a function, as its form and elements of one processor's operands.
 fn sent(graph: &Graph, mesh: &str, layout: &str, function: &str) -> Vec<String> {
     let module = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let program = &module.functions().iter().find(|f| f.program.name == function).unwrap().program;
-    let collectives = program.steps.iter().map(|n| &n.step).filter(|step| step.axes().is_some());
-    let sent = |step: &Step| {
-        let form = step.form();
-        step.inputs().into_iter().map(move |id| format!("{form} {}", program.value(id).len()))
-    };
-    let mut found: Vec<_> = collectives.flat_map(sent).collect();
+    let program = module.function(function).unwrap();
+    let collectives = program.steps().iter().filter(|step| step.axes().is_some());
+    let mut found: Vec<_> = collectives
+        .flat_map(|step| {
+            let form = step.form.name();
+            step.reads().map(move |id| format!("{form} {}", program.value(id).len()))
+        })
+        .collect();
     found.sort();
     found
 }
@@ -84,7 +84,8 @@ fn a_transformer_layer_costs_two_all_reduces_forward() {
     let half = format!("all_reduce {}", ACTIVATIONS / 2);
     assert_eq!(sent(&g, "m:2", "heads:m;hidden:m", "forward"), [all.clone(), all.clone()]);
     assert_eq!(sent(&g, "d:2;m:2", "batch:d;heads:m;hidden:m", "forward"), [half.clone(), half]);
-    // The attention's sum of the forward pass is needed again; then one for each part's gradient.
+    // Attention's sum of the forward pass is needed again; then there is one for each part's
+    // gradient.
     assert_eq!(sent(&g, "m:2", "heads:m;hidden:m", "backward"), [all.clone(), all.clone(), all]);
 }
 

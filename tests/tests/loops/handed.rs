@@ -1,4 +1,5 @@
-//! Loops that hand on what they are given: slices, captured and carried tensors, in any order.
+//! Loops whose iterations pass on what they get: slices, captured and carried tensors, in any
+//! order.
 
 use super::check;
 use mesh_ops::elementwise::less;
@@ -8,7 +9,7 @@ use mesh_ops::testing::Case;
 const N: usize = 4;
 const D: usize = 16;
 
-/// What a round is given.
+/// The tensors that an iteration gets.
 struct Given<'g> {
     /// Carried.
     p: Tensor<'g>,
@@ -20,7 +21,7 @@ struct Given<'g> {
     c: Tensor<'g>,
 }
 
-/// What is carried on in place of `p` and `q`, and what is stacked.
+/// The new values of `p` and `q`, and the tensors to be stacked.
 type Left<'g> = ([Tensor<'g>; 2], Vec<Tensor<'g>>);
 type Body = for<'g> fn(Given<'g>) -> Left<'g>;
 
@@ -28,7 +29,7 @@ fn renamed(x: Tensor<'_>) -> Tensor<'_> {
     mesh_ops::rename(mesh_ops::rename(x, dim("d", D), "e"), dim("e", D), "d")
 }
 
-/// Under other dims and back: the same bytes under another name.
+/// Changes the dims and changes them back: the same bytes under another name.
 fn reshaped(x: Tensor<'_>) -> Tensor<'_> {
     let square = [dim("d", 4), dim("e", 4)];
     mesh_ops::reshape(mesh_ops::reshape(x, square), [dim("d", D)])
@@ -76,7 +77,7 @@ fn case(name: &str, body: Body) -> Case {
         });
         [last, stacks].concat()
     })
-    // 16 of f64, or half of them, fill cache lines: slices and stacks stay where the loop has them.
+    // Rows of 16 f64, or half of them, fill cache lines: slices and stacks are not copied.
     .normal("p", "d:16", F64)
     .normal("q", "d:16", F64)
     .normal("s", "n:4;d:16", F64)
@@ -86,7 +87,7 @@ fn case(name: &str, body: Body) -> Case {
 }
 
 #[test]
-fn whatever_a_round_is_given_is_handed_on() {
+fn an_iteration_may_pass_on_whatever_it_gets() {
     BODIES.iter().for_each(|(name, body)| check(case(name, *body)));
     STOPPED.iter().for_each(|(name, body)| check(case(name, *body).without_gradient()));
 }
@@ -107,7 +108,7 @@ fn a_stack_of_slices_is_what_was_sliced() {
     assert_eq!(s, Array::from(x));
 }
 
-/// Loops that hand on to the loops within and around them.
+/// Loops that pass tensors on to loops inside and around them.
 #[test]
 fn loops_hand_on_to_each_other() {
     let (outer, inner) = (dim("outer", 2), dim("inner", 3));
@@ -126,7 +127,7 @@ fn loops_hand_on_to_each_other() {
     );
 }
 
-/// What goes on and what is carried may be one.
+/// A while loop may carry the same tensor twice.
 #[test]
 fn a_while_loop_swaps() {
     check(

@@ -1,5 +1,5 @@
-//! Loops, recomputation, gradients of the user's own, probes: under every legal layout, with their
-//! gradients, and with the collectives that they should cost.
+//! Loops, recomputation, custom gradients and probes: under every legal layout, with their
+//! gradients, and with the expected collectives.
 
 use mesh_core::graph::Issue;
 use mesh_ops::elementwise::less;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 mod handed;
 mod nested;
-mod owed;
+mod pending;
 mod recompute;
 mod refused;
 mod tiles;
@@ -44,7 +44,7 @@ fn what_a_scan_captures_has_a_gradient() {
     let steps = dim("steps", 3);
     check(
         Case::new("captured", move |g, x| {
-            // Both are captured, and one is computed from the other.
+            // Both tensors are captured, and one is computed from the other.
             let twice = x[1].tanh();
             let ([y], []) =
                 g.scan(steps, [x[0]], [x[2]], |[h], [x_t]| ([(h * x[1]).tanh() * twice + x_t], []));
@@ -58,7 +58,7 @@ fn what_a_scan_captures_has_a_gradient() {
 }
 
 #[test]
-fn a_matrix_product_in_each_round() {
+fn a_matrix_product_in_each_iteration() {
     let (layers, d, e) = (dim("layers", 2), dim("d", 4), dim("e", 4));
     check(
         Case::new("products", move |g, x| {
@@ -92,7 +92,7 @@ fn loops_within_loops() {
     );
 }
 
-/// D3: what a round leaves as partial sums must not be taken for sums by the next.
+/// D3: an iteration must not take the partial sums of the previous one for sums.
 #[test]
 fn sums_over_split_dims_carried_by_a_while_loop() {
     check(

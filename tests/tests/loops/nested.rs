@@ -1,4 +1,4 @@
-//! Loops within loops within loops.
+//! Loops within loops.
 
 use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
 use mesh_core::lower::LocalCx;
@@ -7,7 +7,7 @@ use mesh_ops::prelude::*;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Twice its input; counts how often lowering asks for its split rule.
+/// Doubles its input, and counts how often lowering asks for its split rule.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Counted;
 
@@ -41,7 +41,7 @@ impl Op for Counted {
     }
 }
 
-/// Loops around each other, each of which adds to a partial sum, and needs one whole.
+/// Nested loops. Each adds to a pending sum and needs another sum whole.
 fn nest<'g>(g: &'g Graph, depth: usize, x: Tensor<'g>, w: Tensor<'g>) -> Tensor<'g> {
     let p = dim("p", 4);
     if depth == 0 {
@@ -56,7 +56,7 @@ fn nest<'g>(g: &'g Graph, depth: usize, x: Tensor<'g>, w: Tensor<'g>) -> Tensor<
     y + total
 }
 
-/// How often split rules are asked for when loops of a depth are lowered, with their gradient.
+/// How often lowering asks for split rules when loops are nested so deep, with their gradient.
 fn asked(depth: usize, mesh: &str, layout: &str) -> usize {
     let g = mesh_ops::graph();
     let (p, q) = (dim("p", 4), dim("q", 4));
@@ -69,17 +69,17 @@ fn asked(depth: usize, mesh: &str, layout: &str) -> usize {
     ASKED.get() - before
 }
 
-/// Each level costs what the one around it costs.
+/// Each level costs as much as the level around it.
 #[test]
 fn nested_loops_cost_what_their_number_costs() {
     for (mesh, layout) in [("", ""), ("a:2;b:2", "p:a;q:b")] {
         let counts = [3, 6, 12].map(|depth| asked(depth, mesh, layout));
         let [few, more, most] = counts;
-        // Linear would be twice.
+        // A linear cost would be twice as much.
         assert!(few > 0 && more <= 3 * few && most <= 3 * more, "{mesh} {layout}: {counts:?}");
     }
 }
-/// The least of a few times that lowering takes.
+/// The shortest of several times of lowering.
 fn time(depth: usize) -> Duration {
     let once = |_| {
         let begun = Instant::now();
@@ -89,15 +89,17 @@ fn time(depth: usize) -> Duration {
     (0..3).map(once).min().unwrap()
 }
 
-/// All of lowering together: passes, too, meet a loop within loops once for each around it at most.
+/// The time of all of lowering does not grow exponentially with the depth: a pass, too, visits an
+/// inner loop at most once per loop around it.
 #[test]
 fn nested_loops_take_no_power_of_their_number() {
     let (few, many) = (time(6), time(18));
-    // Quadratic would be 9 times; a factor per level, however small, more than this.
+    // A quadratic cost would be 9 times as much; an exponential one, however small its base, more
+    // than the bound.
     assert!(many < 40 * few, "6 levels take {few:?}, 18 take {many:?}");
 }
 
-/// What is as large as nobody's memory is lowered as quickly as what is small.
+/// Tensors larger than any memory are lowered as quickly as small ones.
 #[test]
 fn lowering_does_not_count_elements() {
     let time = |size| {
@@ -118,7 +120,7 @@ fn lowering_does_not_count_elements() {
     let small = time(1 << 20);
     for size in [1 << 30, 1 << 44, (1 << 40) - 87] {
         let large = time(size);
-        // 2^10 times as many elements and more.
+        // There are at least 2^10 times as many elements.
         assert!(large < 40 * small, "2^20 rows take {small:?}, {size} take {large:?}");
     }
 }

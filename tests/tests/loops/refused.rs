@@ -1,8 +1,8 @@
-//! What loops refuse, with the user's line, and what gradients leave alone.
+//! Errors of loops, with the user's line, and tensors that gradients leave alone.
 
 use mesh_ops::prelude::*;
 
-/// Each is refused once, on its own line.
+/// Each mistake is one error, with its own line.
 #[test]
 fn bodies_that_do_not_fit_are_refused_where_the_loop_stands() {
     type Build = for<'g> fn(&'g Graph, Tensor<'g>);
@@ -46,14 +46,14 @@ fn bodies_that_do_not_fit_are_refused_where_the_loop_stands() {
     }
 }
 
-/// A loop that doubles what it is given until the sum is at least 100.
+/// A loop that doubles its input until the sum is at least 100.
 fn grown(x: Tensor<'_>) -> Tensor<'_> {
     let [y] =
         x.graph().while_loop([x], |[y]| y.sum_all().less(y.scalar_like(100.0)), |[y]| [y * 2.0]);
     y
 }
 
-/// What no change of the variables of a gradient reaches by floats is constant to it.
+/// A tensor that no variable of a gradient reaches through floats is a constant for that gradient.
 #[test]
 fn gradients_stop_before_a_while_loop_that_they_need_not_pass() {
     let d = dim("d", 2);
@@ -64,18 +64,18 @@ fn gradients_stop_before_a_while_loop_that_they_need_not_pass() {
         let found = y.graph().gradients(&[y.sum_all()], by, None);
         found.into_iter().map(|grad| grad.map(|grad| grad.id())).collect()
     };
-    // Behind stop_gradient, the loop is a factor.
+    // Behind stop_gradient the loop's result is a constant factor.
     let y = grown(x.stop_gradient());
     let stopped = g.gradients(&[(x * y).sum_all()], &[x], None)[0].unwrap();
-    // By way of whole numbers nothing arrives.
+    // No gradient passes through whole numbers.
     let whole = grown(x.cast(I32).cast(F32));
     let by_whole = g.gradients(&[(x * whole).sum_all()], &[x], None)[0].unwrap();
-    // The variable is what the loop gives, not what it is given.
+    // The gradient is taken with respect to the loop's result, not its input.
     let z = grown(x);
     let behind = g.gradients(&[z.square().sum_all()], &[z], None)[0].unwrap();
-    // Another input of the sum.
+    // The loop's input does not depend on the variable.
     let beside = g.gradients(&[(w * grown(x)).sum_all()], &[w], None)[0].unwrap();
-    // In a scan.
+    // The same in a scan.
     let ([h], []) = g.scan(dim("n", 2), [x], [], |[h], []| ([h * grown(h.stop_gradient())], []));
     let scanned = g.gradients(&[h.sum_all()], &[x], None)[0].unwrap();
     assert_eq!(of(grown(x.stop_gradient()), &[x]), [None]);
@@ -88,7 +88,7 @@ fn gradients_stop_before_a_while_loop_that_they_need_not_pass() {
         let (x, w) = (ndarray::arr1(&[3f32, 5.0]), ndarray::arr1(&[1f32, 1.0]));
         let results = session.call(&f, [x.view().into(), w.view().into()]).unwrap();
         let results = results.map(|y| y.as_f32().unwrap().iter().copied().collect::<Vec<_>>());
-        // 3 + 5 is doubled four times; then 3 * 48 + 5 * 80 is above 100 already.
+        // 3 + 5 is doubled four times; then 3 * 48 + 5 * 80 is above 100 at once.
         let once = vec![48.0, 80.0];
         let twice = vec![48.0 * 144.0, 80.0 * 400.0];
         assert_eq!(
@@ -98,7 +98,7 @@ fn gradients_stop_before_a_while_loop_that_they_need_not_pass() {
         );
     }
 
-    // A gradient by way of the loop is refused all the same.
+    // A gradient through the loop itself is refused.
     let g = mesh_ops::graph();
     let x = g.input("x", [d], F32);
     g.gradients(&[grown(x * 2.0).sum_all()], &[x], None);

@@ -1,6 +1,8 @@
-//! Loops that tiling makes of tensors larger than the caches, behind everything that moves elements.
+//! Loops that tiling makes for tensors larger than the caches, after every op that moves elements.
 
-use mesh_core::lower::{Module, Options};
+use mesh_core::lower::{Module, PassId, Target};
+use mesh_core::program::print;
+use mesh_core::session::Threads;
 use mesh_ops::pool::Pool;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Fill, Random, Tolerance, compare};
@@ -8,7 +10,8 @@ use mesh_ops::testing::{Fill, Random, Tolerance, compare};
 const ROWS: usize = 512;
 const COLUMNS: usize = 256;
 
-/// Sums of some 2^17 terms of about 1, each rounded to 2^-53 of the sum, in other orders.
+/// Sums of about 2^17 terms of magnitude 1 in different orders, each addition rounded to 2^-53 of
+/// the sum.
 const ORDERS: Tolerance = Tolerance::Within(1e-10);
 
 type Move = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
@@ -26,7 +29,7 @@ fn every_other<'g>(x: Tensor<'g>, count: usize) -> Tensor<'g> {
     mesh_ops::gather(x, at * x.graph().scalar(2.0, I32), rows())
 }
 
-/// Of a tensor of rows and columns, what its rows are of comes first.
+/// Ops that move elements, applied to a tensor of rows and columns before its rows are tiled.
 const MOVES: &[(&str, Move)] = &[
     ("nothing", |x| x),
     ("the first rows", |x| x.slice(dim("r", ROWS / 2), 0)),
@@ -60,7 +63,7 @@ const MOVES: &[(&str, Move)] = &[
     ("twice a slice", |x| x.slice(dim("r", 384), 0).tanh().slice(dim("r", 320), 0)),
 ];
 
-/// What is done tile by tile; of the first and the last dim.
+/// Computations that are tiled, of the first and the last dim.
 const TILED: &[(&str, Move)] = &[
     ("a sum over all", |x| x.exp().sum_all()),
     ("a sum over the first dim", |x| (x.exp() * 0.5).sum([first(x)])),
@@ -80,37 +83,40 @@ fn last(x: Tensor<'_>) -> Dimension {
     x.shape().iter().last().unwrap()
 }
 
-fn run(module: &Module, feeds: &[(&str, Array)]) -> Vec<Array> {
-    let mut session = Session::threads(module, 0).unwrap();
+fn run(module: &Module, target: Target, feeds: &[(&str, Array)]) -> Vec<Array> {
+    let threads = Threads::default().target(target);
+    let mut session = Session::threads_with(module, 0, &threads).unwrap();
     let feeds: Vec<_> = feeds.iter().map(|(name, array)| (*name, array.view())).collect();
     let found = session.call_named("f", &feeds).unwrap();
     found.into_iter().map(|(_, array)| array).collect()
 }
 
-/// The function `f` computes the same with tiles and without, on one processor and under each of the
-/// layouts that is legal; gives how many programs have loops.
+/// Compares the function `f` with tiles and without, on one processor and under each layout that is
+/// legal. Returns how many programs have loops.
 fn same_with_tiles(
     graph: &Graph,
     feeds: &[(&str, Array)],
     layouts: &[&str],
 ) -> Result<usize, String> {
-    let lower = |mesh: &str, layout: &str, without: Option<&'static str>| {
-        let options = Options { without, ..Options::default() };
-        let mesh: Mesh = mesh.parse().unwrap();
-        let lowered = graph.lower_with(&mesh, &layout.parse().unwrap(), &options);
+    let lower = |mesh: &str, layout: &str| {
+        let lowered = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap());
         lowered.map_err(|report| report.to_string())
     };
-    let whole = run(&lower("", "", Some("tiles"))?, feeds);
+    let host = Target::host();
+    let whole = run(&lower("", "")?, host.clone().without(PassId::Tiles), feeds);
     let mut tiled = 0;
     let single = [("", "")];
     let split = layouts.iter().map(|layout| ("a:2", *layout));
     for (mesh, layout) in single.into_iter().chain(split) {
-        let module = match lower(mesh, layout, None) {
+        let module = match lower(mesh, layout) {
             Err(message) if !message.contains("internal error") && !mesh.is_empty() => continue,
             lowered => lowered.map_err(|message| format!("{mesh} {layout}: {message}"))?,
         };
-        tiled += usize::from(module.print("f").unwrap().contains("loop"));
-        for (i, (got, want)) in run(&module, feeds).iter().zip(&whole).enumerate() {
+        let executable =
+            module.compile(&host).map_err(|fault| format!("{mesh} {layout}: {fault}"))?;
+        let text = print(&executable.functions[0].program, module.mesh());
+        tiled += usize::from(text.contains("loop"));
+        for (i, (got, want)) in run(&module, host.clone(), feeds).iter().zip(&whole).enumerate() {
             let want: Vec<_> = want.to_f64().into_iter().collect();
             compare(got.to_f64(), &want, ORDERS)
                 .map_err(|message| format!("{mesh} {layout}: result {i}: {message}"))?;
@@ -145,7 +151,7 @@ fn whatever_is_tiled_may_be_cut_out_of_something_or_moved() {
     assert!(tiled > programs, "only {tiled} programs have tiles, of {programs} on one processor");
 }
 
-/// Of tiles of a gradient some are slices of what is given, as they are.
+/// Some tiles of a gradient are slices of an input, unchanged.
 #[test]
 fn tiles_hand_on_slices() {
     let (m, n, c) = (dim("m", 96), dim("n", 48), dim("c", 768));

@@ -1,4 +1,4 @@
-//! The ways to reduce among all: other programs, other orders of summation, the same sums.
+//! The algorithms of all-reduce: other programs and other orders of additions, the same sums.
 
 use mesh_core::lower::{AllReduce, Options};
 use mesh_core::program::{FoldOrder, Step};
@@ -7,7 +7,7 @@ use mesh_ops::prelude::*;
 const WAYS: [AllReduce; 4] =
     [AllReduce::Direct, AllReduce::Ring, AllReduce::Hierarchical, AllReduce::ReduceToOne];
 
-/// Sums over a dim of 8 that is split over the whole mesh; `size` elements each.
+/// Sums of `size` elements over a dim of 8 that is split over the whole mesh.
 fn sums(mesh: &str, layout: &str, size: usize, way: AllReduce, x: &[f32]) -> (Array, Vec<Step>) {
     let g = mesh_ops::graph();
     let (terms, d) = (dim("terms", 8), dim("d", size));
@@ -22,11 +22,10 @@ fn sums(mesh: &str, layout: &str, size: usize, way: AllReduce, x: &[f32]) -> (Ar
     let [once] = session.call(&f, [x.into()]).unwrap();
     let [twice] = session.call(&f, [x.into()]).unwrap();
     assert_eq!(once, twice, "{way}");
-    let steps = module.functions()[0].program.steps.iter().map(|node| node.step.clone());
-    (once, steps.collect())
+    (once, module.functions()[0].steps().to_vec())
 }
 
-/// Numbers of many sizes.
+/// Numbers of many magnitudes.
 fn odd(count: usize) -> Vec<f32> {
     let number = |i: usize| {
         let mixed = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
@@ -35,7 +34,8 @@ fn odd(count: usize) -> Vec<f32> {
     (0..count).map(number).collect()
 }
 
-/// Eight terms below 2 in absolute value, each addition rounded to half a unit in the last place.
+/// Eight terms below 2 in magnitude, where each addition is rounded to half a unit in the last
+/// place.
 const ROUNDING: f64 = 8.0 * 16.0 * f32::EPSILON as f64;
 
 #[test]
@@ -58,14 +58,14 @@ fn ways_differ_by_rounding_only() {
     }
 }
 
-/// Each sums in the order that it says, redone here addition by addition.
+/// Each algorithm has its order of additions, which is repeated here one by one.
 #[test]
 fn each_way_has_its_order() {
     let size = 300;
     let x = odd(8 * size);
     let at = |term: usize, i: usize| x[term * size + i];
     let fold = |terms: &[f32]| terms[1..].iter().fold(terms[0], |sum, x| sum + x);
-    // Each of four processors has summed two neighbouring terms.
+    // Each of four processors has added two neighbouring terms.
     let own = |i: usize| [0, 2, 4, 6].map(|term| at(term, i) + at(term + 1, i));
     let around = |i: usize| {
         let share =
@@ -96,7 +96,7 @@ fn each_way_is_another_program() {
     let forms = |way| {
         let (_, steps) = sums("h:2;l:2", "terms:h+l", 5, way, &odd(40));
         let sent = steps.iter().filter(|step| step.axes().is_some());
-        sent.map(|step| format!("{} {}", step.form(), step.axes().unwrap().len()))
+        sent.map(|step| format!("{} {}", step.form.name(), step.axes().unwrap().len()))
             .collect::<Vec<_>>()
     };
     assert_eq!(forms(AllReduce::Direct), ["all_reduce 2"]);

@@ -1,38 +1,38 @@
 //! Collectives, counted in the programs: not one more than the layout needs.
 
 use mesh_core::names::{Layout, Mesh};
-use mesh_core::program::{Program, Step};
+use mesh_core::program::{Form, Program, Step};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, Optimizer};
+use tests::on_host;
 
-/// Every value that a program's collectives are of (small all-reduces are combined): form, axes,
-/// elements of one processor's.
+/// Every value that a collective of a program has (small all-reduces are combined): form, axes,
+/// elements of one processor's value.
 fn collectives(program: &Program, mesh: &Mesh) -> Vec<(&'static str, String, usize)> {
     let collective = |step: &Step| {
         let axes = step.axes().map(|axes| mesh.list(axes));
-        let inputs = step.inputs();
-        let form = step.form();
-        let each = inputs.into_iter().map(move |id| (id, axes.clone()));
-        let each = each.filter_map(move |(id, axes)| Some((form, axes?, program.value(id).len())));
+        let form = step.form.name();
+        let each = step.reads().map(|id| (id, axes.clone()));
+        let each = each.filter_map(|(id, axes)| Some((form, axes?, program.value(id).len())));
         each.collect::<Vec<_>>()
     };
-    program.steps.iter().flat_map(|node| collective(&node.step)).collect()
+    program.steps().iter().flat_map(collective).collect()
 }
 
-/// How often processors meet in a training step of the [`perceptron`].
+/// The number of collectives in a training step of the [`perceptron`].
 fn meetings(mesh: &str, layout: &str) -> usize {
     let g = mesh_ops::graph();
     perceptron(&g);
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let steps = &module.functions()[0].program.steps;
-    steps.iter().filter(|node| node.step.axes().is_some()).count()
+    let functions = on_host(&module);
+    functions[0].program.steps().iter().filter(|step| step.axes().is_some()).count()
 }
 
-/// As text, equal ones counted, sorted: `all_reduce(a) 64 x2`.
+/// The collectives as sorted text, where equal ones are counted: `all_reduce(a) 64 x2`.
 fn summary(graph: &Graph, mesh: &str, layout: &str) -> Vec<String> {
     let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
     let module = graph.lower(&mesh, &layout).unwrap();
-    let mut found: Vec<_> = collectives(&module.functions()[0].program, &mesh)
+    let mut found: Vec<_> = collectives(&module.functions()[0], &mesh)
         .into_iter()
         .map(|(form, axes, elements)| format!("{form}({axes}) {elements}"))
         .collect();
@@ -48,8 +48,8 @@ fn summary(graph: &Graph, mesh: &str, layout: &str) -> Vec<String> {
     lines.into_iter().map(text).collect()
 }
 
-/// `y = x w v`, mean square of `y - x`, gradients of w and v: the model behind the numbers of
-/// Mesh TensorFlow's own counters.
+/// `y = x w v`, the mean square of `y - x`, and the gradients of w and v: the model for which Mesh
+/// TensorFlow's own counters have numbers.
 fn two_matrices(g: &Graph) {
     let (b, dx, dh) = (dim("b", 8), dim("dx", 4), dim("dh", 16));
     let x = g.input("x", [b, dx], F32);
@@ -63,13 +63,13 @@ fn two_matrices(g: &Graph) {
     g.function("step", [x], [loss, grads[0].unwrap(), grads[1].unwrap()], []);
 }
 
-/// Elements of one processor's values, times processors, over all all-reduces.
+/// The elements of all all-reduces: one processor's, times the number of processors.
 fn reduced(mesh: &str, layout: &str) -> usize {
     let g = mesh_ops::graph();
     two_matrices(&g);
     let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
     let module = g.lower(&mesh, &layout).unwrap();
-    let found = collectives(&module.functions()[0].program, &mesh);
+    let found = collectives(&module.functions()[0], &mesh);
     assert!(found.iter().all(|(form, ..)| *form == "all_reduce"), "{found:?}");
     found.iter().map(|(_, _, elements)| elements * mesh.processors()).sum()
 }
@@ -129,11 +129,12 @@ fn data_parallelism_reduces_each_gradient_once() {
 #[test]
 fn small_reductions_over_the_same_axes_are_one() {
     assert_eq!(meetings("a:4", "batch:a"), 1, "three gradients and the loss");
-    // The activations, then what the rows owe.
+    // The activations, then the sums that are pending over the rows.
     assert_eq!(meetings("r:4;c:2", "batch:r;hidden:c"), 2);
 }
 
-/// Adafactor needs scalars of every variable, some for others: each kind meets once for all variables.
+/// Adafactor needs scalars of every variable, some for others: the scalars of each kind are reduced
+/// together.
 #[test]
 fn scalars_of_an_optimizer_are_one_reduction_each() {
     let count = |layers: usize| {
@@ -149,9 +150,10 @@ fn scalars_of_an_optimizer_are_one_reduction_each() {
         g.function("train", [input, label], [loss], Adafactor::default().minimize(loss));
         let layout = "batch:a; params/*:a; slots/*:a".parse().unwrap();
         let module = g.lower(&"a:2".parse().unwrap(), &layout).unwrap();
-        let program = &module.functions()[0].program;
-        let steps = program.steps.iter().filter(|n| matches!(n.step, Step::AllReduce { .. }));
-        steps.map(|node| node.step.outs().len()).collect::<Vec<_>>()
+        let functions = on_host(&module);
+        let steps = functions[0].program.steps().iter();
+        let all_reduces = steps.filter(|step| matches!(step.form, Form::AllReduce(_)));
+        all_reduces.map(|step| step.outs.len()).collect::<Vec<_>>()
     };
     assert_eq!((count(2), count(4)), (vec![13], vec![21]));
 }
@@ -177,8 +179,8 @@ fn mixed_parallelism_is_both_on_slices() {
 
 #[test]
 fn sharded_state_makes_reduce_scatters_and_gathers() {
-    // Parameters at rest on a quarter each: gathered for use (w and v again in the backward pass
-    // only where they are needed there), gradients scattered into the slices.
+    // Parameters at rest are split into quarters. They are gathered for use (w and v again in the
+    // backward phase, if they are needed there), and gradients are reduce-scattered.
     let lines = trained("a:4", "batch:a;params/*:a");
     let count = |form: &str| lines.iter().filter(|line| line.starts_with(form)).count();
     assert_eq!(count("reduce_scatter"), 3, "{lines:?}");

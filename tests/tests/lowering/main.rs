@@ -1,4 +1,4 @@
-//! What lowering makes of a layout: which collectives and how many, what is owned, where sums are settled.
+//! What lowering makes of a layout: the collectives, owned variables, and where sums are settled.
 
 mod all_reduce;
 mod counters;

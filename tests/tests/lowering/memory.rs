@@ -1,9 +1,10 @@
-//! How much memory a training step takes.
+//! The memory of a training step.
 
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer, Sgd};
+use tests::on_host;
 
-/// What stands behind each layer.
+/// The activation after each layer.
 type Activation = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
 
 /// Six dense layers that keep their width, computed in `dtype`.
@@ -19,7 +20,7 @@ fn mlp(g: &Graph, dtype: DType, activation: Activation, optimizer: &dyn Optimize
     g.function("train", [input, label], [loss], optimizer.minimize(loss));
 }
 
-/// Wider copies of activations do not live from the forward pass to the backward pass.
+/// f32 copies of bf16 activations do not live from the forward phase to the backward phase.
 #[test]
 fn training_in_bf16_takes_less_memory_than_in_f32() {
     let activations: [(&str, Activation); 4] = [
@@ -38,7 +39,7 @@ fn training_in_bf16_takes_less_memory_than_in_f32() {
                     let g = mesh_ops::graph();
                     mlp(&g, dtype, activation, optimizer);
                     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap());
-                    module.unwrap().functions()[0].plan.arena_bytes
+                    on_host(&module.unwrap())[0].plan.arena_bytes
                 });
                 println!(
                     "{name} under {layout:?}: {narrow} {wide} {}",

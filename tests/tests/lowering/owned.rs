@@ -1,8 +1,9 @@
-//! Variables that one processor owns, or processors in turn: reads are broadcast, gradients reduced
-//! to the owner, updates made there alone; and the numbers are those of one processor.
+//! Variables that one processor owns, or processors in turn: reads are broadcast, gradients are
+//! reduced to the owner, and only the owner computes updates. The numbers are those of one
+//! processor.
 
 use mesh_core::lower::Module;
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, Delayed, Factoring, Optimizer, Sgd};
 
@@ -40,7 +41,7 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("d:2", "params/*:d@0;slots/*:d@0"),
 ];
 
-/// What f32 arithmetic of four training steps may differ by in another order of summation.
+/// The difference that another order of sums may make in f32 after four training steps.
 const TOLERANCE: f64 = 1e-5;
 
 #[test]
@@ -50,7 +51,7 @@ fn owners_change_no_number() {
         beta1: 0.5,
         ..Adafactor::default()
     };
-    // The last has slots without dims.
+    // The last optimizer has slots without dims.
     let delayed = Delayed::new(Sgd::new(0.1), 2);
     let adam = AdamWeightDecay::new(0.01).weight_decay(0.1);
     let optimizers: [&dyn Optimizer; 4] = [&Sgd::new(0.1), &adam, &factored, &delayed];
@@ -73,24 +74,27 @@ fn owners_change_no_number() {
 fn updates_are_made_by_the_owner_alone() {
     let (_, _, module) =
         train(&AdamWeightDecay::new(0.01), "d:4", "batch:d;params/*:d@each;slots/*:d@each");
-    let program = &module.function("train").unwrap().program;
-    let count = |form: &str| program.steps.iter().filter(|n| n.step.form() == form).count();
-    // Four variables: a broadcast and a reduction for each, and one for the fetched loss.
+    let program = module.function("train").unwrap();
+    let count = |form: &str| program.steps().iter().filter(|s| s.form.name() == form).count();
+    // There are four variables: one broadcast and one reduction for each, and one for the fetched
+    // loss.
     assert_eq!((count("broadcast"), count("reduce_to"), count("all_reduce")), (4, 4, 1));
-    for node in &program.steps {
-        let variable = match &node.step {
-            Step::Write { variable, .. } | Step::Read { variable, .. } => variable,
+    for step in program.steps() {
+        let variable = match &step.form {
+            Form::Write(form) => form.variable,
+            Form::Read(form) => form.variable,
             _ => continue,
         };
         let spec = &module.variables()[variable.index()];
-        assert_eq!(node.owners.len(), usize::from(spec.name != "step"), "{}", spec.name);
+        assert_eq!(step.owners.len(), usize::from(spec.name != "step"), "{}", spec.name);
     }
     // Each owns one variable with its two slots: 32, 8, 32 and 4 elements; and the step.
     let bytes = [0, 1, 2, 3].map(|processor| module.variable_bytes_on(processor));
     assert_eq!(bytes, [32, 8, 32, 4].map(|elements| 3 * 4 * elements + 4));
 }
 
-/// A variable that the owner's axis splits, a scalar, and what no optimizer updates lie as ever.
+/// A variable that the owner's axis splits, a scalar, and a variable that no optimizer updates have
+/// no owner.
 #[test]
 fn what_has_no_owner() {
     let g = mesh_ops::graph();

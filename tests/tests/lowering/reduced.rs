@@ -1,8 +1,8 @@
-//! `assert_reduced`: gradients of whole batches pass, whatever the layout; others are named.
+//! `assert_reduced` accepts gradients of whole batches under every layout, and names the others.
 
 use mesh_core::lower::{AllReduce, Options};
-use mesh_core::passes;
-use mesh_core::program::{Compiled, Node, Step};
+use mesh_core::program::forms::Barrier;
+use mesh_core::program::{Form, Step};
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     Adafactor, AdamWeightDecay, Delayed, Momentum, Optimizer, ReducedError, Sgd, Unreduced,
@@ -48,7 +48,7 @@ fn in_parts(g: &Graph) {
     g.function("train", [x], [loss], Sgd::new(0.1).apply_grads(&grads));
 }
 
-/// Three layers of a loop.
+/// A loop over three layers.
 fn scanned(g: &Graph) {
     let (layers, width) = (dim("layers", 3), dim("pixels", 8));
     let x = features(g);
@@ -82,7 +82,7 @@ fn gradients_of_the_whole_batch_pass() {
         ("momentum", |g| train(g, &Momentum::new(0.1, 0.9))),
         ("adam", |g| train(g, &AdamWeightDecay::new(0.1))),
         ("adafactor", |g| train(g, &Adafactor::default())),
-        // The gradient rests in a ring of optimizer state first.
+        // The gradient first goes into a ring buffer of optimizer state.
         ("delayed", |g| train(g, &Delayed::new(Sgd::new(0.1), 2))),
         ("clipped", clipped),
         ("in parts", in_parts),
@@ -114,7 +114,7 @@ fn gradients_of_the_whole_batch_pass() {
     }
 }
 
-/// A variable with a copy for each replica, another without.
+/// A variable with a copy for each replica, and another without.
 fn replicas(g: &Graph, clip: bool) {
     let (replica, batch, x) = (dim("replica", 4), dim("batch", 8), dim("x", 3));
     let input = g.input("input", [replica, batch, x], F32);
@@ -145,12 +145,12 @@ fn what_replicas_keep_to_themselves_is_named() {
             (named[0].variable.as_str(), &named[0].apart[..]),
             ("own", &["data".into()][..])
         );
-        // Over the axis of the examples it is reduced.
+        // It is reduced over the axis of the examples.
         let layout = "replica:group;batch:data";
         assert_eq!(checked(&g, "group:2;data:2", layout, "batch"), Ok(()));
         let error = checked(&g, "group:2;data:2", layout, "replica").unwrap_err().to_string();
         assert!(error.contains("own: each processor along group") && !error.contains("shared"));
-        // Nothing is split, so nothing is apart.
+        // Nothing is split.
         assert_eq!(checked(&g, "", "", "replica"), Ok(()));
     }
 }
@@ -209,28 +209,23 @@ fn every_reduction_that_is_taken_away_is_missed() {
     let layout: Layout = "batch:data".parse().unwrap();
     let module = g.lower(&"data:4".parse().unwrap(), &layout).unwrap();
     let mut missed = Vec::new();
-    let types: Vec<_> = module.variables().iter().map(|v| v.local(module.mesh())).collect();
-    let all_reduced = |(at, node): (usize, &Node)| match &node.step {
-        Step::AllReduce { inputs, .. } => (0..inputs.len()).map(|pair| (at, pair)).collect(),
+    let all_reduced = |(at, step): (usize, &Step)| match &step.form {
+        Form::AllReduce(_) => (0..step.inputs.len()).map(|pair| (at, pair)).collect(),
         _ => Vec::new(),
     };
-    let steps = module.functions()[0].program.steps.iter().enumerate();
+    let steps = module.functions()[0].steps().iter().enumerate();
     for (at, pair) in steps.flat_map(all_reduced).collect::<Vec<_>>() {
         let changed = changed(&module, |functions, _| {
-            let Compiled { program, plan } = &mut functions[0];
-            let steps = &mut program.steps;
-            let mut taken = steps[at].clone();
-            if let Step::AllReduce { inputs, outs, .. } = &mut steps[at].step {
-                let (input, out) = (inputs.remove(pair), outs.remove(pair));
-                let (inputs, outs) = ([input].into_iter().collect(), [out].into_iter().collect());
-                taken.step = Step::Barrier { inputs, outs };
-            }
-            let alone = steps[at].step.outs().is_empty();
+            let steps = &mut functions[0].block.steps;
+            let all_reduce = &mut steps[at];
+            let (input, out) = (all_reduce.inputs.remove(pair), all_reduce.outs.remove(pair));
+            let (inputs, outs) = ([input].into_iter().collect(), [out].into_iter().collect());
+            let taken = Step { form: Barrier.into(), inputs, outs, ..all_reduce.clone() };
+            let alone = all_reduce.outs.is_empty();
             steps.splice(at..at + usize::from(alone), [taken]);
-            *plan = passes::plan(program, &types);
         });
         match assert_reduced(&changed.unwrap(), &layout, "train", "batch") {
-            // That of the fetched loss.
+            // The all-reduce is that of the fetched loss.
             Ok(()) => missed.push(String::new()),
             unreduced => missed.extend(found(unreduced).into_iter().map(|u| u.variable)),
         }

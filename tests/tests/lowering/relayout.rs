@@ -1,4 +1,4 @@
-//! What moves when a tensor is reshaped, renamed or laid out otherwise, and that the values stay.
+//! The collectives of tensors that are reshaped, renamed or placed anew, and that the values stay.
 //!
 //! The cases are those of Mesh TensorFlow's reshape rule, its two unimplemented and two broken ones
 //! among them.
@@ -13,8 +13,8 @@ fn counting(shape: &[usize]) -> ArrayD<f32> {
     ArrayD::from_shape_vec(IxDyn(shape), (0..size).map(|i| i as f32).collect()).unwrap()
 }
 
-/// Reshapes a fed tensor and, so that it is used where its layout wants it, adds nothing to it.
-/// Returns the collectives with their bytes received.
+/// Reshapes an input and adds zero, so that the result is used where its layout wants it. Returns
+/// the collectives with their received bytes.
 fn reshape(mesh: &str, layout: &str, from: &str, onto: &str) -> Vec<String> {
     let (mesh, layout): (Mesh, Layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
     let (from, onto): (Shape, Shape) = (from.parse().unwrap(), onto.parse().unwrap());
@@ -29,12 +29,12 @@ fn reshape(mesh: &str, layout: &str, from: &str, onto: &str) -> Vec<String> {
     let [result] = session.call(&f, [data.view().into()]).unwrap();
     let expected = data.into_shape_with_order(IxDyn(&onto.sizes())).unwrap();
     assert_eq!(result.as_f32().unwrap(), &expected, "{from} -> {onto} under {layout}");
-    let program = &module.functions()[0].program;
+    let program = &module.functions()[0];
     let collective = |step: &Step| {
-        let cost = mesh_core::program::cost(program, step, &mesh);
-        step.axes().map(|axes| format!("{}({}) {}", step.form(), mesh.list(axes), cost.sent))
+        let cost = mesh_core::program::cost(&program.block, step, &mesh);
+        step.axes().map(|axes| format!("{}({}) {}", step.form.name(), mesh.list(axes), cost.sent))
     };
-    program.steps.iter().filter_map(|node| collective(&node.step)).collect()
+    program.steps().iter().filter_map(collective).collect()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn reshapes_move_what_they_must() {
         ("all:4", "b:all", "a:6,b:8", "a2:2,a3:3,b:8", vec![]),
         ("all:2", "b:all", "a:6,b:8", "ab:48", gather(96)),
         ("all:2", "y:all", "a:6,b:8", "x:3,y:16", vec![]),
-        // Broken there: the split dim is too small, or the exchange cuts 2 into 4.
+        // Broken in Mesh TensorFlow: the split dim is too small, or the exchange cuts 2 into 4.
         ("all:8", "c:all", "a:4,b:6", "c:24", vec![]),
         ("all:4", "b:all,c:all", "a:2,b:8", "c:16", gather(48)),
         ("all:4", "b:all,c:all", "b:8,x:2", "c:16", vec![]),
@@ -85,11 +85,11 @@ fn a_pending_sum_that_is_wanted_split_is_scattered() {
     let y = x.sum([k]).rename(b, "c") + 0.0;
     g.function("f", [x], [y], []);
     let module = g.lower(&"all:4".parse().unwrap(), &"k:all;c:all".parse().unwrap()).unwrap();
-    let forms: Vec<_> = module.functions()[0].program.steps.iter().map(|n| n.step.form()).collect();
+    let forms: Vec<_> = module.functions()[0].steps().iter().map(|s| s.form.name()).collect();
     assert!(forms.contains(&"reduce_scatter") && !forms.contains(&"all_reduce"), "{forms:?}");
 }
 
-/// Scalars that owe sums over different axes, or none: added first, reduced once.
+/// Scalars that are pending over different axes, or not pending, are added first and reduced once.
 #[test]
 fn many_sums_are_settled_together() {
     let g = mesh_ops::graph();

@@ -1,8 +1,8 @@
-//! What is selected along a split dim keeps its bits, and what it meets does not meet the zeros of the
-//! processors that have nothing.
+//! A selection along a split dim keeps its bits, and is not combined with the zeros of processors
+//! that have no element.
 
 use mesh_core::names::ReduceKind;
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_ops::prelude::*;
 use mesh_ops::*;
 use ndarray::{ArrayD, IxDyn, arr1};
@@ -35,7 +35,7 @@ fn bits(array: &Array) -> Vec<u64> {
     }
 }
 
-/// Equal numbers; arithmetic may give another sign to a zero or a NaN.
+/// Equality of numbers: arithmetic may change the sign of a zero or a NaN.
 fn equal(a: &Array, b: &Array) -> bool {
     let (a, b) = (a.to_f64(), b.to_f64());
     a.iter().zip(&b).all(|(a, b)| a == b || a.is_nan() && b.is_nan())
@@ -43,18 +43,18 @@ fn equal(a: &Array, b: &Array) -> bool {
 
 type Build = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
 
-/// Some rows, in an order of their own; one is not there.
+/// Some rows in another order, and one that does not exist.
 fn rows(x: Tensor<'_>) -> Tensor<'_> {
     gather(x, x.graph().constant(arr1(&[3, 0, 2, 9]).into_dyn(), [dim("r", 4)]), p())
 }
 
-/// Multiplied with everything that is not finite.
+/// The products with NaN and infinities.
 fn times(x: Tensor<'_>) -> Tensor<'_> {
     let w = x.graph().constant(numbers().index_axis_move(ndarray::Axis(0), 1), [q()]);
     x * w
 }
 
-/// What Mesh TensorFlow does instead of a gather: rows of a finite table by products with 1 and 0.
+/// What Mesh TensorFlow does in place of a gather: rows of a finite table as products with 1 and 0.
 fn one_hot_rows<'g>(x: Tensor<'g>) -> Tensor<'g> {
     let r = dim("r", 2);
     let hot = one_hot(x.graph().constant(arr1(&[3, 1]).into_dyn(), [r]), p(), F32);
@@ -62,7 +62,7 @@ fn one_hot_rows<'g>(x: Tensor<'g>) -> Tensor<'g> {
     (hot * table).sum([p()])
 }
 
-/// Functions of `x: [p, q]` that move what is selected along `p`, or make products of it.
+/// Functions of `x: [p, q]` that move a selection along `p`, or multiply it.
 const BITWISE: &[(&str, Build)] = &[
     ("pick", |x| x.pick(p(), 2)),
     ("gather", rows),
@@ -109,7 +109,7 @@ const BITWISE: &[(&str, Build)] = &[
     }),
 ];
 
-/// Functions that add what is selected.
+/// Functions that add up a selection.
 const ADDITIVE: &[(&str, Build)] = &[
     ("a sum of two selections", |x| x.pick(p(), 0) + x.pick(p(), 3)),
     ("a difference", |x| x.pick(p(), 0) - rows(x)),
@@ -152,7 +152,8 @@ fn what_is_selected_keeps_its_bits_and_meets_no_zeros() {
     }
 }
 
-/// Selections travel in their own dtype, whatever sums are held in, and are settled after what moves them.
+/// Selections are sent in their own dtype, whatever sums are held in, and are settled after the ops
+/// that move them.
 #[test]
 fn a_selection_is_one_collective_of_its_own_kind() {
     let g = mesh_ops::graph();
@@ -160,13 +161,13 @@ fn a_selection_is_one_collective_of_its_own_kind() {
     let kept = rows(x).slice(dim("r", 1), 0);
     g.function("f", [x], [kept], []);
     let module = g.lower(&"a:4".parse().unwrap(), &"p:a".parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
+    let program = &module.functions()[0];
     let collectives: Vec<_> = program
-        .steps
+        .steps()
         .iter()
-        .filter_map(|node| match &node.step {
-            Step::AllReduce { kind, inputs, .. } => Some((*kind, program.value(inputs[0]).clone())),
-            step => step.axes().map(|_| panic!("{}", step.form())),
+        .filter_map(|step| match &step.form {
+            Form::AllReduce(form) => Some((form.kind, program.value(step.inputs[0].value).clone())),
+            form => form.axes().map(|_| panic!("{}", form.name())),
         })
         .collect();
     let [(kind, value)] = &collectives[..] else { panic!("{} collectives", collectives.len()) };
@@ -176,7 +177,7 @@ fn a_selection_is_one_collective_of_its_own_kind() {
     );
 }
 
-/// Parts that are added up are reduced once: a selection is a sum of which all terms but one are zero.
+/// A sum of parts is reduced once: a selection is a sum in which all terms but one are zero.
 #[test]
 fn a_sum_of_selections_is_reduced_after_it_is_summed() {
     let g = mesh_ops::graph();
@@ -186,9 +187,9 @@ fn a_sum_of_selections_is_reduced_after_it_is_summed() {
     let explain = module.explain();
     let sent: Vec<_> = explain.functions[0].collectives().map(|c| format!("{c:?}")).collect();
     assert_eq!(sent.len(), 1, "{sent:?}");
-    let program = &module.functions()[0].program;
-    let sum = program.steps.iter().find_map(|node| match &node.step {
-        Step::AllReduce { kind, inputs, .. } => Some((*kind, program.value(inputs[0]).len())),
+    let program = &module.functions()[0];
+    let sum = program.steps().iter().find_map(|step| match &step.form {
+        Form::AllReduce(form) => Some((form.kind, program.value(step.inputs[0].value).len())),
         _ => None,
     });
     assert_eq!(sum, Some((ReduceKind::Sum, Q)));

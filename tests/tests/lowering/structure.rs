@@ -70,7 +70,7 @@ fn unused_parts_get_zeros() {
     assert_eq!(found.as_f32().unwrap(), &want.into_dyn());
 }
 
-/// What is not picked does not matter, not even if it is no number.
+/// Elements that are not picked have no effect, not even NaN.
 #[test]
 fn picking_sees_nothing_else() {
     let g = mesh_ops::graph();
@@ -87,12 +87,12 @@ fn stacking_sends_nothing() {
     g.function("f", [a, b], [stack(a, &[b], "layer")], []);
     for layout in ["layer:m", "x:m", ""] {
         let module = g.lower(&"m:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        let steps = &module.functions()[0].program.steps;
-        assert!(steps.iter().all(|node| node.step.axes().is_none()), "{layout}");
+        let steps = module.functions()[0].steps();
+        assert!(steps.iter().all(|step| step.axes().is_none()), "{layout}");
     }
 }
 
-/// One small sum where the dim is split; a copy of one row where it is not.
+/// If the dim is split, picking costs one small sum, otherwise a copy of one row.
 #[test]
 fn picking_costs_one_row() {
     let g = mesh_ops::graph();
@@ -101,9 +101,10 @@ fn picking_costs_one_row() {
     g.function("f", [a], [pick(a, x, 3)], []);
     let steps = |layout: &str| -> Vec<Step> {
         let module = g.lower(&"m:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        module.functions()[0].program.steps.iter().map(|node| node.step.clone()).collect()
+        module.functions()[0].steps().to_vec()
     };
-    let forms = |steps: &[Step]| steps.iter().map(Step::form).collect::<Vec<_>>().join(" ");
+    let forms =
+        |steps: &[Step]| steps.iter().map(|step| step.form.name()).collect::<Vec<_>>().join(" ");
     assert_eq!(forms(&steps("y:m")), "move reshape");
     assert_eq!(forms(&steps("x:m")), "generate reshape gather all_reduce");
 }

@@ -1,10 +1,10 @@
-//! Two hosts, simulated: network namespaces joined by a virtual cable.
+//! Two simulated hosts: network namespaces that a virtual cable connects.
 
 use super::{ENDS_WITHIN, Ended, Programs, programs};
 use std::path::Path;
 use std::process::Command;
 
-/// What the script exits with where there can be no namespaces.
+/// The exit code of the script where namespaces are not allowed.
 const SKIPPED: Option<i32> = Some(77);
 
 fn on_two_hosts(programs: &Programs, ranks: usize, what: &str) -> Ended {

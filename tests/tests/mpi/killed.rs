@@ -1,7 +1,7 @@
-//! A job of training of which one rank is killed or stopped at random moments, and which goes on from
+//! A training job of which one rank is killed or stopped at random moments, and which resumes from
 //! its checkpoints.
 //!
-//! `MESH_KILLED_ROUNDS` says how often, if not as often as is good for a test that always runs.
+//! `MESH_KILLED_ROUNDS` says how often; the default suits a test that always runs.
 
 #![cfg(target_os = "linux")]
 
@@ -15,17 +15,17 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 6;
 
-/// How long ranks wait for others, and how much longer a job may take to end.
+/// How long ranks wait for others.
 const DEADLINE: Duration = Duration::from_secs(2);
 const MORE: Duration = Duration::from_secs(5);
 
-/// How long a job may take for anything else on a busy machine.
+/// The longest time for anything else on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The checkpoint in which a run ends.
 const LAST: &str = "step-0000001500";
 
-/// What marks the processes of a job.
+/// The environment variable that marks the processes of a job.
 const MARK: &str = "MESH_TEST_JOB";
 
 /// Numbers that look random: SplitMix64.
@@ -52,7 +52,7 @@ impl Run {
         names.filter(|name| name.starts_with("step-")).max()
     }
 
-    /// Everything that a run is to leave: its metrics and its newest checkpoint.
+    /// The output of a run: its metrics and its newest checkpoint.
     fn left(&self) -> [Vec<u8>; 3] {
         let checkpoint = self.0.join("checkpoints").join(self.newest().unwrap());
         let files = ["variables.safetensors", "manifest.json"].map(|name| checkpoint.join(name));
@@ -60,13 +60,13 @@ impl Run {
         [self.0.join("metrics"), tensors, manifest].map(|path| fs::read(path).unwrap())
     }
 
-    /// How many ranks did not end well, as far as they have left word.
+    /// How many ranks did not end well, according to the files that they left.
     fn last_steps(&self) -> usize {
         fs::read_dir(self.0.join("last")).map_or(0, Iterator::count)
     }
 }
 
-/// Ranks at work.
+/// A running job.
 struct Job {
     mark: String,
     launcher: Child,
@@ -95,7 +95,7 @@ impl Job {
         Self { mark, launcher, text }
     }
 
-    /// Its processes: their numbers, and which ranks they are. Those that have ended do not count.
+    /// The job's running processes: their numbers and their ranks.
     fn processes(&self) -> Vec<(u32, Option<usize>)> {
         let mark = format!("{MARK}={}", self.mark);
         let found = fs::read_dir("/proc").unwrap().filter_map(|entry| {
@@ -113,7 +113,7 @@ impl Job {
         found.collect()
     }
 
-    /// Waits until something is so, or the job has ended.
+    /// Waits until `done` holds or the job has ended.
     fn wait_until(&mut self, done: impl Fn(&Self) -> bool) {
         let began = Instant::now();
         while self.launcher.try_wait().unwrap().is_none() && !done(self) {
@@ -122,7 +122,8 @@ impl Job {
         }
     }
 
-    /// Whether it ended well, and all it wrote. Nothing of it is left, or the test fails.
+    /// Waits for the end of the job. Returns whether it succeeded, and its output. Fails if a
+    /// process of the job is left.
     fn end(mut self) -> (bool, String) {
         self.wait_until(|_| false);
         let well = self.launcher.wait().unwrap().success();
@@ -143,11 +144,11 @@ fn signal(pid: u32, name: &str) {
     assert!(sent.is_ok());
 }
 
-/// How a rank is got rid of, and whether the launcher lets the others live.
+/// How a rank is removed, and whether the launcher lets the other ranks live.
 const FAULTS: [(&str, bool); 4] =
     [("STOP", false), ("KILL", false), ("KILL", true), ("STOP", true)];
 
-/// Whether a message of ours names a rank, what it did, and how far it had come.
+/// Whether a message names a rank, what the rank did, and how far it had come.
 fn tells(text: &str) -> bool {
     let mut errors = text.lines().filter_map(|line| line.split_once("error: rank "));
     errors.any(|(_, told)| {
@@ -158,12 +159,12 @@ fn tells(text: &str) -> bool {
     })
 }
 
-/// Starts the job, and gets rid of a rank: mostly once it has made progress, now and then at any
-/// moment from the start on. `Break` if it came to its end before.
+/// Starts the job and removes a rank: mostly once the job has made progress, sometimes at any
+/// moment from the start on. `Break` if the job ended before.
 fn round(programs: &Programs, run: &Run, number: usize, random: &mut Random) -> ControlFlow<()> {
     let (name, lives) = FAULTS[number % FAULTS.len()];
     let (before, reported) = (run.newest(), run.last_steps() > 0);
-    // Open MPI's word for not ending the job when a rank has failed.
+    // Open MPI's option for not ending the job when a rank has failed.
     let options: &[&str] = if lives { &["--enable-recovery"] } else { &[] };
     let mut job = Job::start(programs, run, DEADLINE, options);
     let ranks =
@@ -185,7 +186,7 @@ fn round(programs: &Programs, run: &Run, number: usize, random: &mut Random) -> 
     let (began, came) = (Instant::now(), run.newest());
     job.wait_until(|job| ranks(job).all(|(rank, _)| rank == victim));
     let took = began.elapsed();
-    // One that is stopped while it leaves is waited for by nobody but the launcher, and for ever.
+    // If a rank is stopped while it exits, only the launcher waits for it, without an end.
     sleep(Duration::from_millis(500));
     ranks(&job).filter(|(rank, _)| *rank == victim).for_each(|(_, pid)| signal(pid, "KILL"));
     let (well, text) = job.end();
@@ -193,7 +194,7 @@ fn round(programs: &Programs, run: &Run, number: usize, random: &mut Random) -> 
     println!("{}", what.lines().next().unwrap_or_default());
     assert!(took < DEADLINE + MORE, "{what}");
     if run.newest().as_deref() == Some(LAST) {
-        // It was done but for leaving.
+        // The job had done its work and was exiting.
         return ControlFlow::Break(());
     }
     assert!(!well || lives, "{what}");
@@ -206,7 +207,7 @@ fn round(programs: &Programs, run: &Run, number: usize, random: &mut Random) -> 
     ControlFlow::Continue(())
 }
 
-/// Lets the job come to its end.
+/// Lets the job finish.
 fn finish(programs: &Programs, run: &Run) {
     let (well, text) = Job::start(programs, run, PATIENCE, &[]).end();
     assert!(well, "{text}");

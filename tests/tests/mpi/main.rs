@@ -1,7 +1,7 @@
-//! Ranks of MPI do what threads do, to the bit, and end when one of them does.
+//! MPI ranks compute the bits of threads, and end when one of them does.
 //!
-//! Builds `tests/ranks/` and the unit tests of `mesh_core` with the feature `mpi`, and starts both with
-//! `mpirun`. Where that cannot be, says why and is content.
+//! Builds `tests/ranks/` and the unit tests of `mesh_core` with the feature `mpi`, and starts both
+//! with `mpirun`. Where that is impossible, the reason is printed and the test passes.
 
 mod hosts;
 mod killed;
@@ -14,11 +14,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest a job may take on a busy machine. One that hangs takes longer.
+/// The longest time of a job on a busy machine. A job that hangs takes longer.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Until a job has ended that waits for others for 2 s: the deadline, 5 s more, and what it takes to
-/// start on a busy machine.
+/// The longest time until a job has ended that waits for others for 2 s: the deadline, 5 s more,
+/// and the start on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(2 + 5 + 20);
 
 struct Programs {
@@ -27,7 +27,7 @@ struct Programs {
     options: Vec<&'static str>,
 }
 
-/// One job at a time: ranks share the cores as it is.
+/// Jobs run one at a time, as ranks share the cores.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -50,7 +50,7 @@ fn find() -> Result<Programs, String> {
     let version = version.map_err(|error| format!("mpirun cannot be started: {error}"))?;
     let open = String::from_utf8_lossy(&version.stdout).contains("Open MPI");
     let options = if open { vec!["--oversubscribe", "--allow-run-as-root"] } else { Vec::new() };
-    // What is built already, if this was built with the feature.
+    // If this test was built with the feature, the programs are built already.
     let [unit_tests, ranks]: [&[_]; 2] = match cfg!(feature = "mpi") {
         true => [&["--workspace"]; 2],
         false => [&["-p", "mesh_core", "--lib"], &["-p", "tests", "--test", "ranks"]],
@@ -60,7 +60,7 @@ fn find() -> Result<Programs, String> {
     Ok(Programs { ranks, unit_tests, options })
 }
 
-/// The test of this name in a package's folder, when that is built.
+/// Builds the test of this name and returns its path.
 fn build(what: &[&str], folder: &str, name: &str) -> Result<PathBuf, String> {
     let profile: &[_] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
     let built = Command::new(env!("CARGO"))
@@ -86,7 +86,7 @@ fn build(what: &[&str], folder: &str, name: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// What a job left: how it ended, all it wrote, and how long it took.
+/// The end of a job: whether it succeeded, its output, and how long it took.
 struct Ended {
     well: bool,
     code: Option<i32>,
@@ -94,12 +94,12 @@ struct Ended {
     took: Duration,
 }
 
-/// Lets a job come to its end, alone.
+/// Runs a job alone until it ends.
 fn ended(job: &mut Command) -> Ended {
     let _turn = turn();
     let began = Instant::now();
     let job = job.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // With all that it starts it can be ended.
+    // The process group makes it possible to end everything that the job started.
     #[cfg(unix)]
     let job = std::os::unix::process::CommandExt::process_group(job, 0);
     let mut job = job.spawn().unwrap();
@@ -210,16 +210,6 @@ fn processors_of_ranks_allocate_nothing_while_they_run() {
         let said = format!("nothing was allocated by {forms}");
         assert_eq!(text.matches(&said).count(), ranks, "{text}");
     }
-}
-
-#[test]
-fn messages_do_where_there_is_no_shared_memory() {
-    let Some(programs) = programs() else { return };
-    let mut job = programs.job(4, &programs.ranks);
-    // How Open MPI is told to share none in windows.
-    let Ended { well, text, .. } = ended(job.arg("overlap").env("OMPI_MCA_osc", "^sm"));
-    assert!(well, "{text}");
-    assert_eq!(text.matches("couriers change nothing").count(), 4, "{text}");
 }
 
 #[test]

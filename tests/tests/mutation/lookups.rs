@@ -1,4 +1,4 @@
-//! Wrong ops that look beyond their own slices: by index, or at their neighbours.
+//! Wrong ops that use elements beyond their own slices: by index, or of neighbours.
 
 use crate::caught;
 use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
@@ -15,15 +15,15 @@ fn q() -> DimName {
     "q".into()
 }
 
-/// `x` at positions along `q`, or its reverse: what is given, added up at positions along `q`.
+/// The elements of `x` at positions along `q`; or the reverse, which adds elements up at positions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Lookup {
     Right,
-    /// Every slice thinks that it begins at 0.
+    /// Every slice assumes that it begins at 0.
     FromZero,
-    /// Says that the dim of positions is parallel.
+    /// Declares the dim of positions as parallel.
     Parallel,
-    /// Combines what processors find by its maximum.
+    /// Combines the processors' results by their maximum.
     Max,
 }
 
@@ -79,7 +79,7 @@ impl Op for Scatter {
         Ok(vec![TensorType::new(Shape::new([dim("q", 6)])?, types[0].dtype)])
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        // Here the positions are of the result, and what is summed are the updates.
+        // Here the positions are those of the result, and the updates are summed.
         SplitRule::parallel().with(["p".into()], self.0.role())
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
@@ -137,15 +137,15 @@ fn wrong_lookups_are_caught() {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Before {
     Right,
-    /// Takes the element of the processor two places before.
+    /// Takes the element from the processor two places before.
     Far,
-    /// Takes that of the processor behind.
+    /// Takes the element from the processor after.
     Behind,
-    /// The last processor is before the first.
+    /// Treats the last processor as the one before the first.
     Wrapped,
-    /// Says that it exchanges nothing, but does.
+    /// Declares no exchange, but makes one.
     Undeclared,
-    /// Exchanges nothing.
+    /// Makes no exchange.
     Silent,
 }
 

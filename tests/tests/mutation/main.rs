@@ -1,4 +1,4 @@
-//! Mistakes, made on purpose: each must be caught by the check that a right op or program passes.
+//! Deliberate mistakes: the check that a right op or program passes must find each of them.
 
 mod lookups;
 mod masked;
@@ -7,7 +7,7 @@ mod programs;
 
 use mesh_ops::testing::Case;
 
-/// That a case fails, with these words.
+/// Asserts that a case fails with these words.
 #[track_caller]
 fn caught(case: &Case, phrase: &str) {
     let message = case.check().expect_err("a fault that must be caught");

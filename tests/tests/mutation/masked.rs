@@ -1,5 +1,5 @@
-//! Wrong rules that a right one hides: the layouts that would show them are illegal for both
-//! together, or the other has settled the sums that would.
+//! Wrong rules that a right rule hides: the layouts that would show them are illegal for both
+//! together, or the other op has settled the sums that would show them.
 
 use crate::caught;
 use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
@@ -12,15 +12,15 @@ use mesh_ops::testing::{Case, Dense};
 
 type Grads<'g> = Result<Vec<Option<Tensor<'g>>>, OpError>;
 
-/// What is wrong with an op whose dim `q` must be whole.
+/// The mistake of an op whose dim `q` must be whole.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Fault {
     Nothing,
-    /// Says that `q` is parallel.
+    /// Declares `q` as parallel.
     Parallel,
-    /// Says that it is linear in its first input.
+    /// Declares that it is linear in its first input.
     Linear,
-    /// Its body lacks a factor.
+    /// Its body omits a factor.
     Body,
 }
 
@@ -98,7 +98,7 @@ impl Op for NormGradient {
     }
 }
 
-/// Sum of products of a line's elements.
+/// The sum of products of two lines' elements.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -117,7 +117,7 @@ fn norm_gradient_means(x: &[&Dense], ty: &TensorType) -> Dense {
     Dense { ty: ty.clone(), data: x.zip(y).zip(dy).flat_map(line).collect() }
 }
 
-/// Whose gradient op nobody says the meaning of.
+/// A case whose gradient op has no stated meaning.
 fn unexplained(forward: Fault, gradient: Fault, dtype: DType) -> Case {
     Case::new("norm", move |g, x| g.apply1(Norm { forward, gradient }, x))
         .meaning("own_norm", norm_means)
@@ -129,7 +129,7 @@ fn norm(forward: Fault, gradient: Fault) -> Case {
     unexplained(forward, gradient, F64).meaning("own_norm_gradient", norm_gradient_means)
 }
 
-/// One norm after the other, the first of them wrong.
+/// A norm of a norm, of which the first is wrong.
 fn norm_of_norm(fault: Fault) -> Case {
     let right = Norm { forward: Fault::Nothing, gradient: Fault::Nothing };
     let wrong = Norm { forward: fault, ..right };
@@ -140,8 +140,8 @@ fn norm_of_norm(fault: Fault) -> Case {
         .meshes(&["a:2", "a:2;b:2"])
 }
 
-/// A norm and a right one in each of two rounds.
-fn norm_in_rounds(fault: Fault) -> Case {
+/// A wrong norm and a right one in each of two iterations.
+fn norm_in_iterations(fault: Fault) -> Case {
     let norm = Norm { forward: fault, gradient: Fault::Nothing };
     Case::new("norm in rounds", move |g, x| {
         let ([y], []) = g.scan(dim("rounds", 2), [x[0]], [], |[h], []| {
@@ -162,7 +162,7 @@ const GRADIENT_ALONE: &str =
 #[test]
 fn right_norms_pass() {
     let right = Fault::Nothing;
-    for case in [norm(right, right), norm_of_norm(right), norm_in_rounds(right)] {
+    for case in [norm(right, right), norm_of_norm(right), norm_in_iterations(right)] {
         case.check().unwrap();
     }
 }
@@ -188,7 +188,7 @@ fn a_linearity_set_of_the_gradient_that_the_forward_op_hides_is_caught() {
 fn a_rule_that_another_op_of_the_function_hides_is_caught() {
     let alone = "own_norm(f64[p:4, q:6]) alone: mesh a:2, layout q:a";
     caught(&norm_of_norm(Fault::Parallel), alone);
-    caught(&norm_in_rounds(Fault::Parallel), alone);
+    caught(&norm_in_iterations(Fault::Parallel), alone);
 }
 
 #[test]

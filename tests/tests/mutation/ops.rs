@@ -12,13 +12,13 @@ use mesh_ops::testing::{Case, Dense};
 
 type Grads<'g> = Result<Vec<Option<Tensor<'g>>>, OpError>;
 
-/// `x * x`, with a fault or none.
+/// `x * x`, with a mistake or without.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Square {
     Right,
-    /// Says that it is linear.
+    /// Declares that it is linear.
     Linear,
-    /// Its gradient lacks a factor.
+    /// Its gradient omits a factor.
     HalfGradient,
     /// Computes something else.
     Cube,
@@ -59,15 +59,15 @@ fn square(op: Square) -> Case {
         .meshes(&["a:2", "a:2;b:2"])
 }
 
-/// Sum over `q`, or running sum along `q`, under a rule given by the fault.
+/// A sum over `q`, or a running sum along `q`, with the rule that the mistake gives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Sum {
     Right,
-    /// The summed dim is said to be parallel.
+    /// Declares the summed dim as parallel.
     Parallel,
-    /// Partial sums are combined by their maximum.
+    /// Combines partial sums by their maximum.
     Max,
-    /// Its local body sums a dim more.
+    /// Its local body sums over one more dim.
     Forgetful,
 }
 
@@ -112,7 +112,7 @@ fn sum(op: Sum) -> Case {
         .meshes(&["a:2"])
 }
 
-/// `a * b`, said to be linear like this in these inputs.
+/// `a * b`, declared as linear in this way in these inputs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Product(Linearity, &'static [&'static [usize]]);
 
@@ -153,7 +153,7 @@ fn product(how: Linearity, sets: &'static [&'static [usize]]) -> Case {
 /// The sum along `q` at every element of it: `q` must be whole.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Spread {
-    /// Whether it says that the dim must be whole.
+    /// Whether it declares that the dim must be whole.
     whole: bool,
 }
 
@@ -216,12 +216,12 @@ fn a_wrong_gradient_is_caught_by_differences() {
 }
 
 #[test]
-fn a_wrong_linearity_set_is_caught_where_inputs_owe() {
+fn a_wrong_linearity_set_is_caught_where_inputs_are_pending() {
     caught(&square(Square::Linear), "x owing");
     caught(&product(Linearity::Adds, &[&[0, 1]]), "x+y owing");
 }
 
-/// Other processors' zeros are multiplied with infinity.
+/// Zeros of other processors are multiplied by infinity.
 #[test]
 fn a_product_that_says_it_moves_or_adds_is_caught_where_inputs_are_selected() {
     caught(&product(Linearity::Moves, &[&[0], &[1]]), "x selected");

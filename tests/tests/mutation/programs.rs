@@ -1,9 +1,10 @@
-//! Wrong steps in lowered programs: collectives, positions, distances, orders, loops. One processor
-//! tells.
+//! Wrong steps in lowered programs: collectives, positions, distances, orders, loops. The results
+//! differ from those of one processor.
 
 use mesh_core::lower::Module;
 use mesh_core::names::ReduceKind;
-use mesh_core::program::{Generator, Offset, Program, Step};
+use mesh_core::program::forms::Generate;
+use mesh_core::program::{Form, Generator, Offset, Program, Step};
 use mesh_ops::prelude::*;
 use mesh_ops::{Cumulative, Order};
 use tests::changed;
@@ -11,8 +12,8 @@ use tests::changed;
 type Build = for<'g> fn(&'g Graph, Tensor<'g>) -> Tensor<'g>;
 type Spoil = fn(&mut Step) -> bool;
 
-/// A mistake: what it is, where it is made, how the dims lie, and what it does to a step; true if
-/// it concerns the step.
+/// A mistake: its name, the function, the layout, and a change of a step that returns whether it
+/// applies.
 type Mistake = (&'static str, Build, &'static str, Spoil);
 
 fn p() -> Dimension {
@@ -34,7 +35,7 @@ fn weighted<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     (x * w.value().floor()).sum([p(), q()])
 }
 
-/// A sum over all of `x` that each round adds to, and that the next one uses.
+/// Each iteration adds to a sum over all of `x` and uses the sum of the previous one.
 fn looped<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     let ([h], []) = g.scan(dim("rounds", 3), [x.sum_all()], [], |[h], []| {
         ([h * 2.0 + (x - h).sum([p(), q()])], [])
@@ -42,14 +43,15 @@ fn looped<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     h
 }
 
-/// Rounds add what they owe, and it is reduced once, after the last.
+/// Iterations add to a pending sum, which is reduced once after the last.
 fn owing<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     g.sum_over(p(), &[x], |x| vec![(x[0] * x[0]).sum([q()])])[0]
 }
 
 fn begin_of(step: &mut Step) -> Option<&mut Offset> {
-    match step {
-        Step::Gather { begin, .. } | Step::Scatter { begin, .. } => Some(begin),
+    match &mut step.form {
+        Form::Gather(form) => Some(&mut form.begin),
+        Form::Scatter(form) => Some(&mut form.begin),
         _ => None,
     }
 }
@@ -59,9 +61,9 @@ fn at_zero(step: &mut Step) -> bool {
 }
 
 const MISTAKES: &[Mistake] = &[
-    ("a collective over too few axes", weighted, "p:r;q:c", |step| match step {
-        Step::AllReduce { axes, .. } => {
-            axes.truncate(1);
+    ("a collective over too few axes", weighted, "p:r;q:c", |step| match &mut step.form {
+        Form::AllReduce(form) => {
+            form.axes.truncate(1);
             true
         }
         _ => false,
@@ -70,9 +72,9 @@ const MISTAKES: &[Mistake] = &[
         "a collective over another axis",
         |_, x| x.sum([q()]),
         "q:r",
-        |step| match step {
-            Step::AllReduce { axes, .. } => {
-                *axes = ["c"].map(|name| mesh().axis(name).unwrap()).into_iter().collect();
+        |step| match &mut step.form {
+            Form::AllReduce(form) => {
+                form.axes = ["c"].map(|name| mesh().axis(name).unwrap()).into_iter().collect();
                 true
             }
             _ => false,
@@ -82,28 +84,30 @@ const MISTAKES: &[Mistake] = &[
         "a sum that is a maximum",
         |_, x| x.sum([q()]),
         "q:r",
-        |step| match step {
-            Step::AllReduce { kind, .. } => {
-                *kind = ReduceKind::Max;
+        |step| match &mut step.form {
+            Form::AllReduce(form) => {
+                form.kind = ReduceKind::Max;
                 true
             }
             _ => false,
         },
     ),
-    ("slices of random numbers all from the first", weighted, "p:r;q:c", |step| match step {
-        Step::Generate { generator: Generator::Uniform { .. }, begin, .. } => {
-            begin[0] = Offset::default();
-            true
+    ("slices of random numbers all from the first", weighted, "p:r;q:c", |step| {
+        match &mut step.form {
+            Form::Generate(Generate { generator: Generator::Uniform { .. }, begin, .. }) => {
+                begin[0] = Offset::default();
+                true
+            }
+            _ => false,
         }
-        _ => false,
     }),
     (
         "an exchange cut and joined the wrong way",
         |_, x| x.reshape([p().renamed("a"), q().renamed("b")]) + 0.0,
         "p:r;b:r",
-        |step| match step {
-            Step::AllToAll { split, concat, .. } => {
-                std::mem::swap(split, concat);
+        |step| match &mut step.form {
+            Form::AllToAll(form) => {
+                std::mem::swap(&mut form.split, &mut form.concat);
                 true
             }
             _ => false,
@@ -113,9 +117,9 @@ const MISTAKES: &[Mistake] = &[
         "a gather along another dim",
         |_, x| x.rename(q(), "whole") + 0.0,
         "q:r",
-        |step| match step {
-            Step::AllGather { dim, .. } => {
-                *dim = 0;
+        |step| match &mut step.form {
+            Form::AllGather(form) => {
+                form.dim = 0;
                 true
             }
             _ => false,
@@ -125,9 +129,9 @@ const MISTAKES: &[Mistake] = &[
         "an exchange over twice the distance",
         |_, x| mesh_ops::shift(x, q(), 2, true),
         "q:r+c",
-        |step| match step {
-            Step::Permute { shift, .. } => {
-                *shift *= 2;
+        |step| match &mut step.form {
+            Form::Permute(form) => {
+                form.shift *= 2;
                 true
             }
             _ => false,
@@ -137,9 +141,9 @@ const MISTAKES: &[Mistake] = &[
         "an exchange whose ends meet",
         |_, x| mesh_ops::shift(x, q(), 1, false),
         "q:r",
-        |step| match step {
-            Step::Permute { wrap, .. } => {
-                *wrap = true;
+        |step| match &mut step.form {
+            Form::Permute(form) => {
+                form.wrap = true;
                 true
             }
             _ => false,
@@ -159,8 +163,8 @@ const MISTAKES: &[Mistake] = &[
         "the sum of the slices before, of the wrong slice",
         |_, x| x.cumsum(q()),
         "q:r",
-        |step| match step {
-            Step::Move { pieces, .. } => pieces.iter_mut().any(|piece| {
+        |step| match &mut step.form {
+            Form::Move(form) => form.pieces.iter_mut().any(|piece| {
                 let moving = piece.begin.iter_mut().find(|begin| !begin.axes.is_empty());
                 moving.map(|begin| *begin = Offset::fixed(1)).is_some()
             }),
@@ -171,9 +175,9 @@ const MISTAKES: &[Mistake] = &[
         "sums that take their own position in",
         |_, x| x.cumsum_with(q(), Cumulative { exclusive: true, reverse: false }),
         "q:r",
-        |step| match step {
-            Step::Scan { exclusive, .. } => {
-                *exclusive = !*exclusive;
+        |step| match &mut step.form {
+            Form::Scan(form) => {
+                form.exclusive = !form.exclusive;
                 true
             }
             _ => false,
@@ -183,8 +187,8 @@ const MISTAKES: &[Mistake] = &[
         "positions as if every slice were the first",
         |_, x| x.argmax(q()).cast(F32),
         "q:r",
-        |step| match step {
-            Step::Generate { generator: Generator::Iota(_), begin, .. } => {
+        |step| match &mut step.form {
+            Form::Generate(Generate { generator: Generator::Iota(_), begin, .. }) => {
                 begin.fill(Offset::default());
                 true
             }
@@ -195,34 +199,36 @@ const MISTAKES: &[Mistake] = &[
         "an order upside down",
         |_, x| x.sort(q(), Order::Ascending),
         "q:r",
-        |step| match step {
-            Step::Sort { descending, .. } => {
-                *descending = true;
+        |step| match &mut step.form {
+            Form::Sort(form) => {
+                form.descending = true;
                 true
             }
             _ => false,
         },
     ),
-    ("what a round leaves, not reduced before the next", looped, "q:r", |step| match step {
-        Step::Loop(rounds) => rounds.body.steps.iter_mut().any(|node| match &mut node.step {
-            Step::AllReduce { kind, .. } => {
-                *kind = ReduceKind::Min;
-                true
-            }
+    ("what a round leaves, not reduced before the next", looped, "q:r", |step| {
+        match &mut step.form {
+            Form::Loop(form) => form.body.steps.iter_mut().any(|step| match &mut step.form {
+                Form::AllReduce(form) => {
+                    form.kind = ReduceKind::Min;
+                    true
+                }
+                _ => false,
+            }),
             _ => false,
-        }),
-        _ => false,
+        }
     }),
-    ("what rounds owe, not reduced after the last", owing, "q:r", |step| match step {
-        Step::AllReduce { kind, .. } => {
-            *kind = ReduceKind::Max;
+    ("what rounds owe, not reduced after the last", owing, "q:r", |step| match &mut step.form {
+        Form::AllReduce(form) => {
+            form.kind = ReduceKind::Max;
             true
         }
         _ => false,
     }),
-    ("a round too few", looped, "q:r", |step| match step {
-        Step::Loop(rounds) => {
-            rounds.count -= 1;
+    ("a round too few", looped, "q:r", |step| match &mut step.form {
+        Form::Loop(form) => {
+            form.count -= 1;
             true
         }
         _ => false,
@@ -234,9 +240,9 @@ const MISTAKES: &[Mistake] = &[
             h
         },
         "q:r",
-        |step| match step {
-            Step::Loop(rounds) => {
-                rounds.reverse = true;
+        |step| match &mut step.form {
+            Form::Loop(form) => {
+                form.reverse = true;
                 true
             }
             _ => false,
@@ -248,7 +254,7 @@ fn mesh() -> Mesh {
     "r:2;c:2".parse().unwrap()
 }
 
-/// What a module returns for numbered elements; `None` if it does not run.
+/// The results of a module for numbered elements; `None` if it does not run.
 fn run(module: &Module) -> Option<Array> {
     let x = ndarray::Array2::from_shape_fn((4, 8), |(i, j)| ((i * 13 + j * 7) % 11) as f32 - 4.0);
     let mut session = Session::threads(module, 1).ok()?;
@@ -257,9 +263,10 @@ fn run(module: &Module) -> Option<Array> {
     found.into_iter().next().map(|(_, array)| array)
 }
 
-/// Whether a mistake concerns any step.
+/// Whether a mistake applies to any step.
 fn spoil(program: &mut Program, mistake: Spoil) -> bool {
-    program.steps.iter_mut().filter_map(|node| mistake(&mut node.step).then_some(())).count() > 0
+    let steps = program.block.steps.iter_mut();
+    steps.filter_map(|step| mistake(step).then_some(())).count() > 0
 }
 
 #[test]
@@ -274,8 +281,8 @@ fn wrong_steps_are_caught_by_one_processor() {
         assert!(want.is_some() && run(&right) == want, "without {what}");
         let mut made = false;
         let wrong = changed(&right, |functions, init| {
-            for compiled in [&mut functions[0], init] {
-                made |= spoil(&mut compiled.program, *mistake);
+            for program in [&mut functions[0], init] {
+                made |= spoil(program, *mistake);
             }
         });
         assert!(made, "nowhere to make it: {what}\n{}", right.print("f").unwrap());

@@ -1,37 +1,21 @@
-//! Compositions of primitives, in ulps, over floats of every size.
+//! The accuracy of compositions of primitives, in ulps, for floats of every magnitude.
 
-use mesh_ops::prelude::*;
+use mesh_ops::{prelude::*, testing};
 
-/// The worst error of a function of f32 in units of the last place, and where.
+/// The worst error of a function of f32 over some floats of every size, and where.
 fn worst(
     function: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g>,
     exact: impl Fn(f64) -> f64,
     of: impl Fn(f32) -> bool,
 ) -> (f64, f32) {
-    let xs: Vec<_> = (0..u32::MAX / 9973).map(|i| f32::from_bits(i * 9973)).collect();
-    let xs: Vec<_> = xs.into_iter().filter(|x| x.is_finite() && of(*x)).collect();
-    let g = mesh_ops::graph();
-    let x = g.constant(ndarray::arr1(&xs).into_dyn(), [dim("x", xs.len())]);
-    let f = g.function("f", [], [function(x)], []);
-    let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
-    let [y] = Session::threads(&module, 0).unwrap().call(&f, []).unwrap();
-    let off = |(&x, &y): (&f32, &f32)| {
-        let exact = exact(f64::from(x));
-        let nearest = (exact as f32).abs();
-        let unit = f64::from(nearest.next_up()) - f64::from(nearest);
-        let off = if y == exact as f32 { 0.0 } else { (f64::from(y) - exact).abs() / unit };
-        (off, x)
-    };
-    let all = xs.iter().zip(y.as_f32().unwrap()).map(off);
-    all.fold(
-        (0.0, 0.0),
-        |worst, next| if next.0 > worst.0 || next.0.is_nan() { next } else { worst },
-    )
+    let xs = testing::floats().filter(|x| of(*x)).collect();
+    let (off, at) = testing::worst(&[xs], |x| function(x[0]), |x| exact(x[0])).unwrap();
+    (off, at.first().copied().unwrap_or_default())
 }
 
 #[test]
 fn differences_near_zero_keep_their_digits() {
-    // Up to overflow, and down to where f32 has all its digits.
+    // Up to overflow, and down to the smallest normal f32.
     let normal = |x: f32| x.abs() >= f32::MIN_POSITIVE;
     let (off, at) = worst(|x| x.expm1(), f64::exp_m1, |x| normal(x) && x < 88.0);
     assert!(off <= 5.0, "expm1 is {off} ulp off at {at:e}");
@@ -39,8 +23,9 @@ fn differences_near_zero_keep_their_digits() {
     assert!(off <= 5.0, "log1p is {off} ulp off at {at:e}");
 }
 
-/// Rounding `x / sqrt(2)` and `1 / sqrt(2)` to f32 costs `erfc` up to `1.3 x^2` ulps, whoever computes
-/// it; the rest is a few. The exact tail ends where `erfc` is no longer a normal f32.
+/// Rounding `x / sqrt(2)` and `1 / sqrt(2)` to f32 costs `erfc` up to `1.3 x^2` ulps in any
+/// implementation; the other errors are a few ulps. The exact tail ends where `erfc` is no normal
+/// f32 any more.
 #[test]
 fn gelu_keeps_its_tail() {
     let exact = |x: f64| 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
@@ -58,7 +43,7 @@ fn gelu_keeps_its_tail() {
     }
 }
 
-/// The gradient is `P + x p`, of which the first is lost if it is computed as `1 + erf`.
+/// The gradient is `P + x p`; computing P as `1 + erf` would lose it.
 #[test]
 fn the_gradient_of_gelu_keeps_its_tail() {
     let exact = |x: f64| {
@@ -75,7 +60,7 @@ fn the_gradient_of_gelu_keeps_its_tail() {
     }
 }
 
-/// As JAX: of nothing but -inf it is -inf, with an infinity infinite; NaN stays.
+/// As in JAX: of -inf alone it is -inf, with an infinity it is infinite, and NaN stays.
 #[test]
 fn logsumexp_of_infinities() {
     let inf = f32::INFINITY;

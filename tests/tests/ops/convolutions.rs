@@ -1,5 +1,4 @@
-//! Convolutions, pools and their layers: numbers computed elsewhere, what travels between
-//! processors.
+//! Convolutions, pools and their layers: numbers that other programs computed, and collectives.
 
 use mesh_ops::conv::{Conv, Padding, conv};
 use mesh_ops::pool::{Pool, avg_pool, max_pool};
@@ -25,9 +24,9 @@ fn computed(build: &Build, inputs: &[(&str, Vec<f32>)], layout: &str) -> (Vec<f6
     let arrays: Vec<_> = x.iter().zip(inputs).map(|(t, (_, data))| array(t, data)).collect();
     let fed: Vec<_> = names.into_iter().zip(arrays.iter().map(Array::view)).collect();
     let results = session.call_named("f", &fed).unwrap();
-    let steps = &module.functions()[0].program.steps;
-    let exchanged = steps.iter().filter(|node| node.step.axes().is_some());
-    (results[0].1.to_f64().into_iter().collect(), exchanged.map(|n| n.step.form().into()).collect())
+    let exchanged = module.functions()[0].steps().iter().filter(|step| step.axes().is_some());
+    let forms = exchanged.map(|step| step.form.name().to_owned());
+    (results[0].1.to_f64().into_iter().collect(), forms.collect())
 }
 
 fn counting(count: usize) -> Vec<f32> {
@@ -94,7 +93,7 @@ fn layers_have_filters_of_their_own() {
     let along = || Conv::over([("h", "fh")]);
     let filter = vec![1.0, -1.0, 0.0, 0.0, 2.0, -2.0, -1.0, 1.0, 3.0, -3.0, -2.0, 2.0];
     for layout in ["", "h:a", "o:a", "c:a"] {
-        // Onto a dim of the same name: the summed one is renamed.
+        // If the output dim has the name of the summed one, the summed one is renamed.
         for output in ["o", "c"] {
             let plain: Box<Build> =
                 Box::new(move |t| conv_layer(t[0], &along(), [3], dim(output, 2), "conv"));
@@ -139,8 +138,8 @@ fn layers_name_their_mistakes() {
     );
 }
 
-/// On [2, 3, 4, 6, 3] with windows that touch: the greatest has all of the gradient, of a mean each
-/// element its part.
+/// On [2, 3, 4, 6, 3] with windows that touch: the largest element gets all of the gradient of a
+/// maximum, each element its part of that of a mean.
 #[test]
 fn gradients_of_pools_that_touch() {
     let pool = || Pool::over([("d", 3), ("h", 2), ("w", 3)]);
@@ -195,7 +194,7 @@ fn what_is_beyond_the_ends_does_not_count() {
     }
 }
 
-/// Only margins travel, each once, and the gradients reuse those of the forward pass.
+/// Only margins are sent, each once, and the gradients reuse those of the forward pass.
 #[test]
 fn margins_are_as_wide_as_needed() {
     let sent = |described: Conv, taps: usize, n: usize, outputs: usize| {
@@ -209,12 +208,11 @@ fn margins_are_as_wide_as_needed() {
         let (dx, df) = (grads[0].unwrap(), grads[1].unwrap());
         g.function("f", [x, filter, weights], [y, dx, df], []);
         let module = g.lower(&"a:4".parse().unwrap(), &"h:a".parse().unwrap()).unwrap();
-        let program = &module.functions()[0].program;
-        let collectives = program.steps.iter().filter(|node| node.step.axes().is_some());
-        let sent = |node: &mesh_core::program::Node| {
-            let elements: usize =
-                node.step.inputs().iter().map(|&id| program.value(id).len()).sum();
-            format!("{} {elements}", node.step.form())
+        let program = &module.functions()[0];
+        let collectives = program.steps().iter().filter(|step| step.axes().is_some());
+        let sent = |step: &mesh_core::program::Step| {
+            let elements: usize = step.reads().map(|id| program.value(id).len()).sum();
+            format!("{} {elements}", step.form.name())
         };
         let mut sent: Vec<_> = collectives.map(sent).collect();
         sent.sort();
@@ -224,11 +222,11 @@ fn margins_are_as_wide_as_needed() {
     // x: one row of 2 from either side; dy: one row of 3; the filter gradient of 3 * 2 * 3 summed.
     let same = ["all_reduce 18", "permute 2", "permute 2", "permute 3", "permute 3"];
     assert_eq!(sent(along(), 3, 16, 16), same);
-    // An even filter reaches further at the high end.
+    // An even filter reaches farther at the high end.
     assert_eq!(sent(along(), 2, 16, 16), ["all_reduce 12", "permute 2", "permute 3"]);
-    // Windows that touch see nothing of the neighbours.
+    // Windows that touch need nothing of the neighbours.
     assert_eq!(sent(along().strides([2]), 2, 16, 8), ["all_reduce 12"]);
-    // Causal: two rows from before, and of dy two from after.
+    // Causal: two rows from before, and two rows of dy from after.
     let causal = ["all_reduce 18", "permute 4", "permute 6"];
     assert_eq!(sent(along().pads([(2, 0)]), 3, 16, 16), causal);
 }

@@ -1,6 +1,5 @@
-//! What variables are stored in, what layers compute in, and what gradients are summed in.
+//! The dtypes of variables, of computations, and of sums of gradients.
 
-use mesh_core::program::Step;
 use mesh_ops::layers::{ConvLayer, Dense, Norm, Parameters};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, Momentum, Optimizer, Sgd};
@@ -9,7 +8,7 @@ use ndarray::{ArrayD, IxDyn};
 const LAYOUTS: &[(&str, &str)] =
     &[("", ""), ("d:2", "x:d"), ("d:2", "slots/*:d"), ("d:2", "params/*:d;slots/*:d")];
 
-/// A thousand updates of 0.001, each far below half of what bf16 tells apart beside 1.
+/// There are a thousand updates of 0.001, each far below the distance of bf16 numbers near 1.
 #[test]
 fn small_updates_vanish_in_bf16_and_not_in_a_master_of_f32() {
     for (mesh, layout) in LAYOUTS {
@@ -82,7 +81,7 @@ fn layers_of_bf16_are_stored_in_f32_with_slots_of_f32() {
     assert_eq!(g.trainable_variables().last().unwrap().dtype(), BF16);
 }
 
-/// Every value that a program reduces: form and dtype.
+/// The form and the dtype of every reduced value of a program.
 fn reductions(
     layout: &str,
     stored: impl for<'g> Fn(&'g Graph) -> (Tensor<'g>, Tensor<'g>),
@@ -91,24 +90,21 @@ fn reductions(
     let (input, loss) = stored(&g);
     g.function("train", [input], [loss], AdamWeightDecay::new(0.1).minimize(loss));
     let module = g.lower(&"d:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
-    let sums = program.steps.iter().map(|node| &node.step);
-    let sums = sums.filter(|step| matches!(step.form(), "all_reduce" | "reduce_scatter"));
-    let reduced = |step: &Step| {
-        let form = step.form().to_owned();
-        step.inputs().into_iter().map(move |input| (form.clone(), input))
-    };
-    sums.flat_map(reduced).map(|(form, input)| (form, program.value(input).dtype)).collect()
+    let program = &module.functions()[0];
+    let sums = program.steps().iter();
+    let sums = sums.filter(|step| matches!(step.form.name(), "all_reduce" | "reduce_scatter"));
+    let reduced = sums.flat_map(|step| step.reads().map(|input| (step.form.name(), input)));
+    reduced.map(|(form, input)| (form.to_owned(), program.value(input).dtype)).collect()
 }
 
 #[test]
 fn gradients_of_bf16_are_reduced_in_f32() {
     for layout in ["batch:d", "batch:d;slots/*:d", "batch:d;params/*:d;slots/*:d"] {
         let found = reductions(layout, |g| network(g, BF16));
-        // Two kernels, two biases, a scale and a bias of the norm, the loss.
+        // Two kernels, two biases, a scale and a bias of the norm, and the loss.
         assert_eq!(found.len(), 7, "{layout}: {found:?}");
         assert!(found.iter().all(|(_, dtype)| *dtype == F32), "{layout}: {found:?}");
-        // Stored in bf16 as well: the gradient itself is bf16, and its sum is f32 until it is settled.
+        // The variables are bf16, too, so the gradient is bf16; its sum is f32 until it is settled.
         let found = reductions(layout, |g| {
             let (batch, x) = (dim("batch", 8), dim("x", 8));
             let input = g.input("input", [batch, x], F32);
@@ -139,7 +135,7 @@ fn training_in_bf16_follows_training_in_f32() {
     for (mesh, layout) in [("", ""), ("d:4", "batch:d"), ("d:4", "batch:d;params/*:d;slots/*:d")] {
         let narrow = losses(BF16, mesh, layout);
         for (narrow, wide) in narrow.iter().zip(&wide) {
-            // bf16 tells 1 from 1.0078.
+            // In bf16 the next number after 1 is 1.0078.
             assert!((narrow - wide).abs() < 0.03 * wide.abs().max(0.1), "{narrow} not {wide}");
         }
     }

@@ -1,4 +1,4 @@
-//! The gradient driver: what is connected, weighted, stopped, refused.
+//! The gradient driver: connections, weights, stops, errors.
 
 use mesh_ops::prelude::*;
 use ndarray::arr1;

@@ -1,4 +1,4 @@
-//! What ops and layers give beyond what conformance compares: accuracy, dtypes, exact numbers, refusals.
+//! Ops and layers beyond conformance: accuracy, dtypes, exact numbers, errors.
 
 mod accuracy;
 mod convolutions;

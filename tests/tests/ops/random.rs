@@ -1,6 +1,6 @@
-//! Random numbers of whole sessions: what they depend on, how they are spread, what they cost.
+//! Random numbers in sessions: what they depend on, their distribution, their cost.
 
-use mesh_core::program::{Generator, Offset, Step};
+use mesh_core::program::{Form, Generator, Offset, Step};
 use mesh_ops::prelude::*;
 use mesh_ops::random::*;
 use mesh_optimize::{Optimizer, Sgd};
@@ -33,7 +33,7 @@ fn mean(xs: &[f64]) -> f64 {
     xs.iter().sum::<f64>() / xs.len() as f64
 }
 
-/// A training step whose result and loss depend on random numbers, and a look at them.
+/// A training step whose result and loss depend on random numbers, and a function that shows these.
 fn noisy(g: &Graph) -> (Function<0, 2>, Function<0, 1>) {
     let (x, y) = (dim("x", 12), dim("y", 4));
     let w = g.variable("w", [x, y], F32, Initializer::ONES);
@@ -109,7 +109,7 @@ fn numbers_are_spread_as_they_should() {
     assert!(jittered.iter().all(|x| (6.0..10.0).contains(x)));
 }
 
-/// D32: noise of bf16 would keep 0.898 or 0.902 of a rate of 0.1; and a factor rounded to bf16
+/// D32: noise in bf16 would keep 0.898 or 0.902 at a rate of 0.1, and a factor rounded to bf16
 /// would be off by 0.2 %.
 #[test]
 fn dropout_keeps_what_its_rate_says() {
@@ -199,8 +199,8 @@ fn randomness_costs_no_communication() {
     );
     let mesh: Mesh = "d:2;m:2".parse().unwrap();
     let module = g.lower(&mesh, &"x:d;y:m".parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
-    assert!(program.steps.iter().all(|node| node.step.axes().is_none()));
+    let program = &module.functions()[0];
+    assert!(program.steps().iter().all(|step| step.axes().is_none()));
     let text = mesh_core::program::print(program, &mesh);
     let lines: Vec<_> = text.lines().filter(|line| line.contains("generate")).collect();
     assert_eq!(lines.len(), 2, "{text}");
@@ -208,7 +208,7 @@ fn randomness_costs_no_communication() {
     assert!(lines[0].contains("from [m*2] of [4]"), "{text}");
 }
 
-/// Numbers that do not know where their slice begins, or which step it is, are found out.
+/// Generators that ignore the position of their slice, or the step, are found.
 #[test]
 fn wrong_positions_and_missing_salts_show() {
     let g = mesh_ops::graph();
@@ -222,19 +222,21 @@ fn wrong_positions_and_missing_salts_show() {
     let want = run(&right);
     let spoiled = |spoil: fn(&mut Step)| {
         let wrong = changed(&right, |functions, _| {
-            functions[0].program.steps.iter_mut().for_each(|node| spoil(&mut node.step));
+            functions[0].block.steps.iter_mut().for_each(spoil);
         });
         run(&wrong.unwrap())
     };
     let shifted = spoiled(|step| {
-        if let Step::Generate { generator: Generator::Normal { .. }, begin, .. } = step {
-            begin.fill(Offset::default());
+        if let Form::Generate(form) = &mut step.form
+            && let Generator::Normal { .. } = form.generator
+        {
+            form.begin.fill(Offset::default());
         }
     });
     assert_ne!(shifted[0], want[0]);
     let unsalted = spoiled(|step| {
-        if let Step::Generate { salts, .. } = step {
-            salts.clear();
+        if let Form::Generate(_) = step.form {
+            step.inputs.clear();
         }
     });
     assert_eq!(unsalted[0], unsalted[1]);

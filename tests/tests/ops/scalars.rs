@@ -1,9 +1,9 @@
-//! Numbers that a program gives beside tensors: each is held by the dtype that it meets, or refused.
+//! Numbers beside tensors: each must be representable in the tensor's dtype, or is refused.
 
 use mesh_ops::elementwise::*;
 use mesh_ops::prelude::*;
 
-/// Where a number meets a tensor.
+/// An expression with a tensor and a number.
 type Use = (&'static str, for<'g> fn(Tensor<'g>, f64) -> Tensor<'g>);
 
 const USES: &[Use] = &[
@@ -49,7 +49,7 @@ const NUMBERS: &[f64] = &[
     f64::NAN,
 ];
 
-/// Floats are rounded, but none becomes infinite or nothing.
+/// Whether `dtype` can hold `v`: floats may be rounded, but not to infinity or zero.
 fn is_held(dtype: DType, v: f64) -> bool {
     match dtype {
         I32 => (-2_147_483_648.0..=2_147_483_647.0).contains(&v) && v.floor() == v,
@@ -95,7 +95,7 @@ fn whole_numbers_compute_in_i32() {
     assert_eq!(results, [[-6, 8], [4, -3], [-1, 2], [2_147_483_640, 2_147_483_647]].map(Vec::from));
 }
 
-/// Numbers that are no tensors: attributes of ops, and initial values.
+/// Attributes of ops and initial values are held by the dtype, or refused.
 #[test]
 fn attributes_and_initial_values_are_held_or_refused() {
     type Case = (&'static str, &'static str, for<'g> fn(&'g Graph, Tensor<'g>));
@@ -147,14 +147,14 @@ fn attributes_and_initial_values_are_held_or_refused() {
             "{text}"
         );
     }
-    // A bound may lie beyond what the dtype holds: it bounds nothing then.
+    // A bound may lie outside of the dtype's range; it then has no effect.
     let g = mesh_ops::graph();
     g.input("x", [dim("p", 2)], F32).clip(-1e300, 1e300);
     g.input("n", [dim("p", 2)], I32).clip(-0.5, 3e9);
     g.check().unwrap();
 }
 
-/// The error of a tensor is told once: numbers that meet it are silent.
+/// The error of a tensor is reported once: numbers beside a poisoned tensor add none.
 #[test]
 fn numbers_beside_a_poisoned_tensor_are_silent() {
     let g = mesh_ops::graph();

@@ -1,11 +1,12 @@
-//! Ops of other crates are equal citizens: elementwise, exchanging and opaque ones, each in a few
-//! lines over `mesh_core`'s public interface. They differentiate, split and pass the generic check.
+//! Ops of other crates have equal rights: an elementwise one, one that communicates and an opaque
+//! one, each in a few lines with `mesh_core`'s public interface. They are differentiated, split and
+//! checked like any other.
 
 use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
 use mesh_core::lower::{LocalCx, LocalPiece};
 use mesh_core::names::DimName;
 use mesh_core::program::{
-    Elements, ElementsMut, Expr, Offset, Scalar, Step, UserKernel, Value, View, ViewMut,
+    Elements, ElementsMut, Expr, Form, Offset, Scalar, UserKernel, Value, View, ViewMut,
 };
 use mesh_core::split::{Collective, Linearity, Role, SplitRule};
 use mesh_ops::prelude::*;
@@ -98,13 +99,14 @@ impl Op for Banded {
     }
 }
 
-/// `x / (1 + sum of |x| over a dim)`: a kernel does it, line by line, and returns the norms too.
+/// `x / (1 + sum of |x| over a dim)`, computed line by line by a kernel that returns the norms,
+/// too.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Softsign {
     dim: DimName,
 }
 
-/// Over the last dim of its input.
+/// The kernel, over the last dim of its input.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SoftsignLines;
 
@@ -242,7 +244,7 @@ fn an_op_that_exchanges() {
     }
 }
 
-/// In one shape the dim comes first, so that the kernel's input is transposed.
+/// In one of the shapes the dim comes first, so the kernel's input is transposed.
 #[test]
 fn an_opaque_op() {
     for shape in ["p:4;q:12", "q:6;p:8", "p:4;q:1"] {
@@ -263,20 +265,20 @@ fn opaque_calls_are_steps_like_others() {
     let twice = softsign(x) + softsign(x);
     g.function("f", [x], [twice], []);
     let module = g.lower(&"a:2".parse().unwrap(), &"p:a".parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
+    let program = &module.functions()[0];
     let calls: Vec<_> =
-        program.steps.iter().filter(|node| matches!(node.step, Step::Call { .. })).collect();
+        program.steps().iter().filter(|step| matches!(step.form, Form::Call(_))).collect();
     assert_eq!(calls.len(), 1, "equal calls are one, unused calls none");
     let printed = module.print("f").unwrap();
     assert!(
         printed.contains("f32[2, 6], %2: f32[2] = call softsign_lines (SoftsignLines) of %0"),
         "{printed}"
     );
-    let cost = mesh_core::program::cost(program, &calls[0].step, module.mesh());
+    let cost = mesh_core::program::cost(&program.block, calls[0], module.mesh());
     assert_eq!((cost.flops, cost.sent), (2 * 12, 0));
 }
 
-/// Round by round, with its gradient, inside a loop.
+/// Opaque calls run in the iterations of a loop, with its gradient.
 #[test]
 fn opaque_calls_stand_in_loops() {
     let case = Case::new("softsign in rounds", |g, x| {

@@ -1,4 +1,4 @@
-//! Numbers worked out by hand from the update rules of Mesh TensorFlow, in f64.
+//! Numbers computed by hand from the update rules of Mesh TensorFlow, in f64.
 
 use crate::harness::{LAYOUTS, Problem, Trajectory, close};
 use mesh_ops::prelude::*;
@@ -11,7 +11,7 @@ fn problem(dims: &[(&str, usize)], start: &[f64], grads: &[&[f64]]) -> Problem {
     Problem { dims, dtype: F32, start: start.to_vec(), grads }
 }
 
-/// The layouts that a variable whose dims are of other sizes allows.
+/// Runs under the layouts that are legal for a variable with dims of these sizes.
 fn each_legal(problem: &Problem, optimizer: &dyn Optimizer, check: impl Fn(&Trajectory, &str)) {
     let divides = |layout: &str| {
         let parts = layout.split(';').filter_map(|rule| rule.split_once(':'));
@@ -88,7 +88,7 @@ fn a_learning_rate_of_the_step() {
         close(&got.values[1], &[0.3408709867, -1.5332792970], "");
         let own = Adafactor::default().learning_rate(constant);
         let got = adam_problem().run(&own, "d:2", "batch:d");
-        // Clipped to a root mean square of 1, times 0.1, times that of the variable.
+        // The update is clipped to a root mean square of 1, times 0.1, times the variable's.
         let scale = 0.1 * 2.5_f64.sqrt();
         close(&got.values[0], &[1.0 - scale, -2.0 + scale], "");
     }

@@ -41,7 +41,7 @@ fn whole_optimizers_differ() {
     let mixed = ByName::new(of_rate(0.5).weight_decay(0.0))
         .with("kernel", of_rate(0.25).weight_decay(0.5))
         .with("decoder", ByName::new(Sgd::new(0.125)));
-    // Of a first step of AdamW the update is 1, and the decay takes its part.
+    // The first update of AdamW is 1, plus the weight decay.
     let got = after(&mixed).unwrap();
     for (got, want) in got.iter().zip([1.0 - 0.25 * 1.5, 0.5, 1.0 - 0.25 * 1.5, 0.875]) {
         assert!((got - want).abs() < 1e-6, "{got} not {want}");
@@ -65,7 +65,7 @@ fn patterns_are_checked() {
     assert!(g.warnings()[0].message.contains("found in no variable's name"));
 }
 
-/// All variables of a delayed optimizer go by one draw, also when a rule hands them over.
+/// All variables of a delayed optimizer share one draw, also if a rule selected them.
 #[test]
 fn a_rule_hands_its_variables_over_together() {
     let stale = || ByName::new(Delayed::new(Sgd::new(1.0), 3)).frozen("encoder");

@@ -7,8 +7,9 @@ use mesh_optimize::{
     clip_per_replica, compute_gradients, per_replica, per_replica_gradients,
 };
 use ndarray::{Array1, Array2, Array3, ArrayD, Axis};
+use tests::on_host;
 
-/// f32 arithmetic of sums of a few dozen products.
+/// The rounding of sums of a few dozen products in f32.
 const TOLERANCE: f64 = 1e-5;
 
 const LAYOUTS: &[(&str, &str)] = &[
@@ -41,7 +42,7 @@ fn inputs() -> Array2<f32> {
     Array2::from_shape_vec((8, 4), numbers(32)).unwrap()
 }
 
-/// Of `mean over all of (x w + b)²`, w all 0.5 and b all 0.25.
+/// The gradients of `mean over all of (x w + b)²`, where w is 0.5 and b is 0.25 everywhere.
 fn plain_gradients() -> [ArrayD<f64>; 2] {
     let x = inputs().mapv(f64::from);
     let y = x.dot(&Array2::from_elem((4, 6), 0.5)) + 0.25;
@@ -55,7 +56,7 @@ fn norm(grads: &[ArrayD<f64>]) -> f64 {
 
 type Pairs<'g> = Vec<(Option<Tensor<'g>>, Variable<'g>)>;
 
-/// How gradients are changed.
+/// A change of gradients.
 #[derive(Clone, Copy)]
 enum Change {
     Value(f64, f64),
@@ -73,7 +74,8 @@ impl Change {
     }
 }
 
-/// The gradients of that loss, changed, on every layout, are `want`; the norm is returned, if there is one.
+/// Asserts that the changed gradients of that loss are `want` on every layout. Returns the norm, if
+/// there is one.
 fn check(change: Change, want: &[ArrayD<f64>; 2]) -> f64 {
     let mut seen = f64::NAN;
     for (mesh, layout) in LAYOUTS {
@@ -108,7 +110,7 @@ fn by_value() {
 
 #[test]
 fn by_norm() {
-    // Between the norms of the two: one is clipped, the other is not.
+    // The bound lies between the norms of the two: one gradient is clipped, the other is not.
     let norms = plain_gradients().map(|g| norm(&[g]));
     assert!(norms[0] > 2.0 && norms[1] < 2.0, "{norms:?}");
     let want = plain_gradients().map(|g| {
@@ -169,7 +171,8 @@ fn impossible_bounds_are_errors() {
     );
 }
 
-/// Values that collectives are of, with the elements of one processor's; small all-reduces are combined.
+/// The values that collectives have, with the elements of one processor's; small all-reduces are
+/// combined.
 fn collectives(clipped: bool, mesh: &str, layout: &str, sizes: [usize; 3]) -> Vec<String> {
     let g = mesh_ops::graph();
     let [x, hidden, y] = sizes;
@@ -185,18 +188,18 @@ fn collectives(clipped: bool, mesh: &str, layout: &str, sizes: [usize; 3]) -> Ve
     g.function("train", [input], [loss], updates);
     let mesh: Mesh = mesh.parse().unwrap();
     let module = g.lower(&mesh, &layout.parse().unwrap()).unwrap();
-    let program = &module.functions()[0].program;
+    let program = &module.functions()[0];
     let lines = |step: &Step| {
         let Some(axes) = step.axes().map(|axes| mesh.list(axes)) else { return Vec::new() };
-        let line = |&id: &_| format!("{}({axes}) {}", step.form(), program.value(id).len());
-        step.inputs().iter().map(line).collect()
+        let line = |id| format!("{}({axes}) {}", step.form.name(), program.value(id).len());
+        step.reads().map(line).collect()
     };
-    let mut lines: Vec<_> = program.steps.iter().flat_map(|node| lines(&node.step)).collect();
+    let mut lines: Vec<_> = program.steps().iter().flat_map(lines).collect();
     lines.sort();
     lines
 }
 
-/// What clipping sends on top, if everything else stays as it is.
+/// The collectives that clipping adds, if everything else stays the same.
 #[track_caller]
 fn added(mesh: &str, layout: &str, sizes: [usize; 3]) -> Vec<String> {
     let plain = collectives(false, mesh, layout, sizes);
@@ -222,11 +225,11 @@ fn the_global_norm_is_one_scalar_on_the_wire() {
     assert_eq!(added("d:2;m:2", "batch:d;hidden:m", even), ["all_reduce(m) 1"]);
 }
 
-/// Waits for sums over different axes that are reduced together.
+/// Sums over different axes are reduced together.
 #[test]
 fn the_global_norm_of_uneven_layouts_is_one_scalar_too() {
     let layouts = [
-        // 3 does not divide by 4: the second bias stays whole while the others are scattered.
+        // 3 is not divisible by 4: the second bias stays whole while the others are scattered.
         ("d:4", "batch:d;slots/*:d", [12, 8, 3]),
         ("d:2;m:2", "batch:d;hidden:m;slots/*:d", [12, 8, 4]),
     ];
@@ -236,7 +239,7 @@ fn the_global_norm_of_uneven_layouts_is_one_scalar_too() {
     }
 }
 
-/// Replicas with ever larger numbers.
+/// Replicas with increasing numbers.
 fn replicated() -> Array3<f32> {
     let mut all = Array3::from_shape_vec((4, 3, 2), numbers(24)).unwrap();
     for (i, mut replica) in all.outer_iter_mut().enumerate() {
@@ -245,7 +248,8 @@ fn replicated() -> Array3<f32> {
     all
 }
 
-/// Each replica's gradients of the sum of `mean over batch of (x w + b)²`, clipped to 1, summed.
+/// Each replica's gradients of the sum of `mean over batch of (x w + b)²`, clipped to 1, then
+/// summed.
 fn plain_replicas() -> (ArrayD<f64>, ArrayD<f64>) {
     let mut sums = (Array2::zeros((2, 2)).into_dyn(), Array1::zeros(2).into_dyn());
     let mut clipped = 0;
@@ -297,13 +301,14 @@ fn per_replica_before_aggregation() {
         let read = |name: &str| session.read(name).unwrap().to_f64();
         close(&(0.5 - read("w")), &w_sum, layout);
         close(&(0.25 - read("b")), &b_sum, layout);
-        // Norms of whole replicas cost nothing; each gradient is reduced once, clipped, and as both
-        // are small, together.
-        let steps = module.functions()[0].program.steps.iter();
-        let sent: Vec<_> = steps.filter(|n| n.step.axes().is_some()).collect();
-        let forms: Vec<_> = sent.iter().map(|n| n.step.form()).collect();
+        // The norms of whole replicas need no collective. Each gradient is reduced once, clipped;
+        // as both are small, they are reduced together.
+        let functions = on_host(&module);
+        let steps = functions[0].program.steps().iter();
+        let sent: Vec<_> = steps.filter(|step| step.axes().is_some()).collect();
+        let forms: Vec<_> = sent.iter().map(|step| step.form.name()).collect();
         if layout == "replica:d" {
-            assert_eq!((forms.as_slice(), sent[0].step.outs().len()), (&["all_reduce"][..], 2));
+            assert_eq!((forms.as_slice(), sent[0].outs.len()), (&["all_reduce"][..], 2));
         }
         if layout == "replica:d;slots/*:d" {
             let scattered = forms.iter().filter(|form| **form == "reduce_scatter").count();

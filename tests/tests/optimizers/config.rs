@@ -1,4 +1,4 @@
-//! Configurations: what files may say, what they mean, and what is told of those that are wrong.
+//! Configurations: legal files, their meaning, and the errors of the others.
 
 use mesh_optimize::OptimizerConfig;
 use serde_json::{Map, Value, json};
@@ -23,12 +23,12 @@ fn refused(value: &Value, words: &[&str]) {
     }
 }
 
-/// What a configuration makes of it, as text.
+/// The optimizer that a configuration gives, as text.
 fn made(value: &Value) -> String {
     format!("{:?}", read(value).unwrap())
 }
 
-/// Every key that is not Adafactor's alone, as in a published model's file.
+/// Every key that belongs not only to Adafactor, as in a published model's file.
 fn whole() -> Value {
     json!({
         "opt_name": "adam", "lr": 0.0006, "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95,

@@ -1,17 +1,17 @@
-//! Seeded staleness.
+//! Staleness from a seed.
 
 use crate::harness::{LAYOUTS, Problem};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, Delayed, Momentum, Optimizer, Sgd};
 
-/// Gradients that tell their step: 1, 2, 4, ... and exact sums of them.
+/// Gradients from which the step can be told: 1, 2, 4, ... and their exact sums.
 fn telling(steps: usize) -> Problem {
     let grads = (0..steps).map(|t| vec![(1_u64 << t) as f64; 32]).collect();
     let dims = vec![dim("rows", 4), dim("cols", 8)];
     Problem { dims, dtype: F32, start: vec![0.0; 32], grads }
 }
 
-/// How late the gradient of each step was.
+/// How many steps old each gradient was.
 fn lateness(values: &[Vec<f64>]) -> Vec<usize> {
     let mut before = 0.0;
     let late = |(t, value): (usize, &Vec<f64>)| {
@@ -50,7 +50,7 @@ fn each_lateness_is_as_likely() {
         counts[(f64::from(t) - (before - value)) as usize] += 1;
         before = value;
     }
-    // Of 1000 draws of four, within five standard deviations.
+    // 1000 draws of four values, within five standard deviations.
     assert!(counts.iter().all(|n| n.abs_diff(250) < 70), "{counts:?}");
 }
 
@@ -73,7 +73,8 @@ fn depth_0_is_the_optimizer_itself() {
     }
 }
 
-/// A second function that trains other variables advances the graph's step, not the ring.
+/// A second function that trains other variables advances the graph's step, but not the ring
+/// buffer.
 #[test]
 fn the_ring_counts_its_own_updates() {
     let g = mesh_ops::graph();

@@ -5,7 +5,7 @@ use mesh_optimize::Optimizer;
 use ndarray::{ArrayD, IxDyn};
 use std::collections::BTreeMap;
 
-/// A variable `w`, and the gradient of each step; elements in declared order.
+/// A variable `w` and its gradient in each step, elements in declared order.
 #[derive(Clone)]
 pub(crate) struct Problem {
     pub(crate) dims: Vec<Dimension>,
@@ -14,17 +14,17 @@ pub(crate) struct Problem {
     pub(crate) grads: Vec<Vec<f64>>,
 }
 
-/// What became of it.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Trajectory {
     /// The variable after each step.
     pub(crate) values: Vec<Vec<f64>>,
-    /// The slots at the end, by the name of the slot alone.
+    /// The slots at the end, by their names.
     pub(crate) slots: BTreeMap<String, Vec<f64>>,
 }
 
-/// How many examples the gradient is a sum over. Gradients are small multiples of 2^-6, so a quarter
-/// of one is exact, and so is the sum.
+/// The number of examples that the gradient is a sum over. Gradients are small multiples of 2^-6,
+/// so a quarter of one is exact, and so is the sum.
 const BATCH: usize = 4;
 
 /// Meshes and layouts for variables of 4 and 8 elements a dim (2 for `stack`): data, model and
@@ -51,7 +51,7 @@ impl Problem {
         IxDyn(&front.into_iter().chain(self.dims.iter().map(|d| d.size)).collect::<Vec<_>>())
     }
 
-    /// The variable's start, and zeros of the slots, updated with each gradient.
+    /// Runs the optimizer and returns the values and slots.
     pub(crate) fn run(&self, optimizer: &dyn Optimizer, mesh: &str, layout: &str) -> Trajectory {
         let g = mesh_ops::graph();
         let w = g.variable("w", self.dims.iter().copied(), self.dtype, Initializer::ZEROS);
@@ -87,7 +87,7 @@ fn read(session: &Session, variable: &str) -> Vec<f64> {
     session.read(variable).unwrap().to_f64().into_iter().collect()
 }
 
-/// Equal to one part in 10^5, of numbers below 0.1 to one in 10^6.
+/// Asserts equality to one part in 10^5, below 0.1 to 10^-6.
 pub(crate) fn close(got: &[f64], want: &[f64], what: &str) {
     const RELATIVE: f64 = 1e-5;
     assert_eq!(got.len(), want.len(), "{what}");

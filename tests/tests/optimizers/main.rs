@@ -1,5 +1,5 @@
-//! Optimizers: trajectories against numbers computed elsewhere, on one processor and on layouts that
-//! split, shard state (ZeRO) and shard parameters (FSDP); what they keep; what they refuse.
+//! Optimizers: trajectories that other programs computed, on one processor and on layouts that
+//! split, shard state (ZeRO) and shard parameters (FSDP); slots; errors.
 
 mod anchors;
 mod by_name;

@@ -40,7 +40,7 @@ fn close(rate: LearningRate, points: &[(i64, f64)]) {
     }
 }
 
-/// Around the borders of a schedule of 100 steps, and far past its end.
+/// Steps around the borders of a schedule of 100 steps, and far beyond its end.
 const STEPS: &[i64] = &[0, 1, 2, 9, 10, 11, 49, 50, 51, 98, 99, 100, 101, 150, 1_000, 1_000_000];
 
 #[test]
@@ -58,7 +58,7 @@ fn polynomials() {
         };
         check(polynomial_decay(0.3, 0.1, 100, power), STEPS, formula);
     }
-    // A line that rises is one as well.
+    // A rising line is a linear decay, too.
     check(linear_decay(0.0, 1.0, 100), STEPS, |t| t.min(100.0) / 100.0);
 }
 
@@ -89,7 +89,7 @@ fn cosines() {
 #[test]
 fn inverse_square_roots() {
     check(inverse_square_root(100), STEPS, |t| if t < 100.0 { 0.1 } else { 1.0 / t.sqrt() });
-    // Vaswani et al. 2017, section 5.3, whose steps count from 1.
+    // Vaswani et al. 2017, section 5.3, where steps are counted from 1.
     let paper = |t: f64| {
         let step = t + 1.0;
         512f64.powf(-0.5) * step.powf(-0.5).min(step * 50f64.powf(-1.5))
@@ -187,7 +187,7 @@ fn rounded_once() {
         let [narrow, wide] = session.call(&train, []).unwrap();
         let rounded = wide.item().unwrap() as f32;
         assert_eq!(narrow.item().unwrap() as f32, rounded, "step {t}");
-        // The optimizer uses that rate, and the step is that of the call.
+        // The optimizer uses that rate at the step of the call.
         weight -= rounded;
         assert_eq!(session.read("w").unwrap().as_f32().unwrap()[[0]], weight, "step {t}");
     }

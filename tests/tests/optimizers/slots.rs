@@ -1,4 +1,4 @@
-//! What optimizers keep, how it is found, and how much memory it takes.
+//! The slots of optimizers: which there are, how to find them, and their memory.
 
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamWeightDecay, ByName, Delayed, Factoring, Momentum, Sgd};
@@ -19,7 +19,7 @@ fn update<'g>(
 #[test]
 fn slots_are_listed_and_found() {
     let adafactor = || Adafactor { beta1: 0.5, ..Adafactor::tensor2tensor() };
-    // What it may make, and what it makes for a matrix, in order.
+    // The optimizer, the slots that it may make, and those that it makes for a matrix, in order.
     type Case<'a> = (Box<dyn Optimizer>, &'a [&'a str], &'a [&'a str]);
     let table: Vec<Case<'_>> = vec![
         (Box::new(Sgd::new(0.1)), &[], &[]),
@@ -82,7 +82,7 @@ fn a_slot_of_another_optimizer_is_not_ones_own() {
     assert!(Sgd::new(0.1).slot(w, "momentum").is_none());
 }
 
-/// Of three dims the two largest are factored, of equals the first.
+/// Of three dims the two largest are factored; of equal dims the first.
 #[test]
 fn factored_dims() {
     let cases = [
@@ -121,7 +121,7 @@ fn a_large_matrix_keeps_rows_and_columns_only() {
     assert_eq!(slots.map(|v| v.shape.size()).sum::<usize>(), 5_120);
 }
 
-/// Nothing but the layout says that state is shared out.
+/// Only the layout splits the state.
 #[test]
 fn each_of_four_processors_holds_a_quarter_of_adams_state() {
     const SIZE: usize = 1024 * 4096;
@@ -135,10 +135,10 @@ fn each_of_four_processors_holds_a_quarter_of_adams_state() {
     assert_eq!(bytes("", &adam), 3 * 4 * SIZE + 4);
     assert_eq!(bytes("slots/*:all", &adam), 4 * SIZE + 2 * SIZE + 4);
     assert_eq!(bytes("params/*:all;slots/*:all", &adam), 3 * SIZE + 4);
-    // A ring of three gradients; how many there were is a number.
+    // A ring buffer of three gradients, and the number of updates.
     let late = Delayed::new(Sgd::new(0.1), 2);
     assert_eq!(bytes("slots/*:all", &late), 4 * SIZE + 3 * SIZE + 4 + 4);
-    // The row means lie whole: the dim that is split is what they are over.
+    // The row means are whole, as they are means over the split dim.
     assert_eq!(bytes("slots/*:all", &Adafactor::default()), 4 * SIZE + 4 * (1024 + 4096 / 4) + 4);
 }
 

@@ -1,5 +1,5 @@
-//! Fifty steps of every optimizer and option against golden files: PyTorch's own numbers, and f64
-//! restatements of Mesh TensorFlow's and tensor2tensor's. See `tests/golden/optimizers/`.
+//! Fifty steps of every optimizer and option against golden files: PyTorch's numbers, and
+//! restatements in f64 of Mesh TensorFlow's and tensor2tensor's. See `tests/golden/optimizers/`.
 
 use crate::harness::{LAYOUTS, Problem, close};
 use mesh_ops::prelude::*;
@@ -94,7 +94,7 @@ fn hyperbola() -> LearningRate {
     LearningRate::of_step(|t| (t + 2.0).reciprocal() * 0.1)
 }
 
-/// Mesh TensorFlow's, factoring small matrices too.
+/// Mesh TensorFlow's Adafactor that also factors small matrices.
 fn factored() -> Adafactor {
     Adafactor { factoring: Factoring::TwoLargest { least: 2 }, ..Adafactor::default() }
 }
@@ -130,7 +130,7 @@ fn problem(golden: &Value, case: &Value) -> Problem {
     }
 }
 
-/// Every case of `file` that `builders` build, under every layout; a builder needs a case.
+/// Compares every case of `file` with its builder under every layout; each builder needs a case.
 fn agree(file: &str, builders: &[Builder]) {
     let golden = golden(file);
     let kept: Vec<_> = numbers(&golden["kept"]).iter().map(|step| *step as usize).collect();

@@ -1,4 +1,4 @@
-//! The templates of `docs/clusters.md` fit together: as many ranks as processors.
+//! The templates of `docs/clusters.md` have as many ranks as processors.
 
 use mesh_core::names::{Layout, Mesh};
 use std::fs;
@@ -9,7 +9,7 @@ fn template(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/cluster").join(name)
 }
 
-/// What stands behind a flag.
+/// The word after a flag.
 fn after<'a>(words: &'a [String], flag: &str) -> &'a str {
     let at = words.iter().position(|word| word == flag);
     &words[at.unwrap_or_else(|| panic!("{flag} is not in {words:?}")) + 1]
@@ -45,9 +45,9 @@ fn the_slurm_script_asks_for_a_core_per_processor() {
     }
 }
 
-/// What the script gives to `srun`.
+/// The arguments that the script gives to `srun`.
 fn started_by_slurm(text: &str, nodes: &str, tasks: &str, cores: &str) -> Vec<String> {
-    // An `srun` that says what it is given.
+    // A replacement of `srun` that prints its arguments.
     let folder = std::env::temp_dir().join(format!("mesh-slurm-{cores}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let stub = "srun() { printf '%s\\n' \"$@\"; }\n";

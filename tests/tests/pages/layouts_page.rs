@@ -3,7 +3,7 @@
 //! Between `<!-- name -->` and `<!-- end -->` the page holds what is computed here;
 //! `UPDATE_DOCS=1 cargo test -p tests --test pages` writes it. Its programs are doc tests.
 
-use mesh_core::lower::relayout_cost;
+use mesh_core::lower::{Target, relayout_cost};
 use mesh_core::names::{Axis, Placement, ReduceKind};
 use mesh_ops::conv::Conv;
 use mesh_ops::layers::attention::{AttentionOptions, LocalAttention, MultiHead};
@@ -96,7 +96,7 @@ fn costs(build: fn(&Graph), layouts: &[(&str, &str)]) -> String {
                     kB of values |\n|---|---|---|---:|---:|---:|\n"
         .to_owned();
     for (mesh, layout) in layouts {
-        let explain = lowered(build, mesh, layout).explain();
+        let explain = lowered(build, mesh, layout).explain_for(&Target::host()).unwrap();
         let function = &explain.functions[0];
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for (form, axes, _) in function.collectives() {
@@ -109,7 +109,7 @@ fn costs(build: fn(&Graph), layouts: &[(&str, &str)]) -> String {
             "| `{mesh}` | `{layout}` | {counts} | {} | {} | {} |",
             kilobytes(function.total().sent),
             kilobytes(explain.variable_bytes as u64),
-            kilobytes(function.arena_bytes as u64)
+            kilobytes(function.arena_bytes.unwrap() as u64)
         );
     }
     text
@@ -122,29 +122,39 @@ fn relayouts() -> String {
     let whole: Place = |p, _| p.clone();
     let split: Place = |p, axis| p.clone().split("x".into(), &[axis]);
     let other: Place = |p, axis| p.clone().split("y".into(), &[axis]);
-    let owed: Place = |p, axis| p.clone().with_pending(ReduceKind::Sum, &[axis]);
+    let pending: Place = |p, axis| p.clone().with_pending(ReduceKind::Sum, &[axis]);
     let owned: Place = |p, axis| p.clone().with_owner(axis, 0);
     let table: [(&str, Place, &str, Place, &str, &str, Share); 10] = [
         ("whole", whole, "split", split, "each processor keeps its part", "0", |_, _| 0),
-        ("whole", whole, "owed", owed, "one keeps it, the others have zeros", "0", |_, _| 0),
+        (
+            "whole",
+            whole,
+            "pending",
+            pending,
+            "one processor keeps it, the others have zeros",
+            "0",
+            |_, _| 0,
+        ),
         ("split", split, "whole", whole, "all-gather", "(n-1)/n B", |b, n| b * (n - 1) / n),
         ("split", split, "split along another dim", other, "all-to-all", "(n-1)/n² B", |b, n| {
             b * (n - 1) / n / n
         }),
-        ("owed", owed, "split", split, "reduce-scatter", "(n-1)/n B", |b, n| b * (n - 1) / n),
-        ("owed", owed, "whole", whole, "all-reduce", "2 (n-1)/n B", |b, n| 2 * b * (n - 1) / n),
-        ("owed", owed, "owed", owed, "nothing", "0", |_, _| 0),
+        ("pending", pending, "split", split, "reduce-scatter", "(n-1)/n B", |b, n| b * (n - 1) / n),
+        ("pending", pending, "whole", whole, "all-reduce", "2 (n-1)/n B", |b, n| {
+            2 * b * (n - 1) / n
+        }),
+        ("pending", pending, "pending", pending, "nothing", "0", |_, _| 0),
         (
-            "owed",
-            owed,
-            "one owner's",
+            "pending",
+            pending,
+            "owned",
             owned,
-            "reduced to the owner, who receives",
+            "reduce to the owner, which receives",
             "(n-1) B",
             |b, n| b * (n - 1),
         ),
-        ("whole", whole, "one owner's", owned, "the owner keeps it", "0", |_, _| 0),
-        ("one owner's", owned, "whole", whole, "broadcast", "B", |b, _| b),
+        ("whole", whole, "owned", owned, "the owner keeps it", "0", |_, _| 0),
+        ("owned", owned, "whole", whole, "broadcast", "B", |b, _| b),
     ];
     let mut text = "| from | to | what happens | bytes received |\n|---|---|---|---|\n".to_owned();
     let shape: Shape = "x:64;y:64".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Pages and printed programs that are made from the code, and code that pages show;
+//! Pages and printed programs that are generated from the code, and programs on pages.
 //! `UPDATE_DOCS=1 cargo test -p tests --test pages` writes the pages.
 
 mod catalogue;

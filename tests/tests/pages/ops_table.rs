@@ -2,35 +2,36 @@
 //!
 //! `UPDATE_DOCS=1 cargo test -p tests --test pages` writes it.
 
-use crate::catalogue::facts::{Facts, Rule, allowed, facts};
-use crate::catalogue::instances::{Room, compositions, elementwise, rooms};
+use crate::catalogue::facts::{Facts, Rule, allowed, facts, splits};
+use crate::catalogue::instances::{Shown, firsts, rooms};
 use crate::catalogue::mesh_tensorflow::FAMILIES;
 use crate::catalogue::{Entry, core_ops, layers, sources};
 use mesh_core::split::Role;
+use mesh_ops::testing::Room;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "\
 # Ops and layers
 
-This page is made by `tests/tests/pages/ops_table.rs` from the rooms' own words and from graphs, and a test
-fails when it is out of date, when a public function has no row, or when a row has no proof: each op
-stands in the conformance suite, which runs it under every legal layout of several meshes against a
-naive evaluator. (`UPDATE_DOCS=1 cargo test -p tests --test pages` writes the page.)
+A test makes this page from the docs of the ops' rooms and from graphs (`tests/tests/pages/ops_table.rs`). It
+fails when the page is out of date, when a public function has no row, or when a row has no proof: each op
+is in the conformance suite, which compares it under every legal layout of several meshes with a naive
+evaluator. (`UPDATE_DOCS=1 cargo test -p tests --test pages` writes the page.)
 
-* **split**: what may happen to each dim when it is split over mesh axes. *Parallel*: slice i makes
-  slice i. *Reduced(kind)*: each processor's result is a part; what is owed is settled where it is
-  needed. *Exchange*: the op itself talks to the processors that share the dim. *Whole*: it cannot
-  be split, for the reason given [below](#dims-that-must-be-whole).
-* **linear**: the inputs that may be pending, owing sums or selections; the op carries these on. An op
-  that *moves* elements carries selections as selections, one that *adds* them carries them as sums.
-  One that *multiplies* them by elements of other inputs carries sums only, and only if the others are
-  finite constants or its result is smaller; see [layouts.md](layouts.md#what-a-layout-may-change). It is linear
-  in each set by itself: `{a, b}` jointly, `{a} {b}` in either.
-* **sends**: the collectives that any layout on one axis leads to, of the op alone and with nothing
-  else to settle what it owes. An all-reduce becomes a reduce-scatter where the consumer is split.
-* **a dim split**: what follows if that dim alone is split, in the graph of the row: `q: all_reduce`.
-  Dims not named cost nothing (*free*).
+* **split**: what happens to each dim if mesh axes split it. *Parallel*: slice i of the inputs gives slice
+  i of the result. *Reduced(kind)*: each processor's result is a part of a reduction, which is pending until
+  a consumer needs it. *Exchange*: the op itself communicates along the dim. *Whole*: the dim cannot be
+  split, for the reason given [below](#dims-that-must-be-whole).
+* **linear**: the inputs that may be pending sums or selections; the op carries them on. An op that *moves*
+  elements carries selections as selections, one that *adds* them carries them as sums. One that
+  *multiplies* them by elements of other inputs carries sums only, and only if the other inputs are finite
+  constants or its result is smaller; see [layouts.md](layouts.md#what-a-layout-may-change). `{a, b}` means that
+  the op is linear in both inputs together, `{a} {b}` that it is linear in each of them alone.
+* **sends**: the collectives of the op alone under layouts with one axis, where its result is needed
+  whole. An all-reduce becomes a reduce-scatter if the consumer is split.
+* **a dim split**: the cost if only that dim is split, in the graph of the row: `q: all_reduce`. Dims that
+  are not named cost nothing (*free*).
 ";
 
 fn line(text: &mut String, cells: &[&str]) {
@@ -86,14 +87,12 @@ impl Page {
     fn note(&mut self, name: &str, proof: &str, facts: &Facts) {
         self.rows.insert(name.to_owned());
         for rule in &facts.rules {
-            let known = self.proven.0.contains(&rule.op) || BY_GRADIENTS.contains(&&*rule.op);
-            assert!(known, "{name}: no conformance case has {}", rule.op);
+            let op = rule.op.name();
+            let known = self.proven.0.iter().any(|known| known == op);
+            assert!(known, "{name}: no conformance case has {op}");
             for (_, role) in &rule.roles {
                 if let Role::Whole(reason) = role {
-                    self.whole
-                        .entry((*reason).to_owned())
-                        .or_default()
-                        .insert(format!("`{}`", rule.op));
+                    self.whole.entry((*reason).to_owned()).or_default().insert(format!("`{op}`"));
                 }
             }
         }
@@ -106,7 +105,7 @@ impl Page {
             }
             None => {
                 let (ops, cases) = &self.proven;
-                let case = |case: &String| case == proof || proof.is_empty();
+                let case = |case: &String| case == proof;
                 let known = cases.iter().any(case) || ops.iter().any(case);
                 let table = format!("tests/tests/snapshots/conformance/{proof}.snap");
                 let known = known || sources::workspace().join(table).exists();
@@ -115,8 +114,8 @@ impl Page {
         }
     }
 
-    fn elementwise(&mut self) {
-        let general = sources::room("elementwise/mod.rs");
+    fn elementwise(&mut self, rooms: Vec<Shown>) {
+        let general = sources::room(&sources::path_of("elementwise"));
         let cell = |key| sources::cell(&general, key).unwrap();
         let note = format!(
             "Shape: {}. Split: {}. Gradient: {}.",
@@ -125,8 +124,8 @@ impl Page {
             cell("gradient")
         );
         head(&mut self.text, "Elementwise", &note, &["function", "gradient", "linear"]);
-        for (room, entries) in elementwise() {
-            let source = sources::room(&format!("elementwise/{room}.rs"));
+        for Shown { room, source, ops, .. } in rooms {
+            let (room, entries) = (room.name(), firsts(ops));
             let table = sources::table(&source);
             let place = table[0].iter().position(|head| head == "gradient").unwrap();
             let mut found: BTreeMap<String, Facts> =
@@ -158,29 +157,34 @@ impl Page {
         }
     }
 
-    fn ops(&mut self) {
+    fn ops(&mut self, rooms: &[Shown]) {
         let columns = ["op", "shape", "split", "linear", "gradient", "sends"];
         head(&mut self.text, "Ops", "", &columns);
-        for room in rooms() {
-            let source = sources::room(room.file);
+        for shown in rooms.iter().filter(|shown| shown.room.has_ops()) {
             let cell = |key| {
-                sources::cell(&source, key)
-                    .unwrap_or_else(|| panic!("{}: its table has no {key}", room.file))
+                sources::cell(&shown.source, key)
+                    .unwrap_or_else(|| panic!("{:?}: its table has no {key}", shown.room))
             };
-            let found: Vec<_> = room.entries.iter().map(facts).collect();
-            for (entry, facts) in room.entries.iter().zip(&found) {
-                // Its op is proof; see `note`.
-                self.note(&entry.name, "", facts);
+            let found: Vec<_> = shown.ops.iter().map(facts).collect();
+            let mut names: Vec<String> = Vec::new();
+            for (entry, facts) in shown.ops.iter().zip(&found) {
+                self.note(&entry.name, &entry.case, facts);
+                let name = format!("`{}`", entry.name);
+                if !names.contains(&name) {
+                    names.push(name);
+                }
             }
-            self.rows.extend(room.functions.iter().map(|name| (*name).to_owned()));
-            check_split(&room, &cell("split"), &found);
-            check_linear(&room, &cell("linear"), &found);
-            check_gradient(&room, &cell("gradient"), &found);
+            // What holds no other ops, where there is such a case.
+            let own = |facts: &Facts| facts.rules.iter().all(|rule| shown.room.has(&*rule.op));
+            let (alone, among): (Vec<_>, Vec<_>) = found.into_iter().partition(own);
+            let found = if alone.is_empty() { among } else { alone };
+            check_split(shown.room, &cell("split"), &found);
+            check_linear(shown.room, &cell("linear"), &found);
+            check_gradient(shown.room, &cell("gradient"), &found);
             let sends: BTreeSet<_> =
                 found.iter().flat_map(|facts| facts.collectives.iter().cloned()).collect();
             let sends: Vec<_> = sends.into_iter().collect();
             let sends = if sends.is_empty() { "nothing".to_owned() } else { sends.join(", ") };
-            let names: Vec<_> = room.functions.iter().map(|name| format!("`{name}`")).collect();
             let [shape, split, linear, gradient] =
                 ["shape", "split", "linear", "gradient"].map(cell);
             line(&mut self.text, &[&names.join(", "), &shape, &split, &linear, &gradient, &sends]);
@@ -192,11 +196,11 @@ impl Page {
         let columns = ["function", "what it is", "dims", "a dim split", "gradient"];
         head(&mut self.text, title, note, &columns);
         for entry in entries {
-            let facts = facts(&entry);
+            let (facts, splits) = (facts(&entry), splits(&entry));
             self.note(&entry.name, &entry.case, &facts);
             let what = document(&entry.name);
             // Of the graph's own ops no rule says why: the refusal does.
-            for reason in facts.reasons.iter().filter(|_| entry.name.starts_with("Graph::")) {
+            for reason in splits.reasons.iter().filter(|_| entry.name.starts_with("Graph::")) {
                 let ops = self.whole.entry(reason.clone()).or_default();
                 ops.insert(format!("`{}`", entry.name));
             }
@@ -206,7 +210,7 @@ impl Page {
                     &format!("`{}`", entry.name),
                     &what,
                     &facts.signature,
-                    &facts.splits_text(),
+                    &splits.text(),
                     facts.gradient_text(),
                 ],
             );
@@ -251,9 +255,6 @@ impl Page {
     }
 }
 
-/// Made by gradients alone; the conformance cases check them as such, by finite differences.
-const BY_GRADIENTS: [&str; 1] = ["conv_filter"];
-
 type Documents<'a> = dyn Fn(&str) -> String + 'a;
 
 const ITEMS: [&str; 4] = ["fn ", "struct ", "enum ", "trait "];
@@ -267,30 +268,30 @@ fn names_item(text: &str, keyword: &str, name: &str) -> bool {
 
 /// The words of a room's `split` cell are those of its rule, no more and no fewer.
 fn check_split(room: &Room, cell: &str, found: &[Facts]) {
-    let kinds: BTreeSet<_> = found.iter().flat_map(|facts| facts.kinds(room.ops)).collect();
+    let kinds: BTreeSet<_> = found.iter().flat_map(|facts| facts.kinds(room)).collect();
     for kind in &kinds {
         let general = kind.starts_with("reduced") && cell.contains("reduced(kind)");
-        assert!(general || cell.contains(kind.as_str()), "{}: split lacks {kind}", room.file);
+        assert!(general || cell.contains(kind.as_str()), "{room:?}: split lacks {kind}");
     }
     let words =
         ["whole", "reduced(sum)", "reduced(any)", "exchange(permute)", "exchange(all-gather)"];
     for word in words {
         let said = cell.contains(word) && !cell.contains(&format!("{word}: "));
-        assert!(!said || kinds.contains(word), "{}: no instance has {word}", room.file);
+        assert!(!said || kinds.contains(word), "{room:?}: no instance has {word}");
     }
     // Reshapes place data themselves.
-    if room.ops != ["reshape"] {
+    if room.name() != "reshape" {
         let sent: BTreeSet<_> =
             found.iter().flat_map(|facts| facts.collectives.iter().cloned()).collect();
-        assert!(sent.is_subset(&allowed(&kinds)), "{}: sends {sent:?}", room.file);
+        assert!(sent.is_subset(&allowed(&kinds)), "{room:?}: sends {sent:?}");
     }
 }
 
 /// `moves x`: alone; `multiplies each factor`: every input by itself; `adds all inputs jointly`; `none`.
 fn check_linear(room: &Room, cell: &str, found: &[Facts]) {
-    let rules: Vec<_> = found.iter().flat_map(|facts| facts.of(room.ops)).collect();
+    let rules: Vec<_> = found.iter().flat_map(|facts| facts.of(room)).collect();
     let some = rules.iter().any(|rule| !rule.linear.is_empty());
-    assert_eq!(cell != "none", some, "{}: linear", room.file);
+    assert_eq!(cell != "none", some, "{room:?}: linear");
     for rule in rules.iter().filter(|rule| !rule.linear.is_empty()) {
         let each: Vec<_> = (0..rule.inputs).map(|i| vec![i]).collect();
         let expected = match cell {
@@ -299,14 +300,14 @@ fn check_linear(room: &Room, cell: &str, found: &[Facts]) {
             _ => vec![vec![0]],
         };
         let how = cell.split(' ').next();
-        assert_eq!(how, Some(rule.linearity.to_string().as_str()), "{}: linear", room.file);
-        assert_eq!(rule.linear, expected, "{}: linear {cell}", room.file);
+        assert_eq!(how, Some(rule.linearity.to_string().as_str()), "{room:?}: linear");
+        assert_eq!(rule.linear, expected, "{room:?}: linear {cell}");
     }
 }
 
 fn check_gradient(room: &Room, cell: &str, found: &[Facts]) {
     let some = found.iter().any(|facts| facts.gradient.contains(&true));
-    assert_eq!(cell != "none", some, "{}: gradient", room.file);
+    assert_eq!(cell != "none", some, "{room:?}: gradient");
 }
 
 /// The reasons in the sources: text of `Role::Whole("...")`, or of the constant in its place, and
@@ -356,14 +357,16 @@ fn generated() -> Page {
         whole: BTreeMap::new(),
         proven: sources::proven(),
     };
-    page.elementwise();
-    page.ops();
+    let (elementwise, others): (Vec<_>, Vec<_>) =
+        rooms().into_iter().partition(|shown| shown.room.name().starts_with("elementwise"));
+    page.elementwise(elementwise);
+    page.ops(&others);
     let of_ops = sources::sources("mesh_ops/src");
     let document = |name: &str| described(&of_ops, name);
     page.composed(
         "Compositions",
         "Made of ops; nothing else is needed for splits and gradients.",
-        compositions(),
+        firsts(others.into_iter().flat_map(|shown| shown.compositions).collect()),
         &document,
     );
     page.composed("Layers", "Compositions too, in `mesh_ops::layers`.", layers::all(), &document);
@@ -404,24 +407,5 @@ fn every_op_has_its_row() {
         let method = format!("{layer}::");
         let has = page.rows.iter().any(|row| *row == layer || row.starts_with(&method));
         assert!(has, "{layer} has no row");
-    }
-}
-
-/// Every free public function shows how it is used, and blames the caller's line.
-#[test]
-fn public_functions_have_examples() {
-    for (path, text) in sources::sources("mesh_ops/src") {
-        for (at, _) in text.match_indices("\npub fn ") {
-            let before: Vec<_> = text[..at].lines().rev().collect();
-            let attached =
-                before.iter().take_while(|l| l.starts_with("///") || l.starts_with("#["));
-            let attached: Vec<_> = attached.collect();
-            let name = text[at..].split(['(', '<']).next().unwrap_or_default().trim();
-            let shown = attached.iter().any(|line| line.starts_with("/// ```"));
-            assert!(shown, "{path}: {name} has no example");
-            let signature = text[at + 1..].split(" {\n").next().unwrap_or_default();
-            let blames = attached.iter().any(|line| line.contains("track_caller"));
-            assert!(blames || !signature.contains("Tensor<"), "{path}: {name} has no track_caller");
-        }
     }
 }

@@ -1,11 +1,11 @@
-//! What README says about a crate of one's own is true: it is made of README's text, built and run.
+//! README's section on crates of your own is true: a crate is made of its text, built and run.
 
 use crate::pasted::{first_of_readme, workspace};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the crate stands, and what it depends on, according to README.
+/// The path of the checkout in README's manifest.
 const CHECKOUT: &str = "../mesh/";
 
 /// A new folder outside of the workspace, removed at the end.
@@ -18,11 +18,11 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// A crate, whose manifest ends with these lines and whose one source file is this one.
+    /// A crate whose manifest ends with these lines and whose only source file is this one.
     fn new_crate(&self, name: &str, manifest: &str, (file, text): (&str, &str)) -> PathBuf {
         let folder = self.0.join(name);
         fs::create_dir_all(folder.join("src")).unwrap();
-        // What `cargo new` writes.
+        // The manifest that `cargo new` writes.
         let package =
             format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
         fs::write(folder.join("Cargo.toml"), format!("{package}\n{manifest}")).unwrap();
@@ -64,8 +64,8 @@ fn tables(manifest: &str, name: &str) -> String {
     text
 }
 
-/// Built with the workspace's profile of dependencies, whose units are there already, instead of
-/// README's, which the next test is about.
+/// The crate is built with the workspace's profile, whose dependencies are built already, instead
+/// of README's; the next test is about that one.
 #[test]
 fn a_crate_of_readme_s_text_trains() {
     let scratch = Scratch::new("own-crate");
@@ -74,12 +74,12 @@ fn a_crate_of_readme_s_text_trains() {
     assert!(dependencies.contains(CHECKOUT), "README depends on other paths:\n{dependencies}");
     let dependencies = dependencies.replace(CHECKOUT, &format!("{}/", root.display()));
     let own = scratch.new_crate("own", &dependencies, ("main.rs", &first_of_readme("rust")));
-    // The versions that are on this machine.
+    // The versions are those that are on this machine.
     fs::copy(root.join("Cargo.lock"), own.join("Cargo.lock")).unwrap();
 
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let profile = scratch.0.join("profile.toml");
-    // Mesh itself is built anew here; unoptimised that takes half the time.
+    // Mesh itself is built again; without optimisation that takes half the time.
     let unoptimised = ["mesh_core", "mesh_ops", "mesh_optimize"];
     let unoptimised = unoptimised.map(|name| format!("{name}.opt-level = 0\n")).concat();
     let packages = tables(&manifest, "profile.dev.package");
@@ -90,11 +90,11 @@ fn a_crate_of_readme_s_text_trains() {
     let losses = out.lines().filter_map(|line| line.split_once("loss "));
     let losses: Vec<f64> = losses.map(|(_, loss)| loss.parse().unwrap()).collect();
     assert_eq!(losses.len(), 10, "{out}");
-    // Ten classes of which nothing is known: ln 10, or about that.
+    // At first the classifier knows nothing of the ten classes: the loss is about ln 10.
     assert!(losses[0] > 1.5 && losses[9] < 0.1 * losses[0], "{out}");
 }
 
-/// README's profile as it stands: a crate that stands for Mesh is optimised wholly, one's own a bit.
+/// README's profile: a crate in Mesh's place is fully optimised, your own a little.
 #[test]
 fn the_profile_of_readme_optimises_dependencies() {
     let scratch = Scratch::new("own-profile");

@@ -1,4 +1,5 @@
-//! The programs that README.md and `docs/*.md` show are whole: pasted into a file, each compiles.
+//! The programs that README.md and `docs/*.md` show are whole: each compiles if it is pasted into a
+//! file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +8,12 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// What stands between two fences of a page.
+/// The text between two fences of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Block {
     /// The line of the opening fence, from 1.
     pub(crate) line: usize,
-    /// What stands on that line behind the fence: `rust`, `toml`.
+    /// The word after the opening fence: `rust`, `toml`.
     pub(crate) language: String,
     pub(crate) text: String,
 }
@@ -43,7 +44,7 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
     found
 }
 
-/// README.md, and the pages of `docs/` that are on the disk: paths from the workspace, and texts.
+/// README.md and the pages of `docs/`: paths from the workspace, and texts.
 fn pages() -> Vec<(String, String)> {
     let root = workspace();
     let folder = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -58,7 +59,7 @@ fn pages() -> Vec<(String, String)> {
     paths.iter().map(page).collect()
 }
 
-/// Why a block of Rust cannot be pasted as it stands, or is not compiled here as it stands.
+/// Why a Rust block cannot be pasted as it is, or is not compiled here as it is.
 fn fault(block: &Block) -> Option<&'static str> {
     let hidden = |line: &str| line.trim() == "#" || line.trim_start().starts_with("# ");
     // Without `mpirun` and the feature `mpi` such a program ends with an error.
@@ -78,7 +79,7 @@ fn fault(block: &Block) -> Option<&'static str> {
     if mains == 1 { None } else { Some("is no program: it needs one `fn main()`") }
 }
 
-/// The doc tests of `tests/src/lib.rs` compile and run the programs; this is about their form.
+/// The doc tests of `tests/src/lib.rs` compile and run the programs; this test is about their form.
 #[test]
 fn programs_of_pages_can_be_pasted() {
     let doc_tests = fs::read_to_string(workspace().join("tests/src/lib.rs")).unwrap();
@@ -139,7 +140,7 @@ fn quickstart_is_the_first_program_of_readme() {
     let path = "examples/src/bin/quickstart.rs";
     let file = fs::read_to_string(workspace().join(path)).unwrap();
     let (head, program) = file.split_once("\n\n").unwrap();
-    // A crate's comment, and that it may print.
+    // The comment of a crate, and the permission to print.
     let is_head = |line: &str| line.starts_with("//!") || line.starts_with("#![expect(");
     assert!(head.lines().all(is_head), "{path} begins with {head}");
     assert!(program == first_of_readme("rust"), "README.md's first program is not {path}");

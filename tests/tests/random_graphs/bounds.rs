@@ -1,19 +1,19 @@
-//! Something known of every tensor, derived op by op from what is known of its inputs.
+//! Propagates a property of tensors through a graph, op by op.
 
 use mesh_core::graph::{Graph, Kind, LoopView, OperationView, TensorId};
 use mesh_ops::prelude::*;
 use std::collections::BTreeMap;
 
-/// The most rounds of a while loop that is drawn: its graph does not say.
+/// The most iterations of a drawn while loop, which its graph does not tell.
 pub const WHILE_ROUNDS: usize = 3;
 
-/// What is known of a tensor.
+/// A property of a tensor.
 pub trait Known: Copy {
-    /// Of either of two.
+    /// The property of a tensor that is one of two.
     fn either(self, other: Self) -> Self;
-    /// Of the position of a loop of so many rounds.
+    /// The property of a loop's position, for this many iterations.
     fn position(rounds: usize) -> Self;
-    /// Of zeros.
+    /// The property of zeros.
     fn zero() -> Self;
 }
 
@@ -30,7 +30,7 @@ impl Site<'_> {
         self.operation.op.name()
     }
 
-    /// How many elements of the inputs' union there are for each of the result.
+    /// How many elements of the inputs' union there are for each element of the result.
     pub fn terms(&self) -> f64 {
         let all = self.inputs.iter().fold(Shape::scalar(), |all, s| all.union(s).unwrap());
         (all.size() as f64 / self.output.size() as f64).max(1.0)
@@ -53,9 +53,10 @@ impl Site<'_> {
     }
 }
 
-/// What is known of every tensor: `rule` says it of the outputs of an op.
+/// The property of every tensor. `rule` gives it for the outputs of an op.
 ///
-/// What a loop carries is followed round by round: of what a round is given is known what is known
+/// Loops are followed iteration by iteration: what an iteration gets has the property of the loop's
+/// input, or of what any earlier iteration left.
 /// of what the first is given or any round before leaves.
 pub fn propagate<T: Known>(
     graph: &Graph,
@@ -63,8 +64,8 @@ pub fn propagate<T: Known>(
 ) -> BTreeMap<TensorId, T> {
     let operations = graph.operations();
     let mut known = BTreeMap::new();
-    // The operations of a body stand before their loop, so each loop's rounds are made up by
-    // sweeps over all; those of later loops come after.
+    // The operations of a body come before their loop, so an iteration of each loop takes a sweep
+    // over all operations; the operations after a loop need one more.
     let mut sweep = 0;
     let loops: Vec<_> = operations.iter().filter_map(|o| view(o).map(|l| (o, l))).collect();
     let spans: Vec<_> = loops

@@ -1,8 +1,8 @@
-//! Graphs of whole numbers.
+//! Random graphs of whole numbers.
 //!
 //! Each tensor has a bound on the sum of the absolute values of the products that add up to any of
-//! its elements; partial sums are below it as well. While it is at most 2^24, f32 is exact in
-//! whatever order sums are made.
+//! its elements; partial sums are below it as well. While the bound is at most 2^24, f32 is exact
+//! in any order of additions.
 
 use crate::bounds::{Known, Site, propagate};
 use crate::handed;
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 pub const INPUT_BOUND: i32 = 2;
 const EXACT_MOST: f64 = 16_777_216.0;
 
-/// The most rounds over a dim.
+/// The longest dim that a loop goes over.
 pub const ROUNDS_MOST: usize = 6;
 
-/// Every way to draw an exact op.
+/// The drawing functions of exact ops.
 pub const OPS: &[Drawn] = &[
     |d| one(d.a + d.alike()?),
     |d| one(d.a - d.alike()?),
@@ -82,13 +82,13 @@ pub const OPS: &[Drawn] = &[
     },
     |d| one(mesh_ops::shift(d.a, d.dim()?, i64::from(d.pick.b % 16) - 8, d.heads())),
     |d| {
-        // Cut in two, and the parts swapped.
+        // Cuts the dim in two and swaps the parts.
         let (along, cut) = d.cut()?;
         let parts = mesh_ops::split(d.a, along, [cut, along.size - cut]);
         one(mesh_ops::concat(parts[1], &[parts[0]], along.name))
     },
     |d| {
-        // The end replaced by zeros, or the beginning.
+        // Replaces the end by zeros, or the beginning.
         let (along, cut) = d.cut()?;
         let kept = along.resized(along.size - cut);
         let (begin, low) = if d.heads() { (0, 0) } else { (cut, cut) };
@@ -99,7 +99,7 @@ pub const OPS: &[Drawn] = &[
         d.resized(mesh_ops::slice(d.a, along.resized(cut), 0), along).and_then(one)
     },
     |d| {
-        // Flat and back, with something done meanwhile.
+        // Flattens and restores the dims, with an op in between.
         let flat = [dim(&format!("flat{}", d.a.shape().size()), d.a.shape().size())];
         let there = mesh_ops::reshape(d.a, flat);
         one(mesh_ops::reshape(there + there.sum(flat), d.a.shape()))
@@ -109,7 +109,7 @@ pub const OPS: &[Drawn] = &[
         both.then(|| vec![d.a.stack(&[-d.a], "pair")])
     },
     |d| {
-        // Sums over all, over one dim, and none: owed over different axes.
+        // Sums over all dims, over one, and over none, which are pending over different axes.
         let along = d.dim()?;
         let parts = [d.a.sum([along]), d.a.pick(along, 0), d.a.sum_all()];
         one(mesh_ops::add_n(d.a.sum_all(), &parts))
@@ -154,7 +154,7 @@ pub const OPS: &[Drawn] = &[
     |d| one(mesh_ops::dynamic_shift(d.a, d.b.max(d.b.shape()).cast(I32), d.dim()?, d.heads())),
     |d| one(d.a.reverse(d.dim()?)),
     |d| {
-        // A filter of three whole numbers, and what its gradient is.
+        // A filter of three whole numbers, and its gradient.
         let (along, taps) = (d.dim()?, dim("taps", 3));
         let filter = mesh_ops::range(d.graph, taps, I32).cast(d.a.dtype()) - 1.0;
         let scale = d.alike()?;
@@ -197,7 +197,7 @@ pub const OPS: &[Drawn] = &[
         one(d.a + noise.cast(d.a.dtype()))
     },
     |d| {
-        // Each round adds its slice, weighted by something from outside.
+        // Each iteration adds its slice, weighted by a captured tensor.
         let along = d.dim().filter(|d| d.size <= ROUNDS_MOST)?;
         let weight =
             d.alike().filter(|b| b.shape().rank() == 0).unwrap_or(d.a.fill_like(1.0).pick_all());
@@ -262,7 +262,7 @@ impl Known for f64 {
     }
 }
 
-/// For every tensor: the bound of the module's comment; infinity for what is not whole.
+/// The bound of every tensor; infinity for a tensor that is not whole.
 fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
     propagate(graph, |site: &Site<'_>, x: &[f64]| {
         let greatest = x.iter().fold(0.0, |most: f64, &x| most.max(x));
@@ -302,7 +302,7 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
     })
 }
 
-/// Whether everything on the way to a tensor is exact.
+/// Whether every tensor on the way to this one is exact.
 pub fn exact(graph: &Graph, tensor: TensorId) -> bool {
     let bounds = bounds(graph);
     let mut needed = vec![tensor];
@@ -318,7 +318,7 @@ pub fn exact(graph: &Graph, tensor: TensorId) -> bool {
     })
 }
 
-/// What a pick makes of the pool, as far as it is exact.
+/// The tensors that a pick adds to the pool, as far as they are exact.
 pub fn drawn<'g>(d: &Draw<'g>) -> Vec<Tensor<'g>> {
     let made = OPS[usize::from(d.pick.op) % OPS.len()](d).unwrap_or_default();
     let fits = |x: &Tensor<'g>| x.is_poisoned() || exact(d.graph, x.id());

@@ -1,10 +1,11 @@
-//! Loops that hand on what they are given: slices, captured and carried tensors, in any order.
+//! Loops whose iterations pass on what they get: slices, captured and carried tensors, in any
+//! order.
 
 use crate::exact::ROUNDS_MOST;
 use crate::recipe::Draw;
 use mesh_ops::prelude::*;
 
-/// Numbers out of what a pick has left over.
+/// Digits of the number that is left of a pick.
 struct Digits(usize);
 
 impl Digits {
@@ -15,7 +16,7 @@ impl Digits {
     }
 }
 
-/// The same elements by another way: under another name, behind something.
+/// The same elements computed in another way: under another name, or after another op.
 fn disguised<'g>(x: Tensor<'g>, way: usize) -> Tensor<'g> {
     let shape = x.shape();
     match (way, shape.iter().next()) {
@@ -32,8 +33,8 @@ fn disguised<'g>(x: Tensor<'g>, way: usize) -> Tensor<'g> {
     }
 }
 
-/// Two carried, two slices, two captured, and what is made of them; any two are carried on and any two
-/// stacked.
+/// Two carried tensors, two slices, two captured tensors, and results of them. Any two are carried
+/// on and any two are stacked.
 pub fn on<'g>(d: &Draw<'g>) -> Option<Vec<Tensor<'g>>> {
     let along = d.dim().filter(|d| d.size <= ROUNDS_MOST)?;
     let kept = d.a.shape().without(&[along.name]);
@@ -43,7 +44,7 @@ pub fn on<'g>(d: &Draw<'g>) -> Option<Vec<Tensor<'g>>> {
     let carried = [d.a.sum([along]), d.a.pick(along, 0)];
     let own = captured + captured;
     let digits = usize::from(d.pick.a) << 16 | usize::from(d.pick.b) << 8 | usize::from(d.pick.op);
-    // So that neighbours differ in every digit.
+    // So that neighbouring numbers differ in every digit.
     let mut digits = Digits(digits.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let (last, stacks) = d.graph.scan_lists(along, &carried, &[d.a, -d.a], |h, x| {
         let twice = captured + captured;

@@ -1,40 +1,40 @@
-//! What is done only with tensors larger than the caches is drawn.
+//! Random graphs in which tensors are larger than the caches, so that they are tiled.
 
 use crate::exact::INPUT_BOUND;
 use crate::recipe::{LARGE, SMALL, recipes};
 use crate::{Graphs, Trial, agrees, build};
-use mesh_core::lower::Options;
+use mesh_core::lower::{PassId, Target};
+use mesh_core::program::print;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Fill, Random, Values};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// Graphs of each kind of which some are tiled.
+/// The number of graphs of each kind; some of them must be tiled.
 const CASES: usize = 12;
 
-/// Products whose result is 8 MiB of f64, which leaves the caches before it is done.
+/// The number of products whose result has 8 MiB of f64, which no cache holds.
 const PRODUCTS: u32 = 6;
 
-/// How far apart the elements of each row of a large tensor are, which is found tile by tile.
+/// The spread of the elements of each row, which is computed tile by tile.
 pub fn spread(x: Tensor<'_>) -> Option<Tensor<'_>> {
     let row = x.shape().iter().last().filter(|_| x.shape().size() > SMALL.most)?;
     Some((x - x.min([row])).max([row]))
 }
 
-/// Of graphs drawn, how many are tiled.
+/// How many of the drawn graphs are tiled.
 fn tiled(graphs: Graphs) -> usize {
     let mut runner = TestRunner::deterministic();
     let is_tiled = |_: &usize| {
         let recipe = recipes(&LARGE).new_tree(&mut runner).unwrap().current();
         let trial = build(graphs, &LARGE, &recipe);
-        let loops = |without| {
-            let options = Options { without, ..Options::default() };
-            let (mesh, layout) = (Mesh::single(), Layout::default());
-            let module = trial.graph.lower_with(&mesh, &layout, &options).unwrap();
-            module.print("f").unwrap().matches("loop").count()
+        let module = trial.graph.lower(&Mesh::single(), &Layout::default()).unwrap();
+        let loops = |target: &Target| {
+            let executable = module.compile(target).unwrap();
+            print(&executable.functions[0].program, module.mesh()).matches("loop").count()
         };
-        loops(None) > loops(Some("tiles"))
+        loops(&Target::host()) > loops(&Target::host().without(PassId::Tiles))
     };
     (0..CASES).filter(is_tiled).count()
 }
@@ -47,7 +47,7 @@ fn large_graphs_are_tiled() {
     }
 }
 
-/// A product of whole numbers, and what is done with each of its elements.
+/// A product of whole numbers, and maps of its result.
 fn product(maps: &[u8], kept: bool) -> Trial {
     let graph = mesh_ops::graph();
     let (p, q, r) = (dim("p", 4), dim("q", 1024), dim("r", 1024));
@@ -87,7 +87,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The map behind such a product is done within it.
+    /// The map after such a product is computed within the product.
     #[test]
     fn maps_behind_large_products(
         maps in prop::collection::vec(0..5_u8, 1..5),

@@ -1,5 +1,5 @@
-//! Random graphs on random meshes under random legal layouts compute what one processor computes,
-//! and that is what the reference says.
+//! Random graphs on random meshes under random legal layouts compute what one processor and what
+//! the reference compute.
 //!
 //! [`exact`] graphs are of whole numbers and agree bit for bit. [`smooth`] ones are of f64 and agree
 //! within a bound on rounding that is derived for each tensor, op by op.
@@ -34,7 +34,7 @@ const CASES: u32 = 3000;
 /// Graphs of each kind with tensors larger than the caches.
 const LARGE_CASES: u32 = 40;
 
-/// Graphs of each kind among which every op is to be found.
+/// The number of graphs of each kind among which every op must occur.
 const CASES_FOR_ALL_OPS: usize = 400;
 
 const MESHES: [&str; 7] = ["a:2", "a:3", "a:4", "a:2;b:2", "a:2;b:3", "a:2;b:4", "a:2;b:2;c:2"];
@@ -116,7 +116,7 @@ fn build(graphs: Graphs, sizes: &'static Sizes, recipe: &Recipe) -> Trial {
             let of_variable = grads[0].filter(kept);
             fetches.extend(grads.into_iter().flatten().filter(kept));
             if let (Some(v), Some(grad)) = (trained, of_variable) {
-                // Fetched, the sum would be settled for the fetch.
+                // If the gradient were fetched, its sum would be settled for the fetch.
                 fetches.retain(|t| t.id() != grad.id());
                 let ty = v.value().tensor_type();
                 let slot = v.slot("m", &ty.shape, F32, Initializer::ONES);
@@ -134,7 +134,7 @@ fn build(graphs: Graphs, sizes: &'static Sizes, recipe: &Recipe) -> Trial {
     Trial { graphs, graph, feeds, variables }
 }
 
-/// As much of a layout as is legal, rule by rule.
+/// A legal layout, built rule by rule from as many of the picks as possible.
 fn legal_part(graph: &Graph, mesh: &Mesh, picks: &[u8]) -> (String, Module) {
     let (options, (picks, state)) = (options(mesh), picks.split_at(picks.len() - 2));
     let mut rules: Vec<_> = dim_names(graph)
@@ -148,7 +148,7 @@ fn legal_part(graph: &Graph, mesh: &Mesh, picks: &[u8]) -> (String, Module) {
     let mut layout = String::new();
     let mut module = graph.lower(mesh, &Layout::default()).unwrap();
     for (target, pick) in rules {
-        // The first of a few that is legal.
+        // The first of a few candidates that is legal.
         for axes in options.iter().cycle().skip(usize::from(pick) % options.len()).take(3) {
             let owner = match pick / 64 {
                 0 if target.ends_with('*') && !axes.contains('+') => "@each",
@@ -176,7 +176,7 @@ fn run(module: &Module, trial: &Trial) -> Vec<Array> {
     for (name, value) in &trial.variables {
         session.write(name, &value.to_array().unwrap()).unwrap();
     }
-    let slots = module.functions()[0].program.feeds.iter();
+    let slots = module.functions()[0].feeds.iter();
     let fed: Vec<_> =
         slots.map(|s| (s.name.as_str(), trial.feeds[&s.name].to_array().unwrap())).collect();
     let fed: Vec<_> = fed.iter().map(|(name, array)| (*name, array.view())).collect();
@@ -193,7 +193,7 @@ fn expected(trial: &Trial) -> Vec<Array> {
     values.map(|value| value.to_array().unwrap()).collect()
 }
 
-/// What each result may be off by.
+/// The tolerance of each result.
 fn tolerances(trial: &Trial) -> Vec<Tolerance> {
     let fetches = trial.graph.functions()[0].fetches.clone();
     let count = fetches.len() + trial.variables.len();
@@ -201,7 +201,7 @@ fn tolerances(trial: &Trial) -> Vec<Tolerance> {
         Graphs::Exact => vec![Tolerance::Exact; count],
         Graphs::Smooth => {
             let errors = smooth::errors(&trial.graph, &fetches);
-            // Two results, each this far from the truth.
+            // Both results may have this error.
             errors.into_iter().map(|e| Tolerance::Within(2.0 * e.unwrap_or(f64::NAN))).collect()
         }
     }
@@ -211,7 +211,8 @@ fn agree(graphs: Graphs, sizes: &'static Sizes, recipe: &Recipe) -> Result<(), T
     agrees(&build(graphs, sizes, recipe), recipe.mesh, &recipe.layout)
 }
 
-/// Whether one processor, and those of a mesh under a layout, compute what the reference says.
+/// Checks that one processor, and those of a mesh under a layout, compute what the reference
+/// computes.
 fn agrees(trial: &Trial, mesh: u8, layout: &[u8]) -> Result<(), TestCaseError> {
     let (want, tolerances) = (expected(trial), tolerances(trial));
     let compared = |got: &[Array], what: &str| {
@@ -302,7 +303,7 @@ const OF_GRADIENTS: [&str; 6] = [
     "select_gradient",
 ];
 
-/// Ops of core that move nothing or run others.
+/// Ops of core that move nothing, or that run others.
 const OF_CORE: [&str; 4] = ["loop", "recompute", "barrier", "stop_gradient"];
 
 /// Every op of the conformance tables is drawn.

@@ -1,15 +1,15 @@
-//! What is drawn, and what an op is made of.
+//! Recipes of random graphs, and the inputs of drawing functions.
 
 use mesh_ops::prelude::*;
 use proptest::prelude::*;
 
-/// How large tensors are.
+/// The sizes of tensors.
 #[derive(Debug)]
 pub struct Sizes {
     pub dims: [(&'static str, usize); 4],
     /// The most elements of a tensor.
     pub most: usize,
-    /// Dims of the first input, one of these masks; any, if there are none.
+    /// The dims of the first input as masks to choose from; if there are none, any.
     pub first: &'static [u8],
     /// The most ops that are drawn.
     pub picks: usize,
@@ -18,8 +18,7 @@ pub struct Sizes {
 pub const SMALL: Sizes =
     Sizes { dims: [("p", 4), ("q", 6), ("r", 8), ("s", 12)], most: 600, first: &[], picks: 12 };
 
-/// A few of f32 with three of these dims are more than the second cache holds, so what is done with
-/// them is done tile by tile.
+/// A few f32 tensors with three of these dims exceed the second cache, so they are tiled.
 pub const LARGE: Sizes = Sizes {
     dims: [("p", 4), ("q", 128), ("r", 288), ("s", 96)],
     most: 150_000,
@@ -28,7 +27,8 @@ pub const LARGE: Sizes = Sizes {
     picks: 8,
 };
 
-/// One op, read modulo what there is: every recipe is a graph, and shrinking keeps it one.
+/// The recipe of an op. Numbers are read modulo what there is, so every recipe is a graph, also
+/// after shrinking.
 #[derive(Clone, Debug)]
 pub struct Pick {
     pub op: u8,
@@ -40,7 +40,7 @@ pub struct Pick {
 #[derive(Clone, Debug)]
 pub struct Recipe {
     pub mesh: u8,
-    /// Dims of each input, and whether it is of i32.
+    /// The dims of each input, and whether it is of i32.
     pub inputs: Vec<(u8, bool)>,
     pub picks: Vec<Pick>,
     pub gradients: bool,
@@ -80,21 +80,21 @@ impl Sizes {
     }
 }
 
-/// What an op may take: two tensors of the pool, and numbers that choose among what there is.
+/// The inputs of a drawing function: two tensors of the pool, and numbers that choose.
 pub struct Draw<'g> {
     pub graph: &'g Graph,
     pub sizes: &'static Sizes,
     pub a: Tensor<'g>,
     pub b: Tensor<'g>,
     pub pick: Pick,
-    /// Whether what is drawn is differentiated.
+    /// Whether the drawn tensor is differentiated.
     pub gradients: bool,
 }
 
-/// A way to draw an op; `None` if it does not suit.
+/// A drawing function of an op; `None` if the op does not fit.
 pub type Drawn = for<'g> fn(&Draw<'g>) -> Option<Vec<Tensor<'g>>>;
 
-/// One tensor.
+/// A list with this tensor.
 pub fn one<'g>(x: Tensor<'g>) -> Option<Vec<Tensor<'g>>> {
     Some(vec![x])
 }
@@ -120,22 +120,22 @@ impl<'g> Draw<'g> {
         self.a.dtype().is_float()
     }
 
-    /// A coin.
+    /// A random bit.
     pub fn heads(&self) -> bool {
         self.pick.a.is_multiple_of(2)
     }
 
-    /// The dims of both.
+    /// The dims of both tensors.
     pub fn all(&self) -> Shape {
         self.a.shape().union(&self.b.shape()).unwrap()
     }
 
-    /// The other tensor, in the dtype of the first, if both together are not too large.
+    /// The other tensor, cast to the dtype of the first, if both together are not too large.
     pub fn alike(&self) -> Option<Tensor<'g>> {
         self.fits(&self.all()).then(|| self.b.cast(self.a.dtype()))
     }
 
-    /// Of a tensor whose op has a gradient that is not exact, or has corners.
+    /// A choice of `x` or another tensor, for an op whose gradient is not exact or not continuous.
     pub fn choice(&self, x: Tensor<'g>) -> Tensor<'g> {
         if self.gradients { x.stop_gradient() } else { x }
     }
@@ -164,7 +164,7 @@ impl<'g> Draw<'g> {
         Some((d, 1 + usize::from(self.pick.b) % (d.size - 1)))
     }
 
-    /// A dim that the first tensor lacks, if with it it is not too large.
+    /// A dim that the first tensor lacks, if the tensor with it is not too large.
     pub fn other_dim(&self) -> Option<Dimension> {
         let shape = self.a.shape();
         let from = usize::from(self.pick.dims);
@@ -181,7 +181,7 @@ impl<'g> Draw<'g> {
         self.b.max(own).cast(I32)
     }
 
-    /// What is now of another size along a dim, under a name that says so.
+    /// A tensor whose dim has a new size, under a name that contains the size.
     pub fn resized(&self, x: Tensor<'g>, d: Dimension) -> Option<Tensor<'g>> {
         let now = x.shape().get(d.name)?;
         let name = format!("{}_{}", d.name, now.size);

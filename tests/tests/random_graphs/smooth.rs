@@ -1,31 +1,32 @@
-//! Graphs of f64 and how far rounding may have taken them.
+//! Random graphs of f64 with bounds of their rounding errors.
 //!
-//! Of each tensor is known between which bounds its elements lie, and an upper bound of their error:
-//! what the errors of the inputs become (times the steepest slope within the bounds), and what the op
-//! rounds itself. What is not continuous has a known error only where its inputs have none.
+//! For each tensor, bounds of its elements and of their error are known. The error is that of the
+//! inputs, times the steepest slope within the bounds, plus the op's own rounding. An op that is
+//! not continuous has a known error only where its inputs have none.
 
 use crate::bounds::{Known, Site, propagate};
 use crate::handed;
 use crate::recipe::{Draw, Drawn, one};
-use mesh_core::graph::{Graph, Kind, TensorId};
+use mesh_core::graph::{Graph, Kind, TensorId, TensorType};
 use mesh_ops::elementwise::*;
 use mesh_ops::prelude::*;
 use mesh_ops::random::{
     multiplicative_jitter, random_normal, random_truncated_normal, random_uniform,
 };
+use mesh_ops::testing::{Case, Dense, Fill, Given, Room, meaning, rooms};
 use std::collections::BTreeMap;
 
 /// Rounding of one op, relative to its greatest result: functions are good to 4 units in the last
 /// place, which is 2^-52 of the result, and the reference rounds as well.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// Tensors that are known no better than this are left out: a fault would hide.
+/// Tensors whose error may be larger are left out, as they could hide a mistake.
 const ERROR_MOST: f64 = 1e-8;
 
-/// As are those with larger elements.
+/// Tensors with larger elements are left out, too.
 const MAGNITUDE_MOST: f64 = 1e6;
 
-/// Every way to draw a smooth op, or one with corners.
+/// The drawing functions of smooth ops, and of ops with corners.
 pub const OPS: &[Drawn] = &[
     |d| one(d.a + d.alike()?),
     |d| one(d.a - d.alike()?),
@@ -56,6 +57,13 @@ pub const OPS: &[Drawn] = &[
         one(if d.heads() { x.sqrt() } else { x.rsqrt() })
     },
     |d| one((d.a.square() + 1.0).reciprocal()),
+    // There are many of these.
+    of_a_room,
+    of_a_room,
+    of_a_room,
+    of_a_room,
+    of_a_room,
+    of_a_room,
     |d| one(if d.heads() { d.a.softmax(d.dim()?) } else { d.a.log_softmax(d.dim()?) }),
     |d| one(d.a.logsumexp(d.dim()?)),
     |d| one(d.a.variance(d.some_dims())),
@@ -91,6 +99,29 @@ pub const OPS: &[Drawn] = &[
     },
 ];
 
+fn elementwise() -> impl Iterator<Item = &'static Room> {
+    rooms().filter(|room| room.name().starts_with("elementwise"))
+}
+
+/// A function of an elementwise room, of what is brought to where its cases have their inputs.
+fn of_a_room<'g>(d: &Draw<'g>) -> Option<Vec<Tensor<'g>>> {
+    let cases = elementwise().flat_map(|room| {
+        let own = |case: &Case| room.exports().contains(&case.name());
+        room.cases().into_iter().filter(own)
+    });
+    let of_floats = |case: &Case| case.inputs().iter().all(|x| x.dtype == F32);
+    let cases: Vec<_> = cases.filter(of_floats).collect();
+    let case = &cases[usize::from(d.pick.dims) % cases.len()];
+    let operands = [d.a, if case.inputs().len() > 1 { d.alike()? } else { d.a }];
+    let brought = |(x, given): (Tensor<'g>, &Given)| match given.fill {
+        Fill::Between(low, high) => x.sigmoid() * (high - low) + low,
+        Fill::AwayFromZero => x.square() + 0.25,
+        _ => x,
+    };
+    let operands: Vec<_> = operands.into_iter().zip(case.inputs()).map(brought).collect();
+    one(case.outputs(d.graph, &operands)[0].cast(d.a.dtype()))
+}
+
 /// Bounds of elements, and of their error.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
@@ -117,7 +148,7 @@ impl Known for Range {
 }
 
 impl Range {
-    /// Within these bounds, with an error from the inputs; the op's own rounding comes on top.
+    /// A range with an error from the inputs; the op's own rounding is added.
     fn new(low: f64, high: f64, error: f64) -> Self {
         let most = low.abs().max(high.abs());
         Self { low, high, error: error + ROUNDING * most }
@@ -127,19 +158,19 @@ impl Range {
         self.low.abs().max(self.high.abs())
     }
 
-    /// The least magnitude that it may have, its error counted.
+    /// The least magnitude, with the error taken into account.
     fn least(self) -> f64 {
         let least = if self.low > 0.0 { self.low } else { -self.high };
         (least - self.error).max(0.0)
     }
 
-    /// A function that rises or falls throughout, with its steepest slope.
+    /// The range of a monotone function with this steepest slope.
     fn monotone(self, f: impl Fn(f64) -> f64, slope: f64) -> Self {
         let (a, b) = (f(self.low), f(self.high));
         Self::new(a.min(b), a.max(b), slope * self.error)
     }
 
-    /// A function no steeper than `slope` that is `at_zero` at 0.
+    /// The range of a function that is no steeper than `slope` and is `at_zero` at 0.
     fn lipschitz(self, slope: f64, at_zero: f64) -> Self {
         let most = slope * self.most() + at_zero;
         Self::new(-most, most, slope * self.error)
@@ -153,21 +184,22 @@ impl Range {
         Self::new(low, high, error)
     }
 
-    /// A sum of so many, one after another.
+    /// The range of a sum of so many terms, added one after another.
     fn summed(self, terms: f64) -> Self {
         let (low, high) = ((self.low * terms).min(self.low), (self.high * terms).max(self.high));
         Self::new(low, high, terms * (self.error + ROUNDING * terms * self.most()))
     }
 
-    /// What jumps is known only of what is exact.
+    /// The result of an op that is not continuous, which is known only for exact inputs.
     fn jumps(self, result: Self) -> Self {
         if self.error == 0.0 { result } else { UNKNOWN }
     }
 }
 
-fn unary(name: &str, x: Range) -> Range {
+/// `None` for an op without bounds here.
+fn unary(name: &str, x: Range) -> Option<Range> {
     let reciprocal = 1.0 / x.least();
-    match name {
+    Some(match name {
         "neg" => Range { low: -x.high, high: -x.low, error: x.error },
         "square" => {
             let low = if x.low < 0.0 && x.high > 0.0 { 0.0 } else { x.least().powi(2) };
@@ -196,8 +228,45 @@ fn unary(name: &str, x: Range) -> Range {
         "clip" | "leaky_relu" => x.lipschitz(1.0, 1.5),
         "elu" | "selu" => x.lipschitz(1.76, 0.0),
         "sign" => x.jumps(Range::new(-1.0, 1.0, 0.0)),
-        _ => UNKNOWN,
+        "log" | "log1p" | "sqrt" | "rsqrt" | "reciprocal" | "powf" | "floor" => UNKNOWN,
+        _ => return None,
+    })
+}
+
+/// Of an elementwise op of one or two inputs, from what it means between the bounds of
+/// its inputs: it is taken to be no more than twice as steep between two points as from one to the next.
+fn sampled(site: &Site<'_>, x: &[Range]) -> Range {
+    const POINTS: usize = 65;
+    let op = &*site.operation.op;
+    let is_own = elementwise().any(|room| room.has(op)) && x.len() < 3;
+    if !is_own || x.iter().any(|x| x.error > ERROR_MOST || x.most() > MAGNITUDE_MOST) {
+        return UNKNOWN;
     }
+    // Along a dim of its own, each input goes from one of its bounds to the other.
+    let dims: Vec<_> = (0..x.len()).map(|i| dim(&format!("x{i}"), POINTS)).collect();
+    let ty = |dims: &[Dimension]| TensorType::new(Shape::new(dims.to_vec()).unwrap(), F64);
+    let step = |x: &Range| (x.high - x.low).max(1e-3) / (POINTS - 1) as f64;
+    let line = |(x, d): (&Range, &Dimension)| {
+        let data = (0..POINTS).map(|i| x.low + i as f64 * step(x)).collect();
+        Dense { ty: ty(&[*d]), data }
+    };
+    let lines: Vec<_> = x.iter().zip(&dims).map(line).collect();
+    let means = meaning(op, &lines.iter().collect::<Vec<_>>(), &[ty(&dims)]);
+    let Some(values) = means.map(|values| values[0].data.clone()) else { return UNKNOWN };
+    if values.iter().any(|value| !value.is_finite()) {
+        return UNKNOWN;
+    }
+    let (mut low, mut high) =
+        values.iter().fold((f64::MAX, f64::MIN), |(l, h), &x| (l.min(x), h.max(x)));
+    let mut error = 0.0;
+    for (i, x) in x.iter().enumerate() {
+        let apart = POINTS.pow((dims.len() - 1 - i) as u32);
+        let next = (0..values.len()).filter(|at| at / apart % POINTS + 1 < POINTS);
+        let rise = next.map(|at| (values[at + apart] - values[at]).abs()).fold(0.0, f64::max);
+        (low, high) = (low - rise, high + rise);
+        error += 2.0 * rise / step(x) * x.error;
+    }
+    Range::new(low, high, error)
 }
 
 fn rule(site: &Site<'_>, x: &[Range]) -> Range {
@@ -207,7 +276,7 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         (Kind::Input(_), _) => Range { low: -1.0, high: 1.0, error: 0.0 },
         (Kind::Fill(value), _) => Range { low: *value, high: *value, error: 0.0 },
         (_, "random_uniform") => Range { low: -1.0, high: 2.0, error: 0.0 },
-        // By an inverse of the distribution that is good to 10 digits and more.
+        // The inverse of the distribution is good to at least 10 digits.
         (_, "random_normal" | "random_truncated_normal") => Range::new(-8.0, 8.0, 1e-11),
         (_, "range") => Range { low: 0.0, high: site.output.size() as f64, error: 0.0 },
         (_, "add") => {
@@ -223,7 +292,7 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         }
         (_, "pow") if x[0].low > x[0].error => {
             let log = x[0].monotone(f64::ln, 1.0 / x[0].least());
-            unary("exp", log.times(x[1]))
+            unary("exp", log.times(x[1])).unwrap_or(UNKNOWN)
         }
         (_, "einsum") => x[0].times(x[1]).summed(site.terms()),
         (_, "sum") => x[0].summed(site.terms()),
@@ -243,8 +312,9 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         (_, "equal" | "not_equal" | "greater" | "greater_equal" | "less" | "less_equal") => {
             x[0].jumps(x[1].jumps(Range::new(0.0, 1.0, 0.0)))
         }
-        (_, name) if x.len() == 1 => unary(name, x[0]),
-        _ => UNKNOWN,
+        (_, "div" | "pow" | "floordiv" | "modulo") => UNKNOWN,
+        (_, name) if x.len() == 1 => unary(name, x[0]).unwrap_or_else(|| sampled(site, x)),
+        _ => sampled(site, x),
     }
 }
 
@@ -272,7 +342,7 @@ pub fn errors(graph: &Graph, tensors: &[TensorId]) -> Vec<Option<f64>> {
     tensors.iter().map(error).collect()
 }
 
-/// What a pick makes of the pool, as far as its error is known.
+/// The tensors that a pick adds to the pool, as far as their error is known.
 pub fn drawn<'g>(d: &Draw<'g>) -> Vec<Tensor<'g>> {
     let made = OPS[usize::from(d.pick.op) % OPS.len()](d).unwrap_or_default();
     let fits = |x: &Tensor<'g>| x.is_poisoned() || errors(d.graph, &[x.id()])[0].is_some();

@@ -30,7 +30,7 @@ impl Runner {
         ArrayD::from_shape_vec(IxDyn(&self.dims), values.to_vec()).unwrap()
     }
 
-    /// The variable after step t, which began with `w` if that is given.
+    /// The variable after step t, which starts from `w` if it is given.
     fn step(&mut self, t: i32, w: Option<&[f64]>, grad: &[f64]) -> Vec<f64> {
         self.session.write("step", &arr0(t)).unwrap();
         if let Some(w) = w {
@@ -54,7 +54,7 @@ impl Runner {
     }
 }
 
-/// The scalar that a graph computes of its step, at some steps.
+/// The scalar that a graph computes from its step, at some steps.
 fn of_step(build: impl for<'g> FnOnce(&'g Graph) -> Tensor<'g>, steps: &[i32]) -> Vec<f64> {
     let g = mesh_ops::graph();
     let value = g.function("value", [], [build(&g)], []);
@@ -76,7 +76,8 @@ fn close(got: &[f64], want: &[f64]) {
     }
 }
 
-/// Steps of the rate times the scale, whatever the gradient: its sign is divided by nothing.
+/// Adafactor whose steps have the size of rate times scale, whatever the gradient: its sign is not
+/// divided.
 fn signs() -> Adafactor {
     Adafactor { decay: Decay::Constant(0.0), ..Adafactor::tensor2tensor() }
 }
@@ -101,7 +102,7 @@ fn row_23_two_presets() {
             if factored { &["w/adafactor_vr", "w/adafactor_vc"] } else { &["w/adafactor_v"] };
         assert_eq!(slots, want, "{dims:?}");
     }
-    // Two matrices of 127 and 128 columns: the size decides only for the first preset.
+    // Matrices of 127 and 128 columns: the size matters only to the first preset.
     for (size, slots) in [(127, 1), (128, 2)] {
         let runner = Runner::new(&ours, &[size, 200], F32, "");
         assert_eq!(runner.session.variables().filter(|v| v.starts_with("w/")).count(), slots);
@@ -122,9 +123,10 @@ fn row_24_the_step_is_relative() {
         ] {
             let mut runner = Runner::new(&optimizer, &[4], F32, "a:m");
             let got = runner.step(t, Some(&w), &[0.5, -2.0, 8.0, 0.0]);
-            // Clipping divides by the root of the mean of three ones and a zero only if above 1.
+            // Clipping divides by the root mean square of three ones and a zero only if it is above
+            // 1.
             close(&got, &[3.0 - size, -4.0 + size, -size, 0.0]);
-            // A variable at zero still moves.
+            // A variable at zero changes, too.
             let least =
                 if optimizer.multiply_by_parameter_scale { 1e-3 / root_mean_square } else { 1.0 };
             let got = runner.step(t, Some(&[0.0; 4]), &[0.5, -2.0, 8.0, 0.0]);
@@ -133,7 +135,7 @@ fn row_24_the_step_is_relative() {
     }
 }
 
-/// The elements times a number.
+/// Multiplies the elements by a number.
 trait MapAll {
     fn map_all(&self, factor: f64) -> Vec<f64>;
 }
@@ -163,7 +165,7 @@ fn row_26_the_update() {
     let (w, g) = ([1.0, 2.0, 3.0, 4.0], [1.0, -2.0, 0.5, 4.0]);
     let scale = 0.01 * 7.5_f64.sqrt();
     let updated = |u: [f64; 4]| [0, 1, 2, 3].map(|i| w[i] - scale * u[i]);
-    // Factored, at the first step: means of squares over columns and over rows.
+    // Factored, at the first step: the means of squares over columns and over rows.
     let (vr, vc): ([f64; 2], [f64; 2]) = ([2.5, 8.125], [0.625, 10.0]);
     let mean = (2.5 + 8.125) / 2.0;
     let u = [0, 1, 2, 3].map(|i: usize| g[i] / (vr[i / 2] / mean).sqrt() / vc[i % 2].sqrt());
@@ -179,7 +181,8 @@ fn row_26_the_update() {
         // Not factored, clipped: at the second step the mean of squares has a quarter of 16.
         let quarter = Adafactor { decay: Decay::Constant(0.75), ..Adafactor::tensor2tensor() };
         let mut vector = Runner::new(&quarter, &[4], F32, &layout.replace("b:", "a:"));
-        // Each g² is a quarter of v, so the update is two everywhere and its root mean square too.
+        // Each g² is a quarter of v, so every element of the update is two, and so is its root mean
+        // square.
         let clipped = vector.step(0, Some(&w), &g);
         close(&clipped, &updated([1.0, -1.0, 1.0, 1.0]));
         close(&vector.read("w/adafactor_v"), &g.map(|g| g * g / 4.0));
@@ -312,7 +315,7 @@ fn row_29_from_hyper_parameters() {
         let got = run(&*config(&format!(", {keys}")).unwrap());
         assert_eq!(got, run(adafactor), "{keys}");
         let others = table.iter().filter(|(_, other)| run(other) == got).count();
-        // The first and the last are the preset; nothing else is as another.
+        // The first and the last are the preset; all others differ.
         assert_eq!(others, if [0, 8].contains(&i) { 2 } else { 1 }, "{keys}");
     }
     let refused =
@@ -322,7 +325,7 @@ fn row_29_from_hyper_parameters() {
     }
 }
 
-/// Of phi (t+1) the fraction, by the document's sum over the bits of t+1, and exactly.
+/// The fraction of phi (t+1), by the document's sum over the bits of t+1, and exactly.
 fn noise(t: i32) -> f64 {
     let phi = (5_f64.sqrt() - 1.0) / 2.0;
     let bit = |i: i32| f64::from((t + 1) >> i & 1);
@@ -350,7 +353,7 @@ fn row_30_simulated_quantization() {
                         want.extend(row.iter().map(|x| (x / scale + noise(t)).floor() * scale));
                     }
                     if dtype == BF16 {
-                        // Not rounded by chance once more.
+                        // The value is not rounded randomly a second time.
                         want = want.iter().map(|x| half::bf16::from_f64(*x).to_f64()).collect();
                     }
                     close(&runner.step(t, Some(&w), &g), &want);
@@ -358,7 +361,7 @@ fn row_30_simulated_quantization() {
             }
         }
     }
-    // A vector, and a column of rows of one, stay as they are.
+    // A vector, and a matrix of one column, stay as they are.
     for dims in [vec![8], vec![8, 1]] {
         let got = Runner::new(&of_bits(3), &dims, F32, "").step(5, Some(&w), &g);
         close(&got, &w.map(|x| x - 0.0625));
@@ -409,7 +412,7 @@ fn row_32_bf16_parameters_are_rounded_without_bias() {
                 sums[i] += got[i];
             }
         }
-        // On average the update is made, though it is below what one rounding can show.
+        // On average the update is applied, although it is below one rounding.
         for i in 0..8 {
             let mean = sums[i] / f64::from(count);
             let spacing = w[i].abs() / 128.0;
@@ -418,8 +421,8 @@ fn row_32_bf16_parameters_are_rounded_without_bias() {
     }
 }
 
-/// A lookup's gradient is as large as its table, so nothing is made dense on the way; the numbers are
-/// those of a product with one-hot vectors. What is left out stands in the guide.
+/// A lookup's gradient is as large as its table, so nothing else is made dense; the numbers are
+/// those of a product with one-hot vectors. The guide says what is left out.
 #[test]
 fn row_33_gradients_of_lookups_are_dense_and_nothing_hinders_fusion() {
     let (words, width, batch) = (dim("words", 8), dim("width", 4), dim("batch", 2));

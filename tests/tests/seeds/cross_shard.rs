@@ -1,8 +1,8 @@
-//! What a cross-shard optimizer does.
+//! The features of a cross-shard optimizer.
 
 use super::guides::settles;
 use mesh_core::names::ReduceKind;
-use mesh_core::program::Step;
+use mesh_core::program::Form;
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     AdamWeightDecay, Groups, Optimizer, Reduction, Sgd, clip_by_global_norm, clip_per_replica,
@@ -22,7 +22,7 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("data:2", "shard:data;params/*:data;slots/*:data"),
 ];
 
-/// Numbers without a pattern, in halves.
+/// Multiples of a half without a pattern.
 fn noise(seed: usize, shape: (usize, usize, usize)) -> Array3<f32> {
     let mixed = |i: usize| ((i + 7 * seed + 1).wrapping_mul(2_654_435_761) >> 7) % 13;
     let numbers = (0..shape.0 * shape.1 * shape.2).map(|i| mixed(i) as f32 / 2.0 - 3.0);
@@ -51,9 +51,9 @@ fn row_13_the_reduction_is_sum_or_mean() {
     assert!(error.contains("weighted_sum") && error.contains("SUM and MEAN"), "{error}");
 }
 
-/// The change that a step of size 1 makes to `w = [1, -2]`, whose loss for a shard is the mean of
-/// `(x w)²` over its examples and the regulariser `|w|²`, by hand: `s` times the sum over shards
-/// of both gradients.
+/// The change of `w = [1, -2]` by a step of size 1, computed by hand: `scale` times the sum over
+/// shards of both gradients. A shard's loss is the mean of `(x w)²` over its examples plus the
+/// regulariser `|w|²`.
 fn change(x: &Array3<f32>, scale: f64) -> Vec<f64> {
     let w = [1.0, -2.0];
     let mut grad = [0.0; 2];
@@ -87,11 +87,13 @@ fn row_14_mean_scales_the_loss_before_differentiation() {
         for (mesh, layout) in LAYOUTS.iter().filter(|_| shards == 4).chain(&LAYOUTS[..1]) {
             let what = format!("{reduction} of {shards} under {layout}");
             let module = lowered(&g, mesh, layout);
-            for node in &module.functions()[0].program.steps {
-                if let Step::AllReduce { kind, .. } | Step::ReduceScatter { kind, .. } = &node.step
-                {
-                    assert_eq!(*kind, ReduceKind::Sum, "{what}: sums travel");
-                }
+            for step in module.functions()[0].steps() {
+                let kind = match &step.form {
+                    Form::AllReduce(form) => form.kind,
+                    Form::ReduceScatter(form) => form.kind,
+                    _ => continue,
+                };
+                assert_eq!(kind, ReduceKind::Sum, "{what}: sums travel");
             }
             let mut session = Session::threads(&module, 0).unwrap();
             session.set_replica_check(true).unwrap();
@@ -136,7 +138,7 @@ fn row_16_a_processor_named_twice_is_refused() {
     assert!(error.contains("[[0, 1], [1, 2]]") && error.contains("0..3 once"), "{error}");
 }
 
-/// Regression by Adam; with `members`, one for each of them.
+/// A regression with Adam; with `members`, one for each of them.
 fn regression(g: &Graph, members: Option<Dimension>) -> Function<2, 1> {
     let (batch, x) = (dim("batch", 4), dim("x", 3));
     let own = |dims: &[Dimension]| members.into_iter().chain(dims.to_vec()).collect::<Vec<_>>();
@@ -156,7 +158,7 @@ fn row_17_groups_diverge() {
         let target = noise(5 * step + group + 1, (1, 4, 1)).into_shape_with_order((1, 4)).unwrap();
         (input, target)
     };
-    // Two runs on two processors.
+    // Two runs on two processors each.
     let apart: Vec<_> = (0..2)
         .map(|group| {
             let g = mesh_ops::graph();
@@ -260,7 +262,8 @@ fn row_19_gradients_and_updates_are_apart() {
             sgd.apply_grads(&clip_per_replica(&grads, shard, 5.0))
         } else {
             let loss = input.einsum(&[w.value()], [shard, batch]).square().mean_over([batch]);
-            // No variables named: all of them. What has no gradient passes through.
+            // Without a list of variables all are meant. A variable without a gradient passes
+            // through.
             let grads = compute_gradients(cross_shard_loss(loss, shard, Reduction::Sum), &[]);
             assert_eq!(grads.len(), 2);
             assert!(grads[0].0.is_some() && grads[1].0.is_none());

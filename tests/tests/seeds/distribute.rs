@@ -1,4 +1,4 @@
-//! What the strategies of tf.distribute do.
+//! The features of tf.distribute's strategies.
 
 use super::guides::settles;
 use mesh_core::lower::Options;
@@ -31,7 +31,7 @@ fn noise(seed: usize, rows: usize, cols: usize) -> Array2<f32> {
 
 const BATCH: usize = 24;
 
-/// Examples of which the class is the largest of the first three features.
+/// Examples whose class is the index of the largest of the first three features.
 fn examples(count: usize) -> Dataset {
     let images = noise(3, count, 8);
     let labels: Array1<i32> = images
@@ -41,7 +41,7 @@ fn examples(count: usize) -> Dataset {
     Dataset::from_arrays([("image", images.into()), ("label", labels.into())]).unwrap()
 }
 
-/// A classifier; images and labels to the loss, and to the number of right answers.
+/// A classifier: functions from images and labels to the loss, and to the number of right answers.
 fn classifier(g: &Graph, optimizer: &dyn Optimizer) -> (Function<2, 1>, Function<2, 1>) {
     let (batch, x, classes) = (dim("batch", BATCH), dim("x", 8), dim("classes", 3));
     let image = g.input("image", [batch, x], F32);
@@ -98,7 +98,7 @@ fn row_34_strategies_are_meshes_and_layouts() {
     let listed: Strategy = "mirrored:[2,0,3]".parse().unwrap();
     assert_eq!(listed, Strategy::mirrored(vec![2, 0, 3]));
     assert_eq!(listed.distribution("batch").unwrap().cores, Some(vec![2, 0, 3]));
-    // Kept on the cores that are named; every machine has a first.
+    // The processor is pinned to a core that every machine has.
     let first = Strategy::mirrored(vec![0]).distribution("batch").unwrap();
     let module = g.lower(&first.mesh, &first.layout).unwrap();
     assert_eq!(losses(&mut first.session(&module, 1).unwrap(), &train, 8), one);
@@ -155,7 +155,7 @@ fn row_35_sums_means_and_gathers_are_exact_on_whole_numbers() {
             let mut session = Session::threads(&module, 0).unwrap();
             session.set_replica_check(true).unwrap();
             let fetched = session.call(&f, [data.view().into()]).unwrap();
-            // The last by way of a broadcast, where one processor owns `kept`.
+            // The last goes through a broadcast, as one processor owns `kept`.
             let expected = [
                 total.clone().into_dyn(),
                 (&total / 8.0).into_dyn(),
@@ -167,8 +167,8 @@ fn row_35_sums_means_and_gathers_are_exact_on_whole_numbers() {
     }
 }
 
-/// A generator and a discriminator of points in the plane, each with variables and an optimizer of
-/// its own. Losses are sums over examples times one over the global batch.
+/// A generator and a discriminator of points in the plane, each with its own variables and
+/// optimizer. Losses are sums over examples, divided by the global batch size.
 fn adversaries(g: &Graph) -> (Function<2, 1>, Function<1, 1>) {
     let (batch, noise, plane) = (dim("batch", 8), dim("noise", 3), dim("plane", 2));
     let (hidden, score) = (dim("hidden", 4), dim("score", 1));
@@ -205,7 +205,7 @@ fn row_36_custom_loops_are_equal_on_every_layout() {
         session.set_replica_check(true).unwrap();
         let mut fetched = Vec::new();
         for round in 0..4 {
-            // Two steps of the one for each of the other.
+            // Two steps of the discriminator for each step of the generator.
             for step in 0..2 {
                 let (points, z) = (noise(round + step, 8, 2), noise(2 * round + step, 8, 3));
                 let [loss] = session.call(&judge, [points.view().into(), z.view().into()]).unwrap();
@@ -234,7 +234,7 @@ fn row_36_custom_loops_are_equal_on_every_layout() {
         }
     }
 
-    // What each of four replicas has of the scores, and their sums and means.
+    // The part of the scores that each of four replicas has, and its sums and means.
     let scores = Array1::from_iter((0..8).map(|i| i as f32)).into();
     let parts = PerReplica::parts(&scores, 4).unwrap();
     let values: Vec<_> =
@@ -246,7 +246,7 @@ fn row_36_custom_loops_are_equal_on_every_layout() {
     assert_eq!(reduce(Reduction::Mean, None), [3.0, 4.0]);
     assert_eq!(reduce(Reduction::Sum, Some(0)), [28.0]);
     assert_eq!(reduce(Reduction::Mean, Some(0)), [3.5]);
-    // A dim for replicas anywhere in the array.
+    // The dim of the replicas may be anywhere in the array.
     let matrix = ndarray::arr2(&[[1i32, 2, 3], [4, 5, 6]]).into();
     let columns = PerReplica::along(&matrix, 1).unwrap();
     assert_eq!(columns.values()[2], ndarray::arr1(&[3i32, 6]).into());
@@ -287,7 +287,8 @@ fn row_37_data_sets_feed_global_batches() {
     for (mesh, layout) in [("d:2", "batch:d"), ("d:3", "batch:d"), ("h:3;l:2", "batch:h+l")] {
         assert_eq!(fed(&batches, mesh, layout), one, "{layout}");
     }
-    // A source for each of three replicas, each of batches of two: three times as many in total.
+    // A data set for each of three replicas, with batches of two: the global batch is three times
+    // as large.
     let own = |replica: usize| {
         Dataset::from_positional([(noise(0, 4, 2) + 100.0 * replica as f32).into()])?
             .batch(2, Remainder::Drop)
@@ -368,7 +369,7 @@ fn row_40_parameter_servers_are_owners_and_staleness() {
         (distribution.layout.to_string().as_str(), distribution.staleness),
         ("batch:all;params/*:all@each;slots/*:all@each", 3)
     );
-    // Without staleness it is the optimizer itself.
+    // With staleness 0 it is the optimizer itself.
     let trained = |optimizer: &dyn Optimizer, mesh: &str, layout: &str| {
         let g = mesh_ops::graph();
         let (train, _) = classifier(&g, optimizer);
@@ -378,7 +379,7 @@ fn row_40_parameter_servers_are_owners_and_staleness() {
     let adam = || AdamWeightDecay::new(0.05);
     let prompt = trained(&adam(), "", "");
     assert_eq!(trained(&Delayed::new(adam(), 0), "", ""), prompt);
-    // With it, another run, but the same one on every layout and every time.
+    // With staleness it is another run, but the same one on every layout and every time.
     let late = trained(&Delayed::new(adam(), 3), "", "");
     assert_ne!(late, prompt);
     assert_eq!(late, trained(&Delayed::new(adam(), 3), "", ""));
@@ -394,7 +395,7 @@ fn row_40_parameter_servers_are_owners_and_staleness() {
         let near = same.iter().zip(&late).all(|(a, b)| (a - b).abs() < 1e-5 * b);
         assert!(near, "{layout}: {same:?} {late:?}");
     }
-    // Who computes, from TF_CONFIG.
+    // The hosts that compute, from TF_CONFIG.
     let cluster: Cluster = r#"{
         "cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["p:2222"]},
         "task": {"type": "worker", "index": 0}, "environment": "cloud"

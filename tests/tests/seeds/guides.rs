@@ -1,4 +1,4 @@
-//! The pages for people who come from TensorFlow.
+//! The pages for users of TensorFlow.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ pub fn page(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Fails unless a page has these headings, each with something to say below it.
+/// Fails unless a page has these headings, each with text below it.
 pub fn settles(name: &str, headings: &[&str]) {
     let text = page(name);
     for heading in headings {

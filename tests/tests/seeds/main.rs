@@ -1,5 +1,5 @@
-//! One test for each feature of what this project grew from: a question on `CrossShardOptimizer`, that
-//! wrapper, tensor2tensor's Adafactor, tf.distribute's strategies.
+//! One test for each feature from which this project grew: a question about `CrossShardOptimizer`,
+//! that wrapper, tensor2tensor's Adafactor, tf.distribute's strategies.
 
 mod adafactor;
 mod cross_shard;

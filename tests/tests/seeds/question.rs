@@ -1,4 +1,4 @@
-//! Rows 1 to 12: the function of the question how to wrap a mesh optimizer, `get_optimizer`.
+//! Rows 1 to 12: `get_optimizer`, the function of the question how to wrap a mesh optimizer.
 
 use super::guides::settles;
 use mesh_ops::prelude::*;
@@ -24,7 +24,7 @@ fn refused(value: Value, words: &[&str]) {
     }
 }
 
-/// The configured rate at every one of the steps is that of a formula, in f64.
+/// The configured rate at every step is that of a formula, in f64.
 #[track_caller]
 fn rates(value: Value, formula: impl Fn(f64) -> f64) {
     let g = mesh_ops::graph();
@@ -39,7 +39,7 @@ fn rates(value: Value, formula: impl Fn(f64) -> f64) {
     }
 }
 
-/// Values of variables of two elements after each step, and the warnings.
+/// The values of variables of two elements after each step, and the warnings.
 fn trained(
     optimizer: &dyn Optimizer,
     variables: &[(&str, [f32; 2])],
@@ -172,7 +172,7 @@ fn row_05_gradients_from_elsewhere_replace_its_own() {
         session.read("w").unwrap().to_f64().iter().copied().collect::<Vec<_>>()
     };
     close(&run(Some(4), false), &run(None, false));
-    // Whatever they are.
+    // The values of the gradients do not matter.
     assert_eq!(run(None, true), [0.75; 3]);
     assert_eq!(run(Some(2), true), [0.75; 3]);
 }
@@ -233,7 +233,7 @@ fn row_08_adam_spares_norms_and_biases() {
         [("layer/kernel", [1.0, -2.0]), ("layer/bias", [1.0, -2.0]), ("norm/scale", [1.0, -2.0])];
     let grads = [[0.5, -0.25], [0.1, 0.1]];
     let configured = config(json!({"opt_name": "adam", "lr": 0.1, "weight_decay": 0.01}));
-    // Computed apart: w -= 0.1 (m / (sqrt(v) + 1e-6) + 0.01 w), and without the decay.
+    // Computed by another program: w -= 0.1 (m / (sqrt(v) + 1e-6) + 0.01 w), and without the decay.
     let decayed = [0.3408709867, -1.5332792970];
     let plain = |start: f64, grads: [f64; 2]| {
         let (mut w, mut m, mut v) = (start, 0.0, 0.0);
@@ -250,7 +250,7 @@ fn row_08_adam_spares_norms_and_biases() {
         close(&values[0], &decayed);
         close(&values[1], &spared);
         close(&values[2], &spared);
-        // The constructor spares nothing, and decays nothing.
+        // The constructor excludes and decays no variable.
         let bare = AdamWeightDecay::new(0.1);
         assert_eq!(
             (bare.weight_decay, bare.beta1, bare.beta2, bare.epsilon),
@@ -264,7 +264,7 @@ fn row_08_adam_spares_norms_and_biases() {
 
 #[test]
 fn row_09_adafactor_takes_the_scheduled_rate_and_no_weight_decay() {
-    // A rate that is 0 at first leaves the variable alone, whichever the optimizer.
+    // A rate that is 0 at first leaves the variable unchanged, with every optimizer.
     for name in ["adam", "adamw", "adafactor", "sgd", "momentum"] {
         let config = config(json!({"opt_name": name, "lr": 0.1, "warmup_steps": 2}));
         let run = |grads: &[[f32; 2]]| {

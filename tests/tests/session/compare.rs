@@ -1,9 +1,8 @@
-//! Two layouts are compared op by op: what is wrong is named, what is right is not; and tensors are
-//! shown by name.
+//! Comparing two layouts op by op names wrong ops, and no right ones. Tensors are shown by name.
 
 use crate::models::{MODELS, borrowed, feeds, layouts};
 use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
-use mesh_core::lower::{LocalCx, Options};
+use mesh_core::lower::{LocalCx, Options, PassId};
 use mesh_core::names::ReduceKind;
 use mesh_core::program::Expr;
 use mesh_core::session::{CompareError, Comparing, Difference, Side, Subject, compare};
@@ -33,16 +32,16 @@ fn right_models_agree_under_all_layouts() {
     }
 }
 
-/// An op of one input that is right on one processor.
+/// An op of one input that is right on one processor only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Wrong {
-    /// A square that says it is linear.
+    /// A square that declares that it is linear.
     Linear,
-    /// A sum over `q` that says slices of it are sums.
+    /// A sum over `q` that declares `q` as parallel.
     Parallel,
-    /// A sum whose parts are combined by their maximum.
+    /// A sum that combines parts by their maximum.
     Max,
-    /// A shift that stays on the processor.
+    /// A shift that ignores the neighbours.
     Shift,
 }
 
@@ -86,7 +85,7 @@ impl Op for Wrong {
     }
 }
 
-/// The wrong op in the middle of right ones, which all depend on it.
+/// A wrong op among right ones, all of which depend on it.
 fn planted(op: Wrong) -> (Graph, u32) {
     let g = mesh_ops::graph();
     let line = {
@@ -97,7 +96,7 @@ fn planted(op: Wrong) -> (Graph, u32) {
             F32,
             Initializer::Uniform { low: 0.5, high: 1.0 },
         );
-        // Owes a sum if `r` is split, and is split if `q` is.
+        // Is pending if `r` is split, and is split if `q` is.
         let before = (w.value().sum([dim("r", 8)]) + x).tanh();
         let owing = match op {
             Wrong::Linear => (x * w.value()).sum([dim("r", 8)]),
@@ -142,7 +141,7 @@ fn exactly_the_wrong_op_is_named() {
         assert_eq!(found.inputs.len(), 1);
         assert!((found.values[0] - found.values[1]).abs() == found.largest);
         assert!(found.largest > found.allowed && found.far > 0);
-        // Sums that are said to be parallel seem to lie the same way.
+        // Sums that are declared as parallel seem to have the same placement.
         let same = found.placements[0] == found.placements[1];
         assert_eq!(same, op == Wrong::Parallel, "{found}");
     }
@@ -160,8 +159,8 @@ fn the_message_says_where_and_what() {
     "#);
 }
 
-/// What cancels leaves the rounding of its terms: within the tolerance of each operation, not of the
-/// variable.
+/// If terms cancel, the rounding of the terms is left: within the tolerance of each operation, but
+/// not of the variable.
 #[test]
 fn variables_after_the_call_are_compared_as_well() {
     let g = mesh_ops::graph();
@@ -180,7 +179,7 @@ fn variables_after_the_call_are_compared_as_well() {
         let sides = || [Side::new(&one, &plain), Side::new(&mesh, &layout)];
         let found = compare(&g, "f", sides(), &feeds, &Comparing::default());
         assert_eq!(found, Ok(None));
-        // Start where the sum is, so that nothing but rounding is left.
+        // The variable starts at the sum, so that only rounding is left.
         session.write("total", &Array::from(0f32)).unwrap();
         session.call_named("f", &feeds).unwrap();
         let sum = -session.read("total").unwrap().item().unwrap();
@@ -188,14 +187,14 @@ fn variables_after_the_call_are_compared_as_well() {
         let comparing = Comparing { variables: Some(&session), ..Comparing::default() };
         compare(&g, "f", sides(), &feeds, &comparing).unwrap()
     };
-    // Now and then both orders of the sum give the same bits.
+    // Sometimes both orders of the sum give the same bits.
     let found = (0..20).find_map(differs).expect("sums whose order matters");
     assert!(matches!(&found.subject, Subject::Variable { name, .. } if name == "total"), "{found}");
     assert!(found.inputs.iter().all(|input| input.largest <= input.allowed), "{found}");
     assert_eq!(found.values[0], 0.0);
 }
 
-/// The same layout, with and without each pass.
+/// Compares one layout with and without each pass.
 #[test]
 fn passes_are_left_out_on_one_side() {
     let (mesh, layout): (Mesh, Layout) = ("a:2".parse().unwrap(), "batch:a".parse().unwrap());
@@ -204,7 +203,7 @@ fn passes_are_left_out_on_one_side() {
     build(&g);
     let module = g.lower(&mesh, &layout).unwrap();
     let feeds = feeds(&module, "train");
-    for pass in mesh_core::lower::pass_names() {
+    for &pass in PassId::ALL {
         let sides = [Side::new(&mesh, &layout), Side::new(&mesh, &layout).without(pass)];
         let found = compare(&g, "train", sides, &borrowed(&feeds), &Comparing::default());
         assert_eq!(found, Ok(None), "{pass}");
@@ -227,7 +226,7 @@ fn what_cannot_be_compared_says_which_side() {
     assert!(error.to_string().contains("there is no function `g`"), "{error}");
 }
 
-/// Tensors that a session shows, by name.
+/// The tensors that a session shows, by name.
 fn shown(g: &Graph, layout: &str, probe: &[&str]) -> Result<Vec<(String, Array)>, String> {
     let probe = probe.iter().map(|&name| name.to_owned()).collect();
     let options = Options { probe, ..Options::default() };

@@ -1,4 +1,4 @@
-//! However a caller's array lies in memory, what is fed is the same.
+//! The strides of a caller's array do not matter to a call.
 
 use mesh_ops::prelude::*;
 use ndarray::{Array2, ArrayView2, ArrayViewD, s};
@@ -6,8 +6,8 @@ use ndarray::{Array2, ArrayView2, ArrayViewD, s};
 const ROWS: usize = 8;
 const COLUMNS: usize = 12;
 
-/// Two functions of a matrix: by kernels alone, also under another shape; and by a loop, a collective
-/// and as it is.
+/// Two functions of a matrix: one with kernels alone, also under another shape; one with a loop, a
+/// collective and the matrix itself.
 fn module(mesh: &str, layout: &str) -> (Module, [Function<1, 2>; 2]) {
     let g = mesh_ops::graph();
     let (rows, columns) = (dim("rows", ROWS), dim("columns", COLUMNS));

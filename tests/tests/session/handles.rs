@@ -1,4 +1,5 @@
-//! Functions and their handles: names are unique in a graph, and a handle calls its own graph only.
+//! Functions and their handles: names are unique in a graph, and a handle is valid for its own
+//! graph only.
 
 use mesh_core::graph::{Op, OpError, Signature, TensorType};
 use mesh_core::lower::LocalCx;
@@ -18,7 +19,7 @@ fn a_handle_calls_modules_of_its_own_graph_only() {
     let ((g, f), (_, other)) = (doubled(2.0), doubled(3.0));
     assert_ne!(f, other);
     let x = ndarray::arr1(&[1f32, 2.0]);
-    // Any module of the graph will do, whenever it was made.
+    // Any module of the graph works, whenever it was made.
     for mesh in ["", "a:2"] {
         let module = g.lower(&mesh.parse().unwrap(), &Layout::default()).unwrap();
         let mut session = Session::threads(&module, 0).unwrap();
@@ -27,7 +28,7 @@ fn a_handle_calls_modules_of_its_own_graph_only() {
         assert!(refused.to_string().contains("`f` was declared in another graph"), "{refused}");
         let [y] = session.call(&f, [x.view().into()]).unwrap();
         assert_eq!(y.as_f32().unwrap().as_slice().unwrap(), [2.0, 4.0]);
-        // By name, a function is whatever has the name.
+        // A call by name finds the function of that name.
         assert_eq!(session.call_named("f", &[("x", x.view().into())]).unwrap()[0].1, y);
     }
 }
@@ -50,7 +51,7 @@ fn two_functions_of_one_name_are_told_with_both_lines() {
     }
 }
 
-/// An op whose body cannot be made: a mistake of its author.
+/// An op whose body fails: a mistake of its author.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Broken(u8);
 
@@ -95,12 +96,12 @@ fn a_tensor_has_at_most_64_dims() {
     assert_eq!(report.issues.len(), 1);
     assert!(report.to_string().contains("`d64:1` is one dimension too many"), "{report}");
     assert!(report.to_string().contains("at most 64"), "{report}");
-    // Two that together have more.
+    // Two inputs that together have more dims.
     let g = mesh_ops::graph();
     let _ = g.input("x", dims(40, 0), F32) * g.input("y", dims(40, 40), F32);
     let _ = g.input("z", dims(40, 0), F32).matmul(&[g.input("w", dims(40, 40), F32)]);
     assert_eq!(g.check().unwrap_err().to_string().matches("at most 64").count(), 2);
-    // As many as there may be, through ops that number them.
+    // As many dims as are legal, through ops that number them.
     let g = mesh_ops::graph();
     let x = g.input("x", dims(64, 0), F32);
     let d = |i: usize| dim(&format!("d{i}"), 2);

@@ -1,4 +1,4 @@
-//! Sessions: what is fed, kept and fetched, and how to look into a run.
+//! Sessions: feeds, variables, fetches, and finding errors.
 
 mod compare;
 mod feeds;

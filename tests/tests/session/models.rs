@@ -1,12 +1,13 @@
-//! Small models that train, for tests of what looks into runs.
+//! Small models for tests of traces, probes and comparisons.
 
+use mesh_core::program::ValueId;
 use mesh_ops::conv::Conv;
 use mesh_ops::layers::attention::{AttentionOptions, causal, dot_product_attention, memory_dim};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::legal_layouts;
 use mesh_optimize::{AdamWeightDecay, Optimizer, Sgd};
 
-/// A model: its name, and what builds its function `train`.
+/// A model: its name, and a function that builds its function `train`.
 pub type Model = (&'static str, fn(&Graph));
 
 pub const MODELS: &[Model] = &[("mlp", mlp), ("attention", attention), ("conv", conv)];
@@ -20,7 +21,7 @@ pub fn mlp(g: &Graph) {
     g.function("train", [image, label], [loss], AdamWeightDecay::new(1e-3).minimize(loss));
 }
 
-/// Causal attention between dense layers; a query sees itself and what came before.
+/// Causal attention between dense layers: a query attends to its own and earlier positions.
 fn attention(g: &Graph) {
     let (batch, length, model) = (dim("batch", 4), dim("length", 4), dim("model", 8));
     let (heads, kv) = (dim("heads", 2), dim("kv", 4));
@@ -48,14 +49,14 @@ fn spread() -> Initializer {
     Initializer::Uniform { low: -0.5, high: 0.5 }
 }
 
-/// What a function is fed: numbers between -1 and 1 that differ, labels below 4.
+/// Feeds for a function: numbers between -1 and 1 that differ, and labels below 4.
 pub fn feeds(module: &Module, function: &str) -> Vec<(String, Array)> {
-    let program = &module.function(function).unwrap().program;
-    let feed = |slot: &mesh_core::program::Slot| {
+    let program = module.function(function).unwrap();
+    let feed = |(slot, value): (&mesh_core::program::Slot, ValueId)| {
         let shape = ndarray::IxDyn(&slot.shape);
         let count: usize = slot.shape.iter().product();
         let number = |i: usize| ((i * 37 + 11) % 64) as f32 / 32.0 - 1.0;
-        let array = match program.value(slot.value).dtype {
+        let array = match program.value(value).dtype {
             I32 => Array::I32(
                 ndarray::ArrayD::from_shape_vec(
                     shape,
@@ -69,7 +70,7 @@ pub fn feeds(module: &Module, function: &str) -> Vec<(String, Array)> {
         };
         (slot.name.clone(), array)
     };
-    program.feeds.iter().map(feed).collect()
+    program.fed().map(feed).collect()
 }
 
 /// The feeds by name, borrowed.

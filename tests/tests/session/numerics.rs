@@ -1,19 +1,25 @@
-//! The first bad number is found and named where it is; what is right is let be.
+//! The first bad number is found and named; correct functions pass.
 
 use crate::models::{MODELS, borrowed, feeds, layouts};
-use mesh_core::program::Step;
-use mesh_core::session::{Error, NonFinite};
+use mesh_core::lower::Target;
+use mesh_core::program::Form;
+use mesh_core::session::{Error, NonFinite, Threads};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Optimizer, Sgd};
 use ndarray::{Array1, Array2, ArrayD};
+use tests::on_host;
 
 const GRID: &str = "a:2;b:2";
 
 fn session(g: &Graph, mesh: &str, layout: &str) -> Session {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let mut session = Session::threads(&module, 7).unwrap();
-    session.set_numerics_check(true);
-    session
+    checked(&module, 7)
+}
+
+/// A session that looks at every number.
+fn checked(module: &Module, seed: u64) -> Session {
+    let threads = Threads::default().target(Target::host().check_numerics());
+    Session::threads_with(module, seed, &threads).unwrap()
 }
 
 #[track_caller]
@@ -31,8 +37,7 @@ fn models_that_are_right_run_under_all_layouts() {
             let g = mesh_ops::graph();
             build(&g);
             for (layout, module) in layouts(&g, &mesh.parse().unwrap(), most) {
-                let mut session = Session::threads(&module, 0).unwrap();
-                session.set_numerics_check(true);
+                let mut session = checked(&module, 0);
                 let feeds = feeds(&module, "train");
                 for _ in 0..2 {
                     let called = session.call_named("train", &borrowed(&feeds));
@@ -43,7 +48,7 @@ fn models_that_are_right_run_under_all_layouts() {
     }
 }
 
-/// One element of the input is bad: found there, whatever the layout.
+/// One element of the input is bad. It is found under every layout.
 #[test]
 fn the_place_is_that_in_the_whole_tensor() {
     let (rows, cols) = (dim("p", 8), dim("q", 12));
@@ -61,8 +66,7 @@ fn the_place_is_that_in_the_whole_tensor() {
         let mut session = Session::threads(&module, 0).unwrap();
         let fine = session.call(&f, [data.view().into()]).unwrap();
         assert!(fine[0].to_f64()[at[0]].is_nan(), "not checked, it goes through");
-        session.set_numerics_check(true);
-        let found = found(session.call(&f, [data.view().into()]));
+        let found = found(checked(&module, 0).call(&f, [data.view().into()]));
         assert_eq!(found.global.as_deref(), Some(&at[..]), "{layout}");
         assert!(found.origin.name.starts_with("sqrt"), "{}", found.origin.name);
         assert!(
@@ -75,9 +79,9 @@ fn the_place_is_that_in_the_whole_tensor() {
         assert!(found.around[position].is_nan());
         assert!(found.around.len() <= 7 && found.around.iter().filter(|x| x.is_nan()).count() == 1);
         assert_eq!(found.inputs.len(), 1);
-        // Its own slice has the bad element, and no processor without it is named.
+        // The named processor's own slice has the bad element.
         assert_eq!((found.inputs[0].numbers.min, found.inputs[0].numbers.nan), (-1.0, 0));
-        let local: Vec<_> = module.function("f").unwrap().program.feeds[0]
+        let local: Vec<_> = module.function("f").unwrap().feeds[0]
             .split
             .iter()
             .zip([8, 12])
@@ -116,13 +120,11 @@ fn the_message_says_it_all() {
       what it was given is finite: it was made here
     the session runs nothing more; variables may be half written
     ");
-    // The session says so again, and its variables can still be read.
-    assert_eq!(session.call(&f, [data.view().into()]).unwrap_err(), error);
-    session.set_numerics_check(false);
+    // The session returns the error again, and its variables can still be read.
     assert_eq!(session.call(&f, [data.view().into()]).unwrap_err(), error);
 }
 
-/// What `docs/debugging.md` says is written.
+/// The message is the one in `docs/debugging.md`.
 #[test]
 fn the_page_shows_what_is_written() {
     let first = line!() + 1;
@@ -168,9 +170,9 @@ fn feeds_and_variables_are_looked_at() {
     }
 }
 
-/// Grows tenfold to the tenth in every round: beyond f32 in the fourth.
+/// Every iteration raises ten times the number to the tenth power, which exceeds f32 in the fourth.
 #[test]
-fn rounds_of_loops_are_named() {
+fn iterations_of_loops_are_named() {
     let g = mesh_ops::graph();
     let (batch, rounds) = (dim("batch", 4), dim("rounds", 6));
     let x = g.input("x", [batch], F32);
@@ -179,22 +181,22 @@ fn rounds_of_loops_are_named() {
     let data = Array1::from_elem(4, 1.0f32);
     for (mesh, layout) in [("", ""), ("a:2", "batch:a")] {
         let bad = found(session(&g, mesh, layout).call(&f, [data.view().into()]));
-        let [round] = &bad.rounds[..] else { panic!("{bad}") };
-        assert_eq!((round.position, round.rounds), (3, 6), "{bad}");
+        let [iteration] = &bad.iterations[..] else { panic!("{bad}") };
+        assert_eq!((iteration.position, iteration.count), (3, 6), "{bad}");
         assert_eq!(bad.value, f64::INFINITY);
         assert!((bad.inputs[0].numbers.max / 1e30 - 1.0).abs() < 1e-5, "{bad}");
-        assert!(bad.to_string().contains("at position 3 of the 6 rounds of loop `"), "{bad}");
+        assert!(bad.to_string().contains("at position 3 of the 6 iterations of loop `"), "{bad}");
     }
-    // The gradient of a loop goes backwards: the last position comes first.
+    // A loop's gradient goes backwards: the last position comes first.
     let dx = g.gradients(&[h.log().sum_all()], &[x], None)[0].unwrap();
     let back = g.function("back", [x], [dx], []);
     let mut session = session(&g, "a:2", "batch:a");
     let tiny = Array1::from_elem(4, 1e-30f32);
     let called = session.call(&back, [tiny.view().into()]);
-    assert!(called.is_ok() || !found(called).rounds.is_empty());
+    assert!(called.is_ok() || !found(called).iterations.is_empty());
 }
 
-/// A loop over tiles is made by a pass; the place is that in the whole tensor all the same.
+/// A pass makes a loop over tiles; the index is that in the whole tensor all the same.
 #[test]
 fn tiles_are_seen_through() {
     let (rows, cols) = (dim("p", 512), dim("q", 512));
@@ -207,15 +209,16 @@ fn tiles_are_seen_through() {
     for (mesh, layout) in [("", ""), ("a:2", "p:a")] {
         let mut session = session(&g, mesh, layout);
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        let steps = &module.function("f").unwrap().program.steps;
-        assert!(steps.iter().any(|node| matches!(node.step, Step::Loop(_))), "it is tiled");
+        let functions = on_host(&module);
+        let mut steps = functions[0].program.steps().iter();
+        assert!(steps.any(|step| matches!(step.form, Form::Loop(_))), "it is tiled");
         let bad = found(session.call(&f, [data.view().into()]));
         assert_eq!(bad.global, Some(vec![397, 201]), "{bad}");
-        assert_eq!(bad.rounds.len(), 1);
+        assert_eq!(bad.iterations.len(), 1);
     }
 }
 
-/// What is masked with minus infinity, in each of the ways in which people do.
+/// Masks with minus infinity in the usual ways.
 #[test]
 fn masks_may_be_infinite() {
     let (rows, cols) = (dim("p", 4), dim("q", 8));
@@ -249,7 +252,8 @@ fn masks_may_be_infinite() {
     }
 }
 
-/// A sum over processors of finite parts overflows: its own doing. Of an infinite part: not.
+/// A sum over processors of finite parts that overflows is an error; with an infinite part it is
+/// not.
 #[test]
 fn sums_over_processors_know_what_they_were_given() {
     let g = mesh_ops::graph();
@@ -271,7 +275,7 @@ fn sums_over_processors_know_what_they_were_given() {
     assert!(bad.value.is_nan() && bad.step.contains("all_reduce"), "{bad}");
 }
 
-/// The new value is computed where the old one was; what the step was given is still known.
+/// The new value is computed in the old one's memory; the step's inputs are still known.
 #[test]
 fn updates_in_place_and_by_owners() {
     let g = mesh_ops::graph();

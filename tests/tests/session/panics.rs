@@ -1,5 +1,5 @@
-//! A user's kernel may panic in any way: the call that it is in fails, and neither returns nor unwinds
-//! while another processor is at work on the caller's arrays.
+//! A user's kernel may panic in any way: its call fails, and neither returns nor unwinds while
+//! another processor works on the caller's arrays.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
@@ -11,13 +11,14 @@ use std::time::Duration;
 use mesh_core::graph::{Op, OpError, Signature, TensorType};
 use mesh_core::lower::{LocalCx, Module};
 use mesh_core::program::{Elements, ElementsMut, UserKernel, Value, View, ViewMut};
+use mesh_core::session::Threads;
 use mesh_core::split::SplitRule;
 use mesh_ops::prelude::*;
 use ndarray::{Array1, Array2};
 
 const PROCESSORS: usize = 4;
 
-/// What panics when it is dropped, with another of its kind, so often.
+/// Panics when it is dropped, with another bomb as the payload, so many times.
 struct Bomb(usize);
 
 impl Drop for Bomb {
@@ -28,11 +29,11 @@ impl Drop for Bomb {
     }
 }
 
-/// Copies its input, all others slower than who meets a number below 0: that one panics.
+/// Copies its input. The processor that finds a number below 0 panics; the others are slower.
 #[derive(Clone, Debug)]
 struct Fragile {
     panic: fn(),
-    /// How many processors are at work.
+    /// How many processors are running.
     running: Arc<AtomicUsize>,
 }
 
@@ -97,13 +98,17 @@ impl Op for Fragile {
     }
 }
 
-/// How a session is started.
+/// Starts a session.
 type Start = fn(&Module) -> Session;
 
 const STARTS: [(&str, Start); 3] = [
     ("the caller's thread is a processor's", |module| Session::threads(module, 0).unwrap()),
-    ("with couriers", |module| Session::with_couriers(module, 0).unwrap()),
-    ("on cores", |module| Session::pinned(module, 0, &[0; PROCESSORS]).unwrap()),
+    ("with couriers", |module| {
+        Session::threads_with(module, 0, &Threads::default().couriers(true)).unwrap()
+    }),
+    ("on cores", |module| {
+        Session::threads_with(module, 0, &Threads::default().cores([0; PROCESSORS])).unwrap()
+    }),
 ];
 
 const PANICS: [(&str, fn()); 3] = [
@@ -122,7 +127,7 @@ fn no_panic_passes_a_processor_that_runs() {
                 let x = g.input("x", [dim("p", PROCESSORS), dim("q", 1000)], F32);
                 let copy = g.apply1(Fragile { panic, running: Arc::clone(&running) }, &[x]);
                 let line = line!() - 1;
-                // A collective, which nobody leaves without the one that panics.
+                // A collective that no processor leaves without the one that panics.
                 let f = g.function("f", [x], [copy.sum([dim("p", PROCESSORS)])], []);
                 let mesh = format!("a:{PROCESSORS}").parse().unwrap();
                 let module = g.lower(&mesh, &"p:a".parse().unwrap()).unwrap();

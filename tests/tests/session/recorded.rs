@@ -1,17 +1,18 @@
-//! Times of steps: complete, in order, for the steps that a processor has.
+//! The recorded times of steps are complete and in order.
 
-use mesh_core::program::{Program, Step};
-use mesh_core::session::{CallTimes, Recorded, StepTimes};
+use mesh_core::lower::Target;
+use mesh_core::program::{Block, Form};
+use mesh_core::session::{CallTimes, Recorded, StepTimes, Threads};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Optimizer, Sgd};
 use std::time::Instant;
 
-const ROUNDS: usize = 3;
+const ITERATIONS: usize = 3;
 
 /// A training step with a loop over layers, and its session on a mesh.
 fn session(mesh: &str, layout: &str) -> (Function<1, 1>, Session) {
     let g = mesh_ops::graph();
-    let (batch, width, layers) = (dim("batch", 8), dim("width", 16), dim("layers", ROUNDS));
+    let (batch, width, layers) = (dim("batch", 8), dim("width", 16), dim("layers", ITERATIONS));
     let x = g.input("x", [batch, width], F32);
     let w = g.variable("w", [layers, width], F32, Initializer::ONES).value();
     let ([y], []) = g.scan(layers, [x], [w], |[h], [w]| ([(h * w).tanh()], []));
@@ -26,21 +27,21 @@ fn call(session: &mut Session, train: &Function<1, 1>) {
     session.call(train, [x.view().into()]).unwrap();
 }
 
-/// Steps ran in order, `runs` times each; those of a body within their loop.
-fn check_steps(program: &Program, times: &[StepTimes], within: [u64; 2], runs: u64) {
-    assert_eq!(times.len(), program.steps.len());
+/// The steps ran in order, `runs` times each; those of a body ran within their loop.
+fn check_steps(block: &Block, times: &[StepTimes], within: [u64; 2], runs: u64) {
+    assert_eq!(times.len(), block.steps.len());
     let ran = |times: &&StepTimes| times.runs > 0;
     let mut last = within[0];
-    for (node, times) in program.steps.iter().zip(times).filter(|(_, times)| ran(times)) {
-        assert_eq!(times.runs, runs, "{}", node.step.form());
+    for (step, times) in block.steps.iter().zip(times).filter(|(_, times)| ran(times)) {
+        assert_eq!(times.runs, runs, "{}", step.form.name());
         assert!(times.span.begin >= last && times.span.end <= within[1]);
         assert!(times.nanoseconds <= times.span.nanoseconds());
-        // In a body the first run of a step comes after the first run of the step before.
+        // In a body the first run of a step begins after the first run of the step before.
         last = if runs == 1 { times.span.end } else { times.span.begin };
-        match &node.step {
-            Step::Loop(rounds) => {
+        match &step.form {
+            Form::Loop(form) => {
                 let within = [times.span.begin, times.span.end];
-                check_steps(&rounds.body, &times.body, within, ROUNDS as u64);
+                check_steps(&form.body, &times.body, within, ITERATIONS as u64);
                 assert!(times.body.iter().any(|times| times.runs > 0));
                 let inside: u64 = times.body.iter().map(|times| times.nanoseconds).sum();
                 assert!(inside <= times.nanoseconds);
@@ -68,13 +69,11 @@ fn every_step_is_timed_on_every_processor() {
                 let CallTimes { started, feeds, steps, fetches } = times;
                 assert_eq!(program.name, "train");
                 assert!(started >= before && feeds.begin <= feeds.end && fetches.end <= wall);
-                check_steps(program, &steps, [feeds.end, fetches.begin], 1);
-                for (node, times) in program.steps.iter().zip(&steps) {
-                    let works = matches!(
-                        node.step,
-                        Step::Contract { .. } | Step::Loop(_) | Step::AllReduce { .. }
-                    );
-                    assert!(!works || times.runs == 1, "{} did not run", node.step.form());
+                check_steps(&program.block, &steps, [feeds.end, fetches.begin], 1);
+                for (step, times) in program.steps().iter().zip(&steps) {
+                    let works =
+                        matches!(step.form, Form::Contract(_) | Form::Loop(_) | Form::AllReduce(_));
+                    assert!(!works || times.runs == 1, "{} did not run", step.form.name());
                 }
             }
             assert!(session.recorded(processors).is_none());
@@ -94,8 +93,8 @@ fn steps_of_another_owner_never_run() {
     let mut owned = 0;
     for processor in 0..2 {
         let Recorded { program, times } = session.recorded(processor).unwrap();
-        for (node, times) in program.steps.iter().zip(&times.steps) {
-            if let [(_, owner)] = node.owners[..] {
+        for (step, times) in program.steps().iter().zip(&times.steps) {
+            if let [(_, owner)] = step.owners[..] {
                 owned += usize::from(times.runs > 0);
                 assert!(times.runs == 0 || owner == processor);
             }
@@ -104,8 +103,8 @@ fn steps_of_another_owner_never_run() {
     assert!(owned > 0, "somebody updates");
 }
 
-/// Bias and activation of a result that is larger than the caches are done within the product; where
-/// numbers are looked at, behind it. The result is the same.
+/// Bias and activation of a product larger than the caches are computed within the product; with
+/// the numerics check on, after it. The result is the same.
 #[test]
 fn a_map_of_a_large_result_is_done_within_the_product() {
     let g = mesh_ops::graph();
@@ -113,23 +112,23 @@ fn a_map_of_a_large_result_is_done_within_the_product() {
     let x = g.input("x", [rows, width], F32);
     let f = g.function("f", [x], [x.dense(out, "dense").relu()], []);
     let module = g.lower(&"a:2".parse().unwrap(), &"rows:a".parse().unwrap()).unwrap();
-    let mut session = Session::threads(&module, 0).unwrap();
     let x = ndarray::Array2::from_shape_fn((1000, 40), |(i, j)| ((i * 7 + j * 3) as f32).sin());
-    session.record(true).unwrap();
-    let mut call = |looked_at: bool| {
-        session.set_numerics_check(looked_at);
+    let call = |target: Target| {
+        let threads = Threads::default().target(target);
+        let mut session = Session::threads_with(&module, 0, &threads).unwrap();
+        session.record(true).unwrap();
         let [result] = session.call(&f, [x.view().into()]).unwrap();
         let Recorded { program, times } = session.recorded(1).unwrap();
-        let steps = program.steps.iter().zip(&times.steps);
+        let steps = program.steps().iter().zip(&times.steps);
         let runs = |form: &str| -> u64 {
-            let of_form = steps.clone().filter(|(node, _)| node.step.form() == form);
+            let of_form = steps.clone().filter(|(step, _)| step.form.name() == form);
             of_form.map(|(_, times)| times.runs).sum()
         };
         (result.to_f64(), runs("contract"), runs("map"))
     };
-    let (within, contracts, maps) = call(false);
+    let (within, contracts, maps) = call(Target::host());
     assert_eq!((contracts, maps), (1, 0));
-    let (behind, contracts, maps) = call(true);
+    let (behind, contracts, maps) = call(Target::host().check_numerics());
     assert_eq!((contracts, maps), (1, 1));
     assert!(within == behind && within.iter().any(|&x| x > 0.0));
     assert!(within.iter().all(|&x| x >= 0.0));

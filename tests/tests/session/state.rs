@@ -1,9 +1,10 @@
-//! Variables and functions: reads see the call's start, writes commit together (law 8), the step
-//! counts training calls, sharded state costs what it should.
+//! Variables and functions: reads see the call's start, writes are committed together (law 8), the
+//! step counts training calls, and sharded state has the expected cost.
 
 use mesh_ops::prelude::*;
 use mesh_optimize::{AdamWeightDecay, Optimizer, Sgd};
 use ndarray::arr1;
+use tests::on_host;
 
 const MESHES: &[(&str, &str)] =
     &[("", ""), ("d:2", "x:d"), ("d:2", "params/*:d"), ("d:2;m:2", "x:d+m"), ("d:3", "")];
@@ -103,7 +104,7 @@ fn two_updates_of_one_variable_are_refused() {
     assert!(report.contains("variable a is updated twice") && lines == 3, "{report}");
 }
 
-/// Adam on a matrix of 32 x 64 and a batch split four ways.
+/// Adam on a matrix of 32 x 64, with the batch split into four.
 fn trained(layout: &str) -> Module {
     let g = mesh_ops::graph();
     let (batch, x, y) = (dim("batch", 8), dim("x", 32), dim("y", 64));
@@ -127,7 +128,7 @@ fn sharded_state_costs_its_share() {
 #[test]
 fn sharded_parameters_are_gathered_for_use_only() {
     let module = trained("batch:d;params/*:d;slots/*:d");
-    let forms: Vec<_> = module.functions()[0].program.steps.iter().map(|n| n.step.form()).collect();
+    let forms: Vec<_> = module.functions()[0].steps().iter().map(|s| s.form.name()).collect();
     let count = |form: &str| forms.iter().filter(|f| **f == form).count();
     assert_eq!(count("all_gather"), 1, "for the forward pass; the backward pass needs no w");
     assert_eq!(count("reduce_scatter"), 1, "the gradient");
@@ -166,8 +167,8 @@ fn sessions_of_four(graph: &Graph) -> impl Iterator<Item = Session> + '_ {
     })
 }
 
-/// Sharded everywhere, a step needs its shards and two gathered layers: one in use, and one gradient
-/// before it is scattered.
+/// Under full sharding a step needs its shards and two gathered layers: the one in use, and a
+/// gradient before it is reduce-scattered.
 #[test]
 fn sharded_layers_live_two_at_a_time() {
     let (layers, width, batch) = (6, 256, dim("batch", 8));
@@ -182,7 +183,7 @@ fn sharded_layers_live_two_at_a_time() {
         let loss = h.square().mean();
         g.function("train", [x], [loss], AdamWeightDecay::new(0.1).minimize(loss));
         let module = g.lower(&"data:4".parse().unwrap(), &layout.parse().unwrap()).unwrap();
-        (module.functions()[0].plan.arena_bytes, module.variable_bytes())
+        (on_host(&module)[0].plan.arena_bytes, module.variable_bytes())
     };
     let layer = (width * width + width) * 4;
     let activations = layers * 3 * (batch.size / 4) * width * 4;

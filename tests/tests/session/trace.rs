@@ -1,14 +1,16 @@
-//! A trace is JSON, and says what was recorded: lanes, steps, nesting, order.
+//! A trace is JSON and contains what was recorded: lanes, steps, nesting, order.
 
 use crate::models::{MODELS, borrowed, feeds, layouts};
+use mesh_core::lower::Target;
 use mesh_core::names::Axis;
-use mesh_core::program::{Program, Step};
-use mesh_core::session::{StepTimes, Trace};
+use mesh_core::program::{Block, Form};
+use mesh_core::session::{StepTimes, Threads, Trace};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Optimizer, Sgd};
 use serde_json::Value;
+use tests::on_host;
 
-/// A nanosecond and a half, in microseconds: what may be lost between whole nanoseconds and floats.
+/// A nanosecond and a half, in microseconds: the difference between whole nanoseconds and floats.
 const ROUNDING: f64 = 1.5e-3;
 
 fn number(event: &Value, key: &str) -> f64 {
@@ -35,13 +37,13 @@ fn lane(events: &[Value], process: u64, processor: usize) -> Vec<&Value> {
     events.iter().filter(of).collect()
 }
 
-/// An event and what lies within it.
+/// An event and the events within it.
 struct Nested<'e> {
     event: &'e Value,
     inner: Vec<Nested<'e>>,
 }
 
-/// Events of a lane as trees; they have to nest, and to come in order.
+/// The events of a lane as trees. They must nest and be in order.
 fn nest<'e>(
     events: &mut std::iter::Peekable<std::vec::IntoIter<&'e Value>>,
     until: f64,
@@ -60,26 +62,25 @@ fn nest<'e>(
     found
 }
 
-/// Every step that ran is there, once, in order, with its times.
-fn check_steps(found: &[Nested<'_>], program: &Program, times: &[StepTimes], start: f64) {
-    let ran: Vec<_> = program.steps.iter().zip(times).filter(|(_, times)| times.runs > 0).collect();
+/// Every step that ran occurs once, in order, with its times.
+fn check_steps(found: &[Nested<'_>], block: &Block, times: &[StepTimes], start: f64) {
+    let ran: Vec<_> = block.steps.iter().zip(times).filter(|(_, times)| times.runs > 0).collect();
     assert_eq!(found.len(), ran.len());
-    for (Nested { event, inner }, (node, times)) in found.iter().zip(ran) {
-        let origin = program.origin(node);
+    for (Nested { event, inner }, (step, times)) in found.iter().zip(ran) {
+        let origin = &step.origin;
         assert_eq!(text(event, "name"), origin.op);
         let args = &event["args"];
-        assert_eq!((text(args, "form"), text(args, "at")), (node.step.form(), &origin.at[..]));
+        assert_eq!((text(args, "form"), text(args, "at")), (step.form.name(), &origin.at[..]));
         assert!((number(event, "ts") - start - times.span.begin as f64 / 1e3).abs() < ROUNDING);
         assert!((number(event, "dur") - times.span.nanoseconds() as f64 / 1e3).abs() < ROUNDING);
-        let outs: Vec<_> =
-            node.step.outs().iter().map(|&out| program.value(out).to_string()).collect();
+        let outs: Vec<_> = step.outs.iter().map(|&out| block.value(out).to_string()).collect();
         assert_eq!(args["outs"], serde_json::json!(outs));
-        match &node.step {
-            Step::Loop(rounds) => {
+        match &step.form {
+            Form::Loop(form) => {
                 assert_eq!(text(event, "cat"), "loop");
-                check_body(inner, &rounds.body, &times.body);
+                check_body(inner, &form.body, &times.body);
             }
-            step => {
+            _ => {
                 assert!(inner.is_empty());
                 assert_eq!(step.axes().is_some(), text(event, "cat") == "collective");
                 assert_eq!(step.axes().is_some(), args.get("axes").is_some());
@@ -88,13 +89,13 @@ fn check_steps(found: &[Nested<'_>], program: &Program, times: &[StepTimes], sta
     }
 }
 
-/// The steps of a body have one event each, as long as all rounds of it took.
-fn check_body(found: &[Nested<'_>], body: &Program, times: &[StepTimes]) {
+/// Each step of a body has one event, as long as all of its runs.
+fn check_body(found: &[Nested<'_>], body: &Block, times: &[StepTimes]) {
     let ran: Vec<_> = body.steps.iter().zip(times).filter(|(_, times)| times.runs > 0).collect();
     assert_eq!(found.len(), ran.len());
-    for (Nested { event, .. }, (node, times)) in found.iter().zip(ran) {
+    for (Nested { event, .. }, (step, times)) in found.iter().zip(ran) {
         assert_eq!(text(event, "cat"), "sum");
-        assert_eq!(text(event, "name"), body.origin(node).op);
+        assert_eq!(text(event, "name"), step.origin.op);
         assert_eq!(event["args"]["runs"], times.runs);
         assert!((number(event, "dur") - times.nanoseconds as f64 / 1e3).abs() < ROUNDING);
         assert!(text(&event["args"], "drawn").contains(&format!("all {} runs", times.runs)));
@@ -132,7 +133,7 @@ fn everything_that_ran_is_in_its_lane() {
                 recorded.push(times.collect::<Vec<_>>());
             }
             let events = parse(&trace.finish().unwrap());
-            let program = &module.function("train").unwrap().program;
+            let function = &on_host(&module)[0].program;
             for processor in 0..mesh.processors() {
                 let mut flat = lane(&events, 0, processor).into_iter().peekable();
                 let calls = nest(&mut flat, f64::INFINITY);
@@ -152,7 +153,7 @@ fn everything_that_ran_is_in_its_lane() {
                         ("feeds", "fetches")
                     );
                     assert!((end(event) - start - times.fetches.end as f64 / 1e3).abs() < ROUNDING);
-                    check_steps(steps, program, &times.steps, start);
+                    check_steps(steps, &function.block, &times.steps, start);
                 }
             }
             check_lanes(&events, mesh);
@@ -160,7 +161,7 @@ fn everything_that_ran_is_in_its_lane() {
     }
 }
 
-/// Each lane is called after its processor and where that stands.
+/// Each lane is named after its processor and the processor's coordinates.
 fn check_lanes(events: &[Value], mesh: &Mesh) {
     let named: Vec<_> = events.iter().filter(|event| event["name"] == "thread_name").collect();
     assert_eq!(named.len(), mesh.processors());
@@ -188,14 +189,15 @@ fn collectives_name_their_axes() {
     let mut trace = Trace::create(&path, &mut session).unwrap();
     session.call_named("train", &borrowed(&feeds(&module, "train"))).unwrap();
     trace.add(&session, 1).unwrap();
-    // Cut short, it lacks the bracket only.
+    // A truncated file lacks only the bracket.
     let cut = std::fs::read_to_string(&path).unwrap();
     let events = parse(format!("{cut}]").as_bytes());
     drop(trace);
     std::fs::remove_file(&path).unwrap();
     let lane = lane(&events, 0, 3);
-    let program = &module.function("train").unwrap().program;
-    let expected: Vec<_> = program.steps.iter().filter_map(|node| node.step.axes()).collect();
+    let functions = on_host(&module);
+    let expected: Vec<_> =
+        functions[0].program.steps().iter().filter_map(|step| step.axes()).collect();
     let found: Vec<_> = lane.iter().filter(|event| event["cat"] == "collective").collect();
     assert!(expected.len() >= 2 && expected.len() == found.len());
     for (axes, event) in expected.iter().zip(found) {
@@ -238,7 +240,7 @@ fn an_empty_trace_is_an_empty_array() {
     assert!(parse(&Trace::new(Vec::new()).unwrap().finish().unwrap()).is_empty());
 }
 
-/// Of a call that failed, what came before is drawn.
+/// A failed call has events up to the failure.
 #[test]
 fn a_call_that_failed_ends_where_it_failed() {
     let g = mesh_ops::graph();
@@ -246,9 +248,9 @@ fn a_call_that_failed_ends_where_it_failed() {
     let y = (x.sum([dim("width", 16)]) * 1e38).square().sum_all();
     g.function("train", [x], [y], []);
     let module = g.lower(&"a:2".parse().unwrap(), &"batch:a".parse().unwrap()).unwrap();
-    let mut session = Session::threads(&module, 0).unwrap();
+    let threads = Threads::default().target(Target::host().check_numerics());
+    let mut session = Session::threads_with(&module, 0, &threads).unwrap();
     session.record(true).unwrap();
-    session.set_numerics_check(true);
     session.call_named("train", &borrowed(&feeds(&module, "train"))).unwrap_err();
     let mut trace = Trace::new(Vec::new()).unwrap();
     trace.add(&session, 0).unwrap();

@@ -1,4 +1,4 @@
-//! Checkpoints that the loop keeps.
+//! Checkpoints that the training loop saves.
 
 use super::common::{Model, Seen, scratch};
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints};
@@ -53,7 +53,7 @@ fn watchers_are_told_of_checkpoints_that_are_whole() {
     let mut opens = Opens::default();
     train(&mut model.session(0), model.data(1), &folder).steps(7).watch(&mut opens).run().unwrap();
     assert_eq!(opens.0, [2, 4, 6, 7]);
-    // Where there is nothing to do, nothing is saved again.
+    // If there is nothing to do, nothing is saved again.
     let mut opens = Opens::default();
     let mut session = model.session(0);
     let trainer = train(&mut session, model.data(1), &folder).steps(7).watch(&mut opens);
@@ -69,7 +69,7 @@ fn nothing_is_saved_after_a_failure() {
     assert!(trainer.run().unwrap_err().to_string().contains("failed"));
     let newest = Checkpoints::new(folder.join("kept")).latest().unwrap().checkpoint.unwrap();
     assert_eq!(newest.step(), 4);
-    // What went on after it is forgotten.
+    // Output after the checkpoint is discarded.
     let lines = || fs::read_to_string(folder.join("metrics")).unwrap().lines().count();
     assert_eq!(lines(), 6);
     let seen = Seen::default();
@@ -94,7 +94,7 @@ fn a_run_that_goes_on_makes_no_record_again() {
     };
     train(&mut model.session(0), data(), &folder).steps(5).run().unwrap();
     made.store(0, Ordering::Relaxed);
-    // Three records an epoch: the run stands before the last of the second.
+    // There are three records per epoch: the run is before the last one of the second epoch.
     train(&mut model.session(0), data(), &folder).epochs(2).run().unwrap();
     assert_eq!(made.load(Ordering::Relaxed), 1);
 }
@@ -103,7 +103,7 @@ fn a_run_that_goes_on_makes_no_record_again() {
 fn folders_without_a_run_to_go_on_with_are_refused() {
     let (model, folder) = (Model::new("", ""), scratch("no-run"));
     let mut session = model.session(3);
-    // Saved by something else.
+    // The checkpoint was saved by another program.
     Checkpoints::new(folder.join("kept"))
         .save(5, &session.snapshot().unwrap(), &Default::default())
         .unwrap();

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// A regression whose inputs are noised, so that its steps depend on their number.
+/// A regression with noise in its inputs, so that a step depends on its number.
 pub struct Model {
     pub module: Module,
     pub layout: Layout,
@@ -40,7 +40,7 @@ impl Model {
         Session::threads(&self.module, seed).unwrap()
     }
 
-    /// Ten examples in batches of three, shuffled and made by another thread.
+    /// Ten examples in batches of three, shuffled, made by another thread.
     pub fn data(&self, seed: u64) -> Dataset {
         let x = Array2::from_shape_fn((10, 4), |(i, j)| ((i * 4 + j) as f32).sin());
         let y = Array1::from_iter((0..10).map(|i| (i as f32).cos()));
@@ -50,7 +50,7 @@ impl Model {
     }
 }
 
-/// Notes what it is told.
+/// Notes everything that it is told.
 #[derive(Clone, Default)]
 pub struct Seen(Arc<Mutex<(Vec<String>, Vec<f64>)>>);
 
@@ -101,7 +101,7 @@ impl Watcher for Seen {
     }
 }
 
-/// A directory of this test's own, empty.
+/// An empty directory for this test.
 pub fn scratch(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("training").join(test);
     let _ = fs::remove_dir_all(&path);

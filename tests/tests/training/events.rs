@@ -27,7 +27,7 @@ impl Watcher for Weights {
     }
 }
 
-/// Trains up to a step; gives what was saved after the fourth.
+/// Trains up to a step. Returns the state that was saved after the fourth step.
 fn run(
     model: &Model,
     folder: &Path,
@@ -58,8 +58,8 @@ fn run(
     saved
 }
 
-/// A run of six steps that goes on from where it was saved, after the fourth: the folder, and losses
-/// and weights of the steps that count.
+/// A run of six steps that is resumed from the state after the fourth. Returns the folder, and
+/// losses and weights of the steps that count.
 fn resumed() -> (PathBuf, Vec<f64>, BTreeMap<u64, Vec<f64>>) {
     let (folder, model) = (scratch("events").join("deep/er"), Model::new("b:3", "batch:b"));
     let (first, second, weights) = (Seen::default(), Seen::default(), Weights::default());
@@ -71,7 +71,7 @@ fn resumed() -> (PathBuf, Vec<f64>, BTreeMap<u64, Vec<f64>>) {
     (folder, losses, weights)
 }
 
-/// What TensorBoard shows of a folder; `None` with a printed reason where it is not installed.
+/// What TensorBoard reads in a folder. If it is not installed, prints that and returns `None`.
 fn tensorboard(folder: &Path) -> Option<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/read_events.py");
     let python = python("tensorboard.backend.event_processing.event_accumulator")?;
@@ -109,7 +109,7 @@ fn tensorboard_reads_events() {
     }
 }
 
-/// A message's fields: number, and a varint, eight bytes, bytes or four bytes.
+/// A field's value in a message: a varint, eight bytes, bytes or four bytes.
 enum Field<'b> {
     Integer(u64),
     Double(f64),
@@ -156,7 +156,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     found
 }
 
-/// What TensorBoard would show, by the definitions of `event.proto` and `summary.proto` alone.
+/// What TensorBoard should read, by the definitions of `event.proto` and `summary.proto` alone.
 fn decoded(folder: &Path) -> Value {
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();

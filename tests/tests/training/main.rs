@@ -1,4 +1,4 @@
-//! The training loop: what it does, what it leaves behind, and that stopping changes nothing.
+//! The training loop: its work, its output, and that stopping changes nothing.
 
 mod checkpoints;
 mod common;
@@ -29,7 +29,7 @@ fn watchers_see_every_step_and_evaluation_in_order() {
         .watch(seen.clone())
         .run()
         .unwrap();
-    // Three batches of three examples make an epoch; the tenth example sits it out.
+    // Three batches of three examples are an epoch; the tenth example is left out.
     assert_eq!(
         seen.lines(),
         [
@@ -111,7 +111,7 @@ fn a_run_ends_where_it_is_told_to() {
     }
 }
 
-/// Evaluations that find these values, one after another.
+/// Evaluations with these values, one after another.
 fn scripted(
     values: &'static [f64],
 ) -> impl FnMut(&mut Session, Position) -> Result<Metrics, BoxError> {
@@ -142,7 +142,7 @@ fn a_run_ends_early_when_nothing_gets_better() {
             "{better:?} {patience}"
         );
         assert_eq!(outcome.ended == Ended::Early, step < 9);
-        // Where it is cut does not matter.
+        // The step at which the run is cut does not matter.
         for cut in 0..step {
             let mut session = model.session(0);
             let part = run(&mut session, TrainingState::default(), cut);
@@ -152,7 +152,7 @@ fn a_run_ends_early_when_nothing_gets_better() {
                 (outcome.position, outcome.best, outcome.ended)
             );
         }
-        // What ended early stays so.
+        // A run that ended early stays ended.
         let again = run(&mut model.session(0), outcome.state, 9);
         assert_eq!(again.position.step, step);
     }
@@ -195,10 +195,10 @@ fn an_interrupted_run_ends_its_step_and_saves() {
             saved,
             [3, 6, 9].into_iter().filter(|s| *s < last).chain([last]).collect::<Vec<_>>()
         );
-        // The last step of all is one that was finished.
+        // The last step is one that was finished.
         assert_eq!(seen.lines().last().unwrap(), &format!("finish {:?}", outcome.ended));
     }
-    // Asked before it began, it does nothing.
+    // A run that is asked to stop before it starts does nothing.
     let (mut session, stop) = (model.session(0), Arc::new(AtomicBool::new(true)));
     let outcome = Trainer::new(&mut session, "train", model.data(1)).stop_when(stop).run().unwrap();
     assert_eq!((outcome.position.step, outcome.ended), (0, Ended::Interrupted));

@@ -1,4 +1,4 @@
-//! The page about a run.
+//! The report of a run.
 
 use super::common::{Model, scratch};
 use mesh_optimize::training::{Every, Metrics, ReportFile, Trainer};

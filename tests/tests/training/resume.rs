@@ -1,4 +1,4 @@
-//! A run that was stopped or killed, and goes on, leaves behind what one never stopped leaves.
+//! A run that was stopped or killed, and resumed, leaves what a run leaves that was never stopped.
 
 use super::common::{Model, scratch};
 use mesh_ops::prelude::*;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const EPOCHS: u64 = 4;
-/// In all epochs.
+/// The steps of all epochs.
 const STEPS: u64 = 12;
 
-/// What a checkpoint would hold: the state as text, and the variables.
+/// The content of a checkpoint: the state as text, and the variables.
 type Kept = Option<(String, Session)>;
 
-/// Ends the run in a step, well or not.
+/// Ends the run in a step, with an error or without.
 struct EndIn {
     step: u64,
-    /// As by Ctrl-C; otherwise it is an error.
+    /// Stops the run as Ctrl-C would; `None` ends it with an error.
     stop: Option<Arc<AtomicBool>>,
 }
 
@@ -42,7 +42,7 @@ impl Watcher for EndIn {
     }
 }
 
-/// How a run goes on: from what was kept, writing to these files, to some end.
+/// A part of a run: it resumes from `kept` and writes to these files.
 struct Run<'r> {
     model: &'r Model,
     folder: &'r Path,
@@ -89,14 +89,14 @@ fn never() -> EndIn {
     EndIn { step: u64::MAX, stop: None }
 }
 
-/// Curves do not end with the run's times.
+/// The report's curves without times, which differ between runs.
 fn curves(outcome: &Outcome) -> String {
     let report: serde_json::Value =
         serde_json::from_str(&outcome.state.watchers["report"]).unwrap();
     format!("{}{}", report["steps"], report["evaluations"])
 }
 
-/// Whether interruptions by `end` in any step leave what an uninterrupted run leaves.
+/// Checks that runs which `end` interrupts in any step leave what an uninterrupted run leaves.
 fn check(name: &str, mesh: &str, layout: &str, saves: u64, end: impl Fn(u64) -> EndIn) {
     let (model, folder) = (Model::new(mesh, layout), scratch(name));
     let run =
@@ -111,7 +111,7 @@ fn check(name: &str, mesh: &str, layout: &str, saves: u64, end: impl Fn(u64) -> 
         let mut kept = None;
         let stopped = run(saves, end(last), &mut kept);
         assert!(stopped.is_none_or(|outcome| outcome.ended == Ended::Interrupted));
-        // What a killed process may have written since, half a line of it too.
+        // A killed process may have written more, even half a line.
         let file = folder.join("m.jsonl");
         let mut file = fs::OpenOptions::new().append(true).open(file).unwrap();
         file.write_all(b"{\"step\":77,\"loss\":1}\n{\"ste").unwrap();

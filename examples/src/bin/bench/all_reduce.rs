@@ -35,7 +35,8 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Seconds of one: the median of calls that each make many, so that calls do not count.
+/// The seconds of one all-reduce: the median over calls of many, so that the time of a call does
+/// not matter.
 fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
     let (repeats, calls) = match kib {
         ..=64 => (1000, 15),
@@ -51,7 +52,7 @@ fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
     for _ in 0..repeats {
         value = program.all_reduce(ReduceKind::Sum, &axes, value);
     }
-    // Without passes: nobody uses the result.
+    // No passes: they would remove collectives whose results are not used.
     let function = program.finish();
     let module = Module::new(mesh, Vec::new(), vec![function], Program::default())?;
     let target = Target { passes: Vec::new(), ..Target::host() };

@@ -1,4 +1,4 @@
-//! `compile`: from nothing to a program, for a deep and narrow transformer.
+//! `compile`: from building the graph to a program, for a deep and narrow transformer.
 
 use super::lines::{Lines, peak_rss_mib};
 use super::models::{Loss, Transformer, adamw, lm};
@@ -27,11 +27,11 @@ pub(crate) struct Flags {
 pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let &Flags { layers, processors, repeats } = flags;
     let lines = Lines::new(format!("graph_lm_L{layers}"), format!("mesh{processors}"));
-    // As square as the peers' meshes are.
+    // The mesh is as square as those of the peers.
     let model = 1 << (processors.max(1).ilog2() / 2).min(3);
     let mesh = Mesh::new([("b", processors / model), ("m", model)])?;
     let layout: Layout = "batch:b;heads:m;d_ff:m;vocab:m".parse()?;
-    // A batch that can be split so often.
+    // The batch must be divisible among the processors.
     let batch = 16.max(processors / model);
     let sizes =
         Transformer { batch, length: 32, d_model: 128, d_ff: 256, heads: 16, layers, vocab: 512 };

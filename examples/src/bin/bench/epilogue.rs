@@ -1,4 +1,4 @@
-//! `epilogue`: a product and the map behind it, against the two apart.
+//! `epilogue`: a product and the map after it in one function, compared with two functions.
 
 use super::lines::{Lines, median};
 use super::models::adamw;
@@ -39,12 +39,12 @@ impl FromStr for Extents {
     }
 }
 
-/// What the map does with the product.
+/// What the map computes from the product.
 #[derive(Clone, Copy)]
 enum Epilogue {
     BiasRelu,
     Residual,
-    /// Of a ReLU whose result is known.
+    /// The gradient of a ReLU whose result is known.
     Gradient,
     /// A step of gradient descent.
     Descent,
@@ -60,7 +60,7 @@ impl Epilogue {
         ("adam", Self::Adam),
     ];
 
-    /// What becomes of a product `x`.
+    /// The updates that the map makes of a product `x`.
     fn updates<'g>(
         self,
         x: Tensor<'g>,
@@ -95,7 +95,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Seconds of the product, of the map, and of the one behind the other: medians of turns.
+/// The median seconds of the product, of the map, and of both in one function, measured in turns.
 fn measure(
     epilogue: Epilogue,
     [rows, depth, columns]: [usize; 3],
@@ -107,7 +107,7 @@ fn measure(
     let state = |name: &str, dims: &[Dimension]| {
         graph.state(name, dims.to_vec(), F32, Initializer::Constant(1e-3))
     };
-    // As of activations, or of a weight's gradient.
+    // The transpositions of a layer's product, or of a weight's gradient.
     let left = if matches!(epilogue, Epilogue::Descent | Epilogue::Adam) { [k, m] } else { [m, k] };
     let (a, b, product) = (state("a", &left), state("b", &[k, n]), state("product", &[m, n]));
     let (bias, other, result) =

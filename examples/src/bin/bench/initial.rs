@@ -1,4 +1,5 @@
-//! Initial values and batches: the peers', from a file, or our own of the same distributions.
+//! Initial values and batches: those of the peers from a file, or our own from the same
+//! distributions.
 
 use super::models::{CNN_BATCH, LM};
 use super::workload::Workload;
@@ -9,19 +10,21 @@ use safetensors::{Dtype, SafeTensors};
 use std::error::Error;
 use std::path::Path;
 
-/// Resident batches, cycled, so that no numbers contain an input pipeline.
+/// The number of batches that stay in memory and are used in turn, so that no input pipeline is
+/// timed.
 pub(crate) const POOL: usize = 8;
 
 /// The longest file that is read, in bytes.
 const LONGEST: usize = 1 << 32;
 
-/// Inputs of a training step: what is looked at, what it should be.
+/// The inputs of a training step: examples and their targets.
 pub(crate) struct Batch {
     pub(crate) input: Array,
     pub(crate) target: Array,
 }
 
-/// Sets the variables to what `examples/bench/initial.py` wrote, and gives its batches.
+/// Sets the variables to the values that `examples/bench/initial.py` wrote, and returns its
+/// batches.
 pub(crate) fn read(
     folder: &Path,
     workload: Workload,
@@ -59,7 +62,7 @@ where
     pool.axis_iter(Axis(0)).map(|batch| Array::from(batch.to_owned())).collect()
 }
 
-/// The elements of a tensor under other dims; numpy's order is ours.
+/// A tensor's elements under other dims. Numpy's row-major order is ours, too.
 fn tensor<T>(
     tensors: &SafeTensors<'_>,
     name: &str,
@@ -77,7 +80,7 @@ fn tensor<T>(
         .map_err(|_| format!("`{name}` has shape {:?}, not {shape:?}", found.shape()))
 }
 
-/// Batches of the distributions that the peers draw from.
+/// Batches drawn from the peers' distributions.
 pub(crate) fn draw(workload: Workload, shapes: [&[usize]; 2]) -> Vec<Batch> {
     let mut rng = Rng::keyed(1, 0, 0);
     match workload {
@@ -86,7 +89,7 @@ pub(crate) fn draw(workload: Workload, shapes: [&[usize]; 2]) -> Vec<Batch> {
     }
 }
 
-/// A learnable problem of ten classes with the shape of MNIST.
+/// A problem with ten classes that can be learned, in the shape of MNIST.
 fn digits(rng: &mut Rng, [image, _]: [&[usize]; 2]) -> Vec<Batch> {
     let batch = image.first().copied().unwrap_or(CNN_BATCH);
     let centers = Array2::from_shape_simple_fn((10, 784), || rng.unit());
@@ -95,14 +98,14 @@ fn digits(rng: &mut Rng, [image, _]: [&[usize]; 2]) -> Vec<Batch> {
         let near = |(i, j): (usize, usize)| 0.5 * centers[[labels[i], j]] + 0.5 * rng.unit();
         let images = Array2::from_shape_fn((batch, 784), near);
         let target = labels.mapv(|label| label as i32).into();
-        // As many elements as the image has, whatever its dims.
+        // The image's dims may differ; the number of elements is the same.
         let input = images.into_shape_with_order(IxDyn(image));
         Batch { input: input.map_or_else(|_| Array::zeros(F32, image), Array::from), target }
     };
     (0..POOL).map(one).collect()
 }
 
-/// Words whose logarithms are evenly spread.
+/// Token numbers whose logarithms are evenly distributed.
 fn text(rng: &mut Rng) -> Vec<Batch> {
     let one = |_| {
         let mut word = || (LM.vocab as f32).powf(rng.unit()) as i32 - 1;

@@ -1,11 +1,11 @@
-//! What is printed, and what the system says about this process.
+//! Prints results, and reads what the system says of this process.
 
 use examples::ranks::launched;
 use examples::report::print;
 use std::fs;
 use std::io;
 
-/// Result lines of one workload under one layout.
+/// The result lines of one workload under one layout.
 pub(crate) struct Lines {
     workload: String,
     layout: String,
@@ -16,7 +16,7 @@ impl Lines {
         Self { workload: workload.into(), layout: layout.into() }
     }
 
-    /// Prints a number, to six digits.
+    /// Prints a number with six digits.
     pub(crate) fn line(&self, metric: &str, value: f64) -> io::Result<()> {
         let Self { workload, layout } = self;
         let peer = if launched().is_some() { "mesh-ranks" } else { "mesh" };
@@ -26,7 +26,7 @@ impl Lines {
         ))
     }
 
-    /// As [`line`](Self::line), where the system knows the number.
+    /// [`line`](Self::line), if the system knows the number.
     pub(crate) fn known(&self, metric: &str, value: Option<f64>) -> io::Result<()> {
         value.map_or(Ok(()), |value| self.line(metric, value))
     }
@@ -38,7 +38,7 @@ pub(crate) fn digits(value: f64, count: usize) -> String {
     format!("{rounded}")
 }
 
-/// The largest this process has been, in MiB.
+/// The largest resident size of this process so far, in MiB.
 pub(crate) fn peak_rss_mib() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -46,7 +46,7 @@ pub(crate) fn peak_rss_mib() -> Option<f64> {
     Some(kib / 1024.0)
 }
 
-/// Seconds since this process began, to the hundredth that the system counts in.
+/// Seconds since this process started; the system counts in hundredths.
 pub(crate) fn process_age() -> Option<f64> {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
@@ -56,7 +56,7 @@ pub(crate) fn process_age() -> Option<f64> {
     Some(uptime - started / TICKS_PER_SECOND)
 }
 
-/// The middle one; of an even number the higher of the two in the middle.
+/// The median; of an even number of values the upper one of the middle two.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,6 +1,7 @@
-//! The models, written once; no mesh in here.
+//! The models of the workloads. They know no mesh.
 //!
-//! They are the peers' models: their variables' names, values and order, their losses.
+//! They are the peers' models: variables have the peers' names, values and order, and the losses
+//! are the same.
 
 use super::workload::Workload;
 use mesh_ops::conv::{Conv, conv};
@@ -22,7 +23,7 @@ pub(crate) struct Transformer {
     pub(crate) vocab: usize,
 }
 
-/// That of the workloads.
+/// The sizes of the workloads' language model.
 pub(crate) const LM: Transformer = Transformer {
     batch: 16,
     length: 128,
@@ -59,9 +60,9 @@ pub(crate) fn build(graph: &Graph, workload: Workload) -> Function<2, 1> {
     graph.function("train", inputs, [loss], optimizer(workload).minimize(loss))
 }
 
-/// That of the peer that is best at the workload where peers differ: JAX's Adam at the MLP, Mesh
-/// TensorFlow's Adam without bias correction at the language model. Adafactor is Mesh
-/// TensorFlow's.
+/// The optimizer of the peer that is fastest at the workload, where the peers' optimizers differ:
+/// JAX's Adam for the MLP, Mesh TensorFlow's Adam without bias correction for the language model.
+/// Adafactor is Mesh TensorFlow's.
 fn optimizer(workload: Workload) -> Box<dyn Optimizer> {
     match workload {
         Workload::MlpB128 | Workload::MlpB1024 => {
@@ -74,7 +75,7 @@ fn optimizer(workload: Workload) -> Box<dyn Optimizer> {
     }
 }
 
-/// The language model's.
+/// The language model's optimizer.
 pub(crate) fn adamw() -> AdamWeightDecay {
     AdamWeightDecay { epsilon: 1e-8, ..AdamWeightDecay::new(1e-3).weight_decay(0.01) }
 }
@@ -89,7 +90,7 @@ fn mlp(graph: &Graph, batch: usize) -> Loss<'_> {
     classify(image, image, &[pixels])
 }
 
-/// Mesh TensorFlow's example; a split over `rows` and `cols` exchanges only borders.
+/// Mesh TensorFlow's example. If `rows` and `cols` are split, only borders are sent.
 fn cnn(graph: &Graph) -> Loss<'_> {
     let batch = dim("batch", CNN_BATCH);
     let (rows, cols) = (dim("rows", 28), dim("cols", 28));

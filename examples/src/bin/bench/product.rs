@@ -1,5 +1,5 @@
-//! A contraction's products by themselves: the same crate, shape and transpositions, as many as in a
-//! step.
+//! The product of a contraction by itself: the same crate, shape and transpositions, as many
+//! products as in a step.
 
 use super::lines::median;
 use faer::linalg::matmul::matmul;
@@ -11,12 +11,12 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-/// Bytes that are written between rounds.
+/// The bytes that are written between two measurements.
 const BYTES_BETWEEN: usize = 4 << 20;
-/// Most bytes of all runs' matrices.
+/// The most bytes of all runs' matrices together.
 const BYTES_OF_SETS: usize = 256 << 20;
 
-/// So many products of `m x k` and `k x n` matrices; which of them are stored by columns.
+/// Products of `m x k` and `k x n` matrices: how many, and which matrices are stored by columns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Product {
     count: usize,
@@ -34,7 +34,7 @@ impl fmt::Display for Product {
     }
 }
 
-/// What a label of a contraction is.
+/// What a label of a contraction is to the product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Batch,
@@ -44,7 +44,8 @@ enum Role {
 }
 
 impl Product {
-    /// That of a step; `None` if it is no contraction of f32, or no product of matrices.
+    /// The product of a step; `None` if the step is no contraction of f32, or no product of
+    /// matrices.
     pub(crate) fn of(block: &Block, step: &Step) -> Option<Self> {
         let (Form::Contract(_), [lhs, rhs, ..], [out, ..]) =
             (&step.form, &step.inputs[..], &step.outs[..])
@@ -95,10 +96,11 @@ impl Product {
         2.0 * (self.count * self.m * self.n * self.k) as f64
     }
 
-    /// Seconds of so many runs, the median, while as many threads do the same; `apart`: each on matrices
-    /// of its own, which come from memory, else on those of the run before, which are in a cache.
+    /// The median seconds of `runs` products, while as many threads do the same. If `apart`, each
+    /// product has matrices of its own, which come from memory; otherwise all use the same ones,
+    /// which stay in a cache.
     pub(crate) fn seconds(&self, runs: u64, apart: bool, threads: usize) -> f64 {
-        // At least five rounds, and more of short ones.
+        // At least five measurements, and more of short ones.
         let rounds = ((2e9 / self.flops() / runs as f64) as usize).clamp(5, 50);
         let barrier = Barrier::new(threads);
         let work = || {
@@ -122,7 +124,8 @@ impl Product {
         })
     }
 
-    /// Left factor, right factor and result of each run, unless that is much memory.
+    /// The left factor, right factor and result of each run; fewer sets if they would take too much
+    /// memory.
     fn sets(&self, runs: u64) -> Vec<[Vec<f32>; 3]> {
         let Self { count, m, n, k, .. } = *self;
         let sizes = [m * k, k * n, m * n].map(|size| count * size);

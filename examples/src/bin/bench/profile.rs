@@ -12,9 +12,9 @@ use mesh_core::session::{CallTimes, StepTimes};
 use std::error::Error;
 use std::time::Instant;
 
-/// Calls that are not counted.
+/// The number of calls before the measured ones.
 const WARM_UP: usize = 3;
-/// The fewest calls that are.
+/// The fewest calls that are measured.
 const LEAST: usize = 8;
 
 /// One step of the program, or of a loop's body.
@@ -22,26 +22,26 @@ struct Line<'p> {
     block: &'p Block,
     step: &'p Step,
     cost: Cost,
-    /// How often it runs in a call.
+    /// How many times it runs in a call.
     runs: u64,
-    /// Milliseconds in each call; of a loop what its body does not take.
+    /// Milliseconds in each call. For a loop, without the time of its body.
     times: Vec<f64>,
-    /// Their median.
+    /// The median of `times`.
     ms: f64,
 }
 
-/// What a processor did in the calls that were measured.
+/// The times of a processor in the measured calls.
 struct Profile<'p> {
     lines: Vec<Line<'p>>,
     /// Milliseconds of copying feeds and fetches.
     border: f64,
-    /// Milliseconds of a call, as its caller sees it.
+    /// Milliseconds from a call to its return.
     wall: f64,
-    /// Part of the wall time that lies in steps, feeds and fetches.
+    /// The fraction of the wall time that lies in steps, feeds and fetches.
     accounted: f64,
-    /// Bytes a second.
+    /// Memory bandwidth in bytes per second.
     bandwidth: f64,
-    /// How many processors work at the same time.
+    /// The number of processors that compute at the same time.
     threads: usize,
 }
 
@@ -89,7 +89,7 @@ fn ms(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
-/// A line per step, those of bodies before their loop.
+/// One line per step. The lines of a body come before that of its loop.
 fn collect<'p>(block: &'p Block, mesh: &Mesh, lines: &mut Vec<Line<'p>>) {
     for step in &block.steps {
         // A loop's own work is what stands around its body.
@@ -104,7 +104,7 @@ fn collect<'p>(block: &'p Block, mesh: &Mesh, lines: &mut Vec<Line<'p>>) {
     }
 }
 
-/// Adds a call to the lines, which come in the order of [`collect`].
+/// Adds the times of a call to the lines, which are in the order of [`collect`].
 fn note(lines: &mut std::slice::IterMut<'_, Line<'_>>, steps: &[StepTimes]) {
     for step in steps {
         note(lines, &step.body);

@@ -21,7 +21,7 @@ pub(crate) struct Flags {
     seconds: f64,
 }
 
-/// From which one size at a time is doubled.
+/// The sizes from which one at a time is doubled.
 const BASE: Transformer = Transformer { layers: 2, vocab: 1024, ..LM };
 const DOUBLED: u32 = 4;
 
@@ -52,7 +52,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Seconds of a step: the least, the median.
+/// The least and the median seconds of a step.
 fn measure(
     sizes: &Transformer,
     processors: usize,

@@ -1,4 +1,4 @@
-//! From flags to a session with its batches.
+//! Makes a session and its batches from flags.
 
 use super::initial::{self, Batch};
 use super::models;
@@ -93,7 +93,7 @@ impl Flags {
 }
 
 impl Setup {
-    /// One step, on the batch of its number; gives the loss.
+    /// Makes a step on the batch of this number and returns the loss.
     pub(crate) fn step(&mut self, number: usize) -> Result<f64, Box<dyn Error>> {
         let Batch { input, target } = &self.batches[number % self.batches.len()];
         let feeds = [input.view(), target.view()];

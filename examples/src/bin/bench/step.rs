@@ -5,7 +5,8 @@ use super::setup::Flags;
 use std::error::Error;
 use std::time::Instant;
 
-/// The loss of this step is compared with the peers'. Those before it warm up.
+/// The number of the step whose loss is compared with the peers'. The steps before it are not
+/// timed.
 const PARITY: usize = 10;
 
 /// The fewest steps that are timed.
@@ -32,7 +33,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         loss = setup.step(number)?;
     }
 
-    // Half of the time step by step, half of it in one go.
+    // Half of the time the steps are timed one by one, half of it all together.
     let (mut times, started) = (Vec::new(), Instant::now());
     while started.elapsed().as_secs_f64() < flags.seconds / 2.0 || times.len() < LEAST {
         let begin = Instant::now();

@@ -6,12 +6,12 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-/// Bytes a second of all threads together, each of which goes through `bytes` of memory of its own
-/// again and again: 12 bytes an element, the best of several rounds.
+/// Bytes per second of all threads together, of which each goes through `bytes` of its own memory
+/// again and again. An element counts 12 bytes; the best of several measurements is returned.
 pub(crate) fn bandwidth(threads: usize, bytes: usize) -> f64 {
     const ROUNDS: usize = 8;
     let elements = (bytes / 12).max(64);
-    // Short passes are repeated, so that the clock and the barrier do not count.
+    // Short passes are repeated, so that the times of the clock and the barrier do not matter.
     let passes = ((4 << 20) / elements).max(1);
     let barrier = Barrier::new(threads);
     let work = || {

@@ -20,7 +20,7 @@ pub(crate) struct Flags {
     processors: Vec<usize>,
 }
 
-/// Read: gradient, value and two moments; written: the latter three.
+/// An element's bytes: gradient, value and two moments are read; value and moments are written.
 const BYTES_PER_ELEMENT: usize = 28;
 
 pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {

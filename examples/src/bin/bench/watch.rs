@@ -1,4 +1,5 @@
-//! `watch`: what watching a run costs a training step, and what a checkpoint keeps it from.
+//! `watch`: how much watching a run costs a training step, and how long a checkpoint stops
+//! training.
 
 use super::lines::{Lines, median};
 use super::models::{Loss, Transformer, adamw, lm};
@@ -19,11 +20,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// `lm` as it is without flags.
+/// The sizes of `lm` without flags.
 const LM: Transformer =
     Transformer { batch: 8, length: 128, d_model: 128, d_ff: 512, heads: 4, layers: 4, vocab: 256 };
 
-/// Steps before anything counts.
+/// The steps before the measured ones.
 const WARM: u64 = 5;
 
 /// A run that is watched.
@@ -51,10 +52,10 @@ pub(crate) struct Flags {
     folder: PathBuf,
 }
 
-/// Seconds of steps, by whoever spent them.
+/// The seconds of steps, shared by those who measure them.
 type Seconds = Rc<RefCell<Vec<f64>>>;
 
-/// A watcher, and how long it takes over each step.
+/// A watcher with a clock: how long it takes for each step.
 struct Timed<W> {
     watcher: W,
     seconds: Seconds,
@@ -89,9 +90,9 @@ impl<W: Watcher> Watcher for Timed<W> {
     }
 }
 
-/// The seconds of whole steps, and those for which a checkpoint keeps training waiting: from when
-/// the first watcher is asked to save until the first is told of the checkpoint before, which is the
-/// last that the loop does about it.
+/// Measures the seconds of whole steps, and the seconds for which a checkpoint stops training.
+/// These begin when the first watcher is asked to save, and end when the first watcher is told of
+/// the previous checkpoint, which is the last thing that the loop does for a checkpoint.
 #[derive(Clone)]
 struct Clock {
     steps: Seconds,
@@ -168,7 +169,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Tokens without end.
+/// An endless data set of tokens.
 fn batches() -> Dataset {
     Dataset::from_function(u64::MAX, |_, index| {
         let (batch, length, vocab) = (LM.batch, LM.length, LM.vocab);
@@ -182,7 +183,7 @@ fn batches() -> Dataset {
     })
 }
 
-/// The median seconds of something, each time after as much other memory has been touched as a step
+/// The median seconds of `what`. Before each run, as much other memory is touched as a step
 /// touches.
 fn seconds_of(mut what: impl FnMut()) -> f64 {
     let mut other = vec![0_u8; 64 << 20];

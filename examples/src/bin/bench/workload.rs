@@ -1,4 +1,4 @@
-//! The workloads by name, and what they are counted in.
+//! The workloads: their names and units.
 
 use super::models::{CNN_BATCH, LM};
 use clap::ValueEnum;
@@ -37,7 +37,8 @@ impl fmt::Display for Workload {
 }
 
 impl Workload {
-    /// The name of its file of initial values and batches; those of one model share one.
+    /// The name of the file with initial values and batches. Workloads with the same model share a
+    /// file.
     pub(crate) fn data(self) -> &'static str {
         match self {
             Self::MlpB128 => "mlp_b128",
@@ -47,7 +48,7 @@ impl Workload {
         }
     }
 
-    /// What a step consumes: how many, of what.
+    /// How much a step consumes, and its unit.
     pub(crate) fn per_step(self) -> (usize, &'static str) {
         match self {
             Self::MlpB128 => (128, "samples"),
@@ -57,12 +58,12 @@ impl Workload {
         }
     }
 
-    /// Floating-point operations of a step's products and convolutions, forward and backward: what
-    /// they are on paper, whatever is computed.
+    /// The floating-point operations in the formulas of a step's products and convolutions, forward
+    /// and backward.
     pub(crate) fn flops(self) -> f64 {
         let dense = 784 * 512 + 512 * 512 + 512 * 10;
         let flops = match self {
-            // Nobody needs the gradient of the pixels.
+            // The gradient of the pixels is not needed.
             Self::MlpB128 => 128 * (6 * dense - 2 * 784 * 512),
             Self::MlpB1024 => 1024 * (6 * dense - 2 * 784 * 512),
             Self::CnnB200 => {

@@ -155,10 +155,10 @@ pub(crate) const BYTES: usize = 256;
 /// Values of a token of 16 bits.
 const MOST_TOKENS: usize = 1 << 16;
 
-/// More of anything than a run has.
+/// A bound for sizes and counts, beyond those of any real run.
 const LARGEST: usize = 1 << 24;
 
-/// More layers than a model has; without --scan each is written out.
+/// A bound for the number of layers; without --scan the graph has all of them.
 const DEEPEST: usize = 1 << 12;
 
 impl Flags {
@@ -205,7 +205,7 @@ impl Flags {
         self.optimizer.check(self.lr, self.weight_decay.unwrap_or(0.0))
     }
 
-    /// What a run that goes on must have in common with the one before.
+    /// The settings that a resumed run must have in common with the run before.
     pub(crate) fn settings(&self) -> [(&'static str, String); 8] {
         let text = match (&self.text, &self.tokens) {
             (Some(_), _) => "a text",
@@ -224,12 +224,12 @@ impl Flags {
         ]
     }
 
-    /// How many different tokens there are.
+    /// The size of the vocabulary.
     pub(crate) fn vocab(&self) -> usize {
         self.vocab.unwrap_or(BYTES)
     }
 
-    /// What the sample goes on from; `None` is for the first token of the text.
+    /// The tokens before the sample; `None` stands for the first token of the text.
     pub(crate) fn prompt_tokens(&self) -> Result<Option<Vec<usize>>, String> {
         let tokens: Vec<usize> = match (&self.prompt, &self.tokens) {
             (None, None) => vec![usize::from(b'\n')],

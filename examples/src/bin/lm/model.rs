@@ -1,4 +1,4 @@
-//! The model, written once; no mesh in here.
+//! The model. It knows no mesh.
 
 use super::flags::Flags;
 use mesh_ops::layers::attention::{
@@ -12,16 +12,17 @@ use mesh_ops::layers::{
 use mesh_ops::prelude::*;
 use mesh_optimize::Optimizer;
 
-/// Slowest turn of rotary positions.
+/// The base of rotary positions, which gives the slowest rotation.
 const ROTARY_BASE: f64 = 10_000.0;
 
 /// Functions of the graph.
 pub(crate) struct Functions {
-    /// Bytes and those that follow to the mean loss, updating the variables.
+    /// From bytes and those that follow to the mean loss. Updates the variables.
     pub(crate) train: Function<2, 1>,
-    /// Bytes and those that follow to the mean loss of each window.
+    /// From bytes and those that follow to the mean loss of each window.
     pub(crate) evaluate: Function<2, 1>,
-    /// A byte and its position to the logits of the next, given the bytes at earlier positions.
+    /// From a byte and its position to the logits of the next byte, given the bytes at earlier
+    /// positions.
     pub(crate) next: Function<2, 1>,
 }
 
@@ -34,17 +35,17 @@ struct Model {
     vocab: Dimension,
     scan: bool,
     recompute: bool,
-    /// Of weights, activations and what is kept of earlier positions.
+    /// The dtype of weights, activations and the key-value cache.
     dtype: DType,
 }
 
-/// Its weights.
+/// The model's weights.
 struct ModelWeights<'g> {
-    /// Vectors of bytes.
+    /// The embedding of bytes.
     bytes: Tensor<'g>,
     layers: LayerWeights<'g>,
     norm: NormWeights<'g>,
-    /// From the last layer to logits.
+    /// The layer from the last vectors to logits.
     output: DenseWeights<'g>,
 }
 
@@ -117,19 +118,19 @@ impl Model {
         }
     }
 
-    /// What queries are multiplied by. Their initial weights hold this factor too; without it here
-    /// products of queries and keys would grow faster than anything else under Adam, whose steps do
-    /// not depend on the size of weights.
+    /// The factor that queries are multiplied by. Their initial weights contain it as well. Without
+    /// it here the products of queries and keys would grow too fast under Adam, whose steps do not
+    /// depend on the size of weights.
     fn scale(&self) -> Option<f64> {
         Some((self.layer.attention.kv.size as f64).powf(-0.5))
     }
 
-    /// What turns queries and keys at some positions.
+    /// The rotation of queries and keys at these positions.
     fn rotation<'g>(&self, positions: Tensor<'g>) -> Option<Rotation<'g>> {
         Some(Rotation::new_in(self.dtype, positions, self.layer.attention.kv, ROTARY_BASE))
     }
 
-    /// Logits of what follows each position.
+    /// The logits of the token after each position.
     fn logits<'g>(&self, bytes: Tensor<'g>, weights: &ModelWeights<'g>) -> Tensor<'g> {
         let graph = bytes.graph();
         let mask = Some(additive_mask(causal(graph, self.length), self.dtype));
@@ -160,7 +161,7 @@ impl Model {
         self.output.apply_with(x, &weights.output)
     }
 
-    /// Logits of what follows one byte, and what keeps its keys and values for the next call.
+    /// The logits of the token after one token, and the updates of the key-value cache.
     fn next<'g>(
         &self,
         byte: Tensor<'g>,
@@ -208,7 +209,7 @@ impl Model {
     }
 }
 
-/// The same structure of other tensors.
+/// A structure like `structure`, with other tensors.
 fn with<'g, W: Weights<'g>>(structure: &W, tensors: &[Tensor<'g>]) -> W {
     let mut tensors = tensors.iter();
     structure.clone().mapped(&mut |old| tensors.next().copied().unwrap_or(old))

@@ -1,4 +1,4 @@
-//! Writing text, a byte or a token at a time.
+//! Writes text, one token at a time.
 
 use super::flags::Flags;
 use super::model::Functions;
@@ -11,23 +11,23 @@ use ndarray::arr0;
 use std::error::Error;
 use std::io::{self, Write};
 
-/// Keeps the draws apart from other uses of the seed.
+/// The stream of random numbers for samples, apart from other uses of the seed.
 const STREAM: u64 = 0x5341_4d50;
 
-/// Reads tokens one after the other, and says what may follow.
+/// Feeds the model one token after another and returns the logits of the next.
 struct Reader<'a> {
     session: &'a mut Session,
     functions: &'a Functions,
-    /// As many positions as there are in the model's memory.
+    /// The number of positions in the key-value cache.
     length: usize,
     read: Vec<usize>,
-    /// Of the next token.
+    /// The position of the next token.
     position: usize,
 }
 
 impl Reader<'_> {
-    /// Logits of what follows `token`. Where memory is full, the later half of what was read is read
-    /// again from the beginning of memory.
+    /// The logits of the token after `token`. If the cache is full, the later half of the tokens is
+    /// fed again from the beginning of the cache.
     fn read(&mut self, token: usize) -> Result<Array, Box<dyn Error>> {
         if self.position == self.length {
             self.position = 0;
@@ -46,7 +46,7 @@ impl Reader<'_> {
     }
 }
 
-/// Writes, after an empty line, the prompt and what the model says follows it.
+/// Writes an empty line, the prompt, and the text with which the model continues it.
 pub(crate) fn sample(
     flags: &Flags,
     functions: &Functions,
@@ -80,7 +80,7 @@ pub(crate) fn sample(
     Ok(writer.end()?)
 }
 
-/// The token at the place `chance`, from 0 to 1, of the distribution.
+/// The token at the quantile `chance`, from 0 to 1, of the distribution.
 fn draw(logits: &[f64], temperature: f64, chance: f64) -> usize {
     let greatest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weight = |logit: f64| match temperature {
@@ -95,12 +95,12 @@ fn draw(logits: &[f64], temperature: f64, chance: f64) -> usize {
             return token;
         }
     }
-    // What rounding leaves: the likeliest.
+    // If rounding leaves none, the likeliest token.
     logits.iter().position(|logit| *logit == greatest).unwrap_or(0)
 }
 
-/// Writes on standard output: numbers of tokens, or text, a character as soon as its bytes are there.
-/// What is no text is shown as U+FFFD.
+/// Writes tokens to standard output, as numbers or as text: each character as soon as its bytes are
+/// complete. Bytes that are no text become U+FFFD.
 struct Writer {
     numbers: bool,
     waiting: Vec<u8>,
@@ -111,9 +111,9 @@ impl Writer {
         if self.numbers {
             return show(&tokens.iter().map(|token| format!("{token} ")).collect::<String>());
         }
-        // In a model of bytes tokens are bytes.
+        // The tokens of a model of bytes are bytes.
         self.waiting.extend(tokens.iter().map(|&token| token as u8));
-        // Bytes at the end that may become a character.
+        // The last bytes may be the beginning of a character.
         let begun = match std::str::from_utf8(&self.waiting) {
             Err(error) if error.error_len().is_none() => self.waiting.len() - error.valid_up_to(),
             _ => 0,

@@ -12,18 +12,18 @@ use mesh_optimize::training::{Better, BoxError, Every, Metrics, Outcome, Trainer
 use mesh_optimize::{AdamWeightDecay, LearningRate, Optimizer, schedule};
 use std::error::Error;
 
-/// Batches that are made while one is computed with.
+/// How many batches are made ahead.
 const AHEAD: usize = 2;
-/// Bytes of the held-out text that an evaluation during training looks at.
+/// How many bytes of held-out text an evaluation during training uses.
 const SOME: usize = 1 << 14;
-/// And the last one, at most.
+/// How many bytes the last evaluation uses at most.
 const MANY: usize = 1 << 20;
 
 /// The metric of evaluations: nats per byte.
 const HELD_OUT: &str = "held_out";
 
-/// The optimizer. Adam averages squares over a hundred steps, since it corrects no bias, and decays
-/// no scales of norms.
+/// The optimizer. Adam averages squares over a hundred steps, since it does not correct bias, and
+/// does not decay the scales of norms.
 pub(crate) fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
     if flags.run.compares() {
         return linear();
@@ -35,19 +35,19 @@ pub(crate) fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
     Box::new(AdamWeightDecay { beta2: 0.99, exclude: vec!["norm".to_owned()], ..adam })
 }
 
-/// The step size: from 0 to `peak` over `warmup` steps, then along a cosine to a tenth of it.
+/// The learning rate: from 0 to `peak` over `warmup` steps, then along a cosine to a tenth of it.
 fn rate(flags: &Flags) -> LearningRate {
     let falling = flags.steps.saturating_sub(flags.warmup).max(1);
     let cosine = schedule::cosine_decay(flags.peak(), falling, 0.1);
     let grown = schedule::linear_warmup(flags.warmup);
-    // The first step is already one of growth.
+    // The warm-up counts steps from 1, so that the first step has an effect.
     schedule::product([
         schedule::offset(grown, -1),
         schedule::offset(cosine, i64::try_from(flags.warmup).unwrap_or(i64::MAX)),
     ])
 }
 
-/// Trains, then evaluates on all of the held-out text.
+/// Trains, then evaluates on the held-out text.
 pub(crate) fn train(
     flags: &Flags,
     functions: &Functions,
@@ -94,7 +94,7 @@ pub(crate) fn compare(
     flags.run.compare(compared, &feeds)
 }
 
-/// Nats per byte of the first `windows`, after which the last batch is filled up.
+/// Nats per byte of the first `windows` windows; the windows after them fill up the last batch.
 fn evaluate(
     functions: &Functions,
     session: &mut Session,

@@ -107,10 +107,10 @@ pub(crate) struct Flags {
     pub(crate) run: RunFlags,
 }
 
-/// Larger than any layer that a machine has memory for.
+/// A bound for the size of a layer, beyond the memory of any machine.
 const LARGEST: usize = 1 << 20;
 
-/// More examples than any data set that is read has.
+/// A bound for the batch, beyond any data set that can be read.
 const LARGEST_BATCH: usize = 1 << 24;
 
 impl Flags {
@@ -135,9 +135,9 @@ impl Flags {
         self.optimizer.check(lr, weight_decay)
     }
 
-    /// What a run that goes on must have in common with the one before.
+    /// The settings that a resumed run must have in common with the run before.
     pub(crate) fn settings(&self) -> [(&'static str, String); 7] {
-        // What the file says are settings of their own.
+        // The keys of a configuration file are settings of their own.
         let by_file = self.config.as_ref().map(|_| "that of --config".to_owned());
         let optimizer = by_file.unwrap_or_else(|| word(self.optimizer));
         [

@@ -21,7 +21,7 @@ use mesh_optimize::{Distribution, Strategy, StrategyError};
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Generated examples when no data is given.
+/// The numbers of generated training and test examples if no data are given.
 const GENERATED: (usize, usize) = (12_000, 2_000);
 
 fn main() -> ExitCode {
@@ -131,7 +131,7 @@ fn distribution(text: &str) -> Result<Distribution, LaunchError> {
     strategy.distribution(model::BATCH).map_err(refused)
 }
 
-/// What each processor would do; evaluation under its own layout if it has one.
+/// Prints the work of each processor, and that of evaluation if it has another layout.
 fn explain(
     layout: &Layout,
     module: &Module,

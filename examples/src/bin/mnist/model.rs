@@ -1,4 +1,4 @@
-//! The models, written once; no mesh in here.
+//! The models. They know no mesh.
 
 use super::flags::{self, Flags};
 use examples::optimizer::Training;
@@ -6,21 +6,21 @@ use mesh_ops::conv::{Conv, conv_with_blocks};
 use mesh_ops::layers::Dense;
 use mesh_ops::prelude::*;
 
-/// Name of the function that counts correct answers.
+/// The name of the function that counts correct answers.
 pub(crate) const EVALUATE: &str = "evaluate";
 
-/// The dim along which examples stand.
+/// The name of the dim that holds the examples.
 pub(crate) const BATCH: &str = "batch";
 
 /// Functions of the graph.
 pub(crate) struct Functions {
-    /// Image and label to the mean loss and the learning rate, updating the variables.
+    /// From image and label to the mean loss and the learning rate. Updates the variables.
     pub(crate) train: Function<2, 2>,
-    /// Image, label and weight to the weighted number of correct answers.
+    /// From image, label and weight to the weighted number of correct answers.
     pub(crate) evaluate: Function<3, 1>,
 }
 
-/// The dims an image is fed with.
+/// The dims of an image as it is fed.
 pub(crate) fn image_dims(model: flags::Model, batch: Dimension) -> Vec<Dimension> {
     match model {
         flags::Model::Conv => {
@@ -64,8 +64,8 @@ fn hidden(flags: &Flags) -> [Dimension; 2] {
     ["hidden1", "hidden2"].map(|name| dim(name, flags.hidden))
 }
 
-/// Mesh TensorFlow's example: convolutions on blocks, so that a split over `row_blocks` and
-/// `col_blocks` exchanges only the blocks' borders.
+/// Mesh TensorFlow's example: convolutions on blocks. If `row_blocks` and `col_blocks` are split,
+/// only the borders of blocks are sent.
 fn conv<'g>(image: Tensor<'g>, classes: Dimension, flags: &Flags) -> Tensor<'g> {
     let dims: Vec<_> = image.shape().iter().collect();
     let &[batch, row_blocks, rows, col_blocks, cols] = dims.as_slice() else { return image };

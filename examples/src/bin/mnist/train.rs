@@ -10,7 +10,7 @@ use mesh_optimize::dataset::Dataset;
 use mesh_optimize::training::{Better, BoxError, Every, Metrics, Trainer};
 use std::error::Error;
 
-/// Batches that are made while one is computed with.
+/// How many batches are made ahead.
 const AHEAD: usize = 2;
 
 /// Trains for the epochs or steps asked for, evaluating after each epoch.
@@ -73,7 +73,7 @@ pub(crate) fn compare(
     flags.run.compare(compared, &feeds)
 }
 
-/// The number of correct answers; every example counts once.
+/// The number of correct answers. Every example counts once.
 fn evaluate(
     functions: &Functions,
     session: &mut Session,
@@ -89,7 +89,7 @@ fn evaluate(
     Ok(correct)
 }
 
-/// Batches with images and weights in the dtype that they are fed in.
+/// Batches with images and weights in the dtype of the feeds.
 fn fed(flags: &Flags, batches: &Dataset) -> Dataset {
     if flags.dtype.wide() == F32 {
         return batches.clone();
@@ -105,7 +105,7 @@ fn fed(flags: &Flags, batches: &Dataset) -> Dataset {
     })
 }
 
-/// The sizes of the dims that an image is fed with.
+/// The sizes of an image's dims as it is fed.
 fn image_sizes(flags: &Flags) -> Vec<usize> {
     let dims = image_dims(flags.model, dim("batch", flags.batch));
     dims.iter().skip(1).map(|dim| dim.size).collect()

@@ -5,12 +5,12 @@ use super::moves::{bits, fill};
 use super::strided::{Loop, Nest, copy};
 use super::{Kernel, Memory, Seed};
 use crate::array::Array;
+use crate::exec::sync::Arc;
 use crate::names::DType;
 use crate::program::random::{self, Draw, Rounded};
 use crate::program::{Extents, Generator, Value, ValueId};
 use half::bf16;
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 pub(super) fn prepare(
     generator: &Generator,

@@ -1,6 +1,6 @@
 //! One body of code, compiled for several instruction sets; which one runs is decided once.
 
-use std::sync::OnceLock;
+use crate::exec::sync::OnceLock;
 
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

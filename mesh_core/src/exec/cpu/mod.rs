@@ -18,6 +18,7 @@ mod gather;
 mod gemm;
 mod generate;
 pub(super) mod isa;
+mod kernel;
 mod map;
 mod moves;
 mod product;
@@ -32,42 +33,11 @@ mod vmath;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use kernel::{Kernel, Memory};
+
 use super::seed::Seed;
 use crate::names::Mesh;
 use crate::program::{Block, Form, Offset, Step};
-
-/// Where one processor's values lie.
-pub(crate) struct Memory {
-    /// One pointer per value of the program, aligned to 64 bytes; feeds that lie in callers' arrays are
-    /// aligned to their elements.
-    pub(crate) pointers: Vec<*mut u8>,
-}
-
-impl Memory {
-    /// Where a value lies.
-    pub(crate) fn pointer(&self, value: crate::program::ValueId) -> *mut u8 {
-        self.pointers[value.index()]
-    }
-}
-
-/// A step made ready to run on one processor.
-pub(crate) trait Kernel: Send {
-    /// Bytes of scratch that `run` needs.
-    fn scratch_bytes(&self) -> usize {
-        0
-    }
-
-    /// Does the step.
-    ///
-    /// # Safety
-    ///
-    /// Every pointer of `memory` that the step names is valid for its value's bytes and aligned to its
-    /// elements. Outs overlap no input, but for an out of a `Map` or an epilogue that coincides with an
-    /// input of equal extents, order and element size whose labels are its own dims, and which is no
-    /// factor. `scratch` is aligned to 64 bytes, valid for [`Kernel::scratch_bytes`], and overlaps
-    /// nothing else.
-    unsafe fn run(&self, memory: &Memory, scratch: *mut u8);
-}
 
 /// Makes a step ready for one processor; `None` for collectives, reads and writes of variables, and
 /// loops.

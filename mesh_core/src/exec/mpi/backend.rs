@@ -1,13 +1,12 @@
 //! The processors of one rank, and what ranks have to do with each other between calls.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use super::super::backend::{Backend, Capabilities, Failure, Processes};
 use super::super::border::Global;
-use super::super::comm::{Group, Lane, Stopped};
+use super::super::comm::{Collective, Group, Lane, Stopped};
 use super::super::record::CallTimes;
+use super::super::sync::{Arc, Mutex, MutexGuard, PoisonError, lock, thread};
 use super::super::threads::{Crew, here};
 use super::Ranks;
 use super::comm::RankComm;
@@ -15,7 +14,7 @@ use super::communicator::{Communicators, axis_sets};
 use super::deliver::{Delivery, deliver, deliveries};
 use super::last::LastStep;
 use super::messages::Messages;
-use super::room::Room;
+use super::staging::Staging;
 use super::start::{compare, fail, last_step, process, processes};
 use super::world::{World, world};
 use crate::array::{Array, ArrayRef};
@@ -34,7 +33,7 @@ pub(crate) struct RankBackend {
     /// One per function.
     deliveries: Vec<Vec<Delivery>>,
     /// Where the others' slices of fetches arrive.
-    landing: Room,
+    landing: Staging,
     fetches: Vec<Global>,
     /// Before this one; the first is the initialisation.
     calls: u64,
@@ -70,7 +69,7 @@ impl RankBackend {
             crew,
             ranks: Mutex::new(own),
             everybody,
-            landing: Room::new()?,
+            landing: Staging::new()?,
             fetches: Vec::new(),
             calls: 0,
             last,
@@ -78,7 +77,7 @@ impl RankBackend {
     }
 
     fn ranks(&self) -> MutexGuard<'_, Messages> {
-        self.ranks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ranks)
     }
 
     /// Bytes of a processor, which are `own` if it is here.
@@ -94,11 +93,12 @@ impl RankBackend {
         let _turn = self.world.turn();
         let mut all = vec![0; bytes];
         let (root, _) = self.crew.process.map.place(processor);
-        let own = own.unwrap_or(&all).as_ptr();
+        let (input, out) = (own.unwrap_or(&all).as_ptr(), all.as_mut_ptr());
         let (mut ranks, everybody) = (self.ranks(), self.everybody);
-        // SAFETY: `all`, and `own` at the root, are this long.
-        let done = unsafe { ranks.broadcast(everybody, root, bytes, own, all.as_mut_ptr()) };
-        if done.is_err() {
+        let collective = Collective::Broadcast { root, bytes, input, out };
+        // SAFETY: `all`, and `own` at the root, are this long, and ours until this returns; messages
+        // touch nobody else's.
+        if unsafe { ranks.meet(everybody, &collective) }.is_err() {
             self.fail(&mut ranks, "reading from another rank");
         }
         Ok(all.into())
@@ -149,7 +149,7 @@ impl Backend for RankBackend {
     fn any(&self, here: bool) -> bool {
         let _turn = self.world.turn();
         let mut ranks = self.ranks();
-        match ranks.meet(self.everybody, here) {
+        match ranks.ask(self.everybody, here) {
             Ok(all) => all.contains(&1),
             Err(Stopped) => self.fail(&mut ranks, "asking the other ranks"),
         }
@@ -182,7 +182,8 @@ impl Backend for RankBackend {
         self.fetches.extend(fetches.iter_mut().chain(probes).map(Global::of_mut));
         let ranks = self.ranks.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (deliveries, fetches) = (&self.deliveries[function], &self.fetches);
-        // SAFETY: the arrays are the caller's own, and the crew has found that they fit.
+        // SAFETY: the crew has found that the arrays fit the function's slots; this call borrows them, and
+        // the crew is done with them.
         let delivered = unsafe { deliver(deliveries, ranks, &mut self.landing, fetches) };
         if let Err(Stopped) = delivered {
             let problem = ranks.wire.problem.take().unwrap_or_default();

@@ -1,33 +1,18 @@
-//! How a processor of a rank meets others: as threads do where all are of this rank, and for what is
-//! small where all are of this host; else by messages.
+//! How a processor of a rank meets others: as threads do where all are of this rank, else by messages.
 
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex};
 
-use super::super::comm::{Comm, Exchange, Group, Lane, Part, Stopped};
-use super::super::fold::Fold;
-use super::super::threads::{Meeting, Process, Threads, lock};
-use super::arrivals::Arrivals;
-use super::communicator::{Communicator, Communicators, MAILBOX};
+use super::super::comm::{Collective, Comm, Group, Lane, Stopped};
+use super::super::sync::Arc;
+use super::super::threads::{Process, Threads};
+use super::communicator::{Communicator, Communicators};
 use super::messages::{Address, Messages};
 use crate::names::Axis;
-#[cfg(test)]
-use crate::names::Mesh;
-use crate::program::FoldOrder;
 
-/// Up to so many bytes, all members' inputs together, an all-reduce goes through mailboxes, where everybody
-/// reads everything. Of more, each member folds a share.
-pub(super) const TOGETHER: usize = 256 << 10;
-
-/// How a group meets, which the way has under a number of its own.
+/// What carries a group's collectives, which knows the group under a number of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum Route {
     Threads(Group),
-    /// Through mailboxes what fits, by messages what does not.
-    Host {
-        near: Group,
-        far: Group,
-    },
     Messages(Group),
 }
 
@@ -39,10 +24,8 @@ pub(in crate::exec) struct RankComm {
     threads: Threads,
     messages: Messages,
     communicators: Arc<Communicators>,
-    /// Why waiting at a mailbox ended.
-    problem: Arc<Mutex<Option<String>>>,
     /// By group.
-    pub(super) ways: Vec<Way>,
+    pub(super) routes: Vec<Route>,
 }
 
 impl RankComm {
@@ -55,13 +38,7 @@ impl RankComm {
     ) -> Self {
         let threads = Threads::new(process, processor, lane);
         let (process, communicators) = (Arc::clone(process), Arc::clone(communicators));
-        let (problem, ways) = (Arc::default(), Vec::new());
-        Self { process, processor, lane, threads, messages, communicators, problem, ways }
-    }
-
-    #[cfg(test)]
-    pub(super) fn mesh(&self) -> Mesh {
-        self.process.mesh().clone()
+        Self { process, processor, lane, threads, messages, communicators, routes: Vec::new() }
     }
 
     /// The largest tag among processors of ranks that have so many each; 0 is the ranks' own.
@@ -77,58 +54,6 @@ impl RankComm {
         let (channel, number) = (communicator.channel, communicator.number(rank) as c_int);
         Address { channel, number, rank, to: tag(own, other), from: tag(other, own) }
     }
-
-    /// How members of several ranks meet, this one as number `rank`.
-    fn between(&mut self, members: &[usize], rank: usize, axes: &[Axis]) -> Way {
-        let communicators = Arc::clone(&self.communicators);
-        let communicator = communicators.along(axes);
-        let addresses = members.iter().map(|&member| self.address(communicator, member)).collect();
-        let far = self.messages.group(addresses, rank);
-        let known =
-            self.ways.iter().find(|way| matches!(way, Way::Host { far: f, .. } if *f == far));
-        if let Some(known) = known {
-            return *known;
-        }
-        match self.meeting(communicator, members) {
-            Some(meeting) => Way::Host { near: self.threads.join(Arc::new(meeting), rank), far },
-            None => Way::Messages(far),
-        }
-    }
-
-    /// Where members meet who are all on one host.
-    fn meeting(&self, communicator: &Communicator, members: &[usize]) -> Option<Meeting> {
-        let post = |&member: &usize| {
-            let (rank, index) = self.process.map.place(member);
-            Some((communicator.post(rank, index, self.lane)?, rank))
-        };
-        let posts = members.iter().map(post).collect::<Option<Vec<_>>>()?;
-        let mailboxes = posts.iter().map(|(post, _)| post.mailboxes.pointers()).collect();
-        let wire = &self.messages.wire;
-        let (world, deadline) = (wire.world, wire.deadline);
-        let (process, problem) = (Arc::clone(&self.process), Arc::clone(&self.problem));
-        let arrivals = Arrivals { world, process, deadline, posts, problem };
-        // SAFETY: posts live as long as the process; what is larger goes by messages.
-        Some(unsafe { Meeting::through(Box::new(arrivals), mailboxes, MAILBOX) })
-    }
-}
-
-/// Calls a collective, the inputs of which are small enough for mailboxes or not, the way that its group
-/// meets.
-macro_rules! meet {
-    ($self:ident, $group:ident, $small:expr, $collective:ident($($argument:ident),*)) => {
-        // SAFETY: the same contract.
-        unsafe {
-            match $self.ways[$group.id] {
-                Way::Threads(group) => $self.threads.$collective(group, $($argument),*),
-                Way::Host { near, .. } if $small => {
-                    $self.threads.$collective(near, $($argument),*)
-                }
-                Way::Host { far: group, .. } | Way::Messages(group) => {
-                    $self.messages.$collective(group, $($argument),*)
-                }
-            }
-        }
-    };
 }
 
 impl Comm for RankComm {
@@ -137,108 +62,34 @@ impl Comm for RankComm {
         let (members, rank) =
             (mesh.group(self.processor, axes), mesh.group_index(self.processor, axes));
         let size = members.len();
-        let way = match members.iter().all(|&member| self.process.index(member).is_some()) {
-            true => Way::Threads(self.threads.group(axes)),
-            false => self.between(&members, rank, axes),
+        let route = match members.iter().all(|&member| self.process.index(member).is_some()) {
+            true => Route::Threads(self.threads.group(axes)),
+            false => {
+                let communicator = self.communicators.along(axes);
+                let address = |&member: &usize| self.address(communicator, member);
+                let addresses = members.iter().map(address).collect();
+                Route::Messages(self.messages.group(addresses, rank))
+            }
         };
-        let id = self.ways.iter().position(|known| *known == way).unwrap_or_else(|| {
-            self.ways.push(way);
-            self.ways.len() - 1
+        let id = self.routes.iter().position(|known| *known == route).unwrap_or_else(|| {
+            self.routes.push(route);
+            self.routes.len() - 1
         });
         Group { id, rank, size }
     }
 
     fn problem(&mut self) -> Option<String> {
-        self.messages.wire.problem.take().or_else(|| lock(&self.problem).take())
+        self.messages.wire.problem.take()
     }
 
-    unsafe fn all_reduce(
-        &mut self,
-        group: Group,
-        fold: Fold,
-        order: FoldOrder,
-        parts: &[Part],
-    ) -> Result<(), Stopped> {
-        let bytes = parts.iter().map(|part| part.elements * fold.size).sum::<usize>();
-        let small = bytes <= MAILBOX.min(TOGETHER / group.size);
-        meet!(self, group, small, all_reduce(fold, order, parts))
-    }
-
-    unsafe fn all_gather(
-        &mut self,
-        group: Group,
-        outer: usize,
-        chunk: usize,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        meet!(self, group, outer * chunk <= MAILBOX, all_gather(outer, chunk, input, out))
-    }
-
-    unsafe fn reduce_scatter(
-        &mut self,
-        group: Group,
-        fold: Fold,
-        outer: usize,
-        chunk: usize,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        meet!(
-            self,
-            group,
-            outer * group.size * chunk * fold.size <= MAILBOX,
-            reduce_scatter(fold, outer, chunk, input, out)
-        )
-    }
-
-    unsafe fn all_to_all(
-        &mut self,
-        group: Group,
-        exchange: &Exchange,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        meet!(self, group, exchange.bytes <= MAILBOX, all_to_all(exchange, input, out))
-    }
-
-    unsafe fn permute(
-        &mut self,
-        group: Group,
-        shift: i64,
-        wrap: bool,
-        bytes: usize,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        meet!(self, group, bytes <= MAILBOX, permute(shift, wrap, bytes, input, out))
-    }
-
-    unsafe fn reduce_to(
-        &mut self,
-        group: Group,
-        fold: Fold,
-        root: usize,
-        elements: usize,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        meet!(
-            self,
-            group,
-            elements * fold.size <= MAILBOX,
-            reduce_to(fold, root, elements, input, out)
-        )
-    }
-
-    unsafe fn broadcast(
-        &mut self,
-        group: Group,
-        root: usize,
-        bytes: usize,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        meet!(self, group, bytes <= MAILBOX, broadcast(root, bytes, input, out))
+    unsafe fn meet(&mut self, group: Group, collective: &Collective) -> Result<(), Stopped> {
+        match self.routes[group.id] {
+            // SAFETY: `threads` prepared this group, of the same members, who all take this route; what
+            // the collective's pointers are good for, and how long, `meet` requires of our caller, too.
+            Route::Threads(group) => unsafe { self.threads.meet(group, collective) },
+            // SAFETY: `messages` prepared this group, of the same members, who all take this route; what
+            // the collective's pointers are good for, and how long, `meet` requires of our caller, too.
+            Route::Messages(group) => unsafe { self.messages.meet(group, collective) },
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::super::border::{Border, Global};
 use super::super::comm::Stopped;
 use super::super::threads::Crew;
 use super::messages::Messages;
-use super::room::Room;
+use super::staging::Staging;
 use crate::program::ALIGNMENT;
 
 /// A slice of a fetch that this rank sends to another, or is sent.
@@ -20,7 +20,8 @@ pub(super) struct Delivery {
     own: Option<*const u8>,
 }
 
-// SAFETY: leads to memory of the crew, which is the machine's own.
+// SAFETY: `own` leads to memory of the crew, which the machine owns as it does this; it is read where the
+// machine is borrowed.
 unsafe impl Send for Delivery {}
 
 /// What a function's fetches are to be sent about, the same order on all ranks: each slice to
@@ -69,7 +70,7 @@ pub(super) fn deliveries(crew: &Crew, function: usize) -> Vec<Delivery> {
 pub(super) unsafe fn deliver(
     deliveries: &[Delivery],
     ranks: &mut Messages,
-    landing: &mut Room,
+    landing: &mut Staging,
     arrays: &[Global],
 ) -> Result<(), Stopped> {
     let taken = || deliveries.iter().filter(|delivery| delivery.own.is_none());

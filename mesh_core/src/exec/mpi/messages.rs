@@ -4,26 +4,27 @@
 //! and folded in the group's order: the same bits as among threads.
 
 mod all_reduce;
+mod rooted;
 
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::comm::{Exchange, Group, Part, Stopped, destination, source};
-use super::super::fold::Fold;
+use super::super::comm::fold::Fold;
+use super::super::comm::{Collective, Exchange, Group, Stopped, destination, source};
+use super::super::sync::Arc;
 use super::super::threads::Process;
-use super::room::Room;
+use super::staging::Staging;
 use super::wire::Wire;
 use super::world::{Channel, World};
-use crate::program::{ALIGNMENT, FoldOrder};
+use crate::program::ALIGNMENT;
 
 /// Up to so many bytes, all members' inputs together, everybody gets everything and folds it: one
 /// exchange instead of two.
-const SMALL: usize = 32 << 10;
+pub(super) const SMALL: usize = 32 << 10;
 
 /// The same between two, where it moves no more bytes than two exchanges.
-const SMALL_OF_TWO: usize = 256 << 10;
+pub(super) const SMALL_OF_TWO: usize = 256 << 10;
 
 /// A member of a group as messages address it. Messages between two members have tags of their own,
 /// so groups need none: each member sends and receives in the order of its program.
@@ -41,23 +42,21 @@ pub(super) struct Address {
 }
 
 /// One end of messages: that of a processor, or of a rank as such.
-///
-/// Collectives are those of [`Comm`](super::super::comm::Comm), under the same contract.
 pub(super) struct Messages {
     pub(super) wire: Wire,
     /// The members of each group, in its order.
-    seats: Vec<Vec<Address>>,
+    groups: Vec<Vec<Address>>,
     /// What is sent and does not lie together.
-    parcel: Room,
+    outgoing: Staging,
     /// What is received and does not go where it is wanted.
-    arrivals: Room,
+    incoming: Staging,
     /// Where the members' inputs are, in group order.
     peers: Vec<*const u8>,
     /// Likewise, as they are folded.
     inputs: Vec<*const u8>,
 }
 
-// SAFETY: the pointers are used within one call only.
+// SAFETY: the pointers are used within one call only, by the thread that makes it.
 unsafe impl Send for Messages {}
 
 impl Messages {
@@ -67,18 +66,18 @@ impl Messages {
         process: &Arc<Process>,
         deadline: Duration,
     ) -> Result<Self, String> {
-        let (parcel, arrivals) = (Room::new()?, Room::new()?);
-        let (wire, seats) = (Wire::new(world, process, deadline), Vec::new());
-        Ok(Self { wire, seats, parcel, arrivals, peers: Vec::new(), inputs: Vec::new() })
+        let (outgoing, incoming) = (Staging::new()?, Staging::new()?);
+        let (wire, groups) = (Wire::new(world, process, deadline), Vec::new());
+        Ok(Self { wire, groups, outgoing, incoming, peers: Vec::new(), inputs: Vec::new() })
     }
 
     /// The group of these members, of which this end is number `rank`.
     pub(super) fn group(&mut self, members: Vec<Address>, rank: usize) -> Group {
         let size = members.len();
-        let known = self.seats.iter().position(|seat| *seat == members);
-        let id = known.unwrap_or(self.seats.len());
+        let known = self.groups.iter().position(|known| *known == members);
+        let id = known.unwrap_or(self.groups.len());
         if known.is_none() {
-            self.seats.push(members);
+            self.groups.push(members);
         }
         Group { id, rank, size }
     }
@@ -96,25 +95,28 @@ impl Messages {
         Address { channel, number: rank as c_int, rank, to: 0, from: 0 }
     }
 
-    /// What every member says; they meet.
-    pub(super) fn meet(&mut self, group: Group, say: bool) -> Result<Vec<u8>, Stopped> {
+    /// What every member says, 1 or 0, asked of all.
+    pub(super) fn ask(&mut self, group: Group, say: bool) -> Result<Vec<u8>, Stopped> {
         let (mut all, say) = (vec![0; group.size], u8::from(say));
-        // SAFETY: a byte each.
-        unsafe { self.all_gather(group, 1, 1, &say, all.as_mut_ptr())? };
+        let (input, out) = (&raw const say, all.as_mut_ptr());
+        // SAFETY: a byte of each member; both buffers are this function's.
+        unsafe { self.meet(group, &Collective::AllGather { outer: 1, chunk: 1, input, out })? };
         Ok(all)
     }
 
     fn address(&self, group: Group, member: usize) -> Address {
-        self.seats[group.id][member]
+        self.groups[group.id][member]
     }
 
+    /// So many bytes to receive into.
     fn room(&mut self, bytes: usize) -> Result<*mut u8, Stopped> {
-        let room = self.arrivals.of(bytes);
+        let room = self.incoming.of(bytes);
         room.map_err(|problem| self.give_up(problem))
     }
 
+    /// So many bytes to send from.
     fn packed(&mut self, bytes: usize) -> Result<*mut u8, Stopped> {
-        let room = self.parcel.of(bytes);
+        let room = self.outgoing.of(bytes);
         room.map_err(|problem| self.give_up(problem))
     }
 
@@ -137,7 +139,8 @@ impl Messages {
         to: impl Fn(usize) -> *mut u8,
     ) -> Result<(), Stopped> {
         for (giver, taker) in neighbours(group) {
-            // SAFETY: the caller's promise, and both are over when this returns.
+            // SAFETY: `from` and `to` are good for the bytes, and nobody else touches them, until `finish`
+            // has returned below.
             unsafe {
                 self.wire.receive(self.address(group, giver), to(giver), bytes);
                 self.wire.send(self.address(group, taker), from(taker), bytes);
@@ -147,7 +150,7 @@ impl Messages {
     }
 
     /// Notes where the members' inputs are.
-    fn seat_peers(&mut self, group: Group, own: *const u8, arrival: impl Fn(usize) -> *mut u8) {
+    fn set_peers(&mut self, group: Group, own: *const u8, arrival: impl Fn(usize) -> *mut u8) {
         let at = |member| if member == group.rank { own } else { arrival(member).cast_const() };
         self.peers.clear();
         self.peers.extend((0..group.size).map(at));
@@ -162,37 +165,57 @@ fn neighbours(group: Group) -> impl Iterator<Item = (usize, usize)> {
     (1..size).map(move |far| ((rank + size - far) % size, (rank + far) % size))
 }
 
-/// # Safety
-///
-/// Of all: as [`Comm`](super::super::comm::Comm).
 impl Messages {
-    pub(super) unsafe fn all_reduce(
+    /// Does its part of a collective; returns when the buffers are the caller's again.
+    ///
+    /// # Safety
+    ///
+    /// * Every member of the group meets for the same collectives, of the same sizes, in the same order.
+    /// * The collective's pointers are good for the sizes that it states, those of what is folded aligned
+    ///   to elements; inputs are initialised. A pointer to what this member may lack may be any.
+    /// * Until this returns nobody else touches the buffers.
+    pub(super) unsafe fn meet(
         &mut self,
         group: Group,
-        fold: Fold,
-        order: FoldOrder,
-        parts: &[Part],
+        collective: &Collective,
     ) -> Result<(), Stopped> {
-        if group.size == 1 {
-            for part in parts {
-                // SAFETY: `out` is the input or disjoint from it.
-                unsafe { ptr::copy(part.input, part.out, part.elements * fold.size) };
-            }
-            return Ok(());
-        }
-        let bytes: usize = parts.iter().map(|part| part.elements * fold.size).sum();
-        // SAFETY: the same contract.
+        // SAFETY: each method asks of its arguments what `meet` asks of a collective that has them.
         unsafe {
-            let small = if group.size == 2 { SMALL_OF_TWO } else { SMALL };
-            if bytes * group.size <= small {
-                self.fold_all(group, fold, order, parts)
-            } else {
-                self.fold_shares(group, fold, order, parts)
+            match *collective {
+                Collective::AllReduce { fold, order, ref parts } => {
+                    self.all_reduce(group, fold, order, parts)
+                }
+                Collective::AllGather { outer, chunk, input, out } => {
+                    self.all_gather(group, outer, chunk, input, out)
+                }
+                Collective::ReduceScatter { fold, outer, chunk, input, out } => {
+                    self.reduce_scatter(group, fold, outer, chunk, input, out)
+                }
+                Collective::AllToAll { ref exchange, input, out } => {
+                    self.all_to_all(group, exchange, input, out)
+                }
+                Collective::Permute { shift, wrap, bytes, input, out } => {
+                    let from = source(group, shift, wrap);
+                    self.permute(group, from, destination(group, shift, wrap), bytes, input, out)
+                }
+                Collective::ReduceTo { fold, root, elements, input, out } => {
+                    self.reduce_to(group, fold, root, elements, input, out)
+                }
+                Collective::Broadcast { root, bytes, input, out } => {
+                    self.broadcast(group, root, bytes, input, out)
+                }
             }
         }
     }
+}
 
-    pub(super) unsafe fn all_gather(
+/// The collectives.
+///
+/// # Safety
+///
+/// Of all: that of [`meet`](Self::meet), for the collective of that name with these arguments.
+impl Messages {
+    unsafe fn all_gather(
         &mut self,
         group: Group,
         outer: usize,
@@ -222,7 +245,7 @@ impl Messages {
         Ok(())
     }
 
-    pub(super) unsafe fn reduce_scatter(
+    unsafe fn reduce_scatter(
         &mut self,
         group: Group,
         fold: Fold,
@@ -234,31 +257,31 @@ impl Messages {
         let (bytes, whole) = (chunk * fold.size, outer * chunk * fold.size);
         let stride = whole.next_multiple_of(ALIGNMENT);
         let room = self.room(stride * group.size)?;
-        let mut packed = input;
-        let mut apart = whole;
+        let (mut pieces, mut apart) = (input, whole);
         if outer > 1 {
-            let parcel = self.packed(stride * group.size)?;
+            let packed = self.packed(stride * group.size)?;
             for (o, member) in (0..outer).flat_map(|o| (0..group.size).map(move |m| (o, m))) {
                 // SAFETY: within the input; there is room for each member.
                 unsafe {
                     let from = input.add((o * group.size + member) * bytes);
-                    let to = parcel.add(member * stride + o * bytes);
+                    let to = packed.add(member * stride + o * bytes);
                     ptr::copy_nonoverlapping(from, to, bytes);
                 }
             }
-            (packed, apart) = (parcel, stride);
+            (pieces, apart) = (packed, stride);
         }
-        let from = |member: usize| packed.wrapping_add(member * apart);
+        let from = |member: usize| pieces.wrapping_add(member * apart);
         let arrival = |member: usize| room.wrapping_add(member * stride);
         // SAFETY: each member has its place, packed and in the room.
         unsafe { self.swap(group, whole, from, arrival)? };
-        self.seat_peers(group, from(group.rank), arrival);
-        // SAFETY: as arrived; `out` is apart from it and the input.
+        self.set_peers(group, from(group.rank), arrival);
+        // SAFETY: each member's elements are in its place, whole, ours in the input; `out` is disjoint from
+        // these.
         unsafe { fold.run(&self.inputs, 0, &[out], 0, outer * chunk) };
         Ok(())
     }
 
-    pub(super) unsafe fn all_to_all(
+    unsafe fn all_to_all(
         &mut self,
         group: Group,
         exchange: &Exchange,
@@ -267,13 +290,13 @@ impl Messages {
     ) -> Result<(), Stopped> {
         let bytes = exchange.bytes / group.size;
         let stride = bytes.next_multiple_of(ALIGNMENT);
-        let parcel = self.packed(stride * group.size)?;
+        let packed = self.packed(stride * group.size)?;
         let room = self.room(stride * group.size)?;
         let others = || (0..group.size).filter(|&member| member != group.rank);
         for member in others() {
             // SAFETY: the walk stays within a piece of the input; there is room for each member.
             unsafe {
-                exchange.pack.copy(input.add(member * exchange.from), parcel.add(member * stride));
+                exchange.pack.copy(input.add(member * exchange.from), packed.add(member * stride));
             }
         }
         // SAFETY: within a piece of the input, and of the result.
@@ -281,7 +304,7 @@ impl Messages {
             let from = input.add(group.rank * exchange.from);
             exchange.walk.copy(from, out.add(group.rank * exchange.to));
         }
-        let from = |member: usize| parcel.wrapping_add(member * stride).cast_const();
+        let from = |member: usize| packed.wrapping_add(member * stride).cast_const();
         let arrival = |member: usize| room.wrapping_add(member * stride);
         // SAFETY: each member has its place, packed and in the room.
         unsafe { self.swap(group, bytes, from, arrival)? };
@@ -292,18 +315,19 @@ impl Messages {
         Ok(())
     }
 
-    pub(super) unsafe fn permute(
+    /// From this member to that one, as far as there are any.
+    unsafe fn permute(
         &mut self,
         group: Group,
-        shift: i64,
-        wrap: bool,
+        source: Option<usize>,
+        destination: Option<usize>,
         bytes: usize,
         input: *const u8,
         out: *mut u8,
     ) -> Result<(), Stopped> {
         // SAFETY: as large as every member's input, and disjoint.
         unsafe {
-            match source(group, shift, wrap) {
+            match source {
                 Some(member) if member == group.rank => {
                     ptr::copy_nonoverlapping(input, out, bytes);
                     return Ok(());
@@ -311,72 +335,9 @@ impl Messages {
                 Some(member) => self.wire.receive(self.address(group, member), out, bytes),
                 None => ptr::write_bytes(out, 0, bytes),
             }
-            if let Some(member) = destination(group, shift, wrap) {
+            if let Some(member) = destination {
                 self.wire.send(self.address(group, member), input, bytes);
             }
-        }
-        self.wire.finish()
-    }
-
-    pub(super) unsafe fn reduce_to(
-        &mut self,
-        group: Group,
-        fold: Fold,
-        root: usize,
-        elements: usize,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        let bytes = elements * fold.size;
-        if group.rank != root {
-            // SAFETY: the input is that large.
-            unsafe { self.wire.send(self.address(group, root), input, bytes) };
-            return self.wire.finish();
-        }
-        let stride = bytes.next_multiple_of(ALIGNMENT);
-        let room = self.room(stride * group.size)?;
-        let arrival = |member: usize| room.wrapping_add(member * stride);
-        for member in (0..group.size).filter(|&member| member != root) {
-            let address = self.address(group, member);
-            // SAFETY: there is room for each member.
-            unsafe { self.wire.receive(address, arrival(member), bytes) };
-        }
-        self.wire.finish()?;
-        self.seat_peers(group, input, arrival);
-        // SAFETY: as arrived; `out` is apart from it and the input.
-        unsafe { fold.run(&self.inputs, 0, &[out], 0, elements) };
-        Ok(())
-    }
-
-    /// Along a binary tree: who has it passes it on to those whose number, counted from the root,
-    /// has one more bit, above its own.
-    pub(super) unsafe fn broadcast(
-        &mut self,
-        group: Group,
-        root: usize,
-        bytes: usize,
-        input: *const u8,
-        out: *mut u8,
-    ) -> Result<(), Stopped> {
-        let Group { rank, size, .. } = group;
-        let number = (rank + size - root) % size;
-        let member = |number: usize| (number + root) % size;
-        let highest = |number: usize| 1 << number.ilog2();
-        if number == 0 {
-            // SAFETY: as large as the root's input.
-            unsafe { ptr::copy_nonoverlapping(input, out, bytes) };
-        } else {
-            let parent = self.address(group, member(number - highest(number)));
-            // SAFETY: as large as the root's input.
-            unsafe { self.wire.receive(parent, out, bytes) };
-            self.wire.finish()?;
-        }
-        let first = if number == 0 { 1 } else { 2 * highest(number) };
-        let bits = std::iter::successors(Some(first), |bit| Some(2 * bit));
-        for child in bits.map(|bit| number + bit).take_while(|&child| child < size) {
-            let child = self.address(group, member(child));
-            // SAFETY: it has arrived whole.
-            unsafe { self.wire.send(child, out, bytes) };
         }
         self.wire.finish()
     }

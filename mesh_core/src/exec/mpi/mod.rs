@@ -1,13 +1,12 @@
 //! A mesh whose processors are shared among the ranks of an MPI job, which run them on threads.
 //!
 //! Every rank runs the same program and calls the same methods of its machine in the same order.
-//! Processors of one rank meet as threads do; others, by communicators for the axes along which they meet,
-//! through shared memory what is small and within a host, the rest by messages.
+//! Processors of one rank meet as threads do; others by messages, in communicators for the axes along which
+//! they meet.
 //! Nothing waits for ever: after a deadline, or any other failure, the rank says what it was doing
 //! and ends the job.
 #![allow(unsafe_code, reason = "calls MPI, and reaches into the processors' memory")]
 
-mod arrivals;
 mod backend;
 mod comm;
 mod communicator;
@@ -15,8 +14,8 @@ mod deliver;
 mod last;
 mod messages;
 mod patience;
-mod room;
 mod same;
+mod staging;
 mod start;
 mod wire;
 mod world;

@@ -1,10 +1,11 @@
 //! How a rank waits for others.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
+use super::super::sync::thread;
+
 /// How long to let others run before sleeping.
-pub(super) const YIELDING: Duration = Duration::from_micros(300);
+const YIELDING: Duration = Duration::from_micros(300);
 
 /// The longest sleep between two looks.
 const NAP: Duration = Duration::from_millis(1);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::super::comm::{Group, Stopped};
+use super::super::comm::{Collective, Group, Stopped};
 use super::super::cpu::isa::isa;
 use super::messages::Messages;
 use crate::names::stable_hash;
@@ -68,16 +68,10 @@ pub(super) fn gather(
     say: [u64; 2],
 ) -> Result<Vec<[u64; 2]>, Stopped> {
     let mut all = vec![[0; 2]; group.size];
+    let (input, out) = (say.as_ptr().cast(), all.as_mut_ptr().cast());
+    let collective = Collective::AllGather { outer: 1, chunk: size_of_val(&say), input, out };
     // SAFETY: as large as it says; both are this function's, and plain numbers.
-    unsafe {
-        ranks.all_gather(
-            group,
-            1,
-            size_of_val(&say),
-            say.as_ptr().cast(),
-            all.as_mut_ptr().cast(),
-        )?;
-    }
+    unsafe { ranks.meet(group, &collective)? };
     Ok(all)
 }
 
@@ -89,10 +83,11 @@ fn broadcast(
     text: &str,
     length: u64,
 ) -> Result<String, Stopped> {
-    let mut bytes = vec![0; length as usize];
-    // SAFETY: the root's text and everybody's bytes are this long.
-    unsafe { ranks.broadcast(group, root, bytes.len(), text.as_ptr(), bytes.as_mut_ptr())? };
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let mut copy = vec![0; length as usize];
+    let (bytes, input, out) = (copy.len(), text.as_ptr(), copy.as_mut_ptr());
+    // SAFETY: the root's text and everybody's copy are this long.
+    unsafe { ranks.meet(group, &Collective::Broadcast { root, bytes, input, out })? };
+    Ok(String::from_utf8_lossy(&copy).into_owned())
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 use super::super::backend::Processes;
 use super::super::comm::{Group, Stopped};
+use super::super::sync::Arc;
 use super::super::threads::Process;
 use super::comm::RankComm;
 use super::last::LastStep;
@@ -87,7 +87,7 @@ pub(super) fn last_step(
         }
         LastStep::clear(folder, left.into_iter().map(|(rank, _)| rank));
     }
-    if ranks.meet(everybody, true).is_err() {
+    if ranks.ask(everybody, true).is_err() {
         fail(ranks, "before the first step");
     }
     LastStep::new(folder, rank).map(Some)

@@ -2,18 +2,18 @@
 //! many processors as there are ranks, or fewer, do something; with several processors to a rank, those
 //! of more as well.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mpi::ffi;
 
-use super::super::comm_tests::{Collected, Suite, collected, line, suite, sum_f32};
+use super::super::comm::tests::{Collected, Suite, collected, line, suite, sum_f32};
+use super::super::comm::{Collective, Comm, Group, Lane};
+use super::super::sync::Arc;
 use super::super::threads::{Process, Threads, on_threads};
-use super::comm::{RankComm, TOGETHER, Way};
-use super::communicator::{Communicators, MAILBOX};
-use super::messages::Messages;
+use super::comm::{RankComm, Route};
+use super::communicator::Communicators;
+use super::messages::{Messages, SMALL, SMALL_OF_TWO};
 use super::world::{World, world};
-use crate::exec::comm::{Comm, Lane};
 use crate::names::{Mesh, ProcessMap};
 
 /// Longer than some ranks are busy with tests that others have no part in.
@@ -79,14 +79,20 @@ impl<S: Shared> Suite for S {
         at_lane(S::LANE, mesh, S::ranks(mesh), body)
     }
 
-    fn barrier(comm: &mut RankComm) {
-        let axes: Vec<_> = comm.mesh().axes().collect();
+    fn barrier(mesh: &Mesh, comm: &mut RankComm) {
+        let axes: Vec<_> = mesh.axes().collect();
         let group = comm.group(&axes);
-        let (mut all, say) = (vec![0; group.size], 1);
-        // SAFETY: a byte each.
-        unsafe { comm.all_gather(group, 1, 1, &say, all.as_mut_ptr()).unwrap() };
-        assert!(all.iter().all(|&said| said == 1));
+        assert!(say(comm, group, 1).iter().all(|&said| said == 1));
     }
+}
+
+/// What every member says.
+fn say(comm: &mut RankComm, group: Group, byte: u8) -> Vec<u8> {
+    let mut all = vec![0; group.size];
+    let (input, out) = (&raw const byte, all.as_mut_ptr());
+    // SAFETY: a byte each, which threads show in a mailbox.
+    unsafe { comm.meet(group, &Collective::AllGather { outer: 1, chunk: 1, input, out }).unwrap() };
+    all
 }
 
 struct OneEach;
@@ -152,14 +158,13 @@ fn collectives_give_the_bytes_of_threads() {
 }
 
 #[test]
-fn mailboxes_and_messages_sum_alike() {
+fn small_and_large_messages_sum_alike() {
     fn sums<S: Suite>(members: impl IntoIterator<Item = usize>) {
         for members in members {
-            for most in [MAILBOX, MAILBOX.min(TOGETHER / members)].map(|bytes| bytes / 4) {
-                for count in [most - 1, most, most + 1] {
-                    sum_f32::<S>(&line(members), &["all"], &[count], true);
-                    sum_f32::<S>(&line(members), &["all"], &[1, count - 2, 1], false);
-                }
+            let most = if members == 2 { SMALL_OF_TWO } else { SMALL } / members / 4;
+            for count in [most - 1, most, most + 1] {
+                sum_f32::<S>(&line(members), &["all"], &[count], true);
+                sum_f32::<S>(&line(members), &["all"], &[1, count - 2, 1], false);
             }
         }
     }
@@ -204,10 +209,7 @@ fn groups_follow_the_order_of_processors() {
         let results = on_ranks(&mesh, ranks, |processor, comm| {
             let group = comm.group(&axes);
             assert_eq!(group.rank, processor);
-            let (mut all, own) = ([0_u8; 4], processor as u8);
-            // SAFETY: a byte each.
-            unsafe { comm.all_gather(group, 1, 1, &own, all.as_mut_ptr()).unwrap() };
-            all
+            say(comm, group, processor as u8)
         });
         for (processor, all) in results {
             assert_eq!(all, [0, 1, 2, 3]);
@@ -220,7 +222,7 @@ fn groups_follow_the_order_of_processors() {
 }
 
 #[test]
-fn threads_meet_within_a_rank_and_ranks_on_their_host() {
+fn threads_meet_within_a_rank_and_ranks_by_messages() {
     let straight: Mesh = "host:2;local:2".parse().unwrap();
     let turned = straight.clone().with_order(vec![0, 2, 1, 3]).unwrap();
     for (mesh, within, between) in [(straight, "local", "host"), (turned, "host", "local")] {
@@ -229,9 +231,9 @@ fn threads_meet_within_a_rank_and_ranks_on_their_host() {
             let (near, far) = (comm.group(&axis(within)), comm.group(&axis(between)));
             let mixed = comm.group(&[axis(between), axis(within)].concat());
             assert_eq!((near.size, far.size, mixed.size), (2, 2, 4));
-            assert!(matches!(comm.ways[near.id], Way::Threads(_)));
-            assert!(matches!(comm.ways[far.id], Way::Host { .. }));
-            assert!(matches!(comm.ways[mixed.id], Way::Host { .. }));
+            assert!(matches!(comm.routes[near.id], Route::Threads(_)));
+            assert!(matches!(comm.routes[far.id], Route::Messages(_)));
+            assert!(matches!(comm.routes[mixed.id], Route::Messages(_)));
             assert_eq!(comm.group(&axis(within)), near, "a group is made once");
         });
     }

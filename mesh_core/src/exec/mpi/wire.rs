@@ -1,12 +1,12 @@
 //! Messages under way.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::time::Duration;
 
 use mpi::ffi;
 
 use super::super::comm::Stopped;
+use super::super::sync::Arc;
 use super::super::threads::Process;
 use super::messages::Address;
 use super::patience::{Pause, missing};
@@ -27,7 +27,7 @@ const SPIN: u32 = 2000;
 
 /// The same where ranks share cores: what is looked for may have been there already, and MPI lets
 /// others run between looks if it knows that.
-const FEW: u32 = 8;
+const SPIN_SHARED: u32 = 8;
 
 /// The size of the messages that carry so many bytes.
 fn piece(bytes: usize) -> usize {
@@ -38,7 +38,7 @@ fn piece(bytes: usize) -> usize {
 pub(super) struct Wire {
     pub(super) world: &'static World,
     process: Arc<Process>,
-    pub(super) deadline: Duration,
+    deadline: Duration,
     spin: u32,
     requests: Vec<ffi::MPI_Request>,
     /// Per request: the rank that it needs.
@@ -52,7 +52,7 @@ unsafe impl Send for Wire {}
 
 impl Wire {
     pub(super) fn new(world: &'static World, process: &Arc<Process>, deadline: Duration) -> Self {
-        let spin = if process.is_roomy(0) { SPIN } else { FEW };
+        let spin = if process.is_roomy(0) { SPIN } else { SPIN_SHARED };
         let (process, requests, peers) = (Arc::clone(process), Vec::new(), Vec::new());
         Self { world, process, deadline, spin, requests, peers, problem: None }
     }

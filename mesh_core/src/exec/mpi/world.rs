@@ -3,14 +3,14 @@
 use std::ffi::{CString, c_int, c_void};
 use std::io::{self, Write};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use mpi::{Threading, ffi};
 
+use super::super::sync::mpsc::{RecvTimeoutError, channel};
+use super::super::sync::{
+    AtomicBool, AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, lock, thread,
+};
 use super::DEADLINE;
 use super::communicator::Known;
 
@@ -31,7 +31,7 @@ pub(super) struct Channel(pub(super) ffi::MPI_Comm);
 
 // SAFETY: a handle, which MPI lets any thread use; see `World::guard`.
 unsafe impl Send for Channel {}
-// SAFETY: as above.
+// SAFETY: it is a handle, which threads that share it only copy; see `World::guard` for MPI's own calls.
 unsafe impl Sync for Channel {}
 
 impl Channel {
@@ -161,7 +161,7 @@ impl World {
             unsafe {
                 on_exit(leave, ptr::null_mut())
             };
-            // SAFETY: as above.
+            // SAFETY: a function of the signature asked for, which may be called at any exit.
             #[cfg(not(target_env = "gnu"))]
             unsafe {
                 atexit(leave_in_peace)
@@ -200,23 +200,12 @@ impl World {
 
     /// Keeps other sessions of this process from talking to other ranks meanwhile.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.turn)
     }
 
     /// Held while MPI is called, where that must not be by several threads at once.
     pub(super) fn guard(&self) -> Option<MutexGuard<'_, ()>> {
-        let mutex = self.one_by_one.as_ref()?;
-        Some(mutex.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Lets messages go on that MPI has yet to carry, where a rank waits for something else.
-    pub(super) fn carry_on(&self) {
-        let (mut found, _guard) = (0, self.guard());
-        // SAFETY: takes nothing. What is wrong shows where messages are waited for.
-        unsafe {
-            let (any, ignore) = (ffi::RSMPI_ANY_SOURCE, ffi::RSMPI_STATUS_IGNORE);
-            ffi::MPI_Iprobe(any, 0, self.everybody.0, &mut found, ignore);
-        }
+        self.one_by_one.as_ref().map(lock)
     }
 
     /// How long to wait for others at the end.

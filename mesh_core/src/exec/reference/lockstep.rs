@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::caught::caught;
+use super::super::comm::caught;
 use super::super::prepare::describe;
 use crate::array::Array;
 use crate::names::Mesh;
@@ -127,7 +127,8 @@ impl Lockstep<'_> {
             }
             Meaning::Read(form) => {
                 let slice = self.slices[first].get(form.variable.index());
-                let slice = slice.and_then(Option::as_ref).ok_or("it does not hold the variable")?;
+                let slice =
+                    slice.and_then(Option::as_ref).ok_or("it does not hold the variable")?;
                 vec![vec![slice.to_f64()]]
             }
             Meaning::Write(form) => {
@@ -158,7 +159,8 @@ impl Lockstep<'_> {
         for done in 0..form.count {
             let position = if form.reverse { form.count - 1 - done } else { done };
             let given = |round: &Round| {
-                let slices = inputs.sliced.iter().zip(&round.sliced).zip(&body.params[form.slices()]);
+                let slices =
+                    inputs.sliced.iter().zip(&round.sliced).zip(&body.params[form.slices()]);
                 let slices = slices.map(|((input, of), &param)| {
                     let (stack, slice) = (block.value(input.value), body.value(param));
                     Arc::new(slice_of(stack, slice, position, of))
@@ -175,7 +177,8 @@ impl Lockstep<'_> {
             let left = self.run("its body", body, given).map_err(|problem| (0, problem))?;
             for (round, left) in rounds.iter_mut().zip(left) {
                 let (Some(round), Some(left)) = (round, left) else { continue };
-                round.goes_on = !form.conditional || left.last().is_some_and(|again| is_true(again));
+                round.goes_on =
+                    !form.conditional || left.last().is_some_and(|again| is_true(again));
                 for (i, stack) in form.stacks().zip(&mut round.stacked) {
                     let (whole, slice) = (block.value(step.outs[i]), body.value(body.results[i]));
                     put_slice(whole, slice, position, &left[i], stack);

@@ -1,11 +1,14 @@
-use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::super::comm_tests::{Suite, suite};
-use super::super::super::memory::Buffer;
-use super::super::barrier::Stop;
-use super::*;
+use super::super::comm::fold::Fold;
+use super::super::comm::tests::{Suite, suite};
+use super::super::comm::{Collective, Comm, Lane, Part, Stop, Stopped};
+use super::super::memory::Buffer;
+use super::super::sync::{Arc, thread};
+use super::comm::Threads;
+use super::process::Process;
 use crate::names::{DType, Mesh, ProcessMap, ReduceKind};
+use crate::program::FoldOrder;
 
 /// Stops the others when its thread panics.
 struct Alarm<'s>(&'s Stop);
@@ -48,10 +51,10 @@ impl Suite for Threads {
         })
     }
 
-    fn barrier(comm: &mut Self) {
-        let axes: Vec<_> = comm.process.mesh().axes().collect();
+    fn barrier(mesh: &Mesh, comm: &mut Self) {
+        let axes: Vec<_> = mesh.axes().collect();
         let group = comm.group(&axes);
-        comm.seats[group.id].meet().unwrap();
+        comm.wait(group).unwrap();
     }
 }
 
@@ -63,21 +66,26 @@ fn one_failure_stops_everybody() {
     let [x, y] = ["x", "y"].map(|name| [mesh.axis(name).unwrap()]);
     for round in 0..200 {
         let started = Instant::now();
-        let outcomes = Threads::everywhere(&mesh, |processor, comm| {
+        let process = Process::new(ProcessMap::new(&mesh, 1).unwrap(), 0, 0, None);
+        let outcomes = on_threads(&process, |processor| {
+            let comm = &mut Threads::new(&process, processor, Lane::Processor);
             let groups = [comm.group(&x), comm.group(&y)];
             let fold = Fold::new(ReduceKind::Sum, DType::F32).unwrap();
             // Those that go on a little longer read what the one that failed has left behind.
             let data: &Buffer = Box::leak(Box::new(Buffer::zeroed(8000).unwrap()));
-            let part = |elements| Part { input: data.pointer(), out: data.pointer(), elements };
-            let parts: &[Part; 2] = Box::leak(Box::new([part(3), part(2000)]));
+            let sum = |elements| {
+                let part = Part { input: data.pointer(), out: data.pointer(), elements };
+                let (order, parts) = (FoldOrder::Ring, [part].into());
+                Collective::AllReduce { fold, order, parts }
+            };
+            let sums: &[_; 2] = Box::leak(Box::new([sum(3), sum(2000)]));
             for step in 0.. {
                 if processor == round % 4 && step == round % 7 {
-                    comm.process.stop.poison("test".to_owned());
+                    process.stop.poison("test".to_owned());
                     return Err(Stopped);
                 }
-                let parts = std::slice::from_ref(&parts[step % 2]);
-                // SAFETY: as large as it says.
-                unsafe { comm.all_reduce(groups[step / 2 % 2], fold, FoldOrder::Ring, parts)? };
+                // SAFETY: as large as it says, and never freed.
+                unsafe { comm.meet(groups[step / 2 % 2], &sums[step % 2])? };
             }
             Ok(())
         });

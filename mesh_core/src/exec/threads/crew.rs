@@ -1,6 +1,5 @@
 //! The processors of this process at work.
 
-use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 use std::{ptr, slice};
 
@@ -9,16 +8,17 @@ use core_affinity::CoreId;
 use super::super::addressable::{Addressable, fits};
 use super::super::backend::Failure;
 use super::super::border::Global;
+use super::super::comm::courier::Peers;
 use super::super::comm::{Comm, Lane};
-use super::super::courier::Peers;
-use super::super::executor::Executor;
 use super::super::memory::{Buffer, Store};
-use super::super::prepare::{Target, variable_bytes};
+use super::super::prepare::{Site, variable_bytes};
 use super::super::record::CallTimes;
+use super::super::run::Executor;
 use super::super::seed::Seed;
-use super::meeting::Process;
+use super::super::sync::{Arc, lock};
 use super::pool::Pool;
-use super::processor::{Book, Findings, Job, Processor, findings};
+use super::process::Process;
+use super::processor::{Findings, Job, Processor, Recording, findings};
 use crate::array::{Array, ArrayRef};
 use crate::passes::Executable;
 use crate::program::{Compiled, Place, Program, Value, VariableType, owns};
@@ -39,7 +39,7 @@ pub(crate) struct Crew {
     variables: Vec<Value>,
     seed: Seed,
     /// One per processor.
-    books: Vec<Book>,
+    recordings: Vec<Recording>,
     records: bool,
     inspects: bool,
     findings: Arc<Findings>,
@@ -76,11 +76,11 @@ impl Crew {
         let addressable = functions.iter().map(|f| Addressable::new(&f.program, mesh, here));
         let addressable = addressable.collect();
         let findings = findings(process);
-        let books: Vec<_> = here.iter().map(|_| Book::default()).collect();
+        let recordings: Vec<_> = here.iter().map(|_| Recording::default()).collect();
         let worker = |(index, &processor)| {
             let store = &stores[index];
             let (seed, inspects) = (&seed, check_numerics);
-            let target = Target { mesh, processor, here, variables, store, seed, inspects };
+            let target = Site { mesh, processor, here, variables, store, seed, inspects };
             let end = |lane| comm(processor, lane);
             let mut peers = Peers::new(end(Lane::Processor)?, end(Lane::Courier)?);
             let executors = functions.iter().map(|f| Executor::new(f, &target, &mut peers));
@@ -89,8 +89,8 @@ impl Crew {
                 peers.start(processor, process.spin(0), &process.stop)?;
             }
             let (functions, stores) = (Arc::clone(&functions), Arc::clone(&stores));
-            let (book, findings) = (Arc::clone(&books[index]), Arc::clone(&findings));
-            Processor::new(processor, peers, executors, functions, stores, book, findings)
+            let (recording, findings) = (Arc::clone(&recordings[index]), Arc::clone(&findings));
+            Processor::new(processor, peers, executors, functions, stores, recording, findings)
         };
         let workers = here.iter().enumerate().map(worker).collect::<Result<Vec<_>, String>>()?;
         // With each on a core of its own the caller's thread wants one as well.
@@ -105,7 +105,7 @@ impl Crew {
             addressable,
             variables: values.collect(),
             seed,
-            books,
+            recordings,
             records: false,
             inspects: check_numerics,
             findings,
@@ -119,18 +119,18 @@ impl Crew {
 
     pub(in crate::exec) fn record(&mut self, on: bool) {
         (self.records, self.recorded) = (on, None);
-        for book in &self.books {
-            let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+        for recording in &self.recordings {
+            let mut times = lock(recording);
             let functions = self.functions.iter().filter(|_| on);
-            *book = functions.map(|function| CallTimes::of(&function.program.block)).collect();
+            *times = functions.map(|function| CallTimes::of(&function.program.block)).collect();
         }
     }
 
     pub(in crate::exec) fn recorded(&self, processor: usize) -> Option<(&Program, CallTimes)> {
         let function = self.recorded?;
-        let book = &self.books[self.process.index(processor)?];
-        let book = book.lock().unwrap_or_else(PoisonError::into_inner);
-        Some((&self.functions[function].program, book.get(function)?.clone()))
+        let recording = &self.recordings[self.process.index(processor)?];
+        let times = lock(recording);
+        Some((&self.functions[function].program, times.get(function)?.clone()))
     }
 
     #[cfg(feature = "mpi")]
@@ -244,8 +244,8 @@ impl Crew {
             // No fetch of a function is in a loop.
             Place::Param(_) | Place::Stacked(_) => return Ok(None),
         };
-        // SAFETY: preparing found the value's place to be this large; zeroed or written; no call runs
-        // while the crew is borrowed.
+        // SAFETY: preparing found the value's place to be this large, in memory that is zeroed
+        // or written; no call runs while the crew is borrowed.
         Ok(Some(unsafe { slice::from_raw_parts(pointer, bytes) }))
     }
 }

@@ -2,31 +2,33 @@
 #![allow(unsafe_code, reason = "collectives and calls work on memory that threads share")]
 
 mod barrier;
+#[cfg(test)]
+mod barrier_tests;
 mod comm;
+#[cfg(test)]
+mod comm_tests;
 mod crew;
 mod limits;
 mod meeting;
 mod pool;
+#[cfg(test)]
+mod pool_tests;
+mod process;
 mod processor;
 
 use std::borrow::Cow;
-use std::thread;
 
 use core_affinity::CoreId;
 
-#[cfg(feature = "mpi")]
-pub(super) use self::barrier::Barrier;
-pub(super) use self::barrier::{Bell, Stop, lock};
 pub(super) use self::comm::Threads;
 #[cfg(all(test, feature = "mpi"))]
-pub(super) use self::comm::tests::on_threads;
+pub(super) use self::comm_tests::on_threads;
 pub(crate) use self::crew::Crew;
-pub(super) use self::meeting::Process;
-#[cfg(feature = "mpi")]
-pub(super) use self::meeting::{Mailboxes, Meeting};
+pub(super) use self::process::Process;
 use super::backend::{Backend, Capabilities, Failure};
 use super::comm::Lane;
 use super::record::CallTimes;
+use super::sync::thread;
 use crate::array::{Array, ArrayRef};
 use crate::names::ProcessMap;
 use crate::passes::Executable;

@@ -1,14 +1,12 @@
 //! One thread per processor: the first is the caller's own, the others wait for calls.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::thread::{self, JoinHandle};
-
 use core_affinity::CoreId;
 
-use super::super::caught::caught;
-use super::super::comm::Stopped;
-use super::barrier::{Bell, Stop};
+use super::super::comm::{Bell, Stop, Stopped, caught};
+use super::super::sync::thread::{self, JoinHandle};
+use super::super::sync::{
+    Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, PoisonError, RwLock,
+};
 
 /// What a thread of the pool does.
 pub(super) trait Worker: Send + 'static {
@@ -124,7 +122,7 @@ impl<J> Drop for Pool<J> {
 
 impl<J> Shared<J> {
     fn check(&self) -> Result<(), String> {
-        self.stop.reason().map_or(Ok(()), |reason| Err(reason.to_owned()))
+        self.stop.reason().map_or(Ok(()), Err)
     }
 
     /// Has a worker do its part of the present call. One that panicked is not used again: the stop
@@ -169,123 +167,4 @@ pub(super) fn failure<J>(
     problem: &str,
 ) -> String {
     format!("processor {} failed {}: {problem}", worker.processor(), worker.activity(job))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::panic::{panic_any, resume_unwind};
-    use std::time::{Duration, Instant};
-
-    use super::super::barrier::{Barrier, ThreadBarrier};
-    use super::*;
-
-    /// What a worker that is told to panics with.
-    #[derive(Clone, Copy, PartialEq, Debug)]
-    enum Panic {
-        Text,
-        /// A value that panics when it is dropped, with another that does so, too.
-        Bomb,
-        /// Text; asked what it was doing, the worker panics again, with a bomb.
-        AtNothing,
-    }
-
-    /// Panics when it is dropped, so often.
-    struct Bomb(usize);
-
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            if self.0 > 0 {
-                // Writes nothing.
-                resume_unwind(Box::new(Self(self.0 - 1)));
-            }
-        }
-    }
-
-    /// Worker `index` meets the others, and panics when it is told to. The others take their time
-    /// before they are done.
-    struct Meeter {
-        index: usize,
-        barrier: Arc<ThreadBarrier>,
-        /// Calls done.
-        calls: Arc<AtomicUsize>,
-        /// Workers that run.
-        running: Arc<AtomicUsize>,
-    }
-
-    impl Worker for Meeter {
-        type Job = Option<(usize, Panic)>;
-
-        fn processor(&self) -> usize {
-            self.index
-        }
-
-        fn run(&mut self, job: &Self::Job) -> Result<(), Stopped> {
-            self.barrier.wait(0)?;
-            match *job {
-                Some((index, Panic::Bomb)) if index == self.index => panic_any(Bomb(2)),
-                Some((index, _)) if index == self.index => panic!("told to"),
-                Some(_) => {
-                    self.running.fetch_add(1, Ordering::Relaxed);
-                    thread::sleep(Duration::from_millis(3));
-                    self.running.fetch_sub(1, Ordering::Relaxed);
-                }
-                None => {}
-            }
-            self.calls.fetch_add(1, Ordering::Relaxed);
-            self.barrier.wait(0)
-        }
-
-        fn activity(&self, job: &Self::Job) -> String {
-            if matches!(job, Some((_, Panic::AtNothing))) {
-                panic_any(Bomb(2));
-            }
-            "while meeting".to_owned()
-        }
-    }
-
-    type Meeters = (Pool<Option<(usize, Panic)>>, [Arc<AtomicUsize>; 2]);
-
-    fn pool(workers: usize) -> Meeters {
-        let stop = Arc::new(Stop::default());
-        let barrier = Arc::new(ThreadBarrier::new(workers, 10, &stop));
-        let counts = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-        let meeter = |index| {
-            let [calls, running] = counts.clone();
-            Meeter { index, barrier: Arc::clone(&barrier), calls, running }
-        };
-        let pool = Pool::new((0..workers).map(meeter).collect(), None, 10, &stop, &[]).unwrap();
-        (pool, counts)
-    }
-
-    #[test]
-    fn every_worker_does_every_call() {
-        let (mut pool, [calls, _]) = pool(5);
-        for round in 1..=200 {
-            pool.call(|job| *job = None).unwrap();
-            assert_eq!(calls.load(Ordering::Relaxed), 5 * round);
-        }
-    }
-
-    #[test]
-    fn a_panic_ends_the_pool_and_neither_hangs_anybody_nor_leaves_anybody_running() {
-        for round in 0..120 {
-            let started = Instant::now();
-            let (mut pool, [_, running]) = pool(4);
-            pool.call(|job| *job = None).unwrap();
-            let panicking = round % 4;
-            let panic = [Panic::Text, Panic::Bomb, Panic::AtNothing][round % 3];
-            let problem = match panic {
-                Panic::Text => " while meeting: told to",
-                Panic::Bomb => " while meeting: a panic without a message",
-                Panic::AtNothing => ": told to",
-            };
-            let expected = format!("processor {panicking} failed{problem}");
-            let job = Some((panicking, panic));
-            assert_eq!(pool.call(|own| *own = job), Err(expected.clone()), "{job:?}");
-            assert_eq!(running.load(Ordering::Relaxed), 0, "{job:?}");
-            assert_eq!(pool.call(|own| *own = None), Err(expected));
-            drop(pool);
-            assert!(started.elapsed() < Duration::from_secs(1));
-        }
-    }
 }

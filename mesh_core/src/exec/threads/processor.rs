@@ -1,20 +1,19 @@
 //! What the thread of one processor has at hand.
 #![allow(unsafe_code, reason = "says that a store is this processor's")]
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::super::border::Global;
-use super::super::comm::{Comm, Stopped};
-use super::super::courier::Peers;
-use super::super::executor::Executor;
+use super::super::comm::courier::Peers;
+use super::super::comm::{Comm, Stop, Stopped};
 use super::super::memory::{Buffer, Store};
-use super::super::numerics::{Inspector, Known, NonFinite};
 use super::super::prepare::describe;
 use super::super::record::CallTimes;
-use super::barrier::Stop;
-use super::meeting::Process;
+use super::super::run::Executor;
+use super::super::run::numerics::{Inspector, Known, NonFinite};
+use super::super::sync::{Arc, Mutex, OnceLock, lock};
 use super::pool::{Worker, failure};
+use super::process::Process;
 use crate::names::Mesh;
 use crate::program::Compiled;
 
@@ -34,7 +33,7 @@ pub(super) struct Job {
 
 /// Where a processor notes what it did: one per function, none before recording is turned on. The
 /// processor's while a call runs, the machine's at all other times.
-pub(super) type Book = Arc<Mutex<Vec<CallTimes>>>;
+pub(super) type Recording = Arc<Mutex<Vec<CallTimes>>>;
 
 /// What ends a call in which a number went wrong.
 pub(super) struct Findings {
@@ -61,7 +60,7 @@ pub(super) struct Processor<C> {
     executors: Vec<Executor>,
     scratch: Buffer,
     functions: Arc<[Compiled]>,
-    book: Book,
+    recording: Recording,
     findings: Arc<Findings>,
     /// One per function, none before numbers are looked at.
     known: Vec<Known>,
@@ -76,14 +75,24 @@ impl<C: Comm> Processor<C> {
         executors: Vec<Executor>,
         functions: Arc<[Compiled]>,
         stores: Arc<[Store]>,
-        book: Book,
+        recording: Recording,
         findings: Arc<Findings>,
     ) -> Result<Self, String> {
         let bytes = executors.iter().map(|executor| executor.scratch_bytes).max();
         let scratch = Buffer::zeroed(bytes.unwrap_or(0))?;
         let known = Vec::new();
         let _stores = stores;
-        Ok(Self { number, peers, executors, scratch, functions, book, findings, known, _stores })
+        Ok(Self {
+            number,
+            peers,
+            executors,
+            scratch,
+            functions,
+            recording,
+            findings,
+            known,
+            _stores,
+        })
     }
 }
 
@@ -96,12 +105,12 @@ impl<C: Comm + 'static> Worker for Processor<C> {
 
     fn run(&mut self, job: &Job) -> Result<(), Stopped> {
         let executor = &mut self.executors[job.function];
-        let mut book = job.recorded.map(|started| {
-            let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-            book[job.function].restart(started);
-            book
+        let mut record = job.recorded.map(|started| {
+            let mut record = lock(&self.recording);
+            record[job.function].restart(started);
+            record
         });
-        let times = book.as_mut().map(|book| &mut book[job.function]);
+        let times = record.as_mut().map(|record| &mut record[job.function]);
         let scratch = self.scratch.pointer();
         if job.inspected && self.known.is_empty() {
             self.known = self.functions.iter().map(|f| Known::of(&f.program.block)).collect();
@@ -118,8 +127,8 @@ impl<C: Comm + 'static> Worker for Processor<C> {
             of_loop: None,
         });
         // SAFETY: the store lives as long as we do, and while a call runs nobody but this
-        // processor uses it. `Crew::run` was promised that the arrays fit; they outlive the call, and
-        // every processor is given the same job.
+        // processor uses it. The arrays fit the function's slots (`Job`), `Crew::run` borrows them until
+        // the call is over, and the pool gives every processor the same job.
         let done = unsafe {
             executor.run(&mut self.peers, scratch, &job.feeds, &job.fetches, times, inspector)
         };
@@ -155,10 +164,10 @@ mod tests {
     use super::super::comm::Threads;
     use super::super::pool::Pool;
     use super::*;
+    use crate::exec::action::Action;
     use crate::exec::comm::Lane;
     use crate::exec::cpu::{Kernel, Memory};
-    use crate::exec::executor::Action;
-    use crate::exec::prepare::Target;
+    use crate::exec::prepare::Site;
     use crate::exec::seed::Seed;
     use crate::names::{DType, ProcessMap, ReduceKind};
     use crate::program::{Builder, Extents, Origin, Place, Plan, Scalar};
@@ -200,7 +209,7 @@ mod tests {
             let store = &stores[processor];
             let seed = &Seed::new(0);
             let target =
-                Target { mesh, processor, here, variables: &[], store, seed, inspects: false };
+                Site { mesh, processor, here, variables: &[], store, seed, inspects: false };
             let end = |lane| Threads::new(&process, processor, lane);
             let mut peers = Peers::new(end(Lane::Processor), end(Lane::Courier));
             let mut executor = Executor::new(&functions[0], &target, &mut peers).unwrap();
@@ -213,8 +222,8 @@ mod tests {
             }
             let (functions, stores) = (functions.clone(), stores.clone());
             let findings = findings(&process);
-            let (own, book) = (vec![executor], Book::default());
-            Processor::new(processor, peers, own, functions, stores, book, findings).unwrap()
+            let (own, recording) = (vec![executor], Recording::default());
+            Processor::new(processor, peers, own, functions, stores, recording, findings).unwrap()
         };
         let workers = (0..mesh.processors()).map(worker).collect();
         Pool::new(workers, Job::default(), 0, &process.stop, &[]).unwrap()

@@ -1,4 +1,4 @@
-//! What can be wrong, or merely suspicious, with a layout.
+//! The errors and warnings of layouts.
 
 use thiserror::Error;
 
@@ -8,25 +8,25 @@ use super::super::text::{Excerpt, suggestion};
 /// Why a layout string was refused, or does not fit a mesh.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LayoutError {
-    /// A piece without `:axis`.
+    /// A rule has no `:axis`.
     #[error(
         "the rule `{rule}` names no mesh axis: write `dim:axis`, without spaces around `:`\n{at}"
     )]
     NoAxis {
-        /// The piece.
+        /// The rule.
         rule: String,
-        /// Where it stands.
+        /// The place of the rule.
         at: Excerpt,
     },
-    /// A dim or axis name that no dim or axis can have.
+    /// A name that no dim or axis can have.
     #[error("{problem}\n{at}")]
     BadName {
-        /// What is wrong with it.
+        /// The problem with the name.
         problem: NameError,
-        /// Where it stands.
+        /// The place of the name.
         at: Excerpt,
     },
-    /// A prefix other than `params/` and `slots/`.
+    /// A rule set other than `params/` and `slots/`.
     #[error(
         "there is no rule set `{found}/`: write `params/`, `slots/`, or nothing for a plain rule\n\
          {at}"
@@ -34,73 +34,73 @@ pub enum LayoutError {
     UnknownSet {
         /// The prefix.
         found: String,
-        /// Where it stands.
+        /// The place of the prefix.
         at: Excerpt,
     },
-    /// `*` in a plain rule.
+    /// A plain rule has the target `*`.
     #[error("`*` stands for a variable's largest dim: write `params/*` or `slots/*`\n{at}")]
     PlainStar {
-        /// Where it stands.
+        /// The place of `*`.
         at: Excerpt,
     },
-    /// An owner in a rule for a single dim.
+    /// A rule for a single dim has an owner.
     #[error(
         "an owner holds whole variables: `@{owner}` goes with the target `params/*` or `slots/*`\n\
          {at}"
     )]
     OwnerOfDim {
-        /// What stands after `@`.
+        /// The text after `@`.
         owner: String,
-        /// Where it stands.
+        /// The place of the owner.
         at: Excerpt,
     },
-    /// An owner in a rule with several axes.
+    /// A rule with several axes has an owner.
     #[error("an owner is a coordinate along one axis: `@{owner}` goes with exactly one axis\n{at}")]
     OwnerOverAxes {
-        /// What stands after `@`.
+        /// The text after `@`.
         owner: String,
-        /// Where the axes stand.
+        /// The place of the axes.
         at: Excerpt,
     },
-    /// An owner that is neither a coordinate nor `each`.
+    /// An owner is neither a coordinate nor `each`.
     #[error("`{owner}` is not an owner: write a coordinate, as in `@0`, or `@each`\n{at}")]
     BadOwner {
-        /// What stands after `@`.
+        /// The text after `@`.
         owner: String,
-        /// Where it stands.
+        /// The place of the owner.
         at: Excerpt,
     },
-    /// One axis twice in one rule.
+    /// A rule names an axis twice.
     #[error("`{axis}` is listed twice: a dim is split over an axis once\n{at}")]
     RepeatedAxis {
         /// The axis.
         axis: String,
-        /// Where it stands the second time.
+        /// The place of its second occurrence.
         at: Excerpt,
     },
-    /// Two rules with one target.
+    /// Two rules have the same target.
     #[error(
         "there are two rules for `{target}`: keep one; for several axes write `{target}:a+b`\n{at}"
     )]
     RepeatedRule {
         /// The rule set and target.
         target: String,
-        /// Where the second rule stands.
+        /// The place of the second rule.
         at: Excerpt,
     },
-    /// An axis that the mesh lacks.
+    /// A rule names an axis that the mesh lacks.
     #[error("the mesh has no axis `{axis}`: {}{}\n{at}", axes_of_mesh(.known), suggestion(.nearest))]
     UnknownAxis {
         /// The axis.
         axis: String,
         /// The mesh's axes.
         known: Vec<String>,
-        /// The mesh's axis that may have been meant.
+        /// The mesh's axis that is most like it.
         nearest: Option<String>,
-        /// Where it stands.
+        /// The place of the axis.
         at: Excerpt,
     },
-    /// An owner beyond the end of its axis.
+    /// An owner is not below the size of its axis.
     #[error(
         "`{axis}` has size {size}: an owner along it is 0 to {}, or `each`, not {coordinate}\n{at}",
         .size - 1
@@ -108,17 +108,17 @@ pub enum LayoutError {
     OwnerOutOfRange {
         /// The axis.
         axis: String,
-        /// Its size.
+        /// The axis's size.
         size: usize,
-        /// The coordinate asked for.
+        /// The owner's coordinate.
         coordinate: usize,
-        /// Where it stands.
+        /// The place of the owner.
         at: Excerpt,
     },
-    /// More that does not fit the mesh, behind what is named.
+    /// The number of problems of a kind that are not listed, after those that are.
     #[error("and {count} more axes and owners of the layout do not fit the mesh")]
     More {
-        /// How many.
+        /// The number.
         count: usize,
     },
 }
@@ -131,23 +131,23 @@ fn axes_of_mesh(known: &[String]) -> String {
     }
 }
 
-/// A rule or an axis that does nothing. A warning by default; `--strict` makes it an error.
+/// A rule or an axis without effect. It is a warning by default; `--strict` makes it an error.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LayoutWarning {
-    /// A rule for a dim that nothing has.
+    /// A rule for a dim that no tensor of the graph has.
     #[error("no tensor has a dim `{dim}`: its rule does nothing{}\n{at}", suggestion(.nearest))]
     UnknownDim {
         /// The dim.
         dim: String,
-        /// The dim that may have been meant.
+        /// The graph's dim that is most like it.
         nearest: Option<String>,
-        /// Where it stands.
+        /// The place of the dim.
         at: Excerpt,
     },
-    /// More rules for dims that nothing has, behind those that are named.
+    /// The number of rules for unknown dims that are not listed, after those that are.
     #[error("and {count} more rules of the layout are for dims that no tensor has")]
     MoreUnknownDims {
-        /// How many.
+        /// The number.
         count: usize,
     },
     /// A mesh axis that no rule uses.
@@ -155,7 +155,7 @@ pub enum LayoutWarning {
     UnusedAxis {
         /// The axis.
         axis: String,
-        /// Its size.
+        /// The axis's size.
         size: usize,
     },
 }

@@ -1,7 +1,7 @@
-//! Layouts: the user's rules that say which mesh axes each dim is split over.
+//! Layouts: the user's rules, which say over which mesh axes each dim is split.
 //!
-//! `parse` reads the grammar, `rules` binds it to a mesh and answers for each tensor, `warnings`
-//! looks for rules that are legal but do nothing.
+//! `parse` reads the grammar, `rules` binds a layout to a mesh and gives each tensor its placement,
+//! `warnings` finds rules without effect.
 
 mod error;
 mod parse;
@@ -18,10 +18,10 @@ pub use rules::{Home, Rules};
 use super::dimension::DimName;
 use super::text::{Excerpt, Piece};
 
-/// What a rule lays out.
+/// The tensors that a rule is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum RuleSet {
-    /// Tensors while they are computed with (plain rules).
+    /// Tensors in computations (plain rules).
     Compute,
     /// Variables at rest (`params/` rules).
     Params,
@@ -39,12 +39,12 @@ impl fmt::Display for RuleSet {
     }
 }
 
-/// Which coordinate along an axis holds a variable.
+/// The coordinate along an axis that holds a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Owner {
-    /// This one, for every variable (`@0`).
+    /// This coordinate, for every variable (`@0`).
     At(usize),
-    /// Each in turn, variable by variable (`@each`).
+    /// The coordinates in turn, one for each variable (`@each`).
     Each,
 }
 
@@ -57,12 +57,12 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Which dim a rule is for.
+/// The dim that a rule is for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
-    /// Every dim of this name.
+    /// The dim of this name.
     Dim(DimName),
-    /// `*`: the largest dim of each variable that the axes divide and no rule has split.
+    /// `*`: the largest dim of each variable that the axes divide and that no other rule splits.
     LargestDim,
 }
 
@@ -78,13 +78,13 @@ impl fmt::Display for Target {
 /// One rule, written `[params/|slots/]target:axis[+axis...][@owner]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// What it lays out.
+    /// The tensors it is for.
     pub set: RuleSet,
-    /// Which dim it is for.
+    /// The dim it is for.
     pub target: Target,
     /// The axes by name, major first; at least one.
     pub axes: Vec<String>,
-    /// Who holds the variable, instead of splitting it.
+    /// The owner of whole variables. If given, the rule splits nothing.
     pub owner: Option<Owner>,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Rules as the user wrote them, not yet bound to a mesh. The empty layout replicates everything.
+/// Rules as the user wrote them, not bound to a mesh. The empty layout replicates every tensor.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Layout {
     rules: Vec<Rule>,
@@ -108,10 +108,10 @@ impl Layout {
     }
 }
 
-/// How many faults of a kind are shown; of the others there is the number.
+/// How many problems of a kind are listed; the rest are counted.
 const SHOWN: usize = 8;
 
-/// The printed layout, to show faults in.
+/// The layout as printed text, in which problems are shown.
 struct Printed(String);
 
 impl Printed {
@@ -119,8 +119,8 @@ impl Printed {
         Self(layout.to_string())
     }
 
-    /// The rule number `rule` with a piece marked; `part` cuts the piece out of its target, axes and
-    /// owner.
+    /// The text with a piece of one rule marked. `part` selects the piece from the rule's target,
+    /// axes and owner.
     fn excerpt(&self, rule: usize, part: Part) -> Excerpt {
         let whole = Piece::new(&self.0);
         let rule = whole.pairs().nth(rule).unwrap_or(whole);
@@ -135,7 +135,7 @@ impl Printed {
     }
 }
 
-/// A piece of a rule that can be at fault.
+/// Selects a piece of a rule.
 #[derive(Clone, Copy)]
 enum Part {
     Target,

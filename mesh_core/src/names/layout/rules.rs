@@ -10,10 +10,10 @@ use super::super::shape::Shape;
 use super::super::text::{Excerpt, nearest};
 use super::{Layout, LayoutError, Owner, Part, Printed, RuleSet, SHOWN, Target};
 
-/// The rules of one set.
+/// The rules of one rule set.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    /// By name, each once: parsing refuses a second rule.
+    /// Each dim occurs once: the parser refuses a second rule.
     dims: Vec<(DimName, AxisList)>,
     star: Option<Star>,
 }
@@ -24,7 +24,7 @@ struct Star {
     owner: Option<Owner>,
 }
 
-/// A layout bound to a mesh: names of axes are resolved.
+/// A layout that is bound to a mesh: its axes are looked up.
 #[derive(Clone, Debug)]
 pub struct Rules {
     compute: Table,
@@ -32,18 +32,22 @@ pub struct Rules {
     slots: Table,
 }
 
-/// What the `*` rule of a set means for one variable.
+/// The effect of a rule set's `*` rule on one variable.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Home {
-    /// The dim it splits, and over which axes.
+    /// The dim that it splits, and the axes that split it.
     pub star: Option<(DimName, AxisList)>,
     /// The coordinate that owns the variable.
     pub owner: Option<(Axis, usize)>,
 }
 
 impl Rules {
-    /// Looks up every axis of `layout` in `mesh`; reports what does not fit: the first few in full, and
-    /// how many more there are.
+    /// Looks up every axis of `layout` in `mesh`.
+    ///
+    /// # Errors
+    ///
+    /// If an axis or an owner does not fit the mesh. The first few problems are listed, the others
+    /// counted.
     pub fn bind(layout: &Layout, mesh: &Mesh) -> Result<Self, Vec<LayoutError>> {
         let mut rules =
             Self { compute: Table::default(), params: Table::default(), slots: Table::default() };
@@ -74,7 +78,7 @@ impl Rules {
                     at: printed.excerpt(number, Part::Owner),
                 });
             }
-            // Along an axis of size 1 there is nothing to split.
+            // An axis of size 1 splits nothing.
             axes.retain(|axis| mesh.size(*axis) > 1);
             let table = match rule.set {
                 RuleSet::Compute => &mut rules.compute,
@@ -104,19 +108,20 @@ impl Rules {
         }
     }
 
-    /// The axes of the rule for `dim` in one set, if there is one.
+    /// The axes of a rule set's rule for `dim`, if there is one.
     fn rule(&self, set: RuleSet, dim: DimName) -> Option<&[Axis]> {
         let dims = &self.table(set).dims;
         let at = dims.binary_search_by_key(&dim, |(name, _)| *name).ok()?;
         Some(dims[at].1.as_slice())
     }
 
-    /// What `*` means for one variable, and so, by name of the dim, for its slots: its largest dim
-    /// (the first of equals) which the axes divide and no rule of `set`, or of compute where `set`
-    /// has none, has split. Nothing, if another of its dims is split over one of the axes already, or
-    /// if it has no dims.
+    /// The effect of `*` on one variable. It chooses the variable's largest dim (of equal dims the
+    /// first) that the axes divide and that is not split by a rule of `set`, or by a compute rule
+    /// where `set` has none. It chooses none if one of the axes already splits another of the dims,
+    /// or if there are no dims. The variable's slots follow by the name of the dim.
     ///
-    /// `ordinal` numbers the trainable variables; `@each` gives each to the next coordinate.
+    /// `ordinal` is the variable's number among the trainable ones; `@each` gives variable by
+    /// variable to the next coordinate.
     pub fn home(&self, mesh: &Mesh, set: RuleSet, variable: &Shape, ordinal: usize) -> Home {
         let Some(Star { axes, owner }) = &self.table(set).star else {
             return Home::default();
@@ -144,8 +149,9 @@ impl Rules {
         Home { star: largest.map(|dim| (dim.name, axes.clone())), owner: None }
     }
 
-    /// How a tensor of `shape` lies: each dim as [`axes_of`](Self::axes_of) says, the owner as
-    /// `home` says. Whether that is legal (sizes divide, no axis twice) is for the caller to check.
+    /// The placement of a tensor of `shape`: each dim is split over [`axes_of`](Self::axes_of), and
+    /// `home` names the owner. The caller checks that it is legal (sizes divide, no axis occurs
+    /// twice).
     pub fn placement(&self, set: RuleSet, home: &Home, shape: &Shape) -> Placement {
         let mut placement = Placement::replicated();
         for dim in shape.names() {
@@ -160,13 +166,13 @@ impl Rules {
         }
     }
 
-    /// How a tensor of `shape` lies while it is computed with.
+    /// The placement of a tensor of `shape` in computations.
     pub fn compute(&self, shape: &Shape) -> Placement {
         self.placement(RuleSet::Compute, &Home::default(), shape)
     }
 
-    /// The axes `dim` is split over, major first: by the rule of `set` for it, else by the `*` of
-    /// `home`, else by the compute rule; empty when there is none.
+    /// The axes that split `dim`, major first: by the rule of `set`, else by the `*` of `home`,
+    /// else by the compute rule. Empty if no rule splits it.
     pub fn axes_of<'r>(&'r self, set: RuleSet, home: &'r Home, dim: DimName) -> &'r [Axis] {
         let star = || match &home.star {
             Some((name, axes)) if *name == dim => Some(axes.as_slice()),

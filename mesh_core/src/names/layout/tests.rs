@@ -1,14 +1,14 @@
-//! Layouts of many rules: work that grows with their number, messages that do not.
+//! Layouts of many rules: the work is proportional to their number, the length of messages is not.
 
 use std::time::{Duration, Instant};
 
 use super::*;
 use crate::names::Mesh;
 
-/// Rules that no small model has.
+/// A number of rules that no small model has.
 const MANY: usize = 8_000;
 
-/// Room for the messages that are shown: each has lines of a few hundred characters.
+/// A bound on the bytes of a message; each problem takes a few lines of a few hundred characters.
 const MESSAGES: usize = 8_000;
 
 /// `d0:x;d1:x;…`
@@ -63,8 +63,8 @@ fn a_mistake_in_a_long_string_is_a_short_message() {
     assert!(error.len() < MESSAGES, "{}", error.len());
 }
 
-/// Ten times the rules take about ten times as long, not a hundred times: reading them, binding them,
-/// looking each up, and warning of them.
+/// Ten times the rules take about ten times as long, not a hundred times. Measured are parsing,
+/// binding, look-ups and warnings.
 #[test]
 fn work_grows_with_the_number_of_rules() {
     let mesh: Mesh = "x:2".parse().unwrap();
@@ -83,7 +83,7 @@ fn work_grows_with_the_number_of_rules() {
             assert_eq!(Rules::warnings(&layout, &mesh, unknown).len(), SHOWN + 1);
             started.elapsed()
         };
-        // The best of a few: others use the machine too.
+        // The fastest of five, as other programs use the machine, too.
         (0..5).map(took).min().unwrap_or(Duration::MAX)
     };
     let [few, many] = [2_000, 20_000].map(work);

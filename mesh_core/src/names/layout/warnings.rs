@@ -1,4 +1,4 @@
-//! Rules and axes that are legal but do nothing.
+//! Finds rules and axes that are legal but have no effect.
 
 use indexmap::IndexSet;
 
@@ -8,8 +8,8 @@ use super::super::text::nearest;
 use super::{Layout, LayoutWarning, Part, Printed, Rules, SHOWN, Target};
 
 impl Rules {
-    /// What in `layout` does nothing: rules for dims that are not `known` to the graph, and axes
-    /// of `mesh` larger than 1 that no rule uses.
+    /// The parts of `layout` without effect: rules for dims that are not `known` to the graph, and
+    /// axes of `mesh` larger than 1 that no rule uses.
     pub fn warnings(layout: &Layout, mesh: &Mesh, known: &[DimName]) -> Vec<LayoutWarning> {
         let names: IndexSet<_> = known.iter().collect();
         let targets = layout.rules().iter().map(|rule| &rule.target).enumerate();
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn rules_and_axes_that_do_nothing() {
-        // The toy command of Mesh TensorFlow's README, whose second rule does nothing.
+        // The command of Mesh TensorFlow's README for its toy model. Its second rule has no effect.
         assert_eq!(
             warnings("batch:x;hidden:y", "x:2;y:2", &["batch", "hidden_odd", "hidden_even"]),
             [

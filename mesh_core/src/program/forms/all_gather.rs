@@ -1,7 +1,7 @@
 use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
-use crate::program::meaning::{Collective, Numbers, joined};
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers, joined};
 
 /// Concatenates the members' inputs along a dim, in the order of the group index.
 ///

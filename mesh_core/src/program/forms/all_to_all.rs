@@ -1,7 +1,7 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::names::AxisList;
-use crate::program::meaning::{Collective, Numbers, joined, part};
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers, joined, part};
 
 /// Cuts along one dim, gives part `k` to member `k`, concatenates what arrives along another.
 ///

@@ -1,6 +1,6 @@
 use super::{FormRules, Legal, StepCx};
-use crate::program::meaning::{Given, Here, Local, Numbers};
 use crate::program::Cost;
+use crate::program::meaning::{Given, Here, Local, Numbers};
 
 /// The inputs, once all of them are there. Never merged with equal steps, so that what is computed from
 /// an out is computed anew (StableHLO's optimization_barrier).

@@ -1,7 +1,7 @@
 use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
-use crate::program::meaning::{Collective, Numbers};
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers};
 
 /// Gives every member what one of them has (StableHLO's collective_broadcast).
 ///

@@ -44,7 +44,8 @@ impl Local for Call {
         let arrays = zip(step.step.reads(), inputs);
         let arrays: Vec<_> =
             arrays.map(|(id, x)| Array::from_f64(step.value(id).dtype, x.numbers)).collect();
-        let mut outs: Vec<_> = types.iter().map(|out| Array::zeros(out.dtype, &out.extents)).collect();
+        let mut outs: Vec<_> =
+            types.iter().map(|out| Array::zeros(out.dtype, &out.extents)).collect();
         let view = |array| View { extents: Array::shape(array), elements: Elements::of(array) };
         let views: Vec<_> = arrays.iter().map(view).collect();
         let room = zip(&types, &mut outs).map(|(out, array)| ViewMut {

@@ -1,7 +1,7 @@
 use super::contract::{multiply_adds, products, summed};
 use super::{FormRules, Legal, StepCx, ensure};
-use crate::program::meaning::{Given, Here, Local, Numbers};
 use crate::program::Cost;
+use crate::program::meaning::{Given, Here, Local, Numbers};
 use smallvec::SmallVec;
 
 /// As [`Contract`](super::Contract), with some labels tied to others by windows. Which of image,

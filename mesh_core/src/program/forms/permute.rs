@@ -1,7 +1,7 @@
 use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
-use crate::program::meaning::{Collective, Numbers};
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers};
 
 /// Member `i` gets the input of member `i - shift`; zeros come from beyond the ends unless `wrap`.
 ///

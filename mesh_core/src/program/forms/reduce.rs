@@ -1,9 +1,9 @@
 use super::cx::folds;
 use super::{FormRules, Labels, Legal, StepCx};
 use crate::names::ReduceKind;
-use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::Cost;
 use crate::program::arithmetic::widest;
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
 
 /// `out[i] = fold(kind) of the input over the labels that the out lacks`.
 ///

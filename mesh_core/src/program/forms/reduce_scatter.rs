@@ -1,8 +1,8 @@
 use super::all_reduce::folded;
 use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, ReduceKind};
-use crate::program::meaning::{Collective, Numbers, part};
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers, part};
 
 /// Folds over the group; each member gets its part along a dim.
 ///

@@ -1,8 +1,8 @@
 use super::all_reduce::folded;
 use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, ReduceKind};
-use crate::program::meaning::{Collective, Numbers};
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers};
 
 /// Folds over the group for one member; the others' out holds nothing. No StableHLO collective does
 /// less than give it to all.

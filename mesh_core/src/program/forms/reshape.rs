@@ -1,6 +1,6 @@
 use super::{FormRules, Legal, StepCx, ensure};
-use crate::program::meaning::{Given, Here, Local, Numbers, reshaped};
 use crate::program::Cost;
+use crate::program::meaning::{Given, Here, Local, Numbers, reshaped};
 
 /// The same elements in declared order, under other extents.
 ///

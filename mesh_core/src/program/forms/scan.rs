@@ -1,8 +1,8 @@
 use super::cx::folds;
 use super::{FormRules, Legal, StepCx};
 use crate::names::ReduceKind;
-use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::Cost;
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
 
 /// `out[.., i, ..] = fold(kind) over the input's positions 0..=i along dim`, one after another.
 /// StableHLO: reduce_window as long as the dim, padded on one side.

@@ -1,13 +1,13 @@
-//! A checkpoint while it is written: by all ranks, into one file.
+//! An attempt to write a checkpoint: all ranks write into one file.
 //!
-//! Where each tensor lies follows from the table of variables, so every rank knows it. Rank 0 makes a
-//! folder of a hidden name and the file in it; every rank writes its slices to their places, brings
-//! them to the disk and leaves a *marker*: its parts of the checksums, or why it failed. Rank 0 waits
-//! for the markers, adds the manifest, and gives the folder its name. That is what the others wait
-//! for.
+//! Every rank computes the place of each tensor in the file from the table of variables. Rank 0
+//! makes a folder with a hidden name and the file in it. Every rank writes its slices to their
+//! places, waits until they are on the disk, and leaves a *marker*: its parts of the checksums, or
+//! the error it had. Rank 0 waits for the markers, adds the manifest and renames the folder; the
+//! other ranks wait for the new name.
 //!
-//! Ranks say nothing to each other but what stands in the folder. Its name is of the job, the
-//! snapshot and the attempt, so what an attempt before this one left is never taken for this one's.
+//! Ranks communicate through the folder alone. Its hidden name contains the job, the snapshot and
+//! the attempt, so that files of an earlier attempt are not taken for files of this one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -25,28 +25,28 @@ use super::stored::{MANIFEST, TENSORS};
 use super::tensors::{self, CHUNK, Output, Part};
 use super::{CheckpointError, Result, Snapshot, State};
 
-/// The longest sleep between two looks into the folder.
+/// The longest sleep before a rank looks into the folder again.
 const NAP: Duration = Duration::from_millis(20);
 
-/// How much longer than rank 0 the others wait, at most, so that it is rank 0 that says who is
-/// missing.
+/// How much longer than rank 0 the other ranks wait at most. So it is rank 0 that reports a missing
+/// rank.
 const LONGER: Duration = Duration::from_secs(2);
 
-/// A checkpoint that one rank of several, or the only one, takes part in writing.
+/// One rank's part in writing a checkpoint; a single process is rank 0 of one.
 pub(super) struct Attempt<'a> {
     disk: &'a Disk,
     folder: PathBuf,
     snapshot: &'a Snapshot,
-    /// The variables in the order of the file, and their places in it.
+    /// The variables' indices in the order of the file, and their places in it.
     order: Vec<usize>,
     places: Vec<Place>,
     head: Vec<u8>,
 }
 
-/// What a rank leaves for the others.
+/// What a rank tells the others.
 #[derive(Serialize, Deserialize)]
 enum Marker {
-    /// What it wrote of each tensor, in the order of the file.
+    /// The part of each tensor that it wrote, in the order of the file.
     Wrote(Vec<Part>),
     Failed {
         rank: usize,
@@ -55,7 +55,7 @@ enum Marker {
 }
 
 impl<'a> Attempt<'a> {
-    /// An attempt of which nothing is done yet, in a folder that no other has had.
+    /// An attempt in `folder`, a name that no earlier attempt has had. Nothing is written yet.
     pub(super) fn new(disk: &'a Disk, folder: PathBuf, snapshot: &'a Snapshot) -> Result<Self> {
         let specs = snapshot.tensors.iter().map(|tensor| &tensor.spec);
         let (order, places) = header::arrange(specs)?;
@@ -80,7 +80,8 @@ impl<'a> Attempt<'a> {
         (self.head.len() + header::data_bytes(&self.places)) as u64
     }
 
-    /// Rank 0's part: brings all to the disk. After this the folder is a checkpoint but for its name.
+    /// Rank 0's part. When it returns, the folder is a complete checkpoint on the disk that lacks
+    /// only its name.
     pub(super) fn lead(
         &self,
         before: impl FnOnce() -> Result<()>,
@@ -99,7 +100,7 @@ impl<'a> Attempt<'a> {
         self.disk.sync_folder(&self.folder)
     }
 
-    /// The part of any other rank. Returns when the checkpoint has its name, which is `path`.
+    /// The part of any other rank. It returns when the checkpoint has its name, `path`.
     pub(super) fn follow(&self, before: impl FnOnce() -> Result<()>, path: &Path) -> Result<()> {
         let file = self.join()?;
         match before().and_then(|()| self.write(&file)) {
@@ -108,15 +109,15 @@ impl<'a> Attempt<'a> {
                 _ => self.committed(&file, path),
             },
             Err(error) => {
-                // If that cannot be told either, rank 0 waits in vain.
+                // If this fails, too, rank 0 waits until its deadline.
                 let _ = self.leave(&self.failed(&error));
                 Err(error)
             }
         }
     }
 
-    /// Rank 0 has failed: leaves nothing but why, for the other ranks if there are any. What cannot be
-    /// removed now, the next save removes.
+    /// Cleans up after rank 0 has failed: removes everything but the marker that tells other ranks
+    /// why. The next save removes what cannot be removed now.
     pub(super) fn abandon(&self, error: &CheckpointError) {
         let _ = self.disk.remove(&self.tensors());
         let told = self.snapshot.processes.ranks > 1
@@ -127,7 +128,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Writes the slices that are here and brings them to the disk.
+    /// Writes this rank's slices and waits until they are on the disk.
     fn write(&self, file: &File) -> Result<Vec<Part>> {
         let (path, mut buffer) = (self.tensors(), vec![0; CHUNK]);
         let output = Output { disk: self.disk, file, path: &path, data: self.head.len() };
@@ -140,7 +141,8 @@ impl<'a> Attempt<'a> {
         Ok(parts)
     }
 
-    /// Adds the other ranks' parts to those of rank 0, and removes their markers.
+    /// Adds the other ranks' parts of the checksums to `parts`, those of rank 0, and removes their
+    /// markers.
     fn checksums(&self, mut parts: Vec<Part>) -> Result<Vec<u32>> {
         for rank in 1..self.snapshot.processes.ranks {
             let others =
@@ -185,7 +187,7 @@ impl<'a> Attempt<'a> {
         self.disk.sync(&file, &path)
     }
 
-    /// Opens the file that rank 0 makes.
+    /// Opens the file that rank 0 makes, once it is there.
     fn join(&self) -> Result<File> {
         let path = self.tensors();
         self.wait((0, "it has not begun the checkpoint"), self.deadline(), || match File::options()
@@ -201,7 +203,7 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// Waits until the file that was written to is in the folder of the checkpoint's name.
+    /// Waits until the written file lies in a folder with the checkpoint's name.
     fn committed(&self, file: &File, path: &Path) -> Result<()> {
         let path = path.join(TENSORS);
         let patience = self.deadline().saturating_add(self.deadline().min(LONGER));
@@ -216,7 +218,7 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// Why rank 0 gave up, if it did.
+    /// Rank 0's error, if rank 0 has given up.
     fn refused<T>(&self) -> Option<Result<T>> {
         match self.read(0)? {
             Marker::Failed { rank, problem } => Some(Err(CheckpointError::Rank { rank, problem })),
@@ -224,12 +226,12 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The marker of a rank, if it has left one.
+    /// The marker of a rank, if it is there.
     fn read(&self, rank: usize) -> Option<Marker> {
         serde_json::from_slice(&fs::read(self.marker(rank)).ok()?).ok()
     }
 
-    /// Leaves this rank's marker, whole or not at all.
+    /// Writes this rank's marker to another name and renames it, so that a marker is always whole.
     fn leave(&self, marker: &Marker) -> Result<()> {
         let path = self.marker(self.snapshot.processes.rank);
         let unfinished = path.with_extension("new");
@@ -255,7 +257,8 @@ impl<'a> Attempt<'a> {
         self.snapshot.processes.deadline
     }
 
-    /// Looks again and again for what a rank is to do, until nobody has written anything for so long.
+    /// Looks into the folder again and again for what a rank waits for, until no rank has written
+    /// anything for so long.
     fn wait<T>(
         &self,
         (rank, missing): (usize, &str),
@@ -277,13 +280,14 @@ impl<'a> Attempt<'a> {
                 (since, changed) = (Instant::now(), now);
             }
             let waited = since.elapsed();
-            // Looks once more: this process may have been stopped meanwhile.
+            // Looks once more after the deadline, as this process may have been suspended
+            // meanwhile.
             expired = waited >= patience;
             thread::sleep((waited / 16).clamp(Duration::from_millis(1), NAP));
         }
     }
 
-    /// When anybody has last written a part of a tensor.
+    /// The last time at which any rank wrote a part of a tensor.
     fn changed(&self) -> Option<SystemTime> {
         fs::metadata(self.tensors()).and_then(|file| file.modified()).ok()
     }

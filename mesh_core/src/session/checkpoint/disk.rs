@@ -1,4 +1,4 @@
-//! What is done to the disk, step by step.
+//! The operations on the disk, one method each.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -8,22 +8,22 @@ use std::sync::{Arc, atomic::AtomicUsize};
 
 use super::{CheckpointError, Result};
 
-/// The disk. In tests it stops after some number of operations, as if the process had been killed
-/// there.
+/// The disk. Tests can make it stop after some number of operations, as if the process had been
+/// killed there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disk {
     #[cfg(test)]
     pub(super) left: Option<Arc<AtomicUsize>>,
-    /// There is no room for a file of this name.
+    /// The name of a file for which the disk has no room.
     #[cfg(test)]
     pub(super) full: Option<&'static str>,
-    /// What has this name can neither be removed nor renamed.
+    /// The name of an entry that can be neither removed nor renamed.
     #[cfg(test)]
     pub(super) stuck: Option<&'static str>,
 }
 
 impl Disk {
-    /// Does one operation.
+    /// Carries out one operation.
     fn step<T>(
         &self,
         action: &'static str,
@@ -65,7 +65,7 @@ impl Disk {
         self.step("create", path, || File::create(path))
     }
 
-    /// Writes from the byte `at` on.
+    /// Writes `bytes` from byte `at` of the file on.
     pub(super) fn write_at(
         &self,
         mut file: &File,
@@ -83,7 +83,8 @@ impl Disk {
         self.step("write", path, || file.set_len(bytes))
     }
 
-    /// Whether a path leads to an open file, where a system can tell; else whether there is one.
+    /// Whether `path` leads to an open file, on systems that can tell; elsewhere whether there is a
+    /// file.
     pub(super) fn is_at(&self, file: &File, path: &Path) -> bool {
         #[cfg(unix)]
         fn same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
@@ -98,12 +99,12 @@ impl Disk {
         open.and_then(|open| Ok(same(&open, &there?))).unwrap_or(false)
     }
 
-    /// Waits until a file's content is on the disk.
+    /// Waits until the content of a file is on the disk.
     pub(super) fn sync(&self, file: &File, path: &Path) -> Result<()> {
         self.step("sync", path, || file.sync_all())
     }
 
-    /// Waits until the names in a folder are on the disk, where a system can do that.
+    /// Waits until the names in a folder are on the disk, on systems that can do that.
     pub(super) fn sync_folder(&self, path: &Path) -> Result<()> {
         self.step("sync", path, || match cfg!(unix) {
             true => File::open(path)?.sync_all(),
@@ -115,7 +116,7 @@ impl Disk {
         self.step("rename", from, || fs::rename(from, to))
     }
 
-    /// Removes a folder and what is in it, or a file; one that is not there is fine.
+    /// Removes a file, or a folder with its content. A missing one is no error.
     pub(super) fn remove(&self, path: &Path) -> Result<()> {
         let found = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         self.step("remove", path, || match fs::symlink_metadata(path) {

@@ -1,4 +1,4 @@
-//! What can be wrong with a checkpoint.
+//! The errors of checkpoints.
 
 use std::fmt;
 use std::io;
@@ -12,17 +12,17 @@ use crate::session;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// The system refused.
+    /// The operating system reported an error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// With what.
+        /// The file or folder.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
-    /// Not what was written: cut off, changed, or never a checkpoint.
+    /// The files are not as they were written: truncated, changed, or never a checkpoint.
     #[error("{} is damaged: {problem}", path.display())]
     Damaged {
         /// The file or folder.
@@ -30,34 +30,34 @@ pub enum CheckpointError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Written by a later release.
+    /// A later release wrote it.
     #[error("{} is of format version {found}; this build reads version {VERSION}", path.display())]
     Version {
-        /// The manifest.
+        /// The manifest's path.
         path: PathBuf,
-        /// Its version.
+        /// The manifest's version.
         found: u64,
     },
-    /// A snapshot that cannot be written.
+    /// A variable of the snapshot cannot be written.
     #[error("variable `{name}` cannot be saved: {problem}")]
     Variable {
-        /// The variable.
+        /// The variable's name.
         name: String,
         /// What is wrong.
         problem: String,
     },
-    /// Text that is no regular expression.
+    /// A pattern is no regular expression.
     #[error("{pattern:?} is no regular expression: {problem}")]
     Pattern {
-        /// The text.
+        /// The pattern.
         pattern: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// A checkpoint of other variables than those asked for.
+    /// The checkpoint's variables are not those that were asked for.
     #[error(transparent)]
     Unfit(Box<Unfit>),
-    /// The session refused.
+    /// The session reported an error.
     #[error(transparent)]
     Session(#[from] session::Error),
     /// Another process saves to the folder.
@@ -68,21 +68,21 @@ pub enum CheckpointError {
     Locked {
         /// The folder.
         folder: PathBuf,
-        /// Which process, as far as it said so.
+        /// The process, as far as it is known.
         by: String,
     },
-    /// Another rank has not done its part.
+    /// Another rank did not do its part.
     #[error("rank {rank}: {problem}")]
     Rank {
-        /// Which one.
+        /// The rank.
         rank: usize,
-        /// What it has to do with the checkpoint.
+        /// The problem, in words.
         problem: String,
     },
-    /// The thread that writes is not there.
+    /// The thread that writes checkpoints is not running.
     #[error("checkpoints cannot be written beside training: {problem}")]
     Writer {
-        /// Why.
+        /// The reason.
         problem: String,
     },
 }
@@ -93,51 +93,51 @@ impl CheckpointError {
     }
 }
 
-/// Everything in which a checkpoint and what is asked of it differ.
+/// All differences between a checkpoint and what was asked of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unfit {
-    /// The checkpoint.
+    /// The checkpoint's folder.
     pub path: PathBuf,
-    /// Variables without a tensor.
+    /// Variables for which there is no tensor.
     pub missing: Vec<Missing>,
-    /// Tensors without a variable.
+    /// Tensors for which there is no variable.
     pub unused: Vec<Unused>,
-    /// Variables whose tensors are of another shape or dtype.
+    /// Variables whose tensors have another shape or dtype.
     pub differing: Vec<Differing>,
 }
 
 /// A variable for which there is no tensor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Missing {
-    /// The variable.
+    /// The variable's name.
     pub variable: String,
-    /// What its tensor would be called: as the variable, unless that is renamed.
+    /// The name of the tensor that was looked for: the variable's, or what a rename made of it.
     pub tensor: String,
-    /// The unused tensor of the name most like that.
+    /// The unused tensor whose name is most like it.
     pub nearest: Option<String>,
 }
 
 /// A tensor for which there is no variable.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unused {
-    /// The tensor.
+    /// The tensor's name.
     pub tensor: String,
-    /// Its type.
+    /// Its dtype.
     pub dtype: DType,
     /// Its shape.
     pub shape: Vec<usize>,
 }
 
-/// A variable and a tensor that does not fit it.
+/// A variable and a tensor of another shape or dtype.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Differing {
-    /// The variable.
+    /// The variable's name.
     pub variable: String,
-    /// Its type and shape.
+    /// Its dtype and shape.
     pub expected: (DType, Vec<usize>),
-    /// The tensor.
+    /// The tensor's name.
     pub tensor: String,
-    /// Its type and shape.
+    /// Its dtype and shape.
     pub found: (DType, Vec<usize>),
 }
 

@@ -1,4 +1,4 @@
-//! A folder of checkpoints: saving, finding, thinning out.
+//! A folder of checkpoints: saves, finds and deletes them.
 
 use std::fs;
 use std::io;
@@ -12,34 +12,34 @@ use super::disk::Disk;
 use super::lock::Claim;
 use super::{Checkpoint, CheckpointError, Result, Snapshot, State};
 
-/// How many checkpoints are kept unless [`Checkpoints::keep_last`] says otherwise.
+/// How many checkpoints are kept by default.
 const KEPT: usize = 3;
 
-/// What the name of a checkpoint ends in while a new one of the same step takes its place.
+/// The suffix of a checkpoint's name while a new checkpoint of the same step replaces it.
 const REPLACED: &str = ".replaced";
 
-/// A folder of checkpoints, one folder per step, and which of them are kept. One process at a time
-/// saves to it, or the ranks of one job together: see [`lock`](Self::lock).
+/// A folder that has one checkpoint per step, and rules for which of them to keep. One process at a
+/// time saves to it, or the ranks of one job together; see [`lock`](Self::lock).
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     folder: PathBuf,
     last: usize,
     every: Option<u64>,
-    /// Shared with clones.
+    /// Clones share it.
     claim: Arc<Mutex<Claim>>,
     pub(super) disk: Disk,
 }
 
-/// What [`Checkpoints::latest`] found.
+/// The result of [`Checkpoints::latest`].
 #[derive(Debug)]
 pub struct Latest {
     /// The newest whole checkpoint.
     pub checkpoint: Option<Checkpoint>,
-    /// Those that are newer and are not whole, the newest first. A caller should tell of them.
+    /// Newer folders that are no whole checkpoints, the newest first. Callers should report them.
     pub refused: Vec<Refused>,
 }
 
-/// What has the name of a checkpoint and is none.
+/// A folder that has a checkpoint's name and is no whole checkpoint.
 #[derive(Debug)]
 pub struct Refused {
     /// Its folder.
@@ -48,11 +48,11 @@ pub struct Refused {
     pub error: CheckpointError,
 }
 
-/// A folder by its name.
+/// A folder that has a checkpoint's name.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     step: u64,
-    /// Whether it is the one that was not replaced.
+    /// Whether it has the plain name, not the one of a checkpoint that is being replaced.
     current: bool,
     path: PathBuf,
 }
@@ -68,20 +68,20 @@ impl Candidate {
 }
 
 impl Checkpoints {
-    /// The checkpoints in a folder, which is made when the first is saved.
+    /// The checkpoints in a folder. The folder is made when the first is saved.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let (claim, disk) = (Arc::default(), Disk::default());
         Self { folder: folder.into(), last: KEPT, every: None, claim, disk }
     }
 
-    /// Keeps so many of the newest checkpoints; 3, unless this says otherwise, and never none.
+    /// Keeps `count` of the newest checkpoints, at least 1. The default is 3.
     pub fn keep_last(mut self, count: usize) -> Self {
         self.last = count.max(1);
         self
     }
 
-    /// Keeps, beside the newest, every checkpoint whose step is a multiple of `steps`. 0 keeps no
-    /// others, as at first.
+    /// Also keeps every checkpoint whose step is a multiple of `steps`. 0, the default, keeps none
+    /// of them.
     pub fn keep_every(mut self, steps: u64) -> Self {
         self.every = (steps > 0).then_some(steps);
         self
@@ -92,19 +92,24 @@ impl Checkpoints {
         &self.folder
     }
 
-    /// Keeps other processes from saving to the folder, which is made if need be, until this value and
-    /// its clones are dropped or the process ends, however it does. Another process that saves there is
-    /// an error that names it. [`save`](Self::save) does this as well; who is to find out before there
-    /// is something to save, does it first. Of several processes that run one module, rank 0 does it.
+    /// Reserves the folder for this process, and makes it if it is missing. The reservation ends
+    /// when this value and all of its clones are dropped, or when the process ends.
     ///
-    /// Where the file system has no locks, [`problems`](Self::problems) tells.
+    /// [`save`](Self::save) reserves the folder, too; call this to find out earlier. Where several
+    /// processes run one module, rank 0 calls it. If the file system has no locks,
+    /// [`problems`](Self::problems) says so.
+    ///
+    /// # Errors
+    ///
+    /// If another process has reserved the folder, which the error names, or if the folder cannot
+    /// be made.
     pub fn lock(&self) -> Result<()> {
         self.disk.create_folder(&self.folder)?;
         self.claim().take(&self.folder)
     }
 
-    /// What went wrong without keeping anything from being saved, since this was asked last: what an
-    /// earlier run left, or is not to be kept, and cannot be removed. Each is told once.
+    /// The problems since the last call of this method that did not prevent a save: what is left of
+    /// an earlier run, or should not be kept, and cannot be removed. Each is returned once.
     pub fn problems(&self) -> Vec<CheckpointError> {
         self.claim().problems()
     }
@@ -113,26 +118,30 @@ impl Checkpoints {
         self.claim.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells later of what cannot be done with something, and may be left as it is.
+    /// Keeps the error of `done` for [`problems`](Self::problems), as the entry may stay as it is.
     fn tolerate(&self, with: &Path, done: Result<()>) {
         if let Err(problem) = done {
             self.claim().note(with, problem);
         }
     }
 
-    /// Saves a checkpoint and gives its folder. It is there whole when this returns, and was not
-    /// there before; one of the same step is replaced. Then removes those that are not to be kept.
+    /// Saves a checkpoint and returns its folder. The checkpoint appears when it is whole, and
+    /// replaces one of the same step. Then deletes the checkpoints that are not to be kept.
     ///
-    /// Of several processes that run one module, all save at the same step what they have of the
-    /// snapshot that they took together, in a folder that all see: each writes its slices, rank 0
-    /// commits. Where one fails, or does nothing for longer than the deadline, there is no checkpoint
-    /// and all get an error.
+    /// Where several processes run one module, all of them save at the same step, each its part of
+    /// one snapshot, in a folder that all of them see. Each writes its slices, and rank 0 renames
+    /// the folder.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails, another process has reserved the folder, or a rank fails or writes
+    /// nothing for longer than the deadline. Then there is no checkpoint, and all ranks get an
+    /// error.
     pub fn save(&self, step: u64, snapshot: &Snapshot, state: &State) -> Result<PathBuf> {
         self.save_after(|| Ok(()), step, snapshot, state)
     }
 
-    /// As [`save`](Self::save), once something is done that the checkpoint is not to be there
-    /// without.
+    /// [`save`](Self::save), where the checkpoint appears only after `before` has succeeded.
     pub(super) fn save_after(
         &self,
         before: impl FnOnce() -> Result<()>,
@@ -156,8 +165,12 @@ impl Checkpoints {
         Ok(path)
     }
 
-    /// The newest checkpoint that is whole. If there is none, it has none; what is not whole is
-    /// told. A folder that is not there has none.
+    /// Reads the newest whole checkpoint, if there is one, and lists newer folders that are not
+    /// whole. A missing folder has no checkpoints.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be read.
     pub fn latest(&self) -> Result<Latest> {
         let mut refused = Vec::new();
         for Candidate { path, .. } in self.candidates()? {
@@ -173,7 +186,7 @@ impl Checkpoints {
         self.folder.join(format!("step-{step:010}"))
     }
 
-    /// A name for what is to be, or was, at `path`.
+    /// A hidden name for a folder that will be renamed to `path`, or was renamed from it.
     fn hidden(&self, path: &Path, own: &str) -> PathBuf {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.folder.join(format!(".{name}.tmp-{own}"))
@@ -192,14 +205,14 @@ impl Checkpoints {
         entries.map(|entry| entry.map(|entry| entry.path()).map_err(io)).collect()
     }
 
-    /// What has the name of a checkpoint, the newest first.
+    /// The folders that have a checkpoint's name, the newest first.
     fn candidates(&self) -> Result<Vec<Candidate>> {
         let mut found: Vec<_> = self.entries()?.into_iter().filter_map(Candidate::new).collect();
         found.sort_by(|a, b| b.cmp(a));
         Ok(found)
     }
 
-    /// Removes what killed writers left, as far as it can be removed.
+    /// Removes, as far as possible, what killed processes left.
     fn remove_unfinished(&self) -> Result<()> {
         let left = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -211,8 +224,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Gives what was written its name. If another has that, there is at all times one of the two
-    /// under a name that [`latest`](Self::latest) knows.
+    /// Renames a written folder to `path`. If `path` exists, it is renamed first, so that at any
+    /// time one of the two has a name that [`latest`](Self::latest) finds.
     fn commit(&self, unfinished: &Path, path: &Path) -> Result<()> {
         let mut replaced = path.as_os_str().to_owned();
         replaced.push(REPLACED);
@@ -227,7 +240,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Removes a checkpoint; killed meanwhile, it leaves no part under the name of a whole one.
+    /// Removes a checkpoint. It is renamed first, so that a process killed here leaves no part of
+    /// it under a checkpoint's name.
     fn discard(&self, path: &Path) -> Result<()> {
         if fs::symlink_metadata(path).is_err() {
             return Ok(());
@@ -239,8 +253,8 @@ impl Checkpoints {
         self.disk.remove(&unfinished)
     }
 
-    /// Removes checkpoints older than that of `step`, but for those to be kept. Those that are not
-    /// whole, as far as can be seen without reading their tensors, do not count.
+    /// Removes checkpoints older than that of `step`, unless they are to be kept. Checkpoints that
+    /// are not whole do not count; their tensors are not read to find that out.
     fn prune(&self, step: u64) -> Result<()> {
         let mut counted = 1;
         for Candidate { step: older, path, .. } in self.candidates()? {

@@ -1,4 +1,4 @@
-//! The head of a safetensors file: which tensors there are, and where.
+//! The header of a safetensors file: the tensors' names, types and places.
 
 use std::cmp::Reverse;
 
@@ -9,27 +9,27 @@ use super::{CheckpointError, Result};
 use crate::lower::VariableSpec;
 use crate::names::DType;
 
-/// Bytes of the number that says how long the header is.
+/// The bytes of the number before the header, which is the header's length.
 pub(super) const LENGTH: usize = 8;
 
-/// The longest header that readers of safetensors take.
+/// The longest header that other readers of safetensors accept.
 pub(super) const LONGEST: usize = 100_000_000;
 
-/// The one name that means something else in a header.
+/// The name in a header that is not a tensor's.
 const RESERVED: &str = "__metadata__";
 
-/// Where a tensor lies.
+/// A tensor's place in the file.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Place {
     pub(super) name: String,
     pub(super) dtype: DType,
     pub(super) shape: Vec<usize>,
-    /// The first byte, counted from the end of the header.
+    /// The position of its first byte after the header.
     pub(super) begin: usize,
     pub(super) bytes: usize,
 }
 
-/// How files call a dtype.
+/// The safetensors name of a dtype.
 fn stored(dtype: DType) -> Dtype {
     match dtype {
         DType::F32 => Dtype::F32,
@@ -40,15 +40,15 @@ fn stored(dtype: DType) -> Dtype {
     }
 }
 
-/// The dtype that files call so.
+/// The dtype with a safetensors name.
 fn read(dtype: Dtype) -> Option<DType> {
     let dtypes = [DType::F32, DType::F64, DType::BF16, DType::I32, DType::Bool];
     dtypes.into_iter().find(|known| stored(*known) == dtype)
 }
 
-/// Where variables go: as safetensors' own writer has them, by falling alignment, then name; so
-/// numbers are aligned, and files do not depend on the order of declaration. Gives their numbers in
-/// that order.
+/// The variables' indices in the order of the file, which is that of safetensors' own writer: by
+/// decreasing alignment, then by name. So numbers are aligned, and files do not depend on the order
+/// of declaration.
 pub(super) fn arrange<'v>(
     variables: impl Iterator<Item = &'v VariableSpec>,
 ) -> Result<(Vec<usize>, Vec<Place>)> {
@@ -75,7 +75,7 @@ pub(super) fn arrange<'v>(
     Ok((order.into_iter().map(|(index, _)| index).collect(), places))
 }
 
-/// The header of a file with these tensors, its length before it, filled up so that data are
+/// The header of a file with these tensors, preceded by its length and padded so that the data are
 /// aligned.
 pub(super) fn write(places: &[Place]) -> Result<Vec<u8>, String> {
     let info = |place: &Place| {
@@ -95,8 +95,8 @@ pub(super) fn write(places: &[Place]) -> Result<Vec<u8>, String> {
     Ok([&length[..], &text].concat())
 }
 
-/// The tensors of a header without its length, in the order in which they lie. They lie one after
-/// the other, and each has the bytes that its shape needs.
+/// Reads a header without its length. The tensors are returned in the order of their bytes, which
+/// must follow each other and be as many as the shapes need.
 pub(super) fn parse(text: &[u8]) -> Result<Vec<Place>, String> {
     let metadata: Metadata = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let place = |name: String| {
@@ -109,7 +109,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Place>, String> {
     metadata.offset_keys().into_iter().map(place).collect()
 }
 
-/// Bytes of all tensors.
+/// The bytes of all tensors.
 pub(super) fn data_bytes(places: &[Place]) -> usize {
     places.last().map_or(0, |place| place.begin + place.bytes)
 }

@@ -1,4 +1,4 @@
-//! One process at a time saves to a folder.
+//! The lock of a folder of checkpoints: one process at a time saves to it.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -9,31 +9,32 @@ use std::time::{Duration, Instant};
 
 use super::{CheckpointError, Result};
 
-/// The file in a folder of checkpoints that is locked by who saves there. It says who that is, and
-/// stays when nobody does.
+/// The file in the folder that a saving process locks. It contains the process's name and stays
+/// when the lock is released.
 pub(super) const LOCK: &str = ".lock";
 
-/// How long to wait for a process that has the lock: one that was killed has it until the system has
-/// taken its memory back.
+/// How long to wait for a locked file: a process that was killed keeps its lock until the system
+/// has freed its memory.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The longest text of a lock that is looked at, in bytes.
+/// The longest lock file that is read, in bytes.
 const LONGEST: u64 = 1000;
 
-/// What a process has to do with a folder of checkpoints.
+/// A process's reservation of a folder of checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct Claim {
-    /// Open while the folder is this process's. The system closes it when the process ends, however
-    /// that does.
+    /// The locked file, open while the reservation holds. The system closes it when the process
+    /// ends.
     lock: Option<File>,
-    /// What went wrong without doing harm, and was not told yet.
+    /// Problems that prevented no save and were not returned yet.
     problems: Vec<CheckpointError>,
-    /// With what it was that something did.
+    /// The paths whose problems have been noted.
     told: BTreeSet<PathBuf>,
 }
 
 impl Claim {
-    /// Takes a folder, which is there, unless it is taken already. Refused if another process has it.
+    /// Locks a folder that exists, unless this claim has locked it already. Fails if another
+    /// process has it.
     pub(super) fn take(&mut self, folder: &Path) -> Result<()> {
         if self.lock.is_some() {
             return Ok(());
@@ -53,33 +54,33 @@ impl Claim {
                     let (folder, by) = (folder.to_owned(), holder(&file));
                     return Err(CheckpointError::Locked { folder, by });
                 }
-                // Some file systems have no locks. That is no reason not to train.
+                // Some file systems have no locks. Training may go on without one.
                 TryLockError::Error(source) => {
                     self.note(&path, error("lock", source));
                     break;
                 }
             }
         }
-        // For people: the lock holds without it.
+        // The file's text is for people; the lock holds without it.
         let _ = sign(&mut file);
         self.lock = Some(file);
         Ok(())
     }
 
-    /// Remembers what went wrong with something, the first time that something does.
+    /// Notes the first problem with each path.
     pub(super) fn note(&mut self, with: &Path, problem: CheckpointError) {
         if self.told.insert(with.to_owned()) {
             self.problems.push(problem);
         }
     }
 
-    /// What went wrong and was not told yet.
+    /// Takes the problems that were not returned yet.
     pub(super) fn problems(&mut self) -> Vec<CheckpointError> {
         std::mem::take(&mut self.problems)
     }
 }
 
-/// Says who has the lock.
+/// Writes this process's name into the lock file.
 fn sign(file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
@@ -88,7 +89,7 @@ fn sign(file: &mut File) -> io::Result<()> {
     write!(file, "process {}{on}{}", std::process::id(), host.trim())
 }
 
-/// Who has the lock, as far as that was said.
+/// The name of the process that has the lock, as far as the file has it.
 fn holder(file: &File) -> String {
     let mut text = Vec::new();
     let read = file.take(LONGEST).read_to_end(&mut text);

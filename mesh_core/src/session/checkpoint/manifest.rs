@@ -1,4 +1,4 @@
-//! What stands beside the tensors.
+//! The manifest: what a checkpoint says besides its tensors.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +9,13 @@ use super::{CheckpointError, Result, State};
 use crate::lower::VariableSpec;
 use crate::names::{DType, stable_hash};
 
-/// The version that is written, and the only one that is read.
+/// The version of manifests that are written, and the only one that can be read.
 pub(super) const VERSION: u64 = 1;
 
-/// What manifests say they are of.
+/// The format's name in manifests.
 const FORMAT: &str = "mesh checkpoint";
 
-/// The longest manifest that is looked at, in bytes.
+/// The longest manifest that is read, in bytes.
 pub(super) const LONGEST: usize = 100_000_000;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub(super) struct Manifest {
     version: u64,
     pub(super) step: u64,
     pub(super) seed: u64,
-    /// See [`signature`].
+    /// The hash that [`signature`] computes.
     pub(super) signature: String,
     pub(super) file: File,
     pub(super) tensors: BTreeMap<String, Entry>,
@@ -35,11 +35,11 @@ pub(super) struct Manifest {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct File {
     pub(super) bytes: u64,
-    /// Of the header and its length.
+    /// The checksum of the header and its length.
     pub(super) header_crc32c: String,
 }
 
-/// What the file of tensors does not say of a tensor.
+/// What the manifest says of a tensor besides the file's header.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) dims: Vec<String>,
@@ -47,19 +47,19 @@ pub(super) struct Entry {
     pub(super) crc32c: String,
 }
 
-/// A part of a manifest of any version.
+/// The fields that manifests of all versions have.
 #[derive(Deserialize)]
 struct Head {
     format: String,
     version: u64,
 }
 
-/// A checksum, as manifests have it.
+/// A checksum as manifests write it.
 pub(super) fn hex(checksum: u32) -> String {
     format!("{checksum:08x}")
 }
 
-/// The last lines of a manifest: a checksum of everything before them.
+/// The last lines of a manifest: the checksum of everything before them.
 fn tail(body: &str) -> String {
     format!("  \"crc32c\": \"{}\"\n}}\n", hex(crc32c::crc32c(body.as_bytes())))
 }
@@ -75,7 +75,7 @@ impl Manifest {
         Self { format, version, step, seed, signature, file, tensors, state }
     }
 
-    /// As a file.
+    /// The manifest as the text of a file.
     pub(super) fn text(&self) -> Result<String, String> {
         let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         let body = text.strip_suffix("\n}").ok_or("a manifest is an object")?.to_owned() + ",\n";
@@ -86,8 +86,8 @@ impl Manifest {
         }
     }
 
-    /// Reads a file. What [`text`](Self::text) gives is taken, and nothing else: the checksum is
-    /// looked at before the content.
+    /// Reads a manifest that [`text`](Self::text) wrote and refuses any other. The checksum is
+    /// verified before the content is parsed.
     pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
         let damaged = |problem: String| CheckpointError::damaged(path, problem);
         let text = str::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
@@ -107,8 +107,8 @@ impl Manifest {
     }
 }
 
-/// A stable hash of a table of variables: names, dtypes, global shapes and what is trainable,
-/// whatever their order.
+/// A stable hash of a table of variables: their names, dtypes, global shapes and trainable flags,
+/// in any order.
 pub(super) fn signature(
     table: impl Iterator<Item = (impl AsRef<str>, DType, impl AsRef<[usize]>, bool)>,
 ) -> String {
@@ -121,12 +121,12 @@ pub(super) fn signature(
     format!("{:016x}", stable_hash(&lines.concat()))
 }
 
-/// The signature of variables.
+/// The signature of a table of variables.
 pub(super) fn signature_of<'v>(variables: impl Iterator<Item = &'v VariableSpec>) -> String {
     signature(variables.map(|v| (&v.name, v.dtype, v.shape.sizes(), v.trainable)))
 }
 
-/// What a manifest says of a variable.
+/// The manifest's entry for a variable.
 pub(super) fn entry(spec: &VariableSpec, sum: u32) -> Entry {
     let dims = spec.shape.names().map(|name| name.to_string()).collect();
     Entry { dims, trainable: spec.trainable, crc32c: hex(sum) }

@@ -1,26 +1,26 @@
-//! Checkpoints: a session's variables in files, whole or not at all.
+//! Checkpoints: a session's variables in files that are either whole or not there.
 //!
-//! A [`Snapshot`] is an owned copy of the slices that a session holds; [`Checkpoints`] writes it to
-//! a folder of its own, or a [`Writer`] does so beside training. A [`Checkpoint`] is such a folder,
-//! looked through and found whole; [`Session::restore`](super::Session::restore) sets the variables
-//! of any session to it as [`Restore`] says, whatever the mesh and layout of either.
+//! A [`Snapshot`] is an owned copy of the slices that a session holds. [`Checkpoints`] writes it to
+//! a folder of its own; a [`Writer`] does so while training goes on. A [`Checkpoint`] is such a
+//! folder that was read and found whole. [`Session::restore`](super::Session::restore) sets a
+//! session's variables to it as [`Restore`] says. Mesh and layout of both may differ.
 //!
 //! ```text
 //! DIR/step-0000001200/variables.safetensors   global tensors, row-major, little-endian
 //!                     manifest.json           what they are of, and a checksum of every byte
 //! ```
 //!
-//! Tensors lie in the file as on one processor. Slices go to their places, and come from there,
-//! through a buffer of bounded size: nothing that is split is ever whole in memory.
+//! The file has whole tensors, as one processor would hold them. Slices are written to and read
+//! from their places through a buffer of bounded size, so no split tensor is ever whole in memory.
 //!
-//! Of several processes that run one module each writes what it has, all into one file; the first
-//! commits it. On every number of them, and on threads, the files are the same.
+//! Where several processes run one module, each writes its slices into the same file, and rank 0
+//! names the checkpoint. The files do not depend on the number of processes.
 //!
-//! One process at a time saves to a folder of checkpoints: it has a lock on a file there.
+//! One process at a time saves to a folder of checkpoints: it locks a file there.
 //!
-//! A folder is written under another name, brought to the disk, and renamed. So what has the name
-//! of a checkpoint is whole, unless the disk has failed; and then it is refused, since every byte
-//! of both files counts into a checksum.
+//! A checkpoint is written under a hidden name, synced to the disk, and renamed. So a folder with a
+//! checkpoint's name is whole unless the disk has failed. Checksums over every byte of both files
+//! find that out.
 
 mod attempt;
 mod disk;
@@ -49,11 +49,11 @@ pub use self::snapshot::Snapshot;
 pub use self::stored::{Checkpoint, StoredTensor};
 pub use self::writer::Writer;
 
-/// What a caller keeps beside the variables: where the data stand, names, settings.
+/// What a caller saves besides the variables: the position in the data, names, settings.
 pub type State = BTreeMap<String, String>;
 
-/// The result of what is done with checkpoints.
+/// The result of an operation on checkpoints.
 type Result<T, E = CheckpointError> = std::result::Result<T, E>;
 
-/// Files hold numbers as memory does.
+/// Numbers have the same bytes in files and in memory.
 const _: () = assert!(cfg!(target_endian = "little"), "checkpoints are little-endian");

@@ -1,4 +1,4 @@
-//! Setting a session's variables to those of a checkpoint.
+//! Sets a session's variables to those of a checkpoint.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::session::Session;
 
 /// Which variables are set to which tensors of a checkpoint.
 ///
-/// [`Restore::all`] is to go on with a training run: the same variables, no more and no fewer, and
-/// the seed. The rest is to begin another one from it: which variables are to be had from it, what
-/// they were called there, and whether it may lack some or have others. Then the session keeps its
-/// own seed.
+/// To resume a training run, use [`Restore::all`]: the variables must be exactly those of the
+/// checkpoint, and the session takes over its seed. To start another run from a checkpoint, use the
+/// other functions: choose variables, give their names in the checkpoint, and allow that it lacks
+/// some or has more. Then the session keeps its own seed.
 ///
-/// Patterns are regular expressions that are searched in names; `^` and `$` tie them to the ends.
+/// Patterns are regular expressions that may match anywhere in a name; `^` and `$` anchor them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Restore {
     matching: Option<String>,
@@ -29,69 +29,68 @@ pub struct Restore {
     allow_extra: bool,
 }
 
-/// What restoring did.
+/// What a restore has done.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Restored {
-    /// Variables that were set.
+    /// The variables that were set, with their tensors.
     pub loaded: Vec<Loaded>,
-    /// Variables that are what they were.
+    /// The variables that kept their values.
     pub kept: Vec<String>,
-    /// Tensors of the checkpoint that no variable was set to.
+    /// The tensors of the checkpoint that were not used.
     pub left: Vec<String>,
-    /// Whether the session has the checkpoint's seed now.
+    /// Whether the session took over the checkpoint's seed.
     pub seed: bool,
 }
 
 /// A variable and the tensor that it was set to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loaded {
-    /// The variable.
+    /// The variable's name.
     pub variable: String,
-    /// The tensor.
+    /// The tensor's name.
     pub tensor: String,
 }
 
 impl Restore {
-    /// Every variable from the tensor of its name.
+    /// Sets every variable to the tensor of its name.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Only the variables in whose names `pattern` is found. What else the checkpoint has is left.
+    /// Sets only the variables in whose names `pattern` matches. Other tensors are not used.
     pub fn matching(pattern: &str) -> Self {
         Self { matching: Some(pattern.to_owned()), ..Self::default() }
     }
 
-    /// Not the variables in whose names `pattern` is found, and not the tensors of such names.
+    /// Excludes the variables in whose names `pattern` matches, and the tensors of such names.
     pub fn except(mut self, pattern: &str) -> Self {
         self.except = Some(pattern.to_owned());
         self
     }
 
-    /// Looks for a variable under another name: in the variable's name, every match of `pattern` is
-    /// replaced by `replacement`, in which `$1` or `${name}` stand for what a group matched. Several
-    /// renames are made in the order in which they were given. Several variables may come from
-    /// one tensor.
+    /// Looks for a variable under another name: every match of `pattern` in the variable's name is
+    /// replaced by `replacement`, in which `$1` or `${name}` are the pattern's groups. Several
+    /// renames apply in the order in which they were given. Several variables may use one tensor.
     pub fn rename(mut self, pattern: &str, replacement: &str) -> Self {
         self.renames.push((pattern.to_owned(), replacement.to_owned()));
         self
     }
 
-    /// Variables that the checkpoint lacks are what they were.
+    /// Variables that the checkpoint lacks keep their values.
     pub fn allow_missing(mut self) -> Self {
         self.allow_missing = true;
         self
     }
 
-    /// The checkpoint may have tensors that no variable is set to.
+    /// The checkpoint may have tensors that are not used.
     pub fn allow_extra(mut self) -> Self {
         self.allow_extra = true;
         self
     }
 }
 
-/// A [`Restore`] with its patterns read.
+/// A [`Restore`] with compiled patterns.
 struct Patterns {
     matching: Option<Regex>,
     except: Option<Regex>,
@@ -114,7 +113,7 @@ impl Patterns {
         })
     }
 
-    /// Whether a variable is to be set.
+    /// Whether a variable should be set.
     fn wants(&self, variable: &str) -> bool {
         self.matching.as_ref().is_none_or(|pattern| pattern.is_match(variable))
             && !self.excepts(variable)
@@ -124,7 +123,7 @@ impl Patterns {
         self.except.as_ref().is_some_and(|pattern| pattern.is_match(name))
     }
 
-    /// What the tensor of a variable is called.
+    /// The name of a variable's tensor.
     fn tensor(&self, variable: &str) -> String {
         let rename = |name: String, (pattern, to): &(Regex, String)| {
             pattern.replace_all(&name, to.as_str()).into_owned()
@@ -133,14 +132,14 @@ impl Patterns {
     }
 }
 
-/// Variables and the tensors they are set to, by number.
+/// Which variables are set to which tensors, by index.
 struct Plan {
     pairs: Vec<(usize, usize)>,
     kept: Vec<String>,
     left: Vec<String>,
 }
 
-/// Finds a tensor for every variable, or else everything that is in the way.
+/// Finds a tensor for every variable, or all differences that prevent that.
 fn plan<'v>(
     restore: &Restore,
     variables: impl Iterator<Item = &'v VariableSpec>,
@@ -189,12 +188,17 @@ fn plan<'v>(
 }
 
 impl Session {
-    /// Sets variables to what they are in a checkpoint, saved under whatever mesh and layout. If
-    /// anything is wrong, nothing has changed. With [`Restore::all`] the seed is the checkpoint's
-    /// as well, so that random operations go on as they would have.
+    /// Sets variables to their values in a checkpoint, which may have been saved under another mesh
+    /// and layout. With [`Restore::all`] the session also takes over the seed, so that random
+    /// operations continue as they would have.
     ///
-    /// Until all is read, what is restored is in memory twice. Of several processes, each reads the
-    /// slices of its own processors.
+    /// What is restored is in memory twice until all of it is read. Where several processes run one
+    /// module, each reads the slices of its own processors.
+    ///
+    /// # Errors
+    ///
+    /// If the checkpoint's variables are not those that `restore` asks for, a pattern is no regular
+    /// expression, or the file cannot be read. Then no variable has changed.
     pub fn restore(&mut self, checkpoint: &Checkpoint, restore: &Restore) -> Result<Restored> {
         let specs = self.variables.values().map(|held| &held.spec);
         let Plan { pairs, kept, left } = plan(restore, specs, checkpoint)?;
@@ -219,13 +223,13 @@ impl Session {
         Ok(Restored { loaded: loaded.collect(), kept, left, seed })
     }
 
-    /// What everything random follows from.
+    /// The seed of initial values and random numbers.
     pub fn seed(&self) -> u64 {
         self.backend.seed()
     }
 
-    /// A hash of the names, dtypes, global shapes and trainable flags of the variables, the same
-    /// under every mesh and layout, in every build and on every machine.
+    /// A hash of the names, dtypes, global shapes and trainable flags of the variables. It does not
+    /// depend on mesh, layout, build or machine.
     pub fn signature(&self) -> String {
         signature_of(self.variables.values().map(|held| &held.spec))
     }

@@ -1,41 +1,41 @@
-//! Where a slice lies in its tensor.
+//! The places of a slice's bytes in its tensor.
 
-/// Walks a slice in the order in which its bytes lie in the tensor, both row-major, as runs of
-/// bytes that lie together in both.
+/// Iterates over the *runs* of a slice: ranges of bytes that are contiguous both in the slice and
+/// in the tensor, which are row-major. The order is that of the tensor.
 pub(super) struct Runs {
-    /// Dims outside of a run, major first.
+    /// The dims outside of a run, major first.
     outer: Vec<Outer>,
-    /// Bytes of a whole run.
+    /// The bytes of a run.
     run: usize,
-    /// Where the present run begins in the tensor, and how much of it was given.
+    /// The position of the current run in the tensor, and how many of its bytes were returned.
     start: usize,
     given: usize,
-    /// Bytes of the slice that were given, and that it has.
+    /// How many of the slice's bytes were returned, and how many it has.
     from: usize,
     end: usize,
 }
 
 struct Outer {
     extent: usize,
-    /// In the tensor, in bytes.
+    /// The dim's stride in the tensor, in bytes.
     stride: usize,
     index: usize,
 }
 
-/// Bytes that lie together in tensor and slice.
+/// A range of bytes that is contiguous in tensor and slice.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Piece {
-    /// The first byte of the tensor.
+    /// The position of its first byte in the tensor.
     pub(super) at: usize,
-    /// The first byte of the slice.
+    /// The position of its first byte in the slice.
     pub(super) from: usize,
-    /// How many.
+    /// The number of bytes.
     pub(super) bytes: usize,
 }
 
 impl Runs {
-    /// Of a slice of `extents` that begins at `begin` in a tensor of `shape`, with elements of so
-    /// many bytes. It lies within.
+    /// The runs of a slice of `extents` that begins at `begin` in a tensor of `shape`. An element
+    /// has `element` bytes. The slice must lie within the tensor.
     pub(super) fn new(shape: &[usize], begin: &[usize], extents: &[usize], element: usize) -> Self {
         let (mut run, mut stride, mut start) = (element, element, 0);
         let (mut outer, mut together) = (Vec::new(), true);
@@ -54,12 +54,12 @@ impl Runs {
         Self { outer, run, start, given: 0, from: 0, end }
     }
 
-    /// The byte of the tensor that comes next.
+    /// The position in the tensor of the next byte.
     pub(super) fn next(&self) -> Option<usize> {
         (self.from < self.end).then_some(self.start + self.given)
     }
 
-    /// What comes next, as far as it lies before byte `until` of the tensor.
+    /// The next piece, cut off at byte `until` of the tensor.
     pub(super) fn before(&mut self, until: usize) -> Option<Piece> {
         let at = self.next().filter(|at| *at < until)?;
         let bytes = (self.run - self.given).min(until - at);
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(pieces(&[4, 6], &[2, 0], &[2, 6]), [(24, 0, 24)]);
         assert_eq!(pieces(&[4, 6], &[2, 3], &[2, 3]), [(30, 0, 6), (42, 6, 6)]);
         assert_eq!(pieces(&[2, 2, 3], &[0, 1, 0], &[2, 1, 3]), [(6, 0, 6), (18, 6, 6)]);
-        // A split dim of extent 1 among whole ones.
+        // A split dim whose slices have extent 1, between whole dims.
         assert_eq!(pieces(&[3, 4], &[1, 2], &[1, 2]), [(12, 0, 4)]);
     }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the index of every element, in whatever chunks the tensor is gone through.
+        /// Compares with the index of every element, for chunks of any size.
         #[test]
         fn runs_are_the_slice(dims in slice(), element in 1..9_usize, chunk in 1..40_usize) {
             let sizes: Vec<_> = dims.iter().map(|d| d.0).collect();

@@ -1,4 +1,4 @@
-//! The slices that a session holds, copied.
+//! Copies of the slices that a session holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,31 +8,31 @@ use indexmap::IndexSet;
 use super::runs::Runs;
 use crate::exec::Processes;
 use crate::lower::VariableSpec;
-use crate::session::{Held, Result, Session};
+use crate::session::{Result, Session, VariableSlices};
 
-/// An owned copy of all slices of all variables that a session holds, those that several processors
-/// hold once, and the session's seed. Of several processes that run one module, all take it, and each
-/// has a part: of those who hold the same slice, the first has it.
+/// An owned copy of a session's variables and seed. A slice that several processors hold is copied
+/// once. Where several processes run one module, all of them take the snapshot and each has a part
+/// of it; a slice that several of them hold is in one part.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub(super) seed: u64,
-    /// Who has the other slices, if they are not all here.
+    /// The processes that have the other parts.
     pub(super) processes: Processes,
-    /// How many the session had taken before.
+    /// The number of snapshots that the session took before.
     number: u64,
-    /// How often it, or a copy of it, was saved.
+    /// How many times this snapshot, or a copy of it, was saved.
     saves: Arc<AtomicU64>,
     pub(super) tensors: Vec<Tensor>,
 }
 
-/// A variable in slices.
+/// The copied slices of a variable.
 #[derive(Clone, Debug)]
 pub(super) struct Tensor {
     pub(super) spec: VariableSpec,
     pub(super) slices: Vec<Slice>,
 }
 
-/// A part of a variable, row-major.
+/// A slice of a variable, row-major.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slice {
     /// The global index of the first element.
@@ -46,8 +46,8 @@ impl Tensor {
         Self { spec: spec.clone(), slices: Vec::new() }
     }
 
-    /// Zeros in the slices of those processors that are here.
-    fn zeros(held: &Held, here: impl Fn(usize) -> bool) -> Self {
+    /// Zeros for the slices of the processors for which `here` holds.
+    fn zeros(held: &VariableSlices, here: impl Fn(usize) -> bool) -> Self {
         let (mut tensor, slice) = (Self::new(&held.spec), &held.local);
         let begins: IndexSet<_> =
             held.holders().filter(|(p, _)| here(*p)).map(|(_, begin)| begin).collect();
@@ -59,12 +59,12 @@ impl Tensor {
         tensor
     }
 
-    /// The bytes of the slices.
+    /// The number of bytes in the slices.
     pub(super) fn bytes(&self) -> usize {
         self.slices.iter().map(|slice| slice.bytes.len()).sum()
     }
 
-    /// Where the slices lie in the tensor.
+    /// The places of the slices in the tensor.
     pub(super) fn runs(&self) -> Vec<Runs> {
         let (shape, element) = (self.spec.shape.sizes(), self.spec.dtype.size());
         let runs = |slice: &Slice| Runs::new(&shape, &slice.begin, &slice.extents, element);
@@ -73,12 +73,13 @@ impl Tensor {
 }
 
 impl Snapshot {
-    /// The bytes it holds.
+    /// The number of bytes that this snapshot holds.
     pub fn bytes(&self) -> usize {
         self.tensors.iter().map(Tensor::bytes).sum()
     }
 
-    /// What the next attempt to save it is called: on all ranks the same, and never the same again.
+    /// A name for the next attempt to save this snapshot. It is the same on all ranks and is never
+    /// used again.
     pub(super) fn attempt(&self) -> String {
         let save = self.saves.fetch_add(1, Ordering::Relaxed);
         format!("{:016x}-{}-{save}", self.processes.id, self.number)
@@ -86,31 +87,33 @@ impl Snapshot {
 }
 
 impl Session {
-    /// Copies all variables. That, and no more, is what saving a checkpoint keeps training from.
+    /// Copies all variables. Training has to wait only for this part of a checkpoint.
     ///
-    /// Of several processes that run the module, each copies slices of its own; of those that several
-    /// hold, each copies some. They say nothing to each other.
+    /// Where several processes run the module, each copies slices of its own processors; of slices
+    /// that several hold, each copies some. No messages are sent.
     ///
-    /// Once a call has failed, variables may be half written: do not save them.
+    /// After a call has failed, variables may be half written: do not save them.
     ///
     /// # Errors
-    /// A back-end that does not give its slices.
+    ///
+    /// If the back-end does not give its slices.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let mut snapshot = Snapshot::default();
         self.snapshot_into(&mut snapshot)?;
         Ok(snapshot)
     }
 
-    /// As [`snapshot`](Self::snapshot), into the memory of an earlier one.
+    /// [`snapshot`](Self::snapshot) into the memory of an earlier snapshot.
     ///
     /// # Errors
-    /// As there.
+    ///
+    /// As [`snapshot`](Self::snapshot).
     pub fn snapshot_into(&self, snapshot: &mut Snapshot) -> Result<()> {
         let processes = self.backend.processes();
         self.copy_into(snapshot, processes, |processor| self.is_here(processor))
     }
 
-    /// Copies what the processors that are `here` keep.
+    /// Copies the slices for which the processors that are `here` were chosen.
     fn copy_into(
         &self,
         snapshot: &mut Snapshot,
@@ -127,7 +130,7 @@ impl Session {
             let tensor = &mut snapshot.tensors[index];
             tensor.spec.clone_from(&held.spec);
             let mut count = 0;
-            for (processor, begin) in held.keepers(index).filter(|(p, _)| here(*p)) {
+            for (processor, begin) in held.chosen_holders(index).filter(|(p, _)| here(*p)) {
                 if count == tensor.slices.len() {
                     tensor.slices.push(Slice::default());
                 }
@@ -144,12 +147,13 @@ impl Session {
         Ok(())
     }
 
-    /// Zeros in the slices of a variable that are held here.
+    /// Zeros for the slices of a variable that this process holds.
     pub(super) fn zeros(&self, index: usize) -> Tensor {
         Tensor::zeros(&self.variables[index], |processor| self.is_here(processor))
     }
 
-    /// Sets a variable, on all here that hold it, to slices like those it has.
+    /// Sets a variable to slices like those it has, on all of this process's processors that hold
+    /// it.
     pub(super) fn set_slices(&mut self, index: usize, tensor: &Tensor) -> Result<()> {
         for (processor, begin) in self.variables[index].holders() {
             if !self.is_here(processor) {
@@ -182,8 +186,8 @@ pub(super) mod tests {
     }
 
     /// A variable on a mesh of three axes, and the bytes of its whole value, which count up. Axis
-    /// `i` splits dim `split[i]`, if there is one of that number; the last axis owns it if that is
-    /// asked for and no dim is split over it.
+    /// `i` splits dim `split[i]`, if there is one of that number. The last axis owns the variable
+    /// if `owned` asks for it and the axis splits no dim.
     pub(crate) fn sliced(
         sizes: &[usize],
         split: &[usize],
@@ -212,7 +216,7 @@ pub(super) mod tests {
         let mut session = session(&mesh, vec![spec.clone()], 0);
         let bytes = spec.shape.size() * dtype.size();
         let whole: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
-        // By the global index of every element, not by runs.
+        // The expected bytes are computed from the global index of every element, not from runs.
         let mut tensor = session.zeros(0);
         for slice in &mut tensor.slices {
             for element in 0..slice.extents.iter().product() {
@@ -231,7 +235,7 @@ pub(super) mod tests {
         (session.snapshot().unwrap().tensors.remove(0), whole)
     }
 
-    /// What each of several ranks has of a session, whose processors they run in turn.
+    /// The parts that several ranks take of one session's snapshot.
     pub(crate) fn parts(session: &Session, all: Processes) -> Vec<Snapshot> {
         let number = session.snapshots.get();
         let part = |rank| {
@@ -252,7 +256,7 @@ pub(super) mod tests {
         let (x, y) = (Dimension::new("x", 4), Dimension::new("y", 2));
         let of = |placement| VariableSpec { placement, ..variable("v", DType::F32, &[x, y]) };
         let replicated = Placement::replicated();
-        // Bytes of 32 on each of four ranks.
+        // Each of four ranks copies as many bytes.
         let table = [
             (replicated.clone(), [32, 0, 0, 0]),
             (replicated.clone().split(x.name, &[a]), [16, 0, 16, 0]),
@@ -320,7 +324,7 @@ pub(super) mod tests {
         two.snapshot_into(&mut snapshot).unwrap();
         assert_eq!(at(&snapshot), before);
         assert_eq!(snapshot.tensors[0].slices[0].bytes[12..], 4.0_f32.to_le_bytes());
-        // Of another session.
+        // The snapshot is of another session.
         one.snapshot_into(&mut snapshot).unwrap();
         assert_eq!((snapshot.tensors.len(), snapshot.bytes(), snapshot.seed), (1, 16, 2));
         assert_eq!(snapshot.tensors[0].slices.len(), 2);

@@ -1,4 +1,4 @@
-//! A checkpoint that was found whole.
+//! A checkpoint on the disk that was found whole.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,20 +12,20 @@ use super::tensors::{self, CHUNK};
 use super::{CheckpointError, Result, State};
 use crate::names::DType;
 
-/// The file of tensors of a checkpoint.
+/// The name of the file of tensors.
 pub(super) const TENSORS: &str = "variables.safetensors";
 
-/// The manifest of a checkpoint.
+/// The name of the manifest.
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// A checkpoint that is whole: every byte of it was read and counted into a checksum. The file
-/// stays open, so it remains what it is, even if the folder is removed.
+/// A whole checkpoint: every byte was read and its checksums are right. The file stays open, so it
+/// can be restored even if its folder is removed.
 #[derive(Debug)]
 pub struct Checkpoint {
     path: PathBuf,
     manifest: Manifest,
     file: File,
-    /// Where tensors begin in the file.
+    /// The position of the first tensor in the file.
     data: usize,
     places: Vec<Place>,
 }
@@ -34,20 +34,24 @@ pub struct Checkpoint {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct StoredTensor<'c> {
-    /// The name of the variable that it was.
+    /// The variable's name.
     pub name: &'c str,
-    /// The type of its elements.
+    /// The dtype of the elements.
     pub dtype: DType,
-    /// Global sizes.
+    /// The global sizes of the dims.
     pub shape: &'c [usize],
     /// The names of its dims.
     pub dims: &'c [String],
-    /// Whether optimizers updated the variable.
+    /// Whether the variable was trainable.
     pub trainable: bool,
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint's folder and reads all of it; one that is not whole is refused.
+    /// Opens a checkpoint's folder and reads all of it.
+    ///
+    /// # Errors
+    ///
+    /// If the files cannot be read, are not whole, or were written by a later release.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let checkpoint = Self::look(path.as_ref())?;
         let mut buffer = vec![0; CHUNK];
@@ -57,7 +61,7 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// As [`open`](Self::open), without reading the tensors.
+    /// [`open`](Self::open) without reading the tensors.
     pub(super) fn look(path: &Path) -> Result<Self> {
         let (manifest_path, tensors_path) = (path.join(MANIFEST), path.join(TENSORS));
         let (file, bytes) = regular(&manifest_path)?;
@@ -84,7 +88,7 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// Whether manifest and tensors are of the same variables.
+    /// Checks that manifest and header name the same variables.
     fn agrees(&self) -> Result<(), String> {
         let Manifest { tensors, signature, .. } = &self.manifest;
         for place in &self.places {
@@ -104,7 +108,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Goes through a tensor and compares its checksum with the manifest's.
+    /// Reads a tensor in chunks and compares its checksum with the manifest's.
     fn pass(
         &self,
         index: usize,
@@ -130,38 +134,39 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Sets slices of a variable to what a tensor of its shape and dtype has there.
+    /// Fills slices of a variable from the tensor `index`, which has the variable's shape and
+    /// dtype.
     pub(super) fn fill(&self, index: usize, tensor: &mut Tensor, buffer: &mut [u8]) -> Result<()> {
         self.pass(index, buffer, tensors::scatter(tensor))
     }
 
-    /// Its folder.
+    /// The checkpoint's folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The step that it was saved at.
+    /// The step at which it was saved.
     pub fn step(&self) -> u64 {
         self.manifest.step
     }
 
-    /// The seed of the session that it was saved from.
+    /// The seed of the session that was saved.
     pub fn seed(&self) -> u64 {
         self.manifest.seed
     }
 
-    /// What the caller kept beside the variables.
+    /// What the caller saved besides the variables.
     pub fn state(&self) -> &State {
         &self.manifest.state
     }
 
-    /// A hash of the names, dtypes, shapes and trainable flags of the variables: that of
-    /// [`Session::signature`](crate::session::Session::signature).
+    /// The session's [`signature`](crate::session::Session::signature): a hash of the names,
+    /// dtypes, shapes and trainable flags of the variables.
     pub fn signature(&self) -> &str {
         &self.manifest.signature
     }
 
-    /// What is in it, in the order of the file.
+    /// The tensors, in the order of the file.
     pub fn tensors(&self) -> impl Iterator<Item = StoredTensor<'_>> {
         self.places.iter().filter_map(|Place { name, dtype, shape, .. }| {
             let entry = self.manifest.tensors.get(name)?;
@@ -175,7 +180,7 @@ fn io_error(path: &Path, source: io::Error) -> CheckpointError {
     CheckpointError::Io { action: "read", path: path.to_owned(), source }
 }
 
-/// Opens a file; anything else, which could make reading wait for ever, is refused.
+/// Opens a regular file. Others are refused, as reading them might never end.
 fn regular(path: &Path) -> Result<(File, u64)> {
     if !std::fs::metadata(path).map_err(|source| io_error(path, source))?.is_file() {
         return Err(CheckpointError::damaged(path, "it is not a file"));
@@ -185,7 +190,7 @@ fn regular(path: &Path) -> Result<(File, u64)> {
     Ok((file, bytes))
 }
 
-/// The next bytes of a file that has so many left, unless they are more than a bound.
+/// The next `bytes` bytes of a file, if they are at most `most`.
 fn start_of(file: &File, path: &Path, bytes: u64, most: usize) -> Result<Vec<u8>> {
     if bytes > most as u64 {
         let problem = format!("{bytes} bytes are too many: at most {most} are read");
@@ -199,7 +204,7 @@ fn start_of(file: &File, path: &Path, bytes: u64, most: usize) -> Result<Vec<u8>
     Ok(text)
 }
 
-/// The header of a file of tensors and the length before it.
+/// The header of a file of tensors with the length before it.
 fn head(file: &File, path: &Path, bytes: u64) -> Result<Vec<u8>> {
     let damaged = |problem: String| CheckpointError::damaged(path, problem);
     let rest = bytes.checked_sub(LENGTH as u64);

@@ -1,32 +1,33 @@
-//! Checksums that are made of parts.
+//! Checksums that are computed in parts.
 //!
-//! CRC-32C complements its register before the first byte and after the last. Between the two it is
-//! linear: the register of a tensor is the exclusive or of those of its parts, each with zeros
-//! wherever the others have something, and a run of zeros of any length is one matrix.
+//! CRC-32C complements its register before the first byte and after the last. In between it is
+//! linear: the register of a tensor is the exclusive or of the registers of its parts, where each
+//! part has zeros in place of the others' bytes. A run of zeros of any length multiplies the
+//! register by a matrix.
 
 use serde::{Deserialize, Serialize};
 
-/// The register of a CRC-32C that was begun with zero.
+/// The register of a CRC-32C that started with zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Sum(u32);
 
 impl Sum {
-    /// With these bytes behind it.
+    /// The register after these bytes.
     pub(super) fn append(self, bytes: &[u8]) -> Self {
         Self(!crc32c::crc32c_append(!self.0, bytes))
     }
 
-    /// With so many zeros behind it.
+    /// The register after so many zeros.
     pub(super) fn skip(self, zeros: usize) -> Self {
         Self(crc32c::crc32c_combine(self.0, 0, zeros))
     }
 
-    /// Of two parts of as many bytes together.
+    /// The register of two parts of equal length together.
     pub(super) fn with(self, other: Self) -> Self {
         Self(self.0 ^ other.0)
     }
 
-    /// The CRC-32C, if it is of so many bytes.
+    /// The CRC-32C of so many bytes.
     pub(super) fn checksum(self, bytes: usize) -> u32 {
         !self.with(Self(!0).skip(bytes)).0
     }
@@ -40,14 +41,14 @@ mod tests {
 
     #[test]
     fn it_is_the_checksum_of_the_catalogue() {
-        // The check value of CRC-32C, as catalogues have it.
+        // The check value of CRC-32C, from catalogues of checksums.
         assert_eq!(Sum::default().append(b"123456789").checksum(9), 0xe306_9283);
         assert_eq!(Sum::default().checksum(0), 0);
         assert_eq!(Sum::default().skip(1 << 40), Sum::default());
     }
 
     proptest! {
-        /// Every byte belongs to one of three parts; runs of zeros are gone through or skipped.
+        /// Every byte belongs to one of three parts. Runs of zeros are read or skipped.
         #[test]
         fn parts_make_the_checksum(
             bytes in prop::collection::vec((any::<u8>(), 0..3_u8), 0..300),

@@ -1,4 +1,4 @@
-//! Slices into a file of tensors, and out of it.
+//! Writes slices into a file of tensors and reads them from it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,19 +14,19 @@ use super::runs::Runs;
 use super::snapshot::Tensor;
 use super::sums::Sum;
 
-/// Bytes of a tensor that are in hand at a time.
+/// The size in bytes of the buffer through which a tensor is read or written.
 pub(super) const CHUNK: usize = 1 << 20;
 
-/// Where tensors go.
+/// The file that tensors are written to.
 pub(super) struct Output<'a> {
     pub(super) disk: &'a Disk,
     pub(super) file: &'a File,
     pub(super) path: &'a Path,
-    /// Where tensors begin in the file.
+    /// The position of the first tensor in the file.
     pub(super) data: usize,
 }
 
-/// What one rank has written of a tensor.
+/// What one rank has written of a tensor: its bytes and their checksum.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Part {
     bytes: usize,
@@ -34,19 +34,19 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Adds what another rank has written of it.
+    /// Adds what another rank has written of the same tensor.
     pub(super) fn add(&mut self, other: &Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.sum = self.sum.with(other.sum);
     }
 
-    /// The checksum, if it is all of so many bytes.
+    /// The checksum, if all `bytes` bytes of the tensor are written.
     pub(super) fn whole(&self, bytes: usize) -> Option<u32> {
         (self.bytes == bytes).then(|| self.sum.checksum(bytes))
     }
 }
 
-/// Writes the slices of a tensor that are here to their places.
+/// Writes the slices that this process has of a tensor to their places.
 pub(super) fn write(
     Output { disk, file, path, data }: &Output<'_>,
     place: &Place,
@@ -68,9 +68,9 @@ pub(super) fn write(
     Ok(part)
 }
 
-/// Puts together what is here of a tensor, a buffer at a time: where in the tensor the buffer begins,
-/// its bytes, which are zero where they are not here, and where they are here. Goes past what has
-/// nothing that is here.
+/// Assembles a tensor in one buffer after another. Calls `done` with the position of the buffer in
+/// the tensor, its bytes (zero where this process has no slice), and the ranges that slices fill.
+/// Skips buffers that no slice reaches.
 fn gather(
     tensor: &Tensor,
     bytes: usize,
@@ -112,13 +112,12 @@ fn gather(
     Ok(())
 }
 
-/// The parts of a tensor that are gone through one after the other.
+/// The ranges of a tensor that fill one buffer each.
 fn chunks(bytes: usize, chunk: usize) -> impl Iterator<Item = Range<usize>> {
     (0..bytes).step_by(chunk).map(move |at| at..bytes.min(at + chunk))
 }
 
-/// Goes through a tensor of a file, a buffer at a time, with what the buffer has of it. Gives its
-/// checksum.
+/// Reads a tensor from a file in chunks, calls `found` for each, and returns the checksum.
 pub(super) fn read(
     mut file: &File,
     data: usize,
@@ -137,7 +136,7 @@ pub(super) fn read(
     Ok(sum)
 }
 
-/// Takes slices out of a tensor that is gone through by [`read`].
+/// The function for [`read`] that copies a tensor's slices out of the chunks.
 pub(super) fn scatter(tensor: &mut Tensor) -> impl FnMut(Range<usize>, &[u8]) {
     let mut runs = tensor.runs();
     move |chunk, part| {
@@ -160,7 +159,7 @@ mod tests {
     use crate::names::DType;
 
     proptest! {
-        /// Slices of every kind of placement, and buffers that end anywhere.
+        /// Slices of placements of every kind, and buffers that end anywhere.
         #[test]
         fn slices_are_put_together_and_taken_apart(
             sizes in prop::collection::vec(1..4_usize, 0..4),
@@ -172,7 +171,7 @@ mod tests {
         ) {
             let (mut tensor, whole) = sliced(&sizes, &split, owned, dtype);
             let mut buffer = vec![0xaa; chunk];
-            // Among several, each of which has some of the slices.
+            // The slices are distributed over several ranks.
             let (mut parts, mut found) = (Part::default(), vec![None; whole.len()]);
             for rank in 0..ranks {
                 let mut own = tensor.clone();

@@ -1,4 +1,4 @@
-//! Saving beside training.
+//! Saves checkpoints while training goes on.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -8,18 +8,19 @@ use std::thread::{self, JoinHandle};
 use super::{CheckpointError, Checkpoints, Result, Snapshot, State};
 use crate::session::Session;
 
-/// A thread that saves checkpoints, one at a time. Training waits for the copy of its variables,
-/// and for the save before, should that still be under way. Of several processes that run one module
-/// each has one, and all save at the same steps.
+/// A thread that saves checkpoints, one at a time. Training waits while its variables are copied,
+/// and for the previous save if it is still under way. Where several processes run one module, each
+/// has a writer, and all save at the same steps.
 ///
-/// Dropping it waits for the save under way; [`finish`](Self::finish) does so and says how it went.
+/// Dropping the writer waits for the save that is under way; [`finish`](Self::finish) also returns
+/// its result.
 #[derive(Debug)]
 pub struct Writer {
-    /// `None` once it is to end.
+    /// `None` when the thread is to end.
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
     thread: Option<JoinHandle<()>>,
-    /// The memory of snapshots; with the thread while it saves.
+    /// The memory for snapshots. The thread has it while it saves.
     spare: Option<Snapshot>,
     saved: Option<PathBuf>,
 }
@@ -29,7 +30,7 @@ struct Job {
     step: u64,
     snapshot: Snapshot,
     state: State,
-    /// What the state tells of.
+    /// The files that must be on the disk first.
     files: Vec<(PathBuf, File)>,
 }
 
@@ -40,7 +41,11 @@ struct Done {
 }
 
 impl Writer {
-    /// A thread that saves to `checkpoints`.
+    /// Starts a thread that saves to `checkpoints`.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be started.
     pub fn new(checkpoints: Checkpoints) -> Result<Self> {
         let (jobs, work) = channel::<Job>();
         let (report, done) = channel();
@@ -59,14 +64,21 @@ impl Writer {
         Ok(Self { jobs, done, thread, spare, saved: None })
     }
 
-    /// Copies a session's variables and has them saved. The error may be that of the save before;
-    /// then this one was not begun.
+    /// Copies a session's variables; the thread saves them.
+    ///
+    /// # Errors
+    ///
+    /// If the previous save has failed: then this one is not started. Or if the thread has ended.
     pub fn save(&mut self, session: &Session, step: u64, state: State) -> Result<()> {
         self.save_after(Vec::new(), session, step, state)
     }
 
-    /// As [`save`](Self::save), once these files are on the disk: what the state tells of them, such
-    /// as their lengths, then holds whenever the checkpoint is there.
+    /// [`save`](Self::save) after these files are on the disk. So what `state` says of them, such
+    /// as their lengths, is true wherever the checkpoint is.
+    ///
+    /// # Errors
+    ///
+    /// As [`save`](Self::save).
     pub fn save_after(
         &mut self,
         files: Vec<(PathBuf, File)>,
@@ -81,7 +93,12 @@ impl Writer {
         jobs.send(Job { step, snapshot, state, files }).map_err(|_| ended())
     }
 
-    /// Waits for the save under way, if there is one; gives the folder saved last.
+    /// Waits for the save that is under way, if there is one. Returns the folder that was saved
+    /// last.
+    ///
+    /// # Errors
+    ///
+    /// If a save has failed, or the thread has ended.
     pub fn wait(&mut self) -> Result<Option<PathBuf>> {
         if self.spare.is_none() {
             let Done { snapshot, result } = self.done.recv().map_err(|_| ended())?;
@@ -91,7 +108,12 @@ impl Writer {
         Ok(self.saved.clone())
     }
 
-    /// Waits for the save under way and ends the thread; gives the folder saved last.
+    /// Waits for the save that is under way and ends the thread. Returns the folder that was saved
+    /// last.
+    ///
+    /// # Errors
+    ///
+    /// If a save has failed, or the thread panicked.
     pub fn finish(mut self) -> Result<Option<PathBuf>> {
         self.wait()
     }
@@ -112,7 +134,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, whoever waits for it is told.
+            // If the thread panicked, the call that waits for a save returns an error.
             let _ = thread.join();
         }
     }

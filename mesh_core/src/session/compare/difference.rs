@@ -1,4 +1,4 @@
-//! How far two arrays are apart.
+//! The distance of two arrays.
 
 use std::fmt;
 
@@ -8,23 +8,26 @@ use crate::array::Array;
 use crate::exec::digits;
 use crate::names::DType;
 
-/// What counts as equal: two numbers no further apart than `absolute` plus `relative` times the
-/// largest magnitude in the tensor. Integers and truth values have to be equal.
+/// Which differences are allowed. Two numbers count as equal if their distance is at most
+/// `absolute` plus `relative` times the largest magnitude in the tensor. Integers and booleans must
+/// be equal.
 ///
-/// The largest magnitude counts, and not that of the number itself, since the rounding of a sum is as
-/// large as its terms, whatever is left of them.
+/// The tensor's largest magnitude is used, not the number's own: the rounding error of a sum is
+/// relative to its terms, which may cancel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Tolerance {
-    /// Of the largest magnitude; at least 16 roundings of the dtype, which matters for bf16.
+    /// The part of the largest magnitude; at least 16 roundings of the dtype, which matters for
+    /// bf16.
     pub relative: f64,
-    /// For tensors that would be zero but for rounding.
+    /// The distance that is allowed for tensors whose terms cancel.
     pub absolute: f64,
 }
 
 impl Default for Tolerance {
-    /// A thousandth: another order of sums makes a rounding's difference (6e-8 in f32), a deep model
-    /// makes that a few thousand times larger, and a wrong rule changes a good part of a result. And
-    /// a millionth for what cancels out of terms of the size of one.
+    /// The relative part is a thousandth: another order of a sum makes a difference of one rounding
+    /// (6e-8 in f32), a deep model amplifies that a few thousand times, and a wrong rule changes
+    /// results by far more. The absolute part is a millionth, for terms of magnitude one that
+    /// cancel.
     fn default() -> Self {
         Self { relative: 1e-3, absolute: 1e-6 }
     }
@@ -43,61 +46,62 @@ impl Tolerance {
     }
 }
 
-/// What the sides differ in.
+/// The thing that differs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// A result of an operation.
     Operation {
-        /// Its kind.
+        /// The op's name.
         op: String,
-        /// Its name, with the number of the result if there are several.
+        /// The operation's unique name; with the index of the result if there are several.
         name: String,
         /// The user's line.
         at: String,
     },
-    /// A variable after the call, though the sides agree on all that was computed.
+    /// A variable after the call, where all operations agree.
     Variable {
-        /// Its name.
+        /// The variable's name.
         name: String,
-        /// The line that asked for its update.
+        /// The user's line that asked for its update.
         at: String,
     },
 }
 
-/// How well the sides agree on an input of the operation in which they differ.
+/// How well the sides agree on an input of the operation that differs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Agreement {
     /// The tensor's name.
     pub name: String,
-    /// The largest difference of two elements.
+    /// The largest distance of two elements.
     pub largest: f64,
-    /// The largest that counts as equal.
+    /// The largest distance that is allowed.
     pub allowed: f64,
 }
 
-/// The first thing on which two layouts do not agree.
+/// The first difference of two layouts.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Difference {
-    /// What it is.
+    /// The operation or variable that differs.
     pub subject: Subject,
-    /// Global index of the elements furthest apart.
+    /// The global index of the two elements with the largest distance.
     pub index: Vec<usize>,
-    /// What each side has there.
+    /// The values of the two elements.
     pub values: [f64; 2],
-    /// How far those are apart; infinite if one alone is NaN, or both are other infinities.
+    /// The distance of the two elements. It is infinite if only one is NaN, or the two are
+    /// different infinities.
     pub largest: f64,
-    /// The largest distance that counts as equal.
+    /// The largest distance that is allowed.
     pub allowed: f64,
-    /// How many elements are further apart than that.
+    /// How many elements have a larger distance.
     pub far: usize,
     /// How many elements there are.
     pub elements: usize,
     /// Mesh and layout of each side.
     pub sides: [String; 2],
-    /// Where it lies on each side.
+    /// The placement of the tensor on each side.
     pub placements: [String; 2],
-    /// What it was made of.
+    /// The inputs of the operation.
     pub inputs: Vec<Agreement>,
 }
 
@@ -123,7 +127,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// How far two arrays are apart.
+/// The distance of two arrays.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Distance {
     pub(super) largest: f64,
@@ -140,7 +144,7 @@ impl Distance {
     }
 }
 
-/// `None` for arrays of other shapes, or without elements.
+/// The distance of two arrays; `None` if their shapes differ or they have no elements.
 pub(super) fn distance(one: &Array, two: &Array, tolerance: Tolerance) -> Option<Distance> {
     if one.shape() != two.shape() || one.is_empty() {
         return None;

@@ -48,8 +48,8 @@ pub(super) const WIDTH: usize = 4;
 pub(super) const WEIGHTS: VariableId = VariableId(0);
 pub(super) const STEP: VariableId = VariableId(1);
 
-/// Linear regression with the batch split over axis `b` and the width over axis `f`, as far as the
-/// mesh has them.
+/// A linear regression with the batch split over axis `b` and the width over axis `f`, for the axes
+/// that the mesh has.
 pub(super) struct Regression {
     mesh: Mesh,
     batch: Vec<Axis>,
@@ -97,7 +97,7 @@ impl Regression {
         p.finish()
     }
 
-    /// Weights 0, 1, 2, …; step 0.
+    /// The weights are 0, 1, 2, …; the step is 0.
     fn init(&self) -> Program {
         let width = WIDTH / self.mesh.group_size(&self.width);
         let mut p = Builder::new("init", &self.mesh);

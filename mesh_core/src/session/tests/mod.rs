@@ -243,8 +243,8 @@ fn a_variable_is_copied_wherever_and_in_whatever_order_it_is_read() {
     }
 }
 
-/// A function `differ` that gives every processor along `b` other numbers, to write to a variable
-/// or to fetch as if they were equal.
+/// A function `differ` that computes other numbers on every processor along `b`, and writes or
+/// fetches them as if they were replicas.
 fn differing(write: bool) -> Module {
     let mesh: Mesh = "a:2;b:2".parse().unwrap();
     let axes = [mesh.axis("b").unwrap()];
@@ -274,8 +274,8 @@ fn replicas_that_differ_are_found() {
     }
 }
 
-/// By the module, which checks all that sessions rely on, and by the back-end, as far as its memory
-/// safety rests on it.
+/// The module's check refuses everything that a session relies on; the back-end's check refuses what
+/// its memory safety relies on.
 #[test]
 fn functions_that_do_not_fit_are_refused() {
     let whole = Regression::new("b:2").module();
@@ -312,7 +312,7 @@ fn functions_that_do_not_fit_are_refused() {
             "feed x: dim 0 is 2 parts of 4, but its global size is 9",
             "slot `x` does not fit its value f32[4, 4]",
         ),
-        // Two values in one place: the checker alone can tell.
+        // Two values share memory. Only the plan's check finds that.
         (&|function, _| function.plan.places[0] = function.plan.places[1], "%0 is not at", ""),
     ];
     for (change, by_rule, by_backend) in table {

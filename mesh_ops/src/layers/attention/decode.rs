@@ -40,6 +40,15 @@ impl MultiHead {
     }
 
     /// An empty cache for the positions of `memory`.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::attention::MultiHead;
+    /// # let g = mesh_ops::graph();
+    /// let attention = MultiHead::multi_query(dim("model", 32), dim("heads", 4), dim("kv", 8));
+    /// let cache = attention.empty_cache(&g, &[dim("batch", 2)], dim("memory_length", 16), F32);
+    /// assert_eq!(cache.key.shape().to_string(), "[batch:2, memory_length:16, kv:8]");
+    /// ```
     #[track_caller]
     pub fn empty_cache<'g>(
         &self,

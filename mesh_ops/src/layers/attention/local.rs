@@ -23,6 +23,12 @@ use mesh_core::graph::Graph;
 /// let local = LocalAttention::new(length, 10).in_blocks_of(16);
 /// let y = local.apply(q, k, v, kv, kv, &AttentionOptions::default());
 /// assert_eq!(y.shape(), q.shape());
+///
+/// // What it does: each block of queries sees its own positions, and those before.
+/// assert_eq!((local.blocks().size, local.in_block().size, local.memory().size), (4, 16, 25));
+/// assert_eq!(local.seen(k).shape().get("length_blocks".into()), Some(local.blocks()));
+/// assert_eq!(local.mask(&g).dtype(), Bool);
+/// assert_eq!(local.joined(local.cut(q)).shape(), q.shape());
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -163,6 +169,22 @@ impl LocalAttention {
 
 impl MultiHead {
     /// As [`self_attention`](Self::self_attention) of a window.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::Parameters;
+    /// use mesh_ops::layers::attention::{AttentionOptions, LocalAttention, MultiHead};
+    /// # let g = mesh_ops::graph();
+    /// let (length, model) = (dim("length", 64), dim("model", 32));
+    /// let attention = MultiHead::new(model, dim("heads", 4), dim("kv", 8));
+    /// let x = g.input("x", [length, model], F32);
+    /// let weights = attention.weights(&Parameters::like(x), "attention");
+    /// let (local, options) = (LocalAttention::new(length, 16), AttentionOptions::default());
+    /// let y = attention.local_self_attention(x, &local, &weights, None, &options);
+    /// assert_eq!(y.shape(), x.shape());
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn local_self_attention<'g>(
         &self,

@@ -73,6 +73,16 @@ impl MultiHead {
 
     /// `groups` heads of keys and values, each shared by `heads` heads of queries (arXiv
     /// 2305.13245).
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::attention::MultiHead;
+    /// let (model, heads, kv) = (dim("model", 32), dim("heads", 4), dim("kv", 8));
+    /// let grouped = MultiHead::grouped(model, dim("groups", 2), heads, kv);
+    /// assert_eq!(grouped.heads().count(), 2);
+    /// assert!(grouped.memory_heads().eq([dim("groups", 2)]));
+    /// assert!(MultiHead::multi_query(model, heads, kv).memory_heads().eq([]));
+    /// ```
     pub fn grouped(model: Dimension, groups: Dimension, heads: Dimension, kv: Dimension) -> Self {
         Self { own: vec![heads], ..Self::new(model, groups, kv) }
     }
@@ -153,6 +163,24 @@ impl MultiHead {
     }
 
     /// Attention of queries to a memory along its dim `memory`, back in the model.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::Parameters;
+    /// use mesh_ops::layers::attention::{AttentionOptions, MultiHead};
+    /// # let g = mesh_ops::graph();
+    /// let (length, model) = (dim("length", 16), dim("model", 32));
+    /// let attention = MultiHead::new(model, dim("heads", 4), dim("kv", 8));
+    /// let (x, memory) = (g.input("x", [length, model], F32), dim("memory", 6));
+    /// let seen = g.input("seen", [memory, model], F32);
+    /// let weights = attention.weights(&Parameters::like(x), "attention");
+    /// let queries = attention.queries(x, &weights, None);
+    /// let kept = attention.keys_values(seen, &weights, None);
+    /// let y = attention.attend(queries, &kept, memory, &weights, &AttentionOptions::default());
+    /// assert_eq!(y.shape(), x.shape());
+    /// // From heads to the model is the last step of it.
+    /// assert_eq!(attention.output(queries, &weights).shape(), x.shape());
+    /// ```
     #[track_caller]
     pub fn attend<'g>(
         &self,
@@ -189,6 +217,20 @@ impl MultiHead {
     }
 
     /// Every position of `x` attends to a memory with dims `memory` and the memory's model.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::Parameters;
+    /// use mesh_ops::layers::attention::{AttentionOptions, MultiHead};
+    /// # let g = mesh_ops::graph();
+    /// let (length, model, other) = (dim("length", 16), dim("model", 32), dim("other", 24));
+    /// let attention = MultiHead::new(model, dim("heads", 4), dim("kv", 8)).with_memory_model(other);
+    /// let (x, source) = (g.input("x", [length, model], F32), dim("source", 6));
+    /// let seen = g.input("seen", [source, other], F32);
+    /// let weights = attention.weights(&Parameters::like(x), "attention");
+    /// let y = attention.cross_attention(x, seen, source, &weights, &AttentionOptions::default());
+    /// assert_eq!(y.shape(), x.shape());
+    /// ```
     #[track_caller]
     pub fn cross_attention<'g>(
         &self,

@@ -90,6 +90,14 @@ impl RelativeBias {
     }
 
     /// The class of `relative`, the memory's position less the query's (i32).
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::attention::RelativeBias;
+    /// # let g = mesh_ops::graph();
+    /// let relative = g.input("relative", [dim("length", 4)], I32);
+    /// assert_eq!(RelativeBias::both_ways([]).bucket(relative).shape(), relative.shape());
+    /// ```
     #[track_caller]
     pub fn bucket<'g>(&self, relative: Tensor<'g>) -> Tensor<'g> {
         if let Some(poisoned) =

@@ -36,6 +36,15 @@ impl<'g> Rotation<'g> {
     }
 
     /// As [`new`](Self::new), with angles computed in f32 or f64.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::layers::attention::Rotation;
+    /// # let g = mesh_ops::graph();
+    /// let positions = mesh_ops::range(&g, dim("length", 16), I32);
+    /// let rotation = Rotation::new_in(F64, positions, dim("kv", 8), 10_000.0);
+    /// assert_eq!(rotation.cos.dtype(), F64);
+    /// ```
     #[track_caller]
     pub fn new_in(dtype: DType, positions: Tensor<'g>, kv: Dimension, base: f64) -> Self {
         let graph = positions.graph();

@@ -32,6 +32,9 @@ impl Dense {
     }
 
     /// The elements as an array, rounded to the dtype.
+    ///
+    /// # Errors
+    /// If there are more or fewer elements than the dims say.
     pub fn to_array(&self) -> Result<Array, String> {
         fn array<T: Clone>(
             dense: &Dense,
@@ -51,13 +54,13 @@ impl Dense {
 }
 
 /// How far apart neighbours along a dim lie; 0 if there is no such dim.
-pub(super) fn stride(shape: &Shape, dim: DimName) -> usize {
+pub(crate) fn stride(shape: &Shape, dim: DimName) -> usize {
     shape.position(dim).map_or(0, |at| shape.sizes()[at + 1..].iter().product())
 }
 
 /// Where each element of `over`, in row-major order, lies in a tensor of shape `of`: by name; a
 /// dim that `of` lacks is repeated, one that `over` lacks is at 0.
-pub(super) fn offsets(of: &Shape, over: &Shape) -> Vec<usize> {
+pub(crate) fn offsets(of: &Shape, over: &Shape) -> Vec<usize> {
     let mut all = vec![0];
     for dim in over {
         let step = stride(of, dim.name);
@@ -65,6 +68,53 @@ pub(super) fn offsets(of: &Shape, over: &Shape) -> Vec<usize> {
         all = all.iter().flat_map(along).collect();
     }
     all
+}
+
+/// How many elements there are along a dim.
+pub(crate) fn extent(shape: &Shape, dim: DimName) -> usize {
+    shape.get(dim).map_or(1, |d| d.size)
+}
+
+/// The index along a dim of the element of this number in row-major order; 0 if there is no such dim.
+pub(crate) fn along(shape: &Shape, number: usize, dim: DimName) -> usize {
+    shape.get(dim).map_or(0, |d| number / stride(shape, dim) % d.size)
+}
+
+/// Under the dims of `ty`: reordered, and repeated along dims that `x` lacks.
+pub(crate) fn permuted(x: &Dense, ty: &TensorType) -> Dense {
+    let data = offsets(&x.ty.shape, &ty.shape).into_iter().map(|at| x.data[at]).collect();
+    Dense { ty: ty.clone(), data }
+}
+
+/// Each element from another position along one dim; 0 from beyond the ends.
+pub(crate) fn moved(x: &Dense, ty: &TensorType, dim: DimName, from: impl Fn(i64) -> i64) -> Dense {
+    let mut out = Dense::zeros(ty.clone());
+    let (old, new) = (x.ty.shape.get(dim), ty.shape.get(dim));
+    let (Some(old), Some(new)) = (old, new) else { return out };
+    // Everything but the dim, at 0 along it; then step by step along it.
+    let rest = ty.shape.without(&[dim]);
+    let step = |shape: &Shape| stride(shape, dim);
+    let (read, write) = (offsets(&x.ty.shape, &rest), offsets(&ty.shape, &rest));
+    for i in 0..new.size {
+        let j = from(i as i64);
+        if !(0..old.size as i64).contains(&j) {
+            continue;
+        }
+        for (read, write) in read.iter().zip(&write) {
+            let at = read + j as usize * step(&x.ty.shape);
+            out.data[write + i * step(&ty.shape)] = x.data[at];
+        }
+    }
+    out
+}
+
+/// A result of i32 arithmetic, wrapped; what fits f64 exactly is wrapped exactly.
+pub(crate) fn wrap(dense: &mut Dense) {
+    if dense.ty.dtype == DType::I32 {
+        for x in &mut dense.data {
+            *x = f64::from(*x as i64 as i32);
+        }
+    }
 }
 
 #[cfg(test)]

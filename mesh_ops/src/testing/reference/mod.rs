@@ -2,24 +2,16 @@
 //!
 //! It shares nothing with lowering or kernels. Dims go by name; every op is a loop over the
 //! indices of its dims. Floats are not rounded, so differences of nearby results are derivatives;
-//! i32 wraps and bool is 0 or 1, exactly. What an op means is known by its name and its types, or,
-//! where those do not say all, by its attributes; an op it does not know is an error.
+//! i32 wraps and bool is 0 or 1, exactly. What an op means, its room says ([`Proof`](super::Proof)), or
+//! who evaluates says it by name; an op of which nobody says it is an error.
 
-mod dense;
-mod index;
-mod random;
-mod scalar;
-mod structural;
-mod windows;
+pub(super) mod dense;
 
 pub use dense::Dense;
-pub(super) use random::SEED;
 
 use super::alone::{computed, inner};
-use dense::offsets;
-use mesh_core::graph::{
-    DynOp, Graph, Kind, LoopView, OperationId, OperationView, TensorId, TensorType,
-};
+use super::proof;
+use mesh_core::graph::{Graph, Kind, LoopView, OperationId, OperationView, TensorId, TensorType};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -106,6 +98,9 @@ impl<'g> Reference<'g> {
     }
 
     /// The values of tensors, and of whatever they are computed from.
+    ///
+    /// # Errors
+    /// If a feed or variable is missing or of another type, or an op is not known.
     pub fn evaluate(
         &self,
         feeds: &Values,
@@ -146,6 +141,9 @@ impl<'g> Reference<'g> {
     }
 
     /// What a call of a function returns and leaves in variables.
+    ///
+    /// # Errors
+    /// If there is no such function, and as [`evaluate`](Self::evaluate).
     pub fn call(&self, function: &str, feeds: &Values, variables: &Values) -> Result<Call, String> {
         let functions = self.graph.functions();
         let function = functions.iter().find(|f| f.name == function);
@@ -162,7 +160,7 @@ impl<'g> Reference<'g> {
             };
             let name = &self.variables[variable.index()];
             let old = variables.get(name).ok_or_else(|| format!("variable {name} has no value"))?;
-            let new = structural::permuted(&values[&operation.inputs[0]], &old.ty);
+            let new = dense::permuted(&values[&operation.inputs[0]], &old.ty);
             let mut after = old.clone();
             for (after, new) in after.data.iter_mut().zip(&new.data) {
                 *after = if sign == 0 { *new } else { *after + f64::from(sign) * new };
@@ -262,7 +260,11 @@ impl<'g> Reference<'g> {
         types: &[TensorType],
     ) -> Result<Vec<Dense>, String> {
         let number = self.operations.partition_point(|other| other.id < operation.id);
-        let meaning = self.meaning(inner(&*operation.op), inputs, types)?;
+        let op = inner(&*operation.op);
+        let meaning = match self.meanings.get(op.name()) {
+            Some(meaning) => Some(meaning(inputs, types)),
+            None => proof::meaning(op, inputs, types),
+        };
         let explained = meaning.is_some();
         let outputs = match meaning {
             Some(values) => values,
@@ -277,42 +279,6 @@ impl<'g> Reference<'g> {
         }
         Ok(outputs)
     }
-
-    /// `None` for an op that is not known.
-    fn meaning(
-        &self,
-        op: &dyn DynOp,
-        inputs: &[&Dense],
-        types: &[TensorType],
-    ) -> Result<Option<Vec<Dense>>, String> {
-        if let Some(meaning) = self.meanings.get(op.name()) {
-            return Ok(Some(meaning(inputs, types)));
-        }
-        if let Some(values) = index::meaning(op, inputs, types) {
-            return Ok(Some(values));
-        }
-        let [ty] = types else { return Ok(None) };
-        if let Some(value) = structural::meaning(op, inputs, ty) {
-            return Ok(Some(vec![value?]));
-        }
-        Ok(elementwise(op, inputs, ty).map(|value| vec![value]))
-    }
-}
-
-/// A scalar function of the elements at each index, inputs repeated by name.
-fn elementwise(op: &dyn DynOp, inputs: &[&Dense], ty: &TensorType) -> Option<Dense> {
-    let dtypes: Vec<_> = inputs.iter().map(|x| x.ty.dtype).collect();
-    let function = scalar::function(op, &dtypes, ty.dtype)?;
-    let at: Vec<_> = inputs.iter().map(|x| offsets(&x.ty.shape, &ty.shape)).collect();
-    let mut out = Dense::zeros(ty.clone());
-    let mut arguments = vec![0.0; inputs.len()];
-    for i in 0..out.data.len() {
-        for (argument, (input, at)) in arguments.iter_mut().zip(inputs.iter().zip(&at)) {
-            *argument = input.data[at[i]];
-        }
-        out.data[i] = function(&arguments);
-    }
-    Some(out)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use super::wire;
 
-/// The limits of buckets, and counts for one histogram at a time. Bucket `i` has what is below
-/// limit `i` and not below limit `i - 1`.
+/// The limits of buckets, and the counts of one histogram at a time. Bucket `i` counts the numbers
+/// below limit `i` and not below limit `i - 1`.
 #[derive(Debug)]
 pub(super) struct Buckets {
     limits: Vec<f64>,
@@ -11,7 +11,8 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// From 1e-12 to 1e20 each a tenth larger than the one before, the same below 0, and 0.
+    /// The limits: 0, numbers from 1e-12 to 1e20, each a tenth larger than the one before, and the
+    /// same numbers negated.
     pub(super) fn new() -> Self {
         let grown = std::iter::successors(Some(1e-12), |limit| Some(limit * 1.1));
         let above: Vec<f64> = grown.take_while(|limit| *limit < 1e20).chain([f64::MAX]).collect();
@@ -21,8 +22,8 @@ impl Buckets {
     }
 
     /// Adds the fields of a `HistogramProto` (`summary.proto`): `min` 1, `max` 2, `num` 3, `sum` 4,
-    /// `sum_squares` 5, `bucket_limit` 6, `bucket` 7. Gives how many numbers were not finite, and so
-    /// left out.
+    /// `sum_squares` 5, `bucket_limit` 6, `bucket` 7. Returns how many numbers were left out
+    /// because they are not finite.
     pub(super) fn histogram(
         &mut self,
         values: impl Iterator<Item = f64>,
@@ -36,7 +37,7 @@ impl Buckets {
                 not_finite += 1;
                 continue;
             }
-            // The largest number there is belongs to the last bucket too.
+            // The largest f64 belongs to the last bucket, although it is not below the last limit.
             let bucket = self.limits.partition_point(|limit| *limit <= value);
             self.counts[bucket.min(self.limits.len() - 1)] += 1.0;
             (least, most) = (value.min(least), value.max(most));
@@ -54,7 +55,7 @@ impl Buckets {
         not_finite
     }
 
-    /// The buckets that are written: of neighbours without anything in them the last.
+    /// The buckets to write. Of neighbouring empty buckets only the last is written.
     fn shown(&self) -> Vec<usize> {
         let empty = |bucket: usize| self.counts.get(bucket).is_none_or(|count| *count == 0.0);
         let last = self.counts.len() - 1;

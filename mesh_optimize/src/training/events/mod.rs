@@ -1,4 +1,4 @@
-//! Event files, which TensorBoard shows.
+//! Event files for TensorBoard.
 
 mod histogram;
 mod wire;
@@ -10,33 +10,57 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long an event may wait for others before it is handed to the system.
+/// The longest time that an event waits in memory before it is written to the file.
 const WAIT: Duration = Duration::from_secs(5);
-/// The beginning of the names that TensorBoard looks for.
+/// How the names of files begin that TensorBoard looks for.
 const PREFIX: &str = "events.out.tfevents.";
 
 /// `SessionLog.SessionStatus.START` of `event.proto`.
 const START: u64 = 1;
 
-/// A folder of event files for TensorBoard: metrics of steps as scalars, those of evaluations as
-/// `evaluation/NAME`, probes of larger tensors as histograms.
+/// Writes event files for TensorBoard into a folder: metrics of steps as scalars, metrics of
+/// evaluations as scalars called `evaluation/NAME`, probes of larger tensors as histograms.
 ///
-/// Each start makes a file of its own, which says from which step on it holds; TensorBoard drops
-/// what older files in the folder have from there on.
+/// Each start of a run writes a new file. The file says at which step it begins; TensorBoard then
+/// drops the later steps of older files in the folder.
 #[derive(Debug)]
 pub struct EventFile {
     folder: PathBuf,
     file: Option<BufWriter<File>>,
     histograms_every: u64,
     buckets: Buckets,
-    /// Encoded here.
+    /// A buffer in which events are encoded.
     event: Vec<u8>,
     name: String,
     flushed: Instant,
 }
 
 impl EventFile {
-    /// Into this folder, which is made if need be.
+    /// Event files in `folder`, which is created if it is missing.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// # let path = std::env::temp_dir().join(format!("events-{}", std::process::id()));
+    /// let events = EventFile::create(&path)?.histograms_every(10);
+    /// Trainer::new(&mut session, "train", data).watch(events).run()?;
+    /// assert_eq!(std::fs::read_dir(&path)?.count(), 1);
+    /// # std::fs::remove_dir_all(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be created.
     pub fn create(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         Ok(Self {
@@ -50,14 +74,14 @@ impl EventFile {
         })
     }
 
-    /// Histograms at the first step and then at every so many (1 or more); otherwise at every
-    /// hundredth.
+    /// Writes histograms at the first step and at every `steps`-th (at least 1). The default is
+    /// every hundredth.
     pub fn histograms_every(mut self, steps: u64) -> Self {
         self.histograms_every = steps.max(1);
         self
     }
 
-    /// A file that sorts behind those that are there.
+    /// Opens a file whose name sorts after those in the folder.
     fn open(&self) -> io::Result<File> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         let mut latest = None;
@@ -72,9 +96,7 @@ impl EventFile {
         OpenOptions::new().write(true).create_new(true).open(path)
     }
 
-    /// Writes an event, of which `what` says more than the time and the step.
-    ///
-    /// `Event` of `event.proto`: `wall_time` 1, `step` 2.
+    /// Writes an `Event` (`event.proto`): `wall_time` 1, `step` 2, and the fields that `what` adds.
     fn event(
         &mut self,
         step: u64,
@@ -95,7 +117,8 @@ impl EventFile {
         self.file.as_mut().map_or(Ok(()), Write::flush)
     }
 
-    /// `Event.summary` 5, `Summary.value` 1; of a value `tag` 1, `simple_value` 2.
+    /// Writes metrics as scalars: `Event.summary` 5, `Summary.value` 1; in a value `tag` 1,
+    /// `simple_value` 2.
     fn scalars(&mut self, position: Position, prefix: &str, metrics: &Metrics) -> io::Result<()> {
         let mut name = std::mem::take(&mut self.name);
         let written = self.event(position.step, |out, _| {
@@ -124,15 +147,15 @@ impl Watcher for EventFile {
     fn start(&mut self, run: &Start<'_>, _: Option<&str>) -> Result<(), BoxError> {
         self.file = Some(BufWriter::new(self.open()?));
         self.event(0, |out, _| wire::text(out, 3, "brain.Event:2"))?;
-        // Steps from this one on are ours.
+        // Steps from the next one on are in this file.
         let before = run.position.step;
         let first = if before == 0 { 0 } else { before.saturating_add(1) };
         self.event(first, |out, _| wire::message(out, 7, |out| wire::integer(out, 1, START)))?;
         Ok(self.flush()?)
     }
 
-    /// Histograms are `Summary.Value.histo` 5. As they have no room for numbers that are not
-    /// finite, those are left out and counted under `LABEL/not_finite`.
+    /// Histograms are `Summary.Value.histo` 5. They cannot hold numbers that are not finite; those
+    /// are counted under `LABEL/not_finite`.
     fn step(&mut self, step: &Step<'_>) -> Result<(), BoxError> {
         self.scalars(step.position, "", step.metrics)?;
         let number = step.position.step;

@@ -1,4 +1,4 @@
-//! Against a decoder and a histogram that share nothing with what writes.
+//! Compares with a decoder and a histogram that share no code with the writer.
 
 use super::histogram::Buckets;
 use super::wire;
@@ -129,7 +129,7 @@ fn histograms_count_everything_once() {
             "{values:?}"
         );
         assert!(limits.is_sorted_by(|a, b| a < b) && limits.len() == counts.len());
-        // What is counted in a bucket lies below its limit, and not below the one before.
+        // Every number in a bucket lies below its limit and not below the limit before.
         let mut below = f64::NEG_INFINITY;
         for (limit, count) in limits.iter().zip(&counts) {
             let last = *limit == f64::MAX;
@@ -146,7 +146,7 @@ fn histograms_count_everything_once() {
 #[test]
 fn limits_are_those_of_tensorflow() {
     let mut out = Vec::new();
-    // Between 1 and 1.1, as `1e-12 * 1.1^k` has it.
+    // The bucket between 1 and 1.1, whose limits are computed as `1e-12 * 1.1^k`.
     Buckets::new().histogram([1.0].into_iter(), &mut out);
     let (_, limits, counts) = decode(&out);
     assert_eq!(counts, [0.0, 1.0, 0.0]);

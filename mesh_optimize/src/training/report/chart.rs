@@ -1,4 +1,4 @@
-//! Curves as SVG.
+//! Draws curves as SVG.
 
 use super::text::{count, digits, escape};
 use super::{Chart, Curve};
@@ -6,14 +6,14 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 230.0;
-/// What stands around the curves: left, right, top, bottom.
+/// The margins around the curves: left, right, top, bottom.
 const MARGINS: [f64; 4] = [52.0, 14.0, 12.0, 30.0];
-/// The most places that show a value.
+/// A curve with more values than this shows no dots.
 const PLACES: usize = 120;
 
-/// Where numbers lie along one direction.
+/// Maps numbers to positions along one direction.
 struct Scale {
-    /// The numbers at both ends; their logarithms where `logarithmic`.
+    /// The numbers at both ends, or their logarithms if `logarithmic`.
     numbers: [f64; 2],
     places: [f64; 2],
     logarithmic: bool,
@@ -22,7 +22,7 @@ struct Scale {
 impl Scale {
     fn of(least: f64, most: f64, places: [f64; 2], logarithmic: bool) -> Self {
         let [least, most] = [least, most].map(|n| if logarithmic { n.log10() } else { n });
-        // Equal numbers lie in the middle.
+        // If both numbers are equal, they lie in the middle.
         let (least, most) = if most > least {
             (least, most)
         } else {
@@ -38,7 +38,7 @@ impl Scale {
         begin + (number - least) / (most - least) * (end - begin)
     }
 
-    /// Round numbers, about so many.
+    /// About `about` round numbers.
     fn ticks(&self, about: f64) -> Vec<f64> {
         let [least, most] = self.numbers;
         if self.logarithmic {
@@ -55,7 +55,7 @@ impl Scale {
     }
 }
 
-/// Powers of ten between two logarithms, with 2 and 5 times them where there are few.
+/// The powers of ten between two logarithms. If these are few, also 2 and 5 times the powers.
 fn powers(least: f64, most: f64) -> Vec<f64> {
     let few = most - least < 2.0;
     let factors: &[f64] = if few { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -77,7 +77,7 @@ pub(super) fn write(page: &mut String, chart: &Chart, number: usize) {
     }
     let steps = ends(&|bin| [bin.first as f64, bin.last as f64]);
     let values = ends(&|bin| [bin.least, bin.most]);
-    // Worth it from one order of magnitude on.
+    // A logarithmic scale is used if the values span an order of magnitude or more.
     let logarithmic = values[0] > 0.0 && values[1] > 10.0 * values[0];
     let title = escape(&chart.title);
     *page += "<figure class=\"chart\">\n";
@@ -158,7 +158,7 @@ fn draw_curve(page: &mut String, curve: &Curve, position: usize, x: &Scale, y: &
     let _ = writeln!(page, "<polyline class=\"line k{class}\" points=\"{points}\"/>");
 }
 
-/// Dots that tell their value under the pointer; shown where they are few.
+/// Draws dots that show their value under the pointer, if there are few of them.
 fn draw_places(
     page: &mut String,
     curve: &Curve,

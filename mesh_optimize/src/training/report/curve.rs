@@ -1,27 +1,27 @@
-//! Curves of bounded size, however long a run is.
+//! Curves of bounded size, for runs of any length.
 
 use serde::{Deserialize, Serialize};
 
-/// The most bins of a curve; more could not be told apart on a page.
+/// The most bins of a curve; a page could not show more.
 const BINS: usize = 512;
 
-/// The largest size of a value.
+/// The largest absolute value that a curve takes.
 const LARGEST: f64 = 1e300;
 
-/// Neighbouring steps.
+/// The values of neighbouring steps, summarised.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bin {
     /// The first step.
     pub first: u64,
     /// The last step.
     pub last: u64,
-    /// How many values there are.
+    /// The number of values.
     pub count: u64,
-    /// Their mean.
+    /// The mean of the values.
     pub mean: f64,
-    /// The least.
+    /// The smallest value.
     pub least: f64,
-    /// The largest.
+    /// The largest value.
     pub most: f64,
 }
 
@@ -40,17 +40,26 @@ impl Bin {
     }
 }
 
-/// Values over steps. As there come to be too many, neighbours are put together: a curve has at most
+/// Values over steps. Neighbours are merged into bins when there are too many: a curve has at most
 /// a few hundred bins.
+///
+/// ```
+/// use mesh_optimize::training::Curve;
+///
+/// let mut curve = Curve::default();
+/// (1..=100_000).for_each(|step| curve.add(step, step as f64));
+/// assert!(curve.bins().len() <= 512);
+/// assert_eq!(curve.bins()[0].least, 1.0);
+/// ```
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Curve {
     bins: Vec<Bin>,
-    /// A bin has 2 to the power of this many values.
+    /// Each bin but the last merges 2 to the power of this many values.
     doublings: u32,
 }
 
-/// A curve as it was written down by a run that goes on.
+/// The serialised form of a curve, which a resumed run reads.
 #[derive(Deserialize)]
 struct Written {
     bins: Vec<Bin>,
@@ -60,12 +69,12 @@ struct Written {
 impl TryFrom<Written> for Curve {
     type Error = &'static str;
 
-    /// Takes what [`Curve::add`] makes.
+    /// Accepts what [`Curve::add`] can make.
     fn try_from(Written { bins, doublings }: Written) -> Result<Self, Self::Error> {
         let sound = |bin: &Bin| {
             let Bin { first, last, count, mean, least, most } = *bin;
             let ordered = -LARGEST <= least && least <= mean && mean <= most && most <= LARGEST;
-            // At most a value a step.
+            // A step has at most one value.
             ordered && first <= last && count >= 1 && count - 1 <= last - first
         };
         let follow = bins.is_sorted_by(|one, next| one.last < next.first);
@@ -77,8 +86,8 @@ impl TryFrom<Written> for Curve {
 }
 
 impl Curve {
-    /// Adds a value, of a step after all others. One that is not finite, or too large for differences
-    /// of such to be, is left out.
+    /// Adds the value of a step that comes after all others. A value that is not finite, or is
+    /// larger than 1e300, is left out.
     pub fn add(&mut self, step: u64, value: f64) {
         if !value.is_finite() || value.abs() > LARGEST {
             return;
@@ -100,7 +109,7 @@ impl Curve {
         }
     }
 
-    /// Of seconds: how many of something there were a second, if each value's time took so many.
+    /// For a curve of seconds per step: the curve of `count` per second.
     pub(super) fn rates(&self, count: f64) -> Self {
         let rate = |seconds: f64| count / seconds;
         let positive = self.bins.iter().filter(|bin| bin.least > 0.0);
@@ -111,7 +120,7 @@ impl Curve {
         Self { bins: bins.collect(), doublings: self.doublings }
     }
 
-    /// What it is drawn from.
+    /// The bins, in order of their steps.
     pub fn bins(&self) -> &[Bin] {
         &self.bins
     }

@@ -1,4 +1,4 @@
-//! Collects what a report says while a run goes on.
+//! Collects the content of a report during a run.
 
 use super::text::{count, digits, grouped, milliseconds};
 use super::{Chart, Curve, LayoutPicture, OperationTime, Report, Traffic};
@@ -10,30 +10,31 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The step of this process whose times are recorded: by then everything has been touched.
+/// The number of the step, since the start of this process, whose times are recorded. Earlier steps
+/// touch memory for the first time.
 const TIMED: u64 = 4;
 
-/// A file that a [`Report`] of the run is written to when it ends, well or not.
+/// Writes a [`Report`] of the run to a file when the run ends, whether or not it succeeded.
 #[derive(Debug)]
 pub struct ReportFile {
     path: PathBuf,
-    /// What the module says.
+    /// The part of the report that follows from the module.
     facts: Report,
     parameters: usize,
     collected: Collected,
-    /// The step that is timed.
+    /// The step whose times are recorded.
     timed: u64,
     operations: Vec<OperationTime>,
 }
 
-/// What a run that goes on has to know again.
+/// What a resumed run must know.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct Collected {
-    /// Metrics of steps, by name.
+    /// The metrics of steps, by name.
     steps: Curves,
-    /// Metrics of evaluations, by name.
+    /// The metrics of evaluations, by name.
     evaluations: Curves,
-    /// Seconds that steps took.
+    /// The seconds of each step.
     seconds: Curve,
 }
 
@@ -54,8 +55,32 @@ fn add(curves: &mut Curves, step: u64, metrics: &Metrics) {
 }
 
 impl ReportFile {
-    /// Into this file, about a module that was lowered under this layout and the function that
-    /// trains.
+    /// A report at `path` about the training function `function` of `module`, which was lowered
+    /// under `layout`.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// # let path = std::env::temp_dir().join(format!("report-{}", std::process::id()));
+    /// let report = ReportFile::create(&path, "a run", &module, &layout, "train")?;
+    /// Trainer::new(&mut session, "train", data).watch(report).run()?;
+    /// assert!(std::fs::read_to_string(&path)?.contains("<svg"));
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be opened for writing.
     pub fn create(
         path: &Path,
         title: &str,
@@ -63,7 +88,7 @@ impl ReportFile {
         layout: &Layout,
         function: &str,
     ) -> io::Result<Self> {
-        // A place that cannot be written to should be known before the run.
+        // A path that cannot be written to should be an error before the run.
         OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         let explained = module.explain_for(&Target::host()).map_err(io::Error::other)?;
         let rows = explained.functions.iter().find(|rows| rows.name == function);
@@ -90,7 +115,7 @@ impl ReportFile {
 }
 
 impl ReportFile {
-    /// The report as things stand.
+    /// The report of the run so far.
     fn report(&self, outcome: &Outcome) -> Report {
         let mut report = self.facts.clone();
         let (axes, layout) = match &self.facts.layout {

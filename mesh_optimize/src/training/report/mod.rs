@@ -1,4 +1,4 @@
-//! A page about a run: one HTML file that needs nothing else.
+//! A report of a run: one HTML file without references to others.
 
 mod chart;
 mod curve;
@@ -15,16 +15,17 @@ pub use picture::{AxisPicture, DimPicture, LayoutPicture, VariablePicture};
 use std::fmt::Write;
 use text::{bytes, escape, grouped};
 
-/// What changes together and is drawn together.
+/// Curves that are drawn in one chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// What stands above it.
+    /// The chart's title.
     pub title: String,
-    /// Its lines with their names, over steps. The first is drawn with how far it strays.
+    /// Named curves over steps. The first is drawn with the range of its values.
     pub lines: Vec<(String, Curve)>,
 }
 
-/// What a page says. [`html`](Self::html) makes the page; nothing here has to come from a run.
+/// The content of a report, which [`html`](Self::html) turns into a page. It need not come from a
+/// run.
 ///
 /// ```
 /// use mesh_optimize::training::{Chart, Curve, Report};
@@ -39,27 +40,27 @@ pub struct Chart {
 pub struct Report {
     /// The page's title.
     pub title: String,
-    /// A line under it.
+    /// The line below the title.
     pub subtitle: String,
-    /// What to see first: a name and a value each.
+    /// The facts at the top: name and value.
     pub facts: Vec<(String, String)>,
-    /// In the order in which they stand.
+    /// The charts, in the order in which the page shows them.
     pub charts: Vec<Chart>,
-    /// Where everything lies.
+    /// The layout of the variables.
     pub layout: Option<LayoutPicture>,
     /// Where the time of one step went on one processor.
     pub operations: Vec<OperationTime>,
-    /// What processors tell each other in one step.
+    /// What each processor receives from others in one step.
     pub traffic: Vec<Traffic>,
-    /// Bytes of each processor by what they are for.
+    /// The bytes of a processor by their use: name and number.
     pub memory: Vec<(String, u64)>,
 }
 
-/// How many operations are shown before the rest is folded away.
+/// How many operations are shown; the others are folded away.
 const SHOWN: usize = 15;
 
 impl Report {
-    /// The page.
+    /// The page as HTML.
     pub fn html(&self) -> String {
         let mut page = String::new();
         let title = escape(&self.title);

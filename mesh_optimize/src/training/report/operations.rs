@@ -1,4 +1,4 @@
-//! Time by operation, bytes by collective.
+//! Time by operation, and bytes by collective.
 
 use super::text::{bytes, digits, escape, grouped, milliseconds};
 use indexmap::IndexMap;
@@ -7,7 +7,8 @@ use mesh_core::program::{Block, Form, Program};
 use mesh_core::session::StepTimes;
 use std::fmt::Write;
 
-/// The steps of one form that one operation became, in one call on one processor.
+/// The time that the steps of one form took which one operation was lowered to, in one call on one
+/// processor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OperationTime {
     /// The operation's unique name.
@@ -16,14 +17,35 @@ pub struct OperationTime {
     pub form: String,
     /// The user's line, and a note for operations that other code made.
     pub at: String,
-    /// All runs together; of a loop what its body does not take.
+    /// The time of all runs together, in milliseconds. For a loop, without the time of its body.
     pub milliseconds: f64,
-    /// How often its steps ran.
+    /// How many times the steps ran.
     pub runs: u64,
 }
 
 impl OperationTime {
-    /// What was recorded of a call, the dearest first.
+    /// The recorded times of one call, the longest first.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// # let batch = data.iter().next().ok_or("no data")??;
+    /// session.record(true);
+    /// session.call_named("train", &[("x", batch.get("x")?.view())])?;
+    /// let recorded = session.recorded(0).ok_or("nothing was recorded")?;
+    /// let times = OperationTime::of(recorded.program, &recorded.times.steps);
+    /// assert!(times[0].milliseconds >= times[1].milliseconds);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn of(program: &Program, times: &[StepTimes]) -> Vec<Self> {
         let mut found = IndexMap::new();
         collect(&program.block, times, &mut found);
@@ -54,21 +76,40 @@ fn collect(block: &Block, times: &[StepTimes], found: &mut Found) {
     }
 }
 
-/// Collectives of one form over the same axes, in one step.
+/// The collectives of one form over the same axes in one step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Traffic {
     /// The form.
     pub form: String,
     /// The axes, as text.
     pub axes: String,
-    /// How many there are.
+    /// The number of collectives.
     pub count: u64,
-    /// What each processor receives.
+    /// The bytes that each processor receives.
     pub bytes: u64,
 }
 
 impl Traffic {
-    /// That of a function, most bytes first.
+    /// The collectives of a function, most bytes first.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// let module = g.lower(&"data:2".parse()?, &"batch:data".parse()?)?;
+    /// let explained = module.explain();
+    /// let traffic = Traffic::of(&explained.functions[0]);
+    /// assert_eq!((traffic[0].form.as_str(), traffic[0].axes.as_str()), ("all_reduce", "data"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn of(function: &FunctionRows) -> Vec<Self> {
         let mut found: IndexMap<(&str, &str), Self> = IndexMap::new();
         for (form, axes, bytes) in function.collectives() {
@@ -85,10 +126,10 @@ impl Traffic {
     }
 }
 
-/// How many forms have a part of the bar of their own.
+/// How many forms have a part of their own in the bar; the others share one.
 const FORMS: usize = 5;
 
-/// One bar of all the time, by form.
+/// Writes one bar of the time, by form.
 pub(super) fn write_forms(page: &mut String, operations: &[OperationTime], total: f64) {
     let mut forms: IndexMap<&str, f64> = IndexMap::new();
     for operation in operations {
@@ -123,7 +164,7 @@ pub(super) fn write_forms(page: &mut String, operations: &[OperationTime], total
     *page += "</p>\n";
 }
 
-/// A table of some of them. `most` is the time of the dearest of all, in milliseconds.
+/// Writes a table of operations. `most` is the time of the slowest of all, in milliseconds.
 pub(super) fn write_table(
     page: &mut String,
     operations: &[OperationTime],
@@ -134,7 +175,7 @@ pub(super) fn write_table(
               <th>at</th></tr></thead>\n<tbody>\n";
     for OperationTime { name, form, at, milliseconds: time, runs } in operations {
         let (share, bar) = (100.0 * time / total, 100.0 * time / most);
-        // The user's line, and why there is an operation.
+        // The user's line, and the note on why other code made the operation.
         let (line, note) = at.split_once(" (").unwrap_or((at, ""));
         let note = note.strip_suffix(')').unwrap_or(note);
         let _ = writeln!(

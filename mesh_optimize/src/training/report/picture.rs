@@ -1,68 +1,86 @@
-//! The layout as a picture: the mesh as a grid of processors, and what each holds.
+//! A picture of the layout: the mesh as a grid of processors, and the slices that each holds.
 
 use super::text::{bytes, escape, grouped};
 use mesh_core::lower::{Module, VariableSpec};
 use mesh_core::names::{Layout, Mesh};
 use std::fmt::Write;
 
-/// The most processors along each side of a grid that are drawn.
+/// The most processors that are drawn along each side of a grid.
 const SIDE: usize = 8;
-/// The most variables of a kind that are listed.
+/// The most variables of each kind that are listed.
 const LISTED: usize = 60;
 
 /// An axis of the mesh.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AxisPicture {
-    /// Its name.
+    /// The axis's name.
     pub name: String,
-    /// How many processors lie along it.
+    /// The axis's size.
     pub size: usize,
-    /// The layout's rules that name it, as text.
+    /// The layout's rules that name the axis, as text.
     pub rules: Vec<String>,
 }
 
 /// A dim of a variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DimPicture {
-    /// Its name.
+    /// The dim's name.
     pub name: String,
-    /// Its size.
+    /// The dim's size.
     pub size: usize,
-    /// The axes it is split over, by index, major first.
+    /// The axes that split the dim, by index, major first.
     pub axes: Vec<usize>,
 }
 
-/// A variable and where it lies.
+/// A variable and its slices.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VariablePicture {
-    /// Its name.
+    /// The variable's name.
     pub name: String,
     /// Whether optimizers update it.
     pub trainable: bool,
-    /// Its element type.
+    /// The variable's dtype.
     pub dtype: String,
-    /// Its dims in order.
+    /// The variable's dims in order.
     pub dims: Vec<DimPicture>,
-    /// Bytes of one slice.
+    /// The bytes of one slice.
     pub bytes: u64,
-    /// What each processor holds, in a square that stands for the variable: left, top, width and
-    /// height as parts of 1. `None` where it holds nothing.
+    /// The slice that each processor holds, drawn in a unit square that stands for the variable:
+    /// left, top, width, height. `None` for a processor that holds no slice.
     pub slices: Vec<Option<[f64; 4]>>,
 }
 
-/// A mesh, and variables on it.
+/// A mesh and the variables on it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LayoutPicture {
     /// The layout as text.
     pub layout: String,
-    /// The axes; the last varies fastest from processor to processor.
+    /// The mesh's axes. The last varies fastest from one processor to the next.
     pub axes: Vec<AxisPicture>,
     /// All variables.
     pub variables: Vec<VariablePicture>,
 }
 
 impl LayoutPicture {
-    /// That of a module, which was lowered under this layout.
+    /// The picture of a module that was lowered under `layout`.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// let picture = LayoutPicture::of(&module, &layout);
+    /// assert_eq!(picture.variables[0].name, "out/kernel");
+    /// assert_eq!(picture.variables[0].slices, [Some([0.0, 0.0, 1.0, 1.0])]);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn of(module: &Module, layout: &Layout) -> Self {
         let mesh = module.mesh();
         let axis = |axis| {
@@ -76,7 +94,7 @@ impl LayoutPicture {
         Self { layout: layout.to_string(), axes, variables }
     }
 
-    /// Rows and columns of the grid: the last axis runs along a row.
+    /// The rows and columns of the grid. The last axis runs along a row.
     fn grid(&self) -> [usize; 2] {
         let columns = self.axes.last().map_or(1, |axis| axis.size);
         [self.axes.iter().rev().skip(1).map(|axis| axis.size).product(), columns]
@@ -228,7 +246,7 @@ impl LayoutPicture {
         );
     }
 
-    /// The grid small, with what each processor holds filled.
+    /// Draws a small grid in which each processor's slice is filled.
     fn write_slices(&self, page: &mut String, slices: &[Option<[f64; 4]>]) {
         let [rows, columns] = self.grid();
         let (shown_rows, shown_columns) = (rows.min(SIDE), columns.min(SIDE));
@@ -306,8 +324,8 @@ impl VariablePicture {
     }
 }
 
-/// The dims that are drawn from left to right and from top to bottom: the last two that are split;
-/// one alone lies as it would in a matrix.
+/// The dims that are drawn from left to right and from top to bottom: the last two that are split.
+/// A single split dim lies as it would in a matrix.
 fn sides(dims: &[DimPicture]) -> [Option<usize>; 2] {
     let mut split = (0..dims.len()).rev().filter(|&dim| !dims[dim].axes.is_empty());
     match (split.next(), split.next()) {

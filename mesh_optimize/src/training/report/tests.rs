@@ -2,7 +2,7 @@ use super::*;
 use crate::{Optimizer, Sgd};
 use mesh_ops::prelude::*;
 
-/// Everything that a page refers to is in it.
+/// Checks that a page refers to nothing outside it.
 fn check(page: &str) {
     for outside in ["http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link"] {
         assert!(!page.contains(outside), "{outside}");
@@ -10,7 +10,7 @@ fn check(page: &str) {
     for (open, close) in [("<svg", "</svg>"), ("<table", "</table>"), ("<section", "</section>")] {
         assert_eq!(page.matches(open).count(), page.matches(close).count(), "{open}");
     }
-    // Every element that is opened is closed, in order.
+    // Elements must be closed in the reverse order of opening.
     let mut open = Vec::new();
     for tag in page.split('<').skip(2) {
         let (tag, _) = tag.split_once('>').unwrap();
@@ -43,7 +43,7 @@ fn curves_stay_small_and_keep_means_and_ends() {
             assert_eq!((bin.first, bin.count), (next, bin.last - bin.first + 1));
             let values: Vec<_> = (bin.first..=bin.last).map(value).collect();
             let mean = values.iter().sum::<f64>() / values.len() as f64;
-            // Means of means, 17 roundings deep.
+            // The mean is a mean of means with 17 roundings.
             assert!((bin.mean - mean).abs() < 1e-10, "{} {mean}", bin.mean);
             let ends = |f: fn(f64, f64) -> f64| values.iter().copied().reduce(f).unwrap();
             assert_eq!([bin.least, bin.most], [ends(f64::min), ends(f64::max)]);
@@ -103,7 +103,7 @@ fn pages_stand_alone_whatever_they_say() {
     check(&Report::default().html());
 }
 
-/// Parts of variables on a mesh: what processor `i` holds.
+/// The slice of a variable that each processor holds, as the picture shows it.
 fn slices(mesh: &str, layout: &str, variable: &str) -> Vec<Option<[f64; 4]>> {
     let g = mesh_ops::graph();
     let x = g.input("x", [dim("batch", 8), dim("width", 4)], F32);
@@ -122,7 +122,7 @@ fn pictures_show_what_each_processor_holds() {
     let whole = Some([0.0, 0.0, 1.0, 1.0]);
     assert_eq!(slices("", "", "h/kernel"), [whole]);
     assert_eq!(slices("a:2", "batch:a", "h/kernel"), [whole, whole]);
-    // `h/kernel` is width by hidden, `o/kernel` hidden by out.
+    // `h/kernel` has the dims width and hidden, `o/kernel` hidden and out.
     let (left, right) = (Some([0.0, 0.0, 0.5, 1.0]), Some([0.5, 0.0, 0.5, 1.0]));
     assert_eq!(slices("a:2", "hidden:a", "h/kernel"), [left, right]);
     let (top, bottom) = (Some([0.0, 0.0, 1.0, 0.5]), Some([0.0, 0.5, 1.0, 0.5]));
@@ -134,7 +134,7 @@ fn pictures_show_what_each_processor_holds() {
         [quarter(0.0, 0.0), quarter(0.5, 0.0), quarter(0.0, 0.5), quarter(0.5, 0.5)]
     );
     assert_eq!(slices("a:2", "batch:a;params/*:a@1", "h/kernel"), [None, whole]);
-    // More axes and processors than are drawn.
+    // There are more axes and processors than the picture draws.
     assert_eq!(slices("a:2;b:3;c:16", "batch:a", "h/kernel").len(), 96);
 }
 

@@ -1,6 +1,6 @@
-//! Numbers and text as they stand on a page.
+//! Numbers and text for a page.
 
-/// Text that means itself in HTML, in attributes too.
+/// Escapes text for HTML, attributes included.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -16,7 +16,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// So many significant digits, without zeros at the end.
+/// A number with so many significant digits, without zeros at the end.
 pub(super) fn digits(value: f64, significant: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };
@@ -33,7 +33,7 @@ pub(super) fn digits(value: f64, significant: usize) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A count with a unit of thousands: `12.3k`.
+/// A count in thousands, millions and so on: `12.3k`.
 pub(super) fn count(value: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let unit = UNITS.iter().find(|(size, _)| {
@@ -45,7 +45,7 @@ pub(super) fn count(value: f64) -> String {
     }
 }
 
-/// A size in bytes, by powers of 1024.
+/// A size in bytes, in powers of 1024.
 pub(super) fn bytes(size: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -55,7 +55,7 @@ pub(super) fn bytes(size: u64) -> String {
     }
 }
 
-/// A time in milliseconds, by whichever unit suits it.
+/// A time, given in milliseconds, in the unit that suits it.
 pub(super) fn milliseconds(time: f64) -> String {
     match time {
         t if t >= 1e3 => format!("{} s", digits(t / 1e3, 3)),
@@ -64,7 +64,7 @@ pub(super) fn milliseconds(time: f64) -> String {
     }
 }
 
-/// All digits, in threes.
+/// A number with its digits in groups of three.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -3,13 +3,13 @@
 use super::{Entry, case, f32s, input, made};
 use mesh_ops::prelude::*;
 
-/// Where a function is documented, and the entry.
+/// Every op with the file that documents it.
 pub fn all() -> Vec<(&'static str, Entry)> {
     let (p, q) = (dim("p", 4), dim("q", 6));
     let mut all = vec![
         (
             "sources.rs",
-            case("Graph::input", "arithmetic", move |g| {
+            case("Graph::input", "add", move |g| {
                 let x = g.input("x", [p, q], F32);
                 made([x], [x])
             }),
@@ -39,7 +39,7 @@ pub fn all() -> Vec<(&'static str, Entry)> {
     all
 }
 
-/// What gives the tensor that it is given.
+/// Ops that return their input.
 fn identities() -> Vec<(&'static str, Entry)> {
     let of_x = |name: &str, proof: &str, build: for<'g> fn(Tensor<'g>) -> Tensor<'g>| {
         case(name, proof, move |g| {
@@ -77,7 +77,7 @@ fn identities() -> Vec<(&'static str, Entry)> {
     ]
 }
 
-/// What runs a body.
+/// Ops that run a body.
 fn blocks() -> Vec<(&'static str, Entry)> {
     vec![
         (
@@ -105,10 +105,14 @@ fn blocks() -> Vec<(&'static str, Entry)> {
         ),
         (
             "loops.rs",
-            case("Graph::sum_over", "loops/owed.rs::accumulated_gradients_are_reduced_once", |g| {
-                let x = f32s(g, "x", "parts:4;d:4");
-                made([x], g.sum_over(dim("parts", 4), &[x], |x| vec![x[0].exp()]))
-            }),
+            case(
+                "Graph::sum_over",
+                "loops/pending.rs::accumulated_gradients_are_reduced_once",
+                |g| {
+                    let x = f32s(g, "x", "parts:4;d:4");
+                    made([x], g.sum_over(dim("parts", 4), &[x], |x| vec![x[0].exp()]))
+                },
+            ),
         ),
         (
             "loops.rs",

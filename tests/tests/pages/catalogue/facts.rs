@@ -1,27 +1,28 @@
-//! What graphs and programs say of an op.
+//! What graphs and programs tell about an op.
 
 use super::Entry;
-use mesh_core::graph::{Graph, Kind, OperationView, Signature, TensorType};
+use mesh_core::graph::{DynOp, Graph, Kind, OperationView, Signature, TensorType};
 use mesh_core::names::{DimName, Layout, Mesh};
 use mesh_core::split::{Collective, Linearity, Role};
 use mesh_ops::prelude::*;
-use mesh_ops::testing::{dim_names, legal_layouts};
+use mesh_ops::testing::{Room, dim_names, legal_layouts};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The rule of one operation.
 pub struct Rule {
-    pub op: String,
+    pub op: Arc<dyn DynOp>,
     pub inputs: usize,
     pub roles: Vec<(DimName, Role)>,
     pub linearity: Linearity,
     pub linear: Vec<Vec<usize>>,
 }
 
-/// What splitting one dim alone leads to.
+/// The effect of splitting one dim alone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Outcome {
     Free,
-    /// Collectives with their number.
+    /// The collectives, each with its number.
     Sends(String),
     Whole,
 }
@@ -32,11 +33,51 @@ pub struct Facts {
     pub rules: Vec<Rule>,
     /// For each float input and variable whether it has a gradient; empty if no output is of floats.
     pub gradient: Vec<bool>,
-    pub splits: Vec<(DimName, Outcome)>,
-    /// Why dims are whole, as errors say.
-    pub reasons: BTreeSet<String>,
     /// Every collective under any legal layout on one axis.
     pub collectives: BTreeSet<String>,
+}
+
+/// What splitting each dim alone leads to.
+pub struct Splits {
+    pub outcomes: Vec<(DimName, Outcome)>,
+    /// Why dims are whole, as errors say.
+    pub reasons: BTreeSet<String>,
+}
+
+/// Sizes are even, so that every dim could be halved.
+pub fn splits(entry: &Entry) -> Splits {
+    let g = mesh_ops::graph();
+    let made = (entry.build)(&g);
+    g.declare_function("f", &made.inputs, &made.outputs, Vec::new());
+    let mut reasons = BTreeSet::new();
+    let mut split = |dim| (dim, outcome(&g, &halves(), dim, &mut reasons));
+    Splits { outcomes: dim_names(&g).into_iter().map(&mut split).collect(), reasons }
+}
+
+impl Splits {
+    /// `q: all_reduce; k whole; others free`.
+    pub fn text(&self) -> String {
+        let mut groups: BTreeMap<&Outcome, Vec<String>> = BTreeMap::new();
+        for (dim, outcome) in &self.outcomes {
+            groups.entry(outcome).or_default().push(dim.to_string());
+        }
+        let free = groups.remove(&Outcome::Free);
+        let text = |(outcome, dims): (&Outcome, Vec<String>)| match outcome {
+            Outcome::Sends(what) => format!("{}: {what}", dims.join(", ")),
+            _ => format!("{}: whole", dims.join(", ")),
+        };
+        let mut texts: Vec<_> = groups.into_iter().map(text).collect();
+        match free {
+            Some(_) if texts.is_empty() => texts.push("free".to_owned()),
+            Some(_) => texts.push("others free".to_owned()),
+            None => {}
+        }
+        if texts.is_empty() { "no dims".to_owned() } else { texts.join("; ") }
+    }
+}
+
+fn halves() -> Mesh {
+    "a:2".parse().unwrap()
 }
 
 pub fn facts(entry: &Entry) -> Facts {
@@ -54,18 +95,12 @@ pub fn facts(entry: &Entry) -> Facts {
     let signature = format!("{} -> {}", dims(&made.inputs), dims(&made.outputs));
     g.declare_function("f", &made.inputs, &made.outputs, Vec::new());
     g.check().unwrap_or_else(|report| panic!("{}: {report}", entry.name));
-    let mesh: Mesh = "a:2".parse().unwrap();
-    let mut reasons = BTreeSet::new();
-    let mut split = |dim| (dim, outcome(&g, &mesh, dim, &mut reasons));
-    let splits = dim_names(&g).into_iter().map(&mut split).collect();
-    let legal = legal_layouts(&g, &mesh).unwrap().legal;
+    let legal = legal_layouts(&g, &halves()).unwrap().legal;
     let collectives = legal.iter().flat_map(|(_, module)| sent(module).into_keys()).collect();
     Facts {
         signature: signature.trim_start_matches(" -> ").to_owned(),
         rules,
         gradient: gradient(entry),
-        splits,
-        reasons,
         collectives,
     }
 }
@@ -79,7 +114,7 @@ fn rule(graph: &Graph, operation: &OperationView) -> Rule {
     names.sort();
     names.dedup();
     Rule {
-        op: operation.op.name().to_owned(),
+        op: operation.op.clone(),
         inputs: inputs.len(),
         roles: names.into_iter().map(|name| (name, rule.role(name))).collect(),
         linearity: rule.linearity(),
@@ -139,41 +174,21 @@ fn gradient(entry: &Entry) -> Vec<bool> {
 }
 
 impl Facts {
-    /// The kinds of roles of an op's dims, in the words of the rooms.
-    pub fn kinds(&self, ops: &[&str]) -> BTreeSet<String> {
+    /// The kinds of roles of dims of a room's ops, in the words of the rooms.
+    pub fn kinds(&self, room: &Room) -> BTreeSet<String> {
         let mut kinds = BTreeSet::new();
-        for (_, role) in self.of(ops).flat_map(|rule| &rule.roles) {
+        for (_, role) in self.of(room).flat_map(|rule| &rule.roles) {
             kinds.extend(words(role));
         }
         kinds
     }
 
-    /// The rules of some ops.
-    pub fn of<'a>(&'a self, ops: &'a [&str]) -> impl Iterator<Item = &'a Rule> {
-        self.rules.iter().filter(|rule| ops.contains(&rule.op.as_str()))
+    /// The rules of a room's ops.
+    pub fn of<'a>(&'a self, room: &'a Room) -> impl Iterator<Item = &'a Rule> {
+        self.rules.iter().filter(|rule| room.has(&*rule.op))
     }
 
-    /// `q: all_reduce; k whole; others free`.
-    pub fn splits_text(&self) -> String {
-        let mut groups: BTreeMap<&Outcome, Vec<String>> = BTreeMap::new();
-        for (dim, outcome) in &self.splits {
-            groups.entry(outcome).or_default().push(dim.to_string());
-        }
-        let free = groups.remove(&Outcome::Free);
-        let text = |(outcome, dims): (&Outcome, Vec<String>)| match outcome {
-            Outcome::Sends(what) => format!("{}: {what}", dims.join(", ")),
-            _ => format!("{}: whole", dims.join(", ")),
-        };
-        let mut texts: Vec<_> = groups.into_iter().map(text).collect();
-        match free {
-            Some(_) if texts.is_empty() => texts.push("free".to_owned()),
-            Some(_) => texts.push("others free".to_owned()),
-            None => {}
-        }
-        if texts.is_empty() { "no dims".to_owned() } else { texts.join("; ") }
-    }
-
-    /// `yes`, `none`, or to which inputs.
+    /// `yes`, `none`, or the inputs that have one.
     pub fn gradient_text(&self) -> &'static str {
         if self.gradient.contains(&true) { "yes" } else { "none" }
     }

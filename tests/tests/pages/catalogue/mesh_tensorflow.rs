@@ -1,6 +1,6 @@
 //! Mesh TensorFlow's ops and layers under this library's names.
 
-/// Names of a family: there, and here or why it is not wanted.
+/// A family of names: the name in Mesh TensorFlow, and the name here or why there is none.
 pub type Family = &'static [(&'static str, &'static str)];
 
 pub const FAMILIES: &[Family] = &[

@@ -1,4 +1,4 @@
-//! What `docs/ops.md` says of ops: read off their rooms, and off graphs and programs.
+//! The content of `docs/ops.md`, read from the ops' rooms and from graphs and programs.
 
 pub mod core_ops;
 pub mod facts;
@@ -10,7 +10,7 @@ pub mod sources;
 use mesh_ops::prelude::*;
 use std::cell::Cell;
 
-/// What an instance of an op takes and makes.
+/// The inputs and outputs of an instance of an op.
 pub struct Made<'g> {
     pub inputs: Vec<Tensor<'g>>,
     pub outputs: Vec<Tensor<'g>>,
@@ -18,18 +18,13 @@ pub struct Made<'g> {
 
 type Build = dyn for<'g> Fn(&'g Graph) -> Made<'g>;
 
-/// One public function, or method of a layer, with a graph that holds it.
+/// A public function, or a method of a layer, with a graph that uses it.
 pub struct Entry {
-    /// As in the documentation: `sum`, `MultiHead::decode`.
+    /// The name in the documentation: `sum`, `MultiHead::decode`.
     pub name: String,
-    /// The case of the conformance suite that covers it, where that is not its name.
+    /// The case or table of the conformance suite that covers it, or `file::test`.
     pub case: String,
     pub build: Box<Build>,
-}
-
-/// An entry whose conformance case has its name.
-pub fn entry(name: &str, build: impl for<'g> Fn(&'g Graph) -> Made<'g> + 'static) -> Entry {
-    case(name, name, build)
 }
 
 /// An entry and its conformance case.
@@ -48,18 +43,18 @@ pub fn made<'g>(
     Made { inputs: inputs.into_iter().collect(), outputs: outputs.into_iter().collect() }
 }
 
-/// What an entry is given instead of one of its inputs, to see that it is refused.
+/// A wrong input, with which a function is called to see that it refuses it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flaw {
     /// Another dtype.
     Of(DType),
-    /// Another name for the dim of this number.
+    /// Another name for the dim of this index.
     Misspelt(usize),
-    /// One more index along the dim of this number.
+    /// One more index along the dim of this index.
     Longer(usize),
-    /// Without the dim of this number.
+    /// The dim of this index is missing.
     Without(usize),
-    /// A dim that nobody expects.
+    /// An additional dim.
     Stray,
 }
 
@@ -79,11 +74,11 @@ impl Flaw {
 }
 
 thread_local! {
-    /// The number of the input that has a flaw, counted down as inputs are made.
+    /// The index of the input that is wrong, counted down as inputs are made.
     static FLAW: Cell<Option<(usize, Flaw)>> = const { Cell::new(None) };
 }
 
-/// Runs `build` with a flaw in the input of this number.
+/// Runs `build` with a flaw in the input of this index.
 pub fn with_flaw<T>(input: usize, flaw: Flaw, build: impl FnOnce() -> T) -> T {
     FLAW.set(Some((input, flaw)));
     let made = build();

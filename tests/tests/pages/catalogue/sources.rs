@@ -1,5 +1,6 @@
-//! What the rooms' sources say: tables, first sentences, public names.
+//! Reads the rooms' sources: tables, first sentences, public names.
 
+use mesh_ops::testing;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Every source under a folder of the workspace, tests and the testing room left out, by path.
+/// Every source under a folder of the workspace by path, without tests and the testing room.
 pub fn sources(under: &str) -> BTreeMap<String, String> {
     let root = workspace();
     let (mut folders, mut found) = (vec![root.join(under)], BTreeMap::new());
@@ -27,12 +28,18 @@ pub fn sources(under: &str) -> BTreeMap<String, String> {
     found
 }
 
-pub fn room(name: &str) -> String {
-    let path = workspace().join("mesh_ops/src").join(name);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+/// The path of a room of `mesh_ops`: `elementwise::relu` is a file, `conv` a folder.
+pub fn path_of(room: &str) -> String {
+    let path = format!("mesh_ops/src/{}", room.replace("::", "/"));
+    let file = format!("{path}.rs");
+    if workspace().join(&file).exists() { file } else { format!("{path}/mod.rs") }
 }
 
-/// The first table of a module's doc, row by row; the line under the head is left out.
+pub fn room(path: &str) -> String {
+    fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The rows of the first table in a module's doc, without the line below the head.
 pub fn table(source: &str) -> Vec<Vec<String>> {
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
     let rows = lines.map(str::trim).skip_while(|line| !line.starts_with('|'));
@@ -66,7 +73,7 @@ pub fn cell(source: &str, key: &str) -> Option<String> {
     table(source).into_iter().find(|row| row[0] == key).map(|row| row[1].clone())
 }
 
-/// The first sentence of the doc comment that stands before a line starting with `item`.
+/// The first sentence of the doc comment before a line that starts with `item`.
 pub fn first_sentence(source: &str, item: &str) -> Option<String> {
     let lines: Vec<_> = source.lines().collect();
     let at = lines.iter().position(|line| {
@@ -92,7 +99,7 @@ fn signature(source: &str, at: usize) -> &str {
 }
 
 /// The free public functions of `mesh_ops` that take or make tensors, with the file of each:
-/// stated as such, or exported from where a macro states them.
+/// stated as such, or, where a macro states them, exported by the list of rooms.
 pub fn public_functions() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (path, text) in sources("mesh_ops/src") {
@@ -103,25 +110,15 @@ pub fn public_functions() -> BTreeMap<String, String> {
                 found.insert(name.to_owned(), path.clone());
             }
         }
-        for (at, _) in text.match_indices("\npub use ") {
-            let exported = signature_of_use(&text[at..]);
-            let functions = exported.filter(|name| name.starts_with(|c: char| c.is_lowercase()));
-            for name in functions {
-                found.entry(name).or_insert_with(|| path.clone());
-            }
+    }
+    for room in testing::rooms() {
+        for name in room.exports().iter().filter(|name| name.starts_with(char::is_lowercase)) {
+            found.entry((*name).to_owned()).or_insert_with(|| path_of(room.name()));
         }
     }
-    // Exported, but not of tensors.
+    // These are exported, but have no tensors.
     found.retain(|name, _| !["memory_dim", "split_into_groups"].contains(&name.as_str()));
     found
-}
-
-/// The names of a `pub use a::{b, c};`.
-fn signature_of_use(text: &str) -> impl Iterator<Item = String> {
-    let statement = text.split(';').next().unwrap_or_default();
-    let list = statement.split_once("::").map_or("", |(_, list)| list).trim_matches(['{', '}']);
-    let names = list.split(',').map(|name| name.trim().to_owned());
-    names.filter(|name| !name.is_empty()).collect::<Vec<_>>().into_iter()
 }
 
 /// The public types of layers with public methods that make tensors.

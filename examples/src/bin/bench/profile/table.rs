@@ -9,7 +9,7 @@ use mesh_ops::prelude::*;
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// How many of the dearest steps are shown.
+/// How many of the slowest steps are shown.
 const DEAREST: usize = 20;
 
 /// A number in a table.
@@ -41,7 +41,7 @@ impl Profile<'_> {
         self.contractions()
     }
 
-    /// Milliseconds that memory alone would take one processor.
+    /// The milliseconds that moving the bytes alone would take one processor.
     fn limit(&self, cost: Cost) -> f64 {
         cost.bytes as f64 / (self.bandwidth / self.threads as f64) * 1e3
     }
@@ -87,8 +87,8 @@ impl Profile<'_> {
         Ok(())
     }
 
-    /// Contractions in the step against the same products alone: each on matrices of its own, and again
-    /// and again on the same ones.
+    /// Compares the contractions of a step with the same products alone: each on matrices of its
+    /// own, and all on the same ones.
     fn contractions(&self) -> Result<(), Box<dyn Error>> {
         let mut products: Vec<(Product, u64, f64)> = Vec::new();
         for line in self.lines.iter().filter(|line| line.runs > 0) {

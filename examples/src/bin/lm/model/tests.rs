@@ -5,7 +5,7 @@ use crate::flags::BYTES;
 use clap::Parser;
 use ndarray::{Array2, arr0, s};
 
-/// Byte by byte, with keys and values kept, come the logits of the full pass.
+/// The model with a key-value cache gives byte by byte the logits of the model on whole windows.
 #[test]
 fn the_next_byte_is_that_of_the_full_pass() {
     let line = "lm --width 16 --heads 2 --depth 3 --sequence 8 --batch 2 --seed 5";
@@ -43,7 +43,7 @@ fn agree(flags: &Flags, mesh: &str, layout: &str, what: &str) {
     });
     let [expected] = session.call(&full, [text.view().into()]).unwrap();
     let expected = expected.to_f64();
-    // The second text finds the memory full of the first, from which nothing may come.
+    // The second text begins with a cache full of the first, which must have no effect.
     for (b, row) in text.rows().into_iter().enumerate() {
         for (i, &byte) in row.iter().enumerate() {
             let feeds = [arr0(byte), arr0(i as i32)];

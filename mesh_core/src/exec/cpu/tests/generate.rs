@@ -1,10 +1,10 @@
 use super::{DTYPES, Tensor, run_with, step};
 use crate::array::Array;
+use crate::exec::sync::Arc;
 use crate::names::{DType, Mesh};
 use crate::program::forms::Generate;
 use crate::program::{Generator, Offset, Scalar, Value};
 use proptest::prelude::*;
-use std::sync::Arc;
 
 /// The slice `begin..begin + extents` of something generated.
 fn slice(generator: &Generator, begin: &[usize], global: &[usize], value: &Value) -> Tensor {

@@ -2,19 +2,47 @@
 
 use std::{iter, ptr};
 
-use super::super::super::comm::{Group, Part, Stopped};
-use super::super::super::fold::Fold;
-use super::super::super::shares::{fold_packed, pieces, share};
-use super::{Messages, neighbours};
+use super::super::super::comm::fold::Fold;
+use super::super::super::comm::{Group, Part, Stopped, fold_packed, pieces, share};
+use super::{Messages, SMALL, SMALL_OF_TWO, neighbours};
 use crate::program::{ALIGNMENT, FoldOrder};
 
 impl Messages {
+    /// # Safety
+    ///
+    /// That of [`Messages::meet`], for an all-reduce of these parts.
+    pub(super) unsafe fn all_reduce(
+        &mut self,
+        group: Group,
+        fold: Fold,
+        order: FoldOrder,
+        parts: &[Part],
+    ) -> Result<(), Stopped> {
+        if group.size == 1 {
+            for part in parts {
+                // SAFETY: `out` is the input or disjoint from it.
+                unsafe { ptr::copy(part.input, part.out, part.elements * fold.size) };
+            }
+            return Ok(());
+        }
+        let bytes: usize = parts.iter().map(|part| part.elements * fold.size).sum();
+        let small = if group.size == 2 { SMALL_OF_TWO } else { SMALL };
+        // SAFETY: the parts are good for their elements until this returns, and all members, which have
+        // as many, choose alike.
+        unsafe {
+            match bytes * group.size <= small {
+                true => self.fold_all(group, fold, order, parts),
+                false => self.fold_shares(group, fold, order, parts),
+            }
+        }
+    }
+
     /// Everybody gets everything and folds it.
     ///
     /// # Safety
     ///
-    /// As [`Messages::all_reduce`].
-    pub(super) unsafe fn fold_all(
+    /// That of [`Messages::meet`], for an all-reduce of these parts.
+    unsafe fn fold_all(
         &mut self,
         group: Group,
         fold: Fold,
@@ -40,8 +68,8 @@ impl Messages {
                 false => self.swap(group, bytes, |_| own.cast_const(), arrival)?,
             }
         }
-        self.seat_peers(group, own, arrival);
-        // SAFETY: as arrived; the outs are not in our room.
+        self.set_peers(group, own, arrival);
+        // SAFETY: each member's parts are in its place in the room, whole; the outs are not in there.
         unsafe { fold_packed(fold, order, &self.peers, &mut self.inputs, parts) };
         Ok(())
     }
@@ -72,8 +100,8 @@ impl Messages {
     ///
     /// # Safety
     ///
-    /// As [`Messages::all_reduce`].
-    pub(super) unsafe fn fold_shares(
+    /// That of [`Messages::meet`], for an all-reduce of these parts.
+    unsafe fn fold_shares(
         &mut self,
         group: Group,
         fold: Fold,
@@ -107,7 +135,7 @@ impl Messages {
         for (_, part, range) in pieces(parts, own.clone()) {
             let (at, bytes) = (range.start * fold.size, range.len() * fold.size);
             let arrival = |member: usize| room.wrapping_add(member * stride + before);
-            self.seat_peers(group, part.input.wrapping_add(at), arrival);
+            self.set_peers(group, part.input.wrapping_add(at), arrival);
             order.arrange(group.rank, &self.peers, &mut self.inputs);
             // SAFETY: the piece as it arrived from each, and our own; the out is the latter or apart.
             unsafe { fold.run(&self.inputs, 0, &[part.out.add(at)], 0, range.len()) };

@@ -1,4 +1,4 @@
-//! Files that nobody here has written, with checksums that are right.
+//! Files that no save has written, with valid checksums.
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -6,22 +6,22 @@ use serde_json::{Value as Json, json};
 use super::super::manifest::Manifest;
 use super::*;
 
-/// A manifest of this content.
+/// A manifest with this content and a valid checksum.
 fn sealed(content: &str) -> String {
     let body = content.trim_end().strip_suffix('}').unwrap().trim_end().to_owned() + ",\n";
     let sum = crc32c::crc32c(body.as_bytes());
     format!("{body}  \"crc32c\": \"{sum:08x}\"\n}}\n")
 }
 
-/// A file of tensors.
+/// The bytes of a file of tensors.
 fn tensors(header: &str, data: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), data].concat()
 }
 
-/// The one tensor `v` of two truth values.
+/// The header of a file with one tensor `v` of two booleans.
 const HEADER: &str = r#"{"v":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}}"#;
 
-/// A manifest that fits a file of tensors, but for what `change` does to it.
+/// A manifest for a file of tensors, changed by `change`.
 fn manifest(tensors: &[u8], change: impl Fn(&mut Json)) -> String {
     let length = u64::from_le_bytes(tensors[..8].try_into().unwrap());
     let header = tensors.len().min((length as usize).saturating_add(8));
@@ -146,7 +146,7 @@ fn lengths_that_cannot_be_are_refused_before_anything_is_made_room_for() {
             "{error}"
         );
     }
-    // Files that say how long they are and take no room on the disk.
+    // Files of great length that occupy no blocks on the disk.
     let long = |name: &str, bytes| {
         let file = fs::File::options().write(true).open(scratch.join("step-0000000001").join(name));
         file.unwrap().set_len(bytes).unwrap();
@@ -218,7 +218,7 @@ fn any_text_is_a_name_and_a_state() {
     restored.restore(&checkpoint, &Restore::all()).unwrap();
     assert_eq!(values(&restored), values(&saved));
     assert_eq!((checkpoint.state(), checkpoint.step()), (&state, u64::MAX));
-    // And no variables at all.
+    // A checkpoint without variables.
     let none = of_variables(&Mesh::single(), vec![], 7);
     let path =
         Checkpoints::new(&*scratch).save(1, &none.snapshot().unwrap(), &State::new()).unwrap();
@@ -228,7 +228,7 @@ fn any_text_is_a_name_and_a_state() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever text stands in a manifest with the right checksum.
+    /// Any text as the content of a manifest with a valid checksum.
     #[test]
     fn manifests_of_anything_are_read_or_refused(body in "[\\[\\]{}\":,a-z0-9 \\n-]{0,60}") {
         let text = sealed(&format!("{{{body}}}"));

@@ -1,8 +1,8 @@
-//! Which checkpoints stay.
+//! Which checkpoints are kept.
 
 use super::*;
 
-/// The steps that are there after saving at all of these.
+/// The steps of the checkpoints that are there after saves at the given steps.
 fn steps(checkpoints: &Checkpoints, scratch: &Scratch, saved: &[u64]) -> Vec<u64> {
     for &step in saved {
         checkpoints
@@ -26,7 +26,7 @@ fn the_newest_are_kept_and_each_so_many() {
         (|c| c.keep_last(9), &[10, 20, 30], &[10, 20, 30]),
         (|c| c.keep_last(2).keep_every(20), &[10, 20, 30, 40, 50, 60, 70], &[20, 40, 60, 70]),
         (|c| c.keep_last(1).keep_every(0), &[10, 20, 30], &[30]),
-        // Going back: what is newer is neither counted nor touched.
+        // The run goes back: newer checkpoints are neither counted nor removed.
         (|c| c.keep_last(2), &[10, 20, 90, 30, 40], &[30, 40, 90]),
     ];
     for (policy, saved, kept) in table {
@@ -41,7 +41,7 @@ fn what_is_not_whole_does_not_count() {
     let checkpoints = Checkpoints::new(&*scratch).keep_last(2);
     steps(&checkpoints, &scratch, &[10, 20]);
     fs::write(scratch.join("step-0000000020/manifest.json"), "{}").unwrap();
-    // 20 is broken, so 10 and 30 are the last two.
+    // Checkpoint 20 is damaged, so 10 and 30 are the last two.
     assert_eq!(steps(&checkpoints, &scratch, &[30]), [10, 20, 30]);
     assert_eq!(steps(&checkpoints, &scratch, &[40]), [30, 40]);
 }
@@ -65,13 +65,13 @@ fn the_newest_whole_one_is_found_and_the_others_told() {
     assert_eq!(refused, [&scratch.join("step-0000000040"), &scratch.join("step-0000000030")]);
     let error = found.refused[0].error.to_string();
     assert!(error.starts_with("cannot read") && error.contains("step-0000000040"), "{error}");
-    // Nothing that is whole is told apart from nothing at all.
+    // A folder without a whole checkpoint and an empty folder are different.
     fs::write(manifest(20), "").unwrap();
     fs::write(manifest(10), "").unwrap();
     let found = checkpoints.latest().unwrap();
     assert!(found.checkpoint.is_none());
     assert_eq!(found.refused.len(), 4);
-    // What is in the way of a new one is replaced, whatever it is.
+    // A save replaces whatever has the checkpoint's name.
     checkpoints.save(30, &session("", 8).snapshot().unwrap(), &State::new()).unwrap();
     assert_eq!(number(&checkpoints.latest().unwrap().checkpoint.unwrap()), 8);
     assert!(scratch.names().contains(&"notes.txt".to_owned()));

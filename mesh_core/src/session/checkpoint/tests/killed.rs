@@ -1,4 +1,4 @@
-//! Saving that ends anywhere.
+//! Saves that are killed at any operation.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -12,8 +12,9 @@ fn killed(checkpoints: &Checkpoints, after: usize) -> Checkpoints {
     checkpoints
 }
 
-/// For every number of operations after which saving `number` at `step` may end, looks at what is
-/// found then: one of `before`, the newest whole one, or what was saved. Gives how many there are.
+/// Kills the save of `number` at `step` after every possible number of operations. Each time a
+/// whole checkpoint must be found, the newest from before or the new one. Returns the number of
+/// deaths.
 fn each_death(keep: usize, earlier: &[(u64, i32)], (step, new): (u64, i32), newest: i32) -> usize {
     for after in 0.. {
         let scratch = Scratch::new();
@@ -40,7 +41,7 @@ fn each_death(keep: usize, earlier: &[(u64, i32)], (step, new): (u64, i32), newe
                 );
             }
         }
-        // The next one tidies up and goes on.
+        // The next save cleans up and succeeds.
         let last =
             checkpoints.save(step, &session("", new).snapshot().unwrap(), &State::new()).unwrap();
         assert_eq!(number(&checkpoints.latest().unwrap().checkpoint.unwrap()), new);
@@ -60,8 +61,8 @@ fn each_death(keep: usize, earlier: &[(u64, i32)], (step, new): (u64, i32), newe
 
 #[test]
 fn the_first_checkpoint_is_there_or_not() {
-    // A folder for all and one for this; two files, each made, written and synced; the folder
-    // synced, renamed, and what it is in synced.
+    // The operations: make the folder of checkpoints and this one's; make, write and sync two
+    // files; sync the folder, rename it, and sync the folder of checkpoints.
     assert!(each_death(3, &[], (1, 7), 0) >= 11);
 }
 
@@ -84,7 +85,7 @@ fn a_checkpoint_that_is_replaced_is_there_as_it_was_or_will_be() {
 
 #[test]
 fn a_full_disk_loses_nothing() {
-    // Not a death: the writer lives on, and what it left behind is removed.
+    // The disk is full, but the writer lives on and removes what it left.
     let scratch = Scratch::new();
     let checkpoints = Checkpoints::new(&*scratch);
     checkpoints.save(1, &session("", 6).snapshot().unwrap(), &State::new()).unwrap();

@@ -1,4 +1,4 @@
-//! A folder that another process saves to, or where something cannot be removed.
+//! A folder that another process saves to, or in which something cannot be removed.
 
 use super::*;
 
@@ -11,13 +11,13 @@ fn one_at_a_time_saves_to_a_folder() {
     let scratch = Scratch::new();
     let [first, second] = [(); 2].map(|()| Checkpoints::new(&*scratch));
     save(&first, 1).unwrap();
-    // The process is this one, which holds the lock by another value.
+    // The other process is this one with another value, which holds the lock.
     for refused in [second.lock(), save(&second, 2).map(drop)] {
         let error = refused.unwrap_err().to_string();
         let named = format!("process {}", std::process::id());
         assert!(error.starts_with(&named) && error.contains("name another folder"), "{error}");
     }
-    // Reading needs no lock, and clones share it.
+    // Reading takes no lock. Clones share the lock.
     assert_eq!(number(&second.latest().unwrap().checkpoint.unwrap()), 1);
     let clone = first.clone();
     drop(first);
@@ -37,14 +37,14 @@ fn the_text_of_a_lock_does_not_matter() {
         let checkpoints = Checkpoints::new(&*scratch);
         checkpoints.lock().unwrap();
         assert!(fs::read_to_string(scratch.join(LOCK)).unwrap().starts_with("process "));
-        // What was left when nobody could say who it is.
+        // A lock file that names no process.
         fs::write(scratch.join(LOCK), text).unwrap();
         let error = Checkpoints::new(&*scratch).lock().unwrap_err().to_string();
         assert!(error.starts_with("another process saves") && error.len() < 400, "{error}");
     }
 }
 
-/// Names that cannot be removed by this disk.
+/// A folder of checkpoints on a disk that cannot remove entries of this name.
 fn stuck(scratch: &Scratch, name: &'static str) -> Checkpoints {
     let mut checkpoints = Checkpoints::new(&**scratch).keep_last(1);
     checkpoints.disk.stuck = Some(name);
@@ -68,7 +68,7 @@ fn what_cannot_be_removed_is_told_once_and_keeps_nothing_from_being_saved() {
         assert!(told[0].contains(name), "{told:?}");
         let names = scratch.names();
         assert_eq!(names.len(), 2, "{names:?}");
-        // Where it can be removed, the next one does so.
+        // When it can be removed again, the next save removes it.
         drop(checkpoints);
         save(&Checkpoints::new(&*scratch).keep_last(1), 6).unwrap();
         assert_eq!(scratch.names(), ["step-0000000006"]);

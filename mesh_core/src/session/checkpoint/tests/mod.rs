@@ -17,7 +17,7 @@ use super::*;
 use crate::names::{DType, Mesh, Placement, dim};
 use crate::session::Session;
 
-/// A folder of a test's own, gone when the test is.
+/// A folder of the test's own, which is removed at the end of the test.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -28,7 +28,7 @@ impl Scratch {
         Self(std::env::temp_dir().join(name))
     }
 
-    /// What is in it, hidden or not, but for the lock.
+    /// The names in the folder, hidden ones included, without the lock.
     pub(super) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();
         let mut names: Vec<_> =
@@ -53,7 +53,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Variables `w` of f32, split, `flags` of bool and `step` of i32, all made of `number`.
+/// A session with the variables `w` (f32, split), `flags` (bool) and `step` (i32), all computed
+/// from `number`.
 pub(super) fn session(mesh: &str, number: i32) -> Session {
     let mesh: Mesh = mesh.parse().unwrap();
     let axes: Vec<_> = mesh.axes().collect();
@@ -75,7 +76,7 @@ pub(super) fn values(session: &Session) -> Vec<crate::array::Array> {
     session.variables().map(|name| session.read(name).unwrap()).collect()
 }
 
-/// What the newest whole checkpoint was saved from, by the number of [`session`].
+/// The number that [`session`] computed the checkpoint's variables from.
 pub(super) fn number(checkpoint: &Checkpoint) -> i32 {
     let mut restored = session("a:4", 0);
     restored.restore(checkpoint, &Restore::all()).unwrap();
@@ -101,7 +102,7 @@ fn files_are_the_same_whatever_the_mesh() {
     });
     assert_eq!(files[0], files[1]);
     assert_eq!(files[0], files[2]);
-    // Numbers are where they are aligned.
+    // The data are aligned.
     let length = u64::from_le_bytes(files[0][0][..8].try_into().unwrap());
     assert!(length.is_multiple_of(8));
     let header = r#"{"w":{"dtype":"F32","shape":[4,3],"data_offsets":[0,48]},"step":{"dtype":"I32","shape":[],"data_offsets":[48,52]},"flags":{"dtype":"BOOL","shape":[3],"data_offsets":[52,55]}}"#;
@@ -158,7 +159,7 @@ fn signatures_know_names_types_shapes_and_what_is_trainable() {
     let [a, b] = ["a", "b"].map(|name| variable(name, DType::F32, &[x, y]));
     let first = signature(&[a.clone(), b.clone()]);
     assert_eq!(signature(&[b.clone(), a.clone()]), first);
-    // FNV-1a of `"a" f32[4, 3] true` and so on, a line each, computed elsewhere.
+    // FNV-1a of the lines `"a" f32[4, 3] true` and so on, computed by another program.
     assert_eq!(first, "597fe710b027d1c0");
     let frozen = crate::lower::VariableSpec { trainable: false, ..a.clone() };
     let others = [

@@ -1,4 +1,4 @@
-//! Saving by several ranks, which are threads here: each has its part of a snapshot.
+//! Saves by several ranks, each with its part of a snapshot. Here ranks are threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,23 +9,23 @@ use super::super::snapshot::tests::parts;
 use super::*;
 use crate::exec::Processes;
 
-/// How long ranks wait for one that is dead.
+/// How long the ranks wait for a dead one.
 const DEADLINE: Duration = Duration::from_millis(400);
 
-/// A job of so many ranks, none of which dies.
+/// A job of so many ranks, all of which live.
 fn job(ranks: usize) -> Processes {
     Processes { deadline: Duration::from_secs(60), ..mortal(ranks) }
 }
 
-/// A job of so many ranks.
+/// A job of so many ranks, of which one may die.
 fn mortal(ranks: usize) -> Processes {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let id = COUNT.fetch_add(1, Ordering::Relaxed);
     Processes { id, rank: 0, ranks, deadline: DEADLINE }
 }
 
-/// Has every rank save its part; `disk` makes the folder of checkpoints that a rank sees. Gives what
-/// each was told.
+/// Each rank saves its part; `disk` makes the folder of checkpoints of each. Returns each rank's
+/// result.
 fn save_by(
     checkpoints: &Checkpoints,
     step: u64,
@@ -54,8 +54,8 @@ fn files(path: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// A variable for each way of lying on a mesh `a:2;b:2`, filled with what `number` makes of it; one
-/// is longer than a buffer.
+/// Variables of every kind of placement on a mesh `a:2;b:2`, computed from `number`. One is longer
+/// than a buffer.
 fn session_of_all(number: i32) -> Session {
     let mesh: Mesh = "a:2;b:2".parse().unwrap();
     let [a, b] = ["a", "b"].map(|name| mesh.axis(name).unwrap());
@@ -106,8 +106,9 @@ fn ranks_write_the_files_that_threads_write() {
     }
 }
 
-/// Lets rank `dying` end after some number of operations: what is found then is the checkpoint from
-/// before, or the whole new one, and the next attempt works. Gives whether it came to its end.
+/// Kills rank `dying` after some number of operations. Then the old checkpoint or the whole new one
+/// must be found, and the next attempt must succeed. Returns whether the rank finished before it
+/// would have been killed.
 fn death(dying: usize, after: usize) -> bool {
     let scratch = Scratch::new();
     let checkpoints = Checkpoints::new(&*scratch).keep_last(2);
@@ -136,7 +137,7 @@ fn death(dying: usize, after: usize) -> bool {
     told[dying].is_ok()
 }
 
-/// Every death of a rank; gives how many there are.
+/// Kills a rank after every possible number of operations. Returns the number of deaths.
 fn deaths(dying: usize) -> usize {
     let ended_well: Vec<_> = thread::scope(|scope| {
         let deaths: Vec<_> = (0..24).map(|n| scope.spawn(move || death(dying, n))).collect();
@@ -147,9 +148,10 @@ fn deaths(dying: usize) -> usize {
 
 #[test]
 fn a_rank_may_die_anywhere() {
-    // What it keeps of two variables written, the file synced, a marker made, written and renamed.
+    // The operations: write the rank's parts of two variables, sync the file; make, write and
+    // rename the marker.
     assert_eq!(deaths(1), 6);
-    // What one process alone does, but for the markers.
+    // The operations of a single process, and those with markers.
     assert!(deaths(0) >= 13);
 }
 
@@ -168,7 +170,7 @@ fn what_goes_wrong_on_one_rank_is_told_on_all() {
             assert!(error.starts_with(&format!("{at}cannot ")), "rank {rank}: {error}");
             assert!(error.contains(file) && error.ends_with("no storage space"), "{error}");
         }
-        // All that takes room is gone, the rest with the next save.
+        // The tensors are removed at once, the rest by the next save.
         let hidden = scratch.join(&scratch.names()[0]);
         assert!(files(&hidden).iter().all(|(name, bytes)| name != file && bytes.len() < 500));
     }
@@ -215,7 +217,7 @@ fn parts_that_are_not_the_whole_are_refused() {
 fn what_a_killed_job_left_is_not_taken() {
     let scratch = Scratch::new();
     let checkpoints = Checkpoints::new(&*scratch);
-    // All of it but its name, which rank 0 did not live to give it.
+    // A complete checkpoint that rank 0 died before renaming.
     let earlier = parts(&session("a:4", 6), mortal(2));
     let told = save_by(&checkpoints, 2, &earlier, |rank, checkpoints| {
         let left = (rank == 0).then(|| Arc::new(AtomicUsize::new(7)));
@@ -223,7 +225,7 @@ fn what_a_killed_job_left_is_not_taken() {
     });
     assert!(told.iter().all(Result::is_err));
     assert_eq!(scratch.names().len(), 1);
-    // Its folder goes; of the new job one rank is missing all the same.
+    // Its folder is removed. Still, one rank of the new job is missing.
     let new = parts(&session("a:4", 7), mortal(2));
     let error = checkpoints.save(2, &new[0], &State::new()).unwrap_err().to_string();
     assert!(error.starts_with("rank 1: its part is not there"), "{error}");
@@ -243,7 +245,7 @@ fn a_slow_rank_is_waited_for_while_somebody_writes() {
     let state = State::new();
     let told = thread::scope(|scope| {
         let leads = scope.spawn(|| checkpoints.save(2, &parts[0], &state));
-        // Longer than the deadline in all, but never for so long.
+        // The save takes longer than the deadline in all, but no pause is as long.
         let hidden = loop {
             let names = fs::read_dir(&*scratch).map_or(Vec::new(), |_| scratch.names());
             match names.first() {

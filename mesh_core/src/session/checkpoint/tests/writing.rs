@@ -1,4 +1,4 @@
-//! Saving beside training.
+//! Saves while training goes on.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn a_writer_saves_what_was_when_it_was_asked() {
     for number in 1..6 {
         training.write("step", &arr0(number)).unwrap();
         writer.save(&training, number as u64, State::new()).unwrap();
-        // What comes after does not get in.
+        // Later changes are not in the checkpoint.
         training.write("step", &arr0(-1)).unwrap();
     }
     assert_eq!(writer.finish().unwrap(), Some(scratch.join("step-0000000005")));
@@ -37,7 +37,7 @@ fn a_failed_save_is_told_at_the_next() {
     let error = writer.save(&training, 2, State::new()).unwrap_err().to_string();
     assert!(error.contains("cannot create"), "{error}");
     fs::remove_file(&folder).unwrap();
-    // It was told once, and the writer goes on.
+    // The error was returned once, and the writer goes on.
     writer.save(&training, 3, State::new()).unwrap();
     drop(writer);
     let found = Checkpoints::new(&folder).latest().unwrap().checkpoint.unwrap();

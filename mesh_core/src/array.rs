@@ -99,6 +99,18 @@ impl Array {
         }
     }
 
+    /// Numbers as elements of a dtype, rounded (see [`Scalar::new`](crate::program::Scalar::new)), in
+    /// declared order.
+    pub(crate) fn from_f64(dtype: DType, numbers: &ArrayD<f64>) -> Self {
+        match dtype {
+            DType::F32 => numbers.mapv(|x| x as f32).into(),
+            DType::F64 => numbers.clone().into(),
+            DType::BF16 => numbers.mapv(bf16::from_f64).into(),
+            DType::I32 => numbers.mapv(|x| x as i32).into(),
+            DType::Bool => numbers.mapv(|x| x != 0.0).into(),
+        }
+    }
+
     /// The only element as f64; `None` for an array of several elements or none.
     pub fn item(&self) -> Option<f64> {
         if self.len() == 1 { self.to_f64().first().copied() } else { None }

@@ -3,7 +3,7 @@
 //! `cpu` has the local forms' kernels. [`Comm`](comm::Comm) is how a processor meets others, with
 //! one room per way: `threads` and, with the feature of that name, `mpi`. A crew runs the processors
 //! of this process on threads, whichever way they meet others; each room's [`Backend`] is a crew and
-//! what processes have to do with each other. An
+//! what processes have to do with each other. `reference` runs the meaning of each step, naively. An
 //! [`Executor`](run::Executor) is one function prepared for one processor; its step loop
 //! allocates nothing and looks nothing up.
 //!
@@ -23,6 +23,7 @@ mod memory;
 mod mpi;
 mod prepare;
 mod record;
+mod reference;
 mod run;
 mod seed;
 mod strided;
@@ -33,6 +34,7 @@ mod threads;
 pub(crate) use self::mpi::RankBackend;
 #[cfg(feature = "mpi")]
 pub use self::mpi::Ranks;
+pub use self::reference::Reference;
 pub(crate) use addressable::{Addressable, Hull, is_addressable};
 pub use backend::{Backend, Capabilities, Failure, Processes};
 pub use record::{CallTimes, Span, StepTimes};

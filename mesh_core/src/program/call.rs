@@ -1,6 +1,7 @@
 //! What a [`Step::Call`](super::Step::Call) runs: kernels that users write.
 
 use super::Value;
+use crate::array::Array;
 use half::bf16;
 use std::any::{Any, TypeId};
 use std::fmt::{self, Debug};
@@ -72,6 +73,32 @@ pub enum ElementsMut<'a> {
     I32(&'a mut [i32]),
     /// Truth values.
     Bool(&'a mut [bool]),
+}
+
+impl<'a> Elements<'a> {
+    /// Those of an array in declared order.
+    pub(super) fn of(array: &'a Array) -> Self {
+        match array {
+            Array::F32(of) => Self::F32(of.as_slice().unwrap_or_default()),
+            Array::F64(of) => Self::F64(of.as_slice().unwrap_or_default()),
+            Array::BF16(of) => Self::BF16(of.as_slice().unwrap_or_default()),
+            Array::I32(of) => Self::I32(of.as_slice().unwrap_or_default()),
+            Array::Bool(of) => Self::Bool(of.as_slice().unwrap_or_default()),
+        }
+    }
+}
+
+impl<'a> ElementsMut<'a> {
+    /// Those of an array in declared order.
+    pub(super) fn of(array: &'a mut Array) -> Self {
+        match array {
+            Array::F32(of) => Self::F32(of.as_slice_mut().unwrap_or_default()),
+            Array::F64(of) => Self::F64(of.as_slice_mut().unwrap_or_default()),
+            Array::BF16(of) => Self::BF16(of.as_slice_mut().unwrap_or_default()),
+            Array::I32(of) => Self::I32(of.as_slice_mut().unwrap_or_default()),
+            Array::Bool(of) => Self::Bool(of.as_slice_mut().unwrap_or_default()),
+        }
+    }
 }
 
 /// A [`UserKernel`] as programs hold it.

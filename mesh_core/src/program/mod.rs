@@ -7,6 +7,7 @@
 //!
 //! This room knows no graph and no layout: names, sizes and numbers only.
 
+mod arithmetic;
 mod block;
 mod builder;
 mod call;
@@ -14,9 +15,12 @@ mod cost;
 mod expr;
 pub mod forms;
 mod generator;
+pub(crate) mod meaning;
+mod normal;
 mod origin;
 mod plan;
 mod print;
+pub(crate) mod random;
 mod scalar;
 #[cfg(test)]
 pub(crate) mod sketch;

@@ -14,6 +14,7 @@ mod processes;
 #[cfg(feature = "mpi")]
 mod ranks;
 mod recorded;
+mod reference;
 mod replicas;
 mod slices;
 mod threads;
@@ -39,8 +40,8 @@ pub use self::trace::Trace;
 use crate::array::{Array, ArrayRef};
 use crate::exec::Addressable;
 pub use crate::exec::{
-    Backend, CallTimes, Capabilities, Failure, GivenTo, InIteration, NonFinite, Processes, Span,
-    StepTimes, Summary,
+    Backend, CallTimes, Capabilities, Failure, GivenTo, InIteration, NonFinite, Processes,
+    Reference, Span, StepTimes, Summary,
 };
 use crate::graph::{Function, GraphId};
 use crate::lower::Module;

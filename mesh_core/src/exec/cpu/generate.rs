@@ -1,20 +1,16 @@
 //! `Generate`: elements made from their global positions.
 
-use super::isa::{Entry, compiled};
+use super::isa::{Entry, Task, compiled};
 use super::moves::{bits, fill};
-use super::normal::inverse_normal;
-use super::philox::{DRAWS, Draws};
 use super::strided::{Loop, Nest, copy};
-use super::{Kernel, Memory, Seed, philox};
+use super::{Kernel, Memory, Seed};
 use crate::array::Array;
 use crate::exec::sync::Arc;
 use crate::names::DType;
+use crate::program::random::{self, Draw, Rounded};
 use crate::program::{Extents, Generator, Value, ValueId};
 use half::bf16;
 use smallvec::SmallVec;
-
-/// Probability that a standard normal variable lies below -2.
-const BELOW_MINUS_2: f64 = 0.022_750_131_948_179_21;
 
 pub(super) fn prepare(
     generator: &Generator,
@@ -60,12 +56,7 @@ pub(super) fn prepare(
     let mut nest = Nest::new(&value.extents, &[&positions, &strides]);
     nest.sort_by(1);
     let (outer, inner) = nest.collapse().split_inner();
-    let draw = match *generator {
-        Generator::Uniform { low, high, .. } => Draw::Uniform { low, high },
-        Generator::Normal { mean, stddev, .. } => Draw::Normal { mean, stddev },
-        Generator::TruncatedNormal { mean, stddev, .. } => Draw::Truncated { mean, stddev },
-        _ => Draw::Position,
-    };
+    let draw = Draw::of(generator);
     if dtype == DType::Bool {
         return Err("there is no generator of bool but fills and tables".to_owned());
     }
@@ -151,13 +142,25 @@ impl Kernel for Table {
     }
 }
 
-/// What is made of a position.
-#[derive(Clone, Copy)]
-enum Draw {
-    Position,
-    Uniform { low: f64, high: f64 },
-    Normal { mean: f64, stddev: f64 },
-    Truncated { mean: f64, stddev: f64 },
+/// Draws for many positions at once.
+struct Draws;
+
+/// How many draws [`Draws`] makes.
+const DRAWS: usize = 64;
+
+impl Task for Draws {
+    /// Key, first position, distance of positions.
+    type Args = ([u32; 2], u64, u64);
+    type Result = [u64; DRAWS];
+
+    #[inline(always)]
+    unsafe fn run((key, first, step): Self::Args) -> [u64; DRAWS] {
+        let mut draws = [0; DRAWS];
+        for (i, to) in draws.iter_mut().enumerate() {
+            *to = random::draw(key, first.wrapping_add(step.wrapping_mul(i as u64)));
+        }
+        draws
+    }
 }
 
 struct Positions {
@@ -173,68 +176,6 @@ struct Positions {
     key: Option<u64>,
     salts: SmallVec<[ValueId; 1]>,
     draws: Entry<Draws>,
-}
-
-/// An element type that numbers are rounded to.
-trait Rounded: Copy {
-    /// Bits of a draw that are used, so that a uniform draw below 1 stays below 1.
-    const BITS: u32;
-    fn round(x: f64) -> Self;
-    fn value(self) -> f64;
-    fn below(self) -> Self;
-}
-
-macro_rules! rounded {
-    ($($t:ty, $bits:literal, |$x:ident| $round:expr, |$y:ident| $value:expr, $below:expr;)*) => {$(
-        impl Rounded for $t {
-            const BITS: u32 = $bits;
-            fn round($x: f64) -> Self { $round }
-            fn value(self) -> f64 { let $y = self; $value }
-            fn below(self) -> Self { let $y = self; $below }
-        }
-    )*};
-}
-rounded! {
-    f32, 24, |x| x as f32, |y| f64::from(y), y.next_down();
-    f64, 53, |x| x, |y| y, y.next_down();
-    i32, 53, |x| x.floor() as i32, |y| f64::from(y), y.wrapping_sub(1);
-    bf16, 24, |x| bf16::from_f64(x), |y| f64::from(y), next_down(y);
-}
-
-fn next_down(x: bf16) -> bf16 {
-    match x.to_bits() {
-        0 | 0x8000 => bf16::from_bits(0x8001),
-        bits if bits & 0x8000 == 0 => bf16::from_bits(bits - 1),
-        bits => bf16::from_bits(bits + 1),
-    }
-}
-
-/// The middle of one of 2^52 intervals of equal length: never 0, never 1, symmetric, exact.
-#[inline(always)]
-fn probability(bits: u64) -> f64 {
-    ((bits >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
-}
-
-impl Draw {
-    /// What is made of the random bits of a position.
-    #[inline(always)]
-    fn make<T: Rounded>(self, position: isize, bits: u64) -> T {
-        match self {
-            Self::Position => T::round(position as f64),
-            Self::Uniform { low, high } => {
-                let unit = (bits >> (64 - T::BITS)) as f64 / (1_u64 << T::BITS) as f64;
-                let x = T::round(low + unit * (high - low));
-                if x.value() >= high && high > low { x.below() } else { x }
-            }
-            Self::Normal { mean, stddev } => {
-                T::round(mean + stddev * inverse_normal(probability(bits)))
-            }
-            Self::Truncated { mean, stddev } => {
-                let p = BELOW_MINUS_2 + probability(bits) * (1.0 - 2.0 * BELOW_MINUS_2);
-                T::round(mean + stddev * inverse_normal(p).clamp(-2.0, 2.0))
-            }
-        }
-    }
 }
 
 impl Positions {
@@ -266,9 +207,9 @@ impl Kernel for Positions {
         let out = memory.pointer(self.out);
         // SAFETY: a salt is a scalar of i32.
         let salt = |id: &ValueId| unsafe { *memory.pointer(*id).cast::<i32>() };
-        let keyed = |key| philox::key(self.seed.get(), key);
-        let salted = |key| self.salts.iter().map(salt).fold(keyed(key), philox::salted);
-        let key = self.key.map(salted).map(philox::words);
+        let keyed = |key| random::key(self.seed.get(), key);
+        let salted = |key| self.salts.iter().map(salt).fold(keyed(key), random::salted);
+        let key = self.key.map(salted).map(random::words);
         // SAFETY: the value's memory, of its dtype.
         unsafe {
             match self.dtype {

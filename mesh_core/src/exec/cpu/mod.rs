@@ -21,8 +21,6 @@ pub(super) mod isa;
 mod kernel;
 mod map;
 mod moves;
-mod normal;
-mod philox;
 mod product;
 pub(super) mod reduce;
 mod scan;

@@ -257,7 +257,7 @@ fn the_checker_finds_sabotage() {
     // A feed in a variable.
     let found = sabotaged(|_, plan| plan.places[0] = Place::Variable(var(1)));
     insta::assert_snapshot!(found, @r"
-    the plan: feed image is in var1
+    the parameters: parameter 0 is in var1
     step 1 read: old var1 is not at var1, which holds %0
     at the end: old var1 is not at var1, which holds %0, %2
     ");

@@ -1,6 +1,7 @@
 use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers, joined};
 
 /// Concatenates the members' inputs along a dim, in the order of the group index.
 ///
@@ -36,5 +37,12 @@ impl FormRules for AllGather {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         format!("dim {} over {} of {}", self.dim, step.over(), step.names())
+    }
+}
+
+impl Collective for AllGather {
+    fn meet(&self, step: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
+        let parts: Vec<_> = inputs.iter().map(|own| own[0].view()).collect();
+        vec![vec![joined(step.shape(0), self.dim, &parts)]; inputs.len()]
     }
 }

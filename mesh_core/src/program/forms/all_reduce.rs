@@ -1,6 +1,8 @@
 use super::{FormRules, Legal, StepCx};
-use crate::names::{AxisList, ReduceKind};
+use crate::names::{AxisList, DType, ReduceKind};
+use crate::program::meaning::{Collective, Numbers, each};
 use crate::program::{Cost, Operand};
+use std::iter::zip;
 
 /// Folds each input over the group; every member gets every result whole.
 ///
@@ -23,8 +25,8 @@ pub enum FoldOrder {
     /// From the first member of the group to the last.
     #[default]
     Group,
-    /// The inputs, one after the other, are cut into as many shares as there are members, share `k`
-    /// from element `n k / members / 64 * 64` on; it is folded from member `k + 1` on, around to
+    /// The inputs, one after the other as they lie in memory, are cut into as many shares as there are
+    /// members, share `k` from element `n k / members / 64 * 64` on; it is folded from member `k + 1` on, around to
     /// member `k`: what a ring of neighbours does that pass on what they have.
     Ring,
 }
@@ -32,6 +34,15 @@ pub enum FoldOrder {
 impl FoldOrder {
     /// Where shares begin.
     pub const SHARE: usize = 64;
+
+    /// The member from which on an element of so many is folded.
+    fn first(self, element: usize, total: usize, members: usize) -> usize {
+        let begins = |k: &usize| total * k / members / Self::SHARE * Self::SHARE <= element;
+        match self {
+            Self::Group => 0,
+            Self::Ring => (0..members).rev().find(begins).map_or(0, |share| (share + 1) % members),
+        }
+    }
 }
 
 impl FormRules for AllReduce {
@@ -66,4 +77,35 @@ impl FormRules for AllReduce {
         let ring = if self.order == FoldOrder::Ring { " in a ring" } else { "" };
         format!("{} over {}{ring} of {}", self.kind, step.over(), step.names())
     }
+}
+
+impl Collective for AllReduce {
+    fn meet(&self, step: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
+        let members = inputs.len();
+        let total = (0..step.step.inputs.len()).map(|i| step.input(i).len()).sum();
+        let (mut outs, mut before) = (Vec::new(), 0);
+        for i in 0..step.step.inputs.len() {
+            let (value, strides) = (step.input(i), step.input(i).strides());
+            let mut out = Numbers::zeros(step.shape(i));
+            each(step.shape(i), |point| {
+                let lies = zip(point, &strides).map(|(i, stride)| i * stride).sum::<usize>();
+                let first = self.order.first(before + lies, total, members);
+                let around = (0..members).map(|k| inputs[(first + k) % members][i][point]);
+                let fold = |a, b| self.kind.fold(value.dtype, a, b);
+                out[point] = around.reduce(fold).unwrap_or_default();
+            });
+            outs.push(out);
+            before += value.len();
+        }
+        vec![outs; members]
+    }
+}
+
+/// The members' only inputs, folded from the first member to the last.
+pub(super) fn folded(kind: ReduceKind, dtype: DType, inputs: &[Vec<&Numbers>]) -> Numbers {
+    let mut out = inputs[0][0].clone();
+    for own in &inputs[1..] {
+        zip(&mut out, own[0]).for_each(|(out, &x)| *out = kind.fold(dtype, *out, x));
+    }
+    out
 }

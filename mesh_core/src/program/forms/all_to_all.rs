@@ -1,6 +1,7 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::names::AxisList;
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers, joined, part};
 
 /// Cuts along one dim, gives part `k` to member `k`, concatenates what arrives along another.
 ///
@@ -43,5 +44,16 @@ impl FormRules for AllToAll {
     fn text(&self, step: &StepCx<'_>) -> String {
         let Self { split, concat, .. } = self;
         format!("dim {split} to dim {concat} over {} of {}", step.over(), step.names())
+    }
+}
+
+impl Collective for AllToAll {
+    fn meet(&self, step: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
+        let members = inputs.len();
+        let to = |member| {
+            let parts = inputs.iter().map(|own| part(own[0], self.split, member, members));
+            vec![joined(step.shape(0), self.concat, &parts.collect::<Vec<_>>())]
+        };
+        (0..members).map(to).collect()
     }
 }

@@ -1,5 +1,6 @@
 use super::{FormRules, Legal, StepCx};
 use crate::program::Cost;
+use crate::program::meaning::{Given, Here, Local, Numbers};
 
 /// The inputs, once all of them are there. Never merged with equal steps, so that what is computed from
 /// an out is computed anew (StableHLO's optimization_barrier).
@@ -28,5 +29,11 @@ impl FormRules for Barrier {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         step.names()
+    }
+}
+
+impl Local for Barrier {
+    fn apply(&self, _: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        inputs.iter().map(|input| input.numbers.clone()).collect()
     }
 }

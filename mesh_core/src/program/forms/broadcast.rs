@@ -1,6 +1,7 @@
 use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers};
 
 /// Gives every member what one of them has (StableHLO's collective_broadcast).
 ///
@@ -36,5 +37,11 @@ impl FormRules for Broadcast {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         format!("over {} from {} of {}", step.over(), self.root, step.names())
+    }
+}
+
+impl Collective for Broadcast {
+    fn meet(&self, _: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
+        vec![vec![inputs[self.root][0].clone()]; inputs.len()]
     }
 }

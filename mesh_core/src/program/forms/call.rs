@@ -1,5 +1,8 @@
 use super::{FormRules, Legal, StepCx, ensure};
-use crate::program::{Cost, Opaque, Value};
+use crate::array::Array;
+use crate::program::meaning::{Given, Here, Local, Numbers};
+use crate::program::{Cost, Elements, ElementsMut, Opaque, Value, View, ViewMut};
+use std::iter::zip;
 
 /// Whatever a user's kernel makes of the inputs. StableHLO: custom_call of the kernel's name.
 ///
@@ -32,5 +35,25 @@ impl FormRules for Call {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         format!("{} ({:?}) of {}", self.kernel.name(), self.kernel, step.names())
+    }
+}
+
+impl Local for Call {
+    fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let types: Vec<_> = step.step.outs.iter().map(|&out| step.value(out)).collect();
+        let arrays = zip(step.step.reads(), inputs);
+        let arrays: Vec<_> =
+            arrays.map(|(id, x)| Array::from_f64(step.value(id).dtype, x.numbers)).collect();
+        let mut outs: Vec<_> =
+            types.iter().map(|out| Array::zeros(out.dtype, &out.extents)).collect();
+        let view = |array| View { extents: Array::shape(array), elements: Elements::of(array) };
+        let views: Vec<_> = arrays.iter().map(view).collect();
+        let room = zip(&types, &mut outs).map(|(out, array)| ViewMut {
+            extents: &out.extents,
+            elements: ElementsMut::of(array),
+        });
+        let mut room: Vec<_> = room.collect();
+        self.kernel.run(&views, &mut room);
+        outs.iter().map(Array::to_f64).collect()
     }
 }

@@ -1,6 +1,8 @@
 use super::{FormRules, Labels, Legal, StepCx, Window, ensure};
-use crate::names::DType;
-use crate::program::Cost;
+use crate::names::{DType, ReduceKind};
+use crate::program::arithmetic::widest;
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::{Cost, Prim};
 
 /// `out[i] = sum of lhs * rhs over the labels that the out lacks`.
 ///
@@ -31,6 +33,33 @@ impl FormRules for Contract {
     fn text(&self, step: &StepCx<'_>) -> String {
         format!("{} * {}", step.labelled(0), step.labelled(1))
     }
+}
+
+impl Local for Contract {
+    fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        vec![summed(step, &step.space(), inputs, |_| true)]
+    }
+}
+
+/// The sum of the products at all points of a space, which `place` moves to where they belong; it
+/// refuses those that are nowhere.
+pub(super) fn summed(
+    step: &StepCx<'_>,
+    space: &[usize],
+    inputs: &[Given<'_>],
+    place: impl Fn(&mut [usize]) -> bool,
+) -> Numbers {
+    let (shape, dtype) = (step.shape(0), widest(step.input(0).dtype));
+    let (mut out, mut at) = (Numbers::zeros(shape), space.to_vec());
+    each(space, |point| {
+        at.copy_from_slice(point);
+        if place(&mut at) {
+            let term = Prim::Mul.apply(dtype, [inputs[0].at(&at), inputs[1].at(&at), 0.0]);
+            let out = &mut out[&at[..shape.len()]];
+            *out = ReduceKind::Sum.fold(dtype, *out, term);
+        }
+    });
+    out
 }
 
 /// The labels of a legal sum of products of inputs 0 and 1, of which windows tie some.

@@ -1,6 +1,7 @@
-use super::contract::{multiply_adds, products};
+use super::contract::{multiply_adds, products, summed};
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::program::Cost;
+use crate::program::meaning::{Given, Here, Local, Numbers};
 use smallvec::SmallVec;
 
 /// As [`Contract`](super::Contract), with some labels tied to others by windows. Which of image,
@@ -98,6 +99,23 @@ impl FormRules for Convolve {
             }
         }
         text
+    }
+}
+
+impl Local for Convolve {
+    fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let image = step.space();
+        let mut space = image.clone();
+        self.windows.iter().for_each(|window| space[usize::from(window.input)] = 1);
+        vec![summed(step, &space, inputs, |point| {
+            self.windows.iter().all(|window| {
+                let [input, kernel, output] =
+                    [window.input, window.kernel, window.output].map(usize::from);
+                let padded = window.stride * point[output] + window.dilation * point[kernel];
+                point[input] = padded.wrapping_sub(window.pad);
+                padded >= window.pad && point[input] < image[input]
+            })
+        })]
     }
 }
 

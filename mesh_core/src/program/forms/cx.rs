@@ -20,11 +20,11 @@ pub(in crate::program) use ensure;
 
 /// A step where it stands.
 #[derive(Clone, Copy)]
-pub(in crate::program) struct StepCx<'a> {
-    pub(in crate::program) block: &'a Block,
-    pub(in crate::program) step: &'a Step,
-    pub(in crate::program) mesh: &'a Mesh,
-    pub(in crate::program) variables: &'a [VariableType],
+pub(crate) struct StepCx<'a> {
+    pub(crate) block: &'a Block,
+    pub(crate) step: &'a Step,
+    pub(crate) mesh: &'a Mesh,
+    pub(crate) variables: &'a [VariableType],
 }
 
 impl<'a> StepCx<'a> {

@@ -1,5 +1,6 @@
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::names::DType;
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::{Cost, Offset, Operand};
 
 /// `out[..] = input[.., indices[..] - begin, ..]`; zero (or false) where that is outside the input.
@@ -52,6 +53,28 @@ impl FormRules for Gather {
     fn text(&self, step: &StepCx<'_>) -> String {
         format!("{} at {}", step.labelled(0), step.lookup(1, self.dim, &self.begin))
     }
+}
+
+impl Local for Gather {
+    fn apply(&self, step: &StepCx<'_>, here: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let (mut at, dim) = (step.space(), usize::from(self.dim));
+        let (rows, begin) = (at[dim], self.begin.at(here.mesh, here.processor));
+        let mut out = Numbers::zeros(step.shape(0));
+        each(step.shape(0), |point| {
+            at[..point.len()].copy_from_slice(point);
+            at[dim] = row(&inputs[1], &at, begin);
+            if at[dim] < rows {
+                out[point] = inputs[0].at(&at);
+            }
+        });
+        vec![out]
+    }
+}
+
+/// The row that the indices mean at a point; one that nobody has if it lies before the first.
+pub(super) fn row(indices: &Given<'_>, point: &[usize], begin: usize) -> usize {
+    let row = indices.at(point) as i64 - begin as i64;
+    usize::try_from(row).unwrap_or(usize::MAX)
 }
 
 /// Whether input 1 can be used as indices.

@@ -1,6 +1,9 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::names::DType;
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::random::{self, Draw};
 use crate::program::{Cost, Extents, Generator, Offset, Value};
+use std::iter::zip;
 
 /// Elements made from their global positions.
 ///
@@ -50,6 +53,34 @@ impl FormRules for Generate {
             return text;
         }
         format!("{text} from {} of {:?}", step.offsets(&self.begin), self.global.as_slice())
+    }
+}
+
+impl Local for Generate {
+    fn apply(&self, step: &StepCx<'_>, here: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let (begin, dtype) = (here.at(&self.begin), step.out(0).dtype);
+        let salts = inputs.iter().map(|salt| salt.at(&[]) as i32);
+        let key = self.generator.key().map(|key| random::key(here.seed, key));
+        let key = key.map(|key| random::words(salts.fold(key, random::salted)));
+        let table = match &self.generator {
+            Generator::Table(table) => Some(table.to_f64()),
+            _ => None,
+        };
+        let mut out = Numbers::zeros(step.shape(0));
+        each(step.shape(0), |point| {
+            let at: Extents = zip(&begin, point).map(|(begin, i)| begin + i).collect();
+            let in_order = zip(&at, &self.global).fold(0, |sum, (i, extent)| sum * extent + i);
+            out[point] = match (&self.generator, &table) {
+                (Generator::Fill(scalar), _) => scalar.value(),
+                (Generator::Iota(dim), _) => at[usize::from(*dim)] as f64,
+                (_, Some(table)) => table[&at[..]],
+                (generator, None) => {
+                    let bits = key.map_or(0, |key| random::draw(key, in_order as u64));
+                    Draw::of(generator).number(dtype, in_order as isize, bits)
+                }
+            };
+        });
+        vec![out]
     }
 }
 

@@ -1,7 +1,9 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::names::DType;
+use crate::program::meaning::{Numbers, reshaped};
 use crate::program::verify::verify_body;
 use crate::program::{Block, Cost, Extents, Operand, Step, Value, ValueId, cost};
+use ndarray::Slice;
 use std::iter::zip;
 use std::ops::Range;
 
@@ -192,6 +194,45 @@ pub fn is_stack(value: &Value, slice: &Value, count: usize) -> bool {
             && value.extents[1..] == slice.extents[..]
     };
     fits && value.dtype == slice.dtype
+}
+
+/// Where slice number `position` lies in a stack of them: a range per dim of the stack.
+fn stretch(stack: &Value, slice: &Value, position: usize) -> Vec<Slice> {
+    let lacks_first = stack.extents.len() - slice.extents.len();
+    let extent = |dim: usize| dim.checked_sub(lacks_first).map_or(1, |dim| slice.extents[dim]);
+    let (mut rest, mut begin) = (position, vec![0; stack.extents.len()]);
+    for &dim in stack.order.iter().rev() {
+        let dim = usize::from(dim);
+        let parts = stack.extents[dim] / extent(dim);
+        begin[dim] = rest % parts * extent(dim);
+        rest /= parts;
+    }
+    begin.into_iter().enumerate().map(|(dim, b)| Slice::from(b..b + extent(dim))).collect()
+}
+
+/// Slice number `position` of a stack.
+pub(crate) fn slice_of(
+    stack: &Value,
+    slice: &Value,
+    position: usize,
+    numbers: &Numbers,
+) -> Numbers {
+    let stretch = stretch(stack, slice, position);
+    let part = numbers.slice_each_axis(|axis| stretch[axis.axis.index()]);
+    reshaped(part, &slice.extents)
+}
+
+/// Puts slice number `position` on a stack.
+pub(crate) fn put_slice(
+    stack: &Value,
+    slice: &Value,
+    position: usize,
+    numbers: &Numbers,
+    onto: &mut Numbers,
+) {
+    let stretch = stretch(stack, slice, position);
+    let part = onto.slice_each_axis_mut(|axis| stretch[axis.axis.index()]);
+    zip(part, numbers).for_each(|(onto, &x)| *onto = x);
 }
 
 /// Whether a slice of the same rank and order is a tile.

@@ -1,4 +1,5 @@
 use super::{FormRules, Labels, Legal, StepCx, ensure};
+use crate::program::meaning::{Given, Here, Local, Numbers, mapped};
 use crate::program::{Body, Cost, Operand};
 
 /// `outs[k][i] = body(inputs at i).k` for every `i` of the outs' common extents.
@@ -45,6 +46,12 @@ impl FormRules for Map {
             true => self.body.to_string(),
             false => format!("{} of {}", self.body, step.all_labelled()),
         }
+    }
+}
+
+impl Local for Map {
+    fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        mapped(&self.body, step.shape(0), |i, point| inputs[i].at(point))
     }
 }
 

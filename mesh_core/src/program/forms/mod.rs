@@ -1,7 +1,7 @@
 //! The step forms, one room each: what a form means, which steps of it are legal, what it costs, how
 //! it is printed.
 //!
-//! A new form is a room and a line in the list below (and a kernel, `exec/cpu`, if it is local).
+//! A new form is a room and a word in the list below (and a kernel, `exec/cpu`, if it is local).
 
 mod all_gather;
 mod all_reduce;
@@ -40,6 +40,7 @@ pub use convolve::{Convolve, Window};
 pub use gather::Gather;
 pub use generate::Generate;
 pub use loops::{Loop, LoopInputs, is_stack};
+pub(crate) use loops::{put_slice, slice_of};
 pub use map::Map;
 pub use moves::{Move, Piece};
 pub use permute::Permute;
@@ -52,13 +53,16 @@ pub use scatter::Scatter;
 pub use sort::Sort;
 pub use variables::{Read, Write};
 
-pub(super) use cx::{Labels, Legal, StepCx, check_axes, ensure};
+pub(crate) use cx::StepCx;
+pub(super) use cx::{Labels, Legal, check_axes, ensure};
 
+use super::meaning::Meaning;
 use super::{Cost, Operand};
 use crate::names::AxisList;
 
 /// What every form says of itself. The doc comment of each form specifies its inputs, outs and
-/// meaning; what stands here is derived from that.
+/// meaning; what stands here is derived from that; so is the meaning, [`Local`](super::meaning::Local) or
+/// [`Collective`](super::meaning::Collective).
 pub(super) trait FormRules {
     /// The name, as printed.
     fn name(&self) -> &'static str;
@@ -101,6 +105,24 @@ pub(super) trait FormRules {
 }
 
 macro_rules! forms {
+    (
+        local: $($local:ident)*; collective: $($collective:ident)*; other: $($other:ident)*;
+        nothing: $($nothing:ident)*;
+    ) => {
+        forms! { $($local)* $($collective)* $($other)* $($nothing)* }
+
+        impl Form {
+            /// What a step of it means.
+            pub(crate) fn meaning(&self) -> Meaning<'_> {
+                match self {
+                    $(Self::$local(form) => Meaning::Local(form),)*
+                    $(Self::$collective(form) => Meaning::Collective(form),)*
+                    $(Self::$other(form) => Meaning::$other(form),)*
+                    $(Self::$nothing(_) => Meaning::Nothing,)*
+                }
+            }
+        }
+    };
     ($($form:ident)*) => {
         /// What a step does: one of a closed set of forms, with its attributes.
         #[derive(Clone, PartialEq, Debug)]
@@ -126,9 +148,10 @@ macro_rules! forms {
 }
 
 forms! {
-    Map Reduce Contract Convolve Move Reshape Generate Gather Scatter Sort Scan Call
-    AllReduce AllGather ReduceScatter AllToAll Permute ReduceTo Broadcast
-    Read Write Barrier Await Loop
+    local: Map Reduce Contract Convolve Move Reshape Generate Gather Scatter Sort Scan Call Barrier;
+    collective: AllReduce AllGather ReduceScatter AllToAll Permute ReduceTo Broadcast;
+    other: Read Write Loop;
+    nothing: Await;
 }
 
 impl Form {

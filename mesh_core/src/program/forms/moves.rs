@@ -1,6 +1,8 @@
 use super::cx::joined;
 use super::{FormRules, Labels, Legal, StepCx, ensure};
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::{Cost, Extents, Offset, Operand, Scalar, Value};
+use std::iter::zip;
 
 /// Copies rectangles of the inputs, one piece of each, into the out; what no piece covers is `fill`.
 ///
@@ -96,5 +98,20 @@ impl FormRules for Move {
             true => pasted,
             false => format!("{pasted} onto {:?}", self.fill),
         }
+    }
+}
+
+impl Local for Move {
+    fn apply(&self, step: &StepCx<'_>, here: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let mut out = Numbers::from_elem(step.shape(0), self.fill.value());
+        for (piece, input) in zip(&self.pieces, inputs) {
+            let begin = here.at(&piece.begin);
+            each(&piece.extents, |point| {
+                let from = zip(&begin, input.dims).map(|(b, &label)| b + point[usize::from(label)]);
+                let to = zip(&piece.at, point).map(|(at, i)| at + i);
+                out[&to.collect::<Extents>()[..]] = input.numbers[&from.collect::<Extents>()[..]];
+            });
+        }
+        vec![out]
     }
 }

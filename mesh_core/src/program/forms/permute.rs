@@ -1,6 +1,7 @@
 use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers};
 
 /// Member `i` gets the input of member `i - shift`; zeros come from beyond the ends unless `wrap`.
 ///
@@ -40,5 +41,21 @@ impl FormRules for Permute {
     fn text(&self, step: &StepCx<'_>) -> String {
         let ends = if self.wrap { "wrapping" } else { "zeros in" };
         format!("{:+} {ends} over {} of {}", self.shift, step.over(), step.names())
+    }
+}
+
+impl Collective for Permute {
+    fn meet(&self, step: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
+        let members = inputs.len() as i64;
+        let zeros = Numbers::zeros(step.shape(0));
+        let source = |member: i64| {
+            let from = member.saturating_sub(self.shift);
+            let around = member.wrapping_sub(self.shift % members).rem_euclid(members);
+            match self.wrap || (0..members).contains(&from) {
+                true => inputs[around as usize][0],
+                false => &zeros,
+            }
+        };
+        (0..members).map(|member| vec![source(member).clone()]).collect()
     }
 }

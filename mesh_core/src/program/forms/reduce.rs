@@ -2,6 +2,8 @@ use super::cx::folds;
 use super::{FormRules, Labels, Legal, StepCx};
 use crate::names::ReduceKind;
 use crate::program::Cost;
+use crate::program::arithmetic::widest;
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
 
 /// `out[i] = fold(kind) of the input over the labels that the out lacks`.
 ///
@@ -37,5 +39,18 @@ impl FormRules for Reduce {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         format!("{} of {}", self.kind, step.labelled(0))
+    }
+}
+
+impl Local for Reduce {
+    /// In whatever order: floats are folded in f64.
+    fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let (shape, dtype) = (step.shape(0), widest(step.out(0).dtype));
+        let mut out = Numbers::from_elem(shape, self.kind.start(dtype));
+        each(&step.space(), |point| {
+            let out = &mut out[&point[..shape.len()]];
+            *out = self.kind.fold(dtype, *out, inputs[0].at(point));
+        });
+        vec![out]
     }
 }

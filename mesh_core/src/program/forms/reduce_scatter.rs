@@ -1,6 +1,8 @@
+use super::all_reduce::folded;
 use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, ReduceKind};
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers, part};
 
 /// Folds over the group; each member gets its part along a dim.
 ///
@@ -39,5 +41,12 @@ impl FormRules for ReduceScatter {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         format!("{} dim {} over {} of {}", self.kind, self.dim, step.over(), step.names())
+    }
+}
+
+impl Collective for ReduceScatter {
+    fn meet(&self, step: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
+        let (whole, members) = (folded(self.kind, step.input(0).dtype, inputs), inputs.len());
+        (0..members).map(|k| vec![part(&whole, self.dim, k, members).to_owned()]).collect()
     }
 }

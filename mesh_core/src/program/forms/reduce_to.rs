@@ -1,6 +1,8 @@
+use super::all_reduce::folded;
 use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, ReduceKind};
 use crate::program::Cost;
+use crate::program::meaning::{Collective, Numbers};
 
 /// Folds over the group for one member; the others' out holds nothing. No StableHLO collective does
 /// less than give it to all.
@@ -41,5 +43,13 @@ impl FormRules for ReduceTo {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         format!("{} over {} to {} of {}", self.kind, step.over(), self.root, step.names())
+    }
+}
+
+impl Collective for ReduceTo {
+    fn meet(&self, step: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
+        let mut outs = vec![Vec::new(); inputs.len()];
+        outs[self.root] = vec![folded(self.kind, step.input(0).dtype, inputs)];
+        outs
     }
 }

@@ -1,5 +1,6 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::program::Cost;
+use crate::program::meaning::{Given, Here, Local, Numbers, reshaped};
 
 /// The same elements in declared order, under other extents.
 ///
@@ -32,5 +33,11 @@ impl FormRules for Reshape {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         step.names()
+    }
+}
+
+impl Local for Reshape {
+    fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        vec![reshaped(inputs[0].numbers.view(), step.shape(0))]
     }
 }

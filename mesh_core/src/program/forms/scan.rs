@@ -2,6 +2,7 @@ use super::cx::folds;
 use super::{FormRules, Legal, StepCx};
 use crate::names::ReduceKind;
 use crate::program::Cost;
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
 
 /// `out[.., i, ..] = fold(kind) over the input's positions 0..=i along dim`, one after another.
 /// StableHLO: reduce_window as long as the dim, padded on one side.
@@ -39,5 +40,26 @@ impl FormRules for Scan {
         let before = if self.exclusive { " exclusive" } else { "" };
         let order = if self.reverse { " reverse" } else { "" };
         format!("{}{before}{order} dim {} of {}", self.kind, self.dim, step.names())
+    }
+}
+
+impl Local for Scan {
+    fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let (dim, held) = (usize::from(self.dim), step.out(0).dtype.reduction());
+        let mut out = Numbers::zeros(step.shape(0));
+        let mut lines = step.shape(0).to_vec();
+        let line = std::mem::replace(&mut lines[dim], 1);
+        let mut at = lines.clone();
+        each(&lines, |point| {
+            at.copy_from_slice(point);
+            let mut before = self.kind.start(held);
+            for i in 0..line {
+                at[dim] = if self.reverse { line - 1 - i } else { i };
+                let after = self.kind.fold(held, before, inputs[0].numbers[&at[..]]);
+                out[&at[..]] = if self.exclusive { before } else { after };
+                before = after;
+            }
+        });
+        vec![out]
     }
 }

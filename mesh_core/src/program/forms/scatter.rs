@@ -1,7 +1,9 @@
-use super::gather::are_indices;
+use super::gather::{are_indices, row};
 use super::{FormRules, Labels, Legal, StepCx, ensure};
-use crate::names::DType;
+use crate::names::{DType, ReduceKind};
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::{Cost, Offset};
+use std::iter::zip;
 
 /// `out[.., p, ..] = sum of the updates for which indices[..] - begin = p`, added in the declared order
 /// of the updates. Indices outside the out add nothing. StableHLO: scatter with add.
@@ -51,5 +53,25 @@ impl FormRules for Scatter {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         format!("{} to {}", step.labelled(0), step.lookup(1, self.dim, &self.begin))
+    }
+}
+
+impl Local for Scatter {
+    fn apply(&self, step: &StepCx<'_>, here: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let (shape, dim) = (step.shape(0), usize::from(self.dim));
+        let (mut at, begin) = (step.space(), self.begin.at(here.mesh, here.processor));
+        let mut out = Numbers::zeros(shape);
+        each(inputs[0].numbers.shape(), |position| {
+            for (&label, &i) in zip(inputs[0].dims, position) {
+                at[usize::from(label)] = i;
+            }
+            at[dim] = row(&inputs[1], &at, begin);
+            if at[dim] < shape[dim] {
+                let out = &mut out[&at[..shape.len()]];
+                let update = inputs[0].numbers[position];
+                *out = ReduceKind::Sum.fold(step.out(0).dtype, *out, update);
+            }
+        });
+        vec![out]
     }
 }

@@ -1,5 +1,8 @@
 use super::{FormRules, Labels, Legal, StepCx, ensure};
+use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::{Cost, Value};
+use std::cmp::Ordering::Equal;
+use std::iter::zip;
 
 /// Sorts every line along `dim` by the first input, the others alike, and keeps as many elements as the
 /// outs are long. Equal keys stay in order; zeros are equal, and NaN is greater than all else and equal
@@ -63,5 +66,37 @@ impl FormRules for Sort {
     fn text(&self, step: &StepCx<'_>) -> String {
         let order = if self.descending { "descending" } else { "ascending" };
         format!("{order} along {} of {}", step.letter(self.dim), step.all_labelled())
+    }
+}
+
+impl Local for Sort {
+    fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
+        let (dim, kept) = (usize::from(self.dim), step.shape(0)[usize::from(self.dim)]);
+        let mut outs = vec![Numbers::zeros(step.shape(0)); inputs.len()];
+        let (line, mut lines) = (step.space()[dim], step.shape(0).to_vec());
+        lines[dim] = 1;
+        let mut at = lines.clone();
+        each(&lines, |point| {
+            at.copy_from_slice(point);
+            let mut key = |i| {
+                at[dim] = i;
+                inputs[0].at(&at)
+            };
+            let mut order: Vec<_> = (0..line).map(|i| (key(i), i)).collect();
+            // Stable.
+            order.sort_by(|(a, _), (b, _)| {
+                let order = a.is_nan().cmp(&b.is_nan()).then(a.partial_cmp(b).unwrap_or(Equal));
+                if self.descending { order.reverse() } else { order }
+            });
+            for (to, &(_, from)) in order[..kept].iter().enumerate() {
+                for (input, out) in zip(inputs, &mut outs) {
+                    at[dim] = from;
+                    let x = input.at(&at);
+                    at[dim] = to;
+                    out[&at[..]] = x;
+                }
+            }
+        });
+        outs
     }
 }

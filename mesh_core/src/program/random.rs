@@ -1,0 +1,197 @@
+//! Random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2,
+//! 3; 2011), and what is made of its bits. One definition for everybody who draws, since bits have to be
+//! the same.
+
+use super::Generator;
+use super::normal::inverse_normal;
+use crate::names::DType;
+use half::bf16;
+
+/// Probability that a standard normal variable lies below -2.
+const BELOW_MINUS_2: f64 = 0.022_750_131_948_179_21;
+
+/// Ten rounds of the bijection that `key` chooses, applied to `counter`.
+#[inline(always)]
+fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+    for round in 0..10 {
+        if round > 0 {
+            // Golden ratio and sqrt(3) - 1.
+            key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
+        }
+        let a = u64::from(counter[0]) * 0xd251_1f53;
+        let b = u64::from(counter[2]) * 0xcd9e_8d57;
+        counter = [
+            (b >> 32) as u32 ^ counter[1] ^ key[0],
+            b as u32,
+            (a >> 32) as u32 ^ counter[3] ^ key[1],
+            a as u32,
+        ];
+    }
+    counter
+}
+
+/// The key of a generator: `mix(seed + mix(key))` with the finalizer of SplitMix64.
+pub(crate) fn key(seed: u64, key: u64) -> u64 {
+    mix(seed.wrapping_add(mix(key)))
+}
+
+/// The key of a generator with one more salt: `mix(key + mix(salt))`; salts are extended by zeros.
+pub(crate) fn salted(key: u64, salt: i32) -> u64 {
+    mix(key.wrapping_add(mix(u64::from(salt as u32))))
+}
+
+/// The two words of a key, the low one first.
+pub(crate) fn words(key: u64) -> [u32; 2] {
+    [key as u32, (key >> 32) as u32]
+}
+
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// 64 random bits for the element at a global position; the position is the counter's low half, and
+/// the first two words of the block are used, the first as the upper half.
+#[inline(always)]
+pub(crate) fn draw(key: [u32; 2], position: u64) -> u64 {
+    let block = philox4x32([position as u32, (position >> 32) as u32, 0, 0], key);
+    u64::from(block[0]) << 32 | u64::from(block[1])
+}
+
+/// What is made of a position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Draw {
+    /// The position itself.
+    Position,
+    /// Uniform in `[low, high)`.
+    Uniform { low: f64, high: f64 },
+    /// Normal.
+    Normal { mean: f64, stddev: f64 },
+    /// Normal, cut at two standard deviations.
+    Truncated { mean: f64, stddev: f64 },
+}
+
+/// An element type that numbers are rounded to.
+pub(crate) trait Rounded: Copy {
+    /// Bits of a draw that are used, so that a uniform draw below 1 stays below 1.
+    const BITS: u32;
+    fn round(x: f64) -> Self;
+    fn value(self) -> f64;
+    fn below(self) -> Self;
+}
+
+macro_rules! rounded {
+    ($($t:ty, $bits:literal, |$x:ident| $round:expr, |$y:ident| $value:expr, $below:expr;)*) => {$(
+        impl Rounded for $t {
+            const BITS: u32 = $bits;
+            fn round($x: f64) -> Self { $round }
+            fn value(self) -> f64 { let $y = self; $value }
+            fn below(self) -> Self { let $y = self; $below }
+        }
+    )*};
+}
+rounded! {
+    f32, 24, |x| x as f32, |y| f64::from(y), y.next_down();
+    f64, 53, |x| x, |y| y, y.next_down();
+    i32, 53, |x| x.floor() as i32, |y| f64::from(y), y.wrapping_sub(1);
+    bf16, 24, |x| bf16::from_f64(x), |y| f64::from(y), next_down(y);
+}
+
+fn next_down(x: bf16) -> bf16 {
+    match x.to_bits() {
+        0 | 0x8000 => bf16::from_bits(0x8001),
+        bits if bits & 0x8000 == 0 => bf16::from_bits(bits - 1),
+        bits => bf16::from_bits(bits + 1),
+    }
+}
+
+/// The middle of one of 2^52 intervals of equal length: never 0, never 1, symmetric, exact.
+#[inline(always)]
+fn probability(bits: u64) -> f64 {
+    ((bits >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+}
+
+impl Draw {
+    /// How a generator makes its numbers; fills and tables have theirs.
+    pub(crate) fn of(generator: &Generator) -> Self {
+        match *generator {
+            Generator::Uniform { low, high, .. } => Self::Uniform { low, high },
+            Generator::Normal { mean, stddev, .. } => Self::Normal { mean, stddev },
+            Generator::TruncatedNormal { mean, stddev, .. } => Self::Truncated { mean, stddev },
+            Generator::Fill(_) | Generator::Iota(_) | Generator::Table(_) => Self::Position,
+        }
+    }
+
+    /// What is made of the random bits of a position, as f64.
+    pub(super) fn number(self, dtype: DType, position: isize, bits: u64) -> f64 {
+        match dtype {
+            DType::F32 => self.make::<f32>(position, bits).into(),
+            DType::BF16 => self.make::<bf16>(position, bits).into(),
+            DType::I32 => self.make::<i32>(position, bits).into(),
+            DType::F64 | DType::Bool => self.make(position, bits),
+        }
+    }
+
+    /// What is made of the random bits of a position.
+    #[inline(always)]
+    pub(crate) fn make<T: Rounded>(self, position: isize, bits: u64) -> T {
+        match self {
+            Self::Position => T::round(position as f64),
+            Self::Uniform { low, high } => {
+                let unit = (bits >> (64 - T::BITS)) as f64 / (1_u64 << T::BITS) as f64;
+                let x = T::round(low + unit * (high - low));
+                if x.value() >= high && high > low { x.below() } else { x }
+            }
+            Self::Normal { mean, stddev } => {
+                T::round(mean + stddev * inverse_normal(probability(bits)))
+            }
+            Self::Truncated { mean, stddev } => {
+                let p = BELOW_MINUS_2 + probability(bits) * (1.0 - 2.0 * BELOW_MINUS_2);
+                T::round(mean + stddev * inverse_normal(p).clamp(-2.0, 2.0))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Known answers of Random123 (`kat_vectors`, philox4x32 with 10 rounds).
+    #[test]
+    fn known_answers() {
+        let ones = u32::MAX;
+        let pi = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];
+        assert_eq!(
+            philox4x32([0; 4], [0; 2]),
+            [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
+        );
+        assert_eq!(
+            philox4x32([ones; 4], [ones; 2]),
+            [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
+        );
+        assert_eq!(
+            philox4x32(pi, [0xa409_3822, 0x299f_31d0]),
+            [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
+        );
+    }
+
+    #[test]
+    fn seed_and_key_are_not_interchangeable() {
+        assert_ne!(key(1, 2), key(2, 1));
+        assert_ne!(key(0, 0), 0);
+    }
+
+    #[test]
+    fn salts_count_one_by_one_and_in_order() {
+        let key = key(1, 2);
+        let salted = |salts: &[i32]| salts.iter().copied().fold(key, salted);
+        let all = [&[][..], &[0], &[1], &[-1], &[0, 0], &[0, 1], &[1, 0]].map(salted);
+        let mut distinct = all.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), all.len());
+    }
+}

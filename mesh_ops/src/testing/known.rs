@@ -11,7 +11,7 @@ use mesh_core::array::Array;
 use mesh_core::graph::TensorType;
 use mesh_core::lower::{Module, PassId, Target};
 use mesh_core::names::{DType, Layout, Mesh, Shape};
-use mesh_core::session::{Session, Threads};
+use mesh_core::session::{Error, Reference, Session, Threads};
 
 /// Layouts run per trial and mesh; beyond that, an even selection. All are counted.
 const RUN_MOST: usize = 40;
@@ -50,13 +50,28 @@ impl<'a> Known<'a> {
         Ok(Self { case, trial, of, alone })
     }
 
-    /// Whether a module gives what one processor gave.
+    /// Whether a module gives what one processor gave: on threads, compiled for a target, and on the
+    /// reference back-end, as it is lowered.
     fn agrees(&self, module: &Module, target: Target) -> Result<(), String> {
-        let results = run_on(module, &self.trial.feeds, target)?;
+        let threads = Threads::default().target(target);
+        let threads = || Session::threads_with(module, SEED, &threads);
+        self.agrees_on("", module, threads)?;
+        self.agrees_on("by reference, ", module, || Session::reference(module, SEED))
+    }
+
+    fn agrees_on(
+        &self,
+        back_end: &str,
+        module: &Module,
+        session: impl FnOnce() -> Result<Session, Error>,
+    ) -> Result<(), String> {
+        let results = session().map_err(|error| error.to_string());
+        let results = results.and_then(|session| call(session, module, &self.trial.feeds));
+        let results = results.map_err(|message| format!("{back_end}{message}"))?;
         for (k, (got, want)) in results.iter().zip(&self.alone).enumerate() {
             let want: Vec<_> = want.to_f64().iter().copied().collect();
             compare(got.to_f64(), &want, self.case.tolerance(&self.trial, got.dtype()))
-                .map_err(|message| format!("fetch {k}: {message}"))?;
+                .map_err(|message| format!("{back_end}fetch {k}: {message}"))?;
         }
         Ok(())
     }
@@ -66,7 +81,10 @@ impl<'a> Known<'a> {
         let options = quiet().without(pass);
         let module = self.trial.graph.lower_with(mesh, layout, &options);
         let module = module.map_err(|report| report.to_string())?;
-        self.agrees(&module, Target::host().without(pass))
+        let target = Target::host().without(pass);
+        let compiled = || Session::on(&module, Reference::compiled(&module, &target, SEED)?);
+        self.agrees(&module, target.clone())
+            .and_then(|()| self.agrees_on("compiled, by reference, ", &module, compiled))
             .map_err(|m| format!("{}, without {pass}: {m}", self.under(mesh, layout)))
     }
 
@@ -111,15 +129,13 @@ pub(super) fn untrained() -> Values {
     Values::from([("step".to_owned(), step)])
 }
 
-/// Calls every function of a module; all fetches in order.
+/// Calls every function of a module on threads; all fetches in order.
 pub(super) fn run(module: &Module, feeds: &Values) -> Result<Vec<Array>, String> {
-    run_on(module, feeds, Target::host())
+    call(Session::threads(module, SEED).map_err(|error| error.to_string())?, module, feeds)
 }
 
-/// As [`run`], compiled for a target.
-fn run_on(module: &Module, feeds: &Values, target: Target) -> Result<Vec<Array>, String> {
-    let session = Session::threads_with(module, SEED, &Threads::default().target(target));
-    let mut session = session.map_err(|error| error.to_string())?;
+/// Calls every function of a session's module; all fetches in order.
+fn call(mut session: Session, module: &Module, feeds: &Values) -> Result<Vec<Array>, String> {
     session.set_replica_check(true).map_err(|error| error.to_string())?;
     let mut all = Vec::new();
     for program in module.functions() {

@@ -207,8 +207,11 @@ const MISTAKES: &[Mistake] = &[
             _ => false,
         },
     ),
-    ("what a round leaves, not reduced before the next", looped, "q:r", |step| {
-        match &mut step.form {
+    (
+        "what an iteration leaves, not reduced before the next",
+        looped,
+        "q:r",
+        |step| match &mut step.form {
             Form::Loop(form) => form.body.steps.iter_mut().any(|step| match &mut step.form {
                 Form::AllReduce(form) => {
                     form.kind = ReduceKind::Min;
@@ -217,16 +220,18 @@ const MISTAKES: &[Mistake] = &[
                 _ => false,
             }),
             _ => false,
+        },
+    ),
+    ("what iterations owe, not reduced after the last", owing, "q:r", |step| {
+        match &mut step.form {
+            Form::AllReduce(form) => {
+                form.kind = ReduceKind::Max;
+                true
+            }
+            _ => false,
         }
     }),
-    ("what rounds owe, not reduced after the last", owing, "q:r", |step| match &mut step.form {
-        Form::AllReduce(form) => {
-            form.kind = ReduceKind::Max;
-            true
-        }
-        _ => false,
-    }),
-    ("a round too few", looped, "q:r", |step| match &mut step.form {
+    ("an iteration too few", looped, "q:r", |step| match &mut step.form {
         Form::Loop(form) => {
             form.count -= 1;
             true
@@ -254,10 +259,15 @@ fn mesh() -> Mesh {
     "r:2;c:2".parse().unwrap()
 }
 
-/// The results of a module for numbered elements; `None` if it does not run.
-fn run(module: &Module) -> Option<Array> {
+/// The results of a module for numbered elements, on threads and by reference; `None` if it does not
+/// run.
+fn run(module: &Module) -> [Option<Array>; 2] {
+    [Session::threads(module, 1), Session::reference(module, 1)]
+        .map(|session| called(session.ok()?))
+}
+
+fn called(mut session: Session) -> Option<Array> {
     let x = ndarray::Array2::from_shape_fn((4, 8), |(i, j)| ((i * 13 + j * 7) % 11) as f32 - 4.0);
-    let mut session = Session::threads(module, 1).ok()?;
     session.set_replica_check(true).unwrap();
     let found = session.call_named("f", &[("x", x.view().into())]).ok()?;
     found.into_iter().next().map(|(_, array)| array)
@@ -278,7 +288,8 @@ fn wrong_steps_are_caught_by_one_processor() {
         let alone = g.lower(&Mesh::single(), &Layout::default()).unwrap();
         let right = g.lower(&mesh(), &layout.parse().unwrap()).unwrap();
         let want = run(&alone);
-        assert!(want.is_some() && run(&right) == want, "without {what}");
+        assert!(want[0].is_some() && want[0] == want[1], "alone, without {what}");
+        assert_eq!(run(&right), want, "without {what}");
         let mut made = false;
         let wrong = changed(&right, |functions, init| {
             for program in [&mut functions[0], init] {
@@ -286,6 +297,9 @@ fn wrong_steps_are_caught_by_one_processor() {
             }
         });
         assert!(made, "nowhere to make it: {what}\n{}", right.print("f").unwrap());
-        assert_ne!(wrong.ok().and_then(|wrong| run(&wrong)), want, "{what}");
+        let found = wrong.map_or_else(|_| [None, None], |wrong| run(&wrong));
+        for (by, (found, want)) in ["threads", "by reference"].iter().zip(found.iter().zip(&want)) {
+            assert_ne!(found, want, "{what}, {by}");
+        }
     }
 }

@@ -16,8 +16,8 @@ mod smooth;
 
 use exact::{INPUT_BOUND, exact};
 use mesh_core::graph::{Kind, OperationId, TensorId, TensorType};
-use mesh_core::lower::Module;
-use mesh_core::session::Session;
+use mesh_core::lower::{Module, Target};
+use mesh_core::session::{Reference as Interpreter, Session};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{
     Dense, Fill, Random, Reference, Tolerance, Values, compare, dim_names, options,
@@ -169,9 +169,20 @@ fn legal_part(graph: &Graph, mesh: &Mesh, picks: &[u8]) -> (String, Module) {
     (layout, module)
 }
 
-/// Fetches, then variables.
-fn run(module: &Module, trial: &Trial) -> Vec<Array> {
-    let mut session = Session::threads(module, 0).unwrap();
+/// Fetches, then variables, of each back-end: threads, the reference with the module as it is lowered, and
+/// with the module as it is compiled for a host.
+fn run(module: &Module, trial: &Trial) -> Vec<(&'static str, Vec<Array>)> {
+    let compiled = Interpreter::compiled(module, &Target::host(), 0).unwrap();
+    let sessions = [
+        ("threads", Session::threads(module, 0)),
+        ("by reference", Session::reference(module, 0)),
+        ("compiled, by reference", Session::on(module, compiled)),
+    ];
+    sessions.map(|(by, session)| (by, called(session.unwrap(), module, trial))).into()
+}
+
+/// What one session makes of a trial: fetches, then variables.
+fn called(mut session: Session, module: &Module, trial: &Trial) -> Vec<Array> {
     session.set_replica_check(true).unwrap();
     for (name, value) in &trial.variables {
         session.write(name, &value.to_array().unwrap()).unwrap();
@@ -215,17 +226,16 @@ fn agree(graphs: Graphs, sizes: &'static Sizes, recipe: &Recipe) -> Result<(), T
 /// computes.
 fn agrees(trial: &Trial, mesh: u8, layout: &[u8]) -> Result<(), TestCaseError> {
     let (want, tolerances) = (expected(trial), tolerances(trial));
-    let compared = |got: &[Array], what: &str| {
-        prop_assert_eq!(got.len(), want.len());
-        for (i, (got, want)) in got.iter().zip(&want).enumerate() {
-            prop_assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()));
-            let want: Vec<_> = want.to_f64().iter().copied().collect();
-            let result = compare(
-                got.to_f64(),
-                &want,
-                tolerances.get(i).copied().unwrap_or(Tolerance::Exact),
-            );
-            prop_assert!(result.is_ok(), "{}: result {}: {:?}", what, i, result);
+    let compared = |results: &[(&str, Vec<Array>)], what: &str| {
+        for (by, got) in results {
+            prop_assert_eq!(got.len(), want.len());
+            for (i, (got, want)) in got.iter().zip(&want).enumerate() {
+                prop_assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()));
+                let want: Vec<_> = want.to_f64().iter().copied().collect();
+                let tolerance = tolerances.get(i).copied().unwrap_or(Tolerance::Exact);
+                let result = compare(got.to_f64(), &want, tolerance);
+                prop_assert!(result.is_ok(), "{}, {}: result {}: {:?}", what, by, i, result);
+            }
         }
         Ok(())
     };

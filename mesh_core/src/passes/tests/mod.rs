@@ -11,7 +11,7 @@ mod widenings;
 
 use super::*;
 use crate::array::{Array, ArrayRef};
-use crate::exec::{Backend, ThreadBackend};
+use crate::exec::{Backend, Reference, ThreadBackend};
 use crate::program::forms::Loop;
 use crate::program::sketch::{Sketch, axis, built, square, var, variable, x};
 use crate::program::{Builder, Form, Generator, Place, Plan, Step, print};

@@ -85,7 +85,8 @@ fn read(path: &str, code: &str, modules: &BTreeSet<Module>) -> File {
     for (at, _) in rest.match_indices("::") {
         let begin = rest[..at].rfind(|c: char| !c.is_alphanumeric() && c != '_');
         let begin = begin.map_or(0, |before| before + 1);
-        if !rest[..begin].ends_with("::") {
+        // `pub(in path)` names who may see, not what is used.
+        if !rest[..begin].ends_with("::") && !rest[..begin].ends_with("(in ") {
             let end = rest[begin..].find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
             let path = &rest[begin..end.map_or(rest.len(), |end| begin + end)];
             let path = path.split("::").map(str::to_owned).collect();

@@ -26,7 +26,7 @@ impl Hash for DimName {
 }
 
 impl DimName {
-    /// Interns `name`. Any text is accepted; [`check_name`] says which names a shape accepts.
+    /// Interns `name`. Any text is accepted; [`check_name`](super::check_name) says which names a shape accepts.
     pub fn new(name: &str) -> Self {
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = names.get(name) {

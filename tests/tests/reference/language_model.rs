@@ -69,11 +69,10 @@ fn a_layout_for_a_cluster_is_tried_on_one_core() {
     let found = stepped(Session::reference(&cluster, 5).unwrap());
     let alone = stepped(Session::threads(&lowered("", ""), 5).unwrap());
     assert_near("512 processors", &found, &alone, ROUNDING);
-    // The step itself moves each variable by much more.
+    // The step itself moves them by much more.
     let (before, after) = (&alone[..alone.len() / 2], &alone[alone.len() / 2 + 1..]);
-    for (before, after) in before.iter().zip(after).filter(|(x, _)| x.dtype() == F32) {
-        let moved =
-            (after.to_f64() - before.to_f64()).iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-        assert!(moved > 10.0 * ROUNDING, "by {moved:e} only");
-    }
+    let pairs = before.iter().zip(after).filter(|(x, _)| x.dtype() == F32);
+    let moved = pairs.flat_map(|(before, after)| (after.to_f64() - before.to_f64()).into_iter());
+    let most = moved.fold(0.0, |most: f64, x| most.max(x.abs()));
+    assert!(most > 100.0 * ROUNDING, "by {most:e} at most");
 }

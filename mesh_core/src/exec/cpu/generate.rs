@@ -3,8 +3,9 @@
 use super::isa::{Entry, Task, compiled};
 use super::moves::{bits, fill};
 use super::strided::{Loop, Nest, copy};
-use super::{Kernel, Memory, Seed};
+use super::{Kernel, Memory};
 use crate::array::Array;
+use crate::exec::seed::Seed;
 use crate::exec::sync::Arc;
 use crate::names::DType;
 use crate::program::random::{self, Draw, Rounded};

@@ -68,7 +68,7 @@ impl<T: Copy> Task for Plain<T> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Turn;
+    use crate::exec::cpu::transpose::Turn;
     use std::arch::x86_64::*;
 
     const SIDE: usize = 16;

@@ -5,8 +5,10 @@ use std::ffi::c_int;
 use super::super::comm::{Collective, Comm, Group, Lane, Stopped};
 use super::super::sync::Arc;
 use super::super::threads::{Process, Threads};
-use super::communicator::{Communicator, Communicators};
-use super::messages::{Address, Messages};
+use super::channel::Address;
+use super::channel::Communicator;
+use super::communicator::Communicators;
+use super::messages::Messages;
 use crate::names::Axis;
 
 /// What carries a group's collectives, which knows the group under a number of its own.

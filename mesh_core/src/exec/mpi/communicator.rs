@@ -7,22 +7,10 @@ use std::time::Duration;
 use mpi::ffi;
 
 use super::super::sync::{Arc, lock};
-use super::world::{Channel, World, check, in_time};
+use super::channel::{AxisSet, Channel, Communicator, check};
+use super::world::{World, in_time};
 use crate::names::{Axis, ProcessMap};
 use crate::program::Block;
-
-/// Some ranks, or all.
-pub(super) struct Communicator {
-    pub(super) channel: Channel,
-    /// Which of all they are, ascending.
-    ranks: Vec<usize>,
-}
-
-/// A set of axes, ascending.
-type AxisSet = Vec<Axis>;
-
-/// What a communicator was made for.
-pub(super) type Known = Vec<((ProcessMap, AxisSet), Arc<Communicator>)>;
 
 fn axis_set(axes: &[Axis]) -> AxisSet {
     axes.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()

@@ -14,9 +14,10 @@ use super::super::comm::fold::Fold;
 use super::super::comm::{Collective, Exchange, Group, Stopped, destination, source};
 use super::super::sync::Arc;
 use super::super::threads::Process;
+use super::channel::Address;
 use super::staging::Staging;
 use super::wire::Wire;
-use super::world::{Channel, World};
+use super::world::World;
 use crate::program::ALIGNMENT;
 
 /// Up to so many bytes, all members' inputs together, everybody gets everything and folds it: one
@@ -25,21 +26,6 @@ pub(super) const SMALL: usize = 32 << 10;
 
 /// The same between two, where it moves no more bytes than two exchanges.
 pub(super) const SMALL_OF_TWO: usize = 256 << 10;
-
-/// A member of a group as messages address it. Messages between two members have tags of their own,
-/// so groups need none: each member sends and receives in the order of its program.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Address {
-    pub(super) channel: Channel,
-    /// What the channel calls its rank.
-    pub(super) number: c_int,
-    /// Its rank among all.
-    pub(super) rank: usize,
-    /// The tag of what is sent there.
-    pub(super) to: c_int,
-    /// The tag of what is received from there.
-    pub(super) from: c_int,
-}
 
 /// One end of messages: that of a processor, or of a rank as such.
 pub(super) struct Messages {

@@ -8,6 +8,7 @@
 #![allow(unsafe_code, reason = "calls MPI, and reaches into the processors' memory")]
 
 mod backend;
+mod channel;
 mod comm;
 mod communicator;
 mod deliver;

@@ -8,9 +8,9 @@ use mpi::ffi;
 use super::super::comm::Stopped;
 use super::super::sync::Arc;
 use super::super::threads::Process;
-use super::messages::Address;
+use super::channel::{Address, check};
 use super::patience::{Pause, missing};
-use super::world::{World, check};
+use super::world::World;
 
 /// The most bytes of one message; longer ones are sent in pieces, for MPI counts with 31 bits.
 const LONGEST: usize = if cfg!(test) { 50_000 } else { 1 << 30 };

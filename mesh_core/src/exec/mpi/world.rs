@@ -1,6 +1,6 @@
 //! The ranks of this job, started once per process and left when it exits.
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::io::{self, Write};
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::super::sync::{
     AtomicBool, AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, lock, thread,
 };
 use super::DEADLINE;
-use super::communicator::Known;
+use super::channel::{Channel, Known, check};
 
 /// How much longer than the rank before it, up to ten, a rank holds back what ends the job: all may have
 /// the same to say, and the first to say it ends the others, which takes a launcher a while.
@@ -24,39 +24,6 @@ const STARTING: Duration = Duration::from_secs(3);
 
 /// The most cores of a host that are told apart.
 const CORES: usize = 4096;
-
-/// What names a communicator.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Channel(pub(super) ffi::MPI_Comm);
-
-// SAFETY: a handle, which MPI lets any thread use; see `World::guard`.
-unsafe impl Send for Channel {}
-// SAFETY: it is a handle, which threads that share it only copy; see `World::guard` for MPI's own calls.
-unsafe impl Sync for Channel {}
-
-impl Channel {
-    /// Those of its ranks that are on this one's host, and how many. All call this.
-    pub(super) fn on_host(self) -> Result<(Self, usize), String> {
-        let (mut shared, mut ranks) = (self, 0);
-        // SAFETY: a communicator of ours; the result is the caller's.
-        unsafe {
-            let (kind, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
-            check(ffi::MPI_Comm_split_type(self.0, kind, 0, info, &mut shared.0))?;
-            check(ffi::MPI_Comm_size(shared.0, &mut ranks))?;
-        }
-        Ok((shared, ranks as usize))
-    }
-
-    /// Gives it the name by which profilers know it, and has it report errors.
-    pub(super) fn entitle(self, name: &str) -> Result<(), String> {
-        let name = CString::new(name).map_err(|error| error.to_string())?;
-        // SAFETY: a communicator of ours; MPI copies the name, as much as it has room for.
-        unsafe {
-            check(ffi::MPI_Comm_set_errhandler(self.0, ffi::RSMPI_ERRORS_RETURN))?;
-            check(ffi::MPI_Comm_set_name(self.0, name.as_ptr()))
-        }
-    }
-}
 
 /// All ranks of the job.
 pub(super) struct World {
@@ -279,16 +246,4 @@ fn largest_tag() -> Result<c_int, String> {
         // What every MPI has.
         Ok(if found == 0 || value.is_null() { 32767 } else { *value })
     }
-}
-
-/// What MPI says of a call that failed.
-pub(super) fn check(code: c_int) -> Result<(), String> {
-    if code == ffi::MPI_SUCCESS as c_int {
-        return Ok(());
-    }
-    let (mut text, mut length) = ([0_u8; ffi::MPI_MAX_ERROR_STRING as usize], 0);
-    // SAFETY: as long as it may be.
-    unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast(), &mut length) };
-    let text = &text[..(length.max(0) as usize).min(text.len())];
-    Err(format!("MPI: {}", String::from_utf8_lossy(text)))
 }

@@ -19,6 +19,9 @@ use crate::names::{Mesh, ProcessMap};
 use crate::program::meaning::Numbers;
 use crate::program::{Program, Slot, Value, ValueId, VariableType, owns, verify};
 
+/// What a function leaves, by processor and fetch or probe.
+type Left = Vec<Vec<Arc<Numbers>>>;
+
 /// The reference back-end: it runs every step as the step's form says what it means, for all processors of
 /// the mesh, in the caller's thread. See [`Session::reference`](crate::session::Session::reference).
 #[derive(Debug)]
@@ -31,7 +34,7 @@ pub struct Reference {
     slices: Vec<Vec<Option<Array>>>,
     seed: u64,
     /// The function of the last call and what it left, by processor and fetch.
-    left: Option<(usize, Vec<Vec<Arc<Numbers>>>)>,
+    left: Option<(usize, Left)>,
     failed: Option<Failure>,
 }
 
@@ -67,11 +70,7 @@ impl Reference {
     }
 
     /// What a function leaves to each processor, and what it writes.
-    fn run(
-        &self,
-        program: &Program,
-        feeds: &[ArrayRef<'_>],
-    ) -> Result<(Vec<Vec<Arc<Numbers>>>, Writes), Failure> {
+    fn run(&self, program: &Program, feeds: &[ArrayRef<'_>]) -> Result<(Left, Writes), Failure> {
         let (mesh, seed, slices) = (self.map.mesh(), self.seed, &self.slices[..]);
         let feeds: Vec<_> = feeds.iter().map(|feed| feed.to_owned().to_f64()).collect();
         let cut = |processor, (i, (slot, id)): (usize, (&Slot, ValueId))| {

@@ -83,8 +83,8 @@ impl Collective for AllReduce {
     fn meet(&self, step: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
         let members = inputs.len();
         let total = (0..step.step.inputs.len()).map(|i| step.input(i).len()).sum();
-        let (mut outs, mut before) = (Vec::new(), 0);
-        for i in 0..step.step.inputs.len() {
+        let mut before = 0;
+        let folded = |i| {
             let (value, strides) = (step.input(i), step.input(i).strides());
             let mut out = Numbers::zeros(step.shape(i));
             each(step.shape(i), |point| {
@@ -94,10 +94,10 @@ impl Collective for AllReduce {
                 let fold = |a, b| self.kind.fold(value.dtype, a, b);
                 out[point] = around.reduce(fold).unwrap_or_default();
             });
-            outs.push(out);
             before += value.len();
-        }
-        vec![outs; members]
+            out
+        };
+        vec![(0..step.step.inputs.len()).map(folded).collect(); members]
     }
 }
 

@@ -3,21 +3,19 @@
 //! Where the strides of a group of labels make it one dim for all operands that have it, nothing is
 //! moved. Else the product is done in blocks if they are large, or operands are packed first.
 
+mod loops;
 mod packing;
 
 use super::Kernel;
 use super::blocks::Blocks;
 use super::gemm::Number;
 use super::product::{self, Product, aligned};
-use super::reduce::{self, Reducer};
-use super::strided::{Labels, Loop, Nest, copy};
+use super::reduce;
+use super::strided::{Labels, Nest, copy};
 use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Operand, ValueId};
+use loops::{Groups, LHS, Loops, OUT, Prepare, RHS, Side};
 use packing::{cheapest, pack, pack_strides};
-
-const LHS: usize = 0;
-const RHS: usize = 1;
-const OUT: usize = 2;
 
 pub(super) fn prepare(
     block: &Block,
@@ -36,70 +34,6 @@ pub(super) fn plan(labels: Labels, dtype: DType) -> Result<Box<dyn Product>, Str
         DType::F64 => Contract::<f64>::boxed(labels, dtype),
         DType::I32 => Contract::<i32>::boxed(labels, dtype),
         _ => Err(format!("there is no product of {dtype}")),
-    }
-}
-
-/// What is done to an operand besides the product.
-enum Prepare {
-    Nothing,
-    /// Copied to or from packed scratch.
-    Pack(Nest),
-    /// Summed over the labels that no other operand has.
-    Sum(Box<dyn Reducer>),
-}
-
-/// An operand in scratch.
-struct Side {
-    prepare: Prepare,
-    bytes: usize,
-}
-
-/// The labels of each group.
-struct Groups {
-    batch: Vec<usize>,
-    rows: Vec<usize>,
-    columns: Vec<usize>,
-    depth: Vec<usize>,
-}
-
-/// Loops around and within one matrix product.
-struct Loops {
-    batch: Nest,
-    rows: (Nest, Loop),
-    columns: (Nest, Loop),
-    depth: (Nest, Loop),
-}
-
-impl Loops {
-    fn new(labels: &Labels, groups: &Groups) -> Self {
-        let nest = |of: &[usize], operands: &[usize], by: usize| {
-            let mut nest = labels.nest(of, operands);
-            nest.sort_by(by);
-            nest.collapse()
-        };
-        Self {
-            batch: nest(&groups.batch, &[LHS, RHS, OUT], 2),
-            rows: largest(nest(&groups.rows, &[LHS, OUT], 1)),
-            columns: largest(nest(&groups.columns, &[RHS, OUT], 1)),
-            depth: largest(nest(&groups.depth, &[LHS, RHS], 0)),
-        }
-    }
-
-    /// Rows, columns, depth of one matrix product.
-    fn shape(&self) -> [usize; 3] {
-        [self.rows.1.extent, self.columns.1.extent, self.depth.1.extent]
-    }
-}
-
-/// Splits off the longest loop.
-fn largest(mut nest: Nest) -> (Nest, Loop) {
-    let longest = nest.loops.iter().enumerate().max_by_key(|(_, l)| l.extent).map(|(i, _)| i);
-    match longest {
-        Some(i) => {
-            let inner = nest.loops.remove(i);
-            (nest, inner)
-        }
-        None => nest.split_inner(),
     }
 }
 

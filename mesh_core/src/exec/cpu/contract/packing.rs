@@ -1,6 +1,7 @@
 //! Which operands of a product are packed first, and how.
 
-use super::{Groups, LHS, Loops, OUT, Prepare, RHS, Side, aligned};
+use super::loops::{Groups, LHS, Loops, OUT, Prepare, RHS, Side};
+use crate::exec::cpu::product::aligned;
 use crate::exec::cpu::strided::{Labels, Loop, Nest};
 use crate::names::DType;
 

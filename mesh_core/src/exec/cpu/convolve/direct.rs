@@ -4,12 +4,13 @@
 //! positions and channels; for the kernel's gradient it is the other way round. The gradient of an
 //! input is the forward convolution of the output's gradient with the kernel turned round.
 
-use super::block::{Element, MOST_ROWS, Micro};
+use super::block::MOST_ROWS;
 use super::lines::{Group, Side, Steps, meeting, sorted};
+use super::micro::{Element, Micro};
 use super::naive::window_labels;
 use super::padding::Padding;
+use super::parts::{CHUNK, Parts, labels_len, pairs};
 use super::rows::is_run;
-use super::{CHUNK, Parts, labels_len, pairs};
 use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::strided::{Labels, Nest};
 use crate::program::Window;

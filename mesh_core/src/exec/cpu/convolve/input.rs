@@ -6,10 +6,11 @@
 //! input positions that meet the same kernel positions. Only pairs of output and input positions
 //! that some kernel position ties are visited.
 
-use super::block::{Block, Element, MOST_ELEMENTS, MOST_ROWS, Micro, Offsets};
+use super::block::{Block, MOST_ELEMENTS, MOST_ROWS, Offsets};
+use super::micro::{Element, Micro};
 use super::naive::window_labels;
+use super::parts::{CHUNK, Parts, labels_len, pairs};
 use super::rows::{Buffer, is_run, store};
-use super::{CHUNK, Parts, labels_len, pairs};
 use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::product::{Product, aligned};
 use crate::exec::cpu::strided::{Labels, Nest};

@@ -5,7 +5,7 @@
 
 use super::block::Offsets;
 use super::naive::window_labels;
-use super::pairs;
+use super::parts::pairs;
 use crate::exec::cpu::strided::Labels;
 use crate::program::Window;
 use std::ops::Range;

@@ -6,8 +6,10 @@ mod block;
 mod direct;
 mod input;
 mod lines;
+mod micro;
 mod naive;
 mod padding;
+mod parts;
 mod rows;
 mod walk;
 #[cfg(target_arch = "x86_64")]
@@ -20,13 +22,11 @@ use crate::exec::cpu::product::{self, Product};
 use crate::exec::cpu::strided::{Labels, Loop, Nest};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId, Window};
-use block::Element;
 use direct::Direct;
 use input::InputGradient;
+use micro::Element;
 use naive::{Naive, window_labels};
-
-/// Bytes of one chunk's images that should stay in the second-level cache.
-pub(super) const CHUNK: usize = 256 << 10;
+use parts::Parts;
 
 pub(super) fn prepare(
     block: &Block,
@@ -84,62 +84,6 @@ fn pointwise(labels: &Labels, windows: &[Window]) -> Option<Labels> {
         strides: (0..3).map(strides).collect(),
         has: (0..3).map(has).collect(),
     })
-}
-
-/// Operands by part: who is image, kernel and output image, and the labels by what they do.
-pub(super) struct Parts {
-    /// Operand (lhs, rhs, out) of image, kernel and output.
-    pub(super) roles: [usize; 3],
-    /// Labels of all three; strides of (image, kernel, output).
-    pub(super) groups: Nest,
-    pub(super) batch: Vec<usize>,
-    pub(super) channels: Vec<usize>,
-    pub(super) features: Vec<usize>,
-}
-
-impl Parts {
-    /// `None` if the labels are not those of a usual convolution.
-    fn new(labels: &Labels, windows: &[Window]) -> Option<Self> {
-        let only = |l: usize| {
-            let mut having = (0..3).filter(|&k| labels.has[k][l]);
-            having.next().filter(|_| having.next().is_none())
-        };
-        let mut roles = None;
-        for window in windows {
-            let [image, kernel, output] = window_labels(window).map(only);
-            let of = [image?, kernel?, output?];
-            let mut sorted = of;
-            sorted.sort_unstable();
-            if sorted != [0, 1, 2] || roles.is_some_and(|roles| roles != of) {
-                return None;
-            }
-            roles = Some(of);
-        }
-        let roles = roles?;
-        let tied = |l: usize| windows.iter().any(|w| window_labels(w).contains(&l));
-        let pattern = |l: usize| roles.map(|k| labels.has[k][l]);
-        let group = |want: [bool; 3]| labels.select(|l| !tied(l) && pattern(l) == want);
-        let odd = labels.select(|l| {
-            !tied(l) && labels.extents[l] > 1 && pattern(l).iter().filter(|&&has| has).count() < 2
-        });
-        if !odd.is_empty() {
-            return None;
-        }
-        Some(Self {
-            roles,
-            groups: labels.nest(&group([true, true, true]), &roles).collapse(),
-            batch: group([true, false, true]),
-            channels: group([true, true, false]),
-            features: group([false, true, true]),
-        })
-    }
-}
-
-/// Offsets of all combinations of some labels in two operands, in the memory order of the second.
-pub(super) fn pairs(labels: &Labels, of: &[usize], operands: [usize; 2]) -> Vec<[isize; 2]> {
-    let mut nest = labels.nest(of, &operands);
-    nest.sort_by(1);
-    nest.offsets(0).into_iter().zip(nest.offsets(1)).map(|(a, b)| [a, b]).collect()
 }
 
 fn fast<T: Element>(labels: &Labels, windows: &[Window]) -> Option<Box<dyn Product>> {
@@ -215,9 +159,4 @@ impl Turned {
         let parts = Parts { roles, groups, batch, channels, features };
         Some(Self { labels: turned, windows, parts, origin })
     }
-}
-
-/// Elements of an operand.
-pub(super) fn labels_len(labels: &Labels, k: usize) -> usize {
-    labels.select(|l| labels.has[k][l]).iter().map(|&l| labels.extents[l]).product()
 }

@@ -1,6 +1,7 @@
 //! Into and out of the register blocks of convolutions.
 
-use super::block::{Element, MOST_ELEMENTS};
+use super::block::MOST_ELEMENTS;
+use super::micro::Element;
 
 /// Aligned for any vector.
 #[repr(align(64))]

@@ -1,8 +1,9 @@
 //! How planned convolutions walk over images, block by block.
 
-use super::block::{Block, Element, MOST_ELEMENTS, MOST_ROWS, Micro};
+use super::block::{Block, MOST_ELEMENTS, MOST_ROWS};
 use super::direct::Direct;
 use super::lines::Group;
+use super::micro::{Element, Micro};
 use super::rows::{Buffer, is_run, pack, store};
 use crate::exec::cpu::product::{Product, aligned};
 

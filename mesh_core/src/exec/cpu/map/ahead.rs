@@ -1,8 +1,7 @@
 //! The next tile is asked for while this one is computed: a tile's instructions work in the first
 //! cache, and memory would be idle meanwhile.
 
-use super::Place;
-use super::frame::Frame;
+use super::place::Place;
 use crate::exec::cpu::strided::Nest;
 
 /// Bytes a map has to meet for this to pay; less is in the caches anyway.
@@ -64,6 +63,21 @@ impl Ahead {
         let repeated = (0..at.len().min(64)).filter(|&k| repeats(k));
         repeated.fold(found, |bits, k| bits & !(1 << k))
     }
+
+    /// Asks for a part of the next tile, which is a whole one, at the places of `streams`; `at` says where
+    /// the tile of each place begins.
+    #[inline]
+    pub(super) fn ask(&self, part: usize, streams: u64, at: &[*mut u8]) {
+        for lines in self.parts.get(part).into_iter().flatten() {
+            if streams >> lines.place & 1 == 0 {
+                continue;
+            }
+            let from = at[lines.place].wrapping_offset(lines.from);
+            for line in 0..lines.count {
+                prefetch(from.wrapping_add(line * LINE));
+            }
+        }
+    }
 }
 
 /// The rows of a pattern, if each is one run in memory: how many, elements between them, elements of one.
@@ -90,22 +104,6 @@ fn share(all: impl Iterator<Item = Lines>, total: usize, parts: &mut [Vec<Lines>
             from += (now * LINE) as isize;
             (given, count) = (given + now, count - now);
             part += usize::from(now == room);
-        }
-    }
-}
-
-impl Frame<'_> {
-    /// Asks for a part of the next tile, which is a whole one.
-    #[inline]
-    pub(super) fn ask_ahead(&self, part: usize) {
-        for lines in self.map.ahead.parts.get(part).into_iter().flatten() {
-            if self.streams >> lines.place & 1 == 0 {
-                continue;
-            }
-            let from = self.at[lines.place].wrapping_offset(lines.from);
-            for line in 0..lines.count {
-                prefetch(from.wrapping_add(line * LINE));
-            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! One run of a map, tile by tile.
 
 use super::code::{Arg, At, Op, Varies};
+use super::compiled::Map;
+use super::place::Place;
 use super::tile::Tile;
-use super::{Map, Place};
 use crate::exec::cpu::strided::{Loop, Nest, copy, copy_run};
 
 /// Where things lie.
@@ -135,7 +136,7 @@ impl Frame<'_> {
             |pattern: &Nest| pattern.loops.first().map_or(1, |l| l.extent / map.chunk * turns);
         for (part, op) in map.ops.iter().enumerate() {
             if is_followed {
-                self.ask_ahead(part);
+                map.ahead.ask(part, self.streams, self.at);
             }
             // SAFETY: registers have room for a tile, memory has been promised, and nothing that
             // is written overlaps what the same instruction reads.

@@ -3,72 +3,20 @@
 
 mod ahead;
 mod code;
+mod compiled;
 mod frame;
 pub(super) mod instr;
 mod pairs;
+mod place;
 mod plan;
 mod prepare;
 pub(super) mod tile;
 
-use crate::exec::cpu::strided::{Loop, Nest};
 use crate::exec::cpu::{Kernel, Memory};
-use crate::program::ValueId;
-use ahead::Ahead;
-use code::{At, Op, SLOT, pool_bytes};
+use code::{SLOT, pool_bytes};
+use compiled::Map;
 use frame::Frame;
 pub(super) use prepare::prepare;
-
-/// An input or out at run time.
-struct Place {
-    value: ValueId,
-    size: usize,
-    /// Gathers (or for outs, scatters) a tile.
-    pattern: Nest,
-    /// Bytes from one turn of the cut loop to the next.
-    step: isize,
-}
-
-pub(super) struct Map {
-    /// Inputs, then outs.
-    places: Vec<Place>,
-    inputs: usize,
-    ops: Vec<Op<At>>,
-    /// What the registers hold before the first tile.
-    pool: Vec<u64>,
-    /// Tile registers behind the pool.
-    slots: usize,
-    /// Per out, bytes from the registers' beginning to where it is made while it overlaps an input that
-    /// is read too late.
-    aside: Vec<usize>,
-    /// Per out and input, whether the out may be made where the input lies.
-    may_take: Vec<bool>,
-    /// Loops over tiles' starts.
-    outer: Nest,
-    /// The loop that is cut into tiles.
-    cut: Loop,
-    /// Turns of `cut` per tile.
-    chunk: usize,
-    /// Elements per turn of `cut`.
-    inner: usize,
-    /// Whether turns are rows; else a tile is one row.
-    has_rows: bool,
-    ahead: Ahead,
-}
-
-impl Map {
-    fn outs(&self) -> usize {
-        self.places.len() - self.inputs
-    }
-
-    /// Of each place, of where each out is made, of the registers.
-    fn addresses(&self) -> usize {
-        self.places.len() + self.outs() + 1
-    }
-
-    fn address_bytes(&self) -> usize {
-        (self.addresses() * size_of::<*mut u8>()).next_multiple_of(64)
-    }
-}
 
 impl Kernel for Map {
     fn scratch_bytes(&self) -> usize {

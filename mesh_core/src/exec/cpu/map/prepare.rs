@@ -2,9 +2,10 @@
 
 use super::ahead::Ahead;
 use super::code::{Port, PortShape, Reads, SLOT};
+use super::compiled::Map;
+use super::place::Place;
 use super::plan::plan;
 use super::tile::Kind;
-use super::{Map, Place};
 use crate::exec::cpu::Kernel;
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
 use crate::names::DType;

@@ -76,7 +76,8 @@ impl Fed {
         let there = self.border.as_is(array).filter(|_| !self.names.is_empty());
         let pointer = there.unwrap_or(self.own);
         if there.is_none() {
-            // SAFETY: the caller's promise.
+            // SAFETY: `array` is as long as the slot's global shape, and the own value as its
+            // slice, as `take` requires.
             unsafe { self.border.cut(array, self.own) };
         }
         self.names.iter().for_each(|name| memory.pointers[name.index()] = pointer);
@@ -96,7 +97,7 @@ impl Stretch {
     /// Both are good for the bytes, and apart or one.
     pub(super) unsafe fn copy(&self) {
         if self.from != self.to.cast_const() {
-            // SAFETY: as stated.
+            // SAFETY: `from` and `to` are good for `bytes`, and apart, as `copy` requires.
             unsafe { std::ptr::copy_nonoverlapping(self.from, self.to, self.bytes) };
         }
     }

@@ -62,7 +62,7 @@ impl Walk {
     /// Every element that the strides reach from `from` is readable, from `to` writable; the two
     /// sides do not overlap, nobody else touches the target or writes to the source.
     pub(crate) unsafe fn copy(&self, from: *const u8, to: *mut u8) {
-        // SAFETY: the same contract.
+        // SAFETY: `from` and `to` are good for the walk's dims; its run divides their strides.
         unsafe {
             match self.run {
                 1 => walk(&self.dims, from, to, &|from, to| element::<u8>(from, to)),
@@ -98,7 +98,8 @@ unsafe fn walk(
         return run(from, to);
     };
     for _ in 0..dim.extent {
-        // SAFETY: the same contract, less one dim.
+        // SAFETY: each position of the outer dim begins a walk of the inner ones, for which both
+        // pointers are good.
         unsafe { walk(inner, from, to, run) };
         // The last step may leave the buffer; nothing is read there.
         from = from.wrapping_offset(dim.from);

@@ -38,6 +38,10 @@ impl Graph {
     }
 
     /// All errors recorded so far, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// All errors that were recorded.
     pub fn check(&self) -> Result<(), Report> {
         let issues = self.data().issues.clone();
         if issues.is_empty() { Ok(()) } else { Err(Report { issues }) }

@@ -183,12 +183,24 @@ pub trait DynOp: Any + Debug + Send + Sync {
     /// See [`Op::name`](super::Op::name).
     fn name(&self) -> &'static str;
     /// See [`Op::outputs`](super::Op::outputs).
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::outputs`](super::Op::outputs).
     fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError>;
     /// See [`Op::split`](super::Op::split).
     fn split(&self, io: Signature<'_>) -> SplitRule;
     /// See [`Op::local`](super::Op::local).
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::local`](super::Op::local).
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError>;
     /// See [`Op::gradient`](super::Op::gradient).
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::gradient`](super::Op::gradient).
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Result<Vec<Option<Tensor<'g>>>, OpError>;
     /// See [`Op::place`](super::Op::place).
     fn place(&self, cx: &PlaceCx<'_>) -> Placing;

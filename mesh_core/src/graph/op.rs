@@ -18,17 +18,29 @@ pub trait Op: Debug + Eq + Hash + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// Shape and dtype rule, the only place where wrong inputs are refused.
+    ///
+    /// # Errors
+    ///
+    /// Inputs that the op does not take; the error says which it does.
     fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError>;
 
     /// What may happen to each dim when it is split, and in which inputs the op is linear.
     fn split(&self, io: Signature<'_>) -> SplitRule;
 
     /// The work on one processor's slices, as program steps.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be done on slices; the error comes with the user's line.
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError>;
 
     /// Cotangents of the inputs as graph ops, `None` for an input without one.
     ///
     /// The default refuses, naming the op.
+    ///
+    /// # Errors
+    ///
+    /// An op without a gradient, or whose gradient cannot be made of these inputs.
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Result<Vec<Option<Tensor<'g>>>, OpError> {
         let _ = cx;
         Err(OpError::new(format!("{} has no gradient", self.name())))

@@ -7,11 +7,19 @@ use crate::program::{Extents, Generator, Offset};
 
 impl LocalCx<'_, '_> {
     /// Output 0 made from global positions.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish).
     pub fn generate(&mut self, generator: Generator) -> Result<(), OpError> {
         self.generate_salted(generator, &[])
     }
 
     /// Output 0 of random numbers whose key depends on `salts` too, scalars of i32.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish).
     pub fn generate_salted(
         &mut self,
         generator: Generator,
@@ -30,6 +38,10 @@ impl LocalCx<'_, '_> {
     }
 
     /// The whole numbers from `begin` on along one dim, all below `end`; i32.
+    ///
+    /// # Errors
+    ///
+    /// A dim that cannot stand in a shape.
     pub fn counted(&mut self, dim: Dimension, begin: Offset, end: usize) -> Result<Local, OpError> {
         let shape = Shape::new([dim])?;
         let (begin, whole) = (vec![begin], Extents::from_slice(&[end]));

@@ -3,13 +3,14 @@
 use super::table::Setting;
 use crate::graph::{OpError, Signature};
 use crate::names::{AxisList, DType, DimName, Placement, ReduceKind, Shape};
-use crate::program::{Builder, Expr, Extents, Offset, Piece, Scalar, Slot, ValueId, Window};
+use crate::program::{Builder, Expr, Extents, Offset, Slot, ValueId, Window};
 use crate::split::{Collective, Role, SplitRule};
-use dims::{Labels, fault, position, resized};
+use dims::{Labels, fault};
 
 mod call;
 mod dims;
 mod index;
+mod moves;
 mod structural;
 
 /// A value of the program under construction, with the names and local sizes of its dims.
@@ -112,6 +113,10 @@ impl LocalCx<'_, '_> {
     }
 
     /// The axes a dim of an input or output is split over, major first.
+    ///
+    /// # Errors
+    ///
+    /// A dim that no input or output has.
     pub fn axes(&self, dim: DimName) -> Result<AxisList, OpError> {
         let mut types = self.signature.inputs.iter().chain(self.signature.outputs);
         if !types.any(|ty| ty.shape.contains(dim)) {
@@ -122,6 +127,10 @@ impl LocalCx<'_, '_> {
     }
 
     /// Into how many parts a dim of an input or output is cut.
+    ///
+    /// # Errors
+    ///
+    /// As [`axes`](Self::axes).
     pub fn parts(&self, dim: DimName) -> Result<usize, OpError> {
         Ok(self.builder.mesh().group_size(&self.axes(dim)?))
     }
@@ -132,6 +141,10 @@ impl LocalCx<'_, '_> {
     }
 
     /// Declares output `i`; the dims may stand in another order than declared.
+    ///
+    /// # Errors
+    ///
+    /// An output that there is not, or a value that is not its slice.
     pub fn finish(&mut self, i: usize, value: Local) -> Result<(), OpError> {
         if i >= self.outputs.len() {
             return Err(fault("finish", format!("there is no output {i}")));
@@ -148,11 +161,19 @@ impl LocalCx<'_, '_> {
     }
 
     /// Output 0 is input `i`, untouched.
+    ///
+    /// # Errors
+    ///
+    /// As [`input`](Self::input) and [`finish`](Self::finish).
     pub fn forward(&mut self, i: usize) -> Result<(), OpError> {
         self.finish(0, self.input(i))
     }
 
     /// The same value with other dim names, of equal sizes.
+    ///
+    /// # Errors
+    ///
+    /// A shape of other sizes.
     pub fn renamed(&self, value: &Local, shape: Shape) -> Result<Local, OpError> {
         if value.shape.sizes() != shape.sizes() {
             return Err(fault("renamed", format!("{} has other sizes than {shape}", value.shape)));
@@ -161,6 +182,11 @@ impl LocalCx<'_, '_> {
     }
 
     /// `expr` of `inputs`, element by element over `shape`; a dim an input lacks is broadcast.
+    ///
+    /// # Errors
+    ///
+    /// An input with a dim that the shape lacks or has in another size, or an expression that does
+    /// not fit the inputs' dtypes.
     pub fn map_over(
         &mut self,
         shape: &Shape,
@@ -176,6 +202,10 @@ impl LocalCx<'_, '_> {
     }
 
     /// `expr` of `inputs` over the union of their dims.
+    ///
+    /// # Errors
+    ///
+    /// Inputs that have a dim in two sizes, or an expression that does not fit their dtypes.
     pub fn map(&mut self, inputs: &[Local], expr: &Expr, dtype: DType) -> Result<Local, OpError> {
         let mut shape = Shape::scalar();
         for input in inputs {
@@ -185,6 +215,10 @@ impl LocalCx<'_, '_> {
     }
 
     /// The value in another dtype.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
     pub fn cast(&mut self, value: &Local, dtype: DType) -> Result<Local, OpError> {
         if self.dtype(value) == dtype {
             return Ok(value.clone());
@@ -193,6 +227,10 @@ impl LocalCx<'_, '_> {
     }
 
     /// Folds the dims that `onto` lacks.
+    ///
+    /// # Errors
+    ///
+    /// A dim of `onto` that the value lacks, or has in another size.
     pub fn reduce(
         &mut self,
         kind: ReduceKind,
@@ -205,6 +243,10 @@ impl LocalCx<'_, '_> {
     }
 
     /// Sum of products over the dims that `onto` lacks, in `dtype`. bf16 factors are widened.
+    ///
+    /// # Errors
+    ///
+    /// A dim that the factors and `onto` have in different sizes, or `onto` alone has.
     pub fn contract(
         &mut self,
         lhs: &Local,
@@ -221,6 +263,10 @@ impl LocalCx<'_, '_> {
     }
 
     /// As `contract`, with dims tied by windows.
+    ///
+    /// # Errors
+    ///
+    /// A window over a dim that nobody has, or a dim of different sizes.
     pub fn convolve(
         &mut self,
         lhs: &Local,
@@ -248,97 +294,11 @@ impl LocalCx<'_, '_> {
         self.cast(&Local::new(id, onto.clone()), dtype)
     }
 
-    /// The value with its dims in this order, which names each of them once.
-    pub fn transpose(&mut self, value: &Local, order: &[DimName]) -> Result<Local, OpError> {
-        if value.shape.names().eq(order.iter().copied()) {
-            return Ok(value.clone());
-        }
-        let at = |&name| position("transpose", &value.shape, name);
-        let positions = order.iter().map(at).collect::<Result<Vec<_>, _>>()?;
-        let dims = positions.iter().map(|&position| value.shape.dims()[position]);
-        let shape = Shape::new(dims).map_err(|error| fault("transpose", error))?;
-        if let Some(left) = value.shape.names().find(|name| !shape.contains(*name)) {
-            return Err(fault("transpose", format!("dim {left} of {} is left out", value.shape)));
-        }
-        let positions: Vec<_> = positions.into_iter().map(|position| position as u8).collect();
-        let id = self.builder.transpose(value.id, &positions);
-        Ok(Local::new(id, shape))
-    }
-
-    /// Part of a value along one dim; `begin` may depend on the processor.
-    pub fn cut(
-        &mut self,
-        value: &Local,
+    pub(in crate::lower) fn exchange(
+        &self,
         dim: DimName,
-        begin: Offset,
-        size: usize,
-    ) -> Result<Local, OpError> {
-        let shape = resized("cut", &value.shape, dim, size)?;
-        let begin_of = |name| if name == dim { begin.clone() } else { Offset::default() };
-        let begins = shape.names().map(begin_of).collect();
-        let id = self.builder.cut(value.id, begins, extents(&shape));
-        Ok(Local::new(id, shape))
-    }
-
-    /// Rectangles copied into a value of `shape`; what none covers is `fill`.
-    pub fn assemble(
-        &mut self,
-        pieces: &[LocalPiece],
-        fill: Scalar,
-        shape: &Shape,
-    ) -> Result<Local, OpError> {
-        let labels = Labels::new("assemble", shape, []);
-        let build = |piece: &LocalPiece| {
-            let input = labels.operand(&piece.input)?;
-            for &(dim, _) in &piece.begin {
-                position("assemble", &piece.input.shape, dim)?;
-            }
-            for &(dim, _) in piece.at.iter().chain(&piece.size) {
-                labels.of(dim)?;
-            }
-            let begin =
-                piece.input.shape.names().map(|n| find(&piece.begin, n).unwrap_or_default());
-            let at = shape.names().map(|n| find(&piece.at, n).unwrap_or(0)).collect();
-            let whole = |n, size| piece.input.shape.get(n).map_or(size, |d| d.size);
-            let extents = shape
-                .iter()
-                .map(|d| find(&piece.size, d.name).unwrap_or(whole(d.name, d.size)))
-                .collect();
-            Ok((input, Piece { begin: begin.collect(), at, extents }))
-        };
-        let pieces = pieces.iter().map(build).collect::<Result<Vec<_>, OpError>>()?;
-        let id = self.builder.assemble(pieces, fill, extents(shape));
-        Ok(Local::new(id, shape.clone()))
-    }
-
-    /// The same elements in declared order, under another shape.
-    pub fn reshape(&mut self, value: &Local, shape: &Shape) -> Result<Local, OpError> {
-        if value.shape.sizes() == shape.sizes() {
-            return self.renamed(value, shape.clone());
-        }
-        if value.shape.size() != shape.size() {
-            let message = format!("{} has another number of elements than {shape}", value.shape);
-            return Err(fault("reshape", message));
-        }
-        let id = self.builder.reshape(value.id, extents(shape));
-        Ok(Local::new(id, shape.clone()))
-    }
-
-    /// The value of the neighbour `shift` places before along the group of a split dim. The dim's
-    /// role must be `Exchange` with `Permute`.
-    pub fn permute(
-        &mut self,
-        dim: DimName,
-        shift: i64,
-        wrap: bool,
-        value: &Local,
-    ) -> Result<Local, OpError> {
-        let axes = self.exchange(dim, Collective::Permute)?;
-        let id = self.builder.permute(&axes, shift, wrap, value.id);
-        Ok(Local::new(id, value.shape.clone()))
-    }
-
-    fn exchange(&self, dim: DimName, needs: Collective) -> Result<AxisList, OpError> {
+        needs: Collective,
+    ) -> Result<AxisList, OpError> {
         match self.rule.role(dim) {
             Role::Exchange(allowed) | Role::ExchangeReduced(_, allowed)
                 if allowed.contains(&needs) =>
@@ -362,8 +322,4 @@ pub(super) fn slot(name: String, global: &Shape, placement: &Placement) -> Slot 
 
 pub(super) fn extents(shape: &Shape) -> Extents {
     shape.iter().map(|d| d.size).collect()
-}
-
-fn find<T: Clone>(list: &[(DimName, T)], name: DimName) -> Option<T> {
-    list.iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone())
 }

@@ -112,6 +112,10 @@ impl Body {
     /// Flattens expressions over inputs of the given dtypes, results of the given dtypes.
     ///
     /// Equal subexpressions become one register. A number takes the dtype of what it meets.
+    ///
+    /// # Errors
+    ///
+    /// An input that there is not, or dtypes that do not meet.
     pub fn new(inputs: &[DType], results: &[(Expr, DType)]) -> Result<Self, String> {
         let mut flat = Flatten { inputs, code: Vec::new() };
         let mut regs = Vec::new();

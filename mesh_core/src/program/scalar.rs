@@ -37,6 +37,10 @@ impl Scalar {
     /// let refused = Scalar::checked(DType::I32, 0.5).unwrap_err();
     /// assert!(refused.starts_with("i32 cannot hold 0.5"));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// A number that the dtype does not hold; the error says which it does.
     pub fn checked(dtype: DType, value: f64) -> Result<Self, String> {
         let scalar = Self::new(dtype, value);
         let held = scalar.value();

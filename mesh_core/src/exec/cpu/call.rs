@@ -32,7 +32,8 @@ pub(super) fn prepare(
 /// The value lies at `at` and does not change for `'a`.
 unsafe fn elements<'a>(value: &Value, at: *const u8) -> Elements<'a> {
     let len = value.len();
-    // SAFETY: the caller's promise; every kernel writes bools as 0 or 1.
+    // SAFETY: `at` is good for the value's elements, which a step has written; every kernel writes
+    // bools as 0 or 1.
     unsafe {
         match value.dtype {
             DType::F32 => Elements::F32(from_raw_parts(at.cast(), len)),
@@ -49,7 +50,8 @@ unsafe fn elements<'a>(value: &Value, at: *const u8) -> Elements<'a> {
 /// There is room for the value at `at`, which nobody else reaches for `'a`.
 unsafe fn zeros<'a>(value: &Value, at: *mut u8) -> ElementsMut<'a> {
     let len = value.len();
-    // SAFETY: the caller's promise; zeros are elements of every dtype.
+    // SAFETY: `at` is good for the value's bytes, which nobody else uses; zeros are elements of
+    // every dtype.
     unsafe {
         at.write_bytes(0, value.bytes());
         match value.dtype {

@@ -135,7 +135,8 @@ impl Gather {
                 }
             }
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: indices, input and out are valid for the loops of this kernel, as its contract
+        // says.
         unsafe { self.each(indices, put) };
     }
 
@@ -156,7 +157,8 @@ impl Gather {
                 *out.offset(to) = found.map_or(T::default(), |from| *input.offset(from));
             }
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: indices, updates and out are valid for the loops of this kernel, as its contract
+        // says.
         unsafe { self.each(indices, put) };
     }
 }
@@ -165,7 +167,8 @@ impl Kernel for Gather {
     unsafe fn run(&self, memory: &Memory, _: *mut u8) {
         let indices = memory.pointer(self.indices).cast::<i32>().cast_const();
         let (input, out) = (memory.pointer(self.input).cast_const(), memory.pointer(self.out));
-        // SAFETY: the caller's promise; elements of one size are copied whatever they mean.
+        // SAFETY: indices, input and out are valid for the loops of this kernel; elements of one
+        // size are copied whatever they mean.
         unsafe {
             if !self.row.loops.is_empty() {
                 return self.rows(indices, input, out);

@@ -136,7 +136,8 @@ impl<T: Number> Gemm<T> {
         c: Matrix<*mut T>,
         accumulate: bool,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the matrices are valid for `m`, `n` and `k` at their strides, and `c` overlaps
+        // neither factor, as `run` requires.
         unsafe {
             if n == 1 && self.vector([m, k], a, (b.at, b.rows), (c.at, c.rows), accumulate) {
                 return;
@@ -180,7 +181,8 @@ impl<T: Number> Gemm<T> {
         y: (*mut T, isize),
         accumulate: bool,
     ) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the matrix is valid for `m` and `k` at its strides, both vectors for theirs, and
+        // `y` overlaps neither.
         unsafe {
             if k == 1 || a.columns == 1 && x.1 == 1 {
                 for i in 0..m as isize {
@@ -207,7 +209,7 @@ impl<T: Number> Gemm<T> {
 ///
 /// `at` is valid for `n` elements.
 unsafe fn zero<T: Number>(at: *mut T, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is good for `n` elements, which nobody else uses.
     unsafe { std::slice::from_raw_parts_mut(at, n).fill(T::ZERO) };
 }
 

@@ -74,7 +74,8 @@ pub(in crate::exec) fn compiled<T: Task>() -> Entry<T> {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 unsafe fn avx512<T: Task>(args: T::Args) -> T::Result {
-    // SAFETY: the caller's promise is the task's.
+    // SAFETY: the arguments are as the task requires; its code only runs with more features
+    // enabled.
     unsafe { T::run(args) }
 }
 
@@ -84,7 +85,8 @@ unsafe fn avx512<T: Task>(args: T::Args) -> T::Result {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2<T: Task>(args: T::Args) -> T::Result {
-    // SAFETY: the caller's promise is the task's.
+    // SAFETY: the arguments are as the task requires; its code only runs with more features
+    // enabled.
     unsafe { T::run(args) }
 }
 
@@ -92,7 +94,7 @@ unsafe fn avx2<T: Task>(args: T::Args) -> T::Result {
 ///
 /// The task's.
 unsafe fn portable<T: Task>(args: T::Args) -> T::Result {
-    // SAFETY: the caller's promise is the task's.
+    // SAFETY: the arguments are as the task requires.
     unsafe { T::run(args) }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn bits(scalar: Scalar) -> u64 {
 /// `out` is valid for them.
 pub(super) unsafe fn fill(out: *mut u8, len: usize, size: usize, bits: u64) {
     by_size!(size, T => {
-        // SAFETY: the caller's promise.
+        // SAFETY: `out` is good for `len` elements of this size, as `fill` requires.
         unsafe { std::slice::from_raw_parts_mut(out.cast::<T>(), len).fill(bits as T) };
     });
 }

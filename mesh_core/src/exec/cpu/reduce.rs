@@ -50,7 +50,8 @@ impl Kernel for Reduce {
 
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
         let (input, out) = (memory.pointer(self.input), memory.pointer(self.out));
-        // SAFETY: the caller's promise.
+        // SAFETY: the kernel's contract makes input, out and scratch valid for the values that the
+        // reducer was planned for.
         unsafe { self.reducer.apply(input, out, scratch) };
     }
 }

@@ -142,7 +142,7 @@ impl<F: Fold> Scan<F> {
         len: usize,
     ) {
         let strides = &self.along.strides;
-        // SAFETY: the caller's promise.
+        // SAFETY: `held` has room for `len`, and input and out are valid for the scan's loops.
         unsafe {
             (0..len).for_each(|j| held.add(j).write(F::START));
             for i in 0..self.along.extent as isize {

@@ -165,7 +165,7 @@ pub(super) unsafe fn copy(nest: &[Loop], first: usize, size: usize, from: *const
     };
     let (s, t) = (outer.strides[0], outer.strides[1]);
     let Some(next) = rest.first() else {
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` and `to` are good for `first` elements at these strides.
         return unsafe { copy_run(first, size, (from, s), (to, t)) };
     };
     let inner: isize = rest.iter().map(|l| l.extent as isize).product();
@@ -183,7 +183,7 @@ pub(super) unsafe fn copy(nest: &[Loop], first: usize, size: usize, from: *const
         && next.strides[0] != next.strides[1]
         && next.strides[0] != 0
     {
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` and `to` are good for the two loops at these strides.
         return unsafe { transpose([first, next.extent], [s, t], next, size, from, to) };
     }
     for i in 0..first as isize {

@@ -37,7 +37,8 @@ impl<T: Copy> Turn<T> {
     unsafe fn elements(&self, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>) {
         for i in rows.start as isize..rows.end as isize {
             for j in columns.start as isize..columns.end as isize {
-                // SAFETY: the caller's promise.
+                // SAFETY: `i` and `j` lie within the extents, for which `from` and `to` are valid
+                // at their strides.
                 unsafe {
                     *self.to.offset(j * self.to_stride + i) =
                         *self.from.offset(i * self.from_stride + j);

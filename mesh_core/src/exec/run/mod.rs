@@ -91,7 +91,8 @@ impl Action {
         scratch: *mut u8,
         body: Watch<'_>,
     ) -> Result<(), Stopped> {
-        // SAFETY: the same contract; pointers and sizes were prepared together.
+        // SAFETY: pointers and sizes were prepared together, for this memory, scratch and these
+        // peers.
         unsafe {
             match *self {
                 Self::Kernel(ref kernel) => {
@@ -171,7 +172,7 @@ impl<'t> Watch<'t> {
     /// They lie where `memory` says.
     pub(super) unsafe fn feeds(&mut self, memory: &Memory) -> Result<(), Stopped> {
         match &mut self.inspector {
-            // SAFETY: as stated.
+            // SAFETY: the feeds lie where `memory` says.
             Some(inspector) => unsafe { inspector.feeds(memory) },
             None => Ok(()),
         }
@@ -184,7 +185,7 @@ impl<'t> Watch<'t> {
     /// What the iteration is given lies where `memory` says.
     pub(super) unsafe fn iteration(&mut self, position: usize, memory: &Memory) {
         if let Some(inspector) = &mut self.inspector {
-            // SAFETY: as stated.
+            // SAFETY: what the iteration is given lies where `memory` says.
             unsafe { inspector.iteration(position, memory) };
         }
     }
@@ -204,12 +205,12 @@ impl<'t> Watch<'t> {
     ) -> Result<(), Stopped> {
         let Self { times, inspector } = self;
         if times.is_none() && inspector.is_none() {
-            // SAFETY: the same contract.
+            // SAFETY: the action was prepared for this memory, scratch and these peers.
             return unsafe { action.run(peers, memory, scratch, Watch::new(None, None)) };
         }
         let mut met = false;
         if let Some(inspector) = inspector {
-            // SAFETY: the same contract.
+            // SAFETY: the steps before have written what this one reads.
             met = unsafe { inspector.before(step, action, &mut peers.comm, memory)? };
         }
         let mut times = times.as_mut().map(|(started, steps)| (*started, &mut steps[step]));
@@ -218,7 +219,7 @@ impl<'t> Watch<'t> {
             times: times.as_mut().map(|(started, times)| (*started, &mut times.body[..])),
             inspector: inspector.as_mut().and_then(|inspector| inspector.body(step)),
         };
-        // SAFETY: the same contract.
+        // SAFETY: the action was prepared for this memory, scratch and these peers.
         let done = unsafe { action.run(peers, memory, scratch, body) };
         if let (Ok(()), Some((started, times)), Some(begin)) = (done, times, begin) {
             times.note(begin, since(started));

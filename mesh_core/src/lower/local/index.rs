@@ -9,11 +9,19 @@ use crate::split::Collective;
 
 impl LocalCx<'_, '_> {
     /// The global position of this processor's first element along a dim of which it has `size`.
+    ///
+    /// # Errors
+    ///
+    /// A dim that no input or output has.
     pub fn begin(&self, dim: DimName, size: usize) -> Result<Offset, OpError> {
         Ok(Offset::sliced(&self.axes(dim)?, size))
     }
 
     /// Global positions along this processor's part of a dim, as i32. `dim` is of global size.
+    ///
+    /// # Errors
+    ///
+    /// A dim that no input or output has.
     pub fn positions(&mut self, dim: Dimension) -> Result<Local, OpError> {
         let local = dim.resized(dim.size / self.parts(dim.name)?);
         let begin = self.begin(dim.name, local.size)?;
@@ -22,6 +30,10 @@ impl LocalCx<'_, '_> {
 
     /// What the indices find along `dim` of `input`, whose first position has index `begin`; zero
     /// where there is nothing. `onto` has the indices' dims and the input's, but not `dim`.
+    ///
+    /// # Errors
+    ///
+    /// A dim that the input lacks, or one that `onto` has in another size.
     pub fn gather(
         &mut self,
         input: &Local,
@@ -39,6 +51,10 @@ impl LocalCx<'_, '_> {
 
     /// Sums of the updates by their indices along `dim` of `onto`, whose first position has index
     /// `begin`; dims that `onto` lacks are summed. In `dtype`; bf16 is widened.
+    ///
+    /// # Errors
+    ///
+    /// A dim that `onto` lacks, or has in another size.
     pub fn scatter(
         &mut self,
         updates: &Local,
@@ -58,6 +74,10 @@ impl LocalCx<'_, '_> {
 
     /// The first `kept` elements along `dim` of the keys in their order, and what goes with them;
     /// all results have the dims of the keys. Equal keys stay in order; NaN is the greatest.
+    ///
+    /// # Errors
+    ///
+    /// A dim that the keys lack, or another value with other dims than theirs.
     pub fn sort(
         &mut self,
         keys: &Local,
@@ -76,6 +96,10 @@ impl LocalCx<'_, '_> {
 
     /// The fold so far at every position of this processor's slice along `dim`; without the
     /// position itself if `exclusive`, from the last position down if `reverse`.
+    ///
+    /// # Errors
+    ///
+    /// A dim that the value lacks.
     pub fn scan(
         &mut self,
         kind: ReduceKind,
@@ -91,6 +115,10 @@ impl LocalCx<'_, '_> {
 
     /// The values of all processors that share a split dim, one after another along that dim. The
     /// dim's role must be `Exchange` with `AllGather`.
+    ///
+    /// # Errors
+    ///
+    /// A dim whose role does not allow that, or that the value lacks.
     pub fn all_gather(&mut self, dim: DimName, value: &Local) -> Result<Local, OpError> {
         let axes = self.exchange(dim, Collective::AllGather)?;
         if axes.is_empty() {

@@ -139,6 +139,10 @@ impl<'m> Builder<'m> {
 
     /// An element-by-element step over `extents`; `inputs` label their dims with positions in
     /// `extents`.
+    ///
+    /// # Errors
+    ///
+    /// An expression that does not fit the inputs' dtypes.
     pub fn map(
         &mut self,
         inputs: Vec<Operand>,

@@ -140,7 +140,7 @@ impl<T: Number> Product for Contract<T> {
 /// As [`copy`].
 unsafe fn copy_all(nest: &Nest, size: usize, from: *const u8, to: *mut u8) {
     let first = nest.loops.first().map_or(1, |l| l.extent);
-    // SAFETY: the caller's promise.
+    // SAFETY: `copy` is given the nest's own first extent; `from` and `to` are good for its loops.
     unsafe { copy(&nest.loops, first, size, from, to) };
 }
 
@@ -164,7 +164,8 @@ impl Side {
         scratch: *mut u8,
         size: usize,
     ) -> *const u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` is the operand that this side was planned for, and `to` and `scratch`
+        // have room for what it says.
         unsafe {
             match &self.prepare {
                 Prepare::Nothing => return from,

@@ -79,7 +79,7 @@ pub(super) trait Vector: Copy {
 /// Writes or adds a row's vector.
 #[inline(always)]
 pub(super) unsafe fn put<V: Vector>(mut sum: V, at: *mut V::Element, accumulate: bool) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine has the vector's instructions, and `at` is valid for its lanes.
     unsafe {
         if accumulate {
             sum = sum.add(V::load(at));
@@ -94,7 +94,8 @@ pub(super) unsafe fn anywhere<V: Vector, const P: usize, const N: usize>(
     block: Block<'_, V::Element>,
 ) {
     let Block { a, rows, steps, b, c, to, accumulate, .. } = block;
-    // SAFETY: the caller's promise.
+    // SAFETY: all offsets of the block lie within its operands, and the machine has the vector's
+    // instructions.
     unsafe {
         let mut sums = [[V::zero(); N]; P];
         for &[in_a, in_b] in steps[0] {
@@ -124,7 +125,8 @@ pub(super) unsafe fn anywhere<V: Vector, const P: usize, const N: usize>(
 pub(super) unsafe fn sliding<V: Vector, const G: usize, const P: usize>(
     block: Block<'_, V::Element>,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: all offsets of the block lie within its operands, and the machine has the vector's
+    // instructions.
     unsafe {
         let mut sums = [[V::zero(); P]; G];
         taps::<V, G, P, 3>(&block, block.steps[0], &mut sums);
@@ -144,7 +146,7 @@ unsafe fn taps<V: Vector, const G: usize, const P: usize, const T: usize>(
 ) {
     let Block { a, rows, slide, b, b_slide, .. } = *block;
     let bases: [_; G] = std::array::from_fn(|g| a.wrapping_offset(rows[g]));
-    // SAFETY: the caller's promise.
+    // SAFETY: the offsets of `steps`, `T` taps of each, lie within the block's operands.
     unsafe {
         for &[in_a, in_b] in steps {
             let mut vectors = [V::zero(); T];
@@ -176,12 +178,12 @@ macro_rules! plain {
             const LANES: usize = 4;
             #[inline(always)]
             unsafe fn load(at: *const $t) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: `at` is valid for four elements.
                 Self(unsafe { at.cast::<[$t; 4]>().read() })
             }
             #[inline(always)]
             unsafe fn store(self, at: *mut $t) {
-                // SAFETY: the caller's promise.
+                // SAFETY: `at` is valid for four elements.
                 unsafe { at.cast::<[$t; 4]>().write(self.0) };
             }
             #[inline(always)]

@@ -330,7 +330,7 @@ impl<T: Element> InputGradient<T> {
 ///
 /// There is room.
 unsafe fn list<'a>(ties: &[Offsets], row: &[Offsets], at: *mut Offsets) -> &'a [Offsets] {
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is good for a row per tie; the offsets of the ties lie within the image.
     unsafe {
         for (i, tie) in ties.iter().enumerate() {
             let to = std::slice::from_raw_parts_mut(at.add(i * row.len()), row.len());

@@ -45,7 +45,8 @@ impl<T> Micro<T> {
             (_, Some(even)) if count == self.groups && is_even(block.rows) => even,
             _ => self.large,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: all offsets of the block lie within its operands; `Element` chose a block whose
+        // instructions the machine has.
         unsafe { run(block) };
     }
 }

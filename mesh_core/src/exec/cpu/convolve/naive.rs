@@ -60,7 +60,8 @@ fn moved(at: [isize; 3], strides: &[isize; 3], turns: usize) -> [isize; 3] {
 /// The operands are valid at all offsets of the turns.
 unsafe fn add<T: Number>(turns: &[Turn], at: [isize; 3], operands: (*const T, *const T, *mut T)) {
     let Some((turn, rest)) = turns.split_first() else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the offsets are those of one point of the loops, for which the operands are
+        // valid.
         unsafe {
             let out = operands.2.offset(at[2]);
             *out = (*out).plus((*operands.0.offset(at[0])).times(*operands.1.offset(at[1])));
@@ -70,7 +71,8 @@ unsafe fn add<T: Number>(turns: &[Turn], at: [isize; 3], operands: (*const T, *c
     match turn {
         Turn::Label { extent, strides } => {
             for i in 0..*extent {
-                // SAFETY: the caller's promise.
+                // SAFETY: the operands are valid for all points of the loops, of which these are
+                // some.
                 unsafe { add(rest, moved(at, strides, i), operands) };
             }
         }
@@ -78,7 +80,8 @@ unsafe fn add<T: Number>(turns: &[Turn], at: [isize; 3], operands: (*const T, *c
             for (o, k) in (0..*outputs).flat_map(|o| (0..*kernels).map(move |k| (o, k))) {
                 if let Some(i) = input_position(window, o, k, *inputs) {
                     let at = moved(moved(at, &strides[0], i), &strides[1], k);
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the operands are valid for all points of the loops, of which these
+                    // are some.
                     unsafe { add(rest, moved(at, &strides[2], o), operands) };
                 }
             }
@@ -93,7 +96,8 @@ impl<T: Number> Product for Naive<T> {
 
     unsafe fn run(&self, lhs: *const u8, rhs: *const u8, out: *mut u8, _: *mut u8) {
         let out = out.cast::<T>();
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands are valid for the product's loops, the result for `len` elements,
+        // as `Product::run` requires.
         unsafe {
             std::slice::from_raw_parts_mut(out, self.len).fill(T::ZERO);
             add(&self.turns, [0; 3], (lhs.cast(), rhs.cast(), out));

@@ -21,7 +21,7 @@ pub(super) unsafe fn pack<T: Element>(
 ) {
     let run = is_run((0..count).map(&lane));
     for (i, row) in rows.enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: `to` has room for `lanes` elements per row, and the rows lie within `from`.
         unsafe {
             let to = std::slice::from_raw_parts_mut(to.add(i * lanes), lanes);
             let from = from.offset(row);
@@ -52,7 +52,7 @@ pub(super) unsafe fn store<T: Element>(
     add: bool,
 ) {
     for (p, &row) in rows.iter().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: `c` holds `lanes` elements per row, and the rows lie within `out`.
         unsafe {
             let from = std::slice::from_raw_parts(c.add(p * lanes), count);
             let out = out.offset(row);

@@ -114,7 +114,8 @@ impl<T: Element> Direct<T> {
         let run = is_run(self.features.iter().map(|f| f[1]));
         let mut buffer = Buffer([T::default(); MOST_ELEMENTS]);
         let buffer = buffer.0.as_mut_ptr();
-        // SAFETY: the caller's promise; tables hold offsets of the operands.
+        // SAFETY: `packed` has room for what is packed; the tables hold offsets within the
+        // operands.
         unsafe {
             for (v, features) in self.features.chunks(lanes).enumerate() {
                 let to = packed.add(v * taps.len() * lanes);
@@ -164,7 +165,8 @@ impl<T: Element> Direct<T> {
     ) {
         let (slide, b_slide) = (self.slide[0], self.vector_slide);
         let block = Block { a, rows: &rows.from, slide, steps, b, b_slide, c, to, accumulate };
-        // SAFETY: the caller's promise.
+        // SAFETY: the block's tables hold offsets within the operands, of as many groups as the
+        // large block has.
         unsafe { self.micro.run(rows.count, block) };
     }
 
@@ -185,7 +187,8 @@ impl<T: Element> Direct<T> {
         let reads = self.reads_output();
         let mut buffer = Buffer([T::default(); MOST_ELEMENTS]);
         let buffer = buffer.0.as_mut_ptr();
-        // SAFETY: the caller's promise; tables hold offsets of the operands.
+        // SAFETY: the operands are those that the tables were made for, and scratch has room for
+        // what is packed.
         unsafe {
             for first in (0..self.batch.len()).step_by(self.chunk) {
                 let last = self.batch.len().min(first + self.chunk);

@@ -11,32 +11,32 @@ macro_rules! vectors {
             const LANES: usize = $lanes;
             #[inline(always)]
             unsafe fn load(at: *const $t) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the machine has the instruction, and `at` is valid for the lanes.
                 unsafe { $load(at) }
             }
             #[inline(always)]
             unsafe fn store(self, at: *mut $t) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the machine has the instruction, and `at` is valid for the lanes.
                 unsafe { $store(at, self) };
             }
             #[inline(always)]
             unsafe fn zero() -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the machine has the instruction.
                 unsafe { $zero() }
             }
             #[inline(always)]
             unsafe fn add(self, other: Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the machine has the instruction.
                 unsafe { $add(self, other) }
             }
             #[inline(always)]
             unsafe fn spread(a: $t) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the machine has the instruction.
                 unsafe { $set(a) }
             }
             #[inline(always)]
             unsafe fn add_product(self, a: Self, b: Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the machine has the instruction.
                 unsafe { $fma(a, b, self) }
             }
         }
@@ -60,7 +60,8 @@ vectors! {
 pub(super) unsafe fn avx512<V: Vector, const P: usize, const N: usize>(
     args: Block<'_, V::Element>,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: all offsets of the block lie within its operands; the features above are enabled
+    // here.
     unsafe { anywhere::<V, P, N>(args) };
 }
 
@@ -71,7 +72,8 @@ pub(super) unsafe fn avx512<V: Vector, const P: usize, const N: usize>(
 pub(super) unsafe fn avx512_sliding<V: Vector, const G: usize, const P: usize>(
     args: Block<'_, V::Element>,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: all offsets of the block lie within its operands; the features above are enabled
+    // here.
     unsafe { sliding::<V, G, P>(args) };
 }
 
@@ -80,7 +82,8 @@ pub(super) unsafe fn avx512_sliding<V: Vector, const G: usize, const P: usize>(
 /// As [`super::block::Run`], and the machine has AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
 pub(super) unsafe fn avx2<V: Vector, const P: usize, const N: usize>(args: Block<'_, V::Element>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: all offsets of the block lie within its operands; the features above are enabled
+    // here.
     unsafe { anywhere::<V, P, N>(args) };
 }
 

@@ -25,7 +25,8 @@ impl Frame<'_> {
     pub(super) unsafe fn walk(&mut self, loops: &[Loop]) {
         if let Some((outer, rest)) = loops.split_first() {
             for _ in 0..outer.extent {
-                // SAFETY: the caller's promise.
+                // SAFETY: the places are valid for all turns of the outer loop, by one of which
+                // they have been advanced.
                 unsafe { self.walk(rest) };
                 self.advance(outer, 1);
             }

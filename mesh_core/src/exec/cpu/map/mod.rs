@@ -46,7 +46,8 @@ impl Kernel for Map {
         at[self.addresses() - 1] = registers;
         let streams = self.ahead.places(&at[..self.places.len()]);
         let mut frame = Frame { map: self, at, is_aside, streams, first: true };
-        // SAFETY: the caller's promise.
+        // SAFETY: all places are valid for the map's loops, as the kernel's contract says, and
+        // registers for its slots.
         unsafe { frame.walk(&self.outer.loops) };
     }
 }

@@ -190,7 +190,7 @@ where
     /// The arguments are valid at `i`, but for the uniform one, which is `one`.
     #[inline(always)]
     unsafe fn make(args: [*const I::In; 3], one: I::In, i: usize) -> O::Out {
-        // SAFETY: the caller's promise.
+        // SAFETY: `i` is below the tile's length, for which every argument that varies is valid.
         let at = |k: usize| if k == UNIFORM { one } else { unsafe { *args[k].add(i) } };
         let (inner, c) = (I::apply(at(0), at(1)), at(2));
         if LAST { O::apply(c, inner) } else { O::apply(inner, c) }
@@ -237,7 +237,7 @@ impl<T: Copy, const A: bool, const B: bool> Choose<T, A, B> {
     /// The arguments are valid at `i`, but for uniform alternatives, which are `ones`.
     #[inline(always)]
     unsafe fn make(c: *const u8, [a, b]: [*const T; 2], ones: [T; 2], i: usize) -> T {
-        // SAFETY: the caller's promise.
+        // SAFETY: `i` is below the tile's length, for which every argument that varies is valid.
         unsafe {
             let a = if A { ones[0] } else { *a.add(i) };
             let b = if B { ones[1] } else { *b.add(i) };

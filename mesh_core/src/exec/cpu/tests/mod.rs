@@ -177,7 +177,7 @@ pub(super) fn run_with(
     }
     assert!(held.iter().chain([&scratch]).all(Guarded::is_guarded), "wrote beyond a value");
     let pointers = &memory.pointers[inputs.len()..];
-    // SAFETY: as above.
+    // SAFETY: the kernel has written the outs, which lie in the arena.
     let made = outs.iter().zip(pointers).map(|(v, &at)| unsafe { Tensor::read(v, at) });
     let made: Vec<_> = made.collect();
     oracle::judge(&block, step, mesh, processor, inputs, &made);

@@ -92,7 +92,7 @@ impl Inspector<'_> {
                 let (name, at) = (slot.name.clone(), slot.at.clone());
                 let origin = Origin { op: "feed".to_owned(), name, at, ..Origin::default() };
                 let line = format!("{value:?} = {}: {}", slot.name, self.block.value(value));
-                // SAFETY: as above.
+                // SAFETY: the value was written before the call: feeds have been copied.
                 return unsafe { self.stop(value, Some(slot), origin, line, &[], memory) };
             }
         }
@@ -204,7 +204,7 @@ impl Inspector<'_> {
                 let origin = Origin::clone(&step.origin);
                 let line = block.display_step(step, self.mesh).to_string();
                 let inputs: Vec<_> = step.reads().collect();
-                // SAFETY: as above.
+                // SAFETY: the step has written its outs, and what it read is noted.
                 return unsafe { self.stop(out, slot, origin, line, &inputs, memory) };
             }
         }
@@ -256,7 +256,7 @@ impl Inspector<'_> {
     ///
     /// The value has been written.
     unsafe fn look(&mut self, id: ValueId, memory: &Memory) -> Summary {
-        // SAFETY: as stated.
+        // SAFETY: a step has written the value, which lies where `memory` says.
         let numbers = unsafe { numbers(self.block.value(id), memory.pointer(id)) };
         let summary = match numbers {
             Numbers::F32(all) => Summary::of(all.iter().map(|&x| f64::from(x))),
@@ -285,7 +285,7 @@ impl Inspector<'_> {
     ) -> Result<(), Stopped> {
         let (mesh, processor, program) = (self.mesh, self.processor, self.program);
         let (value, summary) = (self.block.value(id), self.known.values[id.index()]);
-        // SAFETY: as stated.
+        // SAFETY: a step has written the value, which lies where `memory` says.
         let numbers = unsafe { numbers(value, memory.pointer(id)) };
         let is_bad = |x: f64| if summary.nan > 0 { x.is_nan() } else { x.is_infinite() };
         let first = (0..value.len()).find(|&i| is_bad(numbers.at(i))).unwrap_or_default();
@@ -385,7 +385,8 @@ impl Numbers<'_> {
 /// There lies the value, initialised, and nobody changes it for as long as the result is used.
 unsafe fn numbers<'m>(value: &Value, at: *const u8) -> Numbers<'m> {
     let len = value.len();
-    // SAFETY: as stated; values are aligned for every dtype.
+    // SAFETY: `at` is good for `len` elements that a step has written; values are aligned for
+    // every dtype.
     unsafe {
         match value.dtype {
             DType::F32 => Numbers::F32(slice::from_raw_parts(at.cast(), len)),

@@ -85,13 +85,13 @@ impl Op for Cumsum {
         let (sum, Cumulative { exclusive, reverse }) = (ReduceKind::Sum, self.taken);
         let (dim, dtype) = (self.dim, cx.output_dtype(0));
         if cx.parts(dim)? == 1 {
-            let x = cx.cast(&cx.input(0), dtype)?;
+            let x = cx.cast(&cx.input(0)?, dtype)?;
             let out = cx.scan(sum, &x, dim, exclusive, reverse)?;
             cx.finish(0, out)?;
             return Ok(());
         }
         let wide = dtype.reduction();
-        let x = cx.cast(&cx.input(0), wide)?;
+        let x = cx.cast(&cx.input(0)?, wide)?;
         let (shape, line) = (x.shape().clone(), x.shape().without(&[dim]));
         let within = cx.scan(sum, &x, dim, exclusive, reverse)?;
         let total = cx.reduce(sum, &x, &line)?;

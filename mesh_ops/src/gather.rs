@@ -69,7 +69,7 @@ impl Op for Gather {
             .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));
+        let (x, indices, onto) = (cx.input(0)?, cx.input(1)?, cx.output_shape(0));
         let size = x.shape().get(self.dim).map_or(1, |d| d.size);
         let begin = cx.begin(self.dim, size)?;
         let found = cx.gather(&x, &indices, self.dim, begin, &onto)?;

@@ -60,7 +60,7 @@ impl Op for Pad {
             .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, shape) = (cx.input(0), cx.output_shape(0));
+        let (x, shape) = (cx.input(0)?, cx.output_shape(0));
         let zero = Scalar::new(cx.dtype(&x), 0.0);
         let piece = LocalPiece { at: vec![(self.dim, self.low)], ..LocalPiece::whole(x) };
         let out = cx.assemble(&[piece], zero, &shape)?;

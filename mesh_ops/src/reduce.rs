@@ -209,7 +209,7 @@ impl Op for Reduce {
         if self.kind == ReduceKind::Sum { rule.linear(Linearity::Adds, &[&[0]]) } else { rule }
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, onto, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));
+        let (x, onto, dtype) = (cx.input(0)?, cx.output_shape(0), cx.output_dtype(0));
         let x = cx.cast(&x, dtype)?;
         let out = cx.reduce(self.kind, &x, &onto)?;
         cx.finish(0, out)

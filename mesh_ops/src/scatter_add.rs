@@ -88,7 +88,7 @@ impl Op for ScatterAdd {
             .linear(Linearity::Adds, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (updates, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));
+        let (updates, indices, onto) = (cx.input(0)?, cx.input(1)?, cx.output_shape(0));
         let begin = cx.begin(self.dim, onto.get(self.dim).map_or(1, |d| d.size))?;
         let dtype = cx.output_dtype(0);
         let out = cx.scatter(&updates, &indices, self.dim, begin, &onto, dtype)?;

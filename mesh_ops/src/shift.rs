@@ -64,7 +64,7 @@ impl Op for Shift {
             .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let x = cx.input(0);
+        let x = cx.input(0)?;
         let shape = x.shape().clone();
         let block = shape.get(self.dim).map_or(1, |d| d.size);
         // Row j is row j - rest of the slice `slices` places before, or of the one before that.

@@ -57,7 +57,7 @@ impl Op for Slice {
             .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let x = cx.input(0);
+        let x = cx.input(0)?;
         let out = cx.cut(&x, self.dim.name, Offset::fixed(self.begin), self.dim.size)?;
         cx.finish(0, out)
     }

@@ -149,7 +149,7 @@ impl Op for TopK {
             .with([self.kept.name], Role::Whole("a rank is known once all elements are compared"))
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, dim, descending) = (cx.input(0), self.dim, self.order == Order::Descending);
+        let (x, dim, descending) = (cx.input(0)?, self.dim, self.order == Order::Descending);
         let whole = dim_of(self.name(), &cx.signature().inputs[0], dim)?;
         let own = x.shape().get(dim).map_or(1, |d| d.size);
         let positions = cx.positions(whole)?;

@@ -83,7 +83,7 @@ impl Op for Pick {
             .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, shape) = (cx.input(0), cx.output_shape(0));
+        let (x, shape) = (cx.input(0)?, cx.output_shape(0));
         let dim = dim_of(self.name(), &cx.signature().inputs[0], self.dim)?;
         let out = if cx.parts(self.dim)? == 1 {
             let row = cx.cut(&x, self.dim, Offset::fixed(self.index), 1)?;

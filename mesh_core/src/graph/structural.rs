@@ -171,7 +171,7 @@ impl VariableUpdate {
     }
 
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let value = cx.input(0);
+        let value = cx.input(0)?;
         let value = cx.transpose(&value, &self.ty.shape.names().collect::<Vec<_>>())?;
         let (old, new) = (Expr::input(0), Expr::input(1));
         let expr = match self.kind {

@@ -91,8 +91,13 @@ impl LocalCx<'_, '_> {
     }
 
     /// Input `i`.
-    pub fn input(&self, i: usize) -> Local {
-        self.inputs[i].clone()
+    ///
+    /// # Errors
+    ///
+    /// An input that there is not.
+    pub fn input(&self, i: usize) -> Result<Local, OpError> {
+        let input = self.inputs.get(i).cloned();
+        input.ok_or_else(|| fault("input", format!("there is no input {i}")))
     }
 
     /// All inputs.
@@ -166,7 +171,7 @@ impl LocalCx<'_, '_> {
     ///
     /// As [`input`](Self::input) and [`finish`](Self::finish).
     pub fn forward(&mut self, i: usize) -> Result<(), OpError> {
-        self.finish(0, self.input(i))
+        self.finish(0, self.input(i)?)
     }
 
     /// The same value with other dim names, of equal sizes.

@@ -209,7 +209,7 @@ impl Op for Convolution {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let types = cx.signature().inputs;
         let global = self.shapes([&types[0].shape, &types[1].shape])?;
-        let (mut a, mut b) = (cx.input(0), cx.input(1));
+        let (mut a, mut b) = (cx.input(0)?, cx.input(1)?);
         let (mut onto, dtype) = (cx.output_shape(0), cx.output_dtype(0));
         let mut windows = Vec::new();
         let mut shares = Vec::new();

@@ -163,7 +163,7 @@ impl Op for Einsum {
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (a, b, onto, dtype) =
-            (cx.input(0), cx.input(1), cx.output_shape(0), cx.output_dtype(0));
+            (cx.input(0)?, cx.input(1)?, cx.output_shape(0), cx.output_dtype(0));
         let sums = [&a, &b].iter().any(|t| t.shape().names().any(|n| !onto.contains(n)));
         let out = if sums {
             cx.contract(&a, &b, &onto, dtype)?

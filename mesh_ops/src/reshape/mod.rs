@@ -94,7 +94,7 @@ impl Op for Reshape {
         SplitRule::parallel().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, shape) = (cx.input(0), cx.output_shape(0));
+        let (x, shape) = (cx.input(0)?, cx.output_shape(0));
         let out = cx.reshape(&x, &shape)?;
         cx.finish(0, out)
     }

@@ -216,7 +216,7 @@ impl Windows {
         global: usize,
         size: usize,
     ) -> Result<Local, OpError> {
-        let (mut rows, mut low) = (cx.input(0), share.low);
+        let (mut rows, mut low) = (cx.input(0)?, share.low);
         let dtype = cx.dtype(&rows);
         let beyond = match self.beyond {
             Beyond::Zero => 0.0,

@@ -84,7 +84,7 @@ impl Op for OverlapAdd {
         let spread = share.spread();
         // Before the part of processor 0 lie as many positions as this, of any other more or fewer.
         let (base, scale) = (spread.pad + spread.begin.0, spread.begin.1);
-        let y = extended(cx, &cx.input(0), frame.dim, spread.margins)?;
+        let y = extended(cx, &cx.input(0)?, frame.dim, spread.margins)?;
         let y = cx.cast(&y, cx.output_dtype(0))?;
         let order: Vec<_> = cx
             .output_shape(0)

@@ -153,7 +153,7 @@ impl Op for Silent {
         SplitRule::parallel()
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let x = cx.input(0);
+        let x = cx.input(0)?;
         let whole = cx.all_gather("q".into(), &x)?;
         cx.finish(0, whole)
     }

@@ -58,7 +58,7 @@ impl Op for Gather {
         SplitRule::parallel().with([q()], self.0.role())
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));
+        let (x, indices, onto) = (cx.input(0)?, cx.input(1)?, cx.output_shape(0));
         let begin = self.0.begin(cx, x.shape().size())?;
         let found = cx.gather(&x, &indices, q(), begin, &onto)?;
         cx.finish(0, found)
@@ -83,7 +83,7 @@ impl Op for Scatter {
         SplitRule::parallel().with(["p".into()], self.0.role())
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, indices, onto) = (cx.input(0), cx.input(1), cx.output_shape(0));
+        let (x, indices, onto) = (cx.input(0)?, cx.input(1)?, cx.output_shape(0));
         let (begin, dtype) = (self.0.begin(cx, onto.size())?, cx.output_dtype(0));
         let sums = cx.scatter(&x, &indices, q(), begin, &onto, dtype)?;
         cx.finish(0, sums)
@@ -164,7 +164,7 @@ impl Op for Before {
         SplitRule::parallel().with([q()], role).linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, shape) = (cx.input(0), cx.output_shape(0));
+        let (x, shape) = (cx.input(0)?, cx.output_shape(0));
         let size = shape.get(q()).map_or(1, |d| d.size);
         let mut pieces = Vec::new();
         if size > 1 {

@@ -58,7 +58,7 @@ impl Op for Norm {
         self.forward.split()
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, shape, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));
+        let (x, shape, dtype) = (cx.input(0)?, cx.output_shape(0), cx.output_dtype(0));
         let squares = cx.map(&cx.inputs(), &(Expr::input(0) * Expr::input(0)), dtype)?;
         let sum = cx.reduce(ReduceKind::Sum, &squares, &shape.without(&["q".into()]))?;
         let expr = Expr::input(0) / (Expr::input(1) + 1.0);
@@ -84,7 +84,7 @@ impl Op for NormGradient {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (shape, dtype) = (cx.output_shape(0), cx.output_dtype(0));
         let line = shape.without(&["q".into()]);
-        let (x, y, dy) = (cx.input(0), cx.input(1), cx.input(2));
+        let (x, y, dy) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
         let mut sum = |a: Local, b: Local| -> Result<_, OpError> {
             let products = cx.map(&[a, b], &(Expr::input(0) * Expr::input(1)), dtype)?;
             cx.reduce(ReduceKind::Sum, &products, &line)

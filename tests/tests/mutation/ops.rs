@@ -88,7 +88,7 @@ impl Op for Sum {
         SplitRule::parallel().with(["q".into()], role)
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, onto) = (cx.input(0), cx.output_shape(0));
+        let (x, onto) = (cx.input(0)?, cx.output_shape(0));
         let kind = if *self == Self::Forgetful { ReduceKind::Max } else { ReduceKind::Sum };
         let out = cx.reduce(kind, &x, &onto)?;
         cx.finish(0, out)
@@ -173,7 +173,7 @@ impl Op for Spread {
         }
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, shape, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));
+        let (x, shape, dtype) = (cx.input(0)?, cx.output_shape(0), cx.output_dtype(0));
         let sum = cx.reduce(ReduceKind::Sum, &x, &shape.without(&["q".into()]))?;
         let out = cx.map_over(&shape, &[sum], &Expr::input(0), dtype)?;
         cx.finish(0, out)

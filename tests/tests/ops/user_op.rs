@@ -70,7 +70,7 @@ impl Op for Banded {
     }
 
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, shape, dim) = (cx.input(0), cx.output_shape(0), self.dim);
+        let (x, shape, dim) = (cx.input(0)?, cx.output_shape(0), self.dim);
         let dtype = cx.dtype(&x);
         let size = shape.get(dim).map_or(1, |d| d.size);
         let mut pieces = vec![];
@@ -160,7 +160,7 @@ impl Op for Softsign {
     }
 
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let x = cx.input(0);
+        let x = cx.input(0)?;
         let lines = x.shape().without(&[self.dim]);
         let order: Vec<_> = lines.names().chain([self.dim]).collect();
         let x = cx.transpose(&x, &order)?;

@@ -65,7 +65,7 @@ impl Op for Wrong {
         }
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (x, shape, dtype) = (cx.input(0), cx.output_shape(0), cx.output_dtype(0));
+        let (x, shape, dtype) = (cx.input(0)?, cx.output_shape(0), cx.output_dtype(0));
         let out = match self {
             Self::Linear => cx.map_over(&shape, &[x], &(Expr::input(0) * Expr::input(0)), dtype)?,
             Self::Parallel | Self::Max => cx.reduce(ReduceKind::Sum, &x, &shape)?,

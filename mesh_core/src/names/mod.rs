@@ -20,7 +20,7 @@ pub use check::check_name;
 pub use dimension::{DimName, Dimension, dim};
 pub use dtype::DType;
 pub use error::NameError;
-pub use layout::{Home, Layout, LayoutError, LayoutWarning, Owner, Rule, RuleSet, Rules, Target};
+pub use layout::{Home, Layout, LayoutError, LayoutWarning, Owner, Rule, RuleDim, RuleSet, Rules};
 pub use mesh::{Axis, AxisList, Mesh};
 pub use placement::{Placement, ReduceKind, Slice};
 pub use processes::ProcessMap;

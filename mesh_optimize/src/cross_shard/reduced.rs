@@ -5,7 +5,7 @@
 //! value that is written to a variable must be closed along each of these axes and open along none.
 
 use mesh_core::lower::Module;
-use mesh_core::names::{Axis, DimName, Layout, Mesh, RuleSet, Target};
+use mesh_core::names::{Axis, DimName, Layout, Mesh, RuleDim, RuleSet};
 use mesh_core::program::forms::Loop;
 use mesh_core::program::{Block, Body, Form, Instr, Reg, Step, ValueId};
 use std::fmt;
@@ -174,9 +174,9 @@ fn judge(
 
 /// The axes that split the dim `batch`.
 fn batch_axes(mesh: &Mesh, layout: &Layout, batch: &str) -> Vec<Axis> {
-    let target = Target::Dim(DimName::new(batch));
+    let target = RuleDim::Named(DimName::new(batch));
     let mut rules = layout.rules().iter().filter(|rule| rule.set == RuleSet::Compute);
-    let rule = rules.find(|rule| rule.target == target);
+    let rule = rules.find(|rule| rule.dim == target);
     let axes = rule.into_iter().flat_map(|rule| &rule.axes).filter_map(|name| mesh.axis(name));
     axes.filter(|axis| mesh.size(*axis) > 1).collect()
 }

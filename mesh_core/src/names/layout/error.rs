@@ -37,7 +37,7 @@ pub enum LayoutError {
         /// The place of the prefix.
         at: Excerpt,
     },
-    /// A plain rule has the target `*`.
+    /// A plain rule is for `*`.
     #[error("`*` stands for a variable's largest dim: write `params/*` or `slots/*`\n{at}")]
     PlainStar {
         /// The place of `*`.
@@ -45,7 +45,7 @@ pub enum LayoutError {
     },
     /// A rule for a single dim has an owner.
     #[error(
-        "an owner holds whole variables: `@{owner}` goes with the target `params/*` or `slots/*`\n\
+        "an owner holds whole variables: `@{owner}` goes with `params/*` or `slots/*`\n\
          {at}"
     )]
     OwnerOfDim {
@@ -78,13 +78,11 @@ pub enum LayoutError {
         /// The place of its second occurrence.
         at: Excerpt,
     },
-    /// Two rules have the same target.
-    #[error(
-        "there are two rules for `{target}`: keep one; for several axes write `{target}:a+b`\n{at}"
-    )]
+    /// Two rules are for the same dim.
+    #[error("there are two rules for `{dim}`: keep one; for several axes write `{dim}:a+b`\n{at}")]
     RepeatedRule {
-        /// The rule set and target.
-        target: String,
+        /// The rule set and dim.
+        dim: String,
         /// The place of the second rule.
         at: Excerpt,
     },

@@ -59,29 +59,29 @@ impl fmt::Display for Owner {
 
 /// The dim that a rule is for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Target {
+pub enum RuleDim {
     /// The dim of this name.
-    Dim(DimName),
+    Named(DimName),
     /// `*`: the largest dim of each variable that the axes divide and that no other rule splits.
-    LargestDim,
+    Largest,
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for RuleDim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Dim(name) => fmt::Display::fmt(name, f),
-            Target::LargestDim => f.write_str("*"),
+            RuleDim::Named(name) => fmt::Display::fmt(name, f),
+            RuleDim::Largest => f.write_str("*"),
         }
     }
 }
 
-/// One rule, written `[params/|slots/]target:axis[+axis...][@owner]`.
+/// One rule, written `[params/|slots/]dim:axis[+axis...][@owner]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// The tensors it is for.
     pub set: RuleSet,
     /// The dim it is for.
-    pub target: Target,
+    pub dim: RuleDim,
     /// The axes by name, major first; at least one.
     pub axes: Vec<String>,
     /// The owner of whole variables. If given, the rule splits nothing.
@@ -90,7 +90,7 @@ pub struct Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}:{}", self.set, self.target, self.axes.join("+"))?;
+        write!(f, "{}{}:{}", self.set, self.dim, self.axes.join("+"))?;
         self.owner.map_or(Ok(()), |owner| fmt::Display::fmt(&owner, f))
     }
 }
@@ -119,15 +119,15 @@ impl Printed {
         Self(layout.to_string())
     }
 
-    /// The text with a piece of one rule marked. `part` selects the piece from the rule's target,
+    /// The text with a piece of one rule marked. `part` selects the piece from the rule's dim,
     /// axes and owner.
     fn excerpt(&self, rule: usize, part: Part) -> Excerpt {
         let whole = Piece::new(&self.0);
         let rule = whole.pairs().nth(rule).unwrap_or(whole);
-        let (target, rest) = rule.split_once(':').unwrap_or((rule, rule));
+        let (dim, rest) = rule.split_once(':').unwrap_or((rule, rule));
         let (axes, owner) = rest.split_once('@').unwrap_or((rest, rest));
         let piece = match part {
-            Part::Target => target,
+            Part::Dim => dim,
             Part::Axis(position) => axes.split('+').nth(position).unwrap_or(axes),
             Part::Owner => owner,
         };
@@ -138,7 +138,7 @@ impl Printed {
 /// Selects a piece of a rule.
 #[derive(Clone, Copy)]
 enum Part {
-    Target,
+    Dim,
     Axis(usize),
     Owner,
 }

@@ -7,21 +7,21 @@ use indexmap::IndexSet;
 use super::super::check::check_name;
 use super::super::dimension::DimName;
 use super::super::text::{Piece, number};
-use super::{Layout, LayoutError, Owner, Rule, RuleSet, Target};
+use super::{Layout, LayoutError, Owner, Rule, RuleDim, RuleSet};
 
 impl FromStr for Layout {
     type Err = LayoutError;
 
     /// Reads `batch:rows;hidden:cols`: rules between any of `; , .` and whitespace, each
-    /// `[params/|slots/]target:axis[+axis...][@owner]`. The target is a dim or, after `params/`
+    /// `[params/|slots/]dim:axis[+axis...][@owner]`. The dim is a name or, after `params/`
     /// or `slots/`, `*`; the owner, after `*` and one axis, is a coordinate or `each`.
     fn from_str(text: &str) -> Result<Self, LayoutError> {
         let (mut rules, mut known) = (Vec::new(), IndexSet::new());
         for piece in Piece::new(text).pairs() {
             let rule = parse_rule(piece)?;
-            if !known.insert((rule.set, rule.target.clone())) {
-                let target = format!("{}{}", rule.set, rule.target);
-                return Err(LayoutError::RepeatedRule { target, at: piece.excerpt() });
+            if !known.insert((rule.set, rule.dim.clone())) {
+                let dim = format!("{}{}", rule.set, rule.dim);
+                return Err(LayoutError::RepeatedRule { dim, at: piece.excerpt() });
             }
             rules.push(rule);
         }
@@ -35,34 +35,34 @@ fn parse_rule(piece: Piece<'_>) -> Result<Rule, LayoutError> {
     if right.text().is_empty() {
         return Err(no_axis());
     }
-    let (set, target) = parse_target(left)?;
+    let (set, dim) = parse_dim(left)?;
     let (list, owner) = match right.split_once('@') {
         Some((list, owner)) => (list, Some(owner)),
         None => (right, None),
     };
     let axes = parse_axes(list)?;
-    let owner = owner.map(|owner| parse_owner(owner, &target, list)).transpose()?;
-    Ok(Rule { set, target, axes, owner })
+    let owner = owner.map(|owner| parse_owner(owner, &dim, list)).transpose()?;
+    Ok(Rule { set, dim, axes, owner })
 }
 
-fn parse_target(piece: Piece<'_>) -> Result<(RuleSet, Target), LayoutError> {
-    let (set, target) = match piece.split_once('/') {
+fn parse_dim(piece: Piece<'_>) -> Result<(RuleSet, RuleDim), LayoutError> {
+    let (set, dim) = match piece.split_once('/') {
         None => (RuleSet::Compute, piece),
-        Some((set, target)) => match set.text() {
-            "params" => (RuleSet::Params, target),
-            "slots" => (RuleSet::Slots, target),
+        Some((set, dim)) => match set.text() {
+            "params" => (RuleSet::Params, dim),
+            "slots" => (RuleSet::Slots, dim),
             other => {
                 let (found, at) = (other.to_owned(), set.excerpt());
                 return Err(LayoutError::UnknownSet { found, at });
             }
         },
     };
-    match (set, target.text()) {
-        (RuleSet::Compute, "*") => Err(LayoutError::PlainStar { at: target.excerpt() }),
-        (_, "*") => Ok((set, Target::LargestDim)),
+    match (set, dim.text()) {
+        (RuleSet::Compute, "*") => Err(LayoutError::PlainStar { at: dim.excerpt() }),
+        (_, "*") => Ok((set, RuleDim::Largest)),
         (_, name) => {
-            checked(target)?;
-            Ok((set, Target::Dim(DimName::new(name))))
+            checked(dim)?;
+            Ok((set, RuleDim::Named(DimName::new(name))))
         }
     }
 }
@@ -80,9 +80,9 @@ fn parse_axes(list: Piece<'_>) -> Result<Vec<String>, LayoutError> {
     Ok(axes)
 }
 
-fn parse_owner(piece: Piece<'_>, target: &Target, axes: Piece<'_>) -> Result<Owner, LayoutError> {
+fn parse_owner(piece: Piece<'_>, dim: &RuleDim, axes: Piece<'_>) -> Result<Owner, LayoutError> {
     let owner = piece.text().to_owned();
-    if *target != Target::LargestDim {
+    if *dim != RuleDim::Largest {
         return Err(LayoutError::OwnerOfDim { owner, at: piece.excerpt() });
     }
     if axes.split('+').count() != 1 {
@@ -131,14 +131,14 @@ mod tests {
         let rules = layout("batch:host+local; params/*:data@each; slots/*:data@3 slots/h:m").rules;
         let star = |set, owner| Rule {
             set,
-            target: Target::LargestDim,
+            dim: RuleDim::Largest,
             axes: vec!["data".into()],
             owner: Some(owner),
         };
         assert_eq!(rules[0].axes, ["host", "local"]);
         assert_eq!(rules[1], star(RuleSet::Params, Owner::Each));
         assert_eq!(rules[2], star(RuleSet::Slots, Owner::At(3)));
-        assert_eq!((rules[3].set, &rules[3].target), (RuleSet::Slots, &Target::Dim("h".into())));
+        assert_eq!((rules[3].set, &rules[3].dim), (RuleSet::Slots, &RuleDim::Named("h".into())));
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
             ),
             (
                 "params/h:x@0",
-                "an owner holds whole variables: `@0` goes with the target `params/*` or \
+                "an owner holds whole variables: `@0` goes with `params/*` or \
                  `slots/*`\n  params/h:x@0\n             ^",
             ),
             (
@@ -204,25 +204,25 @@ mod tests {
 
     fn any_rule() -> impl Strategy<Value = Rule> {
         let set = prop::sample::select(vec![RuleSet::Compute, RuleSet::Params, RuleSet::Slots]);
-        let target = prop::option::of("[a-z_\\-]{1,4}");
+        let dim = prop::option::of("[a-z_\\-]{1,4}");
         let axes = prop::collection::btree_set("[a-z]{1,3}", 1..4);
         let owner = prop::option::of(prop::option::of(0..9_usize));
-        (set, target, axes, owner).prop_map(|(set, target, axes, owner)| {
-            let target = match target {
-                None if set != RuleSet::Compute => Target::LargestDim,
-                other => Target::Dim(other.as_deref().unwrap_or("d").into()),
+        (set, dim, axes, owner).prop_map(|(set, dim, axes, owner)| {
+            let dim = match dim {
+                None if set != RuleSet::Compute => RuleDim::Largest,
+                other => RuleDim::Named(other.as_deref().unwrap_or("d").into()),
             };
-            let ownable = axes.len() == 1 && target == Target::LargestDim;
+            let ownable = axes.len() == 1 && dim == RuleDim::Largest;
             let owner = owner.filter(|_| ownable).map(|at| at.map_or(Owner::Each, Owner::At));
-            Rule { set, target, axes: axes.into_iter().collect(), owner }
+            Rule { set, dim, axes: axes.into_iter().collect(), owner }
         })
     }
 
     proptest! {
         #[test]
         fn printing_round_trips(mut rules in prop::collection::vec(any_rule(), 0..6)) {
-            rules.sort_by_key(|rule| format!("{}{}", rule.set, rule.target));
-            rules.dedup_by_key(|rule| format!("{}{}", rule.set, rule.target));
+            rules.sort_by_key(|rule| format!("{}{}", rule.set, rule.dim));
+            rules.dedup_by_key(|rule| format!("{}{}", rule.set, rule.dim));
             let layout = Layout { rules };
             prop_assert_eq!(layout.to_string().parse(), Ok(layout));
         }

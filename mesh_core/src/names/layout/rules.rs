@@ -8,7 +8,7 @@ use super::super::mesh::{Axis, AxisList, Mesh};
 use super::super::placement::Placement;
 use super::super::shape::Shape;
 use super::super::text::{Excerpt, nearest};
-use super::{Layout, LayoutError, Owner, Part, Printed, RuleSet, SHOWN, Target};
+use super::{Layout, LayoutError, Owner, Part, Printed, RuleDim, RuleSet, SHOWN};
 
 /// The rules of one rule set.
 #[derive(Clone, Debug, Default)]
@@ -85,10 +85,10 @@ impl Rules {
                 RuleSet::Params => &mut rules.params,
                 RuleSet::Slots => &mut rules.slots,
             };
-            match rule.target {
-                Target::Dim(dim) => table.dims.push((dim, axes)),
-                Target::LargestDim if axes.is_empty() => {}
-                Target::LargestDim => table.star = Some(Star { axes, owner: rule.owner }),
+            match rule.dim {
+                RuleDim::Named(dim) => table.dims.push((dim, axes)),
+                RuleDim::Largest if axes.is_empty() => {}
+                RuleDim::Largest => table.star = Some(Star { axes, owner: rule.owner }),
             }
         }
         for table in [&mut rules.compute, &mut rules.params, &mut rules.slots] {

@@ -5,16 +5,16 @@ use indexmap::IndexSet;
 use super::super::dimension::DimName;
 use super::super::mesh::Mesh;
 use super::super::text::nearest;
-use super::{Layout, LayoutWarning, Part, Printed, Rules, SHOWN, Target};
+use super::{Layout, LayoutWarning, Part, Printed, RuleDim, Rules, SHOWN};
 
 impl Rules {
     /// The parts of `layout` without effect: rules for dims that are not `known` to the graph, and
     /// axes of `mesh` larger than 1 that no rule uses.
     pub fn warnings(layout: &Layout, mesh: &Mesh, known: &[DimName]) -> Vec<LayoutWarning> {
         let names: IndexSet<_> = known.iter().collect();
-        let targets = layout.rules().iter().map(|rule| &rule.target).enumerate();
-        let unknown = targets.filter_map(|(number, target)| match target {
-            Target::Dim(dim) if !names.contains(dim) => Some((number, *dim)),
+        let dims = layout.rules().iter().map(|rule| &rule.dim).enumerate();
+        let unknown = dims.filter_map(|(number, dim)| match dim {
+            RuleDim::Named(dim) if !names.contains(dim) => Some((number, *dim)),
             _ => None,
         });
         let unknown: Vec<_> = unknown.collect();
@@ -24,7 +24,7 @@ impl Rules {
             .map(|&(number, dim)| LayoutWarning::UnknownDim {
                 dim: dim.to_string(),
                 nearest: nearest(dim.as_str(), known.iter().map(|name| name.as_str())),
-                at: printed.excerpt(number, Part::Target),
+                at: printed.excerpt(number, Part::Dim),
             })
             .collect();
         if unknown.len() > SHOWN {

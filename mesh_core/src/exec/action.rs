@@ -30,7 +30,7 @@ pub(super) enum Action {
         from: *const u8,
         to: *mut u8,
     },
-    Loop(Box<Repeat>),
+    Loop(Box<PreparedLoop>),
 }
 
 /// A value that goes to the caller.
@@ -56,7 +56,7 @@ impl Action {
 }
 
 /// A feed of one processor.
-pub(super) struct Fed {
+pub(super) struct PreparedFeed {
     pub(super) border: Border,
     /// Where it is copied to.
     pub(super) own: *mut u8,
@@ -65,7 +65,7 @@ pub(super) struct Fed {
     pub(super) names: Vec<ValueId>,
 }
 
-impl Fed {
+impl PreparedFeed {
     /// Makes the slice of a call's array known.
     ///
     /// # Safety
@@ -125,7 +125,7 @@ impl Part {
 /// A value of the body lies either where the loop has it, which for slices and stacks is another
 /// place in every iteration, or in the body's own memory. So whatever copies between the two looks up
 /// in every iteration where the value lies.
-pub(super) struct Repeat {
+pub(super) struct PreparedLoop {
     /// With the step of the body each comes from.
     pub(super) actions: Vec<(usize, Action)>,
     pub(super) memory: Memory,

@@ -7,57 +7,56 @@ use crate::array::{Array, ArrayRef};
 use crate::names::Mesh;
 use crate::program::{Program, Slot, ValueId};
 
-/// Per dim of a feed, the global indices from the first to the last that some processors need: the
-/// hull of their slices.
-pub(crate) type Hull = Vec<Range<usize>>;
+/// Per dim of a feed, the global indices from the first to the last that some processors need.
+pub(crate) type Ranges = Vec<Range<usize>>;
 
-/// Whether an array of this shape is a feed of these global sizes, or what of it lies in the hull: each
+/// Whether an array of this shape is a feed of these global sizes, or what of it lies in these ranges: each
 /// dim has the one size or the other.
-pub(crate) fn is_addressable(shape: &[usize], whole: &[usize], hull: &Hull) -> bool {
-    let mut dims = shape.iter().zip(whole).zip(hull);
+pub(crate) fn is_addressable(shape: &[usize], whole: &[usize], ranges: &Ranges) -> bool {
+    let mut dims = shape.iter().zip(whole).zip(ranges);
     shape.len() == whole.len()
         && dims.all(|((size, whole), part)| size == whole || *size == part.len())
 }
 
-/// The hulls of a function's feeds over the processors of this process.
+/// What the processors of this process need of a function's feeds.
 #[derive(Debug)]
-pub(crate) struct Addressable(Vec<Hull>);
+pub(crate) struct Addressable(Vec<Ranges>);
 
 impl Addressable {
     /// What these processors need, one at least.
     pub(crate) fn new(program: &Program, mesh: &Mesh, processors: &[usize]) -> Self {
-        let hull = |(slot, value): (&Slot, ValueId)| {
+        let ranges = |(slot, value): (&Slot, ValueId)| {
             let value = program.value(value);
-            let mut hull = Hull::new();
+            let mut ranges = Ranges::new();
             for &processor in processors {
                 let begins = Border::begin(slot, value, mesh, processor);
                 let slices = begins.iter().zip(&value.extents);
                 let slices = slices.map(|(&begin, extent)| begin..begin + extent);
-                if hull.is_empty() {
-                    hull = slices.collect();
+                if ranges.is_empty() {
+                    ranges = slices.collect();
                     continue;
                 }
-                for (hull, slice) in hull.iter_mut().zip(slices) {
-                    *hull = hull.start.min(slice.start)..hull.end.max(slice.end);
+                for (range, slice) in ranges.iter_mut().zip(slices) {
+                    *range = range.start.min(slice.start)..range.end.max(slice.end);
                 }
             }
-            hull
+            ranges
         };
-        Self(program.fed().map(hull).collect())
+        Self(program.fed().map(ranges).collect())
     }
 
-    pub(crate) fn hulls(&self) -> &[Hull] {
+    pub(crate) fn ranges(&self) -> &[Ranges] {
         &self.0
     }
 
     /// Whether arrays have the order and dtypes of the program's feeds, and in each dim the size of
-    /// the whole or that of the hull.
+    /// the whole or that of the range.
     pub(super) fn fits(&self, program: &Program, feeds: &[ArrayRef<'_>]) -> bool {
         let mut slots = program.fed().zip(&self.0).zip(feeds);
         feeds.len() == program.feeds.len()
-            && slots.all(|(((slot, value), hull), feed)| {
+            && slots.all(|(((slot, value), ranges), feed)| {
                 feed.dtype() == program.value(value).dtype
-                    && is_addressable(feed.shape(), &slot.shape, hull)
+                    && is_addressable(feed.shape(), &slot.shape, ranges)
             })
     }
 
@@ -68,8 +67,8 @@ impl Addressable {
         program: &Program,
         feeds: &[ArrayRef<'_>],
     ) -> impl Iterator<Item = Global> {
-        program.feeds.iter().zip(&self.0).zip(feeds).map(|((slot, hull), feed)| {
-            let dims = feed.shape().iter().zip(&slot.shape).zip(hull);
+        program.feeds.iter().zip(&self.0).zip(feeds).map(|((slot, ranges), feed)| {
+            let dims = feed.shape().iter().zip(&slot.shape).zip(ranges);
             let begins = dims.map(|((size, whole), part)| match size == whole {
                 true => 0,
                 false => part.start,
@@ -140,7 +139,7 @@ mod tests {
             let program = program(&mesh, split);
             let here: Vec<_> = processors.clone().collect();
             let addressable = Addressable::new(&program, &mesh, &here);
-            assert_eq!(addressable.hulls(), [expected], "{split:?} of {processors:?}");
+            assert_eq!(addressable.ranges(), [expected], "{split:?} of {processors:?}");
         }
     }
 
@@ -176,7 +175,7 @@ mod tests {
             let (slot, value) = (&program.feeds[0], &program.block.values[0]);
             for here in [&[0][..], &[1], &[3], &[0, 1], &[1, 3], &[2, 3], &[1, 2], &[0, 1, 2, 3]] {
                 let addressable = Addressable::new(&program, &mesh, here);
-                let [rows, cols] = [0, 1].map(|d| addressable.hulls()[0][d].clone());
+                let [rows, cols] = [0, 1].map(|d| addressable.ranges()[0][d].clone());
                 let part = whole.slice(s![rows.clone(), cols.clone()]).to_owned();
                 let fed: [ArrayRef<'_>; 6] = [
                     (&whole).into(),

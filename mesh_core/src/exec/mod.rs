@@ -35,7 +35,7 @@ pub(crate) use self::mpi::RankBackend;
 #[cfg(feature = "mpi")]
 pub use self::mpi::Ranks;
 pub use self::reference::Reference;
-pub(crate) use addressable::{Addressable, Hull, is_addressable};
+pub(crate) use addressable::{Addressable, Ranges, is_addressable};
 pub use backend::{Backend, Capabilities, Failure, Processes};
 pub use record::{CallTimes, Span, StepTimes};
 pub(crate) use run::numerics::digits;

@@ -56,8 +56,8 @@ fn once(block: &mut Block, small: usize) -> bool {
 enum Role {
     Stays,
     Joins,
-    /// It needs a result.
-    Waits,
+    /// It needs a result, and moves behind the combined step.
+    Moves,
 }
 
 struct Search<'p> {
@@ -99,7 +99,7 @@ impl<'p> Search<'p> {
         for step in following.iter().take(SPAN) {
             let role = if step.reads().any(|input| self.late[input.index()] == self.search) {
                 kept += step.reads().map(|input| self.keep(input.index())).sum::<usize>();
-                Role::Waits
+                Role::Moves
             } else {
                 let alike = self.small(step).filter(|_| self.alike(first, step));
                 match alike.filter(|bytes| total + bytes <= TOGETHER * self.most) {
@@ -147,7 +147,7 @@ fn regroup(mut joint: Step, roles: &[Role], todo: &mut VecDeque<Step>) {
     for (role, step) in roles.iter().zip(todo.drain(..roles.len())) {
         match role {
             Role::Stays => stay.push(step),
-            Role::Waits => wait.push(step),
+            Role::Moves => wait.push(step),
             Role::Joins => {
                 joint.inputs.extend(step.inputs);
                 joint.outs.extend(step.outs);

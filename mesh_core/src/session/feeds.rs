@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Error, Result, Session, check_dtype};
 use crate::array::ArrayRef;
-use crate::exec::{Hull, is_addressable};
+use crate::exec::{Ranges, is_addressable};
 use crate::names::DType;
 use crate::program::{Program, Slot, ValueId};
 
@@ -46,38 +46,38 @@ impl Session {
     pub fn feeds(&self, function: &str) -> Result<impl Iterator<Item = Feed<'_>> + Clone> {
         let index = self.function(function)?;
         let program = &self.programs[index];
-        let slots = program.fed().zip(self.addressable[index].hulls());
-        Ok(slots.map(|((slot, value), hull)| Feed {
+        let slots = program.fed().zip(self.addressable[index].ranges());
+        Ok(slots.map(|((slot, value), ranges)| Feed {
             name: &slot.name,
             dtype: program.value(value).dtype,
             shape: &slot.shape,
-            addressable: hull,
+            addressable: ranges,
         }))
     }
 
     /// Checks that arrays fit a function's feeds.
     pub(super) fn check_feeds(&self, function: usize, feeds: &[ArrayRef<'_>]) -> Result<()> {
         let program = &self.programs[function];
-        let slots = program.fed().zip(self.addressable[function].hulls());
-        slots.zip(feeds).try_for_each(|((slot, hull), feed)| check(program, slot, hull, feed))
+        let slots = program.fed().zip(self.addressable[function].ranges());
+        slots.zip(feeds).try_for_each(|((slot, ranges), feed)| check(program, slot, ranges, feed))
     }
 }
 
 fn check(
     program: &Program,
     (slot, value): (&Slot, ValueId),
-    hull: &Hull,
+    ranges: &Ranges,
     feed: &ArrayRef<'_>,
 ) -> Result<()> {
     let what = || format!("feed `{}` of `{}`", slot.name, program.name);
     check_dtype(what, program.value(value).dtype, feed)?;
-    if is_addressable(feed.shape(), &slot.shape, hull) {
+    if is_addressable(feed.shape(), &slot.shape, ranges) {
         return Ok(());
     }
     let (what, expected, found) = (what(), slot.shape.clone(), feed.shape().to_vec());
-    let whole = hull.iter().zip(&expected).all(|(part, whole)| part.len() == *whole);
+    let whole = ranges.iter().zip(&expected).all(|(part, whole)| part.len() == *whole);
     Err(match whole {
         true => Error::Shape { what, expected, found },
-        false => Error::FeedShape { what, expected, addressable: hull.clone(), found },
+        false => Error::FeedShape { what, expected, addressable: ranges.clone(), found },
     })
 }

@@ -1,7 +1,7 @@
 //! Prepares loops.
 
 use super::{Preparing, expect, pointers};
-use crate::exec::action::{Part, Repeat, Stretch};
+use crate::exec::action::{Part, PreparedLoop, Stretch};
 use crate::exec::comm::Comm;
 use crate::exec::comm::courier::Peers;
 use crate::exec::cpu::Memory;
@@ -16,7 +16,7 @@ impl Preparing<'_> {
         step: &Step,
         plan: &Plan,
         peers: &mut Peers<impl Comm>,
-    ) -> Result<(Repeat, usize), String> {
+    ) -> Result<(PreparedLoop, usize), String> {
         let body = &*form.body;
         self.fits(form, step)?;
         let base = self.base + self.plan.own_bytes();
@@ -47,7 +47,7 @@ impl Preparing<'_> {
             base,
         };
         let (actions, scratch) = inner.actions(peers)?;
-        let repeat = Repeat {
+        let repeat = PreparedLoop {
             count: form.count,
             reverse: form.reverse,
             condition: first.zip(form.again().map(ValueId::index)),

@@ -4,7 +4,7 @@ mod collective;
 mod fed;
 mod loops;
 
-use super::action::{Action, Crossing, Fed};
+use super::action::{Action, Crossing, PreparedFeed};
 use super::border::Border;
 use super::comm::Comm;
 use super::comm::courier::Peers;
@@ -56,7 +56,7 @@ impl Executor {
         let (actions, scratch_bytes) = preparing.actions(peers)?;
         let feeds = program.fed().map(|(slot, value)| {
             let (border, own) = (preparing.border(slot, value)?, preparing.at(value));
-            Ok(Fed { border, own, names: preparing.names(value) })
+            Ok(PreparedFeed { border, own, names: preparing.names(value) })
         });
         let feeds = feeds.collect::<Result<_, String>>()?;
         let Site { mesh, processor, here, .. } = *site;

@@ -6,7 +6,7 @@ pub(super) mod numerics;
 
 use std::time::Instant;
 
-use super::action::{Action, Crossing, Fed, Repeat, Stretch};
+use super::action::{Action, Crossing, PreparedFeed, PreparedLoop, Stretch};
 use super::border::Global;
 use super::comm::courier::Peers;
 use super::comm::{Comm, Stopped};
@@ -16,7 +16,7 @@ use numerics::Inspector;
 
 /// A function prepared for one processor. Made by [`Executor::new`](super::prepare).
 pub(super) struct Executor {
-    pub(super) feeds: Vec<Fed>,
+    pub(super) feeds: Vec<PreparedFeed>,
     /// With the step of the program each comes from.
     pub(super) actions: Vec<(usize, Action)>,
     /// Those that this processor delivers.
@@ -112,7 +112,7 @@ impl Action {
     }
 }
 
-impl Repeat {
+impl PreparedLoop {
     /// # Safety
     ///
     /// As [`Executor::run`].

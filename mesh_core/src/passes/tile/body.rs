@@ -2,7 +2,7 @@
 
 use super::super::uses::Uses;
 use super::Tiles;
-use super::ways::{Ways, ways};
+use super::tiling::{Tiling, tiling};
 use crate::names::DType;
 use crate::program::forms::{Loop, Reduce};
 use crate::program::{Block, Extents, Form, Operand, Origin, Step, Value, ValueId};
@@ -93,13 +93,13 @@ impl Making<'_> {
 
     fn member(&mut self, position: usize) {
         let mut step = self.block.steps[position].clone();
-        let Some(ways) = ways(self.block, &step, self.tiles.extents.len()) else { return };
-        for (input, &tiled) in step.inputs.iter_mut().zip(&ways.tiled) {
+        let Some(tiling) = tiling(self.block, &step, self.tiles.extents.len()) else { return };
+        for (input, &tiled) in step.inputs.iter_mut().zip(&tiling.tiled) {
             input.value = self.input(input.value, tiled);
         }
         let outer = step.outs.clone();
         for out in &mut step.outs {
-            let value = self.out(*out, &ways);
+            let value = self.out(*out, &tiling);
             let inner = self.body.define(value);
             self.known.insert((*out, true), inner);
             *out = inner;
@@ -115,14 +115,14 @@ impl Making<'_> {
             let users = &self.uses.users[out.index()];
             let outside = users.iter().any(|&user| !self.tiles.members.has(user));
             if outside || self.uses.fetched[out.index()] {
-                self.stack(out, inner, &step, ways.partial);
+                self.stack(out, inner, &step, tiling.partial);
             }
         }
         self.body.steps.push(step);
     }
 
-    fn out(&self, out: ValueId, ways: &Ways) -> Value {
-        if ways.partial { self.block.value(out).clone() } else { self.tile(out) }
+    fn out(&self, out: ValueId, tiling: &Tiling) -> Value {
+        if tiling.partial { self.block.value(out).clone() } else { self.tile(out) }
     }
 
     /// Gives away what a member makes.

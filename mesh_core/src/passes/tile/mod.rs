@@ -1,20 +1,20 @@
 //! Chains of steps whose intermediate values are large are done tile by tile, so that those stay in
 //! cache and are never whole anywhere: softmax, norms, cross-entropy, attention.
 //!
-//! A group of steps, each of which goes its own way along its outermost dims, becomes a loop whose rounds
+//! A group of steps, each of which can be done piece by piece along its outermost dims, becomes a loop whose iterations
 //! are the tiles of those dims. What the group is given and gives is sliced and stacked where it lies.
 //! A sum over these dims becomes a sum of the tiles' sums. Steps near each other join if they read
 //! each other's results or the same values; what needs the group's results, but cannot join, waits
 //! until behind the loop. It pays if the values that vanish inside are large.
 
 mod body;
-mod ways;
+mod tiling;
 
 use super::uses::Uses;
 use super::{Machine, compact};
 use crate::program::{Block, Step, ValueId};
 use smallvec::SmallVec;
-use ways::{Ways, ways};
+use tiling::{Tiling, tiling};
 
 /// Which tiles pay.
 #[derive(Clone, Copy)]
@@ -38,11 +38,11 @@ pub(super) fn run(block: &mut Block, machine: &Machine) {
 
 pub(super) fn run_within(block: &mut Block, limits: Limits) {
     let uses = Uses::new(block);
-    let ways: Vec<_> = block.steps.iter().map(|step| ways(block, step, 1)).collect();
+    let tilings: Vec<_> = block.steps.iter().map(|step| tiling(block, step, 1)).collect();
     let mut all = Vec::new();
     let mut position = 0;
     while position < block.steps.len() {
-        let group = Group::from(block, &uses, &ways, position);
+        let group = Group::from(block, &uses, &tilings, position);
         position += 1;
         if let Some(tiles) = group.and_then(|group| group.tiles(limits)) {
             position = tiles.last() + 1;
@@ -55,12 +55,12 @@ pub(super) fn run_within(block: &mut Block, limits: Limits) {
 
 /// Some of the [`REACH`] steps from one on.
 #[derive(Clone, Copy)]
-struct Few {
+struct StepSet {
     first: usize,
     bits: u64,
 }
 
-impl Few {
+impl StepSet {
     fn none(first: usize) -> Self {
         Self { first, bits: 0 }
     }
@@ -92,15 +92,15 @@ struct Group<'p> {
     block: &'p Block,
     uses: &'p Uses,
     /// Of every step of the program, along the outermost dim.
-    ways: &'p [Option<Ways>],
-    members: Few,
-    waiting: Few,
+    tilings: &'p [Option<Tiling>],
+    members: StepSet,
+    waiting: StepSet,
 }
 
 /// What a group is done in.
 struct Tiles {
-    members: Few,
-    waiting: Few,
+    members: StepSet,
+    waiting: StepSet,
     /// Sizes of a tile along the outermost dims.
     extents: Vec<usize>,
     count: usize,
@@ -118,24 +118,24 @@ impl<'p> Group<'p> {
     fn from(
         block: &'p Block,
         uses: &'p Uses,
-        ways: &'p [Option<Ways>],
+        tilings: &'p [Option<Tiling>],
         first: usize,
     ) -> Option<Self> {
-        let sizes = &ways[first].as_ref()?.sizes;
+        let sizes = &tilings[first].as_ref()?.sizes;
         // A loop is run by all.
         let all = |step: &Step| step.owners.is_empty();
         if !all(&block.steps[first]) {
             return None;
         }
-        let (members, waiting) = (Few::none(first), Few::none(first));
-        let mut group = Self { block, uses, ways, members, waiting };
+        let (members, waiting) = (StepSet::none(first), StepSet::none(first));
+        let mut group = Self { block, uses, tilings, members, waiting };
         group.members.add(first);
         let end = block.steps.len().min(first + REACH);
         for (position, next) in block.steps.iter().enumerate().take(end).skip(first + 1) {
-            let own = ways[position].as_ref().filter(|own| own.sizes == *sizes);
+            let own = tilings[position].as_ref().filter(|own| own.sizes == *sizes);
             let own = own.filter(|_| all(next));
             let inputs: SmallVec<[ValueId; 4]> = next.reads().collect();
-            let needs = |of: Few| inputs.iter().any(|&input| group.maker(of, input).is_some());
+            let needs = |of: StepSet| inputs.iter().any(|&input| group.maker(of, input).is_some());
             if needs(group.waiting) {
                 group.waiting.add(position);
             } else if own.is_some_and(|own| group.takes(&inputs, own)) {
@@ -153,23 +153,23 @@ impl<'p> Group<'p> {
     }
 
     /// The one of some steps that makes a value.
-    fn maker(&self, of: Few, value: ValueId) -> Option<usize> {
+    fn maker(&self, of: StepSet, value: ValueId) -> Option<usize> {
         self.uses.maker[value.index()].filter(|&maker| of.has(maker))
     }
 
-    fn steps(&self) -> impl Iterator<Item = (&'p Step, &'p Ways)> {
-        let (block, all) = (self.block, self.ways);
+    fn steps(&self) -> impl Iterator<Item = (&'p Step, &'p Tiling)> {
+        let (block, all) = (self.block, self.tilings);
         let positions = self.members.positions();
         positions.filter_map(move |at| Some((&block.steps[at], all[at].as_ref()?)))
     }
 
     /// Whether a step reads what the group makes, all of it tile by tile, or at least what the group
     /// reads as well.
-    fn takes(&self, inputs: &[ValueId], own: &Ways) -> bool {
+    fn takes(&self, inputs: &[ValueId], own: &Tiling) -> bool {
         let mut joined = false;
         for (&input, &tiled) in inputs.iter().zip(&own.tiled) {
             if let Some(maker) = self.maker(self.members, input) {
-                if !tiled || self.ways[maker].as_ref().is_none_or(|made| made.partial) {
+                if !tiled || self.tilings[maker].as_ref().is_none_or(|made| made.partial) {
                     return false;
                 }
                 joined = true;
@@ -188,7 +188,8 @@ impl<'p> Group<'p> {
         if vanishing.map(bytes).sum::<usize>() < limits.worth {
             return None;
         }
-        let mut met: Vec<ValueId> = self.steps().flat_map(|(step, ways)| met(step, ways)).collect();
+        let mut met: Vec<ValueId> =
+            self.steps().flat_map(|(step, tilings)| met(step, tilings)).collect();
         met.sort_unstable();
         met.dedup();
         let total: usize = met.iter().map(bytes).sum();
@@ -207,17 +208,19 @@ impl<'p> Group<'p> {
 
     /// The sizes of the outermost `depth` dims, if all steps can be tiled along them.
     fn sizes(&self, depth: usize) -> Option<Vec<usize>> {
-        let mut sizes = self.steps().map(|(step, _)| ways(self.block, step, depth));
+        let mut sizes = self.steps().map(|(step, _)| tiling(self.block, step, depth));
         let first = sizes.next()??.sizes;
-        sizes.all(|ways| ways.is_some_and(|ways| ways.sizes == first)).then(|| first.to_vec())
+        sizes
+            .all(|tilings| tilings.is_some_and(|tilings| tilings.sizes == first))
+            .then(|| first.to_vec())
     }
 }
 
 /// What a tile of a step meets a part of.
-fn met(step: &Step, ways: &Ways) -> Vec<ValueId> {
-    let inputs = step.reads().zip(&ways.tiled);
+fn met(step: &Step, tilings: &Tiling) -> Vec<ValueId> {
+    let inputs = step.reads().zip(&tilings.tiled);
     let inputs = inputs.filter(|(_, tiled)| **tiled).map(|(input, _)| input);
-    let outs = step.outs.iter().filter(|_| !ways.partial);
+    let outs = step.outs.iter().filter(|_| !tilings.partial);
     inputs.chain(outs.copied()).collect()
 }
 

@@ -3,8 +3,8 @@
 use crate::program::{Block, Dims, Form, Operand, Piece, Step, Value, ValueId};
 use smallvec::SmallVec;
 
-/// How a step goes along the dims that lie outermost in its outs.
-pub(super) struct Ways {
+/// How a step is done tile by tile along the dims that lie outermost in its outs.
+pub(super) struct Tiling {
     /// Sizes of these dims.
     pub(super) sizes: SmallVec<[usize; 3]>,
     /// Per input, in order, whether a tile meets a tile of it, or all of it.
@@ -17,7 +17,7 @@ pub(super) struct Ways {
 ///
 /// An input either has these dims outermost, in the same order, or has none of them. Products are
 /// tiled along dims that both factors have: a product in pieces would pack its other factor for each.
-pub(super) fn ways(block: &Block, step: &Step, depth: usize) -> Option<Ways> {
+pub(super) fn tiling(block: &Block, step: &Step, depth: usize) -> Option<Tiling> {
     let value = |id: ValueId| block.value(id);
     let first = *step.outs.first()?;
     let cut: Dims = value(first).order.iter().copied().take(depth).collect();
@@ -62,7 +62,7 @@ pub(super) fn ways(block: &Block, step: &Step, depth: usize) -> Option<Ways> {
         _ => return None,
     };
     let sizes = of.order.get(..depth)?.iter().map(|&dim| of.extents[usize::from(dim)]).collect();
-    Some(Ways { sizes, tiled, partial })
+    Some(Tiling { sizes, tiled, partial })
 }
 
 /// The labels of an operand as its dims lie in memory, the outermost first.

@@ -2,8 +2,6 @@
 //! step. Slow, but any mesh of any machine; what the other back-ends are judged by.
 
 mod lockstep;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -92,7 +92,7 @@ impl Rules {
             }
         }
         for table in [&mut rules.compute, &mut rules.params, &mut rules.slots] {
-            table.dims.sort_unstable_by_key(|(dim, _)| *dim);
+            table.dims.sort_unstable_by_key(|(dim, _)| dim.address());
         }
         if more > 0 {
             errors.push(LayoutError::More { count: more });
@@ -111,7 +111,7 @@ impl Rules {
     /// The axes of a rule set's rule for `dim`, if there is one.
     fn rule(&self, set: RuleSet, dim: DimName) -> Option<&[Axis]> {
         let dims = &self.table(set).dims;
-        let at = dims.binary_search_by_key(&dim, |(name, _)| *name).ok()?;
+        let at = dims.binary_search_by_key(&dim.address(), |(name, _)| name.address()).ok()?;
         Some(dims[at].1.as_slice())
     }
 

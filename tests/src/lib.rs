@@ -21,6 +21,9 @@ pub mod debugging {}
 #[doc = include_str!("../../docs/training.md")]
 pub mod training {}
 
+#[doc = include_str!("../../docs/serving.md")]
+pub mod serving {}
+
 #[doc = include_str!("../../docs/program.md")]
 pub mod program {}
 

@@ -8,9 +8,11 @@ pub mod circles;
 mod on_host;
 pub mod picky;
 pub mod python;
+mod skip;
 
 pub use changed::changed;
 pub use on_host::on_host;
+pub use skip::{is_expected, skip};
 
 #[cfg_attr(doctest, doc = include_str!("../../docs/layouts.md"))]
 pub mod layouts {}

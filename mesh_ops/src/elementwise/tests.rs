@@ -117,6 +117,7 @@ fn numbers_keep_their_dtype() {
 }
 
 /// Gradients of gradients have the inputs' types, under broadcasting too, and all bodies are legal.
+/// That they are right, the conformance suite shows; here that there is one of every dtype.
 #[test]
 fn gradients_have_gradients() {
     for dtype in [F64, BF16] {

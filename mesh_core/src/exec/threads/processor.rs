@@ -149,7 +149,6 @@ pub(super) fn findings(process: &Process) -> Arc<Findings> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
 
     use super::super::comm::Threads;
     use super::super::pool::Pool;
@@ -240,7 +239,6 @@ mod tests {
         for (couriers, step) in steps {
             pool(&mesh, None, couriers).call(|_| {}).unwrap();
             for round in 0..100 {
-                let started = Instant::now();
                 let failing = round % 4;
                 let mut pool = pool(&mesh, Some(failing), couriers);
                 let expected = format!("processor {failing} failed in {step}: out of luck");
@@ -248,7 +246,6 @@ mod tests {
                     assert_eq!(pool.call(|_| {}), Err(expected.clone()));
                 }
                 drop(pool);
-                assert!(started.elapsed() < Duration::from_secs(5));
             }
         }
     }

@@ -54,9 +54,18 @@ impl Graph {
         self.push_issue(subject, message.into(), at);
     }
 
+    /// Records an error, of the layer that the user called if there is one. An error that one line
+    /// makes again and again, as for each variable, is recorded once.
     pub(super) fn push_issue(&self, subject: &str, message: String, at: Provenance) {
+        let data = &mut *self.data.borrow_mut();
+        let (subject, message) = match data.layer().filter(|layer| *layer != subject) {
+            Some(layer) => (layer, format!("{subject}: {message}")),
+            None => (subject, message),
+        };
         let issue = Issue { subject: subject.to_owned(), message, at: Some(at) };
-        self.data.borrow_mut().issues.push(issue);
+        if !data.issues.iter().any(|known| known.repeats(&issue)) {
+            data.issues.push(issue);
+        }
     }
 
     pub(super) fn provenance(&self, location: &'static Location<'static>) -> Provenance {
@@ -106,13 +115,33 @@ impl Graph {
     pub fn for_line(&self, line: &'static Location<'static>) -> ForCaller<'_> {
         let at = self.provenance(line);
         let data = &mut *self.data.borrow_mut();
-        let phase = data.phase();
-        data.context.push(Context { at, phase });
+        let (phase, layer) = (data.phase(), data.layer());
+        data.context.push(Context { at, phase, layer });
         ForCaller { graph: self }
     }
 
+    /// As [`for_caller`](Self::for_caller), for a layer: errors of the ops that it is made of begin with
+    /// its name. Of layers within layers, the name is that of the outermost, which the user called.
+    ///
+    /// ```
+    /// # use mesh_core::graph::{Graph, Tensor};
+    /// # fn doc<'g>(relu: impl Fn(Tensor<'g>) -> Tensor<'g>, x: Tensor<'g>) -> Tensor<'g> {
+    /// let _layer = x.graph().for_layer("gated");
+    /// relu(x) * x // an error of `mul` is told as `gated: mul: …`
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn for_layer(&self, layer: &'static str) -> ForCaller<'_> {
+        let guard = self.for_line(Location::caller());
+        if let Some(context) = self.data.borrow_mut().context.last_mut() {
+            context.layer.get_or_insert(layer);
+        }
+        guard
+    }
+
     pub(super) fn within<T>(&self, at: Provenance, phase: u32, build: impl FnOnce() -> T) -> T {
-        self.data.borrow_mut().context.push(Context { at, phase });
+        let layer = self.data().layer();
+        self.data.borrow_mut().context.push(Context { at, phase, layer });
         let result = build();
         self.data.borrow_mut().context.pop();
         result
@@ -154,6 +183,11 @@ impl Data {
     /// The phase of what is made.
     pub(super) fn phase(&self) -> u32 {
         self.context.last().map_or(0, |context| context.phase)
+    }
+
+    /// The layer for which it is made.
+    fn layer(&self) -> Option<&'static str> {
+        self.context.last().and_then(|context| context.layer)
     }
 }
 

@@ -227,6 +227,8 @@ pub struct GradCx<'g> {
 pub(super) struct Context {
     pub(super) at: Provenance,
     pub(super) phase: u32,
+    /// The layer that the user called, if operations are made for one.
+    pub(super) layer: Option<&'static str>,
 }
 
 /// The body of a loop under construction.

@@ -33,6 +33,7 @@ mod undo;
 mod variable;
 mod walk;
 
+pub use algebra::Operand;
 pub use context::ForCaller;
 pub use data::{Algebra, DynOp, GradCx, Graph, Tensor};
 pub use error::{Issue, OpError, Report};

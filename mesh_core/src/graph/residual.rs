@@ -93,7 +93,7 @@ impl Graph {
         let producer = Some((forward, operation.outputs.len()));
         operation.outputs.push(id);
         let key = Some(data.tensors[tensor.id().index()].key.unwrap_or(Key::COMPUTE));
-        data.tensors.push(TensorNode { ty, producer, key });
+        data.tensors.push(TensorNode { ty, producer, key, label: None });
         Ok(Tensor::new(self, id))
     }
 

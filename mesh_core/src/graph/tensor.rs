@@ -89,6 +89,25 @@ impl<'g> Tensor<'g> {
         self.shape().get(name.into())
     }
 
+    /// The same tensor under a name of the user's choice. A function returns it under that name, which is
+    /// what [`Session::call_named`](crate::session::Session::call_named) gives, and errors call it so.
+    ///
+    /// Tensors of several functions may have one name. If a tensor is named again, the last name counts.
+    ///
+    /// ```
+    /// # use mesh_core::{graph::Graph, names::{dim, DType}};
+    /// # fn doc(g: &Graph) {
+    /// let x = g.input("x", [dim("x", 3)], DType::F32);
+    /// let y = (x * x).named("squares");
+    /// assert_eq!(format!("{y:?}"), "squares: f32[x:3]");
+    /// g.function("f", [x], [y], []); // returns `squares`
+    /// # }
+    /// ```
+    pub fn named(self, name: &str) -> Self {
+        self.graph.data.borrow_mut().tensors[self.id.index()].label = Some(name.to_owned());
+        self
+    }
+
     /// `f(self)`, for chains: `x.then(gelu)`.
     pub fn then<T>(self, f: impl FnOnce(Self) -> T) -> T {
         f(self)
@@ -98,7 +117,8 @@ impl<'g> Tensor<'g> {
 impl fmt::Debug for Tensor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let data = self.graph.data();
-        let name = data.tensor_name(self.id);
+        let label = data.tensors[self.id.index()].label.clone();
+        let name = label.unwrap_or_else(|| data.tensor_name(self.id));
         write!(f, "{name}: {}", data.tensors[self.id.index()].ty)
     }
 }
@@ -132,8 +152,14 @@ impl Data {
         }
     }
 
-    /// What a fetch of a tensor is called: by its operation, or as a probe says.
+    /// What a fetch of a tensor is called: as the user says, or as it is shown.
     pub(crate) fn fetch_name(&self, tensor: TensorId) -> String {
+        let label = self.tensors[tensor.index()].label.clone();
+        label.unwrap_or_else(|| self.shown_name(tensor))
+    }
+
+    /// What a tensor is called where it is shown: by its operation, or as a probe says.
+    pub(crate) fn shown_name(&self, tensor: TensorId) -> String {
         match self.producer(tensor).and_then(|(operation, _)| operation.structural()) {
             Some(Structural::Probe { label }) => label.clone(),
             _ => self.tensor_name(tensor),

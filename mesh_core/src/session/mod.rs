@@ -205,7 +205,8 @@ impl Session {
     }
 
     /// Calls a function by name. Feeds are given by name in any order; fetches are returned with
-    /// their names.
+    /// their names: what [`Tensor::named`](crate::graph::Tensor::named) says, or else the name of the
+    /// operation.
     ///
     /// # Errors
     ///
@@ -261,12 +262,23 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If the variable is unknown, or the array has another dtype or shape.
+    /// If the variable is unknown, or the array has another dtype or shape. Integers are converted as
+    /// [`feeds`](Self::feeds) are.
     pub fn write<'a>(&mut self, variable: &str, array: impl Into<ArrayRef<'a>>) -> Result<()> {
         let array = array.into();
         let (index, held) = self.variable(variable)?;
         let what = || format!("variable `{variable}`");
-        check(what, held.spec.dtype, &held.spec.shape.sizes(), &array)?;
+        let shape = &held.spec.shape;
+        if array.shape() != shape.sizes() {
+            let (dims, expected) = (shape.names().collect(), shape.sizes());
+            let found = array.shape().to_vec();
+            return Err(Error::Shape { what: what(), dims, expected, found });
+        }
+        let converted = feeds::of_dtype(what, held.spec.dtype, &array)?;
+        let array = match &converted {
+            Some(converted) => converted.view(),
+            None => array.view(),
+        };
         // The variable is looked up again, as the machine is borrowed mutably.
         let held = &self.variables[index];
         for (processor, begin) in held.holders() {
@@ -330,7 +342,18 @@ impl Session {
 
     /// Calls a function with its feeds in order. Outputs of another shape or dtype are replaced.
     fn run(&mut self, index: usize, feeds: &[ArrayRef<'_>], outputs: &mut [Array]) -> Result<()> {
-        self.check_feeds(index, feeds)?;
+        let converted = self.check_feeds(index, feeds)?;
+        if !converted.is_empty() {
+            let held: Vec<ArrayRef<'_>> = feeds
+                .iter()
+                .zip(&converted)
+                .map(|(feed, converted)| match converted {
+                    Some(converted) => converted.view(),
+                    None => feed.view(),
+                })
+                .collect();
+            return self.run(index, &held, outputs);
+        }
         let program = &self.programs[index];
         let shown = &mut self.shown[index];
         shown.resize_with(program.probes.len(), || Array::zeros(DType::F32, &[0]));
@@ -348,28 +371,6 @@ impl Session {
         }
         if self.replica_check { self.check_replicas(index) } else { Ok(()) }
     }
-}
-
-/// Checks the dtype and shape of an array for a feed or variable.
-fn check(
-    what: impl Fn() -> String,
-    dtype: DType,
-    shape: &[usize],
-    array: &ArrayRef<'_>,
-) -> Result<()> {
-    check_dtype(&what, dtype, array)?;
-    if array.shape() != shape {
-        let (expected, found) = (shape.to_vec(), array.shape().to_vec());
-        return Err(Error::Shape { what: what(), expected, found });
-    }
-    Ok(())
-}
-
-fn check_dtype(what: impl Fn() -> String, dtype: DType, array: &ArrayRef<'_>) -> Result<()> {
-    if array.dtype() != dtype {
-        return Err(Error::DType { what: what(), expected: dtype, found: array.dtype() });
-    }
-    Ok(())
 }
 
 impl fmt::Debug for Session {

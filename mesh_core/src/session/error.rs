@@ -50,12 +50,12 @@ pub enum Error {
         /// The function's name.
         function: String,
     },
-    /// The function was declared after the session's module was lowered.
+    /// The function was declared after the session's module was lowered, or left out of a part of it.
     #[error(
-        "function `{function}` was declared after the session's module was lowered; declare it before \
-         Graph::lower, or lower the graph again"
+        "the session's module lacks function `{function}` of its graph: it was declared after \
+         Graph::lower, or left out of this part of the module; lower the graph again"
     )]
-    DeclaredLater {
+    NotLowered {
         /// The function's name.
         function: String,
     },

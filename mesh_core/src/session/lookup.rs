@@ -14,7 +14,7 @@ impl Session {
             return Err(Error::OtherGraph { function: function.name().to_owned() });
         }
         let declared = self.functions.get(function.name()).copied();
-        let later = || Error::DeclaredLater { function: function.name().to_owned() };
+        let later = || Error::NotLowered { function: function.name().to_owned() };
         let index = declared.ok_or_else(later)?;
         let program = &self.programs[index];
         let expected = (program.feeds.len(), program.fetches.len());

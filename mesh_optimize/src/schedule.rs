@@ -204,12 +204,15 @@ pub fn slanted_triangular(rate: f64, total: u64, cut_fraction: f64, ratio: f64) 
         (!legal).then(|| format!("ratio {ratio}: legal are positive numbers"))
     };
     let problem = of_rate("rate", rate).or_else(ratio_problem);
-    let problem = problem.or_else(|| within("cut_fraction", cut_fraction, 0.0, 1.0)).or_else(|| {
-        let empty = cut < 1.0 || cut_fraction >= 1.0;
-        empty.then(|| {
-            format!("{cut_fraction} of {total} steps leaves no step to rise in, or none to fall in")
-        })
-    });
+    let problem =
+        problem.or_else(|| within("cut_fraction", cut_fraction, 0.0, 1.0)).or_else(|| {
+            let empty = cut < 1.0 || cut_fraction >= 1.0;
+            empty.then(|| {
+                format!(
+                    "{cut_fraction} of {total} steps leaves no step to rise in, or none to fall in"
+                )
+            })
+        });
     schedule("slanted_triangular", problem, move |t| {
         let rising = t / cut;
         let falling = 1.0 - (t - cut) * (1.0 / (cut * (1.0 / cut_fraction - 1.0)));

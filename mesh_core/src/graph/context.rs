@@ -69,10 +69,8 @@ impl Graph {
     }
 
     pub(super) fn provenance(&self, location: &'static Location<'static>) -> Provenance {
-        match self.data().context.last() {
-            Some(context) => context.at.clone(),
-            None => Provenance::of(location),
-        }
+        let asked = self.data().context.last().and_then(|context| context.at.clone());
+        asked.unwrap_or_else(|| Provenance::of(location))
     }
 
     /// Records on the caller's line something that is legal but hardly meant.
@@ -113,35 +111,35 @@ impl Graph {
     /// As [`for_caller`](Self::for_caller), for who called another function: what that function's
     /// closures make when they are called from elsewhere.
     pub fn for_line(&self, line: &'static Location<'static>) -> ForCaller<'_> {
-        let at = self.provenance(line);
+        let at = Some(self.provenance(line));
         let data = &mut *self.data.borrow_mut();
         let (phase, layer) = (data.phase(), data.layer());
         data.context.push(Context { at, phase, layer });
         ForCaller { graph: self }
     }
 
-    /// As [`for_caller`](Self::for_caller), for a layer: errors of the ops that it is made of begin with
-    /// its name. Of layers within layers, the name is that of the outermost, which the user called.
+    /// While the returned value lives, errors of the ops that are made begin with the name of a layer. Of
+    /// layers within layers, the name is that of the outermost, which the user called.
     ///
     /// ```
-    /// # use mesh_core::graph::{Graph, Tensor};
+    /// # use mesh_core::graph::Tensor;
     /// # fn doc<'g>(relu: impl Fn(Tensor<'g>) -> Tensor<'g>, x: Tensor<'g>) -> Tensor<'g> {
     /// let _layer = x.graph().for_layer("gated");
     /// relu(x) * x // an error of `mul` is told as `gated: mul: …`
     /// # }
     /// ```
-    #[track_caller]
     pub fn for_layer(&self, layer: &'static str) -> ForCaller<'_> {
-        let guard = self.for_line(Location::caller());
-        if let Some(context) = self.data.borrow_mut().context.last_mut() {
-            context.layer.get_or_insert(layer);
-        }
-        guard
+        let data = &mut *self.data.borrow_mut();
+        let at = data.context.last().and_then(|context| context.at.clone());
+        let (phase, layer) = (data.phase(), data.layer().or(Some(layer)));
+        data.context.push(Context { at, phase, layer });
+        ForCaller { graph: self }
     }
 
     pub(super) fn within<T>(&self, at: Provenance, phase: u32, build: impl FnOnce() -> T) -> T {
         let layer = self.data().layer();
-        self.data.borrow_mut().context.push(Context { at, phase, layer });
+        let context = Context { at: Some(at), phase, layer };
+        self.data.borrow_mut().context.push(context);
         let result = build();
         self.data.borrow_mut().context.pop();
         result
@@ -191,9 +189,10 @@ impl Data {
     }
 }
 
-/// What is made while it lives carries one line; see [`Graph::for_caller`].
+/// Until it is dropped, what is made is on somebody's account; see [`Graph::for_caller`] and
+/// [`Graph::for_layer`].
 #[derive(Debug)]
-#[must_use = "the line counts until this value is dropped"]
+#[must_use = "it counts until this value is dropped"]
 pub struct ForCaller<'g> {
     graph: &'g Graph,
 }

@@ -225,7 +225,8 @@ pub struct GradCx<'g> {
 
 /// Who asks for the operations that are being made, when that is not the direct caller.
 pub(super) struct Context {
-    pub(super) at: Provenance,
+    /// `None` if each asks for itself.
+    pub(super) at: Option<Provenance>,
     pub(super) phase: u32,
     /// The layer that the user called, if operations are made for one.
     pub(super) layer: Option<&'static str>,

@@ -113,7 +113,8 @@ impl Graph {
 
     /// Where operations made now come from, if not from the given place.
     fn here(&self, otherwise: &Provenance) -> Provenance {
-        self.data().context.last().map_or_else(|| otherwise.clone(), |context| context.at.clone())
+        let asked = self.data().context.last().and_then(|context| context.at.clone());
+        asked.unwrap_or_else(|| otherwise.clone())
     }
 }
 

@@ -28,3 +28,4 @@ pub use place::{PlaceCx, Placing};
 pub use relayout::{Move, cost as relayout_cost};
 pub use saved::ModuleFileError;
 pub use warnings::Warnings;
+pub(crate) use warnings::tell;

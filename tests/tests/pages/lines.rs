@@ -9,9 +9,10 @@ use crate::catalogue::{
 use mesh_core::graph::Provenance;
 use mesh_ops::prelude::*;
 use mesh_optimize::{
-    Adafactor, Adam, AdamW, AdamWeightDecay, ByName, Delayed, LearningRate, Momentum, Optimizer, Reduction, Sgd,
-    clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica, compute_gradients,
-    cross_shard_loss, microbatches, per_replica, per_replica_gradients, schedule,
+    Adafactor, Adam, AdamW, AdamWeightDecay, ByName, Delayed, LearningRate, Momentum, Optimizer,
+    Reduction, Sgd, clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica,
+    compute_gradients, cross_shard_loss, microbatches, per_replica, per_replica_gradients,
+    schedule,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

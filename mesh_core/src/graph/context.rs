@@ -59,6 +59,7 @@ impl Graph {
     pub(super) fn push_issue(&self, subject: &str, message: String, at: Provenance) {
         let data = &mut *self.data.borrow_mut();
         let (subject, message) = match data.layer().filter(|layer| *layer != subject) {
+            Some(layer) if message.starts_with(subject) => (layer, message),
             Some(layer) => (layer, format!("{subject}: {message}")),
             None => (subject, message),
         };

@@ -108,7 +108,8 @@ impl BatchNorm {
 
     #[track_caller]
     fn refused<'g>(&self, x: Tensor<'g>, weights: &BatchNormWeights<'g>) -> Option<Tensor<'g>> {
-        let fit = self.fit(x).among("the scale", weights.scale, &x.shape());
+        let fit = self.fit(x).like("the scale", weights.scale, x).like("the bias", weights.bias, x);
+        let fit = fit.among("the scale", weights.scale, &x.shape());
         let fit = fit.among("the bias", weights.bias, &x.shape());
         let averages = [weights.mean, weights.variance];
         let stray = averages.iter().find(|v| v.shape().iter().any(|d| !self.kept.contains(&d)));

@@ -81,6 +81,7 @@ impl CrossEntropy {
                 );
                 (!has).then_some(problem)
             })
+            .like("targets", targets, logits)
         } else {
             fit.integers("targets without weights", targets).and(targets, || {
                 let problem = format!(

@@ -176,6 +176,8 @@ impl Dense {
             .unwrap_or_else(|| own.dims().last().copied().into_iter().collect());
         let inner = self.inner(&reduced);
         let fit = fit(x, &reduced).and(weights.kernel, || self.misfit(weights, &inner));
+        let given = std::iter::once(weights.kernel).chain(weights.bias);
+        let fit = given.fold(fit, |fit, weight| fit.like("the weight", weight, x));
         if let Some(poisoned) = fit.refused("dense", x) {
             return poisoned;
         }

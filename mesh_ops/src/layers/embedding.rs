@@ -77,7 +77,8 @@ pub fn embedding_logits<'g>(x: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) 
     let _layer = x.graph().for_layer("embedding_logits");
     let own = x.shape();
     let summed = table.shape().without(&[vocab.name]);
-    let fit = Fit::new().floats("the input", x).has("the table", table, vocab);
+    let fit = Fit::new().floats("the input", x).like("the table", table, x);
+    let fit = fit.has("the table", table, vocab);
     let fit = summed.iter().fold(fit, |fit, dim| fit.has("the input", x, dim));
     if let Some(poisoned) = fit.refused("embedding_logits", x) {
         return poisoned;

@@ -1,5 +1,6 @@
 //! Two dense layers with an activation between them, perhaps gated.
 
+use super::fit::Fit;
 use super::parameters::weights;
 use super::{Activation, Dense, DenseWeights, Parameters};
 use crate::room::*;
@@ -203,6 +204,9 @@ pub fn dense_relu_dense<'g>(x: Tensor<'g>, hidden: Dimension, name: &str) -> Ten
         }
         return x.poisoned();
     };
+    if let Some(poisoned) = Fit::new().floats("the input", x).refused("dense_relu_dense", x) {
+        return poisoned;
+    }
     let layer = FeedForward::new(model, hidden).with_bias();
     let _scope = x.graph().scope(name);
     let weights = layer.make(&Parameters::like(x));

@@ -21,7 +21,7 @@ use crate::room::*;
 pub fn sigmoid_cross_entropy<'g>(logits: Tensor<'g>, targets: Tensor<'g>) -> Tensor<'g> {
     let _layer = logits.graph().for_layer("sigmoid_cross_entropy");
     let fit = Fit::new().floats("logits", logits).floats("targets", targets);
-    let fit = fit.among("targets", targets, &logits.shape());
+    let fit = fit.like("targets", targets, logits).among("targets", targets, &logits.shape());
     if let Some(poisoned) = fit.refused("sigmoid_cross_entropy", logits) {
         return poisoned;
     }
@@ -56,7 +56,8 @@ pub fn weights_nonzero(targets: Tensor<'_>, dtype: DType) -> Tensor<'_> {
 pub fn weighted_mean<'g>(x: Tensor<'g>, weights: Tensor<'g>) -> Tensor<'g> {
     let _layer = x.graph().for_layer("weighted_mean");
     let fit = Fit::new().floats("what is averaged", x).floats("weights", weights);
-    if let Some(poisoned) = fit.among("weights", weights, &x.shape()).refused("weighted_mean", x) {
+    let fit = fit.like("weights", weights, x).among("weights", weights, &x.shape());
+    if let Some(poisoned) = fit.refused("weighted_mean", x) {
         return poisoned;
     }
     let weights = crate::broadcast(weights, &x.shape());

@@ -91,7 +91,7 @@ impl Norm {
         let _layer = x.graph().for_layer(self.name());
         let mut fit = Fit::new().floats("the input", x).has("the input", x, dim);
         for weight in std::iter::once(weights.scale).chain(weights.bias) {
-            fit = fit.among("weights", weight, &x.shape());
+            fit = fit.among("weights", weight, &x.shape()).like("weights", weight, x);
         }
         if let Some(poisoned) = fit.refused(self.name(), x) {
             return poisoned;

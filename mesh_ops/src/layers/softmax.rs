@@ -55,7 +55,7 @@ fn refused<'g>(
     let names: Vec<_> = dims.iter().map(|d| d.name).collect();
     let kept = x.shape().without(&names);
     let fit = match extra {
-        Some(extra) => fit.among("an extra logit", extra, &kept),
+        Some(extra) => fit.among("an extra logit", extra, &kept).like("an extra logit", extra, x),
         None => fit,
     };
     fit.refused(op, x)

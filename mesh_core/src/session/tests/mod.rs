@@ -129,7 +129,8 @@ fn mistakes_are_explained_and_nothing_runs() {
                 .call(&Function::<0, 1>::of(GraphId::default(), "eval"), [])
                 .unwrap_err()
                 .to_string(),
-            "there is no function `eval`: the only one is `train`",
+            "the session's module lacks function `eval` of its graph: it was declared after \
+             Graph::lower, or left out of this part of the module; lower the graph again",
         ),
         (
             session

@@ -13,16 +13,6 @@ impl<'g> Tensor<'g> {
         Self { graph, id }
     }
 
-    /// The graph it belongs to.
-    pub fn graph(self) -> &'g Graph {
-        self.graph
-    }
-
-    /// Its number in the graph.
-    pub fn id(self) -> TensorId {
-        self.id
-    }
-
     /// Dims in declared order, global sizes.
     pub fn shape(self) -> Shape {
         self.tensor_type().shape
@@ -36,52 +26,6 @@ impl<'g> Tensor<'g> {
     /// Shape and element type.
     pub fn tensor_type(self) -> TensorType {
         self.graph.data().tensors[self.id.index()].ty.clone()
-    }
-
-    /// Whether an error upstream left it without meaning; the graph has recorded that error.
-    pub fn is_poisoned(self) -> bool {
-        self.graph.data().tensors[self.id.index()].producer.is_none()
-    }
-
-    /// A tensor for a place where an error has been recorded.
-    pub fn poisoned(self) -> Self {
-        self.graph.poison()
-    }
-
-    /// The layout key; `None` for scalars, which fit any.
-    pub fn key(self) -> Option<Key> {
-        self.graph.data().tensors[self.id.index()].key
-    }
-
-    /// The same tensor under other rules; what has to move is decided by its users' demands.
-    #[track_caller]
-    pub fn relayout(self, key: Key) -> Self {
-        if self.key().is_none_or(|own| own == key) {
-            return self;
-        }
-        let asked = Asked::key(Some(key));
-        self.graph.apply_as(Structural::Relayout, &[self], 1, asked).outputs[0]
-    }
-
-    /// The same tensor; gradients stop here.
-    #[track_caller]
-    pub fn stop_gradient(self) -> Self {
-        self.graph.apply_as(Structural::StopGradient, &[self], 1, Asked::default()).outputs[0]
-    }
-
-    /// A tensor of its shape, dtype and layout key, filled with a number.
-    #[track_caller]
-    pub fn fill_like(self, value: f64) -> Self {
-        if self.is_poisoned() {
-            return self;
-        }
-        self.graph.filled(value, self.tensor_type(), self.key())
-    }
-
-    /// A number of its dtype, without dims.
-    #[track_caller]
-    pub fn scalar_like(self, value: f64) -> Self {
-        if self.is_poisoned() { self } else { self.graph.scalar(value, self.dtype()) }
     }
 
     /// The dim of a name, if it has one.
@@ -111,6 +55,62 @@ impl<'g> Tensor<'g> {
     /// `f(self)`, for chains: `x.then(gelu)`.
     pub fn then<T>(self, f: impl FnOnce(Self) -> T) -> T {
         f(self)
+    }
+
+    /// The same tensor; gradients stop here.
+    #[track_caller]
+    pub fn stop_gradient(self) -> Self {
+        self.graph.apply_as(Structural::StopGradient, &[self], 1, Asked::default()).outputs[0]
+    }
+
+    /// A tensor of its shape, dtype and layout key, filled with a number.
+    #[track_caller]
+    pub fn fill_like(self, value: f64) -> Self {
+        if self.is_poisoned() {
+            return self;
+        }
+        self.graph.filled(value, self.tensor_type(), self.key())
+    }
+
+    /// A number of its dtype, without dims.
+    #[track_caller]
+    pub fn scalar_like(self, value: f64) -> Self {
+        if self.is_poisoned() { self } else { self.graph.scalar(value, self.dtype()) }
+    }
+
+    /// The graph it belongs to.
+    pub fn graph(self) -> &'g Graph {
+        self.graph
+    }
+
+    /// Its number in the graph.
+    pub fn id(self) -> TensorId {
+        self.id
+    }
+
+    /// Whether an error upstream left it without meaning; the graph has recorded that error.
+    pub fn is_poisoned(self) -> bool {
+        self.graph.data().tensors[self.id.index()].producer.is_none()
+    }
+
+    /// A tensor for a place where an error has been recorded.
+    pub fn poisoned(self) -> Self {
+        self.graph.poison()
+    }
+
+    /// The layout key; `None` for scalars, which fit any.
+    pub fn key(self) -> Option<Key> {
+        self.graph.data().tensors[self.id.index()].key
+    }
+
+    /// The same tensor under other rules; what has to move is decided by its users' demands.
+    #[track_caller]
+    pub fn relayout(self, key: Key) -> Self {
+        if self.key().is_none_or(|own| own == key) {
+            return self;
+        }
+        let asked = Asked::key(Some(key));
+        self.graph.apply_as(Structural::Relayout, &[self], 1, asked).outputs[0]
     }
 }
 

@@ -213,7 +213,8 @@ fn differing(dims: &[DimName], expected: &[usize], found: &[usize]) -> String {
         return String::new();
     }
     if found.len() != expected.len() {
-        return format!(": it has {} dims, not {}", found.len(), expected.len());
+        let s = if found.len() == 1 { "" } else { "s" };
+        return format!(": it has {} dim{s}, not {}", found.len(), expected.len());
     }
     let pairs = dims.iter().zip(expected.iter().zip(found));
     let differing = pairs.filter(|(_, (expected, found))| expected != found);

@@ -6,8 +6,10 @@ use self::fixture::{
     BATCH, Regression, WIDTH, apart, close, data, module, session_of, slot, variable,
 };
 use super::*;
+use crate::array::ArrayRef;
 use crate::exec::ThreadBackend;
-use crate::names::DType::F32;
+use crate::graph::Function;
+use crate::names::DType::{self, F32};
 use crate::names::{DimName, Placement, Shape, dim};
 use crate::passes::{Executable, check};
 use crate::program::{

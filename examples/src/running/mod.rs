@@ -5,7 +5,7 @@ mod flags;
 mod signals;
 mod warnings;
 
-pub use flags::{RunFlags, word};
+pub use flags::{Detail, RunFlags, word};
 
 use dump::Dump;
 use mesh_core::array::ArrayRef;

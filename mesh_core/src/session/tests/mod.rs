@@ -147,7 +147,7 @@ fn mistakes_are_explained_and_nothing_runs() {
         ),
         (
             session.write("weights", &arr1(&[1.0_f32; 5])).unwrap_err().to_string(),
-            "variable `weights` has shape [4], but the array given has shape [5]",
+            "variable `weights` has shape [width:4], but the array given has shape [5]: width is 4, not 5",
         ),
         (
             session.write("step", &ndarray::arr0(1.0_f32)).unwrap_err().to_string(),

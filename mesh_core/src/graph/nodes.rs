@@ -16,6 +16,8 @@ pub(crate) struct TensorNode {
     pub(crate) producer: Option<(OperationId, usize)>,
     /// `None` fits any key: scalars.
     pub(crate) key: Option<Key>,
+    /// What the user calls it; see `Tensor::named`.
+    pub(super) label: Option<String>,
 }
 
 pub(crate) struct VariableNode {

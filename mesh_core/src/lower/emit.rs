@@ -210,12 +210,11 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
     let tensors = node.fetches.iter().chain(probed);
     for (i, (&version, &tensor)) in table.fetches.iter().zip(tensors).enumerate() {
         let value = emitter.value(version)?;
-        let name = setting.data.fetch_name(tensor);
         let shape = &setting.data.tensors[tensor.index()].ty.shape;
-        let slot = slot(name, shape, &table.versions[version.index()].placement);
+        let slot = |name| slot(name, shape, &table.versions[version.index()].placement);
         match i < node.fetches.len() {
-            true => emitter.builder.fetch(slot, value.id),
-            false => emitter.builder.probe(slot, value.id),
+            true => emitter.builder.fetch(slot(setting.data.fetch_name(tensor)), value.id),
+            false => emitter.builder.probe(slot(setting.data.shown_name(tensor)), value.id),
         }
     }
     let fed: Vec<_> = node.inputs.iter().map(|&input| emitter.fed(input)).collect();

@@ -31,3 +31,4 @@ pub use relayout::{Move, cost as relayout_cost};
 pub use saved::ModuleFileError;
 pub use summary::{Summary, SummaryRow};
 pub use warnings::Warnings;
+pub(crate) use warnings::tell;

@@ -105,6 +105,10 @@ impl VariableSpec {
 /// Borrows nothing of the graph, and holds no choice that depends on a machine:
 /// [`compile`](Self::compile) makes those.
 ///
+/// [`Graph::lower`](crate::graph::Graph::lower) makes one. [`Session::threads`](crate::session::Session::threads)
+/// runs it, [`explain`](Self::explain) says what each processor does, and [`save`](Self::save) writes it to
+/// a file.
+///
 /// Whoever runs it relies on its programs being legal, so that it can be read, but not changed:
 ///
 /// ```compile_fail,E0616
@@ -179,28 +183,6 @@ fn lines(problems: &[Problem]) -> String {
 }
 
 impl Module {
-    /// A module of programs that were written or changed by hand: functions, and `init`, which sets
-    /// every variable to its initial value.
-    ///
-    /// # Errors
-    /// A variable that cannot lie as its placement says, or a program that [`verify`] refuses.
-    pub fn new(
-        mesh: Mesh,
-        variables: Vec<VariableSpec>,
-        functions: Vec<Program>,
-        init: Program,
-    ) -> Result<Self, ModuleError> {
-        variables.iter().try_for_each(|variable| variable.check(&mesh))?;
-        let types: Vec<_> = variables.iter().map(|variable| variable.local(&mesh)).collect();
-        for program in functions.iter().chain([&init]) {
-            let name = || program.name.clone();
-            verify(program, &mesh, &types)
-                .map_err(|problems| ModuleError::Illegal { program: name(), problems })?;
-        }
-        let (graph, warnings, layout) = (GraphId::default(), Vec::new(), Layout::default());
-        Ok(Self { graph, mesh, variables, functions, init, warnings, layout })
-    }
-
     /// The module made ready for a machine: its programs improved by the target's passes, with plans of
     /// the memory they take.
     ///
@@ -322,5 +304,27 @@ impl Module {
     /// A function's program as text.
     pub fn print(&self, function: &str) -> Option<String> {
         self.function(function).map(|program| program.display(&self.mesh).to_string())
+    }
+
+    /// A module of programs that were written or changed by hand: functions, and `init`, which sets
+    /// every variable to its initial value.
+    ///
+    /// # Errors
+    /// A variable that cannot lie as its placement says, or a program that [`verify`] refuses.
+    pub fn new(
+        mesh: Mesh,
+        variables: Vec<VariableSpec>,
+        functions: Vec<Program>,
+        init: Program,
+    ) -> Result<Self, ModuleError> {
+        variables.iter().try_for_each(|variable| variable.check(&mesh))?;
+        let types: Vec<_> = variables.iter().map(|variable| variable.local(&mesh)).collect();
+        for program in functions.iter().chain([&init]) {
+            let name = || program.name.clone();
+            verify(program, &mesh, &types)
+                .map_err(|problems| ModuleError::Illegal { program: name(), problems })?;
+        }
+        let (graph, warnings, layout) = (GraphId::default(), Vec::new(), Layout::default());
+        Ok(Self { graph, mesh, variables, functions, init, warnings, layout })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::forms::{Await, Loop};
 use super::{Form, Step, Value, ValueId};
-use crate::names::AxisList;
+use crate::names::{AxisList, DimName};
 use serde::{Deserialize, Serialize};
 
 /// Steps over values of its own: what a program runs, or a loop in each iteration.
@@ -79,6 +79,8 @@ pub struct Slot {
     pub name: String,
     /// Global size of each dim.
     pub shape: Vec<usize>,
+    /// Name of each dim, for errors; empty in a program that was written by hand.
+    pub dims: Vec<DimName>,
     /// The mesh axes each dim is split over, major first.
     pub split: Vec<AxisList>,
     /// The user's source line, if a program is fed it.

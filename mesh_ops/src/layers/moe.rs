@@ -122,6 +122,7 @@ impl MixtureOfExperts {
     /// New variables `{name}/router` and those of the feed-forward layers under `{name}/experts`.
     #[track_caller]
     pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> MixtureWeights<'g> {
+        let _layer = parameters.graph().for_layer("mixture_of_experts");
         let _scope = parameters.scope(name);
         let (model, experts) = (self.feed_forward.model, whole(self.experts));
         let initializer = Initializer::variance_scaling(1.0, Fan::In, &[model], &[experts]);
@@ -149,6 +150,7 @@ impl MixtureOfExperts {
         weights: &MixtureWeights<'g>,
         counted: Option<Tensor<'g>>,
     ) -> (Tensor<'g>, Tensor<'g>) {
+        let _layer = x.graph().for_layer("mixture_of_experts");
         let (dims, mut problem) = match self.dims(x, tokens) {
             Ok(dims) => (Some(dims), None),
             Err(problem) => (None, Some(problem)),

@@ -17,11 +17,10 @@ fn d01_extrema_reduce_their_gradients_and_share_ties() {
     let mut fed = Fed::new(&g, "D1");
     let x = fed.given("x", "p:3", &[1.0, 2.0, 0.0]);
     let b = fed.given("b", "", &[1.0]);
-    for (extremum, of_x, of_b) in [
-        (maximum as for<'g> fn(Tensor<'g>, Tensor<'g>) -> Tensor<'g>, [0.5, 1.0, 0.0], 1.5),
-        (minimum, [0.5, 0.0, 1.0], 1.5),
-    ] {
-        let grads = g.gradients(&[extremum(x, b)], &[x, b], None);
+    for (extremum, of_x, of_b) in
+        [(maximum(x, b), [0.5, 1.0, 0.0], 1.5), (minimum(x, b), [0.5, 0.0, 1.0], 1.5)]
+    {
+        let grads = g.gradients(&[extremum], &[x, b], None);
         let layouts = [("", ""), ("a:3", "p:a")];
         assert_eq!(flat(&fed.value(grads[0].unwrap(), &layouts)), of_x);
         let of = fed.value(grads[1].unwrap(), &layouts);

@@ -5,6 +5,7 @@ mod catalogue;
 mod clusters;
 mod layouts_page;
 mod lines;
+mod mistakes;
 mod ops_table;
 mod own_crate;
 mod parity;

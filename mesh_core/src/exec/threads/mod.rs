@@ -63,13 +63,18 @@ impl ThreadBackend {
         couriers: Option<bool>,
     ) -> Result<Self, String> {
         limits::check(&executable, couriers)?;
-        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let cores = Self::cores();
         let map = ProcessMap::new(&executable.mesh, 1).map_err(|error| error.to_string())?;
         let (process, pins) = (Process::new(map, 0, cores, couriers), core_ids(pins)?);
         let pin = |&processor: &usize| pins.get(processor).copied();
         let pins: Vec<_> = process.processors().iter().filter_map(pin).collect();
         let comm = |processor, lane: Lane| Ok(Threads::new(&process, processor, lane));
         Crew::new(&process, Work::new(executable), seed, &pins, comm).map(Self)
+    }
+
+    /// How many threads this machine runs at a time.
+    pub(crate) fn cores() -> usize {
+        thread::available_parallelism().map_or(1, usize::from)
     }
 }
 

@@ -6,8 +6,10 @@ use self::fixture::{
     BATCH, Regression, WIDTH, apart, close, data, module, session_of, slot, variable,
 };
 use super::*;
+use crate::array::ArrayRef;
 use crate::exec::ThreadBackend;
-use crate::names::DType::F32;
+use crate::graph::Function;
+use crate::names::DType::{self, F32};
 use crate::names::{DimName, Placement, Shape, dim};
 use crate::passes::{Executable, check};
 use crate::program::{
@@ -129,7 +131,8 @@ fn mistakes_are_explained_and_nothing_runs() {
                 .call(&Function::<0, 1>::of(GraphId::default(), "eval"), [])
                 .unwrap_err()
                 .to_string(),
-            "there is no function `eval`: the only one is `train`",
+            "the session's module lacks function `eval` of its graph: it was declared after \
+             Graph::lower, or left out of this part of the module; lower the graph again",
         ),
         (
             session
@@ -144,7 +147,7 @@ fn mistakes_are_explained_and_nothing_runs() {
         ),
         (
             session.write("weights", &arr1(&[1.0_f32; 5])).unwrap_err().to_string(),
-            "variable `weights` has shape [4], but the array given has shape [5]",
+            "variable `weights` has shape [width:4], but the array given has shape [5]: width is 4, not 5",
         ),
         (
             session.write("step", &ndarray::arr0(1.0_f32)).unwrap_err().to_string(),

@@ -116,6 +116,7 @@ impl MultiHead {
         rotation: Option<&Rotation<'g>>,
         options: &AttentionOptions<'g>,
     ) -> (Tensor<'g>, KeyValues<'g>) {
+        let _layer = x.graph().for_layer("decode");
         let nothing = |poisoned| (poisoned, KeyValues { key: poisoned, value: poisoned });
         if let Some(poisoned) = self.fit(x, position, memory, options).refused("decode", x) {
             return nothing(poisoned);

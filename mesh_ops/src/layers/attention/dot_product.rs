@@ -52,8 +52,9 @@ pub fn dot_product_attention<'g>(
     value: Dimension,
     options: &AttentionOptions<'g>,
 ) -> Tensor<'g> {
+    let _layer = q.graph().for_layer("dot_product_attention");
     let fit = fit([q, k, v], memory, key, value, options);
-    if let Some(poisoned) = fit.refused("attention", q) {
+    if let Some(poisoned) = fit.refused("dot_product_attention", q) {
         return poisoned;
     }
     let logits = logits(q, k, memory, key, options);

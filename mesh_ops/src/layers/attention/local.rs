@@ -74,6 +74,7 @@ impl LocalAttention {
     /// `x` with `length` cut into blocks.
     #[track_caller]
     pub fn cut<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("local_attention");
         if x.is_poisoned() {
             return x;
         }
@@ -93,6 +94,7 @@ impl LocalAttention {
     /// The inverse of [`cut`](Self::cut).
     #[track_caller]
     pub fn joined<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("local_attention");
         if x.is_poisoned() {
             return x;
         }
@@ -108,6 +110,7 @@ impl LocalAttention {
     /// before the first. Dims are blocks and [`memory`](Self::memory).
     #[track_caller]
     pub fn seen<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("local_attention");
         let (blocks, rows) = (self.blocks(), self.in_block());
         let cut = self.cut(x);
         let seen = crate::left_halo_exchange(cut, blocks, rows, self.window - 1, false);
@@ -141,6 +144,7 @@ impl LocalAttention {
         value: Dimension,
         options: &AttentionOptions<'g>,
     ) -> Tensor<'g> {
+        let _layer = q.graph().for_layer("local_attention");
         let (q, k, v) = (self.cut(q), self.seen(k), self.seen(v));
         if q.is_poisoned() || k.is_poisoned() || v.is_poisoned() {
             return q.poisoned();
@@ -148,7 +152,9 @@ impl LocalAttention {
         if let Some(mask) = options.mask {
             let own = q.shape().without(&[key.name]);
             let logits = Shape::new(own.iter().chain([self.memory()])).unwrap_or_default();
-            if let Some(poisoned) = fit_mask(Fit::new(), mask, &logits).refused("attention", q) {
+            if let Some(poisoned) =
+                fit_mask(Fit::new(), mask, &logits).refused("local_attention", q)
+            {
                 return poisoned;
             }
         }
@@ -194,6 +200,7 @@ impl MultiHead {
         rotation: Option<&Rotation<'g>>,
         options: &AttentionOptions<'g>,
     ) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("local_self_attention");
         let q = self.queries(x, weights, rotation);
         let own = self.keys_values(x, weights, rotation);
         self.output(local.apply(q, own.key, own.value, self.kv, self.kv, options), weights)

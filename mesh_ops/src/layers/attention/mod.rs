@@ -49,6 +49,7 @@ pub const MEMORY_LENGTH: &str = "memory_length";
 /// ```
 #[track_caller]
 pub fn as_memory(x: Tensor<'_>, length: Dimension) -> Tensor<'_> {
+    let _layer = x.graph().for_layer("as_memory");
     crate::rename(x, length, MEMORY_LENGTH)
 }
 

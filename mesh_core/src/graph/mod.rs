@@ -24,6 +24,7 @@ mod provenance;
 mod recompute;
 mod region;
 mod residual;
+mod reversible;
 mod scope;
 mod sources;
 mod structural;

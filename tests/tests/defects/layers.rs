@@ -18,7 +18,8 @@ fn d04_mixtures_have_a_capacity() {
         let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 4));
         let (x, _) = fed.normal("x", "batch:2;length:4;model:4");
         let mixture = MixtureOfExperts::new(model, dim("hidden", 4), dim("experts", 2), gating);
-        assert_eq!((mixture.min_capacity, mixture.capacity(4), mixture.capacity(80)), (4, 4, 50));
+        let router = &mixture.router;
+        assert_eq!((router.min_capacity, router.capacity(4), router.capacity(80)), (4, 4, 50));
         let weights = mixture.weights(&Parameters::like(x), "moe");
         let (y, _) = mixture.apply(x, &[batch, length], &weights, None);
         fed.value(y, &[("", ""), ("a:2", "batch:a;experts:a"), ("a:2", "hidden:a")]);
@@ -35,11 +36,11 @@ fn d05_attention_takes_what_mixtures_make() {
     let (x, _) = fed.normal("x", "batch:2;length:4;model:4");
     let experts = MixtureOfExperts::new(model, dim("hidden", 4), dim("experts", 2), Gating::Switch);
     let of_experts = experts.weights(&Parameters::like(x), "moe");
-    let (h, balance) = experts.apply(x, &[batch, length], &of_experts, None);
+    let (h, losses) = experts.apply(x, &[batch, length], &of_experts, None);
     let heads = MultiHead::new(model, dim("heads", 2), dim("kv", 2));
     let weights = heads.weights(&Parameters::like(x), "attention");
     let y = heads.self_attention(h, length, &weights, None, &AttentionOptions::default());
-    let gradient = g.gradients(&[y.mean() + balance], &[of_experts.router], None)[0].unwrap();
+    let gradient = g.gradients(&[y.mean() + losses.balance], &[of_experts.router], None)[0].unwrap();
     let layouts = [("", ""), ("a:2", "batch:a;experts:a"), ("a:2", "heads:a"), ("a:2", "length:a")];
     fed.value(y, &layouts);
     fed.value(gradient, &layouts);

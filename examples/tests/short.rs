@@ -23,7 +23,9 @@ fn learns(program: &str, flags: &str, steps: usize, layouts: [&str; 2]) -> [Stri
     let [(one, said), (other, said_too)] =
         layouts.map(|layout| printed(program, flags(layout).trim()));
     assert_eq!(one.len(), steps, "{program}");
-    assert!(one[steps - 1] < 0.9 * one[0], "{program}: {one:?}");
+    let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
+    let (early, late) = (mean(&one[..steps / 3]), mean(&one[steps - steps / 3..]));
+    assert!(late < 0.95 * early, "{program}: {one:?}");
     assert!(apart(&one, &other) < WITHIN, "{program}: {one:?} {other:?}");
     [said, said_too]
 }
@@ -57,7 +59,7 @@ fn an_encoder_and_a_decoder() {
 fn a_u_net_split_in_space() {
     let program = env!("CARGO_BIN_EXE_unet3d");
     let split = "--mesh a:2;b:2 --layout depth:a;height:b";
-    let [one, other] = learns(program, "--channels 4", 6, ["--mesh a:1", split]);
+    let [one, other] = learns(program, "--channels 4", 12, ["--mesh a:1", split]);
     assert!(one.starts_with("dice of unseen volumes 0."), "{one}");
     assert_eq!(one, other);
 }

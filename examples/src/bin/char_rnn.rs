@@ -102,7 +102,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     // One byte: from it and the state to the logits of the next byte and the next state.
     let (byte, before) = (g.input("byte", [], I32), g.input("state", [state], F32));
     let after = unit.next(before, unit.given(embed(byte, table, bytes)));
-    let next = g.function("next", [byte, before], [output.apply_with(after, &of_output), after], []);
+    let next =
+        g.function("next", [byte, before], [output.apply_with(after, &of_output), after], []);
 
     let mut session = flags.short.session(&g, BATCH)?;
     let tales = Text::tales();

@@ -54,7 +54,11 @@ fn logits<'g>(letters: Tensor<'g>, before: Tensor<'g>, depth: usize) -> Tensor<'
         feed_forward: FeedForward::new(model, dim("hidden", 96)),
     };
     let placed = |x: Tensor<'g>, length: Dimension, name: &str| {
-        x + parameters.variable(name, [length, model], Initializer::TruncatedNormal { mean: 0.0, stddev: 0.1 })
+        x + parameters.variable(
+            name,
+            [length, model],
+            Initializer::TruncatedNormal { mean: 0.0, stddev: 0.1 },
+        )
     };
 
     let mut x = placed(embedding(letters, tokens, [model], "letters"), source, "source_places");
@@ -65,10 +69,8 @@ fn logits<'g>(letters: Tensor<'g>, before: Tensor<'g>, depth: usize) -> Tensor<'
     let seen = layer_norm(x, model, "seen");
 
     let mask = Some(causal(letters.graph(), length));
-    let looking_back = Around {
-        attention: AttentionOptions { mask, ..Default::default() },
-        ..Default::default()
-    };
+    let looking_back =
+        Around { attention: AttentionOptions { mask, ..Default::default() }, ..Default::default() };
     let mut y = placed(embedding(before, tokens, [model], "before"), length, "places");
     for i in 0..depth {
         let across = attention.weights(&parameters, &format!("cross{i}"));
@@ -84,7 +86,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let g = mesh_ops::graph();
     let (batch, tokens) = (dim("batch", BATCH), dim("tokens", LETTERS + 1));
     let letters = g.input("letters", [batch, dim("source", LENGTH)], I32);
-    let [before, sorted] = ["before", "sorted"].map(|x| g.input(x, [batch, dim("length", LENGTH)], I32));
+    let [before, sorted] =
+        ["before", "sorted"].map(|x| g.input(x, [batch, dim("length", LENGTH)], I32));
     let logits = logits(letters, before, flags.depth);
     let loss = logits.softmax_cross_entropy(sorted, tokens).mean();
     let update = AdamWeightDecay::new(1e-3).minimize(loss);
@@ -132,7 +135,8 @@ fn words(seed: u64, index: u64) -> [Array2<i32>; 3] {
         word.sort_unstable();
         row.iter_mut().zip(word).for_each(|(place, letter)| *place = letter);
     }
-    let before = |(row, i): (usize, usize)| if i == 0 { LETTERS as i32 } else { sorted[[row, i - 1]] };
+    let before =
+        |(row, i): (usize, usize)| if i == 0 { LETTERS as i32 } else { sorted[[row, i - 1]] };
     let before = Array2::from_shape_fn((BATCH, LENGTH), before);
     [letters, before, sorted]
 }

@@ -82,7 +82,8 @@ fn unet(x: Tensor<'_>, channels: usize, levels: u32) -> Tensor<'_> {
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let g = mesh_ops::graph();
     let [batch, depth, height, width] =
-        [("batch", BATCH), ("depth", SIDE), ("height", SIDE), ("width", SIDE)].map(|(n, s)| dim(n, s));
+        [("batch", BATCH), ("depth", SIDE), ("height", SIDE), ("width", SIDE)]
+            .map(|(n, s)| dim(n, s));
     let volume = g.input("volume", [batch, depth, height, width], F32);
     let ball = g.input("ball", [batch, depth, height, width], F32);
     let channel = dim("channel", 1);
@@ -90,7 +91,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let found = unet(x, flags.channels, flags.levels).dense(channel, "logits").sum([channel]);
 
     let loss = sigmoid_cross_entropy(found, ball).mean();
-    let update = AdamWeightDecay::new(2e-3).minimize(loss);
+    let update = AdamWeightDecay::new(5e-4).minimize(loss);
     let train = g.function("train", [volume, ball], [loss], update);
     // The Dice coefficient: twice what is common, over the sum of both.
     let inside = found.greater(g.scalar(0.0, F32)).cast(F32);
@@ -104,7 +105,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         Record::new([("volume", Array::from(volume)), ("ball", Array::from(ball))])
     });
     Trainer::new(&mut session, train.name(), batches)
-        .steps(flags.short.steps(100))
+        .steps(flags.short.steps(200))
         .watch(Losses::default())
         .run()?;
 
@@ -122,7 +123,8 @@ fn balls(seed: u64, index: u64) -> [Array4<f32>; 2] {
         let radius = rng.between(2.5, 5.0);
         let middle = [(); 3].map(|()| rng.between(radius, SIDE as f32 - radius));
         volume.indexed_iter_mut().for_each(|((d, h, w), voxel)| {
-            let apart = [d, h, w].into_iter().zip(middle).map(|(at, middle)| (at as f32 - middle).powi(2));
+            let apart =
+                [d, h, w].into_iter().zip(middle).map(|(at, middle)| (at as f32 - middle).powi(2));
             *voxel = if apart.sum::<f32>() < radius * radius { 1.0 } else { 0.0 };
         });
     }

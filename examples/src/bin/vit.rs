@@ -49,7 +49,11 @@ fn logits(image: Tensor<'_>, classes: Dimension, depth: usize) -> Tensor<'_> {
     // Every patch becomes a vector, to which a learned one for its place is added.
     let x = Dense::onto([model]).over([pixel_rows, pixel_cols]).apply(image, "patches");
     let x = x.merge_dims([rows, cols], "patches");
-    let x = x + parameters.variable("places", [patches, model], Initializer::TruncatedNormal { mean: 0.0, stddev: 0.02 });
+    let x = x + parameters.variable(
+        "places",
+        [patches, model],
+        Initializer::TruncatedNormal { mean: 0.0, stddev: 0.02 },
+    );
 
     let layer = TransformerLayer {
         norm: Norm::Layer,

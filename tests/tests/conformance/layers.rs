@@ -230,8 +230,8 @@ fn dot_products() {
                 }),
                 ..no_options()
             })
-            .normal("logits", "heads:2;softmax_heads:4", F32)
-            .normal("weights", "softmax_heads:4;heads:2", F32)
+            .normal("mix_logits", "heads:2;softmax_heads:4", F32)
+            .normal("mix_weights", "softmax_heads:4;heads:2", F32)
             .normal("bias", "softmax_heads:4;length:4;memory_length:4", F32)
             .meshes(&["m:2"]),
         ],
@@ -360,7 +360,7 @@ fn attention_to_less() {
     conform(
         "attention_to_less",
         vec![
-            in_2d("2-D, both ways", local).meshes(AXIS),
+            in_2d("2-D, both ways", local).meshes(&["m:2"]),
             in_2d("2-D, raster order", local.causal()).meshes(&["m:2"]),
             compressed("compressed", memory),
             compressed("compressed, causal", memory.causal()),

@@ -40,7 +40,8 @@ fn d05_attention_takes_what_mixtures_make() {
     let heads = MultiHead::new(model, dim("heads", 2), dim("kv", 2));
     let weights = heads.weights(&Parameters::like(x), "attention");
     let y = heads.self_attention(h, length, &weights, None, &AttentionOptions::default());
-    let gradient = g.gradients(&[y.mean() + losses.balance], &[of_experts.router], None)[0].unwrap();
+    let gradient =
+        g.gradients(&[y.mean() + losses.balance], &[of_experts.router], None)[0].unwrap();
     let layouts = [("", ""), ("a:2", "batch:a;experts:a"), ("a:2", "heads:a"), ("a:2", "length:a")];
     fed.value(y, &layouts);
     fed.value(gradient, &layouts);

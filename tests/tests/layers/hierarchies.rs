@@ -120,7 +120,8 @@ impl Given {
         for g in 0..GROUPS {
             let token = |s: usize| (0..MODEL).map(|m| self.x[[g, s, m]]).collect::<Vec<f64>>();
             let tokens: Vec<_> = (0..TOKENS).map(token).collect();
-            let logit = |x: &Vec<f64>, e: usize| (0..MODEL).map(|m| x[m] * self.outer[[m, e]]).sum();
+            let logit =
+                |x: &Vec<f64>, e: usize| (0..MODEL).map(|m| x[m] * self.outer[[m, e]]).sum();
             let logits = |x| (0..OUTER).map(|e| logit(x, e)).collect::<Vec<f64>>();
             let logits: Vec<_> = tokens.iter().map(logits).collect();
             let sent = decide(&logits, &[1.0; TOKENS], outer_capacity, &mut above);

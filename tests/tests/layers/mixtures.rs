@@ -1,9 +1,7 @@
 //! Mixtures of experts against a loop over tokens.
 
 use crate::fed::{Fed, near};
-use mesh_ops::layers::moe::{
-    Gating, MixtureOfExperts, MixtureWeights, Router, split_into_groups,
-};
+use mesh_ops::layers::moe::{Gating, MixtureOfExperts, MixtureWeights, Router, split_into_groups};
 use mesh_ops::layers::*;
 use mesh_ops::prelude::*;
 use ndarray::ArrayD;
@@ -44,7 +42,8 @@ impl Given {
     /// Equation 5 of ST-MoE, over the tokens that count.
     fn z_loss(&self) -> f64 {
         let tokens = (0..GROUPS * TOKENS).filter(|i| self.counted[*i] > 0.0);
-        let square = |i: usize| self.weights(i / TOKENS, i % TOKENS).iter().sum::<f64>().ln().powi(2);
+        let square =
+            |i: usize| self.weights(i / TOKENS, i % TOKENS).iter().sum::<f64>().ln().powi(2);
         let squares: Vec<f64> = tokens.map(square).collect();
         squares.iter().sum::<f64>() / squares.len() as f64
     }

@@ -47,9 +47,8 @@ fn variables_made_in_recomputed_parts_are_trained() {
     let g = mesh_ops::graph();
     let d = dim("d", 2);
     let x = g.input("x", [d], F32);
-    let [y] = g.recompute([x], |[x]| {
-        [x * g.variable("w", [d], F32, Initializer::ONES).value().square()]
-    });
+    let [y] =
+        g.recompute([x], |[x]| [x * g.variable("w", [d], F32, Initializer::ONES).value().square()]);
     let gradients = mesh_optimize::compute_gradients(y, &[]);
     let dw = gradients[0].0.expect("a gradient");
     let f = g.function("f", [x], [dw], []);

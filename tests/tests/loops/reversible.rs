@@ -78,7 +78,8 @@ fn results(reversible: bool, mesh: &str, layout: &str) -> Vec<ArrayD<f64>> {
     let module = graph.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
     let mut session = Session::threads(&module, 3).unwrap();
     let mut random = Random::new("reversible");
-    let [a, b] = [(); 2].map(|()| ArrayD::from_shape_fn(vec![4, 6], |_| random.float(-1.0, 1.0) as f32));
+    let [a, b] =
+        [(); 2].map(|()| ArrayD::from_shape_fn(vec![4, 6], |_| random.float(-1.0, 1.0) as f32));
     let found = session.call_named("f", &[("x1", a.view().into()), ("x2", b.view().into())]);
     found.unwrap().iter().map(|(_, value)| value.to_f64().to_owned()).collect()
 }
@@ -89,7 +90,8 @@ const ROUNDED: f64 = 1e-5;
 #[test]
 fn values_and_gradients_are_those_of_plain_blocks() {
     let want = results(false, "", "");
-    for (mesh, layout) in [("", ""), ("a:2", "batch:a"), ("a:2", "model:a"), ("a:2", "params/*:a")] {
+    for (mesh, layout) in [("", ""), ("a:2", "batch:a"), ("a:2", "model:a"), ("a:2", "params/*:a")]
+    {
         let got = results(true, mesh, layout);
         for (i, (got, want)) in got.iter().zip(&want).enumerate() {
             let apart = (got - want).iter().fold(0.0, |most: f64, x| most.max(x.abs()));
@@ -168,5 +170,8 @@ fn a_block_adds_what_is_like_its_input() {
     let y = g.reversible([x, x], 1, |_, x| x.sum_all(), |_, x| x);
     assert!(y[0].is_poisoned());
     let report = g.check().unwrap_err().to_string();
-    assert!(report.contains("a block adds f32[] to f32[d:4]; both must be of one type"), "{report}");
+    assert!(
+        report.contains("a block adds f32[] to f32[d:4]; both must be of one type"),
+        "{report}"
+    );
 }

@@ -99,7 +99,8 @@ impl CompressedMemory {
                 return q.poisoned();
             };
             let nothing = q.graph().scalar(0.0, q.dtype().reduction());
-            options = AttentionOptions { extra_logit: options.extra_logit.or(Some(nothing)), ..within };
+            options =
+                AttentionOptions { extra_logit: options.extra_logit.or(Some(nothing)), ..within };
         }
         dot_product_attention(q, k, v, self.memory(), key, value, &options)
     }

@@ -71,6 +71,7 @@ impl<'g> TalkingHeads<'g> {
         name: &str,
     ) -> Self {
         let _scope = parameters.scope(name);
+        let _caller = parameters.graph().for_caller();
         let variable = |name, from, onto| {
             let initializer = Initializer::variance_scaling(1.0, Fan::In, &[from], &[onto]);
             parameters.variable(name, [from, onto], initializer)

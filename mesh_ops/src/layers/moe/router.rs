@@ -165,6 +165,7 @@ impl Router {
             fit = fit.floats("importance", importance).exactly("importance", importance, &legal);
         }
         let (Some(dims), None) = (dims, fit.refused(op, x)) else { return None };
+        let _caller = x.graph().for_caller();
         let grouped = |x: Tensor<'g>, model: Option<Dimension>| {
             let ordered = crate::transpose(x, of_tokens.iter().copied().chain(model));
             let groups = self.with_each([dims.groups, dims.tokens]);
@@ -210,6 +211,7 @@ impl Router {
         dims: Dims,
         importance: Option<Tensor<'g>>,
     ) -> (Vec<Choice<'g>>, RouterLosses<'g>) {
+        let _caller = grouped.graph().for_caller();
         let number = |x: f64| grouped.graph().scalar(x, DType::F32);
         let sent = importance.map(|x| cast(greater(x, number(0.0)), DType::F32));
         let counted = importance.map(|x| cast(greater_equal(x, number(1.0)), DType::F32));
@@ -292,6 +294,7 @@ impl<'g> Routed<'g, '_> {
     /// Tokens where their experts are: dims experts, [`places`](Self::places), model.
     #[track_caller]
     pub(super) fn dispatched(&self) -> Tensor<'g> {
+        let _caller = self.x.graph().for_caller();
         let [here, there] = self.ends([self.router.model]);
         let placed = self.choices.iter().map(|choice| choice.placed).reduce(|a, b| a + b);
         let placed = placed.unwrap_or(self.grouped);
@@ -302,6 +305,7 @@ impl<'g> Routed<'g, '_> {
     /// [`places`](Self::places).
     #[track_caller]
     pub(super) fn importance(&self) -> Tensor<'g> {
+        let _caller = self.x.graph().for_caller();
         let [here, there] = self.ends([]);
         let weighted = self.choices.iter().zip([1.0, 0.5]).map(|(choice, by)| choice.placed * by);
         let all = weighted.reduce(|a, b| a + b).unwrap_or(self.grouped);
@@ -312,6 +316,7 @@ impl<'g> Routed<'g, '_> {
     /// their gates, in the dims in which they came.
     #[track_caller]
     pub(super) fn combined(&self, h: Tensor<'g>) -> Tensor<'g> {
+        let _caller = self.x.graph().for_caller();
         let Dims { groups, tokens, .. } = self.dims;
         let model = self.router.model;
         let [here, there] = self.ends([model]);

@@ -258,7 +258,7 @@ fn attention() -> Vec<Entry> {
             made([q, k, v], [memory.apply(q, k, v, kv, kv, &none())])
         }),
         of_x("TalkingHeads", "talking heads", X, move |x| {
-            let softmax_heads = dim("softmax_heads", 3);
+            let softmax_heads = dim("softmax_heads", 4);
             let talking = TalkingHeads::new(&Parameters::like(x), heads, softmax_heads, "t");
             let options = AttentionOptions { talking: Some(talking), ..none() };
             many().self_attention(x, length, &weights(x), None, &options)
@@ -300,7 +300,8 @@ fn blocks() -> Vec<Entry> {
             let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 2));
             let x = f32s(g, "x", "batch:2;length:4;model:2");
             let experts = [dim("outer", 2), dim("inner", 2)];
-            let mixture = HierarchicalMixture::new(model, dim("hidden", 4), experts, Gating::Switch);
+            let mixture =
+                HierarchicalMixture::new(model, dim("hidden", 4), experts, Gating::Switch);
             let weights = mixture.weights(&Parameters::like(x), "m");
             made([x], [mixture.apply(x, &[batch, length], &weights, None).0])
         }),

@@ -24,10 +24,9 @@ impl<const I: usize, const F: usize> Function<I, F> {
         &self.name
     }
 
-    /// The handle of a function of a module that was not made of a graph.
-    #[cfg(test)]
-    pub(crate) fn of_no_graph(name: &str) -> Self {
-        Self { graph: GraphId::default(), name: name.into() }
+    /// The handle of a function of a graph's modules, or of modules of no graph.
+    pub(crate) fn of(graph: GraphId, name: &str) -> Self {
+        Self { graph, name: name.into() }
     }
 
     /// The graph it was declared in.

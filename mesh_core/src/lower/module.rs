@@ -1,10 +1,11 @@
 //! What lowering makes: a variable table and a compiled program per function.
 
 use super::{Explain, Warnings};
-use crate::graph::GraphId;
-use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
+use crate::graph::{Function, GraphId};
+use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape, nearest, suggestion};
 use crate::passes::{self, AllReduce, Executable, Fault, PORTABLE, PassId, Target};
 use crate::program::{Owners, Problem, Program, VariableType, owns, verify};
+use serde::{Deserialize, Serialize};
 
 /// Choices that a layout leaves open.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +43,7 @@ impl Default for Options {
 }
 
 /// A variable of a module and where it lies at rest.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VariableSpec {
     /// Unique name.
     pub name: String,
@@ -63,6 +64,40 @@ impl VariableSpec {
         let extents = local.as_ref().unwrap_or(&self.shape).sizes().into_iter().collect();
         let owners = Owners::from_slice(self.placement.owned());
         VariableType { name: self.name.clone(), dtype: self.dtype, extents, owners }
+    }
+
+    /// Whether it can lie on the mesh.
+    fn check(&self, mesh: &Mesh) -> Result<(), ModuleError> {
+        let Self { name, shape, placement, .. } = self;
+        let refused = |problem: String| {
+            let (variable, mesh) = (name.clone(), mesh.clone());
+            Err(ModuleError::Placement { variable, mesh, problem })
+        };
+        if placement.pending().is_some() {
+            return refused("a sum is owed".to_owned());
+        }
+        let split = placement.splits().flat_map(|(_, axes)| axes.iter().copied());
+        let mut axes: Vec<_> =
+            split.chain(placement.owned().iter().map(|(axis, _)| *axis)).collect();
+        if axes.iter().any(|axis| axis.index() >= mesh.axes().count()) {
+            return refused("it lies along an axis that there is not".to_owned());
+        }
+        let listed = axes.len();
+        axes.sort_unstable();
+        axes.dedup();
+        if axes.len() < listed {
+            return refused("it lies along an axis in two ways".to_owned());
+        }
+        if placement.splits().any(|(dim, _)| !shape.contains(dim)) {
+            return refused(format!("a dim is split that {shape} lacks"));
+        }
+        if placement.owned().iter().any(|&(axis, owner)| owner >= mesh.size(axis)) {
+            return refused("it is owned by a coordinate that there is not".to_owned());
+        }
+        match placement.local_shape(mesh, shape) {
+            Some(_) => Ok(()),
+            None => refused(format!("a dim of {shape} does not divide")),
+        }
     }
 }
 
@@ -90,14 +125,51 @@ pub struct Module {
     pub(super) warnings: Vec<LayoutWarning>,
 }
 
-/// Why a program cannot be a module's.
+/// Why there is no such module, or function of it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{program}` cannot be a function of the module:\n  {}", lines(problems))]
-pub struct ModuleError {
-    /// Its name.
-    pub program: String,
-    /// What is wrong with it.
-    pub problems: Vec<Problem>,
+#[non_exhaustive]
+pub enum ModuleError {
+    /// A program is illegal.
+    #[error("`{program}` cannot be a function of the module:\n  {}", lines(problems))]
+    Illegal {
+        /// Its name.
+        program: String,
+        /// What is wrong with it.
+        problems: Vec<Problem>,
+    },
+    /// A variable cannot lie on the mesh as its placement says.
+    #[error("variable `{variable}` cannot lie on mesh {mesh}: {problem}")]
+    Placement {
+        /// Its name.
+        variable: String,
+        /// The mesh.
+        mesh: Mesh,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The module has no function of a name.
+    #[error("the module has no function `{name}`{}: there are {}", suggestion(nearest), known.join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of its functions.
+        known: Vec<String>,
+        /// The one that is most like it.
+        nearest: Option<String>,
+    },
+    /// A function has other numbers of feeds and fetches than its handle.
+    #[error(
+        "function `{function}` has {} feeds and {} fetches, not {} and {}",
+        expected.0, expected.1, found.0, found.1
+    )]
+    Arity {
+        /// Its name.
+        function: String,
+        /// Its numbers of feeds and fetches.
+        expected: (usize, usize),
+        /// The handle's.
+        found: (usize, usize),
+    },
 }
 
 fn lines(problems: &[Problem]) -> String {
@@ -109,18 +181,19 @@ impl Module {
     /// every variable to its initial value.
     ///
     /// # Errors
-    /// A program that [`verify`] refuses.
+    /// A variable that cannot lie as its placement says, or a program that [`verify`] refuses.
     pub fn new(
         mesh: Mesh,
         variables: Vec<VariableSpec>,
         functions: Vec<Program>,
         init: Program,
     ) -> Result<Self, ModuleError> {
+        variables.iter().try_for_each(|variable| variable.check(&mesh))?;
         let types: Vec<_> = variables.iter().map(|variable| variable.local(&mesh)).collect();
         for program in functions.iter().chain([&init]) {
             let name = || program.name.clone();
             verify(program, &mesh, &types)
-                .map_err(|problems| ModuleError { program: name(), problems })?;
+                .map_err(|problems| ModuleError::Illegal { program: name(), problems })?;
         }
         let (graph, warnings) = (GraphId::default(), Vec::new());
         Ok(Self { graph, mesh, variables, functions, init, warnings })
@@ -168,6 +241,34 @@ impl Module {
     /// What the layout says that has no effect on this graph.
     pub fn warnings(&self) -> &[LayoutWarning] {
         &self.warnings
+    }
+
+    /// The handle of a function, to call it in sessions of this module; a module of lowering has the handles
+    /// that its graph has given.
+    ///
+    /// # Errors
+    /// A name that no function has, or other numbers of feeds or fetches.
+    pub fn handle<const I: usize, const F: usize>(
+        &self,
+        name: &str,
+    ) -> Result<Function<I, F>, ModuleError> {
+        let program = self.known(name)?;
+        let expected = (program.feeds.len(), program.fetches.len());
+        if expected != (I, F) {
+            let function = name.to_owned();
+            return Err(ModuleError::Arity { function, expected, found: (I, F) });
+        }
+        Ok(Function::of(self.graph, name))
+    }
+
+    /// The function of a name, which is an error if there is none.
+    pub(super) fn known(&self, name: &str) -> Result<&Program, ModuleError> {
+        self.function(name).ok_or_else(|| {
+            let known = self.functions.iter().map(|program| program.name.as_str());
+            let nearest = nearest(name, known.clone());
+            let known = known.map(str::to_owned).collect();
+            ModuleError::Unknown { name: name.to_owned(), known, nearest }
+        })
     }
 
     /// The function of a name.

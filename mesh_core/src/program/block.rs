@@ -3,9 +3,10 @@
 use super::forms::{Await, Loop};
 use super::{Form, Step, Value, ValueId};
 use crate::names::AxisList;
+use serde::{Deserialize, Serialize};
 
 /// Steps over values of its own: what a program runs, or a loop in each iteration.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Block {
     /// Every value, defined by exactly one parameter or step.
     pub values: Vec<Value>,
@@ -72,7 +73,7 @@ impl Block {
 
 /// How a value lies that crosses the border between the caller's global arrays and the processors'
 /// slices.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Slot {
     /// Name of the feed or fetch.
     pub name: String,
@@ -85,7 +86,7 @@ pub struct Slot {
 }
 
 /// What each processor does when a function is called.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Program {
     /// Name of the function.
     pub name: String,

@@ -1,10 +1,11 @@
 //! Where a step comes from.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::{fmt, slice};
 
 /// Where a step comes from, for errors, `explain` and traces.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// Kind of the operation (`einsum`).
     pub op: String,

@@ -16,6 +16,7 @@ mod ranks;
 mod recorded;
 mod reference;
 mod replicas;
+mod share;
 mod slices;
 mod threads;
 mod trace;
@@ -23,6 +24,7 @@ mod trace;
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 
@@ -60,13 +62,13 @@ pub struct Session {
     mesh: Mesh,
     backend: Box<dyn Backend>,
     /// The module's functions, then its initialisation.
-    programs: Vec<Program>,
+    programs: Arc<[Program]>,
     /// Per program, what of its feeds the processors of this process need.
-    addressable: Vec<Addressable>,
+    addressable: Arc<[Addressable]>,
     /// By name, in the module's order.
-    functions: IndexMap<String, usize>,
+    functions: Arc<IndexMap<String, usize>>,
     /// By name, in the module's order.
-    variables: IndexMap<String, VariableSlices>,
+    variables: Arc<IndexMap<String, VariableSlices>>,
     replica_check: bool,
     watcher: Watcher,
     /// For each function, what its probes showed in its last call.
@@ -146,9 +148,11 @@ impl Session {
         let held =
             module.variables().iter().map(|v| Ok((v.name.clone(), VariableSlices::new(v, &mesh)?)));
         let variables = held.collect::<Result<IndexMap<_, _>>>()?;
-        let programs: Vec<_> = module.functions().iter().chain([module.init()]).cloned().collect();
+        let programs: Arc<[_]> =
+            module.functions().iter().chain([module.init()]).cloned().collect();
         let names = module.functions().iter().map(|program| program.name.clone());
-        let functions = names.enumerate().map(|(index, name)| (name, index)).collect();
+        let functions =
+            names.enumerate().map(|(index, name)| (name, index)).collect::<IndexMap<_, _>>();
         let here = backend.map().of(backend.processes().rank);
         let addressable = programs.iter().map(|program| Addressable::new(program, &mesh, here));
         let addressable = addressable.collect();
@@ -160,8 +164,8 @@ impl Session {
             backend: Box::new(backend),
             programs,
             addressable,
-            functions,
-            variables,
+            functions: Arc::new(functions),
+            variables: Arc::new(variables),
             replica_check: false,
             watcher,
             shown,

@@ -7,5 +7,6 @@ mod layouts_page;
 mod lines;
 mod ops_table;
 mod own_crate;
+mod parity;
 mod pasted;
 mod printed;

@@ -15,6 +15,7 @@ mod pool;
 mod pool_tests;
 mod process;
 mod processor;
+mod work;
 
 use std::borrow::Cow;
 
@@ -25,6 +26,7 @@ pub(super) use self::comm::Threads;
 pub(super) use self::comm_tests::on_threads;
 pub(crate) use self::crew::Crew;
 pub(super) use self::process::Process;
+pub(super) use self::work::Work;
 use super::backend::{Backend, Capabilities, Failure};
 use super::comm::Lane;
 use super::record::CallTimes;
@@ -67,7 +69,7 @@ impl ThreadBackend {
         let pin = |&processor: &usize| pins.get(processor).copied();
         let pins: Vec<_> = process.processors().iter().filter_map(pin).collect();
         let comm = |processor, lane: Lane| Ok(Threads::new(&process, processor, lane));
-        Crew::new(&process, executable, seed, &pins, comm).map(Self)
+        Crew::new(&process, Work::new(executable), seed, &pins, comm).map(Self)
     }
 }
 
@@ -88,6 +90,15 @@ impl Backend for ThreadBackend {
 
     fn map(&self) -> &ProcessMap {
         &self.0.process.map
+    }
+
+    fn share(&self) -> Result<Box<dyn Backend>, Failure> {
+        let process = self.0.process.again();
+        limits::check_bytes(process.mesh(), self.0.arena_bytes(), process.couriers)
+            .map_err(Failure::Refused)?;
+        let comm = |processor, lane: Lane| Ok(Threads::new(&process, processor, lane));
+        let crew = self.0.share(&process, comm).map_err(Failure::Refused)?;
+        Ok(Box::new(Self(crew)))
     }
 
     fn seed(&self) -> u64 {

@@ -19,7 +19,7 @@ const MESHES: [&str; 6] = ["", "b:1", "b:2", "b:2;f:2", "f:4;b:2", "r:2;b:2;f:2"
 #[test]
 fn training_is_the_same_on_every_mesh() {
     let (x, y) = data();
-    let train = Function::<2, 2>::of_no_graph("train");
+    let train = Function::<2, 2>::of(GraphId::default(), "train");
     for mesh in MESHES {
         let module = Regression::new(mesh).module();
         // The weights are read and written elsewhere, and where they are.
@@ -57,7 +57,7 @@ fn training_is_the_same_on_every_mesh() {
 #[test]
 fn feeds_may_be_views_and_outputs_are_reused() {
     let (x, y) = data();
-    let train = Function::<2, 2>::of_no_graph("train");
+    let train = Function::<2, 2>::of(GraphId::default(), "train");
     let turned = x.t().to_owned();
     let mut gaps = Array1::from_elem(3 * BATCH, f32::NAN);
     gaps.slice_mut(s![1..;3]).assign(&y);
@@ -84,8 +84,9 @@ fn calls_by_name_take_feeds_in_any_order() {
     let (x, y) = data();
     let module = Regression::new("b:2;f:2").module();
     let mut session = Session::threads(&module, 0).unwrap();
-    let expected =
-        session.call(&Function::<2, 2>::of_no_graph("train"), [(&x).into(), (&y).into()]).unwrap();
+    let expected = session
+        .call(&Function::<2, 2>::of(GraphId::default(), "train"), [(&x).into(), (&y).into()])
+        .unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
     let found = session.call_named("train", &[("y", (&y).into()), ("x", (&x).into())]).unwrap();
     let expected = ["loss", "predicted"].map(str::to_owned).into_iter().zip(expected);
@@ -124,11 +125,17 @@ fn mistakes_are_explained_and_nothing_runs() {
             "there is no function `trian` (did you mean `train`?): the only one is `train`",
         ),
         (
-            session.call(&Function::<0, 1>::of_no_graph("eval"), []).unwrap_err().to_string(),
+            session
+                .call(&Function::<0, 1>::of(GraphId::default(), "eval"), [])
+                .unwrap_err()
+                .to_string(),
             "there is no function `eval`: the only one is `train`",
         ),
         (
-            session.call(&Function::<2, 1>::of_no_graph("train"), [x, y]).unwrap_err().to_string(),
+            session
+                .call(&Function::<2, 1>::of(GraphId::default(), "train"), [x, y])
+                .unwrap_err()
+                .to_string(),
             "function `train` has 2 feeds and 2 fetches, not 2 and 1",
         ),
         (
@@ -211,7 +218,7 @@ fn two_variables_are_swapped_in_one_call() {
         session.write("first", &values[0]).unwrap();
         session.write("second", &values[1]).unwrap();
         for call in 1..5 {
-            session.call(&Function::<0, 0>::of_no_graph("swap"), []).unwrap();
+            session.call(&Function::<0, 0>::of(GraphId::default(), "swap"), []).unwrap();
             assert_eq!(session.read("first").unwrap(), values[call % 2].clone().into());
             assert_eq!(session.read("second").unwrap(), values[1 - call % 2].clone().into());
         }

@@ -1,8 +1,10 @@
 //! What the short examples share: where they run, for how long, and how they tell of it.
 
-use crate::launch::{LaunchError, lower, mesh_and_layout, named, on_mesh, parameters};
+use crate::launch::{lower, mesh_and_layout, named, on_mesh, parameters};
+use crate::ranks::RankFlags;
 use crate::report::say;
 use mesh_core::graph::Graph;
+use mesh_core::lower::Target;
 use mesh_core::session::Session;
 use mesh_optimize::training::{BoxError, Start, Step, Watcher};
 use std::error::Error;
@@ -31,6 +33,9 @@ pub struct ShortFlags {
     /// Determines initial values and examples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+
+    #[command(flatten)]
+    ranks: RankFlags,
 }
 
 impl ShortFlags {
@@ -47,12 +52,7 @@ impl ShortFlags {
         let module = lower(graph, &mesh, &layout, self.strict)?;
         let (where_to, layout, count) = (on_mesh(&mesh), named(&layout), parameters(&module));
         say(&format!("{where_to}  layout {layout}  {count} parameters"));
-        let session = Session::threads(&module, self.seed);
-        Ok(session.map_err(|error| LaunchError::Flag {
-            flag: "mesh",
-            text: mesh.to_string(),
-            message: error.to_string(),
-        })?)
+        self.ranks.session(&module, self.seed, Target::host())
     }
 }
 

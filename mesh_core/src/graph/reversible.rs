@@ -38,7 +38,6 @@ impl Graph {
         mut f: impl FnMut(usize, Tensor<'g>) -> Tensor<'g>,
         mut g: impl FnMut(usize, Tensor<'g>) -> Tensor<'g>,
     ) -> [Tensor<'g>; 2] {
-        let _caller = self.for_caller();
         let mut captured: IndexSet<TensorId> = IndexSet::new();
         let mut halves = Vec::new();
         let [mut first, mut second] = inputs;

@@ -8,8 +8,10 @@ use super::recompute::Now;
 use indexmap::{IndexMap, IndexSet};
 
 impl Graph {
-    /// `blocks` reversible blocks, one after the other (RevNet, Gomez et al. 2017, arXiv 1707.04585,
-    /// section 3.1). Block i turns two tensors of one type into two others:
+    /// Reversible blocks, one after the other, whose gradient needs their results only.
+    ///
+    /// These are the blocks of RevNet (Gomez et al. 2017, arXiv 1707.04585, section 3.1). Block i of
+    /// `blocks` turns two tensors of one type into two others:
     ///
     /// ```text
     /// y1 = x1 + f(i, x2)

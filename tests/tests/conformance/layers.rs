@@ -361,9 +361,9 @@ fn attention_to_less() {
         "attention_to_less",
         vec![
             in_2d("2-D, both ways", local).meshes(&["m:2"]),
-            in_2d("2-D, raster order", local.causal()).meshes(&["m:2"]),
+            in_2d("2-D, raster order", local.in_raster_order()).meshes(&["m:2"]),
             compressed("compressed", memory),
-            compressed("compressed, causal", memory.causal()),
+            compressed("compressed, looking back", memory.looking_back()),
         ],
     );
 }

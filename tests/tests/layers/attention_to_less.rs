@@ -44,21 +44,21 @@ fn in_2d(reach: [usize; 2], blocks: [usize; 2], causal: bool) {
     let (v, of_v) = fed.normal("v", SHAPE);
     let [of_q, of_k, of_v] = [of_q, of_k, of_v].map(|x| rows(&x));
     let mut want = Vec::new();
-    for i in 0..HEIGHT * WIDTH {
+    for (i, q) in of_q.iter().enumerate() {
         let seen = (0..HEIGHT * WIDTH).filter(|j| {
             let near = |a: usize, b: usize, reach: usize| a.abs_diff(b) <= reach;
             near(i / WIDTH, j / WIDTH, reach[0])
                 && near(i % WIDTH, j % WIDTH, reach[1])
                 && (!causal || *j <= i)
         });
-        let seen = seen.map(|j| (product(&of_q[i], &of_k[j]), of_v[j].clone()));
+        let seen = seen.map(|j| (product(q, &of_k[j]), of_v[j].clone()));
         want.extend(weighted(seen, KV, 0.0));
     }
     let want = ArrayD::from_shape_vec(vec![HEIGHT, WIDTH, KV], want).unwrap();
     let dims = [dim("height", HEIGHT), dim("width", WIDTH)];
     let mut local = LocalAttention2d::new(dims, reach).in_blocks_of(blocks);
     if causal {
-        local = local.causal();
+        local = local.in_raster_order();
     }
     let kv = dim("kv", KV);
     let y = local.apply(q, k, v, kv, kv, &none());
@@ -136,11 +136,11 @@ fn a_compressed_memory_is_of_means() {
         let want = ArrayD::from_shape_vec(vec![LENGTH, KV], want).unwrap();
         let mut memory = CompressedMemory::new(length, factor);
         if causal {
-            memory = memory.causal();
+            memory = memory.looking_back();
         }
         let y = memory.apply(q, k, v, kv, kv, &none());
         let mut layouts = vec![("", ""), ("a:2", "length:a"), ("a:2", "kv:a")];
-        if (LENGTH / factor) % 2 == 0 {
+        if (LENGTH / factor).is_multiple_of(2) {
             layouts.extend([("a:2", "length:a;length_blocks:a"), ("a:2", "memory_length:a")]);
         }
         near(&fed.value(y, &layouts), &want, 1e-5, &format!("{factor} {causal}"));

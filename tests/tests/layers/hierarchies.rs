@@ -184,3 +184,28 @@ fn a_hierarchy_equals_loops_over_tokens_and_places() {
         }
     }
 }
+
+/// Tokens travel along one axis, then along the other, and back; with them goes how important they are.
+#[test]
+fn on_two_axes_tokens_travel_along_one_after_the_other() {
+    let g = mesh_ops::graph();
+    let (batch, length, model) = (dim("batch", 4), dim("length", 8), dim("model", 16));
+    let x = g.input("x", [batch, length, model], F32);
+    let experts = [dim("outer", 2), dim("inner", 2)];
+    let mixture = HierarchicalMixture::new(model, dim("hidden", 32), experts, Gating::Switch);
+    let weights = mixture.weights(&Parameters::like(x), "moe");
+    let (y, _) = mixture.apply(x, &[batch, length], &weights, None);
+    g.function("f", [x], [y], []);
+    let layout = "batch:rows+cols;outer:cols;batch_at_outer:rows;inner:rows";
+    let mesh: Mesh = "rows:2;cols:2".parse().unwrap();
+    let module = g.lower(&mesh, &layout.parse().unwrap()).unwrap();
+    let program = module.function("f").unwrap();
+    let sent: Vec<_> = program
+        .steps()
+        .iter()
+        .filter_map(|step| Some((step.form.name(), mesh.list(step.axes()?).to_string())))
+        .collect();
+    let all_to_all = |axis: &str| ("all_to_all", axis.to_owned());
+    let [rows, cols] = ["rows", "cols"].map(all_to_all);
+    assert_eq!(sent, [cols.clone(), cols.clone(), rows.clone(), rows, cols]);
+}

@@ -20,7 +20,7 @@ use mesh_core::graph::Graph;
 /// # let g = mesh_ops::graph();
 /// let (length, heads, kv) = (dim("length", 64), dim("heads", 4), dim("kv", 8));
 /// let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, [length, heads, kv], F32));
-/// let memory = CompressedMemory::new(length, 4).causal();
+/// let memory = CompressedMemory::new(length, 4).looking_back();
 /// let y = memory.apply(q, k, v, kv, kv, &AttentionOptions::default());
 /// assert_eq!(y.shape(), q.shape());
 ///
@@ -33,19 +33,19 @@ use mesh_core::graph::Graph;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompressedMemory {
     length: Blocks,
-    causal: bool,
+    back: bool,
 }
 
 impl CompressedMemory {
     /// Means of `factor` positions, which divides the length; every query sees all of them.
     pub fn new(length: Dimension, factor: usize) -> Self {
-        Self { length: Blocks { dim: length, size: factor }, causal: false }
+        Self { length: Blocks { dim: length, size: factor }, back: false }
     }
 
     /// A query sees the blocks that end with or before its own position. Where there is none it
     /// attends to nothing, by an extra logit of 0 unless the options have one.
-    pub fn causal(mut self) -> Self {
-        self.causal = true;
+    pub fn looking_back(mut self) -> Self {
+        self.back = true;
         self
     }
 
@@ -93,7 +93,7 @@ impl CompressedMemory {
             return q.poisoned();
         };
         let mut options = *options;
-        if self.causal {
+        if self.back {
             let mask = self.mask(q.graph());
             let Some(within) = options.within(mask, q, self.memory(), key) else {
                 return q.poisoned();

@@ -55,7 +55,7 @@ impl<'g> AttentionOptions<'g> {
     }
 
     /// The dims of logits as they go into the softmax, of these dims of queries.
-    fn in_softmax(&self, queries: &Shape) -> Shape {
+    pub(super) fn in_softmax(&self, queries: &Shape) -> Shape {
         let Some(talking) = self.talking else { return queries.clone() };
         let replaced = |d| if d == talking.heads { talking.softmax_heads } else { d };
         Shape::new(queries.iter().map(replaced)).unwrap_or_default()

@@ -33,7 +33,7 @@ use mesh_core::graph::Graph;
 /// assert_eq!(local.joined(local.cut(q)).shape(), q.shape());
 ///
 /// // In raster order nothing below is needed.
-/// assert_eq!(local.causal().memory().size, (4 + 2) * (8 + 2 * 3));
+/// assert_eq!(local.in_raster_order().memory().size, (4 + 2) * (8 + 2 * 3));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -41,7 +41,7 @@ use mesh_core::graph::Graph;
 pub struct LocalAttention2d {
     dims: [Blocks; 2],
     reach: [usize; 2],
-    causal: bool,
+    raster: bool,
 }
 
 impl LocalAttention2d {
@@ -50,7 +50,7 @@ impl LocalAttention2d {
     pub fn new(dims: [Dimension; 2], reach: [usize; 2]) -> Self {
         let reach = [0, 1].map(|i| reach[i].min(dims[i].size.saturating_sub(1)));
         let dims = [0, 1].map(|i| Blocks::of_at_most(dims[i], reach[i].max(16)));
-        Self { dims, reach, causal: false }
+        Self { dims, reach, raster: false }
     }
 
     /// Blocks of other sizes; they divide the dims.
@@ -62,8 +62,8 @@ impl LocalAttention2d {
 
     /// Only to positions that do not come later in raster order: row by row (the first dim counts
     /// rows), each row from its first position on.
-    pub fn causal(mut self) -> Self {
-        self.causal = true;
+    pub fn in_raster_order(mut self) -> Self {
+        self.raster = true;
         self
     }
 
@@ -84,7 +84,7 @@ impl LocalAttention2d {
 
     /// The positions of a block and of its surroundings along each dim.
     fn around(&self) -> [Dimension; 2] {
-        let after = if self.causal { [0, self.reach[1]] } else { self.reach };
+        let after = if self.raster { [0, self.reach[1]] } else { self.reach };
         [0, 1].map(|i| {
             let Blocks { dim, size } = self.dims[i];
             let name = format!("{}_around", dim.name);
@@ -119,7 +119,7 @@ impl LocalAttention2d {
         let (blocks, rows, around) = (self.blocks(), self.in_block(), self.around());
         // One dim after the other: the second exchange takes corners along.
         for i in 0..2 {
-            seen = match self.causal && i == 0 {
+            seen = match self.raster && i == 0 {
                 true => crate::left_halo_exchange(seen, blocks[i], rows[i], self.reach[i], false),
                 false => crate::halo_exchange(seen, blocks[i], rows[i], self.reach[i], false),
             };
@@ -148,7 +148,7 @@ impl LocalAttention2d {
             (query, memory, logical_and(near, real))
         });
         let mut mask = logical_and(rows.2, columns.2);
-        if self.causal {
+        if self.raster {
             let same = logical_and(equal(rows.1, rows.0), less_equal(columns.1, columns.0));
             mask = logical_and(mask, logical_or(less(rows.1, rows.0), same));
         }

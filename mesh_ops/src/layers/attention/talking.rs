@@ -11,8 +11,10 @@ use crate::layers::{Parameters, Weights};
 use crate::room::*;
 use mesh_core::graph::{Fan, Initializer};
 
-/// How heads are mixed, an option of [attention](super::AttentionOptions): with logits `J[h]` of the
-/// heads of queries and keys,
+/// How heads are mixed before and after the softmax.
+///
+/// An option of [attention](super::AttentionOptions). With logits `J[h]` of the heads of queries and
+/// keys,
 ///
 /// ```text
 /// K[s] = sum_h J[h] logits[h, s]

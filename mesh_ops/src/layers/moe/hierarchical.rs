@@ -5,9 +5,11 @@ use crate::layers::Parameters;
 use crate::layers::parameters::weights;
 use crate::room::*;
 
-/// A mixture of mixtures of feed-forward layers: a first router sends tokens to outer experts, and
-/// the router of each of these sends what it got to its inner experts (Shazeer et al. 2017, arXiv
-/// 1701.06538, appendix B; Mesh TensorFlow's `transformer_moe_layer_v2`).
+/// A mixture of mixtures of feed-forward layers.
+///
+/// A first router sends tokens to outer experts, and the router of each of these sends what it got to
+/// its inner experts (Shazeer et al. 2017, arXiv 1701.06538, appendix B; Mesh TensorFlow's
+/// `transformer_moe_layer_v2`).
 ///
 /// A token's second choice of the first router goes to one inner expert only. On a mesh of two axes
 /// each kind of experts has an axis of its own: with `batch:rows+cols;outer:cols;

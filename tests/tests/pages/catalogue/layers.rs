@@ -252,9 +252,9 @@ fn attention() -> Vec<Entry> {
             let kv = dim("kv", 2);
             made([q, k, v], [local.apply(q, k, v, kv, kv, &none())])
         }),
-        case("CompressedMemory", "compressed, causal", move |g| {
+        case("CompressedMemory", "compressed, looking back", move |g| {
             let [q, k, v] = ["q", "k", "v"].map(|name| f32s(g, name, "b:2;length:8;kv:4"));
-            let memory = CompressedMemory::new(dim("length", 8), 2).causal();
+            let memory = CompressedMemory::new(dim("length", 8), 2).looking_back();
             made([q, k, v], [memory.apply(q, k, v, kv, kv, &none())])
         }),
         of_x("TalkingHeads", "talking heads", X, move |x| {

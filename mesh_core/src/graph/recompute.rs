@@ -33,15 +33,12 @@ impl Graph {
     ) -> Result<Vec<Option<Tensor<'g>>>, OpError> {
         let mut now = self.behind_barrier(&cx.inputs);
         self.again(computation, &mut now)?;
-        let again = |now: &Now<'g>, id: TensorId| {
-            now.get(&id).copied().unwrap_or_else(|| Tensor::new(self, id))
-        };
+        let value = |id: TensorId| now.get(&id).copied().unwrap_or(Tensor::new(self, id));
         let with_cotangent = results.iter().zip(&cx.dy).filter_map(|(&y, dy)| Some((y, (*dy)?)));
-        let (ys, seeds): (Vec<_>, Vec<_>) =
-            with_cotangent.map(|(y, dy)| (again(&now, y), dy)).unzip();
+        let (ys, seeds): (Vec<_>, Vec<_>) = with_cotangent.map(|(y, dy)| (value(y), dy)).unzip();
         let wanted: Vec<_> =
             (0..cx.arity()).filter(|&i| cx.needs(i) && cx.input(i).dtype().is_float()).collect();
-        let xs: Vec<_> = wanted.iter().map(|&i| again(&now, cx.input(i).id())).collect();
+        let xs: Vec<_> = wanted.iter().map(|&i| value(cx.input(i).id())).collect();
         let found = self.gradients(&ys, &xs, Some(&seeds));
         let mut grads = vec![None; cx.arity()];
         wanted.into_iter().zip(found).for_each(|(i, grad)| grads[i] = grad);

@@ -1,8 +1,7 @@
 //! Reversible blocks against plain ones: the same numbers, less memory.
 
 use super::{FEW, check};
-use mesh_ops::layers::Dense;
-use mesh_ops::layers::Parameters;
+use mesh_ops::layers::{Dense, Parameters, dense};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Random};
 use mesh_optimize::compute_gradients;
@@ -19,7 +18,7 @@ fn blocks_under_every_layout() {
                 2,
                 // What a block reads may be computed from what goes into the first.
                 |i, h| (h * x[2] * (i + 1) as f64).tanh() * x[0],
-                |_, h| if h.shape().is_scalar() { h } else { x[2] * h.sin() },
+                |_, h| h.sin() * x[2],
             );
             let ([z1, z2], []) = g.scan(layers, [y1, y2], [x[3]], |h, [w]| {
                 (g.reversible(h, 2, |_, h| (h * w).tanh(), |_, h| h), [])
@@ -60,7 +59,7 @@ fn results(reversible: bool, mesh: &str, layout: &str) -> Vec<ArrayD<f64>> {
         Dense::onto([model]).over([model]).weights(&parameters, &format!("outside{i}"))
     };
     let outside: Vec<_> = (0..BLOCKS).map(weights).collect();
-    let f = |i: usize, x| mesh_ops::layers::dense(x, model, &format!("f{i}")).tanh();
+    let f = |i: usize, x| dense(x, model, &format!("f{i}")).tanh();
     let g = |i: usize, x| Dense::onto([model]).over([model]).apply_with(x, &outside[i]);
     let g = |i: usize, x| g(i, x).tanh().dropout(0.5);
     let [y1, y2] = match reversible {

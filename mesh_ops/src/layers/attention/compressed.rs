@@ -8,7 +8,7 @@
 use super::blocks::{Blocks, cut};
 use super::{AttentionOptions, MEMORY_LENGTH, dot_product_attention};
 use super::{MultiHead, MultiHeadWeights, Rotation};
-use crate::elementwise::less_equal;
+use crate::elementwise::greater_equal;
 use crate::room::*;
 use mesh_core::graph::Graph;
 
@@ -74,7 +74,7 @@ impl CompressedMemory {
         let factor = self.length.size;
         let first = crate::range(graph, self.memory(), DType::I32) * number(factor);
         let last = first + number(factor.saturating_sub(1));
-        less_equal(last, crate::range(graph, self.length.dim, DType::I32))
+        greater_equal(crate::range(graph, self.length.dim, DType::I32), last)
     }
 
     /// Attention along the length, which queries, keys and values have. Masks and biases of the

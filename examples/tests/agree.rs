@@ -116,7 +116,7 @@ fn lm_under_every_run_of_the_readme() {
 #[test]
 fn all_floats_of_f64_are_f64() {
     for optimizer in OPTIMIZERS {
-        let line = format!("--dtype f64 --explain --optimizer {optimizer}");
+        let line = format!("--dtype f64 --explain full --optimizer {optimizer}");
         for model in ["conv", "mlp", "linear"] {
             let said = mnist_line(&format!("{line} --model {model}"), &[]).well().out;
             assert!(said.contains("f64[") && !said.contains("f32"), "{model} {line}:\n{said}");

@@ -6,7 +6,7 @@ mod short;
 mod signals;
 mod warnings;
 
-pub use flags::{RunFlags, word};
+pub use flags::{Detail, RunFlags, word};
 pub use short::{Losses, ShortFlags};
 
 use dump::Dump;

@@ -1,8 +1,8 @@
 //! What lowering makes: a variable table and a compiled program per function.
 
-use super::{Explain, Warnings};
+use super::{Explain, Summary, Warnings};
 use crate::graph::{Function, GraphId};
-use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape, nearest, suggestion};
+use crate::names::{DType, Layout, LayoutWarning, Mesh, Placement, Shape, nearest, suggestion};
 use crate::passes::{self, AllReduce, Executable, Fault, PORTABLE, PassId, Target};
 use crate::program::{Owners, Problem, Program, VariableType, owns, verify};
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,8 @@ pub struct Module {
     pub(super) functions: Vec<Program>,
     pub(super) init: Program,
     pub(super) warnings: Vec<LayoutWarning>,
+    /// What it was lowered under.
+    pub(super) layout: Layout,
 }
 
 /// Why there is no such module, or function of it.
@@ -195,8 +197,8 @@ impl Module {
             verify(program, &mesh, &types)
                 .map_err(|problems| ModuleError::Illegal { program: name(), problems })?;
         }
-        let (graph, warnings) = (GraphId::default(), Vec::new());
-        Ok(Self { graph, mesh, variables, functions, init, warnings })
+        let (graph, warnings, layout) = (GraphId::default(), Vec::new(), Layout::default());
+        Ok(Self { graph, mesh, variables, functions, init, warnings, layout })
     }
 
     /// The module made ready for a machine: its programs improved by the target's passes, with plans of
@@ -276,10 +278,15 @@ impl Module {
         self.functions.iter().find(|program| program.name == name)
     }
 
-    /// What each function does: slices, work and collectives, operation by operation, before anything
-    /// is chosen that depends on a machine. Runs nothing.
+    /// What each function does, before anything is chosen that depends on a machine: work, traffic, the
+    /// dearest operations, what is repeated needlessly. Runs nothing.
     pub fn explain(&self) -> Explain {
         Explain::new(self)
+    }
+
+    /// The variables: shapes, dtypes, where they lie, how much they take.
+    pub fn summary(&self) -> Summary {
+        Summary::new(self)
     }
 
     /// As [`explain`](Self::explain), with the memory that each function takes on a target.
@@ -287,7 +294,7 @@ impl Module {
     /// # Errors
     /// As [`compile`](Self::compile).
     pub fn explain_for(&self, target: &Target) -> Result<Explain, Fault> {
-        Ok(self.explain().memory(&self.compile(target)?))
+        Ok(self.explain().memory(&self.compile(target)?, target))
     }
 
     /// Bytes of variables on the processor that holds most.
@@ -299,12 +306,17 @@ impl Module {
 
     /// Bytes of variables on one processor.
     pub fn variable_bytes_on(&self, processor: usize) -> usize {
+        self.bytes_on(processor, |_| true)
+    }
+
+    /// Bytes of some of the variables on one processor.
+    pub(super) fn bytes_on(&self, processor: usize, of: impl Fn(&VariableSpec) -> bool) -> usize {
         let bytes = |v: &VariableSpec| {
             v.local(&self.mesh).extents.iter().product::<usize>() * v.dtype.size()
         };
         let held =
             self.variables.iter().filter(|v| owns(&self.mesh, processor, v.placement.owned()));
-        held.map(bytes).sum()
+        held.filter(|variable| of(variable)).map(bytes).sum()
     }
 
     /// A function's program as text.

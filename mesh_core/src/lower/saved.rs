@@ -2,7 +2,7 @@
 
 use super::{Module, ModuleError, VariableSpec};
 use crate::files;
-use crate::names::Mesh;
+use crate::names::{LayoutError, Mesh};
 use crate::passes::drop_dead_steps;
 use crate::program::{Block, Form, Program, Step, VariableId};
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,7 @@ pub enum ModuleFileError {
 struct Saved<'m> {
     mesh_module: u32,
     mesh: &'m Mesh,
+    layout: String,
     variables: &'m [VariableSpec],
     functions: &'m [Program],
     init: &'m Program,
@@ -71,6 +72,7 @@ struct Saved<'m> {
 #[derive(Deserialize)]
 struct Loaded {
     mesh: Mesh,
+    layout: String,
     variables: Vec<VariableSpec>,
     functions: Vec<Program>,
     init: Program,
@@ -99,7 +101,8 @@ impl Module {
             }
         }
         let Self { mesh, variables, functions, init, .. } = self;
-        let saved = Saved { mesh_module: FORMAT, mesh, variables, functions, init };
+        let layout = self.layout.to_string();
+        let saved = Saved { mesh_module: FORMAT, mesh, layout, variables, functions, init };
         let io = |error| ModuleFileError::Io { path: path.to_owned(), error };
         let text = serde_json::to_vec(&saved).map_err(|error| io(error.into()))?;
         let mut part = path.as_os_str().to_owned();
@@ -123,8 +126,10 @@ impl Module {
             return Err(ModuleFileError::Format { path: path.to_owned(), found: head.mesh_module });
         }
         let loaded = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
-        let Loaded { mesh, variables, functions, init } = loaded;
-        Self::new(mesh, variables, functions, init).map_err(|e| damaged(e.to_string()))
+        let Loaded { mesh, layout, variables, functions, init } = loaded;
+        let layout = layout.parse().map_err(|e: LayoutError| damaged(e.to_string()))?;
+        let module = Self::new(mesh, variables, functions, init);
+        Ok(Self { layout, ..module.map_err(|e| damaged(e.to_string()))? })
     }
 
     /// The module with these functions only, and the variables that they use: what a server needs of a
@@ -171,7 +176,7 @@ impl Module {
         let variables = self.variables.iter().zip(&used).filter(|(_, used)| **used);
         let variables = variables.map(|(variable, _)| variable.clone()).collect();
         let module = Self::new(self.mesh.clone(), variables, kept, init)?;
-        Ok(Self { graph: self.graph, ..module })
+        Ok(Self { graph: self.graph, layout: self.layout.clone(), ..module })
     }
 }
 

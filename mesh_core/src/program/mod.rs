@@ -34,7 +34,7 @@ pub use cost::{Cost, cost};
 pub use expr::Expr;
 pub use forms::{FoldOrder, Form, Piece, Window};
 pub use generator::Generator;
-pub use origin::Origin;
+pub use origin::{DimUse, Origin};
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
 pub use print::print;
 pub use scalar::{Body, Instr, Prim, Reg, Scalar};

@@ -52,8 +52,8 @@ pub use events::EventFile;
 pub use metrics::{Metrics, MetricsFile};
 pub use pace::Pace;
 pub use report::{
-    AxisPicture, Bin, Chart, Curve, DimPicture, LayoutPicture, OperationTime, Report, ReportFile,
-    Traffic, VariablePicture,
+    AxisPicture, Bin, Chart, Curve, DimPicture, LayoutPicture, OperationTime, Planned, Report,
+    ReportFile, Traffic, VariablePicture,
 };
 pub use state::{Better, Ended, Every, Outcome, Position, TrainingState};
 pub use trace::TraceFile;

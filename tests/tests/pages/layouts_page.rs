@@ -279,11 +279,9 @@ fn blocks() -> Vec<(&'static str, String)> {
             fenced(report.lines().next().unwrap())
         }),
         ("explain", {
-            let table = lowered(one_layer, "data:4", "batch:data")
-                .explain_for(&Target::host())
-                .unwrap()
-                .to_string();
-            fenced(&from_line_one(&table))
+            let table =
+                lowered(one_layer, "data:4", "batch:data").explain_for(&Target::host()).unwrap();
+            fenced(&from_line_one(&format!("{table}\n{}", table.listing())))
         }),
     ]
 }

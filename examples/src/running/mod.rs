@@ -2,10 +2,12 @@
 
 mod dump;
 mod flags;
+mod short;
 mod signals;
 mod warnings;
 
 pub use flags::{Detail, RunFlags, word};
+pub use short::{Losses, ShortFlags};
 
 use dump::Dump;
 use mesh_core::array::ArrayRef;

@@ -6,7 +6,7 @@ use super::error::{Issue, OpError};
 use super::ids::{GraphId, OperationId, RegionId, TensorId};
 use super::names::Names;
 use super::nodes::{
-    Fill, FunctionNode, Loop, Region, Same, TensorNode, VariableNode, VariableUpdate,
+    Fill, FunctionNode, Half, Loop, Region, Same, TensorNode, VariableNode, VariableUpdate,
 };
 use super::provenance::Provenance;
 use super::types::{Signature, TensorType};
@@ -199,6 +199,10 @@ pub(crate) enum Structural {
     /// Tensors whose computation is repeated in the backward pass, so that nothing of it need be kept.
     /// Inputs: the results, which the outputs are, and then everything that the computation read.
     Recompute { results: usize, computation: Vec<OperationId> },
+    /// The two results of reversible blocks, from whose values the backward pass computes theirs.
+    /// Inputs: the results, which the outputs are, what the first block is given, and then everything
+    /// else that blocks read.
+    Reversible(Vec<Half>),
     /// Runs a region, iteration by iteration; placed and emitted with its region.
     Loop(Loop),
     /// What an iteration is given; it stands in no list of a region.

@@ -34,6 +34,7 @@ mod provenance;
 mod recompute;
 mod region;
 mod residual;
+mod reversible;
 mod scope;
 mod structural;
 mod types;

@@ -109,6 +109,17 @@ impl Loop {
     }
 }
 
+/// Half of a reversible block: from two tensors to the second, and the first with what is computed
+/// from the second added.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Half {
+    /// The second.
+    pub(super) of: TensorId,
+    pub(super) computation: Vec<OperationId>,
+    /// What is computed.
+    pub(super) added: TensorId,
+}
+
 /// Equal elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fill {

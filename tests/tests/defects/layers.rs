@@ -18,12 +18,12 @@ fn d04_mixtures_have_a_capacity() {
             let mut fed = Fed::new(&g, "D4");
             let (batch, length, model) = (dim("batch", 2), dim("length", 8), dim("model", 4));
             let (x, _) = fed.normal("x", "batch:2;length:8;model:4");
-            let mixture = MixtureOfExperts::new(model, dim("hidden", 4), dim("experts", 2), gating);
-            let expected = (mixture.min_capacity, mixture.capacity(4), mixture.capacity(80));
-            assert_eq!(expected, (4, 4, 50));
-            let mixture =
-                MixtureOfExperts { capacity_factor: 0.0, min_capacity: places, ..mixture };
-            assert_eq!(mixture.capacity(8), places);
+            let mut mixture =
+                MixtureOfExperts::new(model, dim("hidden", 4), dim("experts", 2), gating);
+            let router = &mut mixture.router;
+            assert_eq!((router.min_capacity, router.capacity(4), router.capacity(80)), (4, 4, 50));
+            (router.capacity_factor, router.min_capacity) = (0.0, places);
+            assert_eq!(router.capacity(8), places);
             let weights = mixture.weights(&Parameters::like(x), "moe");
             let (y, _) = mixture.apply(x, &[batch, length], &weights, None);
             let y = fed.value(y, &[("", ""), ("a:2", "batch:a;experts:a"), ("a:2", "hidden:a")]);

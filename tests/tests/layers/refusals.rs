@@ -369,7 +369,7 @@ fn mixtures_refuse_what_tokens_lack() {
         ("mixture_of_experts", "not lenght:4 (did you mean `length`?)", |g| {
             mixture(g, f32s(g, X), Some(of(g, "c", "batch:2;lenght:4", F32)), None);
         }),
-        ("mixture_of_experts", "counted c: f32[batch:2] has no dim length:4", |g| {
+        ("mixture_of_experts", "importance c: f32[batch:2] has no dim length:4", |g| {
             mixture(g, f32s(g, X), Some(of(g, "c", "batch:2", F32)), None);
         }),
         ("mixture_of_experts", "not extra:3", |g| {

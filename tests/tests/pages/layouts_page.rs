@@ -75,8 +75,8 @@ fn mixture(g: &Graph) {
     let (hidden, experts) = (dim("hidden", 256), dim("experts", 8));
     let mixture = MixtureOfExperts::new(model, hidden, experts, Gating::Switch);
     let weights = mixture.weights(&Parameters::like(x), "experts");
-    let (y, balance) = mixture.apply(x, &[batch, length], &weights, None);
-    trained(g, x, y * (balance * 0.01 + 1.0));
+    let (y, losses) = mixture.apply(x, &[batch, length], &weights, None);
+    trained(g, x, y * (losses.balance * 0.01 + 1.0));
 }
 
 fn lowered(build: fn(&Graph), mesh: &str, layout: &str) -> Module {

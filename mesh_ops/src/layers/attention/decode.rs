@@ -154,9 +154,10 @@ impl MultiHead {
         let around = x.shape().without(&[self.model.name]);
         let fit = Fit::new().floats("the input", x).integers("the position", position);
         let fit = fit.among("the position", position, &around);
-        let logits = around.iter().chain(self.heads()).chain([memory]);
+        let queries = Shape::new(around.iter().chain(self.heads())).unwrap_or_default();
+        let logits = Shape::new(options.in_softmax(&queries).iter().chain([memory]));
         match options.mask {
-            Some(mask) => fit_mask(fit, mask, &Shape::new(logits).unwrap_or_default()),
+            Some(mask) => fit_mask(fit, mask, &logits.unwrap_or_default()),
             None => fit,
         }
     }

@@ -18,6 +18,7 @@ pub(crate) struct TensorNode {
     pub(crate) key: Option<Key>,
 }
 
+#[derive(Clone)]
 pub(crate) struct VariableNode {
     pub(crate) name: String,
     pub(crate) ty: TensorType,

@@ -8,5 +8,6 @@ mod config;
 mod delayed;
 mod harness;
 mod schedules;
+mod shared;
 mod slots;
 mod trajectories;

@@ -223,6 +223,7 @@ pub fn gone_on(bytes: &[u8]) -> Option<(TrainingState, &[u8], Vec<u8>)> {
         let example = || Array::from(Array1::<f32>::ones(2));
         let data = Dataset::from_function(5, move |_, _| Record::new([("x", example())]));
         let outcome = Trainer::new(&mut session.borrow_mut(), "train", data)
+            .quiet()
             .steps(state.position.step.saturating_add(2))
             .evaluate(Every::Steps(1), |_, _| Ok(Metrics::from([("size", 1.0)])))
             .stop_early("size", Better::Lower, 3)

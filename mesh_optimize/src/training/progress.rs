@@ -22,7 +22,7 @@ type EvaluationLine<'p> = dyn Fn(&Evaluated<'_>, &Metrics, f64) -> String + 'p;
 
 /// Shows how a run goes. Where standard error is a terminal, a bar there shows the metrics of the last
 /// step, throughput and the remaining time. Elsewhere a line is written for the first step, for every
-/// hundredth and for the last. Everywhere a line is written for each evaluation, and for the checkpoint
+/// hundredth and, if the number of steps is known, for the last. Everywhere a line is written for each evaluation, and for the checkpoint
 /// that a run resumes from. Warnings go to standard error.
 ///
 /// Of several processes only rank 0 writes. A line that cannot be written does not end the run.
@@ -43,9 +43,8 @@ pub struct Progress<'p> {
     steps: Option<u64>,
     /// The metrics of the last step.
     metrics: Metrics,
-    /// The line of the last step, if it was not written.
-    unwritten: Option<String>,
     started: Instant,
+    /// When the bar was drawn last, or the first step was seen.
     refreshed: Option<Instant>,
     /// Whether the user was told that lines cannot be written.
     told: bool,
@@ -97,7 +96,6 @@ impl<'p> Progress<'p> {
             bar: ProgressBar::hidden(),
             steps: None,
             metrics: Metrics::new(),
-            unwritten: None,
             started: Instant::now(),
             refreshed: None,
             told: false,
@@ -253,15 +251,13 @@ impl Watcher for Progress<'_> {
     }
 
     fn step(&mut self, step: &Step<'_>) -> Result<(), BoxError> {
-        let first = self.metrics.iter().next().is_none() && self.refreshed.is_none();
+        let first = self.refreshed.is_none();
         self.metrics.clone_from(step.metrics);
         if !self.draws {
             self.refreshed.get_or_insert_with(Instant::now);
-            if first || self.every.due(step.position) {
-                self.unwritten = None;
+            let last = self.steps == Some(step.position.step);
+            if first || last || self.every.due(step.position) {
                 self.line(&self.line_of(step));
-            } else {
-                self.unwritten = Some(self.line_of(step));
             }
         } else if self.refreshed.is_none_or(|refreshed| refreshed.elapsed() >= REFRESH) {
             self.refreshed = Some(Instant::now());
@@ -287,9 +283,6 @@ impl Watcher for Progress<'_> {
     }
 
     fn finish(&mut self, _: &Outcome) -> Result<(), BoxError> {
-        if let Some(line) = self.unwritten.take() {
-            self.line(&line);
-        }
         self.bar.finish_and_clear();
         Ok(())
     }

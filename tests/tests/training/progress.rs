@@ -60,7 +60,7 @@ fn steps_and_evaluations_have_lines() {
                 format!("measured at {}", evaluated.position.step)
             })
     });
-    assert_eq!(text, "at 1\nat 3\nmeasured at 3\nmeasured at 4\nat 4\n");
+    assert_eq!(text, "at 1\nat 3\nmeasured at 3\nat 4\nmeasured at 4\n");
 }
 
 #[test]

@@ -17,3 +17,7 @@ check:
 # What CI runs.
 ci:
     .ci/run
+
+# What takes too long for every change.
+nightly:
+    MESH_NIGHTLY=1 cargo test --release -p examples --test agree the_readme_has

@@ -116,7 +116,7 @@ fn lm_under_every_run_of_the_readme() {
 #[test]
 fn all_floats_of_f64_are_f64() {
     for optimizer in OPTIMIZERS {
-        let line = format!("--dtype f64 --explain --optimizer {optimizer}");
+        let line = format!("--dtype f64 --explain full --optimizer {optimizer}");
         for model in ["conv", "mlp", "linear"] {
             let said = mnist_line(&format!("{line} --model {model}"), &[]).well().out;
             assert!(said.contains("f64[") && !said.contains("f32"), "{model} {line}:\n{said}");
@@ -143,4 +143,54 @@ fn the_readme_states_what_is_tested() {
         );
         assert!(text.contains(&sentence), "README.md does not say: {sentence}");
     }
+}
+
+/// Counted by the program from its graph: two convolutions and three dense layers.
+const PARAMETERS: usize =
+    9 * 9 * 16 + 9 * 9 * 16 * 16 + (784 * 512 + 512) + (512 * 512 + 512) + (512 * 10 + 10);
+
+/// The CNN's parameters, and what it has learnt of the embedded digits after a quarter of an epoch. README's
+/// numbers of the whole run, which takes minutes here, are compared by `just nightly`.
+#[test]
+fn the_model_is_the_one_of_the_readme_and_learns() {
+    assert_eq!(PARAMETERS, 691_738);
+    let table = mnist_line("--explain variables", &[]).well().out;
+    assert!(table.contains("\n691,738 parameters in all"), "{table}");
+    let head = "691738 parameters  12000 training and 2000 test examples";
+    assert!(readme::text().contains(head), "README.md does not say: {head}");
+    let out = mnist_line("--steps 15", &[]).well().out;
+    assert!(out.contains(head), "{out}");
+    let accuracy = percent(&out);
+    // Chance is 10 %.
+    assert!(accuracy > LEARNT, "{out}");
+}
+
+/// About two thirds of what 15 steps reach.
+const LEARNT: f64 = 25.0;
+
+/// The accuracy that a run's last line gives.
+fn percent(out: &str) -> f64 {
+    let last = out.lines().rev().find_map(|line| line.strip_prefix("best test accuracy "));
+    last.unwrap().trim_end_matches(" %").parse().unwrap()
+}
+
+/// README's first command, as long as it takes; its epochs' losses and accuracies are those of the page.
+#[test]
+fn the_readme_has_the_numbers_of_its_first_command() {
+    if std::env::var_os("MESH_NIGHTLY").is_none() {
+        tests::skip("nightly", "MESH_NIGHTLY is not set: the whole run takes minutes");
+        return;
+    }
+    let out = mnist_line("--mesh all:2 --layout batch:all", &[]).well().out;
+    let text = readme::text();
+    let said =
+        text.lines().filter(|line| line.starts_with("epoch ") || line.starts_with("best test"));
+    let mut compared = 0;
+    for line in said {
+        // Not the seconds.
+        let line = line.rsplit_once(" %").map_or(line, |(line, _)| line);
+        assert!(out.contains(line), "README.md says {line:?}, but the run:\n{out}");
+        compared += 1;
+    }
+    assert_eq!(compared, 3);
 }

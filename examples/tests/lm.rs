@@ -201,10 +201,14 @@ fn tokens_may_be_more_than_bytes() {
 
 #[test]
 fn explain_says_what_would_be_done() {
-    let line = "--explain --mesh data:64;model:4 --batch 64 --layout";
+    let line = "--explain full --mesh data:64;model:4 --batch 64 --layout";
     let layout = "batch:data;heads:model;d_ff:model;vocab:model";
     let text = lm_line(line, &[layout]).well().out;
     for piece in ["256 processors", "batch:64@data", "heads:4@model", "\nnext "] {
         assert!(text.contains(piece), "no {piece:?} in\n{text}");
     }
+    // Without more it is a page, whatever the number of layers.
+    let page = lm_line("--explain --depth 8 --mesh data:64;model:4 --batch 64 --layout", &[layout]);
+    let page = page.well().out;
+    assert!(page.lines().count() < 100 && page.contains(" x 8 "), "{page}");
 }

@@ -70,7 +70,7 @@ fn the_same(test: &str, ranks: &[usize], program: &str, line: &str) {
 #[test]
 fn ranks_write_what_threads_write() {
     if let Some(reason) = missing() {
-        println!("skipped: {reason}");
+        tests::skip("mpi", reason);
         return;
     }
     let [mnist, lm] = [env!("CARGO_BIN_EXE_mnist"), env!("CARGO_BIN_EXE_lm")];
@@ -83,12 +83,12 @@ fn ranks_write_what_threads_write() {
 #[test]
 fn ranks_train_on_real_digits() {
     if let Some(reason) = missing() {
-        println!("skipped: {reason}");
+        tests::skip("mpi", reason);
         return;
     }
     let data: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/mnist");
     if !data.is_dir() {
-        println!("skipped: no MNIST files in {}", data.display());
+        tests::skip("data", &format!("there are no MNIST files in {}", data.display()));
         return;
     }
     let line = format!("{MNIST} --data {}", data.display());

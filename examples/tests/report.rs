@@ -58,7 +58,7 @@ fn a_browser_shows_the_curves_of_a_run_and_asks_nobody() {
         assert!(page.contains(said), "no {said:?}");
     }
     let Some(picture) = shown(&report) else {
-        println!("skipped, for there is no browser: {}", BROWSERS.join(", "));
+        tests::skip("browser", &format!("there is none of {}", BROWSERS.join(", ")));
         return;
     };
     // PNG files of uniform pictures are small: an empty page has about 10 kB, one without curves

@@ -142,7 +142,7 @@ fn evaluation_under_another_layout_gives_the_same_accuracy() {
 
 #[test]
 fn explain_says_what_would_be_done() {
-    let line = "--explain --model mlp --mesh r:2;c:2 --layout batch:r;hidden1:c";
+    let line = "--explain full --model mlp --mesh r:2;c:2 --layout batch:r;hidden1:c";
     let text = mnist_line(line, &[]).well().out;
     for piece in [
         "layout batch:r;hidden1:c",
@@ -164,11 +164,11 @@ fn explain_says_what_would_be_done() {
     assert_eq!(text.matches("  collectives: ").count(), 2);
     assert!(!text.contains("accuracy"));
 
-    let one = mnist_line("--explain --model linear --mesh", &["", "--layout", ""]).well().out;
+    let one = mnist_line("--explain full --model linear --mesh", &["", "--layout", ""]).well().out;
     assert!(one.contains("1 processor;") && one.contains("collectives: none"), "{one}");
 
     // Evaluation has a layout of its own.
-    let line = "--explain --model linear --mesh r:2 --layout batch:r --eval-layout pixels:r";
+    let line = "--explain full --model linear --mesh r:2 --layout batch:r --eval-layout pixels:r";
     let text = mnist_line(line, &[]).well().out;
     let (training, evaluation) = text.split_once("evaluation layout pixels:r").unwrap();
     assert!(training.contains("batch:200@r") && !training.contains("\nevaluate"));
@@ -179,7 +179,7 @@ fn explain_says_what_would_be_done() {
 fn explain_runs_nothing() {
     // No machine here could start as many processors, and the data do not exist.
     let line =
-        "--explain --mesh all:4096 --layout batch:all --batch 8192 --data /no/such/directory";
+        "--explain full --mesh all:4096 --layout batch:all --batch 8192 --data /no/such/directory";
     let started = std::time::Instant::now();
     let text = mnist_line(line, &[]).well().out;
     assert!(text.contains("4096 processors") && text.contains("batch:8192@all"));
@@ -280,7 +280,7 @@ fn a_closed_pipe_is_no_failure() {
     use std::io::Read;
     use std::process::{Command, Stdio};
     // Each writes more than a pipe can buffer, or nearly as much.
-    let mnist = [env!("CARGO_BIN_EXE_mnist"), "--explain", "--mesh", "b1:2;b2:2"];
+    let mnist = [env!("CARGO_BIN_EXE_mnist"), "--explain", "full", "--mesh", "b1:2;b2:2"];
     let slices = [env!("CARGO_BIN_EXE_slices"), "--tensor", "batch:8", "--layout", ""];
     let slices = [&slices[..], &["--mesh", "rows:64;cols:64"]].concat();
     for command in [&mnist[..], &slices] {

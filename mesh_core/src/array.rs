@@ -1,10 +1,14 @@
 //! Arrays that users feed and fetch, over ndarray.
 
+mod integers;
+
 use half::bf16;
 use std::ops::Range;
 
 use ndarray::{ArrayD, ArrayViewD, IxDyn, Slice};
 
+pub use self::integers::Integers;
+pub(crate) use self::integers::Unheld;
 use crate::names::DType;
 
 /// An array of any dtype.
@@ -22,7 +26,15 @@ pub enum Array {
     Bool(ArrayD<bool>),
 }
 
-/// A borrowed array of any dtype, with any strides.
+/// A borrowed array of any dtype, with any strides, or one of other integers that a session converts.
+///
+/// ```
+/// use mesh_core::array::ArrayRef;
+/// use mesh_core::names::DType;
+/// let (images, labels) = (ndarray::Array2::<f32>::zeros((4, 3)), ndarray::Array1::<u8>::zeros(4));
+/// let feeds: [ArrayRef; 2] = [(&images).into(), (&labels).into()];
+/// assert_eq!(feeds.map(|feed| feed.dtype()), [Some(DType::F32), None]);
+/// ```
 #[derive(Clone, Debug)]
 pub enum ArrayRef<'a> {
     /// 32-bit floats.
@@ -35,6 +47,19 @@ pub enum ArrayRef<'a> {
     I32(ArrayViewD<'a, i32>),
     /// Booleans.
     Bool(ArrayViewD<'a, bool>),
+    /// Integers of a type that no dtype is.
+    Integers(Integers<'a>),
+}
+
+/// What the elements of an array that is fed may be.
+#[diagnostic::on_unimplemented(
+    message = "an array of `{Self}` cannot be fed",
+    label = "no tensor has elements of this type",
+    note = "arrays of f32, f64, bf16, bool and integers can; `array.mapv(…)` converts others"
+)]
+pub trait Element: Copy + 'static {
+    /// A view as a feed.
+    fn array_ref(view: ArrayViewD<'_, Self>) -> ArrayRef<'_>;
 }
 
 /// Evaluates one expression on an array of any dtype.
@@ -65,7 +90,13 @@ impl Array {
 
     /// The dtype of the elements.
     pub fn dtype(&self) -> DType {
-        self.view().dtype()
+        match self {
+            Array::F32(_) => DType::F32,
+            Array::F64(_) => DType::F64,
+            Array::BF16(_) => DType::BF16,
+            Array::I32(_) => DType::I32,
+            Array::Bool(_) => DType::Bool,
+        }
     }
 
     /// The sizes of the dims.
@@ -85,7 +116,7 @@ impl Array {
 
     /// A borrowed view of the array.
     pub fn view(&self) -> ArrayRef<'_> {
-        each!(Array, self, array => array.into())
+        each!(Array, self, array => ArrayRef::from(array))
     }
 
     /// Every element as f64; `true` becomes 1.
@@ -118,7 +149,7 @@ impl Array {
 }
 
 /// Bytes of an element, in which truth values are 0 and 1.
-trait Element: Copy {
+trait Bytes: Copy {
     const SIZE: usize;
     fn read(bytes: &[u8]) -> Self;
     fn write(self, bytes: &mut Vec<u8>);
@@ -126,7 +157,7 @@ trait Element: Copy {
 
 macro_rules! element_bytes {
     ($($element:ty: $size:literal),*) => {
-        $(impl Element for $element {
+        $(impl Bytes for $element {
             const SIZE: usize = $size;
 
             fn read(bytes: &[u8]) -> Self {
@@ -144,7 +175,7 @@ macro_rules! element_bytes {
 
 element_bytes!(f32: 4, f64: 8, bf16: 2, i32: 4);
 
-impl Element for bool {
+impl Bytes for bool {
     const SIZE: usize = 1;
 
     fn read(bytes: &[u8]) -> Self {
@@ -160,7 +191,7 @@ impl Array {
     /// Sets the part that begins at these indices and has these extents to elements in declared order,
     /// little-endian. Does nothing unless the part lies within the array and has as many bytes.
     pub(crate) fn set_part(&mut self, begin: &[usize], extents: &[usize], bytes: &[u8]) {
-        fn set<T: Element>(array: &mut ArrayD<T>, part: &[Range<usize>], bytes: &[u8]) {
+        fn set<T: Bytes>(array: &mut ArrayD<T>, part: &[Range<usize>], bytes: &[u8]) {
             let mut part = array.slice_each_axis_mut(|axis| Slice::from(part[axis.axis.0].clone()));
             if part.len() * T::SIZE == bytes.len() {
                 let elements = bytes.chunks_exact(T::SIZE).map(T::read);
@@ -185,37 +216,91 @@ impl ArrayRef<'_> {
     /// The bytes of the part that begins at these indices and has these extents: elements in declared
     /// order, little-endian. None unless it lies within the array.
     pub(crate) fn part_bytes(&self, begin: &[usize], extents: &[usize]) -> Vec<u8> {
-        fn bytes<T: Element>(array: &ArrayViewD<'_, T>, part: &[Range<usize>]) -> Vec<u8> {
+        fn bytes<T: Bytes>(array: &ArrayViewD<'_, T>, part: &[Range<usize>]) -> Vec<u8> {
             let part = array.slice_each_axis(|axis| Slice::from(part[axis.axis.0].clone()));
             let mut bytes = Vec::with_capacity(part.len() * T::SIZE);
             part.iter().for_each(|element| element.write(&mut bytes));
             bytes
         }
-        match part(self.shape(), begin, extents) {
-            Some(part) => each!(ArrayRef, self, array => bytes(array, &part)),
-            None => Vec::new(),
+        let Some(part) = part(self.shape(), begin, extents) else { return Vec::new() };
+        match self {
+            ArrayRef::F32(array) => bytes(array, &part),
+            ArrayRef::F64(array) => bytes(array, &part),
+            ArrayRef::BF16(array) => bytes(array, &part),
+            ArrayRef::I32(array) => bytes(array, &part),
+            ArrayRef::Bool(array) => bytes(array, &part),
+            ArrayRef::Integers(_) => Vec::new(),
         }
     }
 
-    /// The type of the elements.
-    pub fn dtype(&self) -> DType {
+    /// The dtype of the elements; `None` for [`Integers`].
+    pub fn dtype(&self) -> Option<DType> {
         match self {
-            ArrayRef::F32(_) => DType::F32,
-            ArrayRef::F64(_) => DType::F64,
-            ArrayRef::BF16(_) => DType::BF16,
-            ArrayRef::I32(_) => DType::I32,
-            ArrayRef::Bool(_) => DType::Bool,
+            ArrayRef::F32(_) => Some(DType::F32),
+            ArrayRef::F64(_) => Some(DType::F64),
+            ArrayRef::BF16(_) => Some(DType::BF16),
+            ArrayRef::I32(_) => Some(DType::I32),
+            ArrayRef::Bool(_) => Some(DType::Bool),
+            ArrayRef::Integers(_) => None,
+        }
+    }
+
+    /// The name of the elements' type.
+    pub(crate) fn element(&self) -> String {
+        match self {
+            ArrayRef::Integers(integers) => integers.element().to_owned(),
+            of_a_dtype => of_a_dtype.dtype().unwrap_or_default().to_string(),
         }
     }
 
     /// The sizes of the dims.
     pub fn shape(&self) -> &[usize] {
-        each!(ArrayRef, self, array => array.shape())
+        match self {
+            ArrayRef::F32(array) => array.shape(),
+            ArrayRef::F64(array) => array.shape(),
+            ArrayRef::BF16(array) => array.shape(),
+            ArrayRef::I32(array) => array.shape(),
+            ArrayRef::Bool(array) => array.shape(),
+            ArrayRef::Integers(array) => array.shape(),
+        }
     }
 
-    /// A copy that borrows nothing.
-    pub fn to_owned(&self) -> Array {
-        each!(ArrayRef, self, array => array.to_owned().into())
+    /// The same array for a shorter time.
+    pub(crate) fn view(&self) -> ArrayRef<'_> {
+        match self {
+            ArrayRef::F32(array) => array.view().into(),
+            ArrayRef::F64(array) => array.view().into(),
+            ArrayRef::BF16(array) => array.view().into(),
+            ArrayRef::I32(array) => array.view().into(),
+            ArrayRef::Bool(array) => array.view().into(),
+            ArrayRef::Integers(array) => ArrayRef::Integers(array.view()),
+        }
+    }
+
+    /// A copy that borrows nothing; `None` for [`Integers`].
+    pub fn to_owned(&self) -> Option<Array> {
+        Some(match self {
+            ArrayRef::F32(array) => array.to_owned().into(),
+            ArrayRef::F64(array) => array.to_owned().into(),
+            ArrayRef::BF16(array) => array.to_owned().into(),
+            ArrayRef::I32(array) => array.to_owned().into(),
+            ArrayRef::Bool(array) => array.to_owned().into(),
+            ArrayRef::Integers(_) => return None,
+        })
+    }
+}
+
+// One conversion for all elements, so that the compiler says which elements there may be instead of
+// listing conversions.
+impl<'a, T: Element, D: ndarray::Dimension> From<ndarray::ArrayView<'a, T, D>> for ArrayRef<'a> {
+    fn from(view: ndarray::ArrayView<'a, T, D>) -> Self {
+        T::array_ref(view.into_dyn())
+    }
+}
+
+impl<'a, T: Element, D: ndarray::Dimension> From<&'a ndarray::Array<T, D>> for ArrayRef<'a> {
+    fn from(array: &'a ndarray::Array<T, D>) -> Self {
+        array.view().into()
     }
 }
 
@@ -250,15 +335,9 @@ macro_rules! element {
             }
         }
 
-        impl<'a, D: ndarray::Dimension> From<ndarray::ArrayView<'a, $element, D>> for ArrayRef<'a> {
-            fn from(view: ndarray::ArrayView<'a, $element, D>) -> Self {
-                ArrayRef::$variant(view.into_dyn())
-            }
-        }
-
-        impl<'a, D: ndarray::Dimension> From<&'a ndarray::Array<$element, D>> for ArrayRef<'a> {
-            fn from(array: &'a ndarray::Array<$element, D>) -> Self {
-                array.view().into()
+        impl Element for $element {
+            fn array_ref(view: ArrayViewD<'_, Self>) -> ArrayRef<'_> {
+                ArrayRef::$variant(view)
             }
         }
     };
@@ -281,7 +360,7 @@ mod tests {
         let array = Array::from(arr2(&[[1.0_f32, 2.0], [3.0, 4.0]]));
         assert_eq!((array.dtype(), array.shape(), array.len()), (DType::F32, &[2, 2][..], 4));
         assert!(array.as_f32().is_some() && array.as_f64().is_none());
-        assert_eq!(array.view().to_owned(), array);
+        assert_eq!(array.view().to_owned(), Some(array.clone()));
         assert_eq!(ArrayRef::from(&array).shape(), [2, 2]);
         assert_eq!(array.item(), None);
     }
@@ -308,7 +387,7 @@ mod tests {
     fn views_of_any_order_are_taken() {
         let matrix = arr2(&[[1, 2], [3, 4]]);
         let turned = ArrayRef::from(matrix.t()).to_owned();
-        assert_eq!(turned, arr2(&[[1, 3], [2, 4]]).into());
-        assert_eq!(ArrayRef::from(&arr1(&[true])).dtype(), DType::Bool);
+        assert_eq!(turned, Some(arr2(&[[1, 3], [2, 4]]).into()));
+        assert_eq!(ArrayRef::from(&arr1(&[true])).dtype(), Some(DType::Bool));
     }
 }

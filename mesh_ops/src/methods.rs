@@ -1,7 +1,7 @@
 //! Ops as methods of tensors.
 
 use crate::{Cumulative, Order};
-use mesh_core::graph::Tensor;
+use mesh_core::graph::{Operand, Tensor};
 use mesh_core::names::{DType, DimName, Dimension, Shape};
 
 macro_rules! methods {
@@ -47,18 +47,18 @@ macro_rules! methods {
 
 methods! {
     cast(dtype: DType) = elementwise::cast;
-    equal(other: Tensor<'g>) = elementwise::equal;
-    not_equal(other: Tensor<'g>) = elementwise::not_equal;
-    less(other: Tensor<'g>) = elementwise::less;
-    less_equal(other: Tensor<'g>) = elementwise::less_equal;
-    greater(other: Tensor<'g>) = elementwise::greater;
-    greater_equal(other: Tensor<'g>) = elementwise::greater_equal;
+    equal(other: impl Operand<'g>) = elementwise::equal;
+    not_equal(other: impl Operand<'g>) = elementwise::not_equal;
+    less(other: impl Operand<'g>) = elementwise::less;
+    less_equal(other: impl Operand<'g>) = elementwise::less_equal;
+    greater(other: impl Operand<'g>) = elementwise::greater;
+    greater_equal(other: impl Operand<'g>) = elementwise::greater_equal;
     relu() = elementwise::relu;
     square() = elementwise::square;
     sqrt() = elementwise::sqrt;
     rsqrt() = elementwise::rsqrt;
     reciprocal() = elementwise::reciprocal;
-    pow(power: Tensor<'g>) = elementwise::pow;
+    pow(power: impl Operand<'g>) = elementwise::pow;
     powf(power: f64) = elementwise::powf;
     exp() = elementwise::exp;
     log() = elementwise::log;
@@ -80,15 +80,15 @@ methods! {
     abs() = elementwise::abs;
     sign() = elementwise::sign;
     floor() = elementwise::floor;
-    maximum(other: Tensor<'g>) = elementwise::maximum;
-    minimum(other: Tensor<'g>) = elementwise::minimum;
+    maximum(other: impl Operand<'g>) = elementwise::maximum;
+    minimum(other: impl Operand<'g>) = elementwise::minimum;
     clip(low: f64, high: f64) = elementwise::clip;
-    floordiv(divisor: Tensor<'g>) = elementwise::floordiv;
-    modulo(divisor: Tensor<'g>) = elementwise::modulo;
+    floordiv(divisor: impl Operand<'g>) = elementwise::floordiv;
+    modulo(divisor: impl Operand<'g>) = elementwise::modulo;
     logical_and(other: Tensor<'g>) = elementwise::logical_and;
     logical_or(other: Tensor<'g>) = elementwise::logical_or;
     logical_not() = elementwise::logical_not;
-    select(yes: Tensor<'g>, no: Tensor<'g>) = elementwise::select;
+    select(yes: impl Operand<'g>, no: impl Operand<'g>) = elementwise::select;
 
     einsum(others: &[Tensor<'g>], output: impl IntoIterator<Item = Dimension>) = einsum::einsum;
     contract(others: &[Tensor<'g>], reduced: impl IntoIterator<Item = Dimension>) = einsum::contract;

@@ -1,6 +1,6 @@
 //! The handful of names every room needs.
 
-pub(crate) use mesh_core::graph::{GradCx, Op, OpError, Signature, Tensor, TensorType};
+pub(crate) use mesh_core::graph::{GradCx, Op, OpError, Operand, Signature, Tensor, TensorType};
 pub(crate) use mesh_core::lower::LocalCx;
 pub(crate) use mesh_core::names::{DType, DimName, Dimension, ReduceKind, Shape};
 pub(crate) use mesh_core::split::{Linearity, Role, SplitRule};

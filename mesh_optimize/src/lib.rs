@@ -24,7 +24,7 @@ mod strategy;
 pub mod training;
 
 pub use adafactor::{Adafactor, Decay, Factoring, step_noise};
-pub use adam::AdamWeightDecay;
+pub use adam::{Adam, AdamW, AdamWeightDecay};
 pub use by_name::ByName;
 pub use clip::{
     clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica, per_replica,

@@ -54,7 +54,8 @@ pub trait Optimizer {
         apply_each(grads, |grad, variable| self.apply_grad(grad, variable))
     }
 
-    /// The updates of every trainable variable by its gradient of `loss`.
+    /// The updates of every trainable variable by its gradient of `loss`, which should have no dims; see
+    /// [`compute_gradients`].
     #[track_caller]
     fn minimize<'g>(&self, loss: Tensor<'g>) -> Vec<Update<'g>> {
         self.apply_grads(&compute_gradients(loss, &[]))
@@ -64,6 +65,8 @@ pub trait Optimizer {
 /// The gradient of `loss` with respect to each of `variables`, or to every trainable variable if
 /// the list is empty. Change the gradients, by clipping for example, before you give them to
 /// [`Optimizer::apply_grads`].
+///
+/// Of a loss with dims the gradient is that of its sum, and a warning says so.
 ///
 /// A variable that `loss` does not depend on has no gradient. If no variable has one, that is an
 /// error of the graph.
@@ -89,6 +92,14 @@ pub fn compute_gradients<'g>(
     variables: &[Variable<'g>],
 ) -> Vec<(Option<Tensor<'g>>, Variable<'g>)> {
     let graph = loss.graph();
+    if !loss.shape().is_scalar() {
+        let message = format!(
+            "{loss:?} has dims: the gradients are those of its sum over {}; call `mean()` for those of \
+             its mean, or `sum_all()` to say that the sum is meant",
+            loss.shape()
+        );
+        graph.warn("loss", message);
+    }
     let all = || graph.trainable_variables();
     let variables = if variables.is_empty() { all() } else { variables.to_vec() };
     let values: Vec<_> = variables.iter().map(|variable| variable.value()).collect();

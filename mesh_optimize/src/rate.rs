@@ -29,6 +29,8 @@ pub struct LearningRate(Kind);
 enum Kind {
     Constant(f64),
     OfStep(Arc<OfStep>),
+    /// What was refused, and why: an error of the graph in which the rate is used.
+    Refused(&'static str, Arc<str>),
 }
 
 /// From the step to the rate; both are f64 scalars.
@@ -41,6 +43,11 @@ impl LearningRate {
         rate: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g> + Send + Sync + 'static,
     ) -> Self {
         Self(Kind::OfStep(Arc::new(rate)))
+    }
+
+    /// The rate that `what` would be; using it is an error.
+    pub(crate) fn refused(what: &'static str, problem: impl Into<Arc<str>>) -> Self {
+        Self(Kind::Refused(what, problem.into()))
     }
 
     /// The learning rate at the graph's step, computed in f64 and rounded once to `dtype`.
@@ -62,6 +69,9 @@ impl LearningRate {
             Kind::OfStep(_) => graph.on_behalf("learning rate", || {
                 cast(self.at_step(cast(graph.step(), DType::F64)), dtype)
             }),
+            Kind::Refused(..) => {
+                graph.on_behalf("learning rate", || self.at_step(graph.scalar(0.0, dtype)))
+            }
         }
     }
 
@@ -83,14 +93,28 @@ impl LearningRate {
         match &self.0 {
             Kind::Constant(rate) => step.graph().scalar(*rate, step.dtype()),
             Kind::OfStep(rate) => rate(step),
+            Kind::Refused(what, problem) => {
+                step.graph().record(what, &**problem);
+                step.poisoned()
+            }
         }
     }
 }
 
+/// A constant rate. One that is negative or not finite is an error of the graph in which it is used.
 impl From<f64> for LearningRate {
     fn from(rate: f64) -> Self {
-        Self(Kind::Constant(rate))
+        match problem("rate", rate) {
+            Some(problem) => Self::refused("learning rate", problem),
+            None => Self(Kind::Constant(rate)),
+        }
     }
+}
+
+/// What is wrong with a number that is to be a rate, if something is.
+pub(crate) fn problem(what: &str, rate: f64) -> Option<String> {
+    let legal = rate >= 0.0 && rate.is_finite();
+    (!legal).then(|| format!("{what} {rate}: legal are finite numbers from 0 on"))
 }
 
 impl fmt::Debug for LearningRate {
@@ -98,6 +122,7 @@ impl fmt::Debug for LearningRate {
         match &self.0 {
             Kind::Constant(rate) => write!(f, "LearningRate({rate:?})"),
             Kind::OfStep(_) => write!(f, "LearningRate(of the step)"),
+            Kind::Refused(what, problem) => write!(f, "LearningRate(refused: {what}: {problem})"),
         }
     }
 }

@@ -19,17 +19,18 @@
 //! | [`linear_to_zero`] | `min(1, (T - t) / d)`, at least 0 |
 //!
 //! ```
-//! use mesh_optimize::{AdamWeightDecay, schedule};
+//! use mesh_optimize::{AdamW, schedule};
 //!
 //! // Up to 3e-4 in 100 steps, down to a tenth of it along a cosine by step 10,000.
 //! let rate = schedule::with_warmup(schedule::cosine_decay(3e-4, 10_000, 0.1), 100);
-//! let adam = AdamWeightDecay::new(rate);
+//! let adam = AdamW::new(rate);
 //! ```
 //!
-//! An argument that makes no sense, such as a decay over 0 steps, is an error of the graph in which
+//! An argument that makes no sense, such as a decay over 0 steps or a rate below 0, is an error of the graph in which
 //! the schedule is used.
 
 use crate::LearningRate;
+use crate::rate::problem as of_rate;
 use mesh_core::graph::Tensor;
 use mesh_ops::Ops;
 use std::f64::consts::PI;
@@ -64,7 +65,7 @@ pub fn constant(rate: f64) -> LearningRate {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> LearningRate {
-    let problem = over_steps(steps).or_else(|| raised_to(power));
+    let problem = from_to(rate, end).or_else(|| over_steps(steps)).or_else(|| raised_to(power));
     schedule("polynomial_decay", problem, move |t| {
         let left = 1.0 - t.clip(0.0, steps as f64) / steps as f64;
         raised(left, power) * (rate - end) + end
@@ -86,7 +87,7 @@ pub fn polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> Learning
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn cyclic_polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> LearningRate {
-    let problem = over_steps(steps).or_else(|| raised_to(power));
+    let problem = from_to(rate, end).or_else(|| over_steps(steps)).or_else(|| raised_to(power));
     schedule("cyclic_polynomial_decay", problem, move |t| {
         let t = t.clip(0.0, f64::INFINITY);
         let cycles = t / steps as f64;
@@ -126,7 +127,8 @@ pub fn linear_decay(rate: f64, end: f64, steps: u64) -> LearningRate {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn cosine_decay(rate: f64, steps: u64, alpha: f64) -> LearningRate {
-    schedule("cosine_decay", over_steps(steps), move |t| {
+    let problem = of_rate("rate", rate).or_else(|| of_rate("alpha", alpha));
+    schedule("cosine_decay", problem.or_else(|| over_steps(steps)), move |t| {
         let gone = t.clip(0.0, steps as f64) / steps as f64;
         (((gone * PI).cos() + 1.0) * (0.5 * (1.0 - alpha)) + alpha) * rate
     })
@@ -170,10 +172,13 @@ pub fn inverse_square_root(steps: u64) -> LearningRate {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn noam(rate: f64, steps: u64, total: u64, fraction: f64) -> LearningRate {
-    let falls = match within("fraction", fraction, 0.0, 1.0).or_else(|| over_steps(total)) {
-        Some(problem) => refused("noam", problem),
-        None if fraction == 0.0 => constant(1.0),
-        None => to_zero(total as f64, total as f64 * fraction),
+    let problem = of_rate("rate", rate).or_else(|| within("fraction", fraction, 0.0, 1.0));
+    if let Some(problem) = problem.or_else(|| over_steps(steps)).or_else(|| over_steps(total)) {
+        return LearningRate::refused("noam", problem);
+    }
+    let falls = match fraction {
+        0.0 => constant(1.0),
+        _ => to_zero(total as f64, total as f64 * fraction),
     };
     product([constant(rate), inverse_square_root(steps), falls])
 }
@@ -194,12 +199,20 @@ pub fn noam(rate: f64, steps: u64, total: u64, fraction: f64) -> LearningRate {
 /// ```
 pub fn slanted_triangular(rate: f64, total: u64, cut_fraction: f64, ratio: f64) -> LearningRate {
     let cut = (total as f64 * cut_fraction).floor();
-    let problem = within("cut_fraction", cut_fraction, 0.0, 1.0).or_else(|| {
-        let empty = cut < 1.0 || cut_fraction >= 1.0;
-        empty.then(|| {
-            format!("{cut_fraction} of {total} steps leaves no step to rise in, or none to fall in")
-        })
-    });
+    let ratio_problem = || {
+        let legal = ratio > 0.0 && ratio.is_finite();
+        (!legal).then(|| format!("ratio {ratio}: legal are positive numbers"))
+    };
+    let problem = of_rate("rate", rate).or_else(ratio_problem);
+    let problem =
+        problem.or_else(|| within("cut_fraction", cut_fraction, 0.0, 1.0)).or_else(|| {
+            let empty = cut < 1.0 || cut_fraction >= 1.0;
+            empty.then(|| {
+                format!(
+                    "{cut_fraction} of {total} steps leaves no step to rise in, or none to fall in"
+                )
+            })
+        });
     schedule("slanted_triangular", problem, move |t| {
         let rising = t / cut;
         let falling = 1.0 - (t - cut) * (1.0 / (cut * (1.0 / cut_fraction - 1.0)));
@@ -225,8 +238,11 @@ pub fn slanted_triangular(rate: f64, total: u64, cut_fraction: f64, ratio: f64) 
 pub fn piecewise_constant(first: f64, changes: &[(u64, f64)]) -> LearningRate {
     let changes = changes.to_vec();
     let unordered = changes.windows(2).find(|pair| pair[0].0 >= pair[1].0);
-    let problem = unordered
-        .map(|pair| format!("step {} comes after step {}; they rise", pair[1].0, pair[0].0));
+    let rates = std::iter::once(first).chain(changes.iter().map(|(_, rate)| *rate));
+    let problem = rates.into_iter().find_map(|rate| of_rate("rate", rate)).or_else(|| {
+        unordered
+            .map(|pair| format!("step {} comes after step {}; they rise", pair[1].0, pair[0].0))
+    });
     schedule("piecewise_constant", problem, move |t| {
         let graph = t.graph();
         let number = |value: f64| graph.scalar(value, t.dtype());
@@ -270,7 +286,7 @@ pub fn linear_warmup(steps: u64) -> LearningRate {
 /// ```
 pub fn linear_to_zero(total: u64, steps: u64) -> LearningRate {
     match over_steps(steps) {
-        Some(problem) => refused("linear_to_zero", problem),
+        Some(problem) => LearningRate::refused("linear_to_zero", problem),
         None => to_zero(total as f64, steps as f64),
     }
 }
@@ -345,21 +361,18 @@ fn schedule(
     rate: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g> + Send + Sync + 'static,
 ) -> LearningRate {
     match problem {
-        Some(problem) => refused(name, problem),
+        Some(problem) => LearningRate::refused(name, problem),
         None => LearningRate::of_step(rate),
     }
-}
-
-fn refused(name: &'static str, problem: String) -> LearningRate {
-    LearningRate::of_step(move |t| {
-        t.graph().record(name, problem.clone());
-        t.poisoned()
-    })
 }
 
 /// `x^power`, exact for a power of 1.
 fn raised(x: Tensor<'_>, power: f64) -> Tensor<'_> {
     if power == 1.0 { x } else { x.powf(power) }
+}
+
+fn from_to(rate: f64, end: f64) -> Option<String> {
+    of_rate("rate", rate).or_else(|| of_rate("end", end))
 }
 
 fn over_steps(steps: u64) -> Option<String> {

@@ -36,7 +36,9 @@ fn main() {
         Some("resume-shared") => resume(&folder, &shared_meshes()[1]),
         Some("train") => killed::train(&folder, arguments[2].parse().unwrap()),
         Some(fault) if faults::run(fault, &folder) => {}
-        _ => println!("skipped: `cargo test -p tests --test mpi` starts this on several ranks"),
+        _ => {
+            println!("nothing to do: `cargo test -p tests --test mpi` starts this on several ranks")
+        }
     }
 }
 

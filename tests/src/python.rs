@@ -6,7 +6,7 @@ use std::process::Command;
 /// failure. Otherwise `python3` is used, and a test that needs packages it lacks is skipped.
 const PYTHON: &str = "MESH_PYTHON";
 
-/// A Python that can import these modules; otherwise prints the reason and returns `None`.
+/// A Python that can import these modules; otherwise notes that the test is skipped, and returns `None`.
 pub fn python(modules: &str) -> Option<String> {
     let asked = std::env::var(PYTHON);
     let python = asked.clone().unwrap_or_else(|_| "python3".to_owned());
@@ -17,9 +17,7 @@ pub fn python(modules: &str) -> Option<String> {
         Err(error) => error.to_string(),
     };
     assert!(asked.is_err(), "{PYTHON}={python}: {problem}");
-    println!(
-        "skipped, for {python} has no {modules}: {}",
-        problem.lines().last().unwrap_or_default()
-    );
+    let problem = problem.lines().last().unwrap_or_default();
+    crate::skip("python", &format!("{python} has no {modules}: {problem}"));
     None
 }

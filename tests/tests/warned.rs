@@ -2,6 +2,7 @@
 
 use log::{LevelFilter, Log, Metadata, Record};
 use mesh_core::lower::{Options, Warnings};
+use mesh_core::session::Threads;
 use mesh_ops::prelude::*;
 use std::sync::Mutex;
 
@@ -48,6 +49,18 @@ fn a_logger_is_told_once_what_a_layout_does_not_do() {
     assert_eq!(logged().len(), 1, "another warning");
     g.lower(&mesh, &"batch:data".parse().unwrap()).unwrap();
     assert_eq!(logged(), [""; 0]);
+
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let crowd: Mesh = format!("data:{}", 8 * cores).parse().unwrap();
+    let module = g.lower_with(&crowd, &"".parse().unwrap(), &kept).unwrap();
+    Session::threads_with(&module, 0, &Threads::default().warnings(Warnings::Keep)).unwrap();
+    assert_eq!(logged(), [""; 0]);
+    Session::threads(&module, 0).unwrap();
+    let [line] = &logged()[..] else { panic!("a crowd of threads") };
+    assert!(
+        line.contains(&format!("has {} processors, and each is a thread", 8 * cores)),
+        "{line}"
+    );
 
     g.warn("x", "this is hardly meant");
     g.lower(&mesh, &"batch:data".parse().unwrap()).unwrap();

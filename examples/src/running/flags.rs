@@ -1,6 +1,8 @@
 //! The flags that training programs share.
 
 use crate::ranks::RankFlags;
+use clap::ValueEnum;
+use mesh_core::lower::{Explain, Module};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -74,6 +76,28 @@ pub struct RunFlags {
     /// What ranks do, if a launcher starts several.
     #[command(flatten)]
     pub ranks: RankFlags,
+}
+
+/// How much is printed of what processors would do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Detail {
+    /// A page: totals, memory, the dearest operations, what is repeated.
+    Page,
+    /// The page and every operation.
+    Full,
+    /// The variables: where they lie and what they take.
+    Variables,
+}
+
+impl Detail {
+    /// The text.
+    pub fn text(self, module: &Module, explain: &Explain) -> String {
+        match self {
+            Self::Page => explain.to_string(),
+            Self::Full => format!("{explain}\n{}", explain.listing()),
+            Self::Variables => module.summary().to_string(),
+        }
+    }
 }
 
 impl RunFlags {

@@ -2,9 +2,11 @@
 
 mod dump;
 mod flags;
+mod short;
 mod signals;
 
-pub use flags::{RunFlags, word};
+pub use flags::{Detail, RunFlags, word};
+pub use short::{Losses, ShortFlags};
 
 use dump::Dump;
 use mesh_core::array::ArrayRef;

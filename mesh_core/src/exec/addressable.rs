@@ -55,7 +55,7 @@ impl Addressable {
         let mut slots = program.fed().zip(&self.0).zip(feeds);
         feeds.len() == program.feeds.len()
             && slots.all(|(((slot, value), ranges), feed)| {
-                feed.dtype() == program.value(value).dtype
+                feed.dtype() == Some(program.value(value).dtype)
                     && is_addressable(feed.shape(), &slot.shape, ranges)
             })
     }

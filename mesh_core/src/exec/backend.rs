@@ -99,6 +99,15 @@ pub trait Backend: Send {
         Err(self.lacks("tell the processors' slices of fetches apart"))
     }
 
+    /// Another back-end that has the same variables, in the same memory, and all else of its own, so that
+    /// another thread calls functions at the same time. While several have them, each refuses to write any.
+    ///
+    /// # Errors
+    /// A back-end that cannot, or has no memory or threads for another.
+    fn share(&self) -> Result<Box<dyn Backend>, Failure> {
+        Err(self.lacks("share its variables with another session"))
+    }
+
     /// Whether to note when each step of a call began and ended.
     ///
     /// # Errors
@@ -256,6 +265,10 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
         fetch: usize,
     ) -> Result<Cow<'_, [u8]>, Failure> {
         (**self).fetched_slice(processor, function, fetch)
+    }
+
+    fn share(&self) -> Result<Box<dyn Backend>, Failure> {
+        (**self).share()
     }
 
     fn record(&mut self, on: bool) -> Result<(), Failure> {

@@ -1,6 +1,8 @@
 //! Copies between the callers' global arrays and the processors' slices.
 #![allow(unsafe_code, reason = "several processors write disjoint slices of one array")]
 
+use std::ptr;
+
 use smallvec::SmallVec;
 
 use super::strided::Walk;
@@ -37,6 +39,8 @@ impl Global {
             ArrayRef::BF16(array) => Self::new(array.as_ptr().cast_mut(), array.strides()),
             ArrayRef::I32(array) => Self::new(array.as_ptr().cast_mut(), array.strides()),
             ArrayRef::Bool(array) => Self::new(array.as_ptr().cast_mut(), array.strides()),
+            // No feed is of these: what a program is fed has a dtype.
+            ArrayRef::Integers(_) => Self::new(ptr::null_mut::<u8>(), &[]),
         }
     }
 

@@ -4,6 +4,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
+use super::sync::Arc;
 use crate::program::ALIGNMENT;
 
 /// Zeroed memory, aligned to [`ALIGNMENT`].
@@ -54,8 +55,8 @@ impl Drop for Buffer {
 pub(crate) struct Store {
     /// Values of the function that runs; as large as the largest plan.
     pub(crate) arena: Buffer,
-    /// The processor's slice of each variable.
-    pub(crate) variables: Vec<Buffer>,
+    /// The processor's slice of each variable, which crews may share that write none.
+    pub(crate) variables: Arc<[Buffer]>,
 }
 
 #[cfg(test)]

@@ -163,7 +163,8 @@ impl Graph {
     pub(super) fn poison(&self) -> Tensor<'_> {
         let mut data = self.data.borrow_mut();
         let id = TensorId(data.tensors.len() as u32);
-        data.tensors.push(TensorNode { ty: TensorType::default(), producer: None, key: None });
+        let ty = TensorType::default();
+        data.tensors.push(TensorNode { ty, producer: None, key: None, label: None });
         drop(data);
         Tensor::new(self, id)
     }
@@ -179,7 +180,7 @@ impl Data {
         let id = OperationId(self.operations.len() as u32);
         for (i, (ty, key)) in outputs.enumerate() {
             operation.outputs.push(TensorId(self.tensors.len() as u32));
-            self.tensors.push(TensorNode { ty, producer: Some((id, i)), key });
+            self.tensors.push(TensorNode { ty, producer: Some((id, i)), key, label: None });
         }
         self.operations.push(operation);
         id

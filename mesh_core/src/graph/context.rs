@@ -54,16 +54,24 @@ impl Graph {
         self.push_issue(subject, message.into(), at);
     }
 
+    /// Records an error, of the layer that the user called if there is one. An error that one line
+    /// makes again and again, as for each variable, is recorded once.
     pub(super) fn push_issue(&self, subject: &str, message: String, at: Provenance) {
+        let data = &mut *self.data.borrow_mut();
+        let (subject, message) = match data.layer().filter(|layer| *layer != subject) {
+            Some(layer) if message.starts_with(subject) => (layer, message),
+            Some(layer) => (layer, format!("{subject}: {message}")),
+            None => (subject, message),
+        };
         let issue = Issue { subject: subject.to_owned(), message, at: Some(at) };
-        self.data.borrow_mut().issues.push(issue);
+        if !data.issues.iter().any(|known| known.repeats(&issue)) {
+            data.issues.push(issue);
+        }
     }
 
     pub(super) fn provenance(&self, location: &'static Location<'static>) -> Provenance {
-        match self.data().context.last() {
-            Some(context) => context.at.clone(),
-            None => Provenance::of(location),
-        }
+        let asked = self.data().context.last().and_then(|context| context.at.clone());
+        asked.unwrap_or_else(|| Provenance::of(location))
     }
 
     /// Records on the caller's line something that is legal but hardly meant.
@@ -104,15 +112,35 @@ impl Graph {
     /// As [`for_caller`](Self::for_caller), for who called another function: what that function's
     /// closures make when they are called from elsewhere.
     pub fn for_line(&self, line: &'static Location<'static>) -> ForCaller<'_> {
-        let at = self.provenance(line);
+        let at = Some(self.provenance(line));
         let data = &mut *self.data.borrow_mut();
-        let phase = data.phase();
-        data.context.push(Context { at, phase });
+        let (phase, layer) = (data.phase(), data.layer());
+        data.context.push(Context { at, phase, layer });
+        ForCaller { graph: self }
+    }
+
+    /// While the returned value lives, errors of the ops that are made begin with the name of a layer. Of
+    /// layers within layers, the name is that of the outermost, which the user called.
+    ///
+    /// ```
+    /// # use mesh_core::graph::Tensor;
+    /// # fn doc<'g>(relu: impl Fn(Tensor<'g>) -> Tensor<'g>, x: Tensor<'g>) -> Tensor<'g> {
+    /// let _layer = x.graph().for_layer("gated");
+    /// relu(x) * x // an error of `mul` is told as `gated: mul: …`
+    /// # }
+    /// ```
+    pub fn for_layer(&self, layer: &'static str) -> ForCaller<'_> {
+        let data = &mut *self.data.borrow_mut();
+        let at = data.context.last().and_then(|context| context.at.clone());
+        let (phase, layer) = (data.phase(), data.layer().or(Some(layer)));
+        data.context.push(Context { at, phase, layer });
         ForCaller { graph: self }
     }
 
     pub(super) fn within<T>(&self, at: Provenance, phase: u32, build: impl FnOnce() -> T) -> T {
-        self.data.borrow_mut().context.push(Context { at, phase });
+        let layer = self.data().layer();
+        let context = Context { at: Some(at), phase, layer };
+        self.data.borrow_mut().context.push(context);
         let result = build();
         self.data.borrow_mut().context.pop();
         result
@@ -155,11 +183,17 @@ impl Data {
     pub(super) fn phase(&self) -> u32 {
         self.context.last().map_or(0, |context| context.phase)
     }
+
+    /// The layer for which it is made.
+    fn layer(&self) -> Option<&'static str> {
+        self.context.last().and_then(|context| context.layer)
+    }
 }
 
-/// What is made while it lives carries one line; see [`Graph::for_caller`].
+/// Until it is dropped, what is made is on somebody's account; see [`Graph::for_caller`] and
+/// [`Graph::for_layer`].
 #[derive(Debug)]
-#[must_use = "the line counts until this value is dropped"]
+#[must_use = "it counts until this value is dropped"]
 pub struct ForCaller<'g> {
     graph: &'g Graph,
 }

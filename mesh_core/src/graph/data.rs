@@ -6,7 +6,7 @@ use super::error::{Issue, OpError};
 use super::ids::{GraphId, OperationId, RegionId, TensorId};
 use super::names::Names;
 use super::nodes::{
-    Fill, FunctionNode, Loop, Region, Same, TensorNode, VariableNode, VariableUpdate,
+    Fill, FunctionNode, Half, Loop, Region, Same, TensorNode, VariableNode, VariableUpdate,
 };
 use super::provenance::Provenance;
 use super::types::{Signature, TensorType};
@@ -25,6 +25,33 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// A model: operations on named tensors, variables, functions.
+///
+/// `mesh_ops::graph()` makes an empty one. [`input`](Self::input) and [`variable`](Self::variable) make
+/// tensors, operators and the methods of `mesh_ops::Ops` make others of them, [`function`](Self::function)
+/// says what one call is fed, returns and updates, and [`lower`](Self::lower) makes a
+/// [`Module`](crate::lower::Module) of all functions that are declared by then.
+///
+/// ```
+/// # use mesh_core::{graph::{Graph, Initializer, Tensor}, names::{dim, DType::F32}};
+/// # fn example(g: &Graph) -> Result<(), Box<dyn std::error::Error>> {
+/// let (batch, width) = (dim("batch", 8), dim("width", 4));
+/// let x = g.input("x", [batch, width], F32);
+/// let w = g.variable("w", [width], F32, Initializer::ONES);
+/// let f = g.function("f", [x], [halved(x) * w.value()], []);
+/// let module = g.lower(&"all:2".parse()?, &"batch:all".parse()?)?;
+///
+/// // A part of a model is a function from tensors to tensors of the same graph, whose lifetime is `'g`.
+/// fn halved<'g>(x: Tensor<'g>) -> Tensor<'g> {
+///     x / 2
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// With one tensor as an argument, `fn halved(x: Tensor) -> Tensor` is short for the signature above; with
+/// several, `'g` has to be written: `fn block<'g>(x: Tensor<'g>, mask: Tensor<'g>) -> Tensor<'g>`. A closure
+/// with a parameter of written type, `|x: Tensor| x / 2`, is refused by the compiler, which takes the
+/// lifetimes of argument and result for two; write such a closure as a function, or as `|x| halved(x)`.
 pub struct Graph {
     pub(super) id: GraphId,
     pub(super) data: RefCell<Data>,
@@ -32,6 +59,10 @@ pub struct Graph {
 }
 
 /// A tensor of a graph: a handle, free to copy.
+///
+/// It has a [`shape`](Self::shape) of named dims and a [`dtype`](Self::dtype); its elements are known when a
+/// function that needs them is called. Operators take tensors and numbers ([`Operand`](super::Operand));
+/// other ops are methods of `mesh_ops::Ops`, which `use mesh_ops::prelude::*` brings.
 #[derive(Clone, Copy)]
 pub struct Tensor<'g> {
     pub(super) graph: &'g Graph,
@@ -173,6 +204,10 @@ pub(crate) enum Structural {
     /// Tensors whose computation is repeated in the backward pass, so that nothing of it need be kept.
     /// Inputs: the results, which the outputs are, and then everything that the computation read.
     Recompute { results: usize, computation: Vec<OperationId> },
+    /// The two results of reversible blocks, from whose values the backward pass computes theirs.
+    /// Inputs: the results, which the outputs are, what the first block is given, and then everything
+    /// else that blocks read.
+    Reversible(Vec<Half>),
     /// Runs a region, iteration by iteration; placed and emitted with its region.
     Loop(Loop),
     /// What an iteration is given; it stands in no list of a region.
@@ -230,8 +265,11 @@ pub struct GradCx<'g> {
 
 /// Who asks for the operations that are being made, when that is not the direct caller.
 pub(super) struct Context {
-    pub(super) at: Provenance,
+    /// `None` if each asks for itself.
+    pub(super) at: Option<Provenance>,
     pub(super) phase: u32,
+    /// The layer that the user called, if operations are made for one.
+    pub(super) layer: Option<&'static str>,
 }
 
 /// The body of a loop under construction.

@@ -43,6 +43,15 @@ pub struct Issue {
     pub at: Option<Provenance>,
 }
 
+impl Issue {
+    /// Whether another issue says the same of the same place.
+    pub(super) fn repeats(&self, other: &Self) -> bool {
+        let location = |issue: &Self| issue.at.as_ref().map(|at| at.location);
+        (&self.subject, &self.message) == (&other.subject, &other.message)
+            && location(self) == location(other)
+    }
+}
+
 impl fmt::Display for Issue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.subject.is_empty() {

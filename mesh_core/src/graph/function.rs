@@ -24,10 +24,9 @@ impl<const I: usize, const F: usize> Function<I, F> {
         &self.name
     }
 
-    /// The handle of a function of a module that was not made of a graph.
-    #[cfg(test)]
-    pub(crate) fn of_no_graph(name: &str) -> Self {
-        Self { graph: GraphId::default(), name: name.into() }
+    /// The handle of a function of a graph's modules, or of modules of no graph.
+    pub(crate) fn of(graph: GraphId, name: &str) -> Self {
+        Self { graph, name: name.into() }
     }
 
     /// The graph it was declared in.
@@ -46,8 +45,10 @@ impl Graph {
     /// Declares a function: feeds `inputs`, returns `fetches`, and makes all `updates` together
     /// when it ends. If it updates a trainable variable, [`step`](Self::step) advances by one.
     ///
+    /// [`Tensor::named`] says what a fetch is called.
+    ///
     /// Recorded as errors: an input that is none, or is missing from the list; two updates of one
-    /// variable; a name in use.
+    /// variable; two fetches that were given one name; a name in use.
     #[track_caller]
     pub fn function<'g, const I: usize, const F: usize>(
         &'g self,
@@ -102,6 +103,7 @@ impl Graph {
         };
         self.check_updates(name, &updates);
         self.check_inputs(name, &node);
+        self.check_fetches(name, fetches);
         self.data.borrow_mut().functions.insert(name.to_owned(), node);
     }
 
@@ -123,6 +125,19 @@ impl Graph {
                 self.record(function, message);
             }
             seen.push((update.variable, operation));
+        }
+    }
+
+    #[track_caller]
+    fn check_fetches(&self, function: &str, fetches: &[Tensor<'_>]) {
+        let named = |i: usize| self.data().tensors[fetches[i].id().index()].label.clone();
+        let same = |&i: &usize| {
+            let label = named(i);
+            label.is_some()
+                && (0..i).any(|j| fetches[j].id() != fetches[i].id() && named(j) == label)
+        };
+        if let Some(twice) = (0..fetches.len()).find(same).and_then(named) {
+            self.record(function, format!("two of its fetches are named {twice}; rename one"));
         }
     }
 

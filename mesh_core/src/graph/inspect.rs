@@ -148,7 +148,8 @@ fn kind(data: &Data, op: &OpKind) -> Kind {
         | Structural::Barrier
         | Structural::Probe { .. }
         | Structural::Custom { .. }
-        | Structural::Recompute { .. } => Kind::Identity,
+        | Structural::Recompute { .. }
+        | Structural::Reversible(_) => Kind::Identity,
         Structural::Loop(run) => view(data.region(run.region), run).map_or(Kind::Other, Kind::Loop),
         Structural::Param { .. } => Kind::Param,
     }

@@ -4,18 +4,28 @@
 //! recorded with the caller's line and yields a *poisoned* tensor, whose users stay silent;
 //! [`Graph::check`] and [`Graph::lower`](Graph::lower) report every error at once.
 
+// Rustdoc lists methods in this order: first what one needs first.
+mod sources;
+
+mod tensor;
+
+mod variable;
+
+mod function;
+
+mod gradient;
+
+mod loops;
+
 mod algebra;
 mod apply;
 mod context;
 mod custom;
 mod data;
 mod error;
-mod function;
-mod gradient;
 mod ids;
 mod initializer;
 mod inspect;
-mod loops;
 mod names;
 mod nodes;
 mod op;
@@ -24,15 +34,14 @@ mod provenance;
 mod recompute;
 mod region;
 mod residual;
+mod reversible;
 mod scope;
-mod sources;
 mod structural;
-mod tensor;
 mod types;
 mod undo;
-mod variable;
 mod walk;
 
+pub use algebra::Operand;
 pub use context::ForCaller;
 pub use data::{Algebra, DynOp, GradCx, Graph, Tensor};
 pub use error::{Issue, OpError, Report};

@@ -16,6 +16,8 @@ pub(crate) struct TensorNode {
     pub(crate) producer: Option<(OperationId, usize)>,
     /// `None` fits any key: scalars.
     pub(crate) key: Option<Key>,
+    /// What the user calls it; see `Tensor::named`.
+    pub(super) label: Option<String>,
 }
 
 #[derive(Clone)]
@@ -106,6 +108,17 @@ impl Loop {
     pub(super) fn results(&self) -> usize {
         self.outputs.len() - self.saved.len()
     }
+}
+
+/// Half of a reversible block: from two tensors to the second, and the first with what is computed
+/// from the second added.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Half {
+    /// The second.
+    pub(super) of: TensorId,
+    pub(super) computation: Vec<OperationId>,
+    /// What is computed.
+    pub(super) added: TensorId,
 }
 
 /// Equal elements.

@@ -1,6 +1,6 @@
 //! Graphs for petgraph: its algorithms, and pictures.
 
-use super::data::Graph;
+use super::data::{Graph, Structural};
 use petgraph::dot::Dot;
 use petgraph::graph::{DiGraph, NodeIndex};
 
@@ -23,6 +23,26 @@ impl Graph {
             }
         }
         graph
+    }
+
+    /// What a function needs, the bodies of its loops included, as a picture in Graphviz' DOT language. `None` if there is no such function.
+    pub fn dot_of(&self, function: &str) -> Option<String> {
+        let data = self.data();
+        let mut needed = vec![false; data.operations.len()];
+        let mut found = data.reachable(data.functions.get(function)?);
+        while let Some(id) = found.pop() {
+            needed[id.index()] = true;
+            if let Some(Structural::Loop(run)) = data.operations[id.index()].structural() {
+                let results = &data.region(run.region).results;
+                found.extend(data.computing(run.region, results));
+            }
+        }
+        let all = self.digraph();
+        let kept = all.filter_map(
+            |node, name| needed[node.index()].then_some(name),
+            |_, tensor| Some(tensor),
+        );
+        Some(Dot::new(&kept).to_string())
     }
 
     /// The graph as a picture in Graphviz' DOT language.

@@ -15,8 +15,7 @@ impl Graph {
         inputs: [Tensor<'g>; I],
         forward: impl FnOnce([Tensor<'g>; I]) -> [Tensor<'g>; O],
     ) -> [Tensor<'g>; O] {
-        let made = |data: &Data| data.region(data.here()).operations.len();
-        let before = made(&self.data());
+        let before = self.data().made_here();
         let results = forward(inputs);
         let (computation, read) = self.data().computation(before);
         let mut arguments: IndexSet<TensorId> = inputs.iter().map(|t| t.id()).collect();
@@ -32,46 +31,75 @@ impl Graph {
         results: &[TensorId],
         cx: &GradCx<'g>,
     ) -> Result<Vec<Option<Tensor<'g>>>, OpError> {
-        let mut now: IndexMap<TensorId, Tensor<'g>> = IndexMap::new();
-        for &argument in &cx.inputs {
-            let asked = Asked::keys(vec![argument.key()]);
-            now.insert(
-                argument.id(),
-                self.apply_as(Structural::Barrier, &[argument], 1, asked).outputs[0],
-            );
-        }
-        let again = |now: &IndexMap<TensorId, Tensor<'g>>, id: TensorId| {
-            now.get(&id).copied().unwrap_or_else(|| Tensor::new(self, id))
-        };
-        for id in computation {
-            let source = self.data().operations[id.index()].clone();
-            let inputs: Vec<_> = source.inputs.iter().map(|&t| again(&now, t)).collect();
-            // A loop may have been asked to save more since; its outputs are those it has now.
-            let outputs = self.clone_operation(&source, &inputs)?;
-            now.extend(source.outputs.iter().copied().zip(outputs));
-        }
+        let mut now = self.behind_barrier(&cx.inputs);
+        self.again(computation, &mut now)?;
+        let value = |id: TensorId| now.get(&id).copied().unwrap_or(Tensor::new(self, id));
         let with_cotangent = results.iter().zip(&cx.dy).filter_map(|(&y, dy)| Some((y, (*dy)?)));
-        let (ys, seeds): (Vec<_>, Vec<_>) =
-            with_cotangent.map(|(y, dy)| (again(&now, y), dy)).unzip();
+        let (ys, seeds): (Vec<_>, Vec<_>) = with_cotangent.map(|(y, dy)| (value(y), dy)).unzip();
         let wanted: Vec<_> =
             (0..cx.arity()).filter(|&i| cx.needs(i) && cx.input(i).dtype().is_float()).collect();
-        let xs: Vec<_> = wanted.iter().map(|&i| again(&now, cx.input(i).id())).collect();
+        let xs: Vec<_> = wanted.iter().map(|&i| value(cx.input(i).id())).collect();
         let found = self.gradients(&ys, &xs, Some(&seeds));
         let mut grads = vec![None; cx.arity()];
         wanted.into_iter().zip(found).for_each(|(i, grad)| grads[i] = grad);
         Ok(grads)
     }
+
+    /// What a repetition reads instead of these tensors: the same values, so that what it computes
+    /// is not merged with what was computed before.
+    pub(super) fn behind_barrier<'g>(&'g self, tensors: &[Tensor<'g>]) -> Now<'g> {
+        let barrier = |&tensor: &Tensor<'g>| {
+            let asked = Asked::keys(vec![tensor.key()]);
+            let outputs = self.apply_as(Structural::Barrier, &[tensor], 1, asked).outputs;
+            (tensor.id(), outputs[0])
+        };
+        tensors.iter().map(barrier).collect()
+    }
+
+    /// Repeats operations, which read what `now` has for what they read; adds what they make.
+    pub(super) fn again<'g>(
+        &'g self,
+        computation: &[OperationId],
+        now: &mut Now<'g>,
+    ) -> Result<(), OpError> {
+        for id in computation {
+            let source = self.data().operations[id.index()].clone();
+            let reads = |&t: &TensorId| now.get(&t).copied().unwrap_or(Tensor::new(self, t));
+            let inputs: Vec<_> = source.inputs.iter().map(reads).collect();
+            // A loop may have been asked to save more since; its outputs are those it has now.
+            let outputs = self.clone_operation(&source, &inputs)?;
+            now.extend(source.outputs.iter().copied().zip(outputs));
+        }
+        Ok(())
+    }
 }
 
+/// What stands for tensors in a repetition.
+pub(super) type Now<'g> = IndexMap<TensorId, Tensor<'g>>;
+
 impl Data {
+    /// How many operations have been made here.
+    pub(super) fn made_here(&self) -> usize {
+        self.region(self.here()).operations.len()
+    }
+
     /// The operations made here behind the first `before`, and what they read that was there before.
     /// Variables and feeds, which belong to no computation, count as there before.
-    fn computation(&self, before: usize) -> (Vec<OperationId>, Vec<TensorId>) {
-        let is_source = |operation: &Operation| {
+    pub(super) fn computation(&self, before: usize) -> (Vec<OperationId>, Vec<TensorId>) {
+        let reads = |operation: &Operation| {
             matches!(
                 operation.structural(),
                 Some(Structural::Input { .. } | Structural::Read { .. })
             )
+        };
+        let of_variable = |tensor: &TensorId| {
+            let producer = self.tensors[tensor.index()].producer;
+            producer.is_some_and(|(id, _)| reads(&self.operations[id.index()]))
+        };
+        // The value of a variable for computing with is made once, by who asks first.
+        let is_source = |operation: &Operation| match operation.structural() {
+            Some(Structural::Relayout) => operation.inputs.iter().all(of_variable),
+            _ => reads(operation),
         };
         let mut own = self.region(self.here()).operations[before..].to_vec();
         own.retain(|id| !is_source(&self.operations[id.index()]));

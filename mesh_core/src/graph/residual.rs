@@ -93,7 +93,7 @@ impl Graph {
         let producer = Some((forward, operation.outputs.len()));
         operation.outputs.push(id);
         let key = Some(data.tensors[tensor.id().index()].key.unwrap_or(Key::COMPUTE));
-        data.tensors.push(TensorNode { ty, producer, key });
+        data.tensors.push(TensorNode { ty, producer, key, label: None });
         Ok(Tensor::new(self, id))
     }
 
@@ -113,7 +113,8 @@ impl Graph {
 
     /// Where operations made now come from, if not from the given place.
     fn here(&self, otherwise: &Provenance) -> Provenance {
-        self.data().context.last().map_or_else(|| otherwise.clone(), |context| context.at.clone())
+        let asked = self.data().context.last().and_then(|context| context.at.clone());
+        asked.unwrap_or_else(|| otherwise.clone())
     }
 }
 

@@ -116,8 +116,8 @@ impl Graph {
     #[must_use = "the scope ends when this value is dropped"]
     pub fn scope(&self, name: &str) -> Scope<'_> {
         let names = &mut self.data.borrow_mut().names;
-        let full = names.unique(name);
-        let own = full.rsplit('/').next().unwrap_or(name).to_owned();
+        let around = names.scoped("").len();
+        let own = names.unique(name).split_off(around);
         names.scopes.push(own);
         Scope { graph: self }
     }

@@ -25,6 +25,7 @@ impl Op for Structural {
             Self::Probe { .. } => "probe",
             Self::Custom { .. } => "custom_gradient",
             Self::Recompute { .. } => "recompute",
+            Self::Reversible(_) => "reversible",
             Self::Loop(_) => "loop",
             Self::Param { .. } => "param",
         }
@@ -49,6 +50,7 @@ impl Op for Structural {
             Self::Custom { results, .. } | Self::Recompute { results, .. } => {
                 Ok(inputs[..*results].to_vec())
             }
+            Self::Reversible(_) => Ok(inputs[..PAIR].to_vec()),
             Self::Loop(run) => Ok(run.outputs.clone()),
         }
     }
@@ -75,9 +77,11 @@ impl Op for Structural {
                 outs.into_iter().enumerate().try_for_each(|(i, out)| cx.finish(i, out))
             }
             // Their outputs are inputs, wherever those lie.
-            Self::Relayout | Self::Probe { .. } | Self::Custom { .. } | Self::Recompute { .. } => {
-                Ok(())
-            }
+            Self::Relayout
+            | Self::Probe { .. }
+            | Self::Custom { .. }
+            | Self::Recompute { .. }
+            | Self::Reversible(_) => Ok(()),
             Self::Loop(_) | Self::Param { .. } => {
                 Err(OpError::new("internal error: a loop is emitted with its region"))
             }
@@ -104,6 +108,10 @@ impl Op for Structural {
                 let grads = graph.repeat(computation, &made, &cx.behind(*results))?;
                 Ok(none_before(*results, grads))
             }
+            Self::Reversible(halves) => {
+                let graph = cx.input(0).graph();
+                Ok(none_before(PAIR, graph.reverse(halves, &cx.behind(PAIR))?))
+            }
             Self::Loop(run) if run.conditional => Err(OpError::new(
                 "a while loop has no gradient, as nobody knows its number of iterations; \
                  use scan, or stop_gradient what it returns",
@@ -122,6 +130,7 @@ impl Op for Structural {
         match self {
             Self::Relayout | Self::Probe { .. } => cx.alias(),
             Self::Custom { results, .. } | Self::Recompute { results, .. } => cx.aliases(*results),
+            Self::Reversible(_) => cx.aliases(PAIR),
             Self::Barrier => {
                 let here = cx.all_available();
                 Placing::new(here.clone(), here)
@@ -130,6 +139,9 @@ impl Op for Structural {
         }
     }
 }
+
+/// What a reversible block is given, and gives.
+const PAIR: usize = 2;
 
 /// Cotangents of all inputs, of which the first have none.
 fn none_before<'g>(first: usize, grads: Vec<Option<Tensor<'g>>>) -> Vec<Option<Tensor<'g>>> {

@@ -13,16 +13,6 @@ impl<'g> Tensor<'g> {
         Self { graph, id }
     }
 
-    /// The graph it belongs to.
-    pub fn graph(self) -> &'g Graph {
-        self.graph
-    }
-
-    /// Its number in the graph.
-    pub fn id(self) -> TensorId {
-        self.id
-    }
-
     /// Dims in declared order, global sizes.
     pub fn shape(self) -> Shape {
         self.tensor_type().shape
@@ -36,6 +26,66 @@ impl<'g> Tensor<'g> {
     /// Shape and element type.
     pub fn tensor_type(self) -> TensorType {
         self.graph.data().tensors[self.id.index()].ty.clone()
+    }
+
+    /// The dim of a name, if it has one.
+    pub fn dim(self, name: &str) -> Option<Dimension> {
+        self.shape().get(name.into())
+    }
+
+    /// The same tensor under a name of the user's choice. A function returns it under that name, which is
+    /// what [`Session::call_named`](crate::session::Session::call_named) gives, and errors call it so.
+    ///
+    /// Tensors of several functions may have one name. If a tensor is named again, the last name counts.
+    ///
+    /// ```
+    /// # use mesh_core::{graph::Graph, names::{dim, DType}};
+    /// # fn doc(g: &Graph) {
+    /// let x = g.input("x", [dim("x", 3)], DType::F32);
+    /// let y = (x * x).named("squares");
+    /// assert_eq!(format!("{y:?}"), "squares: f32[x:3]");
+    /// g.function("f", [x], [y], []); // returns `squares`
+    /// # }
+    /// ```
+    pub fn named(self, name: &str) -> Self {
+        self.graph.data.borrow_mut().tensors[self.id.index()].label = Some(name.to_owned());
+        self
+    }
+
+    /// `f(self)`, for chains: `x.then(gelu)`.
+    pub fn then<T>(self, f: impl FnOnce(Self) -> T) -> T {
+        f(self)
+    }
+
+    /// The same tensor; gradients stop here.
+    #[track_caller]
+    pub fn stop_gradient(self) -> Self {
+        self.graph.apply_as(Structural::StopGradient, &[self], 1, Asked::default()).outputs[0]
+    }
+
+    /// A tensor of its shape, dtype and layout key, filled with a number.
+    #[track_caller]
+    pub fn fill_like(self, value: f64) -> Self {
+        if self.is_poisoned() {
+            return self;
+        }
+        self.graph.filled(value, self.tensor_type(), self.key())
+    }
+
+    /// A number of its dtype, without dims.
+    #[track_caller]
+    pub fn scalar_like(self, value: f64) -> Self {
+        if self.is_poisoned() { self } else { self.graph.scalar(value, self.dtype()) }
+    }
+
+    /// The graph it belongs to.
+    pub fn graph(self) -> &'g Graph {
+        self.graph
+    }
+
+    /// Its number in the graph.
+    pub fn id(self) -> TensorId {
+        self.id
     }
 
     /// Whether an error upstream left it without meaning; the graph has recorded that error.
@@ -62,43 +112,13 @@ impl<'g> Tensor<'g> {
         let asked = Asked::key(Some(key));
         self.graph.apply_as(Structural::Relayout, &[self], 1, asked).outputs[0]
     }
-
-    /// The same tensor; gradients stop here.
-    #[track_caller]
-    pub fn stop_gradient(self) -> Self {
-        self.graph.apply_as(Structural::StopGradient, &[self], 1, Asked::default()).outputs[0]
-    }
-
-    /// A tensor of its shape, dtype and layout key, filled with a number.
-    #[track_caller]
-    pub fn fill_like(self, value: f64) -> Self {
-        if self.is_poisoned() {
-            return self;
-        }
-        self.graph.filled(value, self.tensor_type(), self.key())
-    }
-
-    /// A number of its dtype, without dims.
-    #[track_caller]
-    pub fn scalar_like(self, value: f64) -> Self {
-        if self.is_poisoned() { self } else { self.graph.scalar(value, self.dtype()) }
-    }
-
-    /// The dim of a name, if it has one.
-    pub fn dim(self, name: &str) -> Option<Dimension> {
-        self.shape().get(name.into())
-    }
-
-    /// `f(self)`, for chains: `x.then(gelu)`.
-    pub fn then<T>(self, f: impl FnOnce(Self) -> T) -> T {
-        f(self)
-    }
 }
 
 impl fmt::Debug for Tensor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let data = self.graph.data();
-        let name = data.tensor_name(self.id);
+        let label = data.tensors[self.id.index()].label.clone();
+        let name = label.unwrap_or_else(|| data.tensor_name(self.id));
         write!(f, "{name}: {}", data.tensors[self.id.index()].ty)
     }
 }
@@ -132,8 +152,14 @@ impl Data {
         }
     }
 
-    /// What a fetch of a tensor is called: by its operation, or as a probe says.
+    /// What a fetch of a tensor is called: as the user says, or as it is shown.
     pub(crate) fn fetch_name(&self, tensor: TensorId) -> String {
+        let label = self.tensors[tensor.index()].label.clone();
+        label.unwrap_or_else(|| self.shown_name(tensor))
+    }
+
+    /// What a tensor is called where it is shown: by its operation, or as a probe says.
+    pub(crate) fn shown_name(&self, tensor: TensorId) -> String {
         match self.producer(tensor).and_then(|(operation, _)| operation.structural()) {
             Some(Structural::Probe { label }) => label.clone(),
             _ => self.tensor_name(tensor),

@@ -3,16 +3,17 @@
 use super::issues::{LayoutIssue, report};
 use super::local::{Local, LocalCx, extents, slot};
 use super::module::{Module, Options, VariableSpec};
+use super::origins::{dims, origin};
 use super::place::PlaceCx;
 use super::probes;
 use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
 use super::warnings::{self, Warnings};
 use crate::graph::{
-    FunctionNode, Graph, Issue, Operation, Provenance, Report, Signature, TensorId,
+    FunctionNode, Graph, Issue, Operation, Report, Signature, Structural, TensorId,
 };
-use crate::names::{Home, Layout, Mesh, Placement, RuleSet, Rules};
+use crate::names::{AxisList, Home, Layout, Mesh, Placement, RuleSet, Rules};
 use crate::passes;
-use crate::program::{Builder, Offset, Origin, Owners, Program, Slot, ValueId, VariableId};
+use crate::program::{Builder, DimUse, Offset, Origin, Owners, Program, Slot, ValueId, VariableId};
 use indexmap::IndexSet;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -81,7 +82,8 @@ impl Graph {
         let init = functions.pop().unwrap_or_default();
         let warnings = Rules::warnings(layout, mesh, &names);
         let graph = self.identity();
-        Ok(Module { graph, mesh: mesh.clone(), variables, functions, init, warnings })
+        let (mesh, layout) = (mesh.clone(), layout.clone());
+        Ok(Module { graph, mesh, variables, functions, init, warnings, layout })
     }
 }
 
@@ -208,12 +210,11 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
     let tensors = node.fetches.iter().chain(probed);
     for (i, (&version, &tensor)) in table.fetches.iter().zip(tensors).enumerate() {
         let value = emitter.value(version)?;
-        let name = setting.data.fetch_name(tensor);
         let shape = &setting.data.tensors[tensor.index()].ty.shape;
-        let slot = slot(name, shape, &table.versions[version.index()].placement);
+        let slot = |name| slot(name, shape, &table.versions[version.index()].placement);
         match i < node.fetches.len() {
-            true => emitter.builder.fetch(slot, value.id),
-            false => emitter.builder.probe(slot, value.id),
+            true => emitter.builder.fetch(slot(setting.data.fetch_name(tensor)), value.id),
+            false => emitter.builder.probe(slot(setting.data.shown_name(tensor)), value.id),
         }
     }
     let fed: Vec<_> = node.inputs.iter().map(|&input| emitter.fed(input)).collect();
@@ -224,17 +225,6 @@ fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {
     feeds.sort_by_key(|(param, _)| fed.iter().position(|&value| value == Some(*param)));
     (program.block.params, program.feeds) = feeds.into_iter().unzip();
     Ok(program)
-}
-
-/// What a program says of where steps come from.
-pub(super) fn origin(op: &str, name: &str, at: Option<&Provenance>, slice: String) -> Origin {
-    let (op, name) = (op.to_owned(), name.to_owned());
-    let note = at.and_then(|at| at.note.as_deref()).unwrap_or_default().to_owned();
-    let asker = at.and_then(|at| at.asker.as_ref());
-    let owner = asker.map(|asker| asker.name.clone()).unwrap_or_default();
-    let owner_at = asker.map(|asker| asker.at.to_string()).unwrap_or_default();
-    let at = at.map(Provenance::line).unwrap_or_default();
-    Origin { op, name, at, note, owner, owner_at, slice, merged: Vec::new() }
 }
 
 pub(super) struct Emitter<'a> {
@@ -279,7 +269,18 @@ impl<'a> Emitter<'a> {
         let operation = &self.setting.data.operations[entry.operation.index()];
         let versions = entry.outputs.iter().chain(&entry.inputs);
         let placements: Vec<_> = versions.map(|v| self.placement(*v)).collect();
-        self.origin(operation, &placements[..entry.outputs.len()]);
+        let types = |list: &[TensorId]| -> SmallVec<[_; 2]> {
+            list.iter().map(|t| self.setting.data.tensors[t.index()].ty.clone()).collect()
+        };
+        let (input_types, output_types) = (types(&operation.inputs), types(&operation.outputs));
+        let signature = Signature { inputs: &input_types, outputs: &output_types };
+        let rule = operation.op.split(signature);
+        let along = match operation.structural() {
+            Some(Structural::Loop(run)) => Some(run.iterations.name),
+            _ => None,
+        };
+        let dims = dims(signature, &placements, &rule, along);
+        self.origin(operation, &placements, dims);
         let owners = Owners::from_slice(placements.first().map_or(&[], |p| p.owned()));
         let mut inputs = Vec::new();
         for &version in &entry.inputs {
@@ -289,18 +290,13 @@ impl<'a> Emitter<'a> {
         if let Some(body) = &entry.body {
             return self.run(entry, body, &inputs);
         }
-        let types = |list: &[TensorId]| -> SmallVec<[_; 2]> {
-            list.iter().map(|t| self.setting.data.tensors[t.index()].ty.clone()).collect()
-        };
-        let (input_types, output_types) = (types(&operation.inputs), types(&operation.outputs));
-        let signature = Signature { inputs: &input_types, outputs: &output_types };
         let mut cx = LocalCx {
             builder: &mut self.builder,
             setting: self.setting,
             signature,
             inputs,
             placements,
-            rule: operation.op.split(signature),
+            rule,
             outputs: vec![None; output_types.len()],
         };
         let done = operation.op.local(&mut cx).map_err(|error| error.to_string());
@@ -328,15 +324,22 @@ impl<'a> Emitter<'a> {
         self.values[entry.outputs[0].index()].as_ref().map(|local| local.id)
     }
 
-    pub(super) fn origin(&mut self, operation: &Operation, placements: &[&Placement]) {
-        let shape = |i: usize| &self.setting.data.tensors[operation.outputs[i].index()].ty.shape;
-        let slices: Vec<_> = placements
-            .iter()
-            .enumerate()
-            .map(|(i, placement)| placement.describe(self.setting.mesh, shape(i)))
+    /// Steps from here on are an operation's, whose outputs and then inputs lie so.
+    fn origin(&mut self, operation: &Operation, placements: &[&Placement], dims: Vec<DimUse>) {
+        let types = operation.outputs.iter().map(|t| &self.setting.data.tensors[t.index()].ty);
+        let slices = types.zip(placements);
+        let slices: Vec<_> = slices
+            .map(|(ty, placement)| placement.describe(self.setting.mesh, &ty.shape))
             .collect();
+        let mut parts = AxisList::new();
+        for &axis in placements.iter().flat_map(|placement| placement.pending_axes()) {
+            if !parts.contains(&axis) {
+                parts.push(axis);
+            }
+        }
         let (op, name, at) = (operation.op.name(), &operation.name, &operation.at);
-        self.builder.origin(origin(op, name, Some(at), slices.join(" ")));
+        let origin = origin(op, name, Some(at), slices.join(" "));
+        self.builder.origin(Origin { dims, parts, ..origin });
     }
 
     pub(super) fn placement(&self, version: VersionId) -> &'a Placement {

@@ -320,6 +320,7 @@ pub(super) fn slot(name: String, global: &Shape, placement: &Placement) -> Slot 
     Slot {
         name,
         shape: global.sizes(),
+        dims: global.names().collect(),
         split: global.names().map(|n| AxisList::from_slice(placement.axes(n))).collect(),
         ..Slot::default()
     }

@@ -5,9 +5,10 @@
 //! carried tensors are of that kind is tried: those for which the body settles sums are given pending
 //! over the same axes; one that the body then settles, or does not leave pending again, is given whole.
 
-use super::emit::{Emitter, origin};
+use super::emit::Emitter;
 use super::issues::LayoutIssue;
 use super::local::{Local, extents};
+use super::origins::origin;
 use super::place::{PlaceCx, Placing};
 use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
 use crate::graph::{Loop, OperationId, Report, Structural, TensorId};

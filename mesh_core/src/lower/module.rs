@@ -1,10 +1,11 @@
 //! What lowering makes: a variable table and a compiled program per function.
 
-use super::{Explain, Warnings};
-use crate::graph::GraphId;
-use crate::names::{DType, LayoutWarning, Mesh, Placement, Shape};
+use super::{Explain, Summary, Warnings};
+use crate::graph::{Function, GraphId};
+use crate::names::{DType, Layout, LayoutWarning, Mesh, Placement, Shape, nearest, suggestion};
 use crate::passes::{self, AllReduce, Executable, Fault, PORTABLE, PassId, Target};
 use crate::program::{Owners, Problem, Program, VariableType, owns, verify};
+use serde::{Deserialize, Serialize};
 
 /// Choices that a layout leaves open.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +43,7 @@ impl Default for Options {
 }
 
 /// A variable of a module and where it lies at rest.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VariableSpec {
     /// Unique name.
     pub name: String,
@@ -64,11 +65,49 @@ impl VariableSpec {
         let owners = Owners::from_slice(self.placement.owned());
         VariableType { name: self.name.clone(), dtype: self.dtype, extents, owners }
     }
+
+    /// Whether it can lie on the mesh.
+    fn check(&self, mesh: &Mesh) -> Result<(), ModuleError> {
+        let Self { name, shape, placement, .. } = self;
+        let refused = |problem: String| {
+            let (variable, mesh) = (name.clone(), mesh.clone());
+            Err(ModuleError::Placement { variable, mesh, problem })
+        };
+        if placement.pending().is_some() {
+            return refused("a sum is owed".to_owned());
+        }
+        let split = placement.splits().flat_map(|(_, axes)| axes.iter().copied());
+        let mut axes: Vec<_> =
+            split.chain(placement.owned().iter().map(|(axis, _)| *axis)).collect();
+        if axes.iter().any(|axis| axis.index() >= mesh.axes().count()) {
+            return refused("it lies along an axis that there is not".to_owned());
+        }
+        let listed = axes.len();
+        axes.sort_unstable();
+        axes.dedup();
+        if axes.len() < listed {
+            return refused("it lies along an axis in two ways".to_owned());
+        }
+        if placement.splits().any(|(dim, _)| !shape.contains(dim)) {
+            return refused(format!("a dim is split that {shape} lacks"));
+        }
+        if placement.owned().iter().any(|&(axis, owner)| owner >= mesh.size(axis)) {
+            return refused("it is owned by a coordinate that there is not".to_owned());
+        }
+        match placement.local_shape(mesh, shape) {
+            Some(_) => Ok(()),
+            None => refused(format!("a dim of {shape} does not divide")),
+        }
+    }
 }
 
 /// A graph made ready for one mesh and layout: variables, and what each processor does in each function.
 /// Borrows nothing of the graph, and holds no choice that depends on a machine:
 /// [`compile`](Self::compile) makes those.
+///
+/// [`Graph::lower`](crate::graph::Graph::lower) makes one. [`Session::threads`](crate::session::Session::threads)
+/// runs it, [`explain`](Self::explain) says what each processor does, and [`save`](Self::save) writes it to
+/// a file.
 ///
 /// Whoever runs it relies on its programs being legal, so that it can be read, but not changed:
 ///
@@ -88,16 +127,55 @@ pub struct Module {
     pub(super) functions: Vec<Program>,
     pub(super) init: Program,
     pub(super) warnings: Vec<LayoutWarning>,
+    /// What it was lowered under.
+    pub(super) layout: Layout,
 }
 
-/// Why a program cannot be a module's.
+/// Why there is no such module, or function of it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{program}` cannot be a function of the module:\n  {}", lines(problems))]
-pub struct ModuleError {
-    /// Its name.
-    pub program: String,
-    /// What is wrong with it.
-    pub problems: Vec<Problem>,
+#[non_exhaustive]
+pub enum ModuleError {
+    /// A program is illegal.
+    #[error("`{program}` cannot be a function of the module:\n  {}", lines(problems))]
+    Illegal {
+        /// Its name.
+        program: String,
+        /// What is wrong with it.
+        problems: Vec<Problem>,
+    },
+    /// A variable cannot lie on the mesh as its placement says.
+    #[error("variable `{variable}` cannot lie on mesh {mesh}: {problem}")]
+    Placement {
+        /// Its name.
+        variable: String,
+        /// The mesh.
+        mesh: Mesh,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The module has no function of a name.
+    #[error("the module has no function `{name}`{}: there are {}", suggestion(nearest), known.join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of its functions.
+        known: Vec<String>,
+        /// The one that is most like it.
+        nearest: Option<String>,
+    },
+    /// A function has other numbers of feeds and fetches than its handle.
+    #[error(
+        "function `{function}` has {} feeds and {} fetches, not {} and {}",
+        expected.0, expected.1, found.0, found.1
+    )]
+    Arity {
+        /// Its name.
+        function: String,
+        /// Its numbers of feeds and fetches.
+        expected: (usize, usize),
+        /// The handle's.
+        found: (usize, usize),
+    },
 }
 
 fn lines(problems: &[Problem]) -> String {
@@ -105,27 +183,6 @@ fn lines(problems: &[Problem]) -> String {
 }
 
 impl Module {
-    /// A module of programs that were written or changed by hand: functions, and `init`, which sets
-    /// every variable to its initial value.
-    ///
-    /// # Errors
-    /// A program that [`verify`] refuses.
-    pub fn new(
-        mesh: Mesh,
-        variables: Vec<VariableSpec>,
-        functions: Vec<Program>,
-        init: Program,
-    ) -> Result<Self, ModuleError> {
-        let types: Vec<_> = variables.iter().map(|variable| variable.local(&mesh)).collect();
-        for program in functions.iter().chain([&init]) {
-            let name = || program.name.clone();
-            verify(program, &mesh, &types)
-                .map_err(|problems| ModuleError { program: name(), problems })?;
-        }
-        let (graph, warnings) = (GraphId::default(), Vec::new());
-        Ok(Self { graph, mesh, variables, functions, init, warnings })
-    }
-
     /// The module made ready for a machine: its programs improved by the target's passes, with plans of
     /// the memory they take.
     ///
@@ -170,15 +227,48 @@ impl Module {
         &self.warnings
     }
 
+    /// The handle of a function, to call it in sessions of this module; a module of lowering has the handles
+    /// that its graph has given.
+    ///
+    /// # Errors
+    /// A name that no function has, or other numbers of feeds or fetches.
+    pub fn handle<const I: usize, const F: usize>(
+        &self,
+        name: &str,
+    ) -> Result<Function<I, F>, ModuleError> {
+        let program = self.known(name)?;
+        let expected = (program.feeds.len(), program.fetches.len());
+        if expected != (I, F) {
+            let function = name.to_owned();
+            return Err(ModuleError::Arity { function, expected, found: (I, F) });
+        }
+        Ok(Function::of(self.graph, name))
+    }
+
+    /// The function of a name, which is an error if there is none.
+    pub(super) fn known(&self, name: &str) -> Result<&Program, ModuleError> {
+        self.function(name).ok_or_else(|| {
+            let known = self.functions.iter().map(|program| program.name.as_str());
+            let nearest = nearest(name, known.clone());
+            let known = known.map(str::to_owned).collect();
+            ModuleError::Unknown { name: name.to_owned(), known, nearest }
+        })
+    }
+
     /// The function of a name.
     pub fn function(&self, name: &str) -> Option<&Program> {
         self.functions.iter().find(|program| program.name == name)
     }
 
-    /// What each function does: slices, work and collectives, operation by operation, before anything
-    /// is chosen that depends on a machine. Runs nothing.
+    /// What each function does, before anything is chosen that depends on a machine: work, traffic, the
+    /// dearest operations, what is repeated needlessly. Runs nothing.
     pub fn explain(&self) -> Explain {
         Explain::new(self)
+    }
+
+    /// The variables: shapes, dtypes, where they lie, how much they take.
+    pub fn summary(&self) -> Summary {
+        Summary::new(self)
     }
 
     /// As [`explain`](Self::explain), with the memory that each function takes on a target.
@@ -186,7 +276,7 @@ impl Module {
     /// # Errors
     /// As [`compile`](Self::compile).
     pub fn explain_for(&self, target: &Target) -> Result<Explain, Fault> {
-        Ok(self.explain().memory(&self.compile(target)?))
+        Ok(self.explain().memory(&self.compile(target)?, target))
     }
 
     /// Bytes of variables on the processor that holds most.
@@ -198,16 +288,43 @@ impl Module {
 
     /// Bytes of variables on one processor.
     pub fn variable_bytes_on(&self, processor: usize) -> usize {
+        self.bytes_on(processor, |_| true)
+    }
+
+    /// Bytes of some of the variables on one processor.
+    pub(super) fn bytes_on(&self, processor: usize, of: impl Fn(&VariableSpec) -> bool) -> usize {
         let bytes = |v: &VariableSpec| {
             v.local(&self.mesh).extents.iter().product::<usize>() * v.dtype.size()
         };
         let held =
             self.variables.iter().filter(|v| owns(&self.mesh, processor, v.placement.owned()));
-        held.map(bytes).sum()
+        held.filter(|variable| of(variable)).map(bytes).sum()
     }
 
     /// A function's program as text.
     pub fn print(&self, function: &str) -> Option<String> {
         self.function(function).map(|program| program.display(&self.mesh).to_string())
+    }
+
+    /// A module of programs that were written or changed by hand: functions, and `init`, which sets
+    /// every variable to its initial value.
+    ///
+    /// # Errors
+    /// A variable that cannot lie as its placement says, or a program that [`verify`] refuses.
+    pub fn new(
+        mesh: Mesh,
+        variables: Vec<VariableSpec>,
+        functions: Vec<Program>,
+        init: Program,
+    ) -> Result<Self, ModuleError> {
+        variables.iter().try_for_each(|variable| variable.check(&mesh))?;
+        let types: Vec<_> = variables.iter().map(|variable| variable.local(&mesh)).collect();
+        for program in functions.iter().chain([&init]) {
+            let name = || program.name.clone();
+            verify(program, &mesh, &types)
+                .map_err(|problems| ModuleError::Illegal { program: name(), problems })?;
+        }
+        let (graph, warnings, layout) = (GraphId::default(), Vec::new(), Layout::default());
+        Ok(Self { graph, mesh, variables, functions, init, warnings, layout })
     }
 }

@@ -28,12 +28,15 @@ pub enum Warnings {
 pub(super) fn report(graph: &Graph, module: &Module) {
     let recorded = graph.warnings().into_iter().map(|issue| issue.to_string());
     let of_layout = module.warnings().iter().map(ToString::to_string);
-    for text in recorded.chain(of_layout).filter(|text| graph.is_news(text)) {
-        if log::log_enabled!(log::Level::Warn) {
-            log::warn!("{text}");
-        } else {
-            // Who closed standard error does not want to be told.
-            let _ = writeln!(io::stderr(), "warning: {text}");
-        }
+    recorded.chain(of_layout).filter(|text| graph.is_news(text)).for_each(|text| tell(&text));
+}
+
+/// Gives a warning to the program's logger, or to standard error.
+pub(crate) fn tell(text: &str) {
+    if log::log_enabled!(log::Level::Warn) {
+        log::warn!("{text}");
+    } else {
+        // Who closed standard error does not want to be told.
+        let _ = writeln!(io::stderr(), "warning: {text}");
     }
 }

@@ -1,5 +1,6 @@
 //! Dimensions and their names.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -48,6 +49,18 @@ impl DimName {
     }
 }
 
+impl Serialize for DimName {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for DimName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(|name| Self::new(&name))
+    }
+}
+
 impl From<&str> for DimName {
     fn from(name: &str) -> Self {
         Self::new(name)
@@ -67,7 +80,7 @@ impl fmt::Debug for DimName {
 }
 
 /// A name with a size. Two dimensions are equal if both are equal.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Dimension {
     /// The name.
     pub name: DimName,

@@ -1,12 +1,16 @@
 //! Element types.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 use super::error::NameError;
 
 /// The type of a tensor's elements.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum DType {
     /// 32-bit float.
     #[default]

@@ -1,5 +1,6 @@
 //! The mesh: processors as a grid with named axes.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,7 +11,7 @@ use super::error::{self, NameError};
 use super::text::Piece;
 
 /// One axis of a mesh, by its position among the mesh's axes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Axis(u8);
 
 impl Axis {
@@ -40,11 +41,30 @@ struct NamedAxis {
 /// A grid of processors, numbered row-major: the last axis varies fastest.
 ///
 /// A method that takes an [`Axis`] expects an axis of this mesh.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "MeshParts", into = "MeshParts")]
 pub struct Mesh {
     axes: Vec<NamedAxis>,
     /// Empty stands for the identity.
     order: Vec<usize>,
+}
+
+/// A mesh in a file: names and sizes of its axes, and its order.
+type MeshParts = (Vec<(String, usize)>, Vec<usize>);
+
+impl From<Mesh> for MeshParts {
+    fn from(mesh: Mesh) -> Self {
+        (mesh.axes.into_iter().map(|axis| (axis.name, axis.size)).collect(), mesh.order)
+    }
+}
+
+impl TryFrom<MeshParts> for Mesh {
+    type Error = NameError;
+
+    fn try_from((axes, order): MeshParts) -> Result<Self, NameError> {
+        let mesh = Self::new(axes.iter().map(|(name, size)| (name.as_str(), *size)))?;
+        if order.is_empty() { Ok(mesh) } else { mesh.with_order(order) }
+    }
 }
 
 impl Mesh {

@@ -1,5 +1,6 @@
 //! Placements: how a tensor lies on a mesh.
 
+use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write as _};
 
 use smallvec::SmallVec;
@@ -10,7 +11,7 @@ use super::mesh::{Axis, AxisList, Mesh};
 use super::shape::Shape;
 
 /// How a reduction combines values.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum ReduceKind {
     /// By addition.
     Sum,
@@ -64,7 +65,8 @@ impl fmt::Display for ReduceKind {
 ///
 /// Placements with one meaning are equal. Illegal placements can be expressed (two dims on one
 /// axis, a size that does not divide); the layout check reports them.
-#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[serde(from = "PlacementParts", into = "PlacementParts")]
 pub struct Placement {
     /// Sorted by name. No list of axes is empty.
     splits: SmallVec<[(DimName, AxisList); 2]>,
@@ -72,6 +74,29 @@ pub struct Placement {
     pending: Option<(ReduceKind, AxisList)>,
     /// Sorted by axis.
     owned: SmallVec<[(Axis, usize); 1]>,
+}
+
+/// A placement in a file: splits, what is pending, owners.
+type PlacementParts =
+    (Vec<(DimName, AxisList)>, Option<(ReduceKind, AxisList)>, Vec<(Axis, usize)>);
+
+impl From<Placement> for PlacementParts {
+    fn from(Placement { splits, pending, owned }: Placement) -> Self {
+        (splits.into_vec(), pending, owned.into_vec())
+    }
+}
+
+impl From<PlacementParts> for Placement {
+    fn from((splits, pending, owned): PlacementParts) -> Self {
+        let split = |placement: Self, (dim, axes): (_, AxisList)| placement.split(dim, &axes);
+        let placement = splits.into_iter().fold(Self::replicated(), split);
+        let owner = |placement: Self, (axis, owner)| placement.with_owner(axis, owner);
+        let placement = owned.into_iter().fold(placement, owner);
+        match pending {
+            Some((kind, axes)) => placement.with_pending(kind, &axes),
+            None => placement,
+        }
+    }
 }
 
 impl Placement {

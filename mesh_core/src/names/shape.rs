@@ -1,5 +1,6 @@
 //! Shapes: ordered sets of dimensions.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,8 +13,23 @@ use super::text::{Piece, nearest, suggestion};
 
 /// The dimensions of a tensor in declared order. No two have the same name. The default is the
 /// scalar.
-#[derive(PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Dimension>", into = "Vec<Dimension>")]
 pub struct Shape(SmallVec<[Dimension; 6]>);
+
+impl From<Shape> for Vec<Dimension> {
+    fn from(shape: Shape) -> Self {
+        shape.0.into_vec()
+    }
+}
+
+impl TryFrom<Vec<Dimension>> for Shape {
+    type Error = NameError;
+
+    fn try_from(dims: Vec<Dimension>) -> Result<Self, NameError> {
+        Self::new(dims)
+    }
+}
 
 impl Clone for Shape {
     /// Copies all dimensions at once; the derived implementation would copy one by one.

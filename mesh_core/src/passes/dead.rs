@@ -10,7 +10,7 @@ use crate::program::forms::Loop;
 use crate::program::{Block, Form, Step, ValueId};
 use smallvec::SmallVec;
 
-pub(super) fn run(block: &mut Block) {
+pub(crate) fn run(block: &mut Block) {
     let mut needed = vec![false; block.values.len()];
     block.results.iter().for_each(|result| needed[result.index()] = true);
     for step in block.steps.iter_mut().rev() {

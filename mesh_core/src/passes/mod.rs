@@ -26,6 +26,7 @@ mod uses;
 pub use all_reduce::AllReduce;
 pub use buffers::{lower_bound, plan};
 pub use check::check;
+pub(crate) use dead::run as drop_dead_steps;
 pub use target::{Machine, Target};
 
 use crate::names::Mesh;

@@ -2,10 +2,11 @@
 
 use super::forms::{Await, Loop};
 use super::{Form, Step, Value, ValueId};
-use crate::names::AxisList;
+use crate::names::{AxisList, DimName};
+use serde::{Deserialize, Serialize};
 
 /// Steps over values of its own: what a program runs, or a loop in each iteration.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Block {
     /// Every value, defined by exactly one parameter or step.
     pub values: Vec<Value>,
@@ -72,12 +73,14 @@ impl Block {
 
 /// How a value lies that crosses the border between the caller's global arrays and the processors'
 /// slices.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Slot {
     /// Name of the feed or fetch.
     pub name: String,
     /// Global size of each dim.
     pub shape: Vec<usize>,
+    /// Name of each dim, for errors; empty in a program that was written by hand.
+    pub dims: Vec<DimName>,
     /// The mesh axes each dim is split over, major first.
     pub split: Vec<AxisList>,
     /// The user's source line, if a program is fed it.
@@ -85,7 +88,7 @@ pub struct Slot {
 }
 
 /// What each processor does when a function is called.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Program {
     /// Name of the function.
     pub name: String,

@@ -3,6 +3,7 @@
 use super::Value;
 use crate::array::Array;
 use half::bf16;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use std::any::{Any, TypeId};
 use std::fmt::{self, Debug};
 use std::hash::{Hash, Hasher};
@@ -122,6 +123,18 @@ impl Opaque {
 
     pub(crate) fn run(&self, inputs: &[View<'_>], outs: &mut [ViewMut<'_>]) {
         self.0.run(inputs, outs);
+    }
+}
+
+impl Serialize for Opaque {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(ser::Error::custom(format!("kernel `{}` is code, which no file holds", self.name())))
+    }
+}
+
+impl<'de> Deserialize<'de> for Opaque {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(de::Error::custom("a kernel is code, which no file holds"))
     }
 }
 

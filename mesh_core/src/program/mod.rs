@@ -34,7 +34,7 @@ pub use cost::{Cost, cost};
 pub use expr::Expr;
 pub use forms::{FoldOrder, Form, Piece, Window};
 pub use generator::Generator;
-pub use origin::Origin;
+pub use origin::{DimUse, Origin};
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
 pub use print::print;
 pub use scalar::{Body, Instr, Prim, Reg, Scalar};
@@ -42,11 +42,12 @@ pub use step::{Dims, Extents, Offset, Operand, Step};
 pub use verify::{Problem, Rule, verify};
 
 use crate::names::{Axis, DType, Mesh};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::fmt;
 
 /// A value of a program; prints as `%7`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ValueId(pub(crate) u32);
 
 impl ValueId {
@@ -63,7 +64,7 @@ impl fmt::Debug for ValueId {
 }
 
 /// A variable of a module; prints as `var3`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct VariableId(pub(crate) u32);
 
 impl VariableId {
@@ -80,7 +81,7 @@ impl fmt::Debug for VariableId {
 }
 
 /// What one processor holds of a tensor: element type and local extents in declared dim order.
-#[derive(PartialEq, Eq, Hash, Debug)]
+#[derive(PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Value {
     /// Element type.
     pub dtype: DType,

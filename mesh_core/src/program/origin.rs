@@ -1,10 +1,12 @@
 //! Where a step comes from.
 
+use crate::names::{AxisList, Dimension};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::{fmt, slice};
 
 /// Where a step comes from, for errors, `explain` and traces.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// Kind of the operation (`einsum`).
     pub op: String,
@@ -20,9 +22,24 @@ pub struct Origin {
     pub owner_at: String,
     /// Its outputs: global dims, the axes they are split over, sums owed.
     pub slice: String,
+    /// The dims of its inputs and outputs.
+    pub dims: Vec<DimUse>,
+    /// Axes along which its inputs or outputs are parts of sums.
+    pub parts: AxisList,
     /// The operations that a pass has merged into this one, if it is several; the first and the last
     /// are named above.
     pub merged: Vec<Arc<Origin>>,
+}
+
+/// A dim of an operation.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct DimUse {
+    /// The dim.
+    pub dim: Dimension,
+    /// The axes that it is split over.
+    pub axes: AxisList,
+    /// Whether the operation allows it to be split.
+    pub splits: bool,
 }
 
 impl Origin {

@@ -5,10 +5,12 @@
 //! register; `bf16` registers are computed in f32 and rounded when stored.
 
 use crate::names::DType;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A number of some dtype, compared by bits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "(DType, u64)", into = "(DType, u64)")]
 pub struct Scalar {
     dtype: DType,
     /// f64 bits; every value of every dtype is exact in f64.
@@ -70,6 +72,23 @@ impl Scalar {
     }
 }
 
+impl From<Scalar> for (DType, u64) {
+    fn from(Scalar { dtype, bits }: Scalar) -> Self {
+        (dtype, bits)
+    }
+}
+
+impl TryFrom<(DType, u64)> for Scalar {
+    type Error = String;
+
+    /// A dtype, and the bits of the number in f64.
+    fn try_from((dtype, bits): (DType, u64)) -> Result<Self, String> {
+        let scalar = Self::new(dtype, f64::from_bits(bits));
+        let exact = scalar.bits == bits || scalar.value().is_nan();
+        if exact { Ok(scalar) } else { Err(format!("{dtype} has no number of bits {bits:#x}")) }
+    }
+}
+
 impl fmt::Debug for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.dtype {
@@ -82,7 +101,10 @@ impl fmt::Debug for Scalar {
 macro_rules! prims {
     ($($(#[$doc:meta])* $name:ident $text:literal $arity:literal $flops:literal;)*) => {
         /// A scalar function. Arguments have one dtype, which is also the result's, unless stated.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "snake_case")]
         pub enum Prim { $($(#[$doc])* $name,)* }
 
         impl Prim {
@@ -215,11 +237,11 @@ impl Prim {
 }
 
 /// A register of a body: the instruction that defines it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Reg(pub u16);
 
 /// One instruction; instruction `i` defines register `i`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Instr {
     /// An element of input `.0`.
     Input(u8),
@@ -230,7 +252,7 @@ pub enum Instr {
 }
 
 /// A straight-line program on scalars.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Body {
     /// Instructions with the dtype of what each defines.
     pub code: Vec<(Instr, DType)>,

@@ -3,6 +3,7 @@
 use super::forms::Form;
 use super::{Origin, Owners, ValueId};
 use crate::names::{Axis, AxisList, Mesh};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub type Dims = SmallVec<[u8; 6]>;
 ///
 /// Local forms read and write the processor's own values. Collective forms are met by every member
 /// of the processor's group along their axes.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Step {
     /// What is done.
     pub form: Form,
@@ -73,7 +74,7 @@ impl Step {
 /// Labels name the dims of the step's iteration space. The result's dims are labelled `0..rank`
 /// in declared order; labels from `rank` on are summed (or otherwise reduced) away. A label that an
 /// input lacks is broadcast. Forms that meet values whole label dim `i` with `i`.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Operand {
     /// The value read.
     pub value: ValueId,
@@ -94,7 +95,7 @@ impl Operand {
 }
 
 /// A position that may depend on the processor: `base + group_index(axes) * scale`, in elements.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Offset {
     /// The same on every processor.
     pub base: usize,

@@ -200,7 +200,7 @@ impl Both<'_> {
     /// The distance of a tensor's values on the two sides; `None` if a side did not compute it by
     /// itself.
     fn distance(&self, tensor: TensorId) -> Option<Distance> {
-        let name = self.data.fetch_name(tensor);
+        let name = self.data.shown_name(tensor);
         let [one, two] = self.runs;
         distance(one.tensors.get(&name)?, two.tensors.get(&name)?, self.tolerance)
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::exec::{Failure, NonFinite};
-use crate::names::{DType, nearest, suggestion};
+use crate::names::{DType, DimName, nearest, suggestion};
 
 /// Why a [`Session`](super::Session) refused a call or stopped. All errors but [`Error::Stopped`],
 /// [`Error::NonFinite`] and [`Error::Replicas`] are found before anything runs.
@@ -50,6 +50,15 @@ pub enum Error {
         /// The function's name.
         function: String,
     },
+    /// The function was declared after the session's module was lowered, or left out of a part of it.
+    #[error(
+        "the session's module lacks function `{function}` of its graph: it was declared after \
+         Graph::lower, or left out of this part of the module; lower the graph again"
+    )]
+    NotLowered {
+        /// The function's name.
+        function: String,
+    },
     /// A feed is missing.
     #[error("a call of `{function}` needs the feed `{feed}` as well")]
     MissingFeed {
@@ -67,10 +76,15 @@ pub enum Error {
         feed: String,
     },
     /// An array has the wrong shape.
-    #[error("{what} has shape {expected:?}, but the array given has shape {found:?}")]
+    #[error(
+        "{what} has shape {}, but the array given has shape {found:?}{}",
+        named(.dims, .expected), differing(.dims, .expected, .found)
+    )]
     Shape {
         /// The feed or variable.
         what: String,
+        /// The names of its dims in declared order, if they are known.
+        dims: Vec<DimName>,
         /// The expected sizes, global and in declared order.
         expected: Vec<usize>,
         /// The array's sizes.
@@ -78,13 +92,15 @@ pub enum Error {
     },
     /// A feed is neither the whole array nor the part that this process needs.
     #[error(
-        "{what} has shape {expected:?}, of which this process needs {}, {addressable:?}: each dim of the \
+        "{what} has shape {}, of which this process needs {}, {addressable:?}: each dim of the \
          array given may have the one size or the other, but its shape is {found:?}",
-        shape(.addressable)
+        named(.dims, .expected), shape(.addressable)
     )]
     FeedShape {
         /// The feed.
         what: String,
+        /// The names of its dims in declared order, if they are known.
+        dims: Vec<DimName>,
         /// The global sizes in declared order.
         expected: Vec<usize>,
         /// The global indices that the processors of this process need.
@@ -99,8 +115,25 @@ pub enum Error {
         what: String,
         /// The expected dtype.
         expected: DType,
-        /// The array's dtype.
-        found: DType,
+        /// The type of the array's elements.
+        found: String,
+    },
+    /// A dtype does not have an integer that is fed.
+    #[error(
+        "{what} is of dtype {expected}, which cannot hold {value} exactly, the {found} at {index:?} of the \
+         array given"
+    )]
+    Integer {
+        /// The feed or variable.
+        what: String,
+        /// The expected dtype.
+        expected: DType,
+        /// The type of the array's elements.
+        found: String,
+        /// The first number that the dtype cannot hold.
+        value: i128,
+        /// Where it stands in the array.
+        index: Vec<usize>,
     },
     /// Two processors hold different values of one slice.
     #[error(
@@ -163,6 +196,32 @@ impl Error {
             known: known.map(str::to_owned).collect(),
         }
     }
+}
+
+/// Sizes with the names of their dims.
+fn named(dims: &[DimName], sizes: &[usize]) -> String {
+    if dims.len() != sizes.len() {
+        return format!("{sizes:?}");
+    }
+    let named = dims.iter().zip(sizes).map(|(dim, size)| format!("{dim}:{size}"));
+    format!("[{}]", named.collect::<Vec<_>>().join(", "))
+}
+
+/// What differs from what is expected, if that can be said of single dims.
+fn differing(dims: &[DimName], expected: &[usize], found: &[usize]) -> String {
+    if dims.len() != expected.len() {
+        return String::new();
+    }
+    if found.len() != expected.len() {
+        let s = if found.len() == 1 { "" } else { "s" };
+        return format!(": it has {} dim{s}, not {}", found.len(), expected.len());
+    }
+    let pairs = dims.iter().zip(expected.iter().zip(found));
+    let differing = pairs.filter(|(_, (expected, found))| expected != found);
+    let said: Vec<_> = differing
+        .map(|(dim, (expected, found))| format!("{dim} is {expected}, not {found}"))
+        .collect();
+    format!(": {}", said.join("; "))
 }
 
 fn shape(part: &[Range<usize>]) -> String {

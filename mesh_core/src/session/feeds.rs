@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Error, Result, Session, check_dtype};
-use crate::array::ArrayRef;
+use super::{Error, Result, Session};
+use crate::array::{Array, ArrayRef, Unheld};
 use crate::exec::{Ranges, is_addressable};
 use crate::names::DType;
 use crate::program::{Program, Slot, ValueId};
@@ -28,6 +28,9 @@ impl Session {
     /// This process needs only the [`addressable`](Feed::addressable) part of each feed, as with a
     /// JAX array from `make_array_from_process_local_data`. An array that is fed may have, in each
     /// dim, the size of the whole or of the addressable part; in the second case it is that part.
+    ///
+    /// Integers of other types than i32 (u8, i64, usize and so on) may be fed where the dtype has each of
+    /// them: any byte is an f32, but not every i64 an i32. They are converted.
     ///
     /// ```
     /// # use mesh_core::session::{Error, Session};
@@ -55,11 +58,22 @@ impl Session {
         }))
     }
 
-    /// Checks that arrays fit a function's feeds.
-    pub(super) fn check_feeds(&self, function: usize, feeds: &[ArrayRef<'_>]) -> Result<()> {
+    /// Checks that arrays fit a function's feeds. Returns those that had to be converted.
+    pub(super) fn check_feeds(
+        &self,
+        function: usize,
+        feeds: &[ArrayRef<'_>],
+    ) -> Result<Vec<Option<Array>>> {
         let program = &self.programs[function];
         let slots = program.fed().zip(self.addressable[function].ranges());
-        slots.zip(feeds).try_for_each(|((slot, ranges), feed)| check(program, slot, ranges, feed))
+        let mut converted = Vec::new();
+        for (i, ((slot, ranges), feed)) in slots.zip(feeds).enumerate() {
+            if let Some(array) = check(program, slot, ranges, feed)? {
+                converted.resize(feeds.len(), None);
+                converted[i] = Some(array);
+            }
+        }
+        Ok(converted)
     }
 }
 
@@ -68,16 +82,37 @@ fn check(
     (slot, value): (&Slot, ValueId),
     ranges: &Ranges,
     feed: &ArrayRef<'_>,
-) -> Result<()> {
+) -> Result<Option<Array>> {
     let what = || format!("feed `{}` of `{}`", slot.name, program.name);
-    check_dtype(what, program.value(value).dtype, feed)?;
     if is_addressable(feed.shape(), &slot.shape, ranges) {
-        return Ok(());
+        return of_dtype(what, program.value(value).dtype, feed);
     }
-    let (what, expected, found) = (what(), slot.shape.clone(), feed.shape().to_vec());
+    let (what, dims, expected) = (what(), slot.dims.clone(), slot.shape.clone());
+    let found = feed.shape().to_vec();
     let whole = ranges.iter().zip(&expected).all(|(part, whole)| part.len() == *whole);
     Err(match whole {
-        true => Error::Shape { what, expected, found },
-        false => Error::FeedShape { what, expected, addressable: ranges.clone(), found },
+        true => Error::Shape { what, dims, expected, found },
+        false => Error::FeedShape { what, dims, expected, addressable: ranges.clone(), found },
+    })
+}
+
+/// Checks that an array is of a dtype. Returns it converted if it is of integers that the dtype holds.
+pub(super) fn of_dtype(
+    what: impl Fn() -> String,
+    expected: DType,
+    array: &ArrayRef<'_>,
+) -> Result<Option<Array>> {
+    let found = || array.element();
+    if array.dtype() == Some(expected) {
+        return Ok(None);
+    }
+    let ArrayRef::Integers(integers) = array else {
+        return Err(Error::DType { what: what(), expected, found: found() });
+    };
+    integers.converted(expected).map(Some).map_err(|unheld| match unheld {
+        Unheld::NoNumbers => Error::DType { what: what(), expected, found: found() },
+        Unheld::Element { index, value } => {
+            Error::Integer { what: what(), expected, found: found(), value, index }
+        }
     })
 }

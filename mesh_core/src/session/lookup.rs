@@ -13,7 +13,9 @@ impl Session {
         if function.graph() != self.graph {
             return Err(Error::OtherGraph { function: function.name().to_owned() });
         }
-        let index = self.function(function.name())?;
+        let declared = self.functions.get(function.name()).copied();
+        let later = || Error::NotLowered { function: function.name().to_owned() };
+        let index = declared.ok_or_else(later)?;
         let program = &self.programs[index];
         let expected = (program.feeds.len(), program.fetches.len());
         if expected != (I, F) {

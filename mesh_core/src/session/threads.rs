@@ -2,8 +2,12 @@
 
 use super::{Error, Result, Session};
 use crate::exec::{Backend, ThreadBackend};
-use crate::lower::Module;
+use crate::lower::{self, Module, Warnings};
 use crate::passes::Target;
+
+/// Threads for each core from which on a session warns. A layout is tried with a few; with more, a call
+/// mostly switches between threads.
+const CROWD: usize = 8;
 
 /// How a module runs on threads of this process.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -17,6 +21,8 @@ pub struct Threads {
     /// first computes. With `None` there are couriers if each has a core of its own. The results
     /// are the same.
     pub couriers: Option<bool>,
+    /// Whether anybody is told that the mesh is large for the machine: many threads for each core.
+    pub warnings: Warnings,
 }
 
 impl Threads {
@@ -38,12 +44,18 @@ impl Threads {
         self
     }
 
+    /// Says who is told of warnings.
+    pub fn warnings(mut self, warnings: Warnings) -> Self {
+        self.warnings = warnings;
+        self
+    }
+
     /// Makes the back-end of a module, for [`Session::on`].
     ///
     /// # Errors
     /// As [`Session::threads_with`].
     pub fn start(&self, module: &Module, seed: u64) -> Result<Box<dyn Backend>> {
-        let Self { target, cores, couriers } = self;
+        let Self { target, cores, couriers, warnings } = self;
         let refused = |problem| Error::Module { problem };
         let processors = module.mesh().processors();
         if !cores.is_empty() && cores.len() != processors {
@@ -51,8 +63,24 @@ impl Threads {
         }
         let executable = module.compile(target).map_err(|fault| refused(fault.to_string()))?;
         let backend = ThreadBackend::new(executable, seed, cores, *couriers).map_err(refused)?;
+        if let (Some(crowd), Warnings::Report) =
+            (crowd(processors, ThreadBackend::cores()), warnings)
+        {
+            lower::tell(&crowd);
+        }
         Ok(Box::new(backend))
     }
+}
+
+/// What is said of so many processors on so many cores.
+fn crowd(processors: usize, cores: usize) -> Option<String> {
+    let cores_text = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+    (processors >= CROWD * cores).then(|| {
+        format!(
+            "the mesh has {processors} processors, and each is a thread on {cores_text}: they take turns; \
+             for speed, take a mesh of at most {cores}"
+        )
+    })
 }
 
 impl Session {
@@ -62,7 +90,7 @@ impl Session {
     /// # Errors
     ///
     /// If this machine has too few threads or too little memory for the mesh; the error says how
-    /// many processors would do.
+    /// many processors would do. Eight and more processors for each core are a warning.
     pub fn threads(module: &Module, seed: u64) -> Result<Self> {
         Self::threads_with(module, seed, &Threads::default())
     }
@@ -89,5 +117,20 @@ impl Session {
     /// does not exist.
     pub fn threads_with(module: &Module, seed: u64, threads: &Threads) -> Result<Self> {
         Self::on(module, threads.start(module, seed)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_threads_for_each_core_are_said() {
+        assert_eq!(crowd(8, 2), None);
+        assert_eq!(crowd(7, 1), None);
+        let said = "the mesh has 64 processors, and each is a thread on 2 cores: they take turns; for \
+                    speed, take a mesh of at most 2";
+        assert_eq!(crowd(64, 2).as_deref(), Some(said));
+        assert!(crowd(8, 1).is_some_and(|said| said.contains("on 1 core:")));
     }
 }

@@ -16,17 +16,17 @@ macro_rules! comparison {
         #[derive(Debug, PartialEq, Eq, Hash)]
         struct $op;
 
-        #[doc = concat!("`a ", $sign, " b`, element by element.")]
+        #[doc = concat!("`a ", $sign, " b`, element by element; `b` may be a number.")]
         ///
         /// ```
         /// # use mesh_ops::prelude::*;
         /// # let g = mesh_ops::graph();
         /// let x = g.input("x", [dim("x", 2)], F32);
-        #[doc = concat!("assert_eq!(mesh_ops::elementwise::", stringify!($function), "(x, x).dtype(), Bool);")]
+        #[doc = concat!("assert_eq!(mesh_ops::elementwise::", stringify!($function), "(x, 0).dtype(), Bool);")]
         /// ```
         #[track_caller]
-        pub fn $function<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
-            map($op, &[a, b])
+        pub fn $function<'g>(a: Tensor<'g>, b: impl Operand<'g>) -> Tensor<'g> {
+            map($op, &[a, b.beside(a)])
         }
 
         impl Elementwise for $op {

@@ -23,13 +23,13 @@ enum FloorDiv {
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # let g = mesh_ops::graph();
-/// let (a, b) = (g.fill(-7.0, [dim("x", 2)], I32), g.scalar(2.0, I32));
-/// assert_eq!(mesh_ops::elementwise::floordiv(a, b).dtype(), I32);
+/// let a = g.fill(-7.0, [dim("x", 2)], I32);
+/// assert_eq!(mesh_ops::elementwise::floordiv(a, 2).dtype(), I32);
 /// ```
 #[track_caller]
-pub fn floordiv<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
+pub fn floordiv<'g>(a: Tensor<'g>, b: impl Operand<'g>) -> Tensor<'g> {
     let op = if a.dtype() == DType::I32 { FloorDiv::Integer } else { FloorDiv::Float };
-    map(op, &[a, b])
+    map(op, &[a, b.beside(a)])
 }
 
 impl Elementwise for FloorDiv {
@@ -64,12 +64,12 @@ struct Modulo;
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # let g = mesh_ops::graph();
-/// let (a, b) = (g.fill(-7.0, [dim("x", 2)], I32), g.scalar(2.0, I32));
-/// assert_eq!(mesh_ops::elementwise::modulo(a, b).dtype(), I32);
+/// let a = g.fill(-7.0, [dim("x", 2)], I32);
+/// assert_eq!(mesh_ops::elementwise::modulo(a, 2).dtype(), I32);
 /// ```
 #[track_caller]
-pub fn modulo<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
-    map(Modulo, &[a, b])
+pub fn modulo<'g>(a: Tensor<'g>, b: impl Operand<'g>) -> Tensor<'g> {
+    map(Modulo, &[a, b.beside(a)])
 }
 
 impl Elementwise for Modulo {

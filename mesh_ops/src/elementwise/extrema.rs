@@ -27,8 +27,8 @@ macro_rules! extremum {
         /// assert_eq!(y.shape().to_string(), "[r:2, c:3]");
         /// ```
         #[track_caller]
-        pub fn $function<'g>(a: Tensor<'g>, b: Tensor<'g>) -> Tensor<'g> {
-            map($op, &[a, b])
+        pub fn $function<'g>(a: Tensor<'g>, b: impl Operand<'g>) -> Tensor<'g> {
+            map($op, &[a, b.beside(a)])
         }
 
         impl Elementwise for $op {

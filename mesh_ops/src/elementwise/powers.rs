@@ -42,17 +42,21 @@ unary! {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Pow;
 
-/// `x` to the `y`, element by element; floats.
+/// `x` to the `y`, element by element; floats. With a number `y` it is [`powf`].
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # let g = mesh_ops::graph();
 /// let (x, y) = (g.fill(2.0, [dim("r", 2)], F32), g.fill(3.0, [dim("c", 3)], F32));
 /// assert_eq!(mesh_ops::elementwise::pow(x, y).shape().to_string(), "[r:2, c:3]");
+/// assert_eq!(mesh_ops::elementwise::pow(x, 3).shape(), x.shape());
 /// ```
 #[track_caller]
-pub fn pow<'g>(x: Tensor<'g>, y: Tensor<'g>) -> Tensor<'g> {
-    map(Pow, &[x, y])
+pub fn pow<'g>(x: Tensor<'g>, y: impl Operand<'g>) -> Tensor<'g> {
+    match y.number() {
+        Some(power) => powf(x, power),
+        None => map(Pow, &[x, y.beside(x)]),
+    }
 }
 
 impl Elementwise for Pow {

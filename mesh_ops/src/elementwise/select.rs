@@ -18,17 +18,38 @@ use mesh_core::program::Expr;
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Select;
 
-/// `yes` where `condition`, a bool, is true, else `no`; the branches have one dtype, any.
+/// `yes` where `condition`, a bool, is true, else `no`; the branches have one dtype, any. One of them may
+/// be a number.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # use mesh_ops::elementwise::{greater, select};
 /// # let g = mesh_ops::graph();
-/// let (x, zero) = (g.input("x", [dim("x", 2)], F32), g.scalar(0.0, F32));
-/// assert_eq!(select(greater(x, zero), x, zero).shape(), x.shape());
+/// let x = g.input("x", [dim("x", 2)], F32);
+/// assert_eq!(select(greater(x, 0), x, 0).shape(), x.shape());
 /// ```
 #[track_caller]
-pub fn select<'g>(condition: Tensor<'g>, yes: Tensor<'g>, no: Tensor<'g>) -> Tensor<'g> {
+pub fn select<'g>(
+    condition: Tensor<'g>,
+    yes: impl Operand<'g>,
+    no: impl Operand<'g>,
+) -> Tensor<'g> {
+    let (yes, no) = match (yes.number(), no.number()) {
+        (None, _) => {
+            let yes = yes.beside(condition);
+            (yes, no.beside(yes))
+        }
+        (Some(_), None) => {
+            let no = no.beside(condition);
+            (yes.beside(no), no)
+        }
+        (Some(_), Some(_)) => {
+            let message =
+                "of two numbers the dtype is not known; make one a tensor with Graph::scalar";
+            condition.graph().record("select", message);
+            return condition.poisoned();
+        }
+    };
     map(Select, &[condition, yes, no])
 }
 

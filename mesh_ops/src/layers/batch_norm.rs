@@ -80,6 +80,7 @@ impl BatchNorm {
     /// are in the reduction dtype and have no stacked dims.
     #[track_caller]
     pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> BatchNormWeights<'g> {
+        let _layer = parameters.graph().for_layer("batch_norm");
         let _scope = parameters.scope(name);
         self.make(parameters)
     }
@@ -107,7 +108,8 @@ impl BatchNorm {
 
     #[track_caller]
     fn refused<'g>(&self, x: Tensor<'g>, weights: &BatchNormWeights<'g>) -> Option<Tensor<'g>> {
-        let fit = self.fit(x).among("the scale", weights.scale, &x.shape());
+        let fit = self.fit(x).like("the scale", weights.scale, x).like("the bias", weights.bias, x);
+        let fit = fit.among("the scale", weights.scale, &x.shape());
         let fit = fit.among("the bias", weights.bias, &x.shape());
         let averages = [weights.mean, weights.variance];
         let stray = averages.iter().find(|v| v.shape().iter().any(|d| !self.kept.contains(&d)));
@@ -123,6 +125,7 @@ impl BatchNorm {
         x: Tensor<'g>,
         weights: &BatchNormWeights<'g>,
     ) -> (Tensor<'g>, Vec<Update<'g>>) {
+        let _layer = x.graph().for_layer("batch_norm");
         if let Some(poisoned) = self.refused(x, weights) {
             return (poisoned, Vec::new());
         }
@@ -145,6 +148,7 @@ impl BatchNorm {
     /// `x` normalised by the averages.
     #[track_caller]
     pub fn evaluate<'g>(&self, x: Tensor<'g>, weights: &BatchNormWeights<'g>) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("batch_norm");
         if let Some(poisoned) = self.refused(x, weights) {
             return poisoned;
         }
@@ -182,6 +186,7 @@ pub fn batch_norm<'g>(
     kept: impl IntoIterator<Item = Dimension>,
     name: &str,
 ) -> (Tensor<'g>, Vec<Update<'g>>) {
+    let _layer = x.graph().for_layer("batch_norm");
     let norm = BatchNorm::keeping(kept);
     if let Some(poisoned) = norm.fit(x).refused("batch_norm", x) {
         return (poisoned, Vec::new());

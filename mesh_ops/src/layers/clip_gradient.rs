@@ -16,6 +16,7 @@ use crate::room::*;
 /// ```
 #[track_caller]
 pub fn clip_activation_gradient(x: Tensor<'_>, clip: f64) -> Tensor<'_> {
+    let _layer = x.graph().for_layer("clip_activation_gradient");
     let fit = Fit::new().floats("the input", x);
     if let Some(poisoned) = fit.refused("clip_activation_gradient", x) {
         return poisoned;

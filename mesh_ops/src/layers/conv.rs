@@ -73,6 +73,7 @@ impl ConvLayer {
     /// Applies the layer; a summed dim that is also produced is renamed to `_name` first.
     #[track_caller]
     pub fn apply<'g>(&self, x: Tensor<'g>, name: &str) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("conv_layer");
         if let Some(poisoned) = Fit::new().floats("the input", x).refused("conv_layer", x) {
             return poisoned;
         }
@@ -217,5 +218,6 @@ pub fn separable_conv_layer<'g>(
     output: Dimension,
     name: &str,
 ) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("separable_conv_layer");
     ConvLayer::onto(output, conv, taps).separable().apply(x, name)
 }

@@ -35,6 +35,7 @@ impl CrossEntropy {
         targets: Tensor<'g>,
         classes: Dimension,
     ) -> Tensor<'g> {
+        let _layer = logits.graph().for_layer("softmax_cross_entropy");
         if let Some(poisoned) = self.refused(logits, targets, classes) {
             return poisoned;
         }
@@ -80,6 +81,7 @@ impl CrossEntropy {
                 );
                 (!has).then_some(problem)
             })
+            .like("targets", targets, logits)
         } else {
             fit.integers("targets without weights", targets).and(targets, || {
                 let problem = format!(

@@ -117,6 +117,7 @@ impl Dense {
     /// New variables; the summed dims must have been given.
     #[track_caller]
     pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> DenseWeights<'g> {
+        let _layer = parameters.graph().for_layer("dense");
         match &self.reduced {
             Some(reduced) => {
                 let _scope = parameters.scope(name);
@@ -147,6 +148,7 @@ impl Dense {
     /// The map with new variables.
     #[track_caller]
     pub fn apply<'g>(&self, x: Tensor<'g>, name: &str) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("dense");
         if x.is_poisoned() {
             return x;
         }
@@ -166,6 +168,7 @@ impl Dense {
     /// The map with given weights.
     #[track_caller]
     pub fn apply_with<'g>(&self, x: Tensor<'g>, weights: &DenseWeights<'g>) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("dense");
         let own = x.shape();
         let reduced = self
             .reduced
@@ -173,6 +176,8 @@ impl Dense {
             .unwrap_or_else(|| own.dims().last().copied().into_iter().collect());
         let inner = self.inner(&reduced);
         let fit = fit(x, &reduced).and(weights.kernel, || self.misfit(weights, &inner));
+        let given = std::iter::once(weights.kernel).chain(weights.bias);
+        let fit = given.fold(fit, |fit, weight| fit.like("the weight", weight, x));
         if let Some(poisoned) = fit.refused("dense", x) {
             return poisoned;
         }

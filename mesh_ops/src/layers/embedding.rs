@@ -25,6 +25,7 @@ pub fn embedding_weights<'g>(
     dims: impl IntoIterator<Item = Dimension>,
     name: &str,
 ) -> Tensor<'g> {
+    let _layer = parameters.graph().for_layer("embedding_weights");
     let _scope = parameters.scope(name);
     table(parameters, vocab, dims)
 }
@@ -52,6 +53,7 @@ fn table<'g>(
 /// ```
 #[track_caller]
 pub fn embed<'g>(ids: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor<'g> {
+    let _layer = ids.graph().for_layer("embed");
     let fit = Fit::new().integers("ids", ids).has("the table", table, vocab);
     if let Some(poisoned) = fit.refused("embed", ids) {
         return poisoned;
@@ -72,9 +74,11 @@ pub fn embed<'g>(ids: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor
 /// ```
 #[track_caller]
 pub fn embedding_logits<'g>(x: Tensor<'g>, table: Tensor<'g>, vocab: Dimension) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("embedding_logits");
     let own = x.shape();
     let summed = table.shape().without(&[vocab.name]);
-    let fit = Fit::new().floats("the input", x).has("the table", table, vocab);
+    let fit = Fit::new().floats("the input", x).like("the table", table, x);
+    let fit = fit.has("the table", table, vocab);
     let fit = summed.iter().fold(fit, |fit, dim| fit.has("the input", x, dim));
     if let Some(poisoned) = fit.refused("embedding_logits", x) {
         return poisoned;
@@ -99,6 +103,7 @@ pub fn embedding<'g>(
     dims: impl IntoIterator<Item = Dimension>,
     name: &str,
 ) -> Tensor<'g> {
+    let _layer = ids.graph().for_layer("embedding");
     if let Some(poisoned) = Fit::new().integers("ids", ids).refused("embedding", ids) {
         return poisoned;
     }

@@ -1,5 +1,6 @@
 //! Two dense layers with an activation between them, perhaps gated.
 
+use super::fit::Fit;
 use super::parameters::weights;
 use super::{Activation, Dense, DenseWeights, Parameters};
 use crate::room::*;
@@ -84,6 +85,7 @@ impl FeedForward {
     /// New variables under `{name}/`: `wi`, or `wi_0`, `wi_1`, ... if gated, and `wo`.
     #[track_caller]
     pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> FeedForwardWeights<'g> {
+        let _layer = parameters.graph().for_layer("feed_forward");
         let _scope = parameters.scope(name);
         self.make(parameters)
     }
@@ -103,6 +105,7 @@ impl FeedForward {
     /// The hidden values.
     #[track_caller]
     pub fn hidden<'g>(&self, x: Tensor<'g>, weights: &FeedForwardWeights<'g>) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("feed_forward");
         let dense = self.dense(self.model, self.hidden);
         product(x, &dense, &self.activations, &weights.inputs)
     }
@@ -110,12 +113,14 @@ impl FeedForward {
     /// From hidden values back to the model.
     #[track_caller]
     pub fn output<'g>(&self, h: Tensor<'g>, weights: &FeedForwardWeights<'g>) -> Tensor<'g> {
+        let _layer = h.graph().for_layer("feed_forward");
         self.dense(self.hidden, self.model).apply_with(h, &weights.output)
     }
 
     /// Both; a caller who wants dropout between them calls the halves.
     #[track_caller]
     pub fn apply<'g>(&self, x: Tensor<'g>, weights: &FeedForwardWeights<'g>) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("feed_forward");
         self.output(self.hidden(x, weights), weights)
     }
 }
@@ -164,6 +169,7 @@ pub fn dense_product<'g>(
     activations: &[Activation],
     name: &str,
 ) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("dense_product");
     if activations.is_empty() {
         return product(x, dense, activations, &[]);
     }
@@ -191,12 +197,16 @@ pub fn dense_product<'g>(
 /// ```
 #[track_caller]
 pub fn dense_relu_dense<'g>(x: Tensor<'g>, hidden: Dimension, name: &str) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("dense_relu_dense");
     let Some(model) = x.shape().dims().last().copied() else {
         if !x.is_poisoned() {
             x.graph().record(name, "dense_relu_dense needs a dim to sum over");
         }
         return x.poisoned();
     };
+    if let Some(poisoned) = Fit::new().floats("the input", x).refused("dense_relu_dense", x) {
+        return poisoned;
+    }
     let layer = FeedForward::new(model, hidden).with_bias();
     let _scope = x.graph().scope(name);
     let weights = layer.make(&Parameters::like(x));

@@ -39,6 +39,15 @@ impl Fit {
         self.and(x, || (x.dtype() != DType::I32).then(problem))
     }
 
+    /// `x` is of the dtype of another tensor.
+    pub(crate) fn like(self, what: &str, x: Tensor<'_>, other: Tensor<'_>) -> Self {
+        let fit = self.and(other, || None);
+        fit.and(x, || {
+            let problem = || format!("{what} {x:?} must be of the dtype of {other:?}; cast it");
+            (x.dtype() != other.dtype()).then(problem)
+        })
+    }
+
     /// `x` has the dim.
     pub(crate) fn has(self, what: &str, x: Tensor<'_>, dim: Dimension) -> Self {
         self.and(x, || lacking(x, dim).map(|problem| format!("{what} {problem}")))

@@ -19,8 +19,9 @@ use crate::room::*;
 /// ```
 #[track_caller]
 pub fn sigmoid_cross_entropy<'g>(logits: Tensor<'g>, targets: Tensor<'g>) -> Tensor<'g> {
+    let _layer = logits.graph().for_layer("sigmoid_cross_entropy");
     let fit = Fit::new().floats("logits", logits).floats("targets", targets);
-    let fit = fit.among("targets", targets, &logits.shape());
+    let fit = fit.like("targets", targets, logits).among("targets", targets, &logits.shape());
     if let Some(poisoned) = fit.refused("sigmoid_cross_entropy", logits) {
         return poisoned;
     }
@@ -37,6 +38,7 @@ pub fn sigmoid_cross_entropy<'g>(logits: Tensor<'g>, targets: Tensor<'g>) -> Ten
 /// ```
 #[track_caller]
 pub fn weights_nonzero(targets: Tensor<'_>, dtype: DType) -> Tensor<'_> {
+    let _layer = targets.graph().for_layer("weights_nonzero");
     cast(not_equal(targets, targets.scalar_like(0.0)), dtype)
 }
 
@@ -52,8 +54,10 @@ pub fn weights_nonzero(targets: Tensor<'_>, dtype: DType) -> Tensor<'_> {
 /// ```
 #[track_caller]
 pub fn weighted_mean<'g>(x: Tensor<'g>, weights: Tensor<'g>) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("weighted_mean");
     let fit = Fit::new().floats("what is averaged", x).floats("weights", weights);
-    if let Some(poisoned) = fit.among("weights", weights, &x.shape()).refused("weighted_mean", x) {
+    let fit = fit.like("weights", weights, x).among("weights", weights, &x.shape());
+    if let Some(poisoned) = fit.refused("weighted_mean", x) {
         return poisoned;
     }
     let weights = crate::broadcast(weights, &x.shape());

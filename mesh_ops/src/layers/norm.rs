@@ -60,6 +60,7 @@ impl Norm {
         dim: Dimension,
         name: &str,
     ) -> NormWeights<'g> {
+        let _layer = parameters.graph().for_layer(self.name());
         let _scope = parameters.scope(name);
         self.make(parameters, dim)
     }
@@ -87,9 +88,10 @@ impl Norm {
     /// ```
     #[track_caller]
     pub fn apply<'g>(self, x: Tensor<'g>, dim: Dimension, weights: &NormWeights<'g>) -> Tensor<'g> {
+        let _layer = x.graph().for_layer(self.name());
         let mut fit = Fit::new().floats("the input", x).has("the input", x, dim);
         for weight in std::iter::once(weights.scale).chain(weights.bias) {
-            fit = fit.among("weights", weight, &x.shape());
+            fit = fit.among("weights", weight, &x.shape()).like("weights", weight, x);
         }
         if let Some(poisoned) = fit.refused(self.name(), x) {
             return poisoned;
@@ -120,6 +122,7 @@ impl Norm {
 /// ```
 #[track_caller]
 pub fn layer_norm<'g>(x: Tensor<'g>, dim: Dimension, name: &str) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("layer_norm");
     normalised(Norm::Layer, x, dim, name)
 }
 
@@ -134,6 +137,7 @@ pub fn layer_norm<'g>(x: Tensor<'g>, dim: Dimension, name: &str) -> Tensor<'g> {
 /// ```
 #[track_caller]
 pub fn rms_norm<'g>(x: Tensor<'g>, dim: Dimension, name: &str) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("rms_norm");
     normalised(Norm::Rms, x, dim, name)
 }
 

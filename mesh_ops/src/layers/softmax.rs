@@ -55,7 +55,7 @@ fn refused<'g>(
     let names: Vec<_> = dims.iter().map(|d| d.name).collect();
     let kept = x.shape().without(&names);
     let fit = match extra {
-        Some(extra) => fit.among("an extra logit", extra, &kept),
+        Some(extra) => fit.among("an extra logit", extra, &kept).like("an extra logit", extra, x),
         None => fit,
     };
     fit.refused(op, x)
@@ -110,6 +110,7 @@ pub fn logsumexp_with<'g>(
     dims: impl IntoIterator<Item = Dimension>,
     extra_logit: Option<Tensor<'g>>,
 ) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("logsumexp");
     let dims: Vec<_> = dims.into_iter().collect();
     if let Some(poisoned) = refused("logsumexp", x, &dims, extra_logit) {
         return poisoned;
@@ -148,6 +149,7 @@ pub fn log_softmax_with<'g>(
     dim: Dimension,
     extra_logit: Option<Tensor<'g>>,
 ) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("log_softmax");
     let parts = Parts::new("log_softmax", x, dim, extra_logit);
     parts.shifted - log(parts.total)
 }
@@ -180,6 +182,7 @@ pub fn softmax_with<'g>(
     dim: Dimension,
     extra_logit: Option<Tensor<'g>>,
 ) -> Tensor<'g> {
+    let _layer = x.graph().for_layer("softmax");
     let parts = Parts::new("softmax", x, dim, extra_logit);
     parts.weights / parts.total
 }

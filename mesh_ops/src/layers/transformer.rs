@@ -98,6 +98,7 @@ impl TransformerLayer {
         parameters: &Parameters<'g>,
         name: &str,
     ) -> TransformerLayerWeights<'g> {
+        let _layer = parameters.graph().for_layer("transformer_layer");
         let _scope = parameters.scope(name);
         let model = self.attention.model;
         TransformerLayerWeights {
@@ -117,6 +118,7 @@ impl TransformerLayer {
         weights: &TransformerLayerWeights<'g>,
         around: &Around<'_, 'g>,
     ) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("transformer_layer");
         let h = self.norm.apply(x, self.attention.model, &weights.attention_norm);
         let (rotation, options) = (around.rotation.as_ref(), &around.attention);
         let weights_here = &weights.attention;
@@ -161,6 +163,7 @@ impl TransformerLayer {
         weights: &TransformerLayerWeights<'g>,
         around: &Around<'_, 'g>,
     ) -> (Tensor<'g>, KeyValues<'g>) {
+        let _layer = x.graph().for_layer("transformer_layer");
         let h = self.norm.apply(x, self.attention.model, &weights.attention_norm);
         let (rotation, options) = (around.rotation.as_ref(), &around.attention);
         let (part, cache) = self.attention.decode(

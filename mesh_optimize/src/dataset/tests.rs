@@ -23,7 +23,7 @@ fn examples_keep_their_arrays_together() {
     assert_eq!(records[2].get("y").unwrap().item(), Some(1.0));
     assert_eq!(records[2].get("x").unwrap().shape(), [0; 0]);
     let feeds = records[1].feeds(["y", "x"]).unwrap();
-    assert_eq!(feeds[1].to_owned(), Array::from(1));
+    assert_eq!(feeds[1].to_owned(), Some(Array::from(1)));
     let positional = Dataset::from_positional([arr2(&[[1, 2], [3, 4]]).into()]).unwrap();
     let second = positional.iter().nth(1).unwrap().unwrap();
     assert_eq!(*second.get("0").unwrap(), arr1(&[3, 4]).into());

@@ -56,8 +56,8 @@ pub use metrics::{Metrics, MetricsFile};
 pub use pace::Pace;
 pub use progress::Progress;
 pub use report::{
-    AxisPicture, Bin, Chart, Curve, DimPicture, LayoutPicture, OperationTime, Report, ReportFile,
-    Traffic, VariablePicture,
+    AxisPicture, Bin, Chart, Curve, DimPicture, LayoutPicture, OperationTime, Planned, Report,
+    ReportFile, Traffic, VariablePicture,
 };
 pub use state::{Better, Ended, Every, Outcome, Position, TrainingState};
 pub use trace::TraceFile;

@@ -2,7 +2,9 @@
 
 use crate::conform;
 use mesh_ops::layers::attention::*;
-use mesh_ops::layers::moe::{Gating, MixtureOfExperts, MixtureWeights};
+use mesh_ops::layers::moe::{
+    Gating, HierarchicalMixture, HierarchicalWeights, MixtureOfExperts, MixtureWeights,
+};
 use mesh_ops::layers::*;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, Fill};
@@ -218,6 +220,20 @@ fn dot_products() {
             })
             .normal("bias", "heads:2;length:4;memory_length:4", F32)
             .normal("extra", "heads:2", F32),
+            case("talking heads", |x| AttentionOptions {
+                bias: Some(x[5]),
+                talking: Some(TalkingHeads {
+                    heads: dim("heads", 2),
+                    softmax_heads: dim("softmax_heads", 4),
+                    logits: x[3],
+                    weights: x[4],
+                }),
+                ..no_options()
+            })
+            .normal("mix_logits", "heads:2;softmax_heads:4", F32)
+            .normal("mix_weights", "softmax_heads:4;heads:2", F32)
+            .normal("bias", "softmax_heads:4;length:4;memory_length:4", F32)
+            .meshes(&["m:2"]),
         ],
     );
 }
@@ -322,6 +338,36 @@ fn local_attention() {
     );
 }
 
+#[test]
+fn attention_to_less() {
+    let [_, _, kv, _] = dims();
+    let (length, height, width) = (dim("length", 8), dim("height", 4), dim("width", 4));
+    let of = |case: Case, shape: &str| {
+        ["q", "k", "v"].into_iter().fold(case, |case, name| case.normal(name, shape, F32))
+    };
+    let local = LocalAttention2d::new([height, width], [1, 1]).in_blocks_of([2, 2]);
+    let in_2d = |name: &str, local: LocalAttention2d| {
+        let case =
+            Case::new(name, move |_, x| local.apply(x[0], x[1], x[2], kv, kv, &no_options()));
+        of(case, "height:4;width:4;kv:4")
+    };
+    let compressed = |name: &str, memory: CompressedMemory| {
+        let case =
+            Case::new(name, move |_, x| memory.apply(x[0], x[1], x[2], kv, kv, &no_options()));
+        of(case, "b:2;length:8;kv:4").meshes(&["m:2"])
+    };
+    let memory = CompressedMemory::new(length, 2);
+    conform(
+        "attention_to_less",
+        vec![
+            in_2d("2-D, both ways", local).meshes(&["m:2"]),
+            in_2d("2-D, raster order", local.in_raster_order()).meshes(&["m:2"]),
+            compressed("compressed", memory),
+            compressed("compressed, looking back", memory.looking_back()),
+        ],
+    );
+}
+
 /// A causal pass, position by position.
 fn decoded<'g>(g: &'g Graph, x: &[Tensor<'g>], attention: &MultiHead) -> Tensor<'g> {
     let [length, _, _, _] = dims();
@@ -418,24 +464,21 @@ fn transformer_layers() {
 #[test]
 fn mixtures() {
     let model = dim("model", 2);
-    let case = |name: &str, gating: Gating| {
+    let case = |name: &str, gating: Gating, jitter: f64| {
         Case::new(name, move |_, x| {
             let (batch, length) = (dim("batch", 2), dim("length", 4));
             let experts = dim("experts", 2);
-            let mixture = MixtureOfExperts {
-                min_capacity: 2,
-                feed_forward: FeedForward::new(model, dim("hidden", 2))
-                    .for_each([experts])
-                    .activations([Activation::Tanh]),
-                ..MixtureOfExperts::new(model, dim("hidden", 2), experts, gating)
-            };
+            let mut mixture = MixtureOfExperts::new(model, dim("hidden", 2), experts, gating);
+            mixture.feed_forward = mixture.feed_forward.activations([Activation::Tanh]);
+            mixture.router.min_capacity = 2;
+            mixture.router.jitter = jitter;
             let feed_forward = FeedForwardWeights {
                 inputs: vec![weights(x[2], None)],
                 output: weights(x[3], None),
             };
             let weights = MixtureWeights { router: x[1], feed_forward };
-            let (y, balance) = mixture.apply(x[0], &[batch, length], &weights, None);
-            y + balance
+            let (y, losses) = mixture.apply(x[0], &[batch, length], &weights, None);
+            y + losses.balance + losses.z
         })
         .normal("x", "batch:2;length:4;model:2", F32)
         .normal("router", "model:2;experts_whole:2", F32)
@@ -445,7 +488,33 @@ fn mixtures() {
     };
     conform(
         "mixtures",
-        vec![case("switch", Gating::Switch), case("top two", Gating::TopTwo { threshold: 0.25 })],
+        vec![
+            case("switch", Gating::Switch, 0.125),
+            case("top two", Gating::TopTwo { threshold: 0.25 }, 0.0),
+            Case::new("hierarchical", move |_, x| {
+                let (batch, length) = (dim("batch", 2), dim("length", 4));
+                let experts = [dim("outer", 2), dim("inner", 2)];
+                let gating = Gating::TopTwo { threshold: 0.0 };
+                let mut mixture =
+                    HierarchicalMixture::new(model, dim("hidden", 2), experts, gating);
+                let tanh = mixture.inner.feed_forward.activations([Activation::Tanh]);
+                mixture.inner.feed_forward = tanh;
+                let feed_forward = FeedForwardWeights {
+                    inputs: vec![weights(x[3], None)],
+                    output: weights(x[4], None),
+                };
+                let inner = MixtureWeights { router: x[2], feed_forward };
+                let weights = HierarchicalWeights { outer: x[1], inner };
+                let (y, losses) = mixture.apply(x[0], &[batch, length], &weights, None);
+                y + losses.balance + losses.z
+            })
+            .normal("x", "batch:2;length:4;model:2", F32)
+            .normal("router", "model:2;outer_whole:2", F32)
+            .normal("inner_router", "outer:2;model:2;inner_whole:2", F32)
+            .normal("wi", "outer:2;inner:2;model:2;hidden:2", F32)
+            .normal("wo", "outer:2;inner:2;hidden:2;model:2", F32)
+            .meshes(&["m:2"]),
+        ],
     );
 }
 

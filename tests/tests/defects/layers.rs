@@ -1,6 +1,6 @@
 //! Defects of layers and their parameters.
 
-use crate::fed::Fed;
+use crate::fed::{Fed, near};
 use mesh_core::program::forms::Generate;
 use mesh_core::program::{Form, Generator};
 use mesh_ops::layers::attention::{AttentionOptions, LocalAttention, MultiHead};
@@ -8,41 +8,66 @@ use mesh_ops::layers::moe::{Gating, MixtureOfExperts};
 use mesh_ops::layers::{BatchNorm, Parameters};
 use mesh_ops::prelude::*;
 
-/// One of the mixtures read a capacity that its constructor never set. Here there is one
-/// constructor, and a missing field would not compile; every gating runs with its defaults.
+/// One of the mixtures read a capacity that its constructor never set. Here every gating has one, and
+/// it holds: with one place per expert no more tokens are computed than there are experts in a group.
 #[test]
 fn d04_mixtures_have_a_capacity() {
-    for gating in [Gating::Switch, Gating::TopTwo { threshold: 0.2 }] {
-        let g = mesh_ops::graph();
-        let mut fed = Fed::new(&g, "D4");
-        let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 4));
-        let (x, _) = fed.normal("x", "batch:2;length:4;model:4");
-        let mixture = MixtureOfExperts::new(model, dim("hidden", 4), dim("experts", 2), gating);
-        assert_eq!((mixture.min_capacity, mixture.capacity(4), mixture.capacity(80)), (4, 4, 50));
-        let weights = mixture.weights(&Parameters::like(x), "moe");
-        let (y, _) = mixture.apply(x, &[batch, length], &weights, None);
-        fed.value(y, &[("", ""), ("a:2", "batch:a;experts:a"), ("a:2", "hidden:a")]);
+    for (gating, choices) in [(Gating::Switch, 1), (Gating::TopTwo { threshold: 0.2 }, 2)] {
+        for places in [1, 8] {
+            let g = mesh_ops::graph();
+            let mut fed = Fed::new(&g, "D4");
+            let (batch, length, model) = (dim("batch", 2), dim("length", 8), dim("model", 4));
+            let (x, _) = fed.normal("x", "batch:2;length:8;model:4");
+            let mut mixture =
+                MixtureOfExperts::new(model, dim("hidden", 4), dim("experts", 2), gating);
+            let router = &mut mixture.router;
+            assert_eq!((router.min_capacity, router.capacity(4), router.capacity(80)), (4, 4, 50));
+            (router.capacity_factor, router.min_capacity) = (0.0, places);
+            assert_eq!(router.capacity(8), places);
+            let weights = mixture.weights(&Parameters::like(x), "moe");
+            let (y, _) = mixture.apply(x, &[batch, length], &weights, None);
+            let y = fed.value(y, &[("", ""), ("a:2", "batch:a;experts:a"), ("a:2", "hidden:a")]);
+            for group in y.outer_iter() {
+                let computed = group.rows().into_iter().filter(|row| row.iter().any(|y| *y != 0.0));
+                let computed = computed.count();
+                match places {
+                    1 => assert!((1..=2 * choices).contains(&computed), "{gating:?}: {computed}"),
+                    // What relu makes of a token may be 0 throughout.
+                    _ => assert!(computed > 2 * choices, "{gating:?}: {computed}"),
+                }
+            }
+        }
     }
 }
 
-/// Self-attention over mixtures passed an argument that mixtures do not have. Here that would not
-/// compile, and the two can be composed.
+/// Self-attention over mixtures passed an argument that mixtures do not have. Here it sees what a mixture makes
+/// as it sees any other tensor, and its gradient reaches the mixture.
 #[test]
 fn d05_attention_takes_what_mixtures_make() {
+    let layouts = [("", ""), ("a:2", "batch:a;experts:a"), ("a:2", "heads:a"), ("a:2", "length:a")];
+    let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 4));
+    fn attention<'g>(h: Tensor<'g>, [length, model]: [Dimension; 2]) -> Tensor<'g> {
+        let heads = MultiHead::new(model, dim("heads", 2), dim("kv", 2));
+        let weights = heads.weights(&Parameters::like(h), "attention");
+        heads.self_attention(h, length, &weights, None, &AttentionOptions::default())
+    }
     let g = mesh_ops::graph();
     let mut fed = Fed::new(&g, "D5");
-    let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 4));
     let (x, _) = fed.normal("x", "batch:2;length:4;model:4");
     let experts = MixtureOfExperts::new(model, dim("hidden", 4), dim("experts", 2), Gating::Switch);
     let of_experts = experts.weights(&Parameters::like(x), "moe");
-    let (h, balance) = experts.apply(x, &[batch, length], &of_experts, None);
-    let heads = MultiHead::new(model, dim("heads", 2), dim("kv", 2));
-    let weights = heads.weights(&Parameters::like(x), "attention");
-    let y = heads.self_attention(h, length, &weights, None, &AttentionOptions::default());
-    let gradient = g.gradients(&[y.mean() + balance], &[of_experts.router], None)[0].unwrap();
-    let layouts = [("", ""), ("a:2", "batch:a;experts:a"), ("a:2", "heads:a"), ("a:2", "length:a")];
-    fed.value(y, &layouts);
-    fed.value(gradient, &layouts);
+    let (h, _) = experts.apply(x, &[batch, length], &of_experts, None);
+    let y = attention(h, [length, model]);
+    let gradient = g.gradients(&[y.mean()], &[of_experts.router], None)[0].unwrap();
+    let (made, seen) = (fed.value(h, &layouts), fed.value(y, &layouts));
+    assert!(fed.value(gradient, &layouts).iter().any(|slope| slope.abs() > 1e-6));
+
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "D5");
+    let made: Vec<f32> = made.iter().map(|h| *h as f32).collect();
+    let h = fed.given("h", "batch:2;length:4;model:4", &made);
+    let y = attention(h, [length, model]);
+    near(&fed.value(y, &layouts), &seen, 1e-5, "attention to what a mixture made");
 }
 
 fn seen(window: usize, local: LocalAttention, layouts: &[(&str, &str)]) {

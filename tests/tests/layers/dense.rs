@@ -71,6 +71,18 @@ fn kernels_start_scaled_to_their_inputs() {
 }
 
 #[test]
+fn names_of_layers_may_have_several_parts() {
+    let g = mesh_ops::graph();
+    let x = g.input("x", [dim("x", 4)], F32);
+    let _scope = g.scope("model");
+    for name in ["encoder/first", "decoder/first", "decoder/first"] {
+        Dense::onto([dim("y", 2)]).without_bias().apply(x, name);
+    }
+    let kernels = ["encoder/first", "decoder/first", "decoder/first_1"];
+    assert_eq!(names(&g), kernels.map(|name| format!("model/{name}/kernel[x:4, y:2]")));
+}
+
+#[test]
 fn weights_may_be_stored_in_another_dtype() {
     let g = mesh_ops::graph();
     let (x, y) = (dim("x", 4), dim("y", 2));

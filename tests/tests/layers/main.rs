@@ -1,9 +1,11 @@
 //! Layers against closed forms, naive loops and counted collectives.
 
 mod attention;
+mod attention_to_less;
 mod decoding;
 mod dense;
 mod fed;
+mod hierarchies;
 mod losses;
 mod mixtures;
 mod norms;

@@ -1,7 +1,7 @@
 //! Mixtures of experts against a loop over tokens.
 
 use crate::fed::{Fed, near};
-use mesh_ops::layers::moe::{Gating, MixtureOfExperts, MixtureWeights, split_into_groups};
+use mesh_ops::layers::moe::{Gating, MixtureOfExperts, MixtureWeights, Router, split_into_groups};
 use mesh_ops::layers::*;
 use mesh_ops::prelude::*;
 use ndarray::ArrayD;
@@ -33,9 +33,23 @@ struct Given {
 }
 
 impl Given {
-    fn gates(&self, g: usize, s: usize) -> Vec<f64> {
+    /// Exponentials of logits.
+    fn weights(&self, g: usize, s: usize) -> Vec<f64> {
         let logit = |e: usize| (0..MODEL).map(|m| self.x[[g, s, m]] * self.router[[m, e]]).sum();
-        let weights: Vec<f64> = (0..EXPERTS).map(|e| f64::exp(logit(e))).collect();
+        (0..EXPERTS).map(|e| f64::exp(logit(e))).collect()
+    }
+
+    /// Equation 5 of ST-MoE, over the tokens that count.
+    fn z_loss(&self) -> f64 {
+        let tokens = (0..GROUPS * TOKENS).filter(|i| self.counted[*i] > 0.0);
+        let square =
+            |i: usize| self.weights(i / TOKENS, i % TOKENS).iter().sum::<f64>().ln().powi(2);
+        let squares: Vec<f64> = tokens.map(square).collect();
+        squares.iter().sum::<f64>() / squares.len() as f64
+    }
+
+    fn gates(&self, g: usize, s: usize) -> Vec<f64> {
+        let weights = self.weights(g, s);
         let total: f64 = weights.iter().sum();
         weights.into_iter().map(|w| w / total).collect()
     }
@@ -119,25 +133,28 @@ fn compare(gating: Gating, capacity: usize, padding: bool) -> usize {
         router: of_router.mapv(f64::from),
         wi: of_wi.mapv(f64::from),
         wo: of_wo.mapv(f64::from),
-        counted: counted.into_iter().map(f64::from).collect(),
+        counted: match padding {
+            true => counted.into_iter().map(f64::from).collect(),
+            false => vec![1.0; GROUPS * TOKENS],
+        },
     };
     let (model, hidden, experts) =
         (dim("model", MODEL), dim("hidden", HIDDEN), dim("experts", EXPERTS));
-    let mixture = MixtureOfExperts {
-        capacity_factor: 0.0,
-        min_capacity: capacity,
-        ..MixtureOfExperts::new(model, hidden, experts, gating)
-    };
+    let mut mixture = MixtureOfExperts::new(model, hidden, experts, gating);
+    mixture.router.capacity_factor = 0.0;
+    mixture.router.min_capacity = capacity;
     let dense = |kernel| DenseWeights { kernel, bias: None };
     let feed_forward = FeedForwardWeights { inputs: vec![dense(wi)], output: dense(wo) };
     let tokens = [dim("batch", GROUPS), dim("length", TOKENS)];
     let mixed = MixtureWeights { router, feed_forward };
     let counted = padding.then_some(weights);
-    let (y, balance) = mixture.apply(x, &tokens, &mixed, counted);
+    let (y, losses) = mixture.apply(x, &tokens, &mixed, counted);
     let (want, want_balance, lost) = given.mixture(gating, capacity);
     near(&fed.value(y, LAYOUTS), &want, 1e-5, "mixture");
-    let balance = fed.value(balance, LAYOUTS).sum();
-    assert!((balance - want_balance).abs() < 1e-5, "{balance} {want_balance}");
+    for (loss, want) in [(losses.balance, want_balance), (losses.z, given.z_loss())] {
+        let loss = fed.value(loss, LAYOUTS).sum();
+        assert!((loss - want).abs() < 1e-5, "{loss} {want}");
+    }
     lost
 }
 
@@ -172,9 +189,9 @@ fn groups_are_cut_as_in_mesh_tensorflow() {
 
 #[test]
 fn capacity_is_that_of_mesh_tensorflow() {
-    let mixture = |factor| MixtureOfExperts {
+    let mixture = |factor| Router {
         capacity_factor: factor,
-        ..MixtureOfExperts::new(dim("m", 4), dim("h", 4), dim("e", 8), Gating::Switch)
+        ..Router::new(dim("m", 4), dim("e", 8), Gating::Switch)
     };
     assert_eq!(mixture(1.25).capacity(1024), 160);
     assert_eq!(mixture(2.0).capacity(1024), 256);
@@ -190,20 +207,51 @@ fn groups_may_be_other_than_the_batch() {
     let (model, experts) = (dim("model", MODEL), dim("experts", EXPERTS));
     let tokens = [dim("batch", GROUPS), dim("length", TOKENS)];
     let mut mixture = MixtureOfExperts::new(model, dim("hidden", 2), experts, Gating::Switch);
-    mixture.min_capacity = 12;
+    mixture.router.min_capacity = 12;
     let weights = mixture.weights(&Parameters::like(x), "moe");
     let mut results = Vec::new();
     for groups in [None, Some(2), Some(8)] {
-        mixture.groups = groups;
+        mixture.router.groups = groups;
         let (y, _) = mixture.apply(x, &tokens, &weights, None);
         results.push(fed.value(y, &[("", ""), ("a:2", "batch:a;experts:a")]));
     }
     near(&results[1], &results[0], 1e-6, "all fit, so groups do not matter");
     near(&results[2], &results[0], 1e-6, "all fit, so groups do not matter");
-    mixture.groups = Some(5);
+    mixture.router.groups = Some(5);
     mixture.apply(x, &tokens, &weights, None);
     mixture.apply(x, &tokens[..1], &weights, None);
     let report = g.check().unwrap_err().to_string();
     assert!(report.contains("24 tokens do not fall into 5 equal groups"), "{report}");
     assert!(report.contains("should have the dims [batch:4, model:3]"), "{report}");
+}
+
+/// The gate of one of two experts is `sigmoid(noise * 1)`, and the expert itself is given 1.
+#[test]
+fn jitter_is_of_what_the_router_sees() {
+    const JITTER: f64 = 0.25;
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "jitter");
+    let (batch, length, model) = (dim("batch", 4), dim("length", 256), dim("model", 1));
+    let x = fed.given("x", "batch:4;length:256;model:1", &[1.0; 1024]);
+    let router = fed.given("router", "model:1;experts_whole:2", &[0.0, 1.0]);
+    let one = fed.given("one", "experts:2;model:1;hidden:1", &[1.0; 2]);
+    let dense = |kernel| DenseWeights { kernel, bias: None };
+    let back = one.transpose([dim("experts", 2), dim("hidden", 1), model]);
+    let feed_forward = FeedForwardWeights { inputs: vec![dense(one)], output: dense(back) };
+    let weights = MixtureWeights { router, feed_forward };
+    let experts = dim("experts", 2);
+    let mut mixture = MixtureOfExperts::new(model, dim("hidden", 1), experts, Gating::Switch);
+    mixture.router.min_capacity = 256;
+    let layouts = [("", ""), ("a:4", "batch:a"), ("a:2", "experts:a")];
+    let noise = |mixture: &MixtureOfExperts| {
+        let (y, _) = mixture.apply(x, &[batch, length], &weights, None);
+        fed.value(y, &layouts).mapv(|gate| (gate / (1.0 - gate)).ln())
+    };
+    assert!(noise(&mixture).iter().all(|x| (x - 1.0).abs() < 1e-5), "no jitter");
+    mixture.router.jitter = JITTER;
+    let noise = noise(&mixture);
+    assert!(noise.iter().all(|x| (x - 1.0).abs() < JITTER + 1e-5));
+    // Of 1,024 uniform numbers: four standard errors.
+    assert!((noise.mean().unwrap() - 1.0).abs() < 4.0 * JITTER / 3f64.sqrt() / 32.0);
+    assert!((noise.std(0.0) / (JITTER / 3f64.sqrt()) - 1.0).abs() < 0.1);
 }

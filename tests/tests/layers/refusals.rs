@@ -159,7 +159,7 @@ fn dense_layers_and_embeddings_refuse_what_x_lacks() {
             let weights = DenseWeights { kernel, bias };
             Dense::onto([dim("y", 3)]).apply_with(f32s(g, "batch:4;k:6"), &weights);
         }),
-        ("dense", "has no dim k:6", |g| {
+        ("feed_forward", "dense: the input x: f32[batch:4, l:6] has no dim k:6", |g| {
             let layer = FeedForward::new(k(), dim("hidden", 4));
             let weights = layer.weights(&Parameters::new(g, F32), "f");
             layer.apply(f32s(g, "batch:4;l:6"), &weights);
@@ -214,39 +214,45 @@ fn attention_refuses_what_logits_lack() {
         attend(qkv(g, shapes), &AttentionOptions::default());
     }
     all_refuse(&[
-        ("attention", "not key_length:4", |g| masked(g, "length:4;key_length:4", Bool)),
-        ("attention", "not memory_lenght:4 (did you mean `memory_length`?)", |g| {
+        ("dot_product_attention", "not key_length:4", |g| masked(g, "length:4;key_length:4", Bool)),
+        ("dot_product_attention", "not memory_lenght:4 (did you mean `memory_length`?)", |g| {
             masked(g, "length:4;memory_lenght:4", F32);
         }),
-        ("attention", "a mask is of bools, or of floats to be added", |g| {
+        ("dot_product_attention", "a mask is of bools, or of floats to be added", |g| {
             masked(g, "length:4;memory_length:4", I32);
         }),
-        ("attention", "not kv:6", |g| masked(g, "kv:6", Bool)),
-        ("attention", "a bias bias: f32[head:2] may have", |g| {
+        ("dot_product_attention", "not kv:6", |g| masked(g, "kv:6", Bool)),
+        ("dot_product_attention", "a bias bias: f32[head:2] may have", |g| {
             let bias = Some(of(g, "bias", "head:2", F32));
             attend(qkv(g, [Q, K, K]), &AttentionOptions { bias, ..Default::default() });
         }),
-        ("attention", "a bias must be floats", |g| {
+        ("dot_product_attention", "a bias must be floats", |g| {
             let bias = Some(of(g, "bias", "heads:2", I32));
             attend(qkv(g, [Q, K, K]), &AttentionOptions { bias, ..Default::default() });
         }),
-        ("attention", "not memory_length:4", |g| {
+        ("dot_product_attention", "not memory_length:4", |g| {
             let extra_logit = Some(of(g, "sink", "memory_length:4", F32));
             attend(qkv(g, [Q, K, K]), &AttentionOptions { extra_logit, ..Default::default() });
         }),
-        ("attention", "keys k: f32[batch:2, memory_length:4, head:2, kv:6] may have", |g| {
-            plain(g, [Q, "batch:2;memory_length:4;head:2;kv:6", K]);
-        }),
-        ("attention", "not batches:2 (did you mean `batch`?)", |g| {
+        (
+            "dot_product_attention",
+            "keys k: f32[batch:2, memory_length:4, head:2, kv:6] may have",
+            |g| {
+                plain(g, [Q, "batch:2;memory_length:4;head:2;kv:6", K]);
+            },
+        ),
+        ("dot_product_attention", "not batches:2 (did you mean `batch`?)", |g| {
             plain(g, [Q, K, "batches:2;memory_length:4;heads:2;kv:6"]);
         }),
-        ("attention", "has no dim memory_length:4", |g| plain(g, [Q, Q, K])),
-        ("attention", "rename the dim of keys and values first", |g| plain(g, [K, K, K])),
-        ("attention", "queries must be floats", |g| {
+        ("dot_product_attention", "has no dim memory_length:4", |g| plain(g, [Q, Q, K])),
+        ("dot_product_attention", "rename the dim of keys and values first", |g| {
+            plain(g, [K, K, K])
+        }),
+        ("dot_product_attention", "queries must be floats", |g| {
             let [_, k, v] = qkv(g, [Q, K, K]);
             attend([of(g, "i", Q, I32), k, v], &AttentionOptions::default());
         }),
-        ("attention", "not memory_lenght:6 (did you mean `memory_length`?)", |g| {
+        ("local_attention", "not memory_lenght:6 (did you mean `memory_length`?)", |g| {
             let [q, k, v] = ["q", "k", "v"].map(|name| of(g, name, "length:8;kv:6", F32));
             let mask = Some(of(g, "mask", "memory_lenght:6", Bool));
             let options = AttentionOptions { mask, ..Default::default() };
@@ -363,7 +369,7 @@ fn mixtures_refuse_what_tokens_lack() {
         ("mixture_of_experts", "not lenght:4 (did you mean `length`?)", |g| {
             mixture(g, f32s(g, X), Some(of(g, "c", "batch:2;lenght:4", F32)), None);
         }),
-        ("mixture_of_experts", "counted c: f32[batch:2] has no dim length:4", |g| {
+        ("mixture_of_experts", "importance c: f32[batch:2] has no dim length:4", |g| {
             mixture(g, f32s(g, X), Some(of(g, "c", "batch:2", F32)), None);
         }),
         ("mixture_of_experts", "not extra:3", |g| {

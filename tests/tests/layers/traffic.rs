@@ -129,7 +129,7 @@ fn experts_on_the_axis_of_the_batch_cost_two_all_to_alls() {
         let (y, _) = mixture.apply(x, &[batch, length], &weights, None);
         g.function(name, [x], [y], []);
         // Per processor and group: 4 experts of 4 places.
-        let each = format!("all_to_all {}", 4 * mixture.capacity(LENGTH) * MODEL);
+        let each = format!("all_to_all {}", 4 * mixture.router.capacity(LENGTH) * MODEL);
         assert_eq!(sent(&g, "all:4", "batch:all;experts:all", name), [each.clone(), each]);
         assert_eq!(sent(&g, "all:4", "batch:all;batch_at_experts:all", name), [""; 0]);
         let all = sent(&g, "all:4", "batch:all", name);

@@ -41,6 +41,23 @@ fn recompute_changes_no_number() {
     assert_eq!(dx, ndarray::arr1(&[22.0_f32, 63.0]).into());
 }
 
+/// A variable whose value is first asked for in a recomputed part is not a part of it.
+#[test]
+fn variables_made_in_recomputed_parts_are_trained() {
+    let g = mesh_ops::graph();
+    let d = dim("d", 2);
+    let x = g.input("x", [d], F32);
+    let [y] =
+        g.recompute([x], |[x]| [x * g.variable("w", [d], F32, Initializer::ONES).value().square()]);
+    let gradients = mesh_optimize::compute_gradients(y, &[]);
+    let dw = gradients[0].0.expect("a gradient");
+    let f = g.function("f", [x], [dw], []);
+    let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
+    let mut session = Session::threads(&module, 0).unwrap();
+    let [dw] = session.call(&f, [ndarray::arr1(&[0.5_f32, -3.5]).view().into()]).unwrap();
+    assert_eq!(dw, ndarray::arr1(&[1.0_f32, -7.0]).into());
+}
+
 fn deep(mut h: Tensor<'_>, d: Dimension) -> Tensor<'_> {
     for _ in 0..8 {
         h = (h.tanh() * h).cumsum(d).sin();

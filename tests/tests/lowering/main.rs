@@ -2,6 +2,7 @@
 
 mod all_reduce;
 mod counters;
+mod explained;
 mod memory;
 mod owned;
 mod reduced;

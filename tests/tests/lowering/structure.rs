@@ -192,3 +192,15 @@ fn a_part_of_a_split_dim_is_refused_with_its_reason() {
     let report = g.lower(&"m:2".parse().unwrap(), &"x:m".parse().unwrap()).unwrap_err().to_string();
     assert!(report.contains("a part of a dim lies on some processors only"), "{report}");
 }
+
+/// Two dims that no tensor has together, of one op.
+#[test]
+fn dims_that_meet_in_an_op_are_refused_on_one_axis() {
+    let g = mesh_ops::graph();
+    let (x, y) = (g.input("x", [dim("i", 4)], F32), g.input("y", [dim("j", 4)], F32));
+    g.function("f", [x, y], [x.einsum(&[y], [])], []);
+    let lower = |layout: &str| g.lower(&"a:2;b:2".parse().unwrap(), &layout.parse().unwrap());
+    let report = lower("i:a;j:a").unwrap_err().to_string();
+    assert!(report.contains("dims i and j are both split over a, and both meet here"), "{report}");
+    lower("i:a;j:b").unwrap();
+}

@@ -224,7 +224,7 @@ fn fresh(name: &str) -> Run {
 fn a_job_that_loses_a_rank_ends_and_goes_on_to_the_same_end() {
     let Some(programs) = programs() else { return };
     if !programs.options.contains(&"--oversubscribe") {
-        println!("skipped: this mpirun is not Open MPI's");
+        tests::skip("mpi", "this mpirun is not Open MPI's");
         return;
     }
     let _turn = super::turn();

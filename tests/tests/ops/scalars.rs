@@ -95,6 +95,72 @@ fn whole_numbers_compute_in_i32() {
     assert_eq!(results, [[-6, 8], [4, -3], [-1, 2], [2_147_483_640, 2_147_483_647]].map(Vec::from));
 }
 
+/// Every function that takes a number beside a tensor does what it does with a tensor of that number, for
+/// literals of any type, in any order, and for references.
+#[test]
+fn numbers_stand_for_tensors() {
+    type Pair<'g> = (&'static str, Tensor<'g>, Tensor<'g>);
+    fn pairs<'g>(x: Tensor<'g>) -> Vec<Pair<'g>> {
+        let two = x.scalar_like(2.0);
+        let (by, n, byte) = (&x, 2_usize, 2_u8);
+        vec![
+            ("x + 2", x + 2, x + two),
+            ("2 + x", 2 + x, two + x),
+            ("x - 2_i64", x - 2_i64, x - two),
+            ("2 - &x", 2 - by, two - x),
+            ("&x * 2_u8", by * byte, x * two),
+            ("2.0 * x", 2.0 * x, two * x),
+            ("x / usize", x / n, x / two),
+            ("2.0 / &x", 2.0 / by, two / x),
+            ("x + 2_f32", x + 2_f32, x + two),
+            ("-&x", -by, -x),
+            ("&x + &x", by + by, x + x),
+            ("x * &x", x * by, x * x),
+            ("equal", x.equal(2), x.equal(two)),
+            ("not_equal", x.not_equal(2.0), x.not_equal(two)),
+            ("less", x.less(n), x.less(two)),
+            ("less_equal", x.less_equal(2), x.less_equal(two)),
+            ("greater", x.greater(2_f32), x.greater(two)),
+            ("greater_equal", x.greater_equal(&two), x.greater_equal(two)),
+            ("maximum", x.maximum(2), x.maximum(two)),
+            ("minimum", x.minimum(2.0), x.minimum(two)),
+            ("floordiv", x.floordiv(2), x.floordiv(two)),
+            ("modulo", x.modulo(2), x.modulo(two)),
+            ("select, no", x.greater(0).select(x, 2), x.greater(0).select(x, two)),
+            ("select, yes", x.greater(0).select(2, x), x.greater(0).select(two, x)),
+        ]
+    }
+    for dtype in [F32, F64, BF16, I32] {
+        let g = mesh_ops::graph();
+        let x = g.input("x", [dim("p", 6)], dtype);
+        let mut pairs = pairs(x);
+        if dtype.is_float() {
+            pairs.push(("pow(2)", x.pow(2), x.pow(x.scalar_like(2.0))));
+            pairs.push(("pow(2.0)", x.pow(2.0), x.square()));
+        }
+        let fetches: Vec<_> =
+            pairs.iter().flat_map(|(_, number, tensor)| [*number, *tensor]).collect();
+        g.declare_function("f", &[x], &fetches, vec![]);
+        let module = g.lower(&"a:2".parse().unwrap(), &"p:a".parse().unwrap()).unwrap();
+        let fed = ndarray::arr1(&[-3_i16, -1, 1, 2, 3, 7]);
+        let mut session = Session::threads(&module, 0).unwrap();
+        let results = session.call_named("f", &[("x", (&fed).into())]).unwrap();
+        for ((name, ..), found) in pairs.iter().zip(results.chunks(2)) {
+            assert_eq!(found[0].1, found[1].1, "{name} in {dtype}");
+        }
+    }
+}
+
+/// One of the branches of a select says what the dtype of a number is.
+#[test]
+fn two_numbers_have_no_dtype() {
+    let g = mesh_ops::graph();
+    g.input("x", [dim("p", 2)], Bool).select(1, 0);
+    let text = g.check().unwrap_err().to_string();
+    assert!(text.starts_with("select: of two numbers the dtype is not known"), "{text}");
+    assert!(text.contains(file!()), "{text}");
+}
+
 /// Attributes of ops and initial values are held by the dtype, or refused.
 #[test]
 fn attributes_and_initial_values_are_held_or_refused() {

@@ -195,7 +195,18 @@ fn rounded_once() {
 
 #[test]
 fn impossible_schedules_are_errors() {
-    let table: [(LearningRate, &[&str]); 10] = [
+    let table: [(LearningRate, &[&str]); 21] = [
+        ((-0.1).into(), &["learning rate: rate -0.1", "finite numbers from 0 on"]),
+        (f64::NAN.into(), &["learning rate: rate NaN", "finite numbers from 0 on"]),
+        (f64::INFINITY.into(), &["learning rate: rate inf"]),
+        (linear_decay(-0.1, 0.0, 9), &["polynomial_decay: rate -0.1"]),
+        (linear_decay(0.1, f64::NAN, 9), &["polynomial_decay: end NaN"]),
+        (cosine_decay(0.1, 9, -0.5), &["cosine_decay: alpha -0.5"]),
+        (noam(-1.0, 10, 100, 0.1), &["noam: rate -1"]),
+        (slanted_triangular(0.1, 100, 0.1, 0.0), &["slanted_triangular: ratio 0", "positive"]),
+        (piecewise_constant(1.0, &[(9, -0.1)]), &["piecewise_constant: rate -0.1"]),
+        (product([constant(-2.0), linear_warmup(5)]), &["learning rate: rate -2"]),
+        (with_warmup(-0.5, 5), &["learning rate: rate -0.5"]),
         (linear_decay(0.1, 0.0, 0), &["polynomial_decay", "0 steps", "1 or more"]),
         (polynomial_decay(0.1, 0.0, 9, -1.0), &["power -1", "positive"]),
         (cyclic_polynomial_decay(0.1, 0.0, 0, 1.0), &["cyclic_polynomial_decay", "0 steps"]),
@@ -209,8 +220,14 @@ fn impossible_schedules_are_errors() {
     ];
     for (rate, words) in table {
         let g = mesh_ops::graph();
-        g.function("f", [], [rate.at(&g, F32)], []);
-        let report = g.check().unwrap_err().to_string();
+        // Three variables ask for the rate, and it is told once.
+        let x = g.input("x", [dim("x", 4)], F32);
+        let loss = x.dense(dim("h", 3), "one").dense(dim("y", 2), "two").mean();
+        let updates = Sgd::new(rate).minimize(loss);
+        g.function("f", [x], [], updates);
+        let report = g.check().unwrap_err();
+        assert_eq!(report.issues.len(), 1, "{report}");
+        let report = report.to_string();
         for word in words.iter().chain(&["tests/tests/optimizers/schedules.rs:"]) {
             assert!(report.contains(word), "no {word:?} in {report}");
         }

@@ -3,7 +3,7 @@
 
 use crate::harness::{LAYOUTS, Problem, close};
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, AdamWeightDecay, Decay, Factoring, LearningRate};
+use mesh_optimize::{Adafactor, Adam, AdamW, AdamWeightDecay, Decay, Factoring, LearningRate};
 use mesh_optimize::{Momentum, Optimizer, Sgd};
 use serde_json::Value;
 
@@ -13,7 +13,13 @@ const TORCH: &[Builder] = &[
     ("sgd", || Box::new(Sgd::new(0.05))),
     ("momentum", || Box::new(Momentum::new(0.02, 0.9))),
     ("nesterov", || Box::new(Momentum { nesterov: true, ..Momentum::new(0.02, 0.9) })),
+    ("adam", || Box::new(Adam::new(0.02))),
+    ("adamw", || Box::new(AdamW::new(0.02))),
     ("adamw", || Box::new(AdamWeightDecay::standard(0.02))),
+    ("adamw_options", || {
+        let adamw = AdamW::new(0.01).weight_decay(0.1);
+        Box::new(AdamW { beta1: 0.8, beta2: 0.95, epsilon: 1e-4, ..adamw })
+    }),
     ("adamw_options", || {
         let standard = AdamWeightDecay::standard(0.01);
         Box::new(AdamWeightDecay {

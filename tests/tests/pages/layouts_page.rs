@@ -75,8 +75,8 @@ fn mixture(g: &Graph) {
     let (hidden, experts) = (dim("hidden", 256), dim("experts", 8));
     let mixture = MixtureOfExperts::new(model, hidden, experts, Gating::Switch);
     let weights = mixture.weights(&Parameters::like(x), "experts");
-    let (y, balance) = mixture.apply(x, &[batch, length], &weights, None);
-    trained(g, x, y * (balance * 0.01 + 1.0));
+    let (y, losses) = mixture.apply(x, &[batch, length], &weights, None);
+    trained(g, x, y * (losses.balance * 0.01 + 1.0));
 }
 
 fn lowered(build: fn(&Graph), mesh: &str, layout: &str) -> Module {
@@ -279,11 +279,9 @@ fn blocks() -> Vec<(&'static str, String)> {
             fenced(report.lines().next().unwrap())
         }),
         ("explain", {
-            let table = lowered(one_layer, "data:4", "batch:data")
-                .explain_for(&Target::host())
-                .unwrap()
-                .to_string();
-            fenced(&from_line_one(&table))
+            let table =
+                lowered(one_layer, "data:4", "batch:data").explain_for(&Target::host()).unwrap();
+            fenced(&from_line_one(&format!("{table}\n{}", table.listing())))
         }),
     ]
 }

@@ -9,9 +9,10 @@ use crate::catalogue::{
 use mesh_core::graph::Provenance;
 use mesh_ops::prelude::*;
 use mesh_optimize::{
-    Adafactor, AdamWeightDecay, ByName, Delayed, LearningRate, Momentum, Optimizer, Reduction, Sgd,
-    clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica, compute_gradients,
-    cross_shard_loss, microbatches, per_replica, per_replica_gradients, schedule,
+    Adafactor, Adam, AdamW, AdamWeightDecay, ByName, Delayed, LearningRate, Momentum, Optimizer,
+    Reduction, Sgd, clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica,
+    compute_gradients, cross_shard_loss, microbatches, per_replica, per_replica_gradients,
+    schedule,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -148,6 +149,8 @@ fn what_optimizers_make_has_the_users_line() {
     let optimizers: Vec<(&str, Box<dyn Optimizer>)> = vec![
         ("Sgd", Box::new(Sgd::new(0.1))),
         ("Momentum", Box::new(Momentum::new(0.1, 0.9))),
+        ("Adam", Box::new(Adam::new(0.1))),
+        ("AdamW", Box::new(AdamW::new(0.1))),
         ("AdamWeightDecay", Box::new(AdamWeightDecay::new(0.1))),
         ("AdamWeightDecay::standard", Box::new(AdamWeightDecay::standard(0.1))),
         ("Adafactor", Box::new(Adafactor::default())),

@@ -41,18 +41,27 @@ fn the_documented_programs_are_the_printed_ones() {
     assert!(document.contains(layer), "docs/program.md should hold:\n{layer}");
 }
 
-/// Everything that is wrong with a graph or layout, with the lines of this file left out.
-fn refused(build: impl Fn(&Graph), mesh: &str, layout: &str) -> String {
+/// Everything that is wrong with a graph or layout, with the lines of these files left out.
+pub fn refused(build: impl Fn(&Graph), mesh: &str, layout: &str) -> String {
     let g = mesh_ops::graph();
     build(&g);
-    let report = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap_err().to_string();
+    let report = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap_err();
+    // A report shows the first issues only.
+    let issues: Vec<_> = report.issues.iter().map(ToString::to_string).collect();
+    without_lines(&issues.join("\n\n"))
+}
+
+/// A report with `FILE` for each line of a file of this folder.
+pub fn without_lines(report: &str) -> String {
     let mut text = String::new();
     for line in report.lines() {
-        let (before, after) =
-            line.split_once("tests/tests/pages/printed.rs:").unwrap_or((line, ""));
-        let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
-        let file = if before == line { "" } else { "FILE" };
-        text.push_str(&format!("{before}{file}{after}\n"));
+        let Some((before, after)) = line.split_once("tests/tests/pages/") else {
+            text.push_str(&format!("{line}\n"));
+            continue;
+        };
+        let after =
+            after.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || ":_.".contains(c));
+        text.push_str(&format!("{before}FILE{after}\n"));
     }
     text
 }

@@ -51,6 +51,34 @@ fn two_functions_of_one_name_are_told_with_both_lines() {
     }
 }
 
+#[test]
+fn fetches_have_the_names_that_the_user_gave() {
+    let g = mesh_ops::graph();
+    let x = g.input("x", [dim("p", 2)], F32);
+    let (loss, other) = ((x * x).sum_all().named("loss"), (x + 1).sum_all().named("loss"));
+    g.function("train", [x], [loss, x.exp(), x.named("input")], []);
+    // Another function may have a tensor of the same name.
+    g.function("evaluate", [x], [other.named("badness").named("loss"), x.exp().probe("seen")], []);
+    let module = g.lower(&"a:2".parse().unwrap(), &"p:a".parse().unwrap()).unwrap();
+    let mut session = Session::threads(&module, 0).unwrap();
+    let fed = ndarray::arr1(&[1f32, 2.0]);
+    let mut fetched = |function: &str| {
+        let fetched = session.call_named(function, &[("x", (&fed).into())]).unwrap();
+        fetched.into_iter().map(|(name, array)| (name, array.to_f64().sum())).collect::<Vec<_>>()
+    };
+    let train = fetched("train");
+    let names: Vec<_> = train.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((&names[..], train[0].1), (&["loss", "exp", "input"][..], 5.0));
+    let evaluate = fetched("evaluate");
+    assert_eq!((evaluate[0].0.as_str(), evaluate[0].1), ("loss", 5.0));
+    assert_eq!(evaluate[1].0, "seen");
+    // Errors use the name, too.
+    assert_eq!(format!("{loss:?}"), "loss: f32[]");
+    g.function("twice", [x], [loss, other], []);
+    let text = g.check().unwrap_err().to_string();
+    assert!(text.starts_with("twice: two of its fetches are named loss"), "{text}");
+}
+
 /// An op whose body fails: a mistake of its author.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Broken(u8);

@@ -8,5 +8,6 @@ mod modules;
 mod numerics;
 mod panics;
 mod recorded;
+mod serving;
 mod state;
 mod trace;

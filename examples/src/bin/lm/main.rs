@@ -32,10 +32,10 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     }
     let options = Options { probe: flags.run.probes(), ..Options::default() };
     let module = lower_with(&graph, &mesh, &layout, &options, flags.strict)?;
-    if flags.explain {
+    if let Some(detail) = flags.explain {
         let (whereabouts, layout) = (whereabouts(&mesh)?, named(&layout));
         let explain = module.explain_for(&flags.run.target())?;
-        let text = format!("{whereabouts}layout {layout}\n{explain}");
+        let text = format!("{whereabouts}layout {layout}\n{}", detail.text(&module, &explain));
         return Ok(print(text.trim_end())?);
     }
     let text = match (&flags.text, &flags.tokens) {

@@ -2,7 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use examples::optimizer::Method;
-use examples::running::{RunFlags, word};
+use examples::running::{Detail, RunFlags, word};
 use mesh_core::names::DType;
 use mesh_optimize::CrossDeviceOps;
 use std::path::PathBuf;
@@ -96,8 +96,8 @@ pub(crate) struct Flags {
     pub(crate) data: Option<PathBuf>,
 
     /// Print what each processor would do, and stop.
-    #[arg(long)]
-    pub(crate) explain: bool,
+    #[arg(long, value_enum, value_name = "DETAIL", num_args = 0..=1, default_missing_value = "page")]
+    pub(crate) explain: Option<Detail>,
 
     /// Write the graph in Graphviz' DOT language to this file, and stop.
     #[arg(long)]

@@ -12,7 +12,7 @@ use examples::launch::{
 use examples::optimizer::Training;
 use examples::ranks::{RankFlags, check_cluster, launched, whereabouts};
 use examples::report::{print, say};
-use examples::running::{About, Compared, word};
+use examples::running::{About, Compared, Detail, word};
 use flags::Flags;
 use mesh_core::lower::{Module, Options, Target};
 use mesh_core::names::Layout;
@@ -62,8 +62,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
             Some(module.map_err(|e| format!("--eval-layout {text:?}: {e}"))?)
         }
     };
-    if flags.explain {
-        return explain(&layout, &module, evaluation.as_ref(), flags);
+    if let Some(detail) = flags.explain {
+        return explain(detail, &layout, &module, evaluation.as_ref(), flags);
     }
     let digits = match &flags.data {
         Some(directory) => Digits::load(directory)?,
@@ -133,6 +133,7 @@ fn distribution(text: &str) -> Result<Distribution, LaunchError> {
 
 /// Prints the work of each processor, and that of evaluation if it has another layout.
 fn explain(
+    detail: Detail,
     layout: &Layout,
     module: &Module,
     evaluation: Option<&Module>,
@@ -142,11 +143,13 @@ fn explain(
     let mut text = format!("{}layout {}\n", whereabouts(module.mesh())?, named(layout));
     if let (Some(evaluation), Some(layout)) = (evaluation, &flags.eval_layout) {
         training.functions.retain(|function| function.name != model::EVALUATE);
-        let mut evaluation = evaluation.explain_for(&Target::host())?;
-        evaluation.functions.retain(|function| function.name == model::EVALUATE);
-        text += &format!("{training}\nevaluation layout {layout}\n{evaluation}");
+        let mut evaluated = evaluation.explain_for(&Target::host())?;
+        evaluated.functions.retain(|function| function.name == model::EVALUATE);
+        let (training, evaluated) =
+            (detail.text(module, &training), detail.text(evaluation, &evaluated));
+        text += &format!("{training}\nevaluation layout {layout}\n{evaluated}");
     } else {
-        text += &training.to_string();
+        text += &detail.text(module, &training);
     }
     Ok(print(text.trim_end())?)
 }

@@ -103,7 +103,7 @@ fn a_step_computes_while_the_courier_is_inside_a_collective() {
         inside.send(()).unwrap();
         out.recv_timeout(LONG).map_err(|_| Stopped)
     };
-    let store = Store { arena: Buffer::zeroed(192).unwrap(), variables: Vec::new() };
+    let store = Store { arena: Buffer::zeroed(192).unwrap(), variables: Arc::default() };
     let (variables, processor, here) = (&[], 0, &[0][..]);
     let (seed, store) = (&Seed::new(0), &store);
     let mesh = &mesh;

@@ -8,7 +8,7 @@ use super::super::border::Global;
 use super::super::comm::{Collective, Group, Lane, Stopped};
 use super::super::record::CallTimes;
 use super::super::sync::{Arc, Mutex, MutexGuard, PoisonError, lock, thread};
-use super::super::threads::{Crew, here};
+use super::super::threads::{Crew, Work, here};
 use super::Ranks;
 use super::comm::RankComm;
 use super::communicator::{Communicators, add_axis_sets};
@@ -63,7 +63,7 @@ impl RankBackend {
         let comm = |processor, lane: Lane| {
             Ok(RankComm::new(&process, processor, lane, messages()?, &communicators))
         };
-        let crew = Crew::new(&process, executable, seed, &[], comm)?;
+        let crew = Crew::new(&process, Work::new(executable), seed, &[], comm)?;
         let functions = 0..crew.functions().len();
         Ok(Self {
             world,

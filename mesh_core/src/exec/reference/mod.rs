@@ -70,7 +70,8 @@ impl Reference {
     /// What a function leaves to each processor, and what it writes.
     fn run(&self, program: &Program, feeds: &[ArrayRef<'_>]) -> Result<(Left, Writes), Failure> {
         let (mesh, seed, slices) = (self.map.mesh(), self.seed, &self.slices[..]);
-        let feeds: Vec<_> = feeds.iter().map(|feed| feed.to_owned().to_f64()).collect();
+        let feeds: Vec<_> =
+            feeds.iter().filter_map(|feed| Some(feed.to_owned()?.to_f64())).collect();
         let cut = |processor, (i, (slot, id)): (usize, (&Slot, ValueId))| {
             let value = program.value(id);
             let begin = Border::begin(slot, value, mesh, processor);
@@ -118,13 +119,13 @@ fn window(begin: &[usize], extents: &[usize]) -> impl FnMut(AxisDescription) -> 
 /// Whether arrays have the order, shapes and dtypes of a program's slots.
 fn fits(program: &Program, feeds: &[ArrayRef<'_>], outputs: &[&mut Array]) -> bool {
     let same = |(slot, id): (&Slot, ValueId), dtype, shape: &[usize]| {
-        program.value(id).dtype == dtype && slot.shape == shape
+        Some(program.value(id).dtype) == dtype && slot.shape == shape
     };
     let fed = feeds.len() == program.feeds.len()
         && program.fed().zip(feeds).all(|(slot, array)| same(slot, array.dtype(), array.shape()));
     let left = program.left().zip(outputs);
     fed && outputs.len() == program.block.results.len()
-        && left.into_iter().all(|(slot, array)| same(slot, array.dtype(), array.shape()))
+        && left.into_iter().all(|(slot, array)| same(slot, Some(array.dtype()), array.shape()))
 }
 
 impl Backend for Reference {

@@ -1,5 +1,3 @@
-use std::time::{Duration, Instant};
-
 use super::super::comm::Stop;
 use super::super::sync::{Arc, AtomicUsize, Ordering, thread};
 use super::barrier::Barrier;
@@ -32,7 +30,6 @@ fn poison_wakes_sleepers_and_spinners() {
         let stop = Arc::new(Stop::default());
         let spin = if round % 2 == 0 { 0 } else { 1 << 16 };
         let barriers = [Barrier::new(3, spin, &stop), Barrier::new(2, 0, &stop)];
-        let started = Instant::now();
         thread::scope(|scope| {
             let first = scope.spawn(|| barriers[0].wait());
             let second = scope.spawn(|| barriers[0].wait());
@@ -48,6 +45,5 @@ fn poison_wakes_sleepers_and_spinners() {
         });
         assert!(barriers[1].wait().is_err());
         assert_eq!(stop.reason(), Some(format!("round {round}")));
-        assert!(started.elapsed() < Duration::from_secs(1));
     }
 }

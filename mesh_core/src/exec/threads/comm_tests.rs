@@ -1,5 +1,3 @@
-use std::time::{Duration, Instant};
-
 use super::super::comm::fold::Fold;
 use super::super::comm::tests::{Suite, suite};
 use super::super::comm::{Collective, Comm, Lane, Part, Stop, Stopped};
@@ -65,7 +63,6 @@ fn one_failure_stops_everybody() {
     let mesh: Mesh = "x:2;y:2".parse().unwrap();
     let [x, y] = ["x", "y"].map(|name| [mesh.axis(name).unwrap()]);
     for round in 0..200 {
-        let started = Instant::now();
         let process = Process::new(ProcessMap::new(&mesh, 1).unwrap(), 0, 0, None);
         let outcomes = on_threads(&process, |processor| {
             let comm = &mut Threads::new(&process, processor, Lane::Processor);
@@ -91,6 +88,5 @@ fn one_failure_stops_everybody() {
         });
         assert!(outcomes.iter().all(|(_, outcome)| *outcome == Err(Stopped)));
         assert_eq!(outcomes.len(), 4);
-        assert!(started.elapsed() < Duration::from_secs(1));
     }
 }

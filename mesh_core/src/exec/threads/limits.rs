@@ -47,10 +47,15 @@ pub(super) fn check(executable: &Executable, couriers: Option<bool>) -> Result<(
         let owners: usize = variable.owners.iter().map(|&(axis, _)| mesh.size(axis)).product();
         variable_bytes(variable).div_ceil(owners)
     });
-    let bytes = held.fold(arena, usize::saturating_add) as u64;
+    let bytes = held.fold(arena, usize::saturating_add);
     // Without being asked for there are couriers only where each has a core.
-    let threads = if couriers == Some(true) { 2 } else { 1 };
-    Needs { mesh, threads, bytes }.fit(&Machine::this())
+    check_bytes(mesh, bytes, couriers == Some(true))
+}
+
+/// As [`check`], of processors that take so many bytes each, on average.
+pub(super) fn check_bytes(mesh: &Mesh, bytes: usize, couriers: bool) -> Result<(), String> {
+    let threads = if couriers { 2 } else { 1 };
+    Needs { mesh, threads, bytes: bytes as u64 }.fit(&Machine::this())
 }
 
 impl Needs<'_> {

@@ -15,6 +15,7 @@ mod pool;
 mod pool_tests;
 mod process;
 mod processor;
+mod work;
 
 use std::borrow::Cow;
 
@@ -25,6 +26,7 @@ pub(super) use self::comm::Threads;
 pub(super) use self::comm_tests::on_threads;
 pub(crate) use self::crew::Crew;
 pub(super) use self::process::Process;
+pub(super) use self::work::Work;
 use super::backend::{Backend, Capabilities, Failure};
 use super::comm::Lane;
 use super::record::CallTimes;
@@ -61,13 +63,18 @@ impl ThreadBackend {
         couriers: Option<bool>,
     ) -> Result<Self, String> {
         limits::check(&executable, couriers)?;
-        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let cores = Self::cores();
         let map = ProcessMap::new(&executable.mesh, 1).map_err(|error| error.to_string())?;
         let (process, pins) = (Process::new(map, 0, cores, couriers), core_ids(pins)?);
         let pin = |&processor: &usize| pins.get(processor).copied();
         let pins: Vec<_> = process.processors().iter().filter_map(pin).collect();
         let comm = |processor, lane: Lane| Ok(Threads::new(&process, processor, lane));
-        Crew::new(&process, executable, seed, &pins, comm).map(Self)
+        Crew::new(&process, Work::new(executable), seed, &pins, comm).map(Self)
+    }
+
+    /// How many threads this machine runs at a time.
+    pub(crate) fn cores() -> usize {
+        thread::available_parallelism().map_or(1, usize::from)
     }
 }
 
@@ -88,6 +95,15 @@ impl Backend for ThreadBackend {
 
     fn map(&self) -> &ProcessMap {
         &self.0.process.map
+    }
+
+    fn share(&self) -> Result<Box<dyn Backend>, Failure> {
+        let process = self.0.process.again();
+        limits::check_bytes(process.mesh(), self.0.arena_bytes(), process.couriers)
+            .map_err(Failure::Refused)?;
+        let comm = |processor, lane: Lane| Ok(Threads::new(&process, processor, lane));
+        let crew = self.0.share(&process, comm).map_err(Failure::Refused)?;
+        Ok(Box::new(Self(crew)))
     }
 
     fn seed(&self) -> u64 {

@@ -1,5 +1,5 @@
 use std::panic::{panic_any, resume_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::comm::{Stop, Stopped};
 use super::super::sync::{Arc, AtomicUsize, Ordering, thread};
@@ -96,7 +96,6 @@ fn every_worker_does_every_call() {
 #[test]
 fn a_panic_ends_the_pool_and_neither_hangs_anybody_nor_leaves_anybody_running() {
     for round in 0..120 {
-        let started = Instant::now();
         let (mut pool, [_, running]) = pool(4);
         pool.call(|job| *job = None).unwrap();
         let panicking = round % 4;
@@ -112,6 +111,5 @@ fn a_panic_ends_the_pool_and_neither_hangs_anybody_nor_leaves_anybody_running() 
         assert_eq!(running.load(Ordering::Relaxed), 0, "{job:?}");
         assert_eq!(pool.call(|own| *own = None), Err(expected));
         drop(pool);
-        assert!(started.elapsed() < Duration::from_secs(1));
     }
 }

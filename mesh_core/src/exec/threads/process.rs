@@ -38,6 +38,11 @@ impl Process {
         Arc::new(Self { map, rank, stop, cores, couriers, meetings })
     }
 
+    /// The same processors once more, who have nothing in common with these.
+    pub(super) fn again(&self) -> Arc<Self> {
+        Self::new(self.map.clone(), self.rank, self.cores, Some(self.couriers))
+    }
+
     pub(in crate::exec) fn mesh(&self) -> &Mesh {
         self.map.mesh()
     }

@@ -2,11 +2,12 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers, joined};
+use serde::{Deserialize, Serialize};
 
 /// Concatenates the members' inputs along a dim, in the order of the group index.
 ///
 /// The out's extent along `dim` is the group size times the input's; all else stays.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct AllGather {
     /// The group.
     pub axes: AxisList,

@@ -2,6 +2,7 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, DType, ReduceKind};
 use crate::program::meaning::{Collective, Numbers, each};
 use crate::program::{Cost, Operand};
+use serde::{Deserialize, Serialize};
 use std::iter::zip;
 
 /// Folds each input over the group; every member gets every result whole.
@@ -9,7 +10,7 @@ use std::iter::zip;
 /// As many outs as inputs, at least one, of the inputs' types. The kind suits the dtype as in
 /// [`Reduce`](super::Reduce), and sums and products are not bf16: a pending value is held in its
 /// reduction dtype. Selections are folded over groups only: of each element, one member has the value.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct AllReduce {
     /// How to fold.
     pub kind: ReduceKind,
@@ -20,7 +21,7 @@ pub struct AllReduce {
 }
 
 /// In which order an all-reduce folds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub enum FoldOrder {
     /// From the first member of the group to the last.
     #[default]

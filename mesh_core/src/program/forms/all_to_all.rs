@@ -2,11 +2,12 @@ use super::{FormRules, Legal, StepCx, ensure};
 use crate::names::AxisList;
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers, joined, part};
+use serde::{Deserialize, Serialize};
 
 /// Cuts along one dim, gives part `k` to member `k`, concatenates what arrives along another.
 ///
 /// `split` and `concat` differ; the group size divides the input's extent along `split`.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct AllToAll {
     /// The group.
     pub axes: AxisList,

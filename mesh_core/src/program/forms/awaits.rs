@@ -1,6 +1,7 @@
 use super::cx::joined;
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::program::{Cost, Operand, Step, ValueId};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// Waits for a collective, which is therefore only begun where it stands: what stands between the two
@@ -9,7 +10,7 @@ use smallvec::SmallVec;
 /// Inputs are the collective's inputs, then its outs, which nobody uses before. The collective stands
 /// before and is run by the same processors. Awaits stand in the order of their collectives, one each
 /// at most.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Await {
     /// How many of the inputs are the collective's outs.
     pub outs: usize,

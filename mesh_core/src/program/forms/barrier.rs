@@ -1,12 +1,13 @@
 use super::{FormRules, Legal, StepCx};
 use crate::program::Cost;
 use crate::program::meaning::{Given, Here, Local, Numbers};
+use serde::{Deserialize, Serialize};
 
 /// The inputs, once all of them are there. Never merged with equal steps, so that what is computed from
 /// an out is computed anew (StableHLO's optimization_barrier).
 ///
 /// Each out has its input's type; there is at least one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Barrier;
 
 impl FormRules for Barrier {

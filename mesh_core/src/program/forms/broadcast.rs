@@ -2,11 +2,12 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers};
+use serde::{Deserialize, Serialize};
 
 /// Gives every member what one of them has (StableHLO's collective_broadcast).
 ///
 /// The out has the input's type.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Broadcast {
     /// The group.
     pub axes: AxisList,

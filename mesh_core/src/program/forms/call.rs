@@ -2,12 +2,13 @@ use super::{FormRules, Legal, StepCx, ensure};
 use crate::array::Array;
 use crate::program::meaning::{Given, Here, Local, Numbers};
 use crate::program::{Cost, Elements, ElementsMut, Opaque, Value, View, ViewMut};
+use serde::{Deserialize, Serialize};
 use std::iter::zip;
 
 /// Whatever a user's kernel makes of the inputs. StableHLO: custom_call of the kernel's name.
 ///
 /// All values are in declared order; there is at least one out.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Call {
     /// How.
     pub kernel: Opaque,

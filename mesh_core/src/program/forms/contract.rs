@@ -3,12 +3,13 @@ use crate::names::{DType, ReduceKind};
 use crate::program::arithmetic::widest;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::{Cost, Prim};
+use serde::{Deserialize, Serialize};
 
 /// `out[i] = sum of lhs * rhs over the labels that the out lacks`.
 ///
 /// Inputs are the factors. Factors and out have one dtype, not bool, and every result label is in a
 /// factor.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Contract;
 
 impl FormRules for Contract {

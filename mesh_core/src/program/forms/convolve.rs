@@ -2,6 +2,7 @@ use super::contract::{multiply_adds, products, summed};
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::program::Cost;
 use crate::program::meaning::{Given, Here, Local, Numbers};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// As [`Contract`](super::Contract), with some labels tied to others by windows. Which of image,
@@ -13,7 +14,7 @@ use smallvec::SmallVec;
 /// of the kernel, `output` of the output image, the same for all windows. Strides and dilations are at
 /// least 1. The last window begins before the end of the image followed by
 /// `max(pad, dilation * (kernel - 1))` zeros.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Convolve {
     /// At least one.
     pub windows: SmallVec<[Window; 2]>,
@@ -21,7 +22,7 @@ pub struct Convolve {
 
 /// Ties three labels of a [`Convolve`]: `input = stride * output + dilation * kernel - pad`; terms
 /// outside the input are zero.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Window {
     /// Label of the position in the (unpadded) input image.
     pub input: u8,

@@ -2,6 +2,7 @@ use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::names::DType;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::{Cost, Offset, Operand};
+use serde::{Deserialize, Serialize};
 
 /// `out[..] = input[.., indices[..] - begin, ..]`; zero (or false) where that is outside the input.
 /// StableHLO: gather, and a select where the index is out of range.
@@ -9,7 +10,7 @@ use crate::program::{Cost, Offset, Operand};
 /// Inputs: what is looked up, and positions along `dim`. Input and out have one dtype, indices are i32.
 /// The input's labels are result labels but for `dim`, which it has and which is not; the indices'
 /// are result labels. Every result label is in one of them.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Gather {
     /// The input's label that the result lacks.
     pub dim: u8,

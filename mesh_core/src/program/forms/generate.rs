@@ -3,6 +3,7 @@ use crate::names::DType;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::random::{self, Draw};
 use crate::program::{Cost, Extents, Generator, Offset, Value};
+use serde::{Deserialize, Serialize};
 use std::iter::zip;
 
 /// Elements made from their global positions.
@@ -12,7 +13,7 @@ use std::iter::zip;
 /// has the out's dtype; iota counts along a dim and is not bool; a table has the global extents and the
 /// out's dtype; random numbers are floats, `low < high`, `stddev > 0`, all finite; uniform ones may be
 /// i32 between whole bounds. Only random numbers have salts.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Generate {
     /// How.
     pub generator: Generator,

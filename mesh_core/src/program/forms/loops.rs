@@ -4,6 +4,7 @@ use crate::program::meaning::{Numbers, reshaped};
 use crate::program::verify::verify_body;
 use crate::program::{Block, Cost, Extents, Operand, Step, Value, ValueId, cost};
 use ndarray::Slice;
+use serde::{Deserialize, Serialize};
 use std::iter::zip;
 use std::ops::Range;
 
@@ -21,7 +22,7 @@ use std::ops::Range;
 ///
 /// There is at least one iteration, or may be. The body is legal and neither reads nor writes variables.
 /// A conditional loop slices and stacks nothing. All processors run a loop.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Loop {
     /// What an iteration does.
     pub body: Box<Block>,

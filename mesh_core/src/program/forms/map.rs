@@ -1,12 +1,13 @@
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::program::meaning::{Given, Here, Local, Numbers, mapped};
 use crate::program::{Body, Cost, Operand};
+use serde::{Deserialize, Serialize};
 
 /// `outs[k][i] = body(inputs at i).k` for every `i` of the outs' common extents.
 ///
 /// The outs have equal extents and one result register each, of the out's dtype. Every label is below
 /// the rank.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Map {
     /// One result per out.
     pub body: Body,

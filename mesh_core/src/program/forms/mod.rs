@@ -59,6 +59,7 @@ pub(super) use cx::{Labels, Legal, check_axes, ensure};
 use super::meaning::Meaning;
 use super::{Cost, Operand};
 use crate::names::AxisList;
+use serde::{Deserialize, Serialize};
 
 /// What every form says of itself. The doc comment of each form specifies its inputs, outs and
 /// meaning; what stands here is derived from that; so is the meaning, [`Local`](super::meaning::Local) or
@@ -125,7 +126,8 @@ macro_rules! forms {
     };
     ($($form:ident)*) => {
         /// What a step does: one of a closed set of forms, with its attributes.
-        #[derive(Clone, PartialEq, Debug)]
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
         #[allow(missing_docs, reason = "each form's room says what it means")]
         pub enum Form {
             $($form($form),)*

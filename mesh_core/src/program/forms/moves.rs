@@ -2,13 +2,14 @@ use super::cx::joined;
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::{Cost, Extents, Offset, Operand, Scalar, Value};
+use serde::{Deserialize, Serialize};
 use std::iter::zip;
 
 /// Copies rectangles of the inputs, one piece of each, into the out; what no piece covers is `fill`.
 ///
 /// Inputs, fill and out have one dtype; every label is below the rank. A piece lies inside the out, and
 /// inside its input for every group index its offsets may meet.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Move {
     /// The copies, in order: one per input.
     pub pieces: Vec<Piece>,
@@ -17,7 +18,7 @@ pub struct Move {
 }
 
 /// One rectangular copy of a [`Move`].
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Piece {
     /// Where reading begins, per dim of the input.
     pub begin: Vec<Offset>,

@@ -2,11 +2,12 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers};
+use serde::{Deserialize, Serialize};
 
 /// Member `i` gets the input of member `i - shift`; zeros come from beyond the ends unless `wrap`.
 ///
 /// The out has the input's type.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Permute {
     /// The group.
     pub axes: AxisList,

@@ -4,12 +4,13 @@ use crate::names::ReduceKind;
 use crate::program::Cost;
 use crate::program::arithmetic::widest;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use serde::{Deserialize, Serialize};
 
 /// `out[i] = fold(kind) of the input over the labels that the out lacks`.
 ///
 /// Input and out have one dtype; all and any fold bool, the other kinds numbers. Every result label is
 /// in the input.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Reduce {
     /// How to fold.
     pub kind: ReduceKind,

@@ -3,12 +3,13 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, ReduceKind};
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers, part};
+use serde::{Deserialize, Serialize};
 
 /// Folds over the group; each member gets its part along a dim.
 ///
 /// The group size divides the input's extent along `dim`; the out's is a part. The kind suits the dtype
 /// as in [`AllReduce`](super::AllReduce).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ReduceScatter {
     /// How to fold.
     pub kind: ReduceKind,

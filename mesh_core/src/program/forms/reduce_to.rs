@@ -3,12 +3,13 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, ReduceKind};
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers};
+use serde::{Deserialize, Serialize};
 
 /// Folds over the group for one member; the others' out holds nothing. No StableHLO collective does
 /// less than give it to all.
 ///
 /// The out has the input's type. The kind suits the dtype as in [`AllReduce`](super::AllReduce).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ReduceTo {
     /// How to fold.
     pub kind: ReduceKind,

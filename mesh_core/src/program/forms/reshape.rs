@@ -1,11 +1,12 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::program::Cost;
 use crate::program::meaning::{Given, Here, Local, Numbers, reshaped};
+use serde::{Deserialize, Serialize};
 
 /// The same elements in declared order, under other extents.
 ///
 /// Dtype and number of elements stay.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Reshape;
 
 impl FormRules for Reshape {

@@ -3,12 +3,13 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::ReduceKind;
 use crate::program::Cost;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use serde::{Deserialize, Serialize};
 
 /// `out[.., i, ..] = fold(kind) over the input's positions 0..=i along dim`, one after another.
 /// StableHLO: reduce_window as long as the dim, padded on one side.
 ///
 /// Input and out have one type; the kind suits the dtype as in [`Reduce`](super::Reduce).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Scan {
     /// How to fold.
     pub kind: ReduceKind,

@@ -3,6 +3,7 @@ use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::names::{DType, ReduceKind};
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::{Cost, Offset};
+use serde::{Deserialize, Serialize};
 use std::iter::zip;
 
 /// `out[.., p, ..] = sum of the updates for which indices[..] - begin = p`, added in the declared order
@@ -11,7 +12,7 @@ use std::iter::zip;
 /// Inputs: the updates, whose labels are those of the out but `dim`, and any that are summed; and
 /// positions along `dim`, i32, whose labels are labels of the updates. Updates and out have one dtype,
 /// f32, f64 or i32. `dim` is a result label and no label of the updates; every other result label is.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Scatter {
     /// The result's label that is indexed.
     pub dim: u8,

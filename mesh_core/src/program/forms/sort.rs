@@ -1,6 +1,7 @@
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::{Cost, Value};
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering::Equal;
 use std::iter::zip;
 
@@ -11,7 +12,7 @@ use std::iter::zip;
 /// As many outs as inputs, at least one, each of its input's dtype; the outs have equal extents. Labels
 /// an input lacks are broadcast; the keys, which come first, have all. `dim` is a result label; along
 /// it the outs may be shorter than the inputs.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Sort {
     /// Label of the dim along which elements are sorted.
     pub dim: u8,

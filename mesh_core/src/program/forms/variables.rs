@@ -1,10 +1,11 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::program::{Cost, Value, VariableId};
+use serde::{Deserialize, Serialize};
 
 /// A variable's slice as it was when the call started, wherever the step stands.
 ///
 /// The out has the variable's dtype and extents.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Read {
     /// Which.
     pub variable: VariableId,
@@ -32,7 +33,7 @@ impl FormRules for Read {
 /// Sets a variable's slice when the call ends.
 ///
 /// The input has the variable's dtype and extents. A program writes a variable once at most.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Write {
     /// Which.
     pub variable: VariableId,

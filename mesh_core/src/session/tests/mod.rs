@@ -6,8 +6,10 @@ use self::fixture::{
     BATCH, Regression, WIDTH, apart, close, data, module, session_of, slot, variable,
 };
 use super::*;
+use crate::array::ArrayRef;
 use crate::exec::ThreadBackend;
-use crate::names::DType::F32;
+use crate::graph::Function;
+use crate::names::DType::{self, F32};
 use crate::names::{DimName, Placement, Shape, dim};
 use crate::passes::{Executable, check};
 use crate::program::{
@@ -19,7 +21,7 @@ const MESHES: [&str; 6] = ["", "b:1", "b:2", "b:2;f:2", "f:4;b:2", "r:2;b:2;f:2"
 #[test]
 fn training_is_the_same_on_every_mesh() {
     let (x, y) = data();
-    let train = Function::<2, 2>::of_no_graph("train");
+    let train = Function::<2, 2>::of(GraphId::default(), "train");
     for mesh in MESHES {
         let module = Regression::new(mesh).module();
         // The weights are read and written elsewhere, and where they are.
@@ -57,7 +59,7 @@ fn training_is_the_same_on_every_mesh() {
 #[test]
 fn feeds_may_be_views_and_outputs_are_reused() {
     let (x, y) = data();
-    let train = Function::<2, 2>::of_no_graph("train");
+    let train = Function::<2, 2>::of(GraphId::default(), "train");
     let turned = x.t().to_owned();
     let mut gaps = Array1::from_elem(3 * BATCH, f32::NAN);
     gaps.slice_mut(s![1..;3]).assign(&y);
@@ -84,8 +86,9 @@ fn calls_by_name_take_feeds_in_any_order() {
     let (x, y) = data();
     let module = Regression::new("b:2;f:2").module();
     let mut session = Session::threads(&module, 0).unwrap();
-    let expected =
-        session.call(&Function::<2, 2>::of_no_graph("train"), [(&x).into(), (&y).into()]).unwrap();
+    let expected = session
+        .call(&Function::<2, 2>::of(GraphId::default(), "train"), [(&x).into(), (&y).into()])
+        .unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
     let found = session.call_named("train", &[("y", (&y).into()), ("x", (&x).into())]).unwrap();
     let expected = ["loss", "predicted"].map(str::to_owned).into_iter().zip(expected);
@@ -124,11 +127,18 @@ fn mistakes_are_explained_and_nothing_runs() {
             "there is no function `trian` (did you mean `train`?): the only one is `train`",
         ),
         (
-            session.call(&Function::<0, 1>::of_no_graph("eval"), []).unwrap_err().to_string(),
-            "there is no function `eval`: the only one is `train`",
+            session
+                .call(&Function::<0, 1>::of(GraphId::default(), "eval"), [])
+                .unwrap_err()
+                .to_string(),
+            "the session's module lacks function `eval` of its graph: it was declared after \
+             Graph::lower, or left out of this part of the module; lower the graph again",
         ),
         (
-            session.call(&Function::<2, 1>::of_no_graph("train"), [x, y]).unwrap_err().to_string(),
+            session
+                .call(&Function::<2, 1>::of(GraphId::default(), "train"), [x, y])
+                .unwrap_err()
+                .to_string(),
             "function `train` has 2 feeds and 2 fetches, not 2 and 1",
         ),
         (
@@ -137,7 +147,7 @@ fn mistakes_are_explained_and_nothing_runs() {
         ),
         (
             session.write("weights", &arr1(&[1.0_f32; 5])).unwrap_err().to_string(),
-            "variable `weights` has shape [4], but the array given has shape [5]",
+            "variable `weights` has shape [width:4], but the array given has shape [5]: width is 4, not 5",
         ),
         (
             session.write("step", &ndarray::arr0(1.0_f32)).unwrap_err().to_string(),
@@ -211,7 +221,7 @@ fn two_variables_are_swapped_in_one_call() {
         session.write("first", &values[0]).unwrap();
         session.write("second", &values[1]).unwrap();
         for call in 1..5 {
-            session.call(&Function::<0, 0>::of_no_graph("swap"), []).unwrap();
+            session.call(&Function::<0, 0>::of(GraphId::default(), "swap"), []).unwrap();
             assert_eq!(session.read("first").unwrap(), values[call % 2].clone().into());
             assert_eq!(session.read("second").unwrap(), values[1 - call % 2].clone().into());
         }

@@ -116,6 +116,7 @@ impl MultiHead {
         rotation: Option<&Rotation<'g>>,
         options: &AttentionOptions<'g>,
     ) -> (Tensor<'g>, KeyValues<'g>) {
+        let _layer = x.graph().for_layer("decode");
         let nothing = |poisoned| (poisoned, KeyValues { key: poisoned, value: poisoned });
         if let Some(poisoned) = self.fit(x, position, memory, options).refused("decode", x) {
             return nothing(poisoned);
@@ -153,9 +154,10 @@ impl MultiHead {
         let around = x.shape().without(&[self.model.name]);
         let fit = Fit::new().floats("the input", x).integers("the position", position);
         let fit = fit.among("the position", position, &around);
-        let logits = around.iter().chain(self.heads()).chain([memory]);
+        let queries = Shape::new(around.iter().chain(self.heads())).unwrap_or_default();
+        let logits = Shape::new(options.in_softmax(&queries).iter().chain([memory]));
         match options.mask {
-            Some(mask) => fit_mask(fit, mask, &Shape::new(logits).unwrap_or_default()),
+            Some(mask) => fit_mask(fit, mask, &logits.unwrap_or_default()),
             None => fit,
         }
     }

@@ -1,7 +1,8 @@
 //! `dot_product_attention`: the attention of given queries, keys and values.
 
-use super::mask::MASKED;
-use crate::elementwise::{cast, select, tanh};
+use super::mask::{MASKED, additive_mask};
+use super::talking::TalkingHeads;
+use crate::elementwise::{cast, logical_and, select, tanh};
 use crate::layers::fit::Fit;
 use crate::layers::softmax_with;
 use crate::room::*;
@@ -21,8 +22,44 @@ pub struct AttentionOptions<'g> {
     pub scale: Option<f64>,
     /// Logits are kept between minus this and this: `cap * tanh(logits / cap)`.
     pub cap: Option<f64>,
+    /// Heads are mixed before and after the softmax.
+    pub talking: Option<TalkingHeads<'g>>,
     /// Logits of bf16 queries are computed and normalised in bf16, not f32.
     pub rough_logits: bool,
+}
+
+impl<'g> AttentionOptions<'g> {
+    /// With the mask `own`, of bools, besides that of the options, which is checked for queries `q`.
+    #[track_caller]
+    pub(super) fn within(
+        &self,
+        own: Tensor<'g>,
+        q: Tensor<'g>,
+        memory: Dimension,
+        key: Dimension,
+    ) -> Option<Self> {
+        let dtype = q.dtype().reduction();
+        let Some(mask) = self.mask else {
+            return Some(Self { mask: Some(additive_mask(own, dtype)), ..*self });
+        };
+        let logits = self.in_softmax(&q.shape().without(&[key.name]));
+        let logits = Shape::new(logits.iter().chain([memory])).unwrap_or_default();
+        if fit_mask(Fit::new(), mask, &logits).refused("attention", q).is_some() {
+            return None;
+        }
+        let mask = match mask.dtype() {
+            DType::Bool => additive_mask(logical_and(own, mask), dtype),
+            _ => additive_mask(own, dtype) + cast(mask, dtype),
+        };
+        Some(Self { mask: Some(mask), ..*self })
+    }
+
+    /// The dims of logits as they go into the softmax, of these dims of queries.
+    pub(super) fn in_softmax(&self, queries: &Shape) -> Shape {
+        let Some(talking) = self.talking else { return queries.clone() };
+        let replaced = |d| if d == talking.heads { talking.softmax_heads } else { d };
+        Shape::new(queries.iter().map(replaced)).unwrap_or_default()
+    }
 }
 
 /// For each query the sum of `v` along `memory`, weighted by the softmax of the products of query
@@ -52,13 +89,17 @@ pub fn dot_product_attention<'g>(
     value: Dimension,
     options: &AttentionOptions<'g>,
 ) -> Tensor<'g> {
+    let _layer = q.graph().for_layer("dot_product_attention");
     let fit = fit([q, k, v], memory, key, value, options);
-    if let Some(poisoned) = fit.refused("attention", q) {
+    if let Some(poisoned) = fit.refused("dot_product_attention", q) {
         return poisoned;
     }
     let logits = logits(q, k, memory, key, options);
     let extra = options.extra_logit.map(|extra| cast(extra, logits.dtype()));
-    let weights = softmax_with(logits, memory, extra);
+    let mut weights = softmax_with(logits, memory, extra);
+    if let Some(talking) = options.talking {
+        weights = talking.after(weights);
+    }
     let replaced = |d: Dimension| if d == key { value } else { d };
     let output = q.shape().iter().map(replaced).collect::<Vec<_>>();
     crate::einsum::einsum(cast(weights, v.dtype()), &[v], output)
@@ -85,7 +126,11 @@ fn fit<'g>(
     let shared = q.shape().without(&[key.name]);
     let with = |dims: &[Dimension]| Shape::new(shared.iter().chain(dims.iter().copied()));
     let of = |shape: Result<Shape, _>| shape.unwrap_or_else(|_| shared.clone());
-    let logits = of(with(&[memory]));
+    let of_softmax = options.in_softmax(&shared);
+    let logits = of(Shape::new(of_softmax.iter().chain([memory])));
+    if let Some(talking) = options.talking {
+        fit = talking.fit(fit, q);
+    }
     fit = fit.among("keys", k, &of(with(&[memory, key])));
     fit = fit.among("values", v, &of(with(&[memory, value])));
     if let Some(mask) = options.mask {
@@ -95,7 +140,9 @@ fn fit<'g>(
         fit = fit.floats("a bias", bias).among("a bias", bias, &logits);
     }
     match options.extra_logit {
-        Some(extra) => fit.floats("an extra logit", extra).among("an extra logit", extra, &shared),
+        Some(extra) => {
+            fit.floats("an extra logit", extra).among("an extra logit", extra, &of_softmax)
+        }
         None => fit,
     }
 }
@@ -127,6 +174,9 @@ fn logits<'g>(
     let own = of_q.iter().filter(|d| !of_k.contains(d.name));
     let dims: Vec<_> = shared.chain(own).chain([memory]).collect();
     let mut logits = crate::einsum::einsum(q, &[k], dims);
+    if let Some(talking) = options.talking {
+        logits = talking.before(logits);
+    }
     if let Some(cap) = options.cap {
         logits = tanh(logits * (1.0 / cap)) * cap;
     }

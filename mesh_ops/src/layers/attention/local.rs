@@ -4,11 +4,10 @@
 //! it, so the work is `length * (block + window)`, not `length^2`. Under a layout that splits
 //! `length` and its blocks over one axis, nothing but the windows at the borders travels.
 
-use super::dot_product::fit_mask;
+use super::blocks::{Blocks, cut};
 use super::{AttentionOptions, MEMORY_LENGTH, dot_product_attention};
-use super::{MultiHead, MultiHeadWeights, Rotation, additive_mask, window_mask};
-use crate::elementwise::{cast, greater_equal, logical_and};
-use crate::layers::fit::Fit;
+use super::{MultiHead, MultiHeadWeights, Rotation, window_mask};
+use crate::elementwise::{greater_equal, logical_and};
 use crate::room::*;
 use mesh_core::graph::Graph;
 
@@ -34,9 +33,8 @@ use mesh_core::graph::Graph;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LocalAttention {
-    length: Dimension,
+    length: Blocks,
     window: usize,
-    block: usize,
 }
 
 impl LocalAttention {
@@ -44,70 +42,49 @@ impl LocalAttention {
     /// divisor of the length that is at most the window or 128.
     pub fn new(length: Dimension, window: usize) -> Self {
         let window = window.clamp(1, length.size.max(1));
-        let fits = |block: &usize| length.size.is_multiple_of(*block);
-        let block = (1..=window.max(128).min(length.size)).rev().find(fits).unwrap_or(1);
-        Self { length, window, block }
+        Self { length: Blocks::of_at_most(length, window.max(128)), window }
     }
 
     /// Blocks of another size; it divides the length.
     pub fn in_blocks_of(mut self, block: usize) -> Self {
-        self.block = block;
+        self.length.size = block;
         self
     }
 
     /// The dim of blocks, `{length}_blocks`.
     pub fn blocks(&self) -> Dimension {
-        let name = format!("{}_blocks", self.length.name);
-        self.length.renamed(&name).resized(self.length.size / self.block.max(1))
+        self.length.blocks()
     }
 
     /// The dim of positions in a block, `{length}_in_block`.
     pub fn in_block(&self) -> Dimension {
-        self.length.renamed(&format!("{}_in_block", self.length.name)).resized(self.block)
+        self.length.in_block()
     }
 
     /// The dim of a block's memory: [`MEMORY_LENGTH`] of size `block + window - 1`.
     pub fn memory(&self) -> Dimension {
-        Dimension::new(MEMORY_LENGTH, self.block + self.window - 1)
+        Dimension::new(MEMORY_LENGTH, self.length.size + self.window - 1)
     }
 
     /// `x` with `length` cut into blocks.
     #[track_caller]
     pub fn cut<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
-        if x.is_poisoned() {
-            return x;
-        }
-        let problem = if !self.length.size.is_multiple_of(self.block.max(1)) || self.block == 0 {
-            format!("{} cannot be cut into blocks of {}", self.length, self.block)
-        } else if x.shape().get(self.length.name) != Some(self.length) {
-            format!("{x:?} has no dim {}", self.length)
-        } else {
-            let cut =
-                |d| if d == self.length { vec![self.blocks(), self.in_block()] } else { vec![d] };
-            return crate::reshape(x, x.shape().iter().flat_map(cut));
-        };
-        x.graph().record("local_attention", problem);
-        x.poisoned()
+        let _layer = x.graph().for_layer("local_attention");
+        Blocks::cut(&[self.length], "local_attention", x)
     }
 
     /// The inverse of [`cut`](Self::cut).
     #[track_caller]
     pub fn joined<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
-        if x.is_poisoned() {
-            return x;
-        }
-        let joined = |d| match d {
-            d if d == self.blocks() => Some(self.length),
-            d if d == self.in_block() => None,
-            d => Some(d),
-        };
-        crate::reshape(x, x.shape().iter().filter_map(joined))
+        let _layer = x.graph().for_layer("local_attention");
+        self.length.joined(x)
     }
 
     /// What each block of `x` sees: cut, with the positions before each block in front of it, zeros
     /// before the first. Dims are blocks and [`memory`](Self::memory).
     #[track_caller]
     pub fn seen<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("local_attention");
         let (blocks, rows) = (self.blocks(), self.in_block());
         let cut = self.cut(x);
         let seen = crate::left_halo_exchange(cut, blocks, rows, self.window - 1, false);
@@ -124,7 +101,7 @@ impl LocalAttention {
         let before = graph.scalar((self.window - 1) as f64, DType::I32);
         let memory = range(self.memory()) - before;
         let near = window_mask(range(self.in_block()), memory, self.window);
-        let begin = range(self.blocks()) * graph.scalar(self.block as f64, DType::I32);
+        let begin = range(self.blocks()) * graph.scalar(self.length.size as f64, DType::I32);
         let real = greater_equal(begin + memory, graph.scalar(0.0, DType::I32));
         logical_and(real, near)
     }
@@ -141,28 +118,13 @@ impl LocalAttention {
         value: Dimension,
         options: &AttentionOptions<'g>,
     ) -> Tensor<'g> {
-        let (q, k, v) = (self.cut(q), self.seen(k), self.seen(v));
-        if q.is_poisoned() || k.is_poisoned() || v.is_poisoned() {
+        let _layer = q.graph().for_layer("local_attention");
+        let Some([q, k, v]) = cut([q, k, v], |x| self.cut(x), |x| self.seen(x)) else {
             return q.poisoned();
-        }
-        if let Some(mask) = options.mask {
-            let own = q.shape().without(&[key.name]);
-            let logits = Shape::new(own.iter().chain([self.memory()])).unwrap_or_default();
-            if let Some(poisoned) = fit_mask(Fit::new(), mask, &logits).refused("attention", q) {
-                return poisoned;
-            }
-        }
-        let mut window = self.mask(q.graph());
-        let dtype = q.dtype().reduction();
-        let mask = match options.mask {
-            Some(mask) if mask.dtype() == DType::Bool => {
-                window = logical_and(window, mask);
-                additive_mask(window, dtype)
-            }
-            Some(mask) => additive_mask(window, dtype) + cast(mask, dtype),
-            None => additive_mask(window, dtype),
         };
-        let options = AttentionOptions { mask: Some(mask), ..*options };
+        let Some(options) = options.within(self.mask(q.graph()), q, self.memory(), key) else {
+            return q.poisoned();
+        };
         self.joined(dot_product_attention(q, k, v, self.memory(), key, value, &options))
     }
 }
@@ -194,6 +156,7 @@ impl MultiHead {
         rotation: Option<&Rotation<'g>>,
         options: &AttentionOptions<'g>,
     ) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("local_self_attention");
         let q = self.queries(x, weights, rotation);
         let own = self.keys_values(x, weights, rotation);
         self.output(local.apply(q, own.key, own.value, self.kv, self.kv, options), weights)

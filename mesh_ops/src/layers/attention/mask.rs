@@ -52,6 +52,7 @@ fn apart(fit: Fit, query: Tensor<'_>, memory: Tensor<'_>) -> Fit {
 /// ```
 #[track_caller]
 pub fn causal_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>) -> Tensor<'g> {
+    let _layer = query.graph().for_layer("causal_mask");
     if let Some(poisoned) = positions(query, memory).refused("causal_mask", query) {
         return poisoned;
     }
@@ -85,6 +86,7 @@ pub fn causal(graph: &Graph, length: Dimension) -> Tensor<'_> {
 /// ```
 #[track_caller]
 pub fn window_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>, width: usize) -> Tensor<'g> {
+    let _layer = query.graph().for_layer("window_mask");
     if let Some(poisoned) = positions(query, memory).refused("window_mask", query) {
         return poisoned;
     }
@@ -105,6 +107,7 @@ pub fn window_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>, width: usize) -> T
 /// ```
 #[track_caller]
 pub fn segment_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>) -> Tensor<'g> {
+    let _layer = query.graph().for_layer("segment_mask");
     if let Some(poisoned) = apart(Fit::new(), query, memory).refused("segment_mask", query) {
         return poisoned;
     }
@@ -124,6 +127,7 @@ pub fn segment_mask<'g>(query: Tensor<'g>, memory: Tensor<'g>) -> Tensor<'g> {
 /// ```
 #[track_caller]
 pub fn padding_mask(memory: Tensor<'_>) -> Tensor<'_> {
+    let _layer = memory.graph().for_layer("padding_mask");
     not_equal(memory, memory.scalar_like(0.0))
 }
 
@@ -137,6 +141,7 @@ pub fn padding_mask(memory: Tensor<'_>) -> Tensor<'_> {
 /// ```
 #[track_caller]
 pub fn additive_mask(mask: Tensor<'_>, dtype: DType) -> Tensor<'_> {
+    let _layer = mask.graph().for_layer("additive_mask");
     let problem = || format!("a mask must be of bools, and {mask:?} is not; compare it");
     let fit = Fit::new().and(mask, || (mask.dtype() != DType::Bool).then(problem));
     if let Some(poisoned) = fit.refused("additive_mask", mask) {

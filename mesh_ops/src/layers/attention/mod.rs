@@ -14,23 +14,32 @@
 //! | `rotary`, `relative` | what positions mean |
 //! | `multi_head` | projections around it: full pass, cross attention |
 //! | `decode` | one position at a time, with the keys and values of earlier ones kept |
-//! | `local` | a window of positions, block by block |
+//! | `local`, `local_2d` | a window of positions, block by block |
+//! | `compressed` | a memory of means of blocks |
+//! | `talking` | heads mixed before and after the softmax |
 
+mod blocks;
+mod compressed;
 mod decode;
 mod dot_product;
 mod local;
+mod local_2d;
 mod mask;
 mod multi_head;
 mod relative;
 mod rotary;
+mod talking;
 
+pub use compressed::CompressedMemory;
 pub use decode::CacheVariables;
 pub use dot_product::{AttentionOptions, dot_product_attention};
 pub use local::LocalAttention;
+pub use local_2d::LocalAttention2d;
 pub use mask::{additive_mask, causal, causal_mask, padding_mask, segment_mask, window_mask};
 pub use multi_head::{KeyValues, MultiHead, MultiHeadWeights};
 pub use relative::RelativeBias;
 pub use rotary::Rotation;
+pub use talking::TalkingHeads;
 
 use crate::room::*;
 
@@ -49,6 +58,7 @@ pub const MEMORY_LENGTH: &str = "memory_length";
 /// ```
 #[track_caller]
 pub fn as_memory(x: Tensor<'_>, length: Dimension) -> Tensor<'_> {
+    let _layer = x.graph().for_layer("as_memory");
     crate::rename(x, length, MEMORY_LENGTH)
 }
 

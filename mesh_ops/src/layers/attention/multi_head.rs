@@ -120,6 +120,7 @@ impl MultiHead {
     /// `inputs^-1/2`.
     #[track_caller]
     pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> MultiHeadWeights<'g> {
+        let _layer = parameters.graph().for_layer("attention");
         let _scope = parameters.scope(name);
         let stddev = ((self.model.size * self.kv.size) as f64).powf(-0.5);
         let queries = Initializer::TruncatedNormal { mean: 0.0, stddev };
@@ -139,6 +140,7 @@ impl MultiHead {
         weights: &MultiHeadWeights<'g>,
         rotation: Option<&Rotation<'g>>,
     ) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("attention");
         let q = project(x, self.onto_queries(), weights.query);
         turned(q, self.kv, rotation)
     }
@@ -151,6 +153,7 @@ impl MultiHead {
         weights: &MultiHeadWeights<'g>,
         rotation: Option<&Rotation<'g>>,
     ) -> KeyValues<'g> {
+        let _layer = x.graph().for_layer("attention");
         let key = project(x, self.onto_memory(), weights.key);
         let value = project(x, self.onto_memory(), weights.value);
         KeyValues { key: turned(key, self.kv, rotation), value }
@@ -159,6 +162,7 @@ impl MultiHead {
     /// From heads back to the model.
     #[track_caller]
     pub fn output<'g>(&self, heads: Tensor<'g>, weights: &MultiHeadWeights<'g>) -> Tensor<'g> {
+        let _layer = heads.graph().for_layer("attention");
         project(heads, self.onto_model(), weights.output)
     }
 
@@ -190,6 +194,7 @@ impl MultiHead {
         weights: &MultiHeadWeights<'g>,
         options: &AttentionOptions<'g>,
     ) -> Tensor<'g> {
+        let _layer = q.graph().for_layer("attend");
         let (k, v) = (at.key, at.value);
         let heads = dot_product_attention(q, k, v, memory, self.kv, self.kv, options);
         self.output(heads, weights)
@@ -207,6 +212,7 @@ impl MultiHead {
         rotation: Option<&Rotation<'g>>,
         options: &AttentionOptions<'g>,
     ) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("self_attention");
         if x.is_poisoned() {
             return x;
         }
@@ -240,6 +246,7 @@ impl MultiHead {
         weights: &MultiHeadWeights<'g>,
         options: &AttentionOptions<'g>,
     ) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("cross_attention");
         let q = self.queries(x, weights, None);
         let at = self.keys_values(at, weights, None);
         self.attend(q, &at, memory, weights, options)

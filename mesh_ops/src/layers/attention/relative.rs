@@ -56,6 +56,7 @@ impl RelativeBias {
     /// A new variable `{name}/relative_bias` of zeros, one number for each class and head.
     #[track_caller]
     pub fn weights<'g>(&self, parameters: &Parameters<'g>, name: &str) -> Tensor<'g> {
+        let _layer = parameters.graph().for_layer("relative_bias");
         let _scope = parameters.scope(name);
         let dims = std::iter::once(self.buckets).chain(self.heads.iter().copied());
         parameters.variable("relative_bias", dims, Initializer::ZEROS)
@@ -69,6 +70,7 @@ impl RelativeBias {
         query: Tensor<'g>,
         memory: Tensor<'g>,
     ) -> Tensor<'g> {
+        let _layer = query.graph().for_layer("relative_bias");
         let numbers = Shape::new(std::iter::once(self.buckets).chain(self.heads.iter().copied()));
         let fit = positions(query, memory).floats("weights", weights);
         let fit = fit.exactly("weights", weights, &numbers.unwrap_or_default());
@@ -100,6 +102,7 @@ impl RelativeBias {
     /// ```
     #[track_caller]
     pub fn bucket<'g>(&self, relative: Tensor<'g>) -> Tensor<'g> {
+        let _layer = relative.graph().for_layer("relative_bias");
         if let Some(poisoned) =
             Fit::new().integers("distances", relative).refused("relative_bias", relative)
         {

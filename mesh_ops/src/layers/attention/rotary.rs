@@ -47,6 +47,7 @@ impl<'g> Rotation<'g> {
     /// ```
     #[track_caller]
     pub fn new_in(dtype: DType, positions: Tensor<'g>, kv: Dimension, base: f64) -> Self {
+        let _layer = positions.graph().for_layer("rotary");
         let graph = positions.graph();
         let own = positions.shape().contains(kv.name);
         let fit = Fit::new()
@@ -84,6 +85,7 @@ impl<'g> Rotation<'g> {
     /// `x`, which has the dims of the positions, with its dim `kv` turned. Every dim may be split; halves of a split `kv` are exchanged.
     #[track_caller]
     pub fn apply(&self, x: Tensor<'g>, kv: Dimension) -> Tensor<'g> {
+        let _layer = x.graph().for_layer("rotary");
         let fit = Fit::new().floats("the input", x).has("the input", x, kv).has(
             "the rotation",
             self.cos,

@@ -1,7 +1,7 @@
 //! Collects the content of a report during a run.
 
 use super::text::{count, digits, grouped, milliseconds};
-use super::{Chart, Curve, LayoutPicture, OperationTime, Report, Traffic};
+use super::{Chart, Curve, LayoutPicture, OperationTime, Planned, Report, Traffic};
 use crate::training::{BoxError, Ended, Evaluated, Metrics, Outcome, Pace, Start, Step, Watcher};
 use mesh_core::lower::{Module, Target};
 use mesh_core::names::Layout;
@@ -93,14 +93,21 @@ impl ReportFile {
         let explained = module.explain_for(&Target::host()).map_err(io::Error::other)?;
         let rows = explained.functions.iter().find(|rows| rows.name == function);
         let trainable = module.variables().iter().filter(|variable| variable.trainable);
-        let variables = ("variables".to_owned(), explained.variable_bytes as u64);
-        let values = rows.and_then(|rows| rows.arena_bytes);
-        let values = values.map(|bytes| ("values of a step".to_owned(), bytes as u64));
+        let (parameters, kept) =
+            (explained.parameter_bytes, rows.and_then(|rows| rows.kept_bytes).unwrap_or(0));
+        let values = rows.and_then(|rows| rows.arena_bytes).unwrap_or(0);
+        let memory = [
+            ("parameters", parameters),
+            ("slots and other state", explained.variable_bytes.saturating_sub(parameters)),
+            ("values kept for the gradient", kept),
+            ("other values of a step", values.saturating_sub(kept)),
+        ];
         let facts = Report {
             title: title.to_owned(),
             layout: Some(LayoutPicture::of(module, layout)),
             traffic: rows.map(Traffic::of).unwrap_or_default(),
-            memory: [variables].into_iter().chain(values).collect(),
+            planned: rows.map(Planned::of).unwrap_or_default(),
+            memory: memory.map(|(name, bytes)| (name.to_owned(), bytes as u64)).to_vec(),
             ..Report::default()
         };
         Ok(Self {

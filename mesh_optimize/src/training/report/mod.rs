@@ -5,12 +5,14 @@ mod curve;
 mod file;
 mod operations;
 mod picture;
+mod planned;
 mod text;
 
 pub use curve::{Bin, Curve};
 pub use file::ReportFile;
 pub use operations::{OperationTime, Traffic};
 pub use picture::{AxisPicture, DimPicture, LayoutPicture, VariablePicture};
+pub use planned::Planned;
 
 use std::fmt::Write;
 use text::{bytes, escape, grouped};
@@ -52,6 +54,8 @@ pub struct Report {
     pub operations: Vec<OperationTime>,
     /// What each processor receives from others in one step.
     pub traffic: Vec<Traffic>,
+    /// The work of a processor in a step.
+    pub planned: Planned,
     /// The bytes of a processor by their use: name and number.
     pub memory: Vec<(String, u64)>,
 }
@@ -89,6 +93,7 @@ impl Report {
             layout.write(&mut page);
         }
         self.write_operations(&mut page);
+        self.planned.write(&mut page);
         self.write_costs(&mut page);
         page += "</main>\n</body>\n</html>\n";
         page

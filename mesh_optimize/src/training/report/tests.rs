@@ -1,5 +1,7 @@
 use super::*;
 use crate::{Optimizer, Sgd};
+use mesh_core::lower::Alike;
+use mesh_core::program::Cost;
 use mesh_ops::prelude::*;
 
 /// Checks that a page refers to nothing outside it.
@@ -85,6 +87,14 @@ fn pages_stand_alone_whatever_they_say() {
         runs: 12_345,
     };
     let traffic = Traffic { form: nasty.clone(), axes: nasty.clone(), count: 1, bytes: 1 << 41 };
+    let alike = Alike {
+        name: nasty.clone(),
+        count: 2,
+        at: nasty.clone(),
+        note: nasty.clone(),
+        local: vec![nasty.clone()],
+        cost: Cost::default(),
+    };
     let report = Report {
         title: nasty.clone(),
         subtitle: nasty.clone(),
@@ -93,6 +103,11 @@ fn pages_stand_alone_whatever_they_say() {
         layout: Some(LayoutPicture::default()),
         operations: vec![operation; 40],
         traffic: vec![traffic],
+        planned: Planned {
+            repeated: vec![nasty.clone()],
+            dearest: vec![alike],
+            ..Planned::default()
+        },
         memory: vec![(nasty.clone(), 0), (nasty.clone(), u64::MAX / 4)],
     };
     let page = report.html();

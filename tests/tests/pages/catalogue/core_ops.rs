@@ -95,6 +95,17 @@ fn blocks() -> Vec<(&'static str, Entry)> {
             }),
         ),
         (
+            "reversible.rs",
+            case(
+                "Graph::reversible",
+                "loops/reversible.rs::values_and_gradients_are_those_of_plain_blocks",
+                |g| {
+                    let [x1, x2] = ["x1", "x2"].map(|name| f32s(g, name, "d:4"));
+                    made([x1, x2], g.reversible([x1, x2], 2, |_, x| x.exp(), |_, x| x.sin()))
+                },
+            ),
+        ),
+        (
             "loops.rs",
             case("Graph::scan", "loops/main.rs::a_scan_over_layers", |g| {
                 let (x, scale) = (f32s(g, "x", "d:4"), f32s(g, "scale", "layers:4"));

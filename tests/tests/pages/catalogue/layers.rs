@@ -3,7 +3,7 @@
 use super::{Entry, case, f32s, input, made};
 use mesh_ops::conv::Conv;
 use mesh_ops::layers::attention::*;
-use mesh_ops::layers::moe::{Gating, MixtureOfExperts};
+use mesh_ops::layers::moe::{Gating, HierarchicalMixture, MixtureOfExperts};
 use mesh_ops::layers::*;
 use mesh_ops::prelude::*;
 
@@ -245,6 +245,24 @@ fn attention() -> Vec<Entry> {
             let local = LocalAttention::new(dim("length", 8), 3).in_blocks_of(4);
             made([q, k, v], [local.apply(q, k, v, kv, kv, &none())])
         }),
+        case("LocalAttention2d", "2-D, both ways", move |g| {
+            let [q, k, v] = ["q", "k", "v"].map(|name| f32s(g, name, "b:2;height:4;width:4;kv:2"));
+            let local = LocalAttention2d::new([dim("height", 4), dim("width", 4)], [1, 1]);
+            let local = local.in_blocks_of([2, 2]);
+            let kv = dim("kv", 2);
+            made([q, k, v], [local.apply(q, k, v, kv, kv, &none())])
+        }),
+        case("CompressedMemory", "compressed, looking back", move |g| {
+            let [q, k, v] = ["q", "k", "v"].map(|name| f32s(g, name, "b:2;length:8;kv:4"));
+            let memory = CompressedMemory::new(dim("length", 8), 2).looking_back();
+            made([q, k, v], [memory.apply(q, k, v, kv, kv, &none())])
+        }),
+        of_x("TalkingHeads", "talking heads", X, move |x| {
+            let softmax_heads = dim("softmax_heads", 4);
+            let talking = TalkingHeads::new(&Parameters::like(x), heads, softmax_heads, "t");
+            let options = AttentionOptions { talking: Some(talking), ..none() };
+            many().self_attention(x, length, &weights(x), None, &options)
+        }),
         of_x("Rotation", "rotary", "b:2;length:4;kv:4", move |x| {
             Rotation::new(mesh_ops::range(x.graph(), length, I32), kv, 10.0).apply(x, kv)
         }),
@@ -275,8 +293,17 @@ fn blocks() -> Vec<Entry> {
             let (hidden, experts) = (dim("hidden", 4), dim("experts", 2));
             let mixture = MixtureOfExperts::new(model, hidden, experts, Gating::Switch);
             let weights = mixture.weights(&Parameters::like(x), "m");
-            let (y, balance) = mixture.apply(x, &[batch, length], &weights, None);
-            made([x], [y, balance])
+            let (y, losses) = mixture.apply(x, &[batch, length], &weights, None);
+            made([x], [y, losses.balance, losses.z])
+        }),
+        case("HierarchicalMixture", "hierarchical", |g| {
+            let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 2));
+            let x = f32s(g, "x", "batch:2;length:4;model:2");
+            let experts = [dim("outer", 2), dim("inner", 2)];
+            let mixture =
+                HierarchicalMixture::new(model, dim("hidden", 4), experts, Gating::Switch);
+            let weights = mixture.weights(&Parameters::like(x), "m");
+            made([x], [mixture.apply(x, &[batch, length], &weights, None).0])
         }),
     ]
 }

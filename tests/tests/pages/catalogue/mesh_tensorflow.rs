@@ -135,22 +135,30 @@ pub const FAMILIES: &[Family] = &[
             "`masked_local_attention_1d`, `local_attention_1d`",
             "`LocalAttention`: the window that is asked for",
         ),
+        ("`local_2d_self_attention_spatial_blocks`", "`LocalAttention2d`"),
+        (
+            "`multihead_self_attention_memory_compressed`",
+            "`CompressedMemory`: a query that sees no block attends to nothing, not to all",
+        ),
+        ("talking heads", "`TalkingHeads`, an option of every attention"),
         (
             "multi-query, `combine_dims`",
             "`MultiHead::multi_query`, `MultiHead::grouped`; a variable has as many dims as it needs",
         ),
         ("relative position buckets", "`RelativeBias`"),
         (
-            "2-D local, memory-compressed, talking-heads, synthetic, bilinear, branched, hybrid and experts' attention",
+            "synthetic, bilinear, branched, hybrid and experts' attention",
             "not wanted yet: compositions of what is here, each of one paper",
         ),
-        ("top-2 and switch gating", "`MixtureOfExperts`"),
+        ("top-2 and switch gating, router z-loss and jitter", "`MixtureOfExperts`"),
+        ("`transformer_moe_layer_v2`, `MoE2D`", "`HierarchicalMixture`"),
         (
-            "other gatings (no token left behind, expert choice, switch max), `MoE2D`",
+            "other gatings (no token left behind, expert choice, switch max)",
             "not wanted yet: no published result here asks for them",
         ),
         ("`while_loop`", "`Graph::while_loop`; `Graph::scan` has a gradient"),
         ("`recompute_grad`, `custom_gradient`", "`Graph::recompute`, `Graph::custom_gradient`"),
+        ("`reversible_half_residual_and_swap`", "`Graph::reversible`"),
         ("`serialize_training_step`", "`Graph::sum_over`, `microbatches`"),
     ],
 ];

@@ -1,11 +1,21 @@
 //! `explain`: what each processor does under a layout, without running anything.
+//!
+//! [`Explain`] is data: an entry per operation. It is printed as a page, or operation by operation.
 
-use super::Module;
+mod advice;
+mod listing;
+mod memory;
+mod page;
+
+pub use advice::{Advice, Repeated};
+pub use listing::Listing;
+pub(super) use listing::grouped;
+pub use page::Alike;
+
+use super::{Module, Target};
 use crate::names::Mesh;
-use crate::passes::Executable;
+use crate::passes::{Executable, Machine};
 use crate::program::{Block, Cost, Form, Origin, Program, Step, cost};
-use indexmap::IndexMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// One operation of a function.
@@ -27,6 +37,12 @@ pub struct Row {
     pub collectives: Vec<(String, String, u64)>,
     /// Work of one processor.
     pub cost: Cost,
+    /// How often it is done in a call: the iterations of the loops that it stands in.
+    pub times: u64,
+    /// Where its steps come from.
+    pub origin: Arc<Origin>,
+    /// Whether some processors alone do it.
+    pub owned: bool,
 }
 
 /// One function.
@@ -38,9 +54,14 @@ pub struct FunctionRows {
     pub rows: Vec<Row>,
     /// Bytes of intermediate values on each processor, at their peak, if it is known for what target.
     pub arena_bytes: Option<usize>,
+    /// Those of them that the forward pass keeps for the gradient.
+    pub kept_bytes: Option<usize>,
+    /// Work that several processors repeat, by axis.
+    pub repeated: Vec<Repeated>,
 }
 
-/// What a module does, as data; its `Display` is a table.
+/// What a module does, as data. Its `Display` is a page with the totals, the dearest operations and what
+/// is repeated; [`listing`](Self::listing) has every operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Explain {
     /// The mesh, as text.
@@ -49,27 +70,51 @@ pub struct Explain {
     pub processors: usize,
     /// In the order of declaration.
     pub functions: Vec<FunctionRows>,
-    /// Bytes of variables on each processor.
+    /// Bytes of variables on the processor that holds most.
     pub variable_bytes: usize,
+    /// Those of them that optimizers update.
+    pub parameter_bytes: usize,
+    /// Elements of all variables that optimizers update.
+    pub parameters: usize,
+    /// What the layout says that has no effect.
+    pub warnings: Vec<String>,
+    /// The name of the target and its machine, if it is explained for one.
+    pub target: Option<(&'static str, Machine)>,
 }
 
 impl Explain {
     pub(super) fn new(module: &Module) -> Self {
         let functions = module.functions.iter().map(|program| function(module, program));
+        let mut functions: Vec<_> = functions.collect();
+        advice::repeated(&mut functions, module);
+        let trained = module.variables.iter().filter(|variable| variable.trainable);
+        let holder = (0..module.mesh.processors())
+            .max_by_key(|&p| (module.variable_bytes_on(p), std::cmp::Reverse(p)));
         Self {
             mesh: module.mesh.to_string(),
             processors: module.mesh.processors(),
-            functions: functions.collect(),
+            functions,
             variable_bytes: module.variable_bytes(),
+            parameter_bytes: module.bytes_on(holder.unwrap_or(0), |variable| variable.trainable),
+            parameters: trained.map(|variable| variable.shape.size()).sum(),
+            warnings: module.warnings.iter().map(ToString::to_string).collect(),
+            target: None,
         }
     }
 
-    /// With the memory that the functions take when they are compiled.
-    pub(super) fn memory(mut self, executable: &Executable) -> Self {
+    /// With the memory that the functions take when they are compiled for a target.
+    pub(super) fn memory(mut self, executable: &Executable, target: &Target) -> Self {
+        self.target = Some((target.name, target.machine));
         for (rows, compiled) in self.functions.iter_mut().zip(&executable.functions) {
             rows.arena_bytes = Some(compiled.plan.arena_bytes);
+            rows.kept_bytes = Some(memory::kept(compiled));
         }
         self
+    }
+
+    /// Every operation of every function, under the source lines that they come from.
+    pub fn listing(&self) -> Listing<'_> {
+        Listing(self)
     }
 }
 
@@ -85,19 +130,27 @@ impl FunctionRows {
     }
 }
 
+/// Work as one number, to compare operations by: at ten operations in the time of a byte, as machines of
+/// today have them.
+fn weight(cost: Cost) -> f64 {
+    (cost.flops as f64).max(10.0 * cost.bytes as f64)
+}
+
 fn function(module: &Module, program: &Program) -> FunctionRows {
     let mut rows = Vec::new();
     add(&mut rows, &program.block, &module.mesh, 1);
     FunctionRows {
         name: program.name.clone(),
-        rows: rows.into_iter().map(|(_, row)| row).collect(),
+        rows,
         arena_bytes: None,
+        kept_bytes: None,
+        repeated: Vec::new(),
     }
 }
 
 /// Adds the rows of a block that runs so many times. Under each loop stand those of its body, for all
 /// iterations together.
-fn add(rows: &mut Vec<(Arc<Origin>, Row)>, block: &Block, mesh: &Mesh, times: u64) {
+fn add(rows: &mut Vec<Row>, block: &Block, mesh: &Mesh, times: u64) {
     let mut first = rows.len();
     for step in &block.steps {
         let body = match &step.form {
@@ -108,7 +161,7 @@ fn add(rows: &mut Vec<(Arc<Origin>, Row)>, block: &Block, mesh: &Mesh, times: u6
         let cost = if body.is_some() { Cost::default() } else { cost(block, step, mesh) };
         let cost = cost.times(times);
         let origin = &step.origin;
-        let place = rows[first..].iter().rposition(|(o, _)| Arc::ptr_eq(o, origin));
+        let place = rows[first..].iter().rposition(|row| Arc::ptr_eq(&row.origin, origin));
         let index = place.map_or(rows.len(), |place| first + place);
         if index == rows.len() {
             let row = Row {
@@ -120,10 +173,13 @@ fn add(rows: &mut Vec<(Arc<Origin>, Row)>, block: &Block, mesh: &Mesh, times: u6
                 steps: Vec::new(),
                 collectives: Vec::new(),
                 cost: Cost::default(),
+                times,
+                origin: Arc::clone(origin),
+                owned: !step.owners.is_empty(),
             };
-            rows.push((Arc::clone(origin), row));
+            rows.push(row);
         }
-        let row = &mut rows[index].1;
+        let row = &mut rows[index];
         row.cost += cost;
         row.local = local(block, step);
         let form = step.form.name();
@@ -140,96 +196,6 @@ fn add(rows: &mut Vec<(Arc<Origin>, Row)>, block: &Block, mesh: &Mesh, times: u6
             first = rows.len();
         }
     }
-}
-
-impl fmt::Display for Explain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mesh = if self.mesh.is_empty() { "without axes" } else { &self.mesh };
-        let are = if self.processors == 1 { "processor" } else { "processors" };
-        writeln!(f, "mesh {mesh}: {} {are}; all numbers are for one of them", self.processors)?;
-        for function in &self.functions {
-            write!(f, "\n{function}")?;
-            let variables = grouped(self.variable_bytes as u64);
-            match function.arena_bytes {
-                Some(values) => writeln!(
-                    f,
-                    "  peak memory: {} bytes: {} of values, {variables} of variables",
-                    grouped((values + self.variable_bytes) as u64),
-                    grouped(values as u64),
-                )?,
-                None => writeln!(f, "  memory: {variables} bytes of variables")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The operations under the source lines they come from, two lines each, and the totals.
-impl fmt::Display for FunctionRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let longest = self.rows.iter().map(|row| row.name.len() + 2).max().unwrap_or(0);
-        let width = longest.clamp(20, 40);
-        writeln!(
-            f,
-            "{:<1$}  {2:>14} {3:>14} {4:>12}  steps",
-            self.name,
-            width + 2,
-            "flops",
-            "bytes",
-            "received"
-        )?;
-        let line = |f: &mut fmt::Formatter<'_>, name: &str, cost: Cost, steps: &str| {
-            let numbers = [cost.flops, cost.bytes, cost.sent].map(grouped);
-            let [flops, bytes, received] = numbers;
-            let line = format!("  {name:<width$}  {flops:>14} {bytes:>14} {received:>12}  {steps}");
-            writeln!(f, "{}", line.trim_end())
-        };
-        let mut place = "";
-        for row in &self.rows {
-            let Row { at, note, .. } = row;
-            if at != place {
-                writeln!(f, "  {at}")?;
-                place = at;
-            }
-            line(f, &format!("  {}", row.name), row.cost, &runs(&row.steps))?;
-            let of = if row.slice.is_empty() { "" } else { " of " };
-            let joint = if note.is_empty() { "" } else { "; " };
-            writeln!(f, "        {}{of}{}{joint}{note}", row.local.join(" "), row.slice)?;
-        }
-        line(f, "total", self.total(), "")?;
-        let mut kinds: IndexMap<String, usize> = IndexMap::new();
-        for (form, axes, _) in self.collectives() {
-            *kinds.entry(format!("{form}({axes})")).or_default() += 1;
-        }
-        let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        let kinds = if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") };
-        writeln!(f, "  collectives: {kinds}")
-    }
-}
-
-/// Step forms with equal neighbours counted: `permute(r) x2 move`.
-fn runs(steps: &[String]) -> String {
-    let runs = steps.chunk_by(PartialEq::eq).map(|run| match run {
-        [only] => only.clone(),
-        _ => format!("{} x{}", run[0], run.len()),
-    });
-    runs.collect::<Vec<_>>().join(" ")
-}
-
-/// Digits in threes, and a dash for nothing.
-fn grouped(number: u64) -> String {
-    if number == 0 {
-        return "-".to_owned();
-    }
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The slices that a step makes, or stores: `f32[100, 256]`.

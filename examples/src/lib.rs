@@ -1,7 +1,6 @@
 //! What the example programs share.
 
 pub mod data;
-mod files;
 pub mod launch;
 pub mod optimizer;
 pub mod ranks;
@@ -10,5 +9,4 @@ mod rng;
 pub mod running;
 pub mod text;
 
-pub use files::ReadAt;
 pub use rng::Rng;

@@ -4,7 +4,7 @@
 
 mod common;
 
-use examples::text::write_tokens;
+use mesh_optimize::dataset::read::write_tokens;
 
 use common::{LM_F32, apart, held_out, lines, lm_line, losses, scratch};
 use std::fs;

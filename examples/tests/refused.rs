@@ -100,8 +100,8 @@ fn data() {
         (IMAGES, |bytes| bytes.truncate(6), "truncated"),
         (IMAGES, Vec::clear, "truncated"),
         (IMAGES, |bytes| bytes.push(0), "goes on"),
-        (IMAGES, |bytes| bytes[3] = 1, "magic"),
-        (IMAGES, |bytes| bytes[11] = 27, "27x28"),
+        (IMAGES, |bytes| bytes[2] = 1, "magic"),
+        (IMAGES, |bytes| (bytes[11], bytes[15]) = (14, 56), "i32[50, 14, 56]"),
         (IMAGES, |bytes| bytes.splice(..2, [0x1f, 0x8b]).for_each(drop), "cannot read"),
         (LABELS, |bytes| bytes[20] = 10, "is 10; legal are 0 to 9"),
         (LABELS, |bytes| bytes[4] = 255, "truncated"),
@@ -180,7 +180,7 @@ fn token_files() {
     let mut bytes = Vec::new();
     // The held-out part has a token that is not below a vocabulary of 60.
     let tokens: Vec<_> = (0..3000).map(|i| if i == 2950 { 60 } else { i % 60 }).collect();
-    examples::text::write_tokens(&mut bytes, &tokens).unwrap();
+    mesh_optimize::dataset::read::write_tokens(&mut bytes, &tokens).unwrap();
     let good = written("good", &bytes);
     let cut = written("cut", &bytes[..3000]);
     let long = written("long", &[&bytes[..], &[0]].concat());
@@ -199,7 +199,10 @@ fn token_files() {
         (&format!("--tokens {good} --vocab 60 --prompt 60"), &["--prompt", "below 60"]),
         (&format!("--tokens {good} --vocab 60 --prompt="), &["--prompt", "a token"]),
         (&format!("--tokens {good} --vocab 60 --batch 400"), &["3000 tokens", "need 56889"]),
-        (&format!("--tokens {cut} {small}"), &["3000 tokens", "holds 3000", "truncated"]),
+        (
+            &format!("--tokens {cut} {small}"),
+            &["byte 3000", "7024 bytes are declared", "truncated"],
+        ),
         (&format!("--tokens {long} {small}"), &["holds 7025", "goes on"]),
         (&format!("--tokens {absurd} {small}"), &["truncated"]),
         (&format!("--tokens {other} {small}"), &["magic number", "20240520"]),

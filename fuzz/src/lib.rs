@@ -10,6 +10,7 @@ use mesh_core::names::{DType, ProcessMap, Shape};
 use mesh_core::session::checkpoint::{Checkpoint, CheckpointError};
 use mesh_ops::prelude::*;
 use mesh_optimize::cluster::Cluster;
+use mesh_optimize::dataset::read::{self, ArrayFile, Csv, Input};
 use mesh_optimize::dataset::{Dataset, Record};
 use mesh_optimize::training::{
     Better, EventFile, Every, Metrics, MetricsFile, ReportFile, TraceFile, Trainer, TrainingState,
@@ -25,8 +26,11 @@ use std::str::FromStr;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its folder in `corpus/`.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("idx", idx),
+    ("npy", npy),
+    ("safetensors", safetensors),
+    ("csv", csv),
     ("tokens", tokens),
     ("text", text),
     ("layout", layout),
@@ -42,7 +46,10 @@ pub fn idx(bytes: &[u8]) {
     let Some((size, files)) = bytes.split_first_chunk::<2>() else { return };
     let size = usize::from(u16::from_le_bytes(*size)).min(files.len());
     let (labels, images) = files.split_at(size);
-    let split = Split::of_idx(Box::new(images.to_vec()), Box::new(labels.to_vec()));
+    readable(read::idx(Input::of_bytes("images", images.to_vec()))).iter().for_each(array);
+    readable(read::idx(Input::of_bytes("labels", labels.to_vec()))).iter().for_each(array);
+    let images = Input::of_bytes("images", images.to_vec());
+    let split = Split::of_idx(images, Input::of_bytes("labels", labels.to_vec()), 1);
     if let Some(split) = readable(split) {
         let all: Vec<_> = (0..split.len() as u64).collect();
         let whole = readable(split.read(&all));
@@ -66,11 +73,58 @@ pub fn idx(bytes: &[u8]) {
     }
 }
 
+/// Input: a file of np.save.
+pub fn npy(bytes: &[u8]) {
+    readable(read::npy(Input::of_bytes("a file", bytes.to_vec()))).iter().for_each(array);
+}
+
+/// Input: a safetensors file.
+pub fn safetensors(bytes: &[u8]) {
+    let arrays = readable(read::safetensors(Input::of_bytes("a file", bytes.to_vec())));
+    arrays.iter().flatten().for_each(|(_, file)| array(file));
+}
+
+/// Input: a byte with the delimiter, a table of numbers.
+pub fn csv(bytes: &[u8]) {
+    let Some((delimiter, file)) = bytes.split_first() else { return };
+    let csv = Csv::default().delimiter(char::from(*delimiter));
+    for csv in [csv, csv.headerless()] {
+        let Some(table) = readable(csv.read(Input::of_bytes("a file", file.to_vec()))) else {
+            continue;
+        };
+        let columns: Vec<_> = table.columns().iter().map(String::as_str).collect();
+        let all = readable(table.f32(&columns));
+        assert_eq!(all.map(|all| all.shape().to_vec()), Some(vec![table.rows(), columns.len()]));
+        for column in columns {
+            let whole = readable(table.i32(column));
+            assert!(whole.is_none_or(|whole| whole.shape() == [table.rows()]));
+        }
+        assert!(readable(table.i32("no such column, unless by chance")).is_none());
+    }
+}
+
+/// The examples of an array one by one are those of the whole.
+fn array(file: &ArrayFile) {
+    /// More would only take longer.
+    const MOST: u64 = 64;
+    let examples = file.examples();
+    assert!(readable(file.contents()).is_some());
+    assert!(readable(file.read(&[examples])).is_none());
+    if let Some(whole) = readable(file.whole()) {
+        assert_eq!((whole.shape(), whole.dtype()), (file.shape(), file.dtype()));
+        for row in 0..examples.min(MOST) {
+            let one = readable(file.read(&[row]));
+            assert_eq!(one.as_ref(), readable(file.range(row..row + 1)).as_ref());
+            assert!(one.is_some_and(|one| one.len() as u64 * examples == whole.len() as u64));
+        }
+    }
+}
+
 /// Input: a byte with the size of the vocabulary, a token file.
 pub fn tokens(bytes: &[u8]) {
     let Some((vocab, file)) = bytes.split_first() else { return };
     let vocab = 1 << (vocab % 17);
-    let text = Text::of_token_file("a file".to_owned(), Box::new(file.to_vec()), vocab);
+    let text = Text::load_tokens(Input::of_bytes("a file", file.to_vec()), vocab);
     if let Some(text) = readable(text) {
         windows(&text, vocab as i32);
     }
@@ -78,7 +132,7 @@ pub fn tokens(bytes: &[u8]) {
 
 /// Input: the bytes of a text.
 pub fn text(bytes: &[u8]) {
-    let text = Text::of_bytes("a file".to_owned(), Box::new(bytes.to_vec()));
+    let text = Text::load(Input::of_bytes("a file", bytes.to_vec()));
     if let Some(text) = readable(text) {
         assert_eq!(text.train.len() + text.held_out.len(), bytes.len() as u64);
         windows(&text, 256);
@@ -223,6 +277,7 @@ pub fn gone_on(bytes: &[u8]) -> Option<(TrainingState, &[u8], Vec<u8>)> {
         let example = || Array::from(Array1::<f32>::ones(2));
         let data = Dataset::from_function(5, move |_, _| Record::new([("x", example())]));
         let outcome = Trainer::new(&mut session.borrow_mut(), "train", data)
+            .quiet()
             .steps(state.position.step.saturating_add(2))
             .evaluate(Every::Steps(1), |_, _| Ok(Metrics::from([("size", 1.0)])))
             .stop_early("size", Better::Lower, 3)

@@ -37,7 +37,7 @@ pub use cross_shard::{
     cross_shard_loss,
 };
 pub use delayed::Delayed;
-pub use microbatch::microbatches;
+pub use microbatch::{microbatches, microbatches_with_metrics};
 pub use momentum::Momentum;
 pub use optimizer::{Optimizer, compute_gradients};
 pub use rate::LearningRate;

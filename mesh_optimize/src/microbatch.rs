@@ -1,9 +1,11 @@
 //! Gradient accumulation: a batch is computed in parts, one after another, in a fraction of the
 //! memory.
 
-use mesh_core::graph::{Graph, Tensor, Variable};
+use crate::clip::Pair;
+use mesh_core::graph::{Graph, Tensor};
 use mesh_core::names::{DType, Dimension, Shape, dim};
 use mesh_ops::Ops;
+use mesh_ops::elementwise::cast;
 use std::panic::Location;
 
 /// The loss and the gradients of a model over a batch that is cut into `parts`, which are computed
@@ -37,11 +39,46 @@ pub fn microbatches<'g>(
     parts: usize,
     features: &[Tensor<'g>],
     model: impl FnOnce(&[Tensor<'g>]) -> Tensor<'g>,
-) -> (Tensor<'g>, Vec<(Option<Tensor<'g>>, Variable<'g>)>) {
+) -> (Tensor<'g>, Vec<Pair<'g>>) {
+    let (loss, [], grads) =
+        microbatches_with_metrics(graph, batch, parts, features, |part| (model(part), []));
+    (loss, grads)
+}
+
+/// As [`microbatches`], for a model that also returns metrics: floats, each a mean over its part. The
+/// results are their means over the parts, which equal those of the whole batch; of bf16 they are f32.
+///
+/// Name them with [`Trainer::metric_names`](crate::training::Trainer::metric_names): a probe cannot
+/// stand in the model, which is the body of a loop.
+///
+/// ```
+/// use mesh_ops::prelude::*;
+/// use mesh_optimize::{Optimizer, Sgd, microbatches_with_metrics};
+///
+/// let g = mesh_ops::graph();
+/// let (batch, x, y) = (dim("batch", 32), dim("x", 8), dim("y", 4));
+/// let input = g.input("input", [batch, x], F32);
+/// let (loss, [size], grads) = microbatches_with_metrics(&g, batch, 4, &[input], |part| {
+///     let out = part[0].dense(y, "out");
+///     (out.square().mean(), [out.abs().mean()])
+/// });
+/// g.function("train", [input], [loss, size], Sgd::new(0.1).apply_grads(&grads));
+/// g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn microbatches_with_metrics<'g, const M: usize>(
+    graph: &'g Graph,
+    batch: Dimension,
+    parts: usize,
+    features: &[Tensor<'g>],
+    model: impl FnOnce(&[Tensor<'g>]) -> (Tensor<'g>, [Tensor<'g>; M]),
+) -> (Tensor<'g>, [Tensor<'g>; M], Vec<Pair<'g>>) {
     if parts == 0 || !batch.size.is_multiple_of(parts) {
         let message = format!("{batch} cannot be cut into {parts} equal parts");
         graph.record("microbatches", message);
-        return (graph.scalar(0.0, DType::F32).poisoned(), Vec::new());
+        let poison = graph.scalar(0.0, DType::F32).poisoned();
+        return (poison, [poison; M], Vec::new());
     }
     let iterations = dim("microbatch", parts);
     let (share, caller) = (1.0 / parts as f64, Location::caller());
@@ -51,18 +88,37 @@ pub fn microbatches<'g>(
     };
     let mut updated = Vec::new();
     let sums = graph.sum_over(iterations, &features, |part| {
-        let loss = model(part);
+        let (loss, metrics) = model(part);
         let _caller = graph.for_line(caller);
         let variables = graph.trainable_variables();
         let values: Vec<_> = variables.iter().map(|variable| variable.value()).collect();
         let grads = graph.gradients(&[loss], &values, None);
         updated = grads.iter().map(Option::is_some).zip(variables).collect();
+        let metrics = metrics.map(|metric| averaged(metric, batch, share));
         let grads = grads.into_iter().flatten().map(|grad| grad * share);
-        std::iter::once(loss * share).chain(grads).collect()
+        std::iter::once(loss * share).chain(metrics).chain(grads).collect()
     });
-    let mut grads = sums[1..].iter().copied();
-    let grad_of = |(has, variable)| (if has { grads.next() } else { None }, variable);
-    (sums[0], updated.into_iter().map(grad_of).collect())
+    let mut sums = sums.into_iter();
+    let mut next = || sums.next().unwrap_or_else(|| graph.scalar(0.0, DType::F32).poisoned());
+    let (loss, metrics) = (next(), std::array::from_fn(|_| next()));
+    let grad_of = |(has, variable): (bool, _)| (has.then(&mut next), variable);
+    (loss, metrics, updated.into_iter().map(grad_of).collect())
+}
+
+/// A metric's part of a mean.
+#[track_caller]
+fn averaged(metric: Tensor<'_>, batch: Dimension, share: f64) -> Tensor<'_> {
+    let problem = if metric.is_poisoned() {
+        return metric;
+    } else if !metric.dtype().is_float() {
+        "a metric is of floats: cast it to f32"
+    } else if metric.shape().contains(batch.name) {
+        "a metric is a mean over the examples of a part"
+    } else {
+        return cast(metric, metric.dtype().reduction()) * share;
+    };
+    metric.graph().record("microbatches", format!("{metric:?} is no metric: {problem}"));
+    metric.poisoned()
 }
 
 /// Cuts the batch dim into two, moves the one over parts to the front and keeps the other.

@@ -222,6 +222,7 @@ fn reads(mesh: &Mesh, layout: &str, rows: usize) {
         let measured =
             Dataset::from_source(tested.clone()).batch_weighted(BATCH, "weight").unwrap();
         let outcome = Trainer::new(&mut session, "train", data)
+            .quiet()
             .epochs(2)
             .evaluate(Every::Epochs(1), |session, _| {
                 let mut sum = 0.0;

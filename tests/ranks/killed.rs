@@ -46,6 +46,7 @@ fn trained(session: &mut Session, folder: &Path) -> Result<(), Box<dyn Error + S
     let data = data.shuffle(80, 3)?.batch(8, Remainder::Drop)?;
     let checkpoints = Checkpoints::new(folder.join("checkpoints"));
     let mut trainer = Trainer::new(session, "train", data)
+        .quiet()
         .steps(STEPS)
         .checkpoints(checkpoints, Every::Steps(SAVED_EVERY));
     if rank == 0 {

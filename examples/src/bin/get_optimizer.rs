@@ -5,12 +5,12 @@ use clap::Parser;
 use examples::Rng;
 use examples::launch::{exit, lower_with, mesh_and_layout, named, on_mesh, parameters};
 use examples::optimizer::settings;
-use examples::report::{remark, say, say_start};
+use examples::report::{Lines, remark, say};
 use examples::running::{About, Compared, RunFlags};
 use mesh_core::lower::{Options, Target};
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::{Dataset, Record};
-use mesh_optimize::training::{BoxError, Start, Step, Trainer, Watcher};
+use mesh_optimize::training::{Every, Progress, Trainer};
 use mesh_optimize::{OptimizerConfig, get_optimizer};
 use ndarray::Array2;
 use std::collections::BTreeMap;
@@ -127,42 +127,18 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         metrics: &["loss", "lr"],
         contents: &contents,
     };
+    let progress = Progress::to(Lines).every(Every::Steps(10)).step_line(|step| {
+        let [loss, rate] = ["loss", "lr"].map(|name| step.metrics.get(name).unwrap_or(f64::NAN));
+        format!("step {}  learning_rate {rate:.6}  loss {loss:.4}", step.position.step)
+    });
     let trainer = Trainer::new(&mut session, train.name(), data)
         .steps(flags.steps)
         .settings([("batch", batch.size.to_string())])
         .counting("examples", batch.size as f64)
-        .watch(Lines::default());
+        .progress(progress);
     let outcome = flags.run.watched(trainer, &about)?.run()?;
     flags.run.interrupted(&outcome);
     Ok(())
-}
-
-/// Prints a line for every tenth step, for the first and for the last.
-#[derive(Default)]
-struct Lines {
-    last: Option<u64>,
-}
-
-impl Watcher for Lines {
-    fn name(&self) -> &str {
-        "lines"
-    }
-
-    fn start(&mut self, run: &Start<'_>, _: Option<&str>) -> Result<(), BoxError> {
-        self.last = run.steps;
-        say_start(run);
-        Ok(())
-    }
-
-    fn step(&mut self, step: &Step<'_>) -> Result<(), BoxError> {
-        let number = step.position.step;
-        if number == 1 || number.is_multiple_of(10) || Some(number) == self.last {
-            let [loss, rate] =
-                ["loss", "lr"].map(|name| step.metrics.get(name).unwrap_or(f64::NAN));
-            say(&format!("step {number}  learning_rate {rate:.6}  loss {loss:.4}"));
-        }
-        Ok(())
-    }
 }
 
 /// An endless data set: random inputs and the teacher's answers.

@@ -1,9 +1,9 @@
 //! The errors of data sets, for the person who has to repair them.
 
-use std::io;
 use std::path::PathBuf;
 
 use mesh_optimize::dataset::DatasetError;
+use mesh_optimize::dataset::read::ReadError;
 use thiserror::Error;
 
 use super::{CLASSES, SIDE};
@@ -28,112 +28,46 @@ pub enum DataError {
         /// Those present, as they are spelled there.
         found: Vec<String>,
     },
-    /// The operating system could not read a file.
-    #[error("cannot read {}: {source}", .file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
-    /// A compressed file cannot be decompressed.
-    #[error("cannot read {}: as gzip it is damaged or cut short: {source}", .file.display())]
-    Compressed {
-        /// The file.
-        file: PathBuf,
-        /// What the decompressor says.
-        source: io::Error,
-    },
-    /// The file does not begin as an IDX file of the wanted kind.
-    #[error(
-        "{} is no IDX file of {wanted}: its magic number is {found:#010x}, legal is \
-         {legal:#010x} (unsigned bytes, rank {}); the file may also be gzip-compressed",
-        .file.display(), .legal & 0xff
-    )]
-    Magic {
-        /// The file.
-        file: PathBuf,
+    /// A file cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A file has an array of another kind.
+    #[error("{file} has no {what}: legal are {legal}")]
+    Unfit {
+        /// The file, with the array that it has.
+        file: String,
         /// `images` or `labels`.
-        wanted: &'static str,
-        /// The first four bytes, big-endian.
-        found: u32,
-        /// What they have to be.
-        legal: u32,
+        what: &'static str,
+        /// What the array should be.
+        legal: &'static str,
     },
-    /// The declared number of examples is out of range.
-    #[error(
-        "{} declares {declared} examples; legal are {least} to {most}{hint}", .file.display()
-    )]
+    /// There are too few examples.
+    #[error("{file} has {declared} examples; legal are {least} or more")]
     Count {
-        /// The file.
-        file: PathBuf,
-        /// The count in its header.
+        /// The file, with the array that it has.
+        file: String,
+        /// The number of its examples.
         declared: usize,
         /// The fewest that make a data set.
         least: usize,
-        /// The most that are read.
-        most: usize,
-        /// What can be done.
-        hint: &'static str,
-    },
-    /// The images have another size.
-    #[error("{} declares images of {rows}x{columns} pixels; legal is {SIDE}x{SIDE}", .file.display())]
-    ImageSize {
-        /// The file.
-        file: PathBuf,
-        /// The declared height.
-        rows: u32,
-        /// The declared width.
-        columns: u32,
-    },
-    /// The file ends before all that its header declares.
-    #[error(
-        "{} is truncated: {declared} bytes are declared (header and data), it holds {found}",
-        .file.display()
-    )]
-    Truncated {
-        /// The file.
-        file: PathBuf,
-        /// The size, uncompressed, that the header asks for.
-        declared: u64,
-        /// The size that is there.
-        found: u64,
-    },
-    /// The file has more bytes than its header declares.
-    #[error(
-        "{} goes on after the {declared} bytes (header and data) that its header declares",
-        .file.display()
-    )]
-    Trailing {
-        /// The size, uncompressed, that the header declares.
-        file: PathBuf,
-        /// The size, uncompressed, that the header asks for.
-        declared: u64,
     },
     /// A label names no class.
-    #[error("label {index} of {} is {label}; legal are 0 to {}", .file.display(), CLASSES - 1)]
+    #[error("label {index} of {file} is {label}; legal are 0 to {}", CLASSES - 1)]
     Label {
-        /// The file.
-        file: PathBuf,
+        /// The file, with the array that it has.
+        file: String,
         /// The place of the label in the file.
         index: usize,
         /// The label.
-        label: u8,
+        label: i32,
     },
     /// Two files of a pair disagree.
-    #[error(
-        "{} declares {images} images and {} declares {labels} labels; a pair needs as many of each",
-        .images_file.display(), .labels_file.display()
-    )]
+    #[error("{images} and {labels}: a pair needs as many images as labels")]
     Unpaired {
-        /// The file of images.
-        images_file: PathBuf,
-        /// Its count.
-        images: usize,
-        /// The file of labels.
-        labels_file: PathBuf,
-        /// Its count.
-        labels: usize,
+        /// The file of images, with its array.
+        images: String,
+        /// The file of labels, with its array.
+        labels: String,
     },
     /// The batch size does not fit the data.
     #[error("a batch of {batch} from {examples} examples: legal are 1 to {examples}")]

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use error::DataError;
 
-use crate::files::ReadAt;
+use mesh_optimize::dataset::read::Input;
 
 /// The height and the width of an image, in pixels.
 pub const SIDE: usize = 28;
@@ -83,14 +83,14 @@ impl Digits {
         match &files {
             [[(_, Some(images)), (_, Some(labels))], [(_, None), (_, None)]]
             | [[(_, None), (_, None)], [(_, Some(images)), (_, Some(labels))]] => {
-                Ok(Split::load(images, labels, TESTED)?.divided())
+                Ok(Split::of_idx(images, labels, TESTED)?.divided())
             }
             [
                 [(_, Some(images)), (_, Some(labels))],
                 [(_, Some(test_images)), (_, Some(test_labels))],
             ] => Ok(Self {
-                train: Split::load(images, labels, 1)?.into(),
-                test: Split::load(test_images, test_labels, 1)?.into(),
+                train: Split::of_idx(images, labels, 1)?.into(),
+                test: Split::of_idx(test_images, test_labels, 1)?.into(),
             }),
             _ => {
                 let (expected, found): (Vec<_>, Vec<_>) = files.into_iter().flatten().unzip();
@@ -134,17 +134,13 @@ impl Split {
         Self { of: Arc::new(of), part }
     }
 
-    /// Reads a pair of IDX files from memory, each plain or compressed with gzip. Errors call them
-    /// `images` and `labels`.
-    pub fn of_idx(images: Box<dyn ReadAt>, labels: Box<dyn ReadAt>) -> Result<Self, DataError> {
-        let images = idx::Named { file: "images".into(), bytes: images };
-        let labels = idx::Named { file: "labels".into(), bytes: labels };
-        idx::Pair::open(images, labels, 1).map(Self::new)
-    }
-
-    fn load(images: &Path, labels: &Path, least: usize) -> Result<Self, DataError> {
-        let (images, labels) = (idx::Named::open(images)?, idx::Named::open(labels)?);
-        idx::Pair::open(images, labels, least).map(Self::new)
+    /// A pair of IDX files, each plain or compressed with gzip, of at least `least` examples.
+    pub fn of_idx(
+        images: impl Into<Input>,
+        labels: impl Into<Input>,
+        least: usize,
+    ) -> Result<Self, DataError> {
+        idx::Pair::open(images.into(), labels.into(), least).map(Self::new)
     }
 
     /// The number of examples.

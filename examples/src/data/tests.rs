@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use flate2::{Compression, write::GzEncoder};
+use mesh_optimize::dataset::read::ReadAt;
 use ndarray::Array2;
 use proptest::prelude::*;
 
@@ -68,7 +69,7 @@ fn whole(split: &Split) -> (Vec<f32>, Vec<i32>) {
 }
 
 fn of_idx(images: Vec<u8>, labels: Vec<u8>) -> Result<Split, DataError> {
-    Split::of_idx(Box::new(images), Box::new(labels))
+    Split::of_idx(Input::of_bytes("images", images), Input::of_bytes("labels", labels), 1)
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -129,23 +130,25 @@ fn every_fault_of_a_file_is_named() {
     let label_file = |bytes: &[u8]| (good_images.clone(), bytes.to_vec());
     let longer = |bytes: &[u8]| [bytes, &[0]].concat();
     let cases = [
-        (image_file(&good_labels), "magic number is 0x00000801, legal is 0x00000803"),
-        (image_file(&idx(&[0xd03, 5, 28, 28], [])), "is no IDX file of images"),
-        (label_file(&good_images), "is no IDX file of labels"),
-        (label_file(b""), "truncated: 8 bytes are declared (header and data), it holds 0"),
-        (image_file(&good_images[..14]), "truncated: 16 bytes"),
-        (image_file(&good_images[..100]), "truncated: 3936 bytes are declared"),
-        (image_file(&longer(&good_images)), "goes on after the 3936 bytes"),
-        (label_file(&longer(&good_labels)), "goes on after the 13 bytes"),
-        (label_file(&good_labels[..12]), "truncated: 13 bytes"),
-        (image_file(&idx(&[0x803, 5, 32, 28], [])), "images of 32x28 pixels; legal is 28x28"),
-        (image_file(&idx(&[0x803, u32::MAX, 28, 28], [])), "declares 4294967295 images and"),
+        (image_file(&good_labels), "has no images: legal are bytes of [examples, 28, 28]"),
+        (image_file(&idx(&[0x603, 5, 28, 28], [])), "magic number is 0x00000603, legal are"),
+        (image_file(&idx(&[0xd03, 5, 28, 28], [0; 4 * 5 * 784])), "f32[5, 28, 28] of"),
+        (label_file(&good_images), "has no labels: legal are whole numbers, one dim"),
+        (label_file(b""), "byte 0: it is truncated: 4 bytes are declared (header and data)"),
+        (image_file(&good_images[..14]), "byte 14: it is truncated: 16 bytes"),
+        (image_file(&good_images[..100]), "byte 100: it is truncated: 3936 bytes are declared"),
+        (image_file(&longer(&good_images)), "byte 3936: it goes on after the 3936 bytes"),
+        (label_file(&longer(&good_labels)), "it goes on after the 13 bytes"),
+        (label_file(&good_labels[..12]), "byte 12: it is truncated: 13 bytes"),
+        (image_file(&idx(&[0x803, 1, 32, 28], [0; 32 * 28])), "i32[1, 32, 28] of"),
+        (image_file(&idx(&[0x803, u32::MAX, 28, 28], [])), "3367254359296 bytes are declared"),
+        (image_file(&idx(&[0x8ff; 256], [])), "has more bytes than a file can have"),
         (
-            image_file(&gzip(&idx(&[0x803, 1_000_001, 28, 28], []))),
-            "legal are 5 to 1000000 in a compressed file; decompress it",
+            image_file(&gzip(&idx(&[0x803, 2_000_000, 28, 28], []))),
+            "legal are up to 1073741824 in a compressed file; decompress it",
         ),
-        (label_file(&labels(4)), "declares 4 examples; legal are 5 to 4294967295"),
-        (label_file(&labels(6)), "declares 5 images and"),
+        (label_file(&labels(4)), "has 4 examples; legal are 5 or more"),
+        (label_file(&labels(6)), "a pair needs as many images as labels"),
         (label_file(&idx(&[0x801, 5], [0, 1, 10, 2, 3])), "is 10; legal are 0 to 9"),
         (image_file(&gzip(&good_images)[..60]), "as gzip it is damaged or cut short"),
         (image_file(&gzip(&longer(&good_images))), "goes on after"),
@@ -199,17 +202,18 @@ impl ReadAt for Endless {
 /// A gzip stream continues in its next member. This one decompresses to endless zeros.
 #[test]
 fn no_more_is_decompressed_than_is_declared() {
-    let bomb = |first: &[u8]| {
-        Box::new(Endless { first: first.to_vec(), again: gzip(&[0; 1 << 20]) }) as Box<dyn ReadAt>
+    let bomb = |name: &str, first: &[u8]| {
+        Input::of_bytes(name, Endless { first: first.to_vec(), again: gzip(&[0; 1 << 20]) })
     };
     let (good_images, good_labels) = (gzip(&images(5)), gzip(&labels(5)));
-    let said = |images, labels| Split::of_idx(images, labels).unwrap_err().to_string();
-    let found = said(bomb(&good_images), Box::new(good_labels.clone()));
-    assert!(found.contains("images goes on after the 3936 bytes"), "{found}");
-    let found = said(Box::new(good_images), bomb(&good_labels));
-    assert!(found.contains("labels goes on after the 13 bytes"), "{found}");
-    let found = said(bomb(&[]), Box::new(good_labels));
-    assert!(found.contains("images is no IDX file"), "{found}");
+    let said = |images, labels| Split::of_idx(images, labels, 1).unwrap_err().to_string();
+    let good = |name: &str, bytes: &[u8]| Input::of_bytes(name, bytes.to_vec());
+    let found = said(bomb("images", &good_images), good("labels", &good_labels));
+    assert!(found.contains("images, byte 3936: it goes on after the 3936 bytes"), "{found}");
+    let found = said(good("images", &good_images), bomb("labels", &good_labels));
+    assert!(found.contains("labels, byte 13: it goes on after the 13 bytes"), "{found}");
+    let found = said(bomb("images", &[]), good("labels", &good_labels));
+    assert!(found.contains("images, byte 0: it is no IDX file"), "{found}");
 }
 
 #[test]
@@ -219,7 +223,7 @@ fn bytes_are_read_as_files_are() {
     let said = of_idx(images(5), labels(4)).unwrap_err().to_string();
     assert_eq!(
         said,
-        "images declares 5 images and labels declares 4 labels; a pair needs as many of each"
+        "i32[5, 28, 28] of images and i32[4] of labels: a pair needs as many images as labels"
     );
     let said = split.read(&[4, 5]).unwrap_err().to_string();
     assert_eq!(said, "there is no example 5: there are 5, counted from 0");
@@ -299,10 +303,10 @@ fn a_large_pair_is_opened_without_being_read() {
     let labels = put("labels", &[0x801, MANY], size, &[7], at).unwrap();
     let read = Arc::new(AtomicU64::new(0));
     let counted = |path: &Path| {
-        let bytes = crate::files::positioned(fs::File::open(path).unwrap());
-        Box::new(Counted { bytes, read: read.clone() })
+        let bytes = Box::new(fs::File::open(path).unwrap());
+        Input::of_bytes("counted", Counted { bytes, read: read.clone() })
     };
-    let split = Split::of_idx(counted(&images), counted(&labels)).unwrap();
+    let split = Split::of_idx(counted(&images), counted(&labels), 1).unwrap();
     assert_eq!(split.len(), 50_000_000);
     // Read are every label, the headers, and what fills the readers' buffers.
     let opening = read.swap(0, Ordering::Relaxed);
@@ -336,29 +340,32 @@ impl ReadAt for Changing {
 #[test]
 fn what_changes_after_it_was_opened_is_an_error() {
     let (pixels, digits) = (Changing::new(images(30)), Changing::new(labels(30)));
-    let split = Split::of_idx(Box::new(pixels.clone()), Box::new(digits.clone())).unwrap();
-    let split = Arc::new(split);
+    let inputs = [("images", pixels.clone()), ("labels", digits.clone())];
+    let [images_file, labels_file] = inputs.map(|(name, bytes)| Input::of_bytes(name, bytes));
+    let split = Arc::new(Split::of_idx(images_file, labels_file, 1).unwrap());
     let said = |rows: &[u64]| split.read(rows).unwrap_err().to_string();
     digits.0.lock().unwrap()[8 + 20] = 11;
     assert!(split.read(&[19, 21]).is_ok());
-    assert_eq!(said(&[21, 20]), "label 20 of labels is 11; legal are 0 to 9");
+    assert_eq!(said(&[21, 20]), "label 20 of i32[30] of labels is 11; legal are 0 to 9");
     pixels.0.lock().unwrap().truncate(16 + 784 * 10);
     assert!(split.read(&[9]).is_ok());
-    let cut = "images is truncated: 23536 bytes are declared (header and data), it holds 7856";
+    let cut = "images, byte 7856: it is truncated: 23536 bytes are declared (header and data)";
     assert_eq!(said(&[10]), cut);
     // The same through a data set.
     let batches = split.batches(&[784], 30, 0).unwrap();
     assert_eq!(batches.iter().next().unwrap().unwrap_err().to_string(), cut);
     digits.0.lock().unwrap().clear();
-    assert!(said(&[0]).contains("labels is truncated: 38 bytes"));
+    assert!(said(&[0]).contains("labels, byte 0: it is truncated: 38 bytes"));
 }
 
 /// A process reads only its rows of a batch whose rows are split.
 #[test]
 fn a_batch_reads_its_examples_and_a_process_its_rows() {
     let read = Arc::new(AtomicU64::new(0));
-    let counted = |bytes: Vec<u8>| Box::new(Counted { bytes: Box::new(bytes), read: read.clone() });
-    let split = Arc::new(Split::of_idx(counted(images(100)), counted(labels(100))).unwrap());
+    let counted = |bytes: Vec<u8>| {
+        Input::of_bytes("counted", Counted { bytes: Box::new(bytes), read: read.clone() })
+    };
+    let split = Arc::new(Split::of_idx(counted(images(100)), counted(labels(100)), 1).unwrap());
     let batches = split.batches(&[784], 20, 3).unwrap();
     let weighted = split.weighted_batches(&[784], 30).unwrap();
     for (batches, size, count) in [(batches, 20, 5), (weighted, 30, 4)] {

@@ -27,6 +27,10 @@ pub struct RunFlags {
     #[arg(long, value_name = "N", requires = "checkpoints")]
     pub(super) keep_every: Option<u64>,
 
+    /// Keep the checkpoint of the best evaluation as well, and end with its variables.
+    #[arg(long, requires = "checkpoints")]
+    pub(super) keep_best: bool,
+
     /// Begin with the variables of a checkpoint of another run: its folder, or a folder of them.
     #[arg(long, value_name = "DIR")]
     pub(super) restore_from: Option<PathBuf>,

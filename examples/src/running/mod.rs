@@ -4,7 +4,6 @@ mod dump;
 mod flags;
 mod short;
 mod signals;
-mod warnings;
 
 pub use flags::{Detail, RunFlags, word};
 pub use short::{Losses, ShortFlags};
@@ -23,7 +22,6 @@ use signals::asked_to_end;
 use std::error::Error;
 use std::fmt::Display;
 use std::path::Path;
-use warnings::Warnings;
 
 use crate::launch::{named, parse};
 use crate::ranks::speaks;
@@ -97,7 +95,7 @@ impl RunFlags {
     /// current step, and a second Ctrl-C at once.
     pub fn watched<'t>(&self, trainer: Trainer<'t>, about: &About<'_>) -> Result<Trainer<'t>> {
         let metrics = about.metrics;
-        let trainer = trainer.metric_names(metrics.iter().copied()).watch(Warnings);
+        let trainer = trainer.metric_names(metrics.iter().copied());
         let mut trainer = trainer.stop_when(asked_to_end()?);
         if speaks() {
             trainer = self.written(trainer, about)?;
@@ -112,6 +110,9 @@ impl RunFlags {
                 .keep_last(self.keep_last)
                 .keep_every(self.keep_every.unwrap_or(0));
             trainer = trainer.checkpoints(checkpoints, Every::Steps(self.checkpoint_every));
+        }
+        if self.keep_best {
+            trainer = trainer.restore_best();
         }
         Ok(trainer)
     }

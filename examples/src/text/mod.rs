@@ -17,17 +17,11 @@
 
 mod error;
 mod tales;
-mod token_file;
-mod tokens;
 mod windows;
 
 pub use error::TextError;
-pub use token_file::write_tokens;
-pub use tokens::Tokens;
 
-use crate::files::{self, ReadAt};
-use std::fs::File;
-use std::path::Path;
+use mesh_optimize::dataset::read::{self, Input, ReadError, Tokens};
 
 /// One token in this many is held out.
 const HELD_OUT: u64 = 10;
@@ -35,6 +29,7 @@ const HELD_OUT: u64 = 10;
 /// A text in two parts.
 #[derive(Clone, Debug)]
 pub struct Text {
+    whole: Tokens,
     /// The training part.
     pub train: Tokens,
     /// The test part: the last tenth.
@@ -43,41 +38,24 @@ pub struct Text {
 
 impl Text {
     /// A file's bytes.
-    pub fn load(file: &Path) -> Result<Self, TextError> {
-        Self::of_bytes(file.display().to_string(), files::positioned(opened(file)?))
+    pub fn load(file: impl Into<Input>) -> Result<Self, ReadError> {
+        read::text(file).map(Self::divided)
     }
 
-    /// The tokens of a token file (llm.c's format, version 1, plain or gzip) with a vocabulary of
-    /// `vocab` tokens. A token that is not in the vocabulary is an error when it is read.
-    pub fn load_tokens(file: &Path, vocab: usize) -> Result<Self, TextError> {
-        let name = file.display().to_string();
-        Self::of_token_file(name, files::positioned(opened(file)?), vocab)
+    /// The tokens of a token file ([`read::tokens()`]) with a vocabulary of `vocab` tokens.
+    pub fn load_tokens(file: impl Into<Input>, vocab: usize) -> Result<Self, ReadError> {
+        read::tokens(file, vocab).map(Self::divided)
     }
 
     /// Small tales that a grammar generates, the same at every call.
     pub fn tales() -> Self {
-        let (name, tales) = ("the built-in text".to_owned(), tales::tell());
-        Self::divided(Tokens::in_memory(name, tales))
+        Self::divided(Tokens::of_bytes("the built-in text", tales::tell()))
     }
 
-    /// [`load`](Self::load) from memory; errors call the text `name`.
-    pub fn of_bytes(name: String, bytes: Box<dyn ReadAt>) -> Result<Self, TextError> {
-        Tokens::bytes(name, bytes).map(Self::divided)
-    }
-
-    /// [`load_tokens`](Self::load_tokens) from memory; errors call the file `name`.
-    pub fn of_token_file(
-        name: String,
-        bytes: Box<dyn ReadAt>,
-        vocab: usize,
-    ) -> Result<Self, TextError> {
-        Tokens::words(name, bytes, vocab).map(Self::divided)
-    }
-
-    fn divided(tokens: Tokens) -> Self {
-        let kept = tokens.len() - tokens.len() / HELD_OUT;
-        let (train, held_out) = tokens.split_at(kept);
-        Self { train, held_out }
+    fn divided(whole: Tokens) -> Self {
+        let kept = whole.len() - whole.len() / HELD_OUT;
+        let (train, held_out) = whole.clone().split_at(kept);
+        Self { whole, train, held_out }
     }
 
     /// The name that errors use.
@@ -92,8 +70,8 @@ impl Text {
 
     /// The length and the checksum of the tokens' bytes, which distinguish the text from others,
     /// whatever file it is in. Reads all of it.
-    pub fn contents(&self) -> Result<String, TextError> {
-        self.train.contents(&self.held_out)
+    pub fn contents(&self) -> Result<String, ReadError> {
+        self.whole.contents()
     }
 
     /// Refuses a text that is too short for `batch` windows of `length`.
@@ -110,11 +88,6 @@ impl Text {
         }
         Ok(())
     }
-}
-
-fn opened(file: &Path) -> Result<File, TextError> {
-    let failed = |source| TextError::Read { file: file.display().to_string(), source };
-    mesh_core::files::open(file).map_err(failed)
 }
 
 #[cfg(test)]

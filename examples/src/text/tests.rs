@@ -3,6 +3,8 @@
 use super::windows::{even_starts, random_starts};
 use super::*;
 use mesh_optimize::dataset::Record;
+use mesh_optimize::dataset::read::{ReadAt, write_tokens};
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +13,7 @@ fn all(tokens: &Tokens) -> Vec<i32> {
 }
 
 fn of_bytes(bytes: impl IntoIterator<Item = u8>) -> Text {
-    Text::of_bytes("x".to_owned(), Box::new(bytes.into_iter().collect::<Vec<_>>())).unwrap()
+    Text::load(Input::of_bytes("x", bytes.into_iter().collect::<Vec<_>>())).unwrap()
 }
 
 fn token_file(tokens: &[u16]) -> Vec<u8> {
@@ -20,8 +22,8 @@ fn token_file(tokens: &[u16]) -> Vec<u8> {
     bytes
 }
 
-fn of_tokens(bytes: Vec<u8>, vocab: usize) -> Result<Text, TextError> {
-    Text::of_token_file("tokens".to_owned(), Box::new(bytes), vocab)
+fn of_tokens(bytes: Vec<u8>, vocab: usize) -> Result<Text, ReadError> {
+    Text::load_tokens(Input::of_bytes("tokens", bytes), vocab)
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -170,22 +172,22 @@ fn every_fault_of_a_token_file_is_named() {
         bytes
     };
     for (bytes, expected) in [
-        (vec![], "truncated: a token file has a header of 1024 bytes, it holds 0"),
-        (good[..1023].to_vec(), "it holds 1023"),
-        (good[..1024].to_vec(), "declares 3 tokens, which makes 1030 bytes with the header"),
-        (good[..1029].to_vec(), "holds 1029: it is truncated"),
-        (longer(&good), "holds 1031: it goes on after them"),
+        (vec![], "byte 0: it is truncated: 1024 bytes are declared"),
+        (good[..1023].to_vec(), "byte 1023: it is truncated"),
+        (good[..1024].to_vec(), "byte 1024: it is truncated: 1030 bytes are declared"),
+        (good[..1029].to_vec(), "byte 1029: it is truncated"),
+        (longer(&good), "it goes on after the 1030 bytes"),
         (with(0, 20_240_521), "version are 20240521 and 1, legal are 20240520 and 1"),
         // A file of Llama 3, whose tokens are wider.
         (with(0, 20_240_801), "no token file of this kind"),
         (with(0, MAGIC_OF_A_BIG_ENDIAN_FILE), "no token file of this kind"),
         (with(1, 2), "20240520 and 2"),
         (with(2, -1), "declares -1 tokens: legal are 0 to 2147483647"),
-        (with(2, i32::MAX), "declares 2147483647 tokens, which makes 4294968318 bytes"),
-        (gzip(&with(2, i32::MAX)), "legal are 0 to 268435456 in a compressed file; decompress"),
-        (gzip(&with(2, 1 << 28)), "holds 1030: it is truncated"),
-        (gzip(&longer(&good)), "goes on after them"),
-        (gzip(&[&good[..], &[0; 1 << 22]].concat()), "goes on after them"),
+        (with(2, i32::MAX), "truncated: 4294968318 bytes"),
+        (gzip(&with(2, i32::MAX)), "legal are 0 to 536870912 in a compressed file; decompress"),
+        (gzip(&with(2, 1 << 28)), "byte 1030: it is truncated"),
+        (gzip(&longer(&good)), "it goes on after"),
+        (gzip(&[&good[..], &[0; 1 << 22]].concat()), "it goes on after"),
         (gzip(&good)[..20].to_vec(), "as gzip it is damaged or cut short"),
         (flipped, "as gzip it is damaged or cut short"),
         (vec![0x1f, 0x8b], "as gzip it is damaged or cut short"),
@@ -205,14 +207,14 @@ fn a_token_beyond_the_vocabulary_is_named_with_its_position() {
     let text = of_tokens(token_file(&tokens), 50).unwrap();
     assert!(text.train.read(0, 90).is_ok() && text.held_out.read(4, 6).is_ok());
     let said = text.held_out.read(1, 4).unwrap_err().to_string();
-    assert_eq!(said, "token 93 of tokens is 50: a vocabulary of 50 has 0 to 49");
+    assert_eq!(said, "tokens, token 93: it is 50: a vocabulary of 50 has 0 to 49");
     let said = text.train.read(85, 6).unwrap_err().to_string();
     assert_eq!(said, "tokens has 90 tokens here: none from 85 to 91");
     assert!(text.train.read(u64::MAX, usize::MAX).is_err());
     // The same through a data set.
     let batches = text.held_out_batches(1, 3, 3).unwrap();
     let said = batches.pass(0).find_map(Result::err).unwrap().to_string();
-    assert!(said.contains("token 93 of tokens is 50"), "{said}");
+    assert!(said.contains("tokens, token 93: it is 50"), "{said}");
 }
 
 /// Bytes that count how much of them was read, and that can be truncated.
@@ -237,7 +239,7 @@ fn a_batch_reads_its_windows_and_a_process_its_rows() {
     let tokens: Vec<u16> = (0..50_000).map(|i| i as u16).collect();
     let read = Arc::new(AtomicU64::new(0));
     let bytes = Counted { bytes: Mutex::new(token_file(&tokens)), read: read.clone() };
-    let text = Text::of_token_file("x".to_owned(), Box::new(bytes), 1 << 16).unwrap();
+    let text = Text::load_tokens(Input::of_bytes("x", bytes), 1 << 16).unwrap();
     let since = || read.swap(0, Ordering::Relaxed);
     // The header, and what fills a reader's buffer.
     assert!(since() <= 1 << 14);

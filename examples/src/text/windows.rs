@@ -1,40 +1,14 @@
 //! Batches of windows of a text.
 
-use super::{Text, Tokens};
+use super::Text;
 use crate::Rng;
-use mesh_optimize::dataset::{Dataset, DatasetError, Record, Remainder, Source};
-use ndarray::Array2;
+use mesh_optimize::dataset::{Dataset, DatasetError, Remainder};
 
 /// The stream of random numbers for windows, apart from other uses of a seed.
 const STREAM: u64 = 0x5749_4e44;
 
-/// Windows of one length, by their first tokens. With each token goes the one that follows it.
-struct Windows {
-    tokens: Tokens,
-    length: usize,
-}
-
-impl Source for Windows {
-    fn examples(&self) -> u64 {
-        self.tokens.len().saturating_sub(self.length as u64)
-    }
-
-    fn read(&self, rows: &[u64]) -> Result<Record, DatasetError> {
-        let size = rows.len() * self.length;
-        let (mut these, mut following) = (Vec::with_capacity(size), Vec::with_capacity(size));
-        for &start in rows {
-            let window = self.tokens.read(start, self.length + 1);
-            let window = window.map_err(|error| error.to_string())?;
-            these.extend_from_slice(&window[..self.length]);
-            following.extend_from_slice(&window[1..]);
-        }
-        let array = |tokens| {
-            let array = Array2::from_shape_vec((rows.len(), self.length), tokens);
-            array.map_err(|error| error.to_string())
-        };
-        Record::new([("bytes", array(these)?.into()), ("following", array(following)?.into())])
-    }
-}
+/// The arrays of a batch: tokens, and those that follow them.
+const NAMES: [&str; 2] = ["bytes", "following"];
 
 impl Text {
     /// Training batches: `bytes` and `following`, both `[batch, length]`, of windows that begin
@@ -43,7 +17,7 @@ impl Text {
     /// A pass has as many batches as windows side by side would fill. Batch `i` of pass `p` is that
     /// of step `p * cardinality + i + 1`; it depends only on this number and the seed.
     pub fn batches(&self, batch: usize, length: usize, seed: u64) -> Result<Dataset, DatasetError> {
-        let windows = Windows { tokens: self.train.clone(), length };
+        let windows = self.train.windows(length, NAMES);
         let size = self.train.len();
         let steps = (size / (batch as u64).saturating_mul(length as u64).max(1)).max(1);
         let order = move |pass: u64| {
@@ -69,7 +43,7 @@ impl Text {
         length: usize,
         most: usize,
     ) -> Result<Dataset, DatasetError> {
-        let windows = Windows { tokens: self.held_out.clone(), length };
+        let windows = self.held_out.windows(length, NAMES);
         let starts = even_starts(self.held_out.len(), length, most);
         let count = starts.len() as u64;
         Dataset::sampled(windows, count, move |_| starts.clone()).batch_weighted(batch, "weight")

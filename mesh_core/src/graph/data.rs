@@ -21,6 +21,7 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::hash::Hasher;
 use std::ops::Deref;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A model: operations on named tensors, variables, functions.
@@ -105,11 +106,15 @@ pub(crate) struct Data {
     pub(super) warnings: Vec<Issue>,
     /// Texts of warnings that have been reported.
     pub(super) reported: IndexSet<String>,
+    /// Pairs of lines that ask for one slot as different things; each pair is reported once.
+    pub(super) unfit: Vec<[&'static Location<'static>; 2]>,
     pub(super) names: Names,
     pub(super) context: Vec<Context>,
     /// How many phases there have been.
     pub(super) phases: u32,
     pub(super) step: Option<VariableId>,
+    /// What the random numbers of operations that are made now depend on instead of the step.
+    pub(super) salts: Vec<TensorId>,
     /// Bodies of loops under construction, the innermost last.
     pub(super) open: Vec<OpenRegion>,
 }

@@ -51,7 +51,7 @@ pub use initializer::{Fan, Initializer};
 pub use inspect::{FunctionView, Kind, LoopView, OperationView};
 pub use op::Op;
 pub use provenance::{Asker, Provenance};
-pub use scope::Scope;
+pub use scope::{Salted, Scope};
 pub use types::{Signature, TensorType};
 pub use variable::{Update, Variable};
 

@@ -20,6 +20,7 @@ pub(crate) struct TensorNode {
     pub(super) label: Option<String>,
 }
 
+#[derive(Clone)]
 pub(crate) struct VariableNode {
     pub(crate) name: String,
     pub(crate) ty: TensorType,

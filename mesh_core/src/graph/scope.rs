@@ -3,6 +3,8 @@
 use super::apply::Asked;
 use super::data::{Graph, OpKind, Tensor};
 use super::op::Op;
+use super::types::TensorType;
+use crate::names::{DType, Shape};
 use std::sync::Arc;
 
 /// A name scope, open until dropped.
@@ -14,6 +16,18 @@ pub struct Scope<'g> {
 impl Drop for Scope<'_> {
     fn drop(&mut self) {
         self.graph.data.borrow_mut().names.scopes.pop();
+    }
+}
+
+/// A choice of what random numbers depend on, in force until dropped; see [`Graph::salted`].
+#[derive(Debug)]
+pub struct Salted<'g> {
+    graph: &'g Graph,
+}
+
+impl Drop for Salted<'_> {
+    fn drop(&mut self) {
+        self.graph.data.borrow_mut().salts.pop();
     }
 }
 
@@ -34,14 +48,66 @@ impl Graph {
         self.apply_as(op, inputs, 1, Asked::default().named(full)).outputs[0]
     }
 
-    /// What makes random numbers fresh whenever an operation runs: scalars of i32 that differ
-    /// between calls that train ([`step`](Self::step)), and between the iterations of the loops that
-    /// the operation stands in. Inputs of every random op.
+    /// What makes random numbers fresh whenever an operation runs: scalars of i32 that are mixed into
+    /// their keys. They are the [step](Self::step), which differs between calls that train, or what
+    /// [`salted`](Self::salted) has put in its place, and the positions of the iterations of the loops
+    /// that the operation stands in. Inputs of every random op.
     #[track_caller]
     pub fn iteration_salts(&self) -> Vec<Tensor<'_>> {
-        let step = self.step();
-        let positions = self.positions();
-        std::iter::once(step).chain(positions).collect()
+        let chosen = self.data().salts.clone();
+        let chosen = match &chosen[..] {
+            [] => vec![self.step()],
+            some => some.iter().map(|&id| Tensor::new(self, id)).collect(),
+        };
+        chosen.into_iter().chain(self.positions()).collect()
+    }
+
+    /// Random numbers of operations that are made while the returned value lives depend on `salt`, a
+    /// scalar of i32, instead of the [step](Self::step). Within another such value they depend on
+    /// both.
+    ///
+    /// By default a call repeats the numbers of the previous call unless that call has trained. Choose
+    /// something else for functions that draw and do not train:
+    ///
+    /// * a variable that the function increases: every call draws anew, and a checkpoint has the
+    ///   variable;
+    /// * an input: equal seeds give equal draws, whatever was called before;
+    /// * a constant: every call draws the same, in training too;
+    /// * the step and one of these, one within the other.
+    ///
+    /// ```
+    /// # use mesh_core::{graph::{Graph, Initializer, Tensor}, names::DType};
+    /// # fn doc<'g>(g: &'g Graph, noise: impl Fn() -> Tensor<'g>) {
+    /// let calls = g.state("calls", [], DType::I32, Initializer::ZEROS);
+    /// let drawn = {
+    ///     let _salt = g.salted(calls.value());
+    ///     noise()
+    /// };
+    /// let one = g.scalar(1.0, DType::I32);
+    /// g.function("draw", [], [drawn], [calls.assign_add(one)]);
+    /// # }
+    /// ```
+    #[must_use = "the salt counts until this value is dropped"]
+    #[track_caller]
+    pub fn salted<'g>(&'g self, salt: Tensor<'g>) -> Salted<'g> {
+        let ours = std::ptr::eq(salt.graph(), self);
+        let legal = TensorType::new(Shape::scalar(), DType::I32);
+        let problem = match salt.tensor_type() {
+            _ if !ours => Some("the salt belongs to another graph".to_owned()),
+            ty if !salt.is_poisoned() && ty != legal => {
+                Some(format!("a salt is a scalar of i32, not {ty}"))
+            }
+            _ => None,
+        };
+        let salt = match problem {
+            Some(problem) => {
+                self.record("salted", problem);
+                self.poison()
+            }
+            None => salt,
+        };
+        self.data.borrow_mut().salts.push(salt.id());
+        Salted { graph: self }
     }
 
     /// Names made while the returned scope lives begin with `name/`.

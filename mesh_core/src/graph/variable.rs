@@ -66,7 +66,6 @@ impl Graph {
         trainable: bool,
         slot_of: Option<VariableId>,
     ) -> Variable<'_> {
-        let at = self.provenance(Location::caller());
         let taken = self.data().variables.iter().find(|v| v.name == name).map(|v| v.at.clone());
         if let Some(first) = taken {
             self.record(&name, format!("a variable of this name exists already, from {first}"));
@@ -74,6 +73,43 @@ impl Graph {
         if let Err(message) = initializer.check(dtype) {
             self.record(&name, message);
         }
+        self.add_variable(name, shape, dtype, initializer, trainable, slot_of)
+    }
+
+    /// Records that a slot is asked for as something else than it is. Of several slots that two lines
+    /// disagree on, the first is recorded.
+    #[track_caller]
+    fn record_unfit(&self, known: Variable<'_>, ty: &TensorType, initializer: Initializer) {
+        let at = self.provenance(Location::caller());
+        let VariableNode { name, ty: first, initializer: start, at: from, .. } =
+            known.node(Clone::clone);
+        let lines = [from.location, at.location];
+        if self.data().unfit.contains(&lines) {
+            return;
+        }
+        self.data.borrow_mut().unfit.push(lines);
+        let (then, now) = match first == *ty {
+            true => (format!("{start:?}"), format!("{initializer:?}")),
+            false => (first.to_string(), ty.to_string()),
+        };
+        let message = format!(
+            "this slot is {then}, from {from}, and is asked for as {now}; functions that train the \
+             same variables share their slots, so give them optimizers with the same options"
+        );
+        self.push_issue(&name, message, at);
+    }
+
+    #[track_caller]
+    fn add_variable(
+        &self,
+        name: String,
+        shape: Option<Shape>,
+        dtype: DType,
+        initializer: Initializer,
+        trainable: bool,
+        slot_of: Option<VariableId>,
+    ) -> Variable<'_> {
+        let at = self.provenance(Location::caller());
         let mut data = self.data.borrow_mut();
         let id = VariableId(data.variables.len() as u32);
         data.variables.push(VariableNode {
@@ -192,6 +228,10 @@ impl<'g> Variable<'g> {
     }
 
     /// Optimizer state `{variable}/{name}`: not trainable, laid out by the `slots/` rules.
+    ///
+    /// Asked for again with the same dims, dtype and initial value, it is the same slot: functions that
+    /// train the same variables share their slots, as those of several batch sizes do. A slot that
+    /// exists with others is an error that names both lines.
     #[track_caller]
     pub fn slot(
         self,
@@ -201,8 +241,18 @@ impl<'g> Variable<'g> {
         initializer: Initializer,
     ) -> Variable<'g> {
         let shape = self.graph.shape(name, dims);
-        let name = format!("{}/{name}", self.name());
-        self.graph.declare(name, shape, dtype, initializer, false, Some(self.id))
+        let full = format!("{}/{name}", self.name());
+        let Some(known) = self.find_slot(name) else {
+            return self.graph.declare(full, shape, dtype, initializer, false, Some(self.id));
+        };
+        let Some(ty) = shape.map(|shape| TensorType::new(shape, dtype)) else { return known };
+        let fits = |node: &VariableNode| node.ty == ty && node.initializer == initializer;
+        if known.node(|node| node.poisoned || fits(node)) {
+            return known;
+        }
+        self.graph.record_unfit(known, &ty, initializer);
+        // A slot of its own, so that what is computed with it is not refused as well.
+        self.graph.add_variable(full, Some(ty.shape), dtype, initializer, false, Some(self.id))
     }
 
     /// The slots that it has, in the order of declaration.

@@ -18,6 +18,10 @@ use mesh_core::program::{Expr, Scalar};
 /// is), so that floats keep their mean. For training only: functions that evaluate a model leave
 /// it out.
 ///
+/// A call that trains is followed by other zeros, a call that does not train by the same. To draw anew
+/// in functions that do not train (Monte Carlo dropout), choose a [`salt`](mesh_core::graph::Graph::salted):
+/// a counter or a seed that is fed.
+///
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # let g = mesh_ops::graph();

@@ -7,9 +7,11 @@
 //! | linear | none |
 //! | gradient | none |
 //!
-//! A number is a function of the session's seed, the operation's unique name, the step
-//! ([`Graph::iteration_salts`]) and the element's global position in declared order. So no layout
-//! changes it; a call that trains is followed by other numbers, and the same seed gives the same run.
+//! A number is a function of the session's seed, the operation's unique name, its salts
+//! ([`Graph::iteration_salts`]: the step, unless another was chosen) and the element's global position in
+//! declared order. So no layout changes it; a call that trains is followed by other numbers, and the same
+//! seed gives the same run. A call that does not train is followed by the same numbers unless
+//! [`Graph::salted`] says what else they depend on.
 //! Two operations never share numbers; the gradient sees the very numbers of the forward pass.
 
 pub(crate) mod dropout;

@@ -13,6 +13,32 @@ use crate::room::*;
 /// Logits of minus infinity are never drawn unless all are. Arithmetic is in f32 at least; the
 /// noise has 24 bits, so probabilities below some 2^-24 are not met faithfully.
 ///
+/// **A function that does not train draws the same in every call** unless it is told what its draws
+/// depend on, by [`Graph::salted`](mesh_core::graph::Graph::salted): a variable that counts the calls,
+/// which checkpoints have, or a seed that is fed.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (batch, vocab) = (dim("batch", 16), dim("vocab", 10));
+/// let logits = g.input("logits", [batch, vocab], F32);
+/// let calls = g.state("calls", [], I32, Initializer::ZEROS);
+/// let token = {
+///     let _salt = g.salted(calls.value());
+///     mesh_ops::random::sample_with_temperature(logits, vocab, 0.7)
+/// };
+/// let one = g.scalar(1.0, I32);
+/// let sample = g.function("sample", [logits], [token], [calls.assign_add(one)]);
+///
+/// let module = g.lower(&"data:2".parse()?, &"batch:data".parse()?)?;
+/// let mut session = Session::threads(&module, 7)?;
+/// let logits = ndarray::Array2::<f32>::zeros((16, 10));
+/// let [first] = session.call(&sample, [logits.view().into()])?;
+/// let [second] = session.call(&sample, [logits.view().into()])?;
+/// assert_ne!(first, second);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # let g = mesh_ops::graph();

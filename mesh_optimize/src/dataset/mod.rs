@@ -16,6 +16,8 @@
 //! the remainder ([`Remainder::Drop`]), or keep it ([`Remainder::Keep`]) and lower a function for
 //! its size, too, or fill it up ([`Dataset::batch_weighted`]).
 //!
+//! [`read`] has readers of files: IDX, numpy, safetensors, CSV, text, tokens.
+//!
 //! ```
 //! use mesh_optimize::dataset::{Dataset, Remainder};
 //! use ndarray::{Array1, Array2};
@@ -43,6 +45,7 @@ mod arrays;
 mod batch;
 mod error;
 mod prefetch;
+pub mod read;
 mod record;
 mod records;
 mod replicas;

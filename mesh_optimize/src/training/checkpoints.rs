@@ -71,7 +71,6 @@ impl<'t> Trainer<'t> {
     /// A checkpoint of another model, seed or [settings](Self::settings) is an error of the run. A
     /// folder in which no checkpoint is whole is an error, too, as a new run would overwrite them.
     /// This replaces [`save`](Self::save) and [`resume`](Self::resume).
-    /// over what belongs to them. Replaces [`save`](Self::save) and [`resume`](Self::resume).
     ///
     /// ```
     /// # use mesh_ops::prelude::*;
@@ -117,13 +116,14 @@ impl Keeper {
         &self,
         session: &mut Session,
         settings: &Settings,
+        keeps_best: bool,
     ) -> Result<Found, TrainingError> {
         let folder = || self.checkpoints.folder().to_owned();
         let error = |reason: BoxError| TrainingError::Resume { path: folder(), reason };
         if session.rank() == 0 {
             self.checkpoints.lock().map_err(|reason| error(reason.into()))?;
         }
-        let Latest { checkpoint, refused } =
+        let Latest { checkpoint, mut refused } =
             self.checkpoints.latest().map_err(|reason| error(reason.into()))?;
         let Some(checkpoint) = checkpoint else {
             return match none_is_whole(&refused) {
@@ -133,7 +133,14 @@ impl Keeper {
         };
         let path = checkpoint.path().to_owned();
         let state = restore(&checkpoint, session, settings);
-        let state = state.map_err(|reason| TrainingError::Resume { path: path.clone(), reason })?;
+        let mut state =
+            state.map_err(|reason| TrainingError::Resume { path: path.clone(), reason })?;
+        let best = state.best_step.filter(|step| keeps_best && *step != state.position.step);
+        if let Some(Err(error)) = best.map(|step| self.checkpoints.of_step(step)) {
+            // Without its checkpoint the best evaluation is nothing to compare others with.
+            refused.extend(best.map(|step| Refused { path: self.checkpoints.path(step), error }));
+            (state.best, state.best_step) = (None, None);
+        }
         Ok(Found { state: Some((path, state)), refused })
     }
 
@@ -144,27 +151,36 @@ impl Keeper {
         Ok(Settled { saved, problems: self.checkpoints.problems() })
     }
 
-    /// Copies the variables; a thread writes them once the given files are on the disk.
+    /// Sets a session's variables to the checkpoint of a step.
+    pub(super) fn restore_step(&self, session: &mut Session, step: u64) -> Result<(), BoxError> {
+        let checkpoint = self.checkpoints.of_step(step)?;
+        session.restore(&checkpoint, &Restore::all())?;
+        Ok(())
+    }
+
+    /// Copies the variables; a thread writes them once the given files are on the disk. `kept` is the
+    /// step whose checkpoint is kept whatever its age. No other save is under way.
     pub(super) fn save(
         &mut self,
         session: &Session,
         state: &TrainingState,
         settings: &Settings,
         files: Vec<(PathBuf, File)>,
+        kept: Option<u64>,
     ) -> Result<(), BoxError> {
+        self.checkpoints.keep_step(kept);
         let position = state.position;
         let watchers = state.watchers.iter();
-        let mut kept: State =
+        let mut texts: State =
             watchers.map(|(name, text)| (format!("{WATCHER}{name}"), text.clone())).collect();
-        let (best, waited, watchers) = (state.best, state.waited, BTreeMap::new());
-        let state = TrainingState { position, best, waited, watchers };
-        kept.insert(STATE.to_owned(), serde_json::to_string(&state)?);
-        kept.insert(SETTINGS.to_owned(), serde_json::to_string(settings)?);
+        let state = TrainingState { watchers: BTreeMap::new(), ..state.clone() };
+        texts.insert(STATE.to_owned(), serde_json::to_string(&state)?);
+        texts.insert(SETTINGS.to_owned(), serde_json::to_string(settings)?);
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => self.writer.insert(Writer::new(self.checkpoints.clone())?),
         };
-        writer.save_after(files, session, position.step, kept)?;
+        writer.save_after(files, session, position.step, texts)?;
         self.begun = Some(position);
         Ok(())
     }

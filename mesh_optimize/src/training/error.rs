@@ -101,6 +101,14 @@ pub enum TrainingError {
         /// Why it was refused.
         reason: BoxError,
     },
+    /// The best checkpoint could not be restored at the end.
+    #[error("the best checkpoint, of step {step}, cannot be restored: {reason}")]
+    Best {
+        /// The step of the best evaluation.
+        step: u64,
+        /// Why.
+        reason: BoxError,
+    },
     /// A watcher failed.
     #[error("{name} at step {step}: {reason}")]
     Watcher {

@@ -68,7 +68,6 @@ impl<'n> FromIterator<(&'n str, f64)> for Metrics {
 /// Every number is written so that a reader gets the same f64. Numbers that are not finite are the
 /// strings `"NaN"`, `"Infinity"` and `"-Infinity"`, as in the JSON of protocol buffers. Nothing in
 /// the file depends on a clock, so equal runs write equal files.
-/// the file that depends on a clock, so equal runs write equal files.
 #[derive(Debug)]
 pub struct MetricsFile {
     path: PathBuf,

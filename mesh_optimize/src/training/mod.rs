@@ -4,7 +4,8 @@
 //! the data set is an epoch. Every scalar that the function fetches is a metric, and so is every
 //! scalar [`probe`](mesh_core::graph::Tensor::probe). Probes of larger tensors become histograms.
 //! [`Watcher`]s are told of each step and each evaluation: [`MetricsFile`] writes JSON lines,
-//! [`EventFile`] files for TensorBoard, [`ReportFile`] an HTML page.
+//! [`EventFile`] files for TensorBoard, [`ReportFile`] an HTML page. [`Progress`], which every trainer has,
+//! shows a bar on a terminal and writes lines elsewhere.
 //!
 //! A [`TrainingState`] and the variables are all that a run needs to resume.
 //! [`Trainer::checkpoints`] saves both, and resumes a run that was stopped or killed.
@@ -36,11 +37,13 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
+mod best;
 mod checkpoints;
 mod error;
 mod events;
 mod metrics;
 mod pace;
+mod progress;
 mod report;
 mod run;
 mod state;
@@ -51,6 +54,7 @@ pub use error::TrainingError;
 pub use events::EventFile;
 pub use metrics::{Metrics, MetricsFile};
 pub use pace::Pace;
+pub use progress::Progress;
 pub use report::{
     AxisPicture, Bin, Chart, Curve, DimPicture, LayoutPicture, OperationTime, Planned, Report,
     ReportFile, Traffic, VariablePicture,
@@ -60,9 +64,9 @@ pub use trace::TraceFile;
 pub use watcher::{Evaluated, Start, Step, Watcher};
 
 use crate::dataset::Dataset;
+use best::{Best, BestCheckpoint};
 use checkpoints::Saver;
 use mesh_core::session::Session;
-use state::Best;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
@@ -117,9 +121,11 @@ pub struct Trainer<'t> {
     pace: Pace,
     evaluation: Option<(Every, Box<Evaluate<'t>>)>,
     best: Option<Best>,
+    best_checkpoint: BestCheckpoint,
     save: Option<(Every, Saver<'t>)>,
     settings: BTreeMap<String, String>,
     stop: Option<Arc<AtomicBool>>,
+    progress: Option<Progress<'t>>,
     watchers: Vec<Box<dyn Watcher + 't>>,
     state: TrainingState,
 }
@@ -140,7 +146,9 @@ impl<'t> Trainer<'t> {
     ///
     /// The function's first scalar fetch is the loss. If it is not finite, the run ends with an
     /// error.
-    /// error.
+    ///
+    /// A [`Progress`] shows how the run goes, until [`progress`](Self::progress) or
+    /// [`quiet`](Self::quiet) says something else.
     pub fn new(session: &'t mut Session, function: &str, data: Dataset) -> Self {
         Self {
             session,
@@ -152,9 +160,11 @@ impl<'t> Trainer<'t> {
             pace: Pace::new("steps", 1.0),
             evaluation: None,
             best: None,
+            best_checkpoint: BestCheckpoint::Unkept,
             save: None,
             settings: BTreeMap::new(),
             stop: None,
+            progress: Some(Progress::default()),
             watchers: Vec::new(),
             state: TrainingState::default(),
         }
@@ -194,41 +204,6 @@ impl<'t> Trainer<'t> {
         evaluate: impl FnMut(&mut Session, Position) -> Result<Metrics, BoxError> + 't,
     ) -> Self {
         self.evaluation = Some((every, Box::new(evaluate)));
-        self
-    }
-
-    /// Keeps the best value of a metric of the evaluations.
-    pub fn best(mut self, metric: &str, better: Better) -> Self {
-        self.best = Some(Best { metric: metric.to_owned(), better, patience: None });
-        self
-    }
-
-    /// As [`best`](Self::best), and ends the run when `patience` evaluations in a row were not
-    /// better.
-    ///
-    /// ```
-    /// # use mesh_ops::prelude::*;
-    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
-    /// # let g = mesh_ops::graph();
-    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
-    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
-    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
-    /// # let layout = Layout::default();
-    /// # let module = g.lower(&Mesh::single(), &layout)?;
-    /// # let mut session = Session::threads(&module, 0)?;
-    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
-    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
-    /// let outcome = Trainer::new(&mut session, "train", data)
-    ///     .epochs(100)
-    ///     .evaluate(Every::Epochs(1), |_, _| Ok(Metrics::from([("accuracy", 0.5)])))
-    ///     .stop_early("accuracy", Better::Higher, 3)
-    ///     .run()?;
-    /// assert_eq!((outcome.position.epoch, outcome.ended), (4, Ended::Early));
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    pub fn stop_early(mut self, metric: &str, better: Better, patience: u64) -> Self {
-        let patience = Some(patience);
-        self.best = Some(Best { metric: metric.to_owned(), better, patience });
         self
     }
 
@@ -316,14 +291,7 @@ impl<'t> Trainer<'t> {
                 return Err(TrainingError::Setting { problem });
             }
         }
-        if let (Some(best), None) = (&self.best, &self.evaluation) {
-            let problem = format!(
-                "the best `{}` is asked for, but nothing is evaluated: add `.evaluate(..)`",
-                best.metric
-            );
-            return Err(TrainingError::Setting { problem });
-        }
-        Ok(())
+        self.check_best()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs the training loop.
 
+use super::best::BestCheckpoint;
 use super::checkpoints::{Saver, Settled};
 use super::{
     BoxError, Ended, Evaluated, Metrics, Outcome, Position, Start, Step, Trainer, TrainingError,
@@ -16,7 +17,10 @@ use std::time::Instant;
 
 type Result<T, E = TrainingError> = std::result::Result<T, E>;
 
-pub(super) fn run(trainer: Trainer<'_>) -> Result<Outcome> {
+pub(super) fn run(mut trainer: Trainer<'_>) -> Result<Outcome> {
+    if let Some(progress) = trainer.progress.take() {
+        trainer.watchers.insert(0, Box::new(progress));
+    }
     let mut running = Running {
         trainer,
         records: None,
@@ -74,7 +78,9 @@ impl Running<'_> {
             if evaluation.is_some_and(|(every, _)| last || every.due(position)) {
                 self.evaluate()?;
             }
-            if self.trainer.save.as_ref().is_some_and(|(every, _)| every.due(position)) {
+            let best = self.trainer.state.best_step == Some(position.step);
+            let best = best && self.trainer.keeps_best();
+            if best || self.trainer.save.as_ref().is_some_and(|(every, _)| every.due(position)) {
                 self.save()?;
             }
         };
@@ -84,15 +90,19 @@ impl Running<'_> {
             self.save()?;
         }
         self.settle()?;
+        if matches!(ended, Ended::Finished | Ended::Early) {
+            self.restore_best()?;
+        }
         Ok(self.outcome(ended))
     }
 
     /// Resumes from a checkpoint if there is one, and tells the watchers that the run starts.
     fn begin(&mut self) -> Result<()> {
+        let keeps_best = self.trainer.keeps_best();
         let Trainer { session, state, save, settings, .. } = &mut self.trainer;
         let (mut from, mut refused) = (None, Vec::new());
         if let Some((_, Saver::Checkpoints(keeper))) = save {
-            let found = keeper.resume(session, settings)?;
+            let found = keeper.resume(session, settings, keeps_best)?;
             refused = found.refused;
             if let Some((path, saved)) = found.state {
                 self.saved_at = Some(saved.position.step);
@@ -120,11 +130,10 @@ impl Running<'_> {
     /// How the run has ended; `None` while it goes on.
     fn ended(&self) -> Option<Ended> {
         let Trainer { best, state, stop, session, .. } = &self.trainer;
-        let patience = best.as_ref().and_then(|best| best.patience);
         if self.is_finished() {
             return Some(Ended::Finished);
         }
-        if patience.is_some_and(|patience| state.waited >= patience.max(1)) {
+        if best.as_ref().is_some_and(|best| best.gives_up(state)) {
             return Some(Ended::Early);
         }
         let stop = stop.as_ref().is_some_and(|stop| session.any(stop.load(Ordering::Relaxed)));
@@ -267,6 +276,7 @@ impl Running<'_> {
 
     /// Has the watchers flush their files and gives the state to the saver.
     fn save(&mut self) -> Result<()> {
+        let keeps_best = self.trainer.keeps_best();
         let Trainer { session, watchers, state, save, settings, .. } = &mut self.trainer;
         let step = state.position.step;
         let names = names(watchers);
@@ -290,7 +300,8 @@ impl Running<'_> {
             }
             Some((_, Saver::Checkpoints(keeper))) => {
                 let before = keeper.settle().map_err(error)?;
-                keeper.save(session, state, settings, files).map_err(error)?;
+                let kept = state.best_step.filter(|_| keeps_best);
+                keeper.save(session, state, settings, files, kept).map_err(error)?;
                 tell_settled(watchers, state.position, before)
             }
         }
@@ -303,6 +314,29 @@ impl Running<'_> {
         let step = state.position.step;
         let settled = keeper.settle().map_err(|reason| TrainingError::Save { step, reason })?;
         tell_settled(watchers, state.position, settled)
+    }
+
+    /// Sets the variables to the best checkpoint if that is asked for.
+    fn restore_best(&mut self) -> Result<()> {
+        let Trainer { session, watchers, state, save, best_checkpoint, .. } = &mut self.trainer;
+        let (BestCheckpoint::Restored, Some((_, Saver::Checkpoints(keeper)))) =
+            (best_checkpoint, save)
+        else {
+            return Ok(());
+        };
+        let position = state.position;
+        match state.best_step {
+            Some(step) if step == position.step => Ok(()),
+            Some(step) => {
+                let restored = keeper.restore_step(session, step);
+                restored.map_err(|reason| TrainingError::Best { step, reason })
+            }
+            None => {
+                let problem = "no evaluation had a finite value, so there is no best checkpoint; the \
+                               variables are those of the last step";
+                tell(watchers, position.step, |watcher| watcher.warning(position, problem))
+            }
+        }
     }
 
     fn tell(&mut self, what: impl FnMut(&mut dyn Watcher) -> Result<(), BoxError>) -> Result<()> {

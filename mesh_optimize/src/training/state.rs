@@ -1,6 +1,6 @@
 //! The position of a run, the state it needs to resume, and its outcome.
 
-use super::{Metrics, Pace, TrainingError};
+use super::{Metrics, Pace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -75,36 +75,6 @@ impl Better {
     }
 }
 
-/// The metric of evaluations whose best value is kept.
-pub(super) struct Best {
-    pub(super) metric: String,
-    pub(super) better: Better,
-    /// The number of evaluations without a better value after which the run ends.
-    pub(super) patience: Option<u64>,
-}
-
-impl Best {
-    /// Takes an evaluation into account.
-    pub(super) fn note(
-        &self,
-        metrics: &Metrics,
-        state: &mut TrainingState,
-    ) -> Result<(), TrainingError> {
-        let value = metrics.get(&self.metric).ok_or_else(|| {
-            let known: Vec<_> = metrics.iter().map(|(name, _)| name).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let (name, step) = (self.metric.clone(), state.position.step);
-            TrainingError::UnknownMetric { name, known, step }
-        })?;
-        if self.better.improves(value, state.best) {
-            (state.best, state.waited) = (Some(value), 0);
-        } else {
-            state.waited = state.waited.saturating_add(1);
-        }
-        Ok(())
-    }
-}
-
 /// All that a run needs to resume, apart from the variables.
 ///
 /// ```
@@ -120,6 +90,9 @@ pub struct TrainingState {
     /// The best value so far of the metric that [`best`](super::Trainer::best) names.
     #[serde(default)]
     pub best: Option<f64>,
+    /// The step of the evaluation that had the best value.
+    #[serde(default)]
+    pub best_step: Option<u64>,
     /// The number of evaluations since the best value.
     #[serde(default)]
     pub waited: u64,

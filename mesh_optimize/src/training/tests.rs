@@ -53,6 +53,7 @@ fn states_are_text_and_back() {
     let state = TrainingState {
         position: Position { step: u64::MAX, epoch: 3, record: 7 },
         best: Some(0.1 + 0.2),
+        best_step: Some(u64::MAX - 1),
         waited: 2,
         watchers: watchers.into_iter().collect(),
     };

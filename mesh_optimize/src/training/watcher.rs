@@ -20,7 +20,7 @@ pub struct Start<'r> {
     pub steps: Option<u64>,
     /// The checkpoint from which the run resumes.
     pub from: Option<&'r Path>,
-    /// Newer checkpoints that are not whole.
+    /// Checkpoints that are not whole: newer ones, and the best one if it is to be kept.
     pub refused: &'r [Refused],
 }
 
@@ -105,7 +105,6 @@ pub struct Evaluated<'r> {
 /// assert_eq!(count.load(Ordering::Relaxed), 5);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
-/// to leave the same behind as one that never stopped.
 pub trait Watcher {
     /// The watcher's name in errors and saved states.
     fn name(&self) -> &str;

@@ -66,6 +66,154 @@ fn every_layout_trains_with_the_same_numbers() {
     }
 }
 
+/// How many calls are compared.
+const CALLS: usize = 12;
+
+/// A sampler and a dropout that draw by a counter, by a seed that is fed, by a constant, and by both
+/// of the first two. The logits have a favourite, so a sampler that repeats itself shows.
+fn samplers(g: &Graph) -> [Function<1, 2>; 4] {
+    let (x, vocab) = (dim("x", 12), dim("vocab", 8));
+    let logits = g.constant(ndarray::Array1::<f32>::range(0.0, 0.8, 0.1).into_dyn(), [vocab]);
+    let each = logits.broadcast(&Shape::new([x, vocab]).unwrap());
+    let seed = g.input("seed", [], I32);
+    let calls = g.state("calls", [], I32, Initializer::ZEROS);
+    let draw = || [sample_with_temperature(each, vocab, 1.0), g.fill(1.0, [x], F32).dropout(0.5)];
+    let one = g.scalar(1.0, I32);
+    let used = seed * g.scalar(0.0, I32);
+    let by = |salts: &[Tensor<'_>]| {
+        let _salts: Vec<_> = Vec::from_iter(salts.iter().map(|salt| g.salted(*salt)));
+        draw()
+    };
+    let counted = by(&[calls.value()]);
+    let fed = by(&[seed]);
+    let fixed = by(&[g.scalar(3.0, I32)]);
+    let both = by(&[calls.value(), seed]);
+    [
+        g.function("counted", [seed], [counted[0] + used, counted[1]], [calls.assign_add(one)]),
+        g.function("fed", [seed], fed, []),
+        g.function("fixed", [seed], [fixed[0] + used, fixed[1]], []),
+        g.function("both", [seed], both, [calls.assign_add(one)]),
+    ]
+}
+
+/// Tokens and kept elements of calls with the seeds 0, 1, 0, 1 and so on.
+fn sampled(session: &mut Session, function: &Function<1, 2>, calls: usize) -> Vec<Vec<f64>> {
+    let call = |call: usize| {
+        let seed = ndarray::arr0((call % 2) as i32).into_dyn();
+        let drawn = session.call(function, [seed.view().into()]).unwrap();
+        drawn.iter().flat_map(numbers).collect()
+    };
+    (0..calls).map(call).collect()
+}
+
+fn different(draws: &[Vec<f64>]) -> usize {
+    let mut draws: Vec<_> = draws.iter().map(|draw| format!("{draw:?}")).collect();
+    draws.sort();
+    draws.dedup();
+    draws.len()
+}
+
+#[test]
+fn what_does_not_train_draws_by_the_salt_it_was_given() {
+    let g = mesh_ops::graph();
+    let functions = samplers(&g);
+    g.check().unwrap();
+    let table = [("counted", CALLS), ("fed", 2), ("fixed", 1), ("both", CALLS)];
+    let mut first: Option<Vec<Vec<Vec<f64>>>> = None;
+    for &(mesh, layout) in MESHES {
+        let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let back_ends = [Session::threads(&module, 3), Session::reference(&module, 3)];
+        for mut session in back_ends.map(Result::unwrap) {
+            let draws = functions.each_ref().map(|f| sampled(&mut session, f, CALLS)).to_vec();
+            for ((name, expected), draws) in table.iter().zip(&draws) {
+                assert_eq!(different(draws), *expected, "{name} {mesh} {layout}");
+                // The call's seed alone decides, whatever was called before.
+                assert!(*name != "fed" || draws.iter().skip(2).eq(&draws[..CALLS - 2]));
+            }
+            assert_eq!(first.get_or_insert_with(|| draws.clone()), &draws, "{mesh} {layout}");
+        }
+    }
+}
+
+#[test]
+fn a_counter_of_draws_is_saved_with_the_variables() {
+    let g = mesh_ops::graph();
+    let [counted, ..] = samplers(&g);
+    let mut whole = session(&g, ("", ""), 3);
+    let draws = sampled(&mut whole, &counted, CALLS);
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("salted");
+    let kept = mesh_core::session::checkpoint::Checkpoints::new(&folder);
+    let mut begun = session(&g, ("d:2", "x:d"), 3);
+    sampled(&mut begun, &counted, 4);
+    let path = kept.save(4, &begun.snapshot().unwrap(), &Default::default()).unwrap();
+    let checkpoint = mesh_core::session::checkpoint::Checkpoint::open(path).unwrap();
+    let mut resumed = session(&g, ("d:2;m:2", "x:d;vocab:m"), 8);
+    let all = mesh_core::session::checkpoint::Restore::all();
+    resumed.restore(&checkpoint, &all).unwrap();
+    assert_eq!(sampled(&mut resumed, &counted, CALLS - 4), draws[4..]);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Salts hold in loops, where iterations differ still, in recomputations, and end with their value.
+#[test]
+fn salts_reach_where_operations_are_made() {
+    let g = mesh_ops::graph();
+    let (x, times) = (dim("x", 64), dim("times", 3));
+    let seed = g.input("seed", [], I32);
+    let ones = g.fill(1.0, [x], F32);
+    let (looped, [again], dx) = {
+        let _salt = g.salted(seed);
+        let ([], [looped]) = g.scan(times, [], [], |[], []| ([], [ones.dropout(0.5)]));
+        let again = g.recompute([ones], |[x]| [x.dropout(0.5)]);
+        let dx = g.gradients(&[again[0].sum_all()], &[ones], None)[0].unwrap();
+        (looped, again, dx)
+    };
+    assert_eq!(g.iteration_salts().len(), 1);
+    assert_eq!(g.iteration_salts()[0].id(), g.step().id());
+    let f = g.function("f", [seed], [looped, again, dx], []);
+    let mut session = session(&g, ("d:2", "x:d"), 1);
+    let mut call = |seed: i32| {
+        let seed = ndarray::arr0(seed).into_dyn();
+        session.call(&f, [seed.view().into()]).unwrap().map(|array| numbers(&array))
+    };
+    let [looped, again, dx] = call(1);
+    let rows: Vec<_> = looped.chunks(64).map(<[f64]>::to_vec).collect();
+    assert_eq!(different(&rows), 3);
+    assert_eq!(again, dx);
+    assert_eq!(call(1)[0], looped);
+    assert_ne!(call(2)[0], looped);
+}
+
+#[test]
+fn salts_are_checked() {
+    let g = mesh_ops::graph();
+    let x = g.input("x", [dim("x", 4)], F32);
+    let other = mesh_ops::graph();
+    for (salt, text) in [
+        (x, "a salt is a scalar of i32, not f32[x:4]"),
+        (g.scalar(1.0, F32), "a salt is a scalar of i32, not f32[]"),
+    ] {
+        let g = salt.graph();
+        let _salt = g.salted(salt);
+        assert!(x.dropout(0.5).is_poisoned());
+        let report = g.check().unwrap_err().to_string();
+        assert!(report.contains(text) && report.contains(file!()), "{report}");
+    }
+    let known = g.check().unwrap_err().issues.len();
+    {
+        // What is poisoned already is not reported again.
+        let _salt = g.salted(x.poisoned());
+        assert!(x.dropout(0.5).is_poisoned());
+    }
+    assert_eq!(g.check().unwrap_err().issues.len(), known);
+    let stranger = other.scalar(1.0, I32);
+    let report = {
+        let _salt = other.salted(stranger);
+        other.check()
+    };
+    report.unwrap();
+}
+
 #[test]
 fn the_seed_decides() {
     let g = mesh_ops::graph();

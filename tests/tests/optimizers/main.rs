@@ -9,5 +9,6 @@ mod delayed;
 mod harness;
 mod ranges;
 mod schedules;
+mod shared;
 mod slots;
 mod trajectories;

@@ -43,6 +43,7 @@ impl Watcher for FailIn {
 fn train<'t>(session: &'t mut Session, data: Dataset, folder: &Path) -> Trainer<'t> {
     let checkpoints = Checkpoints::new(folder.join("kept")).keep_last(100);
     Trainer::new(session, "train", data)
+        .quiet()
         .checkpoints(checkpoints, Every::Steps(2))
         .watch(MetricsFile::create(&folder.join("metrics")).unwrap())
 }

@@ -38,6 +38,7 @@ fn run(
     let mut saved = None;
     let (state, mut session) = from.unwrap_or_else(|| (TrainingState::default(), model.session(0)));
     Trainer::new(&mut session, "train", model.data(1))
+        .quiet()
         .resume(state)
         .steps(steps)
         .metric_names(["loss"])

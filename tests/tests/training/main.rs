@@ -1,8 +1,11 @@
 //! The training loop: its work, its output, and that stopping changes nothing.
 
+mod best;
 mod checkpoints;
 mod common;
 mod events;
+mod microbatches;
+mod progress;
 mod report;
 mod resume;
 
@@ -22,6 +25,7 @@ fn watchers_see_every_step_and_evaluation_in_order() {
     let model = Model::new("", "");
     let (mut session, seen) = (model.session(0), Seen::default());
     let outcome = Trainer::new(&mut session, "train", model.data(1))
+        .quiet()
         .epochs(2)
         .metric_names(["cost"])
         .evaluate(Every::Epochs(1), |_, position| Ok(Metrics::from([("at", position.step as f64)])))
@@ -68,7 +72,7 @@ fn a_step_is_one_call_with_one_record() {
         }
     }
     let (mut session, seen) = (model.session(3), Seen::default());
-    let trainer = Trainer::new(&mut session, "train", model.data(5)).epochs(3);
+    let trainer = Trainer::new(&mut session, "train", model.data(5)).quiet().epochs(3);
     trainer.watch(seen.clone()).run().unwrap();
     assert_eq!(seen.losses(), expected);
     for name in ["w", "b", "step"] {
@@ -90,7 +94,7 @@ fn a_run_ends_where_it_is_told_to() {
         (None, Some(0), (0, 0, 0)),
     ] {
         let mut session = model.session(0);
-        let mut trainer = Trainer::new(&mut session, "train", model.data(1));
+        let mut trainer = Trainer::new(&mut session, "train", model.data(1)).quiet();
         if let Some(steps) = steps {
             trainer = trainer.steps(steps);
         }
@@ -131,7 +135,8 @@ fn a_run_ends_early_when_nothing_gets_better() {
         (Better::Higher, 9, (9, 9.0)),
     ] {
         let run = |session: &mut Session, state: TrainingState, steps| {
-            let trainer = Trainer::new(session, "train", model.data(1)).resume(state).steps(steps);
+            let trainer =
+                Trainer::new(session, "train", model.data(1)).quiet().resume(state).steps(steps);
             let trainer = trainer.evaluate(Every::Steps(1), scripted(&SCORES));
             trainer.stop_early("score", better, patience).run().unwrap()
         };
@@ -178,6 +183,7 @@ fn an_interrupted_run_ends_its_step_and_saves() {
         let (mut session, seen, stop) = (model.session(0), Seen::default(), Arc::default());
         let mut saved = Vec::new();
         let outcome = Trainer::new(&mut session, "train", model.data(1))
+            .quiet()
             .epochs(3)
             .stop_when(Arc::clone(&stop))
             .evaluate(Every::Epochs(1), |_, _| Ok(Metrics::new()))
@@ -200,7 +206,8 @@ fn an_interrupted_run_ends_its_step_and_saves() {
     }
     // A run that is asked to stop before it starts does nothing.
     let (mut session, stop) = (model.session(0), Arc::new(AtomicBool::new(true)));
-    let outcome = Trainer::new(&mut session, "train", model.data(1)).stop_when(stop).run().unwrap();
+    let outcome =
+        Trainer::new(&mut session, "train", model.data(1)).quiet().stop_when(stop).run().unwrap();
     assert_eq!((outcome.position.step, outcome.ended), (0, Ended::Interrupted));
 }
 
@@ -213,6 +220,7 @@ fn metrics_are_json_lines_that_give_the_numbers_back() {
     let (mut session, seen) = (model.session(0), Seen::default());
     const ODD: [f64; 3] = [f64::NAN, f64::NEG_INFINITY, 1e-310];
     let outcome = Trainer::new(&mut session, "train", model.data(1))
+        .quiet()
         .metric_names(["loss"])
         .evaluate(Every::Steps(1), |_, position| {
             Ok(Metrics::from([("a \"b\"", ODD[position.step as usize - 1])]))
@@ -248,41 +256,48 @@ fn what_is_wrong_is_said() {
         words.iter().for_each(|word| assert!(text.contains(word), "no {word:?} in {text}"));
     };
     let data = || model.data(1);
-    says(error(Trainer::new(&mut session, "trian", data())), &["step 1", "`trian`", "`train`"]);
+    says(
+        error(Trainer::new(&mut session, "trian", data()).quiet()),
+        &["step 1", "`trian`", "`train`"],
+    );
     let other = Dataset::from_arrays([("x", ndarray::Array2::<f32>::ones((9, 4)).into())]).unwrap();
     let other = other.batch(3, Remainder::Drop).unwrap();
-    says(error(Trainer::new(&mut session, "train", other)), &["step 1", "`y`"]);
+    says(error(Trainer::new(&mut session, "train", other).quiet()), &["step 1", "`y`"]);
     let empty = data().take(0);
-    says(error(Trainer::new(&mut session, "train", empty)), &["epoch 0", "no records"]);
+    says(error(Trainer::new(&mut session, "train", empty).quiet()), &["epoch 0", "no records"]);
     let broken = data().map(|_| Err("the disk is gone".to_owned().into()));
-    says(error(Trainer::new(&mut session, "train", broken)), &["step 1", "record 0", "disk"]);
-    let trainer = Trainer::new(&mut session, "train", data()).metric_names(["a", "b", "c"]);
+    says(
+        error(Trainer::new(&mut session, "train", broken).quiet()),
+        &["step 1", "record 0", "disk"],
+    );
+    let trainer = Trainer::new(&mut session, "train", data()).quiet().metric_names(["a", "b", "c"]);
     says(error(trainer), &["3 metrics", "a, b, c", "2 scalars"]);
-    let trainer = Trainer::new(&mut session, "train", data()).best("accuracy", Better::Higher);
+    let trainer =
+        Trainer::new(&mut session, "train", data()).quiet().best("accuracy", Better::Higher);
     says(error(trainer), &["accuracy", "evaluate"]);
     for (every, words) in [
         (Every::Steps(0), &["`evaluate`", "1 or more"][..]),
         (Every::Epochs(1), &["step 3", "`a`", "b, c"]),
     ] {
-        let trainer = Trainer::new(&mut session, "train", data()).best("a", Better::Lower);
+        let trainer = Trainer::new(&mut session, "train", data()).quiet().best("a", Better::Lower);
         let found = |_: &mut Session, _| Ok(Metrics::from([("b", 1.0), ("c", 1.0)]));
         says(error(trainer.evaluate(every, found)), words);
     }
-    let trainer = Trainer::new(&mut session, "train", data());
+    let trainer = Trainer::new(&mut session, "train", data()).quiet();
     let trainer = trainer.evaluate(Every::Steps(1), |_, _| Err("no such file".into()));
     says(error(trainer), &["evaluation", "step 1", "no such file"]);
     let position = Position { step: 5, epoch: 1, record: 9 };
     let state = TrainingState { position, ..TrainingState::default() };
-    let trainer = Trainer::new(&mut session, "train", data()).epochs(3).resume(state);
+    let trainer = Trainer::new(&mut session, "train", data()).quiet().epochs(3).resume(state);
     says(error(trainer), &["9 records of epoch 1", "same data"]);
     let metrics = |taken: &str| Metrics::from([(taken, 1.0)]);
     let path = scratch("wrong").join("m.jsonl");
-    let trainer = Trainer::new(&mut session, "train", data());
+    let trainer = Trainer::new(&mut session, "train", data()).quiet();
     let trainer = trainer.evaluate(Every::Steps(1), |_, _| Ok(metrics("step")));
     says(error(trainer.watch(MetricsFile::create(&path).unwrap())), &["metrics", "called `step`"]);
     let watchers = [("metrics".to_owned(), "1000".to_owned())].into_iter().collect();
     let state = TrainingState { watchers, ..TrainingState::default() };
-    let trainer = Trainer::new(&mut session, "train", data()).resume(state);
+    let trainer = Trainer::new(&mut session, "train", data()).quiet().resume(state);
     says(error(trainer.watch(MetricsFile::create(&path).unwrap())), &["m.jsonl", "had 1000"]);
 }
 
@@ -294,6 +309,7 @@ fn a_loss_that_is_not_finite_ends_the_run() {
     session.write("w", ndarray::Array1::from_elem(4, f32::MAX).view()).unwrap();
     let mut saved = 0;
     let failed = Trainer::new(&mut session, "train", model.data(1))
+        .quiet()
         .save(Every::Steps(1), |_, _| {
             saved += 1;
             Ok(String::new())
@@ -313,7 +329,8 @@ fn a_loss_that_is_not_finite_ends_the_run() {
 fn outcomes_tell_how_fast() {
     let model = Model::new("", "");
     let mut session = model.session(0);
-    let trainer = Trainer::new(&mut session, "train", model.data(1)).counting("examples", 3.0);
+    let trainer =
+        Trainer::new(&mut session, "train", model.data(1)).quiet().counting("examples", 3.0);
     let Outcome { pace, .. } = trainer.epochs(20).run().unwrap();
     let (seconds, rate) = (pace.step_seconds().unwrap(), pace.per_second().unwrap());
     assert!(seconds > 0.0 && (rate * seconds - 3.0).abs() < 1e-9);

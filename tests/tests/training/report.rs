@@ -11,6 +11,7 @@ fn a_run_leaves_a_page_that_needs_nothing_else() {
     let mut session = model.session(0);
     let file = ReportFile::create(&path, "A <run>", &model.module, &model.layout, "train").unwrap();
     Trainer::new(&mut session, "train", model.data(1))
+        .quiet()
         .epochs(30)
         .metric_names(["loss"])
         .counting("examples", 3.0)

@@ -62,6 +62,7 @@ impl Run<'_> {
         let report = folder.join("report.html");
         let report = ReportFile::create(&report, "t", &model.module, &model.layout, "train");
         let trainer = Trainer::new(&mut session, "train", model.data(11))
+            .quiet()
             .epochs(EPOCHS)
             .resume(state)
             .evaluate(Every::Steps(5), |session, _| {

@@ -136,6 +136,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let clock = Clock { steps: steps.clone(), blocked: blocked.clone(), begun: Rc::default() };
     let checkpoints = Checkpoints::new(path("checkpoints"));
     Trainer::new(&mut session, "train", batches())
+        .quiet()
         .steps(flags.steps)
         .checkpoints(checkpoints, Every::Steps(flags.every.max(1)))
         .watch(clock)

@@ -3,12 +3,12 @@
 use super::flags::Flags;
 use super::model::Functions;
 use examples::optimizer::{Method, linear};
-use examples::report::Progress;
+use examples::report::Lines;
 use examples::running::{About, Compared};
 use examples::text::Text;
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::Dataset;
-use mesh_optimize::training::{Better, BoxError, Every, Metrics, Outcome, Trainer};
+use mesh_optimize::training::{Better, BoxError, Every, Metrics, Outcome, Progress, Trainer};
 use mesh_optimize::{AdamWeightDecay, LearningRate, Optimizer, schedule};
 use std::error::Error;
 
@@ -56,7 +56,9 @@ pub(crate) fn train(
     about: &About<'_>,
 ) -> Result<Outcome, Box<dyn Error>> {
     let unit = text.unit();
-    let progress = Progress::new(50, |evaluated, loss, seconds| {
+    let progress = Progress::to(Lines).every(Every::Steps(50));
+    let progress = progress.evaluation_line(|evaluated, metrics, seconds| {
+        let loss = metrics.get("loss").unwrap_or(f64::NAN);
         let (step, speed) = (evaluated.position.step, evaluated.pace.per_second().unwrap_or(0.0));
         let held_out = evaluated.metrics.get(HELD_OUT).unwrap_or(f64::NAN);
         format!(
@@ -78,7 +80,7 @@ pub(crate) fn train(
             Ok(Metrics::from([(HELD_OUT, evaluate(functions, session, &held_out, count)?)]))
         })
         .best(HELD_OUT, Better::Lower)
-        .watch(progress);
+        .progress(progress);
     Ok(flags.run.watched(trainer, about)?.run()?)
 }
 

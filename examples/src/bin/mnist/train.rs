@@ -3,11 +3,11 @@
 use super::flags::Flags;
 use super::model::{Functions, image_dims};
 use examples::data::Digits;
-use examples::report::{Progress, say};
+use examples::report::{Lines, say};
 use examples::running::{About, Compared};
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::Dataset;
-use mesh_optimize::training::{Better, BoxError, Every, Metrics, Trainer};
+use mesh_optimize::training::{Better, BoxError, Every, Metrics, Progress, Trainer};
 use std::error::Error;
 
 /// How many batches are made ahead.
@@ -26,7 +26,9 @@ pub(crate) fn train(
     let epoch = digits.train.batches(&dims, flags.batch, flags.seed)?;
     let epoch = fed(flags, &epoch).prefetch(AHEAD);
     let tested = fed(flags, &digits.test.weighted_batches(&dims, flags.batch)?);
-    let progress = Progress::new(20, |evaluated, loss, seconds| {
+    let progress = Progress::to(Lines).every(Every::Steps(20));
+    let progress = progress.evaluation_line(|evaluated, metrics, seconds| {
+        let loss = metrics.get("loss").unwrap_or(f64::NAN);
         let (step, epoch) = (evaluated.position.step, evaluated.position.epoch_of_step());
         let accuracy = evaluated.metrics.get("accuracy").unwrap_or(f64::NAN) * 100.0;
         format!(
@@ -49,7 +51,7 @@ pub(crate) fn train(
             Ok(Metrics::from([("accuracy", correct / digits.test.len() as f64)]))
         })
         .best("accuracy", Better::Higher)
-        .watch(progress);
+        .progress(progress);
     let trainer = match flags.steps {
         Some(steps) => trainer.steps(steps),
         None => trainer.epochs(flags.epochs as u64),

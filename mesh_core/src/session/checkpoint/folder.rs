@@ -25,6 +25,8 @@ pub struct Checkpoints {
     folder: PathBuf,
     last: usize,
     every: Option<u64>,
+    /// A step whose checkpoint is kept. Clones share it.
+    named: Arc<Mutex<Option<u64>>>,
     /// Clones share it.
     claim: Arc<Mutex<Claim>>,
     pub(super) disk: Disk,
@@ -70,8 +72,8 @@ impl Candidate {
 impl Checkpoints {
     /// The checkpoints in a folder. The folder is made when the first is saved.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        let (claim, disk) = (Arc::default(), Disk::default());
-        Self { folder: folder.into(), last: KEPT, every: None, claim, disk }
+        let (named, claim, disk) = (Arc::default(), Arc::default(), Disk::default());
+        Self { folder: folder.into(), last: KEPT, every: None, named, claim, disk }
     }
 
     /// Keeps `count` of the newest checkpoints, at least 1. The default is 3.
@@ -85,6 +87,12 @@ impl Checkpoints {
     pub fn keep_every(mut self, steps: u64) -> Self {
         self.every = (steps > 0).then_some(steps);
         self
+    }
+
+    /// Also keeps the checkpoint of one step, such as the best one, until another step is named. It
+    /// counts for this value and its clones, from the next save on.
+    pub fn keep_step(&self, step: Option<u64>) {
+        *self.named.lock().unwrap_or_else(PoisonError::into_inner) = step;
     }
 
     /// The folder.
@@ -182,7 +190,17 @@ impl Checkpoints {
         Ok(Latest { checkpoint: None, refused })
     }
 
-    fn path(&self, step: u64) -> PathBuf {
+    /// Reads the checkpoint of a step.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it is not whole.
+    pub fn of_step(&self, step: u64) -> Result<Checkpoint> {
+        Checkpoint::open(self.path(step))
+    }
+
+    /// The folder of the checkpoint of a step.
+    pub fn path(&self, step: u64) -> PathBuf {
         self.folder.join(format!("step-{step:010}"))
     }
 
@@ -257,8 +275,10 @@ impl Checkpoints {
     /// are not whole do not count; their tensors are not read to find that out.
     fn prune(&self, step: u64) -> Result<()> {
         let mut counted = 1;
+        let named = *self.named.lock().unwrap_or_else(PoisonError::into_inner);
         for Candidate { step: older, path, .. } in self.candidates()? {
-            let kept = self.every.is_some_and(|every| older.is_multiple_of(every));
+            let kept =
+                self.every.is_some_and(|every| older.is_multiple_of(every)) || named == Some(older);
             if older >= step {
                 continue;
             } else if counted < self.last {

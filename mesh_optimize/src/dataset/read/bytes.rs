@@ -1,9 +1,12 @@
 //! Files that can be read at any position, with gzip removed.
 
+use super::{ReadError, Result};
 use flate2::read::MultiGzDecoder;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -11,9 +14,17 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Bytes that several threads can read at any position at once.
 pub trait ReadAt: Send + Sync {
     /// How many bytes there are.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be found out.
     fn size(&self) -> io::Result<u64>;
 
-    /// Fills `bytes` with those from `offset` on. It is an error if there are fewer.
+    /// Fills `bytes` with those from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// If there are fewer, or they cannot be read.
     fn read_exact_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 }
 
@@ -54,8 +65,60 @@ impl<T: Read + Seek + Send> ReadAt for Mutex<T> {
     }
 }
 
+/// What a reader reads: the file at a path, or bytes with a name for errors.
+pub struct Input(Source);
+
+enum Source {
+    Path(PathBuf),
+    Bytes(String, Box<dyn ReadAt>),
+}
+
+impl Input {
+    /// Bytes that errors call `name`.
+    ///
+    /// ```
+    /// use mesh_optimize::dataset::read::{self, Input};
+    ///
+    /// let text = read::text(Input::of_bytes("a greeting", b"hello".to_vec()))?;
+    /// assert_eq!(text.read(1, 2)?, [101, 108]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_bytes(name: impl Into<String>, bytes: impl ReadAt + 'static) -> Self {
+        Self(Source::Bytes(name.into(), Box::new(bytes)))
+    }
+
+    /// The name that errors use, and the bytes.
+    pub(super) fn open(self) -> Result<(String, Box<dyn ReadAt>)> {
+        match self.0 {
+            Source::Bytes(name, bytes) => Ok((name, bytes)),
+            Source::Path(path) => {
+                let file = path.display().to_string();
+                match mesh_core::files::open(&path) {
+                    Ok(opened) => Ok((file, positioned(opened))),
+                    Err(source) => Err(ReadError::Io { file, source }),
+                }
+            }
+        }
+    }
+}
+
+impl<P: AsRef<Path> + ?Sized> From<&P> for Input {
+    fn from(path: &P) -> Self {
+        Self(Source::Path(path.as_ref().to_owned()))
+    }
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Path(path) => write!(f, "Input({})", path.display()),
+            Source::Bytes(name, _) => write!(f, "Input({name})"),
+        }
+    }
+}
+
 /// Makes a file readable at any position.
-pub(crate) fn positioned(file: File) -> Box<dyn ReadAt> {
+fn positioned(file: File) -> Box<dyn ReadAt> {
     #[cfg(unix)]
     return Box::new(file);
     #[cfg(not(unix))]
@@ -63,9 +126,9 @@ pub(crate) fn positioned(file: File) -> Box<dyn ReadAt> {
 }
 
 /// Reads bytes from the first on.
-pub(crate) struct FromStart<'a> {
-    pub(crate) bytes: &'a dyn ReadAt,
-    pub(crate) taken: u64,
+pub(super) struct FromStart<'a> {
+    pub(super) bytes: &'a dyn ReadAt,
+    pub(super) taken: u64,
 }
 
 impl Read for FromStart<'_> {
@@ -79,7 +142,7 @@ impl Read for FromStart<'_> {
 }
 
 /// The length and the checksum of some bytes, which distinguish them from others.
-pub(crate) fn contents(bytes: &dyn ReadAt, part: Range<u64>) -> io::Result<String> {
+pub(super) fn contents(bytes: &dyn ReadAt, part: Range<u64>) -> io::Result<String> {
     const CHUNK: u64 = 1 << 20;
     let (mut sum, mut chunk) = (0, Vec::new());
     for start in part.clone().step_by(CHUNK as usize) {
@@ -91,7 +154,7 @@ pub(crate) fn contents(bytes: &dyn ReadAt, part: Range<u64>) -> io::Result<Strin
 }
 
 /// A reader of a stream's content, decompressed if it is gzip, and whether it is gzip.
-pub(crate) fn decompressed<'a>(
+pub(super) fn decompressed<'a>(
     mut stream: impl Read + 'a,
 ) -> io::Result<(Box<dyn Read + 'a>, bool)> {
     let start = up_to(&mut stream, GZIP.len())?;
@@ -104,7 +167,7 @@ pub(crate) fn decompressed<'a>(
 }
 
 /// The next `size` bytes, or fewer at the end. The buffer grows only with the bytes that are there.
-pub(crate) fn up_to(stream: &mut dyn Read, size: usize) -> io::Result<Vec<u8>> {
+pub(super) fn up_to(stream: &mut dyn Read, size: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(size as u64).read_to_end(&mut bytes)?;
     Ok(bytes)

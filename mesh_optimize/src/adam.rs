@@ -11,6 +11,7 @@
 //! w <- w - lr (m / (sqrt(v) + eps) + wd w)                                    (AdamWeightDecay)
 //! ```
 
+use crate::range::{BELOW_1, FROM_0, in_range};
 use crate::{LearningRate, Optimizer, pattern};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_core::names::{DType, Shape};
@@ -247,6 +248,15 @@ impl AdamWeightDecay {
 impl Optimizer for AdamWeightDecay {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
         let (graph, dtype) = (grad.graph(), grad.dtype());
+        let options = [
+            ("beta1", self.beta1, BELOW_1),
+            ("beta2", self.beta2, BELOW_1),
+            ("epsilon", self.epsilon, FROM_0),
+            ("weight_decay", self.weight_decay, FROM_0),
+        ];
+        if !in_range(graph, "adam", &options) {
+            return Vec::new();
+        }
         let slot = |name| variable.slot(name, variable.shape(), dtype, Initializer::ZEROS);
         let (slot_m, slot_v) = (slot(FIRST), slot(SECOND));
         let m = slot_m.stored() * self.beta1 + grad * (1.0 - self.beta1);

@@ -17,6 +17,7 @@ mod microbatch;
 mod momentum;
 mod optimizer;
 mod pattern;
+mod range;
 mod rate;
 pub mod schedule;
 mod sgd;

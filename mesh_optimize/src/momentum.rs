@@ -8,6 +8,7 @@
 //!
 //! v does not contain the learning rate, so a new rate has its effect at once.
 
+use crate::range::{BELOW_1, in_range};
 use crate::{LearningRate, Optimizer};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_ops::elementwise::cast;
@@ -47,6 +48,9 @@ impl Momentum {
 
 impl Optimizer for Momentum {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
+        if !in_range(grad.graph(), "momentum", &[("momentum", self.momentum, BELOW_1)]) {
+            return Vec::new();
+        }
         let slot = variable.slot(VELOCITY, variable.shape(), grad.dtype(), Initializer::ZEROS);
         let velocity = slot.stored() * self.momentum + grad;
         let step = if self.nesterov { grad + velocity * self.momentum } else { velocity };

@@ -17,19 +17,8 @@ pub(crate) fn matches(graph: &Graph, option: &str, pattern: &str, name: &str) ->
         Ok(pattern) => pattern.is_match(name),
         Err(error) => {
             let message = format!("{pattern:?} is no regular expression: {error}");
-            record_once(graph, option, message);
+            graph.record(option, message);
             false
         }
-    }
-}
-
-/// Records an error unless the same one is recorded already: an option is read once for each
-/// variable.
-#[track_caller]
-pub(crate) fn record_once(graph: &Graph, subject: &str, message: String) {
-    let known =
-        |issue: &mesh_core::graph::Issue| issue.subject == subject && issue.message == message;
-    if !graph.check().is_err_and(|report| report.issues.iter().any(known)) {
-        graph.record(subject, message);
     }
 }

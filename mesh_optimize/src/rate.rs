@@ -50,6 +50,14 @@ impl LearningRate {
         Self(Kind::Refused(what, problem.into()))
     }
 
+    /// The number, if it is one.
+    pub(crate) fn constant(&self) -> Option<f64> {
+        match self.0 {
+            Kind::Constant(rate) => Some(rate),
+            _ => None,
+        }
+    }
+
     /// The learning rate at the graph's step, computed in f64 and rounded once to `dtype`.
     ///
     /// ```

@@ -1,6 +1,7 @@
 //! Takes a configuration's keys one by one and collects what is wrong with them.
 
 use super::ConfigError;
+use crate::range::Range;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeBounds;
@@ -66,6 +67,12 @@ impl Keys {
     ) -> Option<f64> {
         let read = |value: &Value| value.as_f64().filter(|x| x.is_finite() && range.contains(x));
         self.read(key, legal, read)
+    }
+
+    /// An option of an optimizer.
+    pub(super) fn option(&mut self, key: &'static str, range: Range) -> Option<f64> {
+        let read = |value: &Value| value.as_f64().filter(|x| range.holds(*x));
+        self.read(key, range.legal, read)
     }
 
     /// A whole number that is at least `least`.

@@ -2,10 +2,11 @@
 
 use super::keys::{Keys, list};
 use super::{ConfigError, OptimizerConfig, OptimizerName, RateDecay};
+use crate::range::{BELOW_1, FROM_0, TO_1};
 use crate::{Adafactor, Decay, Factoring};
 use serde::de::Error as _;
 use serde_json::{Map, Value};
-use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::path::Path;
 
 const NAMES: [(&str, OptimizerName); 5] = [
@@ -18,9 +19,6 @@ const NAMES: [(&str, OptimizerName); 5] = [
 
 /// The longest file that is read, in bytes.
 const LONGEST: usize = 1 << 20;
-
-const FROM_ZERO: &str = "a number from 0 on";
-const BELOW_ONE: &str = "a number from 0 to below 1";
 
 /// The shape of the learning rate's decay.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -160,9 +158,9 @@ impl OptimizerConfig {
             ),
             weight_decay: weight_decay(&mut keys, name),
             beta1,
-            beta2: keys.number("beta2", 0.0..1.0, BELOW_ONE),
-            epsilon: keys.number("epsilon", 0.0.., FROM_ZERO),
-            momentum: keys.number("momentum", 0.0..1.0, BELOW_ONE).unwrap_or(0.9),
+            beta2: keys.option("beta2", BELOW_1),
+            epsilon: keys.option("epsilon", FROM_0),
+            momentum: keys.option("momentum", BELOW_1).unwrap_or(0.9),
             nesterov: keys.truth("nesterov").unwrap_or(false),
             adafactor: adafactor(&mut keys, base, beta1),
             train_steps,
@@ -277,14 +275,10 @@ fn decay(keys: &mut Keys, train_steps: Option<u64>) -> RateDecay {
 
 /// `beta1` of Adam or Adafactor; tensor2tensor has another name for Adafactor's.
 fn beta1(keys: &mut Keys, name: Option<OptimizerName>) -> Option<f64> {
-    let both = (Included(0.0), Included(1.0));
-    let (range, legal) = match name {
-        Some(OptimizerName::Adafactor) => (both, "a number from 0 to 1"),
-        _ => ((Included(0.0), Excluded(1.0)), BELOW_ONE),
-    };
-    let own = keys.number("beta1", range, legal);
-    let theirs = keys.number("optimizer_adafactor_beta1", both, "a number from 0 to 1");
-    if name != Some(OptimizerName::Adafactor) {
+    let adafactor = name == Some(OptimizerName::Adafactor);
+    let own = keys.option("beta1", if adafactor { TO_1 } else { BELOW_1 });
+    let theirs = keys.option("optimizer_adafactor_beta1", TO_1);
+    if !adafactor {
         return own;
     }
     if own.is_some() && theirs.is_some() && own != theirs {
@@ -296,7 +290,7 @@ fn beta1(keys: &mut Keys, name: Option<OptimizerName>) -> Option<f64> {
 }
 
 fn weight_decay(keys: &mut Keys, name: Option<OptimizerName>) -> Option<f64> {
-    let decay = keys.number("weight_decay", 0.0.., FROM_ZERO).filter(|decay| *decay != 0.0);
+    let decay = keys.option("weight_decay", FROM_0).filter(|decay| *decay != 0.0);
     match name {
         _ if decay.is_none() => {}
         Some(OptimizerName::Adafactor) => keys.problem(
@@ -326,10 +320,7 @@ fn adafactor(keys: &mut Keys, base: Adafactor, beta1: Option<f64>) -> Adafactor 
     let clipping = keys.number(threshold, 1.0.., "a number from 1 on, or null");
     let scale = keys.truth("optimizer_adafactor_multiply_by_parameter_scale");
     let factored = keys.truth("optimizer_adafactor_factored").unwrap_or(true);
-    let epsilons = [
-        keys.number("ada_epsilon1", 0.0.., FROM_ZERO),
-        keys.number("ada_epsilon2", 0.0.., FROM_ZERO),
-    ];
+    let epsilons = [keys.option("ada_epsilon1", FROM_0), keys.option("ada_epsilon2", FROM_0)];
     Adafactor {
         multiply_by_parameter_scale: scale.unwrap_or(base.multiply_by_parameter_scale),
         decay: second_moment(keys).unwrap_or(base.decay),
@@ -345,12 +336,23 @@ fn adafactor(keys: &mut Keys, base: Adafactor, beta1: Option<f64>) -> Adafactor 
 
 /// The decay of Adafactor's second moment.
 fn second_moment(keys: &mut Keys) -> Option<Decay> {
-    let constant = keys.number("ada_decay_rate", 0.0..1.0, BELOW_ONE);
+    let constant = keys.option("ada_decay_rate", BELOW_1);
     let types = [("pow", false), ("Adam", true)];
     let adam = keys.word("optimizer_adafactor_decay_type", &types);
-    let exponent =
-        keys.number("optimizer_adafactor_memory_exponent", 0.0..=1.0, "a number from 0 to 1");
-    let beta2 = keys.number("optimizer_adafactor_beta2", 0.0..1.0, BELOW_ONE);
+    let exponent = keys.option("optimizer_adafactor_memory_exponent", TO_1);
+    let beta2 = keys.option("optimizer_adafactor_beta2", BELOW_1);
+    let pow = constant.is_none() && adam != Some(true);
+    let ignored = [
+        ("optimizer_adafactor_memory_exponent", exponent.is_some() && !pow, "pow"),
+        ("optimizer_adafactor_beta2", beta2.is_some() && adam != Some(true), "Adam"),
+    ];
+    for (key, ignored, of) in ignored {
+        if ignored {
+            keys.problem(format!(
+                "{key}: only an optimizer_adafactor_decay_type of \"{of}\" has it"
+            ));
+        }
+    }
     if constant.is_some() && adam.is_some() {
         keys.problem(
             "ada_decay_rate: optimizer_adafactor_decay_type says otherwise; give one of them"

@@ -7,6 +7,7 @@ mod clipping;
 mod config;
 mod delayed;
 mod harness;
+mod ranges;
 mod schedules;
 mod shared;
 mod slots;

@@ -1,0 +1,48 @@
+//! What numbers an optimizer's options may be: said once, for structs and for configurations.
+
+use mesh_core::graph::Graph;
+
+/// A range of finite numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Range {
+    /// The legal numbers in words.
+    pub(crate) legal: &'static str,
+    least: f64,
+    /// The largest, or what they are below.
+    most: f64,
+    below: bool,
+}
+
+/// Weights of decay, small numbers that are added.
+pub(crate) const FROM_0: Range =
+    Range { legal: "a number from 0 on", least: 0.0, most: f64::MAX, below: false };
+/// Fractions of the old that are kept, where all of it may be.
+pub(crate) const TO_1: Range =
+    Range { legal: "a number from 0 to 1", least: 0.0, most: 1.0, below: false };
+/// Fractions of the old that are kept, where something new must come.
+pub(crate) const BELOW_1: Range =
+    Range { legal: "a number from 0 to below 1", least: 0.0, most: 1.0, below: true };
+/// Thresholds of updates that are about 1.
+pub(crate) const FROM_1: Range =
+    Range { legal: "a number from 1 on, or none", least: 1.0, most: f64::MAX, below: false };
+/// Widths of quantized numbers.
+pub(crate) const BITS: Range =
+    Range { legal: "a whole number from 2 to 22, or none", least: 2.0, most: 22.0, below: false };
+
+impl Range {
+    pub(crate) fn holds(&self, x: f64) -> bool {
+        x >= self.least && if self.below { x < self.most } else { x <= self.most }
+    }
+}
+
+/// Whether every option, by name, is in its range. Records an error for each that is not.
+#[track_caller]
+pub(crate) fn in_range(graph: &Graph, optimizer: &str, options: &[(&str, f64, Range)]) -> bool {
+    let wrong = options.iter().filter(|(_, value, range)| !range.holds(*value));
+    let mut legal = true;
+    for (option, value, range) in wrong {
+        graph.record(optimizer, format!("{option} is {value}; legal is {}", range.legal));
+        legal = false;
+    }
+    legal
+}

@@ -1,0 +1,127 @@
+//! Options out of their range are refused alike in structs and in configurations.
+
+use mesh_ops::prelude::*;
+use mesh_optimize::{
+    Adafactor, Adam, AdamW, AdamWeightDecay, Decay, LearningRate, Momentum, Optimizer,
+    OptimizerConfig, Sgd,
+};
+use serde_json::json;
+
+/// What an option may not be.
+const NEGATIVE: f64 = -0.5;
+const NAN: f64 = f64::NAN;
+const INFINITE: f64 = f64::INFINITY;
+
+type Build = Box<dyn Fn(f64) -> Box<dyn Optimizer>>;
+
+/// An optimizer with an option: the optimizer's name, the option's, what it may not be beside what none
+/// may, and what it may.
+struct Option_(&'static str, &'static str, &'static [f64], f64, Build);
+
+fn option<O: Optimizer + 'static>(
+    [optimizer, name]: [&'static str; 2],
+    wrong: &'static [f64],
+    right: f64,
+    build: impl Fn(f64) -> O + 'static,
+) -> Option_ {
+    Option_(optimizer, name, wrong, right, Box::new(move |x| Box::new(build(x))))
+}
+
+fn options() -> Vec<Option_> {
+    let (adam, decay) = (["adam", "beta1"], |decay| Adafactor { decay, ..Adafactor::default() });
+    vec![
+        option(adam, &[1.0, 1.5], 0.0, |beta1| Adam { beta1, ..Adam::new(0.1) }),
+        option(["adam", "beta2"], &[1.0], 0.5, |beta2| Adam { beta2, ..Adam::new(0.1) }),
+        option(["adam", "epsilon"], &[], 0.0, |epsilon| Adam { epsilon, ..Adam::new(0.1) }),
+        option(adam, &[1.0], 0.9, |beta1| AdamW { beta1, ..AdamW::new(0.1) }),
+        option(["adam", "weight_decay"], &[], 2.0, |x| AdamW {
+            weight_decay: x,
+            ..AdamW::new(0.1)
+        }),
+        option(["adam", "beta2"], &[1.0], 0.9, |x| AdamWeightDecay {
+            beta2: x,
+            ..AdamWeightDecay::new(0.1)
+        }),
+        option(["momentum", "momentum"], &[1.0], 0.0, |x| Momentum::new(0.1, x)),
+        option(["adafactor", "beta1"], &[1.5], 1.0, |x| Adafactor {
+            beta1: x,
+            ..Adafactor::default()
+        }),
+        option(["adafactor", "epsilon1"], &[], 0.0, |x| Adafactor {
+            epsilon1: x,
+            ..Adafactor::default()
+        }),
+        option(["adafactor", "clipping_threshold"], &[0.5], 1.0, |x| Adafactor {
+            clipping_threshold: Some(x),
+            ..Adafactor::default()
+        }),
+        option(["adafactor", "decay exponent"], &[1.5], 1.0, move |exponent| {
+            decay(Decay::Pow { exponent, offset: 0 })
+        }),
+        option(["adafactor", "decay beta2"], &[1.0], 0.5, move |beta2| {
+            decay(Decay::Adam { beta2 })
+        }),
+        option(["adafactor", "decay"], &[1.0], 0.5, move |x| decay(Decay::Constant(x))),
+        option(["adafactor", "decay"], &[1.0], 0.5, move |x| decay(Decay::OfStep(x.into()))),
+    ]
+}
+
+/// What is wrong with a graph that trains two variables with the optimizer.
+fn issues(optimizer: &dyn Optimizer) -> Vec<(String, String)> {
+    let g = mesh_ops::graph();
+    let [v, w] = ["v", "w"].map(|name| g.variable(name, [dim("x", 4)], F32, Initializer::ONES));
+    optimizer.minimize((v.value() * w.value()).sum_all());
+    let found = g.check().err().map(|report| report.issues).unwrap_or_default();
+    found.into_iter().map(|issue| (issue.subject, issue.message)).collect()
+}
+
+#[test]
+fn structs_refuse_what_configurations_refuse() {
+    for Option_(optimizer, name, wrong, right, build) in options() {
+        assert_eq!(issues(&*build(right)), [], "{optimizer} {name} {right}");
+        for wrong in wrong.iter().copied().chain([NEGATIVE, NAN, INFINITE]) {
+            let found = issues(&*build(wrong));
+            // Once, not for each variable.
+            assert_eq!(found.len(), 1, "{optimizer} {name} {wrong}: {found:?}");
+            let (subject, message) = &found[0];
+            let said = format!("{name} is {wrong}; legal is ");
+            let of_rate = subject == "learning_rate" || subject == "learning rate";
+            assert!(of_rate || subject == optimizer && message.starts_with(&said), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn rates_are_finite_and_not_negative() {
+    let optimizers: [fn(LearningRate) -> Box<dyn Optimizer>; 4] = [
+        |rate| Box::new(Sgd::new(rate)),
+        |rate| Box::new(Momentum::new(rate, 0.9)),
+        |rate| Box::new(AdamW::new(rate)),
+        |rate| Box::new(Adafactor::default().learning_rate(rate)),
+    ];
+    for build in optimizers {
+        for wrong in [NEGATIVE, NAN, INFINITE] {
+            let found = issues(&*build(wrong.into()));
+            assert_eq!(found.len(), 1, "{wrong}: {found:?}");
+            assert!(found[0].1.contains(&wrong.to_string()), "{found:?}");
+        }
+        assert_eq!(issues(&*build(0.1.into())), []);
+    }
+}
+
+#[test]
+fn options_that_the_decay_ignores_are_said() {
+    for (decay, key) in [
+        (json!({"optimizer_adafactor_decay_type": "pow"}), "optimizer_adafactor_beta2"),
+        (json!({}), "optimizer_adafactor_beta2"),
+        (json!({"optimizer_adafactor_decay_type": "Adam"}), "optimizer_adafactor_memory_exponent"),
+        (json!({"ada_decay_rate": 0.9}), "optimizer_adafactor_memory_exponent"),
+    ] {
+        let mut config = decay.clone();
+        config["opt_name"] = json!("adafactor");
+        OptimizerConfig::from_json(&config.to_string()).unwrap();
+        config[key] = json!(0.5);
+        let said = OptimizerConfig::from_json(&config.to_string()).unwrap_err().to_string();
+        assert!(said.contains(&format!("{key}: only an")), "{said}");
+    }
+}

@@ -214,7 +214,7 @@ fn token_files() {
     }
     // The fault is found when the token is read.
     let run = lm_line(&format!("--tokens {good} {small}"), &[]);
-    assert!(run.err.contains("token 2950 of ") && run.err.contains("is 60"), "{}", run.err);
+    assert!(run.err.contains("token 2950: it is 60"), "{}", run.err);
     refused(&run, &["a vocabulary of 60 has 0 to 59"]);
 }
 

@@ -142,7 +142,7 @@ pub fn machine_mesh(topology: &str, model: usize, ensemble: usize) -> Result<Mes
     let cores = match topology.split_once('-') {
         Some((generation, cores)) if generation.starts_with('v') => cores.parse().ok(),
         _ => {
-            let sides = topology.split('x').map(|side| side.parse().ok());
+            let mut sides = topology.split('x').map(|side| side.parse().ok());
             sides.try_fold(CORES, |cores, side: Option<usize>| cores.checked_mul(side?))
         }
     };

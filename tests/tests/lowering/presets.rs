@@ -33,7 +33,7 @@ fn model(g: &Graph) {
     let (batch, length, model) = (dim("batch", 128), dim("length", 4), dim("d_model", 8));
     let vocab = dim("vocab", 128);
     let tokens = g.input("tokens", [batch, length], I32);
-    let x = mesh_ops::layers::embedding(tokens, vocab, model, "embedding");
+    let x = mesh_ops::layers::embedding(tokens, vocab, [model], "embedding");
     let layer = TransformerLayer {
         norm: Norm::Rms,
         attention: MultiHead::new(model, dim("heads", 128), dim("d_kv", 2)),

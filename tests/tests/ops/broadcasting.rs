@@ -17,7 +17,7 @@ fn the_cases_of_mesh_tensorflow() {
     ] {
         let g = mesh_ops::graph();
         let [x, y] = [("x", one), ("y", other)]
-            .map(|(name, shape)| g.input(name, &shape.parse::<Shape>().unwrap(), F32));
+            .map(|(name, shape)| g.input(name, shape.parse::<Shape>().unwrap(), F32));
         for z in [x + y, x * y, x.maximum(y), x.less(y).cast(F32), x.less(y).select(x, y)] {
             assert_eq!(z.shape().to_string(), expected, "{one} and {other}");
         }
@@ -30,7 +30,7 @@ fn the_shape_may_be_said() {
     let g = mesh_ops::graph();
     let (a, b, c) = (dim("a", 2), dim("b", 3), dim("c", 2));
     let (x, y) = (g.input("x", [a], F32), g.input("y", [b], F32));
-    let sum = mesh_ops::broadcast(x + y, &[b, c, a].into_iter().collect());
+    let sum = mesh_ops::broadcast(x + y, &Shape::new([b, c, a]).unwrap());
     assert_eq!(sum.shape().to_string(), "[b:3, c:2, a:2]");
     let f = g.function("f", [x, y], [sum], []);
     for (mesh, layout) in [("", ""), ("m:2", "a:m"), ("m:2", "c:m"), ("m:3", "b:m")] {

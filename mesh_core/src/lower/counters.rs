@@ -11,7 +11,7 @@ impl Module {
     ///
     /// | key | what is counted |
     /// |---|---|
-    /// | `einsum` | multiply-adds of products |
+    /// | `{op}` | multiply-adds of the products of operations of this kind |
     /// | `output/{op}` | elements that operations of this kind make |
     /// | `allreduce/[{axes}]/{op}` | elements of sums over processors, for operations of this kind |
     /// | `alltoall/{axes}/{op}`, `allconcat/{axes}/{op}` | elements before an all-to-all, after an all-gather |
@@ -49,7 +49,7 @@ fn count(counters: &mut IndexMap<String, u64>, block: &Block, mesh: &Mesh, times
             Form::Await(_) => {}
             form => {
                 if matches!(form, Form::Contract(_)) {
-                    add("einsum".to_owned(), products(block, step));
+                    add(op.clone(), products(block, step));
                 }
                 add(format!("output/{op}"), made);
             }

@@ -44,7 +44,7 @@ pub fn ring([rows, columns]: [usize; 2]) -> Vec<[usize; 2]> {
 
 /// The order of a mesh whose axes tile a machine: `order[logical]` is the number of the place, counted
 /// row-major, as [`Mesh::with_order`](super::Mesh::with_order) takes it. The first axis may be `None`. Within a
-/// box the first two dims that are longer than 1 form a ring.
+/// box the first two dims form a [`ring`] if both are longer than 1.
 ///
 /// ```
 /// # use mesh_core::names::{Mesh, NameError, hierarchical};
@@ -104,37 +104,30 @@ fn offset(at: &[usize], steps: &[usize], inner: &[usize]) -> Vec<usize> {
     at.iter().zip(steps).zip(inner).map(|((at, step), inner)| at * step + inner).collect()
 }
 
-/// The places of a box, the first two dims that are longer than 1 as a ring, the others row-major inside.
+/// The places of a box in the order of an axis: the plane of its first two dims as a ring if both are longer
+/// than 1, and what lies at one place of it together; else row-major.
 fn in_box(size: &[usize]) -> Vec<Vec<usize>> {
-    let long: Vec<usize> = (0..size.len()).filter(|&dim| size[dim] > 1).collect();
-    let plane = match long.as_slice() {
-        [] => return vec![vec![0; size.len()]],
-        [one] => return (0..size[*one]).map(|at| placed(size.len(), &[(*one, at)])).collect(),
-        [a, b, ..] => [*a, *b],
-    };
-    let rest: Vec<usize> = long[2..].to_vec();
-    let mut places = Vec::new();
-    for [a, b] in ring(plane.map(|dim| size[dim])) {
-        let mut inner = vec![placed(size.len(), &[(plane[0], a), (plane[1], b)])];
-        for &dim in &rest {
-            let along = |place: Vec<usize>| {
-                (0..size[dim]).map(move |at| {
-                    let mut place = place.clone();
-                    place[dim] = at;
-                    place
-                })
-            };
-            inner = inner.into_iter().flat_map(along).collect();
+    let (plane, rest) = size.split_at(size.len().min(2));
+    let plane: Vec<Vec<usize>> = match *plane {
+        [rows, columns] if rows > 1 && columns > 1 => {
+            ring([rows, columns]).into_iter().map(Vec::from).collect()
         }
-        places.extend(inner);
-    }
-    places
+        _ => row_major(plane),
+    };
+    let inner = row_major(rest);
+    let at = |place: &Vec<usize>| {
+        inner.iter().map(|inner| [&place[..], inner].concat()).collect::<Vec<_>>()
+    };
+    plane.iter().flat_map(at).collect()
 }
 
-fn placed(dims: usize, coordinates: &[(usize, usize)]) -> Vec<usize> {
-    let mut place = vec![0; dims];
-    coordinates.iter().for_each(|&(dim, at)| place[dim] = at);
-    place
+fn row_major(size: &[usize]) -> Vec<Vec<usize>> {
+    size.iter().fold(vec![Vec::new()], |places, &extent| {
+        let along = |place: &Vec<usize>| {
+            (0..extent).map(|at| [&place[..], &[at]].concat()).collect::<Vec<_>>()
+        };
+        places.iter().flat_map(along).collect()
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! with its reason) and how many layouts are legal on each mesh. A layout lost or won shows up as a
 //! difference. There is a table for each room; `ROOM=elu` checks the rooms of that name alone.
 
+mod calls;
 mod conv;
 mod index;
 mod layers;
@@ -18,7 +19,12 @@ use std::thread;
 type Found = Vec<Result<String, String>>;
 
 fn checked(cases: &[Case]) -> Found {
-    cases.iter().map(|case| case.check().map(|report| report.to_string())).collect()
+    let told = |case: &Case| {
+        let report = case.check()?;
+        let calls: Vec<_> = calls::calls(case).into_iter().collect();
+        Ok(format!("{report}\n    calls: {}", calls.join(", ")))
+    };
+    cases.iter().map(told).collect()
 }
 
 /// Compares what was found with the committed table.

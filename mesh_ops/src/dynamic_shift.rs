@@ -93,7 +93,9 @@ pub(crate) mod proof {
         cases: || {
             vec![
                 Case::new("reverse", |_, x| reverse(x[0], q()))
-                    .computes(|x, ty| Dense::each(ty, |at| x[0].at(&at.with("q", 11 - at.along("q")))))
+                    .computes(|x, ty| {
+                        Dense::each(ty, |at| x[0].at(&at.with("q", 11 - at.along("q"))))
+                    })
                     .exact()
                     .integers("x", "p:4;q:12", F32)
                     .meshes(FEW),
@@ -103,9 +105,7 @@ pub(crate) mod proof {
                     .integers("x", "p:4;q:12", F32)
                     .input("by", "", I32, Fill::Values(vec![5.0]))
                     .meshes(FEW),
-                each_by_its_own("dynamic_shift", false, |x, by| {
-                    dynamic_shift(x, by, q(), false)
-                }),
+                each_by_its_own("dynamic_shift", false, |x, by| dynamic_shift(x, by, q(), false)),
                 each_by_its_own("dynamic_shift: wrap", true, |x, by| {
                     dynamic_shift(x, by, q(), true)
                 }),

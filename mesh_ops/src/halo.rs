@@ -168,7 +168,8 @@ pub(crate) mod proof {
         fn of(self, ty: &TensorType, rows: usize, x: impl Fn(&At) -> f64) -> Dense {
             let all = (blocks().size * rows) as i64;
             Dense::each(ty, |at| {
-                let row = (at.along("blocks") * rows + at.along("rows")) as i64 - self.before as i64;
+                let row =
+                    (at.along("blocks") * rows + at.along("rows")) as i64 - self.before as i64;
                 let inside = (0..all).contains(&row) || self.wrap;
                 let row = row.rem_euclid(all) as usize;
                 let place = at.with("blocks", row / rows).with("rows", row % rows);

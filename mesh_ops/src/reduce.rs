@@ -334,7 +334,7 @@ pub(crate) mod proof {
                     .integers("x", MATRIX, I32),
                 Case::new("all", |_, x| all(x[0], [p()])).bools("x", MATRIX),
                 Case::new("any", |_, x| any(x[0], [q()])).bools("x", MATRIX),
-                Case::new("mean: of one dim", |_, x| x[0].mean_over([q()]))
+                Case::new("mean: of one dim", |_, x| mean(x[0], [q()]))
                     .composed()
                     .computes(|x, ty| Dense::each(ty, |at| mean_of(&line(x[0], at, q()))))
                     .normal("x", MATRIX, F32)

@@ -96,7 +96,9 @@ pub(crate) mod proof {
                     })
                     .meshes(FEW),
                 exact("merge_dims", |x| merge_dims(x, [q(), p()], "u"))
-                    .computes(|x, ty| numbered(x[0], ty, |at| [at.along("u") % 8, at.along("u") / 8]))
+                    .computes(|x, ty| {
+                        numbered(x[0], ty, |at| [at.along("u") % 8, at.along("u") / 8])
+                    })
                     .meshes(FEW),
             ]
         },

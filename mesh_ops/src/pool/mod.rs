@@ -230,9 +230,7 @@ pub(crate) mod proof {
                 Case::new("max with ties", |_, x| {
                     max_pool(x[0], &Pool::over([("h", 4), ("w", 2)]))
                 })
-                .computes(|x, ty| {
-                    pooled(&Pool::over([("h", 4), ("w", 2)]), x[0], ty, greatest)
-                })
+                .computes(|x, ty| pooled(&Pool::over([("h", 4), ("w", 2)]), x[0], ty, greatest))
                 .without_gradient()
                 .input("x", "h:8;w:4", F32, Fill::Integers(0, 1))
                 .meshes(LINES),
@@ -298,8 +296,10 @@ pub(crate) mod proof {
         let others = x.ty.shape.without(&pool.windows.iter().map(|w| w.0).collect::<Vec<_>>());
         let all = At::all(&x.ty.shape);
         Dense::each(ty, |at| {
-            let same = |from: &At| others.names().all(|d| from.along(d.as_str()) == at.along(d.as_str()));
-            let seen = |from: &&At| same(from) && (0..pool.windows.len()).all(|i| under(from, at, i));
+            let same =
+                |from: &At| others.names().all(|d| from.along(d.as_str()) == at.along(d.as_str()));
+            let seen =
+                |from: &&At| same(from) && (0..pool.windows.len()).all(|i| under(from, at, i));
             fold(&all.iter().filter(seen).map(|from| x.at(from)).collect::<Vec<_>>())
         })
     }

@@ -67,9 +67,7 @@ pub fn compare(
         let near = match tolerance {
             Tolerance::Bits => got.to_bits() == want.to_bits(),
             Tolerance::Exact => got == want,
-            Tolerance::Within(fraction) => {
-                got == want || (got - want).abs() <= fraction * scale
-            }
+            Tolerance::Within(fraction) => got == want || (got - want).abs() <= fraction * scale,
         };
         near || (got.is_nan() && want.is_nan())
     };

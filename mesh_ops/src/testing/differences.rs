@@ -62,8 +62,9 @@ impl Case {
                 if found.ty != want.ty {
                     return Err(format!("output {k} is {}, not {}", found.ty, want.ty));
                 }
-                compare(found.data.iter().copied(), &want.data, whole(want.ty.dtype))
-                    .map_err(|m| format!("its ops against its own meaning{draw}: output {k}: {m}"))?;
+                compare(found.data.iter().copied(), &want.data, whole(want.ty.dtype)).map_err(
+                    |m| format!("its ops against its own meaning{draw}: output {k}: {m}"),
+                )?;
             }
         }
         Ok(())

@@ -99,7 +99,8 @@ impl Trial {
     fn built(case: &Case, owe: &[usize], order: usize) -> Result<Self, String> {
         let graph = crate::graph();
         let (random, feeds, fed) = (Random::new(&case.name), Values::new(), Vec::new());
-        let mut building = Building { graph: &graph, case, owes: !owe.is_empty(), random, feeds, fed };
+        let mut building =
+            Building { graph: &graph, case, owes: !owe.is_empty(), random, feeds, fed };
         let made = building.build(owe, order)?;
         let feeds = building.feeds;
         graph.check().map_err(|report| report.to_string())?;

@@ -9,6 +9,9 @@ mod calls;
 mod conv;
 mod index;
 mod layers;
+mod meanings;
+mod routed;
+mod variables;
 
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Case, rooms};

@@ -30,6 +30,13 @@ impl Dense {
         Self { ty: ty.clone(), data: At::all(&ty.shape).iter().map(element).collect() }
     }
 
+    /// The elements changed one by one.
+    #[must_use]
+    pub fn map(mut self, f: impl Fn(f64) -> f64) -> Self {
+        self.data.iter_mut().for_each(|x| *x = f(*x));
+        self
+    }
+
     /// The element there; indices along other dims count for nothing. NaN beyond the ends.
     pub fn at(&self, at: &At) -> f64 {
         self.data.get(at.number(&self.ty.shape)).copied().unwrap_or(f64::NAN)

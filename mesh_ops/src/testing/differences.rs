@@ -29,7 +29,7 @@ fn whole(dtype: DType) -> Tolerance {
 }
 
 /// Of so many cases one has its third derivatives checked, unless everything is asked for.
-const THIRD_IN: u64 = 2;
+const THIRD_IN: u64 = 4;
 
 /// The orders of derivatives after the gradient.
 const HIGHER: [usize; 2] = [2, 3];

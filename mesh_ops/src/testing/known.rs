@@ -21,7 +21,7 @@ const RUN_MOST: usize = 40;
 
 /// Layouts per mesh under which derivatives of higher orders are run, unless all are asked for: what ops
 /// do under layouts, those of the gradient have shown.
-const DERIVED_MOST: usize = 4;
+const DERIVED_MOST: usize = 3;
 
 /// Differentiating a graph once more makes some four times as many operations, of which each rounds.
 const PER_ORDER: f64 = 4.0;

@@ -640,7 +640,7 @@ fn mixtures() {
     conform(
         "mixtures",
         vec![
-            case("switch, jitter", Gating::Switch, 0.125),
+            case("switch, jitter", Gating::Switch, 0.125).meshes(&["m:2"]),
             case("switch", Gating::Switch, 0.0).computes(|x, _| {
                 mixture(&Rules { experts: 2, capacity: 2, second_above: None }, x)
             }),

@@ -203,7 +203,7 @@ fn token_files() {
             &format!("--tokens {cut} {small}"),
             &["byte 3000", "7024 bytes are declared", "truncated"],
         ),
-        (&format!("--tokens {long} {small}"), &["holds 7025", "goes on"]),
+        (&format!("--tokens {long} {small}"), &["byte 7024", "goes on"]),
         (&format!("--tokens {absurd} {small}"), &["truncated"]),
         (&format!("--tokens {other} {small}"), &["magic number", "20240520"]),
         (&format!("--tokens /no/such/file {small}"), &["/no/such/file", "No such file"]),
@@ -214,7 +214,7 @@ fn token_files() {
     }
     // The fault is found when the token is read.
     let run = lm_line(&format!("--tokens {good} {small}"), &[]);
-    assert!(run.err.contains("token 2950 of ") && run.err.contains("is 60"), "{}", run.err);
+    assert!(run.err.contains("token 2950: it is 60"), "{}", run.err);
     refused(&run, &["a vocabulary of 60 has 0 to 59"]);
 }
 

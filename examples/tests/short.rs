@@ -74,3 +74,15 @@ fn wrong_flags_are_refused() {
         refused(&refusal("--mesh a:2 --layout stray:a --strict"), &["stray"]);
     }
 }
+
+/// Mesh TensorFlow's layouts: the batch, the hidden dim, both.
+#[test]
+fn the_toy_model() {
+    let program = env!("CARGO_BIN_EXE_toy");
+    let both = "--mesh x:2;y:2 --layout batch:x;hidden:y";
+    let layouts =
+        ["--mesh a:1", "--mesh all:8 --layout batch:all", "--mesh all:8 --layout hidden:all"];
+    for layout in layouts {
+        learns(program, "--hidden 16", 60, [layout, both]);
+    }
+}

@@ -21,6 +21,7 @@ mod range;
 mod rate;
 pub mod schedule;
 mod sgd;
+mod sizes;
 mod strategy;
 pub mod training;
 
@@ -42,4 +43,5 @@ pub use momentum::Momentum;
 pub use optimizer::{Optimizer, compute_gradients};
 pub use rate::LearningRate;
 pub use sgd::Sgd;
+pub use sizes::{BatchSize, SizeError, TOKENS, machine_mesh, microbatch_count, train_steps};
 pub use strategy::{CrossDeviceOps, Distribution, Processors, Strategy, StrategyError};

@@ -13,8 +13,11 @@ use mesh_core::session::checkpoint::{CheckpointError, Unfit};
 use mesh_core::session::{CompareError, Error as SessionError, Failure};
 use mesh_optimize::cluster::ClusterError;
 use mesh_optimize::dataset::DatasetError;
+use mesh_optimize::dataset::read::ReadError;
 use mesh_optimize::training::TrainingError;
-use mesh_optimize::{ConfigError, GroupError, ReducedError, StrategyError, UnknownReduction};
+use mesh_optimize::{
+    ConfigError, GroupError, ReducedError, SizeError, StrategyError, UnknownReduction,
+};
 
 /// The name of an error type that may be sent to other threads and kept by them.
 fn sendable<E: Error + Send + Sync + 'static>() -> &'static str {
@@ -69,6 +72,8 @@ fn every_error_may_go_to_another_thread() {
         sendable::<SessionError>(),
         sendable::<Failure>(),
         sendable::<DatasetError>(),
+        sendable::<ReadError>(),
+        sendable::<SizeError>(),
         sendable::<TrainingError>(),
         sendable::<ConfigError>(),
         sendable::<GroupError>(),

@@ -109,6 +109,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let tales = Text::tales();
     Trainer::new(&mut session, train.name(), tales.batches(BATCH, LENGTH, flags.short.seed)?)
         .steps(flags.short.steps(400))
+        .quiet()
         .watch(Losses::default())
         .run()?;
 

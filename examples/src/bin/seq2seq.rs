@@ -103,6 +103,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     });
     Trainer::new(&mut session, train.name(), batches)
         .steps(flags.short.steps(600))
+        .quiet()
         .watch(Losses::default())
         .run()?;
 

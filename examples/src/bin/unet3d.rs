@@ -106,6 +106,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     });
     Trainer::new(&mut session, train.name(), batches)
         .steps(flags.short.steps(200))
+        .quiet()
         .watch(Losses::default())
         .run()?;
 

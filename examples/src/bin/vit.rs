@@ -89,6 +89,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let batches = digits.train.batches(&sides, BATCH, flags.short.seed)?;
     Trainer::new(&mut session, train.name(), batches)
         .steps(flags.short.steps(400))
+        .quiet()
         .watch(Losses::default())
         .run()?;
 

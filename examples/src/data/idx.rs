@@ -45,7 +45,7 @@ pub(super) struct Pair {
 impl Pair {
     /// Opens and checks a pair of at least `least` examples. Of plain files only the labels are read.
     pub(super) fn open(images: Input, labels: Input, least: usize) -> Result<Self, DataError> {
-        let (labels, images) = (read::idx(labels)?, read::idx(images)?);
+        let (images, labels) = (read::idx(images)?, read::idx(labels)?);
         let pair = Self { images, labels };
         let (found, of_labels) = (pair.images.shape(), pair.labels.shape());
         let (&[count], true) = (of_labels, pair.labels.dtype() == DType::I32) else {

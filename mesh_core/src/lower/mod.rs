@@ -5,6 +5,7 @@
 //! *Emit* follows that table. No op decides about a reduction: it says in which inputs it
 //! is linear and which dims it reduces, and the consumers' demands settle each pending sum once.
 
+mod counters;
 mod emit;
 mod explain;
 mod generate;

@@ -118,6 +118,15 @@ pub enum NameError {
         /// The number of processors in the mesh.
         processors: usize,
     },
+    /// Tiles do not fill a machine.
+    #[error(
+        "the tiles do not fill a machine of {machine:?}: along each of its dims they multiply to its size, \
+         and only the first may be left open"
+    )]
+    Tiles {
+        /// The sizes of the machine's dims.
+        machine: Vec<usize>,
+    },
     /// The number of processes does not divide the number of processors.
     #[error(
         "mesh {mesh} has {processors} processors, but {processes} ranks were started: start as many as \

@@ -100,11 +100,11 @@ pub enum Error {
         /// The feed.
         what: String,
         /// The names of its dims in declared order, if they are known.
-        dims: Vec<DimName>,
+        dims: Box<[DimName]>,
         /// The global sizes in declared order.
         expected: Vec<usize>,
         /// The global indices that the processors of this process need.
-        addressable: Vec<Range<usize>>,
+        addressable: Box<[Range<usize>]>,
         /// The array's sizes.
         found: Vec<usize>,
     },

@@ -92,7 +92,13 @@ fn check(
     let whole = ranges.iter().zip(&expected).all(|(part, whole)| part.len() == *whole);
     Err(match whole {
         true => Error::Shape { what, dims, expected, found },
-        false => Error::FeedShape { what, dims, expected, addressable: ranges.clone(), found },
+        false => Error::FeedShape {
+            what,
+            dims: dims.into(),
+            expected,
+            addressable: ranges.clone().into(),
+            found,
+        },
     })
 }
 

@@ -92,6 +92,33 @@ impl Trainer<'_> {
     ///
     /// Needs [`checkpoints`](Self::checkpoints), and [`best`](Self::best) or
     /// [`stop_early`](Self::stop_early), which name the metric.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// # g.function("train", [x], [loss], Sgd::new(0.1).minimize(loss));
+    /// # let layout = Layout::default();
+    /// # let module = g.lower(&Mesh::single(), &layout)?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// # let path = std::env::temp_dir().join(format!("kept-best-{}", std::process::id()));
+    /// use mesh_core::session::checkpoint::Checkpoints;
+    ///
+    /// let checkpoints = Checkpoints::new(&path).keep_last(1);
+    /// Trainer::new(&mut session, "train", data)
+    ///     .checkpoints(checkpoints.clone(), Every::Steps(100))
+    ///     .evaluate(Every::Steps(1), |_, at| Ok(Metrics::from([("far", at.step.abs_diff(2) as f64)])))
+    ///     .best("far", Better::Lower)
+    ///     .keep_best()
+    ///     .run()?;
+    /// assert_eq!(checkpoints.of_step(2)?.step(), 2);
+    /// # std::fs::remove_dir_all(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn keep_best(mut self) -> Self {
         if self.best_checkpoint == BestCheckpoint::Unkept {
             self.best_checkpoint = BestCheckpoint::Kept;

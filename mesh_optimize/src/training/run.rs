@@ -2,6 +2,7 @@
 
 use super::best::BestCheckpoint;
 use super::checkpoints::{Saver, Settled};
+use super::watcher::{names, tell};
 use super::{
     BoxError, Ended, Evaluated, Metrics, Outcome, Position, Start, Step, Trainer, TrainingError,
     Watcher,
@@ -374,30 +375,4 @@ pub(super) fn tell_settled(
     }
     let Some((position, path)) = saved else { return Ok(()) };
     tell(watchers, now.step, |watcher| watcher.saved(position, &path.to_string_lossy()))
-}
-
-fn tell(
-    watchers: &mut [Box<dyn Watcher + '_>],
-    step: u64,
-    mut what: impl FnMut(&mut dyn Watcher) -> Result<(), BoxError>,
-) -> Result<()> {
-    watchers.iter_mut().try_for_each(|watcher| {
-        let told = what(watcher.as_mut());
-        told.map_err(|reason| {
-            let name = watcher.name().to_owned();
-            TrainingError::Watcher { name, step, reason }
-        })
-    })
-}
-
-/// The watchers' names. If several have one name, a number follows from the second on.
-fn names(watchers: &[Box<dyn Watcher + '_>]) -> Vec<String> {
-    let name = |i: usize| {
-        let name = watchers[i].name();
-        match watchers[..i].iter().filter(|other| other.name() == name).count() {
-            0 => name.to_owned(),
-            same => format!("{name} {}", same + 1),
-        }
-    };
-    (0..watchers.len()).map(name).collect()
 }

@@ -1,6 +1,6 @@
 //! Watchers of training runs.
 
-use super::{BoxError, Metrics, Outcome, Pace, Position};
+use super::{BoxError, Metrics, Outcome, Pace, Position, TrainingError};
 use mesh_core::array::Array;
 use mesh_core::session::Session;
 use mesh_core::session::checkpoint::Refused;
@@ -187,4 +187,31 @@ pub trait Watcher {
     fn finish(&mut self, _outcome: &Outcome) -> Result<(), BoxError> {
         Ok(())
     }
+}
+
+/// Tells all watchers; the first error ends that.
+pub(super) fn tell(
+    watchers: &mut [Box<dyn Watcher + '_>],
+    step: u64,
+    mut what: impl FnMut(&mut dyn Watcher) -> Result<(), BoxError>,
+) -> Result<(), TrainingError> {
+    watchers.iter_mut().try_for_each(|watcher| {
+        let told = what(watcher.as_mut());
+        told.map_err(|reason| {
+            let name = watcher.name().to_owned();
+            TrainingError::Watcher { name, step, reason }
+        })
+    })
+}
+
+/// The watchers' names. If several have one name, a number follows from the second on.
+pub(super) fn names(watchers: &[Box<dyn Watcher + '_>]) -> Vec<String> {
+    let name = |i: usize| {
+        let name = watchers[i].name();
+        match watchers[..i].iter().filter(|other| other.name() == name).count() {
+            0 => name.to_owned(),
+            same => format!("{name} {}", same + 1),
+        }
+    };
+    (0..watchers.len()).map(name).collect()
 }

@@ -33,10 +33,11 @@ fn d01_extrema_reduce_their_gradients_and_share_ties() {
 #[test]
 fn d02_functions_of_pending_sums_have_gradients() {
     type Function = for<'g> fn(Tensor<'g>) -> Tensor<'g>;
+    type Derivative = Box<dyn Fn(f64) -> f64>;
     // With their derivatives. The constants of selu: Klambauer et al. 2017, section 1.
     let (alpha, scale) = (1.6732632423543772, 1.0507009873554805);
     let below = move |s: f64, scale: f64| if s > 0.0 { scale } else { scale * s.exp() };
-    let functions: [(Function, Box<dyn Fn(f64) -> f64>); 5] = [
+    let functions: [(Function, Derivative); 5] = [
         (elu, Box::new(move |s| below(s, 1.0))),
         (selu, Box::new(move |s| if s > 0.0 { scale } else { below(s, scale * alpha) })),
         (softplus, Box::new(|s| 1.0 / (1.0 + (-s).exp()))),

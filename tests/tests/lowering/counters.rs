@@ -88,6 +88,33 @@ fn the_numbers_of_mesh_tensorflow() {
     }
 }
 
+/// The same numbers under its keys, and the work of the products: four of 8 x 4 x 16.
+#[test]
+fn counters_have_the_keys_of_mesh_tensorflow() {
+    let g = mesh_ops::graph();
+    two_matrices(&g);
+    let name = g.functions()[0].name.clone();
+    for (mesh, layout, sums) in [
+        ("all:4", "b:all", 516),
+        ("all:4", "dh:all", 128),
+        ("all:4", "dx:all", 1028),
+        ("r:2;c:2", "b:r;dh:c", 324),
+    ] {
+        let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let counters = module.counters(&name).unwrap();
+        let of = |prefix: &str| -> u64 {
+            counters.iter().filter(|(key, _)| key.starts_with(prefix)).map(|(_, n)| n).sum()
+        };
+        assert_eq!(of("allreduce/["), sums, "{layout}: {counters:?}");
+        assert_eq!(counters["einsum"], 5 * 8 * 4 * 16, "{layout}: {counters:?}");
+        assert!(of("output/") > 0 && of("allconcat/") == 0, "{counters:?}");
+    }
+    let module = g.lower(&"all:4".parse().unwrap(), &"".parse().unwrap()).unwrap();
+    // What is not split is done by all four.
+    assert_eq!(module.counters(&name).unwrap()["einsum"], 4 * 5 * 8 * 4 * 16);
+    assert!(module.counters("nothing").is_none());
+}
+
 /// A classifier of two layers with its training step by hand: `p := p - gradient`.
 fn perceptron(g: &Graph) {
     let (batch, pixels, hidden, out) =

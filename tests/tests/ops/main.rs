@@ -1,6 +1,7 @@
 //! Ops and layers beyond conformance: accuracy, dtypes, exact numbers, errors.
 
 mod accuracy;
+mod broadcasting;
 mod convolutions;
 mod dtypes;
 mod gradients;

@@ -121,7 +121,7 @@ fn numbers_stand_for_tensors() {
             ("less", x.less(n), x.less(two)),
             ("less_equal", x.less_equal(2), x.less_equal(two)),
             ("greater", x.greater(2_f32), x.greater(two)),
-            ("greater_equal", x.greater_equal(&two), x.greater_equal(two)),
+            ("greater_equal", x.greater_equal(two), x.greater_equal(two)),
             ("maximum", x.maximum(2), x.maximum(two)),
             ("minimum", x.minimum(2.0), x.minimum(two)),
             ("floordiv", x.floordiv(2), x.floordiv(two)),

@@ -44,7 +44,7 @@ fn steps_and_evaluations_have_lines() {
     );
     let all: Vec<_> = text.lines().collect();
     for part in ["  cost ", "  size ", "  bias ", " examples/s"] {
-        assert!(all[0].contains(part) && all[4].contains(part), "{text}");
+        assert!(all[0].contains(part) && all[3].contains(part), "{text}");
     }
     assert_eq!(all[1], "step 3/7  held_out 3.000e-5");
     let text = told(&model, None, 7, |progress| progress.every(Every::Steps(2)));

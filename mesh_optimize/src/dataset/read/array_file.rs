@@ -14,6 +14,18 @@ use std::sync::Arc;
 /// An array in a file. The first dim is that of the examples; an example is read when it is asked for.
 ///
 /// Arrays of integers are read as i32, those of f16 as f32; others keep their dtype.
+///
+/// ```
+/// use mesh_core::names::DType;
+/// use mesh_optimize::dataset::read::{self, Input};
+///
+/// // Three labels as an IDX file.
+/// let labels = read::idx(Input::of_bytes("labels", vec![0, 0, 8, 1, 0, 0, 0, 3, 7, 9, 4]))?;
+/// assert_eq!((labels.shape(), labels.dtype(), labels.examples()), (&[3][..], DType::I32, 3));
+/// assert_eq!(labels.read(&[2, 0])?, ndarray::arr1(&[4, 7]).into());
+/// assert!(labels.contents()?.starts_with("3 bytes, crc32c "));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct ArrayFile {
     stored: Arc<Stored>,

@@ -61,8 +61,9 @@ fn every_type_of_element_is_read() {
     let whole: Array = arr1(&[3, 0, 100]).into();
     let signed: Array = arr1(&[3, -7, 100]).into();
     let halves = arr1(&[1.5_f32, -2.0, 0.25]);
-    // Elements in little-endian order, numpy's and safetensors' names, the number in IDX files.
-    let table: Vec<(Vec<u8>, usize, &str, &str, Option<u8>, Array)> = vec![
+    // Elements in little-endian order, their width, numpy's and safetensors' names, the number in IDX files.
+    type Row = (Vec<u8>, usize, &'static str, &'static str, Option<u8>, Array);
+    let table: Vec<Row> = vec![
         (vec![3, 0, 100], 1, "u1", "U8", Some(0x08), whole.clone()),
         (le(&[3, -7, 100], i8::to_le_bytes), 1, "i1", "I8", Some(0x09), signed.clone()),
         (le(&[3, 0, 100], u16::to_le_bytes), 2, "u2", "U16", None, whole.clone()),

@@ -22,6 +22,18 @@ pub fn text(file: impl Into<Input>) -> Result<Tokens> {
 }
 
 /// A sequence of tokens. A token is read when it is asked for.
+///
+/// ```
+/// use mesh_optimize::dataset::read::Tokens;
+///
+/// let tokens = Tokens::of_bytes("a text", b"training data, then a test".to_vec());
+/// assert_eq!((tokens.len(), tokens.is_empty()), (26, false));
+/// assert_eq!((tokens.name(), tokens.unit()), ("a text", "byte"));
+/// let (train, test) = tokens.split_at(13);
+/// assert_eq!((train.len(), test.read(0, 2)?), (13, vec![44, 32]));
+/// assert!(test.contents()?.starts_with("13 bytes, crc32c "));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Tokens {
     of: Arc<Whole>,

@@ -58,11 +58,23 @@ pub(crate) mod proof {
         meanings: &[],
         cases: || {
             vec![
-                Case::new("argmax", |_, x| argmax(x[0], q())).integers("x", MATRIX, F32),
+                Case::new("argmax", |_, x| argmax(x[0], q()))
+                    .computes(|x, ty| first(x[0], ty, |x| x))
+                    .integers("x", MATRIX, F32),
                 Case::new("argmin", |_, x| argmin(x[0], q()))
+                    .computes(|x, ty| first(x[0], ty, |x| -x))
                     .input("x", "p:4;q:12", F32, Fill::Integers(-1, 1))
                     .meshes(FEW),
             ]
         },
     };
+
+    /// The index along q of the first of those elements that rank highest.
+    fn first(x: &Dense, ty: &TensorType, rank: fn(f64) -> f64) -> Dense {
+        Dense::each(ty, |at| {
+            let ranks: Vec<_> = line(x, at, q()).into_iter().map(rank).collect();
+            let highest = |i: &usize| ranks.iter().all(|other| *other <= ranks[*i]);
+            (0..ranks.len()).find(highest).map_or(f64::NAN, |i| i as f64)
+        })
+    }
 }

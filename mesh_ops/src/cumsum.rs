@@ -148,10 +148,12 @@ pub(crate) mod proof {
                     .integers("x", MATRIX, F32)
                     .meshes(FEW),
                 Case::new("cumsum: reverse", |_, x| cumsum_with(x[0], q(), taken(false, true)))
+                    .shows("cumsum_with")
                     .exact()
                     .integers("x", "q:12;p:8", F64)
                     .meshes(FEW),
                 Case::new("cumsum: both, i32", |_, x| cumsum_with(x[0], q(), taken(true, true)))
+                    .shows("cumsum_with")
                     .integers("x", MATRIX, I32)
                     .meshes(FEW),
                 Case::new("cumsum: bf16", |_, x| cumsum(x[0], q()))

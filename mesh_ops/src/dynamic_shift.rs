@@ -93,17 +93,24 @@ pub(crate) mod proof {
         cases: || {
             vec![
                 Case::new("reverse", |_, x| reverse(x[0], q()))
+                    .computes(|x, ty| {
+                        Dense::each(ty, |at| x[0].at(&at.with("q", 11 - at.along("q"))))
+                    })
                     .exact()
                     .integers("x", "p:4;q:12", F32)
                     .meshes(FEW),
                 Case::new("dynamic_shift: all as far", |_, x| dynamic_shift(x[0], x[1], q(), true))
+                    .computes(|x, ty| shifted(x, ty, true))
                     .exact()
                     .integers("x", "p:4;q:12", F32)
                     .input("by", "", I32, Fill::Values(vec![5.0]))
                     .meshes(FEW),
-                each_by_its_own("dynamic_shift", |x, by| dynamic_shift(x, by, q(), false)),
-                each_by_its_own("dynamic_shift: wrap", |x, by| dynamic_shift(x, by, q(), true)),
+                each_by_its_own("dynamic_shift", false, |x, by| dynamic_shift(x, by, q(), false)),
+                each_by_its_own("dynamic_shift: wrap", true, |x, by| {
+                    dynamic_shift(x, by, q(), true)
+                }),
                 Case::new("dynamic_shift: one offset", |_, x| dynamic_shift(x[0], x[1], q(), true))
+                    .computes(|x, ty| shifted(x, ty, true))
                     .exact()
                     .integers("x", "q:12;p:4", F32)
                     .input("by", "", I32, Fill::Values(vec![-5.0]))
@@ -112,12 +119,23 @@ pub(crate) mod proof {
         },
     };
 
-    fn each_by_its_own(name: &str, function: Binary) -> Case {
+    fn each_by_its_own(name: &str, wrap: bool, function: Binary) -> Case {
         let by = Fill::Values(vec![0.0, 1.0, -2.0, 13.0, -25.0, 12.0]);
         Case::new(name, move |_, x| function(x[0], x[1]))
+            .computes(move |x, ty| shifted(x, ty, wrap))
             .exact()
             .integers("x", "p:6;q:12", F32)
             .input("by", "p:6", I32, by)
             .meshes(FEW)
+    }
+
+    fn shifted(x: &[&Dense], ty: &TensorType, wrap: bool) -> Dense {
+        Dense::each(ty, |at| {
+            let from = at.along("q") as i64 - x[1].at(at) as i64;
+            match wrap {
+                false if !(0..12).contains(&from) => 0.0,
+                _ => x[0].at(&at.with("q", from.rem_euclid(12) as usize)),
+            }
+        })
     }
 }

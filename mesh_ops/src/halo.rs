@@ -96,22 +96,45 @@ pub(crate) mod proof {
         meanings: &[],
         cases: || {
             vec![
-                Case::new("halo_exchange", |_, x| {
-                    halo_exchange(x[0], blocks(), dim("rows", 4), 2, false)
+                in_blocks("halo_exchange", "blocks:4;rows:4", from(2), |x| {
+                    halo_exchange(x, blocks(), dim("rows", 4), 2, false)
+                }),
+                in_blocks("left_halo_exchange", "blocks:4;rows:4", from(2), |x| {
+                    left_halo_exchange(x, blocks(), dim("rows", 4), 2, false)
+                }),
+                in_three_rows("halo", from(1), |x| halo_exchange(x, blocks(), three(), 1, false)),
+                in_three_rows("wrapped halo", from(2).wrapped(), |x| {
+                    halo_exchange(x, blocks(), three(), 2, true)
+                }),
+                in_three_rows("wide halo", from(5), |x| {
+                    halo_exchange(x, blocks(), three(), 5, false)
+                }),
+                in_three_rows("wide halo, wrapped", from(7).wrapped(), |x| {
+                    halo_exchange(x, blocks(), three(), 7, true)
+                }),
+                in_three_rows("wider than all blocks", from(14), |x| {
+                    halo_exchange(x, blocks(), three(), 14, false)
+                }),
+                in_three_rows("left halo", from(4), |x| {
+                    left_halo_exchange(x, blocks(), three(), 4, false)
+                }),
+                in_three_rows("left halo, wrapped", from(8).wrapped(), |x| {
+                    left_halo_exchange(x, blocks(), three(), 8, true)
+                }),
+                Case::new("halo of two dims", |_, x| {
+                    let columns = halo_exchange(x[0], dim("across", 2), dim("columns", 2), 1, true);
+                    halo_exchange(columns, blocks(), dim("rows", 2), 3, false)
+                })
+                .computes(|x, ty| {
+                    let across = |at: &At| {
+                        let column = (2 * at.along("across") + at.along("columns") + 3) % 4;
+                        x[0].at(&at.with("across", column / 2).with("columns", column % 2))
+                    };
+                    from(3).of(ty, 2, across)
                 })
                 .exact()
-                .integers("x", "blocks:4;rows:4", F32)
-                .meshes(GRIDS),
-                Case::new("left_halo_exchange", |_, x| {
-                    left_halo_exchange(x[0], blocks(), dim("rows", 4), 2, false)
-                })
-                .exact()
-                .integers("x", "blocks:4;rows:4", F32)
-                .meshes(GRIDS),
-                in_three_rows("halo", |x| halo_exchange(x, blocks(), rows(), 1, false)),
-                in_three_rows("wrapped halo", |x| halo_exchange(x, blocks(), rows(), 2, true)),
-                in_three_rows("wide halo", |x| halo_exchange(x, blocks(), rows(), 5, false)),
-                in_three_rows("left halo", |x| left_halo_exchange(x, blocks(), rows(), 4, false)),
+                .integers("x", "blocks:4;rows:2;across:2;columns:2", F32)
+                .meshes(&["a:2", "a:2;b:2", "a:2;b:4"]),
             ]
         },
     };
@@ -120,14 +143,52 @@ pub(crate) mod proof {
         dim("blocks", 4)
     }
 
-    fn rows() -> Dimension {
+    fn three() -> Dimension {
         dim("rows", 3)
     }
 
-    fn in_three_rows(name: &str, function: Unary) -> Case {
+    /// What blocks get, by index arithmetic: rows from so many before each block on, and those of the
+    /// other end beyond the ends of a ring. The result's size says how many follow.
+    #[derive(Clone, Copy)]
+    struct Halo {
+        before: usize,
+        wrap: bool,
+    }
+
+    fn from(before: usize) -> Halo {
+        Halo { before, wrap: false }
+    }
+
+    impl Halo {
+        fn wrapped(self) -> Self {
+            Self { wrap: true, ..self }
+        }
+
+        /// Extended blocks of this many rows, of what is at each place of the blocks.
+        fn of(self, ty: &TensorType, rows: usize, x: impl Fn(&At) -> f64) -> Dense {
+            let all = (blocks().size * rows) as i64;
+            Dense::each(ty, |at| {
+                let row =
+                    (at.along("blocks") * rows + at.along("rows")) as i64 - self.before as i64;
+                let inside = (0..all).contains(&row) || self.wrap;
+                let row = row.rem_euclid(all) as usize;
+                let place = at.with("blocks", row / rows).with("rows", row % rows);
+                if inside { x(&place) } else { 0.0 }
+            })
+        }
+    }
+
+    fn in_three_rows(name: &str, halo: Halo, function: Unary) -> Case {
+        in_blocks(name, "p:4;blocks:4;rows:3", halo, function)
+    }
+
+    fn in_blocks(name: &str, x: &str, halo: Halo, function: Unary) -> Case {
         Case::new(name, move |_, x| function(x[0]))
+            .computes(move |x, ty| {
+                halo.of(ty, extent(&x[0].ty.shape, "rows".into()), |at| x[0].at(at))
+            })
             .exact()
-            .integers("x", "p:4;blocks:4;rows:3", F32)
+            .integers("x", x, F32)
             .meshes(GRIDS)
     }
 }

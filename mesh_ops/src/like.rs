@@ -38,9 +38,15 @@ pub(crate) mod proof {
         meanings: &[],
         cases: || {
             vec![
-                exact("zeros_like", |x| zeros_like(x)).meshes(FEW),
-                exact("ones_like", |x| ones_like(x)).meshes(FEW),
-                exact("zeros_like, ones_like", |x| zeros_like(x) - ones_like(x) + x).meshes(FEW),
+                exact("zeros_like", |x| zeros_like(x))
+                    .computes(|_, ty| Dense::zeros(ty.clone()))
+                    .meshes(FEW),
+                exact("ones_like", |x| ones_like(x))
+                    .computes(|_, ty| Dense::filled(ty.clone(), 1.0))
+                    .meshes(FEW),
+                exact("zeros_like, ones_like", |x| zeros_like(x) - ones_like(x) + x)
+                    .computes(|x, ty| Dense::each(ty, |at| x[0].at(at) - 1.0))
+                    .meshes(FEW),
             ]
         },
     };

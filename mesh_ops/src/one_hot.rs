@@ -65,11 +65,19 @@ pub(crate) mod proof {
         meanings: &[],
         cases: || {
             vec![
-                Case::new("one_hot", |_, x| one_hot(x[0], q(), F32)).indices("i", "p:8", 12),
+                Case::new("one_hot", |_, x| one_hot(x[0], q(), F32))
+                    .computes(|x, ty| hot(x[0], ty, [1.0, 0.0]))
+                    .indices("i", "p:8", 12),
                 Case::new("one_hot_with", |_, x| one_hot_with(x[0], dim("q", 6), 0.75, -0.25, F32))
+                    .computes(|x, ty| hot(x[0], ty, [0.75, -0.25]))
                     .input("at", "p:4", I32, Fill::Integers(-1, 6))
                     .meshes(FEW),
             ]
         },
     };
+
+    fn hot(indices: &Dense, ty: &TensorType, [on, off]: [f64; 2]) -> Dense {
+        let is_it = |at: &At| indices.at(at) == at.along("q") as f64;
+        Dense::each(ty, |at| if is_it(at) { on } else { off })
+    }
 }

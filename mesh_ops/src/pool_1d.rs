@@ -68,15 +68,34 @@ pub(crate) mod proof {
         cases: || {
             vec![
                 exact("pool_1d: max of two", |x| pool_1d(x, q(), 2, max))
+                    .computes(|x, ty| pooled(x[0], ty, 2, f64::max))
                     .without_gradient()
                     .meshes(FEW),
-                exact("pool_1d: max", |x| pool_1d(x, q(), 3, max)).without_gradient().meshes(FEW),
-                exact("pool_1d: min", |x| pool_1d(x, q(), 12, min)).without_gradient().meshes(FEW),
+                exact("pool_1d: max", |x| pool_1d(x, q(), 3, max))
+                    .computes(|x, ty| pooled(x[0], ty, 3, f64::max))
+                    .without_gradient()
+                    .meshes(FEW),
+                exact("pool_1d: min", |x| pool_1d(x, q(), 12, min))
+                    .computes(|x, ty| pooled(x[0], ty, 12, f64::min))
+                    .without_gradient()
+                    .meshes(FEW),
                 Case::new("pool_1d: mean", |_, x| pool_1d(x[0], q(), 2, mean))
+                    .computes(|x, ty| pooled(x[0], ty, 2, |a, b| (a + b) / 2.0))
                     .normal("x", MATRIX, F32),
-                exact("stride_1d: two", |x| stride_1d(x, q(), 2)).meshes(FEW),
-                exact("stride_1d", |x| stride_1d(x, q(), 3)),
+                exact("stride_1d: two", |x| stride_1d(x, q(), 2))
+                    .computes(|x, ty| pooled(x[0], ty, 2, |first, _| first))
+                    .meshes(FEW),
+                exact("stride_1d", |x| stride_1d(x, q(), 3))
+                    .computes(|x, ty| pooled(x[0], ty, 3, |first, _| first)),
             ]
         },
     };
+
+    /// Every `size` elements along q, folded.
+    fn pooled(x: &Dense, ty: &TensorType, size: usize, fold: fn(f64, f64) -> f64) -> Dense {
+        Dense::each(ty, |at| {
+            let from = |i| x.at(&at.with("q", size * at.along("q") + i));
+            (1..size).map(from).fold(from(0), fold)
+        })
+    }
 }

@@ -6,7 +6,7 @@
 //! | linear | adds x for sum, else none |
 //! | gradient | sum: broadcast; max, min: to the elements that attain it, in equal parts; prod: the product of the others; all, any: none |
 
-use crate::elementwise::{cast, equal, select, square};
+use crate::elementwise::{cast, equal, logical_and, select, square};
 use crate::room::*;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -107,9 +107,9 @@ pub fn variance<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) ->
 
 /// The product over some dims; numbers, i32 wraps.
 ///
-/// Its gradient is right also where elements are 0. It is computed from the product of what is not
-/// 0, so where that overflows or vanishes the gradient does too; and it takes the zeros for
-/// constants, so gradients of the gradient are right away from 0 only.
+/// Its gradient is right also where elements are 0, and so are gradients of that. It is computed from the
+/// product of what is not 0, so where that overflows or vanishes the gradient does too. The gradient of the
+/// gradient looks at every pair of the elements multiplied with each other.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -122,17 +122,57 @@ pub fn prod<'g>(x: Tensor<'g>, dims: impl IntoIterator<Item = Dimension>) -> Ten
     reduce(ReduceKind::Prod, x, dims)
 }
 
-/// For each element the product of the others over the dims that `onto` lacks: the product of what
-/// is not 0, divided by the element if that is not 0, and 0 if another element is.
+/// For each element the product of the others over the dims that `onto` lacks.
+#[track_caller]
 fn product_of_others<'g>(x: Tensor<'g>, onto: &Shape) -> Tensor<'g> {
+    let (here, there) = (onto.clone(), onto.clone());
+    let [others] = x.graph().custom_gradient(
+        [x],
+        |[x]| [others(x, &here)],
+        move |cx| vec![Some(of_pairs(cx.input(0), cx.dy(), &there))],
+    );
+    others
+}
+
+/// The dims of `x` that `onto` lacks.
+fn dims_beside(x: Tensor<'_>, onto: &Shape) -> Vec<Dimension> {
+    x.shape().iter().filter(|d| !onto.contains(d.name)).collect()
+}
+
+/// The product of what is not 0, divided by the element if that is not 0, and 0 if another element is.
+/// Where there are zeros that is no function to differentiate.
+fn others<'g>(x: Tensor<'g>, onto: &Shape) -> Tensor<'g> {
     let scalar = |value, dtype| x.graph().scalar(value, dtype);
-    let dims: Vec<_> = x.shape().iter().filter(|d| !onto.contains(d.name)).collect();
+    let dims = dims_beside(x, onto);
     let is_zero = equal(x, scalar(0.0, x.dtype()));
     let divisor = select(is_zero, scalar(1.0, x.dtype()), x);
     let rest = prod(divisor, dims.iter().copied()) / divisor;
     let zeros = cast(is_zero, DType::I32);
     let other_zeros = sum(zeros, dims) - zeros;
     select(equal(other_zeros, scalar(0.0, DType::I32)), rest, scalar(0.0, x.dtype()))
+}
+
+/// The cotangent of `x`, by `dy` of the products of others: for each element the sum, over every other
+/// one, of that one's `dy` times the product of all elements but these two.
+fn of_pairs<'g>(x: Tensor<'g>, dy: Tensor<'g>, onto: &Shape) -> Tensor<'g> {
+    let (graph, dims) = (x.graph(), dims_beside(x, onto));
+    let mut of_other = dy;
+    let mut same = graph.scalar(1.0, DType::Bool);
+    let mut twins = Vec::new();
+    for &dim in &dims {
+        let twin = apart(&x.shape(), dim, "other");
+        let [own, other] = [dim, twin].map(|dim| crate::range(graph, dim, DType::I32));
+        same = logical_and(same, equal(own, other));
+        of_other = crate::rename(of_other, dim, twin.name.as_str());
+        twins.push(twin);
+    }
+    let without_other = select(same, x.scalar_like(1.0), x);
+    let rest = product_of_others(without_other, &without_other.shape().without(&names(&dims)));
+    sum(select(same, x.scalar_like(0.0), of_other * rest), twins)
+}
+
+fn names(dims: &[Dimension]) -> Vec<DimName> {
+    dims.iter().map(|dim| dim.name).collect()
 }
 
 /// The greatest element over some dims; NaN if there is one.
@@ -294,27 +334,45 @@ pub(crate) mod proof {
                     .integers("x", MATRIX, I32),
                 Case::new("all", |_, x| all(x[0], [p()])).bools("x", MATRIX),
                 Case::new("any", |_, x| any(x[0], [q()])).bools("x", MATRIX),
-                Case::new("mean: of one dim", |_, x| x[0].mean_over([q()]))
+                Case::new("mean: of one dim", |_, x| mean(x[0], [q()]))
                     .composed()
+                    .computes(|x, ty| Dense::each(ty, |at| mean_of(&line(x[0], at, q()))))
                     .normal("x", MATRIX, F32)
                     .meshes(FEW),
-                Case::new("mean", |_, x| x[0].mean()).normal("x", MATRIX, F32),
+                Case::new("mean", |_, x| x[0].mean())
+                    .computes(|x, ty| Dense::filled(ty.clone(), mean_of(&x[0].data)))
+                    .normal("x", MATRIX, F32),
                 Case::new("variance", |_, x| x[0].variance([q()]))
                     .composed()
+                    .computes(|x, ty| {
+                        Dense::each(ty, |at| {
+                            let line = line(x[0], at, q());
+                            let off = |x: &f64| (x - mean_of(&line)).powi(2);
+                            mean_of(&line.iter().map(off).collect::<Vec<_>>())
+                        })
+                    })
                     .normal("x", MATRIX, F32)
                     .meshes(FEW),
                 Case::new("sum_onto: one dim", |_, x| sum_onto(x[0], &shape("q:12")))
                     .composed()
+                    .computes(|x, ty| Dense::each(ty, |at| line(x[0], at, p()).iter().sum()))
                     .exact()
                     .integers("x", MATRIX, F32)
                     .meshes(FEW),
                 Case::new("sum_onto", |_, x| sum_onto(x[0], &shape("q:6;p:4")))
+                    .computes(|x, ty| {
+                        Dense::each(ty, |at| line(x[0], at, dim("r", 2)).iter().sum())
+                    })
                     .exact()
                     .integers("x", "p:4;r:2;q:6", F32)
                     .meshes(FEW),
             ]
         },
     };
+
+    fn mean_of(elements: &[f64]) -> f64 {
+        elements.iter().sum::<f64>() / elements.len() as f64
+    }
 
     /// The greater; NaN if either is.
     fn greater(a: f64, b: f64) -> f64 {

@@ -78,12 +78,37 @@ pub(crate) mod proof {
                 exact("replace_dims: one by two", |x| {
                     replace_dims(x, [q()], [dim("u", 6), dim("v", 2)])
                 })
+                .computes(|x, ty| {
+                    Dense::each(ty, |at| x[0].at(&at.with("q", 2 * at.along("u") + at.along("v"))))
+                })
                 .meshes(FEW),
                 exact("replace_dims", |x| replace_dims(x, [q(), p()], [dim("u", 6), dim("v", 16)]))
+                    .computes(|x, ty| {
+                        numbered(x[0], ty, |at| {
+                            let number = 16 * at.along("u") + at.along("v");
+                            [number % 8, number / 8]
+                        })
+                    })
                     .meshes(FEW),
-                exact("merge_dims: in order", |x| merge_dims(x, [p(), q()], "pq")).meshes(FEW),
-                exact("merge_dims", |x| merge_dims(x, [q(), p()], "u")).meshes(FEW),
+                exact("merge_dims: in order", |x| merge_dims(x, [p(), q()], "pq"))
+                    .computes(|x, ty| {
+                        numbered(x[0], ty, |at| [at.along("pq") / 12, at.along("pq") % 12])
+                    })
+                    .meshes(FEW),
+                exact("merge_dims", |x| merge_dims(x, [q(), p()], "u"))
+                    .computes(|x, ty| {
+                        numbered(x[0], ty, |at| [at.along("u") % 8, at.along("u") / 8])
+                    })
+                    .meshes(FEW),
             ]
         },
     };
+
+    /// Elements of x by their indices along p and q.
+    fn numbered(x: &Dense, ty: &TensorType, from: impl Fn(&At) -> [usize; 2]) -> Dense {
+        Dense::each(ty, |at| {
+            let [p, q] = from(at);
+            x.at(&At::default().with("p", p).with("q", q))
+        })
+    }
 }

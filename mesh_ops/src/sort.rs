@@ -63,25 +63,32 @@ fn both<'g>(x: Tensor<'g>, dim: Dimension, order: Order) -> (Tensor<'g>, Tensor<
 pub(crate) mod proof {
     use super::*;
     use crate::testing::proof::*;
+    use crate::top_k::proof::ranks;
 
     pub(crate) static PROOF: Proof = Proof {
         meanings: &[],
         cases: || {
             vec![
-                Case::new("sort", |_, x| sort(x[0], q(), Order::Ascending)).input(
-                    "x",
-                    "p:4;q:12",
-                    F32,
-                    Fill::Distinct,
-                ),
+                Case::new("sort", |_, x| sort(x[0], q(), Order::Ascending))
+                    .computes(|x, ty| sorted(x[0], ty, Order::Ascending))
+                    .input("x", "p:4;q:12", F32, Fill::Distinct),
                 Case::new("sort: descending, NaN", |_, x| sort(x[0], q(), Order::Descending))
+                    .computes(|x, ty| sorted(x[0], ty, Order::Descending))
                     .without_gradient()
                     .input("x", "q:12;p:4", F32, crate::top_k::proof::with_nan())
                     .meshes(FEW),
                 Case::new("argsort", |_, x| argsort(x[0], q(), Order::Ascending))
+                    .computes(|x, ty| {
+                        let source = |at: &At| ranks(x[0], at, Order::Ascending)[at.along("q")];
+                        Dense::each(ty, |at| source(at) as f64)
+                    })
                     .input("x", "p:4;q:12", F32, Fill::Integers(-1, 1))
                     .meshes(FEW),
             ]
         },
     };
+
+    fn sorted(x: &Dense, ty: &TensorType, order: Order) -> Dense {
+        Dense::each(ty, |at| line(x, at, q())[ranks(x, at, order)[at.along("q")]])
+    }
 }

@@ -78,10 +78,15 @@ pub(crate) mod proof {
         meanings: &[],
         cases: || {
             vec![
-                exact("split: one part used", |x| split(x, q(), [3, 4, 5])[1]),
+                exact("split: one part used", |x| split(x, q(), [3, 4, 5])[1]).computes(|x, ty| {
+                    Dense::each(ty, |at| x[0].at(&at.with("q", 3 + at.along("q"))))
+                }),
                 exact("split: in exchange", |x| {
                     let [a, b] = split_evenly(x, q());
                     crate::concat(b, &[a], "q")
+                })
+                .computes(|x, ty| {
+                    Dense::each(ty, |at| x[0].at(&at.with("q", (at.along("q") + 6) % 12)))
                 })
                 .shows("split_evenly")
                 .meshes(FEW),

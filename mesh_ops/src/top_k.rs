@@ -227,6 +227,7 @@ pub(crate) mod proof {
                 .input("x", "p:4;q:12", I32, Fill::Integers(-3, 3))
                 .meshes(FEW),
                 Case::several("top_k: bf16", |_, x| pair(top_k(x[0], q(), k())))
+                    .exact()
                     .input("x", "p:4;q:12", BF16, Fill::Distinct)
                     .meshes(FEW),
                 Case::new("top_k: only the indices", |_, x| top_k(x[0], q(), k()).1)
@@ -234,14 +235,22 @@ pub(crate) mod proof {
                     .meshes(FEW),
                 Case::several("top_1", |_, x| pair(top_1(x[0], q())))
                     .composed()
+                    .computes_all(|x, types| {
+                        let place = |at: &At| ranks(x[0], at, Order::Descending)[0];
+                        let value = |at: &At| line(x[0], at, q())[place(at)];
+                        let index = |at: &At| place(at) as f64;
+                        vec![Dense::each(&types[0], value), Dense::each(&types[1], index)]
+                    })
                     .input("x", "p:4;q:12", F32, Fill::Distinct)
                     .meshes(FEW),
                 Case::new("nth_largest", |_, x| nth_largest(x[0], 3, q()))
                     .composed()
+                    .computes(|x, ty| ranked_at(x[0], ty, 3, Order::Descending))
                     .input("x", "p:4;q:12", F32, Fill::Distinct)
                     .meshes(FEW),
                 Case::new("nth_smallest", |_, x| nth_smallest(x[0], 0, q()))
                     .composed()
+                    .computes(|x, ty| ranked_at(x[0], ty, 0, Order::Ascending))
                     .input("x", "p:4;q:12", F32, Fill::Distinct)
                     .meshes(FEW),
             ]
@@ -250,6 +259,27 @@ pub(crate) mod proof {
 
     fn k() -> Dimension {
         dim("k", 5)
+    }
+
+    /// The positions along q in this order of their elements; of equal ones the first comes first.
+    pub(crate) fn ranks(x: &Dense, at: &At, order: Order) -> Vec<usize> {
+        let line = line(x, at, q());
+        let before = |a: usize, b: usize| {
+            let ascending = compare(line[a], line[b]);
+            if order == Order::Descending { ascending.reverse() } else { ascending }
+        };
+        // By insertion, one after the other.
+        let mut ranks: Vec<usize> = Vec::new();
+        for i in 0..line.len() {
+            let place = ranks.iter().position(|&other| before(i, other) == Ordering::Less);
+            ranks.insert(place.unwrap_or(ranks.len()), i);
+        }
+        ranks
+    }
+
+    /// The element of this rank along q.
+    fn ranked_at(x: &Dense, ty: &TensorType, n: usize, order: Order) -> Dense {
+        Dense::each(ty, |at| line(x, at, q())[ranks(x, at, order)[n]])
     }
 
     fn pair<'g>((one, two): (Tensor<'g>, Tensor<'g>)) -> Vec<Tensor<'g>> {

@@ -105,30 +105,104 @@ pub(crate) mod proof {
     pub(crate) static PROOF: Proof = Proof {
         meanings: &[],
         cases: || {
+            let cut = |name| (Some("blocks"), name);
+            let narrow = "fh:3;c:2;o:2";
             vec![
-                Case::new("conv_with_blocks: two of two", |_, x| {
-                    conv_with_blocks(x[0], x[1], &along(), [blocks()])
-                })
-                .exact()
-                .integers("x", "blocks:4;h:4;c:2", F32)
-                .integers("filter", "fh:3;c:2;o:2", F32)
-                .meshes(GRIDS),
-                Case::new("conv_with_blocks", |_, x| {
-                    conv_with_blocks(x[0], x[1], &along(), [blocks()])
-                })
-                .exact()
-                .integers("x", "blocks:4;h:3;c:2", F32)
-                .integers("filter", "fh:3;c:2;d:2", F32)
+                case("conv_with_blocks: two of two", &[cut("h")], 1, "blocks:4;h:4;c:2", narrow),
+                case("conv_with_blocks", &[cut("h")], 1, "blocks:4;h:3;c:2", "fh:3;c:2;d:2"),
+                case("conv_with_blocks: dilated", &[cut("h")], 2, "blocks:4;h:3;c:2", narrow),
+                case("conv_with_blocks: wide", &[cut("h")], 1, "blocks:4;h:2;c:2", "fh:7;c:2"),
+                case("conv_with_blocks: no blocks", &[(None, "h")], 1, "h:8;c:2", narrow),
+                case(
+                    "conv_with_blocks: two dims",
+                    &[(Some("blocks"), "h"), (Some("across"), "w")],
+                    1,
+                    "blocks:2;across:4;h:2;w:2;c:2",
+                    "fh:3;fw:5;c:2;o:2",
+                )
+                .meshes(GRID_OF_EIGHT),
+                case(
+                    "conv_with_blocks: one of two dims",
+                    &[(None, "h"), (Some("blocks"), "w")],
+                    1,
+                    "h:4;blocks:4;w:2;c:2",
+                    "fh:3;fw:3;c:2;o:2",
+                ),
+                case(
+                    "conv_with_blocks: three dims",
+                    &[(Some("blocks"), "h"), (None, "d"), (Some("across"), "w")],
+                    1,
+                    "blocks:2;across:4;h:2;d:2;w:1",
+                    "fh:3;fd:3;fw:3;o:2",
+                )
+                .meshes(GRID_OF_EIGHT),
+                case(
+                    "conv_with_blocks: three dims of blocks",
+                    &[(Some("blocks"), "h"), (Some("deep"), "d"), (Some("across"), "w")],
+                    1,
+                    "blocks:2;deep:2;across:2;h:1;d:2;w:2",
+                    "fh:3;fd:1;fw:3;o:2",
+                )
                 .meshes(GRIDS),
             ]
         },
     };
 
-    fn along() -> Conv {
-        Conv::over([("h", "fh")])
+    const GRID_OF_EIGHT: &[&str] = &["a:2", "a:2;b:2", "a:2;b:4"];
+
+    /// The dim of blocks, if any, and that of positions; the filter's is called `f` and that.
+    type Spatial = (Option<&'static str>, &'static str);
+
+    fn case(name: &str, dims: &[Spatial], gap: usize, x: &str, filter: &str) -> Case {
+        let dims = dims.to_vec();
+        let pair = |(_, h): &Spatial| (DimName::new(h), DimName::new(&format!("f{h}")));
+        let conv = Conv::over(dims.iter().map(pair));
+        let conv = conv.dilations(vec![gap; dims.len()]);
+        let blocks: Vec<_> = dims.iter().map(|(blocks, _)| *blocks).collect();
+        Case::new(name, move |_, x| {
+            let shape = x[0].shape();
+            let blocks = blocks.iter().map(|blocks| blocks.and_then(|name| shape.get(name.into())));
+            conv_with_blocks(x[0], x[1], &conv, blocks)
+        })
+        .computes(move |x, ty| unblocked(&dims, gap, x, ty))
+        .exact()
+        .integers("x", x, F32)
+        .integers("filter", filter, F32)
+        .meshes(GRIDS)
     }
 
-    fn blocks() -> Dimension {
-        dim("blocks", 4)
+    /// The convolution, padding Same and stride 1, of the image that the blocks were cut from: for each
+    /// position of the output the sum over the filter of the element times what lies under it.
+    fn unblocked(dims: &[Spatial], gap: usize, x: &[&Dense], ty: &TensorType) -> Dense {
+        let (image, filter) = (x[0], x[1]);
+        let size = |name: &'static str| extent(&image.ty.shape, name.into());
+        let taps = At::all(&filter.ty.shape);
+        let term = |at: &At, tap: &At| {
+            let channels = ["o", "d"].iter().filter(|name| ty.shape.contains((**name).into()));
+            let spatial = |name: &str| dims.iter().any(|(_, own)| *own == name);
+            let mut outputs = channels.filter(|name| !spatial(name));
+            if outputs.any(|name| tap.along(name) != at.along(name)) {
+                return 0.0;
+            }
+            let mut place = at.with("c", tap.along("c"));
+            for &(blocks, h) in dims {
+                let count = blocks.map_or(1, size);
+                let fh = format!("f{h}");
+                let reach = (extent(&filter.ty.shape, fh.as_str().into()) - 1) * gap + 1;
+                let block = blocks.map_or(0, |blocks| at.along(blocks));
+                let under = block * size(h) + at.along(h) + tap.along(&fh) * gap;
+                // What is before the image.
+                let Some(position) = under.checked_sub(reach / 2) else { return 0.0 };
+                if position >= count * size(h) {
+                    return 0.0;
+                }
+                place = place.with(h, position % size(h));
+                if let Some(blocks) = blocks {
+                    place = place.with(blocks, position / size(h));
+                }
+            }
+            image.at(&place) * filter.at(tap)
+        };
+        Dense::each(ty, |at| taps.iter().map(|tap| term(at, tap)).sum())
     }
 }

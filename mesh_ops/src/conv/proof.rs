@@ -64,6 +64,15 @@ fn of_whole_images() -> Vec<Case> {
         .integers("x", "n:4;w:3;d:4", F32)
         .integers("filter", "fw:3;d:4;c:2", F32)
         .meshes(GRIDS),
+        Case::new("conv_transpose: three dims", |_, x| {
+            let over = Conv::over([("d", "fd"), ("h", "fh"), ("w", "fw")]);
+            conv_transpose(x[0], x[1], &over.strides([2, 1, 2]))
+        })
+        .computes(|x, ty| spread(&[("d", "fd", 2), ("h", "fh", 1), ("w", "fw", 2)], x, ty))
+        .exact()
+        .integers("x", "d:2;h:4;w:2;o:2", F32)
+        .integers("filter", "fd:3;fh:2;fw:2;o:2;c:2", F32)
+        .meshes(GRIDS),
         Case::new("conv: what a gradient makes of a filter", |g, x| {
             let grads = g.gradients(&[conv(x[0], x[1], &one())], &[x[1]], Some(&[x[2]]));
             grads[0].unwrap_or(x[1])
@@ -74,6 +83,30 @@ fn of_whole_images() -> Vec<Case> {
         .integers("dy", "h:4;o:2", F32)
         .meshes(GRIDS),
     ]
+}
+
+/// A transposed convolution, padding Same: every element of `x` puts the filter, times itself, onto the
+/// output, at `stride` times its own position; what falls off the ends is lost. Dims of `x`, of the filter,
+/// and strides.
+fn spread(dims: &[(&'static str, &'static str, usize)], x: &[&Dense], ty: &TensorType) -> Dense {
+    let mut out = Dense::zeros(ty.clone());
+    for from in At::all(&x[0].ty.shape) {
+        for tap in At::all(&x[1].ty.shape).iter().filter(|tap| tap.along("o") == from.along("o")) {
+            let onto = |&(dim, taps, step): &(&'static str, &'static str, usize)| {
+                let count = extent(&x[1].ty.shape, taps.into());
+                let before = count.saturating_sub(step) / 2;
+                (from.along(dim) * step + tap.along(taps)).checked_sub(before).map(|to| (dim, to))
+            };
+            let places = dims.iter().map(onto).collect::<Option<Vec<_>>>().unwrap_or_default();
+            let inside = |&(dim, to): &(&str, usize)| to < extent(&ty.shape, dim.into());
+            if places.is_empty() || !places.iter().all(inside) {
+                continue;
+            }
+            let place = places.iter().fold(tap.clone(), |at, &(dim, to)| at.with(dim, to));
+            out.data[place.number(&ty.shape)] += x[0].at(&from) * x[1].at(tap);
+        }
+    }
+    out
 }
 
 /// Spatial dims that may be split.

@@ -223,15 +223,18 @@ pub(crate) mod proof {
                     .normal("x", "i:8;k:6", BF16)
                     .normal("y", "k:6", BF16),
                 Case::new("contract: one dim of two", |_, x| x[0].contract(&[x[1]], [k()]))
+                    .computes(over_k)
                     .composed()
                     .normal("x", "i:4;k:6", F32)
                     .normal("y", "k:6;j:8", F32)
                     .meshes(FEW),
                 Case::new("contract", |_, x| x[0].contract(&[x[1]], [k()]))
+                    .computes(over_k)
                     .exact()
                     .integers("x", "i:8;k:6", F64)
                     .integers("y", "k:6;i:8", F64),
                 Case::new("matmul", |_, x| x[0].matmul(&[x[1]]))
+                    .computes(over_k)
                     .composed()
                     .normal("x", "i:8;k:6", F32)
                     .normal("y", "k:6;j:4", F32),
@@ -249,6 +252,12 @@ pub(crate) mod proof {
 
     fn k() -> Dimension {
         dim("k", 6)
+    }
+
+    /// Of factors that share k.
+    fn over_k(x: &[&Dense], ty: &TensorType) -> Dense {
+        let meeting = |at: &At| x[0].at(at) * x[1].at(at);
+        Dense::each(ty, |at| total(k().size, |k| meeting(&at.with("k", k))))
     }
 
     fn sum_of_products(a: &Dense, b: &Dense, ty: &TensorType) -> Dense {

@@ -230,10 +230,12 @@ pub(crate) mod proof {
                 Case::new("max with ties", |_, x| {
                     max_pool(x[0], &Pool::over([("h", 4), ("w", 2)]))
                 })
+                .computes(|x, ty| pooled(&Pool::over([("h", 4), ("w", 2)]), x[0], ty, greatest))
                 .without_gradient()
                 .input("x", "h:8;w:4", F32, Fill::Integers(0, 1))
                 .meshes(LINES),
                 Case::new("max: i32", |_, x| max_pool(x[0], &overlapping()))
+                    .computes(|x, ty| pooled(&overlapping(), x[0], ty, greatest))
                     .without_gradient()
                     .input("x", "h:12", I32, Fill::Integers(-9, -1))
                     .meshes(LINES),
@@ -257,11 +259,48 @@ pub(crate) mod proof {
 
     fn max(name: &str, x: &str, pool: fn() -> Pool) -> Case {
         Case::new(name, move |_, x| max_pool(x[0], &pool()))
+            .computes(move |x, ty| pooled(&pool(), x[0], ty, greatest))
             .input("x", x, F32, Fill::Distinct)
             .meshes(LINES)
     }
 
     fn avg(name: &str, x: &str, pool: fn() -> Pool) -> Case {
-        Case::new(name, move |_, x| avg_pool(x[0], &pool())).normal("x", x, F32).meshes(LINES)
+        Case::new(name, move |_, x| avg_pool(x[0], &pool()))
+            .computes(move |x, ty| pooled(&pool(), x[0], ty, mean))
+            .normal("x", x, F32)
+            .meshes(LINES)
+    }
+
+    fn greatest(elements: &[f64]) -> f64 {
+        elements.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn mean(elements: &[f64]) -> f64 {
+        elements.iter().sum::<f64>() / elements.len() as f64
+    }
+
+    /// What a fold makes of the elements under each window, those beyond the ends left out.
+    fn pooled(pool: &Pool, x: &Dense, ty: &TensorType, fold: fn(&[f64]) -> f64) -> Dense {
+        let under = |from: &At, at: &At, i: usize| {
+            let (dim, size) = (pool.windows[i].0, pool.windows[i].1);
+            let step = pool.strides.get(i).copied().unwrap_or(size);
+            let (n, count) = (extent(&x.ty.shape, dim), extent(&ty.shape, dim));
+            let beyond = match pool.padding {
+                Padding::Same => ((count - 1) * step + size).saturating_sub(n),
+                Padding::Valid => 0,
+            };
+            let begin = at.along(dim.as_str()) * step;
+            let position = from.along(dim.as_str()) + beyond / 2;
+            (begin..begin + size).contains(&position)
+        };
+        let others = x.ty.shape.without(&pool.windows.iter().map(|w| w.0).collect::<Vec<_>>());
+        let all = At::all(&x.ty.shape);
+        Dense::each(ty, |at| {
+            let same =
+                |from: &At| others.names().all(|d| from.along(d.as_str()) == at.along(d.as_str()));
+            let seen =
+                |from: &&At| same(from) && (0..pool.windows.len()).all(|i| under(from, at, i));
+            fold(&all.iter().filter(seen).map(|from| x.at(from)).collect::<Vec<_>>())
+        })
     }
 }

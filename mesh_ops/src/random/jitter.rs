@@ -42,12 +42,21 @@ pub(crate) mod proof {
         cases: || {
             vec![
                 Case::new("multiplicative_jitter", |_, x| multiplicative_jitter(x[0], 0.1))
+                    .computes(times_noise)
                     .normal("x", MATRIX, F32)
                     .meshes(FEW),
                 Case::new("multiplicative_jitter: bf16", |_, x| multiplicative_jitter(x[0], 0.1))
+                    .computes(times_noise)
                     .normal("x", MATRIX, BF16)
                     .meshes(FEW),
             ]
         },
     };
+
+    /// The noise is of f32 for either dtype.
+    fn times_noise(x: &[&Dense], ty: &TensorType) -> Dense {
+        let wide = TensorType::new(ty.shape.clone(), DType::F32);
+        let noise = crate::random::proof::uniform(0.9, 1.1, &wide);
+        Dense::each(ty, |at| x[0].at(at) * noise.at(at))
+    }
 }

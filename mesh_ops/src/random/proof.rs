@@ -4,6 +4,7 @@
 use super::*;
 use crate::testing::SEED;
 use crate::testing::proof::*;
+use mesh_core::names::stable_hash;
 use std::f64::consts::{PI, SQRT_2};
 
 pub(crate) static PROOF: Proof = Proof {
@@ -44,6 +45,15 @@ fn alone(name: &str, source: Source) -> Case {
 /// Every layout draws the numbers of the definition.
 fn case(name: &str, dtype: DType, source: Source) -> Case {
     Case::new(name, move |g, x| source(g) + x[0]).input("x", "p:8", dtype, Fill::Integers(0, 0))
+}
+
+/// The numbers of a graph's first `random_uniform` when nothing has been trained.
+pub(super) fn uniform(low: f64, high: f64, ty: &TensorType) -> Dense {
+    let key = stable_hash("random_uniform");
+    let (low, high) = (number(low), number(high));
+    let op = Random { key, distribution: Distribution::Uniform { low, high }, ty: ty.clone() };
+    let step = Dense::zeros(TensorType::new(Shape::scalar(), DType::I32));
+    numbers(&op, &[&step], ty)
 }
 
 /// The numbers of an op at these rounds, rounded to their dtype: they are what others start from.

@@ -83,13 +83,33 @@ pub(crate) mod proof {
             vec![
                 Case::new("sample", |_, x| sample_with_temperature(x[0], q(), 0.7))
                     .shows("sample_with_temperature")
+                    .computes(|x, ty| drawn(x[0], ty, 0.7))
                     .normal("x", MATRIX, F32),
                 Case::new("sample: cold", |_, x| sample_with_temperature(x[0], q(), 0.0))
+                    .shows("sample_with_temperature")
+                    .computes(|x, ty| drawn(x[0], ty, 0.0))
                     .normal("x", MATRIX, F32),
                 Case::new("sample: bf16", |_, x| sample_with_temperature(x[0], q(), 1.0))
+                    .shows("sample_with_temperature")
+                    .computes(|x, ty| drawn(x[0], ty, 1.0))
                     .normal("x", MATRIX, BF16)
                     .meshes(FEW),
             ]
         },
     };
+
+    /// The greatest of logits plus noise of a Gumbel distribution, which is of f32.
+    fn drawn(logits: &Dense, ty: &TensorType, temperature: f64) -> Dense {
+        let wide = TensorType::new(logits.ty.shape.clone(), DType::F32);
+        let uniform = crate::random::proof::uniform(0.0, 1.0, &wide);
+        let score = |at: &At| match temperature {
+            0.0 => logits.at(at),
+            _ => logits.at(at) - temperature * (1.0 / uniform.at(at)).ln().ln(),
+        };
+        Dense::each(ty, |at| {
+            let scores: Vec<_> = (0..q().size).map(|q| score(&at.with("q", q))).collect();
+            let greatest = |i: &usize| scores.iter().all(|other| *other <= scores[*i]);
+            (0..scores.len()).find(greatest).map_or(f64::NAN, |i| i as f64)
+        })
+    }
 }

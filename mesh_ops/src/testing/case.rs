@@ -30,6 +30,8 @@ pub struct Case {
     pub(super) gradient: bool,
     pub(super) meshes: Option<Vec<String>>,
     pub(super) meanings: Vec<(String, Meaning)>,
+    /// What it computes as a whole.
+    pub(super) whole: Option<Meaning>,
     /// Whether it is of one operation out of another case.
     pub(super) alone: bool,
     pub(super) function: String,
@@ -64,6 +66,7 @@ impl Case {
             gradient: true,
             meshes: None,
             meanings: Vec::new(),
+            whole: None,
             alone: false,
             function: name.split(':').next().unwrap_or_default().to_owned(),
             composed: false,
@@ -151,6 +154,22 @@ impl Case {
     /// What it computes of tensors in the place of its inputs.
     pub fn outputs<'g>(&self, graph: &'g Graph, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
         (self.build)(graph, inputs)
+    }
+
+    /// Says what the case computes as a whole, of its inputs and after them its variables in the order
+    /// in which they are made: a tensor of this type. A composition is proven by that; its ops, each
+    /// evaluated by its own meaning, would only repeat how it is composed.
+    pub fn computes(self, whole: impl Fn(&[&Dense], &TensorType) -> Dense + 'static) -> Self {
+        self.computes_all(move |x, types| types.iter().map(|ty| whole(x, ty)).collect())
+    }
+
+    /// As [`computes`](Self::computes), all tensors.
+    pub fn computes_all(
+        mut self,
+        whole: impl Fn(&[&Dense], &[TensorType]) -> Vec<Dense> + 'static,
+    ) -> Self {
+        self.whole = Some(Rc::new(whole));
+        self
     }
 
     /// Other meshes than [`MESHES`](super::MESHES). Inputs owe sums on those that are `a:2`, `a:4` or

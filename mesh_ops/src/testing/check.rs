@@ -1,15 +1,13 @@
 //! The one test for every op.
 
 use super::alone;
-use super::case::{Case, Given};
-use super::compare::{Tolerance, compare};
+use super::case::Case;
+use super::compare::Tolerance;
 use super::graph::Trial;
-use super::known::{Known, untrained};
+use super::known::Known;
 use super::layouts::{legal_layouts, more_layouts};
-use super::reference::{Met, Reference, Values};
-use super::report::{Count, Report};
+use super::report::{Count, Derivatives, Report};
 use super::roles::roles;
-use mesh_core::graph::TensorId;
 use mesh_core::lower::PassId;
 use mesh_core::names::{DType, Layout, Mesh};
 use std::rc::Rc;
@@ -21,24 +19,23 @@ pub const MESHES: &[&str] = &["a:2", "a:4", "a:3", "a:2;b:2", "a:2;b:4", "a:2;b:
 /// Where ops whose inputs owe sums are checked.
 const OWING_MESHES: &[&str] = &["a:2", "a:4", "a:2;b:2"];
 
-/// Step of the finite differences. In f64 the error of a central difference is about
-/// `step^2 + 1e-16 / step`, so some 1e-10.
-const STEP: f64 = 1.0 / 131_072.0;
-
-/// Differences are compared at this: their error with four digits to spare for steep functions.
-const DIFFERENCES: Tolerance = Tolerance::Within(1e-6);
-
 impl Case {
     /// Checks the case:
     ///
     /// 1. one processor computes what the [`Reference`] computes, forward and backward;
-    /// 2. the gradients are the finite differences of the reference;
+    /// 2. the gradients are the finite differences of the reference, and their derivatives those of the
+    ///    gradients, where the gradient can be differentiated; for some cases, a third time;
     /// 3. every legal layout on several meshes gives what one processor gives, with the replica
     ///    check on; also where inputs and cotangents owe sums;
     /// 4. the forward function in a graph of its own does so under every layout that is legal there,
     ///    and so does each operation of both functions in a graph of its own, on the smaller of the
     ///    meshes: an operation that forbids a layout does not hide the faults of another;
-    /// 5. each operation does so where its inputs are selected and what they meet is infinite.
+    /// 5. each operation does so where its inputs are selected and what they meet is infinite;
+    /// 6. a case that says what it [computes](Self::computes) computes that.
+    ///
+    /// Where a graph has more than 40 legal layouts on a mesh, 40 of them are run, and derivatives of
+    /// higher orders under three; [`Count::left`] says how many are left out. With `MESH_LAYOUTS=all` in
+    /// the environment none is.
     ///
     /// An op of the gradient that the reference does not know is compared with what one processor
     /// computes of it ([`Report::unexplained`]). That it is right on one processor, only the
@@ -52,9 +49,13 @@ impl Case {
 
     fn check_all(&self) -> Result<Report, String> {
         let trial = Trial::new(self, &[])?;
+        self.compared_as_a_whole(&trial)?;
         let met = self.differences(&trial)?;
+        let explained = met.iter().all(|met| met.explained);
+        let (higher, underived) = if explained { self.higher()? } else { (Vec::new(), None) };
+        let mut higher: Vec<_> = higher.into_iter().map(Higher::new).collect();
         let roles = roles(&trial.graph, trial.made.forward_operations);
-        let mut counts = self.trials()?;
+        let mut counts = self.trials(&mut higher)?;
         let operations = alone::cases(self, &trial, &met);
         if met.iter().filter(|met| met.number < trial.made.forward_operations).count() == 1 {
             self.selected()?;
@@ -65,37 +66,19 @@ impl Case {
             unexplained.map(|met| met.operation.op.name().to_owned()).collect();
         unexplained.sort();
         unexplained.dedup();
-        Ok(Report { name: self.name.clone(), roles, counts, unexplained })
+        let (name, whole) = (self.name.clone(), self.whole.is_some());
+        // What is found beside that is not reported, so that the report is the same.
+        let derivatives = higher.into_iter().map(|higher| higher.found);
+        let derivatives = derivatives.filter(|found| self.in_turn(found.order)).collect();
+        Ok(Report { name, roles, counts, unexplained, whole, derivatives, underived })
     }
 
-    /// The gradient graph against differences, both by the reference; returns what that met.
-    fn differences(&self, trial: &Trial) -> Result<Vec<Met>, String> {
-        let reference = trial.reference(self).recording();
-        let values = reference.evaluate(&trial.feeds, &untrained(), &trial.made.wanted())?;
-        let met = reference.recorded();
-        let Some(loss) = trial.made.loss else { return Ok(met) };
-        let reference = trial.reference(self);
-        for (i, gradient) in &trial.made.gradients {
-            let Given { name, dtype, .. } = &self.inputs[*i];
-            // What one processor computes is rounded.
-            let tolerance = match met.iter().all(|met| met.explained) {
-                true => DIFFERENCES,
-                false => DIFFERENCES.max(self.tolerance(trial, *dtype)),
-            };
-            let want = difference(&reference, &trial.feeds, name, loss)?;
-            let zeros = vec![0.0; want.len()];
-            let got = gradient.as_ref().map_or(&zeros, |id| &values[id].data);
-            compare(got.iter().copied(), &want, tolerance)
-                .map_err(|message| format!("gradient of {name} against differences: {message}"))?;
-        }
-        Ok(met)
-    }
-
-    /// Every legal layout, with nothing and with something owing.
-    fn trials(&self) -> Result<Vec<Count>, String> {
-        let mut counts = self.layouts(&[])?;
+    /// Every legal layout, with nothing and with something owing, and some for derivatives of higher
+    /// orders.
+    fn trials(&self, higher: &mut [Higher<'_>]) -> Result<Vec<Count>, String> {
+        let mut counts = self.layouts(&[], higher)?;
         for owe in self.owing() {
-            counts.extend(self.layouts(&owe)?);
+            counts.extend(self.layouts(&owe, &mut [])?);
         }
         Ok(counts)
     }
@@ -113,26 +96,31 @@ impl Case {
 
     /// Every legal layout of the graph, and those of its forward function in a graph of its own that
     /// the gradients do not allow.
-    fn layouts(&self, owe: &[usize]) -> Result<Vec<Count>, String> {
+    fn layouts(&self, owe: &[usize], higher: &mut [Higher<'_>]) -> Result<Vec<Count>, String> {
         let names: Vec<_> = owe.iter().map(|&i| self.inputs[i].name.as_str()).collect();
         let owing = |of: &str| match names.is_empty() {
             true => of.to_owned(),
             false => format!("{of}{} owing", names.join("+")),
         };
         let whole = Known::new(self, Trial::new(self, owe)?, owing(""))?;
-        let differentiates = whole.trial.made.gradients.iter().any(|(_, id)| id.is_some());
-        let forward = match differentiates {
+        let forward = match whole.trial.made.differentiates() {
             true => Some(Known::new(self, Trial::forward(self, owe)?, owing("forward alone, "))?),
             false => None,
         };
-        for &pass in PassId::ALL.iter().filter(|_| owe.is_empty() && !self.alone) {
-            whole.without(pass, &Mesh::single(), &Layout::default())?;
+        if owe.is_empty() && !self.alone {
+            let each = PassId::ALL.iter().map(std::slice::from_ref);
+            for passes in each.chain([PassId::ALL]) {
+                whole.without(passes, &Mesh::single(), &Layout::default())?;
+            }
         }
         let (mut counts, mut of_forward) = (Vec::new(), Vec::new());
         for mesh in self.checked_on(!owe.is_empty())? {
             let layouts = legal_layouts(&whole.trial.graph, &mesh)?;
             whole.on(&mesh, &layouts)?;
             counts.push(whole.count(&mesh, &layouts));
+            for Higher { known, found } in &mut *higher {
+                known.on_some(&mesh, &layouts, found)?;
+            }
             if let Some(forward) = &forward {
                 let mut more = more_layouts(&forward.trial.graph, &mesh, &layouts.legal)?;
                 of_forward.push(forward.count(&mesh, &more));
@@ -181,6 +169,19 @@ impl Case {
     }
 }
 
+/// Derivatives of a higher order, and under how many layouts they were tried.
+struct Higher<'a> {
+    known: Known<'a>,
+    found: Derivatives,
+}
+
+impl<'a> Higher<'a> {
+    fn new(known: Known<'a>) -> Self {
+        let order = known.trial.made.order;
+        Self { known, found: Derivatives { order, tried: 0, legal: 0, left: 0 } }
+    }
+}
+
 /// What is counted of operations that were taken out of a case's graph, all together.
 fn checked(cases: &[Case]) -> Result<Vec<Count>, String> {
     let of = match cases.len() {
@@ -189,7 +190,7 @@ fn checked(cases: &[Case]) -> Result<Vec<Count>, String> {
     };
     let mut sums: Vec<Count> = Vec::new();
     for case in cases {
-        let counts = case.trials().and_then(|counts| case.selected().map(|()| counts));
+        let counts = case.trials(&mut []).and_then(|counts| case.selected().map(|()| counts));
         for count in counts.map_err(|m| format!("{} alone: {m}", case.name))? {
             match sums.iter_mut().find(|sum| sum.mesh == count.mesh) {
                 Some(sum) => sum.add(&count),
@@ -198,22 +199,4 @@ fn checked(cases: &[Case]) -> Result<Vec<Count>, String> {
         }
     }
     Ok(sums)
-}
-
-/// The derivative of a scalar with respect to every element that is fed under a name.
-fn difference(
-    reference: &Reference<'_>,
-    feeds: &Values,
-    name: &str,
-    loss: TensorId,
-) -> Result<Vec<f64>, String> {
-    let fed = feeds.get(name).ok_or("no such feed")?;
-    let mut feeds = feeds.clone();
-    let mut at = |i: usize, by: f64| -> Result<f64, String> {
-        let mut moved = fed.clone();
-        moved.data[i] += by;
-        feeds.insert(name.to_owned(), moved);
-        Ok(reference.evaluate(&feeds, &untrained(), &[loss])?[&loss].data[0])
-    };
-    (0..fed.data.len()).map(|i| Ok((at(i, STEP)? - at(i, -STEP)?) / (2.0 * STEP))).collect()
 }

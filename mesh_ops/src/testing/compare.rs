@@ -5,16 +5,27 @@ use mesh_core::names::DType;
 /// How far two results may lie apart.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Tolerance {
-    /// Not at all.
+    /// Not even by the sign of a zero; NaN is NaN.
+    Bits,
+    /// Not at all; zeros are equal.
     Exact,
     /// By this fraction of the greatest element, or of 1 if all are smaller.
     Within(f64),
 }
 
 impl Tolerance {
+    /// So many times as wide.
+    pub(super) fn times(self, factor: f64) -> Self {
+        match self {
+            Self::Within(fraction) => Self::Within(fraction * factor),
+            exact => exact,
+        }
+    }
+
     /// The wider of two.
     pub(super) fn max(self, other: Self) -> Self {
         match (self, other) {
+            (Self::Bits, wider) | (wider, Self::Bits) => wider,
             (Self::Exact, wider) | (wider, Self::Exact) => wider,
             (Self::Within(a), Self::Within(b)) => Self::Within(a.max(b)),
         }
@@ -53,11 +64,12 @@ pub fn compare(
     }
     let scale = want.iter().filter(|x| x.is_finite()).fold(1.0, |most: f64, x| most.max(x.abs()));
     let same = |got: f64, want: f64| {
-        let allowed = match tolerance {
-            Tolerance::Exact => 0.0,
-            Tolerance::Within(fraction) => fraction * scale,
+        let near = match tolerance {
+            Tolerance::Bits => got.to_bits() == want.to_bits(),
+            Tolerance::Exact => got == want,
+            Tolerance::Within(fraction) => got == want || (got - want).abs() <= fraction * scale,
         };
-        got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= allowed
+        near || (got.is_nan() && want.is_nan())
     };
     match (0..got.len()).find(|&i| !same(got[i], want[i])) {
         None => Ok(()),

@@ -2,19 +2,29 @@
 
 use super::SEED;
 use super::case::Case;
-use super::compare::compare;
+use super::compare::{Tolerance, compare};
 use super::graph::{OWED, Trial};
-use super::layouts::{Layouts, quiet, selection};
+use super::layouts::{Layouts, all_layouts, lowered, quiet, selection};
+use super::moved::moved;
 use super::reference::{Dense, Values};
-use super::report::Count;
+use super::report::{Count, Derivatives};
 use mesh_core::array::Array;
-use mesh_core::graph::TensorType;
+use mesh_core::graph::TensorId;
 use mesh_core::lower::{Module, PassId, Target};
-use mesh_core::names::{DType, Layout, Mesh, Shape};
+use mesh_core::names::{Layout, Mesh};
 use mesh_core::session::{Error, Reference, Session, Threads};
+use std::rc::Rc;
 
-/// Layouts run per trial and mesh; beyond that, an even selection. All are counted.
+/// Layouts run per trial and mesh, unless all are asked for; beyond that, an even selection. All are
+/// counted.
 const RUN_MOST: usize = 40;
+
+/// Layouts per mesh under which derivatives of higher orders are run, unless all are asked for: what ops
+/// do under layouts, those of the gradient have shown.
+const DERIVED_MOST: usize = 3;
+
+/// Differentiating a graph once more makes some four times as many operations, of which each rounds.
+const PER_ORDER: f64 = 4.0;
 
 /// A trial with what one processor makes of it, which agrees with the reference.
 pub(super) struct Known<'a> {
@@ -23,6 +33,8 @@ pub(super) struct Known<'a> {
     /// Of what it is a trial; empty for a case's graph as it is.
     of: String,
     alone: Vec<Array>,
+    /// How far each fetch may lie apart.
+    tolerances: Vec<Tolerance>,
 }
 
 impl<'a> Known<'a> {
@@ -31,10 +43,17 @@ impl<'a> Known<'a> {
         let one = trial.graph.lower(&Mesh::single(), &Layout::default());
         let alone = run(&one.map_err(|report| report.to_string())?, &trial.feeds)?;
         let wanted = trial.made.wanted();
-        let values = trial.reference(case).evaluate(&trial.feeds, &untrained(), &wanted)?;
+        let values = trial.reference(case).evaluate(&trial.feeds, &trial.variables, &wanted)?;
         if alone.len() != wanted.len() {
             return Err(format!("{} fetches instead of {}", alone.len(), wanted.len()));
         }
+        let moved = moved(&trial.graph);
+        let more = PER_ORDER.powi(trial.made.order.saturating_sub(1) as i32);
+        let tolerance = |id: &TensorId| match moved.contains(id) {
+            true => Tolerance::Bits,
+            false => case.tolerance(&trial, trial.graph.type_of(*id).dtype).times(more),
+        };
+        let tolerances: Vec<_> = wanted.iter().map(tolerance).collect();
         let comma = if of.is_empty() { "" } else { ", " };
         for (k, (got, id)) in alone.iter().zip(&wanted).enumerate() {
             let want: &Dense = &values[id];
@@ -42,12 +61,11 @@ impl<'a> Known<'a> {
             if (got.shape(), got.dtype()) != (&shape[..], want.ty.dtype) {
                 return Err(format!("fetch {k} is {:?}, not {}", got.shape(), want.ty));
             }
-            let tolerance = case.tolerance(&trial, want.ty.dtype);
-            compare(got.to_f64(), &want.data, tolerance).map_err(|m| {
+            compare(got.to_f64(), &want.data, tolerances[k]).map_err(|m| {
                 format!("one processor against the reference{comma}{of}: fetch {k}: {m}")
             })?;
         }
-        Ok(Self { case, trial, of, alone })
+        Ok(Self { case, trial, of, alone, tolerances })
     }
 
     /// Whether a module gives what one processor gave: on threads, compiled for a target, and on the
@@ -70,41 +88,83 @@ impl<'a> Known<'a> {
         let results = results.map_err(|message| format!("{back_end}{message}"))?;
         for (k, (got, want)) in results.iter().zip(&self.alone).enumerate() {
             let want: Vec<_> = want.to_f64().iter().copied().collect();
-            compare(got.to_f64(), &want, self.case.tolerance(&self.trial, got.dtype()))
+            compare(got.to_f64(), &want, self.tolerances[k])
                 .map_err(|message| format!("{back_end}fetch {k}: {message}"))?;
         }
         Ok(())
     }
 
-    /// The same lowered without a pass.
-    pub(super) fn without(&self, pass: PassId, mesh: &Mesh, layout: &Layout) -> Result<(), String> {
-        let options = quiet().without(pass);
+    /// The same lowered without some passes.
+    pub(super) fn without(
+        &self,
+        passes: &[PassId],
+        mesh: &Mesh,
+        layout: &Layout,
+    ) -> Result<(), String> {
+        let options = passes.iter().fold(quiet(), |options, pass| options.without(*pass));
         let module = self.trial.graph.lower_with(mesh, layout, &options);
         let module = module.map_err(|report| report.to_string())?;
-        let target = Target::host().without(pass);
+        let target = passes.iter().fold(Target::host(), |target, pass| target.without(*pass));
         let compiled = || Session::on(&module, Reference::compiled(&module, &target, SEED)?);
         self.agrees(&module, target.clone())
             .and_then(|()| self.agrees_on("compiled, by reference, ", &module, compiled))
-            .map_err(|m| format!("{}, without {pass}: {m}", self.under(mesh, layout)))
+            .map_err(|m| {
+                let names: Vec<_> = passes.iter().map(|pass| pass.name()).collect();
+                format!("{}, without {}: {m}", self.under(mesh, layout), names.join(", "))
+            })
     }
 
-    /// Layouts of a mesh. If the trial owes something, those under which nothing owes are left out.
+    /// Layouts of a mesh, or as many as are to be run of them. If the trial owes something, those under
+    /// which nothing owes are left out.
     pub(super) fn on(&self, mesh: &Mesh, layouts: &Layouts) -> Result<(), String> {
-        let owes = self.trial.feeds.values().any(|fed| fed.ty.shape.contains(OWED.into()));
-        let worth = |layout: &Layout| !owes || layout.to_string().contains(OWED);
-        let worth: Vec<_> = layouts.legal.iter().filter(|(layout, _)| worth(layout)).collect();
-        for i in selection(worth.len(), RUN_MOST) {
+        let worth = self.worth(layouts);
+        let most = if all_layouts() { usize::MAX } else { RUN_MOST };
+        for i in selection(worth.len(), most) {
             let (layout, module) = worth[i];
             self.agrees(module, Target::host())
                 .map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
         }
-        // The passes in turn, since all of them on all meshes would take long.
+        // The passes in turn, and all of them at once, since each of them on all meshes would take long.
         if let Some((layout, _)) = worth.last().filter(|_| !self.case.alone) {
             let turn = worth.len() + mesh.to_string().len() + self.case.name.len();
             let pass = PassId::ALL[turn % PassId::ALL.len()];
-            self.without(pass, mesh, layout)?;
+            self.without(&[pass], mesh, layout)?;
+            self.without(PassId::ALL, mesh, layout)?;
         }
         Ok(())
+    }
+
+    /// A higher order of derivatives under layouts that are legal for the gradient, or as many as are to
+    /// be run of them, on threads. Adds up under how many.
+    pub(super) fn on_some(
+        &self,
+        mesh: &Mesh,
+        layouts: &Layouts,
+        found: &mut Derivatives,
+    ) -> Result<(), String> {
+        // The first is the layout that splits nothing.
+        let split = layouts.legal.get(1..).unwrap_or_default();
+        let chosen: Vec<_> = selection(split.len(), DERIVED_MOST).collect();
+        found.left += split.len() - chosen.len();
+        for (i, (layout, _)) in split.iter().enumerate() {
+            let counts = chosen.contains(&i);
+            if !counts && !all_layouts() {
+                continue;
+            }
+            found.tried += usize::from(counts);
+            let Some(module) = lowered(&self.trial.graph, mesh, layout)? else { continue };
+            found.legal += usize::from(counts);
+            self.agrees_on("", &module, || Session::threads(&module, SEED))
+                .map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
+        }
+        Ok(())
+    }
+
+    /// The layouts worth running.
+    fn worth<'b>(&self, layouts: &'b Layouts) -> Vec<&'b (Layout, Rc<Module>)> {
+        let owes = self.trial.feeds.values().any(|fed| fed.ty.shape.contains(OWED.into()));
+        let worth = |layout: &Layout| !owes || layout.to_string().contains(OWED);
+        layouts.legal.iter().filter(|(layout, _)| worth(layout)).collect()
     }
 
     fn under(&self, mesh: &Mesh, layout: &Layout) -> String {
@@ -119,14 +179,9 @@ impl<'a> Known<'a> {
             legal: layouts.legal.len(),
             tried: layouts.tried,
             sampled: layouts.sampled,
+            left: self.worth(layouts).len().saturating_sub(RUN_MOST),
         }
     }
-}
-
-/// Variables before anything is trained.
-pub(super) fn untrained() -> Values {
-    let step = Dense::zeros(TensorType::new(Shape::scalar(), DType::I32));
-    Values::from([("step".to_owned(), step)])
 }
 
 /// Calls every function of a module on threads; all fetches in order.

@@ -5,6 +5,7 @@ use mesh_core::lower::{Module, Options, Warnings};
 use mesh_core::names::{DimName, Layout, Mesh};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 /// Lowerings tried per graph and mesh; beyond that, an even selection.
 const TRIED_MOST: usize = 4_000;
@@ -93,11 +94,8 @@ pub(super) fn more_layouts(
             return Ok(Some(pair.clone()));
         }
         let layout: Layout = text.parse().map_err(|error| format!("{text}: {error}"))?;
-        match graph.lower_with(mesh, &layout, &quiet()) {
-            Ok(module) => Ok(Some((layout, Rc::new(module)))),
-            Err(report) if !text.is_empty() && is_about_the_layout(&report) => Ok(None),
-            Err(report) => Err(format!("layout \"{text}\" on mesh \"{mesh}\": {report}")),
-        }
+        let module = lowered(graph, mesh, &layout)?;
+        Ok::<_, String>(module.map(|module| (layout, Rc::new(module))))
     };
     let (names, options) = (dim_names(graph), options(mesh));
     let (mut tried, mut sampled) = (1, false);
@@ -117,6 +115,27 @@ pub(super) fn more_layouts(
         legal.extend(more);
     }
     Ok(Layouts { tried, sampled, legal })
+}
+
+/// The module of a layout; `None` if ops cannot follow the layout.
+pub(super) fn lowered(
+    graph: &Graph,
+    mesh: &Mesh,
+    layout: &Layout,
+) -> Result<Option<Module>, String> {
+    match graph.lower_with(mesh, layout, &quiet()) {
+        Ok(module) => Ok(Some(module)),
+        Err(report) if *layout != Layout::default() && is_about_the_layout(&report) => Ok(None),
+        Err(report) => Err(format!("layout \"{layout}\" on mesh \"{mesh}\": {report}")),
+    }
+}
+
+/// Whether every layout that is counted is to be run, and derivatives are to be checked element by
+/// element: `MESH_LAYOUTS=all`, as `just conformance-full` sets it. Else a selection is.
+pub fn all_layouts() -> bool {
+    static ALL: LazyLock<bool> =
+        LazyLock::new(|| std::env::var("MESH_LAYOUTS").is_ok_and(|layouts| layouts == "all"));
+    *ALL
 }
 
 /// Nobody is told that most axes of most layouts do nothing.

@@ -1,7 +1,7 @@
 //! What proves an op, stated in its room: what it means, and the cases in which it is checked.
 
 pub(crate) use super::reference::dense::{along, extent, moved, offsets, permuted, stride, wrap};
-pub(crate) use super::{Case, Dense, Fill};
+pub(crate) use super::{At, Case, Dense, Fill};
 pub(crate) use crate::elementwise::Map;
 pub(crate) use crate::prelude::*;
 
@@ -177,6 +177,16 @@ pub(crate) fn q() -> Dimension {
 /// Dims as in `p:4;q:6`; none if they are not spelled so.
 pub(crate) fn shape(dims: &str) -> Shape {
     dims.parse().unwrap_or_default()
+}
+
+/// The sum of terms by number.
+pub(crate) fn total(count: usize, term: impl Fn(usize) -> f64) -> f64 {
+    (0..count).map(term).sum()
+}
+
+/// The elements along a dim of the tensor of which this is a place.
+pub(crate) fn line(x: &Dense, at: &At, dim: Dimension) -> Vec<f64> {
+    (0..dim.size).map(|i| x.at(&at.with(dim.name.as_str(), i))).collect()
 }
 
 /// A case of an elementwise function of one tensor.

@@ -14,6 +14,12 @@ pub struct Report {
     pub counts: Vec<Count>,
     /// Ops of the gradient whose meaning nobody said: what one processor computes stands for it.
     pub unexplained: Vec<String>,
+    /// Whether it was compared with what the case says that it computes as a whole.
+    pub whole: bool,
+    /// Derivatives of higher orders that were checked.
+    pub derivatives: Vec<Derivatives>,
+    /// Why there are none, if an op of the gradient has no gradient.
+    pub underived: Option<String>,
 }
 
 /// Layouts of something on one mesh.
@@ -29,6 +35,22 @@ pub struct Count {
     pub tried: usize,
     /// Whether there were too many to try all.
     pub sampled: bool,
+    /// How many legal ones are run only if all are asked for.
+    pub left: usize,
+}
+
+/// Derivatives of one order, under layouts that are legal for the gradient and split something; of all
+/// meshes together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Derivatives {
+    /// 2 for derivatives of the gradient.
+    pub order: usize,
+    /// Under how many layouts they were tried.
+    pub tried: usize,
+    /// Under how many of these they are legal.
+    pub legal: usize,
+    /// How many layouts are tried only if all are asked for.
+    pub left: usize,
 }
 
 impl Count {
@@ -37,12 +59,22 @@ impl Count {
         self.legal += more.legal;
         self.tried += more.tried;
         self.sampled |= more.sampled;
+        self.left += more.left;
     }
 }
+
+/// The line of a case that has a meaning of its own.
+const WHOLE: &str = "as a whole: compared with a meaning of its own";
+
+/// What stands behind the number of layouts that are not run.
+const LEFT: &str = "left out";
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name)?;
+        if self.whole {
+            write!(f, "\n    {WHOLE}")?;
+        }
         for line in &self.roles {
             write!(f, "\n    {line}")?;
         }
@@ -55,10 +87,22 @@ impl fmt::Display for Report {
             }
             let more = if count.sampled { "+" } else { "" };
             write!(f, " {} {}/{}{more}", count.mesh, count.legal, count.tried)?;
+            if count.left > 0 {
+                write!(f, " ({} {LEFT})", count.left)?;
+            }
         }
         if !self.unexplained.is_empty() {
             let ops = self.unexplained.join(", ");
             write!(f, "\n    by one processor, since nobody said what they mean: {ops}")?;
+        }
+        for Derivatives { order, tried, legal, left } in &self.derivatives {
+            write!(f, "\n    derivatives of order {order}: {legal}/{tried}")?;
+            if *left > 0 {
+                write!(f, " ({left} {LEFT})")?;
+            }
+        }
+        if let Some(why) = &self.underived {
+            write!(f, "\n    no derivatives of order 2: {why}")?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use mesh_core::array::Array;
 use mesh_core::graph::TensorType;
-use mesh_core::names::{DType, DimName, Shape};
+use mesh_core::names::{DType, DimName, Dimension, Shape};
 
 /// A whole tensor. Every dtype is held as f64: i32 and bool exactly, floats without rounding.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,6 +23,23 @@ impl Dense {
     pub fn filled(ty: TensorType, value: f64) -> Self {
         let data = vec![value; ty.shape.size()];
         Self { ty, data }
+    }
+
+    /// A tensor whose elements are made one by one.
+    pub fn each(ty: &TensorType, element: impl Fn(&At) -> f64) -> Self {
+        Self { ty: ty.clone(), data: At::all(&ty.shape).iter().map(element).collect() }
+    }
+
+    /// The elements changed one by one.
+    #[must_use]
+    pub fn map(mut self, f: impl Fn(f64) -> f64) -> Self {
+        self.data.iter_mut().for_each(|x| *x = f(*x));
+        self
+    }
+
+    /// The element there; indices along other dims count for nothing. NaN beyond the ends.
+    pub fn at(&self, at: &At) -> f64 {
+        self.data.get(at.number(&self.ty.shape)).copied().unwrap_or(f64::NAN)
     }
 
     /// An array under named dims.
@@ -50,6 +67,56 @@ impl Dense {
             DType::Bool => Ok(array(self, |x| x != 0.0)?.into()),
             DType::BF16 => Ok(array(self, half::bf16::from_f64)?.into()),
         }
+    }
+}
+
+/// Where an element lies: an index along each of some dims, by name. What a composition means is said
+/// with it, element by element.
+///
+/// ```
+/// use mesh_ops::testing::{At, Dense};
+/// # use mesh_core::graph::TensorType;
+/// # use mesh_ops::prelude::*;
+/// let ty = TensorType::new("p:2;q:3".parse()?, F32);
+/// let x = Dense { ty: ty.clone(), data: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
+/// let reversed = Dense::each(&ty, |at| x.at(&at.with("q", 2 - at.along("q"))));
+/// assert_eq!(reversed.data, [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct At(Vec<(&'static str, usize)>);
+
+impl At {
+    /// All places of a tensor of this shape, in row-major order.
+    pub fn all(shape: &Shape) -> Vec<Self> {
+        let along = |number, dim: Dimension| (dim.name.as_str(), along(shape, number, dim.name));
+        let place = |number| Self(shape.iter().map(|dim| along(number, dim)).collect());
+        (0..shape.size()).map(place).collect()
+    }
+
+    /// The index along a dim; 0 if there is none.
+    pub fn along(&self, dim: &str) -> usize {
+        self.0.iter().find(|(own, _)| *own == dim).map_or(0, |&(_, index)| index)
+    }
+
+    /// The number, in row-major order, of the element of this shape; past the last if there is none.
+    pub fn number(&self, shape: &Shape) -> usize {
+        let mut number = 0;
+        for dim in shape {
+            let index = self.along(dim.name.as_str());
+            if index >= dim.size {
+                return shape.size();
+            }
+            number = number * dim.size + index;
+        }
+        number
+    }
+
+    /// Another index along a dim.
+    #[must_use]
+    pub fn with(&self, dim: &'static str, index: usize) -> Self {
+        let others = self.0.iter().filter(|(own, _)| *own != dim);
+        Self(others.copied().chain([(dim, index)]).collect())
     }
 }
 

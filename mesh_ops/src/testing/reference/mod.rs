@@ -7,7 +7,7 @@
 
 pub(super) mod dense;
 
-pub use dense::Dense;
+pub use dense::{At, Dense};
 
 use super::alone::{computed, inner};
 use super::proof;

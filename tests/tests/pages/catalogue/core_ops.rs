@@ -9,7 +9,7 @@ pub fn all() -> Vec<(&'static str, Entry)> {
     let mut all = vec![
         (
             "sources.rs",
-            case("Graph::input", "add", move |g| {
+            case("Graph::input", "session/feeds.rs::arrays_may_lie_anywhere", move |g| {
                 let x = g.input("x", [p, q], F32);
                 made([x], [x])
             }),
@@ -27,11 +27,9 @@ pub fn all() -> Vec<(&'static str, Entry)> {
         ),
         (
             "variable.rs",
-            case(
-                "Variable::value",
-                "lowering/counters.rs::the_numbers_of_mesh_tensorflow",
-                move |g| made([], [g.variable("w", [p, q], F32, Initializer::ZEROS).value()]),
-            ),
+            case("Variable::value", "a variable's value", move |g| {
+                made([], [g.variable("w", [p, q], F32, Initializer::ZEROS).value()])
+            }),
         ),
     ];
     all.extend(identities());
@@ -48,28 +46,9 @@ fn identities() -> Vec<(&'static str, Entry)> {
         })
     };
     vec![
-        (
-            "tensor.rs",
-            of_x(
-                "Tensor::relayout",
-                "session/state.rs::sharded_parameters_are_gathered_for_use_only",
-                |x| x.relayout(x.key().unwrap()),
-            ),
-        ),
-        (
-            "tensor.rs",
-            of_x(
-                "Tensor::stop_gradient",
-                "ops/gradients.rs::unconnected_tensors_have_no_gradient",
-                |x| x.stop_gradient(),
-            ),
-        ),
-        (
-            "custom.rs",
-            of_x("Tensor::depend", "loops/main.rs::depend_keeps_the_other_tensor", |x| {
-                x.depend(&[x.exp()])
-            }),
-        ),
+        ("tensor.rs", of_x("Tensor::relayout", "relayout", |x| x.relayout(x.key().unwrap()))),
+        ("tensor.rs", of_x("Tensor::stop_gradient", "stop_gradient", |x| x.stop_gradient())),
+        ("custom.rs", of_x("Tensor::depend", "depend", |x| x.depend(&[x.exp()]))),
         (
             "custom.rs",
             of_x("Tensor::probe", "loops/main.rs::probes_show_global_values", |x| x.probe("x")),
@@ -82,32 +61,28 @@ fn blocks() -> Vec<(&'static str, Entry)> {
     vec![
         (
             "custom.rs",
-            case("Graph::custom_gradient", "loops/recompute.rs::gradients_of_ones_own", |g| {
+            case("Graph::custom_gradient", "custom_gradient", |g| {
                 let x = f32s(g, "x", "d:4");
                 made([x], g.custom_gradient([x], |[x]| [x * x], |cx| vec![Some(cx.dy())]))
             }),
         ),
         (
             "recompute.rs",
-            case("Graph::recompute", "loops/recompute.rs::recompute_changes_no_number", |g| {
+            case("Graph::recompute", "recompute", |g| {
                 let x = f32s(g, "x", "d:4");
                 made([x], g.recompute([x], |[x]| [x.exp()]))
             }),
         ),
         (
             "reversible.rs",
-            case(
-                "Graph::reversible",
-                "loops/reversible.rs::values_and_gradients_are_those_of_plain_blocks",
-                |g| {
-                    let [x1, x2] = ["x1", "x2"].map(|name| f32s(g, name, "d:4"));
-                    made([x1, x2], g.reversible([x1, x2], 2, |_, x| x.exp(), |_, x| x.sin()))
-                },
-            ),
+            case("Graph::reversible", "reversible", |g| {
+                let [x1, x2] = ["x1", "x2"].map(|name| f32s(g, name, "d:4"));
+                made([x1, x2], g.reversible([x1, x2], 2, |_, x| x.exp(), |_, x| x.sin()))
+            }),
         ),
         (
             "loops.rs",
-            case("Graph::scan", "loops/main.rs::a_scan_over_layers", |g| {
+            case("Graph::scan", "scan", |g| {
                 let (x, scale) = (f32s(g, "x", "d:4"), f32s(g, "scale", "layers:4"));
                 let rounds = dim("layers", 4);
                 let ([y], []) = g.scan(rounds, [x], [scale], |[x], [scale]| ([x * scale], []));
@@ -116,30 +91,22 @@ fn blocks() -> Vec<(&'static str, Entry)> {
         ),
         (
             "loops.rs",
-            case(
-                "Graph::sum_over",
-                "loops/pending.rs::accumulated_gradients_are_reduced_once",
-                |g| {
-                    let x = f32s(g, "x", "parts:4;d:4");
-                    made([x], g.sum_over(dim("parts", 4), &[x], |x| vec![x[0].exp()]))
-                },
-            ),
+            case("Graph::sum_over", "sum_over", |g| {
+                let x = f32s(g, "x", "parts:4;d:4");
+                made([x], g.sum_over(dim("parts", 4), &[x], |x| vec![x[0].exp()]))
+            }),
         ),
         (
             "loops.rs",
-            case(
-                "Graph::while_loop",
-                "loops/main.rs::sums_over_split_dims_carried_by_a_while_loop",
-                |g| {
-                    let (x, n) = (f32s(g, "x", "d:4"), input(g, "n", "", I32));
-                    let [_, y] = g.while_loop(
-                        [n, x],
-                        |[n, _]| n.less(n.graph().scalar(9.0, I32)),
-                        |[n, x]| [n + n.graph().scalar(1.0, I32), x * 2.0],
-                    );
-                    made([x, n], [y])
-                },
-            ),
+            case("Graph::while_loop", "while_loop", |g| {
+                let (x, n) = (f32s(g, "x", "d:4"), input(g, "n", "", I32));
+                let [_, y] = g.while_loop(
+                    [n, x],
+                    |[n, _]| n.less(n.graph().scalar(9.0, I32)),
+                    |[n, x]| [n + n.graph().scalar(1.0, I32), x * 2.0],
+                );
+                made([x, n], [y])
+            }),
         ),
     ]
 }

@@ -55,22 +55,22 @@ pub fn all() -> Vec<Entry> {
 fn dense() -> Vec<Entry> {
     let k = || dim("k", 6);
     vec![
-        of_x("dense", "several dims summed and produced", "b:4;i:4", move |x| x.dense(k(), "d")),
+        of_x("dense", "dense", "b:4;i:4", move |x| x.dense(k(), "d")),
         of_x("Dense", "experts in the input", "b:4;e:2;i:4", move |x| {
             Dense::onto([k()]).over([dim("i", 4)]).for_each([dim("e", 2)]).apply(x, "d")
         }),
-        of_x("dense_product", "gated feed-forward", "b:4;i:4", move |x| {
+        of_x("dense_product", "dense_product", "b:4;i:4", move |x| {
             let gates = [Activation::Sigmoid, Activation::Linear];
             dense_product(x, &Dense::onto([k()]), &gates, "d")
         }),
-        of_x("dense_relu_dense", "gated feed-forward", "b:4;i:4", move |x| {
+        of_x("dense_relu_dense", "dense_relu_dense", "b:4;i:4", move |x| {
             dense_relu_dense(x, k(), "d")
         }),
         of_x("FeedForward", "gated feed-forward", "b:4;i:4", move |x| {
             let layer = FeedForward::new(dim("i", 4), k());
             layer.apply(x, &layer.weights(&Parameters::like(x), "d"))
         }),
-        case("Parameters", "layers/dense.rs::weights_may_be_stored_in_another_dtype", move |g| {
+        case("Parameters", "new variable", move |g| {
             made(
                 [],
                 [Parameters::new(g, F32).variable("w", [dim("i", 4), k()], Initializer::ZEROS)],
@@ -82,7 +82,7 @@ fn dense() -> Vec<Entry> {
             "b:4;i:4",
             |x| clip_activation_gradient(x, 1.0),
         ),
-        of_x("Activation", "gated feed-forward", "b:4;i:4", |x| Activation::Gelu.apply(x)),
+        of_x("Activation", "activations", "b:4;i:4", |x| Activation::Gelu.apply(x)),
     ]
 }
 
@@ -118,21 +118,18 @@ fn norms_and_losses() -> Vec<Entry> {
             let target = input(g, "target", "p:4", I32);
             made([target], [weights_nonzero(target, F32)])
         }),
-        of_x("layer_norm", "layer_norm", "b:4;k:6", move |x| layer_norm(x, k(), "n")),
-        of_x("rms_norm", "rms_norm", "b:4;k:6", move |x| rms_norm(x, k(), "n")),
+        of_x("layer_norm", "layer_norm: new weights", "b:4;k:6", move |x| layer_norm(x, k(), "n")),
+        of_x("rms_norm", "rms_norm: new weights", "b:4;k:6", move |x| rms_norm(x, k(), "n")),
         of_x("Norm", "rms_norm: bf16", "b:4;k:6", move |x| {
             Norm::Rms.apply(x, k(), &Norm::Rms.weights(&Parameters::like(x), k(), "n"))
         }),
-        of_x("batch_norm", "batch_norm", "b:4;k:6", move |x| batch_norm(x, [k()], "n").0),
-        of_x(
-            "BatchNorm",
-            "layers/norms.rs::averages_start_at_mean_0_and_variance_1",
-            "b:4;k:6",
-            move |x| {
-                let norm = BatchNorm::keeping([k()]);
-                norm.evaluate(x, &norm.weights(&Parameters::like(x), "n"))
-            },
-        ),
+        of_x("batch_norm", "batch_norm: new weights", "b:4;k:6", move |x| {
+            batch_norm(x, [k()], "n").0
+        }),
+        of_x("BatchNorm", "batch_norm: evaluated", "b:4;k:6", move |x| {
+            let norm = BatchNorm::keeping([k()]);
+            norm.evaluate(x, &norm.weights(&Parameters::like(x), "n"))
+        }),
     ]
 }
 
@@ -142,11 +139,11 @@ fn embeddings_and_convolutions() -> Vec<Entry> {
     let time = || Conv::over([("time", "tap")]);
     const SIGNAL: &str = "b:2;time:8;c:2";
     vec![
-        case("embedding", "layers/dense.rs::embeddings_look_up_rows", move |g| {
+        case("embedding", "embedding", move |g| {
             let ids = input(g, "ids", "p:4", I32);
             made([ids], [embedding(ids, vocab(), [model()], "e")])
         }),
-        case("embedding_weights", "layers/dense.rs::embeddings_look_up_rows", move |g| {
+        case("embedding_weights", "embedding_weights", move |g| {
             made([], [embedding_weights(&Parameters::new(g, F32), vocab(), [model()], "e")])
         }),
         case("embed", "embed", move |g| {
@@ -159,24 +156,15 @@ fn embeddings_and_convolutions() -> Vec<Entry> {
             ["p:4;model:4", "vocab:6;model:4"],
             move |x, table| embedding_logits(x, table, vocab()),
         ),
-        of_x(
-            "conv_layer",
-            "ops/convolutions.rs::layers_have_filters_of_their_own",
-            SIGNAL,
-            move |x| conv_layer(x, &time(), [2], dim("o", 4), "c"),
-        ),
-        of_x(
-            "separable_conv_layer",
-            "ops/convolutions.rs::layers_have_filters_of_their_own",
-            SIGNAL,
-            move |x| separable_conv_layer(x, &time(), [2], dim("o", 4), "c"),
-        ),
-        of_x(
-            "ConvLayer",
-            "ops/convolutions.rs::layers_have_filters_of_their_own",
-            SIGNAL,
-            move |x| ConvLayer::onto(dim("o", 4), &time(), [2]).without_bias().apply(x, "c"),
-        ),
+        of_x("conv_layer", "conv_layer", SIGNAL, move |x| {
+            conv_layer(x, &time(), [2], dim("o", 4), "c")
+        }),
+        of_x("separable_conv_layer", "separable_conv_layer", SIGNAL, move |x| {
+            separable_conv_layer(x, &time(), [2], dim("o", 4), "c")
+        }),
+        of_x("ConvLayer", "conv_layer: no bias", SIGNAL, move |x| {
+            ConvLayer::onto(dim("o", 4), &time(), [2]).without_bias().apply(x, "c")
+        }),
     ]
 }
 
@@ -257,7 +245,7 @@ fn attention() -> Vec<Entry> {
             let memory = CompressedMemory::new(dim("length", 8), 2).looking_back();
             made([q, k, v], [memory.apply(q, k, v, kv, kv, &none())])
         }),
-        of_x("TalkingHeads", "talking heads", X, move |x| {
+        of_x("TalkingHeads", "talking heads: new weights", X, move |x| {
             let softmax_heads = dim("softmax_heads", 4);
             let talking = TalkingHeads::new(&Parameters::like(x), heads, softmax_heads, "t");
             let options = AttentionOptions { talking: Some(talking), ..none() };

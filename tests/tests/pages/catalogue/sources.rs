@@ -145,21 +145,3 @@ pub fn layer_types() -> Vec<String> {
     }
     found
 }
-
-/// Op names and case names of the conformance suite's committed tables.
-pub fn proven() -> (Vec<String>, Vec<String>) {
-    let (mut ops, mut cases) = (Vec::new(), Vec::new());
-    let folder = workspace().join("tests/tests/snapshots/conformance");
-    for entry in fs::read_dir(folder).unwrap() {
-        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
-        for line in text.lines() {
-            match line.strip_prefix("    ") {
-                Some(op) => ops.extend(op.split_once('(').map(|(name, _)| name.to_owned())),
-                None => cases.push(line.to_owned()),
-            }
-        }
-    }
-    ops.sort();
-    ops.dedup();
-    (ops, cases)
-}

@@ -139,7 +139,7 @@ fn refusals(mesh: &Mesh) {
         let error = session.call_named("train", &feeds).unwrap_err().to_string();
         let end = begin + rows;
         let expected = format!(
-            "feed `image` of `train` has shape [8, 12], of which this process needs [{rows}, 12], \
+            "feed `image` of `train` has shape [batch:8, pixels:12], of which this process needs [{rows}, 12], \
              [{begin}..{end}, 0..12]: each dim of the array given may have the one size or the \
              other, but its shape is {shape:?}"
         );

@@ -25,7 +25,7 @@ impl Case {
     /// 1. one processor computes what the [`Reference`] computes, forward and backward;
     /// 2. the gradients are the finite differences of the reference, and their derivatives those of the
     ///    gradients, where the gradient can be differentiated; for some cases, a third time;
-    /// 3. every legal layout on several meshes gives what one processor gives, with the replica
+    /// 3. the legal layouts of several meshes give what one processor gives, with the replica
     ///    check on; also where inputs and cotangents owe sums;
     /// 4. the forward function in a graph of its own does so under every layout that is legal there,
     ///    and so does each operation of both functions in a graph of its own, on the smaller of the

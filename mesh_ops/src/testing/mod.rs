@@ -1,4 +1,4 @@
-//! The proof of ops: one generic test, over every legal layout, against a naive evaluator.
+//! The proof of ops: one generic test, over the legal layouts, against a naive evaluator.
 //!
 //! A [`Case`] says how to build a graph around an op and what to feed it; [`Case::check`] does the
 //! rest. Crates with ops of their own turn the feature `testing` on and do the same, after telling

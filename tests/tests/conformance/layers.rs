@@ -1,4 +1,4 @@
-//! Layers under every legal layout, against the reference.
+//! Layers under the legal layouts, against the reference.
 
 use crate::conform;
 use crate::meanings::{self, Attention, Heads, line, where_seen};

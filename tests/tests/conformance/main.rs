@@ -1,4 +1,4 @@
-//! Every op of `mesh_ops` under every legal layout, against the reference: the cases that stand in the
+//! Every op of `mesh_ops` under the legal layouts, against the reference: the cases that stand in the
 //! rooms, those of layers, and what else is known of ops whose dims are split.
 //!
 //! The committed tables beside this file hold, for each case, the roles of its dims (each *whole*

@@ -1,4 +1,4 @@
-//! Loops, recomputation, custom gradients and probes: under every legal layout, with their
+//! Loops, recomputation, custom gradients and probes: under the legal layouts, with their
 //! gradients, and with the expected collectives.
 
 use mesh_core::graph::Issue;

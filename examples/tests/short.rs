@@ -83,6 +83,6 @@ fn the_toy_model() {
     let layouts =
         ["--mesh a:1", "--mesh all:8 --layout batch:all", "--mesh all:8 --layout hidden:all"];
     for layout in layouts {
-        learns(program, "--hidden 16", 60, [layout, both]);
+        learns(program, "--hidden 16", 20, [layout, both]);
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! | shape | the dim's sizes added, other dims equal |
 //! |---|---|
-//! | split | the dim whole, others parallel |
+//! | split | the dim exchange(permute), others parallel |
 //! | linear | moves all inputs jointly |
 //! | gradient | slices |
+//!
+//! Along a split dim each processor receives the positions of its part that others have.
 
+use crate::placed::{PIECES, placed};
 use crate::room::*;
 use crate::slice::resized;
 use mesh_core::lower::LocalPiece;
@@ -63,17 +66,25 @@ impl Op for Concat {
     fn split(&self, io: Signature<'_>) -> SplitRule {
         let all: Vec<_> = (0..io.inputs.len()).collect();
         SplitRule::parallel()
-            .with([self.dim], Role::Whole("the inputs' parts are not the result's parts"))
+            .with([self.dim], Role::Exchange(PIECES))
             .linear(Linearity::Moves, &[&all])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (shape, zero) = (cx.output_shape(0), Scalar::new(cx.output_dtype(0), 0.0));
-        let (mut pieces, mut at) = (Vec::new(), 0);
-        for input in cx.inputs() {
-            let size = input.shape().get(self.dim).map_or(0, |d| d.size);
-            pieces.push(LocalPiece { at: vec![(self.dim, at)], ..LocalPiece::whole(input) });
-            at += size;
+        let mut at = vec![0];
+        for ty in cx.signature().inputs {
+            at.push(at[at.len() - 1] + dim_of(self.name(), ty, self.dim)?.size);
         }
+        if cx.parts(self.dim)? > 1 {
+            let at: Vec<_> = at.into_iter().map(|at| at as i64).collect();
+            let out = placed(cx, self.dim, &at)?;
+            return cx.finish(0, out);
+        }
+        let (shape, zero) = (cx.output_shape(0), Scalar::new(cx.output_dtype(0), 0.0));
+        let place = |(input, at)| LocalPiece {
+            at: vec![(self.dim, at)],
+            ..LocalPiece::whole(input)
+        };
+        let pieces: Vec<_> = cx.inputs().into_iter().zip(at).map(place).collect();
         let out = cx.assemble(&pieces, zero, &shape)?;
         cx.finish(0, out)
     }

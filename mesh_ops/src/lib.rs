@@ -37,6 +37,7 @@ mod like;
 mod methods;
 mod one_hot;
 mod pad;
+mod placed;
 pub mod pool;
 mod pool_1d;
 pub mod random;

@@ -2,10 +2,13 @@
 //!
 //! | shape | x with the dim grown |
 //! |---|---|
-//! | split | the dim whole, others parallel |
+//! | split | the dim exchange(permute), others parallel |
 //! | linear | moves x |
 //! | gradient | slice |
+//!
+//! Along a split dim each processor receives the positions of its part that others have.
 
+use crate::placed::{PIECES, placed};
 use crate::room::*;
 use crate::slice::resized;
 use mesh_core::lower::LocalPiece;
@@ -56,10 +59,14 @@ impl Op for Pad {
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
         SplitRule::parallel()
-            .with([self.dim], Role::Whole("the padding would lie on some processors only"))
+            .with([self.dim], Role::Exchange(PIECES))
             .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        if cx.parts(self.dim)? > 1 {
+            let out = placed(cx, self.dim, &[self.low as i64])?;
+            return cx.finish(0, out);
+        }
         let (x, shape) = (cx.input(0)?, cx.output_shape(0));
         let zero = Scalar::new(cx.dtype(&x), 0.0);
         let piece = LocalPiece { at: vec![(self.dim, self.low)], ..LocalPiece::whole(x) };

@@ -2,10 +2,13 @@
 //!
 //! | shape | x with the dim resized |
 //! |---|---|
-//! | split | the dim whole, others parallel |
+//! | split | the dim exchange(permute), others parallel |
 //! | linear | moves x |
 //! | gradient | pad with zeros |
+//!
+//! Along a split dim each processor receives the positions of its part that others have.
 
+use crate::placed::{PIECES, placed};
 use crate::room::*;
 use mesh_core::program::Offset;
 
@@ -53,12 +56,17 @@ impl Op for Slice {
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
         SplitRule::parallel()
-            .with([self.dim.name], Role::Whole("a part of a dim lies on some processors only"))
+            .with([self.dim.name], Role::Exchange(PIECES))
             .linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let name = self.dim.name;
+        if cx.parts(name)? > 1 {
+            let out = placed(cx, name, &[-(self.begin as i64)])?;
+            return cx.finish(0, out);
+        }
         let x = cx.input(0)?;
-        let out = cx.cut(&x, self.dim.name, Offset::fixed(self.begin), self.dim.size)?;
+        let out = cx.cut(&x, name, Offset::fixed(self.begin), self.dim.size)?;
         cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {

@@ -4,7 +4,7 @@
 use mesh_core::lower::Module;
 use mesh_core::names::ReduceKind;
 use mesh_core::program::forms::Generate;
-use mesh_core::program::{Form, Generator, Offset, Program, Step};
+use mesh_core::program::{Form, Generator, Offset, Pairs, Program, Step};
 use mesh_ops::prelude::*;
 use mesh_ops::{Cumulative, Order};
 use tests::changed;
@@ -131,7 +131,7 @@ const MISTAKES: &[Mistake] = &[
         "q:r+c",
         |step| match &mut step.form {
             Form::Permute(form) => {
-                form.shift *= 2;
+                form.pairs = Pairs::Shift { by: 4, wrap: true };
                 true
             }
             _ => false,
@@ -143,7 +143,7 @@ const MISTAKES: &[Mistake] = &[
         "q:r",
         |step| match &mut step.form {
             Form::Permute(form) => {
-                form.wrap = true;
+                form.pairs = Pairs::Shift { by: 1, wrap: true };
                 true
             }
             _ => false,

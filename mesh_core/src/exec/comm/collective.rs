@@ -19,8 +19,16 @@ pub(crate) enum Collective {
     ReduceScatter { fold: Fold, outer: usize, chunk: usize, input: *const u8, out: *mut u8 },
     /// Piece `rank` of each member's input becomes piece `member` of `out`.
     AllToAll { exchange: Box<Exchange>, input: *const u8, out: *mut u8 },
-    /// `out` = the input of member `rank - shift`, zeros where there is none and not `wrap`.
-    Permute { shift: i64, wrap: bool, bytes: usize, input: *const u8, out: *mut u8 },
+    /// `out` = the input of member `source`, zeros if there is none. `target` is the member of which
+    /// this one is the source.
+    Permute {
+        source: Option<usize>,
+        #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "threads only fetch"))]
+        target: Option<usize>,
+        bytes: usize,
+        input: *const u8,
+        out: *mut u8,
+    },
     /// `out = fold of the members' inputs` of `elements` at member `root`; the others may have no `out`.
     ReduceTo { fold: Fold, root: usize, elements: usize, input: *const u8, out: *mut u8 },
     /// `out` = the input of member `root`. The others may have no `input`.

@@ -11,7 +11,7 @@ use std::ptr;
 use std::time::Duration;
 
 use super::super::comm::fold::Fold;
-use super::super::comm::{Collective, Exchange, Group, Stopped, destination, source};
+use super::super::comm::{Collective, Exchange, Group, Stopped};
 use super::super::sync::Arc;
 use super::super::threads::Process;
 use super::channel::Address;
@@ -180,9 +180,8 @@ impl Messages {
                 Collective::AllToAll { ref exchange, input, out } => {
                     self.all_to_all(group, exchange, input, out)
                 }
-                Collective::Permute { shift, wrap, bytes, input, out } => {
-                    let from = source(group, shift, wrap);
-                    self.permute(group, from, destination(group, shift, wrap), bytes, input, out)
+                Collective::Permute { source, target, bytes, input, out } => {
+                    self.permute(group, source, target, bytes, input, out)
                 }
                 Collective::ReduceTo { fold, root, elements, input, out } => {
                     self.reduce_to(group, fold, root, elements, input, out)
@@ -306,7 +305,7 @@ impl Messages {
         &mut self,
         group: Group,
         source: Option<usize>,
-        destination: Option<usize>,
+        target: Option<usize>,
         bytes: usize,
         input: *const u8,
         out: *mut u8,
@@ -321,7 +320,7 @@ impl Messages {
                 Some(member) => self.wire.receive(self.address(group, member), out, bytes),
                 None => ptr::write_bytes(out, 0, bytes),
             }
-            if let Some(member) = destination {
+            if let Some(member) = target {
                 self.wire.send(self.address(group, member), input, bytes);
             }
         }

@@ -77,8 +77,9 @@ impl Preparing<'_> {
             }
             Form::Permute(form) => {
                 same_types()?;
-                let (shift, wrap, bytes) = (form.shift, form.wrap, value.bytes());
-                Collective::Permute { shift, wrap, bytes, input: from, out: to }
+                let source = form.pairs.source(group.rank, group.size);
+                let target = form.pairs.target(group.rank, group.size);
+                Collective::Permute { source, target, bytes: value.bytes(), input: from, out: to }
             }
             Form::ReduceTo(form) => {
                 same_types()?;

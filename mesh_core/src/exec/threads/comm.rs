@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::super::comm::fold::Fold;
 use super::super::comm::{
-    Collective, Comm, Group, Lane, Part, Stopped, fold_packed, pieces, share, source,
+    Collective, Comm, Group, Lane, Part, Stopped, fold_packed, pieces, share,
 };
 use super::super::sync::Arc;
 use super::meeting::Member;
@@ -187,10 +187,10 @@ impl Comm for Threads {
                 }
                 own.close(open)
             }
-            Collective::Permute { shift, wrap, bytes, input, out } => {
+            Collective::Permute { source, bytes, input, out, .. } => {
                 // SAFETY: the input is that large.
                 let open = unsafe { own.open(input, bytes)? };
-                match source(group, shift, wrap) {
+                match source {
                     // SAFETY: every member's input and `out` are that large, and disjoint.
                     Some(member) => unsafe {
                         ptr::copy_nonoverlapping(own.peers[member], out, bytes);

@@ -4,7 +4,7 @@ use super::dims::{Labels, position, resized};
 use super::{Local, LocalCx, LocalPiece, extents, fault};
 use crate::graph::OpError;
 use crate::names::{DimName, Shape};
-use crate::program::{Offset, Piece, Scalar};
+use crate::program::{Offset, Pairs, Piece, Scalar};
 use crate::split::Collective;
 
 impl LocalCx<'_, '_> {
@@ -113,8 +113,23 @@ impl LocalCx<'_, '_> {
         wrap: bool,
         value: &Local,
     ) -> Result<Local, OpError> {
+        self.permute_pairs(dim, Pairs::Shift { by: shift, wrap }, value)
+    }
+
+    /// The value of the member that is paired with this one in the group of a split dim; zeros where
+    /// none is. The dim's role must be `Exchange` with `Permute`.
+    ///
+    /// # Errors
+    ///
+    /// A dim whose role does not allow that.
+    pub fn permute_pairs(
+        &mut self,
+        dim: DimName,
+        pairs: Pairs,
+        value: &Local,
+    ) -> Result<Local, OpError> {
         let axes = self.exchange(dim, Collective::Permute)?;
-        let id = self.builder.permute(&axes, shift, wrap, value.id);
+        let id = self.builder.permute_pairs(&axes, pairs, value.id);
         Ok(Local::new(id, value.shape.clone()))
     }
 }

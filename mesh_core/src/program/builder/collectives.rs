@@ -3,7 +3,7 @@
 use super::Builder;
 use crate::names::{Axis, AxisList, ReduceKind};
 use crate::program::forms::{
-    AllGather, AllReduce, AllToAll, Barrier, Broadcast, Permute, ReduceScatter, ReduceTo,
+    AllGather, AllReduce, AllToAll, Barrier, Broadcast, Pairs, Permute, ReduceScatter, ReduceTo,
 };
 use crate::program::{FoldOrder, ValueId};
 use smallvec::SmallVec;
@@ -53,8 +53,13 @@ impl Builder<'_> {
 
     /// The value of the group member `shift` places before this one.
     pub fn permute(&mut self, axes: &[Axis], shift: i64, wrap: bool, input: ValueId) -> ValueId {
+        self.permute_pairs(axes, Pairs::Shift { by: shift, wrap }, input)
+    }
+
+    /// The value of the group member that is paired with this one; zeros if none is.
+    pub fn permute_pairs(&mut self, axes: &[Axis], pairs: Pairs, input: ValueId) -> ValueId {
         let axes = AxisList::from_slice(axes);
-        self.meet(Permute { axes, shift, wrap }, input, |_| {})
+        self.meet(Permute { axes, pairs }, input, |_| {})
     }
 
     /// The fold over a group, at its member `root` only.

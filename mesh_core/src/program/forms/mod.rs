@@ -43,7 +43,7 @@ pub use loops::{Loop, LoopInputs, is_stack};
 pub(crate) use loops::{put_slice, slice_of};
 pub use map::Map;
 pub use moves::{Move, Piece};
-pub use permute::Permute;
+pub use permute::{Pairs, Permute};
 pub use reduce::Reduce;
 pub use reduce_scatter::ReduceScatter;
 pub use reduce_to::ReduceTo;

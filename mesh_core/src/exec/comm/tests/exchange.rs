@@ -34,9 +34,10 @@ pub(in crate::exec) fn collected<C: Suite>(
         let from = input.pointer();
         let fold = Fold::new(Sum, DType::F64).unwrap();
         let bytes = 8 * outer * whole;
-        let permute = |shift, wrap, out: &Buffer| {
-            let out = out.pointer();
-            Collective::Permute { shift, wrap, bytes, input: from, out }
+        let permute = |pairs: Pairs, out: &Buffer| {
+            let source = pairs.source(group.rank, members);
+            let target = pairs.target(group.rank, members);
+            Collective::Permute { source, target, bytes, input: from, out: out.pointer() }
         };
         // Nothing is at address zero.
         let (given, taken) = match group.rank == root {
@@ -48,8 +49,8 @@ pub(in crate::exec) fn collected<C: Suite>(
             Collective::AllGather { outer, chunk: gathers, input: from, out },
             Collective::ReduceScatter { fold, outer, chunk, input: from, out: scattered.pointer() },
             Collective::AllToAll { exchange, input: from, out: turned.pointer() },
-            permute(1, false, &shifted),
-            permute(-1, true, &wrapped),
+            permute(Pairs::Shift { by: 1, wrap: false }, &shifted),
+            permute(Pairs::Shift { by: -1, wrap: true }, &wrapped),
             Collective::Broadcast { root, bytes, input: given, out: sent.pointer() },
             Collective::ReduceTo { fold, root, elements: outer * whole, input: from, out: taken },
         ];
@@ -171,7 +172,10 @@ pub(in crate::exec) fn inputs_may_be_changed_at_once<C: Suite>() {
                     let exchange = Exchange::new(&[count], 0, 0, 4, 8).into();
                     Collective::AllToAll { exchange, input, out }
                 }
-                _ => Collective::Permute { shift: 1, wrap: true, bytes: 8 * count, input, out },
+                _ => {
+                    let [source, target] = [3, 1].map(|far| Some((group.rank + far) % 4));
+                    Collective::Permute { source, target, bytes: 8 * count, input, out }
+                }
             };
             // SAFETY: buffers are large enough, and kept until all have passed the barrier.
             unsafe {

@@ -10,7 +10,7 @@ use super::super::memory::Buffer;
 use super::fold::Fold;
 use super::{Collective, Comm, Exchange, Part, Parts};
 use crate::names::{Axis, DType, Mesh, ReduceKind};
-use crate::program::FoldOrder;
+use crate::program::{FoldOrder, Pairs};
 use ReduceKind::{All, Any, Max, Min, Prod, Select, Sum};
 
 /// A way to run collectives.

@@ -80,10 +80,8 @@ impl Op for Concat {
             return cx.finish(0, out);
         }
         let (shape, zero) = (cx.output_shape(0), Scalar::new(cx.output_dtype(0), 0.0));
-        let place = |(input, at)| LocalPiece {
-            at: vec![(self.dim, at)],
-            ..LocalPiece::whole(input)
-        };
+        let place =
+            |(input, at)| LocalPiece { at: vec![(self.dim, at)], ..LocalPiece::whole(input) };
         let pieces: Vec<_> = cx.inputs().into_iter().zip(at).map(place).collect();
         let out = cx.assemble(&pieces, zero, &shape)?;
         cx.finish(0, out)

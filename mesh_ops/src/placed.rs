@@ -21,11 +21,7 @@ pub(crate) const PIECES: &[Collective] = &[Collective::Permute];
 /// Part of a value that one processor makes up from pieces of many: this output's slice, in which
 /// position 0 of each input is position `at` of the global dim. What lies beyond the output is left
 /// out, and what no input covers is zero. The inputs do not overlap.
-pub(crate) fn placed(
-    cx: &mut LocalCx<'_, '_>,
-    dim: DimName,
-    at: &[i64],
-) -> Result<Local, OpError> {
+pub(crate) fn placed(cx: &mut LocalCx<'_, '_>, dim: DimName, at: &[i64]) -> Result<Local, OpError> {
     let output = dim_of("placed", &cx.signature().outputs[0], dim)?;
     let parts = cx.parts(dim)?;
     let mut pieces = Pieces::new(cx, output)?;
@@ -213,7 +209,11 @@ impl Pieces {
         let begin = || me() * size + at;
         let first = || begin().max(0.0) / output;
         let to = first() + (number(index) - me() - first()).modulo(rounds);
-        let rows = cx.map(&[rows, self.me.clone()], &((to * output).max(begin()) - begin() + row), DType::I32)?;
+        let rows = cx.map(
+            &[rows, self.me.clone()],
+            &((to * output).max(begin()) - begin() + row),
+            DType::I32,
+        )?;
         self.looked_up(cx, input, &rows, own)
     }
 
@@ -248,4 +248,55 @@ impl Pieces {
 /// As a number of an expression; positions fit i32.
 fn number(size: usize) -> f64 {
     size as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Every position of the result that another processor has is sent once, to the processor that needs
+    /// it, and nobody sends or receives twice in a round: for all small overlaps.
+    #[test]
+    fn what_is_sent_is_what_others_have() {
+        for parts in 1..=5 {
+            for (input, output) in (1..=4).flat_map(|input| (1..=4).map(move |out| (input, out))) {
+                let reach = (parts * input.max(output)) as i64;
+                for at in -reach..=reach {
+                    check(Overlap { parts, input, output, at });
+                }
+            }
+        }
+    }
+
+    fn check(overlap: Overlap) {
+        let Overlap { parts, input, output, at } = overlap;
+        let mut needed = BTreeSet::new();
+        for position in 0..(parts * input) as i64 {
+            let to = position + at;
+            if (0..(parts * output) as i64).contains(&to) {
+                let [from, to] = [position / input as i64, to / output as i64];
+                if from != to {
+                    needed.insert((position, from as usize, to as usize));
+                }
+            }
+        }
+        let mut sent = BTreeSet::new();
+        for round in overlap.sent() {
+            let members = |one: fn(&(usize, usize)) -> usize| -> BTreeSet<_> {
+                round.pairs.iter().map(one).collect()
+            };
+            let all = [members(|pair| pair.0), members(|pair| pair.1)];
+            assert!(all.iter().all(|all| all.len() == round.pairs.len()), "{overlap:?}");
+            for (&(from, to), &begin) in round.pairs.iter().zip(&round.begins) {
+                let shared = overlap.shared(from, to);
+                let size = (shared.end - shared.start) as usize;
+                assert!(size <= round.size && begin + size <= input, "{overlap:?}");
+                for i in begin..begin + size {
+                    assert!(sent.insert(((from * input + i) as i64, from, to)), "{overlap:?}");
+                }
+            }
+        }
+        assert_eq!(sent, needed, "{overlap:?}");
+    }
 }

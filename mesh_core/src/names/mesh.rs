@@ -133,6 +133,11 @@ impl Mesh {
         Ok(self)
     }
 
+    /// The physical place of each processor, if that is not the place of its number for all.
+    pub fn order(&self) -> Option<&[usize]> {
+        (!self.order.is_empty()).then_some(&self.order)
+    }
+
     /// The number of processors.
     pub fn processors(&self) -> usize {
         self.axes.iter().map(|axis| axis.size).product()

@@ -23,7 +23,7 @@ pub use dtype::DType;
 pub use error::NameError;
 pub use layout::{Home, Layout, LayoutError, LayoutWarning, Owner, Rule, RuleDim, RuleSet, Rules};
 pub use mesh::{Axis, AxisList, Mesh};
-pub use order::{Tile, hierarchical, ring};
+pub use order::{Tile, hierarchical, in_boxes, ring};
 pub use placement::{Placement, ReduceKind, Slice};
 pub use processes::ProcessMap;
 pub use shape::{Dimensions, Shape};

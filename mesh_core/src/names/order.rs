@@ -100,6 +100,74 @@ pub fn hierarchical(
     Ok((sizes, places.into_iter().map(number).collect()))
 }
 
+/// The order of a mesh of axes of these sizes on a machine: the last axis fills the smallest box, and each axis
+/// before it the boxes behind it. A box takes the dims of the machine after the first two (the cores of a chip)
+/// first, then whole rows or columns of the plane, else what is nearest to a square; then
+/// [`hierarchical`] orders it.
+///
+/// ```
+/// # use mesh_core::names::{Mesh, NameError, in_boxes};
+/// let order = in_boxes(&[2, 2, 2], &[2, 4])?;
+/// assert_eq!(order, [0, 1, 4, 5, 2, 3, 6, 7]);
+/// let mesh = Mesh::new([("data", 2), ("model", 4)])?.with_order(order)?;
+/// # Ok::<(), NameError>(())
+/// ```
+///
+/// # Errors
+///
+/// If boxes of these sizes do not fill the machine.
+pub fn in_boxes(physical: &[usize], sizes: &[usize]) -> Result<Vec<usize>, NameError> {
+    let unfit = || NameError::Tiles { machine: physical.to_vec() };
+    let mut left = physical.to_vec();
+    let mut tiles = Vec::new();
+    for &size in sizes.iter().skip(1).rev() {
+        let tile = tightest(&left, size).ok_or_else(unfit)?;
+        left.iter_mut().zip(&tile).for_each(|(left, tile)| *left /= tile);
+        tiles.push(Some(tile));
+    }
+    tiles.push(None);
+    tiles.reverse();
+    let (found, order) = hierarchical(physical, &tiles)?;
+    let all =
+        if sizes.is_empty() { physical.iter().all(|size| *size == 1) } else { found == sizes };
+    if all { Ok(order) } else { Err(unfit()) }
+}
+
+/// The box of `size` places that divides `left` and that [`in_boxes`] takes, if there is one.
+fn tightest(left: &[usize], size: usize) -> Option<Vec<usize>> {
+    let (plane, inner) = left.split_at(left.len().min(2));
+    let mut rest = size;
+    let mut taken: Vec<_> = inner
+        .iter()
+        .rev()
+        .map(|extent| {
+            let shared = common(*extent, rest);
+            rest /= shared.max(1);
+            shared
+        })
+        .collect();
+    taken.reverse();
+    let divides = |extent: usize, part: usize| part > 0 && extent.is_multiple_of(part);
+    let plane = match *plane {
+        [] => (rest == 1).then(Vec::new),
+        [line] => divides(line, rest).then(|| vec![rest]),
+        [rows, columns, ..] => {
+            let fits =
+                |&r: &usize| divides(rest, r) && divides(rows, r) && divides(columns, rest / r);
+            let whole = |r: usize| r == rows || rest / r == columns;
+            let long = |r: usize| r.max(rest / r);
+            let best = |&r: &usize| (!whole(r), long(r), std::cmp::Reverse(r));
+            (1..=rows).filter(fits).min_by_key(best).map(|r| vec![r, rest / r])
+        }
+    };
+    plane.map(|plane| [plane, taken].concat())
+}
+
+/// The greatest common divisor.
+fn common(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { common(b, a % b) }
+}
+
 fn offset(at: &[usize], steps: &[usize], inner: &[usize]) -> Vec<usize> {
     at.iter().zip(steps).zip(inner).map(|((at, step), inner)| at * step + inner).collect()
 }
@@ -184,6 +252,35 @@ mod tests {
     impl Numbers for Vec<[usize; 2]> {
         fn map_numbers(&self, columns: usize) -> Vec<usize> {
             self.iter().map(|[row, column]| row * columns + column).collect()
+        }
+    }
+
+    /// Mesh TensorFlow's two numbers, and its cases, of which it asks for permutations.
+    #[test]
+    fn boxes_are_chosen() {
+        assert_eq!(in_boxes(&[2, 2, 2], &[8]).unwrap(), [0, 1, 2, 3, 6, 7, 4, 5]);
+        assert_eq!(in_boxes(&[2, 2, 2], &[2, 4]).unwrap(), [0, 1, 4, 5, 2, 3, 6, 7]);
+        let cases: [(&[usize], &[usize]); 8] = [
+            (&[8, 8, 2], &[128]),
+            (&[8, 8, 2], &[8, 16]),
+            (&[8, 8, 2], &[32, 4]),
+            (&[256], &[2, 32, 4]),
+            (&[8, 8, 2], &[4, 4, 8]),
+            (&[], &[]),
+            (&[3, 5], &[15, 1]),
+            (&[6, 4, 3], &[2, 3, 12]),
+        ];
+        for (physical, sizes) in cases {
+            let mut order = in_boxes(physical, sizes).unwrap();
+            order.sort_unstable();
+            assert!(order.into_iter().eq(0..sizes.iter().product()), "{physical:?} {sizes:?}");
+        }
+        // A whole row of 8 chips with their cores: nobody of it is more than one place from the next.
+        let order = in_boxes(&[8, 8, 2], &[8, 16]).unwrap();
+        assert!(order.chunks(16).all(|row| row.chunks(2).all(|chip| chip[1] == chip[0] + 1)));
+        for sizes in [&[2, 2][..], &[5, 3], &[7], &[16], &[]] {
+            let refused = in_boxes(&[2, 2, 2], sizes).unwrap_err().to_string();
+            assert!(refused.contains("do not fill a machine of [2, 2, 2]"), "{refused}");
         }
     }
 

@@ -191,7 +191,20 @@ fn json(text: &str) -> Result<Map<String, Value>, ConfigError> {
 }
 
 fn toml(text: &str) -> Result<Map<String, Value>, ConfigError> {
-    toml::from_str(text).map_err(|error| ConfigError::one(format!("this is no TOML: {error}")))
+    let map: Map<String, Value> = toml::from_str(text)
+        .map_err(|error| ConfigError::one(format!("this is no TOML: {error}")))?;
+    // TOML has no null: it stands for the numbers that JSON does not have.
+    let problem = |(key, _): (&String, &Value)| format!("{key}: a number is neither nan nor inf");
+    let problems: Vec<_> = map.iter().filter(|(_, value)| has_null(value)).map(problem).collect();
+    if problems.is_empty() { Ok(map) } else { Err(ConfigError::new(problems)) }
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(entries) => entries.values().any(has_null),
+        other => other.is_null(),
+    }
 }
 
 fn name(keys: &mut Keys) -> Option<OptimizerName> {

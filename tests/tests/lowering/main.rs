@@ -5,6 +5,7 @@ mod counters;
 mod explained;
 mod memory;
 mod owned;
+mod parts;
 mod presets;
 mod reduced;
 mod relayout;

@@ -70,6 +70,8 @@ fn files_go_by_their_ending() {
         ("bad.json", "{\"lr\": }", "this is no JSON"),
         ("list.json", "[1]", "an object of keys and values"),
         ("bad.toml", "lr == 0.1", "this is no TOML"),
+        ("nan.toml", "opt_name = 'adam'\nlr = 0.1\nbeta1 = nan", "beta1: a number is neither"),
+        ("inf.toml", "opt_name = 'sgd'\n[lr_by_batch]\n64 = -inf", "lr_by_batch: a number is"),
         ("config.yaml", "lr: 0.1", "legal are .json and .toml"),
     ] {
         let error = load(name, text).unwrap_err();

@@ -191,12 +191,34 @@ fn warned(build: fn(&Graph), mesh: &str, layout: &str) -> String {
     fenced(&lines.join("\n"))
 }
 
-/// A dense layer, of whose features the first 16 are used.
-fn first_features(g: &Graph) {
-    let (batch, x, hidden) = (dim("batch", 8), dim("x", 16), dim("hidden", 64));
-    let input = g.input("x", [batch, x], F32);
-    let first = input.dense(hidden, "up").slice(dim("hidden", 16), 0);
-    g.function("first", [input], [first], []);
+/// Sequences of 64 positions.
+fn sequences(g: &Graph) -> Tensor<'_> {
+    g.input("x", [dim("batch", 8), dim("length", 64), dim("model", 16)], F32)
+}
+
+fn tail(g: &Graph) {
+    let x = sequences(g);
+    g.function("f", [x], [x.slice(dim("length", 32), 32)], []);
+}
+
+fn joined(g: &Graph) {
+    let x = sequences(g);
+    let memory = g.input("memory", [dim("batch", 8), dim("length", 16), dim("model", 16)], F32);
+    g.function("f", [memory, x], [memory.concat(&[x], "length")], []);
+}
+
+fn shifted(g: &Graph) {
+    let x = sequences(g);
+    g.function("f", [x], [x.shift(dim("length", 64), 1, false)], []);
+}
+
+/// A recurrent layer.
+fn recurrent(g: &Graph) {
+    let (batch, length, model) = (dim("batch", 8), dim("length", 64), dim("model", 16));
+    let x = g.input("x", [batch, length, model], F32);
+    let start = g.fill(0.0, [batch, model], F32);
+    let ([last], []) = g.scan(length, [start], [x], |[h], [x]| ([(h + x).tanh()], []));
+    g.function("last", [x], [last], []);
 }
 
 /// Scores of every position against every other.
@@ -252,6 +274,16 @@ fn blocks() -> Vec<(&'static str, String)> {
             "image",
             costs(image, &[(all, "batch:all"), (all, "h:all"), ("rows:2;cols:2", "h:rows;w:cols")]),
         ),
+        ("parts", {
+            let of = |build| costs(build, &[(all, "length:all")]);
+            let [tail, joined, shifted] = [of(tail), of(joined), of(shifted)];
+            let row = |table: &str| table.lines().last().unwrap().replacen("`all:4`", "ROW", 1);
+            let head = tail.lines().take(2).collect::<Vec<_>>().join("\n");
+            let head = head.replacen("mesh", "op", 1);
+            let rows = [("slice", tail), ("concat", joined), ("shift", shifted)];
+            let rows = rows.map(|(op, table)| row(&table).replacen("ROW", &format!("`{op}`"), 1));
+            format!("{head}\n{}\n", rows.join("\n"))
+        }),
         (
             "mixture",
             costs(
@@ -271,7 +303,7 @@ fn blocks() -> Vec<(&'static str, String)> {
             let dim = warned(one_layer, "rows:2;cols:2", "batch:rows;yy:cols");
             format!("{axis}{dim}")
         }),
-        ("whole", refused(first_features, "a:4", "hidden:a")),
+        ("whole", refused(recurrent, "a:4", "length:a")),
         ("twice", {
             let g = mesh_ops::graph();
             g.input("scores", [dim("length", 16), dim("length", 16)], F32);

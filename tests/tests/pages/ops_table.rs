@@ -33,8 +33,9 @@ page.)
   the op is linear in both inputs together, `{a} {b}` that it is linear in each of them alone.
 * **sends**: the collectives of the op alone under layouts with one axis, where its result is needed
   whole. An all-reduce becomes a reduce-scatter if the consumer is split.
-* **a dim split**: the cost if only that dim is split, in the graph of the row: `q: all_reduce`. Dims that
-  are not named cost nothing (*free*).
+* **a dim split**: the cost if only that dim is halved, in the graph of the row: `q: all_reduce`. Dims that
+  are not named cost nothing (*free*). A dim is *odd* if the row cuts a part of odd size from it, which two
+  processors cannot share.
 ";
 
 fn line(text: &mut String, cells: &[&str]) {

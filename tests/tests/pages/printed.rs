@@ -41,6 +41,17 @@ fn the_documented_programs_are_the_printed_ones() {
     assert!(document.contains(layer), "docs/program.md should hold:\n{layer}");
 }
 
+/// The page of `explain`, on four processors of a machine of two by two chips of which the places are a ring.
+#[test]
+fn a_page_explains() {
+    let g = mesh_ops::graph();
+    layer(&g);
+    let mesh = Mesh::new([("rows", 2), ("cols", 2)]).unwrap();
+    let mesh = mesh.with_order(mesh_core::names::in_boxes(&[2, 2], &[2, 2]).unwrap()).unwrap();
+    let module = g.lower(&mesh, &"batch:rows".parse().unwrap()).unwrap();
+    insta::assert_snapshot!("explained", without_lines(&module.explain().to_string()));
+}
+
 /// Everything that is wrong with a graph or layout, with the lines of these files left out.
 pub fn refused(build: impl Fn(&Graph), mesh: &str, layout: &str) -> String {
     let g = mesh_ops::graph();

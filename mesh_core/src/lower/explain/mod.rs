@@ -68,6 +68,8 @@ pub struct Explain {
     pub mesh: String,
     /// Number of processors.
     pub processors: usize,
+    /// The physical place of each processor, if that is not the place of its number for all.
+    pub order: Option<Vec<usize>>,
     /// In the order of declaration.
     pub functions: Vec<FunctionRows>,
     /// Bytes of variables on the processor that holds most.
@@ -93,6 +95,7 @@ impl Explain {
         Self {
             mesh: module.mesh.to_string(),
             processors: module.mesh.processors(),
+            order: module.mesh.order().map(<[usize]>::to_vec),
             functions,
             variable_bytes: module.variable_bytes(),
             parameter_bytes: module.bytes_on(holder.unwrap_or(0), |variable| variable.trainable),

@@ -108,7 +108,14 @@ impl Explain {
     pub(super) fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mesh = if self.mesh.is_empty() { "without axes" } else { &self.mesh };
         let are = if self.processors == 1 { "processor" } else { "processors" };
-        writeln!(f, "mesh {mesh}: {} {are}; all numbers are for one of them", self.processors)
+        writeln!(f, "mesh {mesh}: {} {are}; all numbers are for one of them", self.processors)?;
+        match &self.order {
+            Some(order) => {
+                let places: Vec<_> = order.iter().map(ToString::to_string).collect();
+                writeln!(f, "they are at the places {}", places.join(" "))
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Outcome {
     Free,
     /// The collectives, each with its number.
     Sends(String),
+    /// A part of it has an odd size.
+    Odd,
     Whole,
 }
 
@@ -64,6 +66,7 @@ impl Splits {
         let free = groups.remove(&Outcome::Free);
         let text = |(outcome, dims): (&Outcome, Vec<String>)| match outcome {
             Outcome::Sends(what) => format!("{}: {what}", dims.join(", ")),
+            Outcome::Odd => format!("{}: odd", dims.join(", ")),
             _ => format!("{}: whole", dims.join(", ")),
         };
         let mut texts: Vec<_> = groups.into_iter().map(text).collect();
@@ -144,6 +147,9 @@ fn outcome(graph: &Graph, mesh: &Mesh, dim: DimName, reasons: &mut BTreeSet<Stri
         }
         Err(report) => {
             let text = report.to_string();
+            if text.contains("cannot be split over a into 2 equal parts") {
+                return Outcome::Odd;
+            }
             let reason = text
                 .split_once("must be whole here: ")
                 .unwrap_or_else(|| panic!("{dim}: {text}"))

@@ -280,7 +280,7 @@ pub fn compressed(back: bool) -> impl Fn(&[&Dense], &TensorType) -> Dense {
         };
         let logit = |at: &At| {
             let products = line(at, ("kv", 4), |at| x[0].at(at) * means(x[1], at));
-            let ended = 2 * at.along("there") + 1 <= at.along("length");
+            let ended = 2 * at.along("there") < at.along("length");
             where_seen(ended || !back, products.iter().sum())
         };
         let value = |at: &At| means(x[2], at);

@@ -184,15 +184,6 @@ fn what_is_refused() {
     }
 }
 
-#[test]
-fn a_part_of_a_split_dim_is_refused_with_its_reason() {
-    let g = mesh_ops::graph();
-    let x = g.input("x", [dim("x", 4)], F32);
-    g.function("f", [x], [split(x, dim("x", 4), [2, 2])[1]], []);
-    let report = g.lower(&"m:2".parse().unwrap(), &"x:m".parse().unwrap()).unwrap_err().to_string();
-    assert!(report.contains("a part of a dim lies on some processors only"), "{report}");
-}
-
 /// Two dims that no tensor has together, of one op.
 #[test]
 fn dims_that_meet_in_an_op_are_refused_on_one_axis() {

@@ -11,6 +11,7 @@ mod product;
 mod profile;
 mod scaling;
 mod setup;
+mod start;
 mod step;
 mod triad;
 mod update;
@@ -46,6 +47,8 @@ enum Command {
     /// What metrics, events and a report cost a step of `lm`, and how long a checkpoint keeps it
     /// waiting, against a copy of as many bytes.
     Watch(watch::Flags),
+    /// Lowering, starting, saving and restoring a session of many small variables.
+    Start(start::Flags),
 }
 
 fn main() -> ExitCode {
@@ -58,5 +61,6 @@ fn main() -> ExitCode {
         Command::AllReduce(flags) => all_reduce::run(flags),
         Command::Update(flags) => update::run(flags),
         Command::Watch(flags) => watch::run(flags),
+        Command::Start(flags) => start::run(flags),
     })
 }

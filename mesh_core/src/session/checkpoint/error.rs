@@ -57,6 +57,18 @@ pub enum CheckpointError {
     /// The checkpoint's variables are not those that were asked for.
     #[error(transparent)]
     Unfit(Box<Unfit>),
+    /// A restore failed after it had set some variables.
+    #[error(
+        "{source}; {set} of {of} variables are set to the checkpoint's values, the others are not"
+    )]
+    Interrupted {
+        /// The number of variables that were set.
+        set: usize,
+        /// The number of variables to set.
+        of: usize,
+        /// Why the next one could not be set.
+        source: Box<CheckpointError>,
+    },
     /// The session reported an error.
     #[error(transparent)]
     Session(#[from] session::Error),

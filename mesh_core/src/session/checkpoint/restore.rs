@@ -192,35 +192,47 @@ impl Session {
     /// and layout. With [`Restore::all`] the session also takes over the seed, so that random
     /// operations continue as they would have.
     ///
-    /// What is restored is in memory twice until all of it is read. Where several processes run one
-    /// module, each reads the slices of its own processors.
+    /// Variables are read one after another, so that at most one variable's slices are in memory
+    /// twice. Where several processes run one module, each reads the slices of its own processors.
     ///
     /// # Errors
     ///
-    /// If the checkpoint's variables are not those that `restore` asks for, a pattern is no regular
-    /// expression, or the file cannot be read. Then no variable has changed.
+    /// If the checkpoint's variables are not those that `restore` asks for, or a pattern is no
+    /// regular expression: then no variable has changed. Or if the file, which was whole when the
+    /// checkpoint was opened, has changed or cannot be read: if some variables were set before,
+    /// the error is [`CheckpointError::Interrupted`].
     pub fn restore(&mut self, checkpoint: &Checkpoint, restore: &Restore) -> Result<Restored> {
         let specs = self.variables.values().map(|held| &held.spec);
         let Plan { pairs, kept, left } = plan(restore, specs, checkpoint)?;
-        let (mut buffer, mut read) = (vec![0; CHUNK], Vec::new());
+        let names: Vec<_> = checkpoint.tensors().map(|stored| stored.name).collect();
+        let (mut buffer, mut loaded) = (vec![0; CHUNK], Vec::new());
         for &(variable, stored) in &pairs {
-            let mut tensor = self.zeros(variable);
-            checkpoint.fill(stored, &mut tensor, &mut buffer)?;
-            read.push(tensor);
-        }
-        for ((variable, _), tensor) in pairs.iter().zip(&read) {
-            self.set_slices(*variable, tensor)?;
+            let read = self.read_slices(variable, checkpoint, stored, &mut buffer);
+            read.map_err(|source| match loaded.len() {
+                0 => source,
+                set => CheckpointError::Interrupted { set, of: pairs.len(), source: source.into() },
+            })?;
+            let variable = self.variables[variable].spec.name.clone();
+            loaded.push(Loaded { variable, tensor: names[stored].to_owned() });
         }
         let seed = *restore == Restore::all();
         if seed {
             self.backend.set_seed(checkpoint.seed());
         }
-        let names: Vec<_> = checkpoint.tensors().map(|stored| stored.name).collect();
-        let loaded = pairs.iter().zip(&read).map(|(&(_, stored), tensor)| {
-            let (variable, tensor) = (tensor.spec.name.clone(), names[stored].to_owned());
-            Loaded { variable, tensor }
-        });
-        Ok(Restored { loaded: loaded.collect(), kept, left, seed })
+        Ok(Restored { loaded, kept, left, seed })
+    }
+
+    /// Sets a variable to the checkpoint's tensor `stored`, if all of it can be read.
+    fn read_slices(
+        &mut self,
+        variable: usize,
+        checkpoint: &Checkpoint,
+        stored: usize,
+        buffer: &mut [u8],
+    ) -> Result<()> {
+        let mut tensor = self.zeros(variable);
+        checkpoint.fill(stored, &mut tensor, buffer)?;
+        Ok(self.set_slices(variable, &tensor)?)
     }
 
     /// The seed of initial values and random numbers.

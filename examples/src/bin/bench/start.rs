@@ -50,7 +50,7 @@ fn measure(variables: usize, flags: &Flags) -> Result<[f64; METRICS.len()], Box<
     let initial = Initializer::Uniform { low: -1.0, high: 1.0 };
     let sum_of = |i: usize| {
         let (name, x) = (format!("layer_{i}/kernel"), dim("x", flags.elements));
-        g.variable(&name, [x], F32, initial.clone()).value().sum_all()
+        g.variable(&name, [x], F32, initial).value().sum_all()
     };
     let sum = (1..variables).fold(sum_of(0), |sum, i| sum + sum_of(i));
     g.function("sum", [], [sum], []);

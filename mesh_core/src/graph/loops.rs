@@ -117,6 +117,20 @@ impl Graph {
         condition: impl Fn([Tensor<'g>; C]) -> Tensor<'g>,
         body: impl FnOnce([Tensor<'g>; C]) -> [Tensor<'g>; C],
     ) -> [Tensor<'g>; C] {
+        let given = |list: &[Tensor<'g>]| std::array::from_fn(|i| list[i]);
+        let condition = |list: &[Tensor<'g>]| condition(given(list));
+        let last = self.while_lists(&carried, condition, |list| body(given(list)).to_vec());
+        given(&last)
+    }
+
+    /// As [`while_loop`](Self::while_loop), for numbers of tensors known only at run time.
+    #[track_caller]
+    pub fn while_lists<'g>(
+        &'g self,
+        carried: &[Tensor<'g>],
+        condition: impl Fn(&[Tensor<'g>]) -> Tensor<'g>,
+        body: impl FnOnce(&[Tensor<'g>]) -> Vec<Tensor<'g>>,
+    ) -> Vec<Tensor<'g>> {
         let first = condition(carried);
         let bool_scalar = TensorType::new(Shape::scalar(), DType::Bool);
         if !first.is_poisoned() && first.tensor_type() != bool_scalar {
@@ -125,11 +139,11 @@ impl Graph {
             self.record("while_loop", message);
         }
         let mut builder = LoopBuilder::new(self, dim("iterations", MOST_ITERATIONS), false);
-        let next = body(carried.map(|t| builder.carry(t)));
-        let next = self.as_carried("while_loop", &carried, next.to_vec());
-        let again = condition(std::array::from_fn(|i| next[i]));
-        let last = builder.finish(&next, &[], Some((first, again)));
-        std::array::from_fn(|i| last[i])
+        let params: Vec<_> = carried.iter().map(|t| builder.carry(*t)).collect();
+        let next = body(&params);
+        let next = self.as_carried("while_loop", carried, next);
+        let again = condition(&next);
+        builder.finish(&next, &[], Some((first, again)))
     }
 
     /// Tensors with one of their dims first, all poisoned if one has it not.

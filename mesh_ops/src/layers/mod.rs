@@ -6,6 +6,7 @@
 mod activation;
 pub mod attention;
 mod batch_norm;
+mod beam_search;
 mod clip_gradient;
 mod conv;
 mod cross_entropy;
@@ -22,6 +23,7 @@ mod transformer;
 
 pub use activation::Activation;
 pub use batch_norm::{BatchNorm, BatchNormWeights, batch_norm};
+pub use beam_search::BeamSearch;
 pub use clip_gradient::clip_activation_gradient;
 pub use conv::{ConvLayer, conv_layer, separable_conv_layer};
 pub use cross_entropy::{CrossEntropy, softmax_cross_entropy};

@@ -6,6 +6,7 @@
 //! functions the case calls. A layout lost or won shows up as a difference. There is a table for each room;
 //! `ROOM=elu` checks the rooms of that name alone, and `MESH_LAYOUTS=all` leaves nothing out.
 
+mod beams;
 mod calls;
 mod conv;
 mod core;

@@ -377,3 +377,47 @@ fn mixtures_refuse_what_tokens_lack() {
         }),
     ]);
 }
+
+#[test]
+fn a_beam_search_refuses_other_steps() {
+    fn search<'g>(
+        g: &'g Graph,
+        (first, dtype): (&str, DType),
+        alpha: f64,
+        step: impl FnOnce(Tensor<'g>, Tensor<'g>) -> (Tensor<'g>, Vec<Tensor<'g>>),
+    ) {
+        let mut search = BeamSearch::new(dim("beam", 2), dim("length", 3), classes(), 0);
+        search.alpha = alpha;
+        let states = [of(g, "state", "batch:4;k:6", F32)];
+        let first = of(g, "first", first, dtype);
+        let (tokens, scores) = search.search(first, &states, |last, _, s| step(last, s[0]));
+        assert!(tokens.is_poisoned() && scores.is_poisoned());
+    }
+    const FIRST: (&str, DType) = ("batch:4", I32);
+    fn logits(last: Tensor<'_>) -> Tensor<'_> {
+        last.one_hot(classes(), F32)
+    }
+    all_refuse(&[
+        ("beam_search", "first tokens must be i32", |g| {
+            search(g, ("batch:4", F32), 0.6, |last, state| (logits(last), vec![state]));
+        }),
+        ("beam_search", "must not have the dim length:3", |g| {
+            search(g, ("batch:4;length:3", I32), 0.6, |last, state| (logits(last), vec![state]));
+        }),
+        ("beam_search", "alpha is at least 0, not NaN", |g| {
+            search(g, FIRST, f64::NAN, |last, state| (logits(last), vec![state]));
+        }),
+        ("beam_search", "logits must be floats", |g| {
+            search(g, FIRST, 0.6, |last, state| (last, vec![state]));
+        }),
+        ("beam_search", "has no dim classes:10", |g| {
+            search(g, FIRST, 0.6, |last, state| (last.cast(F32), vec![state]));
+        }),
+        ("beam_search", "a step is given 1 states and returns 0", |g| {
+            search(g, FIRST, 0.6, |last, _| (logits(last), vec![]));
+        }),
+        ("beam_search", "has no dim beam:2", |g| {
+            search(g, FIRST, 0.6, |last, state| (logits(last), vec![state.sum([dim("beam", 2)])]));
+        }),
+    ]);
+}

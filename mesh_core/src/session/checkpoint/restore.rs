@@ -198,23 +198,15 @@ impl Session {
     /// # Errors
     ///
     /// If the checkpoint's variables are not those that `restore` asks for, or a pattern is no
-    /// regular expression: then no variable has changed. Or if the file, which was whole when the
-    /// checkpoint was opened, has changed or cannot be read: if some variables were set before,
-    /// the error is [`CheckpointError::Interrupted`].
+    /// regular expression, or the file is no longer as it was when the checkpoint was opened: all
+    /// that is restored is checked first, and no variable has changed. If the file changes even after
+    /// that, the error may be [`CheckpointError::Interrupted`].
     pub fn restore(&mut self, checkpoint: &Checkpoint, restore: &Restore) -> Result<Restored> {
         let specs = self.variables.values().map(|held| &held.spec);
         let Plan { pairs, kept, left } = plan(restore, specs, checkpoint)?;
-        let names: Vec<_> = checkpoint.tensors().map(|stored| stored.name).collect();
-        let (mut buffer, mut loaded) = (vec![0; CHUNK], Vec::new());
-        for &(variable, stored) in &pairs {
-            let read = self.read_slices(variable, checkpoint, stored, &mut buffer);
-            read.map_err(|source| match loaded.len() {
-                0 => source,
-                set => CheckpointError::Interrupted { set, of: pairs.len(), source: source.into() },
-            })?;
-            let variable = self.variables[variable].spec.name.clone();
-            loaded.push(Loaded { variable, tensor: names[stored].to_owned() });
-        }
+        let mut buffer = vec![0; CHUNK];
+        pairs.iter().try_for_each(|(_, stored)| checkpoint.check(*stored, &mut buffer))?;
+        let loaded = self.set_variables(checkpoint, &pairs, &mut buffer)?;
         let seed = *restore == Restore::all();
         if seed {
             self.backend.set_seed(checkpoint.seed());
@@ -222,17 +214,25 @@ impl Session {
         Ok(Restored { loaded, kept, left, seed })
     }
 
-    /// Sets a variable to the checkpoint's tensor `stored`, if all of it can be read.
-    fn read_slices(
+    /// Sets variables to tensors, by index, one after another.
+    pub(super) fn set_variables(
         &mut self,
-        variable: usize,
         checkpoint: &Checkpoint,
-        stored: usize,
+        pairs: &[(usize, usize)],
         buffer: &mut [u8],
-    ) -> Result<()> {
-        let mut tensor = self.zeros(variable);
-        checkpoint.fill(stored, &mut tensor, buffer)?;
-        Ok(self.set_slices(variable, &tensor)?)
+    ) -> Result<Vec<Loaded>> {
+        let names: Vec<_> = checkpoint.tensors().map(|stored| stored.name).collect();
+        let mut loaded = Vec::new();
+        for &(variable, stored) in pairs {
+            let mut tensor = self.zeros(variable);
+            checkpoint.fill(stored, &mut tensor, buffer).map_err(|source| match loaded.len() {
+                0 => source,
+                set => CheckpointError::Interrupted { set, of: pairs.len(), source: source.into() },
+            })?;
+            self.set_slices(variable, &tensor)?;
+            loaded.push(Loaded { variable: tensor.spec.name, tensor: names[stored].to_owned() });
+        }
+        Ok(loaded)
     }
 
     /// The seed of initial values and random numbers.

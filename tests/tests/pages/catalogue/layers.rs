@@ -220,6 +220,14 @@ fn attention() -> Vec<Entry> {
             [X, "b:2;source:2;model:6"],
             move |x, at| many().cross_attention(x, at, dim("source", 2), &weights(x), &none()),
         ),
+        case("BeamSearch::search", "beam_search", |g| {
+            let (first, bias) = (input(g, "first", "b:2", I32), f32s(g, "bias", "vocab:4"));
+            let (beam, length, vocab) = (dim("beam", 2), dim("length", 3), dim("vocab", 4));
+            let (tokens, scores) =
+                BeamSearch::new(beam, length, vocab, 1)
+                    .search(first, &[], |last, _, _| (last.one_hot(vocab, F32) + bias, vec![]));
+            made([first, bias], [tokens, scores])
+        }),
         case("MultiHead::decode", "decode", move |g| {
             let (x, position) = (f32s(g, "x", "b:2;model:6"), input(g, "position", "", I32));
             let memory = memory_dim(length);

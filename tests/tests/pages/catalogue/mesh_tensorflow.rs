@@ -156,6 +156,7 @@ pub const FAMILIES: &[Family] = &[
             "other gatings (no token left behind, expert choice, switch max)",
             "not wanted yet: no published result here asks for them",
         ),
+        ("`beam_search`", "`BeamSearch`"),
         ("`while_loop`", "`Graph::while_loop`; `Graph::scan` has a gradient"),
         ("`recompute_grad`, `custom_gradient`", "`Graph::recompute`, `Graph::custom_gradient`"),
         ("`reversible_half_residual_and_swap`", "`Graph::reversible`"),

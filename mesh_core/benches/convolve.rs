@@ -84,6 +84,21 @@ fn shapes() -> Vec<Shape> {
     shapes.push(shape(16, 56, 3, 32, 3, 2, true));
     shapes.push(shape(1, 56, 32, 32, 3, 1, true));
     shapes.push(shape(1, 14, 256, 256, 3, 1, true));
+    // Of ResNet-18 on small images, of ResNet-50 on large ones.
+    for (side, channels) in [(32, 64), (16, 128), (8, 256), (4, 512)] {
+        shapes.push(shape(64, side, channels, channels, 3, 1, true));
+    }
+    for (side, channels) in [(32, 64), (16, 128), (8, 256)] {
+        shapes.push(shape(64, side, channels, 2 * channels, 3, 2, true));
+        shapes.push(shape(64, side, channels, 2 * channels, 1, 2, true));
+    }
+    shapes.push(shape(64, 32, 3, 64, 3, 1, true));
+    shapes.push(shape(8, 224, 3, 64, 7, 2, true));
+    shapes.push(shape(8, 56, 64, 64, 3, 1, true));
+    shapes.push(shape(8, 28, 128, 128, 3, 1, true));
+    shapes.push(shape(8, 14, 256, 256, 3, 1, true));
+    shapes.push(shape(8, 7, 512, 512, 3, 1, true));
+    shapes.push(shape(8, 64, 32, 32, 3, 1, true));
     shapes
 }
 

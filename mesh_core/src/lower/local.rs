@@ -3,7 +3,7 @@
 use super::table::Setting;
 use crate::graph::{OpError, Signature};
 use crate::names::{AxisList, DType, DimName, Placement, ReduceKind, Shape};
-use crate::program::{Builder, Expr, Extents, Offset, Slot, ValueId, Window};
+use crate::program::{Builder, Expr, Extents, Offset, PoolKind, Reach, Slot, ValueId, Window};
 use crate::split::{Collective, Role, SplitRule};
 use dims::{Labels, fault};
 
@@ -49,6 +49,21 @@ impl LocalPiece {
     pub fn whole(input: Local) -> Self {
         Self { input, begin: Vec::new(), at: Vec::new(), size: Vec::new() }
     }
+}
+
+/// Ties two dims of a fold over windows: `stride * output <= input + pad < stride * output + size`.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalReach {
+    /// Dim of the positions that windows see.
+    pub input: DimName,
+    /// Dim of the windows.
+    pub output: DimName,
+    /// Positions of a window.
+    pub size: usize,
+    /// Positions from one window to the next.
+    pub stride: usize,
+    /// Positions of the first window before the first.
+    pub pad: usize,
 }
 
 /// Ties three dims of a convolution: `input = stride * output + dilation * kernel - pad`.
@@ -297,6 +312,31 @@ impl LocalCx<'_, '_> {
         let windows = windows.iter().map(window).collect::<Result<_, OpError>>()?;
         let id = self.builder.convolve(l, r, windows, extents(onto));
         self.cast(&Local::new(id, onto.clone()), dtype)
+    }
+
+    /// What `kind` folds over windows: the inputs' dims along one side of the windows become those along
+    /// the other, which `onto` has. See [`Pool`](crate::program::forms::Pool).
+    ///
+    /// # Errors
+    ///
+    /// A dim of a window that no value has.
+    pub fn pool(
+        &mut self,
+        kind: PoolKind,
+        inputs: &[&Local],
+        windows: &[LocalReach],
+        onto: &Shape,
+    ) -> Result<Local, OpError> {
+        let labels = Labels::new("pool", onto, inputs.iter().map(|input| &input.shape));
+        let operands =
+            inputs.iter().map(|input| labels.operand(input)).collect::<Result<_, _>>()?;
+        let reach = |w: &LocalReach| {
+            let (input, output) = (labels.of(w.input)?, labels.of(w.output)?);
+            Ok(Reach { input, output, size: w.size, stride: w.stride, pad: w.pad })
+        };
+        let windows = windows.iter().map(reach).collect::<Result<_, OpError>>()?;
+        let id = self.builder.pool(kind, operands, windows, extents(onto));
+        Ok(Local::new(id, onto.clone()))
     }
 
     pub(in crate::lower) fn exchange(

@@ -25,7 +25,7 @@ mod warnings;
 
 pub use crate::passes::{AllReduce, PORTABLE, PassId, Target};
 pub use explain::{Advice, Alike, Explain, FunctionRows, Listing, Repeated, Row};
-pub use local::{Local, LocalCx, LocalPiece, LocalWindow};
+pub use local::{Local, LocalCx, LocalPiece, LocalReach, LocalWindow};
 pub use module::{Module, ModuleError, Options, VariableSpec};
 pub use place::{PlaceCx, Placing};
 pub use relayout::{Move, cost as relayout_cost};

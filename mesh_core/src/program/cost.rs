@@ -104,6 +104,7 @@ mod tests {
             &format!("all_reduce 4 {} {}", 4 * (8 + 8), 4 * 8),
             &format!("scan 8 {} 0", 4 * (8 + 8)),
             "await 0 0 0",
+            "pool 96 576 0",
         ];
         assert_eq!(lines, expected);
         let total: Cost =

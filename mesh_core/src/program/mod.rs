@@ -32,7 +32,7 @@ pub use builder::Builder;
 pub use call::{Elements, ElementsMut, Opaque, UserKernel, View, ViewMut};
 pub use cost::{Cost, cost};
 pub use expr::Expr;
-pub use forms::{FoldOrder, Form, Pairs, Piece, Window};
+pub use forms::{FoldOrder, Form, Pairs, Piece, PoolKind, Reach, Window};
 pub use generator::Generator;
 pub use origin::{DimUse, Origin};
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};

@@ -199,6 +199,7 @@ mod tests {
             %22: f32[2, 4] = begin all_reduce sum over cols of %18                op_1 at src/main.rs:7
             %23: f32[2, 4] = scan sum dim 1 of %18                                op_1 at src/main.rs:7
             await %22                                                             op_1 at src/main.rs:7
+            %24: f32[4, 2, 6] = pool max of %2[a, k, c] with k in 2 from 2*b - 1  op_1 at src/main.rs:7
           fetches
             moved = %14: f32[4, 4] of [4, 4] @ -, -
         ");

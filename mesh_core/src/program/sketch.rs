@@ -3,7 +3,8 @@
 use super::forms::Loop;
 use super::{
     Builder, Elements, ElementsMut, Expr, Extents, Generator, Offset, Operand, Origin, Owners,
-    Program, Slot, UserKernel, Value, ValueId, VariableId, VariableType, View, ViewMut, Window,
+    PoolKind, Program, Reach, Slot, UserKernel, Value, ValueId, VariableId, VariableType, View,
+    ViewMut, Window,
 };
 use crate::names::{Axis, AxisList, DType, Mesh, ReduceKind};
 use smallvec::smallvec;
@@ -184,6 +185,9 @@ pub(crate) fn every_form(b: &mut Builder<'_>) {
     let late = b.all_reduce(ReduceKind::Sum, &[cols], sums); // %22, step 21
     b.scan(ReduceKind::Sum, 1, false, false, sums); // %23, step 22
     b.wait(late); // step 23
+    let reach = Reach { input: 3, output: 1, size: 2, stride: 2, pad: 1 };
+    let seen = labelled(conv, &[0, 3, 2]);
+    b.pool(PoolKind::Max, vec![seen], smallvec![reach], smallvec![4, 2, 6]); // %24, step 24
     b.fetched("moved", moved);
 }
 

@@ -17,18 +17,9 @@ pub use overlap::overlap_add;
 use crate::room::*;
 use crate::share::{MARGINS, Share};
 use mesh_core::lower::{Local, LocalPiece};
-use mesh_core::program::{Expr, Offset, Scalar};
+use mesh_core::program::{Offset, Scalar};
 
 const WHOLE: &str = "every processor holds whole windows; split the dim that counts them";
-
-/// What windows see beyond the ends.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Beyond {
-    /// Zeros.
-    Zero,
-    /// The least number there is: for maxima.
-    Least,
-}
 
 /// How windows lie along a dim: element `t` of window `o` is at `stride * o + t - pads[0]`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -47,8 +38,6 @@ pub(crate) struct Frame {
 pub(crate) struct Windows {
     /// Where they lie.
     pub(crate) frame: Frame,
-    /// What they see beyond the ends.
-    pub(crate) beyond: Beyond,
 }
 
 /// The windows of `x` along `dim`: `out[o, t] = x[stride * o + t - pads[0]]`, with zeros beyond the
@@ -77,12 +66,12 @@ pub fn windows(
         x.graph().record("windows", format!("{x:?} has no dim {dim}{}", x.shape().hint(dim)));
         return x.poisoned();
     }
-    windows_with(x, Frame { dim: dim.name, window, stride, pads }, Beyond::Zero)
+    windows_with(x, Frame { dim: dim.name, window, stride, pads })
 }
 
 #[track_caller]
-pub(crate) fn windows_with(x: Tensor<'_>, frame: Frame, beyond: Beyond) -> Tensor<'_> {
-    x.graph().apply1(Windows { frame, beyond }, &[x])
+pub(crate) fn windows_with(x: Tensor<'_>, frame: Frame) -> Tensor<'_> {
+    x.graph().apply1(Windows { frame }, &[x])
 }
 
 impl Frame {
@@ -167,8 +156,7 @@ impl Op for Windows {
         Ok(vec![TensorType::new(shape, x.dtype)])
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {
-        let rule = self.frame.rule();
-        if self.beyond == Beyond::Zero { rule.linear(Linearity::Moves, &[&[0]]) } else { rule }
+        self.frame.rule().linear(Linearity::Moves, &[&[0]])
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let signature = cx.signature();
@@ -177,7 +165,7 @@ impl Op for Windows {
         let frame = self.frame.tight(count);
         let share = frame.share(cx, global, count)?;
         let size = (share.output + frame.blocks() - 1) * frame.stride;
-        let rows = self.rows(cx, &share, global, size)?;
+        let rows = self.rows(cx, &share, size)?;
         let blocks = frame.windowed(rows.shape(), size / frame.stride, frame.stride)?;
         let blocks = cx.reshape(&rows, &blocks)?;
         if frame.window.size == frame.stride {
@@ -209,24 +197,11 @@ impl Op for Windows {
 
 impl Windows {
     /// `size` positions from the first of this processor's windows on.
-    fn rows(
-        &self,
-        cx: &mut LocalCx<'_, '_>,
-        share: &Share,
-        global: usize,
-        size: usize,
-    ) -> Result<Local, OpError> {
+    fn rows(&self, cx: &mut LocalCx<'_, '_>, share: &Share, size: usize) -> Result<Local, OpError> {
         let (mut rows, mut low) = (cx.input(0)?, share.low);
         let dtype = cx.dtype(&rows);
-        let beyond = match self.beyond {
-            Beyond::Zero => 0.0,
-            Beyond::Least => f64::NEG_INFINITY,
-        };
         if share.parts > 1 {
             rows = share.seen(cx, &rows)?;
-            if self.beyond == Beyond::Least && self.frame.pads != [0, 0] {
-                rows = masked(cx, share, &rows, global, beyond)?;
-            }
             low = 0;
         }
         let held = self.frame.size(rows.shape());
@@ -236,27 +211,8 @@ impl Windows {
         let shape = crate::slice::resized(rows.shape(), Dimension { name: share.dim, size })?;
         let mut piece = LocalPiece { at: vec![(share.dim, low)], ..LocalPiece::whole(rows) };
         piece.size.push((share.dim, held.min(size - low)));
-        cx.assemble(&[piece], Scalar::new(dtype, beyond), &shape)
+        cx.assemble(&[piece], Scalar::new(dtype, 0.0), &shape)
     }
-}
-
-/// What a processor's windows see, with another number beyond the ends of `global` positions.
-fn masked(
-    cx: &mut LocalCx<'_, '_>,
-    share: &Share,
-    rows: &Local,
-    global: usize,
-    beyond: f64,
-) -> Result<Local, OpError> {
-    let Some(dim) = rows.shape().get(share.dim) else { return Ok(rows.clone()) };
-    let step = share.stride * share.output;
-    let begin = Offset::sliced(&cx.axes(share.dim)?, step);
-    let positions = cx.counted(dim, begin, (share.parts - 1) * step + dim.size)?;
-    let position = || Expr::input(1);
-    let end = (share.low + global) as f64;
-    let inside = position().greater_equal(share.low as f64).and(position().less(end));
-    let (shape, dtype) = (rows.shape().clone(), cx.dtype(rows));
-    cx.map_over(&shape, &[rows.clone(), positions], &inside.select(Expr::input(0), beyond), dtype)
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -266,13 +222,8 @@ pub(crate) mod proof {
 
     pub(crate) static PROOF: Proof = Proof {
         meanings: &[&Outputs::<Windows>(|op, x, types| {
-            let beyond = match op.beyond {
-                Beyond::Least if types[0].dtype == DType::I32 => f64::from(i32::MIN),
-                Beyond::Least => f64::NEG_INFINITY,
-                Beyond::Zero => 0.0,
-            };
             let at = seen(&op.frame, &x[0].ty.shape, &types[0].shape);
-            let data = at.into_iter().map(|at| at.map_or(beyond, |at| x[0].data[at])).collect();
+            let data = at.into_iter().map(|at| at.map_or(0.0, |at| x[0].data[at])).collect();
             vec![Dense { ty: types[0].clone(), data }]
         })],
         cases: || {

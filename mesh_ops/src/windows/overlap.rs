@@ -7,7 +7,7 @@
 //! | linear | adds y |
 //! | gradient | windows |
 
-use super::{Beyond, Frame, windows_with};
+use super::{Frame, windows_with};
 use crate::room::*;
 use crate::share::extended;
 use crate::slice::resized;
@@ -103,7 +103,7 @@ impl Op for OverlapAdd {
         cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
-        let dy = windows_with(cx.dy(), self.frame.clone(), Beyond::Zero);
+        let dy = windows_with(cx.dy(), self.frame.clone());
         Ok(vec![Some(crate::transpose(dy, cx.input(0).shape()))])
     }
 }

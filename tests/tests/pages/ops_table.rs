@@ -164,12 +164,12 @@ impl Page {
                     names.push(name);
                 }
             }
+            check_linear(shown.room, &cell("linear"), &found);
             // What holds no other ops, where there is such a case.
             let own = |facts: &Facts| facts.rules.iter().all(|rule| shown.room.has(&*rule.op));
             let (alone, among): (Vec<_>, Vec<_>) = found.into_iter().partition(own);
             let found = if alone.is_empty() { among } else { alone };
             check_split(shown.room, &cell("split"), &found);
-            check_linear(shown.room, &cell("linear"), &found);
             check_gradient(shown.room, &cell("gradient"), &found);
             let sends: BTreeSet<_> =
                 found.iter().flat_map(|facts| facts.collectives.iter().cloned()).collect();

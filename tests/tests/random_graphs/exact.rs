@@ -295,7 +295,8 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             (_, "neg" | "relu" | "relu_gradient" | "max" | "min" | "broadcast" | "transpose")
             | (_, "cast" | "maximum" | "minimum" | "abs" | "select" | "select_gradient")
             | (_, "shift" | "slice" | "concat" | "pad" | "reshape" | "floor" | "clip_gradient")
-            | (_, "gather" | "pick" | "windows" | "stack") => greatest,
+            | (_, "gather" | "pick" | "windows" | "stack" | "max_pool") => greatest,
+            (_, "max_pool_count") => site.longest(),
             _ => f64::INFINITY,
         };
         vec![bound; site.operation.outputs.len()]

@@ -106,7 +106,8 @@ fn build(graphs: Graphs, sizes: &'static Sizes, recipe: &Recipe) -> Trial {
             pool.extend(made);
         }
         let mut fetches: Vec<_> = pool.iter().rev().take(3).copied().collect();
-        fetches.extend(pool.iter().rev().find_map(|x| large::spread(*x)));
+        let spread = pool.iter().rev().find_map(|x| large::spread(*x));
+        fetches.extend(spread.filter(|spread| graphs.keeps(&graph, *spread)));
         let mut updates = Vec::new();
         let last = pool.iter().rposition(|t| t.dtype().is_float());
         if let (true, Some(last)) = (recipe.gradients, last) {
@@ -304,11 +305,14 @@ fn ops(trial: &Trial) -> Vec<&'static str> {
 }
 
 /// Ops of gradients that no conformance table has by name.
-const OF_GRADIENTS: [&str; 6] = [
+const OF_GRADIENTS: [&str; 9] = [
+    "avg_pool_gradient",
     "clip_gradient",
     "conv_filter",
     "extremum_gradient",
     "leaky_relu_gradient",
+    "max_pool_count",
+    "max_pool_gradient",
     "relu_gradient",
     "select_gradient",
 ];

@@ -9,6 +9,7 @@ use crate::handed;
 use crate::recipe::{Draw, Drawn, one};
 use mesh_core::graph::{Graph, Kind, TensorId, TensorType};
 use mesh_ops::elementwise::*;
+use mesh_ops::pool::{Pool, avg_pool, max_pool};
 use mesh_ops::prelude::*;
 use mesh_ops::random::{
     multiplicative_jitter, random_normal, random_truncated_normal, random_uniform,
@@ -68,6 +69,13 @@ pub const OPS: &[Drawn] = &[
     |d| one(d.a.logsumexp(d.dim()?)),
     |d| one(d.a.variance(d.some_dims())),
     |d| one(d.a.cumsum(d.dim()?)),
+    |d| {
+        let along = d.dim().filter(|d| d.size >= 4)?;
+        let pool = Pool::over([(along.name, 2 + usize::from(d.pick.b) % 2)]);
+        let pool = if d.heads() { pool.strides([1]) } else { pool };
+        let pooled = if d.pick.dims % 2 == 0 { max_pool } else { avg_pool };
+        d.resized(pooled(d.a, &pool), along).and_then(one)
+    },
     |d| one(mesh_ops::shift(d.a, d.dim()?, i64::from(d.pick.b % 16) - 8, d.heads())),
     |d| {
         let (along, k) = d.cut()?;
@@ -300,7 +308,8 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         (_, "scatter_add") => x[1].jumps(x[0].either(zero).summed(site.size(0))),
         (_, "gather") => x[1].jumps(x[0].either(zero)),
         (_, "top_k") | (_, "max" | "min" | "broadcast" | "transpose" | "reshape" | "cast") => x[0],
-        (_, "slice" | "pick") => x[0],
+        (_, "slice" | "pick" | "max_pool") => x[0],
+        (_, "avg_pool" | "avg_pool_gradient") => x[0].either(zero).summed(site.longest()),
         (_, "shift" | "pad" | "windows") => x[0].either(zero),
         (_, "maximum" | "minimum" | "concat" | "stack") => hull(),
         (_, "select") => x[0].jumps(x[1].either(x[2])),
@@ -309,6 +318,12 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
             x[0].jumps(x[1].either(zero))
         }
         (_, "extremum_gradient") => x[0].jumps(x[1].jumps(x[2].either(zero))),
+        (_, "max_pool_count") => {
+            x[0].jumps(x[1].jumps(Range { low: 1.0, high: site.longest(), error: 0.0 }))
+        }
+        (_, "max_pool_gradient") => {
+            x[0].jumps(x[1].jumps(x[2].either(zero).summed(site.longest())))
+        }
         (_, "equal" | "not_equal" | "greater" | "greater_equal" | "less" | "less_equal") => {
             x[0].jumps(x[1].jumps(Range::new(0.0, 1.0, 0.0)))
         }

@@ -85,6 +85,9 @@ pub(crate) fn draw(workload: Workload, shapes: [&[usize]; 2]) -> Vec<Batch> {
     let mut rng = Rng::keyed(1, 0, 0);
     match workload {
         Workload::LmAdamw | Workload::LmAdafactor => text(&mut rng),
+        Workload::Resnet18 | Workload::Mobilenet | Workload::Vit | Workload::Unet => {
+            images(&mut rng, shapes)
+        }
         _ => digits(&mut rng, shapes),
     }
 }
@@ -103,6 +106,14 @@ fn digits(rng: &mut Rng, [image, _]: [&[usize]; 2]) -> Vec<Batch> {
         Batch { input: input.map_or_else(|_| Array::zeros(F32, image), Array::from), target }
     };
     (0..POOL).map(one).collect()
+}
+
+/// Noise, and labels in turn.
+fn images(rng: &mut Rng, [image, label]: [&[usize]; 2]) -> Vec<Batch> {
+    let input = ArrayD::from_shape_simple_fn(image, || rng.unit() - 0.5);
+    let mut labels = (0..10).cycle();
+    let target = ArrayD::from_shape_simple_fn(label, || labels.next().unwrap_or(0));
+    vec![Batch { input: input.into(), target: target.into() }]
 }
 
 /// Token numbers whose logarithms are evenly distributed.

@@ -7,6 +7,8 @@ mod compile;
 mod initial;
 mod lines;
 mod models;
+mod nets;
+mod ops;
 mod product;
 mod profile;
 mod scaling;
@@ -47,6 +49,8 @@ enum Command {
     /// What metrics, events and a report cost a step of `lm`, and how long a checkpoint keeps it
     /// waiting, against a copy of as many bytes.
     Watch(watch::Flags),
+    /// Single ops on shapes of models that people train: forward, and with gradients and updates.
+    Ops(ops::Flags),
     /// Lowering, starting, saving and restoring a session of many small variables.
     Start(start::Flags),
 }
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Command::AllReduce(flags) => all_reduce::run(flags),
         Command::Update(flags) => update::run(flags),
         Command::Watch(flags) => watch::run(flags),
+        Command::Ops(flags) => ops::run(flags),
         Command::Start(flags) => start::run(flags),
     })
 }

@@ -3,10 +3,11 @@
 //! They are the peers' models: variables have the peers' names, values and order, and the losses
 //! are the same.
 
+use super::nets;
 use super::workload::Workload;
 use mesh_ops::conv::{Conv, conv};
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, AdamWeightDecay, Optimizer};
+use mesh_optimize::{Adafactor, AdamW, AdamWeightDecay, Optimizer, Sgd};
 
 /// Images of a step of the convolutional model.
 pub(crate) const CNN_BATCH: usize = 200;
@@ -52,12 +53,17 @@ pub(crate) struct Loss<'g> {
 /// The training step of a workload.
 pub(crate) fn build(graph: &Graph, workload: Workload) -> Function<2, 1> {
     let (batch, _) = workload.per_step();
-    let Loss { inputs, loss } = match workload {
-        Workload::MlpB128 | Workload::MlpB1024 => mlp(graph, batch),
-        Workload::CnnB200 => cnn(graph),
-        Workload::LmAdamw | Workload::LmAdafactor => lm(graph, &LM),
+    let (Loss { inputs, loss }, others) = match workload {
+        Workload::MlpB128 | Workload::MlpB1024 => (mlp(graph, batch), vec![]),
+        Workload::CnnB200 => (cnn(graph), vec![]),
+        Workload::LmAdamw | Workload::LmAdafactor => (lm(graph, &LM), vec![]),
+        Workload::Resnet18 => nets::resnet18(graph),
+        Workload::Mobilenet => nets::mobilenet(graph),
+        Workload::Vit => (nets::vit(graph), vec![]),
+        Workload::Unet => nets::unet(graph),
     };
-    graph.function("train", inputs, [loss], optimizer(workload).minimize(loss))
+    let updates = optimizer(workload).minimize(loss);
+    graph.function("train", inputs, [loss], updates.into_iter().chain(others))
 }
 
 /// The optimizer of the peer that is fastest at the workload, where the peers' optimizers differ:
@@ -72,6 +78,8 @@ fn optimizer(workload: Workload) -> Box<dyn Optimizer> {
         Workload::CnnB200 | Workload::LmAdafactor => {
             Box::new(Adafactor::default().learning_rate(1e-2))
         }
+        Workload::Resnet18 | Workload::Mobilenet | Workload::Unet => Box::new(Sgd::new(0.05)),
+        Workload::Vit => Box::new(AdamW::new(1e-3).weight_decay(0.01)),
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     lines.line("step_ms_min", least * 1e3)?;
     lines.line("steps_per_s", rate)?;
     lines.line(&format!("{unit}_per_s"), rate * count as f64)?;
-    lines.line("gflops", flags.workload.flops() * rate / 1e9)?;
+    lines.known("gflops", flags.workload.flops().map(|flops| flops * rate / 1e9))?;
     lines.known("peak_rss_mib", peak_rss_mib())?;
     lines.line(&format!("loss_at_step_{PARITY}"), loss)?;
     Ok(())

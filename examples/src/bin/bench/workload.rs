@@ -1,6 +1,7 @@
 //! The workloads: their names and units.
 
 use super::models::{CNN_BATCH, LM};
+use super::nets;
 use clap::ValueEnum;
 use std::fmt;
 
@@ -22,6 +23,14 @@ pub(crate) enum Workload {
     /// The same, Adafactor.
     #[value(name = "lm_adafactor")]
     LmAdafactor,
+    /// ResNet-18 on 64 images of 32 by 32 pixels, SGD.
+    Resnet18,
+    /// Ten inverted residuals of MobileNetV2 on such images, SGD.
+    Mobilenet,
+    /// A vision transformer of six layers on such images, AdamW.
+    Vit,
+    /// A U-Net of three levels on 8 images of 64 by 64 pixels, SGD.
+    Unet,
 }
 
 impl fmt::Display for Workload {
@@ -32,6 +41,10 @@ impl fmt::Display for Workload {
             Self::CnnB200 => "cnn_b200",
             Self::LmAdamw => "lm_adamw",
             Self::LmAdafactor => "lm_adafactor",
+            Self::Resnet18 => "resnet18",
+            Self::Mobilenet => "mobilenet",
+            Self::Vit => "vit",
+            Self::Unet => "unet",
         })
     }
 }
@@ -45,6 +58,7 @@ impl Workload {
             Self::MlpB1024 => "mlp_b1024",
             Self::CnnB200 => "cnn_b200",
             Self::LmAdamw | Self::LmAdafactor => "lm",
+            Self::Resnet18 | Self::Mobilenet | Self::Vit | Self::Unet => "images",
         }
     }
 
@@ -55,12 +69,14 @@ impl Workload {
             Self::MlpB1024 => (1024, "samples"),
             Self::CnnB200 => (CNN_BATCH, "samples"),
             Self::LmAdamw | Self::LmAdafactor => (LM.batch * LM.length, "tokens"),
+            Self::Resnet18 | Self::Mobilenet | Self::Vit => (nets::BATCH, "samples"),
+            Self::Unet => (nets::UNET_BATCH, "samples"),
         }
     }
 
     /// The floating-point operations in the formulas of a step's products and convolutions, forward
-    /// and backward.
-    pub(crate) fn flops(self) -> f64 {
+    /// and backward; not known of the networks for images.
+    pub(crate) fn flops(self) -> Option<f64> {
         let dense = 784 * 512 + 512 * 512 + 512 * 10;
         let flops = match self {
             // The gradient of the pixels is not needed.
@@ -70,9 +86,10 @@ impl Workload {
                 let (first, second) = (784 * 81 * 16, 784 * 81 * 256);
                 CNN_BATCH * (4 * first + 6 * second + 6 * dense)
             }
-            Self::LmAdamw | Self::LmAdafactor => return LM.flops(),
+            Self::LmAdamw | Self::LmAdafactor => return Some(LM.flops()),
+            Self::Resnet18 | Self::Mobilenet | Self::Vit | Self::Unet => return None,
         };
-        flops as f64
+        Some(flops as f64)
     }
 }
 
@@ -103,7 +120,7 @@ mod tests {
 
     #[test]
     fn work_is_what_the_peers_count() {
-        let gflop = |workload: Workload| (workload.flops() / 1e8).round() / 10.0;
+        let gflop = |workload: Workload| (workload.flops().unwrap_or(0.0) / 1e8).round() / 10.0;
         let workloads = [Workload::MlpB128, Workload::MlpB1024, Workload::CnnB200];
         assert_eq!(workloads.map(gflop), [0.4, 3.3, 21.1]);
         assert_eq!(gflop(Workload::LmAdamw), 67.6);

@@ -21,6 +21,7 @@ pub(super) mod isa;
 mod kernel;
 mod map;
 mod moves;
+mod pool;
 mod product;
 pub(super) mod reduce;
 mod scan;
@@ -61,6 +62,7 @@ pub(crate) fn prepare(
         Form::Convolve(form) => {
             convolve::prepare(block, input(0)?, input(1)?, &form.windows, out()?)?
         }
+        Form::Pool(form) => pool::prepare(block, form, inputs, out()?)?,
         Form::Move(form) => moves::prepare(block, form, inputs, out()?, mesh, processor)?,
         Form::Reshape(_) => moves::prepare_reshape(block, input(0)?.value, out()?)?,
         Form::Barrier(_) => moves::prepare_barrier(block, inputs, outs)?,

@@ -3,12 +3,12 @@
 mod collectives;
 
 use super::forms::{
-    Call, Contract, Convolve, Gather, Generate, Loop, Map, Move, Read, Reduce, Reshape, Scan,
+    Call, Contract, Convolve, Gather, Generate, Loop, Map, Move, Pool, Read, Reduce, Reshape, Scan,
     Scatter, Sort, Write,
 };
 use super::{
     Body, Dims, Expr, Extents, Form, Generator, Offset, Opaque, Operand, Origin, Owners, Piece,
-    Program, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
+    PoolKind, Program, Reach, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
 };
 use crate::names::{Axis, DType, Mesh, ReduceKind};
 use smallvec::SmallVec;
@@ -177,6 +177,18 @@ impl<'m> Builder<'m> {
     ) -> ValueId {
         let dtype = self.value(lhs.value).dtype;
         self.make(Convolve { windows }, [lhs, rhs], dtype, extents)
+    }
+
+    /// Folds over windows.
+    pub fn pool(
+        &mut self,
+        kind: PoolKind,
+        inputs: Vec<Operand>,
+        windows: SmallVec<[Reach; 2]>,
+        extents: Extents,
+    ) -> ValueId {
+        let dtype = self.value(inputs[0].value).dtype;
+        self.make(Pool { kind, windows }, inputs, dtype, extents)
     }
 
     /// Copies rectangles into a value of `extents` filled with `fill`. Every label of an input is a dim

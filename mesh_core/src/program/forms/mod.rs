@@ -19,6 +19,7 @@ mod loops;
 mod map;
 mod moves;
 mod permute;
+mod pool;
 mod reduce;
 mod reduce_scatter;
 mod reduce_to;
@@ -44,6 +45,7 @@ pub(crate) use loops::{put_slice, slice_of};
 pub use map::Map;
 pub use moves::{Move, Piece};
 pub use permute::{Pairs, Permute};
+pub use pool::{Pool, PoolKind, Reach};
 pub use reduce::Reduce;
 pub use reduce_scatter::ReduceScatter;
 pub use reduce_to::ReduceTo;
@@ -150,7 +152,7 @@ macro_rules! forms {
 }
 
 forms! {
-    local: Map Reduce Contract Convolve Move Reshape Generate Gather Scatter Sort Scan Call Barrier;
+    local: Map Reduce Contract Convolve Pool Move Reshape Generate Gather Scatter Sort Scan Call Barrier;
     collective: AllReduce AllGather ReduceScatter AllToAll Permute ReduceTo Broadcast;
     other: Read Write Loop;
     nothing: Await;

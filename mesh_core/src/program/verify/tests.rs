@@ -3,7 +3,9 @@ use crate::names::{AxisList, DType, ReduceKind};
 use crate::program::sketch::{
     axis, built, every_form, every_variable, labelled, origin, square, var,
 };
-use crate::program::{Extents, Generator, Instr, Offset, Operand, Prim, Reg, Scalar, forms};
+use crate::program::{
+    Extents, Generator, Instr, Offset, Operand, PoolKind, Prim, Reg, Scalar, forms,
+};
 use smallvec::smallvec;
 
 fn problems(spoil: impl FnOnce(&mut Program)) -> String {
@@ -165,6 +167,27 @@ fn windows_tie_three_values() {
 }
 
 #[test]
+fn folds_over_windows_go_from_one_side_to_the_other() {
+    let found = spoil!(24, Pool { windows } => windows[0].stride = 0);
+    refused(&found, "24 pool", "stride and size are at least 1");
+    let found = spoil!(24, Pool { windows } => windows[0].pad = usize::MAX);
+    refused(&found, "24 pool", "windows overflow");
+    let found = spoil!(24, Pool { windows } => windows[0].input = 1);
+    refused(&found, "24 pool", "label 1 is in windows twice");
+    let found = spoil!(24, Pool { windows } => windows[0].output = 9);
+    refused(&found, "24 pool", "a value has not one of the window labels 3, 9");
+    let found = spoil!(24, Pool { kind } => *kind = PoolKind::Count);
+    refused(&found, "24 pool", "1 inputs instead of 2");
+    let found = step(24, |step| step.inputs[0].dims = smallvec![0, 3, 4]);
+    refused(&found, "24 pool", "input 0 has a label of no result dim");
+    let found = problems(|program| {
+        program.block.steps[24].inputs[0].dims = smallvec![0, 1, 2];
+        program.block.values[2].extents[1] = 2;
+    });
+    assert!(found.contains("input 0 is on the wrong side of the windows"), "{found}");
+}
+
+#[test]
 fn pieces_and_slices_stay_inside() {
     let found = spoil!(6, Move { pieces } => pieces[0].begin[0].scale = 5);
     let text = "piece 0: input: 4 elements from 15 on leave dim 0 of 16";
@@ -314,7 +337,7 @@ fn calls_are_in_declared_order() {
         let out = block.define(Value { order: smallvec![1, 0], ..block.values[18].clone() });
         block.steps[20].outs.push(out);
     });
-    refused(&found, "20 call", "%24 is f32[2, 4] order [1, 0], not in declared order");
+    refused(&found, "20 call", "%25 is f32[2, 4] order [1, 0], not in declared order");
 }
 
 #[test]
@@ -324,7 +347,7 @@ fn variables_keep_their_type() {
     let found = spoil!(0, Read { variable } => *variable = var(2));
     refused(&found, "0 read", "there is no var2");
     let found = problems(|program| program.block.steps.push(program.block.steps[14].clone()));
-    refused(&found, "24 write", "var1 is written twice");
+    refused(&found, "25 write", "var1 is written twice");
 }
 
 #[test]

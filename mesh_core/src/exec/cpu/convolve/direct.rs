@@ -41,6 +41,14 @@ pub(super) struct Direct<T> {
     pub(super) packed_rows: [isize; MOST_ROWS],
 }
 
+/// Rows of the blocks that `rows` positions are computed in, if these slide. Rows of groups that
+/// overlap are computed twice: at most a quarter may be.
+pub(super) fn sliding_rows(rows: usize) -> Option<usize> {
+    let cost = |n: &usize| rows.div_ceil(*n) * n;
+    let few = |n: &usize| *n <= rows && cost(n) * 4 <= rows * 5;
+    [9, 8, 7, 5, 4, 3].into_iter().filter(few).min_by_key(cost)
+}
+
 /// The sliding window's ratio and loops, or those for rows anywhere.
 fn choose<T: Element>(
     labels: &Labels,
@@ -58,10 +66,7 @@ fn choose<T: Element>(
     if over % under != 0 || taps < 2 * ratio {
         return anywhere;
     }
-    // Rows of groups that overlap are computed twice: at most a quarter may be.
-    let cost = |n: &usize| rows.div_ceil(*n) * n;
-    let few = |n: &usize| *n <= rows && if forward { cost(n) * 4 <= rows * 5 } else { *n == rows };
-    let best = [9, 8, 7, 5, 4, 3].into_iter().filter(few).min_by_key(cost);
+    let best = if forward { sliding_rows(rows) } else { Some(rows) };
     let sliding = best.and_then(|rows| T::slide(isa(), rows));
     sliding.map_or(anywhere, |micro| (micro, ratio))
 }

@@ -3,9 +3,13 @@
 //! Floats of the usual label pattern go to register blocks; everything else goes term by term.
 
 mod block;
+pub(super) mod choice;
+mod depthwise;
 mod direct;
+mod gathered;
 mod input;
 mod lines;
+mod matrices;
 mod micro;
 mod naive;
 mod padding;
@@ -17,12 +21,16 @@ mod x86;
 
 use crate::exec::cpu::Kernel;
 use crate::exec::cpu::contract;
+use crate::exec::cpu::gemm::Number;
 use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::product::{self, Product};
 use crate::exec::cpu::strided::{Labels, Loop, Nest};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId, Window};
+use choice::gathers;
+use depthwise::Depthwise;
 use direct::Direct;
+use gathered::Gathered;
 use input::InputGradient;
 use micro::Element;
 use naive::{Naive, window_labels};
@@ -86,7 +94,7 @@ fn pointwise(labels: &Labels, windows: &[Window]) -> Option<Labels> {
     })
 }
 
-fn fast<T: Element>(labels: &Labels, windows: &[Window]) -> Option<Box<dyn Product>> {
+fn fast<T: Element + Number>(labels: &Labels, windows: &[Window]) -> Option<Box<dyn Product>> {
     // Offsets in tables are of 32 bits.
     let len = |k: usize| -> usize {
         labels.select(|l| labels.has[k][l]).iter().map(|&l| labels.extents[l]).product()
@@ -95,6 +103,14 @@ fn fast<T: Element>(labels: &Labels, windows: &[Window]) -> Option<Box<dyn Produ
         return None;
     }
     let parts = Parts::new(labels, windows)?;
+    if let Some(product) = Depthwise::<T>::new(labels, windows, &parts) {
+        return Some(Box::new(product));
+    }
+    if gathers(labels, windows, &parts)
+        && let Some(product) = Gathered::<T>::new(labels, windows, &parts)
+    {
+        return Some(Box::new(product));
+    }
     if parts.roles[0] == 2 {
         let turned = Turned::new::<T>(labels, windows, &parts);
         if let Some(Turned { labels, windows, parts, origin }) = turned {

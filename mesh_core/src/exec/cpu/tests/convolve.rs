@@ -1,5 +1,6 @@
 use super::oracle::{declared, each, extents, get, index};
 use super::{Tensor, run, step, value, whole};
+use crate::exec::cpu::convolve::choice::WANTED;
 use crate::names::DType;
 use crate::program::forms::Convolve;
 use crate::program::{Value, Window};
@@ -13,10 +14,14 @@ struct Case {
     out: Value,
 }
 
-fn convolve(case: &Case) -> Tensor {
+/// The result in the way that is chosen, or in another.
+fn convolve(case: &Case, gathers: Option<bool>) -> Tensor {
     let windows = case.windows.iter().copied().collect();
     let step = step(Convolve { windows }, &case.dims, 1);
-    run(&case.factors, std::slice::from_ref(&case.out), &step).unwrap().remove(0)
+    WANTED.set(gathers);
+    let mut results = run(&case.factors, std::slice::from_ref(&case.out), &step).unwrap();
+    WANTED.set(None);
+    results.remove(0)
 }
 
 fn expected(case: &Case) -> Tensor {
@@ -117,7 +122,7 @@ fn usual() -> impl Strategy<Value = Case> {
         prop::collection::vec((prop_oneof![1_usize..4, 25_usize..40], Just(0b101_u8)), 0..3),
         prop::collection::vec((size(), Just(0b011_u8)), 0..2),
         prop::collection::vec((size(), Just(0b110_u8)), 0..2),
-        prop::collection::vec((1_usize..3, Just(0b111_u8)), 0..2),
+        prop::collection::vec((prop_oneof![1_usize..3, 4_usize..40], Just(0b111_u8)), 0..2),
     );
     let windows = prop::collection::vec(window(), 1..3);
     (windows, others, 0_usize..3, dtype(), any::<u64>())
@@ -152,12 +157,15 @@ proptest! {
 
     #[test]
     fn usual_convolutions_match_brute_force(case in usual()) {
-        prop_assert_eq!(convolve(&case), expected(&case));
+        let expected = expected(&case);
+        for gathers in [None, Some(false), Some(true)] {
+            prop_assert_eq!(convolve(&case, gathers), expected.clone());
+        }
     }
 
     #[test]
     fn odd_convolutions_match_brute_force(case in odd()) {
-        prop_assert_eq!(convolve(&case), expected(&case));
+        prop_assert_eq!(convolve(&case, None), expected(&case));
     }
 }
 
@@ -166,7 +174,7 @@ type Sizes = [usize; 7];
 
 /// Each of image, kernel and output from the other two, in declared orders `batch, rows, columns,
 /// channels` and `rows, columns, channels, features`, summed term by term.
-fn large(sizes: Sizes, result: usize) -> (Tensor, Tensor) {
+fn large(sizes: Sizes, result: usize) -> (Case, Tensor) {
     let [batch, side, channels, features, kernel, stride, pad] = sizes;
     let size = (side + 2 * pad - kernel) / stride + 1;
     let shapes = [
@@ -216,14 +224,14 @@ fn large(sizes: Sizes, result: usize) -> (Tensor, Tensor) {
         windows: vec![window(0), window(1)],
         out: values[result].clone(),
     };
-    (convolve(&case), Tensor::new(values[result].clone(), data))
+    (case, Tensor::new(values[result].clone(), data))
 }
 
 /// Sizes at which there are several chunks of images, and every shape of block. Sums stay below
 /// 2^24: they are exact in any order.
 #[test]
 fn large_convolutions_are_exact() {
-    let all: [Sizes; 11] = [
+    let all: [Sizes; 12] = [
         [100, 28, 1, 16, 9, 1, 4],
         [101, 28, 1, 16, 9, 1, 4],
         [7, 28, 16, 16, 9, 1, 4],
@@ -235,10 +243,14 @@ fn large_convolutions_are_exact() {
         [20, 15, 16, 16, 4, 1, 2],
         [20, 28, 16, 32, 3, 2, 1],
         [70, 10, 16, 48, 1, 1, 0],
+        [40, 4, 300, 70, 3, 1, 1],
     ];
     for (sizes, result) in all.into_iter().flat_map(|sizes| (0..3).map(move |k| (sizes, k))) {
-        let (found, want) = large(sizes, result);
-        let wrong = found.data.iter().zip(&want.data).position(|(a, b)| a != b);
-        assert_eq!(wrong, None, "result {result} of {sizes:?}");
+        let (case, want) = large(sizes, result);
+        for gathers in [false, true] {
+            let found = convolve(&case, Some(gathers));
+            let wrong = found.data.iter().zip(&want.data).position(|(a, b)| a != b);
+            assert_eq!(wrong, None, "result {result} of {sizes:?}, gathered: {gathers}");
+        }
     }
 }

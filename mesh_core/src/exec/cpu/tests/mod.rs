@@ -9,6 +9,7 @@ mod map;
 mod moves;
 mod oracle;
 mod order;
+mod pool;
 mod reduce;
 mod transpose;
 mod vmath;

@@ -46,7 +46,7 @@ pub(super) fn judge(
     let cx = StepCx { block, step, mesh, variables: &[] };
     let meant = cx.rounded(form.apply(&cx, &Here { mesh, processor, seed: 7 }, &given));
     let coarsest = block.values.iter().map(tolerance).fold(0.0, f64::max);
-    let exact = !matches!(step.form.name(), "map" | "reduce" | "contract" | "convolve");
+    let exact = !matches!(step.form.name(), "map" | "reduce" | "contract" | "convolve" | "pool");
     for (made, meant) in made.iter().zip(&meant) {
         let finite = meant.iter().filter(|x| x.is_finite());
         let largest = finite.fold(1.0, |most: f64, x| most.max(x.abs()));

@@ -1,0 +1,70 @@
+//! Which way is the fastest for a convolution, as `benches/convolve.rs` found it.
+
+use super::direct::sliding_rows;
+use super::naive::window_labels;
+use super::parts::Parts;
+use crate::exec::cpu::isa::{Isa, isa};
+use crate::exec::cpu::strided::Labels;
+use crate::program::Window;
+
+/// Fewest columns of products that pay for gathering, where windows move by one and where not.
+const COLUMNS: usize = 64;
+const COLUMNS_OF_STRIDES: usize = 32;
+/// Fewest columns for the kernel's gradient.
+const COLUMNS_OF_KERNEL: usize = 48;
+/// Fewer rows of a register block load the image too often.
+const ROWS: usize = 5;
+/// With fewer channels, register blocks begin too often.
+const CHANNELS: usize = 12;
+/// Elements of a kernel that leaves the second-level cache between one block of positions and the
+/// next, and positions that are few for reading it.
+const LARGE_KERNEL: usize = 256 << 10;
+const FEW_POSITIONS: usize = 1024;
+
+#[cfg(test)]
+thread_local! {
+    /// What a test wants instead of the choice.
+    pub(in crate::exec::cpu) static WANTED: std::cell::Cell<Option<bool>> =
+        const { std::cell::Cell::new(None) };
+}
+
+/// Whether products of gathered windows are faster than register blocks.
+pub(super) fn gathers(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
+    #[cfg(test)]
+    if let Some(wanted) = WANTED.get() {
+        return wanted;
+    }
+    let len = |of: &[usize]| of.iter().map(|&l| labels.extents[l]).product::<usize>();
+    let [image, kernel, _] = parts.roles;
+    let (channels, features) = (len(&parts.channels), len(&parts.features));
+    if kernel == 2 {
+        return features >= COLUMNS_OF_KERNEL;
+    }
+    let (summed, columns) = if image == 2 { (features, channels) } else { (channels, features) };
+    if windows.iter().any(|w| w.stride > 1) {
+        return columns >= COLUMNS_OF_STRIDES;
+    }
+    let over = |label: fn(&Window) -> u8| {
+        windows.iter().map(|w| labels.extents[usize::from(label(w))]).product::<usize>()
+    };
+    let positions = len(&parts.batch) * over(if image == 2 { |w| w.input } else { |w| w.output });
+    let large = over(|w| w.kernel) * channels * features > LARGE_KERNEL;
+    let few = large && positions < FEW_POSITIONS;
+    let is_slow =
+        few || summed < CHANNELS || isa() == Isa::Avx512 && slides_badly(labels, windows, parts);
+    columns >= COLUMNS && is_slow
+}
+
+/// Whether register blocks of windows that move by one have few rows.
+fn slides_badly(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
+    let [image, _, output] = parts.roles;
+    let turned = image == 2;
+    let source = |w: &&Window| {
+        let label = if turned { w.output } else { w.input };
+        labels.strides[if turned { output } else { image }][usize::from(label)]
+    };
+    let Some(w) = windows.iter().min_by_key(source) else { return true };
+    let [image, _, output] = window_labels(w).map(|l| labels.extents[l]);
+    let rows = if turned { image } else { output };
+    w.dilation > 1 || sliding_rows(rows).is_none_or(|rows| rows < ROWS)
+}

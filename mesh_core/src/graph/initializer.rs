@@ -16,6 +16,13 @@ pub enum Initializer {
         /// Bound above.
         high: f64,
     },
+    /// Normal, as PyTorch's `normal_` and JAX's `normal` draw it.
+    Normal {
+        /// Mean.
+        mean: f64,
+        /// Standard deviation.
+        stddev: f64,
+    },
     /// Normal, redrawn beyond two standard deviations.
     TruncatedNormal {
         /// Mean.
@@ -72,7 +79,7 @@ impl Initializer {
             Self::Uniform { low, high } if !(low <= high && (high - low).is_finite()) => {
                 Err(format!("uniform initial values need low <= high, not {low} and {high}"))
             }
-            Self::TruncatedNormal { mean, stddev }
+            Self::Normal { mean, stddev } | Self::TruncatedNormal { mean, stddev }
                 if !(mean.is_finite() && stddev >= 0.0 && stddev.is_finite()) =>
             {
                 Err(format!(
@@ -80,7 +87,7 @@ impl Initializer {
                 ))
             }
             Self::Uniform { low, high } => held("uniform initial values", dtype, &[low, high]),
-            Self::TruncatedNormal { mean, stddev } => {
+            Self::Normal { mean, stddev } | Self::TruncatedNormal { mean, stddev } => {
                 held("normal initial values", dtype, &[mean, stddev])
             }
         }
@@ -94,10 +101,11 @@ impl Initializer {
             Self::Uniform { low, high } if low == high => {
                 Self::Constant(low).generator(name, dtype)
             }
-            Self::TruncatedNormal { mean, stddev: 0.0 } => {
+            Self::Normal { mean, stddev: 0.0 } | Self::TruncatedNormal { mean, stddev: 0.0 } => {
                 Self::Constant(mean).generator(name, dtype)
             }
             Self::Uniform { low, high } => Generator::Uniform { key, low, high },
+            Self::Normal { mean, stddev } => Generator::Normal { key, mean, stddev },
             Self::TruncatedNormal { mean, stddev } => {
                 Generator::TruncatedNormal { key, mean, stddev }
             }

@@ -3,7 +3,7 @@
 //! the same.
 
 use super::Generator;
-use super::normal::inverse_normal;
+use super::normal::{inverse_normal, inverse_normals};
 use crate::names::DType;
 use half::bf16;
 
@@ -77,26 +77,32 @@ pub(crate) enum Draw {
 pub(crate) trait Rounded: Copy {
     /// Bits of a draw that are used, so that a uniform draw below 1 stays below 1.
     const BITS: u32;
+    /// Zero.
+    const ZERO: Self;
     fn round(x: f64) -> Self;
     fn value(self) -> f64;
     fn below(self) -> Self;
 }
 
 macro_rules! rounded {
-    ($($t:ty, $bits:literal, |$x:ident| $round:expr, |$y:ident| $value:expr, $below:expr;)*) => {$(
+    ($($t:ty, $zero:expr, $bits:literal, |$x:ident| $round:expr, |$y:ident| $value:expr, $below:expr;)*) => {$(
         impl Rounded for $t {
             const BITS: u32 = $bits;
+            const ZERO: Self = $zero;
+            #[inline(always)]
             fn round($x: f64) -> Self { $round }
+            #[inline(always)]
             fn value(self) -> f64 { let $y = self; $value }
+            #[inline(always)]
             fn below(self) -> Self { let $y = self; $below }
         }
     )*};
 }
 rounded! {
-    f32, 24, |x| x as f32, |y| f64::from(y), y.next_down();
-    f64, 53, |x| x, |y| y, y.next_down();
-    i32, 53, |x| x.floor() as i32, |y| f64::from(y), y.wrapping_sub(1);
-    bf16, 24, |x| bf16::from_f64(x), |y| f64::from(y), next_down(y);
+    f32, 0.0, 24, |x| x as f32, |y| f64::from(y), y.next_down();
+    f64, 0.0, 53, |x| x, |y| y, y.next_down();
+    i32, 0, 53, |x| x.floor() as i32, |y| f64::from(y), y.wrapping_sub(1);
+    bf16, bf16::ZERO, 24, |x| bf16::from_f64(x), |y| f64::from(y), next_down(y);
 }
 
 fn next_down(x: bf16) -> bf16 {
@@ -110,7 +116,7 @@ fn next_down(x: bf16) -> bf16 {
 /// The middle of one of 2^52 intervals of equal length: never 0, never 1, symmetric, exact.
 #[inline(always)]
 fn probability(bits: u64) -> f64 {
-    ((bits >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+    (whole(bits >> 12) + 0.5) * (1.0 / (1_u64 << 52) as f64)
 }
 
 impl Draw {
@@ -134,25 +140,82 @@ impl Draw {
         }
     }
 
-    /// What is made of the random bits of a position.
-    #[inline(always)]
-    pub(crate) fn make<T: Rounded>(self, position: isize, bits: u64) -> T {
+    fn make<T: Rounded>(self, position: isize, bits: u64) -> T {
         match self {
             Self::Position => T::round(position as f64),
-            Self::Uniform { low, high } => {
-                let unit = (bits >> (64 - T::BITS)) as f64 / (1_u64 << T::BITS) as f64;
-                let x = T::round(low + unit * (high - low));
-                if x.value() >= high && high > low { x.below() } else { x }
-            }
+            Self::Uniform { low, high } => uniform(low, high, bits),
             Self::Normal { mean, stddev } => {
                 T::round(mean + stddev * inverse_normal(probability(bits)))
             }
             Self::Truncated { mean, stddev } => {
-                let p = BELOW_MINUS_2 + probability(bits) * (1.0 - 2.0 * BELOW_MINUS_2);
-                T::round(mean + stddev * inverse_normal(p).clamp(-2.0, 2.0))
+                T::round(mean + stddev * inverse_normal(inside(bits)).clamp(-2.0, 2.0))
             }
         }
     }
+
+    /// What is made of [`BATCH`] positions, `step` apart. To be compiled for the machine's vectors.
+    #[inline(always)]
+    pub(crate) fn batch<T: Rounded>(self, key: [u32; 2], first: isize, step: isize) -> [T; BATCH] {
+        let mut out = [T::ZERO; BATCH];
+        if let Self::Position = self {
+            for (i, out) in out.iter_mut().enumerate() {
+                *out = T::round(first as f64 + f64::from(i as i32) * step as f64);
+            }
+            return out;
+        }
+        let mut bits = [0; BATCH];
+        for (i, bits) in bits.iter_mut().enumerate() {
+            *bits = draw(key, (first as u64).wrapping_add((step as u64).wrapping_mul(i as u64)));
+        }
+        match self {
+            Self::Position => {}
+            Self::Uniform { low, high } => {
+                for (out, bits) in out.iter_mut().zip(bits) {
+                    *out = uniform(low, high, bits);
+                }
+            }
+            Self::Normal { mean, stddev } => {
+                let mut numbers = bits.map(probability);
+                inverse_normals(&mut numbers);
+                for (out, x) in out.iter_mut().zip(numbers) {
+                    *out = T::round(mean + stddev * x);
+                }
+            }
+            Self::Truncated { mean, stddev } => {
+                let mut numbers = bits.map(inside);
+                inverse_normals(&mut numbers);
+                for (out, x) in out.iter_mut().zip(numbers) {
+                    *out = T::round(mean + stddev * x.clamp(-2.0, 2.0));
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Positions for which [`Draw::batch`] makes numbers.
+pub(crate) const BATCH: usize = 64;
+
+/// A number in `[low, high)`.
+#[inline(always)]
+fn uniform<T: Rounded>(low: f64, high: f64, bits: u64) -> T {
+    let unit = whole(bits >> (64 - T::BITS)) * (1.0 / (1_u64 << T::BITS) as f64);
+    let x = T::round(low + unit * (high - low));
+    if x.value() >= high && high > low { x.below() } else { x }
+}
+
+/// The probability at which a normal number is cut at two deviations.
+#[inline(always)]
+fn inside(bits: u64) -> f64 {
+    BELOW_MINUS_2 + probability(bits) * (1.0 - 2.0 * BELOW_MINUS_2)
+}
+
+/// A number below 2^53 as f64, by conversions that vectors have.
+#[inline(always)]
+fn whole(x: u64) -> f64 {
+    const TWO_52: f64 = 4_503_599_627_370_496.0;
+    let half = |x: u64| f64::from_bits(x | TWO_52.to_bits()) - TWO_52;
+    half(x >> 32) * 4_294_967_296.0 + half(x & 0xffff_ffff)
 }
 
 #[cfg(test)]

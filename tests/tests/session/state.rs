@@ -73,9 +73,10 @@ fn initial_values_are_those_of_one_processor() {
     let glorot = Initializer::variance_scaling(1.0, Fan::Average, &dims[..1], &dims[1..]);
     g.variable("uniform", dims, F32, Initializer::Uniform { low: -1.0, high: 3.0 });
     g.variable("normal", dims, F64, Initializer::TruncatedNormal { mean: 1.0, stddev: 0.5 });
+    g.variable("plain", dims, F64, Initializer::Normal { mean: 1.0, stddev: 2.0 });
     g.variable("scaled", dims, BF16, glorot);
     g.variable("again", dims, F32, Initializer::Uniform { low: -1.0, high: 3.0 });
-    let names = ["uniform", "normal", "scaled", "again"];
+    let names = ["uniform", "normal", "scaled", "again", "plain"];
     let values = |mesh: &str, layout: &str, seed| -> Vec<_> {
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let session = Session::threads(&module, seed).unwrap();
@@ -91,6 +92,10 @@ fn initial_values_are_those_of_one_processor() {
     assert!(normal.iter().all(|v| (0.0..=2.0).contains(v)), "cut at two deviations");
     let mean = normal.mean().unwrap();
     assert!((mean - 1.0).abs() < 0.15, "{mean}");
+    let plain = one[4].to_f64();
+    assert!(plain.iter().any(|v| (v - 1.0).abs() > 4.0), "nothing is cut");
+    let (mean, deviation) = (plain.mean().unwrap(), plain.std(0.0));
+    assert!((mean - 1.0).abs() < 0.6 && (deviation - 2.0).abs() < 0.4, "{mean} {deviation}");
 }
 
 #[test]

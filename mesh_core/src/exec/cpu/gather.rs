@@ -13,11 +13,48 @@ struct Gather {
     /// Loops over indices, but for `run`. Strides: indices, input, result.
     lookups: Nest,
     run: Loop,
-    /// Loops over what one index finds. Strides: input, result.
+    /// What one index finds, in parts: each part is looked up by all indices before the next.
+    parts: Vec<Part>,
+    size: usize,
+}
+
+/// A part of what one index finds.
+struct Part {
+    /// From the beginning of the whole, in elements of the input and of the result.
+    begin: [isize; 2],
+    /// Loops over it. Strides: input, result.
     row: Nest,
     /// The same loops with no way through the input.
     nothing: Nest,
-    size: usize,
+}
+
+/// The fewest neighbours in the result that make a part.
+const PART: usize = 16;
+/// The most parts.
+const PARTS: usize = 64;
+
+/// Cuts what one index finds. If neighbours in the result are far apart in the input, all that is looked
+/// up of some of them comes first, so that a look-up finds the pages of the one before.
+fn parts(row: Nest) -> Vec<Part> {
+    let whole = |begin, row: Nest| {
+        let mut nothing = row.clone();
+        nothing.loops.iter_mut().for_each(|l| l.strides[0] = 0);
+        Part { begin, row: row.collapse(), nothing: nothing.collapse() }
+    };
+    let row = row.collapse();
+    let Some(inner) = row.loops.last().filter(|l| l.strides[0].unsigned_abs() > 1).cloned() else {
+        return vec![whole([0, 0], row)];
+    };
+    let step = inner.extent.div_ceil(PARTS).next_multiple_of(PART);
+    let part = |first: usize| {
+        let mut row = row.clone();
+        if let Some(inner) = row.loops.last_mut() {
+            inner.extent = step.min(inner.extent - first);
+        }
+        let begin = [0, 1].map(|k| first as isize * inner.strides[k]);
+        whole(begin, row)
+    };
+    (0..inner.extent).step_by(step).map(part).collect()
 }
 
 /// From an index to a position along the looked-up dim.
@@ -72,8 +109,6 @@ pub(super) fn prepare(
     let kept = labels.select(|l| l != dim && !labels.has[1][l]);
     let mut row = labels.nest(&kept, &[0, 2]);
     row.sort_by(1);
-    let mut nothing = row.clone();
-    nothing.loops.iter_mut().for_each(|l| l.strides[0] = 0);
     Ok(Box::new(Gather {
         input: input.value,
         indices: indices.value,
@@ -81,8 +116,7 @@ pub(super) fn prepare(
         find: Find::new(begin, labels.extents[dim], labels.strides[0][dim])?,
         lookups,
         run,
-        row: row.collapse(),
-        nothing: nothing.collapse(),
+        parts: parts(row),
         size: value.dtype.size(),
     }))
 }
@@ -110,15 +144,17 @@ impl Gather {
         });
     }
 
-    /// Copies a row per index.
+    /// Copies a part of what is found per index.
     ///
     /// # Safety
     ///
     /// As [`Kernel::run`].
-    unsafe fn rows(&self, indices: *const i32, input: *const u8, out: *mut u8) {
+    unsafe fn rows(&self, part: &Part, indices: *const i32, input: *const u8, out: *mut u8) {
         let first = |nest: &Nest| nest.loops.first().map_or(1, |l| l.extent);
-        let (row, nothing) = (first(&self.row), first(&self.nothing));
+        let (row, nothing) = (first(&part.row), first(&part.nothing));
         let step = self.size as isize;
+        let input = input.wrapping_offset(part.begin[0] * step);
+        let out = out.wrapping_offset(part.begin[1] * step);
         let put = |found: Option<isize>, to: isize| {
             // SAFETY: rows inside input and result.
             unsafe {
@@ -126,11 +162,11 @@ impl Gather {
                 match found {
                     Some(from) => {
                         let from = input.offset(from * step);
-                        copy(&self.row.loops, row, self.size, from, to);
+                        copy(&part.row.loops, row, self.size, from, to);
                     }
                     None => {
                         let zero = (&raw const ZERO).cast();
-                        copy(&self.nothing.loops, nothing, self.size, zero, to);
+                        copy(&part.nothing.loops, nothing, self.size, zero, to);
                     }
                 }
             }
@@ -170,10 +206,13 @@ impl Kernel for Gather {
         // SAFETY: indices, input and out are valid for the loops of this kernel; elements of one
         // size are copied whatever they mean.
         unsafe {
-            if !self.row.loops.is_empty() {
-                return self.rows(indices, input, out);
+            if let [Part { row, .. }] = &self.parts[..]
+                && row.loops.is_empty()
+            {
+                by_size!(self.size, T => self.elements::<T>(indices, input.cast(), out.cast()));
+                return;
             }
-            by_size!(self.size, T => self.elements::<T>(indices, input.cast(), out.cast()));
+            self.parts.iter().for_each(|part| self.rows(part, indices, input, out));
         }
     }
 }

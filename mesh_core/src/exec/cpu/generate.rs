@@ -1,6 +1,6 @@
 //! `Generate`: elements made from their global positions.
 
-use super::isa::{Entry, Task, compiled};
+use super::isa::{Task, compiled};
 use super::moves::{bits, fill};
 use super::strided::{Loop, Nest, copy};
 use super::{Kernel, Memory};
@@ -8,10 +8,11 @@ use crate::array::Array;
 use crate::exec::seed::Seed;
 use crate::exec::sync::Arc;
 use crate::names::DType;
-use crate::program::random::{self, Draw, Rounded};
+use crate::program::random::{self, BATCH, Draw, Rounded};
 use crate::program::{Extents, Generator, Value, ValueId};
 use half::bf16;
 use smallvec::SmallVec;
+use std::marker::PhantomData;
 
 pub(super) fn prepare(
     generator: &Generator,
@@ -62,7 +63,7 @@ pub(super) fn prepare(
         return Err("there is no generator of bool but fills and tables".to_owned());
     }
     let key = generator.key();
-    let (salts, draws) = (salts.iter().copied().collect(), compiled::<Draws>());
+    let salts = salts.iter().copied().collect();
     Ok(Box::new(Positions {
         out,
         dtype,
@@ -73,7 +74,6 @@ pub(super) fn prepare(
         seed: seed.clone(),
         key,
         salts,
-        draws,
     }))
 }
 
@@ -143,24 +143,17 @@ impl Kernel for Table {
     }
 }
 
-/// Draws for many positions at once.
-struct Draws;
+/// Numbers for [`BATCH`] positions.
+struct Batch<T>(PhantomData<T>);
 
-/// How many draws [`Draws`] makes.
-const DRAWS: usize = 64;
-
-impl Task for Draws {
+impl<T: Rounded> Task for Batch<T> {
     /// Key, first position, distance of positions.
-    type Args = ([u32; 2], u64, u64);
-    type Result = [u64; DRAWS];
+    type Args = (Draw, [u32; 2], isize, isize);
+    type Result = [T; BATCH];
 
     #[inline(always)]
-    unsafe fn run((key, first, step): Self::Args) -> [u64; DRAWS] {
-        let mut draws = [0; DRAWS];
-        for (i, to) in draws.iter_mut().enumerate() {
-            *to = random::draw(key, first.wrapping_add(step.wrapping_mul(i as u64)));
-        }
-        draws
+    unsafe fn run((draw, key, first, step): Self::Args) -> [T; BATCH] {
+        draw.batch(key, first, step)
     }
 }
 
@@ -176,27 +169,32 @@ struct Positions {
     /// Of the generator; `None` where nothing is random.
     key: Option<u64>,
     salts: SmallVec<[ValueId; 1]>,
-    draws: Entry<Draws>,
 }
 
 impl Positions {
     /// # Safety
     ///
     /// `out` is valid at all offsets of the nest.
-    unsafe fn write<T: Rounded>(&self, out: *mut T, key: Option<[u32; 2]>) {
+    unsafe fn write<T: Rounded>(&self, out: *mut T, key: [u32; 2]) {
         let [step, stride] = [self.inner.strides[0], self.inner.strides[1]];
+        let batch = compiled::<Batch<T>>();
         self.outer.walk([self.start, 0], &mut |[first, to]| {
-            for done in (0..self.inner.extent).step_by(DRAWS) {
+            for done in (0..self.inner.extent).step_by(BATCH) {
                 let first = first + done as isize * step;
                 // SAFETY: compiled for this machine.
-                let bits = key.map_or([0; DRAWS], |key| unsafe {
-                    (self.draws)((key, first as u64, step as u64))
-                });
-                let count = DRAWS.min(self.inner.extent - done);
-                for (i, &bits) in bits[..count].iter().enumerate() {
-                    let x = self.draw.make(first + i as isize * step, bits);
+                let made = unsafe { batch((self.draw, key, first, step)) };
+                let count = BATCH.min(self.inner.extent - done);
+                if stride == 1 {
+                    // SAFETY: offsets of the nest.
+                    unsafe {
+                        out.offset(to + done as isize)
+                            .copy_from_nonoverlapping(made.as_ptr(), count);
+                    }
+                    continue;
+                }
+                for (i, x) in made[..count].iter().enumerate() {
                     // SAFETY: an offset of the nest.
-                    unsafe { *out.offset(to + (done + i) as isize * stride) = x };
+                    unsafe { *out.offset(to + (done + i) as isize * stride) = *x };
                 }
             }
         });
@@ -210,7 +208,8 @@ impl Kernel for Positions {
         let salt = |id: &ValueId| unsafe { *memory.pointer(*id).cast::<i32>() };
         let keyed = |key| random::key(self.seed.get(), key);
         let salted = |key| self.salts.iter().map(salt).fold(keyed(key), random::salted);
-        let key = self.key.map(salted).map(random::words);
+        // Where nothing is random, any key does.
+        let key = random::words(self.key.map_or(0, salted));
         // SAFETY: the value's memory, of its dtype.
         unsafe {
             match self.dtype {

@@ -20,6 +20,9 @@ struct Scatter<T: Number> {
     /// Loops over what one index gets, but for `run`. Strides: updates, result.
     row: Nest,
     run: Loop,
+    /// The loops of `lookups` and the innermost of them, if updates of neighbouring indices lie closer
+    /// together than those of one index: then each element of a row gets all of its own.
+    by_element: Option<(Nest, Loop)>,
     add: Entry<Add<T>>,
 }
 
@@ -52,6 +55,9 @@ pub(super) fn prepare(
     row.sort_by(1);
     let (row, run) = row.collapse().split_inner();
     let find = Find::new(begin, labels.extents[dim], labels.strides[2][dim])?;
+    let (others, next) = lookups.clone().split_inner();
+    let is_near = next.strides[1].unsigned_abs() < run.strides[0].unsigned_abs();
+    let by_element = (next.extent > 1 && is_near).then_some((others, next));
     let (updates, indices, len) = (updates.value, indices.value, value.len());
     macro_rules! kernel {
         ($element:ty) => {{
@@ -65,6 +71,7 @@ pub(super) fn prepare(
                 lookups,
                 row,
                 run,
+                by_element,
                 add,
             })
         }};
@@ -119,6 +126,41 @@ impl<T: Number> Task for Add<T> {
     }
 }
 
+impl<T: Number> Scatter<T> {
+    /// Adds what all indices get of one element of a row before the next: the same order for each element
+    /// of the result.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`].
+    unsafe fn elements(
+        &self,
+        (lookups, inner): &(Nest, Loop),
+        indices: *const i32,
+        updates: *const T,
+        out: *mut T,
+    ) {
+        let strides = &inner.strides;
+        let mut add = |[at, from, to]: [isize; 3]| {
+            for i in 0..inner.extent as isize {
+                // SAFETY: offsets of the nests; `find` stays inside the result.
+                unsafe {
+                    let index = *indices.offset(at + i * strides[0]);
+                    let Some(found) = self.find.offset(index) else { continue };
+                    let to = out.offset(to + i * strides[2] + found);
+                    *to = (*to).plus(*updates.offset(from + i * strides[1]));
+                }
+            }
+        };
+        self.row.walk([0, 0], &mut |[from, to]| {
+            for k in 0..self.run.extent as isize {
+                let (from, to) = (from + k * self.run.strides[0], to + k * self.run.strides[1]);
+                lookups.walk([0, from, to], &mut add);
+            }
+        });
+    }
+}
+
 impl<T: Number> Kernel for Scatter<T> {
     unsafe fn run(&self, memory: &Memory, _: *mut u8) {
         let indices = memory.pointer(self.indices).cast::<i32>();
@@ -128,6 +170,10 @@ impl<T: Number> Kernel for Scatter<T> {
         unsafe { fill(out, self.len, size_of::<T>(), 0) };
         let out = out.cast::<T>();
         let (len, strides) = (self.run.extent, &self.run.strides);
+        if let Some(lookups) = &self.by_element {
+            // SAFETY: as this kernel's contract says.
+            return unsafe { self.elements(lookups, indices, updates, out) };
+        }
         self.lookups.walk([0, 0, 0], &mut |[at, from, to]| {
             // SAFETY: an offset of the nest.
             let Some(found) = self.find.offset(unsafe { *indices.offset(at) }) else { return };

@@ -1,6 +1,7 @@
 //! `Sort`: each line's keys are packed with their positions, ordered as integers, and whatever goes
 //! with them is fetched by position.
 
+use super::isa::{Task, compiled};
 use super::strided::{Nest, by_size};
 use super::{Kernel, Memory, vmath};
 use crate::names::DType;
@@ -156,6 +157,84 @@ impl Key for f64 {
     }
 }
 
+/// If no more are kept, they are held in order while the line is read once.
+const FEW: usize = 64;
+
+/// Keys that are compared at once with the last that is kept.
+const BLOCK: usize = 32;
+
+/// A line of keys, longer than what is kept of it.
+struct Line<K: Key> {
+    keys: *const K::Element,
+    stride: isize,
+    len: usize,
+    descending: bool,
+    /// Room for what is kept.
+    first: *mut K::Packed,
+    kept: usize,
+}
+
+/// Finds what comes first in a line, in order.
+struct First<K>(PhantomData<K>);
+
+impl<K: Key> Task for First<K> {
+    type Args = Line<K>;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(line: Line<K>) {
+        let Line { keys, stride, len, descending, first, kept } = line;
+        let key = |i: usize| {
+            // SAFETY: the caller's line.
+            K::pack(unsafe { *keys.offset(i as isize * stride) }, i as u32, descending)
+        };
+        // SAFETY: the caller's room, which is written before it is read.
+        let first = unsafe {
+            for i in 0..kept {
+                first.add(i).write(key(i));
+            }
+            std::slice::from_raw_parts_mut(first, kept)
+        };
+        first.sort_unstable();
+        let mut block = [first[0]; BLOCK];
+        let mut done = kept;
+        while done < len {
+            let count = BLOCK.min(len - done);
+            if count == BLOCK && stride == 1 {
+                for (i, packed) in block.iter_mut().enumerate() {
+                    // SAFETY: a whole block of the line.
+                    let key = unsafe { *keys.add(done + i) };
+                    *packed = K::pack(key, (done + i) as u32, descending);
+                }
+            } else {
+                for (i, packed) in block[..count].iter_mut().enumerate() {
+                    *packed = key(done + i);
+                }
+            }
+            let block = &block[..count];
+            let last = first[kept - 1];
+            if block.iter().fold(false, |any, packed| any | (*packed < last)) {
+                block.iter().for_each(|packed| insert(first, *packed));
+            }
+            done += count;
+        }
+    }
+}
+
+/// Puts `new` where it belongs in an order, whose last goes, unless it comes after all.
+#[inline(always)]
+fn insert<P: Ord + Copy>(order: &mut [P], new: P) {
+    let mut at = order.len() - 1;
+    if new >= order[at] {
+        return;
+    }
+    while at > 0 && new < order[at - 1] {
+        order[at] = order[at - 1];
+        at -= 1;
+    }
+    order[at] = new;
+}
+
 impl<K: Key> Sort<K> {
     /// Where a line begins in one of the values.
     fn at(&self, mut line: usize, operand: usize) -> isize {
@@ -174,6 +253,22 @@ impl<K: Key> Sort<K> {
     /// `keys` is valid along the line, `scratch` for [`Kernel::scratch_bytes`].
     unsafe fn order<'s>(&self, keys: *const K::Element, scratch: *mut u8) -> &'s [K::Packed] {
         let (packed, stride) = (scratch.cast::<K::Packed>(), self.inputs[0].1);
+        if self.kept <= FEW && self.kept < self.line {
+            let line = Line {
+                keys,
+                stride,
+                len: self.line,
+                descending: self.descending,
+                first: packed,
+                kept: self.kept,
+            };
+            // SAFETY: compiled for this machine; scratch has room for a line, which is longer than
+            // what is kept.
+            return unsafe {
+                compiled::<First<K>>()(line);
+                std::slice::from_raw_parts(packed, self.kept)
+            };
+        }
         // SAFETY: scratch has room for a line, which is written before it is read.
         let packed = unsafe {
             for i in 0..self.line {

@@ -1,14 +1,13 @@
 //! Elementary functions of f32 in plain scalar arithmetic that compilers vectorise.
 //!
-//! Only additions, multiplications, divisions, comparisons and bit operations are used, each
-//! rounded by itself, so a result depends on its operand alone, in every instruction set and at
-//! every place of a vector. The polynomials are weighted minimax fits (Remez exchange) of the
-//! remainders given beside them. Bounds in ulps of the exact result are tested on every 97th f32.
+//! Only additions, multiplications, divisions, fused multiply-adds (`mul_add`, rounded once
+//! everywhere), comparisons and bit operations are used, so a result depends on its operand alone,
+//! in every instruction set and at every place of a vector. A processor without fused multiply-adds
+//! computes them slowly. The polynomials are weighted minimax fits (Remez exchange) of the remainders
+//! given beside them. Bounds in ulps of the exact result are tested on every 97th f32.
 
 /// 1.5 * 2^23: adding it rounds to an integer, which the low bits then hold.
 const ROUND_F32: f32 = 12_582_912.0;
-/// 1.5 * 2^52, the same for f64.
-const ROUND_F64: f64 = 6_755_399_441_055_744.0;
 /// Upper bits of ln 2; products with integers below 2^9 are exact.
 const LN2_HI: f32 = 0.693_359_4;
 /// ln 2 less the upper bits.
@@ -21,19 +20,7 @@ fn poly<const N: usize>(x: f32, p: [f32; N]) -> f32 {
     let mut i = N - 1;
     while i > 0 {
         i -= 1;
-        sum = sum * x + p[i];
-    }
-    sum
-}
-
-/// As [`poly`].
-#[inline(always)]
-fn poly_f64<const N: usize>(x: f64, p: [f64; N]) -> f64 {
-    let mut sum = p[N - 1];
-    let mut i = N - 1;
-    while i > 0 {
-        i -= 1;
-        sum = sum * x + p[i];
+        sum = sum.mul_add(x, p[i]);
     }
     sum
 }
@@ -44,15 +31,15 @@ pub(super) fn exp(x: f32) -> f32 {
     // NaN passes both.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -105.0 { -105.0 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + ROUND_F32;
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND_F32);
     let n = shifted - ROUND_F32;
-    let r = (x - n * LN2_HI) - n * LN2_LO;
+    let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x));
     // (exp(r) - 1 - r) / r^2
     let q = poly(
         r,
         [0.5, 0.166_666_66, 0.041_666_266, 0.008_333_511, 0.001_394_686_6, 0.000_197_881_53],
     );
-    let y = 1.0 + (r + r * r * q);
+    let y = 1.0 + (r * r).mul_add(q, r);
     // Multiplying down to nothing is a hundred times as slow as multiplying nothing, and masked
     // logits are many.
     let y = if x < -104.0 { 0.0 } else { y };
@@ -90,8 +77,8 @@ pub(super) fn log(x: f32) -> f32 {
         ],
     );
     let square = f * f;
-    let small = e * LN2_LO + (f * square * p - 0.5 * square);
-    let y = e * LN2_HI + (f + small);
+    let small = e.mul_add(LN2_LO, square.mul_add(-0.5, f * square * p));
+    let y = e.mul_add(LN2_HI, f + small);
     let y = if x == f32::INFINITY { x } else { y };
     let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
     // Negative, or NaN.
@@ -107,7 +94,7 @@ pub(super) fn tanh(x: f32) -> f32 {
         z,
         [-0.333_333_3, 0.133_331_8, -0.053_943_4, 0.021_681_644, -0.008_129_002, 0.002_097_721_7],
     );
-    let near = x + x * (z * p);
+    let near = (x * z).mul_add(p, x);
     let far = (1.0 - 2.0 / (exp(2.0 * x.abs()) + 1.0)).copysign(x);
     if x.abs() < 0.625 { near } else { far }
 }
@@ -121,46 +108,38 @@ pub(super) fn logistic(x: f32) -> f32 {
 /// Operands from which [`sin`] and [`cos`] are wrong: too many turns for their argument reduction.
 #[inline(always)]
 pub(super) fn is_far(x: f32) -> bool {
-    x.abs() > 1_048_576.0
+    x.abs() > 32_768.0
 }
 
 /// The angle's distance from the nearest quarter turn, and that quarter.
 #[inline(always)]
-fn quarter(x: f32) -> (f64, u32) {
-    /// Upper 33 bits of pi/2: products with integers below 2^20 are exact.
-    const HALF_PI_HI: f64 = f64::from_bits(0x3ff9_21fb_5440_0000);
-    const HALF_PI_LO: f64 = 6.077_100_506_506_192e-11;
-    let x = f64::from(x);
-    let shifted = x * std::f64::consts::FRAC_2_PI + ROUND_F64;
-    let n = shifted - ROUND_F64;
-    ((x - n * HALF_PI_HI) - n * HALF_PI_LO, shifted.to_bits() as u32)
+fn quarter(x: f32) -> (f32, u32) {
+    /// pi/2 in three parts.
+    const HI: f32 = 1.570_796_4;
+    const MIDDLE: f32 = -4.371_139e-8;
+    const LO: f32 = -1.715_123_8e-15;
+    let shifted = x.mul_add(std::f32::consts::FRAC_2_PI, ROUND_F32);
+    let n = shifted - ROUND_F32;
+    let r = n.mul_add(-HI, x);
+    let r = n.mul_add(-MIDDLE, r);
+    (n.mul_add(-LO, r), shifted.to_bits())
 }
 
 /// Sine or cosine by quarter.
 #[inline(always)]
-fn wave(r: f64, quarter: u32) -> f32 {
+fn wave(r: f32, quarter: u32) -> f32 {
     let z = r * r;
     // (sin(r) / r - 1) / r^2
-    let p = [
-        -0.166_666_666_414_264_6,
-        0.008_333_329_362_272_717,
-        -0.000_198_393_271_342_884_03,
-        2.718_237_257_297_054e-6,
-    ];
-    let sine = r + r * (z * poly_f64(z, p));
+    let p = poly(z, [-0.166_666_66, 0.008_333_329, -0.000_198_393_27, 2.718_237_3e-6]);
+    let sine = (r * z).mul_add(p, r);
     // (cos(r) - 1 + r^2/2) / r^4
-    let p = [
-        0.041_666_666_622_477_056,
-        -0.001_388_888_372_262_828_5,
-        0.000_024_799_511_765_578_93,
-        -2.720_954_791_331_386_5e-7,
-    ];
-    let cosine = (1.0 - 0.5 * z) + z * z * poly_f64(z, p);
+    let p = poly(z, [0.041_666_668, -0.001_388_888_4, 0.000_024_799_512, -2.720_954_8e-7]);
+    let cosine = (z * z).mul_add(p, z.mul_add(-0.5, 1.0));
     let y = if quarter & 1 == 0 { sine } else { cosine };
-    (if quarter & 2 == 0 { y } else { -y }) as f32
+    f32::from_bits(y.to_bits() ^ (quarter & 2) << 30)
 }
 
-/// Sine; at most 0.51 ulp off unless [`is_far`].
+/// Sine; at most 1.6 ulp off unless [`is_far`].
 #[inline(always)]
 pub(super) fn sin(x: f32) -> f32 {
     let (r, quarter) = quarter(x);
@@ -169,95 +148,145 @@ pub(super) fn sin(x: f32) -> f32 {
     if x == 0.0 { x } else { y }
 }
 
-/// Cosine; at most 0.51 ulp off unless [`is_far`].
 #[inline(always)]
 pub(super) fn cos(x: f32) -> f32 {
     let (r, quarter) = quarter(x);
     wave(r, quarter.wrapping_add(1))
 }
 
-/// Error function; at most 1.6 ulp off.
+/// Error function; at most 5.5 ulp off.
 #[inline(always)]
 pub(super) fn erf(x: f32) -> f32 {
     /// From here on the quotient below leaves the function, which is 1 less 2 ulp there.
-    const END: f64 = 3.743_921_162_776_799_4;
+    const END: f32 = 3.743_921;
     /// From here on it rounds to 1.
     const ONE: f32 = 3.92;
-    let y = f64::from(x);
-    // NaN passes both.
-    let y = if y > END { END } else { y };
+    let y = if x > END { END } else { x };
     let y = if y < -END { -END } else { y };
     let z = y * y;
     // erf(x) / x, as a quotient (of Eigen and XLA).
-    let above = [
-        1.128_379_143_519_084,
-        0.185_208_322_399_761_45,
-        0.050_955_695_062_380_86,
-        0.003_408_291_010_710_951,
-        0.000_229_050_658_613_506_46,
-    ];
+    let above = [1.128_379_1, 0.185_208_32, 0.050_955_694, 0.003_408_291, 2.290_506_5e-4];
     let below = [
         1.0,
-        0.497_469_251_100_675_4,
-        0.110_985_051_782_853_62,
-        0.014_070_470_171_167_667,
-        0.001_017_962_527_891_448_5,
-        2.354_796_647_131_318_5e-5,
-        -1.179_160_295_436_169_7e-7,
+        0.497_469_25,
+        0.110_985_05,
+        0.014_070_47,
+        0.001_017_962_6,
+        2.354_796_6e-5,
+        -1.179_160_3e-7,
     ];
-    let near = (y * poly_f64(z, above) / poly_f64(z, below)) as f32;
+    let near = y * poly(z, above) / poly(z, below);
     if x.abs() < ONE || x.is_nan() { near } else { 1.0_f32.copysign(x) }
 }
 
-/// `exp(x)` for x in [-110, 0], NaN of NaN; relative error 2e-9.
-#[inline(always)]
-fn exp_below_zero(x: f64) -> f64 {
-    let shifted = x * std::f64::consts::LOG2_E + ROUND_F64;
-    let r = x - (shifted - ROUND_F64) * std::f64::consts::LN_2;
-    let p = [
-        1.0,
-        1.000_000_037_738_871_4,
-        0.500_000_004_714_605_7,
-        0.166_664_154_140_411_77,
-        0.041_666_352_771_112_21,
-        0.008_375_134_774_624_326,
-        0.001_394_111_889_583_7,
-    ];
-    let n = shifted.to_bits().wrapping_sub(ROUND_F64.to_bits());
-    poly_f64(r, p) * f64::from_bits(n.wrapping_add(1023) << 52)
-}
-
-/// `1 - erf(x)`; at most 0.6 ulp off, subnormal results included.
+/// `1 - erf(x)`; at most 5 ulp off, subnormal results included.
 #[inline(always)]
 pub(super) fn erfc(x: f32) -> f32 {
     /// From here on it rounds to 0.
-    const END: f64 = 10.1;
+    const END: f32 = 10.1;
     /// Where the polynomial's argument is 0.
-    const MIDDLE: f64 = 2.0;
-    let a = f64::from(x.abs());
+    const MIDDLE: f32 = 2.0;
+    let a = x.abs();
     // NaN passes.
     let a = if a > END { END } else { a };
     // erfc(a) exp(a^2) (1 + 2 a)
     let p = [
-        1.276_978_382_359_660_8,
-        -0.092_763_816_080_983_16,
-        -0.166_030_490_444_319_64,
-        0.164_050_915_940_973_5,
-        -0.054_218_337_387_046_386,
-        -0.008_030_049_810_149_792,
-        0.008_712_118_377_847_113,
-        0.001_251_227_960_131_922_7,
-        -0.001_428_294_687_883_163,
-        -0.000_401_850_422_327_265_97,
-        0.000_175_997_834_506_622_28,
-        8.294_985_301_708_302e-5,
+        1.276_978_4,
+        -0.092_763_82,
+        -0.166_030_5,
+        0.164_050_92,
+        -0.054_218_337,
+        -0.008_030_049_5,
+        0.008_712_118_5,
+        0.001_251_227_9,
+        -0.001_428_294_7,
+        -4.018_504e-4,
+        1.759_978_3e-4,
+        8.294_985e-5,
     ];
-    // One division for the polynomial's argument and for what it is divided by.
-    let (sum, scale) = (a + MIDDLE, 1.0 + 2.0 * a);
-    let inverse = 1.0 / (sum * scale);
-    let q = (a - MIDDLE) * (scale * inverse);
-    let y = poly_f64(q, p) * (sum * inverse) * exp_below_zero(-(a * a));
-    (if x < 0.0 { 2.0 - y } else { y }) as f32
+    let (sum, scale) = (a + MIDDLE, a.mul_add(2.0, 1.0));
+    let q = (a - MIDDLE) / sum;
+    // What rounding the square loses.
+    let square = a * a;
+    let lost = a.mul_add(a, -square);
+    let e = exp(-square);
+    let y = poly(q, p) / scale;
+    let y = y.mul_add(-lost, y) * e;
+    if x < 0.0 { 2.0 - y } else { y }
+}
+
+/// `a` to the power of `b`, as IEEE 754's `pow`; computed in f64, at most 0.51 ulp off.
+#[inline(always)]
+pub(super) fn pow(a: f32, b: f32) -> f32 {
+    /// 1.5 * 2^52: adding it rounds to an integer, which the low bits then hold.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    /// Powers of two from which f32 overflows, and comes to nothing, for certain.
+    const MOST: f64 = 200.0;
+    let (x, y) = (f64::from(a.abs()), f64::from(b));
+    let power = y * log2(x);
+    let t = if power > MOST { MOST } else { power };
+    let t = if t < -MOST { -MOST } else { t };
+    let shifted = t + ROUND;
+    // 2^f, whose Taylor series this is.
+    let f = (t - (shifted - ROUND)) * std::f64::consts::LN_2;
+    let p = poly_f64(
+        f,
+        [
+            1.0,
+            1.0,
+            0.5,
+            1.0 / 6.0,
+            1.0 / 24.0,
+            1.0 / 120.0,
+            1.0 / 720.0,
+            1.0 / 5_040.0,
+            1.0 / 40_320.0,
+            1.0 / 362_880.0,
+        ],
+    );
+    let n = shifted.to_bits().wrapping_sub(ROUND.to_bits());
+    let size = (p * f64::from_bits(n.wrapping_add(1023) << 52)) as f32;
+    let is_whole = b == b.floor();
+    let half = 0.5 * b;
+    let is_odd = is_whole && half != half.floor();
+    let size = if a.is_sign_negative() && is_odd { -size } else { size };
+    let is_real = is_whole || a >= 0.0 || a.is_infinite();
+    let size = if is_real { size } else { f32::NAN };
+    let size = if a.is_nan() || b.is_nan() { f32::NAN } else { size };
+    let is_one = a == 1.0 || b == 0.0 || a == -1.0 && b.is_infinite();
+    if is_one { 1.0 } else { size }
+}
+
+/// The logarithm of a number from 0 on that f32 has, to base two; NaN of NaN.
+#[inline(always)]
+fn log2(x: f64) -> f64 {
+    /// Bits of the root of 1/2.
+    const LEAST: u64 = 0x3fe6_a09e_667f_3bcd;
+    let bits = x.to_bits();
+    let e = ((bits.wrapping_sub(LEAST) as i64) >> 52) as i32;
+    let m = f64::from_bits(bits.wrapping_sub((i64::from(e) << 52) as u64));
+    let s = (m - 1.0) / (m + 1.0);
+    // The area tangent of s, over s.
+    let z = s * s;
+    let p = poly_f64(
+        z,
+        [1.0, 1.0 / 3.0, 1.0 / 5.0, 1.0 / 7.0, 1.0 / 9.0, 1.0 / 11.0, 1.0 / 13.0, 1.0 / 15.0],
+    );
+    let y = f64::from(e) + s * p * (2.0 * std::f64::consts::LOG2_E);
+    let y = if x == f64::INFINITY { x } else { y };
+    if x == 0.0 { f64::NEG_INFINITY } else { y }
+}
+
+/// As [`poly`].
+#[inline(always)]
+fn poly_f64<const N: usize>(x: f64, p: [f64; N]) -> f64 {
+    let mut sum = p[N - 1];
+    let mut i = N - 1;
+    while i > 0 {
+        i -= 1;
+        sum = sum.mul_add(x, p[i]);
+    }
+    sum
 }
 
 /// The greater; NaN if either is.

@@ -1,11 +1,16 @@
 //! The next tile is asked for while this one is computed: a tile's instructions work in the first
 //! cache, and memory would be idle meanwhile.
 
+use super::code::Op;
 use super::place::Place;
 use crate::exec::cpu::strided::Nest;
 
 /// Bytes a map has to meet for this to pay; less is in the caches anyway.
 const LARGE: usize = 1 << 20;
+/// Bytes from which fewer instructions than [`MANY`] wait for memory alone, which is read faster without
+/// being asked: a sigmoid times its operand takes 0.54 of the time.
+const FAR: usize = 4 << 20;
+const MANY: usize = 4;
 const LINE: usize = 64;
 
 /// Lines of memory, one behind the other.
@@ -23,18 +28,18 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// In a map of so many elements, `turns` of the cut loop and so many instructions a tile. The first
-    /// places are inputs.
+    /// In a map of so many elements, `turns` of the cut loop a tile. The first places are inputs.
     pub(super) fn new(
         (places, inputs): (&[Place], usize),
         [elements, turns]: [usize; 2],
-        instructions: usize,
+        ops: &[Op],
     ) -> Self {
         let bytes: usize = places.iter().map(|place| place.size * elements).sum();
-        if bytes < LARGE {
+        let applied = ops.iter().filter(|op| matches!(op, Op::Apply { .. })).count();
+        if bytes < LARGE || bytes >= FAR && applied < MANY {
             return Self::default();
         }
-        let mut parts: Vec<Vec<Lines>> = (0..instructions).map(|_| Vec::new()).collect();
+        let mut parts: Vec<Vec<Lines>> = (0..ops.len()).map(|_| Vec::new()).collect();
         let moving = places.iter().enumerate().take(64).filter(|(_, place)| place.step != 0);
         for (k, place) in moving {
             let Some((rows, step, len)) = runs(&place.pattern, usize::from(k >= inputs)) else {

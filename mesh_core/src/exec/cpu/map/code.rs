@@ -144,6 +144,25 @@ impl Code {
         }
     }
 
+    /// Whether one instruction makes the out of inputs and numbers: it needs no registers, so its tiles may
+    /// be of any size.
+    pub(super) fn is_alone(&self) -> bool {
+        let in_memory = |source: Source| matches!(source, Source::Input(_) | Source::Pool(_));
+        let mut applied = self.ops.iter().filter(|op| matches!(op, Op::Apply { .. }));
+        let (one, more) = (applied.next(), applied.next());
+        let makes = |op: &Op| match op {
+            Op::Apply { args, to: Source::Out { .. }, .. } => {
+                args.iter().all(|arg| in_memory(arg.source))
+            }
+            _ => false,
+        };
+        let kept = |op: &Op| match op {
+            Op::Apply { .. } | Op::Store { from: Source::Out { .. }, .. } => true,
+            Op::Gather { .. } | Op::Spread { .. } | Op::Store { .. } => false,
+        };
+        more.is_none() && one.is_some_and(makes) && self.ops.iter().all(kept)
+    }
+
     /// Per out, bytes from the registers' beginning to the tile register that it is made in where it may
     /// not be made in memory.
     pub(super) fn aside(&self, outs: usize) -> Vec<usize> {

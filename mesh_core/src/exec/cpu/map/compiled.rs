@@ -26,6 +26,9 @@ pub(super) struct Map {
     pub(super) cut: Loop,
     /// Turns of `cut` per tile.
     pub(super) chunk: usize,
+    /// Whether a tile may be of all turns if no out is made aside: memory is read fastest in order, by one
+    /// instruction.
+    pub(super) may_be_whole: bool,
     /// Elements per turn of `cut`.
     pub(super) inner: usize,
     /// Whether turns are rows; else a tile is one row.

@@ -34,10 +34,12 @@ impl Frame<'_> {
             return;
         }
         let map = self.map;
+        let is_whole = map.may_be_whole && self.is_aside == 0;
+        let chunk = if is_whole { map.cut.extent } else { map.chunk };
         let mut done = 0;
         while done < map.cut.extent {
-            let turns = map.chunk.min(map.cut.extent - done);
-            let is_followed = map.cut.extent - done >= 2 * map.chunk;
+            let turns = chunk.min(map.cut.extent - done);
+            let is_followed = map.cut.extent - done >= 2 * chunk;
             // SAFETY: the tile lies within the operands.
             unsafe { self.tile(turns, is_followed) };
             self.first = false;

@@ -176,7 +176,7 @@ binary! {
         i32 => i32, a b, mod_i32(a, b);
     }
     Pow {
-        f32 => f32, a b, a.powf(b); f64 => f64, a b, a.powf(b);
+        f32 => f32, a b, vmath::pow(a, b); f64 => f64, a b, a.powf(b);
     }
     Max {
         f32 => f32, a b, vmath::max_f32(a, b);

@@ -9,7 +9,7 @@ use super::tile::Kind;
 use crate::exec::cpu::Kernel;
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
 use crate::names::DType;
-use crate::program::{Block, Body, Operand, ValueId};
+use crate::program::{Block, Body, Instr, Operand, Prim, ValueId};
 
 /// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
 const SHORT: usize = 32;
@@ -118,9 +118,13 @@ impl Map {
             Reads::With => alike(input, out),
             Reads::Late => false,
         });
+        // Operands that are rare are looked for in a whole tile before it is computed.
+        let looks_ahead =
+            |(instr, _): &(Instr, DType)| matches!(instr, Instr::Apply(Prim::Sin | Prim::Cos, _));
         Ok(Self {
+            may_be_whole: code.is_alone() && !body.code.iter().any(looks_ahead),
             may_take: may_take.collect(),
-            ahead: Ahead::new((&places, inputs), [elements, chunk], code.ops.len()),
+            ahead: Ahead::new((&places, inputs), [elements, chunk], &code.ops),
             ops: code.located(inputs, outs),
             aside: code.aside(outs),
             pool: code.pool,

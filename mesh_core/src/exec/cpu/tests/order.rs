@@ -164,6 +164,32 @@ proptest! {
     }
 }
 
+/// Lines of many blocks of keys, of which few are kept, most of them late or equal.
+#[test]
+fn few_of_a_long_line_are_those_of_all() {
+    const LINE: usize = 1000;
+    let rising: Vec<f64> = (0..LINE).map(|i| i as f64).collect();
+    let equal: Vec<f64> = (0..LINE).map(|i| (i * 7 % 5) as f64).collect();
+    for keys in [rising, equal] {
+        for kept in [1, 2, 33, 64, 65] {
+            for dtype in [DType::F32, DType::F64, DType::I32] {
+                let sorted = |kept: usize| {
+                    let from = Tensor::new(Value::new(dtype, [LINE]), keys.iter().copied());
+                    let positions = (0..LINE).map(|i| i as f64);
+                    let positions = Tensor::new(Value::new(DType::I32, [LINE]), positions);
+                    let outs = [Value::new(dtype, [kept]), Value::new(DType::I32, [kept])];
+                    let step = step(Sort { dim: 0, descending: true }, [[0], [0]], 2);
+                    run(&[from, positions], &outs, &step).unwrap()
+                };
+                let (all, first) = (sorted(LINE), sorted(kept));
+                for (all, first) in all.iter().zip(&first) {
+                    assert_eq!(first.data, all.data[..kept], "{dtype}, {kept} are kept");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn every_bit_of_a_key_stays() {
     let keys = Tensor::new(Value::new(DType::F32, [4]), [0.0, -0.0, 1.0, -1.0]);

@@ -1,11 +1,15 @@
 //! `Reduce`: folds along memory where memory runs along what is folded, and row onto row elsewhere.
 
-use super::isa::{Entry, Task, compiled};
+mod fold;
+
+use super::isa::{Task, compiled};
 use super::strided::{Labels, Loop, Nest};
-use super::{Kernel, Memory, vmath};
+use super::{Kernel, Memory};
 use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
+
+pub(in crate::exec) use fold::{All, Any, Fold, Max, Min, Prod, Select, Sum};
 
 /// A fold over some dims of an operand, wherever it lies.
 pub(super) trait Reducer: Send {
@@ -56,82 +60,6 @@ impl Kernel for Reduce {
     }
 }
 
-/// How elements are folded.
-pub(in crate::exec) trait Fold: Send + 'static {
-    /// As in memory.
-    type Element: Copy + Send;
-    /// While folding.
-    type Held: Copy + Send;
-    const START: Self::Held;
-    fn load(element: Self::Element) -> Self::Held;
-    fn fold(a: Self::Held, b: Self::Held) -> Self::Held;
-    fn store(held: Self::Held) -> Self::Element;
-}
-
-macro_rules! folds {
-    ($($name:ident { $($element:ty, $held:ty, $start:expr,
-        $load:expr, $store:expr, |$a:ident, $b:ident| $fold:expr;)* })*) => {$(
-        pub(in crate::exec) struct $name<T>(PhantomData<T>);
-        $(impl Fold for $name<$element> {
-            type Element = $element;
-            type Held = $held;
-            const START: $held = $start;
-            #[inline(always)]
-            fn load(element: $element) -> $held { $load(element) }
-            #[inline(always)]
-            fn fold($a: $held, $b: $held) -> $held { $fold }
-            #[inline(always)]
-            fn store(held: $held) -> $element { $store(held) }
-        })*
-    )*};
-}
-
-#[inline(always)]
-fn same<T>(x: T) -> T {
-    x
-}
-
-// bf16 lies in memory as u16 and is held as f32; bool is u8.
-folds! {
-    Sum {
-        f32, f32, 0.0, same, same, |a, b| a + b;
-        f64, f64, 0.0, same, same, |a, b| a + b;
-        u16, f32, 0.0, vmath::widen, vmath::narrow, |a, b| a + b;
-        i32, i32, 0, same, same, |a, b| a.wrapping_add(b);
-    }
-    Prod {
-        f32, f32, 1.0, same, same, |a, b| a * b;
-        f64, f64, 1.0, same, same, |a, b| a * b;
-        u16, f32, 1.0, vmath::widen, vmath::narrow, |a, b| a * b;
-        i32, i32, 1, same, same, |a, b| a.wrapping_mul(b);
-    }
-    Max {
-        f32, f32, f32::NEG_INFINITY, same, same, |a, b| vmath::max_f32(a, b);
-        f64, f64, f64::NEG_INFINITY, same, same, |a, b| vmath::max_f64(a, b);
-        u16, f32, f32::NEG_INFINITY, vmath::widen, vmath::narrow, |a, b| vmath::max_f32(a, b);
-        i32, i32, i32::MIN, same, same, |a, b| a.max(b);
-    }
-    Min {
-        f32, f32, f32::INFINITY, same, same, |a, b| vmath::min_f32(a, b);
-        f64, f64, f64::INFINITY, same, same, |a, b| vmath::min_f64(a, b);
-        u16, f32, f32::INFINITY, vmath::widen, vmath::narrow, |a, b| vmath::min_f32(a, b);
-        i32, i32, i32::MAX, same, same, |a, b| a.min(b);
-    }
-    All {
-        u8, u8, 1, same, same, |a, b| a & b;
-    }
-    Any {
-        u8, u8, 0, same, same, |a, b| a | b;
-    }
-    Select {
-        f32, u32, 0, f32::to_bits, f32::from_bits, |a, b| a | b;
-        f64, u64, 0, f64::to_bits, f64::from_bits, |a, b| a | b;
-        u16, u16, 0, same, same, |a, b| a | b;
-        i32, i32, 0, same, same, |a, b| a | b;
-        u8, u8, 0, same, same, |a, b| a | b;
-    }
-}
-
 /// Plans a fold; strides of `kept` are those of (input, out), of `folded` those of the input.
 pub(super) fn plan(
     kind: ReduceKind,
@@ -179,25 +107,58 @@ impl<F: Fold> Task for Along<F> {
     #[inline(always)]
     unsafe fn run((run, len): Self::Args) -> F::Held {
         // SAFETY: the caller's run.
-        let run = unsafe { std::slice::from_raw_parts(run, len) };
-        let mut total = F::START;
-        for block in run.chunks(BLOCK) {
-            let long = block.len() / 128 * 128;
-            let short = block.len() / 16 * 16;
-            let mut held = F::START;
-            if long > 0 {
-                held = lanes::<F, 128>(&block[..long]);
-            }
-            if short > long {
-                held = F::fold(held, lanes::<F, 16>(&block[long..short]));
-            }
-            for &x in &block[short..] {
-                held = F::fold(held, F::load(x));
-            }
-            total = F::fold(total, held);
-        }
-        total
+        fold_run::<F>(unsafe { std::slice::from_raw_parts(run, len) })
     }
+}
+
+/// Runs of `len`, each of which is folded to one result.
+struct Runs<'p, F: Fold> {
+    first: *const F::Element,
+    len: usize,
+    /// From one run, and its result, to the next.
+    runs: &'p Loop,
+    out: *mut F::Element,
+}
+
+/// Folds runs.
+struct Each<'p, F>(PhantomData<&'p F>);
+
+impl<'p, F: Fold> Task for Each<'p, F> {
+    type Args = Runs<'p, F>;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(args: Runs<'p, F>) {
+        for i in 0..args.runs.extent as isize {
+            // SAFETY: the caller's runs and results.
+            unsafe {
+                let run = args.first.offset(i * args.runs.strides[0]);
+                let folded = fold_run::<F>(std::slice::from_raw_parts(run, args.len));
+                *args.out.offset(i * args.runs.strides[1]) = F::store(folded);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn fold_run<F: Fold>(run: &[F::Element]) -> F::Held {
+    let mut total = F::START;
+    for block in run.chunks(BLOCK) {
+        let long = block.len() / 128 * 128;
+        let short = block.len() / 16 * 16;
+        let mut held = F::START;
+        if long > 0 {
+            held = lanes::<F, 128>(&block[..long]);
+        }
+        if short > long {
+            held = F::fold(held, lanes::<F, 16>(&block[long..short]));
+        }
+        for &x in &block[short..] {
+            held = F::fold(held, F::load(x));
+        }
+        total = F::fold(total, held);
+    }
+    total
 }
 
 /// Folds whole rows of lanes.
@@ -209,14 +170,25 @@ fn lanes<F: Fold, const LANES: usize>(rows: &[F::Element]) -> F::Held {
             *held = F::fold(*held, F::load(x));
         }
     }
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        for i in 0..width {
-            held[i] = F::fold(held[i], held[i + width]);
+    // Loops of known lengths stay in registers.
+    halve::<F, 64>(&mut held);
+    halve::<F, 32>(&mut held);
+    halve::<F, 16>(&mut held);
+    halve::<F, 8>(&mut held);
+    halve::<F, 4>(&mut held);
+    halve::<F, 2>(&mut held);
+    halve::<F, 1>(&mut held);
+    held[0]
+}
+
+/// Folds the second `HALF` lanes onto the first, if there are so many.
+#[inline(always)]
+fn halve<F: Fold, const HALF: usize>(held: &mut [F::Held]) {
+    if held.len() >= 2 * HALF {
+        for i in 0..HALF {
+            held[i] = F::fold(held[i], held[i + HALF]);
         }
     }
-    held[0]
 }
 
 /// Rows to be folded onto each other.
@@ -262,14 +234,15 @@ impl<F: Fold> Task for Across<F> {
 }
 
 struct Plan<F: Fold> {
-    /// Loops over results, but for `inner` if rows are folded onto each other.
+    /// Loops over results, but for `inner`.
     kept: Nest,
-    inner: Option<Loop>,
+    inner: Loop,
+    /// Whether neighbouring results are of neighbouring elements: rows are folded onto each other.
+    by_rows: bool,
     /// Loops over what is folded, but for `run`.
     folded: Nest,
     run: Loop,
-    along: Entry<Along<F>>,
-    across: Entry<Across<F>>,
+    fold: PhantomData<F>,
 }
 
 impl<F: Fold> Plan<F> {
@@ -279,21 +252,16 @@ impl<F: Fold> Plan<F> {
         kept.sort_by(0);
         let kept = kept.collapse();
         let (folded, run) = folded.split_inner();
-        let is_row = kept.loops.last().is_some_and(|l| l.strides[0] == 1);
-        let (kept, inner) = if is_row {
-            let (kept, inner) = kept.split_inner();
-            (kept, Some(inner))
-        } else {
-            (kept, None)
-        };
-        let (along, across) = (compiled::<Along<F>>(), compiled::<Across<F>>());
-        Box::new(Self { kept, inner, folded, run, along, across })
+        let by_rows = kept.loops.last().is_some_and(|l| l.strides[0] == 1);
+        let (kept, inner) = kept.split_inner();
+        Box::new(Self { kept, inner, by_rows, folded, run, fold: PhantomData })
     }
 
     /// # Safety
     ///
     /// As [`Reducer::apply`].
     unsafe fn fold_one(&self, input: *const F::Element) -> F::Held {
+        let along = compiled::<Along<F>>();
         let mut held = F::START;
         let stride = self.run.strides[0];
         self.folded.walk([0], &mut |[at]| {
@@ -301,7 +269,7 @@ impl<F: Fold> Plan<F> {
             unsafe {
                 let run = input.offset(at);
                 if stride == 1 {
-                    held = F::fold(held, (self.along)((run, self.run.extent)));
+                    held = F::fold(held, along((run, self.run.extent)));
                 } else {
                     for i in 0..self.run.extent as isize {
                         held = F::fold(held, F::load(*run.offset(i * stride)));
@@ -326,8 +294,9 @@ impl<F: Fold> Plan<F> {
         unsafe {
             let all = std::slice::from_raw_parts_mut(held, width);
             all.fill(F::START);
+            let task = compiled::<Across<F>>();
             let across = |rows, len, count, stride| {
-                (self.across)(Rows { held, rows, len, count, stride });
+                task(Rows { held, rows, len, count, stride });
             };
             self.folded.walk([0], &mut |[at]| {
                 let first = input.offset(at);
@@ -345,29 +314,54 @@ impl<F: Fold> Plan<F> {
             }
         }
     }
+
+    /// Folds rows onto each other, some results at a time.
+    ///
+    /// # Safety
+    ///
+    /// As [`Reducer::apply`].
+    unsafe fn fold_across(
+        &self,
+        first: *const F::Element,
+        held: *mut F::Held,
+        out: *mut F::Element,
+    ) {
+        for done in (0..self.inner.extent).step_by(WIDTH) {
+            let len = WIDTH.min(self.inner.extent - done);
+            // SAFETY: offsets of the nests; `held` has room for WIDTH results.
+            unsafe {
+                self.fold_rows(first.add(done), held, len);
+                for j in 0..len {
+                    let to = (done + j) as isize * self.inner.strides[1];
+                    *out.offset(to) = F::store(*held.add(j));
+                }
+            }
+        }
+    }
 }
 
 impl<F: Fold> Reducer for Plan<F> {
     fn scratch_bytes(&self) -> usize {
-        if self.inner.is_some() { WIDTH * size_of::<F::Held>() } else { 0 }
+        if self.by_rows { WIDTH * size_of::<F::Held>() } else { 0 }
     }
 
     unsafe fn apply(&self, input: *const u8, out: *mut u8, scratch: *mut u8) {
         let (input, out) = (input.cast::<F::Element>(), out.cast::<F::Element>());
         let held = scratch.cast::<F::Held>();
+        let is_run = self.folded.loops.is_empty() && self.run.strides[0] == 1;
+        let each = compiled::<Each<'_, F>>();
         self.kept.walk([0, 0], &mut |[from, to]| {
             // SAFETY: offsets of the nests; scratch has room for WIDTH results.
             unsafe {
-                let Some(inner) = &self.inner else {
-                    *out.offset(to) = F::store(self.fold_one(input.offset(from)));
-                    return;
-                };
-                for done in (0..inner.extent).step_by(WIDTH) {
-                    let len = WIDTH.min(inner.extent - done);
-                    self.fold_rows(input.offset(from + done as isize), held, len);
-                    for j in 0..len {
-                        let to = to + (done + j) as isize * inner.strides[1];
-                        *out.offset(to) = F::store(*held.add(j));
+                let (first, out) = (input.offset(from), out.offset(to));
+                if self.by_rows {
+                    self.fold_across(first, held, out);
+                } else if is_run {
+                    each(Runs { first, len: self.run.extent, runs: &self.inner, out });
+                } else {
+                    for i in 0..self.inner.extent as isize {
+                        let folded = self.fold_one(first.offset(i * self.inner.strides[0]));
+                        *out.offset(i * self.inner.strides[1]) = F::store(folded);
                     }
                 }
             }

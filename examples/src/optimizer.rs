@@ -2,48 +2,88 @@
 
 use crate::report::remark;
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use mesh_core::graph::{Tensor, Update};
 use mesh_optimize::{
-    Adafactor, AdamWeightDecay, Delayed, LearningRate, Momentum, Optimizer, OptimizerConfig, Sgd,
-    clip_by_global_norm, compute_gradients,
+    Delayed, Entry, LearningRate, Momentum, Optimizer, OptimizerConfig, clip_by_global_norm,
+    compute_gradients, optimizers,
 };
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::LazyLock;
 
-/// How a model is trained.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Method {
-    /// Gradient descent.
-    Sgd,
-    /// Adam with weight decay, without bias correction.
-    Adam,
-    /// Adafactor with Mesh TensorFlow's defaults.
-    Adafactor,
-}
+/// How a model is trained: by an optimizer that stands alone in the list of all.
+#[derive(Clone, Copy, Debug)]
+pub struct Method(&'static Entry);
 
 impl Method {
-    /// The optimizer. Only Adam has weight decay.
-    pub fn optimizer(self, rate: LearningRate, weight_decay: f64) -> Box<dyn Optimizer> {
-        match self {
-            Self::Sgd => Box::new(Sgd::new(rate)),
-            Self::Adam => Box::new(AdamWeightDecay::new(rate).weight_decay(weight_decay)),
-            Self::Adafactor => Box::new(Adafactor::default().learning_rate(rate)),
-        }
+    /// The optimizer of this name; of one that the list lacks, the list's first.
+    pub fn named(name: &str) -> Self {
+        let entries = optimizers();
+        Self(entries.iter().find(|entry| entry.name() == name).unwrap_or(&entries[0]))
+    }
+
+    /// Its name in the list.
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// The rate that it takes if none is given.
+    pub fn usual_rate(self) -> LearningRate {
+        self.0.usual_rate()
+    }
+
+    /// The usual rate where it is a number.
+    pub fn usual_number(self) -> f64 {
+        self.0.about().rate
+    }
+
+    /// Whether it has an option of this name.
+    pub fn has(self, option: &str) -> bool {
+        self.0.options().iter().any(|own| own.name == option)
+    }
+
+    /// The optimizer. A weight decay that is not given is the optimizer's own; `options` are others, by their
+    /// names in configurations.
+    pub fn optimizer(
+        self,
+        rate: &LearningRate,
+        weight_decay: Option<f64>,
+        options: Vec<(&str, Value)>,
+    ) -> Result<Box<dyn Optimizer>, String> {
+        let decay = weight_decay.map(|decay| ("weight_decay", Value::from(decay)));
+        let all = options.into_iter().chain(decay);
+        let all = all.map(|(name, value)| (name.to_owned(), value)).collect();
+        self.0.optimizer(rate, all).map_err(|error| {
+            let text = error.to_string();
+            text.strip_prefix("weight_decay")
+                .map_or(text.clone(), |rest| format!("--weight-decay{rest}"))
+        })
     }
 
     /// Refuses step sizes and decays that no run can have.
-    pub fn check(self, lr: Option<f64>, weight_decay: f64) -> Result<(), String> {
+    pub fn check(self, lr: Option<f64>, weight_decay: Option<f64>) -> Result<(), String> {
         if let Some(lr) = lr.filter(|lr| !(*lr > 0.0 && lr.is_finite())) {
             return Err(format!("--lr {lr}: a step size is a positive number"));
         }
-        if !(weight_decay >= 0.0 && weight_decay.is_finite()) {
-            return Err(format!("--weight-decay {weight_decay}: legal are 0 or a positive number"));
+        if let Some(decay) = weight_decay.filter(|decay| !decay.is_finite()) {
+            return Err(format!("--weight-decay {decay}: legal are 0 or a positive number"));
         }
-        if weight_decay != 0.0 && self != Self::Adam {
-            return Err(format!("--weight-decay {weight_decay}: only --optimizer adam has it"));
-        }
-        Ok(())
+        self.optimizer(&self.usual_rate(), weight_decay, Vec::new()).map(|_| ())
+    }
+}
+
+impl ValueEnum for Method {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALONE: LazyLock<Vec<Method>> = LazyLock::new(|| {
+            optimizers().iter().filter(|entry| !entry.wraps()).map(Method).collect()
+        });
+        &ALONE
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()).help(self.0.about().paper))
     }
 }
 
@@ -67,16 +107,15 @@ pub struct Training {
 }
 
 impl Training {
-    /// Training as flags say. Only Adam has weight decay, and only Adafactor a rate of its own.
-    pub fn by_flags(method: Method, rate: Option<LearningRate>, weight_decay: f64) -> Self {
-        let own = || match method {
-            Method::Sgd => 0.1.into(),
-            Method::Adam => 1e-3.into(),
-            Method::Adafactor => Adafactor::default().relative_rate(),
-        };
-        let rate = rate.unwrap_or_else(own);
-        let optimizer = method.optimizer(rate.clone(), weight_decay);
-        Self { optimizer, rate, clipping: None, settings: Vec::new() }
+    /// Training as flags say; without a rate, with the optimizer's usual one.
+    pub fn by_flags(
+        method: Method,
+        rate: Option<LearningRate>,
+        weight_decay: Option<f64>,
+    ) -> Result<Self, String> {
+        let rate = rate.unwrap_or_else(|| method.usual_rate());
+        let optimizer = method.optimizer(&rate, weight_decay, Vec::new())?;
+        Ok(Self { optimizer, rate, clipping: None, settings: Vec::new() })
     }
 
     /// The optimizer for comparing layouts: it has slots and is linear in the gradients. Others

@@ -10,12 +10,15 @@
 //! w <- w - lr (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + wd w)          (AdamW)
 //! w <- w - lr (m / (sqrt(v) + eps) + wd w)                                    (AdamWeightDecay)
 //! ```
+//!
+//! Options beyond the papers: a small number under the root, the first moment of a step ahead (both optax's), and
+//! decay that is added to the gradient (`weight_decay` of PyTorch's Adam).
 
-use crate::range::{BELOW_1, FROM_0, in_range};
-use crate::{LearningRate, Optimizer, pattern};
-use mesh_core::graph::{Initializer, Tensor, Update, Variable};
-use mesh_core::names::{DType, Shape};
-use mesh_ops::elementwise::{cast, pow, sqrt, square};
+use crate::descent::Descent;
+use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, settings};
+use crate::{LearningRate, Optimizer, WeightDecay};
+use mesh_core::graph::{Tensor, Update, Variable};
+use mesh_ops::elementwise::{sqrt, square};
 
 const FIRST: &str = "adam_m";
 const SECOND: &str = "adam_v";
@@ -82,6 +85,12 @@ pub struct AdamW {
     pub beta2: f64,
     /// A small number that is added to the root of the corrected second moment.
     pub epsilon: f64,
+    /// A small number that is added under the root.
+    pub epsilon_root: f64,
+    /// Whether the first moment looks a step ahead; see [`NAdam`](crate::NAdam).
+    pub nesterov: bool,
+    /// Whether the decay is added to the gradient, as in `torch.optim.Adam`.
+    pub coupled_decay: bool,
     /// Regular expressions. A variable in whose name one of them matches is not decayed.
     pub exclude: Vec<String>,
 }
@@ -90,9 +99,7 @@ impl AdamW {
     /// PyTorch's defaults: decay 0.01, betas 0.9 and 0.999, epsilon 1e-8. (The default decay of optax is
     /// 1e-4.)
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
-        let Adam { learning_rate, beta1, beta2, epsilon } = Adam::new(learning_rate);
-        let exclude = Vec::new();
-        Self { learning_rate, weight_decay: 0.01, beta1, beta2, epsilon, exclude }
+        Self { weight_decay: 0.01, ..Adam::new(learning_rate).into() }
     }
 
     /// Sets the weight decay.
@@ -105,15 +112,17 @@ impl AdamW {
 impl From<Adam> for AdamW {
     fn from(adam: Adam) -> Self {
         let Adam { learning_rate, beta1, beta2, epsilon } = adam;
-        Self { learning_rate, weight_decay: 0.0, beta1, beta2, epsilon, exclude: Vec::new() }
-    }
-}
-
-impl From<AdamW> for AdamWeightDecay {
-    fn from(adamw: AdamW) -> Self {
-        let AdamW { learning_rate, weight_decay, beta1, beta2, epsilon, exclude } = adamw;
-        let bias_correction = true;
-        Self { learning_rate, weight_decay, beta1, beta2, epsilon, exclude, bias_correction }
+        Self {
+            learning_rate,
+            weight_decay: 0.0,
+            beta1,
+            beta2,
+            epsilon,
+            epsilon_root: 0.0,
+            nesterov: false,
+            coupled_decay: false,
+            exclude: Vec::new(),
+        }
     }
 }
 
@@ -129,12 +138,23 @@ impl Optimizer for Adam {
 
 impl Optimizer for AdamW {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
-        AdamWeightDecay::from(self.clone()).apply_grad(grad, variable)
+        let decay = decay(self.weight_decay, self.coupled_decay, &self.exclude);
+        let Some(mut step) = Descent::new(self, &decay, grad, variable) else {
+            return Vec::new();
+        };
+        let t = step.count(COUNT);
+        let m = step.first_moment(FIRST, self.beta1, t, self.nesterov);
+        let v = step.second_moment(SECOND, self.beta2, t);
+        step.end(m / (sqrt(v + self.epsilon_root) + self.epsilon), &self.learning_rate)
     }
 
     fn slot_names(&self) -> Vec<&'static str> {
-        AdamWeightDecay::from(self.clone()).slot_names()
+        vec![FIRST, SECOND, COUNT]
     }
+}
+
+fn decay(fraction: f64, coupled: bool, exclude: &[String]) -> WeightDecay {
+    WeightDecay { fraction, coupled, exclude: exclude.to_vec() }
 }
 
 /// Adam with weight decay as in BERT and Mesh TensorFlow: without bias correction. [`AdamW`] is the
@@ -226,60 +246,90 @@ impl AdamWeightDecay {
         self.weight_decay = weight_decay;
         self
     }
-
-    /// The factors of the first and the second moment, and the update of the slot that counts the
-    /// updates.
-    fn correction<'g>(
-        &self,
-        variable: Variable<'g>,
-        dtype: DType,
-    ) -> ([Tensor<'g>; 2], Update<'g>) {
-        let graph = variable.graph();
-        let count = variable.slot(COUNT, Shape::scalar(), DType::I32, Initializer::ZEROS);
-        let updates = count.stored() + 1.0;
-        let factor = |beta: f64| {
-            let power = pow(graph.scalar(beta, DType::F64), cast(updates, DType::F64));
-            cast(1.0 / (1.0 - power), dtype)
-        };
-        ([factor(self.beta1), factor(self.beta2)], count.assign(updates))
-    }
 }
 
 impl Optimizer for AdamWeightDecay {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
-        let (graph, dtype) = (grad.graph(), grad.dtype());
-        let options = [
-            ("beta1", self.beta1, BELOW_1),
-            ("beta2", self.beta2, BELOW_1),
-            ("epsilon", self.epsilon, FROM_0),
-            ("weight_decay", self.weight_decay, FROM_0),
-        ];
-        if !in_range(graph, "adam", &options) {
+        let decay = decay(self.weight_decay, false, &self.exclude);
+        let Some(mut step) = Descent::new(self, &decay, grad, variable) else {
             return Vec::new();
-        }
-        let slot = |name| variable.slot(name, variable.shape(), dtype, Initializer::ZEROS);
-        let (slot_m, slot_v) = (slot(FIRST), slot(SECOND));
-        let m = slot_m.stored() * self.beta1 + grad * (1.0 - self.beta1);
-        let v = slot_v.stored() * self.beta2 + square(grad) * (1.0 - self.beta2);
-        let mut updates = vec![slot_m.assign(m), slot_v.assign(v)];
-        let mut update = if self.bias_correction {
-            let ([of_m, of_v], count) = self.correction(variable, dtype);
-            updates.push(count);
-            m * of_m / (sqrt(v * of_v) + self.epsilon)
-        } else {
-            m / (sqrt(v) + self.epsilon)
         };
-        let spared = pattern::found(graph, "exclude", &self.exclude, &variable.name());
-        if self.weight_decay != 0.0 && !spared {
-            let value = cast(variable.value_for_update(), dtype);
-            update = update + value * self.weight_decay;
-        }
-        let rate = self.learning_rate.at(graph, dtype);
-        updates.insert(0, variable.assign_sub(cast(update * rate, variable.dtype())));
-        updates
+        let m = step.average(step.slot(FIRST), self.beta1, grad);
+        let v = step.average(step.slot(SECOND), self.beta2, square(grad));
+        let t = self.bias_correction.then(|| step.count(COUNT));
+        let corrected = |x, beta| t.map_or(x, |t| step.unbiased(x, beta, t));
+        let direction = corrected(m, self.beta1) / (sqrt(corrected(v, self.beta2)) + self.epsilon);
+        step.end(direction, &self.learning_rate)
     }
+
     fn slot_names(&self) -> Vec<&'static str> {
         let count = self.bias_correction.then_some(COUNT);
         [FIRST, SECOND].into_iter().chain(count).collect()
+    }
+}
+
+impl Listed for AdamWeightDecay {
+    const ABOUT: About = About {
+        name: "adam",
+        rate: 1e-3,
+        formula: "\
+            m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g²\n\
+            w <- w - lr (m / (sqrt(v) + eps) + wd w)",
+        paper: "Kingma & Ba 2015, arXiv 1412.6980, without the correction of bias, as Mesh TensorFlow and BERT \
+                have it",
+        peers: "PyTorch and optax correct bias (adamw with weight_decay 0) and have eps 1e-8.",
+    };
+
+    fn of_rate(rate: LearningRate) -> Self {
+        Self::new(rate)
+    }
+
+    fn with_rate(self, learning_rate: LearningRate) -> Self {
+        Self { learning_rate, ..self }
+    }
+
+    fn settings() -> Vec<Setting<Self>> {
+        settings! {
+            "beta1": beta1 in BELOW_1,
+            "beta2": beta2 in BELOW_1,
+            "epsilon": epsilon in FROM_0,
+            "bias_correction": bias_correction,
+            "weight_decay": weight_decay in FROM_0,
+            "exclude": exclude,
+        }
+    }
+}
+
+impl Listed for AdamW {
+    const ABOUT: About = About {
+        name: "adamw",
+        rate: 1e-3,
+        formula: "\
+            m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g²\n\
+            w <- w - lr (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + wd w)",
+        paper: "Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2",
+        peers: "PyTorch's weight decay is 0.01, as here, optax's 1e-4. PyTorch's Adam: weight_decay 0, and if it has \
+                one, coupled_decay true; optax's adam: weight_decay 0.",
+    };
+
+    fn of_rate(rate: LearningRate) -> Self {
+        Self::new(rate)
+    }
+
+    fn with_rate(self, learning_rate: LearningRate) -> Self {
+        Self { learning_rate, ..self }
+    }
+
+    fn settings() -> Vec<Setting<Self>> {
+        settings! {
+            "beta1": beta1 in BELOW_1,
+            "beta2": beta2 in BELOW_1,
+            "epsilon": epsilon in FROM_0,
+            "epsilon_root": epsilon_root in FROM_0,
+            "nesterov": nesterov,
+            "weight_decay": weight_decay in FROM_0,
+            "coupled_decay": coupled_decay,
+            "exclude": exclude,
+        }
     }
 }

@@ -14,8 +14,9 @@
 //! t counts the updates of the variable. The draws follow from the session's seed, so a run can be
 //! repeated on any layout.
 
-use crate::Optimizer;
 use crate::optimizer::apply_each;
+use crate::options::{About, Setting, Wrapper, settings};
+use crate::{LearningRate, Optimizer};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_core::names::{DType, Dimension, Shape, dim};
 use mesh_ops::elementwise::{cast, equal, floor, minimum, modulo, select};
@@ -120,5 +121,33 @@ impl Optimizer for Delayed {
         }
         let drawn = first.graph().on_behalf("staleness", || draw(*first));
         apply_each(grads, |grad, variable| self.apply_late(grad, variable, drawn))
+    }
+}
+
+/// The options of [`Delayed`].
+#[derive(Clone, Debug)]
+pub(crate) struct Staleness {
+    depth: u64,
+}
+
+impl Wrapper for Staleness {
+    const ABOUT: About = About {
+        name: "delayed",
+        rate: 1.0,
+        formula: "the inner optimizer with the gradient of step t - k, k drawn from 0..=min(depth, t)",
+        paper: "Ho et al. 2013, bounded staleness",
+        peers: "PyTorch and optax have none.",
+    };
+
+    fn defaults() -> Self {
+        Self { depth: 1 }
+    }
+
+    fn settings() -> Vec<Setting<Self>> {
+        settings! {"depth": depth}
+    }
+
+    fn around(&self, inner: Box<dyn Optimizer>, _: &LearningRate) -> Box<dyn Optimizer> {
+        Box::new(Delayed::new(inner, usize::try_from(self.depth).unwrap_or(usize::MAX)))
     }
 }

@@ -1,19 +1,22 @@
-//! Gradient descent with momentum (Polyak 1964) and Nesterov's form (Sutskever et al. 2013), both
-//! as PyTorch's `SGD` defines them:
+//! Gradient descent with momentum (Polyak 1964) and Nesterov's form (Sutskever et al. 2013), as PyTorch's
+//! `SGD` and optax's `sgd` define them:
 //!
 //! ```text
-//! v <- mu v + g                 w <- w - lr v             (with the new v)
-//!                               w <- w - lr (g + mu v)    (Nesterov)
+//! v <- mu v + (1 - dampening) g        (at first v <- g)
+//! w <- w - lr v        (with the new v)        Nesterov: w <- w - lr (g + mu v)
 //! ```
 //!
 //! v does not contain the learning rate, so a new rate has its effect at once.
 
-use crate::range::{BELOW_1, in_range};
-use crate::{LearningRate, Optimizer};
-use mesh_core::graph::{Initializer, Tensor, Update, Variable};
-use mesh_ops::elementwise::cast;
+use crate::descent::Descent;
+use crate::options::{About, BELOW_1, Listed, Setting, TO_1, decayed_settings};
+use crate::{LearningRate, Optimizer, WeightDecay};
+use mesh_core::graph::{Tensor, Update, Variable};
+use mesh_core::names::DType;
+use mesh_ops::elementwise::{greater, select};
 
 const VELOCITY: &str = "momentum";
+const COUNT: &str = "momentum_t";
 
 /// Gradient descent with momentum.
 #[derive(Clone, Debug)]
@@ -24,10 +27,15 @@ pub struct Momentum {
     pub momentum: f64,
     /// Whether to use Nesterov's form.
     pub nesterov: bool,
+    /// The fraction of each gradient but the first that is left out of the velocity (PyTorch). A slot then
+    /// counts the updates.
+    pub dampening: f64,
+    /// The decay of weights.
+    pub weight_decay: WeightDecay,
 }
 
 impl Momentum {
-    /// Momentum without Nesterov's form.
+    /// Momentum without Nesterov's form, dampening and decay; decay of weights is coupled, as PyTorch has it.
     ///
     /// ```
     /// # use mesh_ops::prelude::*;
@@ -42,23 +50,61 @@ impl Momentum {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(learning_rate: impl Into<LearningRate>, momentum: f64) -> Self {
-        Self { learning_rate: learning_rate.into(), momentum, nesterov: false }
+        Self {
+            learning_rate: learning_rate.into(),
+            momentum,
+            nesterov: false,
+            dampening: 0.0,
+            weight_decay: WeightDecay::coupled(0.0),
+        }
     }
 }
 
 impl Optimizer for Momentum {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
-        if !in_range(grad.graph(), "momentum", &[("momentum", self.momentum, BELOW_1)]) {
+        let Some(mut step) = Descent::new(self, &self.weight_decay, grad, variable) else {
             return Vec::new();
+        };
+        let (g, slot) = (step.grad, step.slot(VELOCITY));
+        let mut new = g;
+        if self.dampening != 0.0 {
+            let started = greater(step.count(COUNT), step.graph().scalar(1.0, DType::F64));
+            new = select(started, g * (1.0 - self.dampening), g);
         }
-        let slot = variable.slot(VELOCITY, variable.shape(), grad.dtype(), Initializer::ZEROS);
-        let velocity = slot.stored() * self.momentum + grad;
-        let step = if self.nesterov { grad + velocity * self.momentum } else { velocity };
-        let rate = self.learning_rate.at(grad.graph(), grad.dtype());
-        let delta = cast(step * rate, variable.dtype());
-        vec![variable.assign_sub(delta), slot.assign(velocity)]
+        let velocity = step.trace(slot, self.momentum, new);
+        let direction = if self.nesterov { g + velocity * self.momentum } else { velocity };
+        step.end(direction, &self.learning_rate)
     }
+
     fn slot_names(&self) -> Vec<&'static str> {
-        vec![VELOCITY]
+        [VELOCITY].into_iter().chain((self.dampening != 0.0).then_some(COUNT)).collect()
+    }
+}
+
+impl Listed for Momentum {
+    const ABOUT: About = About {
+        name: "momentum",
+        rate: 1e-2,
+        formula: "\
+            v <- mu v + (1 - dampening) g, at first g\n\
+            w <- w - lr v        Nesterov: w <- w - lr (g + mu v)",
+        paper: "Polyak 1964; Sutskever et al. 2013",
+        peers: "PyTorch's and optax's default is no momentum; optax has neither dampening nor decay here.",
+    };
+
+    fn of_rate(rate: LearningRate) -> Self {
+        Self::new(rate, 0.9)
+    }
+
+    fn with_rate(self, learning_rate: LearningRate) -> Self {
+        Self { learning_rate, ..self }
+    }
+
+    fn settings() -> Vec<Setting<Self>> {
+        decayed_settings! {
+            "momentum": momentum in BELOW_1,
+            "nesterov": nesterov,
+            "dampening": dampening in TO_1,
+        }
     }
 }

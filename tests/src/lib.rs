@@ -32,6 +32,9 @@ pub mod program {}
 #[cfg_attr(doctest, doc = include_str!("../../docs/from-cross-shard-optimizer.md"))]
 pub mod from_cross_shard_optimizer {}
 
+#[cfg_attr(doctest, doc = include_str!("../../docs/optimizers.md"))]
+pub mod optimizers {}
+
 #[cfg_attr(doctest, doc = include_str!("../../docs/from-tf-distribute.md"))]
 pub mod from_tf_distribute {}
 

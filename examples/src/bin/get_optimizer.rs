@@ -100,7 +100,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let module = lower_with(&graph, &mesh, &layout, &options, flags.strict)?;
 
     say(&format!(
-        "{}  layout {}  {:?}  {} parameters\n\none step makes\n{}and sends\n{}",
+        "{}  layout {}  {}  {} parameters\n\none step makes\n{}and sends\n{}",
         on_mesh(&mesh),
         named(&layout),
         config.name(),
@@ -120,7 +120,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let mut session = flags.run.ranks.session(&module, flags.seed, flags.run.target())?;
     flags.run.prepare(&mut session)?;
     let about = About {
-        title: &format!("get_optimizer: {:?}", config.name()),
+        title: &format!("get_optimizer: {}", config.name()),
         module: &module,
         layout: &layout,
         function: train.name(),

@@ -225,7 +225,9 @@ impl<'a> Sweep<'a> {
         let key = setting.key(operation);
         let available = operation.inputs.iter().map(|&t| self.placement(self.native(t)).clone());
         let available: Vec<_> = available.collect();
-        let of_scalars = Home { owner: owner(&available), ..Home::default() };
+        // A variable without dims has no owner, whoever makes its new value.
+        let update = matches!(operation.structural(), Some(Structural::Update(_)));
+        let of_scalars = Home { owner: owner(&available).filter(|_| !update), ..Home::default() };
         let cx = PlaceCx {
             signature: Signature { inputs: &inputs, outputs: &outputs },
             mesh: setting.mesh,

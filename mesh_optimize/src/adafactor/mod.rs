@@ -22,6 +22,7 @@
 //! does not fuse the updates of several variables. That term is far below rounding and is left out
 //! here.
 
+mod config;
 mod decay;
 mod factoring;
 mod ranges;

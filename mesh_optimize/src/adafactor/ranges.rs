@@ -5,7 +5,7 @@
 //! any step.
 
 use super::{Adafactor, Decay};
-use crate::range::{BELOW_1, BITS, FROM_0, FROM_1, TO_1, in_range};
+use crate::options::{BELOW_1, BITS, FROM_0, FROM_1, TO_1, in_range};
 use mesh_core::graph::Graph;
 
 impl Adafactor {

@@ -5,7 +5,7 @@
 //!
 //! | key | what it is | if absent |
 //! |---|---|---|
-//! | `opt_name` | `adam`, `adamw`, `adafactor`, `sgd` or `momentum`, in any case | an error |
+//! | `opt_name` | a name of [`optimizers`](crate::optimizers), as `adam` or `lion`, in any case | an error |
 //! | `lr` | the largest rate | Adafactor's own rate; an error with others |
 //! | `lr_by_batch` | rates by `train_batch_size`, instead of `lr` | |
 //! | `train_batch_size` | examples a step, over all processors | |
@@ -15,7 +15,9 @@
 //! | `train_steps` | steps of training | |
 //! | `warmup_steps` | steps in which the rate grows from 0 | 0 |
 //! | `gradient_clipping` | the largest norm of all gradients together, or null | not clipped |
-//! | `weight_decay` | of adam and adamw; `norm` and `bias` in a name spare a variable | 0; adamw 0.01 |
+//! | `inner` | of an optimizer around another one: the other's `opt_name` and options | an error |
+//! | `exclude` | patterns in names of variables that are not decayed | `["norm", "bias"]` |
+//! | `weight_decay` | not of adafactor | the optimizer's own: 0 for adam, 0.01 for adamw |
 //! | `beta1`, `beta2` | of adam and adamw; `beta1` also of adafactor | 0.9 (adafactor 0), 0.999 |
 //! | `epsilon` | of adam and adamw | 1e-6; adamw 1e-8 |
 //! | `momentum`, `nesterov` | of momentum | 0.9, false |
@@ -32,38 +34,25 @@
 //! | `use_tpu` | a note: nothing needs a wrapper here | false |
 //!
 //! If a key of tensor2tensor's is there, Adafactor starts from [`Adafactor::tensor2tensor`],
-//! otherwise from Mesh TensorFlow's defaults. Keys of optimizers that `opt_name` does not name are
-//! checked and have no effect, except for `weight_decay`: if the optimizer does not apply it, it is
-//! an error.
+//! otherwise from Mesh TensorFlow's defaults. The other options of each optimizer are its own
+//! ([`Entry::options`], docs/optimizers.md). Published files have the keys of several optimizers at once: if
+//! `opt_name` is adam, adamw, adafactor, sgd or momentum, the keys of the table that belong to others of these
+//! five are checked and have no effect. Every other key of another optimizer is an error, as is a
+//! `weight_decay` that the optimizer does not apply.
 
-mod error;
-mod keys;
+mod named;
 mod read;
 mod updates;
 
-pub use error::ConfigError;
 pub use updates::get_optimizer;
 
+use crate::options::{Entry, Prototype};
 use crate::schedule::{self, cosine_decay, cyclic_polynomial_decay, polynomial_decay};
-use crate::{Adafactor, AdamWeightDecay, LearningRate, Momentum, Optimizer, Sgd};
+use crate::{LearningRate, Optimizer};
+use std::sync::Arc;
 
 /// The fraction of the largest rate that is left when a decay has ended.
 const LEFT: f64 = 0.1;
-
-/// The optimizers that have a name in configuration files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OptimizerName {
-    /// `adam`: [`AdamWeightDecay::new`].
-    Adam,
-    /// `adamw`: [`AdamWeightDecay::standard`].
-    AdamW,
-    /// `adafactor`.
-    Adafactor,
-    /// `sgd`.
-    Sgd,
-    /// `momentum`.
-    Momentum,
-}
 
 /// How the rate falls, and until which step.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -89,13 +78,13 @@ enum RateDecay {
 /// An optimizer's configuration, read from a file and checked.
 ///
 /// ```
-/// use mesh_optimize::{Optimizer, OptimizerConfig, OptimizerName, Sgd};
+/// use mesh_optimize::{Optimizer, OptimizerConfig, Sgd};
 ///
 /// let config = OptimizerConfig::from_json(
 ///     r#"{"opt_name": "adam", "lr": 3e-4, "lr_decay": "cosine", "train_steps": 10000,
 ///         "warmup_steps": 100, "weight_decay": 0.1, "gradient_clipping": 1.0}"#,
 /// )?;
-/// assert_eq!((config.name(), config.gradient_clipping()), (OptimizerName::Adam, Some(1.0)));
+/// assert_eq!((config.name(), config.gradient_clipping()), ("adam", Some(1.0)));
 /// assert_eq!((config.train_steps(), config.train_batch_size()), (Some(10_000), None));
 /// assert!(config.notes().is_empty());
 /// let optimizer = config.optimizer();
@@ -108,27 +97,21 @@ enum RateDecay {
 /// ```
 #[derive(Clone, Debug)]
 pub struct OptimizerConfig {
-    name: OptimizerName,
+    entry: &'static Entry,
+    prototype: Arc<dyn Prototype>,
     rate: Option<f64>,
     decay: RateDecay,
     warmup_steps: u64,
     gradient_clipping: Option<f64>,
-    weight_decay: Option<f64>,
-    beta1: Option<f64>,
-    beta2: Option<f64>,
-    epsilon: Option<f64>,
-    momentum: f64,
-    nesterov: bool,
-    adafactor: Adafactor,
     train_steps: Option<u64>,
     train_batch_size: Option<u64>,
     notes: Vec<String>,
 }
 
 impl OptimizerConfig {
-    /// The optimizer that `opt_name` names.
-    pub fn name(&self) -> OptimizerName {
-        self.name
+    /// The name of the optimizer, as the list of all has it: `opt_name`.
+    pub fn name(&self) -> &'static str {
+        self.entry.name()
     }
 
     /// The largest norm of all gradients together: `gradient_clipping`.
@@ -155,7 +138,7 @@ impl OptimizerConfig {
     /// `warmup_steps`.
     pub fn learning_rate(&self) -> LearningRate {
         let decayed = match (self.rate, self.decay) {
-            (None, _) => self.adafactor.relative_rate(),
+            (None, _) => self.prototype.own_rate().unwrap_or_else(|| 0.0.into()),
             (Some(rate), RateDecay::None) => rate.into(),
             (Some(rate), RateDecay::Cosine { end }) => cosine_decay(rate, end, LEFT),
             (Some(rate), RateDecay::Polynomial { end, power, cycle: false }) => {
@@ -170,27 +153,6 @@ impl OptimizerConfig {
 
     /// The optimizer with this learning rate. It does not clip; [`get_optimizer`] does.
     pub fn optimizer(&self) -> Box<dyn Optimizer> {
-        let rate = self.learning_rate();
-        match self.name {
-            OptimizerName::Sgd => Box::new(Sgd::new(rate)),
-            OptimizerName::Momentum => {
-                let momentum = Momentum::new(rate, self.momentum);
-                Box::new(Momentum { nesterov: self.nesterov, ..momentum })
-            }
-            OptimizerName::Adam => Box::new(self.adam(AdamWeightDecay::new(rate))),
-            OptimizerName::AdamW => Box::new(self.adam(AdamWeightDecay::standard(rate))),
-            OptimizerName::Adafactor => Box::new(self.adafactor.clone().learning_rate(rate)),
-        }
-    }
-
-    fn adam(&self, adam: AdamWeightDecay) -> AdamWeightDecay {
-        AdamWeightDecay {
-            weight_decay: self.weight_decay.unwrap_or(adam.weight_decay),
-            beta1: self.beta1.unwrap_or(adam.beta1),
-            beta2: self.beta2.unwrap_or(adam.beta2),
-            epsilon: self.epsilon.unwrap_or(adam.epsilon),
-            exclude: vec!["norm".to_owned(), "bias".to_owned()],
-            ..adam
-        }
+        self.prototype.optimizer(&self.learning_rate())
     }
 }

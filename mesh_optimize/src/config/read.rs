@@ -1,21 +1,12 @@
 //! From a file's text to a checked configuration.
 
-use super::keys::{Keys, list};
-use super::{ConfigError, OptimizerConfig, OptimizerName, RateDecay};
-use crate::range::{BELOW_1, FROM_0, TO_1};
-use crate::{Adafactor, Decay, Factoring};
+use super::named::{name, pass_over, spared};
+use super::{OptimizerConfig, RateDecay};
+use crate::options::{ConfigError, Keys, Prototype, list};
 use serde::de::Error as _;
 use serde_json::{Map, Value};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::path::Path;
-
-const NAMES: [(&str, OptimizerName); 5] = [
-    ("adam", OptimizerName::Adam),
-    ("adamw", OptimizerName::AdamW),
-    ("adafactor", OptimizerName::Adafactor),
-    ("sgd", OptimizerName::Sgd),
-    ("momentum", OptimizerName::Momentum),
-];
 
 /// The longest file that is read, in bytes.
 const LONGEST: usize = 1 << 20;
@@ -34,7 +25,7 @@ impl OptimizerConfig {
     ///
     /// ```
     /// let config = mesh_optimize::OptimizerConfig::from_json(r#"{"opt_name": "sgd", "lr": 0.1}"#)?;
-    /// assert_eq!(config.name(), mesh_optimize::OptimizerName::Sgd);
+    /// assert_eq!(config.name(), "sgd");
     /// # Ok::<(), mesh_optimize::ConfigError>(())
     /// ```
     ///
@@ -50,7 +41,7 @@ impl OptimizerConfig {
     ///
     /// ```
     /// let config = mesh_optimize::OptimizerConfig::from_toml("opt_name = 'sgd'\nlr = 0.1")?;
-    /// assert_eq!(config.name(), mesh_optimize::OptimizerName::Sgd);
+    /// assert_eq!(config.name(), "sgd");
     /// # Ok::<(), mesh_optimize::ConfigError>(())
     /// ```
     ///
@@ -98,7 +89,7 @@ impl OptimizerConfig {
     /// let path = std::env::temp_dir().join(format!("load-{}.json", std::process::id()));
     /// std::fs::write(&path, r#"{"opt_name": "adam", "lr": 1e-3}"#)?;
     /// let config = mesh_optimize::OptimizerConfig::load(&path)?;
-    /// assert_eq!(config.name(), mesh_optimize::OptimizerName::Adam);
+    /// assert_eq!(config.name(), "adam");
     /// # std::fs::remove_file(&path)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -128,47 +119,37 @@ impl OptimizerConfig {
     pub fn from_map(map: Map<String, Value>) -> Result<Self, ConfigError> {
         let mut keys = Keys::new(map);
         let positive = (Excluded(0.0), Unbounded);
-        let name = name(&mut keys);
+        let entry = name(&mut keys);
         let mut notes = Vec::new();
         if keys.truth("use_tpu") == Some(true) {
             notes.push(USE_TPU.to_owned());
         }
         let train_steps = keys.whole("train_steps", 1);
         let train_batch_size = keys.whole("train_batch_size", 1);
-        let rate = rate(&mut keys, name, train_batch_size);
+        let rate = rate(&mut keys, train_batch_size);
         let decay = decay(&mut keys, train_steps);
-        if decay != RateDecay::None && rate.is_none() && name == Some(OptimizerName::Adafactor) {
-            keys.problem(
-                "lr_decay: there is no lr that could decay; give one, or leave lr_decay \
-                          out: Adafactor's own rate falls by itself"
-                    .to_owned(),
-            );
+        let clipping = keys.number("gradient_clipping", positive, "a positive number or null");
+        let warmup_steps = keys.whole("warmup_steps", 0).unwrap_or(0);
+        let prototype = entry.and_then(|entry| spared(entry, &mut keys));
+        pass_over(entry, &mut keys);
+        if let Some(prototype) = &prototype {
+            own_rate(&mut keys, &**prototype, rate, decay);
         }
-        let base = preset(&keys);
-        let beta1 = beta1(&mut keys, name);
-        let config = Self {
-            name: name.unwrap_or(OptimizerName::Sgd),
+        keys.finish()?;
+        let (Some(entry), Some(prototype)) = (entry, prototype) else {
+            return Err(ConfigError::one("opt_name: it is missing"));
+        };
+        Ok(Self {
+            entry,
+            prototype,
             rate,
             decay,
-            warmup_steps: keys.whole("warmup_steps", 0).unwrap_or(0),
-            gradient_clipping: keys.number(
-                "gradient_clipping",
-                positive,
-                "a positive number or null",
-            ),
-            weight_decay: weight_decay(&mut keys, name),
-            beta1,
-            beta2: keys.option("beta2", BELOW_1),
-            epsilon: keys.option("epsilon", FROM_0),
-            momentum: keys.option("momentum", BELOW_1).unwrap_or(0.9),
-            nesterov: keys.truth("nesterov").unwrap_or(false),
-            adafactor: adafactor(&mut keys, base, beta1),
+            warmup_steps,
+            gradient_clipping: clipping,
             train_steps,
             train_batch_size,
             notes,
-        };
-        keys.finish()?;
-        Ok(config)
+        })
     }
 }
 
@@ -207,17 +188,8 @@ fn has_null(value: &Value) -> bool {
     }
 }
 
-fn name(keys: &mut Keys) -> Option<OptimizerName> {
-    let name = keys.word("opt_name", &NAMES);
-    if name.is_none() && !keys.complained_of("opt_name") {
-        let legal = list(&NAMES.map(|(name, _)| name), "or");
-        keys.problem(format!("opt_name: it is missing; legal is {legal}"));
-    }
-    name
-}
-
 /// The learning rate: `lr`, or the entry of `lr_by_batch` for this batch size.
-fn rate(keys: &mut Keys, name: Option<OptimizerName>, batch: Option<u64>) -> Option<f64> {
+fn rate(keys: &mut Keys, batch: Option<u64>) -> Option<f64> {
     let lr = keys.number("lr", (Excluded(0.0), Unbounded), "a positive number");
     let table = keys.by_number("lr_by_batch");
     match (lr, table, batch) {
@@ -241,13 +213,24 @@ fn rate(keys: &mut Keys, name: Option<OptimizerName>, batch: Option<u64>) -> Opt
             }
             found
         }
-        (lr, None, _) => {
-            let own = name.is_none_or(|name| name == OptimizerName::Adafactor);
-            if lr.is_none() && !own && !keys.complained_of("lr") {
-                keys.problem("lr: it is missing; only adafactor has a rate of its own".to_owned());
-            }
-            lr
-        }
+        (lr, None, _) => lr,
+    }
+}
+
+/// Without a rate, the optimizer's own is used, if it has one.
+fn own_rate(keys: &mut Keys, prototype: &dyn Prototype, rate: Option<f64>, decay: RateDecay) {
+    let complained = keys.complained_of("lr") || keys.complained_of("lr_by_batch");
+    if rate.is_some() || complained {
+        return;
+    }
+    if prototype.own_rate().is_none() {
+        keys.problem("lr: it is missing; only adafactor has a rate of its own".to_owned());
+    } else if decay != RateDecay::None {
+        keys.problem(
+            "lr_decay: there is no lr that could decay; give one, or leave lr_decay out: Adafactor's own \
+             rate falls by itself"
+                .to_owned(),
+        );
     }
 }
 
@@ -284,107 +267,4 @@ fn decay(keys: &mut Keys, train_steps: Option<u64>) -> RateDecay {
             RateDecay::Polynomial { end, power, cycle }
         }
     }
-}
-
-/// `beta1` of Adam or Adafactor; tensor2tensor has another name for Adafactor's.
-fn beta1(keys: &mut Keys, name: Option<OptimizerName>) -> Option<f64> {
-    let adafactor = name == Some(OptimizerName::Adafactor);
-    let own = keys.option("beta1", if adafactor { TO_1 } else { BELOW_1 });
-    let theirs = keys.option("optimizer_adafactor_beta1", TO_1);
-    if !adafactor {
-        return own;
-    }
-    if own.is_some() && theirs.is_some() && own != theirs {
-        keys.problem(
-            "optimizer_adafactor_beta1: beta1 says otherwise; give one of them".to_owned(),
-        );
-    }
-    theirs.or(own)
-}
-
-fn weight_decay(keys: &mut Keys, name: Option<OptimizerName>) -> Option<f64> {
-    let decay = keys.option("weight_decay", FROM_0).filter(|decay| *decay != 0.0);
-    match name {
-        _ if decay.is_none() => {}
-        Some(OptimizerName::Adafactor) => keys.problem(
-            "weight_decay: Adafactor has none; the decay of its second moment is ada_decay_rate"
-                .to_owned(),
-        ),
-        Some(OptimizerName::Sgd | OptimizerName::Momentum) => {
-            keys.problem("weight_decay: only adam and adamw have it".to_owned());
-        }
-        _ => {}
-    }
-    decay
-}
-
-/// The options that Adafactor starts from: tensor2tensor's if one of its keys is there, otherwise
-/// Mesh TensorFlow's.
-fn preset(keys: &Keys) -> Adafactor {
-    let theirs = keys.any(|key| {
-        key.starts_with("optimizer_adafactor_") || key == "simulated_parameter_quantize_bits"
-    });
-    if theirs { Adafactor::tensor2tensor() } else { Adafactor::default() }
-}
-
-fn adafactor(keys: &mut Keys, base: Adafactor, beta1: Option<f64>) -> Adafactor {
-    let threshold = "optimizer_adafactor_clipping_threshold";
-    let unclipped = keys.peek(threshold).is_some_and(|value| value.is_null());
-    let clipping = keys.number(threshold, 1.0.., "a number from 1 on, or null");
-    let scale = keys.truth("optimizer_adafactor_multiply_by_parameter_scale");
-    let factored = keys.truth("optimizer_adafactor_factored").unwrap_or(true);
-    let epsilons = [keys.option("ada_epsilon1", FROM_0), keys.option("ada_epsilon2", FROM_0)];
-    Adafactor {
-        multiply_by_parameter_scale: scale.unwrap_or(base.multiply_by_parameter_scale),
-        decay: second_moment(keys).unwrap_or(base.decay),
-        beta1: beta1.unwrap_or(base.beta1),
-        clipping_threshold: if unclipped { None } else { clipping.or(base.clipping_threshold) },
-        factoring: if factored { base.factoring } else { Factoring::Never },
-        epsilon1: epsilons[0].unwrap_or(base.epsilon1),
-        epsilon2: epsilons[1].unwrap_or(base.epsilon2),
-        quantize_bits: bits(keys),
-        ..base
-    }
-}
-
-/// The decay of Adafactor's second moment.
-fn second_moment(keys: &mut Keys) -> Option<Decay> {
-    let constant = keys.option("ada_decay_rate", BELOW_1);
-    let types = [("pow", false), ("Adam", true)];
-    let adam = keys.word("optimizer_adafactor_decay_type", &types);
-    let exponent = keys.option("optimizer_adafactor_memory_exponent", TO_1);
-    let beta2 = keys.option("optimizer_adafactor_beta2", BELOW_1);
-    let pow = constant.is_none() && adam != Some(true);
-    let ignored = [
-        ("optimizer_adafactor_memory_exponent", exponent.is_some() && !pow, "pow"),
-        ("optimizer_adafactor_beta2", beta2.is_some() && adam != Some(true), "Adam"),
-    ];
-    for (key, ignored, of) in ignored {
-        if ignored {
-            keys.problem(format!(
-                "{key}: only an optimizer_adafactor_decay_type of \"{of}\" has it"
-            ));
-        }
-    }
-    if constant.is_some() && adam.is_some() {
-        keys.problem(
-            "ada_decay_rate: optimizer_adafactor_decay_type says otherwise; give one of them"
-                .to_owned(),
-        );
-    }
-    match (constant, adam) {
-        (Some(constant), _) => Some(Decay::Constant(constant)),
-        (None, Some(true)) => Some(Decay::Adam { beta2: beta2.unwrap_or(0.999) }),
-        (None, _) => exponent.map(|exponent| Decay::Pow { exponent, offset: 0 }),
-    }
-}
-
-/// `simulated_parameter_quantize_bits`; 0 stands for none.
-fn bits(keys: &mut Keys) -> Option<u32> {
-    let key = "simulated_parameter_quantize_bits";
-    let bits = keys.whole(key, 0).filter(|bits| *bits != 0)?;
-    if !(2..=22).contains(&bits) {
-        keys.problem(format!("{key}: {bits} is not legal; legal is 2 to 22, or 0 for none"));
-    }
-    u32::try_from(bits).ok()
 }

@@ -2,8 +2,9 @@
 
 use mesh_ops::prelude::*;
 use mesh_optimize::{
-    Adafactor, Adam, AdamW, AdamWeightDecay, Decay, LearningRate, Momentum, Optimizer,
-    OptimizerConfig, Sgd,
+    AdEmaMix, AdaBelief, Adadelta, Adafactor, Adagrad, Adam, AdamW, AdamWeightDecay, Adamax, Adan,
+    Adopt, AmsGrad, Decay, Lamb, Lars, LearningRate, Lion, Momentum, NAdam, NovoGrad, Optimizer,
+    OptimizerConfig, RAdam, RmsProp, Rprop, Sgd, SignSgd, Signum, Sm3, Sophia, Yogi, optimizers,
 };
 use serde_json::json;
 
@@ -28,13 +29,13 @@ fn option<O: Optimizer + 'static>(
 }
 
 fn options() -> Vec<Option_> {
-    let (adam, decay) = (["adam", "beta1"], |decay| Adafactor { decay, ..Adafactor::default() });
+    let (adam, decay) = (["adamw", "beta1"], |decay| Adafactor { decay, ..Adafactor::default() });
     vec![
         option(adam, &[1.0, 1.5], 0.0, |beta1| Adam { beta1, ..Adam::new(0.1) }),
-        option(["adam", "beta2"], &[1.0], 0.5, |beta2| Adam { beta2, ..Adam::new(0.1) }),
-        option(["adam", "epsilon"], &[], 0.0, |epsilon| Adam { epsilon, ..Adam::new(0.1) }),
+        option(["adamw", "beta2"], &[1.0], 0.5, |beta2| Adam { beta2, ..Adam::new(0.1) }),
+        option(["adamw", "epsilon"], &[], 0.0, |epsilon| Adam { epsilon, ..Adam::new(0.1) }),
         option(adam, &[1.0], 0.9, |beta1| AdamW { beta1, ..AdamW::new(0.1) }),
-        option(["adam", "weight_decay"], &[], 2.0, |x| AdamW {
+        option(["adamw", "weight_decay"], &[], 2.0, |x| AdamW {
             weight_decay: x,
             ..AdamW::new(0.1)
         }),
@@ -66,6 +67,65 @@ fn options() -> Vec<Option_> {
     ]
 }
 
+/// Options by their fields: what they may not be, and what they may.
+macro_rules! fields {
+    ($($name:literal $type:ident { $($field:ident: $wrong:expr, $right:expr);* })*) => {
+        vec![$($(option([$name, stringify!($field)], &$wrong, $right, |x| $type {
+            $field: x,
+            ..$type::new(0.1)
+        })),*),*]
+    };
+}
+
+/// Of each optimizer by name the options that another range than numbers from 0 on holds for, or one.
+fn by_name() -> Vec<Option_> {
+    let mut all = fields! {
+        "lion" Lion { beta1: [1.0], 0.9; beta2: [1.0], 0.0 }
+        "signum" Signum { beta: [1.0], 0.9 }
+        "rprop" Rprop { eta_minus: [1.0], 0.5; eta_plus: [0.5], 1.0; least: [], 0.0 }
+        "adagrad" Adagrad { epsilon: [], 1e-3; rate_decay: [], 0.5 }
+        "adadelta" Adadelta { rho: [1.0], 0.9 }
+        "rmsprop" RmsProp { decay: [1.0], 0.9; momentum: [1.0], 0.9; initial_scale: [], 1.0 }
+        "adamax" Adamax { beta1: [1.0], 0.9; beta2: [1.0], 0.9 }
+        "amsgrad" AmsGrad { beta1: [1.0], 0.9; beta2: [1.0], 0.9 }
+        "nadam" NAdam { beta1: [1.0], 0.9; beta2: [1.0], 0.9 }
+        "radam" RAdam { beta1: [1.0], 0.9; threshold: [3.5], 4.0 }
+        "adabelief" AdaBelief { beta1: [1.0], 0.9; epsilon_root: [], 1e-8 }
+        "yogi" Yogi { beta1: [1.0], 0.9; initial_accumulator: [], 0.1 }
+        "adan" Adan { beta1: [1.0], 0.9; beta2: [1.0], 0.9; beta3: [1.0], 0.9 }
+        "ademamix" AdEmaMix { beta1: [1.0], 0.9; beta2: [1.0], 0.9 }
+        "adopt" Adopt { beta1: [1.0], 0.9; beta2: [1.0], 0.9 }
+        "sophia" Sophia { beta1: [1.0], 0.9; gamma: [], 1.0 }
+        "lars" Lars { momentum: [1.0], 0.9 }
+        "lamb" Lamb { beta1: [1.0], 0.9; epsilon: [], 1e-3 }
+        "novograd" NovoGrad { beta1: [1.0], 0.9; beta2: [1.0], 0.9 }
+        "sm3" Sm3 { beta1: [1.5], 1.0; beta2: [1.5], 1.0 }
+    };
+    all.extend([
+        option(["sgd", "weight_decay"], &[], 0.1, |x| Sgd {
+            weight_decay: x.into(),
+            ..Sgd::new(0.1)
+        }),
+        option(["sign_sgd", "weight_decay"], &[], 0.1, |x| SignSgd {
+            weight_decay: x.into(),
+            ..SignSgd::new(0.1)
+        }),
+        option(["momentum", "dampening"], &[1.5], 1.0, |dampening| Momentum {
+            dampening,
+            ..Momentum::new(0.1, 0.9)
+        }),
+        option(["sophia", "clip_threshold"], &[], 1.0, |x| Sophia {
+            clip_threshold: Some(x),
+            ..Sophia::new(0.1)
+        }),
+        option(["ademamix", "beta3"], &[1.0], 0.9, |x| AdEmaMix {
+            beta3: x.into(),
+            ..AdEmaMix::new(0.1)
+        }),
+    ]);
+    all
+}
+
 /// What is wrong with a graph that trains two variables with the optimizer.
 fn issues(optimizer: &dyn Optimizer) -> Vec<(String, String)> {
     let g = mesh_ops::graph();
@@ -77,7 +137,7 @@ fn issues(optimizer: &dyn Optimizer) -> Vec<(String, String)> {
 
 #[test]
 fn structs_refuse_what_configurations_refuse() {
-    for Option_(optimizer, name, wrong, right, build) in options() {
+    for Option_(optimizer, name, wrong, right, build) in options().into_iter().chain(by_name()) {
         assert_eq!(issues(&*build(right)), [], "{optimizer} {name} {right}");
         for wrong in wrong.iter().copied().chain([NEGATIVE, NAN, INFINITE]) {
             let found = issues(&*build(wrong));
@@ -88,6 +148,14 @@ fn structs_refuse_what_configurations_refuse() {
             let of_rate = subject == "learning_rate" || subject == "learning rate";
             assert!(of_rate || subject == optimizer && message.starts_with(&said), "{found:?}");
         }
+    }
+}
+
+#[test]
+fn every_optimizer_has_an_option_that_is_tried() {
+    let tried: Vec<_> = options().into_iter().chain(by_name()).map(|option| option.0).collect();
+    for entry in optimizers().iter().filter(|entry| !entry.wraps()) {
+        assert!(tried.contains(&entry.name()), "{}", entry.name());
     }
 }
 

@@ -10,9 +10,9 @@ use mesh_core::graph::Provenance;
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     Adafactor, Adam, AdamW, AdamWeightDecay, ByName, Delayed, LearningRate, Momentum, Optimizer,
-    Reduction, Sgd, clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica,
-    compute_gradients, cross_shard_loss, microbatches, per_replica, per_replica_gradients,
-    schedule,
+    Reduction, Sgd, Sophia, clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica,
+    compute_gradients, cross_shard_loss, hutchinson, microbatches, optimizers, per_replica,
+    per_replica_gradients, schedule,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -146,7 +146,7 @@ fn what_optimizers_make_has_the_users_line() {
         g.check().unwrap_or_else(|report| panic!("{name}: {report}"));
         found.extend(strangers(name, &g));
     };
-    let optimizers: Vec<(&str, Box<dyn Optimizer>)> = vec![
+    let mut made: Vec<(&str, Box<dyn Optimizer>)> = vec![
         ("Sgd", Box::new(Sgd::new(0.1))),
         ("Momentum", Box::new(Momentum::new(0.1, 0.9))),
         ("Adam", Box::new(Adam::new(0.1))),
@@ -157,7 +157,10 @@ fn what_optimizers_make_has_the_users_line() {
         ("Delayed", Box::new(Delayed::new(Sgd::new(0.1), 2))),
         ("ByName", Box::new(ByName::new(Sgd::new(0.1)).with("kernel", Momentum::new(0.1, 0.9)))),
     ];
-    for (name, optimizer) in &optimizers {
+    made.extend(optimizers().iter().filter(|entry| !entry.wraps()).map(|entry| {
+        (entry.name(), entry.optimizer(&0.1.into(), serde_json::Map::new()).unwrap())
+    }));
+    for (name, optimizer) in &made {
         look(name, &|g| drop(optimizer.minimize(losses(g).mean())));
     }
     for (i, rate) in rates().into_iter().enumerate() {
@@ -169,6 +172,7 @@ fn what_optimizers_make_has_the_users_line() {
             rate.at_step(g.step().cast(F64));
         });
     }
+    look("hutchinson", &|g| drop(Sophia::new(0.1).curvature(&hutchinson(losses(g).mean(), &[]))));
     look("clip_by_value", &|g| {
         clip_by_value(&compute_gradients(losses(g).mean(), &[]), -1.0, 1.0);
     });

@@ -7,6 +7,7 @@ mod layouts_page;
 mod lines;
 mod mistakes;
 mod ops_table;
+mod optimizers_table;
 mod own_crate;
 mod parity;
 mod pasted;

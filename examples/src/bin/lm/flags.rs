@@ -70,11 +70,12 @@ pub(crate) struct Flags {
     pub(crate) batch: usize,
 
     /// How it is trained.
-    #[arg(long, value_enum, default_value_t = Method::Adam)]
+    #[arg(long, value_enum, default_value_t = Method::named("adam"))]
     pub(crate) optimizer: Method,
 
     /// Largest step size: it grows from 0 over the first --warmup steps and falls to a tenth along a
-    /// cosine. By default 0.5 for sgd, 0.003 for adam, 0.01 for adafactor.
+    /// cosine. By default 0.5 for sgd, 0.003 for adam, 0.01 for adafactor, for others their usual one
+    /// (docs/optimizers.md).
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) lr: Option<f64>,
 
@@ -82,7 +83,7 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 100)]
     pub(crate) warmup: u64,
 
-    /// Weight decay; adam only. By default 0.1 for adam.
+    /// Weight decay, of optimizers that have it. By default 0.1 for adam, for others their own.
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) weight_decay: Option<f64>,
 
@@ -202,7 +203,7 @@ impl Flags {
             return Err(format!("--temperature {temperature}: legal are 0 or a positive number"));
         }
         self.run.check()?;
-        self.optimizer.check(self.lr, self.weight_decay.unwrap_or(0.0))
+        self.optimizer.check(self.lr, self.decay())
     }
 
     /// The settings that a resumed run must have in common with the run before.
@@ -216,7 +217,7 @@ impl Flags {
             ("optimizer", word(self.optimizer)),
             ("lr", self.peak().to_string()),
             ("warmup", self.warmup.to_string()),
-            ("weight-decay", self.decay().to_string()),
+            ("weight-decay", self.decay().map_or("its own".to_owned(), |decay| decay.to_string())),
             ("dtype", word(self.dtype)),
             ("batch", self.batch.to_string()),
             ("sequence", self.sequence.to_string()),
@@ -259,16 +260,16 @@ impl Flags {
 
     /// The largest step size.
     pub(crate) fn peak(&self) -> f64 {
-        self.lr.unwrap_or(match self.optimizer {
-            Method::Sgd => 0.5,
-            Method::Adam => 0.003,
-            Method::Adafactor => 0.01,
+        self.lr.unwrap_or(match self.optimizer.name() {
+            "sgd" => 0.5,
+            "adam" => 0.003,
+            _ => self.optimizer.usual_number(),
         })
     }
 
-    /// Weight decay.
-    pub(crate) fn decay(&self) -> f64 {
-        self.weight_decay.unwrap_or(if self.optimizer == Method::Adam { 0.1 } else { 0.0 })
+    /// Weight decay; `None` is the optimizer's own.
+    pub(crate) fn decay(&self) -> Option<f64> {
+        self.weight_decay.or((self.optimizer.name() == "adam").then_some(0.1))
     }
 }
 

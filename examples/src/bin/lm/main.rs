@@ -25,7 +25,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let (mesh, layout) =
         mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), flags.batch)?;
     let graph = mesh_ops::graph();
-    let optimizer = train::optimizer(flags);
+    let optimizer = train::optimizer(flags)?;
     let functions = model::build(&graph, flags, &*optimizer);
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);

@@ -2,14 +2,14 @@
 
 use super::flags::Flags;
 use super::model::Functions;
-use examples::optimizer::{Method, linear};
+use examples::optimizer::linear;
 use examples::report::Lines;
 use examples::running::{About, Compared};
 use examples::text::Text;
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::Dataset;
 use mesh_optimize::training::{Better, BoxError, Every, Metrics, Outcome, Progress, Trainer};
-use mesh_optimize::{AdamWeightDecay, LearningRate, Optimizer, schedule};
+use mesh_optimize::{LearningRate, Optimizer, schedule};
 use std::error::Error;
 
 /// How many batches are made ahead.
@@ -22,17 +22,21 @@ const MANY: usize = 1 << 20;
 /// The metric of evaluations: nats per byte.
 const HELD_OUT: &str = "held_out";
 
-/// The optimizer. Adam averages squares over a hundred steps, since it does not correct bias, and
-/// does not decay the scales of norms.
-pub(crate) fn optimizer(flags: &Flags) -> Box<dyn Optimizer> {
+/// The optimizer. Adam averages squares over a hundred steps, since it does not correct bias. None decays
+/// the scales of norms.
+pub(crate) fn optimizer(flags: &Flags) -> Result<Box<dyn Optimizer>, String> {
     if flags.run.compares() {
-        return linear();
+        return Ok(linear());
     }
-    if flags.optimizer != Method::Adam {
-        return flags.optimizer.optimizer(rate(flags), 0.0);
+    let method = flags.optimizer;
+    let mut options = Vec::new();
+    if method.name() == "adam" {
+        options.push(("beta2", 0.99.into()));
     }
-    let adam = AdamWeightDecay::new(rate(flags)).weight_decay(flags.decay());
-    Box::new(AdamWeightDecay { beta2: 0.99, exclude: vec!["norm".to_owned()], ..adam })
+    if method.has("exclude") {
+        options.push(("exclude", vec!["norm"].into()));
+    }
+    method.optimizer(&rate(flags), flags.decay(), options)
 }
 
 /// The learning rate: from 0 to `peak` over `warmup` steps, then along a cosine to a tenth of it.

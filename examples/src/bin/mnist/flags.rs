@@ -55,7 +55,7 @@ pub(crate) struct Flags {
     pub(crate) filters: usize,
 
     /// How it is trained.
-    #[arg(long, value_enum, default_value_t = Method::Adafactor)]
+    #[arg(long, value_enum, default_value_t = Method::named("adafactor"))]
     pub(crate) optimizer: Method,
 
     /// A JSON or TOML file that names the optimizer, its rate and clipping: `opt_name`, `lr`,
@@ -63,13 +63,14 @@ pub(crate) struct Flags {
     #[arg(long, conflicts_with_all = ["optimizer", "lr", "weight_decay"])]
     pub(crate) config: Option<PathBuf>,
 
-    /// Step size. By default 0.1 for sgd, 0.001 for adam, Adafactor's own schedule for adafactor.
+    /// Step size. By default the optimizer's usual one (docs/optimizers.md): 0.001 for adam, Adafactor's own
+    /// schedule for adafactor.
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) lr: Option<f64>,
 
-    /// Weight decay; adam only.
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
-    pub(crate) weight_decay: f64,
+    /// Weight decay, of optimizers that have it; by default the optimizer's own, which is none for adam.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) weight_decay: Option<f64>,
 
     /// What is computed in.
     #[arg(long, value_enum, default_value_t = Precision::F32)]
@@ -144,7 +145,10 @@ impl Flags {
             ("model", word(self.model)),
             ("optimizer", optimizer),
             ("lr", self.lr.map_or("its own".to_owned(), |lr| lr.to_string())),
-            ("weight-decay", self.weight_decay.to_string()),
+            (
+                "weight-decay",
+                self.weight_decay.map_or("its own".to_owned(), |decay| decay.to_string()),
+            ),
             ("dtype", word(self.dtype)),
             ("batch", self.batch.to_string()),
             ("data", if self.data.is_some() { "files" } else { "generated" }.to_owned()),

@@ -42,7 +42,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let training = match &flags.config {
         _ if flags.run.compares() => Training::to_compare(),
         Some(path) => Training::by_file(path, flags.batch)?,
-        None => Training::by_flags(flags.optimizer, flags.lr.map(Into::into), flags.weight_decay),
+        None => Training::by_flags(flags.optimizer, flags.lr.map(Into::into), flags.weight_decay)?,
     };
     let chosen = distribution.as_ref().map(|found| found.cross_device_ops);
     let all_reduce = flags.cross_device_ops.or(chosen).unwrap_or_default();

@@ -3,17 +3,23 @@
 use std::fmt;
 
 /// All problems of a configuration; each names its key.
+///
+/// ```
+/// let error = mesh_optimize::OptimizerConfig::from_toml("opt_name = 'lion'\nlr = -1\nbeta = 0.9").unwrap_err();
+/// assert_eq!(error.problems().len(), 2);
+/// assert!(error.problems()[1].starts_with("beta: lion has no such option; signum has"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
     problems: Vec<String>,
 }
 
 impl ConfigError {
-    pub(super) fn new(problems: Vec<String>) -> Self {
+    pub(crate) fn new(problems: Vec<String>) -> Self {
         Self { problems }
     }
 
-    pub(super) fn one(problem: impl Into<String>) -> Self {
+    pub(crate) fn one(problem: impl Into<String>) -> Self {
         Self { problems: vec![problem.into()] }
     }
 

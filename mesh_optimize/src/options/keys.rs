@@ -1,13 +1,13 @@
 //! Takes a configuration's keys one by one and collects what is wrong with them.
 
-use super::ConfigError;
-use crate::range::Range;
+use super::error::ConfigError;
+use super::range::Range;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeBounds;
 
 /// A map from which values are taken by key.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     left: Map<String, Value>,
     /// Every key that was asked for; these are the legal ones.
     known: Vec<&'static str>,
@@ -15,26 +15,53 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(map: Map<String, Value>) -> Self {
+    pub(crate) fn new(map: Map<String, Value>) -> Self {
         Self { left: map, known: Vec::new(), problems: Vec::new() }
     }
 
-    pub(super) fn problem(&mut self, problem: String) {
+    pub(crate) fn problem(&mut self, problem: String) {
         self.problems.push(problem);
     }
 
     /// The value of a key that has not been taken yet.
-    pub(super) fn peek(&self, key: &str) -> Option<&Value> {
+    pub(crate) fn peek(&self, key: &str) -> Option<&Value> {
         self.left.get(key)
     }
 
+    /// The keys that have not been taken yet and for which `is` holds, on their own.
+    pub(crate) fn part(&mut self, is: impl Fn(&str) -> bool) -> Self {
+        let keys: Vec<_> = self.left.keys().filter(|key| is(key)).cloned().collect();
+        let taken = keys.into_iter().filter_map(|key| self.left.remove_entry(&key));
+        Self::new(taken.collect())
+    }
+
+    /// Takes over what another set of keys found and has left.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.left.extend(other.left);
+        self.known.extend(other.known);
+        self.problems.extend(other.problems);
+    }
+
+    /// Sets a key that is absent or null.
+    pub(crate) fn supply(&mut self, key: &str, value: Value) {
+        if self.left.get(key).is_none_or(Value::is_null) {
+            self.left.insert(key.to_owned(), value);
+        }
+    }
+
+    /// Drops the keys for which `is` holds, with what is wrong with each.
+    pub(crate) fn drop_with(&mut self, problem: impl Fn(&str) -> Option<String>) {
+        let found = self.part(|key| problem(key).is_some());
+        self.problems.extend(found.left.keys().filter_map(|key| problem(key)));
+    }
+
     /// Whether `is` holds for one of the keys that have not been taken yet.
-    pub(super) fn any(&self, is: impl Fn(&str) -> bool) -> bool {
+    pub(crate) fn any(&self, is: impl Fn(&str) -> bool) -> bool {
         self.left.keys().any(|key| is(key))
     }
 
     /// Whether a problem with this key was found.
-    pub(super) fn complained_of(&self, key: &str) -> bool {
+    pub(crate) fn complained_of(&self, key: &str) -> bool {
         self.problems.iter().any(|problem| problem.starts_with(&format!("{key}: ")))
     }
 
@@ -59,7 +86,7 @@ impl Keys {
     }
 
     /// A number in a range; `legal` is the range in words.
-    pub(super) fn number(
+    pub(crate) fn number(
         &mut self,
         key: &'static str,
         range: impl RangeBounds<f64>,
@@ -70,23 +97,23 @@ impl Keys {
     }
 
     /// An option of an optimizer.
-    pub(super) fn option(&mut self, key: &'static str, range: Range) -> Option<f64> {
+    pub(crate) fn option(&mut self, key: &'static str, range: Range) -> Option<f64> {
         let read = |value: &Value| value.as_f64().filter(|x| range.holds(*x));
         self.read(key, range.legal, read)
     }
 
     /// A whole number that is at least `least`.
-    pub(super) fn whole(&mut self, key: &'static str, least: u64) -> Option<u64> {
+    pub(crate) fn whole(&mut self, key: &'static str, least: u64) -> Option<u64> {
         let legal = format!("a whole number from {least} on");
         self.read(key, &legal, |value| whole(value).filter(|x| *x >= least))
     }
 
-    pub(super) fn truth(&mut self, key: &'static str) -> Option<bool> {
+    pub(crate) fn truth(&mut self, key: &'static str) -> Option<bool> {
         self.read(key, "true or false", Value::as_bool)
     }
 
     /// One of several words, in upper or lower case.
-    pub(super) fn word<T: Copy>(
+    pub(crate) fn word<T: Copy>(
         &mut self,
         key: &'static str,
         words: &[(&'static str, T)],
@@ -105,8 +132,19 @@ impl Keys {
         found.map(|(_, meaning)| *meaning)
     }
 
+    /// A list of texts; `legal` is what they are.
+    pub(crate) fn patterns(&mut self, key: &'static str, legal: &str) -> Option<Vec<String>> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        self.read(key, legal, |value| value.as_array()?.iter().map(text).collect())
+    }
+
+    /// An object of keys of its own.
+    pub(crate) fn inner(&mut self, key: &'static str) -> Option<Map<String, Value>> {
+        self.read(key, "an object with an opt_name and options", |value| value.as_object().cloned())
+    }
+
     /// An object whose keys are whole numbers and whose values are positive numbers.
-    pub(super) fn by_number(&mut self, key: &'static str) -> Option<Vec<(u64, f64)>> {
+    pub(crate) fn by_number(&mut self, key: &'static str) -> Option<Vec<(u64, f64)>> {
         let entry = |(number, rate): (&String, &Value)| {
             let rate = rate.as_f64().filter(|rate| *rate > 0.0 && rate.is_finite())?;
             Some((number.parse::<u64>().ok().filter(|n| *n > 0)?, rate))
@@ -119,7 +157,7 @@ impl Keys {
     }
 
     /// The problems found, unknown keys among them.
-    pub(super) fn finish(mut self) -> Result<(), ConfigError> {
+    pub(crate) fn finish(mut self) -> Result<(), ConfigError> {
         for key in self.left.keys() {
             let meant = suggestion(key, &self.known);
             let legal = if meant.is_empty() {
@@ -141,7 +179,7 @@ fn whole(value: &Value) -> Option<u64> {
 }
 
 /// `a, b or c`.
-pub(super) fn list(items: &[impl Display], last: &str) -> String {
+pub(crate) fn list(items: &[impl Display], last: &str) -> String {
     match items {
         [] => String::new(),
         [only] => only.to_string(),

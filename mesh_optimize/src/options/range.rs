@@ -3,7 +3,7 @@
 use mesh_core::graph::Graph;
 
 /// A range of finite numbers.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
     /// The legal numbers in words.
     pub(crate) legal: &'static str,
@@ -25,6 +25,12 @@ pub(crate) const BELOW_1: Range =
 /// Thresholds of updates that are about 1.
 pub(crate) const FROM_1: Range =
     Range { legal: "a number from 1 on, or none", least: 1.0, most: f64::MAX, below: false };
+/// Factors that do not make smaller.
+pub(crate) const LEAST_1: Range =
+    Range { legal: "a number from 1 on", least: 1.0, most: f64::MAX, below: false };
+/// Lengths of averages of which the variance exists.
+pub(crate) const FROM_4: Range =
+    Range { legal: "a number from 4 on", least: 4.0, most: f64::MAX, below: false };
 /// Widths of quantized numbers.
 pub(crate) const BITS: Range =
     Range { legal: "a whole number from 2 to 22, or none", least: 2.0, most: 22.0, below: false };

@@ -5,8 +5,8 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use mesh_core::graph::{Tensor, Update};
 use mesh_optimize::{
-    Delayed, Entry, LearningRate, Momentum, Optimizer, OptimizerConfig, clip_by_global_norm,
-    compute_gradients, optimizers,
+    Delayed, Entry, LearningRate, Momentum, Optimizer, OptimizerConfig, Units, adaptive_clip,
+    clip_by_global_norm, optimizers,
 };
 use serde_json::{Map, Value};
 use std::fmt::Display;
@@ -102,6 +102,7 @@ pub fn linear() -> Box<dyn Optimizer> {
 pub struct Training {
     optimizer: Box<dyn Optimizer>,
     rate: LearningRate,
+    adaptive_clipping: Option<f64>,
     clipping: Option<f64>,
     settings: Vec<(String, String)>,
 }
@@ -115,13 +116,14 @@ impl Training {
     ) -> Result<Self, String> {
         let rate = rate.unwrap_or_else(|| method.usual_rate());
         let optimizer = method.optimizer(&rate, weight_decay, Vec::new())?;
-        Ok(Self { optimizer, rate, clipping: None, settings: Vec::new() })
+        Ok(Self { optimizer, rate, adaptive_clipping: None, clipping: None, settings: Vec::new() })
     }
 
     /// The optimizer for comparing layouts: it has slots and is linear in the gradients. Others
     /// divide by roots of numbers that may be close to zero, where rounding errors are not small.
     pub fn to_compare() -> Self {
-        Self { optimizer: linear(), rate: 0.1.into(), clipping: None, settings: Vec::new() }
+        let (optimizer, rate) = (linear(), 0.1.into());
+        Self { optimizer, rate, adaptive_clipping: None, clipping: None, settings: Vec::new() }
     }
 
     /// Training as a configuration file says, for this many examples per step. Notes for the file's
@@ -142,6 +144,7 @@ impl Training {
         Ok(Self {
             optimizer: config.optimizer(),
             rate: config.learning_rate(),
+            adaptive_clipping: config.adaptive_clipping(),
             clipping: config.gradient_clipping(),
             settings,
         })
@@ -163,10 +166,19 @@ impl Training {
     /// The updates for a function that trains on `loss`, and the learning rate.
     #[track_caller]
     pub fn minimize<'g>(&self, loss: Tensor<'g>) -> (Vec<Update<'g>>, Tensor<'g>) {
-        let mut grads = compute_gradients(loss, &[]);
+        let mut grads = self.optimizer.compute_gradients(loss);
+        if let Some(clipping) = self.adaptive_clipping {
+            grads = adaptive_clip(&grads, clipping, 1e-3, &Units::ByRank);
+        }
         if let Some(norm) = self.clipping {
             grads = clip_by_global_norm(&grads, norm).0;
         }
         (self.optimizer.apply_grads(&grads), self.rate.at(loss.graph(), loss.dtype()))
+    }
+
+    /// A result with the weights that the optimizer evaluates with.
+    #[track_caller]
+    pub fn for_evaluation<'g>(&self, result: Tensor<'g>) -> Tensor<'g> {
+        self.optimizer.for_evaluation(&[result])[0]
     }
 }

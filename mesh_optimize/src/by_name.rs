@@ -8,6 +8,9 @@ use std::fmt;
 /// Updates each variable with the optimizer of the first pattern that matches in the variable's
 /// name.
 ///
+/// A pattern is a regular expression that is searched for in the name: `bias` is found anywhere, `^out/` at
+/// the beginning, `/kernel$` at the end, `^(embedding|out)/` in two layers.
+///
 /// Give several optimizers to have several rates, weight decays or exclusions. A pattern that
 /// matches in no name is warned of.
 ///
@@ -122,5 +125,15 @@ impl Optimizer for ByName {
             };
             groups.flat_map(group).collect()
         })
+    }
+
+    /// That of the optimizer that updates the variable.
+    #[track_caller]
+    fn evaluation_value<'g>(&self, variable: Variable<'g>) -> Tensor<'g> {
+        let rule = self.rule(variable.graph(), &variable.name());
+        match self.optimizer(rule) {
+            Some(optimizer) => optimizer.evaluation_value(variable),
+            None => variable.value(),
+        }
     }
 }

@@ -11,6 +11,7 @@
 //! | [`clip_by_value`] | `min(max(g, low), high)`, element by element |
 //! | [`clip_by_norm`] | `g c / max(norm of g, c)` |
 //! | [`clip_by_global_norm`] | `g c / max(norm of all gradients, c)` |
+//! | [`adaptive_clip`](crate::adaptive_clip) | of each unit, its norm at most `c` times that of its weights |
 //! | [`clip_per_replica`] | the sum over replicas of `g_r c / max(norm of all gradients of r, c)` |
 //!
 //! Sources: Pascanu, Mikolov & Bengio 2013, section 3.2; TensorFlow's functions of these names.
@@ -197,7 +198,11 @@ pub fn clip_per_replica<'g>(grads: &[Pair<'g>], replica: Dimension, norm: f64) -
 
 /// The norm of all gradients together. If `kept` is given, there is one norm for each index of that
 /// dim.
-fn norm_of<'g>(graph: &'g Graph, grads: &[Pair<'g>], kept: Option<Dimension>) -> Tensor<'g> {
+pub(crate) fn norm_of<'g>(
+    graph: &'g Graph,
+    grads: &[Pair<'g>],
+    kept: Option<Dimension>,
+) -> Tensor<'g> {
     let present: Vec<_> = grads.iter().filter_map(|(grad, _)| *grad).collect();
     let wide = present.iter().any(|grad| grad.dtype() == DType::F64);
     let dtype = if wide { DType::F64 } else { DType::F32 };
@@ -227,12 +232,22 @@ fn each<'g>(
     name: &str,
     change: impl Fn(Tensor<'g>) -> Tensor<'g>,
 ) -> Vec<Pair<'g>> {
+    each_with(grads, name, |grad, _| change(grad))
+}
+
+/// As `each`, for a change that depends on the variable.
+#[track_caller]
+pub(crate) fn each_with<'g>(
+    grads: &[Pair<'g>],
+    name: &str,
+    change: impl Fn(Tensor<'g>, Variable<'g>) -> Tensor<'g>,
+) -> Vec<Pair<'g>> {
     let Some(graph) = graph_of(grads) else { return Vec::new() };
     let _caller = graph.for_caller();
     let changed = |&(grad, variable): &Pair<'g>| {
         let note = format!("{name} of {}", variable.name());
         let grad = grad.map(|grad| {
-            let build = || change(widen(grad.relayout(variable.slots_key())));
+            let build = || change(widen(grad.relayout(variable.slots_key())), variable);
             graph.on_behalf(&note, build)
         });
         (grad, variable)
@@ -265,7 +280,7 @@ fn no_norm(norm: f64) -> Option<String> {
 
 /// Whether `problem` is given; if so, records it as an error.
 #[track_caller]
-fn refused(grads: &[Pair<'_>], name: &str, problem: Option<String>) -> bool {
+pub(crate) fn refused(grads: &[Pair<'_>], name: &str, problem: Option<String>) -> bool {
     if let (Some(problem), Some(graph)) = (&problem, graph_of(grads)) {
         graph.record(name, problem.clone());
     }

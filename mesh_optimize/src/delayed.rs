@@ -122,6 +122,16 @@ impl Optimizer for Delayed {
         let drawn = first.graph().on_behalf("staleness", || draw(*first));
         apply_each(grads, |grad, variable| self.apply_late(grad, variable, drawn))
     }
+
+    #[track_caller]
+    fn compute_gradients<'g>(&self, loss: Tensor<'g>) -> Vec<(Option<Tensor<'g>>, Variable<'g>)> {
+        self.optimizer.compute_gradients(loss)
+    }
+
+    #[track_caller]
+    fn evaluation_value<'g>(&self, variable: Variable<'g>) -> Tensor<'g> {
+        self.optimizer.evaluation_value(variable)
+    }
 }
 
 /// The options of [`Delayed`].

@@ -3,9 +3,10 @@
 use crate::delayed::Staleness;
 use crate::options::Entry;
 use crate::{
-    AdEmaMix, AdaBelief, Adadelta, Adafactor, Adagrad, AdamW, AdamWeightDecay, Adamax, Adan, Adopt,
-    AmsGrad, Lamb, Lars, Lion, Momentum, NAdam, NovoGrad, RAdam, RmsProp, Rprop, Sgd, SignSgd,
-    Signum, Sm3, Sophia, Yogi,
+    Accumulate, AdEmaMix, AdaBelief, Adadelta, Adafactor, Adagrad, AdamW, AdamWeightDecay, Adamax,
+    Adan, Adopt, AmsGrad, Ema, Lamb, Lars, Lion, Lookahead, Momentum, NAdam, NovoGrad, Prodigy,
+    RAdam, RmsProp, Rprop, Sam, ScheduleFree, Sgd, SignSgd, Signum, SkipNotFinite, Sm3, Sophia,
+    Yogi,
 };
 
 /// A line for each optimizer that has a name in configurations, in the order of docs/optimizers.md: first
@@ -17,8 +18,8 @@ macro_rules! optimizers {
 }
 
 optimizers! {
-    Sgd, Momentum, SignSgd, Signum, Rprop, Adagrad, Adadelta, RmsProp, AdamWeightDecay, AdamW, Adamax, AmsGrad, NAdam, RAdam, AdaBelief, Yogi, Adan, AdEmaMix, Adopt, Lion, Sophia, Lars, Lamb, NovoGrad, Sm3, Adafactor;
-    Staleness,
+    Sgd, Momentum, SignSgd, Signum, Rprop, Adagrad, Adadelta, RmsProp, AdamWeightDecay, AdamW, Adamax, AmsGrad, NAdam, RAdam, AdaBelief, Yogi, Adan, AdEmaMix, Adopt, Lion, Sophia, Lars, Lamb, NovoGrad, Sm3, Adafactor, Prodigy;
+    Staleness, Ema<()>, Lookahead<()>, ScheduleFree<()>, Sam<()>, SkipNotFinite<()>, Accumulate<()>,
 }
 
 /// Every optimizer that has a name in configurations.

@@ -54,11 +54,54 @@ pub trait Optimizer {
         apply_each(grads, |grad, variable| self.apply_grad(grad, variable))
     }
 
-    /// The updates of every trainable variable by its gradient of `loss`, which should have no dims; see
-    /// [`compute_gradients`].
+    /// The gradient of `loss`, which should have no dims, for each trainable variable: that at the
+    /// variable's value, see [`compute_gradients`], unless the optimizer takes it elsewhere.
+    #[track_caller]
+    fn compute_gradients<'g>(&self, loss: Tensor<'g>) -> Vec<(Option<Tensor<'g>>, Variable<'g>)> {
+        compute_gradients(loss, &[])
+    }
+
+    /// The updates of every trainable variable by its [gradient](Self::compute_gradients) of `loss`.
     #[track_caller]
     fn minimize<'g>(&self, loss: Tensor<'g>) -> Vec<Update<'g>> {
-        self.apply_grads(&compute_gradients(loss, &[]))
+        self.apply_grads(&self.compute_gradients(loss))
+    }
+
+    /// What the model is evaluated with in the place of a variable's value: that value, unless the
+    /// optimizer averages weights. It has the variable's shape and dtype.
+    #[track_caller]
+    fn evaluation_value<'g>(&self, variable: Variable<'g>) -> Tensor<'g> {
+        variable.value()
+    }
+
+    /// `tensors`, computed again with the [evaluation values](Self::evaluation_value) of all trainable
+    /// variables. What depends on none of them, and everything if the optimizer does not average, stays
+    /// as it is; see [`Graph::replace`](mesh_core::graph::Graph::replace).
+    ///
+    /// ```
+    /// use mesh_ops::prelude::*;
+    /// use mesh_optimize::{Ema, Optimizer, Sgd};
+    ///
+    /// let g = mesh_ops::graph();
+    /// let x = g.input("x", [dim("batch", 4), dim("width", 8)], F32);
+    /// let loss = x.dense(dim("out", 3), "out").square().mean();
+    /// let optimizer = Ema::new(Sgd::new(0.1), 0.99);
+    /// g.function("train", [x], [loss], optimizer.minimize(loss));
+    /// g.function("evaluate", [x], [optimizer.for_evaluation(&[loss])[0]], []);
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    fn for_evaluation<'g>(&self, tensors: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
+        let Some(first) = tensors.first() else { return Vec::new() };
+        let graph = first.graph();
+        let values = |variable: &Variable<'g>| (variable.value(), self.evaluation_value(*variable));
+        let instead = graph.on_behalf("evaluation", || {
+            let variables = graph.trainable_variables();
+            let values = variables.iter().map(values);
+            values.filter(|(own, other)| own.id() != other.id()).collect::<Vec<_>>()
+        });
+        graph.replace(tensors, &instead)
     }
 }
 
@@ -149,5 +192,13 @@ impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
     fn apply_grads<'g>(&self, grads: &[(Option<Tensor<'g>>, Variable<'g>)]) -> Vec<Update<'g>> {
         let Some((_, first)) = grads.first() else { return Vec::new() };
         first.graph().on_behalf("updates", || (**self).apply_grads(grads))
+    }
+    #[track_caller]
+    fn compute_gradients<'g>(&self, loss: Tensor<'g>) -> Vec<(Option<Tensor<'g>>, Variable<'g>)> {
+        (**self).compute_gradients(loss)
+    }
+    #[track_caller]
+    fn evaluation_value<'g>(&self, variable: Variable<'g>) -> Tensor<'g> {
+        (**self).evaluation_value(variable)
     }
 }

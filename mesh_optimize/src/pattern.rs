@@ -3,6 +3,10 @@
 use mesh_core::graph::Graph;
 use regex_lite::Regex;
 
+/// What is said of a pattern that may be meant as a glob.
+const GLOB: &str =
+    " (it is searched for in the name: `/kernel$` is found where a glob would be `*/kernel`)";
+
 /// Whether one of `patterns` matches in `name`. A pattern that is no regular expression is an error
 /// of `option`.
 #[track_caller]
@@ -16,7 +20,8 @@ pub(crate) fn matches(graph: &Graph, option: &str, pattern: &str, name: &str) ->
     match Regex::new(pattern) {
         Ok(pattern) => pattern.is_match(name),
         Err(error) => {
-            let message = format!("{pattern:?} is no regular expression: {error}");
+            let glob = if pattern.contains('*') { GLOB } else { "" };
+            let message = format!("{pattern:?} is no regular expression: {error}{glob}");
             graph.record(option, message);
             false
         }

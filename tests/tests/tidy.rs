@@ -229,7 +229,8 @@ fn optimizers_know_no_mesh() {
         "collectives",
     ];
     // What they share, beside the rooms.
-    let shared = ["descent.rs", "trust.rs", "weight_decay.rs", "optimizer.rs", "adafactor/"];
+    let shared =
+        ["descent.rs", "trust.rs", "weight_decay.rs", "optimizer.rs", "adafactor/", "wrappers/"];
     let mut rooms = 0;
     for (path, code) in production("mesh_optimize/src") {
         if code.contains("Optimizer for") || shared.iter().any(|name| path.contains(name)) {

@@ -115,6 +115,8 @@ pub(crate) struct Data {
     pub(super) step: Option<VariableId>,
     /// What the random numbers of operations that are made now depend on instead of the step.
     pub(super) salts: Vec<TensorId>,
+    /// What counts as the step in operations that are made now; the last is in force.
+    pub(super) steps: Vec<TensorId>,
     /// Bodies of loops under construction, the innermost last.
     pub(super) open: Vec<OpenRegion>,
 }

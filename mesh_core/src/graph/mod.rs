@@ -33,12 +33,14 @@ mod picture;
 mod provenance;
 mod recompute;
 mod region;
+mod replace;
 mod residual;
 mod reversible;
 mod scope;
 mod structural;
 mod types;
 mod undo;
+mod update;
 mod walk;
 
 pub use algebra::Operand;
@@ -51,7 +53,7 @@ pub use initializer::{Fan, Initializer};
 pub use inspect::{FunctionView, Kind, LoopView, OperationView};
 pub use op::Op;
 pub use provenance::{Asker, Provenance};
-pub use scope::{Salted, Scope};
+pub use scope::{Salted, Scope, Stepped};
 pub use types::{Signature, TensorType};
 pub use variable::{Update, Variable};
 

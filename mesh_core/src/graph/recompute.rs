@@ -1,9 +1,10 @@
 //! Recomputation: memory traded for time.
 
 use super::apply::Asked;
-use super::data::{Data, GradCx, Graph, Operation, Structural, Tensor};
+use super::data::{Data, GradCx, Graph, OpKind, Operation, Structural, Tensor};
 use super::error::OpError;
 use super::ids::{OperationId, TensorId};
+use super::nodes::Half;
 use indexmap::{IndexMap, IndexSet};
 
 impl Graph {
@@ -56,21 +57,57 @@ impl Graph {
         tensors.iter().map(barrier).collect()
     }
 
-    /// Repeats operations, which read what `now` has for what they read; adds what they make.
+    /// Repeats operations, which read what `now` has for what they read; adds what they make. A probe
+    /// shows its tensor once: a repetition passes it over.
     pub(super) fn again<'g>(
         &'g self,
         computation: &[OperationId],
         now: &mut Now<'g>,
     ) -> Result<(), OpError> {
+        let mut copies = Copies::new();
         for id in computation {
-            let source = self.data().operations[id.index()].clone();
+            let mut source = self.data().operations[id.index()].clone();
             let reads = |&t: &TensorId| now.get(&t).copied().unwrap_or(Tensor::new(self, t));
             let inputs: Vec<_> = source.inputs.iter().map(reads).collect();
-            // A loop may have been asked to save more since; its outputs are those it has now.
-            let outputs = self.clone_operation(&source, &inputs)?;
+            let outputs = match source.structural() {
+                Some(Structural::Probe { .. }) => inputs,
+                _ => {
+                    source.op = repeated(&source.op, &copies, now);
+                    // A loop may have been asked to save more since; its outputs are those it has now.
+                    self.clone_operation(&source, &inputs)?
+                }
+            };
+            let maker = outputs.first().and_then(|t| self.data().tensors[t.id().index()].producer);
+            copies.extend(maker.map(|(copy, _)| (*id, copy)));
             now.extend(source.outputs.iter().copied().zip(outputs));
         }
         Ok(())
+    }
+}
+
+/// The repetitions of operations.
+type Copies = IndexMap<OperationId, OperationId>;
+
+/// An op as it stands in a repetition: what it will repeat in its turn is the repetition.
+fn repeated(op: &OpKind, copies: &Copies, now: &Now<'_>) -> OpKind {
+    let OpKind::Structural(structural) = op else { return op.clone() };
+    let copied = |computation: &[OperationId]| {
+        computation.iter().map(|id| copies.get(id).copied().unwrap_or(*id)).collect()
+    };
+    let tensor = |id: TensorId| now.get(&id).map_or(id, |tensor| tensor.id());
+    match &**structural {
+        Structural::Recompute { results, computation } => {
+            Structural::Recompute { results: *results, computation: copied(computation) }.into()
+        }
+        Structural::Reversible(halves) => {
+            let half = |half: &Half| Half {
+                of: tensor(half.of),
+                computation: copied(&half.computation),
+                added: tensor(half.added),
+            };
+            Structural::Reversible(halves.iter().map(half).collect()).into()
+        }
+        _ => op.clone(),
     }
 }
 

@@ -59,7 +59,10 @@ impl Graph {
             return Ok(Tensor::new(self, position));
         }
         if let Some(index) = region.sliced.iter().position(|slice| *slice == id) {
-            let stack = region.stacks[index];
+            // The loop's own: a repetition of the loop may slice another than the region was built for.
+            let run = &data.operations[forward.index()];
+            let carried = region.carried.len();
+            let stack = run.inputs.get(carried + index).copied().unwrap_or(region.stacks[index]);
             drop(data);
             return Ok(self.slice(Tensor::new(self, stack)));
         }

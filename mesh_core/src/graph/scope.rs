@@ -31,6 +31,18 @@ impl Drop for Salted<'_> {
     }
 }
 
+/// A choice of what counts as the step, in force until dropped; see [`Graph::stepped`].
+#[derive(Debug)]
+pub struct Stepped<'g> {
+    graph: &'g Graph,
+}
+
+impl Drop for Stepped<'_> {
+    fn drop(&mut self) {
+        self.graph.data.borrow_mut().steps.pop();
+    }
+}
+
 impl Graph {
     /// Applies an op one of whose attributes is the hash of the operation's unique name: random
     /// numbers are keyed by it, so that no two operations share theirs, while a copy of the op
@@ -90,24 +102,53 @@ impl Graph {
     #[must_use = "the salt counts until this value is dropped"]
     #[track_caller]
     pub fn salted<'g>(&'g self, salt: Tensor<'g>) -> Salted<'g> {
-        let ours = std::ptr::eq(salt.graph(), self);
-        let legal = TensorType::new(Shape::scalar(), DType::I32);
-        let problem = match salt.tensor_type() {
-            _ if !ours => Some("the salt belongs to another graph".to_owned()),
-            ty if !salt.is_poisoned() && ty != legal => {
-                Some(format!("a salt is a scalar of i32, not {ty}"))
-            }
-            _ => None,
-        };
-        let salt = match problem {
-            Some(problem) => {
-                self.record("salted", problem);
-                self.poison()
-            }
-            None => salt,
-        };
+        let salt = self.counter("salted", "a salt", salt);
         self.data.borrow_mut().salts.push(salt.id());
         Salted { graph: self }
+    }
+
+    /// The [step](Self::step) is `step`, a scalar of i32, for what is made while the returned value lives:
+    /// schedules count it, and random numbers depend on it.
+    ///
+    /// An optimizer that is not applied in every call counts so the calls in which it is.
+    ///
+    /// ```
+    /// # use mesh_core::{graph::{Graph, Initializer}, names::DType};
+    /// # fn doc<'g>(g: &'g Graph) {
+    /// let applied = g.state("applied", [], DType::I32, Initializer::ZEROS);
+    /// let step = {
+    ///     let _step = g.stepped(applied.value());
+    ///     g.step()
+    /// };
+    /// assert_eq!(step.id(), applied.value().id());
+    /// # }
+    /// ```
+    #[must_use = "the step counts until this value is dropped"]
+    #[track_caller]
+    pub fn stepped<'g>(&'g self, step: Tensor<'g>) -> Stepped<'g> {
+        let step = self.counter("stepped", "a step", step);
+        self.data.borrow_mut().steps.push(step.id());
+        Stepped { graph: self }
+    }
+
+    /// A scalar of i32 of this graph; anything else is recorded.
+    #[track_caller]
+    fn counter<'g>(&'g self, subject: &str, what: &str, given: Tensor<'g>) -> Tensor<'g> {
+        let legal = TensorType::new(Shape::scalar(), DType::I32);
+        let problem = if std::ptr::eq(given.graph(), self) {
+            let ty = given.tensor_type();
+            let fits = given.is_poisoned() || ty == legal;
+            (!fits).then(|| format!("{what} is a scalar of i32, not {ty}"))
+        } else {
+            Some("the tensor belongs to another graph".to_owned())
+        };
+        match problem {
+            Some(problem) => {
+                self.record(subject, problem);
+                self.poison()
+            }
+            None => given,
+        }
     }
 
     /// Names made while the returned scope lives begin with `name/`.

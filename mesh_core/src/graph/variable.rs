@@ -76,7 +76,7 @@ impl Graph {
         self.add_variable(name, shape, dtype, initializer, trainable, slot_of)
     }
 
-    /// Records that a slot is asked for as something else than it is. Of several slots that two lines
+    /// Records that state is asked for as something else than it is. Of several variables that two lines
     /// disagree on, the first is recorded.
     #[track_caller]
     fn record_unfit(&self, known: Variable<'_>, ty: &TensorType, initializer: Initializer) {
@@ -93,8 +93,8 @@ impl Graph {
             false => (first.to_string(), ty.to_string()),
         };
         let message = format!(
-            "this slot is {then}, from {from}, and is asked for as {now}; functions that train the \
-             same variables share their slots, so give them optimizers with the same options"
+            "this state is {then}, from {from}, and is asked for as {now}; functions that train the \
+             same variables share their state, so give them optimizers with the same options"
         );
         self.push_issue(&name, message, at);
     }
@@ -126,11 +126,62 @@ impl Graph {
         Variable { graph: self, id }
     }
 
-    /// The number of completed training calls: one i32 variable per graph. A function with an
-    /// update of a trainable variable adds one to it, once.
+    /// State that belongs to no variable, by its full name, whatever the scopes: not trainable.
+    ///
+    /// Asked for again with the same dims, dtype and initial value, it is the same variable. One of this
+    /// name with others is an error that names both lines.
+    #[track_caller]
+    pub fn shared_state(
+        &self,
+        name: &str,
+        dims: impl IntoIterator<Item = Dimension>,
+        dtype: DType,
+        initializer: Initializer,
+    ) -> Variable<'_> {
+        let shape = self.shape(name, dims);
+        let known = self.data().variables.iter().position(|v| v.name == name);
+        let known = known.map(|i| self.variable_of(VariableId(i as u32)));
+        match known.filter(|known| known.node(|node| !node.trainable && node.slot_of.is_none())) {
+            Some(known) => self.as_asked(known, name, shape, dtype, initializer),
+            None => self.declare(name.to_owned(), shape, dtype, initializer, false, None),
+        }
+    }
+
+    /// A variable that exists, if it is what is asked for; an error otherwise.
+    #[track_caller]
+    fn as_asked<'g>(
+        &'g self,
+        known: Variable<'g>,
+        name: &str,
+        shape: Option<Shape>,
+        dtype: DType,
+        initializer: Initializer,
+    ) -> Variable<'g> {
+        let Some(ty) = shape.map(|shape| TensorType::new(shape, dtype)) else { return known };
+        let fits = |node: &VariableNode| node.ty == ty && node.initializer == initializer;
+        if known.node(|node| node.poisoned || fits(node)) {
+            return known;
+        }
+        self.record_unfit(known, &ty, initializer);
+        // A variable of its own, so that what is computed with it is not refused as well.
+        let owner = known.node(|node| node.slot_of);
+        self.add_variable(name.to_owned(), Some(ty.shape), dtype, initializer, false, owner)
+    }
+
+    pub(super) fn variable_of(&self, id: VariableId) -> Variable<'_> {
+        Variable { graph: self, id }
+    }
+
+    /// The number of completed training calls: one i32 variable per graph, or what
+    /// [`stepped`](Self::stepped) has put in its place. A function with an update of a trainable
+    /// variable adds one to the variable, once.
     #[track_caller]
     pub fn step(&self) -> Tensor<'_> {
-        self.step_variable().value()
+        let chosen = self.data().steps.last().copied();
+        match chosen {
+            Some(id) => Tensor::new(self, id),
+            None => self.step_variable().value(),
+        }
     }
 
     #[track_caller]
@@ -179,6 +230,11 @@ impl<'g> Variable<'g> {
     /// Element type.
     pub fn dtype(self) -> DType {
         self.node(|node| node.ty.dtype)
+    }
+
+    /// How it starts.
+    pub fn initializer(self) -> Initializer {
+        self.node(|node| node.initializer)
     }
 
     fn node<T>(self, read: impl FnOnce(&VariableNode) -> T) -> T {
@@ -245,14 +301,7 @@ impl<'g> Variable<'g> {
         let Some(known) = self.find_slot(name) else {
             return self.graph.declare(full, shape, dtype, initializer, false, Some(self.id));
         };
-        let Some(ty) = shape.map(|shape| TensorType::new(shape, dtype)) else { return known };
-        let fits = |node: &VariableNode| node.ty == ty && node.initializer == initializer;
-        if known.node(|node| node.poisoned || fits(node)) {
-            return known;
-        }
-        self.graph.record_unfit(known, &ty, initializer);
-        // A slot of its own, so that what is computed with it is not refused as well.
-        self.graph.add_variable(full, Some(ty.shape), dtype, initializer, false, Some(self.id))
+        self.graph.as_asked(known, &full, shape, dtype, initializer)
     }
 
     /// The slots that it has, in the order of declaration.

@@ -42,6 +42,28 @@ impl Data {
         self.needed(self.region(region).operations.iter().copied(), self.makers(tensors))
     }
 
+    /// The operations of some regions, each in the one before it, that `ys` need and whose results
+    /// depend on `xs`, in order.
+    pub(super) fn depending(
+        &self,
+        regions: &[RegionId],
+        xs: &[TensorId],
+        ys: &[TensorId],
+    ) -> Vec<OperationId> {
+        let operations = regions.iter().flat_map(|id| self.region(*id).operations.iter().copied());
+        let mut depends = vec![false; self.tensors.len()];
+        xs.iter().for_each(|x| depends[x.index()] = true);
+        let mut found = self.needed(operations, self.makers(ys));
+        found.retain(|id| {
+            let operation = &self.operations[id.index()];
+            let given = operation.outputs.iter().any(|t| xs.contains(t));
+            let own = !given && operation.inputs.iter().any(|t| depends[t.index()]);
+            operation.outputs.iter().for_each(|t| depends[t.index()] |= own);
+            own
+        });
+        found
+    }
+
     /// The operations of some regions, each in the one before it, by way of which a small change of
     /// `xs` changes `ys`: last first, each with which of its inputs change. A change travels by floats
     /// and ends at a `stop_gradient`.

@@ -9,12 +9,15 @@
 //! | `lr` | the largest rate | Adafactor's own rate; an error with others |
 //! | `lr_by_batch` | rates by `train_batch_size`, instead of `lr` | |
 //! | `train_batch_size` | examples a step, over all processors | |
-//! | `lr_decay` | `linear`, `polynomial` or `cosine`: to a tenth of `lr` | `lr` stays |
+//! | `lr_decay` | `linear`, `polynomial`, `cosine`, `exponential`: to a tenth of `lr`; `stable`: to a tenth in the last steps; `restarts`: the cosine again and again; `one_cycle`: up to `lr` and down | `lr` stays |
 //! | `lr_decay_end` | the step at which the decay ends | `train_steps` |
 //! | `lr_decay_power`, `lr_decay_cycle` | of the polynomial | 1, false |
+//! | `lr_decay_steps` | of `stable` the last steps, of `restarts` the first period | a fifth of the decay's end |
+//! | `lr_decay_growth` | of `restarts`: how many times as long the next period is | 1 |
 //! | `train_steps` | steps of training | |
 //! | `warmup_steps` | steps in which the rate grows from 0 | 0 |
 //! | `gradient_clipping` | the largest norm of all gradients together, or null | not clipped |
+//! | `adaptive_clipping` | the largest norm of a unit's gradient over that of its weights, or null | not clipped |
 //! | `inner` | of an optimizer around another one: the other's `opt_name` and options | an error |
 //! | `exclude` | patterns in names of variables that are not decayed | `["norm", "bias"]` |
 //! | `weight_decay` | not of adafactor | the optimizer's own: 0 for adam, 0.01 for adamw |
@@ -40,6 +43,7 @@
 //! five are checked and have no effect. Every other key of another optimizer is an error, as is a
 //! `weight_decay` that the optimizer does not apply.
 
+mod decay;
 mod named;
 mod read;
 mod updates;
@@ -47,33 +51,9 @@ mod updates;
 pub use updates::get_optimizer;
 
 use crate::options::{Entry, Prototype};
-use crate::schedule::{self, cosine_decay, cyclic_polynomial_decay, polynomial_decay};
-use crate::{LearningRate, Optimizer};
+use crate::{LearningRate, Optimizer, schedule};
+use decay::RateDecay;
 use std::sync::Arc;
-
-/// The fraction of the largest rate that is left when a decay has ended.
-const LEFT: f64 = 0.1;
-
-/// How the rate falls, and until which step.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum RateDecay {
-    /// The rate stays.
-    None,
-    /// The rate falls along a polynomial.
-    Polynomial {
-        /// The step at which the decay ends.
-        end: u64,
-        /// The polynomial's power; 1 is a line.
-        power: f64,
-        /// Whether the decay starts again at its end.
-        cycle: bool,
-    },
-    /// The rate falls along half a cosine.
-    Cosine {
-        /// The step at which the decay ends.
-        end: u64,
-    },
-}
 
 /// An optimizer's configuration, read from a file and checked.
 ///
@@ -103,6 +83,7 @@ pub struct OptimizerConfig {
     decay: RateDecay,
     warmup_steps: u64,
     gradient_clipping: Option<f64>,
+    adaptive_clipping: Option<f64>,
     train_steps: Option<u64>,
     train_batch_size: Option<u64>,
     notes: Vec<String>,
@@ -117,6 +98,18 @@ impl OptimizerConfig {
     /// The largest norm of all gradients together: `gradient_clipping`.
     pub fn gradient_clipping(&self) -> Option<f64> {
         self.gradient_clipping
+    }
+
+    /// The largest norm of a unit's gradient, as a part of the norm of its weights: `adaptive_clipping`.
+    ///
+    /// ```
+    /// let text = "opt_name = 'sgd'\nlr = 0.1\nadaptive_clipping = 0.01";
+    /// let config = mesh_optimize::OptimizerConfig::from_toml(text)?;
+    /// assert_eq!(config.adaptive_clipping(), Some(0.01));
+    /// # Ok::<(), mesh_optimize::ConfigError>(())
+    /// ```
+    pub fn adaptive_clipping(&self) -> Option<f64> {
+        self.adaptive_clipping
     }
 
     /// The number of training steps: `train_steps`.
@@ -137,16 +130,9 @@ impl OptimizerConfig {
     /// The learning rate with its decay, multiplied by `t / warmup_steps` in the first
     /// `warmup_steps`.
     pub fn learning_rate(&self) -> LearningRate {
-        let decayed = match (self.rate, self.decay) {
-            (None, _) => self.prototype.own_rate().unwrap_or_else(|| 0.0.into()),
-            (Some(rate), RateDecay::None) => rate.into(),
-            (Some(rate), RateDecay::Cosine { end }) => cosine_decay(rate, end, LEFT),
-            (Some(rate), RateDecay::Polynomial { end, power, cycle: false }) => {
-                polynomial_decay(rate, rate * LEFT, end, power)
-            }
-            (Some(rate), RateDecay::Polynomial { end, power, cycle: true }) => {
-                cyclic_polynomial_decay(rate, rate * LEFT, end, power)
-            }
+        let decayed = match self.rate {
+            None => self.prototype.own_rate().unwrap_or_else(|| 0.0.into()),
+            Some(rate) => self.decay.rate(rate),
         };
         schedule::with_warmup(decayed, self.warmup_steps)
     }

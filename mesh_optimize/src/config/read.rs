@@ -1,7 +1,8 @@
 //! From a file's text to a checked configuration.
 
+use super::OptimizerConfig;
+use super::decay::RateDecay;
 use super::named::{name, pass_over, spared};
-use super::{OptimizerConfig, RateDecay};
 use crate::options::{ConfigError, Keys, Prototype, list};
 use serde::de::Error as _;
 use serde_json::{Map, Value};
@@ -10,15 +11,6 @@ use std::path::Path;
 
 /// The longest file that is read, in bytes.
 const LONGEST: usize = 1 << 20;
-
-/// The shape of the learning rate's decay.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum DecayShape {
-    Linear,
-    Polynomial,
-    Cosine,
-    None,
-}
 
 impl OptimizerConfig {
     /// Reads a JSON object.
@@ -127,9 +119,11 @@ impl OptimizerConfig {
         let train_steps = keys.whole("train_steps", 1);
         let train_batch_size = keys.whole("train_batch_size", 1);
         let rate = rate(&mut keys, train_batch_size);
-        let decay = decay(&mut keys, train_steps);
+        let decay = RateDecay::read(&mut keys, train_steps);
         let clipping = keys.number("gradient_clipping", positive, "a positive number or null");
+        let units = keys.number("adaptive_clipping", positive, "a positive number or null");
         let warmup_steps = keys.whole("warmup_steps", 0).unwrap_or(0);
+        decay.check(&mut keys, warmup_steps);
         let prototype = entry.and_then(|entry| spared(entry, &mut keys));
         pass_over(entry, &mut keys);
         if let Some(prototype) = &prototype {
@@ -146,6 +140,7 @@ impl OptimizerConfig {
             decay,
             warmup_steps,
             gradient_clipping: clipping,
+            adaptive_clipping: units,
             train_steps,
             train_batch_size,
             notes,
@@ -231,40 +226,5 @@ fn own_rate(keys: &mut Keys, prototype: &dyn Prototype, rate: Option<f64>, decay
              rate falls by itself"
                 .to_owned(),
         );
-    }
-}
-
-fn decay(keys: &mut Keys, train_steps: Option<u64>) -> RateDecay {
-    let shapes = [
-        ("linear", DecayShape::Linear),
-        ("polynomial", DecayShape::Polynomial),
-        ("cosine", DecayShape::Cosine),
-        ("none", DecayShape::None),
-    ];
-    let shape = keys.word("lr_decay", &shapes).unwrap_or(DecayShape::None);
-    let end = keys.whole("lr_decay_end", 1).or(train_steps);
-    let power = keys.number("lr_decay_power", (Excluded(0.0), Unbounded), "a positive number");
-    let cycle = keys.truth("lr_decay_cycle");
-    for (key, given) in [("lr_decay_power", power.is_some()), ("lr_decay_cycle", cycle.is_some())] {
-        if given && shape != DecayShape::Polynomial {
-            keys.problem(format!("{key}: only a lr_decay of \"polynomial\" has it"));
-        }
-    }
-    let Some(end) = end else {
-        if shape != DecayShape::None {
-            keys.problem(
-                "lr_decay: its end is missing; give lr_decay_end or train_steps".to_owned(),
-            );
-        }
-        return RateDecay::None;
-    };
-    match shape {
-        DecayShape::None => RateDecay::None,
-        DecayShape::Cosine => RateDecay::Cosine { end },
-        DecayShape::Linear => RateDecay::Polynomial { end, power: 1.0, cycle: false },
-        DecayShape::Polynomial => {
-            let (power, cycle) = (power.unwrap_or(1.0), cycle.unwrap_or(false));
-            RateDecay::Polynomial { end, power, cycle }
-        }
     }
 }

@@ -2,11 +2,14 @@
 
 use super::OptimizerConfig;
 use crate::clip::{Pair, clip_by_global_norm, full_precision};
-use crate::{Optimizer, compute_gradients};
+use crate::{Optimizer, Units, adaptive_clip};
 use mesh_core::graph::{GradCx, Graph, Op, OpError, Signature, Tensor, TensorType, Update};
 use mesh_core::lower::LocalCx;
 use mesh_core::names::DType;
 use mesh_core::split::{Linearity, SplitRule};
+
+/// What weights count as at least in adaptive clipping, as in its paper.
+const SMALLEST_NORM: f64 = 1e-3;
 
 /// Trains every trainable variable of the graph as `config` says.
 ///
@@ -42,7 +45,10 @@ pub fn get_optimizer<'g>(
     let learning_rate = graph.on_behalf("learning rate", || {
         graph.apply1(Called("learning_rate"), &[config.learning_rate().at(graph, DType::F32)])
     });
-    let mut gradients = gradients.unwrap_or_else(|| compute_gradients(loss, &[]));
+    let mut gradients = gradients.unwrap_or_else(|| optimizer.compute_gradients(loss));
+    if let Some(clipping) = config.adaptive_clipping() {
+        gradients = adaptive_clip(&gradients, clipping, SMALLEST_NORM, &Units::ByRank);
+    }
     gradients = match config.gradient_clipping() {
         Some(norm) => clip_by_global_norm(&gradients, norm).0,
         None => full_precision(&gradients),

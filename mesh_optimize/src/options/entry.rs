@@ -83,13 +83,24 @@ pub(crate) trait Wrapper: Clone + fmt::Debug + Send + Sync + 'static {
 /// Whether every number of an optimizer is in its range. Records an error for each that is not.
 #[track_caller]
 pub(crate) fn check<O: Listed>(optimizer: &O, graph: &Graph) -> bool {
-    let numbers: Vec<(&str, f64, Range)> = O::settings()
+    in_ranges(O::ABOUT.name, optimizer, &O::settings(), graph)
+}
+
+/// As [`check`], for an optimizer around another one.
+#[track_caller]
+pub(crate) fn check_wrapper<W: Wrapper>(options: &W, graph: &Graph) -> bool {
+    in_ranges(W::ABOUT.name, options, &W::settings(), graph)
+}
+
+#[track_caller]
+fn in_ranges<O>(name: &str, options: &O, settings: &[Setting<O>], graph: &Graph) -> bool {
+    let numbers: Vec<(&str, f64, Range)> = settings
         .iter()
         .filter_map(|setting| {
-            Some((setting.name, (setting.get)(optimizer).number()?, setting.range?))
+            Some((setting.name, (setting.get)(options).number()?, setting.range?))
         })
         .collect();
-    super::in_range(graph, O::ABOUT.name, &numbers)
+    super::in_range(graph, name, &numbers)
 }
 
 fn read<O>(options: &mut O, settings: &[Setting<O>], keys: &mut Keys) {

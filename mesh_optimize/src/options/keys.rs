@@ -108,6 +108,12 @@ impl Keys {
         self.read(key, &legal, |value| whole(value).filter(|x| *x >= least))
     }
 
+    /// A whole number in a range.
+    pub(crate) fn whole_in(&mut self, key: &'static str, range: Range) -> Option<u64> {
+        let holds = |x: &u64| range.holds(*x as f64);
+        self.read(key, range.legal, |value| whole(value).filter(holds))
+    }
+
     pub(crate) fn truth(&mut self, key: &'static str) -> Option<bool> {
         self.read(key, "true or false", Value::as_bool)
     }

@@ -14,7 +14,10 @@ mod setting;
 pub use entry::{About, Entry, OptionAbout};
 pub use error::ConfigError;
 
-pub(crate) use entry::{Listed, Prototype, Wrapper, check, rate_field};
+pub(crate) use entry::{Listed, Prototype, Wrapper, check, check_wrapper, rate_field};
 pub(crate) use keys::{Keys, list};
-pub(crate) use range::{BELOW_1, BITS, FROM_0, FROM_1, FROM_4, LEAST_1, TO_1, in_range};
+pub(crate) use range::{
+    ABOVE_0, ABOVE_0_TO_1, BELOW_1, BITS, COUNT, COUNT_FROM_0, FROM_0, FROM_1, FROM_4, LEAST_1,
+    TO_1, in_range,
+};
 pub(crate) use setting::{Setting, decayed_settings, settings};

@@ -22,6 +22,12 @@ pub(crate) const TO_1: Range =
 /// Fractions of the old that are kept, where something new must come.
 pub(crate) const BELOW_1: Range =
     Range { legal: "a number from 0 to below 1", least: 0.0, most: 1.0, below: true };
+/// Divisors that are fractions.
+pub(crate) const ABOVE_0_TO_1: Range =
+    Range { legal: "a number above 0, to 1", least: f64::MIN_POSITIVE, most: 1.0, below: false };
+/// Scales.
+pub(crate) const ABOVE_0: Range =
+    Range { legal: "a number above 0", least: f64::MIN_POSITIVE, most: f64::MAX, below: false };
 /// Thresholds of updates that are about 1.
 pub(crate) const FROM_1: Range =
     Range { legal: "a number from 1 on, or none", least: 1.0, most: f64::MAX, below: false };
@@ -34,6 +40,20 @@ pub(crate) const FROM_4: Range =
 /// Widths of quantized numbers.
 pub(crate) const BITS: Range =
     Range { legal: "a whole number from 2 to 22, or none", least: 2.0, most: 22.0, below: false };
+/// Numbers of calls or steps.
+pub(crate) const COUNT: Range = Range {
+    legal: "a whole number from 1 to 2147483647",
+    least: 1.0,
+    most: i32::MAX as f64,
+    below: false,
+};
+/// Numbers of calls that may be none.
+pub(crate) const COUNT_FROM_0: Range = Range {
+    legal: "a whole number from 0 to below 2147483647",
+    least: 0.0,
+    most: i32::MAX as f64,
+    below: true,
+};
 
 impl Range {
     pub(crate) fn holds(&self, x: f64) -> bool {

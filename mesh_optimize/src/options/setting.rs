@@ -88,16 +88,23 @@ impl Field for LearningRate {
 
 /// A number of steps.
 impl Field for u64 {
-    fn read(&mut self, keys: &mut Keys, key: &'static str, _: Option<Range>) {
-        if let Some(number) = keys.whole(key, 0) {
+    fn read(&mut self, keys: &mut Keys, key: &'static str, range: Option<Range>) {
+        let read = match range {
+            Some(range) => keys.whole_in(key, range),
+            None => keys.whole(key, 0),
+        };
+        if let Some(number) = read {
             *self = number;
         }
     }
     fn text(&self) -> String {
         self.to_string()
     }
-    fn legal(&self, _: Option<Range>) -> String {
-        "a whole number from 0 on".to_owned()
+    fn legal(&self, range: Option<Range>) -> String {
+        range.map_or("a whole number from 0 on", |range| range.legal).to_owned()
+    }
+    fn number(&self) -> Option<f64> {
+        Some(*self as f64)
     }
 }
 

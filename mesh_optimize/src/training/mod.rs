@@ -125,6 +125,7 @@ pub struct Trainer<'t> {
     save: Option<(Every, Saver<'t>)>,
     settings: BTreeMap<String, String>,
     stop: Option<Arc<AtomicBool>>,
+    not_finite_most: u64,
     progress: Option<Progress<'t>>,
     watchers: Vec<Box<dyn Watcher + 't>>,
     state: TrainingState,
@@ -145,7 +146,7 @@ impl<'t> Trainer<'t> {
     /// [`steps`](Self::steps) and [`epochs`](Self::epochs) the run takes one epoch.
     ///
     /// The function's first scalar fetch is the loss. If it is not finite, the run ends with an
-    /// error.
+    /// error, unless [`not_finite_losses`](Self::not_finite_losses) allows it.
     ///
     /// A [`Progress`] shows how the run goes, until [`progress`](Self::progress) or
     /// [`quiet`](Self::quiet) says something else.
@@ -164,6 +165,7 @@ impl<'t> Trainer<'t> {
             save: None,
             settings: BTreeMap::new(),
             stop: None,
+            not_finite_most: 0,
             progress: Some(Progress::default()),
             watchers: Vec::new(),
             state: TrainingState::default(),
@@ -211,6 +213,31 @@ impl<'t> Trainer<'t> {
     /// done, so that a resumed run goes on as if it had not stopped.
     pub fn stop_when(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = Some(stop);
+        self
+    }
+
+    /// Goes on over up to `most` losses in a row that are not finite, for an optimizer that skips their
+    /// gradients ([`SkipNotFinite`](crate::SkipNotFinite)); by default none.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// # use mesh_optimize::{Optimizer, Sgd, SkipNotFinite, dataset::{Dataset, Remainder}, training::*};
+    /// # let g = mesh_ops::graph();
+    /// # let x = g.input("x", [dim("batch", 4), dim("width", 2)], F32);
+    /// # let loss = x.dense(dim("out", 1), "out").square().mean();
+    /// let optimizer = SkipNotFinite::new(Sgd::new(0.1), 3);
+    /// g.function("train", [x], [loss], optimizer.minimize(loss));
+    /// # let module = g.lower(&Mesh::single(), &Layout::default())?;
+    /// # let mut session = Session::threads(&module, 0)?;
+    /// # let mut x = ndarray::Array2::<f32>::ones((20, 2));
+    /// # x[[5, 0]] = f32::NAN;
+    /// # let data = Dataset::from_arrays([("x", x.into())])?.batch(4, Remainder::Drop)?;
+    /// let outcome = Trainer::new(&mut session, "train", data).not_finite_losses(3).run()?;
+    /// assert_eq!(outcome.position.step, 5);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn not_finite_losses(mut self, most: u64) -> Self {
+        self.not_finite_most = most;
         self
     }
 

@@ -177,12 +177,22 @@ impl Running<'_> {
         let left = self.total().map(|total| total.saturating_sub(step));
         self.trainer.pace.note(seconds, left);
         self.tell_step(seconds)?;
-        match self.metrics.iter().next() {
-            Some((name, value)) if self.has_loss && !value.is_finite() => {
-                Err(TrainingError::NotFinite { name: name.to_owned(), value, step })
-            }
-            _ => Ok(()),
+        self.judge_loss(step)
+    }
+
+    /// Ends the run if there were too many losses in a row that are not finite.
+    fn judge_loss(&mut self, step: u64) -> Result<()> {
+        let loss = self.metrics.iter().next().filter(|_| self.has_loss);
+        let Some((name, value)) = loss.filter(|(_, value)| !value.is_finite()) else {
+            self.trainer.state.not_finite = 0;
+            return Ok(());
+        };
+        let in_a_row = &mut self.trainer.state.not_finite;
+        *in_a_row = in_a_row.saturating_add(1);
+        if *in_a_row <= self.trainer.not_finite_most {
+            return Ok(());
         }
+        Err(TrainingError::NotFinite { name: name.to_owned(), value, step })
     }
 
     /// The next record of the current epoch.

@@ -96,6 +96,9 @@ pub struct TrainingState {
     /// The number of evaluations since the best value.
     #[serde(default)]
     pub waited: u64,
+    /// The number of steps in a row, up to now, whose loss was not finite.
+    #[serde(default)]
+    pub not_finite: u64,
     /// What each watcher saved, by the watcher's name.
     #[serde(default)]
     pub watchers: BTreeMap<String, String>,

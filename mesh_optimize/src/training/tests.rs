@@ -55,6 +55,7 @@ fn states_are_text_and_back() {
         best: Some(0.1 + 0.2),
         best_step: Some(u64::MAX - 1),
         waited: 2,
+        not_finite: 1,
         watchers: watchers.into_iter().collect(),
     };
     let text = serde_json::to_string(&state).unwrap();

@@ -13,6 +13,7 @@ mod nested;
 mod pending;
 mod recompute;
 mod refused;
+mod replace;
 mod reversible;
 mod tiles;
 

@@ -105,8 +105,11 @@ fn one_bad_key_is_named_with_what_is_legal() {
         (json!({"train_batch_size": 0}), &["train_batch_size: 0", "1 on"]),
         (json!({"gradient_clipping": 0}), &["gradient_clipping: 0", "a positive number or null"]),
         (
-            json!({"lr_decay": "exponential"}),
-            &["lr_decay: \"exponential\"", "linear, polynomial, cosine or none"],
+            json!({"lr_decay": "steep"}),
+            &[
+                "lr_decay: \"steep\"",
+                "linear, polynomial, cosine, exponential, stable, restarts, one_cycle or none",
+            ],
         ),
         (json!({"lr_decay": "linaer"}), &["did you mean `linear`?"]),
         (json!({"lr_decay_power": 2}), &["lr_decay_power: ", "polynomial"]),

@@ -4,7 +4,8 @@ use mesh_ops::prelude::*;
 use mesh_optimize::{
     AdEmaMix, AdaBelief, Adadelta, Adafactor, Adagrad, Adam, AdamW, AdamWeightDecay, Adamax, Adan,
     Adopt, AmsGrad, Decay, Lamb, Lars, LearningRate, Lion, Momentum, NAdam, NovoGrad, Optimizer,
-    OptimizerConfig, RAdam, RmsProp, Rprop, Sgd, SignSgd, Signum, Sm3, Sophia, Yogi, optimizers,
+    OptimizerConfig, Prodigy, RAdam, RmsProp, Rprop, Sgd, SignSgd, Signum, Sm3, Sophia, Yogi,
+    optimizers,
 };
 use serde_json::json;
 
@@ -99,6 +100,7 @@ fn by_name() -> Vec<Option_> {
         "lars" Lars { momentum: [1.0], 0.9 }
         "lamb" Lamb { beta1: [1.0], 0.9; epsilon: [], 1e-3 }
         "novograd" NovoGrad { beta1: [1.0], 0.9; beta2: [1.0], 0.9 }
+        "prodigy" Prodigy { beta1: [1.0], 0.9; d0: [0.0], 1e-3; growth: [0.0], 0.5 }
         "sm3" Sm3 { beta1: [1.5], 1.0; beta2: [1.5], 1.0 }
     };
     all.extend([

@@ -10,10 +10,12 @@ use mesh_core::graph::Provenance;
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     Adafactor, Adam, AdamW, AdamWeightDecay, ByName, Delayed, LearningRate, Momentum, Optimizer,
-    Reduction, Sgd, Sophia, clip_by_global_norm, clip_by_norm, clip_by_value, clip_per_replica,
-    compute_gradients, cross_shard_loss, hutchinson, microbatches, optimizers, per_replica,
-    per_replica_gradients, schedule,
+    OptimizerConfig, Reduction, Sgd, Sophia, Units, adaptive_clip, clip_by_global_norm,
+    clip_by_norm, clip_by_value, clip_per_replica, compute_gradients, cross_shard_loss, hutchinson,
+    microbatches, optimizers, per_replica, per_replica_gradients,
+    schedule::{self, CosineRestarts, Exponential, OneCycle, ReduceOnPlateau, WarmupStableDecay},
 };
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
@@ -128,6 +130,11 @@ fn rates() -> Vec<LearningRate> {
         schedule::linear_to_zero(100, 10),
         schedule::with_warmup(0.1, 10),
         schedule::offset(schedule::linear_warmup(10), 5),
+        Exponential { end: Some(0.01), ..Exponential::new(0.1, 10, 0.5) }.into(),
+        OneCycle::new(0.1, 100).into(),
+        CosineRestarts { growth: 2.0, shrink: 0.5, ..CosineRestarts::new(0.1, 10) }.into(),
+        WarmupStableDecay::new(0.1, 10, 100, 20).into(),
+        ReduceOnPlateau::default().rate(0.1),
     ]
 }
 
@@ -160,9 +167,23 @@ fn what_optimizers_make_has_the_users_line() {
     made.extend(optimizers().iter().filter(|entry| !entry.wraps()).map(|entry| {
         (entry.name(), entry.optimizer(&0.1.into(), serde_json::Map::new()).unwrap())
     }));
+    for entry in optimizers().iter().filter(|entry| entry.wraps()) {
+        let config = json!({"opt_name": entry.name(), "lr": 0.1, "inner": {"opt_name": "adam"}});
+        let config = OptimizerConfig::from_json(&config.to_string()).unwrap();
+        made.push((entry.name(), config.optimizer()));
+    }
     for (name, optimizer) in &made {
         look(name, &|g| drop(optimizer.minimize(losses(g).mean())));
+        look(&format!("{name}, for_evaluation"), &|g| {
+            optimizer.for_evaluation(&[losses(g).mean()]);
+        });
     }
+    look("ReduceOnPlateau", &|g| {
+        ReduceOnPlateau::default().observe(losses(g).mean());
+    });
+    look("adaptive_clip", &|g| {
+        adaptive_clip(&compute_gradients(losses(g).mean(), &[]), 0.1, 1e-3, &Units::ByRank);
+    });
     for (i, rate) in rates().into_iter().enumerate() {
         look(&format!("rate {i}"), &|g| drop(Sgd::new(rate.clone()).minimize(losses(g).mean())));
         look(&format!("rate {i}, at"), &|g| {

@@ -69,13 +69,28 @@ pub(crate) fn build(graph: &Graph, flags: &Flags, optimizer: &dyn Optimizer) -> 
     let loss = losses.mean();
     let train = graph.function("train", [bytes, following], [loss], optimizer.minimize(loss));
     let each = losses.mean_over([length]);
+    let each = at_evaluation(optimizer, each, Vec::new()).0;
     let evaluate = graph.function("evaluate", [bytes, following], [each], []);
 
     let byte = graph.input("byte", [], I32);
     let position = graph.input("position", [], I32);
     let (logits, kept) = model.next(byte, position, &weights);
+    let (logits, kept) = at_evaluation(optimizer, logits, kept);
     let next = graph.function("next", [byte, position], [logits], kept);
     Functions { train, evaluate, next }
+}
+
+/// A result and updates with the weights that the optimizer evaluates with.
+fn at_evaluation<'g>(
+    optimizer: &dyn Optimizer,
+    result: Tensor<'g>,
+    updates: Vec<Update<'g>>,
+) -> (Tensor<'g>, Vec<Update<'g>>) {
+    let values = updates.iter().map(|update| update.value());
+    let all: Vec<_> = std::iter::once(result).chain(values).collect();
+    let found = optimizer.for_evaluation(&all);
+    let assigned = updates.iter().zip(&found[1..]);
+    (found[0], assigned.map(|(update, value)| update.variable().assign(*value)).collect())
 }
 
 impl Model {

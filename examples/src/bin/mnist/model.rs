@@ -54,7 +54,7 @@ pub(crate) fn build(graph: &Graph, flags: &Flags, training: &Training) -> Functi
 
     let weight = graph.input("weight", [batch], wide);
     let correct = logits.argmax(classes).equal(label).cast(wide);
-    let correct = (correct * weight).sum_all();
+    let correct = training.for_evaluation((correct * weight).sum_all());
     let evaluate = graph.function(EVALUATE, [image, label, weight], [correct], []);
     Functions { train, evaluate }
 }

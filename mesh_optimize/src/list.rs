@@ -4,9 +4,9 @@ use crate::delayed::Staleness;
 use crate::options::Entry;
 use crate::{
     Accumulate, AdEmaMix, AdaBelief, Adadelta, Adafactor, Adagrad, AdamW, AdamWeightDecay, Adamax,
-    Adan, Adopt, AmsGrad, Ema, Lamb, Lars, Lion, Lookahead, Momentum, NAdam, NovoGrad, Prodigy,
-    RAdam, RmsProp, Rprop, Sam, ScheduleFree, Sgd, SignSgd, Signum, SkipNotFinite, Sm3, Sophia,
-    Yogi,
+    Adan, Adopt, AmsGrad, Ema, Lamb, Lars, Lion, Lookahead, Momentum, Muon, NAdam, NovoGrad,
+    Prodigy, RAdam, RmsProp, Rprop, Sam, ScheduleFree, Sgd, Shampoo, SignSgd, Signum,
+    SkipNotFinite, Sm3, Soap, Sophia, Yogi,
 };
 
 /// A line for each optimizer that has a name in configurations, in the order of docs/optimizers.md: first
@@ -18,7 +18,7 @@ macro_rules! optimizers {
 }
 
 optimizers! {
-    Sgd, Momentum, SignSgd, Signum, Rprop, Adagrad, Adadelta, RmsProp, AdamWeightDecay, AdamW, Adamax, AmsGrad, NAdam, RAdam, AdaBelief, Yogi, Adan, AdEmaMix, Adopt, Lion, Sophia, Lars, Lamb, NovoGrad, Sm3, Adafactor, Prodigy;
+    Sgd, Momentum, SignSgd, Signum, Rprop, Adagrad, Adadelta, RmsProp, AdamWeightDecay, AdamW, Adamax, AmsGrad, NAdam, RAdam, AdaBelief, Yogi, Adan, AdEmaMix, Adopt, Lion, Sophia, Lars, Lamb, NovoGrad, Sm3, Adafactor, Prodigy, Muon, Shampoo, Soap;
     Staleness, Ema<()>, Lookahead<()>, ScheduleFree<()>, Sam<()>, SkipNotFinite<()>, Accumulate<()>,
 }
 

@@ -229,8 +229,17 @@ fn optimizers_know_no_mesh() {
         "collectives",
     ];
     // What they share, beside the rooms.
-    let shared =
-        ["descent.rs", "trust.rs", "weight_decay.rs", "optimizer.rs", "adafactor/", "wrappers/"];
+    let shared = [
+        "descent.rs",
+        "trust.rs",
+        "weight_decay.rs",
+        "optimizer.rs",
+        "adafactor/",
+        "wrappers/",
+        "muon/",
+        "matrices.rs",
+        "roots.rs",
+    ];
     let mut rooms = 0;
     for (path, code) in production("mesh_optimize/src") {
         if code.contains("Optimizer for") || shared.iter().any(|name| path.contains(name)) {
@@ -242,6 +251,15 @@ fn optimizers_know_no_mesh() {
         }
     }
     assert!(rooms >= 30, "{rooms} rooms of optimizers");
+}
+
+/// Its formula, options and examples aside; `config.rs` beside it says their names.
+#[test]
+fn muon_is_a_short_room() {
+    const MOST: usize = 120;
+    let [(_, code)] = &production("mesh_optimize/src/muon/mod.rs")[..] else { panic!("one file") };
+    let lines = code.lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines <= MOST, "{lines} lines");
 }
 
 #[test]

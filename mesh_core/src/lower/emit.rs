@@ -288,7 +288,9 @@ impl<'a> Emitter<'a> {
         }
         self.builder.owners(&owners);
         if let Some(body) = &entry.body {
-            return self.run(entry, body, &inputs);
+            let done = self.run(entry, body, &inputs);
+            self.builder.owners(&[]);
+            return done;
         }
         let mut cx = LocalCx {
             builder: &mut self.builder,

@@ -11,8 +11,8 @@ use super::local::{Local, extents};
 use super::origins::origin;
 use super::place::{PlaceCx, Placing};
 use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
-use crate::graph::{Loop, OperationId, Report, Structural, TensorId};
-use crate::names::{AxisList, Placement, ReduceKind, Shape};
+use crate::graph::{Key, Loop, OperationId, Report, Structural, TensorId};
+use crate::names::{Axis, AxisList, Placement, ReduceKind, Shape};
 use crate::program::{Block, forms};
 use crate::split::LayoutProblem;
 use indexmap::IndexMap;
@@ -36,6 +36,8 @@ struct RegionPlacer<'a> {
     results: Vec<TensorId>,
     carried: usize,
     conditional: bool,
+    /// Who alone runs it.
+    owner: Option<(Axis, usize)>,
 }
 
 impl RegionPlacer<'_> {
@@ -50,7 +52,7 @@ impl RegionPlacer<'_> {
         let fetch = |(i, &tensor): (usize, &TensorId)| {
             let place = match i < self.carried {
                 true => Fetch::At(given[i].1.clone()),
-                false if whole(i) => Fetch::At(Placement::replicated()),
+                false if whole(i) => Fetch::At(owned(Placement::replicated(), self.owner)),
                 // What is stacked may owe its sums until all iterations are over.
                 false => Fetch::AsMade,
             };
@@ -147,6 +149,31 @@ impl RegionPlacer<'_> {
     }
 }
 
+/// A placement, of whoever runs a loop.
+fn owned(placement: Placement, owner: Option<(Axis, usize)>) -> Placement {
+    owner.into_iter().fold(placement, |placement, (axis, at)| placement.with_owner(axis, at))
+}
+
+impl Setting<'_> {
+    /// Whether a tensor lies under the rules of `key`, or under none.
+    fn fits(&self, tensor: TensorId, key: Key) -> bool {
+        self.data.tensors[tensor.index()].key.is_none_or(|own| own == key)
+    }
+
+    /// Whether all that a loop computes lies under the rules of `key`. Then their owner can run it alone.
+    fn all_under(&self, key: Key, run: &Loop) -> bool {
+        let operations = self.data.region(run.region).operations.iter();
+        operations.map(|id| &self.data.operations[id.index()]).all(|operation| {
+            let inner = match operation.structural() {
+                Some(Structural::Loop(inner)) => self.all_under(key, inner),
+                _ => true,
+            };
+            let mut tensors = operation.inputs.iter().chain(&operation.outputs);
+            inner && tensors.all(|t| self.fits(*t, key))
+        })
+    }
+}
+
 impl<'a> Sweep<'a> {
     /// Places a loop and its body.
     pub(super) fn run(
@@ -181,6 +208,12 @@ impl<'a> Sweep<'a> {
             }
         }
         let region = setting.data.region(run.region);
+        let owner = cx.home.owner.filter(|_| {
+            setting.key(operation).is_some_and(|key| {
+                let mut tensors = operation.inputs.iter().chain(&operation.outputs);
+                tensors.all(|t| setting.fits(*t, key)) && setting.all_under(key, run)
+            })
+        });
         let (sliced, captured) = (run.carried, run.carried + run.sliced);
         let mut inputs = Vec::new();
         for (i, &tensor) in operation.inputs.iter().enumerate() {
@@ -188,14 +221,14 @@ impl<'a> Sweep<'a> {
             // iteration gathers of it lives no longer than the iteration.
             let here = cx.available(i).resolved();
             let whole = i >= captured || here.axes(along).is_empty();
-            let whole = whole && here.owned().is_empty();
+            let whole = whole && here.owned().is_empty() && owner.is_none();
             let given = i >= sliced && i < captured + region.captured.len() && whole;
-            let wanted = || setting.wanted(tensor).split(along, &[]);
+            let wanted = || owned(setting.wanted(tensor).split(along, &[]), owner);
             inputs.push(if given { here } else { wanted() });
         }
         // The iteration's position comes last.
         let placements = inputs[..captured + region.captured.len()].iter().cloned();
-        let placements = placements.chain([Placement::replicated()]);
+        let placements = placements.chain([owned(Placement::replicated(), owner)]);
         let results: Vec<_> = region.results.iter().chain(&run.saved).copied().collect();
         let placer = RegionPlacer {
             setting,
@@ -204,6 +237,7 @@ impl<'a> Sweep<'a> {
             results,
             carried: run.carried,
             conditional: run.conditional,
+            owner,
         };
         let mut issues = Vec::new();
         let (owed, table) = placer.settle(&mut issues);
@@ -235,7 +269,17 @@ impl<'a> Emitter<'a> {
         let Some(Structural::Loop(run)) = operation.structural() else {
             return Err(Report::of(&operation.name, "internal error: a body without a loop"));
         };
-        let body = self.body(run, &operation.name, table)?;
+        let mut body = self.body(run, &operation.name, table)?;
+        // Numbers that the body makes of nothing are made by those who run it, too.
+        let owners = entry.outputs.first().map_or(&[][..], |&out| self.placement(out).owned());
+        body.everywhere(&mut |block: &mut Block| {
+            for step in &mut block.steps {
+                let named = |owner: &&(Axis, usize)| step.owners.contains(owner);
+                let missing: Vec<_> =
+                    owners.iter().filter(|owner| !named(owner)).copied().collect();
+                step.owners.extend(missing);
+            }
+        });
         let ids: Vec<_> = inputs.iter().map(|input| input.id).collect();
         let form = forms::Loop {
             body: Box::new(body),

@@ -1,7 +1,9 @@
 //! Placement of one op: what it demands of its inputs, what it makes of its outputs.
 
 use crate::graph::{Signature, TensorType};
-use crate::names::{AxisList, DimName, Home, Mesh, Placement, ReduceKind, RuleSet, Rules, Shape};
+use crate::names::{
+    Axis, AxisList, DimName, Home, Mesh, Placement, ReduceKind, RuleSet, Rules, Shape,
+};
 use crate::split::{LayoutProblem, Linearity, Role, SplitRule, check_dims};
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -21,6 +23,20 @@ impl Placing {
     /// Demands and results.
     pub fn new(inputs: Vec<Placement>, outputs: Vec<Placement>) -> Self {
         Self { inputs, outputs, alias: false }
+    }
+
+    /// This, done by an owner: what an op says nothing of along the owner's axis is the owner's alone.
+    pub(crate) fn by_owner(mut self, owner: Option<(Axis, usize)>) -> Self {
+        let Some((axis, coordinate)) = owner else { return self };
+        let mut placements = self.inputs.iter().chain(&self.outputs);
+        let is_used = |p: &Placement| p.dim_on(axis).is_some() || p.pending_axes().contains(&axis);
+        if self.alias || placements.any(is_used) {
+            return self;
+        }
+        for placement in self.inputs.iter_mut().chain(&mut self.outputs) {
+            *placement = std::mem::take(placement).with_owner(axis, coordinate);
+        }
+        self
     }
 }
 

@@ -107,7 +107,7 @@ impl<'a> Setting<'a> {
     }
 
     /// The rules an operation works under: those of its tensors that are not scalars.
-    fn key(&self, operation: &Operation) -> Option<Key> {
+    pub(super) fn key(&self, operation: &Operation) -> Option<Key> {
         let key = |t: &TensorId| self.data.tensors[t.index()].key;
         // An update's input and a relayout's output name the target; others agree.
         let tensors = operation.outputs.iter().chain(&operation.inputs);
@@ -244,7 +244,7 @@ impl<'a> Sweep<'a> {
                 let (placing, body) = self.run(run, id, &cx);
                 (placing, Some(body))
             }
-            _ => (operation.op.place(&cx), None),
+            _ => (operation.op.place(&cx).by_owner(cx.home.owner), None),
         };
         for (problem, tensor) in cx.problems.take() {
             let ids: Vec<_> = operation.inputs.iter().chain(&operation.outputs).collect();

@@ -18,6 +18,6 @@ pub(crate) use entry::{Listed, Prototype, Wrapper, check, check_wrapper, rate_fi
 pub(crate) use keys::{Keys, list};
 pub(crate) use range::{
     ABOVE_0, ABOVE_0_TO_1, BELOW_1, BITS, COUNT, COUNT_FROM_0, FROM_0, FROM_1, FROM_4, LEAST_1,
-    TO_1, in_range,
+    Range, TO_1, in_range,
 };
-pub(crate) use setting::{Setting, decayed_settings, settings};
+pub(crate) use setting::{Field, Setting, decayed_settings, settings};

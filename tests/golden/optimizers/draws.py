@@ -32,24 +32,25 @@ def draw(shape, seed):
     return start, grads
 
 
-def text(value):
-    """JSON with numbers of eleven digits and a line for each list of numbers."""
+def text(value, digits=11):
+    """JSON with numbers of so many digits and a line for each list of numbers."""
     if isinstance(value, dict):
-        return "{" + ",\n".join(f"{json.dumps(k)}: {text(v)}" for k, v in value.items()) + "}"
+        lines = (f"{json.dumps(k)}: {text(v, digits)}" for k, v in value.items())
+        return "{" + ",\n".join(lines) + "}"
     if isinstance(value, list) and value and isinstance(value[0], (list, dict)):
-        return "[" + ",\n".join(text(v) for v in value) + "]"
+        return "[" + ",\n".join(text(v, digits) for v in value) + "]"
     if isinstance(value, list):
-        return "[" + ",".join(text(v) for v in value) + "]"
-    return f"{value:.11g}" if isinstance(value, float) else json.dumps(value)
+        return "[" + ",".join(text(v, digits) for v in value) + "]"
+    return f"{value:.{digits}g}" if isinstance(value, float) else json.dumps(value)
 
 
-def write(path, header, cases):
+def write(path, header, cases, digits=11, kept=KEPT):
     """Header, shapes, the draws that the cases use, the cases."""
     used = sorted({(case["shape"], case["seed"]) for case in cases})
     draws = []
     for shape, seed in used:
         start, grads = draw(shape, seed)
         draws.append({"shape": shape, "seed": seed, "start": start, "grads": grads})
-    whole = {**header, "kept": KEPT, "shapes": SHAPES, "draws": draws, "cases": cases}
-    path.write_text(text(whole) + "\n")
+    whole = {**header, "kept": kept, "shapes": SHAPES, "draws": draws, "cases": cases}
+    path.write_text(text(whole, digits) + "\n")
     print(path.name, path.stat().st_size, "bytes,", len(cases), "cases")

@@ -93,6 +93,90 @@ fn updates_are_made_by_the_owner_alone() {
     assert_eq!(bytes, [32, 8, 32, 4].map(|elements| 3 * 4 * elements + 4));
 }
 
+/// Descent by what a function makes of the gradient.
+struct By(for<'g> fn(Tensor<'g>, Dimension) -> Tensor<'g>);
+
+impl Optimizer for By {
+    fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
+        let first = grad.shape().dims()[0];
+        vec![variable.assign_sub((self.0)(grad, first) * 0.1)]
+    }
+    fn slot_names(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+}
+
+/// Whatever the ops: those with a rule of their own for where tensors lie, scalars, loops.
+#[test]
+fn what_is_computed_of_owned_values_is_the_owners() {
+    let ways: [(&str, By); 7] = [
+        (
+            "rename",
+            By(|x, d| x.rename(d, "other").tanh().rename(d.renamed("other"), d.name.as_str())),
+        ),
+        (
+            "reshape",
+            By(|x, d| {
+                let cut = [d.renamed("half").resized(2), d.resized(d.size / 2)];
+                let whole = x.shape();
+                x.replace_dims([d], cut).square().reshape(whole.iter())
+            }),
+        ),
+        (
+            "einsum",
+            By(|x, d| {
+                let other = x.rename(d, "other");
+                let gram = x.einsum(&[other], [d, d.renamed("other")]);
+                gram.einsum(&[other], x.shape().iter())
+            }),
+        ),
+        ("scalars", By(|x, _| x / (x.square().sum_all().sqrt() + 1.0))),
+        ("cumsum", By(|x, d| x.cumsum(d))),
+        (
+            "loop",
+            By(|x, d| {
+                let ([sum], []) =
+                    x.graph().scan(d, [x.sum([d])], [x], |[sum], [x]| ([sum + x * 0.5], []));
+                x * sum
+            }),
+        ),
+        (
+            "while",
+            By(|x, _| {
+                x.graph().while_loop(
+                    [x + 0.1],
+                    |[x]| x.square().sum_all().less(1.0),
+                    |[x]| [x * 2.0],
+                )[0]
+            }),
+        ),
+    ];
+    for (what, by) in &ways {
+        let (alone, ..) = train(by, "", "");
+        for (layout, [broadcasts, reductions]) in [
+            ("batch:d;slots/*:d@each", [4, 4]),
+            ("batch:d;params/*:d@each;slots/*:d@each", [4, 4]),
+            ("batch:d;params/*:d@each;slots/*:d@0", [6, 4]),
+        ] {
+            let (losses, _, module) = train(by, "d:2", layout);
+            for (found, want) in losses.iter().zip(&alone) {
+                assert!(
+                    (found - want).abs() <= TOLERANCE * want.abs(),
+                    "{what}, {layout}: {found} {want}"
+                );
+            }
+            let mut sent = std::collections::BTreeMap::new();
+            for step in module.function("train").unwrap().steps() {
+                if step.axes().is_some() {
+                    *sent.entry(step.form.name()).or_insert(0) += 1;
+                }
+            }
+            let want = [("all_reduce", 1), ("broadcast", broadcasts), ("reduce_to", reductions)];
+            assert_eq!(sent, want.into(), "{what}, {layout}");
+        }
+    }
+}
+
 /// A variable that the owner's axis splits, a scalar, and a variable that no optimizer updates have
 /// no owner.
 #[test]

@@ -148,7 +148,7 @@ fn options_belong_to_optimizers() {
         (json!({"opt_name": "sgd", "depth": 1}), &["depth: sgd has no such option; delayed has"]),
         (
             json!({"opt_name": "lion", "momentum": 0.5}),
-            &["momentum: lion has no such option; momentum, rmsprop and lars have"],
+            &["momentum: lion has no such option; momentum, rmsprop, lars and muon have"],
         ),
         (
             json!({"opt_name": "lion", "epsilon": 0.5}),

@@ -46,6 +46,10 @@ pub(crate) const LAYOUTS: &[(&str, &str)] = &[
     ("d:2", "batch:d;params/*:d;slots/*:d"),
 ];
 
+/// Variables or their slots are one processor's.
+pub(crate) const OWNERS: &[(&str, &str)] =
+    &[("d:2", "batch:d;slots/*:d@each"), ("d:2;m:2", "batch:d;cols:m;params/*:d@0;slots/*:d@1")];
+
 impl Problem {
     fn shape(&self, front: Option<usize>) -> IxDyn {
         IxDyn(&front.into_iter().chain(self.dims.iter().map(|d| d.size)).collect::<Vec<_>>())
@@ -56,7 +60,8 @@ impl Problem {
         let g = mesh_ops::graph();
         let w = g.variable("w", self.dims.iter().copied(), self.dtype, Initializer::ZEROS);
         let dims = std::iter::once(dim("batch", BATCH)).chain(self.dims.iter().copied());
-        let per_example = g.input("grad", dims, F32);
+        let exact = self.dtype == F64;
+        let per_example = g.input("grad", dims, if exact { F64 } else { F32 });
         let grad = per_example.sum([dim("batch", BATCH)]);
         let step = g.function("step", [per_example], [], optimizer.apply_grads(&[(Some(grad), w)]));
 
@@ -67,13 +72,16 @@ impl Problem {
         let start = ArrayD::from_shape_vec(self.shape(None), self.start.clone()).unwrap();
         match self.dtype {
             BF16 => session.write("w", &start.mapv(half::bf16::from_f64)).unwrap(),
+            F64 => session.write("w", &start).unwrap(),
             _ => session.write("w", &start.mapv(|x| x as f32)).unwrap(),
         }
         let mut values = Vec::new();
         for grad in &self.grads {
-            let part = grad.iter().map(|x| (x / BATCH as f64) as f32).collect::<Vec<_>>();
-            let parts = ArrayD::from_shape_vec(self.shape(Some(BATCH)), part.repeat(BATCH));
-            let [] = session.call(&step, [parts.unwrap().view().into()]).unwrap();
+            let part = grad.iter().map(|x| x / BATCH as f64).collect::<Vec<_>>();
+            let parts =
+                ArrayD::from_shape_vec(self.shape(Some(BATCH)), part.repeat(BATCH)).unwrap();
+            let parts: Array = if exact { parts.into() } else { parts.mapv(|x| x as f32).into() };
+            let [] = session.call(&step, [parts.view()]).unwrap();
             values.push(read(&session, "w"));
         }
         let names: Vec<_> = session.variables().map(str::to_owned).collect();
@@ -89,9 +97,13 @@ fn read(session: &Session, variable: &str) -> Vec<f64> {
 
 /// Asserts equality to one part in 10^5, below 0.1 to 10^-6.
 pub(crate) fn close(got: &[f64], want: &[f64], what: &str) {
-    const RELATIVE: f64 = 1e-5;
+    within(1e-5, got, want, what);
+}
+
+/// Asserts that numbers differ by so small a part of them, and those below 0.1 by that part of 0.1.
+pub(crate) fn within(relative: f64, got: &[f64], want: &[f64], what: &str) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (got, want) in got.iter().zip(want) {
-        assert!((got - want).abs() <= RELATIVE * want.abs().max(0.1), "{what}: {got} not {want}");
+        assert!((got - want).abs() <= relative * want.abs().max(0.1), "{what}: {got} not {want}");
     }
 }

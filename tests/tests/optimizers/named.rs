@@ -287,13 +287,14 @@ fn stacked_variables_have_norms_of_their_own() {
     }
 }
 
-/// The tables above, and those of `trajectories.rs` and `wrappers.rs`, have a case of everything in the list of optimizers.
+/// The tables above, and those of `trajectories.rs`, `wrappers.rs` and `muon.rs`, have a case of everything in the list of optimizers.
 #[test]
 fn every_listed_optimizer_has_a_golden_case() {
     let elsewhere = ["sgd", "momentum", "adam", "adamw", "adafactor", "delayed"];
     let of_wrappers =
         ["prodigy", "ema", "lookahead", "schedule_free", "sam", "skip_not_finite", "accumulate"];
-    let elsewhere = [&elsewhere[..], &of_wrappers].concat();
+    let matrices = ["muon", "shampoo", "soap"];
+    let elsewhere = [&elsewhere[..], &of_wrappers, &matrices].concat();
     for entry in optimizers() {
         let name = entry.name();
         let cases = TORCH.iter().chain(OPTAX).map(|(case, _)| *case);

@@ -10,7 +10,7 @@ use mesh_ops::layers::attention::{AttentionOptions, LocalAttention, MultiHead};
 use mesh_ops::layers::moe::{Gating, MixtureOfExperts};
 use mesh_ops::layers::{Around, FeedForward, Norm, Parameters, TransformerLayer, conv_layer};
 use mesh_ops::prelude::*;
-use mesh_optimize::{AdamWeightDecay, Optimizer, Sgd};
+use mesh_optimize::{AdamWeightDecay, Muon, Optimizer, Sgd};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -77,6 +77,16 @@ fn mixture(g: &Graph) {
     let weights = mixture.weights(&Parameters::like(x), "experts");
     let (y, losses) = mixture.apply(x, &[batch, length], &weights, None);
     trained(g, x, y * (losses.balance * 0.01 + 1.0));
+}
+
+/// Three kernels, one of them square, and a training step with Muon for these and AdamW for biases.
+fn matrices(g: &Graph) {
+    let (batch, x, hidden, y) =
+        (dim("batch", 64), dim("x", 256), dim("hidden", 512), dim("y", 256));
+    let input = g.input("x", [batch, x], F32);
+    let h = input.dense(hidden, "up").relu().dense(y, "down").relu();
+    let loss = h.dense(dim("out", 256), "square").square().mean();
+    g.function("train", [input], [loss], Muon::new(1e-3).minimize(loss));
 }
 
 fn lowered(build: fn(&Graph), mesh: &str, layout: &str) -> Module {
@@ -284,6 +294,20 @@ fn blocks() -> Vec<(&'static str, String)> {
             let rows = rows.map(|(op, table)| row(&table).replacen("ROW", &format!("`{op}`"), 1));
             format!("{head}\n{}\n", rows.join("\n"))
         }),
+        (
+            "matrices",
+            costs(
+                matrices,
+                &[
+                    ("data:4", "batch:data"),
+                    ("data:4", "batch:data;slots/*:data"),
+                    ("data:4", "batch:data;params/*:data;slots/*:data"),
+                    ("data:4", "batch:data;slots/*:data@each"),
+                    ("data:4", "batch:data;params/*:data@each;slots/*:data@each"),
+                    ("model:4", "hidden:model"),
+                ],
+            ),
+        ),
         (
             "mixture",
             costs(

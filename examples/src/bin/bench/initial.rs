@@ -47,7 +47,9 @@ pub(crate) fn read(
     }
     let pool = |shape: &[usize]| [&[POOL], shape].concat();
     let input: Vec<Array> = match workload {
-        Workload::LmAdamw | Workload::LmAdafactor => cut(integers("batches/x", &pool(shapes[0]))?),
+        Workload::LmAdamw | Workload::LmAdafactor | Workload::LmMuon => {
+            cut(integers("batches/x", &pool(shapes[0]))?)
+        }
         _ => cut(floats("batches/x", &pool(shapes[0]))?),
     };
     let target = cut(integers("batches/y", &pool(shapes[1]))?);
@@ -84,7 +86,7 @@ fn tensor<T>(
 pub(crate) fn draw(workload: Workload, shapes: [&[usize]; 2]) -> Vec<Batch> {
     let mut rng = Rng::keyed(1, 0, 0);
     match workload {
-        Workload::LmAdamw | Workload::LmAdafactor => text(&mut rng),
+        Workload::LmAdamw | Workload::LmAdafactor | Workload::LmMuon => text(&mut rng),
         Workload::Resnet18 | Workload::Mobilenet | Workload::Vit | Workload::Unet => {
             images(&mut rng, shapes)
         }

@@ -7,7 +7,7 @@ use super::nets;
 use super::workload::Workload;
 use mesh_ops::conv::{Conv, conv};
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, AdamW, AdamWeightDecay, Optimizer, Sgd};
+use mesh_optimize::{Adafactor, AdamW, AdamWeightDecay, Matrices, Muon, Optimizer, Sgd};
 
 /// Images of a step of the convolutional model.
 pub(crate) const CNN_BATCH: usize = 200;
@@ -56,7 +56,7 @@ pub(crate) fn build(graph: &Graph, workload: Workload) -> Function<2, 1> {
     let (Loss { inputs, loss }, others) = match workload {
         Workload::MlpB128 | Workload::MlpB1024 => (mlp(graph, batch), vec![]),
         Workload::CnnB200 => (cnn(graph), vec![]),
-        Workload::LmAdamw | Workload::LmAdafactor => (lm(graph, &LM), vec![]),
+        Workload::LmAdamw | Workload::LmAdafactor | Workload::LmMuon => (lm(graph, &LM), vec![]),
         Workload::Resnet18 => nets::resnet18(graph),
         Workload::Mobilenet => nets::mobilenet(graph),
         Workload::Vit => (nets::vit(graph), vec![]),
@@ -75,6 +75,10 @@ fn optimizer(workload: Workload) -> Box<dyn Optimizer> {
             Box::new(AdamWeightDecay::standard(1e-3).weight_decay(0.0))
         }
         Workload::LmAdamw => Box::new(adamw()),
+        Workload::LmMuon => {
+            let matrices = Matrices { exclude: vec!["^head$".to_owned()], ..Matrices::default() };
+            Box::new(Muon { matrices, others: adamw().into(), ..Muon::new(1e-3) })
+        }
         Workload::CnnB200 | Workload::LmAdafactor => {
             Box::new(Adafactor::default().learning_rate(1e-2))
         }

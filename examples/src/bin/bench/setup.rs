@@ -17,7 +17,7 @@ pub(crate) struct Flags {
     pub(crate) workload: Workload,
 
     /// What the layout is called in results. One of single, dp2, dp4, dp2z (state of the optimizer
-    /// is split), mp2, mp4, dp2mp2, sp2, sp4 says mesh and layout, unless --mesh does.
+    /// is split), dp2o (it is one processor's, in turn), mp2, mp4, dp2mp2, sp2, sp4 says mesh and layout, unless --mesh does.
     #[arg(long, default_value = "single")]
     pub(crate) name: String,
 

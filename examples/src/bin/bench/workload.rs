@@ -23,6 +23,9 @@ pub(crate) enum Workload {
     /// The same, Adafactor.
     #[value(name = "lm_adafactor")]
     LmAdafactor,
+    /// The same, Muon for the matrices of its layers and AdamW for the rest.
+    #[value(name = "lm_muon")]
+    LmMuon,
     /// ResNet-18 on 64 images of 32 by 32 pixels, SGD.
     Resnet18,
     /// Ten inverted residuals of MobileNetV2 on such images, SGD.
@@ -41,6 +44,7 @@ impl fmt::Display for Workload {
             Self::CnnB200 => "cnn_b200",
             Self::LmAdamw => "lm_adamw",
             Self::LmAdafactor => "lm_adafactor",
+            Self::LmMuon => "lm_muon",
             Self::Resnet18 => "resnet18",
             Self::Mobilenet => "mobilenet",
             Self::Vit => "vit",
@@ -57,7 +61,7 @@ impl Workload {
             Self::MlpB128 => "mlp_b128",
             Self::MlpB1024 => "mlp_b1024",
             Self::CnnB200 => "cnn_b200",
-            Self::LmAdamw | Self::LmAdafactor => "lm",
+            Self::LmAdamw | Self::LmAdafactor | Self::LmMuon => "lm",
             Self::Resnet18 | Self::Mobilenet | Self::Vit | Self::Unet => "images",
         }
     }
@@ -68,7 +72,7 @@ impl Workload {
             Self::MlpB128 => (128, "samples"),
             Self::MlpB1024 => (1024, "samples"),
             Self::CnnB200 => (CNN_BATCH, "samples"),
-            Self::LmAdamw | Self::LmAdafactor => (LM.batch * LM.length, "tokens"),
+            Self::LmAdamw | Self::LmAdafactor | Self::LmMuon => (LM.batch * LM.length, "tokens"),
             Self::Resnet18 | Self::Mobilenet | Self::Vit => (nets::BATCH, "samples"),
             Self::Unet => (nets::UNET_BATCH, "samples"),
         }
@@ -86,7 +90,7 @@ impl Workload {
                 let (first, second) = (784 * 81 * 16, 784 * 81 * 256);
                 CNN_BATCH * (4 * first + 6 * second + 6 * dense)
             }
-            Self::LmAdamw | Self::LmAdafactor => return Some(LM.flops()),
+            Self::LmAdamw | Self::LmAdafactor | Self::LmMuon => return Some(LM.flops()),
             Self::Resnet18 | Self::Mobilenet | Self::Vit | Self::Unet => return None,
         };
         Some(flops as f64)
@@ -98,16 +102,17 @@ pub(crate) fn named(name: &str) -> Option<(String, String)> {
     const MODEL: &str = "hidden1:all;heads:all;d_ff:all;vocab:all";
     let count = |prefix: &str| name.strip_prefix(prefix)?.parse::<usize>().ok();
     let all = |count: usize| format!("all:{count}");
-    let sharded = || name.strip_suffix('z')?.strip_prefix("dp")?.parse::<usize>().ok();
+    let data = |suffix| name.strip_suffix(suffix)?.strip_prefix("dp")?.parse::<usize>().ok();
     let (mesh, layout) = match name {
         "single" => (String::new(), ""),
         "dp2mp2" => ("b:2;m:2".to_owned(), "batch:b;hidden1:m;heads:m;d_ff:m;vocab:m"),
         "sp2" => ("b1:2".to_owned(), "rows:b1"),
         "sp4" => ("b1:2;b2:2".to_owned(), "rows:b1;cols:b2"),
-        _ => match (count("dp"), count("mp"), sharded()) {
+        _ => match (count("dp"), count("mp"), data('z'), data('o')) {
             (Some(count), ..) => (all(count), "batch:all"),
-            (_, Some(count), _) => (all(count), MODEL),
-            (.., Some(count)) => (all(count), "batch:all;slots/*:all"),
+            (_, Some(count), ..) => (all(count), MODEL),
+            (_, _, Some(count), _) => (all(count), "batch:all;slots/*:all"),
+            (.., Some(count)) => (all(count), "batch:all;slots/*:all@each"),
             _ => return None,
         },
     };
@@ -131,6 +136,7 @@ mod tests {
         let text = |name| named(name).map(|(mesh, layout)| format!("{mesh} {layout}"));
         assert_eq!(text("dp2").as_deref(), Some("all:2 batch:all"));
         assert_eq!(text("dp4z").as_deref(), Some("all:4 batch:all;slots/*:all"));
+        assert_eq!(text("dp2o").as_deref(), Some("all:2 batch:all;slots/*:all@each"));
         assert_eq!(text("single").as_deref(), Some(" "));
         assert_eq!(text("dq"), None);
     }

@@ -171,16 +171,18 @@ impl Preparing<'_> {
         let awaits = self.block.awaits();
         let mut bodies = self.plan.bodies.iter();
         let Site { mesh, processor, .. } = *self.site;
-        let steps = self.block.steps.iter().enumerate();
-        for (index, step) in steps.filter(|(_, step)| owns(mesh, processor, &step.owners)) {
+        for (index, step) in self.block.steps.iter().enumerate() {
+            // There is a plan for every loop, also for those of others.
+            let plan = if let Form::Loop(_) = step.form { bodies.next() } else { None };
+            if !owns(mesh, processor, &step.owners) {
+                continue;
+            }
             let action = match &step.form {
-                Form::Loop(form) => {
-                    bodies.next().ok_or("a loop has no plan".to_owned()).and_then(|plan| {
-                        let (repeat, scratch) = self.repeat(form, step, plan, peers)?;
-                        scratch_bytes = scratch.max(scratch_bytes);
-                        Ok(Some(Action::Loop(Box::new(repeat))))
-                    })
-                }
+                Form::Loop(form) => plan.ok_or("a loop has no plan".to_owned()).and_then(|plan| {
+                    let (repeat, scratch) = self.repeat(form, step, plan, peers)?;
+                    scratch_bytes = scratch.max(scratch_bytes);
+                    Ok(Some(Action::Loop(Box::new(repeat))))
+                }),
                 Form::Await(_) => {
                     let begun = under_way.remove(&index);
                     let known = begun.is_some() || self.site.inspects;

@@ -152,7 +152,9 @@ impl Lockstep<'_> {
         let (inputs, body) = (form.inputs(step), &*form.body);
         let mut states = Vec::new();
         for (processor, values) in values.iter().enumerate() {
-            let state = values.as_ref().map(|values| State::new(form, block, step, values));
+            let runs = owns(self.mesh, processor, &step.owners);
+            let values = values.as_ref().filter(|_| runs);
+            let state = values.map(|values| State::new(form, block, step, values));
             states.push(state.transpose().map_err(|problem| (processor, problem))?);
         }
         for done in 0..form.count {

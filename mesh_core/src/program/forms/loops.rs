@@ -21,7 +21,8 @@ use std::ops::Range;
 /// for; parameters may be results, each in any place and any number of times.
 ///
 /// There is at least one iteration, or may be. The body is legal and neither reads nor writes variables.
-/// A conditional loop slices and stacks nothing. All processors run a loop.
+/// A conditional loop slices and stacks nothing. A loop that only some processors run is theirs with all
+/// that is in its body.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Loop {
     /// What an iteration does.
@@ -106,7 +107,7 @@ impl FormRules for Loop {
 
     fn check(&self, step: &StepCx<'_>) -> Legal {
         ensure!(self.count > 0, "there are no iterations");
-        verify_body(&self.body, step.mesh).map_err(|problems| {
+        verify_body(&self.body, step.mesh, &step.step.owners).map_err(|problems| {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             format!("in its body: {}", problems.join("; "))
         })?;

@@ -20,7 +20,7 @@
 //! twice; it meets no group along such an axis. What it defines is theirs alone, what reduce_to
 //! defines its root's, and only steps of no others use it, or a broadcast from that root. A read
 //! is run by holders of the variable alone, a write by all of them and nobody else. A fetch is
-//! everybody's.
+//! everybody's. To the body of a loop, those that run the loop are everybody: its steps name them.
 //!
 //! **Writes.** At most one per variable.
 
@@ -96,9 +96,10 @@ pub fn verify(
     verifier.verdict()
 }
 
-/// As [`verify`], of the body of a loop.
-pub(super) fn verify_body(body: &Block, mesh: &Mesh) -> Result<(), Vec<Problem>> {
+/// As [`verify`], of the body of a loop that `owners` run.
+pub(super) fn verify_body(body: &Block, mesh: &Mesh, owners: &Owners) -> Result<(), Vec<Problem>> {
     let mut verifier = Verifier::new(body, mesh, &[]);
+    verifier.everybody = owners.clone();
     if verifier.values() {
         verifier.block();
     }
@@ -114,6 +115,8 @@ struct Verifier<'a> {
     written: Vec<bool>,
     /// The processors that have each value.
     owners: Vec<Owners>,
+    /// Those that run the block.
+    everybody: Owners,
     /// [`Block::awaits`].
     awaits: Vec<Option<usize>>,
     /// The step that makes each value.
@@ -135,6 +138,7 @@ impl<'a> Verifier<'a> {
             defined: vec![false; count],
             written: vec![false; variables.len()],
             owners: vec![Owners::new(); count],
+            everybody: Owners::new(),
             awaits: block.awaits(),
             makers: vec![None; count],
             awaited: None,
@@ -206,6 +210,9 @@ impl<'a> Verifier<'a> {
         let block = self.block;
         for (i, &param) in block.params.iter().enumerate() {
             let legal = self.define(param);
+            if legal.is_ok() {
+                self.owners[param.index()] = self.everybody.clone();
+            }
             self.note(Rule::Definitions, || format!("parameter {i}"), legal);
         }
         for (index, step) in block.steps.iter().enumerate() {
@@ -219,7 +226,7 @@ impl<'a> Verifier<'a> {
         for (i, &result) in block.results.iter().enumerate() {
             let legal = self.used(result);
             let legal = legal.map_err(|problem| (Rule::Definitions, problem)).and_then(|()| {
-                let everybodys = self.owners[result.index()].is_empty();
+                let everybodys = owners::within(&self.everybody, &self.owners[result.index()]);
                 let problem = || (Rule::Owners, format!("not everybody has {result:?}"));
                 everybodys.then_some(()).ok_or_else(problem)
             });

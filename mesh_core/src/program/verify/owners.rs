@@ -13,6 +13,7 @@ impl Verifier<'_> {
             let size = self.mesh.size(axis);
             ensure!(coordinate < size, "axis {} has no {coordinate}", self.mesh.name(axis));
         }
+        ensure!(within(&step.owners, &self.everybody), "not only those who run the loop run it");
         let met = step.axes().into_iter().flatten();
         for axis in met {
             ensure!(!axes.contains(axis), "not all members of its group run it");
@@ -22,7 +23,6 @@ impl Verifier<'_> {
             Form::Await(_) => return Ok(()),
             Form::Broadcast(form) => users.extend(self.member(&form.axes, form.root)),
             Form::ReduceTo(form) => makers.extend(self.member(&form.axes, form.root)),
-            Form::Loop(_) => ensure!(step.owners.is_empty(), "a loop is run by all"),
             Form::Read(form) => {
                 let holders = &self.variables[form.variable.index()].owners;
                 ensure!(within(&users, holders), "not all who run it hold {:?}", form.variable);
@@ -57,7 +57,7 @@ impl Verifier<'_> {
 }
 
 /// Whether every processor of `one` is of `other`.
-fn within(one: &Owners, other: &Owners) -> bool {
+pub(super) fn within(one: &Owners, other: &Owners) -> bool {
     other.iter().all(|owner| one.contains(owner))
 }
 
@@ -122,11 +122,20 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_for_all() {
+    fn a_loop_is_its_owners_with_its_body() {
         let (mesh, rows) = (square(), axis(&square(), "rows"));
         let mut program = crate::program::sketch::looped(&mesh);
         program.block.steps[1].owners.push((rows, 0));
         let text = verify(&program, &mesh, &[]).unwrap_err()[0].to_string();
-        assert!(text.contains("a loop is run by all"), "{text}");
+        assert!(text.contains("not only those who run the loop run it"), "{text}");
+        let Form::Loop(form) = &mut program.block.steps[1].form else { panic!("no loop") };
+        form.body.steps.iter_mut().for_each(|step| step.owners.push((rows, 0)));
+        let problems = verify(&program, &mesh, &[]).unwrap_err();
+        let text = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        assert!(!text.contains("in its body"), "{text}");
+        assert!(
+            text.contains("not everybody has") || text.contains("not all who run it"),
+            "{text}"
+        );
     }
 }

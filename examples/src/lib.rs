@@ -1,5 +1,6 @@
 //! What the example programs share.
 
+pub mod backend;
 pub mod data;
 pub mod launch;
 pub mod optimizer;

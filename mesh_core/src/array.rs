@@ -152,7 +152,8 @@ impl Array {
 trait Bytes: Copy {
     const SIZE: usize;
     fn read(bytes: &[u8]) -> Self;
-    fn write(self, bytes: &mut Vec<u8>);
+    /// To as many bytes as an element has.
+    fn write(self, bytes: &mut [u8]);
 }
 
 macro_rules! element_bytes {
@@ -166,8 +167,8 @@ macro_rules! element_bytes {
                 Self::from_le_bytes(own)
             }
 
-            fn write(self, bytes: &mut Vec<u8>) {
-                bytes.extend(self.to_le_bytes());
+            fn write(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
             }
         })*
     };
@@ -182,8 +183,8 @@ impl Bytes for bool {
         bytes[0] != 0
     }
 
-    fn write(self, bytes: &mut Vec<u8>) {
-        bytes.push(self.into());
+    fn write(self, bytes: &mut [u8]) {
+        bytes[0] = self.into();
     }
 }
 
@@ -218,8 +219,11 @@ impl ArrayRef<'_> {
     pub(crate) fn part_bytes(&self, begin: &[usize], extents: &[usize]) -> Vec<u8> {
         fn bytes<T: Bytes>(array: &ArrayViewD<'_, T>, part: &[Range<usize>]) -> Vec<u8> {
             let part = array.slice_each_axis(|axis| Slice::from(part[axis.axis.0].clone()));
-            let mut bytes = Vec::with_capacity(part.len() * T::SIZE);
-            part.iter().for_each(|element| element.write(&mut bytes));
+            // One loop over memory, which costs no more than a copy.
+            let part = part.as_standard_layout();
+            let mut bytes = vec![0; part.len() * T::SIZE];
+            let elements = part.as_slice().unwrap_or_default().iter();
+            bytes.chunks_exact_mut(T::SIZE).zip(elements).for_each(|(own, x)| x.write(own));
             bytes
         }
         let Some(part) = part(self.shape(), begin, extents) else { return Vec::new() };

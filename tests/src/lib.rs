@@ -5,12 +5,16 @@
 
 mod changed;
 pub mod circles;
+#[cfg(feature = "xla")]
+mod devices;
 mod on_host;
 pub mod picky;
 pub mod python;
 mod skip;
 
 pub use changed::changed;
+#[cfg(feature = "xla")]
+pub use devices::{fast, plugin};
 pub use on_host::on_host;
 pub use skip::{is_expected, skip};
 
@@ -44,3 +48,7 @@ pub mod checkpoints {}
 /// Its programs are compiled where MPI is.
 #[cfg_attr(all(doctest, feature = "mpi"), doc = include_str!("../../docs/clusters.md"))]
 pub mod clusters {}
+
+/// Its programs are compiled where the feature is on.
+#[cfg_attr(all(doctest, feature = "xla"), doc = include_str!("../../docs/accelerators.md"))]
+pub mod accelerators {}

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 /// Names what a machine is expected to have, separated by spaces: `mpi`, `python`, `browser`, `data`,
-/// `namespaces`. A test that lacks one of these fails.
+/// `namespaces`, `xla`. A test that lacks one of these fails.
 pub const EXPECTED: &str = "MESH_EXPECTS";
 
 /// Names a file to which each test that is skipped adds a line.

@@ -315,6 +315,16 @@ fn unsafe_code_lives_in_the_executor() {
 }
 
 #[test]
+fn one_room_calls_plugins() {
+    let room = "mesh_core/src/exec/xla/ffi";
+    for (path, code) in production("mesh_core/src") {
+        let calls = code.contains("libloading") || code.contains("PJRT_");
+        let lifts = code.contains("unsafe") && path.starts_with("mesh_core/src/exec/xla/");
+        assert!(path.starts_with(room) || !(calls || lifts), "{path} reaches into plugins");
+    }
+}
+
+#[test]
 fn safety_lines_state_facts() {
     let phrases = ["same contract", "as above", "as stated", "caller's promise"];
     for (path, text) in sources("mesh_core/src/exec") {

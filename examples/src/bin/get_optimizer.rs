@@ -117,7 +117,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         let feeds: Vec<_> = first.arrays().map(|(name, array)| (name, array.view())).collect();
         return flags.run.compare(&compared, &feeds);
     }
-    let mut session = flags.run.ranks.session(&module, flags.seed, flags.run.target())?;
+    let mut session = flags.run.backend.session(&module, flags.seed, flags.run.target())?;
     flags.run.prepare(&mut session)?;
     let about = About {
         title: &format!("get_optimizer: {}", config.name()),

@@ -1,6 +1,6 @@
 //! The flags that training programs share.
 
-use crate::ranks::RankFlags;
+use crate::backend::BackendFlags;
 use clap::ValueEnum;
 use mesh_core::lower::{Explain, Module};
 use std::ops::Range;
@@ -73,9 +73,9 @@ pub struct RunFlags {
     #[arg(long, value_name = "LAYOUT")]
     pub(super) compare_layout: Option<String>,
 
-    /// What ranks do, if a launcher starts several.
+    /// What runs the model.
     #[command(flatten)]
-    pub ranks: RankFlags,
+    pub backend: BackendFlags,
 }
 
 /// How much is printed of what processors would do.

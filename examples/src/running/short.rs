@@ -1,7 +1,7 @@
 //! What the short examples share: where they run, for how long, and how they tell of it.
 
+use crate::backend::BackendFlags;
 use crate::launch::{lower, mesh_and_layout, named, on_mesh, parameters};
-use crate::ranks::RankFlags;
 use crate::report::say;
 use mesh_core::graph::Graph;
 use mesh_core::lower::Target;
@@ -35,7 +35,7 @@ pub struct ShortFlags {
     pub seed: u64,
 
     #[command(flatten)]
-    ranks: RankFlags,
+    backend: BackendFlags,
 }
 
 impl ShortFlags {
@@ -52,7 +52,7 @@ impl ShortFlags {
         let module = lower(graph, &mesh, &layout, self.strict)?;
         let (where_to, layout, count) = (on_mesh(&mesh), named(&layout), parameters(&module));
         say(&format!("{where_to}  layout {layout}  {count} parameters"));
-        self.ranks.session(&module, self.seed, Target::host())
+        self.backend.session(&module, self.seed, Target::host())
     }
 }
 

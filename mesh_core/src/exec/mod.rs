@@ -3,7 +3,8 @@
 //! `cpu` has the local forms' kernels. [`Comm`](comm::Comm) is how a processor meets others, with
 //! one room per way: `threads` and, with the feature of that name, `mpi`. A crew runs the processors
 //! of this process on threads, whichever way they meet others; each room's [`Backend`] is a crew and
-//! what processes have to do with each other. `reference` runs the meaning of each step, naively. An
+//! what processes have to do with each other. `reference` runs the meaning of each step, naively; `xla`, with the
+//! feature of that name, hands programs to a plugin that compiles for other devices. An
 //! [`Executor`](run::Executor) is one function prepared for one processor; its step loop
 //! allocates nothing and looks nothing up.
 //!
@@ -29,12 +30,18 @@ mod seed;
 mod strided;
 mod sync;
 mod threads;
+#[cfg(feature = "xla")]
+mod xla;
 
 #[cfg(feature = "mpi")]
 pub(crate) use self::mpi::RankBackend;
 #[cfg(feature = "mpi")]
 pub use self::mpi::Ranks;
 pub use self::reference::Reference;
+#[cfg(feature = "xla")]
+pub use self::xla::{Ahead, Plugin, PluginError};
+#[cfg(feature = "xla")]
+pub(crate) use self::xla::{XlaBackend, collectives, compile_ahead};
 pub(crate) use addressable::{Addressable, Ranges, is_addressable};
 pub use backend::{Backend, Capabilities, Failure, Processes};
 pub use record::{CallTimes, Span, StepTimes};

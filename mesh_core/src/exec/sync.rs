@@ -12,6 +12,10 @@ pub(super) use std::sync::atomic::{
 pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 pub(super) use std::thread;
 
+/// What does not keep alive what it leads to.
+#[cfg(feature = "xla")]
+pub(super) use std::sync::Weak;
+
 /// Channels.
 #[cfg(any(test, feature = "mpi"))]
 pub(super) use std::sync::mpsc;

@@ -4,7 +4,8 @@ use super::{Explain, Summary, Warnings};
 use crate::graph::{Function, GraphId};
 use crate::names::{DType, Layout, LayoutWarning, Mesh, Placement, Shape, nearest, suggestion};
 use crate::passes::{self, AllReduce, Executable, Fault, PORTABLE, PassId, Target};
-use crate::program::{Owners, Problem, Program, VariableType, owns, verify};
+use crate::program::stablehlo::spell;
+use crate::program::{Owners, Problem, Program, StableHloOptions, VariableType, owns, verify};
 use serde::{Deserialize, Serialize};
 
 /// Choices that a layout leaves open.
@@ -176,6 +177,14 @@ pub enum ModuleError {
         /// The handle's.
         found: (usize, usize),
     },
+    /// A step of a function has no spelling in StableHLO.
+    #[error("function `{function}` cannot be spelled in StableHLO: {problem}")]
+    Unspelled {
+        /// Its name.
+        function: String,
+        /// Which step, where it comes from, and why.
+        problem: String,
+    },
 }
 
 fn lines(problems: &[Problem]) -> String {
@@ -304,6 +313,39 @@ impl Module {
     /// A function's program as text.
     pub fn print(&self, function: &str) -> Option<String> {
         self.function(function).map(|program| program.display(&self.mesh).to_string())
+    }
+
+    /// What each processor does in a function, in StableHLO, the language that XLA compiles for CPUs, GPUs and TPUs:
+    /// one module text for all processors, which are its replicas. Its `@main` takes the seed as two
+    /// words of 32 bits (if anything is random), the variables that the function reads or writes, and its
+    /// feeds; it returns the variables that it writes, its fetches and its probes. All are one processor's slices.
+    ///
+    /// ```
+    /// use mesh_core::{graph::Graph, names::{DType, dim}, program::StableHloOptions};
+    /// let g = Graph::new();
+    /// let x = g.input("x", [dim("batch", 4)], DType::F32);
+    /// g.function("double", [x], [x + x], []);
+    /// let module = g.lower(&"data:2".parse()?, &"batch:data".parse()?)?;
+    /// let text = module.stablehlo("double", &StableHloOptions::default())?;
+    /// assert!(text.contains("mhlo.num_replicas = 2") && text.contains("tensor<2xf32>"));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A name that no function has, or a user's kernel that has no spelling.
+    pub fn stablehlo(
+        &self,
+        function: &str,
+        options: &StableHloOptions,
+    ) -> Result<String, ModuleError> {
+        let program = self.known(function)?;
+        let variables: Vec<_> = self.variables.iter().map(|v| v.local(&self.mesh)).collect();
+        let spelled = spell(program, &self.mesh, &variables, options);
+        let spelled = spelled.map_err(|problem| {
+            let function = function.to_owned();
+            ModuleError::Unspelled { function, problem }
+        })?;
+        Ok(spelled.text)
     }
 
     /// A module of programs that were written or changed by hand: functions, and `init`, which sets

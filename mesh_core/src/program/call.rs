@@ -26,6 +26,28 @@ pub trait UserKernel: Debug + Eq + Hash + Send + Sync + 'static {
     /// Fills the outs, which begin as zeros. A kernel that needs room to work in declares one more
     /// out: while processors run, nothing should be allocated.
     fn run(&self, inputs: &[View<'_>], outs: &mut [ViewMut<'_>]);
+
+    /// The same work in StableHLO, for XLA's devices: the body of a function of the inputs, which are called
+    /// `%arg0`, `%arg1`, …, up to and with its `return` of the outs. Types are those of the values, in
+    /// declared order: an f32 value of 4 by 8 is `tensor<4x8xf32>`. `None` if there is none; then no XLA device runs
+    /// the kernel.
+    ///
+    /// ```
+    /// use mesh_core::program::Value;
+    /// /// Of a kernel that doubles one value.
+    /// fn stablehlo(inputs: &[&Value], _outs: &[&Value]) -> Option<String> {
+    ///     let sizes: String = inputs[0].extents.iter().map(|n| format!("{n}x")).collect();
+    ///     let kind = format!("tensor<{sizes}{}>", inputs[0].dtype);
+    ///     let sum = format!("%0 = stablehlo.add %arg0, %arg0 : {kind}");
+    ///     Some(format!("{sum}\n return %0 : {kind}"))
+    /// }
+    /// # use mesh_core::names::DType;
+    /// # let value = Value::new(DType::F32, [4, 8]);
+    /// # assert!(stablehlo(&[&value], &[&value]).unwrap().ends_with("return %0 : tensor<4x8xf32>"));
+    /// ```
+    fn stablehlo(&self, _inputs: &[&Value], _outs: &[&Value]) -> Option<String> {
+        None
+    }
 }
 
 /// A value that a kernel reads.
@@ -124,6 +146,10 @@ impl Opaque {
     pub(crate) fn run(&self, inputs: &[View<'_>], outs: &mut [ViewMut<'_>]) {
         self.0.run(inputs, outs);
     }
+
+    pub(super) fn stablehlo(&self, inputs: &[&Value], outs: &[&Value]) -> Option<String> {
+        self.0.stablehlo(inputs, outs)
+    }
 }
 
 impl Serialize for Opaque {
@@ -163,6 +189,7 @@ trait DynKernel: Any + Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn flops(&self, inputs: &[&Value], outs: &[&Value]) -> u64;
     fn run(&self, inputs: &[View<'_>], outs: &mut [ViewMut<'_>]);
+    fn stablehlo(&self, inputs: &[&Value], outs: &[&Value]) -> Option<String>;
     fn eq_dyn(&self, other: &dyn DynKernel) -> bool;
     fn hash_dyn(&self, state: &mut dyn Hasher);
 }
@@ -178,6 +205,10 @@ impl<T: UserKernel> DynKernel for T {
 
     fn run(&self, inputs: &[View<'_>], outs: &mut [ViewMut<'_>]) {
         UserKernel::run(self, inputs, outs);
+    }
+
+    fn stablehlo(&self, inputs: &[&Value], outs: &[&Value]) -> Option<String> {
+        UserKernel::stablehlo(self, inputs, outs)
     }
 
     fn eq_dyn(&self, other: &dyn DynKernel) -> bool {

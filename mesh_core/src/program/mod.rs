@@ -24,6 +24,7 @@ pub(crate) mod random;
 mod scalar;
 #[cfg(test)]
 pub(crate) mod sketch;
+pub(crate) mod stablehlo;
 mod step;
 mod verify;
 
@@ -38,6 +39,7 @@ pub use origin::{DimUse, Origin};
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
 pub use print::print;
 pub use scalar::{Body, Instr, Prim, Reg, Scalar};
+pub use stablehlo::{Options as StableHloOptions, Precision};
 pub use step::{Dims, Extents, Offset, Operand, Step};
 pub use verify::{Problem, Rule, verify};
 

@@ -1,13 +1,93 @@
 //! The inverse of the normal distribution function (Wichura, AS 241, routine PPND16; 1988).
 
-/// Distance from 1/2 up to which [`central`] holds.
+/// A quotient of polynomials, the constant coefficients first.
+pub(super) struct Rational {
+    pub(super) above: [f64; 8],
+    pub(super) below: [f64; 8],
+}
+
+/// Within 0.425 of one half, of `0.180625 - q^2`.
+pub(super) const CENTRE: Rational = Rational {
+    above: [
+        3.387_132_872_796_366_5,
+        133.141_667_891_784_38,
+        1_971.590_950_306_551_3,
+        13_731.693_765_509_46,
+        45_921.953_931_549_87,
+        67_265.770_927_008_7,
+        33_430.575_583_588_13,
+        2_509.080_928_730_122_7,
+    ],
+    below: [
+        1.0,
+        42.313_330_701_600_91,
+        687.187_007_492_057_9,
+        5_394.196_021_424_751,
+        21_213.794_301_586_597,
+        39_307.895_800_092_71,
+        28_729.085_735_721_943,
+        5_226.495_278_852_854,
+    ],
+};
+
+/// Further out, of `sqrt(-ln(tail)) - 1.6`.
+pub(super) const MIDDLE: Rational = Rational {
+    above: [
+        1.423_437_110_749_683_5,
+        4.630_337_846_156_546,
+        5.769_497_221_460_691,
+        3.647_848_324_763_204_5,
+        1.270_458_252_452_368_4,
+        0.241_780_725_177_450_6,
+        0.022_723_844_989_269_184,
+        7.745_450_142_783_414e-4,
+    ],
+    below: [
+        1.0,
+        2.053_191_626_637_759,
+        1.676_384_830_183_803_8,
+        0.689_767_334_985_1,
+        0.148_103_976_427_480_08,
+        0.015_198_666_563_616_457,
+        5.475_938_084_995_345e-4,
+        1.050_750_071_644_416_9e-9,
+    ],
+};
+
+/// Beyond `p = exp(-25)`, about 1.4e-11, of `sqrt(-ln(tail)) - 5`.
+pub(super) const FAR: Rational = Rational {
+    above: [
+        6.657_904_643_501_103,
+        5.463_784_911_164_114,
+        1.784_826_539_917_291_3,
+        0.296_560_571_828_504_87,
+        0.026_532_189_526_576_124,
+        0.001_242_660_947_388_078_4,
+        2.711_555_568_743_487_6e-5,
+        2.010_334_399_292_288_1e-7,
+    ],
+    below: [
+        1.0,
+        0.599_832_206_555_888,
+        0.136_929_880_922_735_8,
+        0.014_875_361_290_850_615,
+        7.868_691_311_456_133e-4,
+        1.846_318_317_510_054_8e-5,
+        1.421_511_758_316_446e-7,
+        2.044_263_103_389_939_7e-15,
+    ],
+};
+
+/// Distance from 1/2 up to which [`CENTRE`] holds.
 const CENTRAL: f64 = 0.425;
+/// The root from which [`FAR`] holds.
+const FAR_ROOT: f64 = 5.0;
 
 /// The number below which a standard normal variable lies with probability `p`, for `0 < p < 1`;
 /// relative error about 1e-16, for the `p` that is given.
 pub(super) fn inverse_normal(p: f64) -> f64 {
     let q = p - 0.5;
-    if q.abs() <= CENTRAL { central(q) } else { outer(root(p), q) }
+    if q.abs() <= CENTRAL { central(q) } else { outer(root(p)).copysign(q) }
 }
 
 /// [`inverse_normal`] of many, with the same bits. Nearly all work is done by vectors: what lies outside of
@@ -30,112 +110,43 @@ pub(super) fn inverse_normals<const N: usize>(p: &mut [f64; N]) {
     }
     let mut made = [0.0; N];
     for (made, root) in made.iter_mut().zip(&roots[..count]) {
-        *made = middle(*root);
+        *made = MIDDLE.times(1.0, *root - 1.6);
     }
     for (&(i, at), (made, root)) in packed.iter().zip(made.iter().zip(&roots)) {
-        p[i] = if *root > FAR { outer(*root, at - 0.5) } else { made.copysign(at - 0.5) };
+        let size = if *root > FAR_ROOT { outer(*root) } else { *made };
+        p[i] = size.copysign(at - 0.5);
     }
 }
 
 /// For a distance of at most [`CENTRAL`] from 1/2.
 #[inline(always)]
 fn central(q: f64) -> f64 {
-    let r = 0.180625 - q * q;
-    let above = [
-        3.387_132_872_796_366_5,
-        133.141_667_891_784_38,
-        1_971.590_950_306_551_3,
-        13_731.693_765_509_46,
-        45_921.953_931_549_87,
-        67_265.770_927_008_7,
-        33_430.575_583_588_13,
-        2_509.080_928_730_122_7,
-    ];
-    let below = [
-        1.0,
-        42.313_330_701_600_91,
-        687.187_007_492_057_9,
-        5_394.196_021_424_751,
-        21_213.794_301_586_597,
-        39_307.895_800_092_71,
-        28_729.085_735_721_943,
-        5_226.495_278_852_854,
-    ];
-    q * poly(r, above) / poly(r, below)
+    CENTRE.times(q, 0.180625 - q * q)
 }
 
-/// The square root of the logarithm of the smaller of `1 / p` and `1 / (1 - p)`.
+/// The square root of the logarithm of the greater of `1 / p` and `1 / (1 - p)`.
 #[inline(always)]
 fn root(p: f64) -> f64 {
     let tail = if p < 0.5 { p } else { 1.0 - p };
     (-tail.ln()).sqrt()
 }
 
-/// The root from which [`far`] holds.
-const FAR: f64 = 5.0;
-
-/// For a root, on the side of 1/2 that `q` has.
+/// The number's size for a root.
 #[inline(always)]
-fn outer(root: f64, q: f64) -> f64 {
-    (if root > FAR { far(root - FAR) } else { middle(root) }).copysign(q)
+fn outer(root: f64) -> f64 {
+    if root > FAR_ROOT { FAR.times(1.0, root - 5.0) } else { MIDDLE.times(1.0, root - 1.6) }
 }
 
-/// For a root of at most [`FAR`].
-#[inline(always)]
-fn middle(root: f64) -> f64 {
-    let r = root - 1.6;
-    let above = [
-        1.423_437_110_749_683_5,
-        4.630_337_846_156_546,
-        5.769_497_221_460_691,
-        3.647_848_324_763_204_5,
-        1.270_458_252_452_368_4,
-        0.241_780_725_177_450_6,
-        0.022_723_844_989_269_184,
-        7.745_450_142_783_414e-4,
-    ];
-    let below = [
-        1.0,
-        2.053_191_626_637_759,
-        1.676_384_830_183_803_8,
-        0.689_767_334_985_1,
-        0.148_103_976_427_480_08,
-        0.015_198_666_563_616_457,
-        5.475_938_084_995_345e-4,
-        1.050_750_071_644_416_9e-9,
-    ];
-    poly(r, above) / poly(r, below)
-}
-
-/// Beyond `p = exp(-25)`, about 1.4e-11.
-fn far(r: f64) -> f64 {
-    let above = [
-        6.657_904_643_501_103,
-        5.463_784_911_164_114,
-        1.784_826_539_917_291_3,
-        0.296_560_571_828_504_87,
-        0.026_532_189_526_576_124,
-        0.001_242_660_947_388_078_4,
-        2.711_555_568_743_487_6e-5,
-        2.010_334_399_292_288_1e-7,
-    ];
-    let below = [
-        1.0,
-        0.599_832_206_555_888,
-        0.136_929_880_922_735_8,
-        0.014_875_361_290_850_615,
-        7.868_691_311_456_133e-4,
-        1.846_318_317_510_054_8e-5,
-        1.421_511_758_316_446e-7,
-        2.044_263_103_389_939_7e-15,
-    ];
-    poly(r, above) / poly(r, below)
-}
-
-#[inline(always)]
-fn poly(x: f64, p: [f64; 8]) -> f64 {
-    let [a, b, c, d, e, f, g, h] = p;
-    ((((((h * x + g) * x + f) * x + e) * x + d) * x + c) * x + b) * x + a
+impl Rational {
+    /// `factor * above(x) / below(x)`, by Horner's rule.
+    #[inline(always)]
+    fn times(&self, factor: f64, x: f64) -> f64 {
+        let of = |p: &[f64; 8]| {
+            let [a, b, c, d, e, f, g, h] = *p;
+            ((((((h * x + g) * x + f) * x + e) * x + d) * x + c) * x + b) * x + a
+        };
+        factor * of(&self.above) / of(&self.below)
+    }
 }
 
 #[cfg(test)]

@@ -8,18 +8,26 @@ use crate::names::DType;
 use half::bf16;
 
 /// Probability that a standard normal variable lies below -2.
-const BELOW_MINUS_2: f64 = 0.022_750_131_948_179_21;
+pub(super) const BELOW_MINUS_2: f64 = 0.022_750_131_948_179_21;
+
+/// What the key's words grow by from round to round: golden ratio and sqrt(3) - 1.
+pub(super) const WEYL: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
+/// What the counter's words 0 and 2 are multiplied with.
+pub(super) const MULTIPLIERS: [u64; 2] = [0xd251_1f53, 0xcd9e_8d57];
+/// What SplitMix64 adds.
+pub(super) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// By how far the finalizer of SplitMix64 shifts, and what it multiplies with.
+pub(super) const MIX: [(u64, u64); 2] = [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)];
 
 /// Ten rounds of the bijection that `key` chooses, applied to `counter`.
 #[inline(always)]
 fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for round in 0..10 {
         if round > 0 {
-            // Golden ratio and sqrt(3) - 1.
-            key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
+            key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
         }
-        let a = u64::from(counter[0]) * 0xd251_1f53;
-        let b = u64::from(counter[2]) * 0xcd9e_8d57;
+        let a = u64::from(counter[0]) * MULTIPLIERS[0];
+        let b = u64::from(counter[2]) * MULTIPLIERS[1];
         counter = [
             (b >> 32) as u32 ^ counter[1] ^ key[0],
             b as u32,
@@ -45,10 +53,10 @@ pub(crate) fn words(key: u64) -> [u32; 2] {
     [key as u32, (key >> 32) as u32]
 }
 
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+/// The finalizer of SplitMix64.
+pub(super) fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(GOLDEN);
+    let x = MIX.iter().fold(x, |x, (shift, factor)| (x ^ (x >> shift)).wrapping_mul(*factor));
     x ^ (x >> 31)
 }
 

@@ -136,6 +136,20 @@ impl UserKernel for Total {
             out.iter_mut().zip(row).for_each(|(out, x)| *out += self.scale as f32 * x);
         }
     }
+
+    fn stablehlo(&self, inputs: &[&Value], _: &[&Value]) -> Option<String> {
+        let [rows, columns] = inputs[0].extents[..] else { return None };
+        let (from, to) =
+            (format!("tensor<{rows}x{columns}xf32>"), format!("tensor<{columns}xf32>"));
+        Some(format!(
+            "    %0 = stablehlo.constant dense<0.0> : tensor<f32>
+    %1 = stablehlo.reduce(%arg0 init: %0) applies stablehlo.add across dimensions = [0] : ({from}, tensor<f32>) -> {to}
+    %2 = stablehlo.constant dense<{}.0> : {to}
+    %3 = stablehlo.multiply %1, %2 : {to}
+    return %3 : {to}",
+            self.scale
+        ))
+    }
 }
 
 /// A legal step of every form, over [`every_variable`].

@@ -25,6 +25,8 @@ mod replicas;
 mod share;
 mod slices;
 mod trace;
+#[cfg(feature = "xla")]
+mod xla;
 
 use std::cell::Cell;
 use std::fmt;
@@ -44,6 +46,8 @@ pub use self::recorded::Recorded;
 use self::slices::VariableSlices;
 pub use self::threads::Threads;
 pub use self::trace::Trace;
+#[cfg(feature = "xla")]
+pub use self::xla::{Ahead, Plugin, PluginError, Xla};
 use crate::array::Array;
 use crate::exec::Addressable;
 pub use crate::exec::{

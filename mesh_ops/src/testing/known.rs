@@ -160,6 +160,23 @@ impl<'a> Known<'a> {
         Ok(())
     }
 
+    /// At most so many layouts of a mesh, in sessions that the caller starts. Returns how many.
+    pub(super) fn on_back_end(
+        &self,
+        mesh: &Mesh,
+        layouts: &Layouts,
+        most: usize,
+        start: &dyn Fn(&Module) -> Result<Session, Error>,
+    ) -> Result<usize, String> {
+        let chosen: Vec<_> = selection(layouts.legal.len(), most).collect();
+        for &i in &chosen {
+            let (layout, module) = &layouts.legal[i];
+            self.agrees_on("", module, || start(module))
+                .map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
+        }
+        Ok(chosen.len())
+    }
+
     /// The layouts worth running.
     fn worth<'b>(&self, layouts: &'b Layouts) -> Vec<&'b (Layout, Rc<Module>)> {
         let owes = self.trial.feeds.values().any(|fed| fed.ty.shape.contains(OWED.into()));

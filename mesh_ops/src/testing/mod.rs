@@ -19,6 +19,7 @@ mod case;
 mod check;
 mod compare;
 mod differences;
+mod elsewhere;
 mod fill;
 mod graph;
 mod known;

@@ -11,4 +11,5 @@ mod reduced;
 mod relayout;
 mod scaling;
 mod selections;
+mod stablehlo;
 mod structure;

@@ -55,8 +55,19 @@ impl Problem {
         IxDyn(&front.into_iter().chain(self.dims.iter().map(|d| d.size)).collect::<Vec<_>>())
     }
 
-    /// Runs the optimizer and returns the values and slots.
+    /// Runs the optimizer on threads and returns the values and slots.
     pub(crate) fn run(&self, optimizer: &dyn Optimizer, mesh: &str, layout: &str) -> Trajectory {
+        self.run_on(optimizer, mesh, layout, &|module| Session::threads(module, 0).unwrap())
+    }
+
+    /// Runs the optimizer in a session that is started so.
+    pub(crate) fn run_on(
+        &self,
+        optimizer: &dyn Optimizer,
+        mesh: &str,
+        layout: &str,
+        start: &dyn Fn(&Module) -> Session,
+    ) -> Trajectory {
         let g = mesh_ops::graph();
         let w = g.variable("w", self.dims.iter().copied(), self.dtype, Initializer::ZEROS);
         let dims = std::iter::once(dim("batch", BATCH)).chain(self.dims.iter().copied());
@@ -67,7 +78,7 @@ impl Problem {
 
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap());
         let module = module.unwrap_or_else(|report| panic!("{layout}: {report}"));
-        let mut session = Session::threads(&module, 0).unwrap();
+        let mut session = start(&module);
         session.set_replica_check(true).unwrap();
         let start = ArrayD::from_shape_vec(self.shape(None), self.start.clone()).unwrap();
         match self.dtype {

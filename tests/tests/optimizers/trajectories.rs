@@ -136,8 +136,18 @@ fn problem(golden: &Value, case: &Value) -> Problem {
     }
 }
 
-/// Compares every case of `file` with its builder under every layout; each builder needs a case.
+/// Compares every case of `file` with its builder under every layout, on threads; each builder needs a case.
 fn agree(file: &str, builders: &[Builder]) {
+    agree_on(file, builders, LAYOUTS, &|module| Session::threads(module, 0).unwrap());
+}
+
+/// As [`agree`], under these layouts, in sessions that are started so.
+fn agree_on(
+    file: &str,
+    builders: &[Builder],
+    layouts: &[(&str, &str)],
+    start: &dyn Fn(&Module) -> Session,
+) {
     let golden = golden(file);
     let kept: Vec<_> = numbers(&golden["kept"]).iter().map(|step| *step as usize).collect();
     for (name, builder) in builders {
@@ -146,9 +156,9 @@ fn agree(file: &str, builders: &[Builder]) {
         for case in cases {
             let problem = problem(&golden, case);
             assert_eq!((problem.grads.len(), kept.last()), (50, Some(&50)));
-            for (mesh, layout) in LAYOUTS {
+            for (mesh, layout) in layouts {
                 let what = format!("{name} of a {} under {layout:?}", case["shape"]);
-                let got = problem.run(&*builder(), mesh, layout);
+                let got = problem.run_on(&*builder(), mesh, layout, start);
                 for (step, want) in kept.iter().zip(case["values"].as_array().unwrap()) {
                     let what = format!("{what}, step {step}");
                     close(&got.values[step - 1], &numbers(want), &what);
@@ -179,6 +189,19 @@ fn adafactor_is_mesh_tensorflows_and_tensor2tensors() {
 #[test]
 fn rounded_variables_are_tensor2tensors() {
     agree("adam_adafactor", ROUNDED);
+}
+
+/// On XLA's devices, under a layout without splits and one that splits gradients, variables and slots.
+#[cfg(feature = "xla")]
+#[test]
+fn trajectories_are_the_same_on_devices() {
+    let Some(plugin) = tests::plugin() else { return };
+    let start = |module: &Module| Session::xla_with(module, 0, &tests::fast(&plugin)).unwrap();
+    let layouts = [LAYOUTS[0], ("d:2;m:2", "batch:d;cols:m;slots/*:d")];
+    agree_on("torch", TORCH, &layouts, &start);
+    for builders in [ADAM, ADAFACTOR, ROUNDED] {
+        agree_on("adam_adafactor", builders, &layouts, &start);
+    }
 }
 
 #[test]

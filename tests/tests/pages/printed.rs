@@ -41,6 +41,25 @@ fn the_documented_programs_are_the_printed_ones() {
     assert!(document.contains(layer), "docs/program.md should hold:\n{layer}");
 }
 
+/// Sums over a split dim, small enough to be read whole in any language.
+fn sums(g: &Graph) {
+    let (batch, x) = (dim("batch", 4), dim("x", 8));
+    let input = g.input("input", [batch, x], F32);
+    g.function("sums", [input], [input.sum([x])], []);
+}
+
+#[test]
+fn the_documented_text_for_compilers_is_the_printed_one() {
+    let g = mesh_ops::graph();
+    sums(&g);
+    let (mesh, layout) = ("rows:2;cols:2".parse().unwrap(), "batch:rows;x:cols".parse().unwrap());
+    let module = g.lower(&mesh, &layout).unwrap();
+    let options = mesh_core::program::StableHloOptions::default();
+    let text = module.stablehlo("sums", &options).unwrap();
+    let document = include_str!("../../../docs/program.md");
+    assert!(document.contains(text.trim_end()), "docs/program.md should hold:\n{text}");
+}
+
 /// The page of `explain`, on four processors of a machine of two by two chips of which the places are a ring.
 #[test]
 fn a_page_explains() {

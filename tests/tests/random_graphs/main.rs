@@ -8,6 +8,8 @@
 //! `slots/` rules of their own.
 
 mod bounds;
+#[cfg(feature = "xla")]
+mod devices;
 mod exact;
 mod handed;
 mod large;
@@ -219,6 +221,22 @@ fn tolerances(trial: &Trial) -> Vec<Tolerance> {
     }
 }
 
+/// Compares results with what is wanted.
+fn near(got: &[Array], want: &[Array], tolerances: &[Tolerance]) -> Result<(), String> {
+    if got.len() != want.len() {
+        return Err(format!("{} results, not {}", got.len(), want.len()));
+    }
+    for (i, (got, want)) in got.iter().zip(want).enumerate() {
+        if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
+            return Err(format!("result {i} is {}{:?}", got.dtype(), got.shape()));
+        }
+        let want: Vec<_> = want.to_f64().iter().copied().collect();
+        let tolerance = tolerances.get(i).copied().unwrap_or(Tolerance::Exact);
+        compare(got.to_f64(), &want, tolerance).map_err(|m| format!("result {i}: {m}"))?;
+    }
+    Ok(())
+}
+
 fn agree(graphs: Graphs, sizes: &'static Sizes, recipe: &Recipe) -> Result<(), TestCaseError> {
     agrees(&build(graphs, sizes, recipe), recipe.mesh, &recipe.layout)
 }
@@ -229,14 +247,8 @@ fn agrees(trial: &Trial, mesh: u8, layout: &[u8]) -> Result<(), TestCaseError> {
     let (want, tolerances) = (expected(trial), tolerances(trial));
     let compared = |results: &[(&str, Vec<Array>)], what: &str| {
         for (by, got) in results {
-            prop_assert_eq!(got.len(), want.len());
-            for (i, (got, want)) in got.iter().zip(&want).enumerate() {
-                prop_assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()));
-                let want: Vec<_> = want.to_f64().iter().copied().collect();
-                let tolerance = tolerances.get(i).copied().unwrap_or(Tolerance::Exact);
-                let result = compare(got.to_f64(), &want, tolerance);
-                prop_assert!(result.is_ok(), "{}, {}: result {}: {:?}", what, by, i, result);
-            }
+            let result = near(got, &want, &tolerances);
+            prop_assert!(result.is_ok(), "{}, {}: {:?}", what, by, result);
         }
         Ok(())
     };

@@ -3,7 +3,9 @@
 use super::initial::{self, Batch};
 use super::models;
 use super::workload::{Workload, named};
+use examples::backend::BackendFlags;
 use examples::launch::parse;
+use mesh_core::lower::Target;
 use mesh_ops::prelude::*;
 use std::error::Error;
 use std::path::PathBuf;
@@ -41,6 +43,10 @@ pub(crate) struct Flags {
     /// Make so many steps and measure nothing: for tools that watch.
     #[arg(long)]
     pub(crate) steps: Option<usize>,
+
+    /// What makes the steps.
+    #[command(flatten)]
+    backend: BackendFlags,
 }
 
 /// A training step, ready to run.
@@ -66,7 +72,7 @@ impl Flags {
         let module = graph.lower(&mesh, &layout)?;
         let lowering_s = started.elapsed().as_secs_f64();
         let started = Instant::now();
-        let mut session = Session::threads(&module, 0)?;
+        let mut session = self.backend.session(&module, 0, Target::host())?;
         let session_s = started.elapsed().as_secs_f64();
         let feeds = module.function(train.name()).map(|function| &function.feeds[..]);
         let Some([input, target]) = feeds else { return Err("two inputs are fed".into()) };

@@ -35,7 +35,10 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     if let Some(detail) = flags.explain {
         let (whereabouts, layout) = (whereabouts(&mesh)?, named(&layout));
         let explain = module.explain_for(&flags.run.target())?;
-        let text = format!("{whereabouts}layout {layout}\n{}", detail.text(&module, &explain));
+        let mut text = format!("{whereabouts}layout {layout}\n{}", detail.text(&module, &explain));
+        if let Some(topology) = &flags.topology {
+            text += &flags.run.backend.compiled_for(&module, topology)?;
+        }
         return Ok(print(text.trim_end())?);
     }
     let text = match (&flags.text, &flags.tokens) {
@@ -60,7 +63,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         text.unit(),
         text.name(),
     ));
-    let mut session = flags.run.ranks.session(&module, flags.seed, flags.run.target())?;
+    let mut session = flags.run.backend.session(&module, flags.seed, flags.run.target())?;
     flags.run.prepare(&mut session)?;
     let contents = match flags.run.keeps() {
         true => vec![("text".to_owned(), text.contents()?)],

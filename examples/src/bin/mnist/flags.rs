@@ -100,6 +100,10 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, value_name = "DETAIL", num_args = 0..=1, default_missing_value = "page")]
     pub(crate) explain: Option<Detail>,
 
+    /// Print as well what the compiler of --plugin says of devices that need not be here: of TPUs `v5e:4x4`.
+    #[arg(long, value_name = "NAME", requires = "explain")]
+    pub(crate) topology: Option<String>,
+
     /// Write the graph in Graphviz' DOT language to this file, and stop.
     #[arg(long)]
     pub(crate) dot: Option<PathBuf>,

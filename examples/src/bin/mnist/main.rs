@@ -5,12 +5,13 @@ mod model;
 mod train;
 
 use clap::Parser;
+use examples::backend::BackendFlags;
 use examples::data::Digits;
 use examples::launch::{
     LaunchError, draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters, parse,
 };
 use examples::optimizer::Training;
-use examples::ranks::{RankFlags, check_cluster, launched, whereabouts};
+use examples::ranks::{check_cluster, whereabouts};
 use examples::report::{print, say};
 use examples::running::{About, Compared, Detail, word};
 use flags::Flags;
@@ -93,17 +94,17 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         parameters(&module),
         digits.test.len(),
     ));
-    let start = |module: &Module, ranks: &RankFlags| match &distribution {
-        Some(found) if launched().is_none() => {
+    let start = |module: &Module, backend: &BackendFlags| match &distribution {
+        Some(found) if backend.is_threads() => {
             let threads = found.threads().target(flags.run.target());
             Ok(Session::threads_with(module, flags.seed, &threads)?)
         }
-        _ => ranks.session(module, flags.seed, flags.run.target()),
+        _ => backend.session(module, flags.seed, flags.run.target()),
     };
-    let mut session = start(&module, &flags.run.ranks)?;
+    let mut session = start(&module, &flags.run.backend)?;
     flags.run.prepare(&mut session)?;
-    let evaluator =
-        evaluation.as_ref().map(|module| start(module, &RankFlags::default())).transpose()?;
+    let beside = flags.run.backend.beside();
+    let evaluator = evaluation.as_ref().map(|module| start(module, &beside)).transpose()?;
     let mut contents = training.settings().to_vec();
     if flags.run.keeps() && flags.data.is_some() {
         contents.push(("examples".to_owned(), digits.contents()?));
@@ -150,6 +151,9 @@ fn explain(
         text += &format!("{training}\nevaluation layout {layout}\n{evaluated}");
     } else {
         text += &detail.text(module, &training);
+    }
+    if let Some(topology) = &flags.topology {
+        text += &flags.run.backend.compiled_for(module, topology)?;
     }
     Ok(print(text.trim_end())?)
 }

@@ -2,6 +2,7 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers, joined};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// Concatenates the members' inputs along a dim, in the order of the group index.
@@ -45,5 +46,16 @@ impl Collective for AllGather {
     fn meet(&self, step: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
         let parts: Vec<_> = inputs.iter().map(|own| own[0].view()).collect();
         vec![vec![joined(step.shape(0), self.dim, &parts)]; inputs.len()]
+    }
+}
+
+impl Spell for AllGather {
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        Ok(vec![to.all_gathered(&self.axes, self.dim.into(), &inputs[0])])
     }
 }

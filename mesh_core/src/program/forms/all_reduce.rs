@@ -1,6 +1,7 @@
 use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, DType, ReduceKind};
 use crate::program::meaning::{Collective, Numbers, each};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use crate::program::{Cost, Operand};
 use serde::{Deserialize, Serialize};
 use std::iter::zip;
@@ -109,4 +110,17 @@ pub(super) fn folded(kind: ReduceKind, dtype: DType, inputs: &[Vec<&Numbers>]) -
         zip(&mut out, own[0]).for_each(|(out, &x)| *out = kind.fold(dtype, *out, x));
     }
     out
+}
+
+impl Spell for AllReduce {
+    /// In XLA's order.
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let folded = |x| to.all_reduced(self.kind, &self.axes, x);
+        Ok(inputs.iter().map(folded).collect())
+    }
 }

@@ -2,6 +2,7 @@ use super::{FormRules, Legal, StepCx, ensure};
 use crate::names::AxisList;
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers, joined, part};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// Cuts along one dim, gives part `k` to member `k`, concatenates what arrives along another.
@@ -56,5 +57,17 @@ impl Collective for AllToAll {
             vec![joined(step.shape(0), self.concat, &parts.collect::<Vec<_>>())]
         };
         (0..members).map(to).collect()
+    }
+}
+
+impl Spell for AllToAll {
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let dims = (self.split.into(), self.concat.into());
+        Ok(vec![to.exchanged(&self.axes, dims, &inputs[0])])
     }
 }

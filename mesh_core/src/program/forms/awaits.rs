@@ -1,5 +1,6 @@
 use super::cx::joined;
 use super::{FormRules, Legal, StepCx, ensure};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use crate::program::{Cost, Operand, Step, ValueId};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -52,5 +53,17 @@ impl FormRules for Await {
 
     fn text(&self, step: &StepCx<'_>) -> String {
         joined(self.begun(step.step).map(|value| format!("{value:?}")))
+    }
+}
+
+impl Spell for Await {
+    /// Nothing: compilers say themselves what runs beside a collective.
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        _: &mut Writer<'_>,
+        _: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        Ok(Vec::new())
     }
 }

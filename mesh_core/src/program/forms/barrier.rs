@@ -1,6 +1,7 @@
 use super::{FormRules, Legal, StepCx};
 use crate::program::Cost;
 use crate::program::meaning::{Given, Here, Local, Numbers};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// The inputs, once all of them are there. Never merged with equal steps, so that what is computed from
@@ -36,5 +37,16 @@ impl FormRules for Barrier {
 impl Local for Barrier {
     fn apply(&self, _: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
         inputs.iter().map(|input| input.numbers.clone()).collect()
+    }
+}
+
+impl Spell for Barrier {
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        Ok(to.barrier(inputs))
     }
 }

@@ -2,6 +2,7 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::AxisList;
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// Gives every member what one of them has (StableHLO's collective_broadcast).
@@ -44,5 +45,16 @@ impl FormRules for Broadcast {
 impl Collective for Broadcast {
     fn meet(&self, _: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
         vec![vec![inputs[self.root][0].clone()]; inputs.len()]
+    }
+}
+
+impl Spell for Broadcast {
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        Ok(vec![to.sent_from(&self.axes, self.root, &inputs[0])])
     }
 }

@@ -1,6 +1,7 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::array::Array;
 use crate::program::meaning::{Given, Here, Local, Numbers};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use crate::program::{Cost, Elements, ElementsMut, Opaque, Value, View, ViewMut};
 use serde::{Deserialize, Serialize};
 use std::iter::zip;
@@ -56,5 +57,22 @@ impl Local for Call {
         let mut room: Vec<_> = room.collect();
         self.kernel.run(&views, &mut room);
         outs.iter().map(Array::to_f64).collect()
+    }
+}
+
+impl Spell for Call {
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let values: Vec<&Value> = step.step.reads().map(|id| step.value(id)).collect();
+        let outs: Vec<&Value> = step.step.outs.iter().map(|&id| step.value(id)).collect();
+        let name = self.kernel.name();
+        let body = self.kernel.stablehlo(&values, &outs).ok_or_else(|| {
+            format!("kernel `{name}` has no spelling in StableHLO: give it `UserKernel::stablehlo`")
+        })?;
+        Ok(to.call_text(name, &body, inputs, &outs))
     }
 }

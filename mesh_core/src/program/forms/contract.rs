@@ -2,6 +2,7 @@ use super::{FormRules, Labels, Legal, StepCx, Window, ensure};
 use crate::names::{DType, ReduceKind};
 use crate::program::arithmetic::widest;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::stablehlo::{Spell, Tensor, Writer, those};
 use crate::program::{Cost, Prim};
 use serde::{Deserialize, Serialize};
 
@@ -80,4 +81,62 @@ pub(super) fn multiply_adds(step: &StepCx<'_>, windows: &[Window]) -> u64 {
     let labels = products(step, windows);
     let derived = |label| windows.iter().any(|window| window.input == label);
     labels.map_or(0, |labels| labels.points(derived)).saturating_mul(2)
+}
+
+impl Spell for Contract {
+    /// What only one factor has and the out lacks is summed first. Where no label of both is summed, the
+    /// product goes element by element.
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let out = step.out(0);
+        let kept: Vec<u8> = (0..).take(out.extents.len()).collect();
+        let [(lhs, l), (rhs, r)] = factors(step, to, inputs, &kept);
+        let both = those(&l, &r, true);
+        let (batch, summed) = (those(&both, &kept, true), those(&both, &kept, false));
+        let product = if summed.is_empty() {
+            let spread = [(&lhs, &l), (&rhs, &r)].map(|(x, labels)| {
+                let held = to.held(x);
+                to.spread(&held, labels, &out.extents)
+            });
+            to.binary("multiply", &spread[0], &spread[1])
+        } else {
+            let dims = |labels: &[u8], of: &[u8]| -> Vec<usize> {
+                of.iter().filter_map(|one| labels.iter().position(|own| own == one)).collect()
+            };
+            let (kept_dims, summed_dims) =
+                ([dims(&l, &batch), dims(&r, &batch)], [dims(&l, &summed), dims(&r, &summed)]);
+            let product = to.multiplied(
+                [&lhs, &rhs],
+                [&kept_dims[0], &kept_dims[1]],
+                [&summed_dims[0], &summed_dims[1]],
+            );
+            let own = |labels: &[u8]| those(labels, &both, false);
+            let labels: Vec<u8> = batch.iter().copied().chain(own(&l)).chain(own(&r)).collect();
+            to.arranged(&product, &labels, &kept)
+        };
+        Ok(vec![to.stored(&product, out.dtype.into())])
+    }
+}
+
+/// The factors of a sum of products, each with its labels, without those that are neither in the other
+/// factor nor among some labels: these are summed. Both factors are of one type.
+pub(super) fn factors(
+    step: &StepCx<'_>,
+    to: &mut Writer<'_>,
+    inputs: &[Tensor],
+    kept: &[u8],
+) -> [(Tensor, Vec<u8>); 2] {
+    let labels = [0, 1].map(|i: usize| &step.step.inputs[i].dims);
+    let mut factors = [0, 1].map(|i: usize| {
+        let alone = those(labels[i], labels[1 - i], false);
+        to.summed_out(&inputs[i], labels[i], &those(&alone, kept, false))
+    });
+    if factors[0].0.element != factors[1].0.element {
+        factors.iter_mut().for_each(|(x, _)| *x = to.held(x));
+    }
+    factors
 }

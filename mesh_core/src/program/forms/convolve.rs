@@ -1,7 +1,8 @@
-use super::contract::{multiply_adds, products, summed};
+use super::contract::{factors, multiply_adds, products, summed};
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::program::Cost;
 use crate::program::meaning::{Given, Here, Local, Numbers};
+use crate::program::stablehlo::{Padding, Slide, Spell, Tensor, Writer, extents_of, those};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -122,4 +123,107 @@ impl Local for Convolve {
 
 fn times(factor: usize) -> String {
     if factor == 1 { String::new() } else { format!("{factor}*") }
+}
+
+/// A window's labels by what they are to a convolution of StableHLO, and how it slides.
+struct Tied {
+    image: u8,
+    kernel: u8,
+    out: u8,
+    slide: Slide,
+}
+
+impl Window {
+    /// The window as one of a convolution whose out is the value that has one of the labels; `extent` has the
+    /// labels' extents.
+    fn tied(&self, out_has: impl Fn(u8) -> bool, extent: impl Fn(u8) -> usize) -> Tied {
+        let Self { input, kernel, output, stride, dilation, pad } = *self;
+        if out_has(input) {
+            // Each position of the output image is a window's begin; the kernel goes backwards.
+            let spread = (stride * (extent(output) - 1) + 1) as i64;
+            let low = (dilation * (extent(kernel) - 1)) as i64 - pad as i64;
+            let high = extent(input) as i64 - spread + pad as i64;
+            let padding = Padding { low, high, between: stride as i64 - 1 };
+            let slide = Slide { stride: 1, dilation, padding };
+            return Tied { image: output, kernel, out: input, slide };
+        }
+        let reach = stride * (extent(output) - 1) + dilation * (extent(kernel) - 1) + 1;
+        let high = reach as i64 - (extent(input) + pad) as i64;
+        let padding = Padding::around(pad as i64, high);
+        if out_has(output) {
+            let slide = Slide { stride, dilation, padding };
+            Tied { image: input, kernel, out: output, slide }
+        } else {
+            // Kernel and output image stand for each other.
+            let slide = Slide { stride: dilation, dilation: stride, padding };
+            Tied { image: input, kernel: output, out: kernel, slide }
+        }
+    }
+}
+
+impl Spell for Convolve {
+    /// Labels of both factors and the out are groups of features, labels of both factors alone a group's
+    /// features.
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (out, space) = (step.out(0), step.space());
+        let kept: Vec<u8> = (0..).take(out.extents.len()).collect();
+        let tied = self.windows.iter().map(|window| {
+            window.tied(|label| kept.contains(&label), |label| space[usize::from(label)])
+        });
+        let tied: Vec<_> = tied.collect();
+        let positions = |of: fn(&Tied) -> u8| -> Vec<u8> { tied.iter().map(of).collect() };
+        let (images, kernels) = (positions(|t| t.image), positions(|t| t.kernel));
+        let mut windows = [&images[..], &kernels].concat();
+        windows.extend(&kept);
+        let [one, other] = factors(step, to, inputs, &windows);
+        let [(image, i), (kernel, k)] =
+            if one.1.contains(&images[0]) { [one, other] } else { [other, one] };
+        let both = those(&i, &k, true);
+        let (groups, features) = (those(&both, &kept, true), those(&both, &kept, false));
+        let own =
+            |labels: &[u8], windows: &[u8]| those(&those(labels, &both, false), windows, false);
+        let (batch, made) = (own(&i, &images), own(&k, &kernels));
+        let count = |labels: &[u8]| labels.iter().map(|&label| space[usize::from(label)]).product();
+        let many: usize = count(&groups);
+
+        let image = to.arranged(&image, &i, &[&batch[..], &images, &groups, &features].concat());
+        let at = extents_of(&image, &[&batch[..], &images].concat(), &images);
+        let image =
+            to.reshaped(&image, &[&[count(&batch)], &at[..], &[many * count(&features)]].concat());
+        let mut kernel =
+            to.arranged(&kernel, &k, &[&kernels[..], &features, &groups, &made].concat());
+        if kept.contains(&self.windows[0].input) {
+            kernel = to.backwards(&kernel, &(0..kernels.len()).collect::<Vec<_>>());
+        }
+        let at = extents_of(&kernel, &kernels, &kernels);
+        let kernel =
+            to.reshaped(&kernel, &[&at[..], &[count(&features), many * count(&made)]].concat());
+
+        let slides: Vec<_> = tied.iter().map(|tied| tied.slide).collect();
+        let (image, slides) = padded(to, image, slides);
+        let product = to.convolved(&image, &kernel, &slides, many);
+        let labels = [&batch[..], &positions(|t| t.out), &groups, &made].concat();
+        let extents: Vec<_> = labels.iter().map(|&label| space[usize::from(label)]).collect();
+        let product = to.reshaped(&product, &extents);
+        let product = to.arranged(&product, &labels, &kept);
+        Ok(vec![to.stored(&product, out.dtype.into())])
+    }
+}
+
+/// An image and slides without padding below 0, which not every compiler takes: what is dropped is dropped
+/// before.
+fn padded(to: &mut Writer<'_>, image: Tensor, mut slides: Vec<Slide>) -> (Tensor, Vec<Slide>) {
+    if slides.iter().all(|slide| slide.padding.low >= 0 && slide.padding.high >= 0) {
+        return (image, slides);
+    }
+    let mut padding = vec![Padding::default(); image.extents.len()];
+    for (own, slide) in padding[1..].iter_mut().zip(&mut slides) {
+        *own = std::mem::take(&mut slide.padding);
+    }
+    (to.padded(&image, 0.0, &padding), slides)
 }

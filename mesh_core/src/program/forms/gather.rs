@@ -1,6 +1,7 @@
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::names::DType;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::stablehlo::{Is, Lookup, Spell, Tensor, Writer};
 use crate::program::{Cost, Offset, Operand};
 use serde::{Deserialize, Serialize};
 
@@ -83,4 +84,56 @@ pub(super) fn are_indices(step: &StepCx<'_>) -> Legal {
     let dtype = step.input(1).dtype;
     ensure!(dtype == DType::I32, "the indices are {dtype}, not i32");
     Ok(())
+}
+
+impl Spell for Gather {
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (shape, rank) = (step.shape(0), step.shape(0).len());
+        let [own, at] = [0, 1].map(|i: usize| step.step.inputs[i].dims.to_vec());
+        let sorted = |labels: &[u8]| {
+            let mut labels = labels.to_vec();
+            labels.sort_unstable();
+            labels
+        };
+        // The indexed label is none of the out's, so that it comes last.
+        let [order, index_order] = [sorted(&own), sorted(&at)];
+        let x = to.arranged(&inputs[0], &own, &order);
+        let indices = to.arranged(&inputs[1], &at, &index_order);
+        let (indices, inside) = rows(to, &indices, &self.begin, x.extents[order.len() - 1]);
+        let along = order.iter().enumerate().filter_map(|(dim, label)| {
+            Some((dim, index_order.iter().position(|other| other == label)?))
+        });
+        let slices = (0..rank).filter(|&dim| index_order.iter().all(|&l| usize::from(l) != dim));
+        let (along, slices) = (along.collect(), slices.collect());
+        let found =
+            to.looked_up(&x, &indices, &Lookup { dim: order.len() - 1, along, slices }, shape);
+        let inside = to.spread(&inside, &index_order, shape);
+        let nothing = to.fill(found.element, shape, 0.0);
+        Ok(vec![to.select(&inside, &found, &nothing)])
+    }
+}
+
+/// The rows that indices mean, and which of them are among so many.
+pub(super) fn rows(
+    to: &mut Writer<'_>,
+    indices: &Tensor,
+    begin: &Offset,
+    count: usize,
+) -> (Tensor, Tensor) {
+    let rows = if *begin == Offset::default() {
+        indices.clone()
+    } else {
+        let begin = to.offset(begin);
+        let begin = to.broadcast(&begin, &[], &indices.extents);
+        to.binary("subtract", indices, &begin)
+    };
+    let from = to.compare_with(&rows, Is::AtLeast, 0.0);
+    let below = to.compare_with(&rows, Is::Less, count as f64);
+    let inside = to.binary("and", &from, &below);
+    (rows, inside)
 }

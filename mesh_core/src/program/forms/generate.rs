@@ -2,6 +2,7 @@ use super::{FormRules, Legal, StepCx, ensure};
 use crate::names::DType;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::random::{self, Draw};
+use crate::program::stablehlo::{Element, Spell, Tensor, Writer};
 use crate::program::{Cost, Extents, Generator, Offset, Value};
 use serde::{Deserialize, Serialize};
 use std::iter::zip;
@@ -130,4 +131,54 @@ fn generates(generator: &Generator, global: &[usize], value: &Value) -> Legal {
         }
     }
     Ok(())
+}
+
+impl Spell for Generate {
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (out, shape) = (step.out(0), step.shape(0));
+        let element = Element::from(out.dtype);
+        let made = match &self.generator {
+            Generator::Fill(scalar) => to.fill(element, shape, scalar.value()),
+            Generator::Iota(dim) => {
+                let dim = usize::from(*dim);
+                let at = to.positions(Element::U64, shape, dim);
+                let begin = begin(to, &self.begin[dim], shape);
+                let at = to.binary("add", &at, &begin);
+                // Exact up to 2^53, and then rounded once.
+                let number = to.converted(&at, Element::F64);
+                to.stored(&number, element)
+            }
+            Generator::Table(table) => {
+                let table = to.table(table);
+                to.part(&table, &self.begin, shape)
+            }
+            Generator::Uniform { key, .. }
+            | Generator::Normal { key, .. }
+            | Generator::TruncatedNormal { key, .. } => {
+                let key = to.key(*key, inputs)?;
+                let mut position = to.fill(Element::U64, shape, 0.0);
+                for (dim, &extent) in self.global.iter().enumerate() {
+                    let at = to.positions(Element::U64, shape, dim);
+                    let begin = begin(to, &self.begin[dim], shape);
+                    let at = to.binary("add", &at, &begin);
+                    let before = to.with("multiply", &position, extent as f64);
+                    position = to.binary("add", &before, &at);
+                }
+                to.made(Draw::of(&self.generator), &key, &position, element)
+            }
+        };
+        Ok(vec![made])
+    }
+}
+
+/// Where a slice begins, for each of its elements.
+fn begin(to: &mut Writer<'_>, begin: &Offset, shape: &[usize]) -> Tensor {
+    let begin = to.offset(begin);
+    let begin = to.converted(&begin, Element::U64);
+    to.broadcast(&begin, &[], shape)
 }

@@ -1,6 +1,7 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::names::DType;
 use crate::program::meaning::{Numbers, reshaped};
+use crate::program::stablehlo::{Element, Is, Spell, Tensor, Writer};
 use crate::program::verify::verify_body;
 use crate::program::{Block, Cost, Extents, Operand, Step, Value, ValueId, cost};
 use ndarray::Slice;
@@ -247,6 +248,95 @@ fn is_tile(value: &Value, slice: &Value) -> bool {
     let cut = (ones + 1).min(part.len());
     let fits = whole[..cut].iter().zip(&part).all(|(all, part)| all % part == 0);
     fits && whole[cut..] == part[cut..]
+}
+
+impl Spell for Loop {
+    /// What goes from iteration to iteration is their count so far, what is carried, the stacks, and whether
+    /// to go on. The rest is seen from outside.
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (flag, count) = (usize::from(self.conditional), self.count as f64);
+        let (carried, rest) = inputs.split_at(self.carried);
+        let (sliced, rest) = rest.split_at(self.sliced);
+        let (captured, condition) = rest.split_at(rest.len() - flag);
+        let mut first = vec![to.fill(Element::I32, &[], 0.0)];
+        first.extend(carried.iter().cloned());
+        for i in self.stacks() {
+            let Value { dtype, extents, .. } = step.out(i);
+            first.push(to.fill((*dtype).into(), extents, 0.0));
+        }
+        first.extend(condition.iter().cloned());
+        let goes_on = |to: &mut Writer<'_>, state: &[Tensor]| {
+            let below = to.compare_with(&state[0], Is::Less, count);
+            let again = state.last().filter(|_| self.conditional);
+            again.map_or(below.clone(), |again| to.binary("and", &below, again))
+        };
+        let left = to.repeated(&first, goes_on, |to, state| {
+            let position = if self.reverse {
+                let last = to.fill(Element::I32, &[], count - 1.0);
+                to.binary("subtract", &last, &state[0])
+            } else {
+                state[0].clone()
+            };
+            let mut params = state[1..1 + self.carried].to_vec();
+            for (i, x) in self.slices().zip(sliced) {
+                let (stack, slice) = (step.input(i), self.body.value(self.body.params[i]));
+                let (begin, extents) = place(to, stack, slice, &position);
+                let part = to.sliced_at(x, &begin, &extents);
+                params.push(to.reshaped(&part, &slice.extents));
+            }
+            params.extend(captured.iter().cloned());
+            params.push(position.clone());
+            let mut results = to.block(&self.body, &params)?;
+            for i in self.stacks() {
+                let (stack, slice) = (step.out(i), self.body.value(self.body.results[i]));
+                let (begin, extents) = place(to, stack, slice, &position);
+                let part = to.reshaped(&results[i], &extents);
+                results[i] = to.replaced(&state[1 + i], &part, &begin);
+            }
+            let next = to.with("add", &state[0], 1.0);
+            Ok(std::iter::once(next).chain(results).collect())
+        })?;
+        Ok(left[1..left.len() - flag].to_vec())
+    }
+}
+
+/// Where slice number `position`, a scalar of i32, begins in a stack of them, and the slice's extents
+/// there: what [`stretch`] says, spelled.
+fn place(
+    to: &mut Writer<'_>,
+    stack: &Value,
+    slice: &Value,
+    position: &Tensor,
+) -> (Vec<Tensor>, Vec<usize>) {
+    let lacks_first = stack.extents.len() - slice.extents.len();
+    let extent = |dim: usize| dim.checked_sub(lacks_first).map_or(1, |dim| slice.extents[dim]);
+    let extents: Vec<usize> = (0..stack.extents.len()).map(extent).collect();
+    let zero = to.fill(Element::I32, &[], 0.0);
+    let mut begin = vec![zero; extents.len()];
+    let (mut rest, mut slices) = (position.clone(), stack.len() / slice.len());
+    for dim in stack.order.iter().rev().map(|&dim| usize::from(dim)) {
+        let parts = stack.extents[dim] / extents[dim];
+        if parts == 1 {
+            continue;
+        }
+        let within =
+            if parts == slices { rest.clone() } else { to.with("remainder", &rest, parts as f64) };
+        begin[dim] = if extents[dim] == 1 {
+            within
+        } else {
+            to.with("multiply", &within, extents[dim] as f64)
+        };
+        slices /= parts;
+        if slices > 1 {
+            rest = to.with("divide", &rest, parts as f64);
+        }
+    }
+    (begin, extents)
 }
 
 #[cfg(test)]

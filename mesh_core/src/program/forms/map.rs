@@ -1,7 +1,9 @@
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::program::meaning::{Given, Here, Local, Numbers, mapped};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use crate::program::{Body, Cost, Operand};
 use serde::{Deserialize, Serialize};
+use std::iter::zip;
 
 /// `outs[k][i] = body(inputs at i).k` for every `i` of the outs' common extents.
 ///
@@ -69,4 +71,21 @@ pub(super) fn results(body: &Body, inputs: &[crate::names::DType], step: &StepCx
         step.extents(out, &step.out(0).extents)?;
     }
     Ok(())
+}
+
+impl Spell for Map {
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let extents = step.shape(0);
+        let spread = |(x, input): (&Tensor, &Operand)| {
+            let held = to.held(x);
+            to.spread(&held, &input.dims, extents)
+        };
+        let inputs: Vec<_> = zip(inputs, &step.step.inputs).map(spread).collect();
+        Ok(to.body(&self.body, extents, &inputs))
+    }
 }

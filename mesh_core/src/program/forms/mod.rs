@@ -1,5 +1,5 @@
 //! The step forms, one room each: what a form means, which steps of it are legal, what it costs, how
-//! it is printed.
+//! it is printed, what it is in StableHLO.
 //!
 //! A new form is a room and a word in the list below (and a kernel, `exec/cpu`, if it is local).
 
@@ -59,6 +59,7 @@ pub(crate) use cx::StepCx;
 pub(super) use cx::{Labels, Legal, check_axes, ensure};
 
 use super::meaning::Meaning;
+use super::stablehlo::Spell;
 use super::{Cost, Operand};
 use crate::names::AxisList;
 use serde::{Deserialize, Serialize};
@@ -137,6 +138,12 @@ macro_rules! forms {
 
         impl Form {
             pub(super) fn rules(&self) -> &dyn FormRules {
+                match self {
+                    $(Self::$form(form) => form,)*
+                }
+            }
+
+            pub(super) fn spelling(&self) -> &dyn Spell {
                 match self {
                     $(Self::$form(form) => form,)*
                 }

@@ -1,6 +1,7 @@
 use super::cx::joined;
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::stablehlo::{Padding, Spell, Tensor, Writer};
 use crate::program::{Cost, Extents, Offset, Operand, Scalar, Value};
 use serde::{Deserialize, Serialize};
 use std::iter::zip;
@@ -114,5 +115,60 @@ impl Local for Move {
             });
         }
         vec![out]
+    }
+}
+
+impl Spell for Move {
+    /// Pieces that come one after the other along a dim are joined; one alone is padded; others replace
+    /// parts of the out.
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (out, shape) = (step.out(0), step.shape(0));
+        let mut pieces = Vec::with_capacity(inputs.len());
+        for (piece, (input, x)) in zip(&self.pieces, zip(&step.step.inputs, inputs)) {
+            let read: Extents = piece.read(input).collect();
+            let part = to.part(x, &piece.begin, &read);
+            pieces.push(to.spread(&part, &input.dims, &piece.extents));
+        }
+        if let Some(dim) = self.one_after_another(shape) {
+            return Ok(vec![to.joined(&pieces, dim)]);
+        }
+        if let ([piece], [x]) = (&self.pieces[..], &pieces[..]) {
+            let sides = zip(&piece.at, zip(&piece.extents, shape)).map(|(&at, (extent, whole))| {
+                Padding::around(at as i64, (whole - at - extent) as i64)
+            });
+            let sides: Vec<_> = sides.collect();
+            return Ok(vec![to.padded(x, self.fill.value(), &sides)]);
+        }
+        let mut whole = to.fill(out.dtype.into(), shape, self.fill.value());
+        for (piece, x) in zip(&self.pieces, &pieces) {
+            let at: Vec<_> = piece.at.iter().map(|&at| Offset::fixed(at)).collect();
+            let at = to.offsets(&at);
+            whole = to.replaced(&whole, x, &at);
+        }
+        Ok(vec![whole])
+    }
+}
+
+impl Move {
+    /// The dim along which the pieces, in their order, make up a value of these extents.
+    fn one_after_another(&self, shape: &[usize]) -> Option<usize> {
+        let first = self.pieces.first()?;
+        let dim = (0..shape.len()).find(|&dim| first.extents[dim] != shape[dim]).unwrap_or(0);
+        let mut end = 0;
+        for piece in &self.pieces {
+            let begins =
+                piece.at.iter().enumerate().all(|(d, &at)| at == if d == dim { end } else { 0 });
+            let fits = zip(&piece.extents, shape).enumerate().all(|(d, (a, b))| d == dim || a == b);
+            if !begins || !fits {
+                return None;
+            }
+            end += piece.extents.get(dim).copied().unwrap_or(1);
+        }
+        (end == shape.get(dim).copied().unwrap_or(1)).then_some(dim)
     }
 }

@@ -3,6 +3,7 @@ use super::{FormRules, Legal, StepCx, ensure};
 use crate::names::AxisList;
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// The target of each pair gets the input of its source; who is no target gets zeros.
@@ -121,6 +122,19 @@ impl Collective for Permute {
         let members = inputs.len();
         let given = |member| self.pairs.source(member, members).map_or(&zeros, |i| inputs[i][0]);
         (0..members).map(|member| vec![given(member).clone()]).collect()
+    }
+}
+
+impl Spell for Permute {
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let members = to.mesh.group_size(&self.axes);
+        let source = |member| self.pairs.source(member, members);
+        Ok(vec![to.permuted(&self.axes, source, &inputs[0])])
     }
 }
 

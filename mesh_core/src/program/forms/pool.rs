@@ -4,8 +4,10 @@ use crate::names::{DType, ReduceKind};
 use crate::program::Cost;
 use crate::program::arithmetic::widest;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::stablehlo::{Along, Element, Is, Lookup, Padding, Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
+use std::iter::zip;
 
 /// Folds, over the pairs of an input position and an output position which windows tie, what `kind`
 /// makes of the inputs there. StableHLO: `reduce_window` for maxima and sums.
@@ -191,5 +193,186 @@ impl Local for Pool {
             }
         });
         vec![out]
+    }
+}
+
+impl Spell for Pool {
+    /// Maxima and sums are folds over windows. For the others, each position of the out meets the positions of
+    /// the other side that windows tie to it along dims of their own, which are then summed.
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (out, shape) = (step.out(0), step.shape(0));
+        let rank = shape.len();
+        let sides: Vec<Side> =
+            self.windows.iter().map(|window| Side::of(*window, &step.space(), rank)).collect();
+        let mut given = Vec::with_capacity(inputs.len());
+        for (x, input) in zip(inputs, &step.step.inputs) {
+            let mut dims = input.dims.clone();
+            let mut space = shape.to_vec();
+            for side in &sides {
+                if let Some(dim) = dims.iter_mut().find(|dim| **dim == side.other) {
+                    (*dim, space[usize::from(side.own)]) = (side.own, side.others);
+                }
+            }
+            let held = to.held(x);
+            given.push((to.spread(&held, &dims, &space), input.dims.contains(&sides[0].other)));
+        }
+        let folded = match self.kind {
+            PoolKind::Max | PoolKind::Sum => {
+                let mut windows = vec![Along::EACH; rank];
+                sides.iter().for_each(|side| windows[usize::from(side.own)] = side.along());
+                to.windowed(self.kind(), &given[0].0, &windows)
+            }
+            PoolKind::Count | PoolKind::Ties => ties(to, &sides, &given, shape),
+        };
+        Ok(vec![to.stored(&folded, out.dtype.into())])
+    }
+}
+
+/// Where both sides of compared values are equal: the third value, or ones, summed over the positions that
+/// windows tie to each of the out's. Each value comes with whether it lies on the other side.
+fn ties(to: &mut Writer<'_>, sides: &[Side], given: &[(Tensor, bool)], shape: &[usize]) -> Tensor {
+    let rank = shape.len();
+    let met = sides.iter().map(|side| side.met());
+    let space: Vec<usize> = shape.iter().copied().chain(met).collect();
+    let own: Vec<usize> = (0..rank).collect();
+    let met: Vec<_> = given
+        .iter()
+        .map(|(x, other)| match other {
+            true => sides.iter().fold(x.clone(), |x, side| side.meet(to, &x)),
+            false => to.broadcast(x, &own, &space),
+        })
+        .collect();
+    let mut hit = to.compare(&met[0], Is::Equal, &met[1]);
+    for (i, side) in sides.iter().enumerate() {
+        if let Some(tied) = side.tied(to) {
+            let tied = to.broadcast(&tied, &[usize::from(side.own), rank + i], &space);
+            hit = to.binary("and", &hit, &tied);
+        }
+    }
+    let element = met[0].element;
+    let one = to.fill(element, &space, 1.0);
+    let nothing = to.fill(element, &space, 0.0);
+    let kept = to.select(&hit, met.get(2).unwrap_or(&one), &nothing);
+    to.folded(ReduceKind::Sum, &kept, &(rank..rank + sides.len()).collect::<Vec<_>>())
+}
+
+/// A window as seen from the out.
+struct Side {
+    reach: Reach,
+    /// Label of the out's position, and of the other.
+    own: u8,
+    other: u8,
+    /// How many positions there are of either.
+    owns: usize,
+    others: usize,
+    /// Whether the out's positions are windows.
+    sees: bool,
+}
+
+impl Side {
+    fn of(reach: Reach, space: &[usize], rank: usize) -> Self {
+        let sees = usize::from(reach.output) < rank;
+        let (own, other) = match sees {
+            true => (reach.output, reach.input),
+            false => (reach.input, reach.output),
+        };
+        let [owns, others] = [own, other].map(|label| space[usize::from(label)]);
+        Self { reach, own, other, owns, others, sees }
+    }
+
+    /// The windows of a fold along the other's dim that leave the out's.
+    fn along(&self) -> Along {
+        let Reach { size, stride, pad, .. } = self.reach;
+        let (own, other) = (self.owns as i64, self.others as i64);
+        let (reach, pad) = (size as i64, pad as i64);
+        if self.sees {
+            let high = (own - 1) * stride as i64 + reach - other - pad;
+            return Along { size, stride, padding: Padding::around(pad, high) };
+        }
+        // An input position is in the windows that begin at most `size - 1` before it.
+        let between = stride as i64 - 1;
+        let high = own - 1 - stride as i64 * (other - 1) + pad;
+        Along { size, stride: 1, padding: Padding { low: reach - 1 - pad, high, between } }
+    }
+
+    /// Whether windows lie side by side and cover everything.
+    fn tiles(&self) -> bool {
+        let Reach { size, stride, pad, .. } = self.reach;
+        let (inputs, outputs) =
+            if self.sees { (self.others, self.owns) } else { (self.owns, self.others) };
+        size == stride && pad == 0 && inputs == outputs * size
+    }
+
+    /// How many of the other's positions one of the out's may meet.
+    fn met(&self) -> usize {
+        if self.sees { self.reach.size } else { self.reach.size.div_ceil(self.reach.stride) }
+    }
+
+    /// A value of the other side, with the out's positions along its dim and those that each meets along a
+    /// new last one.
+    fn meet(&self, to: &mut Writer<'_>, x: &Tensor) -> Tensor {
+        let (dim, rank, met) = (usize::from(self.own), x.extents.len(), self.met());
+        let mut extents = x.extents.to_vec();
+        extents[dim] = self.owns;
+        if self.tiles() && self.sees {
+            let mut split = x.extents.to_vec();
+            split.splice(dim..=dim, [self.owns, met]);
+            let split = to.reshaped(x, &split);
+            let order: Vec<usize> =
+                (0..=rank).filter(|&other| other != dim + 1).chain([dim + 1]).collect();
+            return to.transposed(&split, &order);
+        }
+        extents.push(met);
+        if self.tiles() {
+            let mut split = x.extents.to_vec();
+            split.insert(dim + 1, self.reach.size);
+            let kept: Vec<usize> = (0..=rank).filter(|&other| other != dim + 1).collect();
+            let split = to.broadcast(x, &kept, &split);
+            return to.reshaped(&split, &extents);
+        }
+        let indices = self.positions(to);
+        let slices = (0..rank).filter(|&other| other != dim).collect();
+        to.looked_up(x, &indices, &Lookup { dim, along: Vec::new(), slices }, &extents)
+    }
+
+    /// The other's positions that the out's meet, which may be out of reach.
+    fn positions(&self, to: &mut Writer<'_>) -> Tensor {
+        let Reach { stride, pad, .. } = self.reach;
+        let space = [self.owns, self.met()];
+        let [at, tap] = [0, 1].map(|dim| to.positions(Element::I32, &space, dim));
+        if self.sees {
+            let begin = to.with("multiply", &at, stride as f64);
+            let begin = to.with("subtract", &begin, pad as f64);
+            return to.binary("add", &begin, &tap);
+        }
+        let padded = to.with("add", &at, pad as f64);
+        let last = to.with("divide", &padded, stride as f64);
+        to.binary("subtract", &last, &tap)
+    }
+
+    /// Which of the positions that meet are there and tied; none if all are.
+    fn tied(&self, to: &mut Writer<'_>) -> Option<Tensor> {
+        if self.tiles() {
+            return None;
+        }
+        let positions = self.positions(to);
+        let from = to.compare_with(&positions, Is::AtLeast, 0.0);
+        let below = to.compare_with(&positions, Is::Less, self.others as f64);
+        let there = to.binary("and", &from, &below);
+        if self.sees {
+            return Some(there);
+        }
+        let Reach { size, stride, pad, .. } = self.reach;
+        let at = to.positions(Element::I32, &positions.extents, 0);
+        let padded = to.with("add", &at, pad as f64);
+        let begin = to.with("multiply", &positions, stride as f64);
+        let within = to.binary("subtract", &padded, &begin);
+        let tied = to.compare_with(&within, Is::Less, size as f64);
+        Some(to.binary("and", &there, &tied))
     }
 }

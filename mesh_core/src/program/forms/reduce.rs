@@ -4,6 +4,7 @@ use crate::names::ReduceKind;
 use crate::program::Cost;
 use crate::program::arithmetic::widest;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::stablehlo::{Spell, Tensor, Writer, those};
 use serde::{Deserialize, Serialize};
 
 /// `out[i] = fold(kind) of the input over the labels that the out lacks`.
@@ -53,5 +54,23 @@ impl Local for Reduce {
             *out = self.kind.fold(dtype, *out, inputs[0].at(point));
         });
         vec![out]
+    }
+}
+
+impl Spell for Reduce {
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (out, labels) = (step.out(0), &step.step.inputs[0].dims);
+        let kept: Vec<u8> = (0..).take(out.extents.len()).collect();
+        let gone = (0..labels.len()).filter(|&dim| !kept.contains(&labels[dim]));
+        let gone: Vec<usize> = gone.collect();
+        let held = to.held(&inputs[0]);
+        let folded = to.folded(self.kind, &held, &gone);
+        let folded = to.arranged(&folded, &those(labels, &kept, true), &kept);
+        Ok(vec![to.stored(&folded, out.dtype.into())])
     }
 }

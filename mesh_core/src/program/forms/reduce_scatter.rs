@@ -3,6 +3,7 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, ReduceKind};
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers, part};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// Folds over the group; each member gets its part along a dim.
@@ -49,5 +50,17 @@ impl Collective for ReduceScatter {
     fn meet(&self, step: &StepCx<'_>, inputs: &[Vec<&Numbers>]) -> Vec<Vec<Numbers>> {
         let (whole, members) = (folded(self.kind, step.input(0).dtype, inputs), inputs.len());
         (0..members).map(|k| vec![part(&whole, self.dim, k, members).to_owned()]).collect()
+    }
+}
+
+impl Spell for ReduceScatter {
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let cut = (&self.axes[..], usize::from(self.dim));
+        Ok(vec![to.reduce_scattered(self.kind, cut, &inputs[0])])
     }
 }

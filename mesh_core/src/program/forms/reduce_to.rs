@@ -3,6 +3,7 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::{AxisList, ReduceKind};
 use crate::program::Cost;
 use crate::program::meaning::{Collective, Numbers};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// Folds over the group for one member; the others' out holds nothing. No StableHLO collective does
@@ -52,5 +53,17 @@ impl Collective for ReduceTo {
         let mut outs = vec![Vec::new(); inputs.len()];
         outs[self.root] = vec![folded(self.kind, step.input(0).dtype, inputs)];
         outs
+    }
+}
+
+impl Spell for ReduceTo {
+    /// Given to all: who is not the root has a value that nobody uses.
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        Ok(vec![to.all_reduced(self.kind, &self.axes, &inputs[0])])
     }
 }

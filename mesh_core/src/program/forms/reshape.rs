@@ -1,6 +1,7 @@
 use super::{FormRules, Legal, StepCx, ensure};
 use crate::program::Cost;
 use crate::program::meaning::{Given, Here, Local, Numbers, reshaped};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// The same elements in declared order, under other extents.
@@ -40,5 +41,16 @@ impl FormRules for Reshape {
 impl Local for Reshape {
     fn apply(&self, step: &StepCx<'_>, _: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
         vec![reshaped(inputs[0].numbers.view(), step.shape(0))]
+    }
+}
+
+impl Spell for Reshape {
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        Ok(vec![to.reshaped(&inputs[0], step.shape(0))])
     }
 }

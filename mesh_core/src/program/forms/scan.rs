@@ -3,6 +3,7 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::ReduceKind;
 use crate::program::Cost;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::stablehlo::{Along, Padding, Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// `out[.., i, ..] = fold(kind) over the input's positions 0..=i along dim`, one after another.
@@ -62,5 +63,31 @@ impl Local for Scan {
             }
         });
         vec![out]
+    }
+}
+
+impl Spell for Scan {
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (out, dim) = (step.out(0), usize::from(self.dim));
+        let (rank, line) = (out.extents.len(), out.extents[dim]);
+        let sides = |first: i64, last: i64| match self.reverse {
+            true => Padding::around(last, first),
+            false => Padding::around(first, last),
+        };
+        let mut held = to.held(&inputs[0]);
+        if self.exclusive {
+            let mut padding = vec![Padding::default(); rank];
+            padding[dim] = sides(1, -1);
+            held = to.padded(&held, self.kind.start(out.dtype.reduction()), &padding);
+        }
+        let mut windows = vec![Along::EACH; rank];
+        windows[dim] = Along { size: line, stride: 1, padding: sides(line as i64 - 1, 0) };
+        let folded = to.windowed(self.kind, &held, &windows);
+        Ok(vec![to.stored(&folded, out.dtype.into())])
     }
 }

@@ -1,7 +1,8 @@
-use super::gather::{are_indices, row};
+use super::gather::{are_indices, row, rows};
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::names::{DType, ReduceKind};
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::stablehlo::{Lookup, Spell, Tensor, Writer, those};
 use crate::program::{Cost, Offset};
 use serde::{Deserialize, Serialize};
 use std::iter::zip;
@@ -74,5 +75,37 @@ impl Local for Scatter {
             }
         });
         vec![out]
+    }
+}
+
+impl Spell for Scatter {
+    /// Updates of one place are summed first.
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (out, shape) = (step.out(0), step.shape(0));
+        let kept: Vec<u8> = (0..).take(shape.len()).collect();
+        let [own, at] = [0, 1].map(|i: usize| step.step.inputs[i].dims.to_vec());
+        let gone = those(&those(&own, &at, false), &kept, false);
+        let (updates, own) = to.summed_out(&inputs[0], &own, &gone);
+        let mut slices = those(&own, &at, false);
+        slices.sort_unstable();
+        let updates = to.arranged(&updates, &own, &[&at[..], &slices].concat());
+        let dim = usize::from(self.dim);
+        let (rows, inside) = rows(to, &inputs[1], &self.begin, shape[dim]);
+        // Beyond the end, where nothing is added.
+        let outside = to.fill(rows.element, &rows.extents, shape[dim] as f64);
+        let rows = to.select(&inside, &rows, &outside);
+        let along = kept
+            .iter()
+            .enumerate()
+            .filter_map(|(dim, label)| Some((dim, at.iter().position(|other| other == label)?)));
+        let along = along.collect();
+        let slices = (at.len()..at.len() + slices.len()).collect();
+        let nothing = to.fill(out.dtype.into(), shape, 0.0);
+        Ok(vec![to.scattered(&nothing, &rows, &updates, &Lookup { dim, along, slices })])
     }
 }

@@ -1,5 +1,6 @@
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
+use crate::program::stablehlo::{Is, Spell, Tensor, Writer};
 use crate::program::{Cost, Value};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering::Equal;
@@ -99,5 +100,33 @@ impl Local for Sort {
             }
         });
         outs
+    }
+}
+
+impl Spell for Sort {
+    fn spell(
+        &self,
+        step: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let (shape, dim) = (step.shape(0), usize::from(self.dim));
+        let mut space = shape.to_vec();
+        space[dim] = step.space()[dim].max(self.line(step).unwrap_or(1));
+        let spread: Vec<_> = zip(inputs, &step.step.inputs)
+            .map(|(x, input)| to.spread(x, &input.dims, &space))
+            .collect();
+        let outs = to.sorted(&spread, dim, |to, a, b| {
+            let (a, b) = if self.descending { (b, a) } else { (a, b) };
+            let less = to.compare(a, Is::Less, b);
+            if !a.element.is_float() {
+                return less;
+            }
+            let (is_number, is_none) = (to.compare(a, Is::Equal, a), to.compare(b, Is::Other, b));
+            let last = to.binary("and", &is_number, &is_none);
+            to.binary("or", &less, &last)
+        });
+        let begin = vec![0; shape.len()];
+        Ok(outs.iter().map(|out| to.sliced(out, &begin, shape)).collect())
     }
 }

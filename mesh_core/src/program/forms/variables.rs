@@ -1,4 +1,5 @@
 use super::{FormRules, Legal, StepCx, ensure};
+use crate::program::stablehlo::{Spell, Tensor, Writer};
 use crate::program::{Cost, Value, VariableId};
 use serde::{Deserialize, Serialize};
 
@@ -74,4 +75,30 @@ fn of_variable(step: &StepCx<'_>, variable: VariableId, found: &Value) -> Legal 
 fn copy(value: &Value) -> Cost {
     let bytes = if value.in_order() { 0 } else { 2 * value.bytes() as u64 };
     Cost { bytes, ..Cost::default() }
+}
+
+impl Spell for Read {
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        _: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        let old = to.old.get(self.variable.index()).cloned().flatten();
+        Ok(vec![old.ok_or("nobody has given the variable")?])
+    }
+}
+
+impl Spell for Write {
+    fn spell(
+        &self,
+        _: &StepCx<'_>,
+        to: &mut Writer<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, String> {
+        if let Some(new) = to.new.get_mut(self.variable.index()) {
+            *new = inputs.first().cloned();
+        }
+        Ok(Vec::new())
+    }
 }

@@ -1,0 +1,110 @@
+//! The scalar primitives, and bodies made of them, on whole tensors.
+
+use super::ops::Is;
+use super::writer::{Element, Tensor, Writer};
+use crate::program::{Body, Instr, Prim};
+
+impl Writer<'_> {
+    /// The registers' tensors that are a body's results, each as a value of its dtype; inputs are held, of
+    /// these extents.
+    pub(in crate::program) fn body(
+        &mut self,
+        body: &Body,
+        extents: &[usize],
+        inputs: &[Tensor],
+    ) -> Vec<Tensor> {
+        let mut registers: Vec<Tensor> = Vec::with_capacity(body.code.len());
+        for &(instr, dtype) in &body.code {
+            let element = Element::from(dtype);
+            let made = match instr {
+                Instr::Input(i) => inputs[usize::from(i)].clone(),
+                Instr::Const(scalar) => self.fill(element.reduction(), extents, scalar.value()),
+                Instr::Apply(prim, args) => {
+                    let [a, b, c] = args.map(|arg| &registers[usize::from(arg.0)]);
+                    match prim {
+                        Prim::Cast => {
+                            let from = body.code[usize::from(args[0].0)].1;
+                            self.cast(a, from.into(), element)
+                        }
+                        Prim::Select => self.select(a, b, c),
+                        _ => self.prim(prim, a, b),
+                    }
+                }
+            };
+            registers.push(made);
+        }
+        let result = |to: &mut Self, register: usize| {
+            to.stored(&registers[register], body.code[register].1.into())
+        };
+        body.results.iter().map(|reg| result(self, usize::from(reg.0))).collect()
+    }
+
+    /// A primitive of one or two tensors.
+    fn prim(&mut self, prim: Prim, a: &Tensor, b: &Tensor) -> Tensor {
+        let name = match prim {
+            Prim::Neg => return self.unary("stablehlo.negate", a),
+            Prim::Abs => return self.unary("stablehlo.abs", a),
+            Prim::Sign => return self.unary("stablehlo.sign", a),
+            Prim::Floor => return self.unary("stablehlo.floor", a),
+            Prim::Sqrt => return self.unary("stablehlo.sqrt", a),
+            Prim::Rsqrt => return self.unary("stablehlo.rsqrt", a),
+            Prim::Exp => return self.unary("stablehlo.exponential", a),
+            Prim::Log => return self.unary("stablehlo.log", a),
+            Prim::Tanh => return self.unary("stablehlo.tanh", a),
+            Prim::Logistic => return self.unary("stablehlo.logistic", a),
+            Prim::Sin => return self.unary("stablehlo.sine", a),
+            Prim::Cos => return self.unary("stablehlo.cosine", a),
+            Prim::Not => return self.unary("stablehlo.not", a),
+            Prim::Erf => return self.composite("erf", a),
+            Prim::Erfc => return self.composite("erfc", a),
+            Prim::Eq => return self.compare(a, Is::Equal, b),
+            Prim::Ne => return self.compare(a, Is::Other, b),
+            Prim::Lt => return self.compare(a, Is::Less, b),
+            Prim::Le => return self.compare(a, Is::AtMost, b),
+            Prim::Gt => return self.compare(a, Is::Greater, b),
+            Prim::Ge => return self.compare(a, Is::AtLeast, b),
+            Prim::Div if a.element == Element::I32 => return self.divided("divide", a, b),
+            Prim::Mod => return self.modulo(a, b),
+            Prim::Add => "add",
+            Prim::Sub => "subtract",
+            Prim::Mul => "multiply",
+            Prim::Div => "divide",
+            Prim::Pow => "power",
+            Prim::Max => "maximum",
+            Prim::Min => "minimum",
+            Prim::And => "and",
+            Prim::Or => "or",
+            // Of three arguments, or of another dtype: the body's.
+            Prim::Select | Prim::Cast => return a.clone(),
+        };
+        self.binary(name, a, b)
+    }
+
+    /// A quotient or remainder of i32; 0 where it is by 0.
+    fn divided(&mut self, name: &str, a: &Tensor, b: &Tensor) -> Tensor {
+        let by_nothing = self.compare_with(b, Is::Equal, 0.0);
+        let one = self.fill(b.element, &b.extents, 1.0);
+        let by = self.select(&by_nothing, &one, b);
+        let made = self.binary(name, a, &by);
+        let nothing = self.fill(a.element, &a.extents, 0.0);
+        self.select(&by_nothing, &nothing, &made)
+    }
+
+    /// `a - b * floor(a / b)`.
+    fn modulo(&mut self, a: &Tensor, b: &Tensor) -> Tensor {
+        if a.element.is_float() {
+            let quotient = self.binary("divide", a, b);
+            let whole = self.unary("stablehlo.floor", &quotient);
+            let below = self.binary("multiply", b, &whole);
+            return self.binary("subtract", a, &below);
+        }
+        // The remainder has the sign of a.
+        let rest = self.divided("remainder", a, b);
+        let shifted = self.binary("add", &rest, b);
+        let [rest_below, b_below] = [&rest, b].map(|x| self.compare_with(x, Is::Less, 0.0));
+        let differ = self.compare(&rest_below, Is::Other, &b_below);
+        let some = self.compare_with(&rest, Is::Other, 0.0);
+        let wrong = self.binary("and", &differ, &some);
+        self.select(&wrong, &shifted, &rest)
+    }
+}

@@ -1,0 +1,59 @@
+//! Every op and layer on devices: the cases of the conformance suite, forward and backward, each under some of its
+//! legal layouts. The cases that stand in no room are in the suite's files, which call [`conform`] here.
+
+use mesh_core::session::Plugin;
+use mesh_ops::prelude::*;
+use mesh_ops::testing::{Case, all_layouts, rooms};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use tests::{fast, plugin};
+
+/// Eight devices; a dim may be split over either axis, or over both.
+const MESH: &str = "a:2;b:4";
+
+/// Layouts of a case that are run unless all are asked for: compiling takes most of the time.
+const LAYOUTS: usize = 3;
+
+/// Checks cases; says under how many layouts, and the faults.
+fn checked(plugin: &Plugin, cases: &[Case]) -> (usize, Vec<String>) {
+    let most = if all_layouts() { usize::MAX } else { LAYOUTS };
+    let (mesh, mut ran, mut faults) = (MESH.parse().unwrap(), 0, Vec::new());
+    for case in cases {
+        let start = |module: &Module| Session::xla_with(module, 0, &fast(plugin));
+        match case.check_on(&mesh, most, start) {
+            Ok(count) => ran += count,
+            Err(fault) => faults.push(fault),
+        }
+    }
+    (ran, faults)
+}
+
+pub(crate) fn conform(_: &str, cases: Vec<Case>) {
+    let Some(plugin) = plugin() else { return };
+    let (_, faults) = checked(&plugin, &cases);
+    assert!(faults.is_empty(), "{} faults: {faults:#?}", faults.len());
+}
+
+#[test]
+fn every_room() {
+    let Some(plugin) = plugin() else { return };
+    let only = std::env::var("ROOM").unwrap_or_default();
+    let rooms: Vec<_> = rooms().filter(|room| room.name().contains(&only)).collect();
+    let (next, ran) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        let mut faults = Vec::new();
+        while let Some(room) = rooms.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (count, more) = checked(&plugin, &room.cases());
+            ran.fetch_add(count, Ordering::Relaxed);
+            faults.extend(more.into_iter().map(|fault| format!("{}: {fault}", room.name())));
+        }
+        faults
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let faults = thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
+    });
+    println!("{} layouts of the cases of {} rooms", ran.into_inner(), rooms.len());
+    assert!(faults.is_empty(), "{} faults: {faults:#?}", faults.len());
+}

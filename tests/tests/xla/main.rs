@@ -1,0 +1,84 @@
+//! Sessions on XLA's devices, through the plugin that `MESH_PJRT_PLUGIN` names: they do what threads do, keep
+//! variables on the devices, and say what is wrong with plugins.
+
+#[path = "../conformance/beams.rs"]
+mod beams;
+mod collectives;
+mod conformance;
+#[path = "../conformance/core.rs"]
+mod core;
+mod edges;
+mod errors;
+#[path = "../conformance/layers.rs"]
+mod layers;
+#[path = "../conformance/meanings.rs"]
+mod meanings;
+#[allow(dead_code, reason = "shared with tests of sessions")]
+#[path = "../session/models.rs"]
+mod models;
+#[path = "../conformance/routed.rs"]
+mod routed;
+mod state;
+#[path = "../conformance/variables.rs"]
+mod variables;
+
+use conformance::conform;
+use mesh_ops::prelude::*;
+use models::{MODELS, borrowed, feeds, layouts};
+use tests::{fast, plugin};
+
+/// How far results may be apart that are made of the same sums in another order, relative to the largest
+/// number: some hundred roundings of f32.
+const ROUNDING: f64 = 1e-5;
+
+/// Calls of a training function that are compared.
+const STEPS: usize = 3;
+
+/// Layouts of a model on a mesh that are compared.
+const LAYOUTS: usize = 3;
+
+/// The fetches of some steps, then the variables.
+fn trained(mut session: Session, module: &Module) -> Vec<Array> {
+    session.set_replica_check(true).unwrap();
+    let feeds = feeds(module, "train");
+    let step = |session: &mut Session| session.call_named("train", &borrowed(&feeds)).unwrap();
+    let fetched = (0..STEPS).flat_map(|_| step(&mut session)).map(|(_, array)| array);
+    let mut all: Vec<_> = fetched.collect();
+    let names: Vec<_> = session.variables().map(str::to_owned).collect();
+    all.extend(names.iter().map(|name| session.read(name).unwrap()));
+    all
+}
+
+#[track_caller]
+fn assert_near(what: &str, found: &[Array], expected: &[Array]) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!((found.dtype(), found.shape()), (expected.dtype(), expected.shape()), "{what}");
+        let exact = !found.dtype().is_float();
+        let (found, expected) = (found.to_f64(), expected.to_f64());
+        let largest = expected.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+        let allowed = if exact { 0.0 } else { ROUNDING * largest };
+        for (index, x) in found.indexed_iter() {
+            let y = expected[&index];
+            assert!((x - y).abs() <= allowed, "{what}: result {i} at {index:?}: {x}, not {y}");
+        }
+    }
+}
+
+/// A perceptron, attention and a convolution, with their gradients and updates.
+#[test]
+fn models_train_as_on_threads() {
+    let Some(plugin) = plugin() else { return };
+    for (model, build) in MODELS {
+        let g = mesh_ops::graph();
+        build(&g);
+        for mesh in ["", "a:2", "a:2;b:2"] {
+            for (layout, module) in layouts(&g, &mesh.parse().unwrap(), LAYOUTS) {
+                let expected = trained(Session::threads(&module, 7).unwrap(), &module);
+                let session = Session::xla_with(&module, 7, &fast(&plugin)).unwrap();
+                let what = format!("{model} on \"{mesh}\" under \"{layout}\"");
+                assert_near(&what, &trained(session, &module), &expected);
+            }
+        }
+    }
+}

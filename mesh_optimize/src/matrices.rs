@@ -87,6 +87,17 @@ impl Matrices {
 #[derive(Clone)]
 pub struct Others(Arc<dyn Optimizer + Send + Sync>);
 
+impl Others {
+    /// The evaluation value of a variable: that of the other optimizer, unless the variable is a matrix.
+    #[track_caller]
+    pub(crate) fn evaluated<'g>(&self, matrices: &Matrices, variable: Variable<'g>) -> Tensor<'g> {
+        match matrices.fans(variable) {
+            Some(_) => variable.value(),
+            None => self.evaluation_value(variable),
+        }
+    }
+}
+
 impl<O: Optimizer + Send + Sync + 'static> From<O> for Others {
     fn from(optimizer: O) -> Self {
         Self(Arc::new(optimizer))

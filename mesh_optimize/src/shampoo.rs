@@ -112,6 +112,11 @@ impl Optimizer for Shampoo {
         step.end(reshape(update, variable.shape().iter()), &self.learning_rate)
     }
 
+    #[track_caller]
+    fn evaluation_value<'g>(&self, variable: Variable<'g>) -> Tensor<'g> {
+        self.others.evaluated(&self.matrices, variable)
+    }
+
     fn slot_names(&self) -> Vec<&'static str> {
         let own = [AVERAGE, COUNT].into_iter().chain(SIDES.into_iter().flatten());
         own.chain(self.others.slot_names()).collect()

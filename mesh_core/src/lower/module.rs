@@ -321,14 +321,15 @@ impl Module {
     /// feeds; it returns the variables that it writes, its fetches and its probes. All are one processor's slices.
     ///
     /// ```
-    /// use mesh_core::{graph::Graph, names::{DType, dim}, program::StableHloOptions};
-    /// let g = Graph::new();
+    /// # use mesh_core::{graph::Graph, names::{DType, dim}, program::StableHloOptions};
+    /// # fn doc(g: &Graph) -> Result<(), Box<dyn std::error::Error>> {
     /// let x = g.input("x", [dim("batch", 4)], DType::F32);
     /// g.function("double", [x], [x + x], []);
     /// let module = g.lower(&"data:2".parse()?, &"batch:data".parse()?)?;
     /// let text = module.stablehlo("double", &StableHloOptions::default())?;
     /// assert!(text.contains("mhlo.num_replicas = 2") && text.contains("tensor<2xf32>"));
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors

@@ -147,6 +147,11 @@ impl Optimizer for Muon {
         step.end(self.orthogonal(average, &fans) * self.scale.of(&fans), &self.learning_rate)
     }
 
+    #[track_caller]
+    fn evaluation_value<'g>(&self, variable: Variable<'g>) -> Tensor<'g> {
+        self.others.evaluated(&self.matrices, variable)
+    }
+
     fn slot_names(&self) -> Vec<&'static str> {
         let count = self.bias_correction.then_some(COUNT);
         let mut names: Vec<_> = [AVERAGE].into_iter().chain(count).collect();

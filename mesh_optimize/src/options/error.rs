@@ -7,7 +7,7 @@ use std::fmt;
 /// ```
 /// let error = mesh_optimize::OptimizerConfig::from_toml("opt_name = 'lion'\nlr = -1\nbeta = 0.9").unwrap_err();
 /// assert_eq!(error.problems().len(), 2);
-/// assert!(error.problems()[1].starts_with("beta: lion has no such option; signum has"));
+/// assert!(error.problems()[1].starts_with("beta: lion has no such option; "));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {

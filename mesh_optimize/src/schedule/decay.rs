@@ -109,7 +109,7 @@ pub fn cosine_decay(rate: f64, steps: u64, alpha: f64) -> LearningRate {
 /// `1 / sqrt(max(t, steps))`, which is constant for the first `steps` steps. Mesh TensorFlow's
 /// `truncated_rsqrt`.
 ///
-/// Multiplied by [`linear_warmup`] over the same steps and by `width^-0.5`, it is the rate of
+/// Multiplied by [`linear_warmup`](super::linear_warmup) over the same steps and by `width^-0.5`, it is the rate of
 /// Vaswani et al. 2017, section 5.3, where steps are counted from 1.
 ///
 /// ```

@@ -3,9 +3,9 @@
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     AdEmaMix, AdaBelief, Adadelta, Adafactor, Adagrad, Adam, AdamW, AdamWeightDecay, Adamax, Adan,
-    Adopt, AmsGrad, Decay, Lamb, Lars, LearningRate, Lion, Momentum, NAdam, NovoGrad, Optimizer,
-    OptimizerConfig, Prodigy, RAdam, RmsProp, Rprop, Sgd, SignSgd, Signum, Sm3, Sophia, Yogi,
-    optimizers,
+    Adopt, AmsGrad, Decay, Lamb, Lars, LearningRate, Lion, Matrices, MatrixDims, Momentum, Muon,
+    NAdam, NovoGrad, Optimizer, OptimizerConfig, Prodigy, RAdam, RmsProp, Rprop, Sgd, Shampoo,
+    SignSgd, Signum, Sm3, Soap, Sophia, Yogi, optimizers,
 };
 use serde_json::json;
 
@@ -124,14 +124,40 @@ fn by_name() -> Vec<Option_> {
             beta3: x.into(),
             ..AdEmaMix::new(0.1)
         }),
+        option(["muon", "momentum"], &[1.0], 0.9, |momentum| Muon {
+            momentum,
+            matrices: pairs(),
+            ..Muon::new(0.1)
+        }),
+        option(["muon", "epsilon"], &[], 1e-3, |epsilon| Muon {
+            epsilon,
+            matrices: pairs(),
+            ..Muon::new(0.1)
+        }),
+        option(["shampoo", "beta1"], &[1.0], 0.9, |beta1| Shampoo {
+            beta1,
+            matrices: pairs(),
+            ..Shampoo::new(0.1)
+        }),
+        option(["soap", "beta2"], &[1.0], 0.9, |beta2| Soap {
+            beta2,
+            matrices: pairs(),
+            ..Soap::new(0.1)
+        }),
     ]);
     all
+}
+
+/// All variables of two dims.
+fn pairs() -> Matrices {
+    Matrices { dims: MatrixDims::Pairs, ..Matrices::default() }
 }
 
 /// What is wrong with a graph that trains two variables with the optimizer.
 fn issues(optimizer: &dyn Optimizer) -> Vec<(String, String)> {
     let g = mesh_ops::graph();
-    let [v, w] = ["v", "w"].map(|name| g.variable(name, [dim("x", 4)], F32, Initializer::ONES));
+    let dims = [dim("x", 4), dim("y", 2)];
+    let [v, w] = ["v", "w"].map(|name| g.variable(name, dims, F32, Initializer::ONES));
     optimizer.minimize((v.value() * w.value()).sum_all());
     let found = g.check().err().map(|report| report.issues).unwrap_or_default();
     found.into_iter().map(|issue| (issue.subject, issue.message)).collect()

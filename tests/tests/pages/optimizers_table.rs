@@ -3,6 +3,7 @@
 //! `UPDATE_DOCS=1 cargo test -p tests --test pages` writes it. What stands before the list is written by hand.
 
 use crate::catalogue::sources;
+use mesh_ops::einsum::contract;
 use mesh_ops::prelude::*;
 use mesh_optimize::{Entry, Optimizer, OptimizerConfig, optimizers};
 use serde_json::json;
@@ -48,6 +49,9 @@ fn measured(entry: &Entry) -> Measured {
     let dims = [dim("rows", 1024), dim("cols", 1024)];
     let grad = g.input("gradient", dims, F32);
     let w = g.variable("w", dims, F32, Initializer::ZEROS);
+    // By this product `w` is known for a matrix; the function does not need it.
+    let x = g.input("x", [dims[0]], F32);
+    contract(x, &[w.value()], [dims[0]]);
     g.function("train", [grad], [], optimizer.apply_grads(&[(Some(grad), w)]));
     let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
     let each = |number: f64| number / w.shape().size() as f64;

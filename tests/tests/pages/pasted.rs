@@ -62,12 +62,12 @@ fn pages() -> Vec<(String, String)> {
 /// Why a Rust block cannot be pasted as it is, or is not compiled here as it is.
 fn fault(block: &Block) -> Option<&'static str> {
     let hidden = |line: &str| line.trim() == "#" || line.trim_start().starts_with("# ");
-    // Without `mpirun` and the feature `mpi` such a program ends with an error.
-    let needs_ranks = block.text.contains("Session::mpi");
+    // Without `mpirun` and the feature `mpi`, or a plugin and the feature `xla`, such a program ends with an error.
+    let needs_more = ["Session::mpi", "Session::xla"].iter().any(|made| block.text.contains(made));
     match block.language.as_str() {
         "" => return Some("says no language: rustdoc takes it for Rust, other readers for text"),
         "rust" => {}
-        "rust,no_run" if needs_ranks => {}
+        "rust,no_run" if needs_more => {}
         "rust,no_run" => return Some("is not run"),
         language if language.starts_with("rust") => return Some("may not compile"),
         _ => return None,

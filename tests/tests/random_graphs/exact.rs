@@ -6,7 +6,7 @@
 
 use crate::bounds::{Known, Site, propagate};
 use crate::handed;
-use crate::recipe::{Draw, Drawn, one};
+use crate::recipe::{Draw, Drawn, SMALL, one};
 use mesh_core::graph::{Graph, Kind, TensorId};
 use mesh_ops::conv::{Conv, Padding};
 use mesh_ops::elementwise::*;
@@ -186,7 +186,9 @@ pub const OPS: &[Drawn] = &[
         one(mesh_ops::overlap_add(frames, along, window, stride, pads))
     },
     |d| {
-        let along = d.dim().filter(|d| d.size >= 4)?;
+        // What pooling means is told window by window, which takes minutes for large tensors.
+        let is_small = d.a.shape().size() <= SMALL.most;
+        let along = d.dim().filter(|d| d.size >= 4 && is_small)?;
         let pool = Pool::over([(along.name, 2 + usize::from(d.pick.b) % 2)]);
         let pool = if d.heads() { pool.strides([1]) } else { pool };
         d.resized(max_pool(d.choice(d.a), &pool), along).and_then(one)

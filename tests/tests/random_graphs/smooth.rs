@@ -6,7 +6,7 @@
 
 use crate::bounds::{Known, Site, propagate};
 use crate::handed;
-use crate::recipe::{Draw, Drawn, one};
+use crate::recipe::{Draw, Drawn, SMALL, one};
 use mesh_core::graph::{Graph, Kind, TensorId, TensorType};
 use mesh_ops::elementwise::*;
 use mesh_ops::pool::{Pool, avg_pool, max_pool};
@@ -70,7 +70,9 @@ pub const OPS: &[Drawn] = &[
     |d| one(d.a.variance(d.some_dims())),
     |d| one(d.a.cumsum(d.dim()?)),
     |d| {
-        let along = d.dim().filter(|d| d.size >= 4)?;
+        // What pooling means is told window by window, which takes minutes for large tensors.
+        let is_small = d.a.shape().size() <= SMALL.most;
+        let along = d.dim().filter(|d| d.size >= 4 && is_small)?;
         let pool = Pool::over([(along.name, 2 + usize::from(d.pick.b) % 2)]);
         let pool = if d.heads() { pool.strides([1]) } else { pool };
         let pooled = if d.pick.dims % 2 == 0 { max_pool } else { avg_pool };

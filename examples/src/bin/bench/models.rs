@@ -76,7 +76,7 @@ fn optimizer(workload: Workload) -> Box<dyn Optimizer> {
         }
         Workload::LmAdamw => Box::new(adamw()),
         Workload::LmMuon => {
-            let matrices = Matrices { exclude: vec!["^head$".to_owned()], ..Matrices::default() };
+            let matrices = Matrices { exclude: vec!["^(head)$".to_owned()], ..Matrices::default() };
             Box::new(Muon { matrices, others: adamw().into(), ..Muon::new(1e-3) })
         }
         Workload::CnnB200 | Workload::LmAdafactor => {

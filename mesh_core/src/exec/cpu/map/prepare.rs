@@ -122,7 +122,8 @@ impl Map {
         let looks_ahead =
             |(instr, _): &(Instr, DType)| matches!(instr, Instr::Apply(Prim::Sin | Prim::Cos, _));
         Ok(Self {
-            may_be_whole: code.is_alone() && !body.code.iter().any(looks_ahead),
+            // A tile of one turn says nothing of how turns lie.
+            may_be_whole: chunk > 1 && code.is_alone() && !body.code.iter().any(looks_ahead),
             may_take: may_take.collect(),
             ahead: Ahead::new((&places, inputs), [elements, chunk], &code.ops),
             ops: code.located(inputs, outs),

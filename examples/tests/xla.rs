@@ -5,8 +5,7 @@
 
 mod common;
 
-use common::readme::{self, Example};
-use common::{Run, mnist_line, refused, scratch};
+use common::{mnist_line, refused, scratch};
 
 /// A run that names no plugin, or one that is none, says so in a line.
 #[test]
@@ -44,8 +43,8 @@ fn the_reference_trains_too() {
 
 #[cfg(feature = "xla")]
 mod on_devices {
-    use super::{Example, Run, readme, scratch};
-    use crate::common::{apart, losses, write_pair};
+    use crate::common::readme::{self, Example};
+    use crate::common::{Run, apart, losses, scratch, write_pair};
     use std::path::{Path, PathBuf};
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};

@@ -412,3 +412,25 @@ fn position_does_not_matter() {
     let spread = compute(&data[..50], &[50, 30], &[0]);
     assert!(spread.chunks(30).zip(&all).all(|(row, x)| row.iter().all(|y| y == x)));
 }
+
+/// Rows that lie in another order than those of the result, each longer than half a tile.
+#[test]
+fn a_tile_of_one_turn_tells_nothing_of_the_next() {
+    let body = Body {
+        code: vec![
+            (Instr::Input(0), DType::F32),
+            (Instr::Apply(Prim::Neg, [Reg(0); 3]), DType::F32),
+        ],
+        results: vec![Reg(1)],
+    };
+    let [a, b, c] = [2, 5, 600];
+    let data: Vec<f64> = (0..a * b * c).map(|i| i as f64).collect();
+    let inputs = vec![Tensor::new(Value::new(DType::F32, [b, a, c]), data.iter().copied())];
+    let outs = vec![Value::new(DType::F32, [a, b, c])];
+    let case = Case { body, inputs, dims: vec![vec![1, 0, 2]], outs };
+    let got = run(&case.inputs, &case.outs, &step(&case)).unwrap().remove(0).data;
+    for (i, row) in got.chunks(c).enumerate() {
+        let from = (i % b * a + i / b) * c;
+        assert!(row.iter().zip(&data[from..]).all(|(got, x)| *got == -x), "row {i}");
+    }
+}

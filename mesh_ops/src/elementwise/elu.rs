@@ -68,8 +68,12 @@ impl Elementwise for LeakyRelu {
         holds(Self::NAME, float(Self::NAME, inputs)?, alpha)
     }
     fn expr(&self, x: Vec<Expr>) -> Expr {
-        let x = x[0].clone();
-        x.clone().greater(0.0).select(x.clone(), self.0.value() * x)
+        let (x, alpha) = (x[0].clone(), self.0.value());
+        // The same for these, in one loop over elements; with 0 an infinity would become NaN.
+        if 0.0 < alpha && alpha <= 1.0 {
+            return (alpha * x.clone()).max(x);
+        }
+        x.clone().greater(0.0).select(x.clone(), alpha * x)
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![Some(map(LeakyReluGradient(self.0), &[x[0], dy]))])

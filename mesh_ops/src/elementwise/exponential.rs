@@ -38,8 +38,11 @@ unary! {
     /// `log(1 + x)`, exact near 0 too.
     #[doc(alias = "log_plus_one")]
     Log1p log1p float;
-    // What is greater than 1e20 is what it is plus 1.
-    value |x| x.clone().greater(1e20).select(x.clone().log(), log_plus_one(x));
+    value |x| {
+        let w = 1.0 + x.clone();
+        // What is greater than 1e20 is what it is plus 1.
+        x.clone().greater(1e20).select(w.log(), log_plus_one(x))
+    };
     gradient |x, _, dy| Some(dy / (x + 1.0));
 
     /// `log(1 - exp(x))` for x below 0, exact near 0 and far from it: the logarithm of the probability

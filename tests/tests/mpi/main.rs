@@ -67,8 +67,10 @@ fn find() -> Result<Programs, String> {
 /// Builds the test of this name and returns its path.
 fn build(what: &[&str], folder: &str, name: &str) -> Result<PathBuf, String> {
     let profile: &[_] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
+    // The features of this test, so that nothing is built a second time.
+    let features = if cfg!(feature = "xla") { "mpi,xla" } else { "mpi" };
     let built = Command::new(env!("CARGO"))
-        .args(["test", "--features", "mpi", "--no-run", "--message-format", "json"])
+        .args(["test", "--features", features, "--no-run", "--message-format", "json"])
         .args(what)
         .args(profile)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))

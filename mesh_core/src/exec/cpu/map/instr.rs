@@ -239,10 +239,12 @@ where
     O: Binary<In = I::In>,
 {
     Some(match uniform {
-        [false, false, false] => compiled::<Pair<I, O, LAST, 3>>(),
-        [true, false, false] => compiled::<Pair<I, O, LAST, 0>>(),
-        [false, true, false] => compiled::<Pair<I, O, LAST, 1>>(),
-        [false, false, true] => compiled::<Pair<I, O, LAST, 2>>(),
+        [false, false, false] => compiled::<Pair<I, O, LAST, 0b000>>(),
+        [true, false, false] => compiled::<Pair<I, O, LAST, 0b001>>(),
+        [false, true, false] => compiled::<Pair<I, O, LAST, 0b010>>(),
+        [false, false, true] => compiled::<Pair<I, O, LAST, 0b100>>(),
+        [true, false, true] => compiled::<Pair<I, O, LAST, 0b101>>(),
+        [false, true, true] => compiled::<Pair<I, O, LAST, 0b110>>(),
         _ => return None,
     })
 }
@@ -273,6 +275,12 @@ pub(in crate::exec::cpu) fn apply_pair(
         Sub Mul _ => false,
         Add Mul _ => false,
         Add Add _ => false,
+        Mul Max false => false,
+        Mul Max true => true,
+        Max Min false => false,
+        Max Min true => true,
+        Min Max false => false,
+        Min Max true => true,
     }
 }
 

@@ -94,12 +94,18 @@ pub(in crate::exec::cpu) trait Binary {
 
 pub(in crate::exec::cpu) struct One<O>(PhantomData<O>);
 pub(in crate::exec::cpu) struct Two<O, const A: bool, const B: bool>(PhantomData<O>);
-/// `O` of `I` of the first two arguments and the third; or of the third and `I`, if `LAST`. `UNIFORM`
-/// tells which argument is, if one is.
+/// `O` of `I` of the first two arguments and the third; or of the third and `I`, if `LAST`. Bit `k` of
+/// `UNIFORM` tells whether argument `k` is.
 pub(in crate::exec::cpu) struct Pair<I, O, const LAST: bool, const UNIFORM: usize>(
     PhantomData<(I, O)>,
 );
 pub(in crate::exec::cpu) struct Choose<T, const A: bool, const B: bool>(PhantomData<T>);
+
+/// Whether bit `k` is set.
+#[inline(always)]
+const fn is_in(bits: usize, k: usize) -> bool {
+    bits >> k & 1 == 1
+}
 
 /// Makes `n` elements one by one. No function with a closure: that would be compiled once for all
 /// instruction sets.
@@ -187,11 +193,11 @@ where
 {
     /// # Safety
     ///
-    /// The arguments are valid at `i`, but for the uniform one, which is `one`.
+    /// The arguments are valid at `i`, but for uniform ones, which are `ones`.
     #[inline(always)]
-    unsafe fn make(args: [*const I::In; 3], one: I::In, i: usize) -> O::Out {
+    unsafe fn make(args: [*const I::In; 3], ones: [I::In; 3], i: usize) -> O::Out {
         // SAFETY: `i` is below the tile's length, for which every argument that varies is valid.
-        let at = |k: usize| if k == UNIFORM { one } else { unsafe { *args[k].add(i) } };
+        let at = |k: usize| if is_in(UNIFORM, k) { ones[k] } else { unsafe { *args[k].add(i) } };
         let (inner, c) = (I::apply(at(0), at(1)), at(2));
         if LAST { O::apply(c, inner) } else { O::apply(inner, c) }
     }
@@ -211,20 +217,20 @@ where
             let (out, args) = tile.at(row);
             let ([a, b, c], out) = (args.map(<*const u8>::cast::<I::In>), out.cast::<O::Out>());
             let (over, n) = (out.cast::<I::In>().cast_const(), tile.len);
-            // SAFETY: `Run`'s contract; `UNIFORM` says which argument is uniform.
+            // SAFETY: `Run`'s contract; `UNIFORM` says which arguments are uniform.
             unsafe {
-                let one = *[a, b, c][UNIFORM % 3];
+                let ones = [*a, *b, *c];
                 match () {
-                    () if UNIFORM != 0 && is_over(out, a) => {
-                        each!(n, out, i => Self::make([over, b, c], one, i));
+                    () if !is_in(UNIFORM, 0) && is_over(out, a) => {
+                        each!(n, out, i => Self::make([over, b, c], ones, i));
                     }
-                    () if UNIFORM != 1 && is_over(out, b) => {
-                        each!(n, out, i => Self::make([a, over, c], one, i));
+                    () if !is_in(UNIFORM, 1) && is_over(out, b) => {
+                        each!(n, out, i => Self::make([a, over, c], ones, i));
                     }
-                    () if UNIFORM != 2 && is_over(out, c) => {
-                        each!(n, out, i => Self::make([a, b, over], one, i));
+                    () if !is_in(UNIFORM, 2) && is_over(out, c) => {
+                        each!(n, out, i => Self::make([a, b, over], ones, i));
                     }
-                    () => each!(n, out, i => Self::make([a, b, c], one, i)),
+                    () => each!(n, out, i => Self::make([a, b, c], ones, i)),
                 }
             }
         }

@@ -9,6 +9,7 @@ use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
 
+use fold::Quick;
 pub(in crate::exec) use fold::{All, Any, Fold, Max, Min, Prod, Select, Sum};
 
 /// A fold over some dims of an operand, wherever it lies.
@@ -144,33 +145,43 @@ impl<'p, F: Fold> Task for Each<'p, F> {
 fn fold_run<F: Fold>(run: &[F::Element]) -> F::Held {
     let mut total = F::START;
     for block in run.chunks(BLOCK) {
-        let long = block.len() / 128 * 128;
-        let short = block.len() / 16 * 16;
-        let mut held = F::START;
-        if long > 0 {
-            held = lanes::<F, 128>(&block[..long]);
+        let mut is_rare = !F::HAS_RARE;
+        for &x in if F::HAS_RARE { block } else { &[] } {
+            is_rare |= F::is_rare(x);
         }
-        if short > long {
-            held = F::fold(held, lanes::<F, 16>(&block[long..short]));
-        }
-        for &x in &block[short..] {
-            held = F::fold(held, F::load(x));
-        }
+        let held = if is_rare { fold_block::<F>(block) } else { fold_block::<Quick<F>>(block) };
         total = F::fold(total, held);
     }
     total
 }
 
+#[inline(always)]
+fn fold_block<F: Fold>(block: &[F::Element]) -> F::Held {
+    let long = block.len() / 128 * 128;
+    let short = block.len() / 16 * 16;
+    let mut held = F::START;
+    if long > 0 {
+        held = lanes::<F, 128>(&block[..long]);
+    }
+    if short > long {
+        held = F::fold(held, lanes::<F, 16>(&block[long..short]));
+    }
+    for &x in &block[short..] {
+        held = F::fold(held, F::load(x));
+    }
+    held
+}
+
 /// Folds whole rows of lanes.
 #[inline(always)]
 fn lanes<F: Fold, const LANES: usize>(rows: &[F::Element]) -> F::Held {
+    // Of loops of known lengths over rows of its own, the compiler keeps the lanes in registers.
     let mut held = [F::START; LANES];
-    for row in rows.chunks_exact(LANES) {
-        for (held, &x) in held.iter_mut().zip(row) {
-            *held = F::fold(*held, F::load(x));
+    for &row in rows.as_chunks::<LANES>().0 {
+        for i in 0..LANES {
+            held[i] = F::fold(held[i], F::load(row[i]));
         }
     }
-    // Loops of known lengths stay in registers.
     halve::<F, 64>(&mut held);
     halve::<F, 32>(&mut held);
     halve::<F, 16>(&mut held);

@@ -3,7 +3,9 @@
 pub mod backend;
 pub mod data;
 pub mod launch;
+pub mod models;
 pub mod optimizer;
+pub mod planning;
 pub mod ranks;
 pub mod report;
 mod rng;

@@ -43,6 +43,7 @@ mod rmsprop;
 mod roots;
 mod rprop;
 pub mod schedule;
+pub mod search;
 mod sgd;
 mod shampoo;
 mod sign_sgd;

@@ -27,6 +27,9 @@ pub mod debugging {}
 #[cfg_attr(doctest, doc = include_str!("../../docs/training.md"))]
 pub mod training {}
 
+#[cfg_attr(doctest, doc = include_str!("../../docs/search.md"))]
+pub mod search {}
+
 #[cfg_attr(doctest, doc = include_str!("../../docs/serving.md"))]
 pub mod serving {}
 

@@ -14,6 +14,7 @@ use mesh_core::session::{CompareError, Error as SessionError, Failure};
 use mesh_optimize::cluster::ClusterError;
 use mesh_optimize::dataset::DatasetError;
 use mesh_optimize::dataset::read::ReadError;
+use mesh_optimize::search::{MachineError, SearchError};
 use mesh_optimize::training::TrainingError;
 use mesh_optimize::{
     ConfigError, GroupError, ReducedError, SizeError, StrategyError, UnknownReduction,
@@ -81,6 +82,8 @@ fn every_error_may_go_to_another_thread() {
         sendable::<StrategyError>(),
         sendable::<UnknownReduction>(),
         sendable::<ClusterError>(),
+        sendable::<MachineError>(),
+        sendable::<SearchError>(),
     ];
     let mut files = Vec::new();
     for krate in ["mesh_core", "mesh_ops", "mesh_optimize"] {

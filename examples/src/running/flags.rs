@@ -1,8 +1,10 @@
 //! The flags that training programs share.
 
 use crate::backend::BackendFlags;
+use crate::planning::of_file;
 use clap::ValueEnum;
 use mesh_core::lower::{Explain, Module};
+use mesh_core::passes::Machine;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -10,6 +12,11 @@ use std::path::PathBuf;
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Running")]
 pub struct RunFlags {
+    /// A file of the machine, as in `machines/`, that passes and `--layout auto` choose for. By default a
+    /// host's cores.
+    #[arg(long, value_name = "FILE", value_parser = of_file)]
+    pub(super) machine: Option<Machine>,
+
     /// Save variables and where the run is to this folder, and go on from the newest checkpoint in it:
     /// after Ctrl-C, a crash or a kill the same command goes on, also on another mesh.
     #[arg(long, value_name = "DIR")]

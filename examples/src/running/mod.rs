@@ -13,6 +13,7 @@ use mesh_core::array::ArrayRef;
 use mesh_core::graph::Graph;
 use mesh_core::lower::{Module, Options, Target};
 use mesh_core::names::{Layout, Mesh};
+use mesh_core::passes::Machine;
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore};
 use mesh_core::session::{Comparing, Session, Side, compare};
 use mesh_optimize::training::{
@@ -69,9 +70,14 @@ fn flagged<T, E: Display>(flag: &str, path: &Path, result: Result<T, E>) -> Resu
 }
 
 impl RunFlags {
+    /// The machine, by default a host's cores.
+    pub fn machine(&self) -> Machine {
+        self.machine.clone().unwrap_or_else(Machine::host)
+    }
+
     /// The target that modules are compiled for.
     pub fn target(&self) -> Target {
-        let target = Target::host();
+        let target = Target::host().on(self.machine());
         if self.check_numerics { target.check_numerics() } else { target }
     }
 

@@ -16,7 +16,7 @@ use crate::passes;
 use crate::program::{Builder, DimUse, Offset, Origin, Owners, Program, Slot, ValueId, VariableId};
 use indexmap::IndexSet;
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 impl Graph {
     /// Lowers every function of the graph for a mesh and a layout. Rules and axes that do nothing are
@@ -58,7 +58,7 @@ impl Graph {
         let names = self.dim_names();
         let data = self.data();
         let setting = Setting::new(&data, mesh, &rules);
-        let mut lowering = Lowering { setting: &setting, issues: Vec::new() };
+        let mut lowering = Lowering::new(&setting);
         lowering.check_variables();
         let probes = probes::find(&data, &options.probe)?;
         let tables: Vec<_> =
@@ -99,14 +99,18 @@ fn all<T>(results: impl Iterator<Item = Result<T, Report>>) -> Result<Vec<T>, Re
     if issues.is_empty() { Ok(made) } else { Err(Report { issues }) }
 }
 
-struct Lowering<'a> {
+pub(super) struct Lowering<'a> {
     setting: &'a Setting<'a>,
-    issues: Vec<LayoutIssue>,
+    pub(super) issues: Vec<LayoutIssue>,
 }
 
 impl<'a> Lowering<'a> {
+    pub(super) fn new(setting: &'a Setting<'a>) -> Self {
+        Self { setting, issues: Vec::new() }
+    }
+
     /// Variables first: their names say most to a reader of errors.
-    fn check_variables(&mut self) {
+    pub(super) fn check_variables(&mut self) {
         let setting = self.setting;
         for (i, variable) in setting.data.variables.iter().enumerate() {
             let outputs = std::slice::from_ref(&variable.ty);
@@ -130,6 +134,7 @@ impl<'a> Lowering<'a> {
                     settled: Vec::new(),
                     known: Vec::new(),
                     problems: RefCell::default(),
+                    by_rule: Cell::default(),
                 };
                 cx.check_output(0);
                 for (problem, _) in cx.problems.take() {
@@ -144,7 +149,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn table(
+    pub(super) fn table(
         &mut self,
         name: &'a str,
         node: &'a FunctionNode,
@@ -194,12 +199,12 @@ impl<'a> Lowering<'a> {
 }
 
 /// A function, and where everything in it lies.
-struct Placed<'a> {
+pub(super) struct Placed<'a> {
     name: &'a str,
     node: &'a FunctionNode,
     /// What is shown.
     probed: Vec<TensorId>,
-    table: Table,
+    pub(super) table: Table,
 }
 
 fn emit(setting: &Setting<'_>, placed: &Placed<'_>) -> Result<Program, Report> {

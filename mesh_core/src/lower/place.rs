@@ -6,7 +6,7 @@ use crate::names::{
 };
 use crate::split::{LayoutProblem, Linearity, Role, SplitRule, check_dims};
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Where an op's tensors lie.
 #[derive(Clone, PartialEq, Debug)]
@@ -55,6 +55,8 @@ pub struct PlaceCx<'a> {
     pub(crate) known: Vec<bool>,
     /// Problems, with the number of the tensor concerned (inputs, then outputs).
     pub(crate) problems: RefCell<Vec<(LayoutProblem, usize)>>,
+    /// Whether the op was placed by its split rule, which all its tensors' dims must obey together.
+    pub(crate) by_rule: Cell<bool>,
 }
 
 impl PlaceCx<'_> {
@@ -144,6 +146,7 @@ impl PlaceCx<'_> {
     /// other factors meet partial sums there, so a product may overflow, or be NaN beside an infinite
     /// factor, where the whole sum's would not.
     pub fn by_rule(&self, rule: &SplitRule) -> Placing {
+        self.by_rule.set(true);
         let dims = self.split_dims();
         self.check_among(&dims);
         let mut reduced: Option<(ReduceKind, AxisList)> = None;

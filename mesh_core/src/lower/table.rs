@@ -9,7 +9,7 @@ use crate::names::{Axis, Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
 use crate::split::LayoutProblem;
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A tensor in one placement.
@@ -238,6 +238,7 @@ impl<'a> Sweep<'a> {
             settled: operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect(),
             known: operation.inputs.iter().map(|&t| self.is_known(t)).collect(),
             problems: RefCell::default(),
+            by_rule: Cell::default(),
         };
         let (placing, body) = match operation.structural() {
             Some(Structural::Loop(run)) => {

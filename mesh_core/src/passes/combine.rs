@@ -26,7 +26,7 @@ const SPAN: usize = 1024;
 pub(super) fn run(block: &mut Block, machine: &Machine) {
     let mut changed = false;
     // Steps that have moved may let others meet.
-    while once(block, machine.meeting_bytes) {
+    while once(block, machine.caches.meeting_bytes) {
         changed = true;
     }
     if changed {

@@ -13,6 +13,7 @@ mod dead;
 mod early;
 mod fuse;
 mod hoist;
+mod machine;
 mod merge_sums;
 mod order;
 mod overlap;
@@ -27,7 +28,8 @@ pub use all_reduce::AllReduce;
 pub use buffers::{lower_bound, plan};
 pub use check::check;
 pub(crate) use dead::run as drop_dead_steps;
-pub use target::{Machine, Target};
+pub use machine::{Caches, Exchange, Flops, Level, Machine};
+pub use target::Target;
 
 use crate::names::Mesh;
 use crate::program::{Block, Compiled, Form, Problem, Program, ValueId, VariableType, verify};

@@ -37,7 +37,7 @@ pub(super) struct Limits {
 const WINDOW: usize = 128;
 
 pub(super) fn run(block: &mut Block, cx: &PassCx<'_>) {
-    let limits = Limits { least: 64 << 10, worth: cx.machine.handover, growth: 20 };
+    let limits = Limits { least: 64 << 10, worth: cx.machine.caches.handover, growth: 20 };
     run_within(block, cx, limits);
 }
 
@@ -45,7 +45,7 @@ pub(super) fn run(block: &mut Block, cx: &PassCx<'_>) {
 pub(super) fn run_within(block: &mut Block, cx: &PassCx<'_>, limits: Limits) {
     writes_last(block);
     let awaits = block.steps.iter().any(|step| matches!(step.form, Form::Await(_)));
-    let (mesh, rate) = (cx.mesh, cx.machine.network);
+    let (mesh, rate) = (cx.mesh, cx.machine.caches.network);
     let begins: Vec<u64> = (block.steps.iter())
         .map(|step| step.axes().map_or(0, |_| cost(block, step, mesh).sent))
         .map(|received| if received < limits.least { 0 } else { received.div_ceil(rate) })
@@ -301,7 +301,8 @@ impl<'p> Schedule<'p> {
     fn time(&self, step: usize) -> u64 {
         let step = &self.block.steps[step];
         let cost = cost(self.block, step, self.mesh);
-        let Machine { flops, memory, .. } = self.machine;
+        let per_nanosecond = |rate: f64| (rate * 1e-9).round().max(1.0) as u64;
+        let [flops, memory] = [self.machine.flops.f32, self.machine.memory].map(per_nanosecond);
         if step.axes().is_some() { 0 } else { (cost.flops / flops).max(cost.bytes / memory) }
     }
 }

@@ -35,7 +35,7 @@ fn elementwise(block: &mut Block, step: &Step, machine: &Machine) -> Option<Smal
     let alike =
         lhs.dims.len() == rhs.dims.len() && lhs.dims.iter().all(|label| rhs.dims.contains(label));
     // The terms are likely to be made tile by tile.
-    let large = block.value(lhs.value).bytes() >= machine.cache_bytes / 4;
+    let large = block.value(lhs.value).bytes() >= machine.caches.own_bytes / 4;
     if !alike || !large || dtype.reduction() != dtype {
         return None;
     }

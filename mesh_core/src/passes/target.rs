@@ -1,6 +1,6 @@
 //! What a module is compiled for.
 
-use super::PassId;
+use super::{Machine, PassId};
 
 /// A kind of machine: the passes that a module goes through for it, and what they know of it.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,6 +34,11 @@ impl Target {
         Self { name: "host", passes, machine, check_numerics: false }
     }
 
+    /// The target for another machine of the same kind.
+    pub fn on(self, machine: Machine) -> Self {
+        Self { machine, ..self }
+    }
+
     /// The target without a pass: to look for what makes a difference.
     pub fn without(mut self, pass: PassId) -> Self {
         self.passes.retain(|own| *own != pass);
@@ -62,42 +67,5 @@ impl Target {
 impl Default for Target {
     fn default() -> Self {
         Self::host()
-    }
-}
-
-/// What passes know of a machine: sizes of caches, rates, costs of meeting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Machine {
-    /// Bytes of the cache that a processor has for itself.
-    pub cache_bytes: usize,
-    /// Bytes of a value that has left all caches when it is read again some steps later.
-    pub far_bytes: usize,
-    /// Floating-point operations of a processor in a nanosecond: products, at most.
-    pub flops: u64,
-    /// Bytes of memory that a processor reads and writes in a nanosecond.
-    pub memory: u64,
-    /// Bytes received in a nanosecond over a slow network (8 Gbit/s). Where they come faster, a
-    /// collective is over before it is awaited, which costs nothing but memory.
-    pub network: u64,
-    /// Nanoseconds that it takes to have a collective done beside computation, and back.
-    pub handover: u64,
-    /// Bytes of an all-reduce that costs more to meet for than to move. Among threads, all-reduces of 2
-    /// on 2 cores, and of 4 on 2 cores, take 0.8 and 3 µs at 1 KiB, 3 and 7 µs at 16 KiB, 5 and 13 µs at
-    /// 64 KiB; half of the time is bytes from about 8 to 16 KiB on.
-    pub meeting_bytes: usize,
-}
-
-impl Machine {
-    /// A server's core of today.
-    fn host() -> Self {
-        Self {
-            cache_bytes: 1 << 20,
-            far_bytes: 4 << 20,
-            flops: 200,
-            memory: 20,
-            network: 1,
-            handover: 20_000,
-            meeting_bytes: 16 << 10,
-        }
     }
 }

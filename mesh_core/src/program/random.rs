@@ -88,17 +88,22 @@ pub(crate) trait Rounded: Copy {
     /// Zero.
     const ZERO: Self;
     fn round(x: f64) -> Self;
+    /// A whole number, rounded to the nearest or kept within bounds.
+    fn position(x: i64) -> Self;
     fn value(self) -> f64;
     fn below(self) -> Self;
 }
 
 macro_rules! rounded {
-    ($($t:ty, $zero:expr, $bits:literal, |$x:ident| $round:expr, |$y:ident| $value:expr, $below:expr;)*) => {$(
+    ($($t:ty, $zero:expr, $bits:literal, |$x:ident| $round:expr, |$n:ident| $position:expr,
+        |$y:ident| $value:expr, $below:expr;)*) => {$(
         impl Rounded for $t {
             const BITS: u32 = $bits;
             const ZERO: Self = $zero;
             #[inline(always)]
             fn round($x: f64) -> Self { $round }
+            #[inline(always)]
+            fn position($n: i64) -> Self { $position }
             #[inline(always)]
             fn value(self) -> f64 { let $y = self; $value }
             #[inline(always)]
@@ -107,10 +112,11 @@ macro_rules! rounded {
     )*};
 }
 rounded! {
-    f32, 0.0, 24, |x| x as f32, |y| f64::from(y), y.next_down();
-    f64, 0.0, 53, |x| x, |y| y, y.next_down();
-    i32, 0, 53, |x| x.floor() as i32, |y| f64::from(y), y.wrapping_sub(1);
-    bf16, bf16::ZERO, 24, |x| bf16::from_f64(x), |y| f64::from(y), next_down(y);
+    f32, 0.0, 24, |x| x as f32, |n| n as f32, |y| f64::from(y), y.next_down();
+    f64, 0.0, 53, |x| x, |n| n as f64, |y| y, y.next_down();
+    i32, 0, 53, |x| x.floor() as i32, |n| n.clamp(i32::MIN.into(), i32::MAX.into()) as i32, |y| f64::from(y),
+        y.wrapping_sub(1);
+    bf16, bf16::ZERO, 24, |x| bf16::from_f64(x), |n| bf16::from_f64(n as f64), |y| f64::from(y), next_down(y);
 }
 
 fn next_down(x: bf16) -> bf16 {
@@ -150,7 +156,7 @@ impl Draw {
 
     fn make<T: Rounded>(self, position: isize, bits: u64) -> T {
         match self {
-            Self::Position => T::round(position as f64),
+            Self::Position => T::position(position as i64),
             Self::Uniform { low, high } => uniform(low, high, bits),
             Self::Normal { mean, stddev } => {
                 T::round(mean + stddev * inverse_normal(probability(bits)))
@@ -167,7 +173,7 @@ impl Draw {
         let mut out = [T::ZERO; BATCH];
         if let Self::Position = self {
             for (i, out) in out.iter_mut().enumerate() {
-                *out = T::round(first as f64 + f64::from(i as i32) * step as f64);
+                *out = T::position(first as i64 + i as i64 * step as i64);
             }
             return out;
         }

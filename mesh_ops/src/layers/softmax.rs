@@ -7,7 +7,7 @@
 //! others.
 
 use super::fit::Fit;
-use crate::elementwise::{clip, exp, log, maximum};
+use crate::elementwise::{clip, exp, log, maximum, reciprocal};
 use crate::reduce::{max, sum};
 use crate::room::*;
 
@@ -184,5 +184,5 @@ pub fn softmax_with<'g>(
 ) -> Tensor<'g> {
     let _layer = x.graph().for_layer("softmax");
     let parts = Parts::new("softmax", x, dim, extra_logit);
-    parts.weights / parts.total
+    parts.weights * reciprocal(parts.total)
 }

@@ -11,4 +11,5 @@ mod optimizers_table;
 mod own_crate;
 mod parity;
 mod pasted;
+mod peers;
 mod printed;

@@ -14,6 +14,7 @@ mod exact;
 mod handed;
 mod large;
 mod recipe;
+mod searched;
 mod smooth;
 
 use exact::{INPUT_BOUND, exact};

@@ -1,6 +1,7 @@
 //! Command line of `lm`.
 
 use clap::{Parser, ValueEnum};
+use examples::models::lm::Sizes;
 use examples::optimizer::Method;
 use examples::running::{Detail, RunFlags, word};
 use mesh_core::names::DType;
@@ -28,7 +29,7 @@ pub(crate) struct Flags {
     pub(crate) vocab: Option<usize>,
 
     /// Processors as a grid: `data:2;model:2`. By default `all:n`, n the largest divisor of the batch
-    /// that is not above the number of cores.
+    /// that is not above the number of cores. `auto:4` finds the mesh, and the layout, of four.
     #[arg(long)]
     pub(crate) mesh: Option<String>,
 
@@ -227,6 +228,22 @@ impl Flags {
             ("sequence", self.sequence.to_string()),
             ("data", text.to_owned()),
         ]
+    }
+
+    /// What the model is made of.
+    pub(crate) fn sizes(&self) -> Sizes {
+        Sizes {
+            batch: self.batch,
+            sequence: self.sequence,
+            width: self.width,
+            heads: self.heads,
+            hidden: self.hidden(),
+            depth: self.depth,
+            vocab: self.vocab(),
+            scan: self.scan,
+            recompute: self.recompute,
+            dtype: self.dtype.dtype(),
+        }
     }
 
     /// The size of the vocabulary.

@@ -1,12 +1,13 @@
 //! Trains a language model on any mesh: `cargo run --release --bin lm -- --help`.
 
 mod flags;
-mod model;
 mod sample;
 mod train;
 
 use clap::Parser;
-use examples::launch::{draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters};
+use examples::launch::{draw, exit, lower_with, named, on_mesh, parameters};
+use examples::models::lm as model;
+use examples::planning::found_or_given;
 use examples::ranks::whereabouts;
 use examples::report::{print, say};
 use examples::running::{About, Compared, word};
@@ -22,11 +23,12 @@ fn main() -> ExitCode {
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     flags.check()?;
-    let (mesh, layout) =
-        mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), flags.batch)?;
     let graph = mesh_ops::graph();
     let optimizer = train::optimizer(flags)?;
-    let functions = model::build(&graph, flags, &*optimizer);
+    let functions = model::build(&graph, &flags.sizes(), &*optimizer);
+    let asked = (flags.mesh.as_deref(), flags.layout.as_deref());
+    let (train, machine) = (functions.train.name(), flags.run.machine());
+    let (mesh, layout) = found_or_given(&graph, train, asked, flags.batch, machine)?;
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);
     }

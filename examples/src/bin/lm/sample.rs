@@ -1,8 +1,8 @@
 //! Writes text, one token at a time.
 
 use super::flags::Flags;
-use super::model::Functions;
 use examples::Rng;
+use examples::models::lm::Functions;
 use examples::ranks::speaks;
 use examples::report::print;
 use examples::text::Text;

@@ -1,7 +1,7 @@
 //! Training and evaluation.
 
 use super::flags::Flags;
-use super::model::Functions;
+use examples::models::lm::Functions;
 use examples::optimizer::linear;
 use examples::report::Lines;
 use examples::running::{About, Compared};

@@ -1,6 +1,7 @@
 //! Command line of `mnist`.
 
 use clap::{Parser, ValueEnum};
+use examples::models::mnist::{Model, Sizes};
 use examples::optimizer::Method;
 use examples::running::{Detail, RunFlags, word};
 use mesh_core::names::DType;
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 #[command(name = "mnist", version)]
 pub(crate) struct Flags {
     /// Processors as a grid: `rows:2;cols:2`. By default `all:n`, n the largest divisor of the batch
-    /// that is not above the number of cores.
+    /// that is not above the number of cores. `auto:4` finds the mesh, and the layout, of four.
     #[arg(long)]
     pub(crate) mesh: Option<String>,
 
@@ -140,6 +141,18 @@ impl Flags {
         self.optimizer.check(lr, weight_decay)
     }
 
+    /// What the model is made of.
+    pub(crate) fn sizes(&self) -> Sizes {
+        Sizes {
+            model: self.model,
+            batch: self.batch,
+            hidden: self.hidden,
+            filters: self.filters,
+            wide: self.dtype.wide(),
+            activations: self.dtype.activations(),
+        }
+    }
+
     /// The settings that a resumed run must have in common with the run before.
     pub(crate) fn settings(&self) -> [(&'static str, String); 7] {
         // The keys of a configuration file are settings of their own.
@@ -186,16 +199,4 @@ impl Precision {
             Self::F32 | Self::F64 => self.wide(),
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Model {
-    /// Mesh TensorFlow's example: two 9x9 convolutions on 4x4 blocks, three dense layers; 691,738
-    /// parameters unless sizes are given. Dims: batch, row_blocks, col_blocks, rows_size, cols_size,
-    /// filters1, filters2, hidden1, hidden2, classes.
-    Conv,
-    /// 784-512-512-10, unless a size is given. Dims: batch, pixels, hidden1, hidden2, classes.
-    Mlp,
-    /// Softmax regression. Dims: batch, pixels, classes.
-    Linear,
 }

@@ -1,16 +1,15 @@
 //! Trains a digit classifier on any mesh: `cargo run --release --bin mnist -- --help`.
 
 mod flags;
-mod model;
 mod train;
 
 use clap::Parser;
 use examples::backend::BackendFlags;
 use examples::data::Digits;
-use examples::launch::{
-    LaunchError, draw, exit, lower_with, mesh_and_layout, named, on_mesh, parameters, parse,
-};
+use examples::launch::{LaunchError, draw, exit, lower_with, named, on_mesh, parameters, parse};
+use examples::models::mnist as model;
 use examples::optimizer::Training;
+use examples::planning::found_or_given;
 use examples::ranks::{check_cluster, whereabouts};
 use examples::report::{print, say};
 use examples::running::{About, Compared, Detail, word};
@@ -35,10 +34,6 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         None => None,
         Some(text) => Some(distribution(text)?),
     };
-    let (mesh, layout) = match &distribution {
-        Some(found) => (found.mesh.clone(), found.layout.clone()),
-        None => mesh_and_layout(flags.mesh.as_deref(), flags.layout.as_deref(), flags.batch)?,
-    };
     let graph = mesh_ops::graph();
     let training = match &flags.config {
         _ if flags.run.compares() => Training::to_compare(),
@@ -50,7 +45,13 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let options = Options { all_reduce, probe: flags.run.probes(), ..Options::default() };
     let staleness = distribution.as_ref().map_or(0, |found| found.staleness);
     let training = training.delayed(staleness);
-    let functions = model::build(&graph, flags, &training);
+    let functions = model::build(&graph, &flags.sizes(), &training);
+    let asked = (flags.mesh.as_deref(), flags.layout.as_deref());
+    let (train, machine) = (functions.train.name(), flags.run.machine());
+    let (mesh, layout) = match &distribution {
+        Some(found) => (found.mesh.clone(), found.layout.clone()),
+        None => found_or_given(&graph, train, asked, flags.batch, machine)?,
+    };
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);
     }

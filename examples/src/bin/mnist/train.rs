@@ -1,8 +1,8 @@
 //! The training loop.
 
 use super::flags::Flags;
-use super::model::{Functions, image_dims};
 use examples::data::Digits;
+use examples::models::mnist::{Functions, image_dims};
 use examples::report::{Lines, say};
 use examples::running::{About, Compared};
 use mesh_ops::prelude::*;

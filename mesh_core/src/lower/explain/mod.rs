@@ -107,7 +107,7 @@ impl Explain {
 
     /// With the memory that the functions take when they are compiled for a target.
     pub(super) fn memory(mut self, executable: &Executable, target: &Target) -> Self {
-        self.target = Some((target.name, target.machine));
+        self.target = Some((target.name, target.machine.clone()));
         for (rows, compiled) in self.functions.iter_mut().zip(&executable.functions) {
             rows.arena_bytes = Some(compiled.plan.arena_bytes);
             rows.kept_bytes = Some(memory::kept(compiled));

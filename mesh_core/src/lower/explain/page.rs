@@ -2,6 +2,7 @@
 
 use super::advice::{Advice, Repeated};
 use super::{Explain, FunctionRows, Row};
+use crate::names::DType;
 use crate::passes::Machine;
 use crate::program::Cost;
 use indexmap::IndexMap;
@@ -63,9 +64,7 @@ impl FunctionRows {
 }
 
 fn nanoseconds(cost: Cost, machine: &Machine) -> f64 {
-    let [flops, bytes] = [(cost.flops, machine.flops), (cost.bytes, machine.memory)]
-        .map(|(count, rate)| count as f64 / rate as f64);
-    flops.max(bytes)
+    machine.seconds(DType::F32, cost.flops, cost.bytes) * 1e9
 }
 
 fn alike<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<Alike> {
@@ -145,8 +144,8 @@ impl Explain {
     fn function(&self, f: &mut fmt::Formatter<'_>, function: &FunctionRows) -> fmt::Result {
         let total = function.total();
         writeln!(f, "\n{}", function.name)?;
-        let time = self.target.map(|(name, machine)| {
-            let seconds = function.seconds(&machine);
+        let time = self.target.as_ref().map(|(name, machine)| {
+            let seconds = function.seconds(machine);
             format!(": at least {} on `{name}`", short((seconds * 1e9) as u64, "ns"))
         });
         writeln!(

@@ -79,7 +79,7 @@ fn seen(
     let little = rest * SMALLER <= made.bytes();
     let readers = match large.len() {
         0 if little && body.flops() <= FEW => position..usize::MAX,
-        1 if little && body.flops() <= SOME && made.bytes() >= machine.far_bytes => {
+        1 if little && body.flops() <= SOME && made.bytes() >= machine.caches.far_bytes => {
             position + LONG..usize::MAX
         }
         _ => return None,

@@ -32,7 +32,7 @@ const WAITING: usize = 8;
 
 /// What fits a core's cache anyway gains nothing, and half of it is for a tile.
 pub(super) fn run(block: &mut Block, machine: &Machine) {
-    let limits = Limits { worth: machine.cache_bytes / 4, tile: machine.cache_bytes / 2 };
+    let limits = Limits { worth: machine.caches.own_bytes / 4, tile: machine.caches.own_bytes / 2 };
     run_within(block, limits);
 }
 

@@ -1,6 +1,5 @@
-//! The model. It knows no mesh.
+//! A decoder-only transformer, a language model of tokens.
 
-use super::flags::Flags;
 use mesh_ops::layers::attention::{
     AttentionOptions, CacheVariables, KeyValues, MultiHead, Rotation, additive_mask, causal,
     memory_dim,
@@ -15,15 +14,40 @@ use mesh_optimize::Optimizer;
 /// The base of rotary positions, which gives the slowest rotation.
 const ROTARY_BASE: f64 = 10_000.0;
 
+/// What a language model is made of.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sizes {
+    /// Sequences of a step.
+    pub batch: usize,
+    /// Tokens of a sequence.
+    pub sequence: usize,
+    /// Size of the vectors between layers.
+    pub width: usize,
+    /// Heads of attention, which divide the width.
+    pub heads: usize,
+    /// Size of the hidden vectors of feed-forward layers.
+    pub hidden: usize,
+    /// Number of layers.
+    pub depth: usize,
+    /// How many different tokens there are.
+    pub vocab: usize,
+    /// Whether to loop over layers with one body.
+    pub scan: bool,
+    /// Whether layers are computed again for their gradients.
+    pub recompute: bool,
+    /// What is computed in.
+    pub dtype: DType,
+}
+
 /// Functions of the graph.
-pub(crate) struct Functions {
+pub struct Functions {
     /// From bytes and those that follow to the mean loss. Updates the variables.
-    pub(crate) train: Function<2, 1>,
+    pub train: Function<2, 1>,
     /// From bytes and those that follow to the mean loss of each window.
-    pub(crate) evaluate: Function<2, 1>,
+    pub evaluate: Function<2, 1>,
     /// From a byte and its position to the logits of the next byte, given the bytes at earlier
     /// positions.
-    pub(crate) next: Function<2, 1>,
+    pub next: Function<2, 1>,
 }
 
 /// A decoder-only transformer: rotary positions, norms first.
@@ -56,21 +80,42 @@ enum LayerWeights<'g> {
     Stacked(TransformerLayerWeights<'g>),
 }
 
-/// Builds the model and its functions.
-pub(crate) fn build(graph: &Graph, flags: &Flags, optimizer: &dyn Optimizer) -> Functions {
-    let (batch, length) = (dim("batch", flags.batch), dim("length", flags.sequence));
-    let model = Model::new(flags, length);
-    let weights = model.weights(graph);
+/// What a step of training is made of.
+struct Training<'g> {
+    model: Model,
+    weights: ModelWeights<'g>,
+    inputs: [Tensor<'g>; 2],
+    /// The loss of each token.
+    losses: Tensor<'g>,
+    train: Function<2, 1>,
+}
 
+fn training<'g>(graph: &'g Graph, sizes: &Sizes, optimizer: &dyn Optimizer) -> Training<'g> {
+    let (batch, length) = (dim("batch", sizes.batch), dim("length", sizes.sequence));
+    let model = Model::new(sizes, length);
+    let weights = model.weights(graph);
     let bytes = graph.input("bytes", [batch, length], I32);
     let following = graph.input("following", [batch, length], I32);
     let logits = model.logits(bytes, &weights);
     let losses = logits.softmax_cross_entropy(following, model.vocab);
     let loss = losses.mean();
-    let train = graph.function("train", [bytes, following], [loss], optimizer.minimize(loss));
+    let inputs = [bytes, following];
+    let train = graph.function("train", inputs, [loss], optimizer.minimize(loss));
+    Training { model, weights, inputs, losses, train }
+}
+
+/// Builds the model and the function that trains it, alone.
+pub fn build_training(graph: &Graph, sizes: &Sizes, optimizer: &dyn Optimizer) -> Function<2, 1> {
+    training(graph, sizes, optimizer).train
+}
+
+/// Builds the model and its functions.
+pub fn build(graph: &Graph, sizes: &Sizes, optimizer: &dyn Optimizer) -> Functions {
+    let Training { model, weights, inputs, losses, train } = training(graph, sizes, optimizer);
+    let length = model.length;
     let each = losses.mean_over([length]);
     let each = at_evaluation(optimizer, each, Vec::new()).0;
-    let evaluate = graph.function("evaluate", [bytes, following], [each], []);
+    let evaluate = graph.function("evaluate", inputs, [each], []);
 
     let byte = graph.input("byte", [], I32);
     let position = graph.input("position", [], I32);
@@ -94,11 +139,11 @@ fn at_evaluation<'g>(
 }
 
 impl Model {
-    fn new(flags: &Flags, length: Dimension) -> Self {
-        let (width, heads) = (dim("d_model", flags.width), dim("heads", flags.heads));
-        let kv = dim("kv", flags.width / flags.heads);
-        let vocab = dim("vocab", flags.vocab());
-        let feed_forward = FeedForward::new(width, dim("d_ff", flags.hidden()));
+    fn new(sizes: &Sizes, length: Dimension) -> Self {
+        let (width, heads) = (dim("d_model", sizes.width), dim("heads", sizes.heads));
+        let kv = dim("kv", sizes.width / sizes.heads);
+        let vocab = dim("vocab", sizes.vocab);
+        let feed_forward = FeedForward::new(width, dim("d_ff", sizes.hidden));
         Self {
             output: Dense::onto([vocab]).over([width]).without_bias(),
             layer: TransformerLayer {
@@ -107,11 +152,11 @@ impl Model {
                 feed_forward,
             },
             length,
-            layers: dim("layers", flags.depth),
+            layers: dim("layers", sizes.depth),
             vocab,
-            scan: flags.scan,
-            recompute: flags.recompute,
-            dtype: flags.dtype.dtype(),
+            scan: sizes.scan,
+            recompute: sizes.recompute,
+            dtype: sizes.dtype,
         }
     }
 

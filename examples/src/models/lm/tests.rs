@@ -1,16 +1,31 @@
 #![allow(clippy::unwrap_used, reason = "a failure fails its test")]
 
 use super::*;
-use crate::flags::BYTES;
-use clap::Parser;
 use ndarray::{Array2, arr0, s};
+
+/// Values of a byte.
+const BYTES: usize = 256;
+
+const SEED: u64 = 5;
 
 /// The model with a key-value cache gives byte by byte the logits of the model on whole windows.
 #[test]
 fn the_next_byte_is_that_of_the_full_pass() {
-    let line = "lm --width 16 --heads 2 --depth 3 --sequence 8 --batch 2 --seed 5";
-    for more in ["", " --scan", " --recompute"] {
-        let flags = Flags::parse_from(format!("{line}{more}").split_whitespace());
+    let plain = Sizes {
+        batch: 2,
+        sequence: 8,
+        width: 16,
+        heads: 2,
+        hidden: 64,
+        depth: 3,
+        vocab: BYTES,
+        scan: false,
+        recompute: false,
+        dtype: F32,
+    };
+    let scanned = Sizes { scan: true, ..plain };
+    let recomputed = Sizes { recompute: true, ..plain };
+    for sizes in [plain, scanned, recomputed] {
         for (mesh, layout) in [
             ("", ""),
             ("data:2", "batch:data"),
@@ -19,15 +34,15 @@ fn the_next_byte_is_that_of_the_full_pass() {
             ("seq:2", "length:seq"),
             ("a:2", "memory_length:a"),
         ] {
-            agree(&flags, mesh, layout, &format!("{more} {layout}"));
+            agree(&sizes, mesh, layout, &format!("{sizes:?} {layout}"));
         }
     }
 }
 
-fn agree(flags: &Flags, mesh: &str, layout: &str, what: &str) {
+fn agree(sizes: &Sizes, mesh: &str, layout: &str, what: &str) {
     let g = mesh_ops::graph();
-    let (batch, length) = (dim("batch", flags.batch), dim("length", flags.sequence));
-    let model = Model::new(flags, length);
+    let (batch, length) = (dim("batch", sizes.batch), dim("length", sizes.sequence));
+    let model = Model::new(sizes, length);
     let weights = model.weights(&g);
     let bytes = g.input("bytes", [batch, length], I32);
     let full = g.function("full", [bytes], [model.logits(bytes, &weights)], []);
@@ -35,10 +50,10 @@ fn agree(flags: &Flags, mesh: &str, layout: &str, what: &str) {
     let (logits, kept) = model.next(byte, position, &weights);
     let next = g.function("next", [byte, position], [logits], kept);
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let mut session = Session::threads(&module, flags.seed).unwrap();
+    let mut session = Session::threads(&module, SEED).unwrap();
     session.set_replica_check(true).unwrap();
 
-    let text = Array2::from_shape_fn((flags.batch, flags.sequence), |(b, i)| {
+    let text = Array2::from_shape_fn((sizes.batch, sizes.sequence), |(b, i)| {
         ((b * 91 + i * 53 + 7) % BYTES) as i32
     });
     let [expected] = session.call(&full, [text.view().into()]).unwrap();

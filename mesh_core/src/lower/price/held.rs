@@ -1,0 +1,120 @@
+//! Memory by the table: which versions are alive after which operation.
+
+use super::Estimator;
+use crate::graph::Structural;
+use crate::lower::table::{Setting, Table, VersionId};
+
+/// What of a table is held when.
+struct Held {
+    /// The version whose memory a version is.
+    home: Vec<usize>,
+    bytes: Vec<usize>,
+    last: Vec<usize>,
+}
+
+impl Estimator<'_> {
+    /// The most bytes of values that a processor holds at once. What lives in registers, and what lies
+    /// in variables, is not counted; an elementwise operation takes over what it is the last to read.
+    pub(super) fn peak(&self, setting: &Setting<'_>, table: &Table, inside: bool) -> usize {
+        let held = self.held(setting, table, inside);
+        let (mut live, mut peak) = (0_usize, 0_usize);
+        let mut alive = vec![false; held.bytes.len()];
+        let mut ends = vec![Vec::new(); table.entries.len() + 1];
+        for (version, &last) in held.last.iter().enumerate() {
+            ends[last.min(table.entries.len())].push(version);
+        }
+        if !inside {
+            table.given.iter().for_each(|v| begin(&held, &mut alive, &mut live, *v));
+        }
+        for (at, entry) in table.entries.iter().enumerate() {
+            let operation = &setting.data.operations[entry.operation.index()];
+            entry.inputs.iter().for_each(|v| begin(&held, &mut alive, &mut live, *v));
+            peak = peak.max(live);
+            let outputs = entry.outputs.iter().map(|v| held.bytes[held.home[v.index()]]);
+            let made: usize = outputs.sum();
+            let body = entry.body.as_ref().map_or(0, |body| self.peak(setting, body, true));
+            let freed =
+                ends[at].iter().filter(|v| alive[**v]).map(|v| held.bytes[*v]).sum::<usize>();
+            let taken = if self.is_light(entry.operation) { freed.min(made) } else { 0 };
+            if !entry.alias && operation.structural().is_none_or(|op| !names_memory(op)) {
+                peak = peak.max(live + made + body - taken);
+            }
+            entry.outputs.iter().for_each(|v| begin(&held, &mut alive, &mut live, *v));
+            for &version in &ends[at] {
+                if std::mem::take(&mut alive[version]) {
+                    live -= held.bytes[version];
+                }
+            }
+        }
+        table.fetches.iter().for_each(|v| begin(&held, &mut alive, &mut live, *v));
+        peak.max(live)
+    }
+
+    fn held(&self, setting: &Setting<'_>, table: &Table, inside: bool) -> Held {
+        let count = table.versions.len();
+        let mut home: Vec<_> = (0..count).collect();
+        let size = |version: &crate::lower::table::Version| {
+            let ty = &setting.data.tensors[version.tensor.index()].ty;
+            let local = version.placement.local_shape(setting.mesh, &ty.shape);
+            let elements = local.map_or(ty.shape.size(), |shape| shape.size());
+            elements.saturating_mul(version.placement.held(ty.dtype).size())
+        };
+        let mut bytes: Vec<_> = table.versions.iter().map(size).collect();
+        for (i, version) in table.versions.iter().enumerate() {
+            if self.hides(version.tensor) {
+                bytes[i] = 0;
+            }
+            if let Some((source, route)) = &version.source
+                && route.moves.is_empty()
+            {
+                home[i] = home[source.index()];
+            }
+        }
+        if inside {
+            table.given.iter().for_each(|v| bytes[v.index()] = 0);
+        }
+        for entry in &table.entries {
+            let op = setting.data.operations[entry.operation.index()].structural();
+            match op {
+                Some(Structural::Read { .. }) => {
+                    entry.outputs.iter().for_each(|v| bytes[v.index()] = 0);
+                }
+                Some(op) if names_memory(op) && !entry.alias => {
+                    for (out, input) in entry.outputs.iter().zip(&entry.inputs) {
+                        home[out.index()] = home[input.index()];
+                    }
+                }
+                _ => {}
+            }
+        }
+        let (mut last, mut made) = (vec![0; count], vec![false; count]);
+        for (at, entry) in table.entries.iter().enumerate() {
+            for version in entry.inputs.iter().chain(&entry.outputs) {
+                let mut version = Some(*version);
+                // What a version is made of lives until it is made.
+                while let Some(v) = version {
+                    last[home[v.index()]] = at;
+                    let done = std::mem::replace(&mut made[v.index()], true);
+                    let source = table.versions[v.index()].source.as_ref().map(|(from, _)| *from);
+                    version = source.filter(|_| !done);
+                }
+            }
+        }
+        for version in &table.fetches {
+            last[home[version.index()]] = table.entries.len();
+        }
+        Held { home, bytes, last }
+    }
+}
+
+/// Whether an op's outputs are other names for its inputs' memory.
+fn names_memory(op: &Structural) -> bool {
+    matches!(op, Structural::Barrier | Structural::StopGradient)
+}
+
+fn begin(held: &Held, alive: &mut [bool], live: &mut usize, version: VersionId) {
+    let home = held.home[version.index()];
+    if !std::mem::replace(&mut alive[home], true) {
+        *live += held.bytes[home];
+    }
+}

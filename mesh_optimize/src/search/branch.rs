@@ -1,0 +1,217 @@
+//! Branch and bound: dims are decided one by one, and what cannot beat the best is left.
+//!
+//! Bounds. *Work*: no processor does less of an operation than the part that is left if every axis that can still
+//! divide it does. *State*: rules of parameters and slots change neither computations nor what moves among
+//! them, so these cost what they cost without such rules. A layout that is priced is compared with the bounds
+//! that it passed; one that beats them would show a bound that is none, and the answer is not proven then.
+
+use super::found::{Certificate, Choice, Found, Pruned, RuleWorth};
+use super::space::{Chosen, Space};
+use super::{Objective, Search, SearchError};
+use mesh_core::graph::Graph;
+use mesh_core::lower::{Estimator, Price};
+use mesh_core::names::{AxisList, Layout};
+use std::time::Instant;
+
+/// Sums of the same terms in another order differ by less than this part.
+const ROUNDING: f64 = 1e-9;
+
+pub(super) struct Branch<'s> {
+    search: &'s Search,
+    began: Instant,
+    /// The best first, up to as many as are kept.
+    best: Vec<Choice>,
+    /// The one that needs least memory.
+    least: Option<Choice>,
+    /// Seconds and bytes of all that were priced, if all are.
+    all: Vec<Choice>,
+    certificate: Certificate,
+    tied: Vec<String>,
+}
+
+impl<'s> Branch<'s> {
+    pub(super) fn new(search: &'s Search, began: Instant) -> Self {
+        let certificate = Certificate { proven: true, ..Certificate::default() };
+        let (best, all, tied) = (Vec::new(), Vec::new(), Vec::new());
+        Self { search, began, best, least: None, all, certificate, tied }
+    }
+
+    /// Searches the layouts of one mesh.
+    pub(super) fn mesh(&mut self, estimator: &Estimator<'_>) {
+        let space = Space::new(estimator);
+        for group in space.groups.iter().filter(|group| group.dims.len() > 1) {
+            let names: Vec<_> = group.dims.iter().map(ToString::to_string).collect();
+            let text = format!("layouts that split {} differently", names.join(", "));
+            if !self.tied.contains(&text) {
+                self.tied.push(text);
+            }
+        }
+        let mut chosen = vec![None; space.groups.len()];
+        self.decide(estimator, &space, &mut chosen, 0);
+    }
+
+    fn is_late(&mut self) -> bool {
+        let late = self.search.limit.is_some_and(|limit| self.began.elapsed() >= limit);
+        self.certificate.late |= late;
+        late
+    }
+
+    /// Whether nothing of at least so many seconds can be the best.
+    fn is_beaten(&self, seconds: f64) -> bool {
+        let bound = |best: &Choice| seconds >= best.price.seconds() * (1.0 + ROUNDING);
+        let fastest = self.search.objective == Objective::Seconds && !self.search.every;
+        fastest && self.best.first().is_some_and(bound)
+    }
+
+    fn decide(
+        &mut self,
+        estimator: &Estimator<'_>,
+        space: &Space<'_>,
+        chosen: &mut Chosen,
+        next: usize,
+    ) {
+        self.certificate.visited += 1;
+        if self.is_late() {
+            return;
+        }
+        let least = space.least(chosen, self.search.state);
+        if self.is_beaten(least) {
+            self.certificate.pruned.work += 1;
+            return;
+        }
+        let Some(group) = space.groups.get(next) else {
+            return self.leaf(estimator, space, chosen, least);
+        };
+        // The most promising first, so that a good layout bounds the rest.
+        let mut options: Vec<(f64, &AxisList)> = Vec::new();
+        for axes in &group.options {
+            if !space.allows(chosen, next, axes) {
+                self.certificate.pruned.rules += 1;
+                continue;
+            }
+            chosen[next] = Some(axes.clone());
+            options.push((space.least(chosen, self.search.state), axes));
+        }
+        options.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (_, axes) in options {
+            chosen[next] = Some(axes.clone());
+            self.decide(estimator, space, chosen, next + 1);
+        }
+        chosen[next] = None;
+    }
+
+    /// All dims are decided: prices the layout, and those with rules of parameters and slots.
+    fn leaf(&mut self, estimator: &Estimator<'_>, space: &Space<'_>, chosen: &Chosen, least: f64) {
+        let rules = space.rules(chosen);
+        let Some(plain) = self.price(estimator, &rules, least) else { return };
+        if !self.search.state {
+            return;
+        }
+        for state in space.state_rules().into_iter().skip(1) {
+            if self.is_beaten(plain.fixed_seconds) {
+                self.certificate.pruned.state += 1;
+                continue;
+            }
+            if self.is_late() {
+                return;
+            }
+            let rules: Vec<_> = rules.iter().cloned().chain(state).collect();
+            self.price(estimator, &rules, plain.fixed_seconds);
+        }
+    }
+
+    /// Prices a layout, which a bound says costs at least so much.
+    fn price(&mut self, estimator: &Estimator<'_>, rules: &[String], least: f64) -> Option<Price> {
+        let layout: Layout = rules.join(";").parse().ok()?;
+        let Ok(price) = estimator.price(&layout) else {
+            self.certificate.pruned.illegal += 1;
+            return None;
+        };
+        self.certificate.priced += 1;
+        if price.seconds() < least * (1.0 - ROUNDING) {
+            self.certificate.proven = false;
+        }
+        let choice = Choice { mesh: estimator.mesh().clone(), layout, price: price.clone() };
+        self.keep(choice);
+        Some(price)
+    }
+
+    fn keep(&mut self, choice: Choice) {
+        let bytes = choice.price.bytes();
+        if self.least.as_ref().is_none_or(|least| bytes < least.price.bytes()) {
+            self.least = Some(choice.clone());
+        }
+        if self.search.every {
+            self.all.push(choice.clone());
+        }
+        if bytes as u64 > self.search.capacity() {
+            self.certificate.pruned.memory += 1;
+            return;
+        }
+        let key = |choice: &Choice| self.search.objective.key(choice);
+        let (own, rules) = (key(&choice), choice.layout.rules().len());
+        let before = |other: &Choice| {
+            let theirs = key(other);
+            let order = theirs.0.total_cmp(&own.0).then(theirs.1.total_cmp(&own.1));
+            order.then(other.layout.rules().len().cmp(&rules)).is_le()
+        };
+        let at = self.best.iter().take_while(|other| before(other)).count();
+        self.best.insert(at, choice);
+        self.best.truncate(self.search.runners_up + 1);
+    }
+
+    /// What was found; what each rule of it is worth is priced now.
+    pub(super) fn found(mut self, graph: &Graph) -> Result<Found, SearchError> {
+        self.certificate.proven &= !self.certificate.late;
+        if self.best.is_empty() {
+            let capacity = self.search.capacity();
+            return Err(match self.least {
+                Some(least) => SearchError::NothingFits { capacity, least: Box::new(least) },
+                None => SearchError::Nothing { late: self.certificate.late },
+            });
+        }
+        let best = self.best.remove(0);
+        let Search { function, machine, .. } = self.search;
+        let estimator = graph.estimator(function, &best.mesh, machine)?;
+        let rules: Vec<_> = best.layout.rules().iter().map(ToString::to_string).collect();
+        let mut worth = Vec::new();
+        for (i, rule) in rules.iter().enumerate() {
+            let others = rules.iter().enumerate().filter(|(j, _)| *j != i);
+            let others: Vec<_> = others.map(|(_, rule)| rule.clone()).collect();
+            let layout = others.join(";").parse::<Layout>().ok();
+            let without = layout.and_then(|layout| estimator.price(&layout).ok());
+            worth.push(RuleWorth { rule: rule.clone(), without });
+        }
+        let mut left_out = vec![
+            "owners (`@0`, `@each`)".to_owned(),
+            "`params/` and `slots/` rules for single dims, and `*` over axes in another order"
+                .to_owned(),
+            "`params/*` over other axes than `slots/*`, or without it".to_owned(),
+        ];
+        if !self.search.state {
+            left_out = vec!["all `params/` and `slots/` rules".to_owned()];
+        }
+        left_out.extend(self.tied);
+        let seconds_searched = self.began.elapsed().as_secs_f64();
+        let (runners_up, all, certificate) = (self.best, self.all, self.certificate);
+        Ok(Found { best, runners_up, worth, certificate, left_out, seconds_searched, all })
+    }
+}
+
+impl Objective {
+    fn key(self, choice: &Choice) -> (f64, f64) {
+        let (seconds, bytes) = (choice.price.seconds(), choice.price.bytes() as f64);
+        match self {
+            Self::Seconds => (seconds, bytes),
+            Self::Bytes => (bytes, seconds),
+        }
+    }
+}
+
+impl Pruned {
+    /// All together.
+    pub fn total(&self) -> u64 {
+        let Self { rules, work, state, memory, illegal } = *self;
+        rules + work + state + memory + illegal
+    }
+}

@@ -1,0 +1,198 @@
+//! What is searched on one mesh: for every dim an ordered list of axes, or none.
+//!
+//! Dims that are alike everywhere (the same size, the same roles beside the same other dims, the same work) are
+//! split alike. What two dims cannot do together is known from where they meet, before anything is placed.
+
+use mesh_core::lower::{Estimator, Meeting};
+use mesh_core::names::{Axis, AxisList, DimName, Mesh};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Dims that are split alike, and over which axes they can be.
+pub(super) struct Group {
+    pub(super) dims: Vec<DimName>,
+    pub(super) options: Vec<AxisList>,
+    /// Groups with which it cannot share an axis.
+    clashes: Vec<bool>,
+    /// Seconds of the work that it divides, with nothing split.
+    seconds: f64,
+}
+
+/// Work that some groups divide together.
+struct Share {
+    groups: Vec<usize>,
+    /// Whether `params/` and `slots/` rules may divide it further.
+    is_state: bool,
+    seconds: f64,
+}
+
+pub(super) struct Space<'m> {
+    mesh: &'m Mesh,
+    pub(super) groups: Vec<Group>,
+    shares: Vec<Share>,
+}
+
+/// Which axes each group has; `None` while that is open.
+pub(super) type Chosen = Vec<Option<AxisList>>;
+
+impl<'m> Space<'m> {
+    pub(super) fn new(estimator: &'m Estimator<'_>) -> Self {
+        let (mesh, meetings) = (estimator.mesh(), estimator.meetings());
+        let tied = tied(meetings);
+        let mut space = Self { mesh, groups: Vec::new(), shares: Vec::new() };
+        for dims in tied {
+            let of = |meeting: &&Meeting| has(meeting, &dims);
+            let options = options(mesh, meetings, &dims);
+            let seconds = meetings.iter().filter(of).map(|meeting| meeting.seconds).sum();
+            space.groups.push(Group { dims, options, clashes: Vec::new(), seconds });
+        }
+        // What divides most work is decided first.
+        space.groups.retain(|group| group.options.len() > 1);
+        space.groups.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        for i in 0..space.groups.len() {
+            let clashes = (0..space.groups.len()).map(|j| i != j && space.meet(meetings, i, j));
+            space.groups[i].clashes = clashes.collect();
+        }
+        let mut shares: BTreeMap<(Vec<usize>, bool), f64> = BTreeMap::new();
+        for meeting in meetings {
+            let groups = (0..space.groups.len()).filter(|i| has(meeting, &space.groups[*i].dims));
+            *shares.entry((groups.collect(), !meeting.computes)).or_default() += meeting.seconds;
+        }
+        let share = |((groups, is_state), seconds)| Share { groups, is_state, seconds };
+        space.shares = shares.into_iter().map(share).collect();
+        space
+    }
+
+    fn meet(&self, meetings: &[Meeting], one: usize, other: usize) -> bool {
+        let (one, other) = (&self.groups[one].dims, &self.groups[other].dims);
+        meetings.iter().any(|meeting| has(meeting, one) && has(meeting, other))
+    }
+
+    /// Whether a group can have these axes beside what is chosen.
+    pub(super) fn allows(&self, chosen: &Chosen, group: usize, axes: &[Axis]) -> bool {
+        let clashes = &self.groups[group].clashes;
+        chosen.iter().zip(clashes).all(|(other, clash)| match other {
+            Some(theirs) => !clash || axes.iter().all(|axis| !theirs.contains(axis)),
+            None => true,
+        })
+    }
+
+    /// Seconds that no layout beats which has what is chosen: each processor does at least the part of the
+    /// work that as many as can share it leave to one. With `state`, rules of parameters and slots are open.
+    pub(super) fn least(&self, chosen: &Chosen, state: bool) -> f64 {
+        let least = |share: &Share| share.seconds / self.parts(chosen, share, state) as f64;
+        self.shares.iter().map(least).sum()
+    }
+
+    /// Into how many parts work can be divided at most.
+    fn parts(&self, chosen: &Chosen, share: &Share, state: bool) -> usize {
+        if share.is_state && state {
+            return self.mesh.processors();
+        }
+        let mut parts = 1;
+        for axis in self.mesh.axes() {
+            let taken = |&&group: &&usize| match &chosen[group] {
+                Some(axes) => axes.contains(&axis),
+                None => {
+                    let mut options = self.groups[group].options.iter();
+                    options.any(|axes| axes.contains(&axis)) && self.allows(chosen, group, &[axis])
+                }
+            };
+            if share.groups.iter().any(|group| taken(&group)) {
+                parts *= self.mesh.size(axis);
+            }
+        }
+        parts
+    }
+
+    /// Compute rules as text.
+    pub(super) fn rules(&self, chosen: &Chosen) -> Vec<String> {
+        let mut rules = Vec::new();
+        for (group, axes) in self.groups.iter().zip(chosen) {
+            let axes = axes.as_ref().map(|axes| self.mesh.list(axes)).unwrap_or_default();
+            if !axes.is_empty() {
+                rules.extend(group.dims.iter().map(|dim| format!("{dim}:{axes}")));
+            }
+        }
+        rules.sort();
+        rules
+    }
+
+    /// Rules of parameters and slots: none, slots split over some of the axes, or both.
+    pub(super) fn state_rules(&self) -> Vec<Vec<String>> {
+        let axes: Vec<_> = self.mesh.axes().filter(|&axis| self.mesh.size(axis) > 1).collect();
+        let mut all = vec![Vec::new()];
+        for set in 1..1_usize << axes.len() {
+            let of = axes.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
+            let list: AxisList = of.map(|(_, axis)| *axis).collect();
+            let axes = self.mesh.list(&list);
+            let slots = format!("slots/*:{axes}");
+            all.push(vec![slots.clone()]);
+            all.push(vec![format!("params/*:{axes}"), slots]);
+        }
+        all
+    }
+}
+
+fn has(meeting: &Meeting, dims: &[DimName]) -> bool {
+    meeting.dims.iter().any(|dim| dims.contains(&dim.name))
+}
+
+/// Ordered lists of axes that divide every size of the dims; only none if they must be whole somewhere.
+fn options(mesh: &Mesh, meetings: &[Meeting], dims: &[DimName]) -> Vec<AxisList> {
+    let all = meetings.iter().flat_map(|meeting| &meeting.dims);
+    let sizes: BTreeSet<_> =
+        all.filter(|dim| dims.contains(&dim.name)).map(|dim| dim.size).collect();
+    let whole = meetings.iter().flat_map(|meeting| &meeting.whole).any(|dim| dims.contains(dim));
+    let mut options = vec![AxisList::new()];
+    let mut begun = 0;
+    while !whole && begun < options.len() {
+        for axis in mesh.axes().filter(|&axis| mesh.size(axis) > 1) {
+            let mut longer = options[begun].clone();
+            if longer.contains(&axis) {
+                continue;
+            }
+            longer.push(axis);
+            let parts = mesh.group_size(&longer);
+            if sizes.iter().all(|size| size.is_multiple_of(parts)) {
+                options.push(longer);
+            }
+        }
+        begun += 1;
+    }
+    options
+}
+
+/// Dims by what they are beside others; those that are alike and never meet are split alike.
+fn tied(meetings: &[Meeting]) -> Vec<Vec<DimName>> {
+    let names: BTreeSet<DimName> =
+        meetings.iter().flat_map(|meeting| &meeting.dims).map(|dim| dim.name).collect();
+    let mut alike: BTreeMap<Vec<String>, Vec<DimName>> = BTreeMap::new();
+    for name in names {
+        let describe = |meeting: &Meeting| {
+            let dims = meeting.dims.iter().map(|dim| match dim.name == name {
+                true => format!("*:{}", dim.size),
+                false => dim.to_string(),
+            });
+            let mut dims: Vec<_> = dims.collect();
+            dims.sort();
+            let whole = meeting.whole.contains(&name);
+            format!("{dims:?} {whole} {} {:x}", meeting.computes, meeting.seconds.to_bits())
+        };
+        let of = |meeting: &&Meeting| has(meeting, &[name]);
+        let mut found: Vec<_> = meetings.iter().filter(of).map(describe).collect();
+        found.sort();
+        alike.entry(found).or_default().push(name);
+    }
+    let meet = |one: DimName, other: DimName| {
+        meetings.iter().any(|meeting| has(meeting, &[one]) && has(meeting, &[other]))
+    };
+    let mut groups = Vec::new();
+    for dims in alike.into_values() {
+        let apart = dims.iter().enumerate().all(|(i, a)| dims[..i].iter().all(|b| !meet(*a, *b)));
+        match apart {
+            true => groups.push(dims),
+            false => groups.extend(dims.into_iter().map(|dim| vec![dim])),
+        }
+    }
+    groups
+}

@@ -1,0 +1,127 @@
+//! Products, new tensors, shapes and indices.
+
+use super::{Row, Words, rows};
+use mesh_ops::einsum::{contract, einsum, matmul};
+use mesh_ops::prelude::*;
+use mesh_ops::random::*;
+use mesh_ops::*;
+
+pub(super) fn products(words: &Words<'_>) -> Vec<Row> {
+    let &Words { columns, rows, x, y, sequence, length, .. } = words;
+    let weights = y.rename(rows, "outputs");
+    rows! {
+        "matmul mm bmm", "jnp.matmul jnp.dot lax.dot" => matmul(x, &[weights]), "over the dims that both have";
+        "einsum", "jnp.einsum" => einsum(x, &[weights], [rows, dim("outputs", 4)]);
+        "tensordot", "jnp.tensordot lax.dot_general" => contract(x, &[weights], [columns]);
+        "inner vdot dot", "jnp.inner jnp.vdot" => (x * y).sum_all();
+        "outer", "jnp.outer" => x * weights.rename(columns, "more");
+        "kron", "jnp.kron" => (x * weights.rename(columns, "more"));
+        "baddbmm addmm", "" => matmul(x, &[weights]) + 1.0;
+        "trace", "jnp.trace" => {
+            let other = sequence.rename(length, "others");
+            let gram = contract(sequence, &[other], [words.model]);
+            diagonal(gram, length, dim("others", 6), 0).sum_all()
+        };
+    }
+}
+
+pub(super) fn made(words: &Words<'_>) -> Vec<Row> {
+    let &Words { g, columns, rows, x, .. } = words;
+    rows! {
+        "zeros", "jnp.zeros" => g.fill([rows, columns], 0.0, F32);
+        "ones", "jnp.ones" => g.fill([rows, columns], 1.0, F32);
+        "full", "jnp.full lax.full" => g.fill([rows, columns], 2.5, F32);
+        "zeros_like", "jnp.zeros_like" => zeros_like(x);
+        "ones_like", "jnp.ones_like" => ones_like(x);
+        "full_like", "jnp.full_like lax.full_like" => x.fill_like(2.5);
+        "tensor as_tensor from_numpy", "jnp.array jnp.asarray" => {
+            g.constant([rows], ndarray::arr1(&[1f32, 2.0, 3.0, 4.0]).view())
+        };
+        "arange", "jnp.arange lax.iota" => range(g, rows, F32);
+        "linspace", "jnp.linspace" => linspace(g, rows, 0.0, 1.0, F32);
+        "eye", "jnp.eye jnp.identity" => eye(g, rows, columns, 0, F32);
+        "meshgrid", "jnp.meshgrid" => meshgrid(&[range(g, rows, F32), range(g, columns, F32)]);
+        "rand", "jax.random.uniform" => random_uniform(g, [rows], 0.0, 1.0, F32);
+        "randn normal", "jax.random.normal" => random_normal(g, [rows], 0.0, 1.0, F32);
+        "randint", "jax.random.randint" => random_integer(g, [rows], 0, 10);
+        "nn.init.trunc_normal_", "jax.random.truncated_normal" => random_truncated_normal(g, [rows], 0.0, 1.0, F32);
+        "bernoulli", "jax.random.bernoulli" => random_uniform(g, [rows], 0.0, 1.0, F32).less(0.3);
+        "multinomial", "jax.random.categorical" => sample_with_temperature(x, columns, 1.0), "of logits; one draw";
+        "distributions.Gumbel", "jax.random.gumbel" => {
+            -(-random_uniform(g, [rows], 1e-20, 1.0, F32).log()).log()
+        };
+    }
+}
+
+pub(super) fn shapes(words: &Words<'_>) -> Vec<Row> {
+    let &Words { g, columns, rows, x, y, image, channels, .. } = words;
+    rows! {
+        "reshape Tensor.view", "jnp.reshape lax.reshape" => reshape(x, [dim("all", 24)]);
+        "flatten nn.Flatten", "jnp.ravel" => merge_dims(x, [rows, columns], "all");
+        "unflatten nn.Unflatten", "" => replace_dims(x, [columns], [dim("pairs", 3), dim("two", 2)]);
+        "permute transpose Tensor.t swapaxes", "jnp.transpose jnp.swapaxes lax.transpose" => {
+            transpose(x, [columns, rows])
+        }, "only what is fetched, or reshaped, has an order";
+        "movedim", "jnp.moveaxis" => transpose(x, [columns, rows]), "as `transpose`";
+        "unsqueeze squeeze", "jnp.expand_dims jnp.squeeze lax.expand_dims" => x + y, "not needed: dims meet by name";
+        "expand broadcast_to Tensor.expand", "jnp.broadcast_to lax.broadcast_in_dim" => {
+            broadcast(range(g, rows, F32), &x.shape())
+        }, "operands broadcast by name, so it is rarely needed";
+        "cat concat concatenate", "jnp.concatenate lax.concatenate" => concat(x, &[y], "columns");
+        "stack", "jnp.stack" => stack(x, &[y], "pair");
+        "unbind", "jnp.unstack" => unstack(x, rows);
+        "split", "jnp.split lax.split" => split(x, columns, [2, 4]);
+        "chunk tensor_split", "jnp.array_split" => split_evenly::<2>(x, columns);
+        "narrow Tensor.narrow", "lax.slice lax.slice_in_dim lax.dynamic_slice" => slice(x, dim("columns", 3), 1), "`dim(\"columns\", 3)` from place 1 on";
+        "select", "lax.index_in_dim" => pick(x, rows, 2);
+        "F.pad nn.ConstantPad2d nn.ZeroPad2d", "jnp.pad lax.pad" => pad(x, columns, 1, 2);
+        "nn.ReflectionPad2d", "" => pad_with(x, columns, 1, 2, Padding::Reflect);
+        "nn.ReplicationPad2d", "" => pad_with(x, columns, 1, 2, Padding::Edge);
+        "nn.CircularPad2d", "" => pad_with(x, columns, 1, 2, Padding::Wrap);
+        "tile Tensor.repeat", "jnp.tile" => tile(x, columns, 2);
+        "repeat_interleave", "jnp.repeat" => repeat(x, columns, 2);
+        "flip", "jnp.flip lax.rev" => flip(x, [columns]);
+        "roll", "jnp.roll" => roll(x, columns, 1);
+        "tril", "jnp.tril" => tril(x, rows, columns, 0);
+        "triu", "jnp.triu" => triu(x, rows, columns, 0);
+        "diag diag_embed", "jnp.diag" => diag(range(g, rows, F32), rows, "others");
+        "diagonal", "jnp.diagonal" => diagonal(x, rows, columns, 0);
+        "F.pixel_shuffle nn.PixelShuffle", "" => {
+            depth_to_space(image, &[dim("height", 8), dim("width", 8)], 2, channels)
+        };
+        "F.pixel_unshuffle nn.PixelUnshuffle", "" => {
+            space_to_depth(image, &[dim("height", 8), dim("width", 8)], 2, channels)
+        };
+        "F.unfold nn.Unfold", "lax.conv_general_dilated_patches" => {
+            windows(x, columns, dim("window", 3), 1, [1, 1])
+        }, "along one dim; once for each";
+        "F.fold nn.Fold", "" => {
+            overlap_add(windows(x, columns, dim("window", 3), 1, [1, 1]), columns, dim("window", 3), 1, [1, 1])
+        };
+    }
+}
+
+pub(super) fn indices(words: &Words<'_>) -> Vec<Row> {
+    let &Words { columns, rows, x, ids, .. } = words;
+    let places = dim("places", 3);
+    let chosen = mesh_ops::range(words.g, places, I32);
+    let each = x.argmax(columns);
+    rows! {
+        "index_select take", "jnp.take" => gather(x, chosen, rows);
+        "gather take_along_dim", "jnp.take_along_axis lax.gather" => take_along(x, ids, columns);
+        "scatter_add index_add", "Array.at[].add lax.scatter_add" => {
+            scatter_add(gather(x, chosen, rows), chosen, rows, [rows, columns])
+        };
+        "scatter index_copy", "Array.at[].set lax.scatter" => {
+            scatter(x, gather(x, chosen, rows), chosen, rows, Scatter::Set)
+        };
+        "scatter_reduce", "Array.at[].max lax.scatter_max" => {
+            scatter(x, gather(x, chosen, rows), chosen, rows, Scatter::Max)
+        };
+        "", "jax.ops.segment_sum" => segment_sum(x, ids, rows, dim("segments", 3));
+        "", "jax.ops.segment_max" => segment_max(x, ids, rows, dim("segments", 3));
+        "F.one_hot", "nn.one_hot" => one_hot(each, columns, F32);
+        "argwhere nonzero", "jnp.nonzero" => mesh_ops::elementwise::not_equal(x, 0.0), "as a mask: shapes are fixed";
+        "masked_select", "jnp.extract" => words.mask.select(x, x.fill_like(0.0)), "as a mask: shapes are fixed";
+    }
+}

@@ -1,0 +1,119 @@
+//! The search finds what going through all layouts finds, each lowered as a whole; and prices are those of the
+//! lowered programs.
+
+use super::*;
+use mesh_core::lower::{Options, Price};
+use mesh_core::passes::Machine;
+use mesh_optimize::search::{FindLayout, Search};
+
+/// Graphs that are searched.
+const SEARCHED: u32 = 60;
+
+/// The most layouts that are gone through; a graph with more is searched on one axis.
+const MOST: usize = 700;
+
+/// Sums of the same terms in another order.
+const ROUNDING: f64 = 1e-9;
+
+/// All lists of compute rules: for every dim every ordered list of axes, or none.
+fn layouts(graph: &Graph, mesh: &Mesh) -> Vec<String> {
+    let options = options(mesh);
+    let mut all = vec![String::new()];
+    for name in dim_names(graph) {
+        let mut more = Vec::new();
+        for begun in &all {
+            more.push(begun.clone());
+            for axes in options.iter().filter(|axes| !axes.is_empty()) {
+                more.push(format!("{begun};{name}:{axes}").trim_start_matches(';').to_owned());
+            }
+        }
+        all = more;
+    }
+    all
+}
+
+/// What a search may add for parameters and slots.
+fn state(mesh: &Mesh) -> Vec<String> {
+    let mut sets = vec![String::new()];
+    for axis in mesh.axes() {
+        let name = mesh.name(axis);
+        sets.extend(
+            sets.clone()
+                .iter()
+                .map(|set| format!("{set}+{name}").trim_start_matches('+').to_owned()),
+        );
+    }
+    let mut all = vec![String::new()];
+    for set in sets.iter().filter(|set| !set.is_empty()) {
+        all.extend([format!(";slots/*:{set}"), format!(";params/*:{set};slots/*:{set}")]);
+    }
+    all
+}
+
+/// The price of a layout by an estimator that knows nothing yet, if lowering takes the layout; its work is that
+/// of the lowered program.
+fn priced(graph: &Graph, mesh: &Mesh, layout: &str) -> Result<Option<Price>, TestCaseError> {
+    let layout: Layout = layout.trim_start_matches(';').parse().unwrap();
+    let bare = Options { passes: Vec::new(), ..Options::default() };
+    let module = graph.lower_with(mesh, &layout, &bare);
+    let price = graph.estimator("f", mesh, &Machine::host()).unwrap().price(&layout);
+    prop_assert_eq!(module.is_ok(), price.is_ok(), "{} {}", mesh, layout);
+    let (Ok(module), Ok(price)) = (module, price) else { return Ok(None) };
+    let explain = module.explain();
+    prop_assert_eq!(explain.functions[0].total(), price.cost, "{} {}", mesh, layout);
+    prop_assert_eq!(module.variable_bytes(), price.variable_bytes);
+    Ok(Some(price))
+}
+
+fn searched(graphs: Graphs, recipe: &Recipe) -> Result<(), TestCaseError> {
+    let trial = build(graphs, &SMALL, recipe);
+    let graph = &trial.graph;
+    let meshes = ["a:2;b:4", "a:2;b:2", "a:4", "a:2"].map(|text| text.parse::<Mesh>().unwrap());
+    let Some(mesh) = meshes.iter().find(|mesh| {
+        let dims = dim_names(graph).len() as u32;
+        options(mesh)
+            .iter()
+            .filter(|axes| !axes.is_empty())
+            .count()
+            .saturating_add(1)
+            .saturating_pow(dims)
+            <= MOST
+    }) else {
+        return Ok(());
+    };
+    let search = Search { mesh: Some(mesh.clone()), ..Search::new("f", 1, Machine::host()) };
+    let found = graph.search(&search).unwrap();
+    let every = graph.search(&Search { every: true, ..search }).unwrap();
+    let (mut least, mut legal) = (f64::INFINITY, 0);
+    for compute in layouts(graph, mesh) {
+        for state in state(mesh) {
+            match priced(graph, mesh, &format!("{compute}{state}"))? {
+                Some(price) => (least, legal) = (least.min(price.seconds()), legal + 1),
+                // No rule for parameters or slots makes it legal.
+                None if state.is_empty() => break,
+                None => {}
+            }
+        }
+    }
+    // Dims that no function needs are not searched.
+    prop_assert!(every.certificate.priced <= legal, "{}: {:?}", mesh, every.certificate);
+    for found in [&found, &every] {
+        let apart = (found.best.price.seconds() - least).abs();
+        prop_assert!(apart <= ROUNDING * least, "{}: {} is not {least}", mesh, found.best);
+        prop_assert!(found.certificate.proven, "{}: {:?}", mesh, found.certificate);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: SEARCHED,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn the_search_finds_the_best_of_all(recipe in recipes(&SMALL), whole in any::<bool>()) {
+        searched(if whole { Graphs::Exact } else { Graphs::Smooth }, &recipe)?;
+    }
+}

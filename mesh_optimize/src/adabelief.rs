@@ -24,7 +24,7 @@ const COUNT: &str = "adabelief_t";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{AdaBelief, Optimizer};
 ///
-/// let optimizer = AdaBelief { beta2: 0.99, ..AdaBelief::new(1e-3) };
+/// let optimizer = AdaBelief { beta2: 0.99.into(), ..AdaBelief::new(1e-3) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -34,9 +34,9 @@ pub struct AdaBelief {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the squared surprise.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root of the squared surprise.
     pub epsilon: f64,
     /// A small number that is added to the squared surprise at each update.
@@ -52,8 +52,8 @@ impl AdaBelief {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             epsilon: 1e-16,
             epsilon_root: 1e-16,
             nesterov: false,
@@ -69,12 +69,11 @@ impl Optimizer for AdaBelief {
         };
         let t = step.count(COUNT);
         let (g, first, surprise) = (step.grad, step.slot(FIRST), step.slot(SURPRISE));
-        let m = step.first_moment(FIRST, self.beta1, t, self.nesterov);
-        let off = g - (first.stored() * self.beta1 + g * (1.0 - self.beta1));
-        let s =
-            surprise.stored() * self.beta2 + square(off) * (1.0 - self.beta2) + self.epsilon_root;
+        let m = step.first_moment(FIRST, &self.beta1, t, self.nesterov);
+        let off = g - self.beta1.mixed(first.stored(), g);
+        let s = self.beta2.mixed(surprise.stored(), square(off)) + self.epsilon_root;
         step.keep(surprise, s);
-        let s = step.unbiased(s, self.beta2, t);
+        let s = step.unbiased(s, &self.beta2, t);
         step.end(m / (sqrt(s) + self.epsilon), &self.learning_rate)
     }
 

@@ -25,7 +25,7 @@ const STEPS: &str = "adadelta_d";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{Adadelta, Optimizer};
 ///
-/// let optimizer = Adadelta { rho: 0.95, ..Adadelta::new(1.0) };
+/// let optimizer = Adadelta { rho: 0.95.into(), ..Adadelta::new(1.0) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,7 +35,7 @@ pub struct Adadelta {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of both averages.
-    pub rho: f64,
+    pub rho: LearningRate,
     /// A small number that is added under both roots.
     pub epsilon: f64,
     /// The decay of weights.
@@ -47,7 +47,7 @@ impl Adadelta {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            rho: 0.9,
+            rho: 0.9.into(),
             epsilon: 1e-6,
             weight_decay: WeightDecay::coupled(0.0),
         }
@@ -60,9 +60,9 @@ impl Optimizer for Adadelta {
             return Vec::new();
         };
         let (g, steps) = (step.grad, step.slot(STEPS));
-        let v = step.average(step.slot(SECOND), self.rho, square(g));
+        let v = step.average(step.slot(SECOND), &self.rho, square(g));
         let update = sqrt(steps.stored() + self.epsilon) / sqrt(v + self.epsilon) * g;
-        step.average(steps, self.rho, square(update));
+        step.average(steps, &self.rho, square(update));
         step.end(update, &self.learning_rate)
     }
 

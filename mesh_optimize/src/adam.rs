@@ -34,7 +34,7 @@ const COUNT: &str = "adam_t";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{Adam, Optimizer};
 ///
-/// let adam = Adam { beta2: 0.99, ..Adam::new(3e-4) };
+/// let adam = Adam { beta2: 0.99.into(), ..Adam::new(3e-4) };
 /// g.function("train", [x], [loss], adam.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -44,9 +44,9 @@ pub struct Adam {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root of the corrected second moment.
     pub epsilon: f64,
 }
@@ -54,7 +54,12 @@ pub struct Adam {
 impl Adam {
     /// The defaults of the paper, PyTorch and optax: betas 0.9 and 0.999, epsilon 1e-8.
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
-        Self { learning_rate: learning_rate.into(), beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+        Self {
+            learning_rate: learning_rate.into(),
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
+            epsilon: 1e-8,
+        }
     }
 }
 
@@ -68,7 +73,7 @@ impl Adam {
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{AdamW, Optimizer};
 ///
-/// let adamw = AdamW { weight_decay: 0.1, exclude: vec!["bias$".to_owned()], ..AdamW::new(3e-4) };
+/// let adamw = AdamW { weight_decay: 0.1.into(), exclude: vec!["bias$".to_owned()], ..AdamW::new(3e-4) };
 /// g.function("train", [x], [loss], adamw.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -78,11 +83,11 @@ pub struct AdamW {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The fraction of a weight that a step subtracts from it, per unit of learning rate.
-    pub weight_decay: f64,
+    pub weight_decay: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root of the corrected second moment.
     pub epsilon: f64,
     /// A small number that is added under the root.
@@ -99,12 +104,12 @@ impl AdamW {
     /// PyTorch's defaults: decay 0.01, betas 0.9 and 0.999, epsilon 1e-8. (The default decay of optax is
     /// 1e-4.)
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
-        Self { weight_decay: 0.01, ..Adam::new(learning_rate).into() }
+        Self { weight_decay: 0.01.into(), ..Adam::new(learning_rate).into() }
     }
 
     /// Sets the weight decay.
-    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
-        self.weight_decay = weight_decay;
+    pub fn weight_decay(mut self, weight_decay: impl Into<LearningRate>) -> Self {
+        self.weight_decay = weight_decay.into();
         self
     }
 }
@@ -114,7 +119,7 @@ impl From<Adam> for AdamW {
         let Adam { learning_rate, beta1, beta2, epsilon } = adam;
         Self {
             learning_rate,
-            weight_decay: 0.0,
+            weight_decay: 0.0.into(),
             beta1,
             beta2,
             epsilon,
@@ -138,13 +143,13 @@ impl Optimizer for Adam {
 
 impl Optimizer for AdamW {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
-        let decay = decay(self.weight_decay, self.coupled_decay, &self.exclude);
+        let decay = decay(&self.weight_decay, self.coupled_decay, &self.exclude);
         let Some(mut step) = Descent::new(self, &decay, grad, variable) else {
             return Vec::new();
         };
         let t = step.count(COUNT);
-        let m = step.first_moment(FIRST, self.beta1, t, self.nesterov);
-        let v = step.second_moment(SECOND, self.beta2, t);
+        let m = step.first_moment(FIRST, &self.beta1, t, self.nesterov);
+        let v = step.second_moment(SECOND, &self.beta2, t);
         step.end(m / (sqrt(v + self.epsilon_root) + self.epsilon), &self.learning_rate)
     }
 
@@ -153,8 +158,8 @@ impl Optimizer for AdamW {
     }
 }
 
-fn decay(fraction: f64, coupled: bool, exclude: &[String]) -> WeightDecay {
-    WeightDecay { fraction, coupled, exclude: exclude.to_vec() }
+fn decay(fraction: &LearningRate, coupled: bool, exclude: &[String]) -> WeightDecay {
+    WeightDecay { fraction: fraction.clone(), coupled, exclude: exclude.to_vec() }
 }
 
 /// Adam with weight decay as in BERT and Mesh TensorFlow: without bias correction. [`AdamW`] is the
@@ -164,11 +169,11 @@ pub struct AdamWeightDecay {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The fraction of a weight that a step subtracts from it, per unit of learning rate.
-    pub weight_decay: f64,
+    pub weight_decay: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root of the second moment.
     pub epsilon: f64,
     /// Regular expressions. A variable in whose name one of them matches is not decayed.
@@ -195,9 +200,9 @@ impl AdamWeightDecay {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            weight_decay: 0.0,
-            beta1: 0.9,
-            beta2: 0.999,
+            weight_decay: 0.0.into(),
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             epsilon: 1e-6,
             exclude: Vec::new(),
             bias_correction: false,
@@ -221,7 +226,7 @@ impl AdamWeightDecay {
     /// ```
     pub fn standard(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
-            weight_decay: 0.01,
+            weight_decay: 0.01.into(),
             epsilon: 1e-8,
             bias_correction: true,
             ..Self::new(learning_rate)
@@ -242,23 +247,24 @@ impl AdamWeightDecay {
     /// # g.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
-        self.weight_decay = weight_decay;
+    pub fn weight_decay(mut self, weight_decay: impl Into<LearningRate>) -> Self {
+        self.weight_decay = weight_decay.into();
         self
     }
 }
 
 impl Optimizer for AdamWeightDecay {
     fn apply_grad<'g>(&self, grad: Tensor<'g>, variable: Variable<'g>) -> Vec<Update<'g>> {
-        let decay = decay(self.weight_decay, false, &self.exclude);
+        let decay = decay(&self.weight_decay, false, &self.exclude);
         let Some(mut step) = Descent::new(self, &decay, grad, variable) else {
             return Vec::new();
         };
-        let m = step.average(step.slot(FIRST), self.beta1, grad);
-        let v = step.average(step.slot(SECOND), self.beta2, square(grad));
+        let m = step.average(step.slot(FIRST), &self.beta1, grad);
+        let v = step.average(step.slot(SECOND), &self.beta2, square(grad));
         let t = self.bias_correction.then(|| step.count(COUNT));
-        let corrected = |x, beta| t.map_or(x, |t| step.unbiased(x, beta, t));
-        let direction = corrected(m, self.beta1) / (sqrt(corrected(v, self.beta2)) + self.epsilon);
+        let corrected = |x, beta: &LearningRate| t.map_or(x, |t| step.unbiased(x, beta, t));
+        let direction =
+            corrected(m, &self.beta1) / (sqrt(corrected(v, &self.beta2)) + self.epsilon);
         step.end(direction, &self.learning_rate)
     }
 

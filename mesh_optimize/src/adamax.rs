@@ -25,7 +25,7 @@ const COUNT: &str = "adamax_t";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{Adamax, Optimizer};
 ///
-/// let optimizer = Adamax { beta1: 0.95, ..Adamax::new(2e-3) };
+/// let optimizer = Adamax { beta1: 0.95.into(), ..Adamax::new(2e-3) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,9 +35,9 @@ pub struct Adamax {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the largest gradient.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the size of the gradient.
     pub epsilon: f64,
     /// The decay of weights.
@@ -50,8 +50,8 @@ impl Adamax {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             epsilon: 1e-8,
             weight_decay: WeightDecay::coupled(0.0),
         }
@@ -64,9 +64,9 @@ impl Optimizer for Adamax {
             return Vec::new();
         };
         let t = step.count(COUNT);
-        let m = step.first_moment(FIRST, self.beta1, t, false);
+        let m = step.first_moment(FIRST, &self.beta1, t, false);
         let largest = step.slot(LARGEST);
-        let v = maximum(largest.stored() * self.beta2, abs(step.grad) + self.epsilon);
+        let v = maximum(self.beta2.times(largest.stored()), abs(step.grad) + self.epsilon);
         step.keep(largest, v);
         step.end(m / v, &self.learning_rate)
     }

@@ -40,11 +40,11 @@ pub struct Adan {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the average of gradients.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the average of differences.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// The decay of the second moment.
-    pub beta3: f64,
+    pub beta3: LearningRate,
     /// A small number that is added to the root of the second moment.
     pub epsilon: f64,
     /// A small number that is added under the root.
@@ -58,9 +58,9 @@ impl Adan {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.98,
-            beta2: 0.92,
-            beta3: 0.99,
+            beta1: 0.98.into(),
+            beta2: 0.92.into(),
+            beta3: 0.99.into(),
             epsilon: 1e-8,
             epsilon_root: 1e-8,
             weight_decay: 0.0.into(),
@@ -78,13 +78,14 @@ impl Optimizer for Adan {
         let started = greater(t, step.graph().scalar(1.0, t.dtype()));
         let difference = select(started, g - before.stored(), step.scalar(0.0));
         step.keep(before, g);
-        let m = step.first_moment(FIRST, self.beta1, t, false);
-        let v = step.average(step.slot(DIFFERENCES), self.beta2, difference);
-        let v = step.unbiased(v, self.beta2, t);
-        let ahead = g + difference * (1.0 - self.beta2);
-        let n = step.average(step.slot(SECOND), self.beta3, square(ahead));
-        let n = step.unbiased(n, self.beta3, t);
-        let direction = (m + v * (1.0 - self.beta2)) / (sqrt(n + self.epsilon_root) + self.epsilon);
+        let m = step.first_moment(FIRST, &self.beta1, t, false);
+        let v = step.average(step.slot(DIFFERENCES), &self.beta2, difference);
+        let v = step.unbiased(v, &self.beta2, t);
+        let ahead = g + self.beta2.rest_times(difference);
+        let n = step.average(step.slot(SECOND), &self.beta3, square(ahead));
+        let n = step.unbiased(n, &self.beta3, t);
+        let direction =
+            (m + self.beta2.rest_times(v)) / (sqrt(n + self.epsilon_root) + self.epsilon);
         step.end(direction, &self.learning_rate)
     }
 

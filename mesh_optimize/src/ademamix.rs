@@ -38,9 +38,9 @@ pub struct AdEmaMix {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// The decay of the slow average, from 0 to below 1, a number or a function of the step.
     pub beta3: LearningRate,
     /// The weight of the slow average, a number or a function of the step.
@@ -58,8 +58,8 @@ impl AdEmaMix {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             beta3: 0.9999.into(),
             alpha: 5.0.into(),
             epsilon: 1e-8,
@@ -76,11 +76,10 @@ impl Optimizer for AdEmaMix {
         };
         let t = step.count(COUNT);
         let (g, slow) = (step.grad, step.slot(SLOW));
-        let m = step.first_moment(FIRST, self.beta1, t, false);
-        let [beta3, alpha] = [&self.beta3, &self.alpha].map(|x| x.at(step.graph(), step.dtype()));
-        let n = step.keep(slow, slow.stored() * beta3 + g * (1.0 - beta3));
-        let v = step.second_moment(SECOND, self.beta2, t);
-        let direction = (m + n * alpha) / (sqrt(v + self.epsilon_root) + self.epsilon);
+        let m = step.first_moment(FIRST, &self.beta1, t, false);
+        let n = step.average(slow, &self.beta3, g);
+        let v = step.second_moment(SECOND, &self.beta2, t);
+        let direction = (m + self.alpha.times(n)) / (sqrt(v + self.epsilon_root) + self.epsilon);
         step.end(direction, &self.learning_rate)
     }
 

@@ -36,9 +36,9 @@ pub struct Adopt {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// The least that a gradient is divided by.
     pub epsilon: f64,
     /// Whether normalized gradients are clipped.
@@ -54,8 +54,8 @@ impl Adopt {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.9999,
+            beta1: 0.9.into(),
+            beta2: 0.9999.into(),
             epsilon: 1e-6,
             clipping: true,
             nesterov: false,
@@ -78,10 +78,9 @@ impl Optimizer for Adopt {
             let most = cast(powf(before, 0.25), step.dtype());
             normal = minimum(maximum(normal, most * -1.0), most);
         }
-        let average =
-            |m: Tensor<'g>| select(started, m * self.beta1 + normal * (1.0 - self.beta1), m);
+        let average = |m: Tensor<'g>| select(started, self.beta1.mixed(m, normal), m);
         let squares = square(g);
-        let later = v * self.beta2 + squares * (1.0 - self.beta2);
+        let later = self.beta2.mixed(v, squares);
         step.keep(second, select(started, later, squares));
         let m = step.keep(first, average(m));
         let direction = if self.nesterov { average(m) } else { m };

@@ -27,7 +27,7 @@ const COUNT: &str = "amsgrad_t";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{AmsGrad, Optimizer};
 ///
-/// let optimizer = AmsGrad { beta2: 0.99, ..AmsGrad::new(1e-3) };
+/// let optimizer = AmsGrad { beta2: 0.99.into(), ..AmsGrad::new(1e-3) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,9 +37,9 @@ pub struct AmsGrad {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root of the second moment.
     pub epsilon: f64,
     /// A small number that is added under the root.
@@ -59,8 +59,8 @@ impl AmsGrad {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             epsilon: 1e-8,
             epsilon_root: 0.0,
             largest_uncorrected: false,
@@ -90,11 +90,11 @@ impl Optimizer for AmsGrad {
         };
         let t = step.count(COUNT);
         let (g, largest) = (step.grad, step.slot(LARGEST));
-        let m = step.average(step.slot(FIRST), self.beta1, g);
-        let m = if self.bias_correction_first { step.unbiased(m, self.beta1, t) } else { m };
-        let v = step.average(step.slot(SECOND), self.beta2, square(g));
+        let m = step.average(step.slot(FIRST), &self.beta1, g);
+        let m = if self.bias_correction_first { step.unbiased(m, &self.beta1, t) } else { m };
+        let v = step.average(step.slot(SECOND), &self.beta2, square(g));
         let corrected = |v: Tensor<'g>| {
-            if self.bias_correction_second { step.unbiased(v, self.beta2, t) } else { v }
+            if self.bias_correction_second { step.unbiased(v, &self.beta2, t) } else { v }
         };
         let (v, most) = if self.largest_uncorrected {
             let most = maximum(largest.stored(), v);

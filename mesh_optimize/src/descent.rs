@@ -29,10 +29,10 @@ impl<'a, 'g> Descent<'a, 'g> {
             return None;
         }
         let spared = pattern::found(grad.graph(), "exclude", &decay.exclude, &variable.name());
-        let decay = Some(decay).filter(|decay| decay.fraction != 0.0 && !spared);
+        let decay = Some(decay).filter(|decay| decay.fraction.constant() != Some(0.0) && !spared);
         let mut descent = Self { grad, variable, decay, updates: Vec::new() };
         if let Some(coupled) = decay.filter(|decay| decay.coupled) {
-            descent.grad = grad + descent.value() * coupled.fraction;
+            descent.grad = grad + coupled.fraction.times(descent.value());
             descent.decay = None;
         }
         Some(descent)
@@ -87,13 +87,23 @@ impl<'a, 'g> Descent<'a, 'g> {
     }
 
     /// `beta` of what the slot has and `1 - beta` of something new; the slot keeps it.
-    pub(crate) fn average(&mut self, slot: Variable<'g>, beta: f64, new: Tensor<'g>) -> Tensor<'g> {
-        self.keep(slot, slot.stored() * beta + new * (1.0 - beta))
+    pub(crate) fn average(
+        &mut self,
+        slot: Variable<'g>,
+        beta: impl Into<LearningRate>,
+        new: Tensor<'g>,
+    ) -> Tensor<'g> {
+        self.keep(slot, beta.into().mixed(slot.stored(), new))
     }
 
     /// `decay` of what the slot has and all of something new; the slot keeps it.
-    pub(crate) fn trace(&mut self, slot: Variable<'g>, decay: f64, new: Tensor<'g>) -> Tensor<'g> {
-        self.keep(slot, slot.stored() * decay + new)
+    pub(crate) fn trace(
+        &mut self,
+        slot: Variable<'g>,
+        decay: impl Into<LearningRate>,
+        new: Tensor<'g>,
+    ) -> Tensor<'g> {
+        self.keep(slot, decay.into().times(slot.stored()) + new)
     }
 
     /// The number t of this update, from 1, which a slot keeps; an f64 scalar.
@@ -103,8 +113,13 @@ impl<'a, 'g> Descent<'a, 'g> {
     }
 
     /// An average that started at zero, divided by the weight `1 - beta^t` of all that went into it.
-    pub(crate) fn unbiased(&self, average: Tensor<'g>, beta: f64, t: Tensor<'g>) -> Tensor<'g> {
-        let power = pow(self.graph().scalar(beta, DType::F64), t);
+    pub(crate) fn unbiased(
+        &self,
+        average: Tensor<'g>,
+        beta: impl Into<LearningRate>,
+        t: Tensor<'g>,
+    ) -> Tensor<'g> {
+        let power = pow(beta.into().at(self.graph(), DType::F64), t);
         average * cast(1.0 / (1.0 - power), self.dtype())
     }
 
@@ -113,30 +128,34 @@ impl<'a, 'g> Descent<'a, 'g> {
     pub(crate) fn first_moment(
         &mut self,
         slot: &str,
-        beta: f64,
+        beta: impl Into<LearningRate>,
         t: Tensor<'g>,
         nesterov: bool,
     ) -> Tensor<'g> {
-        let grad = self.grad;
+        let (grad, beta) = (self.grad, &beta.into());
         let average = self.average(self.slot(slot), beta, grad);
         if nesterov {
-            let ahead = self.unbiased(average, beta, t + 1.0) * beta;
-            ahead + self.unbiased(grad, beta, t) * (1.0 - beta)
+            beta.mixed(self.unbiased(average, beta, t + 1.0), self.unbiased(grad, beta, t))
         } else {
             self.unbiased(average, beta, t)
         }
     }
 
     /// The average of squared gradients, without bias.
-    pub(crate) fn second_moment(&mut self, slot: &str, beta: f64, t: Tensor<'g>) -> Tensor<'g> {
-        let squares = square(self.grad);
+    pub(crate) fn second_moment(
+        &mut self,
+        slot: &str,
+        beta: impl Into<LearningRate>,
+        t: Tensor<'g>,
+    ) -> Tensor<'g> {
+        let (squares, beta) = (square(self.grad), &beta.into());
         let average = self.average(self.slot(slot), beta, squares);
         self.unbiased(average, beta, t)
     }
 
     /// What decoupled decay subtracts, per unit of learning rate.
     pub(crate) fn decay(&self) -> Option<Tensor<'g>> {
-        self.decay.map(|decay| self.value() * decay.fraction)
+        self.decay.map(|decay| decay.fraction.times(self.value()))
     }
 
     /// A direction with decoupled decay.

@@ -36,9 +36,9 @@ pub struct Lamb {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root of the second moment.
     pub epsilon: f64,
     /// A small number that is added under the root.
@@ -54,8 +54,8 @@ impl Lamb {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             epsilon: 1e-6,
             epsilon_root: 0.0,
             ratio: TrustRatio::new(1.0),
@@ -70,8 +70,8 @@ impl Optimizer for Lamb {
             return Vec::new();
         };
         let t = step.count(COUNT);
-        let m = step.first_moment(FIRST, self.beta1, t, false);
-        let v = step.second_moment(SECOND, self.beta2, t);
+        let m = step.first_moment(FIRST, &self.beta1, t, false);
+        let v = step.second_moment(SECOND, &self.beta2, t);
         let update = step.decayed(m / (sqrt(v + self.epsilon_root) + self.epsilon));
         let rate = self.learning_rate.at(step.graph(), step.dtype());
         let delta = self.ratio.scaled(&step, update) * rate;

@@ -33,7 +33,7 @@ pub struct Lars {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The fraction of the last step that is kept.
-    pub momentum: f64,
+    pub momentum: LearningRate,
     /// Whether the step looks a step ahead.
     pub nesterov: bool,
     /// How the step follows from the variable's norm.
@@ -48,7 +48,7 @@ impl Lars {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            momentum: 0.9,
+            momentum: 0.9.into(),
             nesterov: false,
             ratio: TrustRatio::new(1e-3),
             weight_decay: WeightDecay::coupled(0.0),
@@ -64,8 +64,8 @@ impl Optimizer for Lars {
         let rate = self.learning_rate.at(step.graph(), step.dtype());
         let update = step.decayed(step.grad);
         let scaled = self.ratio.scaled(&step, update) * rate;
-        let velocity = step.trace(step.slot(VELOCITY), self.momentum, scaled);
-        step.subtract(if self.nesterov { scaled + velocity * self.momentum } else { velocity })
+        let velocity = step.trace(step.slot(VELOCITY), &self.momentum, scaled);
+        step.subtract(if self.nesterov { scaled + self.momentum.times(velocity) } else { velocity })
     }
 
     fn slot_names(&self) -> Vec<&'static str> {

@@ -23,7 +23,7 @@ const FIRST: &str = "lion_m";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{Lion, Optimizer};
 ///
-/// let optimizer = Lion { beta1: 0.95, ..Lion::new(1e-4) };
+/// let optimizer = Lion { beta1: 0.95.into(), ..Lion::new(1e-4) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -33,9 +33,9 @@ pub struct Lion {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// How much of the average is in the direction.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the average.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
@@ -45,8 +45,8 @@ impl Lion {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.99,
+            beta1: 0.9.into(),
+            beta2: 0.99.into(),
             weight_decay: 1e-3.into(),
         }
     }
@@ -58,8 +58,8 @@ impl Optimizer for Lion {
             return Vec::new();
         };
         let (g, slot) = (step.grad, step.slot(FIRST));
-        let direction = sign(slot.stored() * self.beta1 + g * (1.0 - self.beta1));
-        step.average(slot, self.beta2, g);
+        let direction = sign(self.beta1.mixed(slot.stored(), g));
+        step.average(slot, &self.beta2, g);
         step.end(direction, &self.learning_rate)
     }
 

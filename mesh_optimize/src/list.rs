@@ -28,7 +28,8 @@ optimizers! {
 /// let adamw = mesh_optimize::optimizers().iter().find(|entry| entry.name() == "adamw").unwrap();
 /// assert!(adamw.about().paper.contains("Loshchilov"));
 /// let decay = adamw.options().into_iter().find(|option| option.name == "weight_decay").unwrap();
-/// assert_eq!((&*decay.default, &*decay.legal), ("0.01", "a number from 0 on"));
+/// assert_eq!(decay.default, "0.01");
+/// assert_eq!(decay.legal, "a number from 0 on, or `{from, to, steps}` of such");
 /// ```
 pub fn optimizers() -> &'static [Entry] {
     OPTIMIZERS

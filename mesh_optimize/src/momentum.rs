@@ -24,7 +24,7 @@ pub struct Momentum {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The fraction of the velocity that is kept in each step.
-    pub momentum: f64,
+    pub momentum: LearningRate,
     /// Whether to use Nesterov's form.
     pub nesterov: bool,
     /// The fraction of each gradient but the first that is left out of the velocity (PyTorch). A slot then
@@ -49,10 +49,10 @@ impl Momentum {
     /// # g.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn new(learning_rate: impl Into<LearningRate>, momentum: f64) -> Self {
+    pub fn new(learning_rate: impl Into<LearningRate>, momentum: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            momentum,
+            momentum: momentum.into(),
             nesterov: false,
             dampening: 0.0,
             weight_decay: WeightDecay::coupled(0.0),
@@ -71,8 +71,8 @@ impl Optimizer for Momentum {
             let started = greater(step.count(COUNT), step.graph().scalar(1.0, DType::F64));
             new = select(started, g * (1.0 - self.dampening), g);
         }
-        let velocity = step.trace(slot, self.momentum, new);
-        let direction = if self.nesterov { g + velocity * self.momentum } else { velocity };
+        let velocity = step.trace(slot, &self.momentum, new);
+        let direction = if self.nesterov { g + self.momentum.times(velocity) } else { velocity };
         step.end(direction, &self.learning_rate)
     }
 

@@ -38,9 +38,9 @@ pub struct NAdam {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root of the second moment.
     pub epsilon: f64,
     /// A small number that is added under the root.
@@ -57,8 +57,8 @@ impl NAdam {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             epsilon: 1e-8,
             epsilon_root: 0.0,
             momentum_decay: Some(4e-3),
@@ -74,7 +74,7 @@ impl NAdam {
         decay: f64,
     ) -> [Tensor<'g>; 2] {
         let base = step.graph().scalar(0.96, t.dtype());
-        let mu = |t: Tensor<'g>| (1.0 - pow(base, t * decay) * 0.5) * self.beta1;
+        let mu = |t: Tensor<'g>| self.beta1.times(1.0 - pow(base, t * decay) * 0.5);
         let (now, next) = (mu(t), mu(t + 1.0));
         let product = step.scalar_slot(PRODUCT, 1.0);
         let product = step.keep(product, product.stored() * now);
@@ -89,11 +89,11 @@ impl Optimizer for NAdam {
         };
         let t = step.count(COUNT);
         let g = step.grad;
-        let v = step.second_moment(SECOND, self.beta2, t);
+        let v = step.second_moment(SECOND, &self.beta2, t);
         let m = match self.momentum_decay {
-            None => step.first_moment(FIRST, self.beta1, t, true),
+            None => step.first_moment(FIRST, &self.beta1, t, true),
             Some(decay) => {
-                let m = step.average(step.slot(FIRST), self.beta1, g);
+                let m = step.average(step.slot(FIRST), &self.beta1, g);
                 let [of_m, of_g] = self.weights(&mut step, t, decay);
                 m * cast(of_m, step.dtype()) + g * cast(of_g, step.dtype())
             }

@@ -28,7 +28,7 @@ const COUNT: &str = "novograd_t";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{NovoGrad, Optimizer};
 ///
-/// let optimizer = NovoGrad { beta1: 0.95, ..NovoGrad::new(1e-3) };
+/// let optimizer = NovoGrad { beta1: 0.95.into(), ..NovoGrad::new(1e-3) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -38,9 +38,9 @@ pub struct NovoGrad {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the momentum.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the squared norm.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root.
     pub epsilon: f64,
     /// A small number that is added under the root.
@@ -57,8 +57,8 @@ impl NovoGrad {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.25,
+            beta1: 0.9.into(),
+            beta2: 0.25.into(),
             epsilon: 1e-6,
             epsilon_root: 0.0,
             stacked_dims: Vec::new(),
@@ -78,10 +78,10 @@ impl Optimizer for NovoGrad {
         let squares = sum(square(g), own);
         let norm = step.slot_of(NORM, &squares.shape(), 0.0);
         let started = greater(step.count(COUNT), step.graph().scalar(1.0, DType::F64));
-        let later = norm.stored() * self.beta2 + squares * (1.0 - self.beta2);
+        let later = self.beta2.mixed(norm.stored(), squares);
         let v = step.keep(norm, select(started, later, squares));
         let normal = step.decayed(g / (sqrt(v + self.epsilon_root) + self.epsilon));
-        let m = step.trace(step.slot(FIRST), self.beta1, normal);
+        let m = step.trace(step.slot(FIRST), &self.beta1, normal);
         let delta = m * self.learning_rate.at(step.graph(), step.dtype());
         step.subtract(delta)
     }

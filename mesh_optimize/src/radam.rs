@@ -39,7 +39,7 @@ pub struct RAdam {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
     pub beta2: f64,
     /// A small number that is added to the root of the second moment.
@@ -62,7 +62,7 @@ impl RAdam {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
+            beta1: 0.9.into(),
             beta2: 0.999,
             epsilon: 1e-8,
             epsilon_root: 0.0,
@@ -91,7 +91,7 @@ impl Optimizer for RAdam {
             return Vec::new();
         };
         let t = step.count(COUNT);
-        let m = step.first_moment(FIRST, self.beta1, t, self.nesterov);
+        let m = step.first_moment(FIRST, &self.beta1, t, self.nesterov);
         let v = step.average(step.slot(SECOND), self.beta2, square(step.grad));
         let most = 2.0 / (1.0 - self.beta2) - 1.0;
         if most <= self.threshold {

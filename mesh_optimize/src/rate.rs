@@ -6,7 +6,8 @@ use mesh_ops::elementwise::cast;
 use std::fmt;
 use std::sync::Arc;
 
-/// A learning rate.
+/// A learning rate, or another number of an optimizer that may change with the step: a decay of moments or of
+/// weights, a momentum.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
@@ -50,12 +51,16 @@ impl LearningRate {
         Self(Kind::Refused(what, problem.into()))
     }
 
-    /// The number, if it is one.
+    /// The number, if it is one, legal or not.
     pub(crate) fn constant(&self) -> Option<f64> {
         match self.0 {
             Kind::Constant(rate) => Some(rate),
             _ => None,
         }
+    }
+
+    fn legal(&self) -> Option<f64> {
+        self.constant().filter(|number| problem("rate", *number).is_none())
     }
 
     /// The learning rate at the graph's step, computed in f64 and rounded once to `dtype`.
@@ -73,14 +78,36 @@ impl LearningRate {
     #[track_caller]
     pub fn at<'g>(&self, graph: &'g Graph, dtype: DType) -> Tensor<'g> {
         match &self.0 {
-            Kind::Constant(rate) => graph.scalar(*rate, dtype),
+            Kind::Constant(rate) if self.legal().is_some() => graph.scalar(*rate, dtype),
             Kind::OfStep(_) => graph.on_behalf("learning rate", || {
                 cast(self.at_step(cast(graph.step(), DType::F64)), dtype)
             }),
-            Kind::Refused(..) => {
+            Kind::Constant(_) | Kind::Refused(..) => {
                 graph.on_behalf("learning rate", || self.at_step(graph.scalar(0.0, dtype)))
             }
         }
+    }
+
+    /// A tensor times this number. A constant multiplies as it is written; what a function gives is rounded once
+    /// to the tensor's dtype.
+    pub(crate) fn times<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
+        match self.legal() {
+            Some(number) => x * number,
+            None => x * self.at(x.graph(), x.dtype()),
+        }
+    }
+
+    /// As [`times`](Self::times), with what is left of one.
+    pub(crate) fn rest_times<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
+        match self.legal() {
+            Some(number) => x * (1.0 - number),
+            None => x * cast(1.0 - self.at(x.graph(), DType::F64), x.dtype()),
+        }
+    }
+
+    /// This part of something old and the rest of something new.
+    pub(crate) fn mixed<'g>(&self, old: Tensor<'g>, new: Tensor<'g>) -> Tensor<'g> {
+        self.times(old) + self.rest_times(new)
     }
 
     /// The learning rate at a given step. Both are f64 scalars.
@@ -99,7 +126,10 @@ impl LearningRate {
     pub fn at_step<'g>(&self, step: Tensor<'g>) -> Tensor<'g> {
         let _caller = step.graph().for_caller();
         match &self.0 {
-            Kind::Constant(rate) => step.graph().scalar(*rate, step.dtype()),
+            Kind::Constant(rate) => match problem("rate", *rate) {
+                None => step.graph().scalar(*rate, step.dtype()),
+                Some(problem) => Self::refused("learning rate", problem).at_step(step),
+            },
             Kind::OfStep(rate) => rate(step),
             Kind::Refused(what, problem) => {
                 step.graph().record(what, &**problem);
@@ -112,10 +142,13 @@ impl LearningRate {
 /// A constant rate. One that is negative or not finite is an error of the graph in which it is used.
 impl From<f64> for LearningRate {
     fn from(rate: f64) -> Self {
-        match problem("rate", rate) {
-            Some(problem) => Self::refused("learning rate", problem),
-            None => Self(Kind::Constant(rate)),
-        }
+        Self(Kind::Constant(rate))
+    }
+}
+
+impl From<&LearningRate> for LearningRate {
+    fn from(rate: &LearningRate) -> Self {
+        rate.clone()
     }
 }
 

@@ -37,7 +37,7 @@ pub struct RmsProp {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the moments.
-    pub decay: f64,
+    pub decay: LearningRate,
     /// A small number that is added to the root of the second moment.
     pub epsilon: f64,
     /// Whether epsilon is added under the root (TensorFlow, optax), or to it (PyTorch).
@@ -49,7 +49,7 @@ pub struct RmsProp {
     /// What the average of squares starts from.
     pub initial_scale: f64,
     /// The fraction of the last step that is kept; with 0 no momentum is kept.
-    pub momentum: f64,
+    pub momentum: LearningRate,
     /// Whether momentum looks a step ahead.
     pub nesterov: bool,
     /// Whether momentum holds steps with their rates (TensorFlow, optax), or directions (PyTorch). With
@@ -65,13 +65,13 @@ impl RmsProp {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            decay: 0.99,
+            decay: 0.99.into(),
             epsilon: 1e-8,
             epsilon_inside: false,
             centered: false,
             bias_correction: false,
             initial_scale: 0.0,
-            momentum: 0.0,
+            momentum: 0.0.into(),
             nesterov: false,
             rate_in_momentum: false,
             weight_decay: WeightDecay::coupled(0.0),
@@ -84,11 +84,15 @@ impl RmsProp {
     /// ```
     /// use mesh_optimize::RmsProp;
     ///
-    /// assert!(RmsProp { momentum: 0.9, ..RmsProp::optax(1e-3) }.rate_in_momentum);
+    /// assert!(RmsProp { momentum: 0.9.into(), ..RmsProp::optax(1e-3) }.rate_in_momentum);
     /// ```
     pub fn optax(learning_rate: impl Into<LearningRate>) -> Self {
         let torch = Self::new(learning_rate);
-        Self { decay: 0.9, epsilon_inside: true, rate_in_momentum: true, ..torch }
+        Self { decay: 0.9.into(), epsilon_inside: true, rate_in_momentum: true, ..torch }
+    }
+
+    fn has_momentum(&self) -> bool {
+        self.momentum.constant() != Some(0.0)
     }
 
     /// The average of squares, less the square of the average `m` if there is one, both without bias if that is
@@ -100,7 +104,7 @@ impl RmsProp {
         m: Option<Tensor<'g>>,
     ) -> Tensor<'g> {
         let t = self.bias_correction.then(|| step.count(COUNT));
-        let corrected = |x: Tensor<'g>| t.map_or(x, |t| step.unbiased(x, self.decay, t));
+        let corrected = |x: Tensor<'g>| t.map_or(x, |t| step.unbiased(x, &self.decay, t));
         let v = corrected(v);
         m.map_or(v, |m| v - square(corrected(m)))
     }
@@ -112,21 +116,21 @@ impl Optimizer for RmsProp {
             return Vec::new();
         };
         let g = step.grad;
-        let v = step.average(step.slot_from(SECOND, self.initial_scale), self.decay, square(g));
-        let m = self.centered.then(|| step.average(step.slot(FIRST), self.decay, g));
+        let v = step.average(step.slot_from(SECOND, self.initial_scale), &self.decay, square(g));
+        let m = self.centered.then(|| step.average(step.slot(FIRST), &self.decay, g));
         let variance = self.variance(&mut step, v, m);
         let scaled = if self.epsilon_inside {
             g * rsqrt(variance + self.epsilon)
         } else {
             g / (sqrt(variance) + self.epsilon)
         };
-        if self.momentum == 0.0 {
+        if !self.has_momentum() {
             return step.end(scaled, &self.learning_rate);
         }
         let rate = self.learning_rate.at(step.graph(), step.dtype());
         let scaled = if self.rate_in_momentum { scaled * rate } else { scaled };
-        let velocity = step.trace(step.slot(VELOCITY), self.momentum, scaled);
-        let ahead = if self.nesterov { scaled + velocity * self.momentum } else { velocity };
+        let velocity = step.trace(step.slot(VELOCITY), &self.momentum, scaled);
+        let ahead = if self.nesterov { scaled + self.momentum.times(velocity) } else { velocity };
         if self.rate_in_momentum {
             let decay = step.decay();
             step.subtract(decay.map_or(ahead, |decay| ahead + decay * rate))
@@ -140,7 +144,7 @@ impl Optimizer for RmsProp {
             (SECOND, true),
             (FIRST, self.centered),
             (COUNT, self.bias_correction),
-            (VELOCITY, self.momentum != 0.0),
+            (VELOCITY, self.has_momentum()),
         ];
         slots.into_iter().filter(|(_, made)| *made).map(|(name, _)| name).collect()
     }

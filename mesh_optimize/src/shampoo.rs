@@ -48,9 +48,9 @@ pub struct Shampoo {
     /// The decay of matrices.
     pub weight_decay: WeightDecay,
     /// The decay of the average of gradients.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moments; 1 sums them.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A number that is added to the eigenvalues of the second moments.
     pub epsilon: f64,
     /// The number of updates for which roots are kept; 0 counts as 1.
@@ -73,8 +73,8 @@ impl Shampoo {
             others: AdamW::new(learning_rate.clone()).into(),
             learning_rate,
             weight_decay: 0.0.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             epsilon: 1e-8,
             interval: 10,
             block: 1024,
@@ -94,16 +94,16 @@ impl Optimizer for Shampoo {
         let t = step.count(COUNT);
         let due = first_of(self.interval, t);
         let (blocked, fans) = blocks(step.grad, &fans, self.block);
-        let average = step.first_moment(AVERAGE, self.beta1, t, false);
+        let average = step.first_moment(AVERAGE, &self.beta1, t, false);
         let mut update = reshape(average, blocked.shape().iter());
         for (side, names) in sides(&fans).into_iter().zip(SIDES) {
             let new = gram(blocked, side);
             let [moment, root] = names.map(|name| step.slot_of(name, &new.shape(), 0.0));
-            let even = if self.beta2 == 1.0 {
+            let even = if self.beta2.constant() == Some(1.0) {
                 step.trace(moment, 1.0, new)
             } else {
-                let average = step.average(moment, self.beta2, new);
-                step.unbiased(average, self.beta2, t)
+                let average = step.average(moment, &self.beta2, new);
+                step.unbiased(average, &self.beta2, t)
             };
             let fresh = inverse_root(even, side[0], 4, self.epsilon, due);
             let factor = step.keep(root, select(due, fresh, root.stored()));

@@ -22,7 +22,7 @@ const FIRST: &str = "signum_m";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{Optimizer, Signum};
 ///
-/// let optimizer = Signum { beta: 0.95, ..Signum::new(1e-3) };
+/// let optimizer = Signum { beta: 0.95.into(), ..Signum::new(1e-3) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -32,7 +32,7 @@ pub struct Signum {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the average.
-    pub beta: f64,
+    pub beta: LearningRate,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
@@ -40,7 +40,7 @@ pub struct Signum {
 impl Signum {
     /// optax's default: beta 0.9.
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
-        Self { learning_rate: learning_rate.into(), beta: 0.9, weight_decay: 0.0.into() }
+        Self { learning_rate: learning_rate.into(), beta: 0.9.into(), weight_decay: 0.0.into() }
     }
 }
 
@@ -50,7 +50,7 @@ impl Optimizer for Signum {
             return Vec::new();
         };
         let g = step.grad;
-        let average = step.average(step.slot(FIRST), self.beta, g);
+        let average = step.average(step.slot(FIRST), &self.beta, g);
         step.end(sign(average), &self.learning_rate)
     }
 

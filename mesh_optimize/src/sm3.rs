@@ -42,7 +42,7 @@ pub struct Sm3 {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the average of steps.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the sums; with 1 they are sums of all squares.
     pub beta2: f64,
     /// A small number that is added under the root.
@@ -56,7 +56,7 @@ impl Sm3 {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
+            beta1: 0.9.into(),
             beta2: 1.0,
             epsilon: 1e-8,
             weight_decay: 0.0.into(),
@@ -94,7 +94,7 @@ impl Optimizer for Sm3 {
         let (zero, one) = (step.scalar(0.0), step.scalar(1.0));
         let some = greater(all, zero);
         let root = rsqrt(select(some, all + self.epsilon, one));
-        let m = step.average(step.slot(FIRST), self.beta1, g * select(some, root, zero));
+        let m = step.average(step.slot(FIRST), &self.beta1, g * select(some, root, zero));
         step.end(m, &self.learning_rate)
     }
 

@@ -51,9 +51,9 @@ pub struct Soap {
     /// The decay of matrices.
     pub weight_decay: WeightDecay,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moments.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root of the second moment.
     pub epsilon: f64,
     /// The number of updates for which bases are kept; 0 counts as 1.
@@ -76,8 +76,8 @@ impl Soap {
             others: AdamW::new(learning_rate.clone()).into(),
             learning_rate,
             weight_decay: 0.01.into(),
-            beta1: 0.95,
-            beta2: 0.95,
+            beta1: 0.95.into(),
+            beta2: 0.95.into(),
             epsilon: 1e-8,
             interval: 10,
             block: 1024,
@@ -112,13 +112,13 @@ impl Optimizer for Soap {
         let slots = [0, 1].map(|i| SIDES[i].map(|name| step.slot_of(name, &grams[i].shape(), 0.0)));
         let bases = [0, 1].map(|i| slots[i][1].stored() + eyes[i]);
         let second = step.slot_of(SECOND, &blocked.shape(), 0.0);
-        let v = step.average(second, self.beta2, square(rotated(blocked, bases, &fans, true)));
-        let v = step.unbiased(v, self.beta2, t);
-        let m = step.first_moment(FIRST, self.beta1, t, false);
+        let v = step.average(second, &self.beta2, square(rotated(blocked, bases, &fans, true)));
+        let v = step.unbiased(v, &self.beta2, t);
+        let m = step.first_moment(FIRST, &self.beta1, t, false);
         let m = rotated(reshape(m, blocked.shape().iter()), bases, &fans, true);
         let update = rotated(m / (sqrt(v) + self.epsilon), bases, &fans, false);
         for (i, [moment, basis]) in slots.into_iter().enumerate() {
-            let new = step.average(moment, self.beta2, grams[i]);
+            let new = step.average(moment, &self.beta2, grams[i]);
             let next = turned(new, bases[i], sides(&fans)[i][0], due);
             step.keep(basis, next - eyes[i]);
         }

@@ -49,9 +49,9 @@ pub struct Sophia {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the curvature.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// The least that a first moment is divided by.
     pub epsilon: f64,
     /// The factor of the curvature.
@@ -67,8 +67,8 @@ impl Sophia {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.965,
-            beta2: 0.99,
+            beta1: 0.965.into(),
+            beta2: 0.99.into(),
             epsilon: 1e-8,
             gamma: 0.01,
             clip_threshold: Some(1.0),
@@ -90,7 +90,7 @@ impl Sophia {
             }
             let dtype = estimate.dtype();
             let h = variable.slot(CURVATURE, variable.shape(), dtype, Initializer::ZEROS);
-            vec![h.assign(h.stored() * self.beta2 + estimate * (1.0 - self.beta2))]
+            vec![h.assign(self.beta2.mixed(h.stored(), estimate))]
         })
     }
 }
@@ -101,7 +101,7 @@ impl Optimizer for Sophia {
             return Vec::new();
         };
         let t = step.count(COUNT);
-        let m = step.first_moment(FIRST, self.beta1, t, false);
+        let m = step.first_moment(FIRST, &self.beta1, t, false);
         let curvature = step.slot(CURVATURE).stored() * self.gamma;
         let mut direction = m / maximum(curvature, step.scalar(self.epsilon));
         if let Some(threshold) = self.clip_threshold {

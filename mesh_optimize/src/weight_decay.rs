@@ -1,5 +1,7 @@
 //! Decay of weights: how much, on which way, and of which variables.
 
+use crate::LearningRate;
+
 /// How much of a variable a step takes away.
 ///
 /// *Decoupled* (Loshchilov & Hutter 2019, arXiv 1711.05101): a step subtracts the fraction times the learning
@@ -13,10 +15,10 @@
 /// let lion = Lion { weight_decay: WeightDecay { exclude, ..0.1.into() }, ..Lion::new(1e-4) };
 /// assert!(!lion.weight_decay.coupled);
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct WeightDecay {
-    /// The fraction, per unit of learning rate if it is decoupled.
-    pub fraction: f64,
+    /// The fraction, per unit of learning rate if it is decoupled; a number or a function of the step.
+    pub fraction: LearningRate,
     /// Whether it is added to the gradient.
     pub coupled: bool,
     /// Regular expressions. A variable in whose name one of them matches is not decayed.
@@ -31,14 +33,21 @@ impl WeightDecay {
     ///
     /// let torch = Momentum { weight_decay: WeightDecay::coupled(1e-4), ..Momentum::new(0.1, 0.9) };
     /// ```
-    pub fn coupled(fraction: f64) -> Self {
-        Self { fraction, coupled: true, exclude: Vec::new() }
+    pub fn coupled(fraction: impl Into<LearningRate>) -> Self {
+        Self { fraction: fraction.into(), coupled: true, exclude: Vec::new() }
     }
 }
 
 /// Decoupled decay.
 impl From<f64> for WeightDecay {
     fn from(fraction: f64) -> Self {
+        LearningRate::from(fraction).into()
+    }
+}
+
+/// Decoupled decay of which the fraction changes with the step.
+impl From<LearningRate> for WeightDecay {
+    fn from(fraction: LearningRate) -> Self {
         Self { fraction, coupled: false, exclude: Vec::new() }
     }
 }

@@ -25,7 +25,7 @@ const COUNT: &str = "yogi_t";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{Optimizer, Yogi};
 ///
-/// let optimizer = Yogi { beta2: 0.99, ..Yogi::new(1e-2) };
+/// let optimizer = Yogi { beta2: 0.99.into(), ..Yogi::new(1e-2) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,9 +35,9 @@ pub struct Yogi {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: LearningRate,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: LearningRate,
     /// A small number that is added to the root of the second moment.
     pub epsilon: f64,
     /// A small number that is added under the root.
@@ -53,8 +53,8 @@ impl Yogi {
     pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             epsilon: 1e-3,
             epsilon_root: 0.0,
             initial_accumulator: 1e-6,
@@ -70,10 +70,10 @@ impl Optimizer for Yogi {
         };
         let t = step.count(COUNT);
         let (g, second) = (step.grad, step.slot_from(SECOND, self.initial_accumulator));
-        let m = step.average(step.slot_from(FIRST, self.initial_accumulator), self.beta1, g);
+        let m = step.average(step.slot_from(FIRST, self.initial_accumulator), &self.beta1, g);
         let (v, squares) = (second.stored(), square(g));
-        let v = step.keep(second, v - sign(v - squares) * squares * (1.0 - self.beta2));
-        let (m, v) = (step.unbiased(m, self.beta1, t), step.unbiased(v, self.beta2, t));
+        let v = step.keep(second, v - self.beta2.rest_times(sign(v - squares) * squares));
+        let (m, v) = (step.unbiased(m, &self.beta1, t), step.unbiased(v, &self.beta2, t));
         step.end(m / (sqrt(v + self.epsilon_root) + self.epsilon), &self.learning_rate)
     }
 

@@ -2,7 +2,9 @@
 //!
 //! The steps are put in order anew, against a clock of estimates. A large all-reduce *begins* as soon
 //! as there is what it folds (or what maps make that from), a large all-gather of a variable when the
-//! one before it is about to be used, other large collectives where they stand. What needs a
+//! one before it is about to be used, other large collectives where they stand, but that the broadcast of what an
+//! owner has computed lets others compute first: all of its group meet in it, and the owner of the next variable
+//! should not wait for the owner of this one before it begins. What needs a
 //! collective that is under way yields to steps behind it that do not, [`WINDOW`] steps away at most.
 //! It is awaited once as much has been computed as it takes, or when nothing else is left to do; so it
 //! holds what it reads no longer than that pays. Then what waited comes first. Everything else keeps
@@ -134,6 +136,8 @@ struct Schedule<'p> {
     ready: BTreeSet<usize>,
     /// Of those, the early ones.
     early: BTreeSet<usize>,
+    /// Per step, whether it is a large broadcast of what its owner has computed.
+    shares: Vec<bool>,
     /// Large all-gathers of variables that have not begun, and the steps that read these.
     gathers: BTreeMap<usize, usize>,
     /// Those that need the last one that has.
@@ -161,6 +165,7 @@ impl<'p> Schedule<'p> {
             is_early: vec![false; count],
             ready: BTreeSet::new(),
             early: BTreeSet::new(),
+            shares: vec![false; count],
             gathers: BTreeMap::new(),
             gathered_for: SmallVec::new(),
             flights: VecDeque::new(),
@@ -173,11 +178,11 @@ impl<'p> Schedule<'p> {
                 own.reads().filter_map(|input| uses.maker[input.index()]).collect();
             schedule.needs[step] = makers.len();
             makers.iter().for_each(|&maker| schedule.needed_by[maker].push(step));
-            if let (Form::AllGather(_), Some(&maker)) = (&own.form, makers.first())
-                && begins[step] > 0
-                && matches!(block.steps[maker].form, Form::Read(_))
-            {
-                schedule.gathers.insert(step, maker);
+            let Some(&maker) = makers.first().filter(|_| begins[step] > 0) else { continue };
+            match (&own.form, matches!(block.steps[maker].form, Form::Read(_))) {
+                (Form::AllGather(_), true) => drop(schedule.gathers.insert(step, maker)),
+                (Form::Broadcast(_), false) => schedule.shares[step] = true,
+                _ => {}
             }
         }
         for step in (0..count).rev() {
@@ -215,8 +220,12 @@ impl<'p> Schedule<'p> {
             let near = self.first + self.window;
             let waits =
                 |step: &usize| self.gathers.contains_key(step) && !self.gathered_for.is_empty();
-            let next = self.ready.iter().copied().find(|step| !waits(step));
-            let next = self.early.first().copied().or(next.filter(|&step| step <= near));
+            let first = |shares: bool| {
+                let next = |step: &usize| !waits(step) && (shares || !self.shares[*step]);
+                self.ready.iter().copied().find(next).filter(|&step| step <= near)
+            };
+            let early = self.early.first().copied();
+            let next = early.or_else(|| first(false)).or_else(|| first(true));
             if let Some(step) = next {
                 self.go(step);
             } else if !self.land() {

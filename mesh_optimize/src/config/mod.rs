@@ -36,6 +36,9 @@
 //! | `simulated_parameter_quantize_bits` | 2 to 22 bits, 0 for none | 0 |
 //! | `use_tpu` | a note: nothing needs a wrapper here | false |
 //!
+//! Decays of moments and of weights, and momentum, may be an object instead of a number: `{"from": 0.85, "to": 0.95,
+//! "steps": 300}` goes from the one to the other along a line, and stays. (Adafactor and Prodigy have numbers only.)
+//!
 //! If a key of tensor2tensor's is there, Adafactor starts from [`Adafactor::tensor2tensor`],
 //! otherwise from Mesh TensorFlow's defaults. The other options of each optimizer are its own
 //! ([`Entry::options`], docs/optimizers.md). Published files have the keys of several optimizers at once: if

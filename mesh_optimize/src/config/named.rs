@@ -36,8 +36,8 @@ impl Entry {
     /// let adamw = mesh_optimize::optimizers().iter().find(|entry| entry.name() == "adamw").unwrap();
     /// let options = [("beta1".to_owned(), 0.95.into())].into_iter().collect();
     /// let optimizer = adamw.optimizer(&3e-4.into(), options)?;
-    /// let error = adamw.optimizer(&3e-4.into(), [("beta1".to_owned(), 2.into())].into_iter().collect());
-    /// assert_eq!(error.err().unwrap().to_string(), "beta1: 2 is not legal; legal is a number from 0 to below 1");
+    /// let error = adamw.optimizer(&3e-4.into(), [("epsilon".to_owned(), (-2).into())].into_iter().collect());
+    /// assert_eq!(error.err().unwrap().to_string(), "epsilon: -2 is not legal; legal is a number from 0 on");
     /// # Ok::<(), mesh_optimize::ConfigError>(())
     /// ```
     ///

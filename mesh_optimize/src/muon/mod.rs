@@ -54,7 +54,7 @@ pub struct Muon {
     /// The decay of matrices.
     pub weight_decay: WeightDecay,
     /// The fraction of the average that is kept in each step.
-    pub momentum: f64,
+    pub momentum: LearningRate,
     /// Whether to use Nesterov's form.
     pub nesterov: bool,
     /// Whether averages are corrected for having started at zero, as optax does. A slot then counts the
@@ -110,7 +110,7 @@ impl Muon {
             others: AdamW::new(learning_rate.clone()).into(),
             learning_rate,
             weight_decay: 0.1.into(),
-            momentum: 0.95,
+            momentum: 0.95.into(),
             nesterov: true,
             bias_correction: false,
             coefficients: vec![JORDAN; 5],
@@ -136,13 +136,13 @@ impl Optimizer for Muon {
         let Some(mut step) = Descent::new(self, &self.weight_decay, grad, variable) else {
             return Vec::new();
         };
-        let (mu, g) = (self.momentum, step.grad);
+        let (mu, g) = (&self.momentum, step.grad);
         let average = if self.bias_correction {
             let t = step.count(COUNT);
             step.first_moment(AVERAGE, mu, t, self.nesterov)
         } else {
             let average = step.average(step.slot(AVERAGE), mu, g);
-            if self.nesterov { average * mu + g * (1.0 - mu) } else { average }
+            if self.nesterov { mu.mixed(average, g) } else { average }
         };
         step.end(self.orthogonal(average, &fans) * self.scale.of(&fans), &self.learning_rate)
     }

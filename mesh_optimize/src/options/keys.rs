@@ -6,6 +6,18 @@ use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeBounds;
 
+/// A number that may change with the step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Changing {
+    /// A constant.
+    Never(f64),
+    /// From one number to another in so many steps, along a line.
+    Linear { from: f64, to: f64, steps: u64 },
+}
+
+/// How a configuration says that a number changes.
+pub(crate) const CHANGING: &str = "`{from, to, steps}`";
+
 /// A map from which values are taken by key.
 pub(crate) struct Keys {
     left: Map<String, Value>,
@@ -94,6 +106,20 @@ impl Keys {
     ) -> Option<f64> {
         let read = |value: &Value| value.as_f64().filter(|x| x.is_finite() && range.contains(x));
         self.read(key, legal, read)
+    }
+
+    /// A number in a range, or one that changes between two.
+    pub(crate) fn changing(&mut self, key: &'static str, range: Range) -> Option<Changing> {
+        let number = |value: &Value| value.as_f64().filter(|x| range.holds(*x));
+        let legal = format!("{}, or {CHANGING} of such", range.legal);
+        self.read(key, &legal, |value| {
+            let Some(object) = value.as_object() else { return number(value).map(Changing::Never) };
+            let of = |name| object.get(name);
+            let steps = whole(of("steps")?).filter(|steps| *steps > 0)?;
+            let linear =
+                Changing::Linear { from: number(of("from")?)?, to: number(of("to")?)?, steps };
+            (object.len() == 3).then_some(linear)
+        })
     }
 
     /// An option of an optimizer.

@@ -1,8 +1,9 @@
 //! One option of an optimizer: its name, what it may be, and the field that holds it.
 
-use super::keys::Keys;
+use super::keys::{CHANGING, Changing, Keys};
 use super::range::Range;
 use crate::LearningRate;
+use crate::schedule::linear_decay;
 
 /// An option of the optimizer `O`.
 pub(crate) struct Setting<O> {
@@ -71,12 +72,19 @@ impl Field for Option<f64> {
     }
 }
 
-/// A number; code may also give a function of the step.
+/// A number, or an object that says between which numbers it goes, and in how many steps; code may also give any
+/// function of the step.
 impl Field for LearningRate {
     fn read(&mut self, keys: &mut Keys, key: &'static str, range: Option<Range>) {
-        if let Some(number) = range.and_then(|range| keys.option(key, range)) {
-            *self = number.into();
+        if let Some(number) = range.and_then(|range| keys.changing(key, range)) {
+            *self = match number {
+                Changing::Never(number) => number.into(),
+                Changing::Linear { from, to, steps } => linear_decay(from, to, steps),
+            };
         }
+    }
+    fn legal(&self, range: Option<Range>) -> String {
+        range.map_or_else(String::new, |range| format!("{}, or {CHANGING} of such", range.legal))
     }
     fn text(&self) -> String {
         self.constant().map_or_else(|| "of the step".to_owned(), |number| number.text())

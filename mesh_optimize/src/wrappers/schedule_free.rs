@@ -37,7 +37,7 @@ const COUNT: &str = "schedule_free_t";
 /// let input = g.input("input", [dim("batch", 4), dim("x", 8)], F32);
 /// let loss = input.dense(dim("y", 3), "out").square().mean();
 /// let rate = schedule::with_warmup(2.5e-3, 100);
-/// let adam = AdamW { beta1: 0.0, ..AdamW::new(rate.clone()) };
+/// let adam = AdamW { beta1: 0.0.into(), ..AdamW::new(rate.clone()) };
 /// let schedule_free = ScheduleFree::new(adam, rate);
 /// g.function("train", [input], [loss], schedule_free.minimize(loss));
 /// g.function("evaluate", [input], [schedule_free.for_evaluation(&[loss])[0]], []);

@@ -1,5 +1,6 @@
 //! Ops by index and order: their exact numbers, what travels, and their refusals.
 
+use crate::started;
 use mesh_core::graph::{Op, OpError, Signature, TensorType};
 use mesh_core::lower::LocalCx;
 use mesh_core::split::SplitRule;
@@ -9,7 +10,7 @@ use mesh_ops::prelude::*;
 /// What one call returns for fed arrays, as f64, under a layout with the replica check on.
 fn call(g: &Graph, mesh: &str, layout: &str, feeds: &[(&str, Array)]) -> Vec<Vec<f64>> {
     let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
-    let mut session = Session::threads(&module, 0).unwrap();
+    let mut session = started(&module);
     session.set_replica_check(true).unwrap();
     let feeds: Vec<_> = feeds.iter().map(|(name, array)| (*name, array.view())).collect();
     let results = session.call_named(&module.functions()[0].name, &feeds).unwrap();

@@ -16,9 +16,21 @@ mod meanings;
 mod routed;
 mod variables;
 
+use mesh_core::lower::Module;
+use mesh_core::session::Session;
 use mesh_ops::testing::{Case, rooms};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+/// Of the sizes that are tried one after the other, one in so many: all.
+const EVERY: usize = 1;
+
+/// How far whole numbers may be off, if they are divided.
+const ROUNDING: f64 = 0.0;
+
+fn started(module: &Module) -> Session {
+    Session::threads(module, 0).unwrap()
+}
 
 /// What each case's check found, or its fault.
 type Found = Vec<Result<String, String>>;

@@ -13,7 +13,7 @@ fn estimates(layout: &str) -> (Vec<Vec<f64>>, Vec<f64>) {
     let sum = w.value().sum_all();
     let loss = w.value().square().sum_all() + sum * sum * 0.5;
     let found = hutchinson(loss, &[]);
-    let sophia = Sophia { beta2: 0.0, ..Sophia::new(0.1) };
+    let sophia = Sophia { beta2: 0.0.into(), ..Sophia::new(0.1) };
     let updates = [sophia.minimize(loss), sophia.curvature(&found)].concat();
     let train = g.function("train", [], [found[0].0.unwrap()], updates);
     let module = g.lower(&"d:2".parse().unwrap(), &layout.parse().unwrap()).unwrap();

@@ -23,7 +23,7 @@ const LAYOUTS: [(&str, &str); 4] = [
 ];
 
 /// The configuration of an optimizer with its default options, around another one if that is asked for.
-fn config(entry: &Entry) -> Value {
+pub(crate) fn config(entry: &Entry) -> Value {
     let mut config = json!({"opt_name": entry.name(), "lr": 0.01});
     if entry.wraps() {
         config["inner"] = json!({"opt_name": "momentum"});
@@ -36,7 +36,7 @@ fn refused(config: &Value) -> String {
 }
 
 /// A network of two layers whose function `train` takes `x` and `y`.
-fn network(g: &Graph, optimizer: &dyn Optimizer) -> Function<2, 1> {
+pub(crate) fn network(g: &Graph, optimizer: &dyn Optimizer) -> Function<2, 1> {
     let (batch, hidden) = (dim("batch", 4), dim("hidden", 4));
     let [x, y] =
         [("x", 6), ("y", 2)].map(|(name, size)| g.input(name, [batch, dim(name, size)], F64));
@@ -51,7 +51,7 @@ fn session(g: &Graph, (mesh, layout): (&str, &str), target: Target) -> Session {
     Session::threads_with(&module, 5, &Threads::default().target(target)).unwrap()
 }
 
-fn steps(session: &mut Session, train: &Function<2, 1>, steps: std::ops::Range<usize>) {
+pub(crate) fn steps(session: &mut Session, train: &Function<2, 1>, steps: std::ops::Range<usize>) {
     for step in steps {
         let of = |width, salt: usize| {
             Array2::from_shape_fn((4, width), |(i, j)| {
@@ -65,13 +65,17 @@ fn steps(session: &mut Session, train: &Function<2, 1>, steps: std::ops::Range<u
     }
 }
 
-fn variables(session: &Session) -> BTreeMap<String, ArrayD<f64>> {
+pub(crate) fn variables(session: &Session) -> BTreeMap<String, ArrayD<f64>> {
     let names: Vec<_> = session.variables().map(str::to_owned).collect();
     names.into_iter().map(|name| (name.clone(), session.read(&name).unwrap().to_f64())).collect()
 }
 
 #[track_caller]
-fn close(got: &BTreeMap<String, ArrayD<f64>>, want: &BTreeMap<String, ArrayD<f64>>, what: &str) {
+pub(crate) fn close(
+    got: &BTreeMap<String, ArrayD<f64>>,
+    want: &BTreeMap<String, ArrayD<f64>>,
+    what: &str,
+) {
     assert!(got.keys().eq(want.keys()), "{what}: {:?}", got.keys());
     for (name, want) in want {
         let most = want.iter().fold(1e-3, |most: f64, x| most.max(x.abs()));

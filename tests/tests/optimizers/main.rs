@@ -2,7 +2,9 @@
 //! split, shard state (ZeRO) and shard parameters (FSDP); slots; errors.
 
 mod anchors;
+mod any_layout;
 mod by_name;
+mod changing;
 mod clipping;
 mod config;
 mod curvature;

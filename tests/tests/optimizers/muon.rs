@@ -25,13 +25,13 @@ const TORCH: &[Case] = &[
     ("spectral", || {
         Box::new(Muon { scale: MuonScale::Spectral, weight_decay: 0.0.into(), ..torch(0.02) })
     }),
-    ("heavy_ball", || Box::new(Muon { nesterov: false, momentum: 0.9, ..torch(0.01) })),
+    ("heavy_ball", || Box::new(Muon { nesterov: false, momentum: 0.9.into(), ..torch(0.01) })),
     ("three_rounds", || Box::new(Muon { coefficients: vec![[2.0, -1.5, 0.5]; 3], ..torch(0.02) })),
 ];
 
 const OPTAX: &[Case] = &[
     ("default", || Box::new(optax(0.02))),
-    ("heavy_ball", || Box::new(Muon { nesterov: false, momentum: 0.9, ..optax(0.02) })),
+    ("heavy_ball", || Box::new(Muon { nesterov: false, momentum: 0.9.into(), ..optax(0.02) })),
     ("rms", || {
         let scale = MuonScale::Rms { factor: 0.2 };
         Box::new(Muon { scale, weight_decay: 0.1.into(), ..optax(0.02) })
@@ -41,15 +41,15 @@ const OPTAX: &[Case] = &[
 
 const SHAMPOO: &[Case] = &[
     ("shampoo", || Box::new(shampoo())),
-    ("shampoo_sum", || Box::new(Shampoo { beta1: 0.0, beta2: 1.0, ..shampoo() })),
+    ("shampoo_sum", || Box::new(Shampoo { beta1: 0.0.into(), beta2: 1.0.into(), ..shampoo() })),
     ("shampoo_interval", || {
-        let (beta1, beta2, interval) = (0.8, 0.95, 4);
+        let (beta1, beta2, interval) = (0.8.into(), 0.95.into(), 4);
         Box::new(Shampoo { beta1, beta2, interval, weight_decay: 0.1.into(), ..shampoo() })
     }),
     ("shampoo_blocks", || Box::new(Shampoo { interval: 2, block: 2, ..shampoo() })),
     ("soap", || Box::new(soap())),
     ("soap_interval", || {
-        let (beta1, beta2, interval) = (0.9, 0.99, 4);
+        let (beta1, beta2, interval) = (0.9.into(), 0.99.into(), 4);
         Box::new(Soap { beta1, beta2, interval, weight_decay: 0.1.into(), ..soap() })
     }),
     ("soap_blocks", || Box::new(Soap { interval: 2, block: 2, ..soap() })),

@@ -32,16 +32,16 @@ fn option<O: Optimizer + 'static>(
 fn options() -> Vec<Option_> {
     let (adam, decay) = (["adamw", "beta1"], |decay| Adafactor { decay, ..Adafactor::default() });
     vec![
-        option(adam, &[1.0, 1.5], 0.0, |beta1| Adam { beta1, ..Adam::new(0.1) }),
-        option(["adamw", "beta2"], &[1.0], 0.5, |beta2| Adam { beta2, ..Adam::new(0.1) }),
+        option(adam, &[1.0, 1.5], 0.0, |x| Adam { beta1: x.into(), ..Adam::new(0.1) }),
+        option(["adamw", "beta2"], &[1.0], 0.5, |x| Adam { beta2: x.into(), ..Adam::new(0.1) }),
         option(["adamw", "epsilon"], &[], 0.0, |epsilon| Adam { epsilon, ..Adam::new(0.1) }),
-        option(adam, &[1.0], 0.9, |beta1| AdamW { beta1, ..AdamW::new(0.1) }),
+        option(adam, &[1.0], 0.9, |x| AdamW { beta1: x.into(), ..AdamW::new(0.1) }),
         option(["adamw", "weight_decay"], &[], 2.0, |x| AdamW {
-            weight_decay: x,
+            weight_decay: x.into(),
             ..AdamW::new(0.1)
         }),
         option(["adam", "beta2"], &[1.0], 0.9, |x| AdamWeightDecay {
-            beta2: x,
+            beta2: x.into(),
             ..AdamWeightDecay::new(0.1)
         }),
         option(["momentum", "momentum"], &[1.0], 0.0, |x| Momentum::new(0.1, x)),
@@ -72,7 +72,7 @@ fn options() -> Vec<Option_> {
 macro_rules! fields {
     ($($name:literal $type:ident { $($field:ident: $wrong:expr, $right:expr);* })*) => {
         vec![$($(option([$name, stringify!($field)], &$wrong, $right, |x| $type {
-            $field: x,
+            $field: x.into(),
             ..$type::new(0.1)
         })),*),*]
     };
@@ -124,8 +124,8 @@ fn by_name() -> Vec<Option_> {
             beta3: x.into(),
             ..AdEmaMix::new(0.1)
         }),
-        option(["muon", "momentum"], &[1.0], 0.9, |momentum| Muon {
-            momentum,
+        option(["muon", "momentum"], &[1.0], 0.9, |x| Muon {
+            momentum: x.into(),
             matrices: pairs(),
             ..Muon::new(0.1)
         }),
@@ -134,13 +134,13 @@ fn by_name() -> Vec<Option_> {
             matrices: pairs(),
             ..Muon::new(0.1)
         }),
-        option(["shampoo", "beta1"], &[1.0], 0.9, |beta1| Shampoo {
-            beta1,
+        option(["shampoo", "beta1"], &[1.0], 0.9, |x| Shampoo {
+            beta1: x.into(),
             matrices: pairs(),
             ..Shampoo::new(0.1)
         }),
-        option(["soap", "beta2"], &[1.0], 0.9, |beta2| Soap {
-            beta2,
+        option(["soap", "beta2"], &[1.0], 0.9, |x| Soap {
+            beta2: x.into(),
             matrices: pairs(),
             ..Soap::new(0.1)
         }),

@@ -18,15 +18,15 @@ const TORCH: &[Builder] = &[
     ("adamw", || Box::new(AdamWeightDecay::standard(0.02))),
     ("adamw_options", || {
         let adamw = AdamW::new(0.01).weight_decay(0.1);
-        Box::new(AdamW { beta1: 0.8, beta2: 0.95, epsilon: 1e-4, ..adamw })
+        Box::new(AdamW { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-4, ..adamw })
     }),
     ("adamw_options", || {
         let standard = AdamWeightDecay::standard(0.01);
         Box::new(AdamWeightDecay {
-            beta1: 0.8,
-            beta2: 0.95,
+            beta1: 0.8.into(),
+            beta2: 0.95.into(),
             epsilon: 1e-4,
-            weight_decay: 0.1,
+            weight_decay: 0.1.into(),
             ..standard
         })
     }),
@@ -41,7 +41,7 @@ const ADAM: &[Builder] = &[
     ("adam_decayed", || Box::new(AdamWeightDecay::new(0.02).weight_decay(0.1))),
     ("adam_options", || {
         let adam = AdamWeightDecay::new(0.02).weight_decay(0.01);
-        Box::new(AdamWeightDecay { beta1: 0.8, beta2: 0.95, epsilon: 1e-3, ..adam })
+        Box::new(AdamWeightDecay { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3, ..adam })
     }),
     ("adam_rate_of_step", || Box::new(AdamWeightDecay::new(hyperbola()).weight_decay(0.1))),
 ];

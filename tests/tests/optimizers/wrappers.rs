@@ -57,7 +57,7 @@ const CASES: &[Case] = &[
     }),
     case("schedule_free_sgd", || Box::new(ScheduleFree::new(Sgd::new(0.05), 0.05))),
     case("schedule_free_adamw", || {
-        let adamw = AdamW { beta1: 0.0, ..AdamW::new(warm()).weight_decay(0.1) };
+        let adamw = AdamW { beta1: 0.0.into(), ..AdamW::new(warm()).weight_decay(0.1) };
         Box::new(ScheduleFree::new(adamw, warm()))
     }),
     case("schedule_free_options", || {

@@ -31,7 +31,10 @@ fn wrappers_are_read_with_what_they_are_around() {
             assert!(optimizer.slot_names().contains(&slot), "{:?}", optimizer.slot_names());
         }
         let all = format!("{config:?}");
-        assert!(all.contains(text) && all.contains("beta2: 0.9"), "no {text} in {all}");
+        assert!(
+            all.contains(text) && all.contains("beta2: LearningRate(0.9"),
+            "no {text} in {all}"
+        );
     }
     let nested =
         json!({"opt_name": "ema", "lr": 0.1, "inner": around("accumulate", "calls", json!(2))});

@@ -8,8 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use tests::{fast, plugin};
 
-/// Eight devices; a dim may be split over either axis, or over both.
-const MESH: &str = "a:2;b:4";
+/// Eight devices; a dim may be split over either axis, or over both. Where there are fewer, `MESH_DEVICES_MESH`
+/// names another mesh.
+fn mesh() -> Mesh {
+    let named = std::env::var("MESH_DEVICES_MESH");
+    named.as_deref().unwrap_or("a:2;b:4").parse().unwrap()
+}
 
 /// Layouts of a case that are run unless all are asked for: compiling takes most of the time.
 const LAYOUTS: usize = 3;
@@ -17,7 +21,7 @@ const LAYOUTS: usize = 3;
 /// Checks cases; says under how many layouts, and the faults.
 fn checked(plugin: &Plugin, cases: &[Case]) -> (usize, Vec<String>) {
     let most = if all_layouts() { usize::MAX } else { LAYOUTS };
-    let (mesh, mut ran, mut faults) = (MESH.parse().unwrap(), 0, Vec::new());
+    let (mesh, mut ran, mut faults) = (mesh(), 0, Vec::new());
     for case in cases {
         let start = |module: &Module| Session::xla_with(module, 0, &fast(plugin));
         match case.check_on(&mesh, most, start) {

@@ -126,3 +126,35 @@ fn what_the_compiler_refuses_names_the_function() {
     let text = fast(&plugin).compile_for(&module("a:2"), "v5e:4x4").unwrap_err().to_string();
     assert!(text.contains("topology `v5e:4x4`"), "{text}");
 }
+
+/// A function takes more memory than any machine has. If it writes no variable, it is refused, and the session goes
+/// on from the variables as they were; else the session stops, and says why.
+#[test]
+fn a_device_without_room_loses_nothing() {
+    let Some(plugin) = plugin() else { return };
+    /// Elements along either side of a product that takes 64 TiB.
+    const SIDE: usize = 1 << 22;
+    let g = mesh_ops::graph();
+    let w = g.state("w", [dim("w", 4)], F32, Initializer::ONES);
+    let count = g.function("count", [], [w.value()], [w.assign_add(w.value())]);
+    let (x, y) = (dim("x", SIDE), dim("y", SIDE));
+    let [a, b] = [("a", x), ("b", y)].map(|(name, side)| g.input(name, [side, dim("k", 2)], F32));
+    let product = a.einsum(&[b], [x, y]);
+    let sorted = product.top_k(y, dim("best", 1)).0;
+    let large = g.function("large", [a, b], [sorted.sum_all()], []);
+    let writing = g.function("writing", [a, b], [sorted.sum_all()], [w.assign(w.value() * 0.0)]);
+    let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
+    let mut session = Session::xla_with(&module, 7, &fast(&plugin)).unwrap();
+    let [_] = session.call(&count, []).unwrap();
+    let zeros = Array::zeros(F32, &[SIDE, 2]);
+    let mut refused = |session: &mut Session, function| {
+        let error = session.call(function, [zeros.view(), zeros.view()]).unwrap_err();
+        assert!(error.to_string().contains("Out of memory allocating"), "{error}");
+        error
+    };
+    refused(&mut session, &large);
+    let [kept] = session.call(&count, []).unwrap();
+    assert_eq!(kept.to_f64().sum(), 8.0);
+    let why = refused(&mut session, &writing);
+    assert_eq!(session.call(&count, []).unwrap_err(), why);
+}

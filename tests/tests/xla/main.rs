@@ -5,10 +5,14 @@
 mod beams;
 mod collectives;
 mod conformance;
+#[path = "../conformance/conv.rs"]
+mod conv;
 #[path = "../conformance/core.rs"]
 mod core;
 mod edges;
 mod errors;
+#[path = "../conformance/index.rs"]
+mod index;
 #[path = "../conformance/layers.rs"]
 mod layers;
 #[path = "../conformance/meanings.rs"]
@@ -23,8 +27,10 @@ mod state;
 mod variables;
 
 use conformance::conform;
+use mesh_core::session::Plugin;
 use mesh_ops::prelude::*;
 use models::{MODELS, borrowed, feeds, layouts};
+use std::sync::LazyLock;
 use tests::{fast, plugin};
 
 /// How far results may be apart that are made of the same sums in another order, relative to the largest
@@ -36,6 +42,18 @@ const STEPS: usize = 3;
 
 /// Layouts of a model on a mesh that are compared.
 const LAYOUTS: usize = 3;
+
+/// Of the sizes of convolutions and pools that the suite tries, one in so many: each is compiled.
+const EVERY: usize = 31;
+
+/// A session on devices; on threads if there is no plugin, which is said.
+fn started(module: &Module) -> Session {
+    static PLUGIN: LazyLock<Option<Plugin>> = LazyLock::new(plugin);
+    match &*PLUGIN {
+        Some(plugin) => Session::xla_with(module, 0, &fast(plugin)).unwrap(),
+        None => Session::threads(module, 0).unwrap(),
+    }
+}
 
 /// The fetches of some steps, then the variables.
 fn trained(mut session: Session, module: &Module) -> Vec<Array> {

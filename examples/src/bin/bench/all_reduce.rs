@@ -1,10 +1,10 @@
 //! `all-reduce`: sums over threads, or ranks, through a session.
 
 use super::lines::{Lines, median};
-use examples::ranks::RankFlags;
+use examples::backend::BackendFlags;
 use mesh_core::lower::Target;
-use mesh_core::names::{Mesh, ReduceKind};
-use mesh_core::program::{Builder, Extents, Program, Scalar};
+use mesh_core::names::{AxisList, Mesh, ReduceKind};
+use mesh_core::program::{Builder, Extents, Offset, Program, Scalar, Slot};
 use mesh_ops::prelude::*;
 use std::error::Error;
 use std::time::Instant;
@@ -19,13 +19,17 @@ pub(crate) struct Flags {
     /// The largest buffer, in KiB.
     #[arg(long, default_value_t = 64 << 10)]
     largest: usize,
+
+    /// What runs them.
+    #[command(flatten)]
+    backend: BackendFlags,
 }
 
 pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     for &processors in &flags.processors {
         let mut kib = 1;
         while kib <= flags.largest {
-            let seconds = measure(processors, kib)?;
+            let seconds = measure(processors, kib, &flags.backend)?;
             let lines = Lines::new(format!("allreduce_{kib}KiB"), format!("n{processors}"));
             lines.line("us_median", seconds * 1e6)?;
             lines.line("algbw_gb_per_s", (kib << 10) as f64 / seconds / 1e9)?;
@@ -37,7 +41,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
 
 /// The seconds of one all-reduce: the median over calls of many, so that the time of a call does
 /// not matter.
-fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
+fn measure(processors: usize, kib: usize, backend: &BackendFlags) -> Result<f64, Box<dyn Error>> {
     let (repeats, calls) = match kib {
         ..=64 => (1000, 15),
         65..=1024 => (200, 9),
@@ -52,11 +56,20 @@ fn measure(processors: usize, kib: usize) -> Result<f64, Box<dyn Error>> {
     for _ in 0..repeats {
         value = program.all_reduce(ReduceKind::Sum, &axes, value);
     }
-    // No passes: they would remove collectives whose results are not used.
+    // One element is fetched, so that every back-end has them all to do, and waits.
+    let one = program.cut(value, vec![Offset::fixed(0)], Extents::from_slice(&[1]));
+    let slot = Slot {
+        name: "one".into(),
+        shape: vec![1],
+        split: vec![AxisList::new()],
+        ..Slot::default()
+    };
+    program.fetch(slot, one);
+    // No passes: what is measured is each sum as it stands.
     let function = program.finish();
     let module = Module::new(mesh, Vec::new(), vec![function], Program::default())?;
     let target = Target { passes: Vec::new(), ..Target::host() };
-    let mut session = RankFlags::default().session(&module, 0, target)?;
+    let mut session = backend.session(&module, 0, target)?;
     // A fixed number: ranks call together.
     for _ in 0..calls {
         session.call_named("all_reduce", &[])?;

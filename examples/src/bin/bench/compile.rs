@@ -1,7 +1,8 @@
 //! `compile`: from building the graph to a program, for a deep and narrow transformer.
 
 use super::lines::{Lines, peak_rss_mib};
-use super::models::{Loss, Transformer, adamw, lm};
+use super::models::{Loss, Transformer, adamw, lm, lm_scanned};
+use examples::backend::BackendFlags;
 use mesh_core::lower::Target;
 use mesh_ops::prelude::*;
 use mesh_optimize::Optimizer;
@@ -22,11 +23,20 @@ pub(crate) struct Flags {
     /// How often, in one process.
     #[arg(long, default_value_t = 1)]
     repeats: usize,
+
+    /// One loop over the layers instead of all of them.
+    #[arg(long)]
+    scan: bool,
+
+    /// What it is compiled for, besides.
+    #[command(flatten)]
+    backend: BackendFlags,
 }
 
 pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
-    let &Flags { layers, processors, repeats } = flags;
-    let lines = Lines::new(format!("graph_lm_L{layers}"), format!("mesh{processors}"));
+    let &Flags { layers, processors, repeats, scan, .. } = flags;
+    let what = if scan { "scan" } else { "graph" };
+    let lines = Lines::new(format!("{what}_lm_L{layers}"), format!("mesh{processors}"));
     // The mesh is as square as those of the peers.
     let model = 1 << (processors.max(1).ilog2() / 2).min(3);
     let mesh = Mesh::new([("b", processors / model), ("m", model)])?;
@@ -38,7 +48,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     for _ in 0..repeats {
         let started = Instant::now();
         let graph = mesh_ops::graph();
-        let Loss { inputs, loss } = lm(&graph, &sizes);
+        let Loss { inputs, loss } = if scan { lm_scanned } else { lm }(&graph, &sizes);
         let forward = started.elapsed().as_secs_f64();
         graph.function("train", inputs, [loss], adamw().minimize(loss));
         let built = started.elapsed().as_secs_f64();
@@ -53,6 +63,9 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         lines.line("compile_s", total - lowered)?;
         lines.line("total_s", total)?;
         lines.line("steps", steps as f64)?;
+        let started = Instant::now();
+        drop(flags.backend.session(&module, 0, Target::host())?);
+        lines.line("session_s", started.elapsed().as_secs_f64())?;
         lines.known("peak_rss_mib", peak_rss_mib())?;
     }
     Ok(())

@@ -144,45 +144,112 @@ fn classify<'g>(image: Tensor<'g>, x: Tensor<'g>, inputs: &[Dimension]) -> Loss<
 
 /// A decoder: norms before layers, RMS norms, no biases, positions learned, the head untied.
 pub(crate) fn lm<'g>(graph: &'g Graph, sizes: &Transformer) -> Loss<'g> {
-    let (batch, length) = (dim("batch", sizes.batch), dim("length", sizes.length));
-    let memory = dim("memory", sizes.length);
-    let (d, d_ff, vocab) =
-        (dim("d_model", sizes.d_model), dim("d_ff", sizes.d_ff), dim("vocab", sizes.vocab));
-    let (heads, kv) = (dim("heads", sizes.heads), dim("d_kv", sizes.d_model / sizes.heads));
-    let weights = |name: &str, dims: &[Dimension], inputs: &[Dimension]| {
-        graph.variable(name, dims.iter().copied(), F32, normal(inputs)).value()
-    };
-    let norm = |x: Tensor<'g>, name: &str| {
-        let scale = graph.variable(name, [d], F32, Initializer::ONES).value();
-        x * (x.square().mean_over([d]) + 1e-6).rsqrt() * scale
-    };
-    let text = graph.input("text", [batch, length], I32);
-    let next = graph.input("next", [batch, length], I32);
-    let later = mesh_ops::range(graph, length, I32).less(mesh_ops::range(graph, memory, I32));
-    let mask = later.cast(F32) * -1e9;
-    let positions = weights("pos", &[length, d], &[d]);
-    let mut h = weights("emb", &[vocab, d], &[d]).gather(text, vocab) + positions;
-    for layer in 0..sizes.layers {
-        let named = |name: &str| format!("l{layer}_{name}");
-        let z = norm(h, &named("n1"));
+    let decoder = Decoder::new(graph, sizes);
+    decoder.loss(|h| {
+        (0..sizes.layers).fold(h, |h, layer| {
+            let weights = decoder.weights(&format!("l{layer}_"), &[]);
+            decoder.layer(h, &weights)
+        })
+    })
+}
+
+/// The same, with one loop over the layers, whose weights are stacked.
+pub(crate) fn lm_scanned<'g>(graph: &'g Graph, sizes: &Transformer) -> Loss<'g> {
+    let (decoder, layers) = (Decoder::new(graph, sizes), dim("layers", sizes.layers));
+    decoder.loss(|h| {
+        let stacked = decoder.weights("", &[layers]);
+        let (last, _) = graph.scan_lists(layers, &[h], &stacked, |h, weights| {
+            (vec![decoder.layer(h[0], weights)], Vec::new())
+        });
+        last[0]
+    })
+}
+
+/// The dims of a decoder.
+struct Decoder<'g> {
+    graph: &'g Graph,
+    batch: Dimension,
+    length: Dimension,
+    d: Dimension,
+    d_ff: Dimension,
+    vocab: Dimension,
+    heads: Dimension,
+    kv: Dimension,
+}
+
+impl<'g> Decoder<'g> {
+    fn new(graph: &'g Graph, sizes: &Transformer) -> Self {
+        Self {
+            graph,
+            batch: dim("batch", sizes.batch),
+            length: dim("length", sizes.length),
+            d: dim("d_model", sizes.d_model),
+            d_ff: dim("d_ff", sizes.d_ff),
+            vocab: dim("vocab", sizes.vocab),
+            heads: dim("heads", sizes.heads),
+            kv: dim("d_kv", sizes.d_model / sizes.heads),
+        }
+    }
+
+    fn variable(&self, name: &str, dims: &[Dimension], inputs: &[Dimension]) -> Tensor<'g> {
+        self.graph.variable(name, dims.iter().copied(), F32, normal(inputs)).value()
+    }
+
+    fn scale(&self, name: &str, dims: &[Dimension]) -> Tensor<'g> {
+        self.graph.variable(name, dims.iter().copied(), F32, Initializer::ONES).value()
+    }
+
+    fn normed(&self, x: Tensor<'g>, scale: Tensor<'g>) -> Tensor<'g> {
+        x * (x.square().mean_over([self.d]) + 1e-6).rsqrt() * scale
+    }
+
+    /// A layer's weights, or those of several layers, in the order in which they are used.
+    fn weights(&self, prefix: &str, stacked: &[Dimension]) -> Vec<Tensor<'g>> {
+        let &Self { d, d_ff, heads, kv, .. } = self;
+        let dims = |own: &[Dimension]| [stacked, own].concat();
+        let named = |name: &str, own: &[Dimension], inputs: &[Dimension]| {
+            self.variable(&format!("{prefix}{name}"), &dims(own), inputs)
+        };
+        vec![
+            self.scale(&format!("{prefix}n1"), &dims(&[d])),
+            named("wq", &[d, heads, kv], &[d]),
+            named("wk", &[d, heads, kv], &[d]),
+            named("wv", &[d, heads, kv], &[d]),
+            named("wo", &[heads, kv, d], &[heads, kv]),
+            named("w1", &[d, d_ff], &[d]),
+            named("w2", &[d_ff, d], &[d_ff]),
+            self.scale(&format!("{prefix}n2"), &dims(&[d])),
+        ]
+    }
+
+    fn layer(&self, h: Tensor<'g>, weights: &[Tensor<'g>]) -> Tensor<'g> {
+        let &[n1, wq, wk, wv, wo, w1, w2, n2] = weights else { return h };
+        let &Self { graph, batch, length, d, d_ff, heads, kv, .. } = self;
+        let memory = dim("memory", length.size);
+        let later = mesh_ops::range(graph, length, I32).less(mesh_ops::range(graph, memory, I32));
+        let mask = later.cast(F32) * -1e9;
+        let z = self.normed(h, n1);
         let m = z.rename(length, "memory");
-        let q =
-            z.einsum(&[weights(&named("wq"), &[d, heads, kv], &[d])], [batch, heads, length, kv]);
-        let k =
-            m.einsum(&[weights(&named("wk"), &[d, heads, kv], &[d])], [batch, heads, memory, kv]);
-        let v =
-            m.einsum(&[weights(&named("wv"), &[d, heads, kv], &[d])], [batch, heads, memory, kv]);
+        let q = z.einsum(&[wq], [batch, heads, length, kv]);
+        let k = m.einsum(&[wk], [batch, heads, memory, kv]);
+        let v = m.einsum(&[wv], [batch, heads, memory, kv]);
         let logits = q.einsum(&[k], [batch, heads, length, memory]) * (kv.size as f64).powf(-0.5);
         let seen = (logits + mask).softmax(memory).einsum(&[v], [batch, heads, length, kv]);
-        let wo = weights(&named("wo"), &[heads, kv, d], &[heads, kv]);
-        h = h + seen.einsum(&[wo], [batch, length, d]);
-        let w1 = weights(&named("w1"), &[d, d_ff], &[d]);
-        let w2 = weights(&named("w2"), &[d_ff, d], &[d_ff]);
-        let hidden = norm(h, &named("n2")).einsum(&[w1], [batch, length, d_ff]).relu();
-        h = h + hidden.einsum(&[w2], [batch, length, d]);
+        let h = h + seen.einsum(&[wo], [batch, length, d]);
+        let hidden = self.normed(h, n2).einsum(&[w1], [batch, length, d_ff]).relu();
+        h + hidden.einsum(&[w2], [batch, length, d])
     }
-    let logits =
-        norm(h, "nf").einsum(&[weights("head", &[d, vocab], &[d])], [batch, length, vocab]);
-    let loss = logits.softmax_cross_entropy(next, vocab).mean();
-    Loss { inputs: [text, next], loss }
+
+    /// The loss with whatever layers are between embedding and head.
+    fn loss(&self, layers: impl FnOnce(Tensor<'g>) -> Tensor<'g>) -> Loss<'g> {
+        let &Self { graph, batch, length, d, vocab, .. } = self;
+        let text = graph.input("text", [batch, length], I32);
+        let next = graph.input("next", [batch, length], I32);
+        let positions = self.variable("pos", &[length, d], &[d]);
+        let embedded = self.variable("emb", &[vocab, d], &[d]).gather(text, vocab);
+        let h = self.normed(layers(embedded + positions), self.scale("nf", &[d]));
+        let logits = h.einsum(&[self.variable("head", &[d, vocab], &[d])], [batch, length, vocab]);
+        let loss = logits.softmax_cross_entropy(next, vocab).mean();
+        Loss { inputs: [text, next], loss }
+    }
 }

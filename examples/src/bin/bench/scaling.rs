@@ -3,6 +3,8 @@
 use super::lines::{Lines, median};
 use super::models::{LM, Loss, Transformer, adamw, lm};
 use examples::Rng;
+use examples::backend::BackendFlags;
+use mesh_core::lower::Target;
 use mesh_ops::prelude::*;
 use mesh_optimize::Optimizer;
 use ndarray::Array2;
@@ -19,6 +21,10 @@ pub(crate) struct Flags {
     /// How long each is measured.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+
+    /// What runs it.
+    #[command(flatten)]
+    backend: BackendFlags,
 }
 
 /// The sizes from which one at a time is doubled.
@@ -42,7 +48,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
             for times in (0..DOUBLED).map(|doubled| 1 << doubled) {
                 let lines = Lines::new(format!("scale_{what}_x{times}"), format!("dp{processors}"));
                 let sizes = grow(times);
-                let (least, middle) = measure(&sizes, processors, flags.seconds)?;
+                let (least, middle) = measure(&sizes, processors, flags)?;
                 lines.line("step_ms_min", least * 1e3)?;
                 lines.line("step_ms_median", middle * 1e3)?;
                 lines.line("gflops", sizes.flops() / least / 1e9)?;
@@ -56,14 +62,14 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
 fn measure(
     sizes: &Transformer,
     processors: usize,
-    seconds: f64,
+    flags: &Flags,
 ) -> Result<(f64, f64), Box<dyn Error>> {
     let graph = mesh_ops::graph();
     let Loss { inputs, loss } = lm(&graph, sizes);
     let train = graph.function("train", inputs, [loss], adamw().minimize(loss));
     let mesh = Mesh::new([("all", processors)])?;
     let module = graph.lower(&mesh, &"batch:all".parse()?)?;
-    let mut session = Session::threads(&module, 0)?;
+    let mut session = flags.backend.session(&module, 0, Target::host())?;
     let mut rng = Rng::keyed(1, 0, 0);
     let mut words = || {
         let word = || rng.below(sizes.vocab) as i32;
@@ -74,7 +80,7 @@ fn measure(
     let mut step = || session.call_into(&train, [text.view(), next.view()], &mut loss);
     step()?;
     let (mut times, started) = (Vec::new(), Instant::now());
-    while started.elapsed().as_secs_f64() < seconds || times.len() < 3 {
+    while started.elapsed().as_secs_f64() < flags.seconds || times.len() < 3 {
         let begin = Instant::now();
         step()?;
         times.push(begin.elapsed().as_secs_f64());

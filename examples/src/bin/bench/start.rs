@@ -1,6 +1,8 @@
 //! `start`: lowering, starting, saving and restoring a session of many small variables.
 
 use super::lines::{Lines, median};
+use examples::backend::BackendFlags;
+use mesh_core::lower::Target;
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore, State};
 use mesh_ops::prelude::*;
 use std::error::Error;
@@ -22,6 +24,10 @@ pub(crate) struct Flags {
     /// A folder for checkpoints, which is removed afterwards.
     #[arg(long, default_value = "bench-start")]
     folder: PathBuf,
+
+    /// What runs it.
+    #[command(flatten)]
+    backend: BackendFlags,
 }
 
 /// How often everything is done.
@@ -58,7 +64,7 @@ fn measure(variables: usize, flags: &Flags) -> Result<[f64; METRICS.len()], Box<
     let mut lap = || std::mem::replace(&mut begun, Instant::now()).elapsed().as_secs_f64();
     let module = g.lower(&Mesh::single(), &Layout::default())?;
     let lower = lap();
-    let mut session = Session::threads(&module, 0)?;
+    let mut session = flags.backend.session(&module, 0, Target::host())?;
     let start = lap();
     let snapshot = session.snapshot()?;
     let path = Checkpoints::new(&flags.folder).save(1, &snapshot, &State::new())?;

@@ -3,9 +3,10 @@
 
 use super::lines::{Lines, median};
 use super::models::{Loss, Transformer, adamw, lm};
+use examples::backend::BackendFlags;
 use examples::launch::{lower, mesh_and_layout, named};
+use mesh_core::lower::Target;
 use mesh_core::session::checkpoint::Checkpoints;
-use mesh_ops::prelude::*;
 use mesh_optimize::Optimizer;
 use mesh_optimize::dataset::{Dataset, Record};
 use mesh_optimize::training::{
@@ -50,6 +51,10 @@ pub(crate) struct Flags {
     /// A folder for what is written, which is removed afterwards.
     #[arg(long, default_value = "bench-watch")]
     folder: PathBuf,
+
+    /// What trains.
+    #[command(flatten)]
+    backend: BackendFlags,
 }
 
 /// The seconds of steps, shared by those who measure them.
@@ -127,7 +132,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let Loss { inputs, loss } = lm(&graph, &LM);
     graph.function("train", inputs, [loss], adamw().minimize(loss));
     let module = lower(&graph, &mesh, &layout, false)?;
-    let mut session = Session::threads(&module, 3)?;
+    let mut session = flags.backend.session(&module, 3, Target::host())?;
     fs::create_dir_all(&flags.folder)?;
     let path = |name: &str| flags.folder.join(name);
     let seconds: [Seconds; 5] = Default::default();

@@ -173,7 +173,9 @@ impl XlaBackend {
             }
             left.push(own.into_values().collect());
         }
-        (self.left, self.under_way) = (Some((index, left)), true);
+        let writes = |result: &Outcome| matches!(result, Outcome::Variable(_));
+        self.under_way |= self.functions[index].results.iter().any(writes);
+        self.left = Some((index, left));
         Ok(())
     }
 
@@ -202,7 +204,11 @@ impl XlaBackend {
         }
         let reads = parts.iter_mut().map(|part| (part.buffer, &mut part.bytes[..]));
         Buffer::download(&mut reads.collect::<Vec<_>>()).map_err(|failed| {
-            Failure::Stopped(format!("`{}` on {}: {failed}", program.name, self.client.platform()))
+            let reason = format!("`{}` on {}: {failed}", program.name, self.client.platform());
+            match self.under_way {
+                true => Failure::Stopped(reason),
+                false => Failure::Refused(reason),
+            }
         })?;
         let fetched = !parts.is_empty();
         for Part { fetch, begin, extents, bytes, .. } in parts {

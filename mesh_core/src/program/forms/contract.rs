@@ -85,7 +85,9 @@ pub(super) fn multiply_adds(step: &StepCx<'_>, windows: &[Window]) -> u64 {
 
 impl Spell for Contract {
     /// What only one factor has and the out lacks is summed first. Where no label of both is summed, the
-    /// product goes element by element.
+    /// product goes element by element. The factor whose own labels come first in the out comes first in the
+    /// product, which then needs no transposing: XLA would turn the product around again, and its CPU kernels
+    /// take no first factor that is summed over its first dim.
     fn spell(
         &self,
         step: &StepCx<'_>,
@@ -94,7 +96,15 @@ impl Spell for Contract {
     ) -> Result<Vec<Tensor>, String> {
         let out = step.out(0);
         let kept: Vec<u8> = (0..).take(out.extents.len()).collect();
-        let [(lhs, l), (rhs, r)] = factors(step, to, inputs, &kept);
+        let mut factors = factors(step, to, inputs, &kept);
+        let first = |i: usize| {
+            let own = those(&factors[i].1, &factors[1 - i].1, false);
+            own.into_iter().min().unwrap_or(u8::MAX)
+        };
+        if first(1) < first(0) {
+            factors.swap(0, 1);
+        }
+        let [(lhs, l), (rhs, r)] = factors;
         let both = those(&l, &r, true);
         let (batch, summed) = (those(&both, &kept, true), those(&both, &kept, false));
         let product = if summed.is_empty() {

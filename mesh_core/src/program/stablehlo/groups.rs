@@ -96,13 +96,19 @@ impl Writer<'_> {
     }
 
     /// Does something to a tensor in the type in which a group folds it. A selection is a sum of bits: of
-    /// each element, all members but one have zeros.
+    /// each element, all members but one have zeros. The largest and the least float are those of words in the same
+    /// order, of which NaN is the one that wins: among floats, XLA for CPUs forgets a NaN or not by who has it.
     fn as_folded(
         &mut self,
         kind: ReduceKind,
         x: &Tensor,
         fold: impl FnOnce(&mut Self, &Tensor) -> Tensor,
     ) -> Tensor {
+        if x.element.is_float() && matches!(kind, ReduceKind::Max | ReduceKind::Min) {
+            let ordered = self.as_ordered(kind == ReduceKind::Max, x);
+            let folded = fold(self, &ordered);
+            return self.from_ordered(&folded, x.element);
+        }
         if kind != ReduceKind::Select {
             return fold(self, x);
         }
@@ -121,6 +127,33 @@ impl Writer<'_> {
             }
             Element::U16 | Element::U32 | Element::U64 => folded,
         }
+    }
+
+    /// Unsigned words in the order of floats; NaN is the largest, or else the least. A float's bits are in that
+    /// order if those below 0 are all turned over, and of the others the sign is.
+    fn as_ordered(&mut self, nan_is_largest: bool, x: &Tensor) -> Tensor {
+        let held = self.held(x);
+        let word = self.as_words(&held);
+        let (sign, all) = signs(word.element);
+        let is_below = self.with_word("shift_right_logical", &word, sign.ilog2().into());
+        let zero = self.word(word.element, &word.extents, 0);
+        let below = self.binary("subtract", &zero, &is_below);
+        let turned = self.with_word("or", &below, sign);
+        let ordered = self.binary("xor", &word, &turned);
+        let winner = self.word(word.element, &word.extents, if nan_is_largest { all } else { 0 });
+        let is_nan = self.compare(&held, Is::Other, &held);
+        self.select(&is_nan, &winner, &ordered)
+    }
+
+    /// The floats of words that [`as_ordered`](Self::as_ordered) makes.
+    fn from_ordered(&mut self, word: &Tensor, element: Element) -> Tensor {
+        let (sign, _) = signs(word.element);
+        let is_above = self.with_word("shift_right_logical", word, sign.ilog2().into());
+        let below = self.with_word("subtract", &is_above, 1);
+        let turned = self.with_word("or", &below, sign);
+        let bits = self.binary("xor", word, &turned);
+        let held = self.bits(&bits, element.reduction());
+        self.converted(&held, element)
     }
 
     /// The bits of a tensor, in words that every device adds up.
@@ -212,5 +245,13 @@ impl Writer<'_> {
         let nothing = self.fill(x.element, &x.extents, 0.0);
         let given = self.select(&is_root, x, &nothing);
         self.all_reduced(ReduceKind::Select, axes, &given)
+    }
+}
+
+/// The bit of the sign in words of this type, and all bits.
+fn signs(word: Element) -> (u64, u64) {
+    match word {
+        Element::U64 => (1 << 63, u64::MAX),
+        _ => (1 << 31, u32::MAX.into()),
     }
 }

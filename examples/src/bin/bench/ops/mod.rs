@@ -8,6 +8,8 @@ mod table;
 mod windows;
 
 use super::lines::Lines;
+use examples::backend::BackendFlags;
+use mesh_core::lower::Target;
 use mesh_ops::prelude::*;
 use mesh_ops::random::{random_integer, random_normal, random_uniform};
 use std::error::Error;
@@ -31,6 +33,10 @@ pub(crate) struct Flags {
     /// Show the steps that each op is lowered to, with the microseconds of the fastest call.
     #[arg(long)]
     steps: bool,
+
+    /// What runs them.
+    #[command(flatten)]
+    backend: BackendFlags,
 }
 
 /// What an update takes of a gradient.
@@ -109,19 +115,23 @@ fn measure(
         let kept: Vec<_> = ys.iter().copied().enumerate().map(kept).collect();
         kept.iter().zip(&ys).map(|(kept, y)| kept.assign(*y)).collect()
     };
-    let step = graph.function("step", [], [], updates);
+    let step = graph.function("step", [], [graph.scalar(0.0, F32)], updates);
     let mesh = Mesh::new([("all", threads)])?;
     let module = graph.lower(&mesh, &"batch:all".parse()?)?;
-    let mut session = Session::threads(&module, 0)?;
+    let mut session = flags.backend.session(&module, 0, Target::host())?;
     session.call_into(&fill, [], &mut [])?;
-    session.call_into(&step, [], &mut [])?;
-    session.call_into(&step, [], &mut [])?;
-    session.record(flags.steps)?;
+    // What is fetched is waited for, whatever runs it.
+    let mut fetched = [Array::from(0f32)];
+    session.call_into(&step, [], &mut fetched)?;
+    session.call_into(&step, [], &mut fetched)?;
+    if flags.steps {
+        session.record(true)?;
+    }
     let (mut best, mut count, started) = (f64::INFINITY, 0, Instant::now());
     let mut recorded = None;
     while started.elapsed().as_secs_f64() < flags.seconds || count < LEAST {
         let begin = Instant::now();
-        session.call_into(&step, [], &mut [])?;
+        session.call_into(&step, [], &mut fetched)?;
         let seconds = begin.elapsed().as_secs_f64();
         if seconds < best {
             best = seconds;

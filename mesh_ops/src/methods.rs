@@ -68,9 +68,16 @@ methods! {
     erfc() = elementwise::erfc;
     sin() = elementwise::sin;
     cos() = elementwise::cos;
+    tan() = elementwise::tan;
+    atan() = elementwise::atan;
     tanh() = elementwise::tanh;
+    exp2() = elementwise::exp2;
+    log2() = elementwise::log2;
+    log10() = elementwise::log10;
     sigmoid() = elementwise::sigmoid;
     softplus() = elementwise::softplus;
+    log_sigmoid() = elementwise::log_sigmoid;
+    mish() = elementwise::mish;
     swish() = elementwise::swish;
     gelu() = elementwise::gelu;
     gelu_exact() = elementwise::gelu_exact;
@@ -80,6 +87,12 @@ methods! {
     abs() = elementwise::abs;
     sign() = elementwise::sign;
     floor() = elementwise::floor;
+    ceil() = elementwise::ceil;
+    round() = elementwise::round;
+    trunc() = elementwise::trunc;
+    is_nan() = elementwise::is_nan;
+    is_finite() = elementwise::is_finite;
+    nan_to_num() = elementwise::nan_to_num;
     maximum(other: impl Operand<'g>) = elementwise::maximum;
     minimum(other: impl Operand<'g>) = elementwise::minimum;
     clip(low: f64, high: f64) = elementwise::clip;
@@ -109,6 +122,7 @@ methods! {
     sort(dim: Dimension, order: Order) = sort;
     argsort(dim: Dimension, order: Order) = argsort;
     cumsum(dim: Dimension) = cumsum;
+    cumprod(dim: Dimension) = cumprod;
     cumsum_with(dim: Dimension, taken: Cumulative) = cumsum_with;
     gather(indices: Tensor<'g>, dim: Dimension) = gather;
     reverse(dim: Dimension) = reverse;
@@ -125,6 +139,13 @@ methods! {
     replace_dims(old: impl IntoIterator<Item = Dimension>, new: impl IntoIterator<Item = Dimension>) = replace_dims;
     merge_dims(dims: impl IntoIterator<Item = Dimension>, name: &str) = merge_dims;
     shift(dim: Dimension, offset: i64, wrap: bool) = shift;
+    tile(dim: Dimension, times: usize) = tile;
+    repeat(dim: Dimension, times: usize) = repeat;
+    flip(dims: impl IntoIterator<Item = Dimension>) = flip;
+    roll(dim: Dimension, by: i64) = roll;
+    tril(rows: Dimension, columns: Dimension, k: i32) = tril;
+    triu(rows: Dimension, columns: Dimension, k: i32) = triu;
+    take_along(indices: Tensor<'g>, dim: Dimension) = take_along;
     one_hot(dim: Dimension, dtype: DType) = one_hot;
 
     conv(filter: Tensor<'g>, conv: &crate::conv::Conv) = conv::conv;

@@ -375,7 +375,7 @@ pub(crate) mod proof {
     }
 
     /// The greater; NaN if either is.
-    fn greater(a: f64, b: f64) -> f64 {
+    pub(crate) fn greater(a: f64, b: f64) -> f64 {
         if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
     }
 

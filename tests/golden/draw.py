@@ -80,6 +80,15 @@ class Draw:
         """An input of whole numbers from `low` to `high`."""
         self._input(name, dims, lambda sizes: self.rng.integers(low, high + 1, sizes, np.int32))
 
+    def between(self, name, dims, low, high):
+        """An input of multiples of 1/64 between two numbers, the ends left out."""
+        numbers = lambda sizes: self.rng.integers(int(low * 64) + 1, int(high * 64), sizes) / 64
+        self._input(name, dims, numbers)
+
+    def edges(self, name, dims, among=(np.inf, -np.inf, np.nan, 0.0, 1.5, -2.0)):
+        """An input of numbers among which are infinities and NaN."""
+        self._input(name, dims, lambda sizes: self.rng.choice(np.array(among), sizes))
+
     def coarse(self, name, dims):
         """An input of few different floats: many are equal."""
         self._input(name, dims, lambda sizes: self.rng.integers(-2, 3, sizes) / 2)

@@ -33,6 +33,8 @@ impl Prim {
             Self::Sign if a < 0.0 => -1.0,
             Self::Sign | Self::Cast => a,
             Self::Floor => a.floor(),
+            Self::Ceil => a.ceil(),
+            Self::Round => a.round_ties_even(),
             Self::Sqrt => a.sqrt(),
             Self::Rsqrt => 1.0 / a.sqrt(),
             Self::Exp => a.exp(),
@@ -44,6 +46,7 @@ impl Prim {
             Self::Erf => libm::erf(a),
             Self::Erfc => libm::erfc(a),
             Self::Pow => a.powf(b),
+            Self::Atan2 => a.atan2(b),
             Self::Add => a + b,
             Self::Sub => a - b,
             Self::Mul if whole => f64::from((a as i32).wrapping_mul(b as i32)),
@@ -67,9 +70,16 @@ impl Prim {
                     b
                 }
             }
+            Self::Not if whole => f64::from(!(a as i32)),
             Self::Not => truth(a == 0.0),
-            Self::And => truth(a != 0.0 && b != 0.0),
-            Self::Or => truth(a != 0.0 || b != 0.0),
+            // Truth values are whole numbers.
+            Self::And => f64::from(a as i32 & b as i32),
+            Self::Or => f64::from(a as i32 | b as i32),
+            Self::Xor => f64::from(a as i32 ^ b as i32),
+            Self::Shl if (0.0..32.0).contains(&b) => f64::from((a as i32) << b as u32),
+            Self::Shl => 0.0,
+            Self::Shr if (0.0..32.0).contains(&b) => f64::from(a as i32 >> b as u32),
+            Self::Shr => f64::from(a as i32 >> 31),
             Self::Eq => return truth(a == b),
             Self::Ne => return truth(a != b),
             Self::Lt => return truth(a < b),
@@ -174,6 +184,12 @@ mod tests {
                 (Prim::Neg, a.wrapping_neg()),
                 (Prim::Abs, a.wrapping_abs()),
                 (Prim::Sign, a.signum()),
+                (Prim::Not, -1 - a),
+                (Prim::And, a & b),
+                (Prim::Or, a | b),
+                (Prim::Xor, a ^ b),
+                (Prim::Shl, if b as u32 > 31 { 0 } else { a.wrapping_mul(1 << b) }),
+                (Prim::Shr, if b as u32 > 31 { a.min(0).signum() } else { a >> b }),
             ] {
                 assert_eq!(found(prim), i64::from(expected), "{prim:?} of {a} and {b}");
             }

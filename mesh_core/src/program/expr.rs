@@ -60,7 +60,7 @@ macro_rules! methods {
         }
     };
 }
-methods! { abs Abs sign Sign floor Floor sqrt Sqrt rsqrt Rsqrt exp Exp log Log tanh Tanh logistic Logistic sin Sin cos Cos erf Erf erfc Erfc }
+methods! { abs Abs sign Sign floor Floor ceil Ceil round Round sqrt Sqrt rsqrt Rsqrt exp Exp log Log tanh Tanh logistic Logistic sin Sin cos Cos erf Erf erfc Erfc }
 
 macro_rules! binary_methods {
     ($($method:ident $prim:ident)*) => {
@@ -72,7 +72,7 @@ macro_rules! binary_methods {
         }
     };
 }
-binary_methods! { max Max min Min pow Pow modulo Mod equal Eq not_equal Ne less Lt less_equal Le greater Gt greater_equal Ge and And or Or }
+binary_methods! { max Max min Min pow Pow atan2 Atan2 xor Xor shl Shl shr Shr modulo Mod equal Eq not_equal Ne less Lt less_equal Le greater Gt greater_equal Ge and And or Or }
 
 impl From<f64> for Expr {
     fn from(value: f64) -> Self {

@@ -138,6 +138,10 @@ prims! {
     Sign "sign" 1 1;
     /// Largest integer not above.
     Floor "floor" 1 1;
+    /// Smallest integer not below.
+    Ceil "ceil" 1 1;
+    /// Nearest integer; of two that are as near the even one.
+    Round "round" 1 1;
     /// Square root.
     Sqrt "sqrt" 1 1;
     /// `1 / sqrt(a)`
@@ -159,7 +163,7 @@ prims! {
     Erf "erf" 1 20;
     /// `1 - erf(a)`, which does not cancel for large a. In StableHLO the composite `chlo.erfc`.
     Erfc "erfc" 1 30;
-    /// Logical negation; bool.
+    /// Logical negation of bool, every bit's of i32.
     Not "not" 1 0;
     /// `a + b`; i32 wraps.
     Add "add" 2 1;
@@ -177,10 +181,18 @@ prims! {
     Max "max" 2 1;
     /// The lesser; NaN if either is; of two zeros the second.
     Min "min" 2 1;
-    /// Both; bool.
+    /// The angle of the point with ordinate a and abscissa b, from -pi to pi, by the signs of zeros too.
+    Atan2 "atan2" 2 25;
+    /// Both; of i32 each bit.
     And "and" 2 0;
-    /// Either; bool.
+    /// Either; of i32 each bit.
     Or "or" 2 0;
+    /// One but not both; of i32 each bit.
+    Xor "xor" 2 0;
+    /// The bits of a moved up by b, zeros coming in; 0 for b outside 0..32; i32.
+    Shl "shl" 2 1;
+    /// The bits of a moved down by b, copies of the sign coming in; the sign alone for b outside 0..32; i32.
+    Shr "shr" 2 1;
     /// `a == b`, bool.
     Eq "eq" 2 1;
     /// `a != b`, bool.
@@ -208,7 +220,8 @@ impl Prim {
     /// Whether arguments of `dtype` make sense (the condition of `Select` aside).
     pub fn accepts(self, dtype: DType) -> bool {
         match self {
-            Self::Not | Self::And | Self::Or => dtype == DType::Bool,
+            Self::Not | Self::And | Self::Or | Self::Xor => !dtype.is_float(),
+            Self::Shl | Self::Shr => dtype == DType::I32,
             Self::Neg
             | Self::Abs
             | Self::Sign
@@ -220,6 +233,8 @@ impl Prim {
             | Self::Max
             | Self::Min => dtype != DType::Bool,
             Self::Floor
+            | Self::Ceil
+            | Self::Round
             | Self::Sqrt
             | Self::Rsqrt
             | Self::Exp
@@ -230,6 +245,7 @@ impl Prim {
             | Self::Cos
             | Self::Erf
             | Self::Erfc
+            | Self::Atan2
             | Self::Pow => dtype.is_float(),
             _ => true,
         }

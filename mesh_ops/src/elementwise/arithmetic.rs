@@ -1,4 +1,4 @@
-//! `add`, `sub`, `mul`, `div`, `neg`: also the operators of tensors.
+//! `add`, `sub`, `mul`, `div`, `neg`: also the operators of tensors. `lerp` is between two.
 //!
 //! | function | gradient |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | `mul(a, b) = a b` | `b dy` to a, `a dy` to b |
 //! | `div(a, b) = a / b` | `dy / b` to a, `-y dy / b` to b |
 //! | `neg(a) = -a` | `-dy` |
+//! | `lerp(a, b, weight) = a + weight (b - a)` | as composed |
 //!
 //! Sums still owed by an input are carried: through `add` and `sub` if both owe them, through
 //! `mul` by a whole factor, through `div` by a whole divisor.
@@ -184,6 +185,19 @@ impl Elementwise for Neg {
     }
 }
 
+/// `a + weight (b - a)`: `a` at weight 0, `b` at weight 1; numbers. A composition.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (a, b) = (g.fill(3.0, [dim("x", 2)], F32), g.fill(5.0, [dim("x", 2)], F32));
+/// assert_eq!(mesh_ops::elementwise::lerp(a, b, 0.25).shape(), a.shape());
+/// ```
+#[track_caller]
+pub fn lerp<'g>(a: Tensor<'g>, b: Tensor<'g>, weight: impl Operand<'g>) -> Tensor<'g> {
+    add(a, mul(weight.beside(a), sub(b, a)))
+}
+
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod proof {
     use super::*;
@@ -226,6 +240,16 @@ pub(crate) mod proof {
                 Case::new("div: i32", |_, x| x[0] / x[1])
                     .input("x", "p:12", I32, Fill::Integers(-20, 20))
                     .integers("y", "p:12", I32),
+                Case::new("lerp: by name", |_, x| lerp(x[0], x[1], x[2]))
+                    .composed()
+                    .computes(|x, ty| {
+                        let mixed = |w: f64, a: f64, b: f64| (1.0 - w) * a + w * b;
+                        Dense::each(ty, |at| mixed(x[2].at(at), x[0].at(at), x[1].at(at)))
+                    })
+                    .normal("a", "p:4;q:6", F32)
+                    .normal("b", "q:6", F32)
+                    .normal("weight", "p:4", F32)
+                    .meshes(FEW),
                 Case::new("neg", |_, x| -x[0]).exact().integers("x", MATRIX, F32),
                 Case::new("scale", |_, x| 2.0 * x[0] - 1.0).exact().integers("x", MATRIX, F64),
             ]

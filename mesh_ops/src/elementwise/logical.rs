@@ -1,8 +1,8 @@
-//! `logical_and`, `logical_or`, `logical_not`: bool.
+//! `logical_and`, `logical_or`, `logical_xor`, `logical_not`: bool.
 //!
 //! | function | gradient |
 //! |---|---|
-//! | `logical_and(a, b)`, `logical_or(a, b)`, `logical_not(a)` | none |
+//! | `logical_and(a, b)`, `logical_or(a, b)`, `logical_xor(a, b)`, `logical_not(a)` | none |
 //!
 //! None is linear.
 
@@ -54,6 +54,7 @@ macro_rules! connective {
 }
 
 connective! { LogicalAnd logical_and and "both are true" }
+connective! { LogicalXor logical_xor xor "one is true but not both" }
 connective! { LogicalOr logical_or or "either is true" }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -95,6 +96,7 @@ pub(crate) mod proof {
         meanings: &[
             &Elements::<Map<LogicalAnd>>(|_, x, _| x[0] * x[1]),
             &Elements::<Map<LogicalOr>>(|_, x, _| x[0].max(x[1])),
+            &Elements::<Map<LogicalXor>>(|_, x, _| (x[0] - x[1]).abs()),
             &Elements::<Map<LogicalNot>>(|_, x, _| 1.0 - x[0]),
         ],
         cases: || {
@@ -105,6 +107,10 @@ pub(crate) mod proof {
                 Case::new("logical_or", |_, x| logical_or(x[0], x[1]))
                     .bools("x", "p:4;q:6")
                     .bools("y", "q:6"),
+                Case::new("logical_xor", |_, x| logical_xor(x[0], x[1]))
+                    .bools("x", "p:4;q:6")
+                    .bools("y", "q:6")
+                    .meshes(FEW),
                 Case::new("logical_not", |_, x| logical_not(x[0])).bools("x", "p:4;q:6"),
             ]
         },

@@ -9,19 +9,25 @@
 //! A room states the scalar function as an expression of the program's primitives, so it fuses,
 //! runs in every dtype and can be spelled in StableHLO.
 
+mod activations;
 mod arithmetic;
+mod bases;
+mod bits;
 mod cast;
 mod compare;
 mod division;
 mod elu;
 mod exponential;
 mod extrema;
+mod hyperbolic;
 mod hypot;
 mod logical;
 mod powers;
+mod predicates;
 mod relu;
 pub(crate) mod select;
 mod sigmoid;
+mod special;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -29,20 +35,26 @@ mod trigonometric;
 mod unary;
 
 rooms! {
-    arithmetic: add, div, mul, neg, sub;
+    arithmetic: add, div, lerp, mul, neg, sub;
     division: floordiv, modulo;
-    powers: pow, powf, reciprocal, rsqrt, sqrt, square;
+    powers: cbrt, pow, powf, reciprocal, rsqrt, sqrt, square;
     hypot: hypot;
     exponential: exp, expm1, log, log1mexp, log1p;
-    trigonometric: cos, sin;
+    bases: exp2, log10, log2, logaddexp, xlogy;
+    trigonometric: acos, asin, atan, atan2, cos, sin, tan;
+    hyperbolic: acosh, asinh, atanh, cosh, sinh;
+    special: digamma, erfinv, lgamma;
     sigmoid: erf, erfc, gelu, gelu_exact, sigmoid, softplus, swish, tanh;
     relu: relu;
     elu: elu, leaky_relu, selu;
-    steps: abs, floor, sign;
+    activations: celu, hard_sigmoid, hard_swish, hard_tanh, log_sigmoid, mish, prelu, relu6, softsign;
+    steps: abs, ceil, floor, round, sign, trunc;
     extrema: clip, maximum, minimum;
     cast: cast;
     compare: equal, greater, greater_equal, less, less_equal, not_equal;
-    logical: logical_and, logical_not, logical_or;
+    logical: logical_and, logical_not, logical_or, logical_xor;
+    predicates: copysign, is_finite, is_inf, is_nan, nan_to_num;
+    bits: bit_and, bit_not, bit_or, bit_xor, shift_left, shift_right;
     select: select;
 }
 

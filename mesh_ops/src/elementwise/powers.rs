@@ -1,10 +1,11 @@
-//! Powers: `square`, `sqrt`, `rsqrt`, `reciprocal`, `pow`, `powf`.
+//! Powers: `square`, `sqrt`, `rsqrt`, `cbrt`, `reciprocal`, `pow`, `powf`.
 //!
 //! | function | gradient | where it is not finite |
 //! |---|---|---|
 //! | `square(x) = x^2` | `2 x dy` | |
 //! | `sqrt(x)` | `0.5 dy / y` | NaN below 0; the gradient at 0 is infinite |
 //! | `rsqrt(x) = 1 / sqrt(x)` | `-0.5 y^3 dy` | NaN below 0, infinite at 0 |
+//! | `cbrt(x)`, the cube root | `dy / (3 y^2)` | the gradient at 0 is infinite |
 //! | `reciprocal(x) = 1 / x` | `-y^2 dy` | infinite at 0 |
 //! | `pow(x, y) = x^y` | `y x^(y-1) dy` to x, `x^y ln(x) dy` to y | NaN for x < 0 and y not whole |
 //! | `powf(x, p) = x^p` | `p x^(p-1) dy` | as `pow` |
@@ -32,6 +33,19 @@ unary! {
     Rsqrt rsqrt float;
     value |x| x.rsqrt();
     gradient |_, y, dy| Some(dy * (-0.5 * (y * y * y)));
+
+    /// Cube root, of negative numbers too; at most 2 ulp off in f32.
+    Cbrt cbrt float;
+    // By logarithms, whose error one step of Newton's method removes.
+    value |x| {
+        let size = x.clone().abs();
+        let rough = (size.clone().log() / 3.0).exp();
+        let excess = rough.clone() - size.clone() / (rough.clone() * rough.clone());
+        let root = rough - excess / 3.0;
+        let is_end = size.clone().equal(0.0).or(size.clone().equal(f64::INFINITY));
+        is_end.select(x.clone(), x.sign() * root)
+    };
+    gradient |_, y, dy| Some(dy / (3.0 * (y * y)));
 
     /// `1 / x`
     Reciprocal reciprocal float;
@@ -122,6 +136,7 @@ pub(crate) mod proof {
             &Elements::<Map<Sqrt>>(|_, x, _| x[0].sqrt()),
             &Elements::<Map<Rsqrt>>(|_, x, _| 1.0 / x[0].sqrt()),
             &Elements::<Map<Reciprocal>>(|_, x, _| 1.0 / x[0]),
+            &Elements::<Map<Cbrt>>(|_, x, _| x[0].cbrt()),
             &Elements::<Map<Pow>>(|_, x, _| x[0].powf(x[1])),
             &Elements::<Map<Powf>>(|Map(Powf(power)), x, _| x[0].powf(power.value())),
         ],
@@ -138,8 +153,24 @@ pub(crate) mod proof {
                     .input("x", "p:4;q:6", F32, Fill::Between(0.5, 2.0))
                     .input("y", "q:6", F32, Fill::Between(0.5, 2.0))
                     .meshes(FEW),
+                unary("cbrt", |x| cbrt(x), F32, Fill::AwayFromZero),
+                unary("cbrt: f64", |x| cbrt(x), F64, Fill::AwayFromZero),
                 unary("powf", |x| powf(x, 1.5), F32, Fill::Between(0.25, 4.0)),
             ]
         },
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{floats, worst};
+
+    #[test]
+    fn cbrt_keeps_its_digits() {
+        let ends = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY];
+        let xs = floats().filter(|x| x.is_normal()).chain(ends).collect();
+        let (off, at) = worst(&[xs], |x| cbrt(x[0]), |x| x[0].cbrt()).unwrap();
+        assert!(off <= 2.0, "{off} ulp off at {at:?}");
+    }
 }

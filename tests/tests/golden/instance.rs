@@ -120,7 +120,9 @@ fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+    // Infinities and NaN are texts.
+    let number = |x: &Value| x.as_f64().unwrap_or_else(|| x.as_str().unwrap().parse().unwrap());
+    value.as_array().unwrap().iter().map(number).collect()
 }
 
 /// The dtype of this kind of elements.

@@ -13,10 +13,13 @@
 //!   one. (Of `max`, `min`, `maximum` and `minimum` both share evenly, and instances have ties.)
 
 mod elementwise;
+mod functions;
 mod indices;
 mod instance;
 mod layers;
 mod reductions;
+mod shapes;
+mod statistics;
 mod structure;
 mod windows;
 
@@ -38,4 +41,6 @@ macro_rules! families {
     };
 }
 
-families! { elementwise reductions indices structure windows layers }
+families! {
+    elementwise functions reductions statistics indices structure shapes windows layers
+}

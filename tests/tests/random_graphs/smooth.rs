@@ -238,7 +238,13 @@ fn unary(name: &str, x: Range) -> Option<Range> {
         "clip" | "leaky_relu" => x.lipschitz(1.0, 1.5),
         "elu" | "selu" => x.lipschitz(1.76, 0.0),
         "sign" => x.jumps(Range::new(-1.0, 1.0, 0.0)),
-        "log" | "log1p" | "sqrt" | "rsqrt" | "reciprocal" | "powf" | "floor" => UNKNOWN,
+        "log" | "log1p" | "sqrt" | "rsqrt" | "reciprocal" | "powf" => UNKNOWN,
+        // They jump.
+        "floor" | "ceil" | "round" | "trunc" => UNKNOWN,
+        "is_finite" | "is_inf" | "is_nan" if x.error.is_finite() => {
+            Range { low: 0.0, high: 1.0, error: 0.0 }
+        }
+        "is_finite" | "is_inf" | "is_nan" => UNKNOWN,
         _ => return None,
     })
 }

@@ -128,6 +128,7 @@ fn is_exact(prim: Prim, dtype: DType) -> bool {
         Prim::Erf,
         Prim::Erfc,
         Prim::Pow,
+        Prim::Atan2,
     ];
     !contracted && !approximate.contains(&prim)
 }

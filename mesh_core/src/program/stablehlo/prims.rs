@@ -46,6 +46,8 @@ impl Writer<'_> {
             Prim::Abs => return self.unary("stablehlo.abs", a),
             Prim::Sign => return self.unary("stablehlo.sign", a),
             Prim::Floor => return self.unary("stablehlo.floor", a),
+            Prim::Ceil => return self.unary("stablehlo.ceil", a),
+            Prim::Round => return self.unary("stablehlo.round_nearest_even", a),
             Prim::Sqrt => return self.unary("stablehlo.sqrt", a),
             Prim::Rsqrt => return self.unary("stablehlo.rsqrt", a),
             Prim::Exp => return self.unary("stablehlo.exponential", a),
@@ -70,10 +72,15 @@ impl Writer<'_> {
             Prim::Mul => "multiply",
             Prim::Div => "divide",
             Prim::Pow => "power",
+            Prim::Atan2 => "atan2",
             Prim::Max => "maximum",
             Prim::Min => "minimum",
             Prim::And => "and",
             Prim::Or => "or",
+            Prim::Xor => "xor",
+            // StableHLO says the same of a distance that is too long.
+            Prim::Shl => "shift_left",
+            Prim::Shr => "shift_right_arithmetic",
             // Of three arguments, or of another dtype: the body's.
             Prim::Select | Prim::Cast => return a.clone(),
         };

@@ -48,6 +48,12 @@ unary! {
     Floor {
         f32 => f32, a, a.floor(); f64 => f64, a, a.floor();
     }
+    Ceil {
+        f32 => f32, a, a.ceil(); f64 => f64, a, a.ceil();
+    }
+    Round {
+        f32 => f32, a, a.round_ties_even(); f64 => f64, a, a.round_ties_even();
+    }
     Sqrt {
         f32 => f32, a, a.sqrt(); f64 => f64, a, a.sqrt();
     }
@@ -79,7 +85,7 @@ unary! {
         f64 => f64, a, a.cos();
     }
     Not {
-        u8 => u8, a, u8::from(a == 0);
+        u8 => u8, a, u8::from(a == 0); i32 => i32, a, !a;
     }
     ToF32 {
         f64 => f32, a, a as f32; i32 => f32, a, a as f32; u8 => f32, a, f32::from(a);
@@ -188,11 +194,23 @@ binary! {
         f64 => f64, a b, vmath::min_f64(a, b);
         i32 => i32, a b, a.min(b);
     }
+    Atan2 {
+        f32 => f32, a b, vmath::atan2(a, b); f64 => f64, a b, a.atan2(b);
+    }
     And {
-        u8 => u8, a b, a & b;
+        u8 => u8, a b, a & b; i32 => i32, a b, a & b;
     }
     Or {
-        u8 => u8, a b, a | b;
+        u8 => u8, a b, a | b; i32 => i32, a b, a | b;
+    }
+    Xor {
+        u8 => u8, a b, a ^ b; i32 => i32, a b, a ^ b;
+    }
+    Shl {
+        i32 => i32, a b, if b as u32 > 31 { 0 } else { a << (b & 31) };
+    }
+    Shr {
+        i32 => i32, a b, a >> if b as u32 > 31 { 31 } else { b };
     }
     Eq {
         f32 => u8, a b, u8::from(a == b); f64 => u8, a b, u8::from(a == b);
@@ -323,12 +341,22 @@ pub(in crate::exec::cpu) fn apply(
         };
     }
     let swapped = [uniform[1], uniform[0], uniform[2]];
-    let bools = if kind == Bool { Some(()) } else { None };
+    macro_rules! bits {
+        ($pick:ident $name:ident $(, $uniform:expr)?) => {
+            match kind {
+                Bool => $pick::<$name<u8>>($($uniform)?),
+                I32 => $pick::<$name<i32>>($($uniform)?),
+                _ => return None,
+            }
+        };
+    }
     let run = match prim {
         Prim::Neg => numbers!(one Neg),
         Prim::Abs => numbers!(one Abs),
         Prim::Sign => numbers!(one Sign),
         Prim::Floor => floats!(Floor),
+        Prim::Ceil => floats!(Ceil),
+        Prim::Round => floats!(Round),
         Prim::Sqrt => floats!(Sqrt),
         Prim::Rsqrt => floats!(Rsqrt),
         Prim::Exp => floats!(Exp),
@@ -339,7 +367,7 @@ pub(in crate::exec::cpu) fn apply(
         Prim::Erfc => floats!(Erfc),
         Prim::Sin => floats!(Sin),
         Prim::Cos => floats!(Cos),
-        Prim::Not => bools.map(|()| one::<Not<u8>>())?,
+        Prim::Not => bits!(one Not),
         Prim::Add => numbers!(two Add, uniform),
         Prim::Sub => numbers!(two Sub, uniform),
         Prim::Mul => numbers!(two Mul, uniform),
@@ -352,8 +380,17 @@ pub(in crate::exec::cpu) fn apply(
             F64 => two::<Pow<f64>>(uniform),
             _ => return None,
         },
-        Prim::And => bools.map(|()| two::<And<u8>>(uniform))?,
-        Prim::Or => bools.map(|()| two::<Or<u8>>(uniform))?,
+        Prim::Atan2 => match kind {
+            F32 => two::<Atan2<f32>>(uniform),
+            F64 => two::<Atan2<f64>>(uniform),
+            _ => return None,
+        },
+        Prim::And => bits!(two And, uniform),
+        Prim::Or => bits!(two Or, uniform),
+        Prim::Xor => bits!(two Xor, uniform),
+        Prim::Shl if kind == I32 => two::<Shl<i32>>(uniform),
+        Prim::Shr if kind == I32 => two::<Shr<i32>>(uniform),
+        Prim::Shl | Prim::Shr => return None,
         Prim::Eq => compare!(Eq, uniform),
         Prim::Ne => compare!(Ne, uniform),
         Prim::Lt => compare!(Lt, uniform),

@@ -19,6 +19,13 @@ fn can_alias(block: &Block, step: &Step, input_index: usize) -> bool {
     same_value.all(Operand::is_whole) && step.outs.iter().all(|&out| fits(block.value(out)))
 }
 
+/// Whole numbers of i32 by a function of their bits, the sign's first.
+fn bit_by_bit(a: f64, b: f64, function: impl Fn([bool; 2]) -> bool) -> f64 {
+    let bit = |x: f64, k: i32| (x / f64::from(k).exp2()).floor().rem_euclid(2.0) == 1.0;
+    let worth = |k: i32| if k == 31 { -f64::from(k).exp2() } else { f64::from(k).exp2() };
+    (0..32).filter(|&k| function([bit(a, k), bit(b, k)])).map(worth).sum()
+}
+
 /// One element by the definitions in `Prim`'s documentation; i32 in i64, floats in f64.
 fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
     let whole = |x: f64| if of == DType::I32 { f64::from(x as i64 as i32) } else { x };
@@ -30,6 +37,8 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
         Prim::Sign if a == 0.0 || a.is_nan() => a,
         Prim::Sign => a.signum(),
         Prim::Floor => a.floor(),
+        Prim::Ceil => a.ceil(),
+        Prim::Round => a.round_ties_even(),
         Prim::Sqrt => a.sqrt(),
         Prim::Rsqrt => 1.0 / a.sqrt(),
         Prim::Exp => a.exp(),
@@ -40,6 +49,7 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
         Prim::Cos => a.cos(),
         Prim::Erf => libm::erf(a),
         Prim::Erfc => libm::erfc(a),
+        Prim::Not if of == DType::I32 => -1.0 - a,
         Prim::Not => 1.0 - a,
         Prim::Add => whole(a + b),
         Prim::Sub => whole(a - b),
@@ -68,8 +78,15 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
                 b
             }
         }
-        Prim::And => a * b,
-        Prim::Or => a.max(b),
+        Prim::Atan2 => a.atan2(b),
+        Prim::And | Prim::Or | Prim::Xor => bit_by_bit(a, b, |[a, b]| match prim {
+            Prim::And => a && b,
+            Prim::Or => a || b,
+            _ => a != b,
+        }),
+        Prim::Shl if !(0.0..32.0).contains(&b) => 0.0,
+        Prim::Shl => whole(a * b.exp2()),
+        Prim::Shr => (a / b.rem_euclid(4_294_967_296.0).min(31.0).exp2()).floor(),
         Prim::Eq => truth(a == b),
         Prim::Ne => truth(a != b),
         Prim::Lt => truth(a < b),
@@ -114,11 +131,13 @@ fn expected(body: &Body, inputs: &[Tensor], dims: &[Vec<u8>], outs: &[Value]) ->
 }
 
 /// Rounded as stated, so brute force gives the same bits.
-const EXACT: [Prim; 22] = [
+const EXACT: [Prim; 27] = [
     Prim::Neg,
     Prim::Abs,
     Prim::Sign,
     Prim::Floor,
+    Prim::Ceil,
+    Prim::Round,
     Prim::Not,
     Prim::Add,
     Prim::Sub,
@@ -128,6 +147,9 @@ const EXACT: [Prim; 22] = [
     Prim::Min,
     Prim::And,
     Prim::Or,
+    Prim::Xor,
+    Prim::Shl,
+    Prim::Shr,
     Prim::Eq,
     Prim::Ne,
     Prim::Lt,
@@ -150,7 +172,7 @@ fn body(inputs: &[DType], draws: &[(usize, usize, usize, usize)], outs: usize) -
                 (0..code.len()).filter(|&r| dtype.is_none_or(|d| code[r].1 == d)).collect();
             (!fits.is_empty()).then(|| fits[n % fits.len()])
         };
-        let Some(&prim) = EXACT.get(what % 25) else {
+        let Some(&prim) = EXACT.get(what % 30) else {
             let dtype = DTYPES[a % 5];
             code.push((Instr::Const(Scalar::new(dtype, b as f64 - 4.0)), dtype));
             continue;

@@ -77,6 +77,23 @@ fn errors_are_within_the_stated_bounds() {
     }
 }
 
+/// Angles are as near as f32 allows, and IEEE 754's in special cases.
+#[test]
+fn angles_are_those_of_f64() {
+    let sizes = (-100..100).step_by(3).map(|i| 2.6_f32.powi(i));
+    let near = (0..64).map(|i| 1.0 + (i as f32 - 32.0) / 31.0);
+    let special = [0.0, f32::INFINITY, f32::NAN, f32::MIN_POSITIVE, 1e-45, f32::MAX];
+    let all: Vec<f32> = sizes.chain(near).chain(special).flat_map(|x| [x, -x]).collect();
+    for &y in &all {
+        for (&x, got) in all.iter().zip(tile_of(Prim::Atan2, [&vec![y; all.len()], &all])) {
+            let off = ulps(got, f64::from(y).atan2(f64::from(x)));
+            assert!(off <= 0.51, "the angle of ({x:e}, {y:e}) is {got:e}, {off} ulp off");
+            let same_sign = got.is_sign_negative() == y.is_sign_negative();
+            assert!(got.is_nan() || same_sign, "the angle of ({x:e}, {y:e})");
+        }
+    }
+}
+
 /// Powers are as near as f32 allows, and IEEE 754's in special cases.
 #[test]
 fn powers_are_those_of_f64() {
@@ -149,6 +166,9 @@ fn tails_give_the_bits_of_the_body() {
         Prim::Sqrt,
         Prim::Sign,
         Prim::Floor,
+        Prim::Ceil,
+        Prim::Round,
+        Prim::Atan2,
     ];
     let xs: Vec<f32> = (0..100).map(|i| (i as f32 - 31.0) * 1.37 * 1.2_f32.powi(i % 40)).collect();
     for prim in prims {

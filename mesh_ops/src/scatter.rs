@@ -1,0 +1,287 @@
+//! `scatter(x, updates, indices, dim, how)`: x with updates put in at positions along a dim that are computed:
+//! the last, the sum, the greatest, the least or the product. `segment_sum` and `segment_max` are of updates alone.
+//!
+//! Compositions. A sum is `scatter_add`. The others compare every index with every position, and reduce over the
+//! updates: any dim may be split, and the gradients fall out; but the work is that of a product with as many
+//! rows as positions, where a scatter on one thread has one for each update.
+
+use crate::elementwise::{equal, less, logical_and, maximum, minimum, select};
+use crate::reduce::{max, min, prod, sum};
+use crate::room::*;
+
+/// What an update does to the element that it meets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scatter {
+    /// It takes its place; of several the last, in the order of the updates' dims.
+    Set,
+    /// It is added.
+    Add,
+    /// The greater one stays; of equal ones each has a part of the gradient.
+    Max,
+    /// The lesser one stays; of equal ones each has a part of the gradient.
+    Min,
+    /// It is multiplied.
+    Mul,
+}
+
+/// `x` with `updates` put in along `dim`, at the positions that `indices` (i32) says. Dims of `updates` that `x`
+/// lacks are those of the updates; they and `indices` are as for [`scatter_add`](crate::scatter_add), and an index
+/// outside `0..dim.size` does nothing. As `x.at[indices].set`, `add`, `max`, `min`, `multiply` in JAX.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::{Scatter, scatter};
+/// # let g = mesh_ops::graph();
+/// let (words, width, length) = (dim("words", 10), dim("width", 8), dim("length", 5));
+/// let x = g.input("x", [words, width], F32);
+/// let updates = g.input("updates", [length, width], F32);
+/// let text = g.input("text", [length], I32);
+/// assert_eq!(scatter(x, updates, text, words, Scatter::Max).shape(), x.shape());
+/// # g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn scatter<'g>(
+    x: Tensor<'g>,
+    updates: Tensor<'g>,
+    indices: Tensor<'g>,
+    dim: Dimension,
+    how: Scatter,
+) -> Tensor<'g> {
+    let _caller = x.graph().for_caller();
+    if let Some(problem) = lacking(x, dim) {
+        x.graph().record("scatter", problem);
+        return x.poisoned();
+    }
+    let kept = x.shape();
+    let Some(met) = Meeting::new("scatter", updates, indices, dim, &kept) else {
+        return x.poisoned();
+    };
+    let made = match how {
+        Scatter::Add => x + crate::scatter_add(updates, indices, dim, &kept),
+        Scatter::Max => maximum(x, max(met.or(least(x.dtype())), met.dims)),
+        Scatter::Min => minimum(x, min(met.or(greatest(x.dtype())), met.dims)),
+        Scatter::Mul => x * prod(met.or(1.0), met.dims),
+        Scatter::Set => {
+            let number = met.numbers();
+            let last = max(select(met.here, number, -1), met.dims.iter().copied());
+            let is_last = logical_and(met.here, equal(number, last));
+            let put = sum(select(is_last, updates, updates.scalar_like(0.0)), met.dims);
+            select(less(last, 0), x, put)
+        }
+    };
+    crate::transpose(made, kept)
+}
+
+/// The sum of the elements of each segment along `dim`: element i of `x` belongs to the segment `ids[i]` (i32),
+/// one of as many as `segments` has positions. As `jax.ops.segment_sum`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (n, d) = (dim("n", 10), dim("d", 3));
+/// let (x, ids) = (g.input("x", [n, d], F32), g.input("ids", [n], I32));
+/// let sums = mesh_ops::segment_sum(x, ids, n, dim("segments", 4));
+/// assert_eq!(sums.shape().to_string(), "[segments:4, d:3]");
+/// # g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn segment_sum<'g>(
+    x: Tensor<'g>,
+    ids: Tensor<'g>,
+    dim: Dimension,
+    segments: Dimension,
+) -> Tensor<'g> {
+    match of_segments("segment_sum", x, dim, segments) {
+        Some(shape) => crate::scatter_add(x, ids, segments, &shape),
+        None => x.poisoned(),
+    }
+}
+
+/// As [`segment_sum`], the greatest element of each segment; of a segment without elements minus infinity, or the
+/// least i32. As `jax.ops.segment_max`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (n, d) = (dim("n", 10), dim("d", 3));
+/// let (x, ids) = (g.input("x", [n, d], F32), g.input("ids", [n], I32));
+/// let most = mesh_ops::segment_max(x, ids, n, dim("segments", 4));
+/// assert_eq!(most.shape().to_string(), "[segments:4, d:3]");
+/// # g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn segment_max<'g>(
+    x: Tensor<'g>,
+    ids: Tensor<'g>,
+    dim: Dimension,
+    segments: Dimension,
+) -> Tensor<'g> {
+    let _caller = x.graph().for_caller();
+    let Some(shape) = of_segments("segment_max", x, dim, segments) else { return x.poisoned() };
+    match Meeting::new("segment_max", x, ids, segments, &shape) {
+        Some(met) => crate::transpose(max(met.or(least(x.dtype())), met.dims), shape),
+        None => x.poisoned(),
+    }
+}
+
+/// The dims of `x` with the segments in the place of a dim.
+#[track_caller]
+fn of_segments(op: &str, x: Tensor<'_>, dim: Dimension, segments: Dimension) -> Option<Shape> {
+    if x.is_poisoned() {
+        return None;
+    }
+    let shape = x.shape();
+    let made = Shape::new(shape.iter().map(|d| if d == dim { segments } else { d }));
+    match (lacking(x, dim), made) {
+        (None, Ok(made)) => return Some(made),
+        (Some(problem), _) => x.graph().record(op, problem),
+        (None, Err(error)) => x.graph().record(op, error.to_string()),
+    }
+    None
+}
+
+/// Less than every other number.
+fn least(dtype: DType) -> f64 {
+    if dtype == DType::I32 { f64::from(i32::MIN) } else { f64::NEG_INFINITY }
+}
+
+/// More than every other number.
+fn greatest(dtype: DType) -> f64 {
+    if dtype == DType::I32 { f64::from(i32::MAX) } else { f64::INFINITY }
+}
+
+/// Updates and the positions that they meet.
+struct Meeting<'g> {
+    updates: Tensor<'g>,
+    /// Whether an update is for a position.
+    here: Tensor<'g>,
+    /// The dims that only the updates have.
+    dims: Vec<Dimension>,
+}
+
+impl<'g> Meeting<'g> {
+    /// `None` if it is refused, for the reasons that `scatter_add` has.
+    #[track_caller]
+    fn new(
+        op: &str,
+        updates: Tensor<'g>,
+        indices: Tensor<'g>,
+        dim: Dimension,
+        kept: &Shape,
+    ) -> Option<Self> {
+        if updates.is_poisoned() || indices.is_poisoned() {
+            return None;
+        }
+        let shape = updates.shape();
+        let lacks = |d: &Dimension| shape.get(d.name) != Some(*d);
+        let others = kept.without(&[dim.name]);
+        let stray = others.iter().chain(&indices.shape()).find(lacks);
+        let problem = match stray {
+            _ if indices.dtype() != DType::I32 => {
+                Some(format!("indices are i32, not {}; cast them", indices.dtype()))
+            }
+            _ if updates.dtype() == DType::Bool => Some(format!("{op} needs numbers, not bool")),
+            _ if shape.contains(dim.name) => Some(format!(
+                "the updates {updates:?} have the indexed dim {dim} themselves; rename it"
+            )),
+            Some(stray) => {
+                Some(format!("the updates {updates:?} have no dim {stray}; broadcast them"))
+            }
+            None => None,
+        };
+        if let Some(problem) = problem {
+            updates.graph().record(op, problem);
+            return None;
+        }
+        let here = equal(indices, crate::range(updates.graph(), dim, DType::I32));
+        let dims = shape.iter().filter(|d| !kept.contains(d.name)).collect();
+        Some(Self { updates, here, dims })
+    }
+
+    /// The updates where they are for a position, elsewhere a number that changes nothing.
+    #[track_caller]
+    fn or(&self, nothing: f64) -> Tensor<'g> {
+        select(self.here, self.updates, self.updates.scalar_like(nothing))
+    }
+
+    /// The number of each update in the order of its dims.
+    #[track_caller]
+    fn numbers(&self) -> Tensor<'g> {
+        let graph = self.updates.graph();
+        let mut number = graph.scalar(0.0, DType::I32);
+        for &dim in &self.dims {
+            number = number * (dim.size as f64) + crate::range(graph, dim, DType::I32);
+        }
+        number
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod proof {
+    use super::*;
+    use crate::gather::proof::OUTSIDE;
+    use crate::testing::proof::*;
+
+    pub(crate) static PROOF: Proof = Proof {
+        meanings: &[],
+        cases: || {
+            let ids = Fill::Values(vec![2.0, 0.0, 2.0, 3.0, -1.0, 0.0]);
+            vec![
+                put("scatter", Scatter::Set, |_, update| update),
+                put("scatter: add", Scatter::Add, |x, update| x + update),
+                put("scatter: max", Scatter::Max, f64::max),
+                put("scatter: min", Scatter::Min, f64::min),
+                put("scatter: mul", Scatter::Mul, |x, update| x * update),
+                Case::new("scatter: i32, one index", |_, x| {
+                    scatter(x[0], x[1], x[2], dim("vocab", 12), Scatter::Max)
+                })
+                .computes(|x, ty| put_in(x, ty, f64::max))
+                .integers("x", "vocab:12;width:2", I32)
+                .integers("updates", "batch:4;width:2", I32)
+                .input("at", "batch:4", I32, OUTSIDE)
+                .meshes(FEW),
+                Case::new("segment_sum", |_, x| segment_sum(x[0], x[1], dim("n", 6), dim("s", 4)))
+                    .computes(|x, ty| of_each(x, ty, 0.0, |a, b| a + b))
+                    .exact()
+                    .integers("x", "n:6;p:2", F32)
+                    .input("ids", "n:6", I32, ids.clone())
+                    .meshes(FEW),
+                Case::new("segment_max", |_, x| segment_max(x[0], x[1], dim("n", 6), dim("s", 4)))
+                    .computes(|x, ty| of_each(x, ty, f64::NEG_INFINITY, f64::max))
+                    .without_gradient()
+                    .input("x", "n:6;p:2", F32, Fill::Distinct)
+                    .input("ids", "n:6", I32, ids)
+                    .meshes(FEW),
+            ]
+        },
+    };
+
+    fn put(name: &str, how: Scatter, next: fn(f64, f64) -> f64) -> Case {
+        Case::new(name, move |_, x| scatter(x[0], x[1], x[2], dim("vocab", 12), how))
+            .computes(move |x, ty| put_in(x, ty, next))
+            .input("x", "vocab:12;width:2", F64, Fill::Distinct)
+            .input("updates", "batch:4;width:2", F64, Fill::Between(0.5, 1.5))
+            .input("at", "batch:4", I32, Fill::Values(vec![3.0, 12.0, 3.0, 0.0]))
+            .meshes(FEW)
+    }
+
+    /// One update after another.
+    fn put_in(x: &[&Dense], ty: &TensorType, next: fn(f64, f64) -> f64) -> Dense {
+        Dense::each(ty, |at| {
+            let updates = (0..4).map(|i| at.with("batch", i));
+            let own = updates.filter(|i| x[2].at(i) == at.along("vocab") as f64);
+            own.fold(x[0].at(at), |element, i| next(element, x[1].at(&i)))
+        })
+    }
+
+    fn of_each(x: &[&Dense], ty: &TensorType, start: f64, next: fn(f64, f64) -> f64) -> Dense {
+        Dense::each(ty, |at| {
+            let all = (0..6).map(|i| at.with("n", i));
+            let own = all.filter(|i| x[1].at(i) == at.along("s") as f64);
+            own.fold(start, |sum, i| next(sum, x[0].at(&i)))
+        })
+    }
+}

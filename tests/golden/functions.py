@@ -1,0 +1,146 @@
+"""More functions of single elements, of one dim and few numbers each; and activations that halve a dim."""
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.special as special
+
+from draw import Draw, golden
+
+
+def within(low, high):
+    return lambda draw, name, dims: draw.between(name, dims, low, high)
+
+
+UNARY = {
+    "ceil": (jnp.ceil, Draw.away),
+    "round": (jnp.round, Draw.coarse),
+    "trunc": (jnp.trunc, Draw.away),
+    "tan": (jnp.tan, within(-1.25, 1.25)),
+    "asin": (jnp.arcsin, within(-0.875, 0.875)),
+    "acos": (jnp.arccos, within(-0.875, 0.875)),
+    "atan": (jnp.arctan, Draw.normal),
+    "sinh": (jnp.sinh, Draw.normal),
+    "cosh": (jnp.cosh, Draw.normal),
+    "asinh": (jnp.arcsinh, Draw.normal),
+    "acosh": (jnp.arccosh, within(1.125, 4)),
+    "atanh": (jnp.arctanh, within(-0.875, 0.875)),
+    "exp2": (jnp.exp2, Draw.normal),
+    "log2": (jnp.log2, Draw.positive),
+    "log10": (jnp.log10, Draw.positive),
+    "cbrt": (jnp.cbrt, Draw.away),
+    "lgamma": (special.gammaln, Draw.positive),
+    "digamma": (special.digamma, Draw.positive),
+    "erfinv": (special.erfinv, within(-0.875, 0.875)),
+    "log_sigmoid": (jax.nn.log_sigmoid, Draw.normal),
+    "softsign": (jax.nn.soft_sign, Draw.away),
+    "mish": (jax.nn.mish, Draw.normal),
+    # At corners JAX gives half of the gradient, or none, Mesh all of it.
+    "relu6": (jax.nn.relu6, Draw.distinct),
+    "hard_tanh": (jax.nn.hard_tanh, Draw.distinct),
+    "hard_sigmoid": (jax.nn.hard_sigmoid, Draw.distinct),
+    "hard_swish": (jax.nn.hard_swish, Draw.distinct),
+    "is_nan": (jnp.isnan, Draw.edges),
+    "is_inf": (jnp.isinf, Draw.edges),
+    "is_finite": (jnp.isfinite, Draw.edges),
+}
+TIMES = 3
+
+
+def unary(name, function, elements):
+    def define(draw):
+        elements(draw, "x", "p")
+        return function
+
+    globals()[f"unary_{name}"] = golden(TIMES, name)(define)
+
+
+for each, (function, elements) in UNARY.items():
+    unary(each, function, elements)
+
+
+@golden()
+def at_infinities(draw):
+    """Where the functions end."""
+    draw.size("p", (6,))
+    draw._input("x", "p", lambda sizes: jnp.array([jnp.inf, -jnp.inf, jnp.nan, 0.0, 1.0, -1.0]))
+    functions = [jnp.ceil, jnp.trunc, jnp.arctan, jnp.sinh, jnp.cosh, jnp.arcsinh, jnp.exp2]
+    functions += [jnp.cbrt, jnp.log2, jax.nn.log_sigmoid]
+    return lambda x: tuple(jax.lax.stop_gradient(f(x)) for f in functions)
+
+
+@golden(TIMES)
+def celu(draw):
+    alpha = draw.among("alpha", [0.5, 1.5])
+    draw.away("x", "p")
+    return lambda x: jax.nn.celu(x, alpha)
+
+
+@golden(TIMES)
+def prelu(draw):
+    draw.away("x", "p q")
+    draw.normal("slope", "q")
+    return lambda x, slope: jnp.where(x >= 0, x, slope * x)
+
+
+@golden(TIMES)
+def glu(draw):
+    draw.size("q", (2, 4, 6))
+    draw.normal("x", "p q")
+    return lambda x: jax.nn.glu(x, axis=1)
+
+
+@golden(TIMES)
+def swiglu(draw):
+    draw.size("q", (2, 4, 6))
+    draw.normal("x", "p q")
+
+    def function(x):
+        a, b = jnp.split(x, 2, axis=1)
+        return jax.nn.silu(a) * b
+
+    return function
+
+
+def of_two(name, function, first, second):
+    def define(draw):
+        first(draw, "a", "p q")
+        second(draw, "b", "q")
+        return function
+
+    globals()[f"of_two_{name}"] = golden(TIMES, name)(define)
+
+
+of_two("atan2", jnp.arctan2, Draw.away, Draw.away)
+of_two("logaddexp", jnp.logaddexp, Draw.normal, Draw.normal)
+of_two("xlogy", special.xlogy, Draw.away, Draw.positive)
+of_two("copysign", jnp.copysign, Draw.away, Draw.away)
+of_two("hypot", jnp.hypot, Draw.away, Draw.away)
+
+
+@golden(TIMES)
+def lerp(draw):
+    draw.normal("a", "p q")
+    draw.normal("b", "q")
+    draw.normal("weight", "p")
+    return lambda a, b, weight: a + weight[:, None] * (b - a)
+
+
+@golden(TIMES)
+def bits(draw):
+    draw.integers("a", "p q", -(2**31), 2**31 - 1)
+    draw.integers("b", "q", -(2**31), 2**31 - 1)
+    return lambda a, b: (a & b, a | b, a ^ b, ~a)
+
+
+@golden(TIMES)
+def shifts(draw):
+    draw.integers("a", "p q", -(2**31), 2**31 - 1)
+    draw.integers("by", "q", 0, 31)
+    return lambda a, by: (jnp.left_shift(a, by), jnp.right_shift(a, by))
+
+
+@golden(TIMES)
+def logical_xor(draw):
+    draw.bools("a", "p q")
+    draw.bools("b", "q")
+    return jnp.logical_xor

@@ -1,0 +1,105 @@
+"""Statistics, folds so far along a dim, counts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from draw import Draw, golden
+
+DIMS = "p q r"
+TIMES = 3
+
+
+def over(name, function, elements):
+    """A function over some dims, with degrees of freedom or an order."""
+
+    def define(draw):
+        draw.size("q", (3, 4, 6))
+        draw.sizes["p"] = 4
+        axes = draw.some("dims", "p q")
+        number = draw.among("number", [0, 1] if name in ("var", "std") else [1, 2, 3])
+        elements(draw, "x", "p q")
+        return lambda x: function(x, axes, number)
+
+    globals()[f"over_{name}"] = golden(TIMES, name)(define)
+
+
+over("var", lambda x, axes, ddof: jnp.var(x, axes, ddof=ddof), Draw.normal)
+over("std", lambda x, axes, ddof: jnp.std(x, axes, ddof=ddof), Draw.distinct)
+over("vector_norm", lambda x, axes, p: jnp.linalg.vector_norm(x, axis=axes, ord=p), Draw.away)
+over("count_nonzero", lambda x, axes, _: jnp.count_nonzero(x, axes).astype(jnp.int32), Draw.coarse)
+
+
+@golden(TIMES)
+def norms_at_the_ends(draw):
+    draw.distinct("x", "p q")
+    norm = jnp.linalg.vector_norm
+    return lambda x: (norm(x, axis=1, ord=np.inf), norm(x, axis=1, ord=-np.inf))
+
+
+def along(name, function, elements):
+    """A function along one dim."""
+
+    def define(draw):
+        axis = draw.one("dim", "p q")
+        elements(draw, "x", "p q")
+        return lambda x: function(x, axis)
+
+    globals()[f"along_{name}"] = golden(TIMES, name)(define)
+
+
+along("median", lambda x, axis: jnp.median(x, axis), Draw.distinct)
+along("cumprod", lambda x, axis: jnp.cumprod(x, axis), Draw.coarse)
+along("cummax", lambda x, axis: jax.lax.cummax(x, axis), Draw.distinct)
+along("cummin", lambda x, axis: jax.lax.cummin(x, axis), Draw.distinct)
+along("logcumsumexp", lambda x, axis: jax.lax.cumlogsumexp(x, axis), Draw.normal)
+
+
+@golden(TIMES)
+def quantile(draw):
+    q = draw.among("q_part", [0.0, 0.25, 0.9, 1.0])
+    axis = draw.one("dim", "p q")
+    draw.distinct("x", "p q")
+    return lambda x: jnp.quantile(x, q, axis=axis)
+
+
+@golden()
+def median_of_nan(draw):
+    draw.edges("x", "p q", (np.nan, np.inf, 0.5, 1.5, -1.0))
+    return lambda x: jax.lax.stop_gradient(jnp.median(x, 1))
+
+
+@golden(TIMES)
+def linear_recurrence(draw):
+    reverse = draw.among("reverse", [False, True])
+    draw.between("a", "p", -1, 1)
+    draw.normal("b", "p q")
+
+    def function(a, b):
+        combine = lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1])
+        return jax.lax.associative_scan(combine, (a[:, None], b), reverse=reverse)[1]
+
+    return function
+
+
+@golden(TIMES)
+def bincount(draw):
+    bins = draw.among("bins", [4, 6])
+    draw.integers("x", "p q", 0, 7)  # JAX counts what is below 0 at 0.
+    return lambda x: jnp.bincount(x.ravel(), length=bins).astype(jnp.int32)
+
+
+@golden(TIMES)
+def histogram(draw):
+    bins = draw.among("bins", [4, 8])  # Parts whose ends are exact.
+    draw.normal("x", "p q")
+    count = lambda x: jnp.histogram(x.ravel(), bins=bins, range=(-1.0, 1.0))[0].astype(jnp.int32)
+    return lambda x: count(jax.lax.stop_gradient(x))
+
+
+@golden(TIMES)
+def searchsorted(draw):
+    side = draw.among("side", ["left", "right"])
+    draw._input("sorted", "p", lambda sizes: np.sort(draw.rng.integers(-2, 3, sizes) / 2))
+    draw.coarse("x", "q r")
+    return lambda s, x: jnp.searchsorted(s, x, side=side).astype(jnp.int32)

@@ -1,0 +1,58 @@
+//! More functions of single elements, and activations that halve a dim.
+
+use crate::Builder;
+use mesh_ops::elementwise::*;
+use mesh_ops::{glu, swiglu};
+
+/// Builders of `functions.json`.
+pub(crate) const BUILDERS: &[Builder] = &[
+    ("ceil", |i| vec![ceil(i.x[0])]),
+    ("round", |i| vec![round(i.x[0])]),
+    ("trunc", |i| vec![trunc(i.x[0])]),
+    ("tan", |i| vec![tan(i.x[0])]),
+    ("asin", |i| vec![asin(i.x[0])]),
+    ("acos", |i| vec![acos(i.x[0])]),
+    ("atan", |i| vec![atan(i.x[0])]),
+    ("sinh", |i| vec![sinh(i.x[0])]),
+    ("cosh", |i| vec![cosh(i.x[0])]),
+    ("asinh", |i| vec![asinh(i.x[0])]),
+    ("acosh", |i| vec![acosh(i.x[0])]),
+    ("atanh", |i| vec![atanh(i.x[0])]),
+    ("exp2", |i| vec![exp2(i.x[0])]),
+    ("log2", |i| vec![log2(i.x[0])]),
+    ("log10", |i| vec![log10(i.x[0])]),
+    ("cbrt", |i| vec![cbrt(i.x[0])]),
+    ("lgamma", |i| vec![lgamma(i.x[0])]),
+    ("digamma", |i| vec![digamma(i.x[0])]),
+    ("erfinv", |i| vec![erfinv(i.x[0])]),
+    ("log_sigmoid", |i| vec![log_sigmoid(i.x[0])]),
+    ("softsign", |i| vec![softsign(i.x[0])]),
+    ("mish", |i| vec![mish(i.x[0])]),
+    ("relu6", |i| vec![relu6(i.x[0])]),
+    ("hard_tanh", |i| vec![hard_tanh(i.x[0])]),
+    ("hard_sigmoid", |i| vec![hard_sigmoid(i.x[0])]),
+    ("hard_swish", |i| vec![hard_swish(i.x[0])]),
+    ("is_nan", |i| vec![is_nan(i.x[0])]),
+    ("is_inf", |i| vec![is_inf(i.x[0])]),
+    ("is_finite", |i| vec![is_finite(i.x[0])]),
+    ("at_infinities", |i| {
+        let all = [ceil, trunc, atan, sinh, cosh, asinh, exp2, cbrt, log2, log_sigmoid];
+        all.map(|function| function(i.x[0]).stop_gradient()).to_vec()
+    }),
+    ("celu", |i| vec![celu(i.x[0], i.number("alpha"))]),
+    ("prelu", |i| vec![prelu(i.x[0], i.x[1])]),
+    ("glu", |i| vec![glu(i.x[0], i.dim("q"))]),
+    ("swiglu", |i| vec![swiglu(i.x[0], i.dim("q"))]),
+    ("atan2", |i| vec![atan2(i.x[0], i.x[1])]),
+    ("logaddexp", |i| vec![logaddexp(i.x[0], i.x[1])]),
+    ("xlogy", |i| vec![xlogy(i.x[0], i.x[1])]),
+    ("copysign", |i| vec![copysign(i.x[0], i.x[1])]),
+    ("hypot", |i| vec![hypot(i.x[0], i.x[1])]),
+    ("lerp", |i| vec![lerp(i.x[0], i.x[1], i.x[2])]),
+    ("bits", |i| {
+        let (a, b) = (i.x[0], i.x[1]);
+        vec![bit_and(a, b), bit_or(a, b), bit_xor(a, b), bit_not(a)]
+    }),
+    ("shifts", |i| vec![shift_left(i.x[0], i.x[1]), shift_right(i.x[0], i.x[1])]),
+    ("logical_xor", |i| vec![logical_xor(i.x[0], i.x[1])]),
+];

@@ -1,0 +1,37 @@
+//! Statistics, folds so far along a dim, counts.
+
+use crate::Builder;
+use mesh_ops::prelude::*;
+use mesh_ops::{
+    AssociativeScan, Side, bincount, count_nonzero, cummax, cummin, cumprod, histogram,
+    linear_recurrence, logcumsumexp, median, quantile, searchsorted, std, var, vector_norm,
+};
+
+/// Builders of `statistics.json`.
+pub(crate) const BUILDERS: &[Builder] = &[
+    ("var", |i| vec![var(i.x[0], i.dims("dims"), i.size("number"))]),
+    ("std", |i| vec![std(i.x[0], i.dims("dims"), i.size("number"))]),
+    ("vector_norm", |i| vec![vector_norm(i.x[0], i.number("number"), i.dims("dims"))]),
+    ("count_nonzero", |i| vec![count_nonzero(i.x[0], i.dims("dims"))]),
+    ("norms_at_the_ends", |i| {
+        let orders = [f64::INFINITY, f64::NEG_INFINITY];
+        orders.map(|order| vector_norm(i.x[0], order, [i.dim("q")])).to_vec()
+    }),
+    ("median", |i| vec![median(i.x[0], i.along("dim"))]),
+    ("median_of_nan", |i| vec![median(i.x[0], i.dim("q")).stop_gradient()]),
+    ("quantile", |i| vec![quantile(i.x[0], i.number("q_part"), i.along("dim"))]),
+    ("cumprod", |i| vec![cumprod(i.x[0], i.along("dim"))]),
+    ("cummax", |i| vec![cummax(i.x[0], i.along("dim"))]),
+    ("cummin", |i| vec![cummin(i.x[0], i.along("dim"))]),
+    ("logcumsumexp", |i| vec![logcumsumexp(i.x[0], i.along("dim"))]),
+    ("linear_recurrence", |i| {
+        let how = AssociativeScan { reverse: i.is("reverse"), blocks: None };
+        vec![linear_recurrence(i.x[0], i.x[1], i.dim("p"), how)]
+    }),
+    ("bincount", |i| vec![bincount(i.x[0], dim("bins", i.size("bins")))]),
+    ("histogram", |i| vec![histogram(i.x[0], dim("bins", i.size("bins")), -1.0, 1.0)]),
+    ("searchsorted", |i| {
+        let side = if i.text("side") == "right" { Side::Right } else { Side::Left };
+        vec![searchsorted(i.x[0], i.x[1], i.dim("p"), side)]
+    }),
+];

@@ -65,6 +65,36 @@ fn a_u_net_split_in_space() {
 }
 
 #[test]
+fn a_residual_network_with_metrics() {
+    let program = env!("CARGO_BIN_EXE_resnet");
+    let split = "--mesh a:2;b:2 --layout batch:a;height:b";
+    let [one, other] = learns(program, "--channels 4", 9, ["--mesh a:1", split]);
+    for metric in ["accuracy 0.", "top3 0.", "f1[9] 0."] {
+        assert!(one.contains(metric) && other.contains(metric), "{one} {other}");
+    }
+}
+
+#[test]
+fn a_recurrent_network_that_reads_both_ways() {
+    let program = env!("CARGO_BIN_EXE_lstm");
+    let split = "--mesh a:2;b:2 --layout batch:a;state:b";
+    let said = learns(program, "--state 16", 12, ["--mesh a:1", split]);
+    assert!(said.iter().all(|said| said.contains("accuracy 0.")), "{said:?}");
+}
+
+#[test]
+fn a_diffusion_model() {
+    let program = env!("CARGO_BIN_EXE_diffusion");
+    let split = "--mesh a:2;b:2 --layout batch:a;height:b";
+    let page = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("diffusion.html");
+    let flags = format!("--channels 4 --report {}", page.display());
+    let [one, other] = learns(program, &flags, 12, ["--mesh a:1", split]);
+    assert_eq!(one, other, "its samples");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("<img alt=\"samples\"") && !page.contains("http"), "{page}");
+}
+
+#[test]
 fn wrong_flags_are_refused() {
     for program in [env!("CARGO_BIN_EXE_vit"), env!("CARGO_BIN_EXE_unet3d")] {
         let refusal = |flags: &str| run(program, &flags.split(' ').collect::<Vec<_>>());

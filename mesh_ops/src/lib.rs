@@ -20,10 +20,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adaptive_pool;
 mod add_n;
 mod algebra;
 mod argmax;
 mod associative_scan;
+mod banded;
 mod broadcast;
 mod concat;
 pub mod conv;
@@ -40,6 +42,7 @@ pub mod layers;
 mod like;
 mod matrix;
 mod methods;
+pub mod metrics;
 mod one_hot;
 mod pad;
 mod pad_with;
@@ -52,6 +55,7 @@ pub mod reduce;
 mod repeat;
 mod replace_dims;
 mod reshape;
+pub mod resize;
 mod room;
 mod scatter;
 mod scatter_add;
@@ -121,6 +125,8 @@ rooms! {
     halo: halo_exchange, left_halo_exchange;
     conv/blocks;
     pool;
+    adaptive_pool: adaptive_avg_pool, adaptive_max_pool;
+    resize;
 }
 
 use mesh_core::graph::Graph;

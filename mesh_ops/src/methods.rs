@@ -158,6 +158,7 @@ methods! {
     windows(dim: Dimension, window: Dimension, stride: usize, pads: [usize; 2]) = windows;
     max_pool(pool: &crate::pool::Pool) = pool::max_pool;
     avg_pool(pool: &crate::pool::Pool) = pool::avg_pool;
+    resize(resize: &crate::resize::Resize) = resize::resize;
 
     dense(output: Dimension, name: &str) = layers::dense;
     softmax(dim: Dimension) = layers::softmax;

@@ -10,9 +10,6 @@ are rounded to ten digits. The same versions give the same files: every instance
 generator of its own, seeded by SEED and its name.
 """
 
-import importlib
-import json
-import pathlib
 import platform
 
 import jax
@@ -23,11 +20,15 @@ jax.config.update("jax_platforms", "cpu")
 import jax.numpy as jnp
 import jaxlib
 import numpy as np
+import optax
 
-from draw import SEED, Draw, instances_of
+from draw import SEED
+from lines import kind, write
 
-FAMILIES = ["elementwise", "functions", "reductions", "statistics", "indices", "structure", "shapes", "windows", "layers"]
-BYTES_MOST = 450_000
+FAMILIES = [
+    "elementwise", "functions", "reductions", "statistics", "indices", "structure", "shapes", "windows", "layers", "images",
+]
+OF_OPTAX = ["optax_losses"]
 HEADER = {
     "program": "tests/golden/make.py",
     "python": platform.python_version(),
@@ -38,22 +39,9 @@ HEADER = {
 }
 
 
-def numbers(array):
-    """The elements of an array as JSON: whole numbers, or floats of ten digits."""
-    array = np.asarray(array)
-    # JSON has no infinities and no NaN: they are texts.
-    text = lambda x: f"{x:.10g}" if np.isfinite(x) else json.dumps(f"{x}")
-    digits = text if kind(array) == "float" else (lambda x: str(int(x)))
-    return "[" + ",".join(digits(x) for x in array.ravel()) + "]"
-
-
-def kind(array):
-    """What the elements are: float, int or bool."""
-    return {"f": "float", "i": "int", "b": "bool"}[np.asarray(array).dtype.kind]
-
-
 def evaluate(function, inputs, draw):
     """Outputs, cotangents of the float ones, gradients of the float inputs."""
+    inputs = [jnp.asarray(array) for array in inputs]
     floats = [i for i, x in enumerate(inputs) if kind(x) == "float"]
 
     def of_floats(*values):
@@ -72,41 +60,6 @@ def evaluate(function, inputs, draw):
     return outputs, cotangents, pull(tuple(seeds)) if cotangents else []
 
 
-def instance(name, define):
-    """One instance as a line of JSON."""
-    draw = Draw(name)
-    function = define(draw)
-    inputs = [jnp.asarray(array) for _, _, array in draw.inputs]
-    outputs, cotangents, gradients = evaluate(function, inputs, draw)
-
-    def tensor(array, **about):
-        about = json.dumps(about | {"kind": kind(array)})[:-1]
-        return f'{about}, "data": {numbers(array)}}}'
-
-    given = [tensor(array, name=name, shape=shape) for name, shape, array in draw.inputs]
-    made = [tensor(y, sizes=y.shape) for y in outputs]
-    fields = {
-        "name": json.dumps(name),
-        "attributes": json.dumps(draw.attributes),
-        "inputs": "[" + ", ".join(given) + "]",
-        "outputs": "[" + ", ".join(made) + "]",
-        "cotangents": "[" + ", ".join(map(numbers, cotangents)) + "]",
-        "gradients": "[" + ", ".join(map(numbers, gradients)) + "]",
-    }
-    return "{" + ", ".join(f'"{field}": {value}' for field, value in fields.items()) + "}"
-
-
-def main():
-    folder, total = pathlib.Path(__file__).parent, 0
-    for family in FAMILIES:
-        lines = [instance(*each) for each in instances_of(importlib.import_module(family))]
-        header = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in HEADER.items())
-        text = "{\n" + header + ',\n"instances": [\n' + ",\n".join(lines) + "\n]\n}\n"
-        (folder / f"{family}.json").write_text(text)
-        print(f"{family}: {len(lines)} instances, {len(text)} bytes")
-        total += len(text)
-    assert total < BYTES_MOST, f"{total} bytes: make instances smaller"
-
-
 if __name__ == "__main__":
-    main()
+    write(FAMILIES, HEADER, evaluate)
+    write(OF_OPTAX, HEADER | {"optax": optax.__version__}, evaluate)

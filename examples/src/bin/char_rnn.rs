@@ -1,7 +1,7 @@
 //! A recurrent network that writes, byte by byte: `cargo run --release --bin char_rnn`.
 //!
-//! A gated recurrent unit (arXiv 1406.1078), written out, runs along the text by `scan`: its body is
-//! compiled once, and its gradient runs the positions backwards.
+//! A gated recurrent unit (arXiv 1406.1078) runs along the text by `scan`: its body is compiled once, and its
+//! gradient runs the positions backwards.
 
 use clap::Parser;
 use examples::Rng;
@@ -9,7 +9,7 @@ use examples::launch::exit;
 use examples::report::say;
 use examples::running::{Losses, ShortFlags};
 use examples::text::Text;
-use mesh_ops::layers::{Dense, DenseWeights, Parameters, embed, embedding_weights};
+use mesh_ops::layers::{Cell, CellState, Dense, Parameters, Recurrent, embed, embedding_weights};
 use mesh_ops::prelude::*;
 use mesh_optimize::training::Trainer;
 use mesh_optimize::{AdamWeightDecay, Optimizer};
@@ -41,59 +41,21 @@ fn main() -> ExitCode {
     exit(|| run(&Flags::parse()))
 }
 
-/// A gated recurrent unit, and its weights for the input and for the state.
-struct Unit<'g> {
-    gates: Dimension,
-    from_input: (Dense, DenseWeights<'g>),
-    from_state: (Dense, DenseWeights<'g>),
-}
-
-impl<'g> Unit<'g> {
-    fn new(parameters: &Parameters<'g>, state: Dimension, model: Dimension) -> Self {
-        let gates = dim("gates", 3);
-        let made = |from, name| {
-            let dense = Dense::onto([gates, state]).over([from]);
-            let weights = dense.weights(parameters, name);
-            (dense, weights)
-        };
-        Self { gates, from_input: made(model, "input"), from_state: made(state, "recurrent") }
-    }
-
-    /// What gates get of the input; done for all positions at once.
-    fn given(&self, x: Tensor<'g>) -> Tensor<'g> {
-        self.from_input.0.apply_with(x, &self.from_input.1)
-    }
-
-    /// The state after the next input.
-    fn next(&self, h: Tensor<'g>, given: Tensor<'g>) -> Tensor<'g> {
-        let kept = self.from_state.0.apply_with(h, &self.from_state.1);
-        let [given, kept] = [given, kept].map(|x| [0, 1, 2].map(|i| x.pick(self.gates, i)));
-        let reset = (given[0] + kept[0]).sigmoid();
-        let update = (given[1] + kept[1]).sigmoid();
-        let new = (given[2] + reset * kept[2]).tanh();
-        update * h + (1.0 - update) * new
-    }
-}
-
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let g = mesh_ops::graph();
     let (batch, length, bytes) = (dim("batch", BATCH), dim("length", LENGTH), dim("bytes", 256));
     let (model, state) = (dim("model", 64), dim("state", flags.state));
     let parameters = Parameters::new(&g, F32);
     let table = embedding_weights(&parameters, bytes, [model], "table");
-    let unit = Unit::new(&parameters, state, model);
+    let unit = Recurrent::new(Cell::Gru, length, model, state);
+    let of_unit = unit.weights(&parameters, "unit");
     let output = Dense::onto([bytes]).over([state]);
     let of_output = output.weights(&parameters, "output");
 
     // A training step: the state runs along the text.
     let text = g.input("bytes", [batch, length], I32);
     let following = g.input("following", [batch, length], I32);
-    let given = unit.given(embed(text, table, bytes));
-    let empty = g.fill(0.0, [batch, state], F32);
-    let (_, [states]) = g.scan(length, [empty], [given], |[h], [given]| {
-        let h = unit.next(h, given);
-        ([h], [h])
-    });
+    let (states, _) = unit.apply(embed(text, table, bytes), &of_unit, None, None);
     let logits = output.apply_with(states, &of_output);
     let loss = logits.softmax_cross_entropy(following, bytes).mean();
     let update = AdamWeightDecay::new(3e-3).minimize(loss);
@@ -101,7 +63,8 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
 
     // One byte: from it and the state to the logits of the next byte and the next state.
     let (byte, before) = (g.input("byte", [], I32), g.input("state", [state], F32));
-    let after = unit.next(before, unit.given(embed(byte, table, bytes)));
+    let before_it = [CellState { hidden: before, memory: None }];
+    let (after, _) = unit.step(embed(byte, table, bytes), &of_unit, &before_it);
     let next =
         g.function("next", [byte, before], [output.apply_with(after, &of_output), after], []);
 

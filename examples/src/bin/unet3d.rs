@@ -9,9 +9,11 @@ use examples::launch::exit;
 use examples::report::say;
 use examples::running::{Losses, ShortFlags};
 use mesh_ops::conv::Conv;
-use mesh_ops::layers::{ConvLayer, Parameters, sigmoid_cross_entropy};
+use mesh_ops::layers::{ConvLayer, group_norm, sigmoid_cross_entropy};
+use mesh_ops::metrics::{Counted, f1_score};
 use mesh_ops::pool::Pool;
 use mesh_ops::prelude::*;
+use mesh_ops::resize::Resize;
 use mesh_optimize::dataset::{Dataset, Record};
 use mesh_optimize::training::Trainer;
 use mesh_optimize::{AdamWeightDecay, Optimizer};
@@ -48,22 +50,23 @@ fn windows() -> Conv {
     Conv::over([("depth", "tap_d"), ("height", "tap_h"), ("width", "tap_w")])
 }
 
-/// Two convolutions of 3 x 3 x 3.
+/// Two convolutions of 3 x 3 x 3, each behind a norm of two groups of channels.
 fn block<'g>(x: Tensor<'g>, channels: usize, name: &str) -> Tensor<'g> {
     let _scope = x.graph().scope(name);
-    let layer = ConvLayer::onto(dim("channel", channels), &windows(), [3, 3, 3]);
-    layer.apply(layer.apply(x, "first").relu(), "second").relu()
+    let onto = dim("channel", channels);
+    let layer = ConvLayer::onto(onto, &windows(), [3, 3, 3]);
+    ["first", "second"].into_iter().fold(x, |x, name| {
+        let x = layer.apply(x, name);
+        let space = ["depth", "height", "width"].into_iter().filter_map(|name| x.dim(name));
+        group_norm(x, onto, 2, space, &format!("{name}_norm")).relu()
+    })
 }
 
-/// Twice as large: every voxel becomes 2 x 2 x 2.
-fn up(x: Tensor<'_>, from: usize, onto: usize) -> Tensor<'_> {
-    let (from, onto) = (dim("channel", from), dim("channel", onto));
-    let taps = ["tap_d", "tap_h", "tap_w"].map(|name| dim(name, 2));
-    let below = from.renamed("channel_below");
-    let dims = taps.into_iter().chain([below, onto]);
-    let initializer = Initializer::variance_scaling(1.0, Fan::In, &[below], &[onto]);
-    let kernel = Parameters::like(x).variable("up", dims, initializer);
-    x.rename(from, "channel_below").conv_transpose(kernel, &windows().strides([2, 2, 2]))
+/// Twice as large: voxels between voxels are linear, then a convolution of single voxels chooses channels.
+fn up(x: Tensor<'_>, onto: usize) -> Tensor<'_> {
+    let doubled = ["depth", "height", "width"].into_iter().filter_map(|name| x.dim(name));
+    let doubled = doubled.map(|dim| (dim.name, 2 * dim.size));
+    x.resize(&Resize::to(doubled)).dense(dim("channel", onto), "up")
 }
 
 /// Features of every voxel: down level by level, and up again, beside what was there on the way down.
@@ -75,7 +78,7 @@ fn unet(x: Tensor<'_>, channels: usize, levels: u32) -> Tensor<'_> {
     let _scope = x.graph().scope("below");
     let smaller = here.max_pool(&Pool::over([("depth", 2), ("height", 2), ("width", 2)]));
     let below = unet(smaller, 2 * channels, levels - 1);
-    let above = up(below, 2 * channels, channels);
+    let above = up(below, channels);
     block(here.concat(&[above], "channel"), channels, "up_again")
 }
 
@@ -93,9 +96,9 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let loss = sigmoid_cross_entropy(found, ball).mean();
     let update = AdamWeightDecay::new(5e-4).minimize(loss);
     let train = g.function("train", [volume, ball], [loss], update);
-    // The Dice coefficient: twice what is common, over the sum of both.
-    let inside = found.greater(g.scalar(0.0, F32)).cast(F32);
-    let dice = (inside * ball).sum_all() * 2.0 / (inside.sum_all() + ball.sum_all());
+    // As a coefficient of sets the F1 score is Dice's.
+    let (found, there) = (found.greater(0.0), ball.greater(0.5));
+    let dice = f1_score(&Counted { found, there, kept: &[], weights: None }).value();
     let evaluate = g.function("evaluate", [volume, ball], [dice], []);
 
     let mut session = flags.short.session(&g, BATCH)?;

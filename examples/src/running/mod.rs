@@ -6,7 +6,7 @@ mod short;
 mod signals;
 
 pub use flags::{Detail, RunFlags, word};
-pub use short::{Losses, ShortFlags};
+pub use short::{Losses, ShortFlags, say_metrics};
 
 use dump::Dump;
 use mesh_core::array::ArrayRef;

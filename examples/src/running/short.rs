@@ -6,7 +6,7 @@ use crate::report::say;
 use mesh_core::graph::Graph;
 use mesh_core::lower::Target;
 use mesh_core::session::Session;
-use mesh_optimize::training::{BoxError, Start, Step, Watcher};
+use mesh_optimize::training::{BoxError, Outcome, Start, Step, Watcher};
 use std::error::Error;
 
 /// Where a model is trained, and for how long.
@@ -54,6 +54,13 @@ impl ShortFlags {
         say(&format!("{where_to}  layout {layout}  {count} parameters"));
         self.backend.session(&module, self.seed, Target::host())
     }
+}
+
+/// Prints the metrics of the last evaluation on one line, behind what they are of.
+pub fn say_metrics(of: &str, outcome: &Outcome) {
+    let metrics = outcome.evaluation.iter().flat_map(|metrics| metrics.iter());
+    let told: Vec<_> = metrics.map(|(name, value)| format!("{name} {value:.3}")).collect();
+    say(&format!("{of}: {}", told.join("  ")));
 }
 
 /// Prints the loss of about twenty steps, the first and the last among them.

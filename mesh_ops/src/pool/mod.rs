@@ -6,6 +6,10 @@
 //! | linear | adds x for avg, else none |
 //! | gradient | max: in equal parts to the elements of a window that attain it; avg: in equal parts to the elements of a window |
 //!
+//! Max-unpooling, which puts elements back where the greatest were, is the gradient of the pool: `Graph::gradients` of
+//! `max_pool(x)` with respect to x, with these elements as the cotangent. There is no function of its own, as it would
+//! need the indices beside the pool.
+//!
 //! A pooled dim has one name before and after, so one rule cuts both, and both sizes must be
 //! divisible. Where windows divide the slices nothing is exchanged; else each processor gets the
 //! margins that its windows see.

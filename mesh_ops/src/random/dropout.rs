@@ -36,7 +36,8 @@ pub fn dropout(x: Tensor<'_>, rate: f64) -> Tensor<'_> {
     dropout_over(x, rate, x.shape())
 }
 
-/// As [`dropout`], with one decision per position of `dims`, which all elements there share.
+/// As [`dropout`], with one decision per position of `dims`, which all elements there share: over examples and
+/// channels, whole channels of an image (torch's `dropout2d`).
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

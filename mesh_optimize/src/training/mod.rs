@@ -7,6 +7,8 @@
 //! [`EventFile`] files for TensorBoard, [`ReportFile`] an HTML page. [`Progress`], which every trainer has,
 //! shows a bar on a terminal and writes lines elsewhere.
 //!
+//! An [`Evaluation`] computes metrics of a whole data set.
+//!
 //! A [`TrainingState`] and the variables are all that a run needs to resume.
 //! [`Trainer::checkpoints`] saves both, and resumes a run that was stopped or killed.
 //!
@@ -40,6 +42,7 @@
 mod best;
 mod checkpoints;
 mod error;
+mod evaluation;
 mod events;
 mod metrics;
 mod pace;
@@ -51,13 +54,14 @@ mod trace;
 mod watcher;
 
 pub use error::TrainingError;
+pub use evaluation::Evaluation;
 pub use events::EventFile;
 pub use metrics::{Metrics, MetricsFile};
 pub use pace::Pace;
 pub use progress::Progress;
 pub use report::{
-    AxisPicture, Bin, Chart, Curve, DimPicture, LayoutPicture, OperationTime, Planned, Report,
-    ReportFile, Traffic, VariablePicture,
+    AxisPicture, Bin, Chart, Curve, DimPicture, Image, LayoutPicture, OperationTime, Planned,
+    Report, ReportFile, Traffic, VariablePicture,
 };
 pub use state::{Better, Ended, Every, Outcome, Position, TrainingState};
 pub use trace::TraceFile;

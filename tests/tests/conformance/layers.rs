@@ -148,6 +148,38 @@ fn norms() {
             .normal("scale", "k:6", F32)
             .normal("bias", "k:6", F32)
             .meshes(GRIDS),
+            Case::new("group_norm", move |_, x| {
+                let norm = GroupNorm::new(k, 2).over([dim("h", 2)]);
+                GroupNorm::apply(&norm, x[0], &NormWeights { scale: x[1], bias: Some(x[2]) })
+            })
+            .computes(meanings::group_norm(3))
+            .normal("x", "b:4;h:2;k:6", F32)
+            .normal("scale", "k:6", F32)
+            .normal("bias", "k:6", F32)
+            .meshes(&["m:2", "m:3", "m:2;n:2"]),
+            Case::new("group_norm: instances", move |_, x| {
+                let norm = GroupNorm::new(k, 6).over([dim("h", 4)]);
+                GroupNorm::apply(&norm, x[0], &NormWeights { scale: x[1], bias: Some(x[2]) })
+            })
+            .computes(meanings::group_norm(1))
+            .normal("x", "b:2;h:4;k:6", F32)
+            .normal("scale", "k:6", F32)
+            .normal("bias", "k:6", F32)
+            .meshes(AXIS),
+            Case::new("local_response_norm", move |_, x| {
+                let norm = LocalResponseNorm { size: 4, alpha: 0.5, beta: 0.75, k: 2.0 };
+                LocalResponseNorm::apply(&norm, x[0], k)
+            })
+            .computes(|x, ty| {
+                testing::Dense::each(ty, |at| {
+                    let own = at.along("k");
+                    let near = own.saturating_sub(2)..(own + 2).min(6);
+                    let response: f64 = near.map(|i| x[0].at(&at.with("k", i)).powi(2)).sum();
+                    x[0].at(at) / (2.0 + 0.5 * response / 4.0).powf(0.75)
+                })
+            })
+            .normal("x", "b:4;k:6", F32)
+            .meshes(GRIDS),
         ],
     );
 }

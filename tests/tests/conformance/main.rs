@@ -12,7 +12,10 @@ mod conv;
 mod core;
 mod index;
 mod layers;
+mod losses;
 mod meanings;
+mod metrics;
+mod recurrent;
 mod routed;
 mod variables;
 

@@ -107,6 +107,19 @@ pub fn batch_norm(x: &[&Dense], ty: &TensorType) -> Dense {
     Dense::each(ty, |at| normalised(&of(at), x[0].at(at), true) * x[1].at(at) + x[2].at(at))
 }
 
+/// Over h and groups of so many of the six channels k.
+pub fn group_norm(size: usize) -> impl Fn(&[&Dense], &TensorType) -> Dense {
+    move |x, ty| {
+        Dense::each(ty, |at| {
+            let first = at.along("k") / size * size;
+            let over_h =
+                |k: usize| line(&at.with("k", k), ("h", extent(x[0], "h")), |at| x[0].at(at));
+            let group: Vec<_> = (first..first + size).flat_map(over_h).collect();
+            normalised(&group, x[0].at(at), true) * x[1].at(at) + x[2].at(at)
+        })
+    }
+}
+
 fn extent(x: &Dense, dim: &str) -> usize {
     x.ty.shape.get(dim.into()).map_or(1, |dim| dim.size)
 }

@@ -49,6 +49,18 @@ fn layers_with_variables() {
                 .computes(meanings::batch_norm)
                 .normal("x", "b:4;k:6", F32)
                 .meshes(FEW),
+            Case::new("group_norm: new weights", move |_, x| {
+                group_norm(x[0], k, 2, [dim("h", 2)], "n")
+            })
+            .computes(meanings::group_norm(3))
+            .normal("x", "b:2;h:2;k:6", F32)
+            .meshes(&["a:2"]),
+            Case::new("instance_norm: new weights", move |_, x| {
+                instance_norm(x[0], k, [dim("h", 2)], "n")
+            })
+            .computes(meanings::group_norm(1))
+            .normal("x", "b:2;h:2;k:6", F32)
+            .meshes(&["a:2"]),
             // The averages, which come last, are given other values than the initial 0 and 1.
             Case::new("batch_norm: evaluated", move |g, x| {
                 let state = |name, value| g.state(name, [k], F32, Initializer::Constant(value));

@@ -1,6 +1,6 @@
-//! Ops against JAX: values and gradients of random instances, kept as files.
+//! Ops, layers and metrics against JAX, optax, PyTorch and scikit-learn: values and gradients of random instances, kept as files.
 //!
-//! `tests/golden/make.py` draws the instances and writes the files beside it. Here every instance
+//! `tests/golden/make.py`, `make_torch.py` and `make_sklearn.py` draw the instances and write the files beside them. Here every instance
 //! is built with `mesh_ops` and run in f64 and f32, on one processor and under some of the legal
 //! layouts of four. A builder without an instance fails, and so does an instance without a builder.
 //!
@@ -14,9 +14,13 @@
 
 mod elementwise;
 mod functions;
+mod images;
 mod indices;
 mod instance;
 mod layers;
+mod losses;
+mod metrics;
+mod recurrent;
 mod reductions;
 mod shapes;
 mod statistics;
@@ -26,10 +30,10 @@ mod windows;
 use instance::{Builder, check_family};
 
 macro_rules! families {
-    ($($family:ident)*) => {
+    ($($family:ident = $builders:path;)*) => {
         $(#[test]
         fn $family() {
-            check_family(stringify!($family), $family::BUILDERS);
+            check_family(stringify!($family), $builders);
         })*
 
         #[test]
@@ -42,5 +46,19 @@ macro_rules! families {
 }
 
 families! {
-    elementwise functions reductions statistics indices structure shapes windows layers
+    elementwise = elementwise::BUILDERS;
+    functions = functions::BUILDERS;
+    reductions = reductions::BUILDERS;
+    statistics = statistics::BUILDERS;
+    indices = indices::BUILDERS;
+    structure = structure::BUILDERS;
+    shapes = shapes::BUILDERS;
+    windows = windows::BUILDERS;
+    layers = layers::BUILDERS;
+    images = images::JAX;
+    optax_losses = losses::OPTAX;
+    sklearn_metrics = metrics::BUILDERS;
+    torch_losses = losses::TORCH;
+    torch_images = images::TORCH;
+    torch_recurrent = recurrent::BUILDERS;
 }

@@ -98,3 +98,73 @@ fn logsumexp_loses_its_dim() {
         assert!((got - log_sum(x)).abs() < 1e-5);
     }
 }
+
+const INF: f32 = f32::INFINITY;
+
+/// Infinities, impossible classes and masks: what each loss is there, and that no gradient is NaN.
+#[test]
+fn losses_at_their_edges() {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "edges");
+    let layouts = [("", ""), ("a:2", "p:a")];
+    let x = fed.given("x", "p:4", &[0.0, INF, -INF, 1e30]);
+    let zero = fed.given("zero", "p:4", &[0.0; 4]);
+    fn gradient<'g>(loss: Tensor<'g>, of: Tensor<'g>) -> Tensor<'g> {
+        loss.graph().gradients(&[loss], &[of], None)[0].unwrap()
+    }
+    let is = |y: Tensor<'_>, want: [f64; 4]| {
+        let got: Vec<_> = fed.value(y, &layouts).iter().copied().collect();
+        assert!(got.iter().zip(want).all(|(got, want)| *got == want), "{got:?} {want:?}");
+    };
+    let far = f64::from(1e30_f32);
+    let huber = huber_loss(x, zero, 2.0);
+    is(huber, [0.0, f64::INFINITY, f64::INFINITY, 2.0 * far]);
+    is(gradient(huber, x), [0.0, 2.0, -2.0, 2.0]);
+    is(gradient(absolute_error(x, zero), x), [0.0, 1.0, -1.0, 1.0]);
+    is(gradient(log_cosh(x, zero), x), [0.0, 1.0, -1.0, 1.0]);
+
+    // Of a certain and a wrong probability.
+    let p = g.constant(ndarray::arr1(&[1f32, 0.0, 1.0, 0.0]), [dim("p", 4)]);
+    let z = g.constant(ndarray::arr1(&[1f32, 0.0, 0.0, 1.0]), [dim("p", 4)]);
+    let entropy = binary_cross_entropy(p, z);
+    is(entropy, [0.0, 0.0, 100.0, 100.0]);
+    is(gradient(entropy, p), [-1.0, 1.0, 0.0, 0.0]);
+}
+
+/// A class that is impossible by target adds nothing, even if the prediction says so, too.
+#[test]
+fn impossible_classes_add_no_divergence() {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "impossible");
+    let log_q = fed.given("log_q", "p:2;classes:3", &[-INF, -1.0, -0.5, -2.0, -INF, 0.0]);
+    let p = fed.given("p", "p:2;classes:3", &[0.0, 0.5, 0.5, 0.0, 0.0, 1.0]);
+    let loss = kl_divergence(log_q, p, dim("classes", 3));
+    let got = fed.value(loss, LAYOUTS);
+    let want = 0.5 * (0.5_f64.ln() + 1.0) + 0.5 * (0.5_f64.ln() + 0.5);
+    assert!((got[[0]] - want).abs() < 1e-6 && got[[1]] == 0.0, "{got}");
+    let slopes = g.gradients(&[loss], &[log_q, p], None);
+    for slope in slopes {
+        assert!(fed.value(slope.unwrap(), LAYOUTS).iter().all(|slope| slope.is_finite()));
+    }
+}
+
+/// Too few positions for the labels: two equal ones need a blank between them.
+#[test]
+fn labels_that_cannot_be_spelt_have_an_infinite_loss() {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "spelt");
+    let [time, classes, labels] =
+        [("time", 2), ("classes", 3), ("labels", 2)].map(|(n, s)| dim(n, s));
+    let logits = fed.given("logits", "p:2;time:2;classes:3", &[0.0; 12]);
+    let spelt = fed.integers("spelt", "p:2;labels:2", &[1, 1, 1, 2]);
+    let (times, lengths) =
+        (fed.integers("times", "p:2", &[2; 2]), fed.integers("n", "p:2", &[2; 2]));
+    let loss = Ctc { time, classes, labels, blank: 0 }.apply(logits, spelt, times, lengths);
+    let layouts = [("", ""), ("a:2", "p:a"), ("a:2", "labels:a"), ("a:3", "classes:a")];
+    let got = fed.value(loss, &layouts);
+    assert!(got[[0]] == f64::INFINITY && (got[[1]] - 9f64.ln()).abs() < 1e-6, "{got}");
+    let slope = g.gradients(&[loss], &[logits], None)[0].unwrap();
+    let got = fed.value(slope, &layouts);
+    assert!(got.iter().all(|slope| slope.is_finite()), "{got}");
+    assert!(got.iter().take(6).all(|slope| *slope == 0.0), "{got}");
+}

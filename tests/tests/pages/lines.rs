@@ -4,7 +4,7 @@
 use crate::catalogue::{
     Entry, Flaw, core_ops,
     instances::{self, firsts},
-    layers, sources, with_flaw,
+    layers, metrics, sources, with_flaw,
 };
 use mesh_core::graph::Provenance;
 use mesh_ops::prelude::*;
@@ -26,6 +26,7 @@ fn entries() -> Vec<Entry> {
         .flat_map(|room| firsts(room.ops).into_iter().chain(firsts(room.compositions)))
         .collect();
     all.extend(layers::all());
+    all.extend(metrics::all());
     all.extend(core_ops::all().into_iter().map(|(_, entry)| entry));
     all
 }

@@ -6,7 +6,7 @@ use crate::catalogue::facts::{Facts, Rule, allowed, facts, splits};
 use crate::catalogue::instances::{Shown, firsts, rooms};
 use crate::catalogue::mesh_tensorflow::FAMILIES;
 use crate::catalogue::proofs::Proofs;
-use crate::catalogue::{Entry, core_ops, layers, sources};
+use crate::catalogue::{Entry, core_ops, layers, metrics, sources};
 use mesh_core::split::Role;
 use mesh_ops::testing::Room;
 use std::collections::{BTreeMap, BTreeSet};
@@ -361,6 +361,8 @@ fn generated() -> Page {
         &document,
     );
     page.composed("Layers", "Compositions too, in `mesh_ops::layers`.", layers::all(), &document);
+    let note = "Compositions of sums over examples, in `mesh_ops::metrics`; of a batch, or of all batches.";
+    page.composed("Metrics", note, metrics::all(), &document);
     let of_core: BTreeMap<_, _> = core_ops::all()
         .iter()
         .map(|(file, entry)| {

@@ -3,6 +3,7 @@
 mod best;
 mod checkpoints;
 mod common;
+mod evaluation;
 mod events;
 mod microbatches;
 mod progress;

@@ -3,6 +3,7 @@
 mod chart;
 mod curve;
 mod file;
+mod image;
 mod operations;
 mod picture;
 mod planned;
@@ -10,6 +11,7 @@ mod text;
 
 pub use curve::{Bin, Curve};
 pub use file::ReportFile;
+pub use image::Image;
 pub use operations::{OperationTime, Traffic};
 pub use picture::{AxisPicture, DimPicture, LayoutPicture, VariablePicture};
 pub use planned::Planned;
@@ -48,6 +50,8 @@ pub struct Report {
     pub facts: Vec<(String, String)>,
     /// The charts, in the order in which the page shows them.
     pub charts: Vec<Chart>,
+    /// Images, as of samples.
+    pub images: Vec<Image>,
     /// The layout of the variables.
     pub layout: Option<LayoutPicture>,
     /// Where the time of one step went on one processor.
@@ -88,6 +92,11 @@ impl Report {
                 chart::write(&mut page, chart, number);
             }
             page += "</div>\n</section>\n";
+        }
+        if !self.images.is_empty() {
+            page += "<section>\n<h2>Images</h2>\n";
+            self.images.iter().for_each(|image| image.write(&mut page));
+            page += "</section>\n";
         }
         if let Some(layout) = &self.layout {
             layout.write(&mut page);

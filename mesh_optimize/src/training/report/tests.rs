@@ -96,6 +96,7 @@ fn pages_stand_alone_whatever_they_say() {
         cost: Cost::default(),
     };
     let report = Report {
+        images: Vec::new(),
         title: nasty.clone(),
         subtitle: nasty.clone(),
         facts: vec![(nasty.clone(), nasty.clone())],

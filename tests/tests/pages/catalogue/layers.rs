@@ -1,5 +1,7 @@
 //! One graph for each layer of `mesh_ops`.
 
+mod losses;
+
 use super::{Entry, case, f32s, input, made};
 use mesh_ops::conv::Conv;
 use mesh_ops::layers::attention::*;
@@ -45,6 +47,7 @@ fn of_two(
 pub fn all() -> Vec<Entry> {
     let mut all = dense();
     all.extend(norms_and_losses());
+    all.extend(losses::all());
     all.extend(embeddings_and_convolutions());
     all.extend(masks());
     all.extend(attention());
@@ -125,6 +128,19 @@ fn norms_and_losses() -> Vec<Entry> {
         }),
         of_x("batch_norm", "batch_norm: new weights", "b:4;k:6", move |x| {
             batch_norm(x, [k()], "n").0
+        }),
+        of_x("group_norm", "group_norm: new weights", "b:4;h:4;k:6", move |x| {
+            group_norm(x, k(), 2, [dim("h", 4)], "n")
+        }),
+        of_x("instance_norm", "instance_norm: new weights", "b:4;h:4;k:6", move |x| {
+            instance_norm(x, k(), [dim("h", 4)], "n")
+        }),
+        of_x("GroupNorm", "group_norm", "b:4;h:4;k:6", move |x| {
+            let norm = GroupNorm::new(k(), 2).over([dim("h", 4)]);
+            norm.apply(x, &norm.weights(&Parameters::like(x), "n"))
+        }),
+        of_x("LocalResponseNorm", "local_response_norm", "b:4;k:6", move |x| {
+            LocalResponseNorm::of(3).apply(x, k())
         }),
         of_x("BatchNorm", "batch_norm: evaluated", "b:4;k:6", move |x| {
             let norm = BatchNorm::keeping([k()]);
@@ -282,6 +298,11 @@ fn blocks() -> Vec<Entry> {
             };
             let weights = layer.weights(&Parameters::like(x), "t");
             layer.apply(x, length, &weights, &Around::default())
+        }),
+        of_x("Recurrent", "lstm, lengths", "b:4;time:4;input:6", |x| {
+            let (time, input, state) = (dim("time", 4), dim("input", 6), dim("state", 4));
+            let lstm = Recurrent::new(Cell::Lstm, time, input, state);
+            lstm.apply(x, &lstm.weights(&Parameters::like(x), "r"), None, None).0
         }),
         case("MixtureOfExperts", "switch", |g| {
             let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 2));

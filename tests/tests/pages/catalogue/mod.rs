@@ -5,6 +5,7 @@ pub mod facts;
 pub mod instances;
 pub mod layers;
 pub mod mesh_tensorflow;
+pub mod metrics;
 pub mod proofs;
 pub mod sources;
 

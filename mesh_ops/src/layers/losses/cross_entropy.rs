@@ -1,8 +1,8 @@
 //! Softmax cross-entropy with integer or soft targets.
 
-use super::fit::Fit;
-use super::softmax::shifted;
 use crate::elementwise::{equal, exp, log, select, square};
+use crate::layers::fit::Fit;
+use crate::layers::softmax::shifted;
 use crate::reduce::{mean, sum};
 use crate::room::*;
 

@@ -1,0 +1,134 @@
+//! Metrics of predicted classes.
+
+use super::{Metric, count, ratio, total, weighted, weights_fit};
+use crate::elementwise::{cast, equal, greater, less, logical_and, select};
+use crate::layers::fit::Fit;
+use crate::reduce::sum;
+use crate::room::*;
+
+/// What is wrong with logits and labels.
+#[track_caller]
+fn refused<'g>(
+    op: &str,
+    logits: Tensor<'g>,
+    labels: Tensor<'g>,
+    classes: Dimension,
+    weights: Option<Tensor<'g>>,
+) -> Option<Tensor<'g>> {
+    let examples = logits.shape().without(&[classes.name]);
+    let fit = Fit::new().floats("logits", logits).has("logits", logits, classes);
+    let fit = fit.integers("labels", labels).exactly("labels", labels, &examples);
+    weights_fit(fit, weights, &examples).refused(op, logits)
+}
+
+/// A share of examples.
+#[track_caller]
+fn share<'g>(right: Tensor<'g>, weights: Option<Tensor<'g>>, examples: &Shape) -> Metric<'g> {
+    let sums =
+        [("right", total(weighted(right, weights))), ("count", count(right, weights, examples))];
+    Metric::new(sums, |sums| ratio(sums[0], sums[1]))
+}
+
+/// The share of examples whose label (i32) has the greatest logit along `classes`; of equal logits the first counts.
+/// Labels have all dims of the logits but `classes`.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::metrics::accuracy;
+/// # let g = mesh_ops::graph();
+/// let (batch, classes) = (dim("batch", 4), dim("classes", 10));
+/// let logits = g.input("logits", [batch, classes], F32);
+/// let (label, weight) = (g.input("label", [batch], I32), g.input("weight", [batch], F32));
+/// let right = accuracy(logits, label, classes, Some(weight));
+/// assert!(right.value().shape().is_scalar());
+/// ```
+#[track_caller]
+pub fn accuracy<'g>(
+    logits: Tensor<'g>,
+    labels: Tensor<'g>,
+    classes: Dimension,
+    weights: Option<Tensor<'g>>,
+) -> Metric<'g> {
+    let _layer = logits.graph().for_layer("accuracy");
+    let _caller = logits.graph().for_caller();
+    if let Some(poisoned) = refused("accuracy", logits, labels, classes, weights) {
+        return Metric::poisoned(poisoned);
+    }
+    let right = equal(crate::argmax(logits, classes), labels);
+    share(right, weights, &labels.shape())
+}
+
+/// The share of examples whose label (i32) is among the `k` greatest logits along `classes`: fewer than `k`
+/// classes are above it, or equal to it and before it. A label that is no class is never among them.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::metrics::top_k_accuracy;
+/// # let g = mesh_ops::graph();
+/// let (batch, classes) = (dim("batch", 4), dim("classes", 10));
+/// let logits = g.input("logits", [batch, classes], F32);
+/// let label = g.input("label", [batch], I32);
+/// assert!(top_k_accuracy(logits, label, classes, 5, None).value().shape().is_scalar());
+/// ```
+#[track_caller]
+pub fn top_k_accuracy<'g>(
+    logits: Tensor<'g>,
+    labels: Tensor<'g>,
+    classes: Dimension,
+    k: usize,
+    weights: Option<Tensor<'g>>,
+) -> Metric<'g> {
+    let _layer = logits.graph().for_layer("top_k_accuracy");
+    let _caller = logits.graph().for_caller();
+    if let Some(poisoned) = refused("top_k_accuracy", logits, labels, classes, weights) {
+        return Metric::poisoned(poisoned);
+    }
+    let class = crate::range(logits.graph(), classes, DType::I32);
+    let own = equal(labels, class);
+    let own_logit = sum(select(own, logits, 0.0), [classes]);
+    let earlier = logical_and(equal(logits, own_logit), less(class, labels));
+    let before = crate::elementwise::logical_or(greater(logits, own_logit), earlier);
+    let number = |x| sum(cast(x, DType::I32), [classes]);
+    let right = logical_and(less(number(before), k as f64), equal(number(own), 1.0));
+    share(right, weights, &labels.shape())
+}
+
+/// How many examples of each class (along `classes`) were taken for which (along a dim of the same size named
+/// `{classes}_predicted`). Predictions and labels are class numbers, i32, of the same dims; an example with a
+/// number that is no class counts nowhere.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// use mesh_ops::metrics::confusion_matrix;
+/// # let g = mesh_ops::graph();
+/// let (batch, classes) = (dim("batch", 4), dim("classes", 10));
+/// let [predicted, label] = ["predicted", "label"].map(|name| g.input(name, [batch], I32));
+/// let matrix = confusion_matrix(predicted, label, classes, None).value();
+/// assert_eq!(matrix.shape().to_string(), "[classes:10, classes_predicted:10]");
+/// ```
+#[track_caller]
+pub fn confusion_matrix<'g>(
+    predicted: Tensor<'g>,
+    labels: Tensor<'g>,
+    classes: Dimension,
+    weights: Option<Tensor<'g>>,
+) -> Metric<'g> {
+    const NAME: &str = "confusion_matrix";
+    let _layer = labels.graph().for_layer(NAME);
+    let _caller = labels.graph().for_caller();
+    let examples = labels.shape();
+    let fit = Fit::new().integers("predictions", predicted).integers("labels", labels);
+    let fit = fit.exactly("predictions", predicted, &examples);
+    let fit = fit.and(labels, || {
+        let has = examples.contains(classes.name);
+        has.then(|| format!("labels {labels:?} are class numbers, without the dim {classes}"))
+    });
+    if let Some(poisoned) = weights_fit(fit, weights, &examples).refused(NAME, labels) {
+        return Metric::poisoned(poisoned);
+    }
+    let there = apart(&examples, classes, "predicted");
+    let label = weighted(crate::one_hot(labels, classes, DType::F32), weights);
+    let predicted = crate::one_hot(predicted, there, label.dtype());
+    let matrix = crate::einsum::einsum(label, &[predicted], [classes, there]);
+    Metric::new([("examples", matrix)], |sums| sums[0])
+}

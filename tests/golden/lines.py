@@ -1,0 +1,64 @@
+"""How instances are written: a file of JSON for each family, a line for each instance."""
+
+import importlib
+import json
+import pathlib
+
+import numpy as np
+
+from draw import Draw, instances_of
+
+FOLDER = pathlib.Path(__file__).parent
+# Of all golden files together.
+BYTES_MOST = 560_000
+
+
+def numbers(array):
+    """The elements of an array as JSON: whole numbers, or floats of ten digits."""
+    array = np.asarray(array)
+    # JSON has no infinities and no NaN: they are texts.
+    text = lambda x: f"{x:.10g}" if np.isfinite(x) else json.dumps(f"{x}")
+    digits = text if kind(array) == "float" else (lambda x: str(int(x)))
+    return "[" + ",".join(digits(x) for x in array.ravel()) + "]"
+
+
+def kind(array):
+    """What the elements are: float, int or bool."""
+    return {"f": "float", "i": "int", "b": "bool"}[np.asarray(array).dtype.kind]
+
+
+def instance(name, define, evaluate):
+    """One instance as a line of JSON."""
+    draw = Draw(name)
+    function = define(draw)
+    outputs, cotangents, gradients = evaluate(function, [array for _, _, array in draw.inputs], draw)
+
+    def tensor(array, **about):
+        about = json.dumps(about | {"kind": kind(array)})[:-1]
+        return f'{about}, "data": {numbers(array)}}}'
+
+    given = [tensor(array, name=name, shape=shape) for name, shape, array in draw.inputs]
+    made = [tensor(y, sizes=list(np.shape(y))) for y in outputs]
+    fields = {
+        "name": json.dumps(name),
+        "attributes": json.dumps(draw.attributes),
+        "inputs": "[" + ", ".join(given) + "]",
+        "outputs": "[" + ", ".join(made) + "]",
+        "cotangents": "[" + ", ".join(map(numbers, cotangents)) + "]",
+        "gradients": "[" + ", ".join(map(numbers, gradients)) + "]",
+    }
+    return "{" + ", ".join(f'"{field}": {value}' for field, value in fields.items()) + "}"
+
+
+def write(families, header, evaluate):
+    """Writes the file of each family. `evaluate(function, inputs, draw)` gives outputs, cotangents of those
+    that are floats, and gradients of the inputs that are."""
+    for family in families:
+        instances = instances_of(importlib.import_module(family))
+        lines = [instance(*each, evaluate) for each in instances]
+        about = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in header.items())
+        text = "{\n" + about + ',\n"instances": [\n' + ",\n".join(lines) + "\n]\n}\n"
+        (FOLDER / f"{family}.json").write_text(text)
+        print(f"{family}: {len(lines)} instances, {len(text)} bytes")
+    total = sum(path.stat().st_size for path in FOLDER.glob("*.json"))
+    assert total < BYTES_MOST, f"{total} bytes: make instances smaller"

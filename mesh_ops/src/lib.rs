@@ -26,6 +26,7 @@ mod algebra;
 mod argmax;
 mod associative_scan;
 mod banded;
+pub mod attention;
 mod broadcast;
 mod concat;
 pub mod conv;
@@ -127,6 +128,7 @@ rooms! {
     pool;
     adaptive_pool: adaptive_avg_pool, adaptive_max_pool;
     resize;
+    attention;
 }
 
 use mesh_core::graph::Graph;

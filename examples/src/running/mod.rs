@@ -1,10 +1,12 @@
 //! The features that training programs share: checkpoints, watchers, finding errors.
 
+mod attention;
 mod dump;
 mod flags;
 mod short;
 mod signals;
 
+pub use attention::Attention;
 pub use flags::{Detail, RunFlags, word};
 pub use short::{Losses, ShortFlags, say_metrics};
 

@@ -3,7 +3,7 @@
 use super::local::{Local, LocalCx, extents};
 use crate::graph::OpError;
 use crate::names::{DType, Dimension, Shape};
-use crate::program::{Extents, Generator, Offset};
+use crate::program::{Extents, Generator, Offset, Scalar};
 
 impl LocalCx<'_, '_> {
     /// Output 0 made from global positions.
@@ -35,6 +35,11 @@ impl LocalCx<'_, '_> {
         let id =
             self.builder.generate_salted(generator, &salts, dtype, begin, whole, extents(&local));
         self.finish(0, Local::new(id, local))
+    }
+
+    /// A value of equal elements.
+    pub fn fill(&mut self, scalar: Scalar, shape: &Shape) -> Local {
+        Local::new(self.builder.fill(scalar, extents(shape)), shape.clone())
     }
 
     /// The whole numbers from `begin` on along one dim, all below `end`; i32.

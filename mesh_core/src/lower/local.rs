@@ -11,7 +11,10 @@ mod call;
 mod dims;
 mod index;
 mod moves;
+mod repeat;
 mod structural;
+
+pub use repeat::{LocalGiven, LocalIteration, LocalLeft};
 
 /// A value of the program under construction, with the names and local sizes of its dims.
 #[derive(Clone, PartialEq, Debug)]

@@ -26,7 +26,9 @@ mod warnings;
 
 pub use crate::passes::{AllReduce, PORTABLE, PassId, Target};
 pub use explain::{Advice, Alike, Explain, FunctionRows, Listing, Repeated, Row};
-pub use local::{Local, LocalCx, LocalPiece, LocalReach, LocalWindow};
+pub use local::{
+    Local, LocalCx, LocalGiven, LocalIteration, LocalLeft, LocalPiece, LocalReach, LocalWindow,
+};
 pub use module::{Module, ModuleError, Options, VariableSpec};
 pub use place::{PlaceCx, Placing};
 pub use price::{Estimator, Exchanged, Meeting, Price};

@@ -134,11 +134,11 @@ impl PlaceCx<'_> {
 
     /// The placement that a split rule implies.
     ///
-    /// Inputs are demanded as the layout says. Split `Reduced` dims leave the outputs pending. What
-    /// an input owes is carried if the op is linear there, no dim in this op is split over its
-    /// axes, the outputs are no larger than the inputs that carry it, and not all of those are
-    /// resolved for others anyway. Where several owe over different axes, each is made to owe over
-    /// all of them.
+    /// Inputs are demanded as the layout says. Split `Reduced` dims leave the outputs that lack them
+    /// pending. What an input owes is carried if the op is linear there, no dim in this op is split
+    /// over its axes, the outputs are no larger than the inputs that carry it, and not all of those
+    /// are resolved for others anyway. Where several owe over different axes, each is made to owe
+    /// over all of them.
     ///
     /// A selection is carried by ops that move elements; by ops that add them it is carried as a
     /// sum, of which all terms but one are zero. A sum is carried by both, and by ops that multiply
@@ -150,11 +150,13 @@ impl PlaceCx<'_> {
         let dims = self.split_dims();
         self.check_among(&dims);
         let mut reduced: Option<(ReduceKind, AxisList)> = None;
+        let mut of_dims: SmallVec<[(DimName, &AxisList); 4]> = SmallVec::new();
         for (dim, axes) in &dims {
             match rule.role(*dim) {
                 Role::Parallel | Role::Exchange(_) => {}
                 Role::Reduced(kind) | Role::ExchangeReduced(kind, _) => {
                     reduced.get_or_insert((kind, AxisList::new())).1.extend_from_slice(axes);
+                    of_dims.push((*dim, axes));
                 }
                 Role::Whole(reason) => self.refuse_whole(*dim, axes, reason),
             }
@@ -175,9 +177,16 @@ impl PlaceCx<'_> {
             }
             axes.extend_from_slice(&carried.axes);
         }
-        let output = |t: &TensorType| match &pending {
-            Some((kind, axes)) => self.wanted(&t.shape).with_pending(*kind, axes),
-            None => self.wanted(&t.shape),
+        let output = |t: &TensorType| {
+            let wanted = self.wanted(&t.shape);
+            let Some((kind, axes)) = &pending else { return wanted };
+            // An output that has a reduced dim owes nothing over its axes.
+            let has = |axis: &Axis| {
+                let mut of = of_dims.iter().filter(|(_, axes)| axes.contains(axis));
+                of.any(|(dim, _)| t.shape.contains(*dim))
+            };
+            let owed: AxisList = axes.iter().copied().filter(|axis| !has(axis)).collect();
+            wanted.with_pending(*kind, &owed)
         };
         let outputs = self.signature.outputs.iter().map(output).collect();
         Placing::new(inputs, outputs)

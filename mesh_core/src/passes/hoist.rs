@@ -3,7 +3,8 @@
 //! A step leaves the body if all it reads is the same in every iteration, unless it makes more bytes than
 //! it reads and too many to stay in cache: those would have to be kept, and fetched, through all
 //! iterations. So a parameter that is gathered for an iteration stays gathered for that alone. What is
-//! generated is repeated rather than kept. A barrier keeps its place, and what comes behind it.
+//! generated is repeated rather than kept. A barrier keeps its place, and what comes behind it. So does
+//! what runs once at most: before the loop it would run always.
 
 use super::compact;
 use crate::program::forms::Loop;
@@ -17,6 +18,10 @@ pub(super) fn run(block: &mut Block) {
     for mut step in std::mem::replace(&mut block.steps, steps) {
         if let Form::Loop(form) = &mut step.form {
             run(&mut form.body);
+            if form.count == 1 {
+                block.steps.push(step);
+                continue;
+            }
             let moved = hoist(block, form, &step.inputs);
             let captured =
                 moved.into_iter().map(|id| Operand::whole(id, block.value(id).extents.len()));

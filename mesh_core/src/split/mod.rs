@@ -26,7 +26,8 @@ pub enum Collective {
 pub enum Role {
     /// Slice i of the inputs makes slice i of the outputs.
     Parallel,
-    /// In the inputs, not in the outputs: each processor's result is a part that others complete.
+    /// In the inputs, not in all outputs: of an output that lacks it each processor's result is a
+    /// part that others complete.
     Reduced(ReduceKind),
     /// Must not be split, because of this.
     Whole(&'static str),

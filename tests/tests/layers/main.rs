@@ -6,6 +6,7 @@ mod decoding;
 mod dense;
 mod fed;
 mod hierarchies;
+mod long;
 mod losses;
 mod mixtures;
 mod norms;

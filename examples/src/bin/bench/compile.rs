@@ -1,7 +1,7 @@
 //! `compile`: from building the graph to a program, for a deep and narrow transformer.
 
 use super::lines::{Lines, peak_rss_mib};
-use super::models::{Loss, Transformer, adamw, lm, lm_scanned};
+use super::models::{LM, Loss, Transformer, adamw, lm, lm_scanned};
 use examples::backend::BackendFlags;
 use mesh_core::lower::Target;
 use mesh_ops::prelude::*;
@@ -43,8 +43,16 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let layout: Layout = "batch:b;heads:m;d_ff:m;vocab:m".parse()?;
     // The batch must be divisible among the processors.
     let batch = 16.max(processors / model);
-    let sizes =
-        Transformer { batch, length: 32, d_model: 128, d_ff: 256, heads: 16, layers, vocab: 512 };
+    let sizes = Transformer {
+        batch,
+        length: 32,
+        d_model: 128,
+        d_ff: 256,
+        heads: 16,
+        layers,
+        vocab: 512,
+        ..LM
+    };
     for _ in 0..repeats {
         let started = Instant::now();
         let graph = mesh_ops::graph();

@@ -1,7 +1,7 @@
 //! Initial values and batches: those of the peers from a file, or our own from the same
 //! distributions.
 
-use super::models::{CNN_BATCH, LM};
+use super::models::CNN_BATCH;
 use super::workload::Workload;
 use examples::Rng;
 use mesh_ops::prelude::*;
@@ -83,10 +83,12 @@ fn tensor<T>(
 }
 
 /// Batches drawn from the peers' distributions.
-pub(crate) fn draw(workload: Workload, shapes: [&[usize]; 2]) -> Vec<Batch> {
+pub(crate) fn draw(workload: Workload, vocab: usize, shapes: [&[usize]; 2]) -> Vec<Batch> {
     let mut rng = Rng::keyed(1, 0, 0);
     match workload {
-        Workload::LmAdamw | Workload::LmAdafactor | Workload::LmMuon => text(&mut rng),
+        Workload::LmAdamw | Workload::LmAdafactor | Workload::LmMuon => {
+            text(&mut rng, vocab, shapes[0])
+        }
         Workload::Resnet18 | Workload::Mobilenet | Workload::Vit | Workload::Unet => {
             images(&mut rng, shapes)
         }
@@ -119,11 +121,12 @@ fn images(rng: &mut Rng, [image, label]: [&[usize]; 2]) -> Vec<Batch> {
 }
 
 /// Token numbers whose logarithms are evenly distributed.
-fn text(rng: &mut Rng) -> Vec<Batch> {
+fn text(rng: &mut Rng, vocab: usize, shape: &[usize]) -> Vec<Batch> {
+    let [batch, length] = [0, 1].map(|dim| shape.get(dim).copied().unwrap_or(1));
     let one = |_| {
-        let mut word = || (LM.vocab as f32).powf(rng.unit()) as i32 - 1;
-        let words = Array2::from_shape_simple_fn((LM.batch, LM.length + 1), &mut word);
-        let part = |from: usize| words.slice(ndarray::s![.., from..from + LM.length]).to_owned();
+        let mut word = || (vocab as f32).powf(rng.unit()) as i32 - 1;
+        let words = Array2::from_shape_simple_fn((batch, length + 1), &mut word);
+        let part = |from: usize| words.slice(ndarray::s![.., from..from + length]).to_owned();
         Batch { input: part(0).into(), target: part(1).into() }
     };
     (0..POOL).map(one).collect()

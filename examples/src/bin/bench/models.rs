@@ -5,7 +5,9 @@
 
 use super::nets;
 use super::workload::Workload;
+use mesh_ops::attention::Mask;
 use mesh_ops::conv::{Conv, conv};
+use mesh_ops::layers::attention::{AttentionOptions, AttentionWay, dot_product_attention};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamW, AdamWeightDecay, Matrices, Muon, Optimizer, Sgd};
 
@@ -22,6 +24,7 @@ pub(crate) struct Transformer {
     pub(crate) heads: usize,
     pub(crate) layers: usize,
     pub(crate) vocab: usize,
+    pub(crate) attention: AttentionWay,
 }
 
 /// The sizes of the workloads' language model.
@@ -33,6 +36,7 @@ pub(crate) const LM: Transformer = Transformer {
     heads: 8,
     layers: 4,
     vocab: 8192,
+    attention: AttentionWay::Auto,
 };
 
 impl Transformer {
@@ -51,12 +55,12 @@ pub(crate) struct Loss<'g> {
 }
 
 /// The training step of a workload.
-pub(crate) fn build(graph: &Graph, workload: Workload) -> Function<2, 1> {
-    let (batch, _) = workload.per_step();
+pub(crate) fn build(graph: &Graph, workload: Workload, sizes: &Transformer) -> Function<2, 1> {
+    let (batch, _) = workload.per_step(sizes);
     let (Loss { inputs, loss }, others) = match workload {
         Workload::MlpB128 | Workload::MlpB1024 => (mlp(graph, batch), vec![]),
         Workload::CnnB200 => (cnn(graph), vec![]),
-        Workload::LmAdamw | Workload::LmAdafactor | Workload::LmMuon => (lm(graph, &LM), vec![]),
+        Workload::LmAdamw | Workload::LmAdafactor | Workload::LmMuon => (lm(graph, sizes), vec![]),
         Workload::Resnet18 => nets::resnet18(graph),
         Workload::Mobilenet => nets::mobilenet(graph),
         Workload::Vit => (nets::vit(graph), vec![]),
@@ -175,6 +179,7 @@ struct Decoder<'g> {
     vocab: Dimension,
     heads: Dimension,
     kv: Dimension,
+    attention: AttentionWay,
 }
 
 impl<'g> Decoder<'g> {
@@ -188,6 +193,7 @@ impl<'g> Decoder<'g> {
             vocab: dim("vocab", sizes.vocab),
             heads: dim("heads", sizes.heads),
             kv: dim("d_kv", sizes.d_model / sizes.heads),
+            attention: sizes.attention,
         }
     }
 
@@ -226,15 +232,16 @@ impl<'g> Decoder<'g> {
         let &[n1, wq, wk, wv, wo, w1, w2, n2] = weights else { return h };
         let &Self { graph, batch, length, d, d_ff, heads, kv, .. } = self;
         let memory = dim("memory", length.size);
-        let later = mesh_ops::range(graph, length, I32).less(mesh_ops::range(graph, memory, I32));
-        let mask = later.cast(F32) * -1e9;
+        let rules = Mask::along(graph, length, memory).causal();
+        let scale = Some((kv.size as f64).powf(-0.5));
+        let way = self.attention;
+        let options = AttentionOptions { rules, scale, way, ..Default::default() };
         let z = self.normed(h, n1);
         let m = z.rename(length, "memory");
         let q = z.einsum(&[wq], [batch, heads, length, kv]);
         let k = m.einsum(&[wk], [batch, heads, memory, kv]);
         let v = m.einsum(&[wv], [batch, heads, memory, kv]);
-        let logits = q.einsum(&[k], [batch, heads, length, memory]) * (kv.size as f64).powf(-0.5);
-        let seen = (logits + mask).softmax(memory).einsum(&[v], [batch, heads, length, kv]);
+        let seen = dot_product_attention(q, k, v, memory, kv, kv, &options);
         let h = h + seen.einsum(&[wo], [batch, length, d]);
         let hidden = self.normed(h, n2).einsum(&[w1], [batch, length, d_ff]).relu();
         h + hidden.einsum(&[w2], [batch, length, d])

@@ -1,10 +1,11 @@
 //! Makes a session and its batches from flags.
 
 use super::initial::{self, Batch};
-use super::models;
+use super::models::{self, LM, Transformer};
 use super::workload::{Workload, named};
 use examples::backend::BackendFlags;
 use examples::launch::parse;
+use examples::running::Attention;
 use mesh_core::lower::Target;
 use mesh_ops::prelude::*;
 use std::error::Error;
@@ -44,9 +45,52 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) steps: Option<usize>,
 
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+
     /// What makes the steps.
     #[command(flatten)]
     backend: BackendFlags,
+}
+
+/// Sizes of the language model, where they are not the workload's.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Sizes {
+    /// Positions of a sequence.
+    #[arg(long, default_value_t = LM.length)]
+    sequence: usize,
+
+    /// Sequences of a step.
+    #[arg(long, default_value_t = LM.batch)]
+    batch: usize,
+
+    /// Different tokens.
+    #[arg(long, default_value_t = LM.vocab)]
+    vocab: usize,
+
+    /// Heads of attention, which divide the width.
+    #[arg(long, default_value_t = LM.heads)]
+    heads: usize,
+
+    /// Size of the vectors between layers; of the hidden ones it is four times this.
+    #[arg(long, default_value_t = LM.d_model)]
+    width: usize,
+
+    /// How attention is computed.
+    #[arg(long, value_enum, default_value_t = Attention::Auto)]
+    attention: Attention,
+}
+
+impl Sizes {
+    /// The language model of these sizes.
+    pub(crate) fn lm(&self) -> Result<Transformer, String> {
+        let &Self { sequence: length, batch, vocab, heads, width, attention } = self;
+        if heads == 0 || !width.is_multiple_of(heads) {
+            return Err(format!("--heads {heads}: heads share the width {width} evenly"));
+        }
+        let (d_model, d_ff, attention) = (width, 4 * width, attention.way());
+        Ok(Transformer { batch, length, d_model, d_ff, heads, vocab, attention, ..LM })
+    }
 }
 
 /// A training step, ready to run.
@@ -66,7 +110,8 @@ impl Flags {
         let (mesh, layout) = self.mesh_and_layout()?;
         let started = Instant::now();
         let graph = mesh_ops::graph();
-        let train = models::build(&graph, self.workload);
+        let sizes = self.sizes.lm()?;
+        let train = models::build(&graph, self.workload, &sizes);
         let graph_s = started.elapsed().as_secs_f64();
         let started = Instant::now();
         let module = graph.lower(&mesh, &layout)?;
@@ -79,7 +124,7 @@ impl Flags {
         let shapes = [&input.shape[..], &target.shape[..]];
         let batches = match &self.init {
             Some(folder) => initial::read(folder, self.workload, &module, &mut session, shapes)?,
-            None => initial::draw(self.workload, shapes),
+            None => initial::draw(self.workload, sizes.vocab, shapes),
         };
         let loss = [Array::from(0f32)];
         Ok(Setup { module, session, train, batches, loss, graph_s, lowering_s, session_s })

@@ -49,12 +49,13 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     }
     let rate = steps as f64 / started.elapsed().as_secs_f64();
 
-    let (count, unit) = flags.workload.per_step();
+    let sizes = flags.sizes.lm()?;
+    let (count, unit) = flags.workload.per_step(&sizes);
     lines.line("step_ms_median", median * 1e3)?;
     lines.line("step_ms_min", least * 1e3)?;
     lines.line("steps_per_s", rate)?;
     lines.line(&format!("{unit}_per_s"), rate * count as f64)?;
-    lines.known("gflops", flags.workload.flops().map(|flops| flops * rate / 1e9))?;
+    lines.known("gflops", flags.workload.flops(&sizes).map(|flops| flops * rate / 1e9))?;
     lines.known("peak_rss_mib", peak_rss_mib())?;
     lines.line(&format!("loss_at_step_{PARITY}"), loss)?;
     Ok(())

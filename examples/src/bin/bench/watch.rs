@@ -2,7 +2,7 @@
 //! training.
 
 use super::lines::{Lines, median};
-use super::models::{Loss, Transformer, adamw, lm};
+use super::models::{self, Loss, Transformer, adamw, lm};
 use examples::backend::BackendFlags;
 use examples::launch::{lower, mesh_and_layout, named};
 use mesh_core::lower::Target;
@@ -22,8 +22,16 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// The sizes of `lm` without flags.
-const LM: Transformer =
-    Transformer { batch: 8, length: 128, d_model: 128, d_ff: 512, heads: 4, layers: 4, vocab: 256 };
+const LM: Transformer = Transformer {
+    batch: 8,
+    length: 128,
+    d_model: 128,
+    d_ff: 512,
+    heads: 4,
+    layers: 4,
+    vocab: 256,
+    ..models::LM
+};
 
 /// The steps before the measured ones.
 const WARM: u64 = 5;

@@ -1,6 +1,6 @@
 //! The workloads: their names and units.
 
-use super::models::{CNN_BATCH, LM};
+use super::models::{CNN_BATCH, Transformer};
 use super::nets;
 use clap::ValueEnum;
 use std::fmt;
@@ -66,13 +66,15 @@ impl Workload {
         }
     }
 
-    /// How much a step consumes, and its unit.
-    pub(crate) fn per_step(self) -> (usize, &'static str) {
+    /// How much a step consumes, and its unit; of the language model with these sizes.
+    pub(crate) fn per_step(self, sizes: &Transformer) -> (usize, &'static str) {
         match self {
             Self::MlpB128 => (128, "samples"),
             Self::MlpB1024 => (1024, "samples"),
             Self::CnnB200 => (CNN_BATCH, "samples"),
-            Self::LmAdamw | Self::LmAdafactor | Self::LmMuon => (LM.batch * LM.length, "tokens"),
+            Self::LmAdamw | Self::LmAdafactor | Self::LmMuon => {
+                (sizes.batch * sizes.length, "tokens")
+            }
             Self::Resnet18 | Self::Mobilenet | Self::Vit => (nets::BATCH, "samples"),
             Self::Unet => (nets::UNET_BATCH, "samples"),
         }
@@ -80,7 +82,7 @@ impl Workload {
 
     /// The floating-point operations in the formulas of a step's products and convolutions, forward
     /// and backward; not known of the networks for images.
-    pub(crate) fn flops(self) -> Option<f64> {
+    pub(crate) fn flops(self, sizes: &Transformer) -> Option<f64> {
         let dense = 784 * 512 + 512 * 512 + 512 * 10;
         let flops = match self {
             // The gradient of the pixels is not needed.
@@ -90,7 +92,7 @@ impl Workload {
                 let (first, second) = (784 * 81 * 16, 784 * 81 * 256);
                 CNN_BATCH * (4 * first + 6 * second + 6 * dense)
             }
-            Self::LmAdamw | Self::LmAdafactor | Self::LmMuon => return Some(LM.flops()),
+            Self::LmAdamw | Self::LmAdafactor | Self::LmMuon => return Some(sizes.flops()),
             Self::Resnet18 | Self::Mobilenet | Self::Vit | Self::Unet => return None,
         };
         Some(flops as f64)
@@ -121,11 +123,12 @@ pub(crate) fn named(name: &str) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::models::LM;
     use super::*;
 
     #[test]
     fn work_is_what_the_peers_count() {
-        let gflop = |workload: Workload| (workload.flops().unwrap_or(0.0) / 1e8).round() / 10.0;
+        let gflop = |workload: Workload| (workload.flops(&LM).unwrap_or(0.0) / 1e8).round() / 10.0;
         let workloads = [Workload::MlpB128, Workload::MlpB1024, Workload::CnnB200];
         assert_eq!(workloads.map(gflop), [0.4, 3.3, 21.1]);
         assert_eq!(gflop(Workload::LmAdamw), 67.6);

@@ -3,7 +3,7 @@
 use clap::{Parser, ValueEnum};
 use examples::models::lm::Sizes;
 use examples::optimizer::Method;
-use examples::running::{Detail, RunFlags, word};
+use examples::running::{Attention, Detail, RunFlags, word};
 use mesh_core::names::DType;
 use std::path::PathBuf;
 
@@ -61,6 +61,10 @@ pub(crate) struct Flags {
     /// Bytes that are looked at together.
     #[arg(long, default_value_t = 128)]
     pub(crate) sequence: usize,
+
+    /// How attention is computed.
+    #[arg(long, value_enum, default_value_t = Attention::Auto)]
+    pub(crate) attention: Attention,
 
     /// What is computed in.
     #[arg(long, value_enum, default_value_t = Precision::F32)]
@@ -242,6 +246,7 @@ impl Flags {
             vocab: self.vocab(),
             scan: self.scan,
             recompute: self.recompute,
+            attention: self.attention.way(),
             dtype: self.dtype.dtype(),
         }
     }

@@ -12,6 +12,7 @@ use flags::{Flags, Model, SearchFlags, Sized};
 use mesh_core::graph::Graph;
 use mesh_core::names::DType;
 use mesh_core::passes::Machine;
+use mesh_ops::layers::attention::AttentionWay;
 use mesh_optimize::search::{Choice, FindLayout, Search};
 use std::error::Error;
 use std::process::ExitCode;
@@ -75,6 +76,7 @@ fn build(graph: &Graph, model: &Model) -> Result<String, Box<dyn Error>> {
                 vocab: *vocab,
                 scan: !unrolled,
                 recompute: *recompute,
+                attention: AttentionWay::Auto,
                 dtype: DType::F32,
             };
             let method = optimizer.optimizer(&optimizer.usual_rate(), None, Vec::new())?;

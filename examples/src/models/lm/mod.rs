@@ -1,8 +1,8 @@
 //! A decoder-only transformer, a language model of tokens.
 
+use mesh_ops::attention::Mask;
 use mesh_ops::layers::attention::{
-    AttentionOptions, CacheVariables, KeyValues, MultiHead, Rotation, additive_mask, causal,
-    memory_dim,
+    AttentionOptions, AttentionWay, CacheVariables, KeyValues, MultiHead, Rotation, memory_dim,
 };
 use mesh_ops::layers::{
     Around, Dense, DenseWeights, FeedForward, Norm, NormWeights, Parameters, TransformerLayer,
@@ -35,6 +35,8 @@ pub struct Sizes {
     pub scan: bool,
     /// Whether layers are computed again for their gradients.
     pub recompute: bool,
+    /// How attention of all positions is computed.
+    pub attention: AttentionWay,
     /// What is computed in.
     pub dtype: DType,
 }
@@ -59,6 +61,8 @@ struct Model {
     vocab: Dimension,
     scan: bool,
     recompute: bool,
+    /// How attention of all positions is computed.
+    way: AttentionWay,
     /// The dtype of weights, activations and the key-value cache.
     dtype: DType,
 }
@@ -156,6 +160,7 @@ impl Model {
             vocab,
             scan: sizes.scan,
             recompute: sizes.recompute,
+            way: sizes.attention,
             dtype: sizes.dtype,
         }
     }
@@ -193,9 +198,10 @@ impl Model {
     /// The logits of the token after each position.
     fn logits<'g>(&self, bytes: Tensor<'g>, weights: &ModelWeights<'g>) -> Tensor<'g> {
         let graph = bytes.graph();
-        let mask = Some(additive_mask(causal(graph, self.length), self.dtype));
+        let rules = Mask::along(graph, self.length, memory_dim(self.length)).causal();
+        let (scale, way) = (self.scale(), self.way);
         let around = Around {
-            attention: AttentionOptions { mask, scale: self.scale(), ..Default::default() },
+            attention: AttentionOptions { rules, scale, way, ..Default::default() },
             rotation: self.rotation(mesh_ops::range(graph, self.length, I32)),
             ..Default::default()
         };

@@ -21,6 +21,7 @@ fn the_next_byte_is_that_of_the_full_pass() {
         vocab: BYTES,
         scan: false,
         recompute: false,
+        attention: AttentionWay::Auto,
         dtype: F32,
     };
     let scanned = Sizes { scan: true, ..plain };

@@ -7,8 +7,9 @@ use super::forms::{
     Scatter, Sort, Write,
 };
 use super::{
-    Body, Dims, Expr, Extents, Form, Generator, Offset, Opaque, Operand, Origin, Owners, Piece,
-    PoolKind, Program, Reach, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
+    Block, Body, Dims, Expr, Extents, Form, Generator, Offset, Opaque, Operand, Origin, Owners,
+    Piece, PoolKind, Program, Reach, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId,
+    Window,
 };
 use crate::names::{Axis, DType, Mesh, ReduceKind};
 use smallvec::SmallVec;
@@ -344,6 +345,16 @@ impl<'m> Builder<'m> {
     pub fn write(&mut self, variable: VariableId, input: ValueId) {
         let input = self.whole(input);
         self.push(Write { variable }, [input], &[]);
+    }
+
+    /// Begins a body: steps go into it until it is [closed](Self::close). Gives the block around it.
+    pub(crate) fn open(&mut self) -> Block {
+        std::mem::take(&mut self.program.block)
+    }
+
+    /// Ends the body that is open; steps go on in the block around it.
+    pub(crate) fn close(&mut self, around: Block) -> Block {
+        std::mem::replace(&mut self.program.block, around)
     }
 
     /// Runs a body again and again, on inputs in the order that [`Loop`] states.

@@ -2,10 +2,26 @@
 
 use super::mask::{MASKED, additive_mask};
 use super::talking::TalkingHeads;
-use crate::elementwise::{cast, logical_and, select, tanh};
+use crate::attention::{Attend, Blocks, Mask, attention, own_dim};
+use crate::elementwise::{cast, logical_and, select, sigmoid, tanh};
 use crate::layers::fit::Fit;
 use crate::layers::softmax_with;
 use crate::room::*;
+
+/// How attention is computed: the results are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AttentionWay {
+    /// In blocks where that is cheaper: for long sequences.
+    #[default]
+    Auto,
+    /// All scores at once.
+    Plain,
+    /// In blocks of so many positions; see [`attention`].
+    Blocks(Blocks),
+}
+
+/// Scores of a head, from which on blocks are cheaper: those kept for the gradient fill a core's caches.
+const MANY_SCORES: usize = 1 << 20;
 
 /// What happens between the products of queries and keys and the weights of values.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +29,11 @@ pub struct AttentionOptions<'g> {
     /// Who may attend to whom: true where allowed, or floats to be added to logits. It has some of
     /// the logits' dims, and no others.
     pub mask: Option<Tensor<'g>>,
+    /// Who may attend to whom by rules, which cost less than a mask: what they rule out need not be
+    /// computed. A query to which they leave nothing gets 0.
+    pub rules: Mask<'g>,
+    /// Whether in blocks.
+    pub way: AttentionWay,
     /// Added to logits, as relative positions are; it has some of their dims.
     pub bias: Option<Tensor<'g>>,
     /// One more logit, of a memory without value; 0 lets a query attend to nothing.
@@ -52,6 +73,32 @@ impl<'g> AttentionOptions<'g> {
             _ => additive_mask(own, dtype) + cast(mask, dtype),
         };
         Some(Self { mask: Some(mask), ..*self })
+    }
+
+    /// What is done in blocks, where that is asked for or cheaper. Heads that talk need all scores, and
+    /// bf16 scores would be rounded otherwise.
+    #[track_caller]
+    fn in_blocks(&self, qkv: [Tensor<'g>; 3], how: Attend<'g>) -> Option<Attend<'g>> {
+        let [q, ..] = qkv;
+        let how = Attend { mask: self.rules, cap: self.cap, ..how };
+        let length = q.shape().get(own_dim(qkv, &how)?)?;
+        let blocks = match self.way {
+            AttentionWay::Auto => {
+                (length.size * how.memory.size >= MANY_SCORES).then_some(how.blocks)
+            }
+            AttentionWay::Plain => None,
+            AttentionWay::Blocks(blocks) => Some(blocks),
+        };
+        let blocks = blocks.filter(|_| self.talking.is_none() && !self.rough_logits)?;
+        let (allowed, added) = match self.mask {
+            Some(mask) if mask.dtype() == DType::Bool => (Some(mask), None),
+            added => (None, added),
+        };
+        let bias = match (self.bias, added) {
+            (Some(bias), Some(added)) => Some(bias + cast(added, bias.dtype())),
+            (bias, added) => bias.or(added),
+        };
+        Some(Attend { bias, allowed, blocks, ..how })
     }
 
     /// The dims of logits as they go into the softmax, of these dims of queries.
@@ -94,9 +141,16 @@ pub fn dot_product_attention<'g>(
     if let Some(poisoned) = fit.refused("dot_product_attention", q) {
         return poisoned;
     }
-    let logits = logits(q, k, memory, key, options);
+    if let Some(how) = options.in_blocks([q, k, v], Attend::new(memory, key, value)) {
+        return blockwise([q, k, v], how, options);
+    }
+    let rule = options.rules.tensor();
+    let logits = logits(q, k, memory, key, options, rule);
     let extra = options.extra_logit.map(|extra| cast(extra, logits.dtype()));
     let mut weights = softmax_with(logits, memory, extra);
+    if let Some(rule) = rule.filter(|_| options.rules.may_leave_nothing()) {
+        weights = select(rule, weights, weights.scalar_like(0.0));
+    }
     if let Some(talking) = options.talking {
         weights = talking.after(weights);
     }
@@ -136,6 +190,9 @@ fn fit<'g>(
     if let Some(mask) = options.mask {
         fit = fit_mask(fit, mask, &logits);
     }
+    for rule in options.rules.tensors() {
+        fit = fit.integers("rules", rule).among("rules", rule, &logits);
+    }
     if let Some(bias) = options.bias {
         fit = fit.floats("a bias", bias).among("a bias", bias, &logits);
     }
@@ -162,6 +219,7 @@ fn logits<'g>(
     memory: Dimension,
     key: Dimension,
     options: &AttentionOptions<'g>,
+    rule: Option<Tensor<'g>>,
 ) -> Tensor<'g> {
     let dtype = if options.rough_logits { q.dtype() } else { q.dtype().reduction() };
     let (mut q, k) = (cast(q, dtype), cast(k, dtype));
@@ -183,9 +241,35 @@ fn logits<'g>(
     if let Some(bias) = options.bias {
         logits = logits + cast(bias, dtype);
     }
-    match options.mask {
+    logits = match options.mask {
         Some(mask) if mask.dtype() == DType::Bool => select(mask, logits, q.scalar_like(MASKED)),
         Some(mask) => logits + cast(mask, dtype),
         None => logits,
+    };
+    match rule {
+        Some(rule) if options.rules.may_leave_nothing() => {
+            select(rule, logits, q.scalar_like(MASKED))
+        }
+        Some(rule) => logits + additive_mask(rule, dtype),
+        None => logits,
+    }
+}
+
+/// Attention block by block. The weight of an extra logit is what it has of the sum of exponentials.
+#[track_caller]
+fn blockwise<'g>(
+    [q, k, v]: [Tensor<'g>; 3],
+    how: Attend<'g>,
+    options: &AttentionOptions<'g>,
+) -> Tensor<'g> {
+    let wide = q.dtype().reduction();
+    let scaled = options.scale.map_or(q, |scale| cast(q, wide) * scale);
+    let (y, log_sum_exp) = attention(scaled, k, v, &how);
+    match options.extra_logit {
+        Some(extra) => {
+            let kept = sigmoid(log_sum_exp - cast(extra, wide));
+            cast(cast(y, wide) * kept, v.dtype())
+        }
+        None => y,
     }
 }

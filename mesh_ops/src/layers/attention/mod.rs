@@ -9,7 +9,7 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | `dot_product` | the attention of given queries, keys and values |
+//! | `dot_product` | the attention of given queries, keys and values: all scores at once, or [`attention`](crate::attention) |
 //! | `mask` | who may attend to whom |
 //! | `rotary`, `relative` | what positions mean |
 //! | `multi_head` | projections around it: full pass, cross attention |
@@ -32,7 +32,7 @@ mod talking;
 
 pub use compressed::CompressedMemory;
 pub use decode::CacheVariables;
-pub use dot_product::{AttentionOptions, dot_product_attention};
+pub use dot_product::{AttentionOptions, AttentionWay, dot_product_attention};
 pub use local::LocalAttention;
 pub use local_2d::LocalAttention2d;
 pub use mask::{additive_mask, causal, causal_mask, padding_mask, segment_mask, window_mask};

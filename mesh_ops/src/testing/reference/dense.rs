@@ -112,6 +112,12 @@ impl At {
         number
     }
 
+    /// With the indices along the dims of another place.
+    #[must_use]
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        other.0.iter().fold(self.clone(), |at, &(dim, index)| at.with(dim, index))
+    }
+
     /// Another index along a dim.
     #[must_use]
     pub fn with(&self, dim: &'static str, index: usize) -> Self {

@@ -7,7 +7,7 @@ use common::{lm_line, mnist_line, refused, run, scratch, write_pair};
 #[test]
 fn a_dim_that_does_not_divide() {
     let run = mnist_line("--mesh r:3 --layout batch:r", &[]);
-    refused(&run, &["batch", "200", "over r into 3", "model.rs:", "1, 2, 4, 5, 8, 10, 20"]);
+    refused(&run, &["batch", "200", "over r into 3", "mnist.rs:", "1, 2, 4, 5, 8, 10, 20"]);
     assert!(run.out.is_empty(), "{}", run.out);
     let line = run.err.lines().find(|line| line.trim_start().starts_with("at ")).unwrap();
     let number = line.rsplit(':').next().unwrap();
@@ -19,7 +19,7 @@ fn flags() {
     let table: &[(&str, &[&str])] = &[
         (
             "--mesh all:8 --layout hidden1:all;hidden2:all --model mlp",
-            &["hidden2/kernel", "hidden1", "hidden2", "model.rs:"],
+            &["hidden2/kernel", "hidden1", "hidden2", "mnist.rs:"],
         ),
         ("--mesh rows:2 --layout batch:row", &["`row`", "did you mean `rows`"]),
         (

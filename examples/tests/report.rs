@@ -54,7 +54,7 @@ fn a_browser_shows_the_curves_of_a_run_and_asks_nobody() {
     for outside in ["http:", "https:", "src=", "href=", "url(", "@import", "<script"] {
         assert!(!page.contains(outside), "{outside}");
     }
-    for said in ["mnist: mlp, adam", "accuracy", "30", "hidden1:c", "reduce_scatter", "model.rs:"] {
+    for said in ["mnist: mlp, adam", "accuracy", "30", "hidden1:c", "reduce_scatter", "mnist.rs:"] {
         assert!(page.contains(said), "no {said:?}");
     }
     let Some(picture) = shown(&report) else {

@@ -152,7 +152,7 @@ fn explain_says_what_would_be_done() {
         "all_reduce(r)",
         // 2 * 100 * 784 * 256.
         "40,140,800",
-        "model.rs:",
+        "mnist.rs:",
         "flops",
         "peak memory",
         "\ntrain ",

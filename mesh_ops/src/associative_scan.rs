@@ -88,11 +88,14 @@ pub fn associative_scan_with<'g>(
     if blocks == 1 { scan.doubled(x.to_vec(), dim) } else { scan.in_blocks(x, dim, blocks) }
 }
 
+/// Joins what stands before each position with what stands there.
+type Join<'a, 'g> = &'a dyn Fn(&[Tensor<'g>], &[Tensor<'g>]) -> Vec<Tensor<'g>>;
+
 /// A scan under way.
 struct Scan<'a, 'g> {
     graph: &'g Graph,
     reverse: bool,
-    f: &'a dyn Fn(&[Tensor<'g>], &[Tensor<'g>]) -> Vec<Tensor<'g>>,
+    f: Join<'a, 'g>,
 }
 
 impl<'g> Scan<'_, 'g> {

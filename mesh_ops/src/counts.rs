@@ -55,7 +55,8 @@ pub fn bincount(x: Tensor<'_>, bins: Dimension) -> Tensor<'_> {
 /// ```
 #[track_caller]
 pub fn histogram(x: Tensor<'_>, bins: Dimension, low: f64, high: f64) -> Tensor<'_> {
-    let empty = !(low < high) || !(high - low).is_finite();
+    let is_range = low < high && (high - low).is_finite();
+    let empty = !is_range;
     if (empty || !x.dtype().is_float()) && !x.is_poisoned() {
         let message = match empty {
             true => format!("histogram needs finite low < high, not {low} and {high}"),

@@ -10,9 +10,8 @@ use mesh_core::graph::Graph;
 /// The column's index less the row's.
 #[track_caller]
 fn diagonal_of(graph: &Graph, rows: Dimension, columns: Dimension) -> Tensor<'_> {
-    let index = |dim| crate::range(graph, dim, DType::I32);
     // Rows come first.
-    -sub(index(rows), index(columns))
+    -sub(crate::range(graph, rows, DType::I32), crate::range(graph, columns, DType::I32))
 }
 
 /// Ones on diagonal `k`, zeros elsewhere; of bools, true and false. As `jnp.eye`.

@@ -7,6 +7,7 @@ use mesh_core::names::{DType, DimName, Dimension, Shape};
 macro_rules! methods {
     ($($name:ident ( $($arg:ident : $ty:ty),* ) = $($path:ident)::+;)*) => {
         /// The ops that read well as methods; each is the function of its name.
+        #[expect(clippy::wrong_self_convention, reason = "tensors are copied")]
         pub trait Ops<'g>: Sized {
             $(
                 #[doc = concat!("See [`", stringify!($name), "`](crate", $("::", stringify!($path),)+ ").")]

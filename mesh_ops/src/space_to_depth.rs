@@ -24,7 +24,7 @@ pub fn space_to_depth<'g>(
     channels: Dimension,
 ) -> Tensor<'g> {
     let _caller = x.graph().for_caller();
-    let uneven = dims.iter().find(|d| block == 0 || d.size % block != 0);
+    let uneven = dims.iter().find(|d| block == 0 || !d.size.is_multiple_of(block));
     let uneven = uneven.map(|d| format!("{d} has no blocks of {block}"));
     let Some(places) = places("space_to_depth", x, dims, block, channels, uneven) else {
         return x.poisoned();
@@ -62,7 +62,7 @@ pub fn depth_to_space<'g>(
 ) -> Tensor<'g> {
     let _caller = x.graph().for_caller();
     let count = dims.iter().fold(1, |count: usize, _| count.saturating_mul(block));
-    let uneven = count == 0 || channels.size % count.max(1) != 0;
+    let uneven = count == 0 || !channels.size.is_multiple_of(count);
     let uneven = uneven.then(|| format!("{channels} are not {count} times as many as others"));
     let Some(places) = places("depth_to_space", x, dims, block, channels, uneven) else {
         return x.poisoned();

@@ -72,6 +72,7 @@ pub fn vector_norm<'g>(
         x.graph().record("vector_norm", "the order of a norm is a number, not NaN");
         return x.poisoned();
     }
+    let _caller = x.graph().for_caller();
     if order == 0.0 {
         return crate::elementwise::cast(count_nonzero(x, dims), x.dtype());
     }

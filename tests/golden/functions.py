@@ -84,6 +84,7 @@ def prelu(draw):
 
 @golden(TIMES)
 def glu(draw):
+    draw.size("p")
     draw.size("q", (2, 4, 6))
     draw.normal("x", "p q")
     return lambda x: jax.nn.glu(x, axis=1)

@@ -1,7 +1,7 @@
 //! A small diffusion model (arXiv 2006.11239) that draws digits: `cargo run --release --bin diffusion -- --report
 //! digits.html`.
 //!
-//! It learns which noise was added to an image, and takes it from nothing but noise, again and again. `--mesh "a:2;b:2" --layout "batch:a;height:b"` splits examples and images.
+//! It learns which noise was added to an image of a digit, and takes it from nothing but noise, again and again. `--mesh "a:2;b:2" --layout "batch:a;height:b"` splits examples and images.
 
 use clap::Parser;
 use examples::Rng;
@@ -78,7 +78,7 @@ fn noise<'g>(x: Tensor<'g>, level: Tensor<'g>, channels: usize) -> Tensor<'g> {
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let (g, batch) = (mesh_ops::graph(), dim("batch", BATCH));
     let dims = [batch, dim("height", SIDE), dim("width", SIDE), dim("channel", 1)];
-    let image = g.input("image", dims, F32);
+    let (image, label) = (g.input("image", dims, F32), g.input("label", [batch], I32));
 
     // Pixels between -1 and 1, and noise of a level for each example.
     let level = random_uniform(&g, [batch], 1.0, LEVELS as f64 + 1.0, F32).floor().cast(I32);
@@ -88,15 +88,16 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let noised = (image * 2.0 - 1.0) * left_of.sqrt() + added * (1.0 - left_of).sqrt();
     let frequencies = Array1::from_iter((0..8).map(|i| 30f32.powf(-(i as f32) / 8.0)));
     let angles = level.cast(F32) * g.constant(frequencies, [dim("feature", 8)]);
-    let features = angles.sin().concat(&[angles.cos()], "feature");
+    let digit = label.one_hot(dim("feature", 10), F32);
+    let features = angles.sin().concat(&[angles.cos(), digit], "feature");
     let found = noise(noised, features, flags.channels);
     let loss = squared_error(found, added).mean();
-    let train = g.function("train", [image], [loss], AdamWeightDecay::new(2e-3).minimize(loss));
+    let update = AdamWeightDecay::new(2e-3).minimize(loss);
+    let train = g.function("train", [image, label], [loss], update);
 
-    // The same network of images and levels that are fed.
     let (x, fed) = (g.input("x", dims, F32), g.input("level", [batch], I32));
     let again = g.replace(&[found], &[(noised, x), (level, fed)])[0];
-    let denoise = g.function("denoise", [x, fed], [again], []);
+    let denoise = g.function("denoise", [x, fed, label], [again], []);
 
     let mut session = flags.short.session(&g, BATCH)?;
     let digits = Digits::generate(flags.short.seed, 8_000, 64).train;
@@ -107,9 +108,10 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         .watch(Losses::default())
         .run()?;
 
+    let labels = Array1::from_iter((0..10).cycle().take(BATCH));
     let samples = drawn(flags.short.seed, |x, level| {
         let levels = Array1::from_elem(BATCH, level as i32);
-        let [noise] = session.call(&denoise, [x.into(), (&levels).into()])?;
+        let [noise] = session.call(&denoise, [x.into(), (&levels).into(), (&labels).into()])?;
         Ok(Array4::from_shape_vec(x.dim(), noise.to_f64().iter().map(|x| *x as f32).collect())?)
     })?;
     if let Some(path) = &flags.report {
@@ -131,13 +133,11 @@ fn drawn(
     let mut x = Array4::from_shape_simple_fn((BATCH, SIDE, SIDE, 1), &mut normal);
     for level in (1..=LEVELS).rev() {
         let [here, next] = [left(level) as f32, left(level - 1) as f32];
-        let noise = noise(&x, level)?;
-        let mut image = (&x - &noise * (1.0 - here).sqrt()) / here.sqrt();
+        let mut image = (&x - noise(&x, level)? * (1.0 - here).sqrt()) / here.sqrt();
         image.mapv_inplace(|pixel| pixel.clamp(-1.0, 1.0));
         let (step, part) = (1.0 - here / next, (1.0 - next) / (1.0 - here));
-        let spread = (step * part).sqrt();
         x = image * (next.sqrt() * step / (1.0 - here)) + x * ((1.0 - step).sqrt() * part);
-        x.mapv_inplace(|pixel| pixel + spread * normal());
+        x.mapv_inplace(|pixel| pixel + (step * part).sqrt() * normal());
     }
     Ok(x)
 }

@@ -1,7 +1,6 @@
 //! A residual network (arXiv 1512.03385) that reads digits, with metrics: `cargo run --release --bin resnet`.
 //!
-//! Batch norms see the whole batch, however it is split: `--mesh "data:2;space:2" --layout
-//! "batch:data;height:space"` splits images, too.
+//! Batch norms see the whole batch, however it is split: `--mesh "a:2;b:2" --layout "batch:a;classes:b"`.
 
 use clap::Parser;
 use examples::data::Digits;

@@ -191,8 +191,7 @@ pub(super) struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     fn new(setting: &'a Setting<'a>, settled: &'a [bool], operations: usize) -> Self {
         let count = setting.data.tensors.len();
-        let (entries, versions) =
-            (Vec::with_capacity(operations), Vec::with_capacity(2 * operations));
+        let (entries, versions) = (Vec::with_capacity(operations), Vec::with_capacity(operations));
         Self {
             setting,
             settled,

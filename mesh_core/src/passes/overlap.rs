@@ -310,7 +310,7 @@ impl<'p> Schedule<'p> {
     fn time(&self, step: usize) -> u64 {
         let step = &self.block.steps[step];
         let cost = cost(self.block, step, self.mesh);
-        let per_nanosecond = |rate: f64| (rate * 1e-9).round().max(1.0) as u64;
+        let per_nanosecond = |rate: f64| (rate / 1e9).round().max(1.0) as u64;
         let [flops, memory] = [self.machine.flops.f32, self.machine.memory].map(per_nanosecond);
         if step.axes().is_some() { 0 } else { (cost.flops / flops).max(cost.bytes / memory) }
     }

@@ -72,7 +72,7 @@ macro_rules! binary_methods {
         }
     };
 }
-binary_methods! { max Max min Min pow Pow atan2 Atan2 xor Xor shl Shl shr Shr modulo Mod equal Eq not_equal Ne less Lt less_equal Le greater Gt greater_equal Ge and And or Or }
+binary_methods! { max Max min Min pow Pow atan2 Atan2 xor Xor shift_left Shl shift_right Shr modulo Mod equal Eq not_equal Ne less Lt less_equal Le greater Gt greater_equal Ge and And or Or }
 
 impl From<f64> for Expr {
     fn from(value: f64) -> Self {

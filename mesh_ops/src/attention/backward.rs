@@ -110,8 +110,10 @@ impl Op for AttentionGradient {
         Ok(())
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
-        // Each for itself, though one may have been made of others.
-        let inputs: Vec<_> = (0..cx.arity()).map(|i| cx.input(i).stop_gradient()).collect();
+        // Each for itself, though one may have been made of others: what is found is then computed of
+        // the inputs as they are.
+        let own: Vec<_> = (0..cx.arity()).map(|i| cx.input(i)).collect();
+        let inputs: Vec<_> = own.iter().map(|x| x.stop_gradient()).collect();
         let made = formula::gradients(self, &inputs);
         let mut asked = Vec::new();
         for (i, &y) in made.iter().enumerate() {
@@ -120,9 +122,14 @@ impl Op for AttentionGradient {
         let (ys, dys): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let floats: Vec<_> = (0..inputs.len()).filter(|&i| inputs[i].dtype().is_float()).collect();
         let xs: Vec<_> = floats.iter().map(|&i| inputs[i]).collect();
-        let found = cx.input(0).graph().gradients(&ys, &xs, Some(&dys));
-        let mut grads = vec![None; inputs.len()];
-        floats.into_iter().zip(found).for_each(|(i, grad)| grads[i] = grad);
+        let graph = cx.input(0).graph();
+        let found = graph.gradients(&ys, &xs, Some(&dys));
+        let (floats, found): (Vec<_>, Vec<_>) =
+            floats.into_iter().zip(found).filter_map(|(i, grad)| Some((i, grad?))).unzip();
+        let pairs: Vec<_> = inputs.into_iter().zip(own).collect();
+        let mut grads = vec![None; pairs.len()];
+        let found = graph.replace(&found, &pairs);
+        floats.into_iter().zip(found).for_each(|(i, grad)| grads[i] = Some(grad));
         Ok(grads)
     }
 }
@@ -182,10 +189,8 @@ impl Block<'_> {
             weight = rule.select(weight, 0.0);
         }
         let of_weight = terms.of(&of_weights);
-        let mut of_score = weight.clone() * (of_weight - terms.of(parts.want(Part::Mean)?));
-        if let Some(allowed) = parts.get(Part::Allowed) {
-            of_score = terms.of(allowed).select(of_score, 0.0);
-        }
+        let mean = terms.of(parts.want(Part::Mean)?);
+        let of_score = weight.clone() * (of_weight - mean);
         let of_product = match bent {
             Some(bent) => of_score.clone() * (1.0 - bent.clone() * bent),
             None => of_score.clone(),

@@ -1,10 +1,10 @@
 //! The gradient of attention as a composition over whole scores: what the gradient's own gradient is
 //! made of.
 
+use super::Attention;
 use super::backward::AttentionGradient;
 use super::mask::Mask;
 use super::parts::{Label, Part, Side};
-use super::{Attention, MASKED};
 use crate::einsum::einsum;
 use crate::elementwise::{cast, equal, exp, select, tanh};
 use crate::reduce::sum_onto;
@@ -57,7 +57,7 @@ impl<'g> Whole<'_, 'g> {
             scores = scores + cast(bias, self.dtype);
         }
         if let Some(allowed) = self.get(Part::Allowed) {
-            scores = select(allowed, scores, q.scalar_like(MASKED));
+            scores = select(allowed, scores, q.scalar_like(f64::NEG_INFINITY));
         }
         (scores, bent)
     }
@@ -89,10 +89,7 @@ pub(super) fn gradients<'g>(op: &AttentionGradient, inputs: &[Tensor<'g>]) -> Ve
     if let Some(&of_sums) = rest.get(3) {
         mean = mean - of_sums;
     }
-    let mut of_scores = weights * (einsum(dy, &[wide_v], &onto) - mean);
-    if let Some(allowed) = whole.get(Part::Allowed) {
-        of_scores = select(allowed, of_scores, q.graph().scalar(0.0, dtype));
-    }
+    let of_scores = weights * (einsum(dy, &[wide_v], &onto) - mean);
     let of_products = match bent {
         Some(bent) => of_scores * (1.0 - bent * bent),
         None => of_scores,

@@ -15,8 +15,7 @@
 //! `dV = P' dO`, `dS = P (dO V' - D)` with `D = sum(dO O) - dL`, `dQ = dS K`, `dK = dS' Q` (Dao et al. 2022,
 //! FlashAttention, arXiv 2205.14135, section B.2; Dao 2023, FlashAttention-2, arXiv 2307.08691, section 3.1).
 //!
-//! A query that a mask lets look at nothing has the output 0 and the log-sum-exp -inf. Where `allowed` is
-//! false the score is -1e9 instead, as Mesh TensorFlow adds it.
+//! A query that may look at nothing has the output 0 and the log-sum-exp -inf.
 
 mod backward;
 mod formula;
@@ -34,9 +33,6 @@ use backward::AttentionGradient;
 use mask::Rules;
 use mesh_core::program::Scalar;
 use parts::{Part, Side};
-
-/// The score of what [`Attend::allowed`] rules out: its weight is exactly 0 beside any other.
-pub(crate) const MASKED: f64 = -1e9;
 
 /// Most positions of a block. A block's scores, as f32, take half of a core's second-level cache of
 /// 1 MiB, and products of blocks run as fast as large ones.
@@ -65,7 +61,7 @@ pub struct Attend<'g> {
     pub value: Dimension,
     /// Who may attend to whom.
     pub mask: Mask<'g>,
-    /// Bools besides: where one is false, the score is -1e9.
+    /// Bools besides, for which no block is left out: where one is false, nobody looks.
     pub allowed: Option<Tensor<'g>>,
     /// Added to scores.
     pub bias: Option<Tensor<'g>>,

@@ -88,11 +88,8 @@ impl<'a> Whole<'a> {
 
     /// The score of a query and a position; none where rules let them not meet.
     fn score(&self, at: &At) -> Option<f64> {
-        if !self.rules_allow(at) {
+        if !self.rules_allow(at) || !self.is_allowed(at) {
             return None;
-        }
-        if !self.is_allowed(at) {
-            return Some(MASKED);
         }
         let product = self.product(at);
         let bent = |cap: Scalar| cap.value() * (product / cap.value()).tanh();
@@ -131,9 +128,6 @@ impl Gradient<'_> {
     }
 
     fn of_score(&self, at: &At) -> f64 {
-        if !self.whole.is_allowed(at) {
-            return 0.0;
-        }
         let of_sums = self.of.get(3).map_or(0.0, |x| x.at(at));
         let of_weight = self.along_value(at, |at| self.of[2].at(at) * self.whole.value(at));
         let mean = self.along_value(at, |at| self.of[2].at(at) * self.of[0].at(at)) - of_sums;

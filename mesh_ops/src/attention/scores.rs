@@ -1,10 +1,15 @@
 //! From products of queries and keys to scores, in one block.
 
 use super::parts::{Frame, Label, Part, Parts, Side, Terms};
-use super::{Attention, Dims, MASKED};
+use super::{Attention, Dims};
 use crate::room::*;
 use mesh_core::lower::Local;
 use mesh_core::program::{Expr, Offset};
+
+/// What is done where blocks meet: given what is carried, and whether the rules are to be looked at, it gives
+/// what is carried on.
+type Body<'a> =
+    &'a dyn Fn(&mut LocalCx<'_, '_>, &Parts, &[Local], bool) -> Result<Vec<Local>, OpError>;
 
 impl Attention {
     /// What this processor has of the inputs, in blocks.
@@ -60,7 +65,7 @@ impl Attention {
             score = score + terms.of(bias);
         }
         if let Some(allowed) = parts.get(Part::Allowed) {
-            score = terms.of(allowed).select(score, MASKED);
+            score = terms.of(allowed).select(score, f64::NEG_INFINITY);
         }
         (score, bent)
     }
@@ -73,7 +78,7 @@ impl Attention {
         parts: &Parts,
         frame: &Frame,
         carried: Vec<Local>,
-        body: &dyn Fn(&mut LocalCx<'_, '_>, &Parts, &[Local], bool) -> Result<Vec<Local>, OpError>,
+        body: Body<'_>,
     ) -> Result<Vec<Local>, OpError> {
         let mut terms = Terms::default();
         let meeting = self.rules.blocks(parts, frame.memory.real(), &mut terms)?;

@@ -5,11 +5,6 @@
 //! |---|---|---|
 //! | `log_sigmoid(x) = -softplus(-x)` | `sigmoid(-x) dy` | |
 //! | `softsign(x) = x / (1 + abs(x))` | `dy / (1 + abs(x))^2` | |
-//! | `mish(x) = x tanh(softplus(x))` | as composed | |
-//! | `relu6(x) = clip(x, 0, 6)`, `hard_tanh(x) = clip(x, -1, 1)` | `dy` inside | `dy` |
-//! | `hard_sigmoid(x) = relu6(x + 3) / 6`, `hard_swish(x) = x hard_sigmoid(x)` | as composed | as `relu6` |
-//! | `celu(x, alpha) = max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1)` | `exp(min(x, 0) / alpha) dy` | |
-//! | `prelu(x, slope) = max(x, 0) + slope min(x, 0)` | `dy` above 0, else `slope dy`; to the slope `min(x, 0) dy` | half of each |
 //!
 //! None is linear. All but the first two are compositions.
 

@@ -7,7 +7,6 @@
 //! | `mul(a, b) = a b` | `b dy` to a, `a dy` to b |
 //! | `div(a, b) = a / b` | `dy / b` to a, `-y dy / b` to b |
 //! | `neg(a) = -a` | `-dy` |
-//! | `lerp(a, b, weight) = a + weight (b - a)` | as composed |
 //!
 //! Sums still owed by an input are carried: through `add` and `sub` if both owe them, through
 //! `mul` by a whole factor, through `div` by a whole divisor.

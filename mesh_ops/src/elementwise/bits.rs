@@ -68,12 +68,12 @@ of_bits! {
 }
 of_bits! {
     /// The bits of `a` moved up by `b` places; i32. Zeros come in.
-    ShiftLeft shift_left shl
+    ShiftLeft shift_left shift_left
 }
 of_bits! {
     /// The bits of `a` moved down by `b` places; i32. Copies of the sign come in, so it is
     /// `floor(a / 2^b)`.
-    ShiftRight shift_right shr
+    ShiftRight shift_right shift_right
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,6 @@
 //! | function | gradient | |
 //! |---|---|---|
 //! | `is_nan(x)`, `is_inf(x)`, `is_finite(x)`, bool | none | |
-//! | `nan_to_num(x)` | `dy` where x is finite, else 0 | |
 //! | `copysign(a, b)` | `dy` to a if the signs are equal, else `-dy`; none to b | zeros have a sign |
 //!
 //! None is linear.

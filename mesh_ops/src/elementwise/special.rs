@@ -3,8 +3,6 @@
 //! | function | gradient | |
 //! |---|---|---|
 //! | `erfinv(x)` | `sqrt(pi) / 2 exp(y^2) dy` | infinite at -1 and 1, NaN beyond |
-//! | `lgamma(x)`, the logarithm of the absolute value of the gamma function | `digamma(x) dy` | infinite at 0 and at negative whole numbers |
-//! | `digamma(x)`, the slope of `lgamma` | that of a polygamma function, and so on | NaN at 0 and at negative whole numbers |
 //!
 //! `lgamma` and `digamma` are compositions of what they are from 1/2 on, and below that by Euler's reflection
 //! formula (DLMF 5.5.3, 5.5.4). From 1/2 on, Stirling's series eight places further on (DLMF 5.11.1, 5.11.2)

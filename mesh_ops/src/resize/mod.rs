@@ -1,7 +1,7 @@
 //! `resize`: an image, or anything along dims, sampled at other positions.
 //!
 //! A composition, dim by dim: new positions are weighted sums of a few old ones, or copies of one. Blocks of
-//! positions depend on their neighbourhood only, so a split dim exchanges margins ([`Bands`]).
+//! positions depend on their neighbourhood only, so a split dim exchanges margins (`Bands`).
 
 mod kernel;
 #[cfg(any(test, feature = "testing"))]

@@ -5,7 +5,7 @@
 //! them, so these cost what they cost without such rules. A layout that is priced is compared with the bounds
 //! that it passed; one that beats them would show a bound that is none, and the answer is not proven then.
 
-use super::found::{Certificate, Choice, Found, Pruned, RuleWorth};
+use super::found::{Certificate, Choice, Found, RuleWorth};
 use super::space::{Chosen, Space};
 use super::{Objective, Search, SearchError};
 use mesh_core::graph::Graph;
@@ -205,13 +205,5 @@ impl Objective {
             Self::Seconds => (seconds, bytes),
             Self::Bytes => (bytes, seconds),
         }
-    }
-}
-
-impl Pruned {
-    /// All together.
-    pub fn total(&self) -> u64 {
-        let Self { rules, work, state, memory, illegal } = *self;
-        rules + work + state + memory + illegal
     }
 }

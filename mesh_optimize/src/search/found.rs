@@ -40,6 +40,14 @@ pub struct Pruned {
     pub illegal: u64,
 }
 
+impl Pruned {
+    /// All together.
+    fn total(self) -> u64 {
+        let Self { rules, work, state, memory, illegal } = self;
+        rules + work + state + memory + illegal
+    }
+}
+
 /// How the answer was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Certificate {
@@ -56,6 +64,21 @@ pub struct Certificate {
 }
 
 /// The answer of a search. Its `Display` is a page.
+///
+/// ```
+/// # use mesh_core::passes::Machine;
+/// # use mesh_ops::prelude::*;
+/// # use mesh_optimize::search::{FindLayout, Search};
+/// # let g = mesh_ops::graph();
+/// # let x = g.input("x", [dim("batch", 4096)], F32);
+/// # g.function("f", [x], [x.exp().mean()], []);
+/// let search = Search { every: true, ..Search::new("f", 4, Machine::host()) };
+/// let found = g.search(&search)?;
+/// assert_eq!(found.json()["certificate"]["proven"], true);
+/// let fastest = found.front()[0];
+/// assert!(fastest.price.bytes() as u64 <= search.capacity());
+/// # Ok::<(), mesh_optimize::search::SearchError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// The best.

@@ -87,7 +87,7 @@ fn count(n: usize, reach: usize, stride: usize, padding: &str) -> usize {
 
 #[test]
 fn every_stride_dilation_kernel_and_padding() {
-    let (mut number, mut compared) = (0, 0);
+    let (mut number, mut compared) = (0_usize, 0);
     for n in [6, 8, 12] {
         for (taps, stride, dilation) in [1, 2, 3, 4, 5].into_iter().flat_map(|taps| {
             (1..=4).flat_map(move |stride| (1..=2).map(move |dilation| (taps, stride, dilation)))
@@ -106,7 +106,7 @@ fn every_stride_dilation_kernel_and_padding() {
                     let divisible = n.is_multiple_of(parts) && outputs.is_multiple_of(parts);
                     let mesh = format!("a:{parts}");
                     number += 1;
-                    if number % EVERY == 0 {
+                    if number.is_multiple_of(EVERY) {
                         compared += usize::from(agrees(&build, &inputs, &mesh, "h:a", divisible));
                     }
                 }
@@ -118,7 +118,7 @@ fn every_stride_dilation_kernel_and_padding() {
 
 #[test]
 fn every_transposed_stride_and_kernel() {
-    let (mut number, mut compared) = (0, 0);
+    let (mut number, mut compared) = (0_usize, 0);
     for outputs in [4, 6] {
         for (taps, stride) in (1..=6).flat_map(|taps| (1..=4).map(move |stride| (taps, stride))) {
             for padding in ["same", "valid"] {
@@ -133,7 +133,7 @@ fn every_transposed_stride_and_kernel() {
                     let divisible = outputs % parts == 0 && image % parts == 0;
                     let mesh = format!("a:{parts}");
                     number += 1;
-                    if number % EVERY == 0 {
+                    if number.is_multiple_of(EVERY) {
                         compared += usize::from(agrees(&build, &inputs, &mesh, "h:a", divisible));
                     }
                 }
@@ -145,7 +145,7 @@ fn every_transposed_stride_and_kernel() {
 
 #[test]
 fn every_window_and_stride_of_pools() {
-    let (mut number, mut compared) = (0, 0);
+    let (mut number, mut compared) = (0_usize, 0);
     for n in [8_usize, 12, 14] {
         for (size, stride) in
             (1..=5_usize).flat_map(|size| (1..=4).map(move |stride| (size, stride)))
@@ -161,7 +161,7 @@ fn every_window_and_stride_of_pools() {
                     let divisible = n % parts == 0 && outputs % parts == 0;
                     let (inputs, mesh) = ([format!("h:{n};c:2")], format!("a:{parts}"));
                     number += 1;
-                    if number % EVERY == 0 {
+                    if number.is_multiple_of(EVERY) {
                         compared += usize::from(agrees(&build, &inputs, &mesh, "h:a", divisible));
                     }
                 }

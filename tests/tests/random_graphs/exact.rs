@@ -56,7 +56,8 @@ pub const OPS: &[Drawn] = &[
     |d| {
         let b = d.alike()?;
         let (low, high) = (d.a.less(b), d.a.cast(Bool));
-        let join = if d.heads() { logical_and } else { logical_or };
+        let joins = [logical_and, logical_or, logical_xor];
+        let join = joins[usize::from(d.pick.dims) % joins.len()];
         one(join(logical_not(low), high).cast(F32))
     },
     |d| {
@@ -70,7 +71,24 @@ pub const OPS: &[Drawn] = &[
     |d| one(if d.heads() { d.a.square() } else { d.a.sign() }),
     |d| {
         let x = d.a.cast(F32);
-        one(if d.heads() { x.clip(-2.0, 3.0) } else { x.floor() })
+        let flat = [floor, ceil, round, trunc][usize::from(d.pick.dims) % 4];
+        one(if d.heads() { x.clip(-2.0, 3.0) } else { flat(x) })
+    },
+    |d| {
+        let (a, b) = (d.a.cast(I32), d.alike()?.cast(I32));
+        let by = d.graph.scalar(f64::from(d.pick.b % 3), I32);
+        one(match d.pick.dims % 6 {
+            0 => bit_and(a, b),
+            1 => bit_or(a, b),
+            2 => bit_xor(a, b),
+            3 => bit_not(a),
+            4 => shift_left(a, by),
+            _ => shift_right(a, by),
+        })
+    },
+    |d| {
+        let (along, folds) = (d.dim()?, [mesh_ops::cumprod, mesh_ops::cummax, mesh_ops::cummin]);
+        one(folds[usize::from(d.pick.b) % folds.len()](d.choice(d.a), along))
     },
     |d| {
         let two = d.graph.scalar(if d.heads() { 2.0 } else { -3.0 }, d.a.dtype());
@@ -281,6 +299,11 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             (_, "sum") => x[0] * site.terms(),
             (_, "prod") => x[0].max(1.0).powf(site.terms()),
             (_, "cumsum") => x[0] * site.longest(),
+            (_, "cumprod") => x[0].max(1.0).powf(site.longest()),
+            // Bits below the next power of two.
+            (_, "bit_and" | "bit_or" | "bit_xor" | "bit_not") => 2.0 * (greatest + 1.0),
+            (_, "shift_left") => x[0] * x[1].exp2(),
+            (_, "shift_right") => x[0].max(1.0),
             (_, "scatter_add") => x[0] * site.size(0),
             (_, "overlap_add") => x[0] * site.gone(),
             (_, "conv" | "conv_filter") => x[0] * x[1] * site.size(1),
@@ -293,10 +316,12 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             (_, "random_uniform") => 4.0,
             (_, "clip") => greatest.max(3.0),
             (_, "equal" | "not_equal" | "greater" | "greater_equal" | "less" | "less_equal")
-            | (_, "logical_and" | "logical_or" | "logical_not" | "all" | "any" | "sign") => 1.0,
+            | (_, "logical_and" | "logical_or" | "logical_xor" | "logical_not" | "all" | "any")
+            | (_, "sign") => 1.0,
             (_, "neg" | "relu" | "relu_gradient" | "max" | "min" | "broadcast" | "transpose")
             | (_, "cast" | "maximum" | "minimum" | "abs" | "select" | "select_gradient")
-            | (_, "shift" | "slice" | "concat" | "pad" | "reshape" | "floor" | "clip_gradient")
+            | (_, "shift" | "slice" | "concat" | "pad" | "reshape" | "clip_gradient")
+            | (_, "floor" | "ceil" | "round" | "trunc" | "cummax" | "cummin")
             | (_, "gather" | "pick" | "windows" | "stack" | "max_pool") => greatest,
             (_, "max_pool_count") => site.longest(),
             _ => f64::INFINITY,

@@ -7,6 +7,7 @@
 //! Some graphs train: a variable loses its gradient and a slot gathers it, under `params/` and
 //! `slots/` rules of their own.
 
+mod attended;
 mod bounds;
 #[cfg(feature = "xla")]
 mod devices;
@@ -330,6 +331,9 @@ const OF_GRADIENTS: [&str; 9] = [
     "select_gradient",
 ];
 
+/// Parts of `lgamma` and `digamma`, of which no bound of the error is known here: left of 1/2 they have poles.
+const UNBOUNDED: [&str; 2] = ["polygamma", "stirling"];
+
 /// Ops of core that move nothing, or that run others.
 const OF_CORE: [&str; 4] = ["loop", "recompute", "barrier", "stop_gradient"];
 
@@ -356,6 +360,7 @@ fn every_op_is_drawn() {
     }
     let mut missing: Vec<_> =
         known.iter().filter(|name| !drawn.contains_key(name.as_str())).collect();
+    missing.retain(|name| !UNBOUNDED.contains(&name.as_str()));
     missing.dedup();
     assert!(known.len() > 50 && missing.is_empty(), "{missing:?}");
 }

@@ -2,7 +2,7 @@
 //! lowered programs.
 
 use super::*;
-use mesh_core::lower::{Options, Price};
+use mesh_core::lower::{Options, Price, Warnings};
 use mesh_core::passes::Machine;
 use mesh_optimize::search::{FindLayout, Search};
 
@@ -54,7 +54,8 @@ fn state(mesh: &Mesh) -> Vec<String> {
 /// of the lowered program.
 fn priced(graph: &Graph, mesh: &Mesh, layout: &str) -> Result<Option<Price>, TestCaseError> {
     let layout: Layout = layout.trim_start_matches(';').parse().unwrap();
-    let bare = Options { passes: Vec::new(), ..Options::default() };
+    let warnings = Warnings::Keep;
+    let bare = Options { passes: Vec::new(), warnings, ..Options::default() };
     let module = graph.lower_with(mesh, &layout, &bare);
     let price = graph.estimator("f", mesh, &Machine::host()).unwrap().price(&layout);
     prop_assert_eq!(module.is_ok(), price.is_ok(), "{} {}", mesh, layout);

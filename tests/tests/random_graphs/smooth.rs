@@ -4,6 +4,7 @@
 //! inputs, times the steepest slope within the bounds, plus the op's own rounding. An op that is
 //! not continuous has a known error only where its inputs have none.
 
+use crate::attended;
 use crate::bounds::{Known, Site, propagate};
 use crate::handed;
 use crate::recipe::{Draw, Drawn, SMALL, one};
@@ -58,6 +59,12 @@ pub const OPS: &[Drawn] = &[
         one(if d.heads() { x.sqrt() } else { x.rsqrt() })
     },
     |d| one((d.a.square() + 1.0).reciprocal()),
+    |d| one(atan2(d.a, d.alike()?.square() + 0.5)),
+    |d| {
+        let x = d.a.tanh() * 0.5;
+        one(if d.heads() { asin(x) } else { acos(x) })
+    },
+    attended::of_one,
     // There are many of these.
     of_a_room,
     of_a_room,
@@ -313,6 +320,12 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         (_, "einsum") => x[0].times(x[1]).summed(site.terms()),
         (_, "sum") => x[0].summed(site.terms()),
         (_, "cumsum") => x[0].either(zero).summed(site.longest()),
+        (_, "attention") => {
+            let scores = x[0].times(x[1]).summed(site.size(1));
+            let slope = x[2].error + 2.0 * x[2].most() * scores.error;
+            let own = ROUNDING * site.size(1) * x[2].most();
+            Range { error: slope + own, ..x[2].either(zero) }
+        }
         (_, "scatter_add") => x[1].jumps(x[0].either(zero).summed(site.size(0))),
         (_, "gather") => x[1].jumps(x[0].either(zero)),
         (_, "top_k") | (_, "max" | "min" | "broadcast" | "transpose" | "reshape" | "cast") => x[0],
@@ -347,6 +360,11 @@ fn ranges(graph: &Graph) -> BTreeMap<TensorId, Range> {
             return x[..site.operation.outputs.len()].to_vec();
         }
         let mut made = vec![rule(site, x); site.operation.outputs.len()];
+        if site.name() == "attention" {
+            let scores = x[0].times(x[1]).summed(site.size(1));
+            let most = scores.most() + site.size(1).ln();
+            made[1] = Range::new(-most, most, scores.error + ROUNDING * site.size(1));
+        }
         if site.name() == "top_k" {
             made[1] = x[0].jumps(Range { low: 0.0, high: site.longest(), error: 0.0 });
         }

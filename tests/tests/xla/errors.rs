@@ -147,7 +147,7 @@ fn a_device_without_room_loses_nothing() {
     let mut session = Session::xla_with(&module, 7, &fast(&plugin)).unwrap();
     let [_] = session.call(&count, []).unwrap();
     let zeros = Array::zeros(F32, &[SIDE, 2]);
-    let mut refused = |session: &mut Session, function| {
+    let refused = |session: &mut Session, function| {
         let error = session.call(function, [zeros.view(), zeros.view()]).unwrap_err();
         assert!(error.to_string().contains("Out of memory allocating"), "{error}");
         error

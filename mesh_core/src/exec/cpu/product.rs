@@ -1,6 +1,6 @@
 //! What `Contract` and `Convolve` share: two factors in, one result out, bf16 by way of f32.
 
-use super::map::instr;
+use super::map::casts;
 use super::map::tile::{Run, Tile};
 use super::{Kernel, Memory};
 use crate::names::DType;
@@ -82,7 +82,7 @@ pub(super) fn of(
     if dtype != DType::BF16 {
         return Ok(product);
     }
-    Ok(Box::new(Widened { product, lens, widen: instr::widen(), narrow: instr::narrow() }))
+    Ok(Box::new(Widened { product, lens, widen: casts::widen(), narrow: casts::narrow() }))
 }
 
 /// The kernel around a product of values.

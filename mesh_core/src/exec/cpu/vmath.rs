@@ -285,7 +285,7 @@ fn log2(x: f64) -> f64 {
 pub(super) fn atan2(y: f32, x: f32) -> f32 {
     use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
     /// Infinity stands for a number that every other is nothing beside.
-    const MOST: f64 = 1e60;
+    const MOST: f64 = 1e100;
     /// The tangent of pi / 8.
     const STEEP: f64 = std::f64::consts::SQRT_2 - 1.0;
     let size = |x: f32| {

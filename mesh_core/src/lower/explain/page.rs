@@ -2,7 +2,6 @@
 
 use super::advice::{Advice, Repeated};
 use super::{Explain, FunctionRows, Row};
-use crate::names::DType;
 use crate::passes::Machine;
 use crate::program::Cost;
 use indexmap::IndexMap;
@@ -64,7 +63,9 @@ impl FunctionRows {
 }
 
 fn nanoseconds(cost: Cost, machine: &Machine) -> f64 {
-    machine.seconds(DType::F32, cost.flops, cost.bytes) * 1e9
+    let [flops, bytes] = [(cost.flops, machine.flops.f32), (cost.bytes, machine.memory)]
+        .map(|(count, rate)| count as f64 / (rate / 1e9));
+    flops.max(bytes)
 }
 
 fn alike<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<Alike> {

@@ -59,7 +59,8 @@ impl Classes {
                 alike.entry((&*operation.op, operation.inputs.len(), types)).or_insert(next);
             classes.of.push(*class);
             let iterations = match operation.structural() {
-                Some(Structural::Loop(run)) => run.iterations.size as u64,
+                // Of a conditional loop nobody knows it, as in programs' costs.
+                Some(Structural::Loop(run)) if !run.conditional => run.iterations.size as u64,
                 _ => 1,
             };
             classes.iterations.push(iterations);
@@ -236,7 +237,7 @@ struct Meetings(IndexMap<(Vec<Dimension>, Vec<DimName>, bool), Meeting>);
 
 impl Meetings {
     fn add(&mut self, mut meeting: Meeting) {
-        meeting.dims.sort_by(|a, b| (a.name, a.size).cmp(&(b.name, b.size)));
+        meeting.dims.sort_by_key(|dim| (dim.name, dim.size));
         meeting.dims.dedup();
         meeting.whole.sort();
         meeting.whole.dedup();

@@ -4,6 +4,7 @@
 //! lie, and a move's once for each pair of placements. What passes do to a program later is there in one
 //! respect: a tensor that one elementwise operation makes and another alone takes stays in registers.
 
+mod bill;
 mod held;
 mod meetings;
 mod work;
@@ -13,17 +14,23 @@ pub use meetings::Meeting;
 use super::emit::Lowering;
 use super::issues::report;
 use super::relayout::Route;
-use super::table::{Setting, Table};
+use super::table::Setting;
 use crate::graph::{Data, Graph, Issue, OperationId, Report, TensorId, TensorType};
-use crate::names::{Axis, AxisList, Layout, Mesh, Placement, RuleSet, Rules};
+use crate::names::{Axis, AxisList, Layout, Mesh, Placement, Rules};
 use crate::passes::{Level, Machine};
 use crate::program::{Cost, VariableId};
+use bill::Bill;
 use indexmap::{IndexMap, IndexSet};
 use meetings::Classes;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use work::{Hidden, Work};
+
+/// What an operation's work depends on: its class, what stays in registers, where its tensors lie.
+type WorkKey = (u32, Hidden, Vec<Placement>);
+
+/// What a move's work depends on: the type, from where, and to where.
+type MoveKey = (u32, Placement, Placement);
 
 /// Collectives of one form over the same axes.
 #[derive(Clone, PartialEq, Debug)]
@@ -119,9 +126,9 @@ pub struct Estimator<'g> {
     machine: Machine,
     /// Operations that do the same with the same types.
     classes: Classes,
-    works: RefCell<HashMap<(u32, Hidden, Vec<Placement>), Rc<Work>>>,
-    moves: RefCell<HashMap<(u32, Placement, Placement), Rc<Work>>>,
-    levels: RefCell<HashMap<AxisList, Option<Level>>>,
+    works: RefCell<IndexMap<WorkKey, Rc<Work>>>,
+    moves: RefCell<IndexMap<MoveKey, Rc<Work>>>,
+    levels: RefCell<IndexMap<AxisList, Option<Level>>>,
 }
 
 impl Graph {
@@ -203,7 +210,7 @@ impl Estimator<'_> {
         }
         let mut price = Price::default();
         if let Some(table) = own {
-            self.table(&setting, &table, 1, &mut price)?;
+            Bill::new(self, &setting, &table, 1, &mut price).table()?;
             price.value_bytes = self.peak(&setting, &table, false);
         }
         price.variable_bytes = self.variables(&setting);
@@ -219,71 +226,6 @@ impl Estimator<'_> {
             local.map_or(ty.shape.size(), |shape| shape.size()).saturating_mul(ty.dtype.size())
         };
         (0..).zip(types).map(bytes).fold(0, usize::saturating_add)
-    }
-
-    /// Adds a table that is gone through so many times.
-    fn table(
-        &self,
-        setting: &Setting<'_>,
-        table: &Table,
-        times: u64,
-        price: &mut Price,
-    ) -> Result<(), Report> {
-        let mut moved = vec![false; table.versions.len()];
-        for entry in &table.entries {
-            let operation = &setting.data.operations[entry.operation.index()];
-            let computes = setting.key(operation).is_none_or(|key| key.set == RuleSet::Compute);
-            if entry.alias {
-                continue;
-            }
-            for &version in &entry.inputs {
-                self.moves(setting, table, version, times, computes, &mut moved, price)?;
-            }
-            if let Some(body) = &entry.body {
-                let count = self.classes.iterations(entry.operation);
-                self.table(setting, body, times * count, price)?;
-                continue;
-            }
-            let placements = entry.outputs.iter().chain(&entry.inputs);
-            let placements = placements.map(|v| table.versions[v.index()].placement.clone());
-            let work = self.work(setting, entry.operation, placements.collect())?;
-            price.add(&work, times);
-            if computes {
-                price.fixed_seconds += work.all_seconds() * times as f64;
-            }
-        }
-        for &version in &table.fetches {
-            self.moves(setting, table, version, times, false, &mut moved, price)?;
-        }
-        Ok(())
-    }
-
-    /// Adds what it takes to make a version, unless that is done.
-    #[expect(clippy::too_many_arguments, reason = "a walk with what it has seen")]
-    fn moves(
-        &self,
-        setting: &Setting<'_>,
-        table: &Table,
-        version: super::table::VersionId,
-        times: u64,
-        computes: bool,
-        moved: &mut [bool],
-        price: &mut Price,
-    ) -> Result<(), Report> {
-        let found = &table.versions[version.index()];
-        let Some((source, route)) = &found.source else { return Ok(()) };
-        if std::mem::replace(&mut moved[version.index()], true) {
-            return Ok(());
-        }
-        self.moves(setting, table, *source, times, computes, moved, price)?;
-        let from = &table.versions[source.index()].placement;
-        let work = self.route(setting, found.tensor, from, &found.placement, route)?;
-        price.add(&work, times);
-        let key = setting.data.tensors[found.tensor.index()].key;
-        if computes && key.is_none_or(|key| key.set == RuleSet::Compute) {
-            price.fixed_seconds += work.all_seconds() * times as f64;
-        }
-        Ok(())
     }
 
     fn work(

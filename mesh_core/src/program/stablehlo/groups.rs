@@ -107,7 +107,7 @@ impl Writer<'_> {
         if x.element.is_float() && matches!(kind, ReduceKind::Max | ReduceKind::Min) {
             let ordered = self.as_ordered(kind == ReduceKind::Max, x);
             let folded = fold(self, &ordered);
-            return self.from_ordered(&folded, x.element);
+            return self.floats_of_ordered(&folded, x.element);
         }
         if kind != ReduceKind::Select {
             return fold(self, x);
@@ -146,7 +146,7 @@ impl Writer<'_> {
     }
 
     /// The floats of words that [`as_ordered`](Self::as_ordered) makes.
-    fn from_ordered(&mut self, word: &Tensor, element: Element) -> Tensor {
+    fn floats_of_ordered(&mut self, word: &Tensor, element: Element) -> Tensor {
         let (sign, _) = signs(word.element);
         let is_above = self.with_word("shift_right_logical", word, sign.ilog2().into());
         let below = self.with_word("subtract", &is_above, 1);

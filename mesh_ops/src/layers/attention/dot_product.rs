@@ -3,9 +3,10 @@
 use super::mask::{MASKED, additive_mask};
 use super::talking::TalkingHeads;
 use crate::attention::{Attend, Blocks, Mask, attention, own_dim};
-use crate::elementwise::{cast, logical_and, select, sigmoid, tanh};
+use crate::elementwise::{cast, equal, logical_and, select, sigmoid, tanh};
 use crate::layers::fit::Fit;
 use crate::layers::softmax_with;
+use crate::reduce::mean;
 use crate::room::*;
 
 /// How attention is computed: the results are the same.
@@ -75,8 +76,23 @@ impl<'g> AttentionOptions<'g> {
         Some(Self { mask: Some(mask), ..*self })
     }
 
+    /// What is allowed by rules and by bools besides, if there are rules.
+    #[track_caller]
+    fn rule(&self) -> Option<Tensor<'g>> {
+        let rule = self.rules.tensor()?;
+        let bools = self.mask.filter(|mask| mask.dtype() == DType::Bool);
+        Some(bools.map_or(rule, |bools| logical_and(rule, bools)))
+    }
+
+    /// Whether rules, and bools besides, may leave a query nothing.
+    fn may_leave_nothing(&self) -> bool {
+        let bools = self.mask.is_some_and(|mask| mask.dtype() == DType::Bool);
+        self.rules.may_leave_nothing() || bools && self.rules.tensors().next().is_some()
+    }
+
     /// What is done in blocks, where that is asked for or cheaper. Heads that talk need all scores, and
-    /// bf16 scores would be rounded otherwise.
+    /// bf16 scores would be rounded otherwise. Beside numbers like -1e9 that are added to all scores of a
+    /// query its log-sum-exp would lose the rest, so blocks are not chosen unasked there.
     #[track_caller]
     fn in_blocks(&self, qkv: [Tensor<'g>; 3], how: Attend<'g>) -> Option<Attend<'g>> {
         let [q, ..] = qkv;
@@ -84,7 +100,9 @@ impl<'g> AttentionOptions<'g> {
         let length = q.shape().get(own_dim(qkv, &how)?)?;
         let blocks = match self.way {
             AttentionWay::Auto => {
-                (length.size * how.memory.size >= MANY_SCORES).then_some(how.blocks)
+                let many = length.size * how.memory.size >= MANY_SCORES;
+                let added = self.mask.is_some_and(|mask| mask.dtype() != DType::Bool);
+                (many && !added).then_some(how.blocks)
             }
             AttentionWay::Plain => None,
             AttentionWay::Blocks(blocks) => Some(blocks),
@@ -144,11 +162,11 @@ pub fn dot_product_attention<'g>(
     if let Some(how) = options.in_blocks([q, k, v], Attend::new(memory, key, value)) {
         return blockwise([q, k, v], how, options);
     }
-    let rule = options.rules.tensor();
+    let rule = options.rule();
     let logits = logits(q, k, memory, key, options, rule);
     let extra = options.extra_logit.map(|extra| cast(extra, logits.dtype()));
     let mut weights = softmax_with(logits, memory, extra);
-    if let Some(rule) = rule.filter(|_| options.rules.may_leave_nothing()) {
+    if let Some(rule) = rule.filter(|_| options.may_leave_nothing()) {
         weights = select(rule, weights, weights.scalar_like(0.0));
     }
     if let Some(talking) = options.talking {
@@ -242,14 +260,13 @@ fn logits<'g>(
         logits = logits + cast(bias, dtype);
     }
     logits = match options.mask {
+        Some(mask) if mask.dtype() == DType::Bool && rule.is_some() => logits,
         Some(mask) if mask.dtype() == DType::Bool => select(mask, logits, q.scalar_like(MASKED)),
         Some(mask) => logits + cast(mask, dtype),
         None => logits,
     };
     match rule {
-        Some(rule) if options.rules.may_leave_nothing() => {
-            select(rule, logits, q.scalar_like(MASKED))
-        }
+        Some(rule) if options.may_leave_nothing() => select(rule, logits, q.scalar_like(MASKED)),
         Some(rule) => logits + additive_mask(rule, dtype),
         None => logits,
     }
@@ -264,7 +281,12 @@ fn blockwise<'g>(
 ) -> Tensor<'g> {
     let wide = q.dtype().reduction();
     let scaled = options.scale.map_or(q, |scale| cast(q, wide) * scale);
-    let (y, log_sum_exp) = attention(scaled, k, v, &how);
+    let (mut y, log_sum_exp) = attention(scaled, k, v, &how);
+    if how.allowed.is_some() && options.extra_logit.is_none() && options.rule().is_none() {
+        // Bools alone leave the mean of all values to whom they leave nothing.
+        let nothing = equal(log_sum_exp, log_sum_exp.scalar_like(f64::NEG_INFINITY));
+        y = crate::broadcast(select(nothing, mean(v, [how.memory]), y), &y.shape());
+    }
     match options.extra_logit {
         Some(extra) => {
             let kept = sigmoid(log_sum_exp - cast(extra, wide));

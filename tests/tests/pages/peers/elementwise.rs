@@ -133,7 +133,7 @@ pub(super) fn activations(words: &Words<'_>) -> Vec<Row> {
         "F.hardshrink nn.Hardshrink", "" => x.abs().greater(0.5).select(x, x.fill_like(0.0));
         "F.softshrink nn.Softshrink", "" => x - x.clip(-0.5, 0.5);
         "F.threshold nn.Threshold", "" => x.greater(0.1).select(x, x.fill_like(20.0));
-        "F.glu nn.GLU", "nn.glu" => glu(x, columns);
+        "F.glu nn.GLU", "nn.glu" => mesh_ops::glu(x, columns);
         "", "nn.squareplus" => 0.5 * (x + (x.square() + 4.0).sqrt());
         "F.softmax nn.Softmax softmax", "nn.softmax" => x.softmax(columns);
         "F.log_softmax nn.LogSoftmax", "nn.log_softmax" => x.log_softmax(columns);

@@ -2,7 +2,9 @@
 
 use super::{Row, Words, rows};
 use mesh_ops::conv::{Conv, Padding, conv, conv_transpose};
-use mesh_ops::layers::attention::{AttentionOptions, MultiHead, causal, dot_product_attention, memory_dim};
+use mesh_ops::layers::attention::{
+    AttentionOptions, MultiHead, causal, dot_product_attention, memory_dim,
+};
 use mesh_ops::layers::*;
 use mesh_ops::pool::{Pool, avg_pool, max_pool};
 use mesh_ops::prelude::*;
@@ -16,7 +18,7 @@ pub(super) fn layers(words: &Words<'_>) -> Vec<Row> {
     let attention = heads.weights(&parameters, "attention");
     let layer = TransformerLayer {
         norm: Norm::Layer,
-        attention: heads,
+        attention: heads.clone(),
         feed_forward: FeedForward::new(model, dim("hidden", 16)),
     };
     let layer_weights = layer.weights(&parameters, "layer");
@@ -24,15 +26,16 @@ pub(super) fn layers(words: &Words<'_>) -> Vec<Row> {
     let lstm_weights = lstm.weights(&parameters, "lstm");
     let gru = Recurrent::new(Cell::Gru, length, model, dim("state", 8)).bidirectional();
     let gru_weights = gru.weights(&parameters, "gru");
-    let plain = Recurrent::new(Cell::Tanh, length, model, dim("state", 8));
+    let plain = Recurrent::new(Cell::Plain(Activation::Tanh), length, model, dim("state", 8));
     let plain_weights = plain.weights(&parameters, "plain");
     let (memory, kv) = (memory_dim(length), dim("kv", 4));
     let q = g.input("q", [length, kv], F32);
     let [k, v] = ["k", "v"].map(|name| g.input(name, [memory, kv], F32));
     rows! {
         "nn.Linear F.linear", "linen.Dense" => sequence.dense(dim("outputs", 4), "dense");
-        "nn.Bilinear", "linen.DenseGeneral" => Dense::new([model], [dim("outputs", 4), dim("more", 2)])
-            .weights(&parameters, "general"), "over any dims, onto any dims";
+        "nn.Bilinear", "linen.DenseGeneral" => Dense::onto([dim("outputs", 4), dim("more", 2)])
+            .over([model])
+            .apply(sequence, "general"), "over any dims, onto any dims";
         "nn.Embedding F.embedding", "linen.Embed" => embedding(ids, dim("vocab", 50), [model], "tokens");
         "nn.LayerNorm F.layer_norm", "linen.LayerNorm" => layer_norm(sequence, model, "layer_norm");
         "nn.RMSNorm F.rms_norm", "linen.RMSNorm" => rms_norm(sequence, model, "rms_norm");

@@ -15,7 +15,7 @@ pub(super) fn products(words: &Words<'_>) -> Vec<Row> {
         "tensordot", "jnp.tensordot lax.dot_general" => contract(x, &[weights], [columns]);
         "inner vdot dot", "jnp.inner jnp.vdot" => (x * y).sum_all();
         "outer", "jnp.outer" => x * weights.rename(columns, "more");
-        "kron", "jnp.kron" => (x * weights.rename(columns, "more"));
+        "kron", "jnp.kron" => x * weights.rename(columns, "more");
         "baddbmm addmm", "" => matmul(x, &[weights]) + 1.0;
         "trace", "jnp.trace" => {
             let other = sequence.rename(length, "others");
@@ -28,14 +28,14 @@ pub(super) fn products(words: &Words<'_>) -> Vec<Row> {
 pub(super) fn made(words: &Words<'_>) -> Vec<Row> {
     let &Words { g, columns, rows, x, .. } = words;
     rows! {
-        "zeros", "jnp.zeros" => g.fill([rows, columns], 0.0, F32);
-        "ones", "jnp.ones" => g.fill([rows, columns], 1.0, F32);
-        "full", "jnp.full lax.full" => g.fill([rows, columns], 2.5, F32);
+        "zeros", "jnp.zeros" => g.fill(0.0, [rows, columns], F32);
+        "ones", "jnp.ones" => g.fill(1.0, [rows, columns], F32);
+        "full", "jnp.full lax.full" => g.fill(2.5, [rows, columns], F32);
         "zeros_like", "jnp.zeros_like" => zeros_like(x);
         "ones_like", "jnp.ones_like" => ones_like(x);
         "full_like", "jnp.full_like lax.full_like" => x.fill_like(2.5);
         "tensor as_tensor from_numpy", "jnp.array jnp.asarray" => {
-            g.constant([rows], ndarray::arr1(&[1f32, 2.0, 3.0, 4.0]).view())
+            g.constant(ndarray::arr1(&[1f32, 2.0, 3.0, 4.0]), [rows])
         };
         "arange", "jnp.arange lax.iota" => range(g, rows, F32);
         "linspace", "jnp.linspace" => linspace(g, rows, 0.0, 1.0, F32);

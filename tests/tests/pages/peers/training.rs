@@ -2,7 +2,9 @@
 
 use super::{Row, Words, rows};
 use mesh_ops::prelude::*;
-use mesh_optimize::schedule::{CosineRestarts, Exponential, OneCycle, ReduceOnPlateau, WarmupStableDecay};
+use mesh_optimize::schedule::{
+    CosineRestarts, Exponential, OneCycle, ReduceOnPlateau, WarmupStableDecay,
+};
 use mesh_optimize::*;
 
 pub(super) fn transformations(words: &Words<'_>) -> Vec<Row> {

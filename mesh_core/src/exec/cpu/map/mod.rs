@@ -2,6 +2,7 @@
 //! memory. A tile's registers lie in scratch and stay in the first-level cache.
 
 mod ahead;
+pub(super) mod casts;
 mod code;
 mod compiled;
 mod frame;

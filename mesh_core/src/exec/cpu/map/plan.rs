@@ -1,9 +1,9 @@
 //! From the body of a `Map` to instructions on tiles.
 
 use super::code::{Arg, Code, Op, Port, PortShape, Source, Varies};
-use super::instr;
 use super::pairs::{Part, pairs};
 use super::tile::{Kind, Run};
+use super::{casts, instr};
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim, Reg};
 
@@ -55,7 +55,7 @@ pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, 
     // A cast that changes nothing is its argument: that lives as long as the cast.
     for (i, (instr, dtype)) in body.code.iter().enumerate().rev() {
         if let Instr::Apply(Prim::Cast, [arg, ..]) = instr
-            && instr::cast(body.code[arg.0 as usize].1, *dtype).is_none()
+            && casts::cast(body.code[arg.0 as usize].1, *dtype).is_none()
         {
             last[arg.0 as usize] = last[arg.0 as usize].max(last[i]);
         }
@@ -81,7 +81,7 @@ pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, 
 fn mark(body: &Body, register: usize, at: usize, last: &mut [usize]) {
     last[register] = at;
     if let (Instr::Apply(Prim::Cast, [arg, ..]), dtype) = body.code[register]
-        && instr::cast(body.code[arg.0 as usize].1, dtype).is_none()
+        && casts::cast(body.code[arg.0 as usize].1, dtype).is_none()
     {
         mark(body, arg.0 as usize, at, last);
     }
@@ -159,7 +159,7 @@ impl Planner<'_> {
         };
         let sizes = [4, 2, 2, 2];
         let args = [Arg { source, varies }; 3];
-        self.code.ops.push(Op::Apply { run: instr::widen(), args, to, varies, sizes });
+        self.code.ops.push(Op::Apply { run: casts::widen(), args, to, varies, sizes });
         if let Source::Slot(slot) = source {
             self.free.push(slot);
         }
@@ -183,7 +183,7 @@ impl Planner<'_> {
         let typed = regs[prim.arity() - 1].dtype;
         let mut varies = together(&regs[..prim.arity()]);
         let (run, order) = if prim == Prim::Cast {
-            match instr::cast(regs[0].dtype, dtype) {
+            match casts::cast(regs[0].dtype, dtype) {
                 Some(run) => (run, [0, 1, 2]),
                 None => return Ok(Register { dtype, ..regs[0] }),
             }
@@ -292,7 +292,7 @@ impl Planner<'_> {
             let to = if nowhere { self.number(0) } else { self.pinned() };
             let (args, varies) = ([register.arg(); 3], register.varies);
             let sizes = [2, 4, 4, 4];
-            self.code.ops.push(Op::Apply { run: instr::narrow(), args, to, varies, sizes });
+            self.code.ops.push(Op::Apply { run: casts::narrow(), args, to, varies, sizes });
             register.source = to;
         }
         let uniform = nowhere && packed;

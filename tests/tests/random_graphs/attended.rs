@@ -1,0 +1,23 @@
+//! Attention in random graphs.
+
+use crate::recipe::Draw;
+use mesh_ops::attention::{Attend, Blocks, Mask, attention};
+use mesh_ops::prelude::*;
+
+/// Attention of a tensor to itself along one of its dims; the next of its dims are summed over.
+pub fn of_one<'g>(d: &Draw<'g>) -> Option<Vec<Tensor<'g>>> {
+    let length = d.dim()?;
+    let key = d.a.shape().iter().find(|other| *other != length)?;
+    let memory = dim(&format!("{}_memory", length.name), length.size);
+    let scores = d.a.shape().size() * memory.size;
+    if scores > d.sizes.most || d.a.shape().contains(memory.name) {
+        return None;
+    }
+    let seen = d.a.rename(length, memory.name.as_str());
+    let mask = Mask::along(d.graph, length, memory);
+    let mask = if d.heads() { mask.causal() } else { mask };
+    let blocks = Blocks { queries: 2, memory: 3 };
+    let how = Attend { mask, blocks, ..Attend::new(memory, key, key) };
+    let (y, log_sum_exp) = attention(d.a, seen, seen, &how);
+    Some(vec![y, log_sum_exp])
+}

@@ -18,21 +18,8 @@ fn printed(program: &str, flags: &str) -> (Vec<f64>, String) {
 /// Printed with five places; Adam amplifies roundings of f32 where gradients are small.
 const WITHIN: f64 = 1e-4;
 
-/// Batch norms divide by deviations of a few examples, and amplify them once more.
-const WITHIN_BATCH_NORMED: f64 = 2e-3;
-
 /// Losses of so many steps agree under two layouts, and fall.
 fn learns(program: &str, flags: &str, steps: usize, layouts: [&str; 2]) -> [String; 2] {
-    learns_within(program, flags, steps, layouts, WITHIN)
-}
-
-fn learns_within(
-    program: &str,
-    flags: &str,
-    steps: usize,
-    layouts: [&str; 2],
-    within: f64,
-) -> [String; 2] {
     let flags = |layout: &str| format!("{flags} --steps {steps} --strict {layout}");
     let [(one, said), (other, said_too)] =
         layouts.map(|layout| printed(program, flags(layout).trim()));
@@ -40,7 +27,7 @@ fn learns_within(
     let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
     let (early, late) = (mean(&one[..steps / 3]), mean(&one[steps - steps / 3..]));
     assert!(late < 0.95 * early, "{program}: {one:?}");
-    assert!(apart(&one, &other) < within, "{program}: {one:?} {other:?}");
+    assert!(apart(&one, &other) < WITHIN, "{program}: {one:?} {other:?}");
     [said, said_too]
 }
 
@@ -83,7 +70,8 @@ fn a_residual_network_with_metrics() {
     let program = env!("CARGO_BIN_EXE_resnet");
     let split = "--mesh a:2;b:2 --layout batch:a;classes:b";
     let layouts = ["--mesh a:1", split];
-    let [one, other] = learns_within(program, "--channels 8", 10, layouts, WITHIN_BATCH_NORMED);
+    // After these few steps the layouts' roundings, which batch norms amplify, grow tenfold a step.
+    let [one, other] = learns(program, "--channels 8", 8, layouts);
     for metric in ["accuracy 0.", "top3 0.", "f1[9] 0."] {
         assert!(one.contains(metric) && other.contains(metric), "{one} {other}");
     }

@@ -114,7 +114,7 @@ impl Op for AttentionGradient {
         // the inputs as they are.
         let own: Vec<_> = (0..cx.arity()).map(|i| cx.input(i)).collect();
         let inputs: Vec<_> = own.iter().map(|x| x.stop_gradient()).collect();
-        let made = formula::gradients(self, &inputs);
+        let made = formula::gradients(&self.forward, &inputs);
         let mut asked = Vec::new();
         for (i, &y) in made.iter().enumerate() {
             asked.extend(cx.dy_of(i).map(|dy| (y, dy)));

@@ -2,7 +2,6 @@
 //! made of.
 
 use super::Attention;
-use super::backward::AttentionGradient;
 use super::mask::Mask;
 use super::parts::{Label, Part, Side};
 use crate::einsum::einsum;
@@ -63,10 +62,9 @@ impl<'g> Whole<'_, 'g> {
     }
 }
 
-/// The outputs of the gradient from its inputs.
+/// The outputs of an attention's gradient from its inputs.
 #[track_caller]
-pub(super) fn gradients<'g>(op: &AttentionGradient, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
-    let forward = &op.forward;
+pub(super) fn gradients<'g>(forward: &Attention, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
     let parts = forward.inputs();
     let (own, rest) = inputs.split_at(parts.len());
     let [q, k, v, y, sums, dy] = [own[0], own[1], own[2], rest[0], rest[1], rest[2]];

@@ -357,7 +357,7 @@ fn variables_keep_their_type() {
     let found = spoil!(0, Read { variable } => *variable = var(2));
     refused(&found, "0 read", "there is no var2");
     let found = problems(|program| program.block.steps.push(program.block.steps[14].clone()));
-    refused(&found, "25 write", "var1 is written twice");
+    refused(&found, "27 write", "var1 is written twice");
 }
 
 #[test]

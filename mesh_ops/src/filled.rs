@@ -151,7 +151,8 @@ impl Filled {
         let begin = cx.begin(self.dim, frame.whole.size)?;
         let end = frame.whole.size * cx.parts(self.dim)?;
         let positions = cx.counted(frame.whole, begin, end)?;
-        let counts = cx.map(&[positions.clone(), filled.clone()], &here.clone().less(x), DType::Bool)?;
+        let counts =
+            cx.map(&[positions.clone(), filled.clone()], &here.clone().less(x), DType::Bool)?;
         let here_only = |cx: &mut LocalCx<'_, '_>, value: &Local, shape: &Shape| {
             let value = cx.cast(value, frame.dtype)?;
             let kept = here.clone().select(Expr::input(1), 0.0);
@@ -170,14 +171,10 @@ impl Filled {
         if of_output { here_only(cx, &made, &frame.onto) } else { Ok(made) }
     }
 
-    fn frame(
-        &self,
-        cx: &LocalCx<'_, '_>,
-        short: &Local,
-        long: &Local,
-    ) -> Result<Frame, OpError> {
+    fn frame(&self, cx: &LocalCx<'_, '_>, short: &Local, long: &Local) -> Result<Frame, OpError> {
         let (onto, dtype) = (cx.output_shape(0), cx.output_dtype(0).reduction());
-        let missing = || OpError::new(format!("einsum_filled: {} has no {}", long.shape(), self.dim));
+        let missing =
+            || OpError::new(format!("einsum_filled: {} has no {}", long.shape(), self.dim));
         let whole = long.shape().get(self.dim).ok_or_else(missing)?;
         let shared = |d: &Dimension| onto.contains(d.name) && short.shape().contains(d.name);
         let before = long.shape().iter().take_while(|d| d.name != self.dim);
@@ -288,11 +285,8 @@ impl Frame {
             let values = joined(values, self.blocks, it.sliced, it.captured)?;
             let [short, long, meets] = three(&values)?;
             let captured = [short.clone(), long.clone()];
-            let given = LocalGiven {
-                carried: &it.carried,
-                captured: &captured,
-                ..LocalGiven::default()
-            };
+            let given =
+                LocalGiven { carried: &it.carried, captured: &captured, ..LocalGiven::default() };
             let carried = cx.guard(meets, given, |cx, it| {
                 let more = cx.contract(&it.captured[0], &it.captured[1], inner, self.dtype)?;
                 let sum = Expr::input(0) + Expr::input(1);
@@ -388,13 +382,11 @@ pub(crate) mod proof {
             let (scores, values) = (vec![b, g, m], vec![b, g, k]);
             let counts = || Fill::Values(vec![5.0, 0.0, 9.0, 2.0]);
             vec![
-                Case::new("einsum_filled", move |_, x| {
-                    einsum_filled(x[0], x[1], [b, m], m, x[2])
-                })
-                .normal("q", "b:4;k:2", F32)
-                .normal("keys", "b:4;m:8;k:2", F32)
-                .input("filled", "", I32, Fill::Values(vec![3.0]))
-                .meshes(FEW),
+                Case::new("einsum_filled", move |_, x| einsum_filled(x[0], x[1], [b, m], m, x[2]))
+                    .normal("q", "b:4;k:2", F32)
+                    .normal("keys", "b:4;m:8;k:2", F32)
+                    .input("filled", "", I32, Fill::Values(vec![3.0]))
+                    .meshes(FEW),
                 of("scores in blocks", scores.clone())
                     .exact()
                     .integers("q", "b:4;k:2;g:2", F64)

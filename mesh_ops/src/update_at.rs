@@ -112,9 +112,7 @@ pub(crate) mod proof {
             vec![Dense::each(ty, element)]
         })],
         cases: || {
-            let put = |name: &str| {
-                Case::new(name, |_, x| update_at(x[0], vocab(), x[2], x[1]))
-            };
+            let put = |name: &str| Case::new(name, |_, x| update_at(x[0], vocab(), x[2], x[1]));
             vec![
                 put("update_at")
                     .normal("x", "vocab:12;width:4", F32)

@@ -3,8 +3,8 @@
 mod collectives;
 
 use super::forms::{
-    Call, Contract, Convolve, Gather, Generate, Loop, Map, Move, Pool, Read, Reduce, Reshape, Scan,
-    Put, Scatter, Sort, Write,
+    Call, Contract, Convolve, Gather, Generate, Loop, Map, Move, Pool, Put, Read, Reduce, Reshape,
+    Scan, Scatter, Sort, Write,
 };
 use super::{
     Block, Body, Dims, Expr, Extents, Form, Generator, Offset, Opaque, Operand, Origin, Owners,

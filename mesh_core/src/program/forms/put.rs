@@ -70,8 +70,7 @@ impl Local for Put {
         let (shape, dim) = (step.shape(0), usize::from(self.dim));
         let begin = self.begin.at(here.mesh, here.processor);
         let mut out = inputs[0].numbers.clone();
-        let lines: Vec<_> =
-            (0..shape.len()).map(|i| if i == dim { 1 } else { shape[i] }).collect();
+        let lines: Vec<_> = (0..shape.len()).map(|i| if i == dim { 1 } else { shape[i] }).collect();
         each(&lines, |point| {
             let mut at = point.to_vec();
             at[dim] = row(&inputs[2], point, begin);

@@ -14,6 +14,7 @@ mod devices;
 mod exact;
 mod handed;
 mod large;
+mod rearranged;
 mod recipe;
 mod searched;
 mod smooth;

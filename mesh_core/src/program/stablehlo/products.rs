@@ -145,6 +145,7 @@ impl Writer<'_> {
     /// A tensor with slices added at indices; what is outside is left out.
     pub(in crate::program) fn scattered(
         &mut self,
+        kind: ReduceKind,
         onto: &Tensor,
         indices: &Tensor,
         updates: &Tensor,
@@ -168,7 +169,7 @@ impl Writer<'_> {
         );
         let begin = format!("\"stablehlo.scatter\"({onto}, {indices}, {updates})");
         let outs = [(onto.element, &onto.extents[..])];
-        let fold = Fold { kind: ReduceKind::Sum, element: onto.element };
+        let fold = Fold { kind, element: onto.element };
         let (mut outs, ()) = self.enclosing(&outs, begin, |to| fold.region(to), end);
         outs.remove(0)
     }
@@ -197,9 +198,10 @@ impl Writer<'_> {
         self.enclosing(&outs, begin, compare, end).0
     }
 
-    /// A tensor with labels, without some of them: they are summed, in the type in which sums are held.
-    pub(in crate::program) fn summed_out(
+    /// A tensor with labels, without some of them: they are folded, in the type in which that is held.
+    pub(in crate::program) fn folded_out(
         &mut self,
+        kind: ReduceKind,
         x: &Tensor,
         labels: &[u8],
         gone: &[u8],
@@ -212,6 +214,6 @@ impl Writer<'_> {
             return (x.clone(), labels.to_vec());
         }
         let held = self.held(x);
-        (self.folded(ReduceKind::Sum, &held, &dims), super::labels::those(labels, gone, false))
+        (self.folded(kind, &held, &dims), super::labels::those(labels, gone, false))
     }
 }

@@ -17,7 +17,7 @@ def scanned(x, delta, a, b, c):
     return torch.stack(written, 1)
 
 
-@golden(2)
+@golden(3)
 def selective_scan(draw):
     for dim, among in [("batch", (2,)), ("time", (3, 4, 5)), ("inner", (2, 3)), ("state", (1, 2, 3))]:
         draw.size(dim, among)

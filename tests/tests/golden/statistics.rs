@@ -39,7 +39,7 @@ pub(crate) const BUILDERS: &[Builder] = &[
         let (rows, columns, between) = (i.dim("i"), i.dim("j"), dim("between", 2));
         associative_scan([i.x[0]], i.dim("p"), |[a], [b]| {
             let (a, b) = (a.rename(columns, "between"), b.rename(rows, "between"));
-            [a.einsum(&[b], [i.dim("p").resized(a.shape().sizes()[0]), rows, columns])]
+            [mesh_ops::einsum::contract(a, &[b], [between])]
         })
         .to_vec()
     }),

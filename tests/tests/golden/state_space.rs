@@ -3,7 +3,6 @@
 use crate::Builder;
 use mesh_ops::AssociativeScan;
 use mesh_ops::layers::*;
-use mesh_ops::prelude::*;
 
 /// Builders of `torch_state_space.json`.
 pub(crate) const BUILDERS: &[Builder] = &[

@@ -6,8 +6,8 @@ use crate::elementwise::exp;
 use crate::layers::fit::Fit;
 use crate::room::*;
 
-/// A selective state-space model along `time` (Gu and Dao 2023, "Mamba", algorithm 2, for the discretised model of
-/// their equation 2a): `h[t] = exp(delta[t] a) h[t - 1] + delta[t] b[t] x[t]` from zeros on, `y[t] = sum(c[t] h[t])`
+/// A selective state-space model along `time` (Gu and Dao 2023, "Mamba", algorithm 2; the recurrence is their equation
+/// 2a, with `exp(delta a)` of equation 4 and, as their code has it, `delta b` of Euler's rule): `h[t] = exp(delta[t] a) h[t - 1] + delta[t] b[t] x[t]` from zeros on, `y[t] = sum(c[t] h[t])`
 /// over the state.
 ///
 /// `x` and `delta` have the same dims, `time` and the channels among them, `a` is `[channels, state]`, `b` and `c` are

@@ -19,7 +19,7 @@ fn image<'g>(name: &str, x: Tensor<'g>) -> Option<Tensor<'g>> {
     Some(match name {
         "resize_nearest" => twice(Method::Nearest),
         "resize_linear" => twice(Method::Linear),
-        "resize_cubic" => twice(Method::Cubic),
+        "resize_cubic" => twice(Method::CubicRepeated),
         "group_norm" => group_norm(x, c, 32, [h, w], "norm"),
         "instance_norm" => instance_norm(x, c, [h, w], "norm"),
         "local_response_norm" => LocalResponseNorm::of(5).apply(x, c),

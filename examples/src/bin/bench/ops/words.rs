@@ -94,7 +94,7 @@ fn shaped<'g>(name: &str, x: &[Tensor<'g>]) -> Option<Tensor<'g>> {
     let (a, graph) = (x[0], x[0].graph());
     let (first, last) = (a.shape().iter().next()?, a.shape().iter().last()?);
     let [h, w, c] = ["h", "w", "c"].map(|name| of(a, name));
-    let other = a.shape().iter().rev().nth(1).unwrap_or(last);
+    let other = a.shape().iter().nth(a.shape().rank().saturating_sub(2))?;
     let padded = |x, dim, how| mesh_ops::pad_with(x, dim, 1, 1, how);
     Some(match name {
         "tile" => mesh_ops::tile(a, last, 4),

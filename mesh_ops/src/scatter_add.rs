@@ -4,7 +4,7 @@
 //!
 //! | shape | as given; the indexed dim and dims of updates |
 //! |---|---|
-//! | split | dims of updates that `shape` lacks reduced(sum, max, min, prod), others parallel |
+//! | split | dims of updates that `shape` lacks reduced(kind), others parallel |
 //! | linear | adds updates for scatter_add, else none |
 //! | gradient | scatter_add: gather of dy; scatter_max, scatter_min: to the updates that attain it, in equal parts; scatter_mul: the product of the others |
 //!

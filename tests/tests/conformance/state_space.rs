@@ -153,7 +153,7 @@ fn state_space_layers() {
         vec![
             scan("selective_scan", 1).meshes(&["m:2", "m:2;n:2"]),
             scan("selective_scan, in blocks", 2).meshes(AXIS),
-            of_block("mamba", |_, x| block().apply(x[0], &weights(x))),
+            of_block("mamba", |_, x| Mamba::apply(&block(), x[0], &weights(x))),
             // One position after another: the same.
             of_block("mamba, step by step", |_, x| {
                 let (block, weights) = (block(), weights(x));
@@ -161,7 +161,7 @@ fn state_space_layers() {
                 let mut state = None;
                 for at in mesh_ops::unstack(x[0], dim("time", TIME)) {
                     let before = state.unwrap_or_else(|| block.begin(at));
-                    let (y, after) = block.step(at, &weights, &before);
+                    let (y, after) = Mamba::step(&block, at, &weights, &before);
                     written.push(y);
                     state = Some(after);
                 }

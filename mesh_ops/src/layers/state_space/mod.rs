@@ -38,11 +38,14 @@ const FIRST_DELTAS: (f64, f64) = (0.001, 0.1);
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
-/// use mesh_ops::layers::{Mamba, Parameters};
+/// use mesh_ops::{AssociativeScan, layers::{Mamba, Parameters}};
 /// # let g = mesh_ops::graph();
 /// let (batch, time, model) = (dim("batch", 4), dim("time", 16), dim("model", 8));
 /// let x = g.input("x", [batch, time, model], F32);
-/// let block = Mamba::new(time, model, dim("inner", 16), dim("state", 4)).taps(3);
+/// let block = Mamba::new(time, model, dim("inner", 16), dim("state", 4))
+///     .taps(3)
+///     .rank(dim("delta_rank", 2))
+///     .scan(AssociativeScan { reverse: false, blocks: Some(4) });
 /// let weights = block.weights(&Parameters::like(x), "mamba");
 /// let y = block.apply(x, &weights);
 /// assert_eq!(y.shape(), x.shape());
@@ -291,6 +294,7 @@ impl Mamba {
     /// The state before the first position of examples like `x`, which lacks `time`: zeros.
     #[track_caller]
     pub fn begin<'g>(&self, x: Tensor<'g>) -> MambaState<'g> {
+        let _caller = x.graph().for_caller();
         let zeros = |shape: Shape| x.graph().fill(0.0, shape, x.dtype());
         let [window, hidden] = self.states(x).map(zeros);
         MambaState { window, hidden }

@@ -239,10 +239,9 @@ impl Inspector<'_> {
                 Form::Scan(Scan { kind: ReduceKind::Max | ReduceKind::Min, exclusive, .. }) => {
                     *exclusive
                 }
-                // Where nothing comes.
-                Form::Scatter(Scatter { kind: ReduceKind::Max | ReduceKind::Min, .. }) => true,
-                // What only brings what was elsewhere, or was looked at in iterations.
-                Form::Read(_)
+                // Where nothing comes; what only brings what was elsewhere, or was looked at in iterations.
+                Form::Scatter(Scatter { kind: ReduceKind::Max | ReduceKind::Min, .. })
+                | Form::Read(_)
                 | Form::AllGather(_)
                 | Form::AllToAll(_)
                 | Form::Permute(_)

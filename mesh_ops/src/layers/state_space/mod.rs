@@ -24,14 +24,11 @@ const FIRST_DELTAS: (f64, f64) = (0.001, 0.1);
 /// Mamba's block (Gu and Dao 2023, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", section 3.4
 /// and algorithm 2), from `model` onto `model`:
 ///
-/// ```text
-/// u, z  = x input                           two halves of `inner` channels
-/// u     = swish(causal convolution of u)    a filter of `taps` positions for each channel
-/// delta = softplus((u delta_down) delta_up + delta_bias)
-/// b, c  = u b, u c
-/// y     = selective_scan(u, delta, -exp(log_a), b, c) + skip u
-/// y     = (y swish(z)) output
-/// ```
+/// * `u, z = x input`, two halves of `inner` channels;
+/// * `u = swish(causal convolution of u)` by a filter of `taps` positions for each channel;
+/// * `delta = softplus((u delta_down) delta_up + delta_bias)`;
+/// * `y = selective_scan(u, delta, -exp(log_a), u b, u c) + skip u`;
+/// * the result is `(y swish(z)) output`.
 ///
 /// `time` may be split, at the price of log2(size) exchanges with neighbours, or fewer in
 /// [blocks](Self::scan); a split `inner` or `state` owes sums; examples cost nothing.

@@ -151,6 +151,114 @@ OPS = {
 }
 
 
+def inner(f):
+    """Along the last dim."""
+    return lambda x: f(x, -1)
+
+
+def filled(how):
+    """`x` with rows put in at indices, folded with what is there."""
+    def put(x, updates, i):
+        return x.index_reduce(0, i, updates, how, include_self=True)
+    return put
+
+
+def segments(how, start):
+    return lambda x, i: torch.full((5000, x.shape[1]), start).index_reduce(0, i, x, how, include_self=True)
+
+
+def swiglu(x):
+    a, b = x.chunk(2, -1)
+    return F.silu(a) * b
+
+
+def recurrence(a, b):
+    h, all_h = torch.zeros_like(b[:, 0]), []
+    for t in range(b.shape[1]):
+        h = a[:, t] * h + b[:, t]
+        all_h.append(h)
+    return torch.stack(all_h, 1)
+
+
+def selective_scan(x, delta, a, b, c):
+    h = recurrence(torch.exp(-delta[..., None] * a), (delta * x)[..., None] * b[:, :, None, :])
+    return (h * c[:, :, None, :]).sum(-1)
+
+
+def focal(x, t):
+    cross, p = F.binary_cross_entropy_with_logits(x, t, reduction="none"), torch.sigmoid(x)
+    right = p * t + (1 - p) * (1 - t)
+    return (0.25 * t + 0.75 * (1 - t)) * cross * (1 - right) ** 2
+
+
+def every(loss, **options):
+    return lambda *x: loss(*x, reduction="none", **options)
+
+
+def twice(mode, **options):
+    return lambda x: F.interpolate(x, scale_factor=2, mode=mode, **options)
+
+
+def layer_of(kind):
+    return Layer(lambda x: kind(x.shape[-1], 256, batch_first=True), lambda layer, x: layer(x)[0])
+
+
+OPS |= {
+    "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc, "is_nan": torch.isnan, "is_inf": torch.isinf,
+    "is_finite": torch.isfinite, "nan_to_num": torch.nan_to_num, "tan": torch.tan, "asin": torch.asin,
+    "acos": torch.acos, "atan": torch.atan, "atan2": torch.atan2, "sinh": torch.sinh, "cosh": torch.cosh,
+    "asinh": torch.asinh, "acosh": lambda x: torch.acosh(x + 1), "atanh": lambda x: torch.atanh(x * 0.9),
+    "exp2": torch.exp2, "log2": torch.log2, "log10": torch.log10,
+    "cbrt": lambda x: x.abs().pow(1 / 3).copysign(x), "logaddexp": torch.logaddexp, "xlogy": torch.xlogy,
+    "lgamma": torch.lgamma, "digamma": torch.digamma, "erfinv": lambda x: torch.erfinv(x * 0.9),
+    "log_sigmoid": F.logsigmoid, "hard_sigmoid": F.hardsigmoid, "hard_swish": F.hardswish, "hard_tanh": F.hardtanh,
+    "relu6": F.relu6, "mish": F.mish, "softsign": F.softsign, "celu": lambda x: F.celu(x, 0.5), "prelu": F.prelu,
+    "glu": inner(F.glu), "swiglu": swiglu,
+    "copysign": torch.copysign, "lerp": torch.lerp, "logical_xor": torch.logical_xor, "bit_and": torch.bitwise_and,
+    "bit_or": torch.bitwise_or, "bit_xor": torch.bitwise_xor, "bit_not": torch.bitwise_not,
+    "shift_left": torch.bitwise_left_shift, "shift_right": torch.bitwise_right_shift,
+    "std": inner(torch.std), "vector_norm": lambda x: torch.linalg.vector_norm(x, 2, -1),
+    "vector_norm_1": lambda x: torch.linalg.vector_norm(x, 1, -1),
+    "vector_norm_inf": lambda x: torch.linalg.vector_norm(x, float("inf"), -1),
+    "count_nonzero": lambda x: torch.count_nonzero(x, -1), "median": lambda x: x.median(-1).values,
+    "quantile": lambda x: torch.quantile(x, 0.9, -1), "cumprod": lambda x: x.cumprod(1),
+    "cummax": lambda x: x.cummax(1).values, "cummin": lambda x: x.cummin(1).values,
+    "logcumsumexp": lambda x: x.logcumsumexp(1), "linear_recurrence": recurrence,
+    "tile": lambda x: x.tile(4), "repeat": lambda x: x.repeat_interleave(4, -1), "flip": lambda x: x.flip(-1),
+    "roll": lambda x: x.roll(5, -2), "tril": torch.tril, "triu": torch.triu, "diag": torch.diag_embed,
+    "diagonal": lambda x: torch.diagonal(x, 0, -2, -1).contiguous(), "eye": lambda x: torch.eye(x.shape[0]),
+    "linspace": lambda x: torch.linspace(0, 1, x.shape[0]),
+    "meshgrid": lambda a, b: torch.meshgrid(a, b, indexing="ij")[0].contiguous(),
+    "pad_reflect": lambda x: F.pad(x, (1, 1, 1, 1), "reflect"), "pad_edge": lambda x: F.pad(x, (1, 1, 1, 1), "replicate"),
+    "pad_wrap": lambda x: F.pad(x, (1, 1, 1, 1), "circular"), "space_to_depth": lambda x: F.pixel_unshuffle(x, 2),
+    "depth_to_space": lambda x: F.pixel_shuffle(x, 2), "take_along": lambda x, i: x.gather(1, i),
+    "scatter_set": lambda x, updates, i: x.index_copy(0, i, updates), "scatter_max": filled("amax"),
+    "scatter_min": filled("amin"), "scatter_mul": filled("prod"),
+    "segment_sum": lambda x, i: torch.zeros(5000, x.shape[1]).index_add(0, i, x),
+    "segment_max": segments("amax", float("-inf")), "bincount": lambda x: torch.bincount(x, minlength=1000),
+    "histogram": lambda x: torch.histc(x, 64, -1, 1),
+    "searchsorted": lambda x: torch.searchsorted(torch.linspace(-3, 3, 1024), x),
+    "resize_nearest": twice("nearest-exact"), "resize_linear": twice("bilinear"), "resize_cubic": twice("bicubic"),
+    "group_norm": Layer(lambda x: nn.GroupNorm(32, x.shape[1])),
+    "instance_norm": Layer(lambda x: nn.InstanceNorm2d(x.shape[1], affine=True)),
+    "local_response_norm": lambda x: F.local_response_norm(x, 5),
+    "adaptive_avg_pool": lambda x: F.adaptive_avg_pool2d(x, 7), "adaptive_max_pool": lambda x: F.adaptive_max_pool2d(x, 7),
+    "dropout_channels": lambda x: F.dropout2d(x, 0.1), "lstm_layer": layer_of(nn.LSTM), "gru_layer": layer_of(nn.GRU),
+    "rnn_layer": layer_of(nn.RNN), "selective_scan": selective_scan,
+    "squared_error": every(F.mse_loss), "absolute_error": every(F.l1_loss), "huber_loss": every(F.huber_loss),
+    "smooth_l1_loss": every(F.smooth_l1_loss),
+    "log_cosh": lambda x, t: F.softplus(2 * (x - t)) - (x - t) - 0.6931471805599453,
+    "hinge_embedding_loss": every(F.hinge_embedding_loss), "poisson_nll": every(F.poisson_nll_loss),
+    "kl_divergence": lambda x, t: F.kl_div(x, t, reduction="none").sum(-1),
+    "gaussian_nll": every(F.gaussian_nll_loss), "binary_cross_entropy": every(F.binary_cross_entropy),
+    "sigmoid_focal_loss": focal, "margin_ranking_loss": every(F.margin_ranking_loss, margin=0.5),
+    "cosine_similarity": lambda x, y: F.cosine_similarity(x, y, -1),
+    "triplet_margin_loss": every(F.triplet_margin_loss),
+    "accuracy": lambda x, t: (x.argmax(-1) == t).float().mean(),
+    "confusion_matrix": lambda p, t: torch.zeros(64 * 64).index_add(0, t * 64 + p, torch.ones(len(t))).view(64, 64),
+}
+
+
 def op(name):
     if name in OPS:
         return OPS[name]

@@ -1,5 +1,7 @@
 //! Random numbers outside of graphs: SplitMix64, the same on every platform and in every release.
 
+use mesh_core::array::Array;
+
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A stream of random numbers, named by a key.
@@ -40,6 +42,19 @@ impl Rng {
     /// A number in `-reach..reach`.
     pub fn around_zero(&mut self, reach: f32) -> f32 {
         self.between(-reach, reach)
+    }
+
+    /// A byte, drawn by the softmax of its logits times `sharpness`.
+    pub fn byte(&mut self, logits: &Array, sharpness: f64) -> u8 {
+        let logits = logits.to_f64();
+        let most = logits.iter().copied().fold(f64::MIN, f64::max);
+        let weights: Vec<f64> = logits.iter().map(|x| ((x - most) * sharpness).exp()).collect();
+        let mut left = f64::from(self.unit()) * weights.iter().sum::<f64>();
+        let chosen = weights.iter().position(|weight| {
+            left -= weight;
+            left < 0.0
+        });
+        chosen.and_then(|byte| u8::try_from(byte).ok()).unwrap_or(b' ')
     }
 
     /// Puts `items` in a random order (Fisher–Yates).

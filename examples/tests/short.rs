@@ -48,6 +48,15 @@ fn a_recurrent_network() {
 }
 
 #[test]
+fn a_state_space_model() {
+    let program = env!("CARGO_BIN_EXE_mamba");
+    let split = "--mesh a:2;b:2 --layout batch:a;length:b";
+    let flags = "--model 16 --state 4 --depth 1 --write 20";
+    let [one, other] = learns(program, flags, 8, ["--mesh all:2 --layout inner:all", split]);
+    assert_eq!(one, other, "what it writes");
+}
+
+#[test]
 fn an_encoder_and_a_decoder() {
     let program = env!("CARGO_BIN_EXE_seq2seq");
     let both = "--mesh a:2;b:2 --layout batch:a;heads:b;hidden:b";

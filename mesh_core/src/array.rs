@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use ndarray::{ArrayD, ArrayViewD, IxDyn, Slice};
 
-pub use self::integers::Integers;
 pub(crate) use self::integers::Unheld;
+pub use self::integers::{Integer, IntegerError, Integers};
 use crate::names::DType;
 
 /// An array of any dtype.

@@ -1,11 +1,9 @@
-//! How many elements there are of a kind: `count_nonzero(x, dims)`, `bincount(x, bins)`, `histogram(x, bins, low,
-//! high)`; and how many are less: `searchsorted(sorted, x, dim, side)`.
+//! How many elements there are of a kind: `count_nonzero(x, dims)`, `bincount(x, bins)`, `histogram(x, bins, low, high)`.
 //!
 //! Compositions: sums of truth values, and of ones that are scattered. Any dim may be split. They have no gradient.
 
 use crate::elementwise::{
-    cast, floor, greater_equal, less, less_equal, logical_and, logical_not, minimum, not_equal,
-    select,
+    cast, floor, greater_equal, less_equal, logical_and, minimum, not_equal, select,
 };
 use crate::room::*;
 
@@ -72,50 +70,6 @@ pub fn histogram(x: Tensor<'_>, bins: Dimension, low: f64, high: f64) -> Tensor<
     bincount(select(inside, cast(part, DType::I32), -1), bins)
 }
 
-/// Of equal elements, before which a number is put in.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Side {
-    /// The first.
-    #[default]
-    Left,
-    /// The one after the last.
-    Right,
-}
-
-/// For each element of `x` its place among those of `sorted`, which rise along `dim`: how many are less (`Left`)
-/// or not greater (`Right`); i32. Dims that both have are gone through side by side. NaN has its place after all
-/// numbers. Every element is compared with every other. As `jnp.searchsorted` and `torch.searchsorted`.
-///
-/// ```
-/// # use mesh_ops::prelude::*;
-/// use mesh_ops::{Side, searchsorted};
-/// # let g = mesh_ops::graph();
-/// let edges = g.input("edges", [dim("edge", 20)], F32);
-/// let x = g.input("x", [dim("n", 3)], F32);
-/// assert_eq!(searchsorted(edges, x, dim("edge", 20), Side::Left).shape().to_string(), "[n:3]");
-/// ```
-#[track_caller]
-pub fn searchsorted<'g>(
-    sorted: Tensor<'g>,
-    x: Tensor<'g>,
-    dim: Dimension,
-    side: Side,
-) -> Tensor<'g> {
-    let own = x.shape().contains(dim.name);
-    let own = own.then(|| format!("{x:?} has the dim {dim} itself; rename it in one"));
-    if let Some(problem) = lacking(sorted, dim).or(own).filter(|_| !x.is_poisoned()) {
-        x.graph().record("searchsorted", problem);
-        return x.poisoned();
-    }
-    let (sorted, x) = (sorted.stop_gradient(), x.stop_gradient());
-    // Compared the other way round, so that NaN is not before anything.
-    let before = match side {
-        Side::Left => less_equal(x, sorted),
-        Side::Right => less(x, sorted),
-    };
-    count_nonzero(logical_not(before), [dim])
-}
-
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod proof {
     use super::*;
@@ -158,28 +112,11 @@ pub(crate) mod proof {
                     })
                     .input("x", "p:4;q:6", F32, Fill::Values(edges()))
                     .meshes(FEW),
-                searched("searchsorted", Side::Left, |sorted, x| sorted < x),
-                searched("searchsorted: right", Side::Right, |sorted, x| sorted <= x),
             ]
         },
     };
 
     fn edges() -> Vec<f64> {
         vec![-1.0, 2.0, 0.5, -0.25, f64::NAN, 1.75, 2.125, f64::INFINITY, 0.0, -1.5, 1.5]
-    }
-
-    fn searched(name: &str, side: Side, before: fn(f64, f64) -> bool) -> Case {
-        let sorted = vec![-2.0, -1.0, -1.0, 0.0, 1.5, 3.0];
-        Case::new(name, move |_, x| searchsorted(x[0], x[1], dim("s", 6), side))
-            .computes(move |x, ty| {
-                let place = |at: &At| {
-                    let all = line(x[0], at, dim("s", 6));
-                    all.into_iter().filter(|s| before(*s, x[1].at(at))).count() as f64
-                };
-                Dense::each(ty, place)
-            })
-            .input("sorted", "s:6", F32, Fill::Values(sorted))
-            .input("x", "p:4;q:2", F32, Fill::Values(vec![-1.0, 0.5, 3.0, 4.0, -3.0, 1.5]))
-            .meshes(FEW)
     }
 }

@@ -54,7 +54,7 @@ pub fn dynamic_shift<'g>(
     taken(x, from, dim)
 }
 
-/// `x` with the elements along `dim` from last to first.
+/// `x` with the elements along `dim` from last to first. A split `dim` is gathered, as `explain` says.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

@@ -61,6 +61,7 @@ pub mod resize;
 mod room;
 mod scatter;
 mod scatter_add;
+mod searchsorted;
 mod share;
 mod shift;
 mod slice;
@@ -87,7 +88,8 @@ rooms! {
     reduce;
     statistics: median, quantile, std, var, vector_norm;
     argmax: argmax, argmin;
-    counts: Side, bincount, count_nonzero, histogram, searchsorted;
+    counts: bincount, count_nonzero, histogram;
+    searchsorted: Side, searchsorted;
     cumsum: Cumulative, cummax, cummin, cumprod, cumsum, cumsum_with, logcumsumexp;
     associative_scan: AssociativeScan, associative_scan, associative_scan_with, linear_recurrence;
     reshape: rename, reshape;

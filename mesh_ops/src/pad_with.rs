@@ -22,7 +22,8 @@ pub enum Padding {
 }
 
 /// `x` with `low` more positions before and `high` more after those along `dim`, which grows. More may be asked
-/// for than there are elements: then it goes on to and fro, or round and round.
+/// for than there are elements: then it goes on to and fro, or round and round. Each processor needs all of a split
+/// `dim`: it is gathered, as `explain` says.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

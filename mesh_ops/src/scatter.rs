@@ -1,13 +1,13 @@
 //! `scatter(x, updates, indices, dim, how)`: x with updates put in at positions along a dim that are computed:
 //! the last, the sum, the greatest, the least or the product. `segment_sum` and `segment_max` are of updates alone.
 //!
-//! Compositions. A sum is `scatter_add`. The others compare every index with every position, and reduce over the
-//! updates: any dim may be split, and the gradients fall out; but the work is that of a product with as many
-//! rows as positions, where a scatter on one thread has one for each update.
+//! Compositions of `scatter_add` and its like, `scatter_max`, `scatter_min` and `scatter_mul`: the work is one step
+//! for each update, any dim may be split, and the gradients fall out. What is set is the update of the greatest
+//! number among those of a position.
 
-use crate::elementwise::{equal, less, logical_and, maximum, minimum, select};
-use crate::reduce::{max, min, prod, sum};
+use crate::elementwise::{equal, less, maximum, minimum, mul, select};
 use crate::room::*;
+use crate::scatter_add::{check_updates, scatter_fold};
 
 /// What an update does to the element that it meets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -20,7 +20,7 @@ pub enum Scatter {
     Max,
     /// The lesser one stays; of equal ones each has a part of the gradient.
     Min,
-    /// It is multiplied.
+    /// It is multiplied. Its gradient is right where updates are 0, the second one only where none is.
     Mul,
 }
 
@@ -53,24 +53,46 @@ pub fn scatter<'g>(
         x.graph().record("scatter", problem);
         return x.poisoned();
     }
-    let kept = x.shape();
-    let Some(met) = Meeting::new("scatter", updates, indices, dim, &kept) else {
+    if updates.is_poisoned() || indices.is_poisoned() || x.is_poisoned() {
         return x.poisoned();
-    };
+    }
+    let kept = x.shape();
+    let types = [updates.tensor_type(), indices.tensor_type()];
+    if let Err(error) = check_updates("scatter", types.each_ref(), dim.name, &kept) {
+        x.graph().record("scatter", error.to_string());
+        return x.poisoned();
+    }
+    let folded = |kind| scatter_fold(kind, updates, indices, dim, &kept);
     let made = match how {
-        Scatter::Add => x + crate::scatter_add(updates, indices, dim, &kept),
-        Scatter::Max => maximum(x, max(met.or(least(x.dtype())), met.dims)),
-        Scatter::Min => minimum(x, min(met.or(greatest(x.dtype())), met.dims)),
-        Scatter::Mul => x * prod(met.or(1.0), met.dims),
-        Scatter::Set => {
-            let number = met.numbers();
-            let last = max(select(met.here, number, -1), met.dims.iter().copied());
-            let is_last = logical_and(met.here, equal(number, last));
-            let put = sum(select(is_last, updates, updates.scalar_like(0.0)), met.dims);
-            select(less(last, 0), x, put)
-        }
+        Scatter::Add => x + folded(ReduceKind::Sum),
+        Scatter::Max => maximum(x, folded(ReduceKind::Max)),
+        Scatter::Min => minimum(x, folded(ReduceKind::Min)),
+        Scatter::Mul => mul(x, folded(ReduceKind::Prod)),
+        Scatter::Set => set(x, updates, indices, dim),
     };
     crate::transpose(made, kept)
+}
+
+/// `x` with the last of the updates of each position.
+#[track_caller]
+fn set<'g>(x: Tensor<'g>, updates: Tensor<'g>, indices: Tensor<'g>, dim: Dimension) -> Tensor<'g> {
+    let (graph, kept, of_index) = (x.graph(), x.shape(), indices.shape());
+    // The number of each update in the order of the dims that it has alone.
+    let alone = updates.shape().iter().filter(|d| !kept.contains(d.name)).collect::<Vec<_>>();
+    let mut number = graph.scalar(0.0, DType::I32);
+    for &dim in &alone {
+        number = number * (dim.size as f64) + crate::range(graph, dim, DType::I32);
+    }
+    let beside = of_index.iter().filter(|d| !alone.contains(d)).collect::<Vec<_>>();
+    let Ok(numbered) = Shape::new(alone.iter().chain(&beside).copied()) else {
+        return x.poisoned();
+    };
+    let number = crate::broadcast(number, &numbered);
+    let onto = std::iter::once(dim).chain(beside);
+    let last = scatter_fold(ReduceKind::Max, number, indices, dim, onto);
+    let is_last = equal(number, crate::gather(last, indices, dim));
+    let put = crate::scatter_add(select(is_last, updates, 0), indices, dim, &kept);
+    select(less(last, 0), x, put)
 }
 
 /// The sum of the elements of each segment along `dim`: element i of `x` belongs to the segment `ids[i]` (i32),
@@ -119,10 +141,8 @@ pub fn segment_max<'g>(
     dim: Dimension,
     segments: Dimension,
 ) -> Tensor<'g> {
-    let _caller = x.graph().for_caller();
-    let Some(shape) = of_segments("segment_max", x, dim, segments) else { return x.poisoned() };
-    match Meeting::new("segment_max", x, ids, segments, &shape) {
-        Some(met) => crate::transpose(max(met.or(least(x.dtype())), met.dims), shape),
+    match of_segments("segment_max", x, dim, segments) {
+        Some(shape) => scatter_fold(ReduceKind::Max, x, ids, segments, &shape),
         None => x.poisoned(),
     }
 }
@@ -141,82 +161,6 @@ fn of_segments(op: &str, x: Tensor<'_>, dim: Dimension, segments: Dimension) -> 
         (None, Err(error)) => x.graph().record(op, error.to_string()),
     }
     None
-}
-
-/// Less than every other number.
-fn least(dtype: DType) -> f64 {
-    if dtype == DType::I32 { f64::from(i32::MIN) } else { f64::NEG_INFINITY }
-}
-
-/// More than every other number.
-fn greatest(dtype: DType) -> f64 {
-    if dtype == DType::I32 { f64::from(i32::MAX) } else { f64::INFINITY }
-}
-
-/// Updates and the positions that they meet.
-struct Meeting<'g> {
-    updates: Tensor<'g>,
-    /// Whether an update is for a position.
-    here: Tensor<'g>,
-    /// The dims that only the updates have.
-    dims: Vec<Dimension>,
-}
-
-impl<'g> Meeting<'g> {
-    /// `None` if it is refused, for the reasons that `scatter_add` has.
-    #[track_caller]
-    fn new(
-        op: &str,
-        updates: Tensor<'g>,
-        indices: Tensor<'g>,
-        dim: Dimension,
-        kept: &Shape,
-    ) -> Option<Self> {
-        if updates.is_poisoned() || indices.is_poisoned() {
-            return None;
-        }
-        let shape = updates.shape();
-        let lacks = |d: &Dimension| shape.get(d.name) != Some(*d);
-        let others = kept.without(&[dim.name]);
-        let stray = others.iter().chain(&indices.shape()).find(lacks);
-        let problem = match stray {
-            _ if indices.dtype() != DType::I32 => {
-                Some(format!("indices are i32, not {}; cast them", indices.dtype()))
-            }
-            _ if updates.dtype() == DType::Bool => Some(format!("{op} needs numbers, not bool")),
-            _ if shape.contains(dim.name) => Some(format!(
-                "the updates {updates:?} have the indexed dim {dim} themselves; rename it"
-            )),
-            Some(stray) => {
-                Some(format!("the updates {updates:?} have no dim {stray}; broadcast them"))
-            }
-            None => None,
-        };
-        if let Some(problem) = problem {
-            updates.graph().record(op, problem);
-            return None;
-        }
-        let here = equal(indices, crate::range(updates.graph(), dim, DType::I32));
-        let dims = shape.iter().filter(|d| !kept.contains(d.name)).collect();
-        Some(Self { updates, here, dims })
-    }
-
-    /// The updates where they are for a position, elsewhere a number that changes nothing.
-    #[track_caller]
-    fn or(&self, nothing: f64) -> Tensor<'g> {
-        select(self.here, self.updates, self.updates.scalar_like(nothing))
-    }
-
-    /// The number of each update in the order of its dims.
-    #[track_caller]
-    fn numbers(&self) -> Tensor<'g> {
-        let graph = self.updates.graph();
-        let mut number = graph.scalar(0.0, DType::I32);
-        for &dim in &self.dims {
-            number = number * (dim.size as f64) + crate::range(graph, dim, DType::I32);
-        }
-        number
-    }
 }
 
 #[cfg(any(test, feature = "testing"))]

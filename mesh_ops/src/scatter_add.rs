@@ -1,18 +1,23 @@
-//! `scatter_add(updates, indices, dim, shape)`: sums of updates by their positions along a dim.
+//! `scatter_add(updates, indices, dim, shape)`: sums of updates by their positions along a dim; `scatter_max`,
+//! `scatter_min`, `scatter_mul` fold in other ways, for [`scatter`](crate::scatter()) and
+//! [`segment_max`](crate::segment_max).
 //!
 //! | shape | as given; the indexed dim and dims of updates |
 //! |---|---|
-//! | split | dims of updates that `shape` lacks reduced(sum), others parallel |
-//! | linear | adds updates |
-//! | gradient | gather of dy |
+//! | split | dims of updates that `shape` lacks reduced(kind), others parallel |
+//! | linear | adds updates for scatter_add, else none |
+//! | gradient | scatter_add: gather of dy; scatter_max, scatter_min: to the updates that attain it, in equal parts; scatter_mul: the product of the others |
 //!
-//! Over a split `dim` each processor keeps the sums of its own positions.
+//! Over a split `dim` each processor keeps what is for its own positions.
 
+use crate::elementwise::{cast, div, equal, maximum, mul, select, sub};
 use crate::gather::check_indices;
 use crate::room::*;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct ScatterAdd {
+struct ScatterFold {
+    /// How updates are folded.
+    kind: ReduceKind,
     /// The dim of the result along which indices are positions.
     dim: DimName,
     /// The result's dims.
@@ -39,65 +44,116 @@ pub fn scatter_add<'g>(
     dim: Dimension,
     shape: impl IntoIterator<Item = Dimension>,
 ) -> Tensor<'g> {
+    scatter_fold(ReduceKind::Sum, updates, indices, dim, shape)
+}
+
+/// As [`scatter_add`], of sums, products, greatest or least updates; where there are none it has what changes
+/// nothing.
+#[track_caller]
+pub(crate) fn scatter_fold<'g>(
+    kind: ReduceKind,
+    updates: Tensor<'g>,
+    indices: Tensor<'g>,
+    dim: Dimension,
+    shape: impl IntoIterator<Item = Dimension>,
+) -> Tensor<'g> {
     let graph = updates.graph();
     match Shape::new(shape) {
         Ok(shape) if shape.get(dim.name) == Some(dim) => {
-            graph.apply1(ScatterAdd { dim: dim.name, shape }, &[updates, indices])
+            graph.apply1(ScatterFold { kind, dim: dim.name, shape }, &[updates, indices])
         }
         Ok(shape) => {
-            graph.record("scatter_add", format!("the result's dims {shape} lack {dim}"));
+            graph.record(name(kind), format!("the result's dims {shape} lack {dim}"));
             updates.poisoned()
         }
         Err(error) => {
-            graph.record("scatter_add", error.to_string());
+            graph.record(name(kind), error.to_string());
             updates.poisoned()
         }
     }
 }
 
-impl Op for ScatterAdd {
+fn name(kind: ReduceKind) -> &'static str {
+    match kind {
+        ReduceKind::Prod => "scatter_mul",
+        ReduceKind::Max => "scatter_max",
+        ReduceKind::Min => "scatter_min",
+        _ => "scatter_add",
+    }
+}
+
+/// Refuses updates and indices that do not go with each other and with the result's dims.
+pub(crate) fn check_updates(
+    op: &str,
+    [updates, indices]: [&TensorType; 2],
+    dim: DimName,
+    onto: &Shape,
+) -> Result<(), OpError> {
+    check_indices(op, indices, dim)?;
+    if updates.dtype == DType::Bool {
+        return Err(OpError::new(format!("{op} needs numbers, not bool")));
+    }
+    if updates.shape.contains(dim) {
+        return Err(OpError::new(format!(
+            "{op}: the updates {updates} have the indexed dim {dim} themselves; rename it"
+        )));
+    }
+    let lacks = |d: &Dimension| updates.shape.get(d.name) != Some(*d);
+    let kept = onto.without(&[dim]);
+    match kept.iter().chain(&indices.shape).find(lacks) {
+        Some(dim) => Err(OpError::new(format!(
+            "{op}: the updates {updates} have no dim {dim}; broadcast them"
+        ))),
+        None => Ok(()),
+    }
+}
+
+impl Op for ScatterFold {
     fn name(&self) -> &'static str {
-        "scatter_add"
+        name(self.kind)
     }
     fn outputs(&self, types: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
         let [updates, indices] = inputs(self.name(), types)?;
-        check_indices(self.name(), indices, self.dim)?;
-        if updates.dtype == DType::Bool {
-            return Err(OpError::new("scatter_add needs numbers, not bool"));
-        }
-        if updates.shape.contains(self.dim) {
-            return Err(OpError::new(format!(
-                "scatter_add: the updates {updates} have the indexed dim {} themselves; rename it",
-                self.dim
-            )));
-        }
-        let lacks = |d: &Dimension| updates.shape.get(d.name) != Some(*d);
-        let kept = self.shape.without(&[self.dim]);
-        if let Some(dim) = kept.iter().chain(&indices.shape).find(lacks) {
-            return Err(OpError::new(format!(
-                "scatter_add: the updates {updates} have no dim {dim}; broadcast them"
-            )));
-        }
+        check_updates(self.name(), [updates, indices], self.dim, &self.shape)?;
         Ok(vec![TensorType::new(self.shape.clone(), updates.dtype)])
     }
     fn split(&self, io: Signature<'_>) -> SplitRule {
-        let summed = io.inputs.iter().flat_map(|t| t.shape.names());
-        let summed = summed.filter(|&name| !self.shape.contains(name));
-        SplitRule::parallel()
-            .with(summed, Role::Reduced(ReduceKind::Sum))
-            .linear(Linearity::Adds, &[&[0]])
+        let folded = io.inputs.iter().flat_map(|t| t.shape.names());
+        let folded = folded.filter(|&name| !self.shape.contains(name));
+        let rule = SplitRule::parallel().with(folded, Role::Reduced(self.kind));
+        if self.kind == ReduceKind::Sum { rule.linear(Linearity::Adds, &[&[0]]) } else { rule }
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (updates, indices, onto) = (cx.input(0)?, cx.input(1)?, cx.output_shape(0));
         let begin = cx.begin(self.dim, onto.get(self.dim).map_or(1, |d| d.size))?;
-        let dtype = cx.output_dtype(0);
-        let out = cx.scatter(&updates, &indices, self.dim, begin, &onto, dtype)?;
+        let out = cx.scatter(self.kind, &updates, &indices, self.dim, begin, &onto)?;
+        let out = cx.cast(&out, cx.output_dtype(0))?;
         cx.finish(0, out)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
-        let dim = dim_of(self.name(), &cx.output(0).tensor_type(), self.dim)?;
-        let found = crate::gather(cx.dy(), cx.input(1), dim);
-        Ok(vec![Some(crate::broadcast(found, &cx.input(0).shape())), None])
+        let (updates, indices, y, dy) = (cx.input(0), cx.input(1), cx.output(0), cx.dy());
+        let dim = dim_of(self.name(), &y.tensor_type(), self.dim)?;
+        let found = |y| crate::broadcast(crate::gather(y, indices, dim), &updates.shape());
+        let sums = |x| crate::scatter_add(x, indices, dim, &self.shape);
+        let dx = match self.kind {
+            ReduceKind::Prod => {
+                let zeros = equal(updates, 0);
+                let divisor = select(zeros, 1, updates);
+                let rest = scatter_fold(self.kind, divisor, indices, dim, &self.shape);
+                let zeros = cast(zeros, DType::I32);
+                let other_zeros = sub(found(sums(zeros)), zeros);
+                let others = select(equal(other_zeros, 0), div(found(rest), divisor), 0);
+                mul(found(dy), others)
+            }
+            ReduceKind::Max | ReduceKind::Min => {
+                let attained = cast(equal(updates, found(y)), updates.dtype());
+                // Where no update comes, none takes anything either.
+                let count = maximum(sums(attained), 1);
+                mul(attained, found(div(dy, count)))
+            }
+            _ => found(dy),
+        };
+        Ok(vec![Some(crate::transpose(dx, updates.shape())), None])
     }
 }
 
@@ -105,18 +161,29 @@ impl Op for ScatterAdd {
 pub(crate) mod proof {
     use super::*;
     use crate::gather::proof::{OUTSIDE, vocab};
+    use crate::reduce::proof::greater;
     use crate::testing::proof::*;
 
     pub(crate) static PROOF: Proof = Proof {
-        meanings: &[&Outputs::<ScatterAdd>(|op, x, types| {
+        meanings: &[&Outputs::<ScatterFold>(|op, x, types| {
             let [updates, indices] = [x[0], x[1]];
+            let is_i32 = types[0].dtype == DType::I32;
+            let (start, fold): (f64, fn(f64, f64) -> f64) = match op.kind {
+                ReduceKind::Prod => (1.0, |a, b| a * b),
+                ReduceKind::Max if is_i32 => (f64::from(i32::MIN), greater),
+                ReduceKind::Max => (f64::NEG_INFINITY, greater),
+                ReduceKind::Min if is_i32 => (f64::from(i32::MAX), |a, b| -greater(-a, -b)),
+                ReduceKind::Min => (f64::INFINITY, |a, b| -greater(-a, -b)),
+                _ => (0.0, |a, b| a + b),
+            };
             let (mut out, onto, over) =
-                (Dense::zeros(types[0].clone()), &types[0].shape, &updates.ty.shape);
+                (Dense::filled(types[0].clone(), start), &types[0].shape, &updates.ty.shape);
             let (to, at) = (offsets(onto, over), offsets(&indices.ty.shape, over));
             for i in 0..updates.data.len() {
                 let index = indices.data[at[i]];
                 if index >= 0.0 && index < extent(onto, op.dim) as f64 {
-                    out.data[to[i] + index as usize * stride(onto, op.dim)] += updates.data[i];
+                    let at = to[i] + index as usize * stride(onto, op.dim);
+                    out.data[at] = fold(out.data[at], updates.data[i]);
                 }
             }
             wrap(&mut out);

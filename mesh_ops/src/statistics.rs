@@ -99,7 +99,7 @@ fn root<'g>(x: Tensor<'g>, power: impl Fn(Tensor<'g>) -> Tensor<'g>) -> Tensor<'
 }
 
 /// The middle of the elements along `dim` in order, of an even number the mean of both; floats; NaN if there is
-/// one. As `jnp.median`; `torch.median` takes the lesser of both.
+/// one. As `jnp.median`; `torch.median` takes the lesser of both. The slices of a split `dim` are sorted and gathered.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

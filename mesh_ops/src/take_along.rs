@@ -7,7 +7,8 @@ use crate::room::*;
 
 /// `out[.., i, ..] = x[.., indices[.., i, ..], ..]`: `indices` (i32) has dims of `x` and, in the place of `dim`, a
 /// dim of that name of any size. As `jnp.take_along_axis` and `torch.gather`; an index outside `0..dim.size`
-/// finds zero. Of `argsort` and `top_k` it takes what they point to.
+/// finds zero. Of `argsort` and `top_k` it takes what they point to. Each processor needs all of a split `dim` of `x`:
+/// it is gathered, as `explain` says.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

@@ -42,6 +42,9 @@ UNARY = {
     "is_nan": (jnp.isnan, Draw.edges),
     "is_inf": (jnp.isinf, Draw.edges),
     "is_finite": (jnp.isfinite, Draw.edges),
+    "erfc": (special.erfc, Draw.normal),
+    # Within what f32 has as well.
+    "nan_to_num": (lambda x: jnp.clip(jnp.nan_to_num(x), -1e6, 1e6), Draw.edges),
 }
 TIMES = 3
 

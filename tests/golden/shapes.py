@@ -133,6 +133,14 @@ segments("sum", lambda x, ids, count: jax.ops.segment_sum(x, ids, count))
 segments("max", lambda x, ids, count: jax.ops.segment_max(x, ids, count))
 
 
+@golden(2)
+def segment_max_of_ties(draw):
+    """Of equal elements each has a part of the gradient."""
+    draw.coarse("x", "p q")
+    draw.integers("ids", "p", 0, 1)
+    return lambda x, ids: jax.ops.segment_max(x, ids, 2)
+
+
 @golden(TIMES)
 def space_to_depth(draw):
     draw.size("h", (2, 4))
@@ -143,5 +151,17 @@ def space_to_depth(draw):
         h, w, c = x.shape
         blocks = x.reshape(h // 2, 2, w // 2, 2, c)
         return blocks.transpose(0, 2, 1, 3, 4).reshape(h // 2, w // 2, 4 * c)
+
+    return function
+
+
+@golden(TIMES)
+def depth_to_space(draw):
+    h, w, c = draw.size("h", (2, 3)), draw.size("w", (1, 2)), draw.size("c", (4, 8))
+    draw.normal("x", "h w c")
+
+    def function(x):
+        blocks = x.reshape(h, w, 2, 2, c // 4).transpose(0, 2, 1, 3, 4)
+        return blocks.reshape(2 * h, 2 * w, c // 4)
 
     return function

@@ -83,6 +83,23 @@ def linear_recurrence(draw):
 
 
 @golden(TIMES)
+def associative_scan(draw):
+    """Products of matrices, whose order matters."""
+    draw.size("p", (2, 3, 5))
+    draw.sizes |= {"i": 2, "j": 2}
+    draw.normal("x", "p i j")
+    return lambda x: jax.lax.associative_scan(jnp.matmul, x)
+
+
+@golden()
+def extremes_of_nan(draw):
+    draw.size("q", (6,))
+    draw.edges("x", "p q")
+    ends = lambda x: (jax.lax.cummax(x, 1), jax.lax.cummin(x, 1))
+    return lambda x: ends(jax.lax.stop_gradient(x))
+
+
+@golden(TIMES)
 def bincount(draw):
     bins = draw.among("bins", [4, 6])
     draw.integers("x", "p q", 0, 7)  # JAX counts what is below 0 at 0.
@@ -102,4 +119,14 @@ def searchsorted(draw):
     side = draw.among("side", ["left", "right"])
     draw._input("sorted", "p", lambda sizes: np.sort(draw.rng.integers(-2, 3, sizes) / 2))
     draw.coarse("x", "q r")
+    return lambda s, x: jnp.searchsorted(s, x, side=side).astype(jnp.int32)
+
+
+@golden(2)
+def searchsorted_of_nan(draw):
+    side = draw.attribute("side", "left" if draw.rng.integers(2) else "right")
+    draw.size("p", (4, 6))
+    among = np.array([np.inf, -np.inf, np.nan, 0.5, -1.0])
+    draw._input("sorted", "p", lambda sizes: np.sort(draw.rng.choice(among, sizes)))
+    draw.edges("x", "q", tuple(among))
     return lambda s, x: jnp.searchsorted(s, x, side=side).astype(jnp.int32)

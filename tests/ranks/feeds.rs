@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub fn run() {
     let mesh = mesh();
     parts(&mesh);
+    integers(&mesh);
     refusals(&mesh);
     let layouts: [(&str, &[&str]); 5] = [
         ("batch:a", &["a"]),
@@ -42,6 +43,24 @@ enum Form {
 
 const FORMS: [Form; 4] =
     [Form::Part, Form::Dims(|dim| dim == 0), Form::Dims(|dim| dim > 0), Form::Spoiled];
+
+/// Each rank converts what it is fed of bytes and wide integers: the bits of feeding the dtype itself.
+fn integers(mesh: &Mesh) {
+    let g = mesh_ops::graph();
+    let (batch, pixels) = (dim("batch", 8), dim("pixels", 4));
+    let image = g.input("image", [batch, pixels], F32);
+    let label = g.input("label", [batch], I32);
+    let f = g.function("f", [image, label], [image / 255, label * 2], []);
+    let bytes = Array2::from_shape_fn((8, 4), |(i, j)| (31 * i + 7 * j) as u8);
+    let labels = Array1::from_shape_fn(8, |i| i as i64 - 4);
+    let module = g.lower(mesh, &"batch:a;pixels:b".parse().unwrap()).unwrap();
+    let mut ranks = Session::mpi(&module, 5).unwrap();
+    let fed = ranks.call(&f, [(&bytes).into(), (&labels).into()]).unwrap();
+    let (floats, narrow) = (bytes.mapv(f32::from), labels.mapv(|x| x as i32));
+    let same = ranks.call(&f, [(&floats).into(), (&narrow).into()]).unwrap();
+    assert_eq!(fed, same);
+    assert_eq!(fed[1].to_integers::<i64>().unwrap(), (labels * 2).into_dyn());
+}
 
 /// On ranks and on threads, feeding parts gives the bits of feeding whole arrays.
 fn parts(mesh: &Mesh) {

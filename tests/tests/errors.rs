@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mesh_core::array::IntegerError;
 use mesh_core::graph::{OpError, Report};
 use mesh_core::lower::{ModuleError, ModuleFileError};
 use mesh_core::names::{LayoutError, LayoutWarning, NameError};
@@ -59,6 +60,7 @@ fn errors(text: &str) -> Vec<String> {
 #[test]
 fn every_error_may_go_to_another_thread() {
     let mut known = vec![
+        sendable::<IntegerError>(),
         sendable::<OpError>(),
         sendable::<Report>(),
         sendable::<ModuleError>(),

@@ -13,12 +13,14 @@ use mesh_ops::layers::{Cell, CellState, Dense, Parameters, Recurrent, embed, emb
 use mesh_ops::prelude::*;
 use mesh_optimize::training::Trainer;
 use mesh_optimize::{AdamWeightDecay, Optimizer};
-use ndarray::{Array1, ArrayD, arr0};
+use ndarray::{Array1, arr0};
 use std::error::Error;
 use std::process::ExitCode;
 
 const BATCH: usize = 16;
 const LENGTH: usize = 64;
+/// Bytes are drawn by their logits times this.
+const SHARPNESS: f64 = 1.4;
 
 /// Trains a recurrent network on small tales and prints what it writes. Dims: batch, length, state,
 /// gates, bytes.
@@ -82,21 +84,9 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     for _ in 0..flags.write {
         let fed = arr0(i32::from(byte));
         let [logits, after] = session.call(&next, [fed.view().into(), state.view()])?;
-        (byte, state) = (drawn(&logits.to_f64(), &mut rng), after);
+        (byte, state) = (rng.byte(&logits, SHARPNESS), after);
         written.push(byte);
     }
     say(&format!("\n{}", String::from_utf8_lossy(&written)));
     Ok(())
-}
-
-/// A byte, drawn by the softmax of its logits, which are sharpened a little.
-fn drawn(logits: &ArrayD<f64>, rng: &mut Rng) -> u8 {
-    let most = logits.iter().copied().fold(f64::MIN, f64::max);
-    let weights: Vec<f64> = logits.iter().map(|x| ((x - most) / 0.7).exp()).collect();
-    let mut left = f64::from(rng.unit()) * weights.iter().sum::<f64>();
-    let chosen = weights.iter().position(|weight| {
-        left -= weight;
-        left < 0.0
-    });
-    chosen.and_then(|byte| u8::try_from(byte).ok()).unwrap_or(b' ')
 }

@@ -1,4 +1,6 @@
-//! Integers of types that no dtype is: arrays of them may be fed.
+//! Integers of types that no dtype is, at the border: arrays of them may be fed and written, kept in data sets
+//! ([`Array::from_integers`]) and made of what was fetched ([`Array::to_integers`]). Nothing computes in them: a tensor
+//! is of i32 where it counts and of floats where it is measured, so a byte is converted once, where it comes in.
 
 use std::ops::RangeInclusive;
 
@@ -29,11 +31,97 @@ pub(crate) enum Unheld {
     Element { index: Vec<usize>, value: i128 },
 }
 
-trait Integer: Copy {
-    fn wide(self) -> i128;
+/// A number that an integer type or a dtype does not have.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("element {index:?} is {value}, which {of} does not have")]
+pub struct IntegerError {
+    /// Where it is; empty of a scalar.
+    pub index: Vec<usize>,
+    /// The number.
+    pub value: String,
+    /// The name of the type or dtype.
+    pub of: String,
 }
 
-fn converted<T: Integer>(view: &ArrayViewD<'_, T>, dtype: DType) -> Result<Array, Unheld> {
+mod sealed {
+    /// What the integers of the standard library share.
+    pub trait Whole: Copy {
+        const NAME: &'static str;
+        fn wide(self) -> i128;
+        fn narrow(x: i128) -> Option<Self>;
+    }
+}
+use sealed::Whole;
+
+/// An integer type that arrays are made of: i8 to i64, u8 to u64, usize.
+pub trait Integer: Whole + 'static {}
+impl<T: Whole + 'static> Integer for T {}
+
+impl Array {
+    /// Integers of any type as numbers of a dtype, for data sets: labels of i64 as i32, images of u8 as f32.
+    ///
+    /// ```
+    /// use mesh_core::array::Array;
+    /// use mesh_core::names::DType;
+    /// let labels = Array::from_integers(&ndarray::arr1(&[3_i64, 7]), DType::I32)?;
+    /// assert_eq!(labels, ndarray::arr1(&[3, 7]).into());
+    /// let beyond = Array::from_integers(&ndarray::arr1(&[0, 1_i64 << 40]), DType::I32);
+    /// assert!(beyond.is_err_and(|error| error.index == [1]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A number that the dtype does not have, or has with a gap between it and 0 (2^24 + 1 of f32); bools have none.
+    pub fn from_integers<T: Integer, D: Dimension>(
+        integers: &ndarray::Array<T, D>,
+        dtype: DType,
+    ) -> Result<Self, IntegerError> {
+        let view = integers.view().into_dyn();
+        let unheld =
+            |index: Vec<usize>, value: String| IntegerError { index, value, of: dtype.to_string() };
+        converted(&view, dtype).map_err(|error| match error {
+            Unheld::Element { index, value } => unheld(index, value.to_string()),
+            Unheld::NoNumbers => unheld(Vec::new(), format!("a number of {}", T::NAME)),
+        })
+    }
+
+    /// The elements as integers of another type, as bytes of an image for example; `true` is 1.
+    ///
+    /// ```
+    /// use mesh_core::array::Array;
+    /// let image = Array::from(ndarray::arr1(&[0.0_f32, 255.0]));
+    /// assert_eq!(image.to_integers::<u8>()?, ndarray::arr1(&[0, 255]).into_dyn());
+    /// let error = Array::from(ndarray::arr1(&[0.5_f32])).to_integers::<u8>().map_err(|e| e.to_string());
+    /// assert_eq!(error, Err("element [0] is 0.5, which u8 does not have".to_owned()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first element that is no whole number or that the type does not have: round and clip before.
+    pub fn to_integers<T: Integer>(&self) -> Result<ArrayD<T>, IntegerError> {
+        let numbers = self.to_f64();
+        let whole = |x: f64| (x.fract() == 0.0).then_some(x as i128).and_then(T::narrow);
+        let mut integers = Vec::with_capacity(numbers.len());
+        for (index, &x) in numbers.indexed_iter() {
+            integers.push(whole(x).ok_or_else(|| IntegerError {
+                index: index.slice().to_vec(),
+                value: x.to_string(),
+                of: T::NAME.to_owned(),
+            })?);
+        }
+        let shape = numbers.raw_dim();
+        // There are as many as the shape has.
+        ArrayD::from_shape_vec(shape, integers).map_err(|error| IntegerError {
+            index: Vec::new(),
+            value: error.to_string(),
+            of: T::NAME.to_owned(),
+        })
+    }
+}
+
+fn converted<T: Whole>(view: &ArrayViewD<'_, T>, dtype: DType) -> Result<Array, Unheld> {
     let whole = whole(dtype).ok_or(Unheld::NoNumbers)?;
     if !view.iter().all(|x| whole.contains(&x.wide())) {
         let mut all = view.indexed_iter().map(|(index, x)| (index, x.wide()));
@@ -41,7 +129,7 @@ fn converted<T: Integer>(view: &ArrayViewD<'_, T>, dtype: DType) -> Result<Array
             return Err(Unheld::Element { index: index.slice().to_vec(), value });
         }
     }
-    fn mapped<T: Integer, E>(view: &ArrayViewD<'_, T>, to: impl Fn(i128) -> E) -> ArrayD<E> {
+    fn mapped<T: Whole, E>(view: &ArrayViewD<'_, T>, to: impl Fn(i128) -> E) -> ArrayD<E> {
         view.mapv(|x| to(x.wide()))
     }
     Ok(match dtype {
@@ -98,12 +186,6 @@ macro_rules! integers {
         }
 
         $(
-            impl Integer for $integer {
-                fn wide(self) -> i128 {
-                    self as i128
-                }
-            }
-
             impl Element for $integer {
                 fn array_ref(view: ArrayViewD<'_, Self>) -> ArrayRef<'_> {
                     ArrayRef::Integers(Integers::$variant(view))
@@ -114,9 +196,26 @@ macro_rules! integers {
 }
 integers! { I8 i8 I16 i16 I64 i64 U8 u8 U16 u16 U32 u32 U64 u64 Usize usize }
 
+macro_rules! whole {
+    ($($integer:ident)*) => {
+        $(impl Whole for $integer {
+            const NAME: &'static str = stringify!($integer);
+
+            fn wide(self) -> i128 {
+                self as i128
+            }
+
+            fn narrow(x: i128) -> Option<Self> {
+                x.try_into().ok()
+            }
+        })*
+    };
+}
+whole! { i8 i16 i32 i64 u8 u16 u32 u64 usize }
+
 #[cfg(test)]
 mod tests {
-    use ndarray::{ArrayD, arr0, arr2};
+    use ndarray::{ArrayD, arr0, arr1, arr2};
 
     use super::*;
 
@@ -135,6 +234,26 @@ mod tests {
             assert_eq!((array.dtype(), array.to_f64()), (dtype, all.mapv(f64::from)));
         }
         assert_eq!(integers(&all).converted(DType::Bool), Err(Unheld::NoNumbers));
+    }
+
+    /// What leaves is what came in, and what does not fit is named.
+    #[test]
+    fn fetched_numbers_become_integers() {
+        let all = arr1(&[0_u8, 1, 127, 255]).into_dyn();
+        for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32] {
+            let array = Array::from_integers(&all, dtype).unwrap();
+            assert_eq!(array.to_integers::<u8>().unwrap(), all, "{dtype}");
+            assert_eq!(array.to_integers::<i64>().unwrap(), all.mapv(i64::from), "{dtype}");
+        }
+        let bits = Array::from(arr1(&[true, false]));
+        assert_eq!(bits.to_integers::<u8>().unwrap(), arr1(&[1, 0]).into_dyn());
+        for beyond in [-1.0, 256.0, 0.5, f64::NAN, f64::INFINITY] {
+            let error = Array::from(arr2(&[[0.0, 1.0], [beyond, 3.0]])).to_integers::<u8>();
+            let message = format!("element [1, 0] is {beyond}, which u8 does not have");
+            assert_eq!(error.unwrap_err().to_string(), message);
+        }
+        let error = Array::from_integers(&all, DType::Bool).unwrap_err().to_string();
+        assert_eq!(error, "element [] is a number of u8, which bool does not have");
     }
 
     /// The dtype that a conversion gives back from its result is the judge: what is held survives, and

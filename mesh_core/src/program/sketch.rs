@@ -191,7 +191,7 @@ pub(crate) fn every_form(b: &mut Builder<'_>) {
     let begin = Offset::sliced(&[rows], 4);
     let found = b.gather(row, index, 2, begin.clone(), smallvec![2, 4]); // %16, step 16
     let (row, index) = (labelled(found, &[2, 1]), labelled(at, &[2]));
-    let sums = b.scatter(row, index, 0, begin.clone(), smallvec![2, 4]); // %17, step 17
+    let sums = b.scatter(ReduceKind::Sum, row, index, 0, begin.clone(), smallvec![2, 4]); // %17, step 17
     let sums = b.scan(ReduceKind::Sum, 0, true, false, sums); // %18, step 18
     let inputs = [b.whole(sums), labelled(at, &[0])];
     b.sort(&inputs, 0, true, &smallvec![1, 4]); // %19, %20, step 19

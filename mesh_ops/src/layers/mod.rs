@@ -21,6 +21,7 @@ mod parameters;
 mod recurrent;
 mod response_norm;
 mod softmax;
+mod state_space;
 mod transformer;
 
 pub use activation::Activation;
@@ -46,4 +47,5 @@ pub use response_norm::LocalResponseNorm;
 pub use softmax::{
     log_softmax, log_softmax_with, logsumexp, logsumexp_with, softmax, softmax_with,
 };
+pub use state_space::{Mamba, MambaState, MambaWeights, selective_scan};
 pub use transformer::{Around, TransformerLayer, TransformerLayerWeights};

@@ -17,6 +17,7 @@ mod meanings;
 mod metrics;
 mod recurrent;
 mod routed;
+mod state_space;
 mod variables;
 
 use mesh_core::lower::Module;

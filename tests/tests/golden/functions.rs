@@ -35,6 +35,8 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("is_nan", |i| vec![is_nan(i.x[0])]),
     ("is_inf", |i| vec![is_inf(i.x[0])]),
     ("is_finite", |i| vec![is_finite(i.x[0])]),
+    ("erfc", |i| vec![erfc(i.x[0])]),
+    ("nan_to_num", |i| vec![clip(nan_to_num(i.x[0]), -1e6, 1e6)]),
     ("at_infinities", |i| {
         let all = [ceil, trunc, atan, sinh, cosh, asinh, exp2, cbrt, log2, log_sigmoid];
         all.map(|function| function(i.x[0]).stop_gradient()).to_vec()

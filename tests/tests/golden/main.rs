@@ -23,6 +23,7 @@ mod metrics;
 mod recurrent;
 mod reductions;
 mod shapes;
+mod state_space;
 mod statistics;
 mod structure;
 mod windows;
@@ -61,4 +62,5 @@ families! {
     torch_losses = losses::TORCH;
     torch_images = images::TORCH;
     torch_recurrent = recurrent::BUILDERS;
+    torch_state_space = state_space::BUILDERS;
 }

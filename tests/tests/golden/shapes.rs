@@ -4,8 +4,8 @@ use crate::Builder;
 use crate::instance::Given;
 use mesh_ops::prelude::*;
 use mesh_ops::{
-    Padding, Scatter, diag, diagonal, eye, flip, linspace, meshgrid, pad_with, repeat, roll,
-    scatter, segment_max, segment_sum, space_to_depth, take_along, tile, tril, triu,
+    Padding, Scatter, depth_to_space, diag, diagonal, eye, flip, linspace, meshgrid, pad_with,
+    repeat, roll, scatter, segment_max, segment_sum, space_to_depth, take_along, tile, tril, triu,
 };
 
 fn put<'g>(i: &Given<'g>, how: Scatter) -> Vec<Tensor<'g>> {
@@ -65,5 +65,7 @@ pub(crate) const BUILDERS: &[Builder] = &[
         let segments = dim("segments", i.size("segments"));
         vec![segment_max(i.x[0], i.x[1], i.dim("p"), segments)]
     }),
+    ("segment_max_of_ties", |i| vec![segment_max(i.x[0], i.x[1], i.dim("p"), dim("segments", 2))]),
+    ("depth_to_space", |i| vec![depth_to_space(i.x[0], &[i.dim("h"), i.dim("w")], 2, i.dim("c"))]),
     ("space_to_depth", |i| vec![space_to_depth(i.x[0], &[i.dim("h"), i.dim("w")], 2, i.dim("c"))]),
 ];

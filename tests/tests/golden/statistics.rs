@@ -1,11 +1,18 @@
 //! Statistics, folds so far along a dim, counts.
 
 use crate::Builder;
+use crate::instance::Given;
 use mesh_ops::prelude::*;
 use mesh_ops::{
-    AssociativeScan, Side, bincount, count_nonzero, cummax, cummin, cumprod, histogram,
-    linear_recurrence, logcumsumexp, median, quantile, searchsorted, std, var, vector_norm,
+    AssociativeScan, Side, associative_scan, bincount, count_nonzero, cummax, cummin, cumprod,
+    histogram, linear_recurrence, logcumsumexp, median, quantile, searchsorted, std, var,
+    vector_norm,
 };
+
+fn places<'g>(i: &Given<'g>) -> Vec<Tensor<'g>> {
+    let side = if i.text("side") == "right" { Side::Right } else { Side::Left };
+    vec![searchsorted(i.x[0], i.x[1], i.dim("p"), side)]
+}
 
 /// Builders of `statistics.json`.
 pub(crate) const BUILDERS: &[Builder] = &[
@@ -28,10 +35,19 @@ pub(crate) const BUILDERS: &[Builder] = &[
         let how = AssociativeScan { reverse: i.is("reverse"), blocks: None };
         vec![linear_recurrence(i.x[0], i.x[1], i.dim("p"), how)]
     }),
+    ("associative_scan", |i| {
+        let (rows, columns, between) = (i.dim("i"), i.dim("j"), dim("between", 2));
+        associative_scan([i.x[0]], i.dim("p"), |[a], [b]| {
+            let (a, b) = (a.rename(columns, "between"), b.rename(rows, "between"));
+            [mesh_ops::einsum::contract(a, &[b], [between])]
+        })
+        .to_vec()
+    }),
+    ("extremes_of_nan", |i| {
+        [cummax, cummin].map(|fold| fold(i.x[0], i.dim("q")).stop_gradient()).to_vec()
+    }),
     ("bincount", |i| vec![bincount(i.x[0], dim("bins", i.size("bins")))]),
     ("histogram", |i| vec![histogram(i.x[0], dim("bins", i.size("bins")), -1.0, 1.0)]),
-    ("searchsorted", |i| {
-        let side = if i.text("side") == "right" { Side::Right } else { Side::Left };
-        vec![searchsorted(i.x[0], i.x[1], i.dim("p"), side)]
-    }),
+    ("searchsorted", places),
+    ("searchsorted_of_nan", places),
 ];

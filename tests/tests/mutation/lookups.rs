@@ -85,7 +85,8 @@ impl Op for Scatter {
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         let (x, indices, onto) = (cx.input(0)?, cx.input(1)?, cx.output_shape(0));
         let (begin, dtype) = (self.0.begin(cx, onto.size())?, cx.output_dtype(0));
-        let sums = cx.scatter(&x, &indices, q(), begin, &onto, dtype)?;
+        let sums = cx.scatter(ReduceKind::Sum, &x, &indices, q(), begin, &onto)?;
+        let sums = cx.cast(&sums, dtype)?;
         cx.finish(0, sums)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {

@@ -110,9 +110,9 @@ const TABLE: &[(&str, &str, Body)] = &[
     }),
     ("scatter", "dim stray is not among [p:4, q:6]", |cx| {
         let indices = cx.counted(dim("p", 4), Offset::fixed(0), 4)?;
-        let (x, dtype) = (cx.input(0)?, cx.output_dtype(0));
-        let onto = shape("p:4;q:6");
-        cx.scatter(&x, &indices, stray(), Offset::fixed(0), &onto, dtype).map(|_| ())
+        let (x, onto) = (cx.input(0)?, shape("p:4;q:6"));
+        let begin = Offset::fixed(0);
+        cx.scatter(ReduceKind::Sum, &x, &indices, stray(), begin, &onto).map(|_| ())
     }),
     ("sort", "dim stray is not among [p:4, q:6]", |cx| {
         cx.sort(&cx.input(0)?, &[], stray(), 1, false).map(|_| ())

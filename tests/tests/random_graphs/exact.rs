@@ -6,6 +6,7 @@
 
 use crate::bounds::{Known, Site, propagate};
 use crate::handed;
+use crate::rearranged;
 use crate::recipe::{Draw, Drawn, SMALL, one};
 use mesh_core::graph::{Graph, Kind, TensorId};
 use mesh_ops::conv::{Conv, Padding};
@@ -99,6 +100,12 @@ pub const OPS: &[Drawn] = &[
         one(select(d.a.greater(b), b, d.a))
     },
     |d| one(mesh_ops::shift(d.a, d.dim()?, i64::from(d.pick.b % 16) - 8, d.heads())),
+    rearranged::shapes,
+    rearranged::shapes,
+    rearranged::scattered,
+    rearranged::scattered,
+    rearranged::searched,
+    rearranged::scanned,
     |d| {
         // Cuts the dim in two and swaps the parts.
         let (along, cut) = d.cut()?;
@@ -308,6 +315,8 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             (_, "overlap_add") => x[0] * site.gone(),
             (_, "conv" | "conv_filter") => x[0] * x[1] * site.size(1),
             (_, "conv_image") => x[0] * x[1] * site.size(0),
+            (_, "scatter_mul") => x[0].max(1.0).powf(site.size(0)),
+            (_, "searchsorted") => site.longest(),
             (_, "top_k") => return vec![x[0], site.longest()],
             (_, "floordiv") => x[0] + 1.0,
             (_, "modulo") => x[1],
@@ -321,6 +330,8 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             (_, "neg" | "relu" | "relu_gradient" | "max" | "min" | "broadcast" | "transpose")
             | (_, "cast" | "maximum" | "minimum" | "abs" | "select" | "select_gradient")
             | (_, "shift" | "slice" | "concat" | "pad" | "reshape" | "clip_gradient")
+            // Where nothing comes they are infinite; who draws them takes that away.
+            | (_, "scatter_max" | "scatter_min")
             | (_, "floor" | "ceil" | "round" | "trunc" | "cummax" | "cummin")
             | (_, "gather" | "pick" | "windows" | "stack" | "max_pool") => greatest,
             (_, "max_pool_count") => site.longest(),

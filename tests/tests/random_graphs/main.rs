@@ -14,6 +14,7 @@ mod devices;
 mod exact;
 mod handed;
 mod large;
+mod rearranged;
 mod recipe;
 mod searched;
 mod smooth;
@@ -39,7 +40,7 @@ const CASES: u32 = 3000;
 const LARGE_CASES: u32 = 40;
 
 /// The number of graphs of each kind among which every op must occur.
-const CASES_FOR_ALL_OPS: usize = 400;
+const CASES_FOR_ALL_OPS: usize = 1000;
 
 const MESHES: [&str; 7] = ["a:2", "a:3", "a:4", "a:2;b:2", "a:2;b:3", "a:2;b:4", "a:2;b:2;c:2"];
 

@@ -16,6 +16,7 @@ use mesh_ops::random::{
     multiplicative_jitter, random_normal, random_truncated_normal, random_uniform,
 };
 use mesh_ops::testing::{Case, Dense, Fill, Given, Room, meaning, rooms};
+use mesh_ops::{AssociativeScan, linear_recurrence};
 use std::collections::BTreeMap;
 
 /// Rounding of one op, relative to its greatest result: functions are good to 4 units in the last
@@ -76,6 +77,18 @@ pub const OPS: &[Drawn] = &[
     |d| one(d.a.logsumexp(d.dim()?)),
     |d| one(d.a.variance(d.some_dims())),
     |d| one(d.a.cumsum(d.dim()?)),
+    |d| {
+        let (along, b) = (d.dim()?, d.pick.b);
+        one(match b % 4 {
+            0 => mesh_ops::logcumsumexp(d.a, along),
+            1 => mesh_ops::cummax(d.choice(d.a), along),
+            2 => mesh_ops::quantile(d.choice(d.a), f64::from(b / 4) / 64.0, along),
+            _ => {
+                let how = AssociativeScan { reverse: d.heads(), blocks: None };
+                linear_recurrence(d.a.sigmoid(), d.a, along, how)
+            }
+        })
+    },
     |d| {
         // What pooling means is told window by window, which takes minutes for large tensors.
         let is_small = d.a.shape().size() <= SMALL.most;
@@ -329,7 +342,7 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         (_, "scatter_add") => x[1].jumps(x[0].either(zero).summed(site.size(0))),
         (_, "gather") => x[1].jumps(x[0].either(zero)),
         (_, "top_k") | (_, "max" | "min" | "broadcast" | "transpose" | "reshape" | "cast") => x[0],
-        (_, "slice" | "pick" | "max_pool") => x[0],
+        (_, "slice" | "pick" | "max_pool" | "cummax") => x[0],
         (_, "avg_pool" | "avg_pool_gradient") => x[0].either(zero).summed(site.longest()),
         (_, "shift" | "pad" | "windows") => x[0].either(zero),
         (_, "maximum" | "minimum" | "concat" | "stack") => hull(),

@@ -53,6 +53,27 @@ fn updates_commit_together() {
     }
 }
 
+/// Bytes and wide integers are what they are fed to before a device sees them, and come back as they were.
+#[test]
+fn bytes_and_wide_integers_pass_the_border() {
+    let Some(plugin) = plugin() else { return };
+    let g = mesh_ops::graph();
+    let x = dim("x", 4);
+    let (image, label) = (g.input("image", [x], F32), g.input("label", [x], I32));
+    let f = g.function("f", [image, label], [image / 255 * 255, label - 1], []);
+    let (bytes, labels) = (arr1(&[0_u8, 1, 254, 255]), arr1(&[1_i64, -5, 0, 1 << 20]));
+    for module in lowered(&g) {
+        let mut session = Session::xla_with(&module, 7, &fast(&plugin)).unwrap();
+        let [image, less] = session.call(&f, [(&bytes).into(), (&labels).into()]).unwrap();
+        let image = Array::from(image.to_f64().mapv(f64::round)).to_integers::<u8>().unwrap();
+        assert_eq!(image, bytes.clone().into_dyn());
+        assert_eq!(less.to_integers::<i64>().unwrap(), (&labels - 1).into_dyn());
+        let beyond = arr1(&[0, 1_i64 << 40, 0, 0]);
+        let error = session.call(&f, [(&bytes).into(), (&beyond).into()]).unwrap_err();
+        assert!(error.to_string().contains("1099511627776"), "{error}");
+    }
+}
+
 /// Every dtype goes to the devices and comes back as it is, split or not, whatever the array's strides.
 #[test]
 fn arrays_of_every_dtype_keep_their_bits() {

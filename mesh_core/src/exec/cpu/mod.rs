@@ -77,7 +77,8 @@ pub(crate) fn prepare(
             gather::prepare(block, input(0)?, input(1)?, form.dim, at(&form.begin), out()?)?
         }
         Form::Scatter(form) => {
-            scatter::prepare(block, input(0)?, input(1)?, form.dim, at(&form.begin), out()?)?
+            let to = (form.dim, at(&form.begin), out()?);
+            scatter::prepare(block, form.kind, input(0)?, input(1)?, to)?
         }
         Form::Put(form) => {
             let operands = [input(0)?, input(1)?, input(2)?];

@@ -1,21 +1,22 @@
-//! `Scatter`: rows added by index, in the declared order of the updates.
+//! `Scatter`: rows folded by index, in the declared order of the updates.
 
 use super::gather::Find;
 use super::isa::{Entry, Task, compiled};
-use super::moves::fill;
+use super::reduce::{Fold, Max, Min, Prod, Sum};
 use super::strided::{Labels, Loop, Nest};
 use super::{Kernel, Memory};
-use crate::names::DType;
+use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
 
-struct Scatter<T: Number> {
+/// Of elements that are held as they lie in memory.
+struct Scatter<F: Fold> {
     updates: ValueId,
     indices: ValueId,
     out: ValueId,
     len: usize,
     find: Find,
-    /// Loops over indices and summed dims in the updates' order. Strides: indices, updates, result.
+    /// Loops over indices and folded dims in the updates' order. Strides: indices, updates, result.
     lookups: Nest,
     /// Loops over what one index gets, but for `run`. Strides: updates, result.
     row: Nest,
@@ -23,17 +24,18 @@ struct Scatter<T: Number> {
     /// The loops of `lookups` and the innermost of them, if updates of neighbouring indices lie closer
     /// together than those of one index: then each element of a row gets all of its own.
     by_element: Option<(Nest, Loop)>,
-    add: Entry<Add<T>>,
+    onto: Entry<Onto<F>>,
 }
 
+/// `to`: the result's label that is indexed, the index of its first position, the result.
 pub(super) fn prepare(
     block: &Block,
+    kind: ReduceKind,
     updates: &Operand,
     indices: &Operand,
-    dim: u8,
-    begin: usize,
-    out: ValueId,
+    to: (u8, usize, ValueId),
 ) -> Result<Box<dyn Kernel>, String> {
+    let (dim, begin, out) = to;
     let value = block.value(out);
     if block.value(updates.value).dtype != value.dtype {
         return Err("a scatter keeps its dtype".to_owned());
@@ -46,7 +48,7 @@ pub(super) fn prepare(
     if dim >= rank || labels.has[0][dim] {
         return Err("the indexed dim is not the result's alone".to_owned());
     }
-    // Whatever meets in one element of the result is added in the order of these loops.
+    // Whatever meets in one element of the result is folded in the order of these loops.
     let meets = |label: usize| labels.has[1][label] || label >= rank;
     let declared = updates.dims.iter().map(|&label| usize::from(label));
     let (met, kept): (Vec<_>, Vec<_>) = declared.partition(|&label| meets(label));
@@ -60,9 +62,9 @@ pub(super) fn prepare(
     let by_element = (next.extent > 1 && is_near).then_some((others, next));
     let (updates, indices, len) = (updates.value, indices.value, value.len());
     macro_rules! kernel {
-        ($element:ty) => {{
-            let add = compiled::<Add<$element>>();
-            Box::new(Scatter::<$element> {
+        ($fold:ty) => {{
+            let onto = compiled::<Onto<$fold>>();
+            Box::new(Scatter::<$fold> {
                 updates,
                 indices,
                 out,
@@ -72,46 +74,40 @@ pub(super) fn prepare(
                 row,
                 run,
                 by_element,
-                add,
+                onto,
             })
         }};
     }
-    Ok(match value.dtype {
-        DType::F32 => kernel!(f32),
-        DType::F64 => kernel!(f64),
-        DType::I32 => kernel!(i32),
-        dtype => return Err(format!("there are no scattered sums of {dtype}")),
+    macro_rules! of_dtype {
+        ($fold:ident) => {
+            match value.dtype {
+                DType::F32 => kernel!($fold<f32>),
+                DType::F64 => kernel!($fold<f64>),
+                DType::I32 => kernel!($fold<i32>),
+                dtype => return Err(format!("nothing of {dtype} is scattered")),
+            }
+        };
+    }
+    Ok(match kind {
+        ReduceKind::Sum => of_dtype!(Sum),
+        ReduceKind::Prod => of_dtype!(Prod),
+        ReduceKind::Max => of_dtype!(Max),
+        ReduceKind::Min => of_dtype!(Min),
+        kind => return Err(format!("a scatter does not fold by {kind}")),
     })
 }
 
-/// What can be added.
-trait Number: Copy + Send + 'static {
-    fn plus(self, other: Self) -> Self;
+/// One more update of an element.
+#[inline(always)]
+fn folded<F: Fold>(element: F::Element, update: F::Element) -> F::Element {
+    F::store(F::fold(F::load(element), F::load(update)))
 }
 
-macro_rules! numbers {
-    ($($type:ty, |$a:ident, $b:ident| $sum:expr;)*) => {$(
-        impl Number for $type {
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                let ($a, $b) = (self, other);
-                $sum
-            }
-        }
-    )*};
-}
+/// Folds a run onto another: results, updates, how many.
+struct Onto<F>(PhantomData<F>);
 
-numbers! {
-    f32, |a, b| a + b;
-    f64, |a, b| a + b;
-    i32, |a, b| a.wrapping_add(b);
-}
-
-/// Adds a run onto another: results, updates, how many.
-struct Add<T>(PhantomData<T>);
-
-impl<T: Number> Task for Add<T> {
-    type Args = (*mut T, *const T, usize);
+impl<F: Fold> Task for Onto<F> {
+    type Args = (*mut F::Element, *const F::Element, usize);
     type Result = ();
 
     #[inline(always)]
@@ -121,13 +117,13 @@ impl<T: Number> Task for Add<T> {
             (std::slice::from_raw_parts_mut(onto, len), std::slice::from_raw_parts(updates, len))
         };
         for (onto, &update) in onto.iter_mut().zip(updates) {
-            *onto = onto.plus(update);
+            *onto = folded::<F>(*onto, update);
         }
     }
 }
 
-impl<T: Number> Scatter<T> {
-    /// Adds what all indices get of one element of a row before the next: the same order for each element
+impl<F: Fold> Scatter<F> {
+    /// Folds what all indices get of one element of a row before the next: the same order for each element
     /// of the result.
     ///
     /// # Safety
@@ -137,38 +133,39 @@ impl<T: Number> Scatter<T> {
         &self,
         (lookups, inner): &(Nest, Loop),
         indices: *const i32,
-        updates: *const T,
-        out: *mut T,
+        updates: *const F::Element,
+        out: *mut F::Element,
     ) {
         let strides = &inner.strides;
-        let mut add = |[at, from, to]: [isize; 3]| {
+        let mut fold = |[at, from, to]: [isize; 3]| {
             for i in 0..inner.extent as isize {
                 // SAFETY: offsets of the nests; `find` stays inside the result.
                 unsafe {
                     let index = *indices.offset(at + i * strides[0]);
                     let Some(found) = self.find.offset(index) else { continue };
                     let to = out.offset(to + i * strides[2] + found);
-                    *to = (*to).plus(*updates.offset(from + i * strides[1]));
+                    *to = folded::<F>(*to, *updates.offset(from + i * strides[1]));
                 }
             }
         };
         self.row.walk([0, 0], &mut |[from, to]| {
             for k in 0..self.run.extent as isize {
                 let (from, to) = (from + k * self.run.strides[0], to + k * self.run.strides[1]);
-                lookups.walk([0, from, to], &mut add);
+                lookups.walk([0, from, to], &mut fold);
             }
         });
     }
 }
 
-impl<T: Number> Kernel for Scatter<T> {
+impl<F: Fold> Kernel for Scatter<F> {
     unsafe fn run(&self, memory: &Memory, _: *mut u8) {
         let indices = memory.pointer(self.indices).cast::<i32>();
-        let updates = memory.pointer(self.updates).cast::<T>().cast_const();
-        let out = memory.pointer(self.out);
-        // SAFETY: the result's bytes; zero is all bits zero.
-        unsafe { fill(out, self.len, size_of::<T>(), 0) };
-        let out = out.cast::<T>();
+        let updates = memory.pointer(self.updates).cast::<F::Element>().cast_const();
+        let out = memory.pointer(self.out).cast::<F::Element>();
+        for i in 0..self.len {
+            // SAFETY: the result has so many elements, and nothing else refers to them.
+            unsafe { out.add(i).write(F::store(F::START)) };
+        }
         let (len, strides) = (self.run.extent, &self.run.strides);
         if let Some(lookups) = &self.by_element {
             // SAFETY: as this kernel's contract says.
@@ -182,11 +179,11 @@ impl<T: Number> Kernel for Scatter<T> {
                 unsafe {
                     let (from, to) = (updates.offset(from), out.offset(to));
                     if strides[..] == [1, 1] {
-                        return (self.add)((to, from, len));
+                        return (self.onto)((to, from, len));
                     }
                     for i in 0..len as isize {
                         let to = to.offset(i * strides[1]);
-                        *to = (*to).plus(*from.offset(i * strides[0]));
+                        *to = folded::<F>(*to, *from.offset(i * strides[0]));
                     }
                 }
             });

@@ -3,7 +3,7 @@
 use super::dims::{Labels, position, resized};
 use super::{Local, LocalCx, extents};
 use crate::graph::OpError;
-use crate::names::{DType, DimName, Dimension, ReduceKind, Shape};
+use crate::names::{DimName, Dimension, ReduceKind, Shape};
 use crate::program::Offset;
 use crate::split::Collective;
 
@@ -49,27 +49,28 @@ impl LocalCx<'_, '_> {
         Ok(Local::new(id, onto.clone()))
     }
 
-    /// Sums of the updates by their indices along `dim` of `onto`, whose first position has index
-    /// `begin`; dims that `onto` lacks are summed. In `dtype`; bf16 is widened.
+    /// What the updates fold to by their indices along `dim` of `onto`, whose first position has index
+    /// `begin`; over dims that `onto` lacks they are folded, too. Of bf16 it is f32.
     ///
     /// # Errors
     ///
     /// A dim that `onto` lacks, or has in another size.
     pub fn scatter(
         &mut self,
+        kind: ReduceKind,
         updates: &Local,
         indices: &Local,
         dim: DimName,
         begin: Offset,
         onto: &Shape,
-        dtype: DType,
     ) -> Result<Local, OpError> {
         position("scatter", onto, dim)?;
-        let updates = self.cast(updates, dtype.reduction())?;
+        let held = self.dtype(updates).reduction();
+        let updates = self.cast(updates, held)?;
         let labels = Labels::new("scatter", onto, [&updates.shape, &indices.shape]);
         let (x, i) = (labels.operand(&updates)?, labels.operand(indices)?);
-        let id = self.builder.scatter(x, i, labels.of(dim)?, begin, extents(onto));
-        self.cast(&Local::new(id, onto.clone()), dtype)
+        let id = self.builder.scatter(kind, x, i, labels.of(dim)?, begin, extents(onto));
+        Ok(Local::new(id, onto.clone()))
     }
 
     /// `input` with `row` at the positions that indices say along `dim`, whose first position has index

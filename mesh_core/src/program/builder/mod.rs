@@ -248,9 +248,10 @@ impl<'m> Builder<'m> {
         self.make(Gather { dim, begin }, [input, indices], dtype, extents)
     }
 
-    /// Sums of `updates` by index along the result's label `dim`.
+    /// What `updates` fold to by index along the result's label `dim`.
     pub fn scatter(
         &mut self,
+        kind: ReduceKind,
         updates: Operand,
         indices: Operand,
         dim: u8,
@@ -258,7 +259,7 @@ impl<'m> Builder<'m> {
         extents: Extents,
     ) -> ValueId {
         let dtype = self.value(updates.value).dtype;
-        self.make(Scatter { dim, begin }, [updates, indices], dtype, extents)
+        self.make(Scatter { kind, dim, begin }, [updates, indices], dtype, extents)
     }
 
     /// `input` with `row` in it, by index along its label `dim`; the input's labels are its dims.

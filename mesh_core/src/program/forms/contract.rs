@@ -143,7 +143,7 @@ pub(super) fn factors(
     let labels = [0, 1].map(|i: usize| &step.step.inputs[i].dims);
     let mut factors = [0, 1].map(|i: usize| {
         let alone = those(labels[i], labels[1 - i], false);
-        to.summed_out(&inputs[i], labels[i], &those(&alone, kept, false))
+        to.folded_out(ReduceKind::Sum, &inputs[i], labels[i], &those(&alone, kept, false))
     });
     if factors[0].0.element != factors[1].0.element {
         factors.iter_mut().for_each(|(x, _)| *x = to.held(x));

@@ -1,3 +1,4 @@
+use super::cx::folds;
 use super::gather::{are_indices, row, rows};
 use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::names::{DType, ReduceKind};
@@ -7,14 +8,18 @@ use crate::program::{Cost, Offset};
 use serde::{Deserialize, Serialize};
 use std::iter::zip;
 
-/// `out[.., p, ..] = sum of the updates for which indices[..] - begin = p`, added in the declared order
-/// of the updates. Indices outside the out add nothing. StableHLO: scatter with add.
+/// `out[.., p, ..] = fold(kind) of the updates for which indices[..] - begin = p`, one after another in the
+/// declared order of the updates. Indices outside the out do nothing, and where nothing comes the out is what a fold
+/// of nothing is. StableHLO: scatter.
 ///
-/// Inputs: the updates, whose labels are those of the out but `dim`, and any that are summed; and
+/// Inputs: the updates, whose labels are those of the out but `dim`, and any that are folded; and
 /// positions along `dim`, i32, whose labels are labels of the updates. Updates and out have one dtype,
-/// f32, f64 or i32. `dim` is a result label and no label of the updates; every other result label is.
+/// f32, f64 or i32, and the kind is sum, prod, max or min. `dim` is a result label and no label of the updates; every
+/// other result label is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Scatter {
+    /// How to fold.
+    pub kind: ReduceKind,
     /// The result's label that is indexed.
     pub dim: u8,
     /// The index that means the result's first position along `dim`.
@@ -37,8 +42,9 @@ impl FormRules for Scatter {
         step.dtypes(&[updates.value, step.step.outs[0]])?;
         are_indices(step, 1)?;
         let (value, dim) = (step.out(0), self.dim);
-        let sums = matches!(value.dtype, DType::F32 | DType::F64 | DType::I32);
-        ensure!(sums, "there are no scattered sums of {}", value.dtype);
+        let is_held = matches!(value.dtype, DType::F32 | DType::F64 | DType::I32);
+        ensure!(is_held, "nothing of {} is scattered", value.dtype);
+        folds(self.kind, value.dtype)?;
         let mut labels = Labels::new(value);
         ensure!(labels.is_result(dim), "the result lacks the label {dim}");
         ensure!(!updates.dims.contains(&dim), "the updates have the indexed label {dim}");
@@ -54,7 +60,12 @@ impl FormRules for Scatter {
     }
 
     fn text(&self, step: &StepCx<'_>) -> String {
-        format!("{} to {}", step.labelled(0), step.lookup(1, self.dim, &self.begin))
+        format!(
+            "{} of {} to {}",
+            self.kind,
+            step.labelled(0),
+            step.lookup(1, self.dim, &self.begin)
+        )
     }
 }
 
@@ -62,7 +73,8 @@ impl Local for Scatter {
     fn apply(&self, step: &StepCx<'_>, here: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
         let (shape, dim) = (step.shape(0), usize::from(self.dim));
         let (mut at, begin) = (step.space(), self.begin.at(here.mesh, here.processor));
-        let mut out = Numbers::zeros(shape);
+        let start = self.kind.start(step.out(0).dtype);
+        let mut out = Numbers::from_elem(shape, start);
         each(inputs[0].numbers.shape(), |position| {
             for (&label, &i) in zip(inputs[0].dims, position) {
                 at[usize::from(label)] = i;
@@ -71,7 +83,7 @@ impl Local for Scatter {
             if at[dim] < shape[dim] {
                 let out = &mut out[&at[..shape.len()]];
                 let update = inputs[0].numbers[position];
-                *out = ReduceKind::Sum.fold(step.out(0).dtype, *out, update);
+                *out = self.kind.fold(step.out(0).dtype, *out, update);
             }
         });
         vec![out]
@@ -79,7 +91,7 @@ impl Local for Scatter {
 }
 
 impl Spell for Scatter {
-    /// Updates of one place are summed first.
+    /// Updates of one place are folded first.
     fn spell(
         &self,
         step: &StepCx<'_>,
@@ -90,13 +102,13 @@ impl Spell for Scatter {
         let kept: Vec<u8> = (0..).take(shape.len()).collect();
         let [own, at] = [0, 1].map(|i: usize| step.step.inputs[i].dims.to_vec());
         let gone = those(&those(&own, &at, false), &kept, false);
-        let (updates, own) = to.summed_out(&inputs[0], &own, &gone);
+        let (updates, own) = to.folded_out(self.kind, &inputs[0], &own, &gone);
         let mut slices = those(&own, &at, false);
         slices.sort_unstable();
         let updates = to.arranged(&updates, &own, &[&at[..], &slices].concat());
         let dim = usize::from(self.dim);
         let (rows, inside) = rows(to, &inputs[1], &self.begin, shape[dim]);
-        // Beyond the end, where nothing is added.
+        // Beyond the end, where nothing is.
         let outside = to.fill(rows.element, &rows.extents, shape[dim] as f64);
         let rows = to.select(&inside, &rows, &outside);
         let along = kept
@@ -105,8 +117,8 @@ impl Spell for Scatter {
             .filter_map(|(dim, label)| Some((dim, at.iter().position(|other| other == label)?)));
         let along = along.collect();
         let slices = (at.len()..at.len() + slices.len()).collect();
-        let nothing = to.fill(out.dtype.into(), shape, 0.0);
+        let nothing = to.fill(out.dtype.into(), shape, self.kind.start(out.dtype));
         let lookup = Lookup { dim, along, slices };
-        Ok(vec![to.scattered(&nothing, &rows, &updates, &lookup, Some(ReduceKind::Sum))])
+        Ok(vec![to.scattered(&nothing, &rows, &updates, &lookup, Some(self.kind))])
     }
 }

@@ -202,9 +202,10 @@ impl Writer<'_> {
         self.enclosing(&outs, begin, compare, end).0
     }
 
-    /// A tensor with labels, without some of them: they are summed, in the type in which sums are held.
-    pub(in crate::program) fn summed_out(
+    /// A tensor with labels, without some of them: they are folded, in the type in which that is held.
+    pub(in crate::program) fn folded_out(
         &mut self,
+        kind: ReduceKind,
         x: &Tensor,
         labels: &[u8],
         gone: &[u8],
@@ -217,6 +218,6 @@ impl Writer<'_> {
             return (x.clone(), labels.to_vec());
         }
         let held = self.held(x);
-        (self.folded(ReduceKind::Sum, &held, &dims), super::labels::those(labels, gone, false))
+        (self.folded(kind, &held, &dims), super::labels::those(labels, gone, false))
     }
 }

@@ -3,6 +3,7 @@
 mod losses;
 
 use super::{Entry, case, f32s, input, made};
+use mesh_ops::AssociativeScan;
 use mesh_ops::conv::Conv;
 use mesh_ops::layers::attention::*;
 use mesh_ops::layers::moe::{Gating, HierarchicalMixture, MixtureOfExperts};
@@ -303,6 +304,18 @@ fn blocks() -> Vec<Entry> {
             let (time, input, state) = (dim("time", 4), dim("input", 6), dim("state", 4));
             let lstm = Recurrent::new(Cell::Lstm, time, input, state);
             lstm.apply(x, &lstm.weights(&Parameters::like(x), "r"), None, None).0
+        }),
+        of_x("Mamba", "mamba", "b:4;time:4;model:6", |x| {
+            let (time, model, inner) = (dim("time", 4), dim("model", 6), dim("inner", 4));
+            let block = Mamba::new(time, model, inner, dim("state", 2));
+            block.apply(x, &block.weights(&Parameters::like(x), "m"))
+        }),
+        case("selective_scan", "selective_scan", |g| {
+            let [x, delta] = ["x", "delta"].map(|name| f32s(g, name, "b:4;time:4;channels:2"));
+            let a = f32s(g, "a", "channels:2;state:2");
+            let [b, c] = ["b", "c"].map(|name| f32s(g, name, "b:4;time:4;state:2"));
+            let how = AssociativeScan::default();
+            made([x, delta, a, b, c], [selective_scan(x, delta, a, b, c, dim("time", 4), how)])
         }),
         case("MixtureOfExperts", "switch", |g| {
             let (batch, length, model) = (dim("batch", 2), dim("length", 4), dim("model", 2));

@@ -83,6 +83,11 @@ pub(super) const ABSENT: &[Absent] = &[
     absent("nn.EmbeddingBag", "", "`embedding(…).sum([length])`, or `segment_sum` of it"),
     absent("nn.Fold3d nn.LazyLinear", "", "sizes are known when the graph is built"),
     absent("quantization int8", "", "dtypes are float64, float32, bfloat16, int32 and bool"),
+    absent(
+        "uint8 int64 Tensor.byte Tensor.long",
+        "jnp.uint8 jnp.int64",
+        "integers of all types are fed, written and read, and become int32 or floats at the border; `Array::to_integers` gives them back",
+    ),
     absent("complex64", "jnp.complex64", "there are no complex numbers"),
     absent(
         "amp.autocast amp.GradScaler",

@@ -2,10 +2,12 @@
 
 mod elementwise;
 mod layers;
+mod models;
 mod moves;
 mod steps;
 mod table;
 mod windows;
+mod words;
 
 use super::lines::Lines;
 use examples::backend::BackendFlags;
@@ -65,7 +67,8 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
 /// What an op makes of its inputs; the first is what gradients are of.
 fn made<'g>(name: &str, x: &[Tensor<'g>]) -> Option<Vec<Tensor<'g>>> {
     let one = elementwise::made(name, x).or_else(|| windows::made(name, x));
-    let one = one.or_else(|| layers::made(name, x)).map(|y| vec![y]);
+    let one = one.or_else(|| layers::made(name, x)).or_else(|| words::made(name, x));
+    let one = one.or_else(|| models::made(name, x)).map(|y| vec![y]);
     one.or_else(|| moves::made(name, x))
 }
 

@@ -2,10 +2,13 @@
 
 use super::oracle::{declared, each, extents, get, index};
 use super::{DTYPES, Tensor, run, run_with, step, value, whole};
-use crate::names::{DType, Mesh};
+use crate::names::{DType, Mesh, ReduceKind};
 use crate::program::forms::{Gather, Put, Scatter};
 use crate::program::{Offset, Value};
 use proptest::prelude::*;
+
+/// Of which any order gives the same bits here.
+const KINDS: [ReduceKind; 3] = [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min];
 
 /// Sizes of labels, those an index or a row has, the labels' order, and the extent of the dim.
 #[derive(Clone, Debug)]
@@ -74,7 +77,7 @@ fn gathers() -> impl Strategy<Value = Case> {
     })
 }
 
-/// The indexed dim is result dim 0; labels that only updates have come last and are summed.
+/// The indexed dim is result dim 0; labels that only updates have come last and are folded.
 fn scatters() -> impl Strategy<Value = Case> {
     (sketch(), 0_usize..3, 0_usize..5).prop_flat_map(|(mut sketch, dtype, summed)| {
         let dtype = [DType::F32, DType::F64, DType::I32][dtype];
@@ -127,20 +130,29 @@ proptest! {
     }
 
     #[test]
-    fn scatters_match_brute_force((sketch, (dims, updates), (at, indices), out) in scatters()) {
+    fn scatters_match_brute_force(
+        (sketch, (dims, updates), (at, indices), out) in scatters(),
+        kind in prop::sample::select(&KINDS[..]),
+    ) {
         let inputs = [whole(&updates, sketch.seed), sketch.indices(indices)];
         let of = declared(out.extents.len());
-        let mut want = vec![0.0; out.len()];
+        let mut want = vec![kind.start(out.dtype); out.len()];
         let mut all = extents(&[(&updates, &dims), (&out, &of)]);
         all[0] = 1;
         each(&all, &mut |label| {
             let mut label = label.to_vec();
             if let Some(position) = sketch.position(get(&inputs[1], &at, &label)) {
                 label[0] = position;
-                want[index(&out, &of, &label)] += get(&inputs[0], &dims, &label);
+                let own = &mut want[index(&out, &of, &label)];
+                let update = get(&inputs[0], &dims, &label);
+                *own = match kind {
+                    ReduceKind::Sum => *own + update,
+                    ReduceKind::Max => own.max(update),
+                    _ => own.min(update),
+                };
             }
         });
-        let form = Scatter { dim: 0, begin: Offset::fixed(sketch.begin) };
+        let form = Scatter { kind, dim: 0, begin: Offset::fixed(sketch.begin) };
         let step = step(form, [dims, at], 1);
         let got = run(&inputs, std::slice::from_ref(&out), &step).unwrap().remove(0);
         prop_assert_eq!(got, Tensor::new(out, want));
@@ -186,7 +198,7 @@ fn updates_are_added_in_declared_order() {
     let mut turned = updates.clone();
     turned.value.order = [1, 0].into_iter().collect();
     let indices = Tensor::new(Value::new(DType::I32, [3]), [1.0, 1.0, 1.0]);
-    let form = Scatter { dim: 0, begin: Offset::default() };
+    let form = Scatter { kind: ReduceKind::Sum, dim: 0, begin: Offset::default() };
     let step = step(form, [&[2, 1][..], &[2]], 1);
     for updates in [updates, turned] {
         let out = [Value::new(DType::F32, [2, 2])];

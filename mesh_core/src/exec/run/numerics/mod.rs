@@ -22,7 +22,7 @@ use crate::exec::comm::fold::Fold;
 use crate::exec::comm::{Collective, Comm, Part, Stopped};
 use crate::exec::cpu::Memory;
 use crate::names::{DType, Mesh, ReduceKind};
-use crate::program::forms::{Generate, Loop, Move, Scan};
+use crate::program::forms::{Generate, Loop, Move, Scan, Scatter};
 use crate::program::{
     Block, Body, FoldOrder, Form, Generator, Instr, Origin, Program, Slot, Step, Value, ValueId,
     owns,
@@ -239,8 +239,9 @@ impl Inspector<'_> {
                 Form::Scan(Scan { kind: ReduceKind::Max | ReduceKind::Min, exclusive, .. }) => {
                     *exclusive
                 }
-                // What only brings what was elsewhere, or was looked at in iterations.
-                Form::Read(_)
+                // Where nothing comes; what only brings what was elsewhere, or was looked at in iterations.
+                Form::Scatter(Scatter { kind: ReduceKind::Max | ReduceKind::Min, .. })
+                | Form::Read(_)
                 | Form::AllGather(_)
                 | Form::AllToAll(_)
                 | Form::Permute(_)

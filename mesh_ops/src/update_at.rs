@@ -3,7 +3,7 @@
 //! | shape | that of x |
 //! |---|---|
 //! | split | every dim parallel |
-//! | linear | moves x and row together |
+//! | linear | moves x and row |
 //! | gradient | of x: dy with zeros at the index; of row: gather of dy |
 //!
 //! Over a split `dim` the processor that has the position writes, and the others do nothing; the row is with

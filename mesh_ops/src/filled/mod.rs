@@ -4,7 +4,7 @@
 //! | shape | the output dims as given |
 //! |---|---|
 //! | split | dims not in the output reduced(sum), others parallel |
-//! | linear | multiplies each factor |
+//! | linear | multiplies x or y |
 //! | gradient | of each factor: einsum_filled of dy with the other onto its dims |
 //!
 //! A cache of keys and values has room for more positions than it holds. The dim is cut into blocks, and each

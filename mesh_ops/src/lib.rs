@@ -84,7 +84,7 @@ pub use methods::Ops;
 // In the order of docs/ops.md.
 rooms! {
     einsum;
-    filled: einsum_filled;
+    filled: einsum_filled, einsum_filled_in_blocks;
     reduce;
     statistics: median, quantile, std, var, vector_norm;
     argmax: argmax, argmin;

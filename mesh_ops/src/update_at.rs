@@ -3,7 +3,7 @@
 //! | shape | that of x |
 //! |---|---|
 //! | split | every dim parallel |
-//! | linear | moves x and row together |
+//! | linear | moves x and row |
 //! | gradient | of x: dy with zeros at the index; of row: gather of dy |
 //!
 //! Over a split `dim` the processor that has the position writes, and the others do nothing; the row is with
@@ -91,7 +91,7 @@ impl Op for UpdateAt {
         let (dy, row, index) = (cx.dy(), cx.input(1), cx.input(2));
         let dim = dim_of(self.name(), &cx.input(0).tensor_type(), self.dim)?;
         let of_x = update_at(dy, dim, index, row.fill_like(0.0));
-        let of_row = crate::transpose(crate::gather(dy, index, dim), &row.shape());
+        let of_row = crate::transpose(crate::gather(dy, index, dim), row.shape());
         Ok(vec![Some(of_x), Some(of_row), None])
     }
 }

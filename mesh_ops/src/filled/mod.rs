@@ -4,7 +4,7 @@
 //! | shape | the output dims as given |
 //! |---|---|
 //! | split | dims not in the output reduced(sum), others parallel |
-//! | linear | multiplies each factor |
+//! | linear | multiplies x or y |
 //! | gradient | of each factor: einsum_filled of dy with the other onto its dims |
 //!
 //! A cache of keys and values has room for more positions than it holds. The dim is cut into blocks, and each
@@ -60,24 +60,38 @@ pub fn einsum_filled<'g>(
     dim: Dimension,
     filled: Tensor<'g>,
 ) -> Tensor<'g> {
+    einsum_filled_in_blocks(x, y, output, dim, filled, BLOCK)
+}
+
+/// As [`einsum_filled`], in blocks of at most so many positions.
+///
+/// ```
+/// # use mesh_ops::prelude::*;
+/// # let g = mesh_ops::graph();
+/// let (memory, kv) = (dim("memory", 1024), dim("kv", 8));
+/// let weights = g.input("weights", [memory], F32);
+/// let (values, filled) = (g.input("values", [memory, kv], F32), g.input("filled", [], I32));
+/// let mean = mesh_ops::einsum_filled_in_blocks(weights, values, [kv], memory, filled, 64);
+/// assert_eq!(mean.shape().to_string(), "[kv:8]");
+/// # g.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn einsum_filled_in_blocks<'g>(
+    x: Tensor<'g>,
+    y: Tensor<'g>,
+    output: impl IntoIterator<Item = Dimension>,
+    dim: Dimension,
+    filled: Tensor<'g>,
+    block: usize,
+) -> Tensor<'g> {
     match Shape::new(output) {
-        Ok(output) => in_blocks([x, y], output, dim, filled, BLOCK),
+        Ok(output) => x.graph().apply1(Filled { output, dim: dim.name, block }, &[x, y, filled]),
         Err(error) => {
             x.graph().record("einsum_filled", error.to_string());
             x.poisoned()
         }
     }
-}
-
-#[track_caller]
-fn in_blocks<'g>(
-    [x, y]: [Tensor<'g>; 2],
-    output: Shape,
-    dim: Dimension,
-    filled: Tensor<'g>,
-    block: usize,
-) -> Tensor<'g> {
-    x.graph().apply1(Filled { output, dim: dim.name, block }, &[x, y, filled])
 }
 
 impl Op for Filled {
@@ -125,8 +139,10 @@ impl Op for Filled {
         let (x, y, filled, dy) = (cx.input(0), cx.input(1), cx.input(2), cx.dy());
         let all = x.shape().union(&y.shape())?;
         let dim = dim_of(self.name(), &TensorType::new(all, x.dtype()), self.dim)?;
-        let of = |factors, onto| in_blocks(factors, onto, dim, filled, self.block);
-        Ok(vec![Some(of([dy, y], x.shape())), Some(of([dy, x], y.shape())), None])
+        let of = |other: Tensor<'g>, onto: Shape| {
+            einsum_filled_in_blocks(dy, other, &onto, dim, filled, self.block)
+        };
+        Ok(vec![Some(of(y, x.shape())), Some(of(x, y.shape())), None])
     }
 }
 
@@ -185,10 +201,10 @@ pub(crate) mod proof {
             let (b, m, k, g) = (dim("b", 4), dim("m", 8), dim("k", 2), dim("g", 2));
             let of = |name: &str, output: Vec<Dimension>| {
                 Case::new(name, move |_, x| {
-                    let output = Shape::new(output.iter().copied()).unwrap_or_default();
-                    in_blocks([x[0], x[1]], output, dim("m", 8), x[2], 2)
+                    let output = output.iter().copied();
+                    einsum_filled_in_blocks(x[0], x[1], output, dim("m", 8), x[2], 2)
                 })
-                .shows("einsum_filled")
+                .shows("einsum_filled_in_blocks")
             };
             let (scores, values) = (vec![b, g, m], vec![b, g, k]);
             let counts = || Fill::Values(vec![5.0, 0.0, 9.0, 2.0]);
@@ -202,7 +218,8 @@ pub(crate) mod proof {
                     .exact()
                     .integers("q", "b:4;k:2;g:2", F64)
                     .integers("keys", "b:4;m:8;k:2", F64)
-                    .input("filled", "", I32, Fill::Values(vec![5.0])),
+                    .input("filled", "", I32, Fill::Values(vec![5.0]))
+                    .meshes(FEW),
                 of("scores in blocks, each of a batch", scores.clone())
                     .exact()
                     .integers("q", "b:4;k:2;g:2", F32)

@@ -347,7 +347,7 @@ fn calls_are_in_declared_order() {
         let out = block.define(Value { order: smallvec![1, 0], ..block.values[18].clone() });
         block.steps[20].outs.push(out);
     });
-    refused(&found, "20 call", "%25 is f32[2, 4] order [1, 0], not in declared order");
+    refused(&found, "20 call", "%27 is f32[2, 4] order [1, 0], not in declared order");
 }
 
 #[test]

@@ -1,39 +1,34 @@
 //! What one operation, or one move, costs a processor: its steps, made by themselves.
 
-use super::{Estimator, Exchanged};
+use super::{Estimator, Exchanged, Price};
 use crate::graph::{Operation, Signature, TensorType};
 use crate::lower::emit::Emitter;
 use crate::lower::local::{Local, LocalCx, extents};
+use crate::lower::memo::Placed;
 use crate::lower::relayout::Route;
 use crate::lower::table::{Setting, Table};
-use crate::names::{DType, Placement};
+use crate::names::DType;
 use crate::passes::{Exchange, Machine};
+use crate::program::forms::Loop;
 use crate::program::{Block, Builder, Cost, Form, Generator, Program, Step, ValueId, cost};
 
 /// What some steps cost one processor.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Work {
-    /// Seconds of steps that are bound by arithmetic.
-    pub(super) compute: f64,
-    /// Seconds of steps that are bound by memory traffic, and of beginning steps.
-    pub(super) memory: f64,
-    /// As programs count it, values that stay in registers included.
-    pub(super) cost: Cost,
-    /// What steps exchange.
-    pub(super) exchanges: Vec<Exchanged>,
+    /// All but memory; the cost as programs count it, values that never reach memory included.
+    pub(super) price: Price,
     /// Whether all steps are elementwise.
     pub(super) is_light: bool,
+    /// Whether all steps are of forms that can go piece by piece.
+    pub(super) is_piecewise: bool,
+    /// Whether one of them is a product.
+    pub(super) has_product: bool,
 }
 
 impl Work {
     /// Seconds without exchanges.
     pub(super) fn seconds(&self) -> f64 {
-        self.compute + self.memory
-    }
-
-    /// Seconds with exchanges.
-    pub(super) fn all_seconds(&self) -> f64 {
-        self.seconds() + self.exchanges.iter().map(|exchange| exchange.seconds).sum::<f64>()
+        self.price.compute_seconds + self.price.memory_seconds
     }
 }
 
@@ -50,7 +45,7 @@ impl Estimator<'_> {
         &self,
         setting: &Setting<'_>,
         operation: &Operation,
-        placements: &[Placement],
+        placed: &[&Placed],
         hidden: Hidden,
     ) -> Option<Work> {
         let data = setting.data;
@@ -60,9 +55,8 @@ impl Estimator<'_> {
         let (inputs, outputs) = (types(&operation.inputs), types(&operation.outputs));
         let signature = Signature { inputs: &inputs, outputs: &outputs };
         let mut builder = Builder::new("", setting.mesh);
-        let at = &placements[outputs.len()..];
         let mut given = Vec::new();
-        for (ty, placement) in inputs.iter().zip(at) {
+        for (ty, placement) in inputs.iter().zip(&placed[outputs.len()..]) {
             let shape = placement.local_shape(setting.mesh, &ty.shape)?;
             let id = builder.param(placement.held(ty.dtype), extents(&shape));
             given.push(Local::new(id, shape));
@@ -72,7 +66,7 @@ impl Estimator<'_> {
             setting,
             signature,
             inputs: given.clone(),
-            placements: placements.iter().collect(),
+            placements: placed.iter().map(|placed| &***placed).collect(),
             rule: operation.op.split(signature),
             outputs: vec![None; outputs.len()],
         };
@@ -91,8 +85,7 @@ impl Estimator<'_> {
         &self,
         setting: &Setting<'_>,
         ty: &TensorType,
-        from: &Placement,
-        to: &Placement,
+        [from, to]: [&Placed; 2],
         route: &Route,
     ) -> Option<Work> {
         let nothing = Table::default();
@@ -108,8 +101,10 @@ impl Estimator<'_> {
     }
 
     fn of_program(&self, setting: &Setting<'_>, program: &Program, hidden: &[ValueId]) -> Work {
-        let mut work = Work { is_light: true, ..Work::default() };
-        self.add(setting, &program.block, 1, hidden, &mut work);
+        let mut work =
+            Work { is_light: true, is_piecewise: true, ..Work::default() };
+        self.add(setting, &program.block, 1, &|value| hidden.contains(&value), &mut work);
+        work.price.exchanged.sort_by(|a, b| a.axes.cmp(&b.axes));
         work
     }
 
@@ -119,23 +114,27 @@ impl Estimator<'_> {
         setting: &Setting<'_>,
         block: &Block,
         times: u64,
-        hidden: &[ValueId],
+        is_hidden: &dyn Fn(ValueId) -> bool,
         work: &mut Work,
     ) {
         let count = times as f64;
         for step in &block.steps {
             if let Form::Loop(form) = &step.form {
-                work.is_light = false;
-                self.add(setting, &form.body, times * form.expected() as u64, &[], work);
+                (work.is_light, work.is_piecewise) = (false, false);
+                let near = self.near_in(form);
+                let near = |value: ValueId| near.get(value.index()).copied().unwrap_or_default();
+                self.add(setting, &form.body, times * form.expected() as u64, &near, work);
                 continue;
             }
             work.is_light &= is_light(step);
+            work.is_piecewise &= is_piecewise(step);
+            work.has_product |= matches!(step.form, Form::Contract(_));
             let cost = cost(block, step, setting.mesh);
-            work.cost += cost.times(times);
+            work.price.cost += cost.times(times);
             if let Some(axes) = step.axes() {
                 let members = setting.mesh.group_size(axes);
                 let seconds = self.exchange(&step.form, axes, members, cost.sent as f64);
-                work.exchanges.push(Exchanged {
+                work.price.exchanged.push(Exchanged {
                     form: step.form.name(),
                     axes: setting.mesh.list(axes),
                     count: times,
@@ -144,22 +143,33 @@ impl Estimator<'_> {
                 });
                 continue;
             }
-            let within = step.values().filter(|value| hidden.contains(value));
+            let within = step.values().filter(|value| is_hidden(*value));
             let within: u64 = within.map(|value| block.value(value).bytes() as u64).sum();
             let bytes = cost.bytes.saturating_sub(within);
             let (flops, machine) = (cost.flops, self.machine());
             let [arithmetic, traffic] = [(flops, 0), (0, bytes)]
                 .map(|(flops, bytes)| machine.seconds(dtype(block, step), flops, bytes));
             match arithmetic >= traffic {
-                true => work.compute += arithmetic * count,
-                false => work.memory += traffic * count,
+                true => work.price.compute_seconds += arithmetic * count,
+                false => work.price.memory_seconds += traffic * count,
             }
-            // A step whose out stays in registers is a part of the step that takes it.
-            let fused = step.outs.iter().any(|out| hidden.contains(out));
+            // A step whose out never reaches memory is a part of the step that takes it.
+            let fused = step.outs.iter().any(|out| is_hidden(*out));
             if cost != Cost::default() && !fused {
-                work.memory += machine.begin * count;
+                work.price.memory_seconds += machine.begin * count;
             }
         }
+    }
+
+    /// Which values of a loop in an operation's body stay in a processor's own cache: the small ones, but for the
+    /// slices that come from memory anew in each iteration.
+    fn near_in(&self, form: &Loop) -> Vec<bool> {
+        let most = self.machine().caches.own_bytes / 2;
+        let body = &form.body;
+        let mut near: Vec<_> = body.values.iter().map(|value| value.bytes() <= most).collect();
+        let slices = body.params.iter().skip(form.carried).take(form.sliced);
+        slices.for_each(|slice| near[slice.index()] = false);
+        near
     }
 
     fn exchange(
@@ -191,6 +201,15 @@ fn is_light(step: &Step) -> bool {
         Form::Generate(form) => matches!(form.generator, Generator::Fill(_)),
         _ => false,
     }
+}
+
+/// Whether a step is of a form that tiles can cut.
+fn is_piecewise(step: &Step) -> bool {
+    let forms = matches!(
+        step.form,
+        Form::Contract(_) | Form::Reduce(_) | Form::Sort(_) | Form::Gather(_) | Form::Scan(_)
+    );
+    forms || is_light(step) || matches!(step.form, Form::Reshape(_) | Form::Move(_))
 }
 
 /// What a step computes in.

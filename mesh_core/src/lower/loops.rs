@@ -8,10 +8,11 @@
 use super::emit::Emitter;
 use super::issues::LayoutIssue;
 use super::local::{Local, extents};
-use super::origins::origin;
 use super::memo::{Placed, PlacedLoop};
+use super::origins::origin;
 use super::place::{PlaceCx, Placing};
-use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
+use super::setting::Setting;
+use super::table::{Entry, Fetch, Sweep, Table, Task, Version, VersionId, place};
 use crate::graph::{Key, Loop, OperationId, Report, Structural, TensorId};
 use crate::names::{Axis, AxisList, Placement, ReduceKind, Shape};
 use crate::program::{Block, forms};

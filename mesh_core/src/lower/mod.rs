@@ -20,6 +20,7 @@ mod price;
 mod probes;
 mod relayout;
 mod saved;
+mod setting;
 mod summary;
 mod table;
 mod travel;

@@ -1,12 +1,12 @@
 //! The place sweep: one table of placements for a whole function.
 
 use super::issues::LayoutIssue;
-use super::memo::{Key as MemoKey, Memo, Placed, PlacedOperation, Ruled};
+use super::memo::{Placed, PlacedOperation};
 use super::place::PlaceCx;
 use super::relayout::Route;
-use crate::graph::{Data, Key, Operation, OperationId, Signature, Structural, TensorId};
-use crate::names::{Axis, Home, Mesh, Placement, RuleSet, Rules};
-use crate::program::VariableId;
+use super::setting::Setting;
+use crate::graph::{Operation, OperationId, Signature, Structural, TensorId};
+use crate::names::{Axis, Home, Placement, RuleSet};
 use crate::split::LayoutProblem;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -52,83 +52,6 @@ pub(crate) struct Table {
     /// What a loop's body is given.
     pub(crate) given: Vec<VersionId>,
     pub(crate) fetches: Vec<VersionId>,
-}
-
-/// What placement needs to know besides the graph.
-pub(crate) struct Setting<'a> {
-    pub(crate) data: &'a Data,
-    pub(crate) mesh: &'a Mesh,
-    pub(crate) rules: &'a Rules,
-    /// What `*` means for each variable, under `params/` and under `slots/`.
-    pub(crate) homes: Vec<[Home; 2]>,
-    pub(crate) memo: Rc<Memo>,
-    ruled: Ruled,
-}
-
-impl<'a> Setting<'a> {
-    pub(crate) fn new(data: &'a Data, mesh: &'a Mesh, rules: &'a Rules) -> Self {
-        Self::with(data, mesh, rules, Rc::default())
-    }
-
-    /// One of many with the same graph and mesh.
-    pub(crate) fn with(
-        data: &'a Data,
-        mesh: &'a Mesh,
-        rules: &'a Rules,
-        memo: Rc<Memo>,
-    ) -> Self {
-        let mut ordinal = 0;
-        let mut homes = Vec::new();
-        for variable in &data.variables {
-            let home = |set| match variable.trainable {
-                true => rules.home(mesh, set, &variable.ty.shape, ordinal),
-                false => Home::default(),
-            };
-            homes.push([home(RuleSet::Params), home(RuleSet::Slots)]);
-            ordinal += usize::from(variable.trainable);
-        }
-        Self { data, mesh, rules, homes, memo, ruled: Ruled::default() }
-    }
-
-    /// What the placement of a loop depends on, but for where its inputs lie.
-    pub(super) fn of_loop(&self, id: OperationId) -> MemoKey {
-        self.ruled.of_loop(&self.memo, self.rules, &self.homes, id)
-    }
-
-    fn home(&self, key: Key) -> &Home {
-        static NOWHERE: std::sync::LazyLock<Home> = std::sync::LazyLock::new(Home::default);
-        match (key.set, key.variable) {
-            (RuleSet::Params, Some(v)) => &self.homes[v.index()][0],
-            (RuleSet::Slots, Some(v)) => &self.homes[v.index()][1],
-            _ => &NOWHERE,
-        }
-    }
-
-    /// Where the layout wants a tensor.
-    pub(crate) fn wanted(&self, tensor: TensorId) -> Placement {
-        let node = &self.data.tensors[tensor.index()];
-        let key = node.key.unwrap_or(Key::COMPUTE);
-        self.rules.placement(key.set, self.home(key), &node.ty.shape)
-    }
-
-    /// Where a variable lies at rest.
-    pub(crate) fn at_rest(&self, id: VariableId) -> Placement {
-        let variable = &self.data.variables[id.index()];
-        // A slot without dims has no owner: operations on scalars lie under no rules.
-        if variable.ty.shape.is_scalar() {
-            return Placement::replicated();
-        }
-        let key = variable.key(id);
-        self.rules.placement(key.set, self.home(key), &variable.ty.shape)
-    }
-
-    /// The rules an operation works under: those of its tensors that are not scalars.
-    pub(super) fn key(&self, operation: &Operation) -> Option<Key> {
-        let key = |t: &TensorId| self.data.tensors[t.index()].key;
-        // An update's input and a relayout's output name the target; others agree.
-        let tensors = operation.outputs.iter().chain(&operation.inputs);
-        tensors.filter_map(key).next()
-    }
 }
 
 /// What is to be placed.
@@ -249,7 +172,7 @@ impl<'a> Sweep<'a> {
             operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect();
         let number = match structural {
             Some(Structural::Loop(_)) => None,
-            _ => self.number(id, (set, home), &here, &settled),
+            _ => setting.number(id, (set, home), &here, &settled),
         };
         if let Some(placed) = number.as_ref().and_then(|number| setting.memo.operation(number)) {
             return self.record(id, operation, &placed, None);
@@ -296,24 +219,6 @@ impl<'a> Sweep<'a> {
             });
         }
         self.record(id, operation, &placed, body);
-    }
-
-    /// All that the placement of an operation depends on, where the memo knows what is alike.
-    fn number(
-        &self,
-        id: OperationId,
-        (set, home): (RuleSet, &Home),
-        here: &[Placed],
-        settled: &[bool],
-    ) -> Option<MemoKey> {
-        let Setting { memo, rules, ruled, .. } = self.setting;
-        let class = memo.alike.as_ref()?.of(id);
-        let said = ruled.operation(memo, rules, (class, set), home)?;
-        let mut key = MemoKey::from_slice(&[class]);
-        key.extend(said);
-        let numbers = here.iter().zip(settled);
-        key.extend(numbers.map(|(placed, settled)| placed.number() << 1 | u32::from(*settled)));
-        Some(key)
     }
 
     fn record(

@@ -12,7 +12,7 @@ mod space;
 mod state;
 
 pub use found::{Certificate, Choice, Found, Pruned, RuleWorth};
-pub use machine::{MachineError, read_machine};
+pub use machine::{MachineError, machine_text, read_machine};
 pub use shapes::mesh_shapes;
 
 use branch::Branch;

@@ -56,8 +56,10 @@ impl<'m> State<'m> {
         };
         let both = digit(2) == 1;
         let star = &self.stars[digit(self.stars.len())];
-        let chosen: Vec<_> = self.dims.iter().map(|(_, lists)| &lists[digit(lists.len())]).collect();
-        let clash = |one: usize, other: usize| chosen[one].iter().any(|a| chosen[other].contains(a));
+        let chosen: Vec<_> =
+            self.dims.iter().map(|(_, lists)| &lists[digit(lists.len())]).collect();
+        let clash =
+            |one: usize, other: usize| chosen[one].iter().any(|a| chosen[other].contains(a));
         let clashes = |dims: &Vec<usize>| {
             dims.iter().enumerate().any(|(i, &one)| dims[..i].iter().any(|&two| clash(one, two)))
         };
@@ -82,11 +84,15 @@ impl<'m> State<'m> {
         let mut left = vec!["owners (`@0`, `@each`)".to_owned()];
         left.push(match single {
             true => "`*` over axes in another order".to_owned(),
-            false => "`params/` and `slots/` rules for single dims (`--single-dims` searches them), and \
+            false => {
+                "`params/` and `slots/` rules for single dims (`--single-dims` searches them), and \
                       `*` over axes in another order"
-                .to_owned(),
+                    .to_owned()
+            }
         });
-        left.push("rules of parameters that differ from those of slots, or stand without them".to_owned());
+        left.push(
+            "rules of parameters that differ from those of slots, or stand without them".to_owned(),
+        );
         left
     }
 }

@@ -6,11 +6,13 @@ mod all_reduce;
 mod compile;
 mod initial;
 mod lines;
+mod machine;
 mod models;
 mod nets;
 mod ops;
 mod product;
 mod profile;
+mod rank;
 mod scaling;
 mod setup;
 mod start;
@@ -51,6 +53,10 @@ enum Command {
     Watch(watch::Flags),
     /// Single ops on shapes of models that people train: forward, and with gradients and updates.
     Ops(ops::Flags),
+    /// This machine's rates, as the TOML file that `--machine` reads.
+    Machine(machine::Flags),
+    /// Predicted step times beside measured ones, over all layouts of small models.
+    Rank(rank::Flags),
     /// Lowering, starting, saving and restoring a session of many small variables.
     Start(start::Flags),
 }
@@ -66,6 +72,8 @@ fn main() -> ExitCode {
         Command::Update(flags) => update::run(flags),
         Command::Watch(flags) => watch::run(flags),
         Command::Ops(flags) => ops::run(flags),
+        Command::Machine(flags) => machine::run(flags),
+        Command::Rank(flags) => rank::run(flags),
         Command::Start(flags) => start::run(flags),
     })
 }

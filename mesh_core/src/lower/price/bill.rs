@@ -3,7 +3,8 @@
 use super::{Estimator, Price};
 use crate::graph::{OperationId, Report};
 use crate::lower::memo::Placed;
-use crate::lower::table::{Setting, Table, VersionId};
+use crate::lower::setting::Setting;
+use crate::lower::table::{Table, VersionId};
 use crate::names::RuleSet;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -84,7 +85,11 @@ impl<'b> Bill<'b> {
 
 impl Estimator<'_> {
     /// What an iteration of a loop costs.
-    pub(super) fn body(&self, setting: &Setting<'_>, body: &Rc<Table>) -> Result<Rc<Price>, Report> {
+    pub(super) fn body(
+        &self,
+        setting: &Setting<'_>,
+        body: &Rc<Table>,
+    ) -> Result<Rc<Price>, Report> {
         let key = Rc::as_ptr(body) as usize;
         if let Some((_, price)) = self.bodies.borrow().get(&key) {
             return Ok(Rc::clone(price));

@@ -2,7 +2,8 @@
 
 use super::Estimator;
 use crate::graph::{Report, Structural};
-use crate::lower::table::{Setting, Table, Version, VersionId};
+use crate::lower::setting::Setting;
+use crate::lower::table::{Table, Version, VersionId};
 
 /// What of a table is held when.
 struct Held {

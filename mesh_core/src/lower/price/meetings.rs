@@ -4,7 +4,7 @@ use super::{Data, Estimator, IndexMap, Listed};
 use crate::graph::{Operation, OperationId, Report, Signature, Structural, TensorId, TensorType};
 use crate::lower::memo::Placed;
 use crate::lower::place::PlaceCx;
-use crate::lower::table::Setting;
+use crate::lower::setting::Setting;
 use crate::names::{DimName, Dimension, Home, Layout, Placement, RuleSet, Rules};
 use crate::split::Role;
 use std::cell::{Cell, RefCell};

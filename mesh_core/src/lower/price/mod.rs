@@ -16,7 +16,8 @@ use super::emit::Lowering;
 use super::issues::report;
 use super::memo::{Alike, Fast, Key, Memo, Placed};
 use super::relayout::Route;
-use super::table::{Fetch, Setting, Table, Task, place};
+use super::setting::Setting;
+use super::table::{Fetch, Table, Task, place};
 use crate::graph::{Data, Graph, Issue, OperationId, Report, TensorId};
 use crate::names::{Axis, AxisList, Layout, Mesh, Rules, Shape};
 use crate::passes::{Level, Machine};
@@ -168,13 +169,11 @@ impl Graph {
         let alike = Rc::new(Alike::new(&data));
         let uses = Uses::new(&data, &functions);
         let known = Known { functions, alike, uses, near: Near::default(), meetings: Vec::new() };
-        let first = Estimator::of(self, mesh, machine, Rc::new(known));
-        let (near, meetings) = (first.near(&data), first.meet(&data)?);
-        drop(data);
-        let Some(known) = Rc::into_inner(first.known) else {
-            return Err(Report::of("price", "internal error: what is known is still shared"));
-        };
-        Ok(Estimator::of(self, mesh, machine, Rc::new(Known { near, meetings, ..known })))
+        // Each is found with what was found before it.
+        let of = |known| Estimator::of(self, mesh, machine, Rc::new(known));
+        let known = of(known).knowing(|own| Ok((own.near(&data), Vec::new())))?;
+        let known = of(known).knowing(|own| Ok((own.known.near.clone(), own.meet(&data)?)))?;
+        Ok(of(known))
     }
 }
 
@@ -190,8 +189,7 @@ fn listed(data: &Data, function: &str) -> Result<Vec<Listed>, Report> {
     let mut all: Vec<_> = data.functions.keys().map(list).collect();
     let Some(own) = all.iter().position(|listed| listed.name == function) else {
         let known: Vec<_> = data.functions.keys().map(String::as_str).collect();
-        let message =
-            format!("there is no function `{function}`: there are {}", known.join(", "));
+        let message = format!("there is no function `{function}`: there are {}", known.join(", "));
         return Err(Report::of("price", message));
     };
     all.swap(0, own);
@@ -213,6 +211,17 @@ impl<'g> Estimator<'g> {
             bodies: RefCell::default(),
             levels: RefCell::default(),
         }
+    }
+
+    /// What is known, with what stays near and what meets.
+    fn knowing(
+        self,
+        find: impl FnOnce(&Self) -> Result<(Near, Vec<Meeting>), Report>,
+    ) -> Result<Known, Report> {
+        let (near, meetings) = find(&self)?;
+        let shared = || Report::of("price", "internal error: what is known is still shared");
+        let known = Rc::into_inner(self.known).ok_or_else(shared)?;
+        Ok(Known { near, meetings, ..known })
     }
 
     /// The same for another mesh; what does not depend on it is not found again.
@@ -340,11 +349,7 @@ impl<'g> Estimator<'g> {
         [from, to]: [&Placed; 2],
         route: &Route,
     ) -> Result<Rc<Work>, Report> {
-        let key = Key::from_slice(&[
-            self.known.alike.type_of(tensor),
-            from.number(),
-            to.number(),
-        ]);
+        let key = Key::from_slice(&[self.known.alike.type_of(tensor), from.number(), to.number()]);
         if let Some(known) = self.moves.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }

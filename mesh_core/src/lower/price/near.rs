@@ -20,7 +20,7 @@ const REACH: usize = 64;
 /// Dims along which an operation can go piece by piece.
 type Cuts = SmallVec<[DimName; 4]>;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Near {
     /// By tensor.
     hidden: Vec<bool>,

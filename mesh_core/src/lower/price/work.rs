@@ -6,7 +6,8 @@ use crate::lower::emit::Emitter;
 use crate::lower::local::{Local, LocalCx, extents};
 use crate::lower::memo::Placed;
 use crate::lower::relayout::Route;
-use crate::lower::table::{Setting, Table};
+use crate::lower::setting::Setting;
+use crate::lower::table::Table;
 use crate::names::DType;
 use crate::passes::{Exchange, Machine};
 use crate::program::forms::Loop;
@@ -101,10 +102,10 @@ impl Estimator<'_> {
     }
 
     fn of_program(&self, setting: &Setting<'_>, program: &Program, hidden: &[ValueId]) -> Work {
-        let mut work =
-            Work { is_light: true, is_piecewise: true, ..Work::default() };
-        self.add(setting, &program.block, 1, &|value| hidden.contains(&value), &mut work);
-        work.price.exchanged.sort_by(|a, b| a.axes.cmp(&b.axes));
+        let mut work = Work { is_light: true, is_piecewise: true, ..Work::default() };
+        let mut places = vec![Place::Memory; program.block.values.len()];
+        hidden.iter().for_each(|value| places[value.index()] = Place::Near);
+        self.add(setting, &program.block, 1, places, &mut work);
         work
     }
 
@@ -114,16 +115,20 @@ impl Estimator<'_> {
         setting: &Setting<'_>,
         block: &Block,
         times: u64,
-        is_hidden: &dyn Fn(ValueId) -> bool,
+        mut places: Vec<Place>,
         work: &mut Work,
     ) {
-        let count = times as f64;
+        let (count, machine) = (times as f64, self.machine());
         for step in &block.steps {
             if let Form::Loop(form) = &step.form {
                 (work.is_light, work.is_piecewise) = (false, false);
-                let near = self.near_in(form);
-                let near = |value: ValueId| near.get(value.index()).copied().unwrap_or_default();
-                self.add(setting, &form.body, times * form.expected() as u64, &near, work);
+                let read: u64 = captured(form, step)
+                    .filter(|(_, value)| places[value.index()] == Place::Slice)
+                    .map(|(_, value)| block.value(value).bytes() as u64)
+                    .sum();
+                work.price.memory_seconds += machine.seconds(DType::F32, 0, read) * count;
+                let inner = inside(form, step, &mut places);
+                self.add(setting, &form.body, times * form.expected() as u64, inner, work);
                 continue;
             }
             work.is_light &= is_light(step);
@@ -143,33 +148,26 @@ impl Estimator<'_> {
                 });
                 continue;
             }
-            let within = step.values().filter(|value| is_hidden(*value));
+            let is_near = |value: &ValueId| places[value.index()] == Place::Near;
+            // A step whose out never reaches memory is a part of the step that takes it.
+            let fused = step.outs.iter().any(is_near);
+            let within = step.values().filter(is_near);
             let within: u64 = within.map(|value| block.value(value).bytes() as u64).sum();
             let bytes = cost.bytes.saturating_sub(within);
-            let (flops, machine) = (cost.flops, self.machine());
-            let [arithmetic, traffic] = [(flops, 0), (0, bytes)]
+            let [arithmetic, traffic] = [(cost.flops, 0), (0, bytes)]
                 .map(|(flops, bytes)| machine.seconds(dtype(block, step), flops, bytes));
             match arithmetic >= traffic {
                 true => work.price.compute_seconds += arithmetic * count,
                 false => work.price.memory_seconds += traffic * count,
             }
-            // A step whose out never reaches memory is a part of the step that takes it.
-            let fused = step.outs.iter().any(|out| is_hidden(*out));
             if cost != Cost::default() && !fused {
                 work.price.memory_seconds += machine.begin * count;
             }
+            for value in step.values() {
+                let place = &mut places[value.index()];
+                *place = if *place == Place::Slice { Place::Near } else { *place };
+            }
         }
-    }
-
-    /// Which values of a loop in an operation's body stay in a processor's own cache: the small ones, but for the
-    /// slices that come from memory anew in each iteration.
-    fn near_in(&self, form: &Loop) -> Vec<bool> {
-        let most = self.machine().caches.own_bytes / 2;
-        let body = &form.body;
-        let mut near: Vec<_> = body.values.iter().map(|value| value.bytes() <= most).collect();
-        let slices = body.params.iter().skip(form.carried).take(form.sliced);
-        slices.for_each(|slice| near[slice.index()] = false);
-        near
     }
 
     fn exchange(
@@ -192,6 +190,44 @@ impl Estimator<'_> {
         let level = self.level(axes);
         level.map_or(0.0, |level| Machine::exchange(&level, what, members, received))
     }
+}
+
+/// Where a value of an operation's body lies. It is the same for all sizes of slices, so that no layout can do
+/// with less than its share of the traffic.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Whoever reads or writes it meets memory.
+    Memory,
+    /// A slice, in an iteration, of what lies in memory: the first that reads it fetches it.
+    Slice,
+    /// In registers, or in a processor's own cache.
+    Near,
+}
+
+/// What a loop's body reads of outside, whole in each iteration: as a position among its parameters, and outside.
+fn captured<'s>(form: &Loop, step: &'s Step) -> impl Iterator<Item = (usize, ValueId)> + 's {
+    step.reads().enumerate().skip(form.carried + form.sliced)
+}
+
+/// Where the values of a loop's body lie. Bodies of operations' own loops work on blocks that are small enough
+/// for a processor's own cache, so what they make is near.
+fn inside(form: &Loop, step: &Step, places: &mut [Place]) -> Vec<Place> {
+    let body = &form.body;
+    let mut inner = vec![Place::Near; body.values.len()];
+    let slices = step.reads().enumerate().skip(form.carried).take(form.sliced);
+    for (i, value) in slices {
+        if let (Some(param), true) = (body.params.get(i), places[value.index()] != Place::Near) {
+            inner[param.index()] = Place::Slice;
+        }
+    }
+    for (i, value) in captured(form, step) {
+        let place = &mut places[value.index()];
+        *place = if *place == Place::Slice { Place::Near } else { *place };
+        if let Some(param) = body.params.get(i) {
+            inner[param.index()] = *place;
+        }
+    }
+    inner
 }
 
 /// Whether a step is elementwise, or makes equal elements.

@@ -58,6 +58,7 @@ pub(super) type PlacedLoop = (Rc<PlacedOperation>, Rc<Table>);
 pub(crate) type Key = SmallVec<[u32; 12]>;
 
 pub(crate) type Fast<K, V> = IndexMap<K, V, BuildHasherDefault<Numbers>>;
+type FastSet<T> = IndexSet<T, BuildHasherDefault<Numbers>>;
 
 /// A hasher for keys of few numbers: one multiplication for each, and the high bits mixed in at the end.
 #[derive(Default)]
@@ -187,9 +188,9 @@ type Said = Vec<[Option<AxisList>; 2]>;
 #[derive(Default)]
 pub(crate) struct Memo {
     pub(crate) alike: Option<Rc<Alike>>,
-    placements: RefCell<IndexSet<Rc<Placement>>>,
-    said: RefCell<IndexSet<Said>>,
-    homes: RefCell<IndexSet<Home>>,
+    placements: RefCell<FastSet<Rc<Placement>>>,
+    said: RefCell<FastSet<Said>>,
+    homes: RefCell<FastSet<Home>>,
     operations: RefCell<Fast<Key, Rc<PlacedOperation>>>,
     routes: RefCell<Fast<Key, Option<Rc<Route>>>>,
     /// A loop within loops is met again whenever those around it are placed; without this, the work would

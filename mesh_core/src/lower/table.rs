@@ -207,10 +207,17 @@ impl<'a> Sweep<'a> {
         if let Some(number) = number.filter(|_| problems.is_empty()) {
             setting.memo.keep(number, &placed);
         }
+        self.refuse(operation, problems);
+        self.record(id, operation, &placed, body);
+    }
+
+    /// Puts on record what is illegal about an operation; each problem has the number of a tensor.
+    fn refuse(&mut self, operation: &Operation, problems: Vec<(LayoutProblem, usize)>) {
+        let data = self.setting.data;
         for (problem, tensor) in problems {
             let ids: Vec<_> = operation.inputs.iter().chain(&operation.outputs).collect();
-            let name = setting.data.tensor_name(*ids[tensor]);
-            let ty = &setting.data.tensors[ids[tensor].index()].ty;
+            let name = data.tensor_name(*ids[tensor]);
+            let ty = &data.tensors[ids[tensor].index()].ty;
             self.issues.push(LayoutIssue {
                 problem,
                 operation: operation.name.clone(),
@@ -218,7 +225,6 @@ impl<'a> Sweep<'a> {
                 at: operation.at.clone(),
             });
         }
-        self.record(id, operation, &placed, body);
     }
 
     fn record(

@@ -58,7 +58,8 @@ fn single_dims(graph: &Graph, mesh: &Mesh) -> Vec<String> {
     let dims: BTreeSet<_> = shapes.iter().flat_map(|shape| shape.names()).collect();
     let mut sets = vec![Vec::new()];
     for dim in dims.iter().map(ToString::to_string).chain(["*".to_owned()]) {
-        let more: Vec<Vec<String>> = sets.iter().map(|set| [&set[..], &[dim.clone()]].concat()).collect();
+        let more: Vec<Vec<String>> =
+            sets.iter().map(|set| [&set[..], &[dim.clone()]].concat()).collect();
         sets.extend(more);
     }
     let rules = |set: &str, dims: &[String]| -> String {

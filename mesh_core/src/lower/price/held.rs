@@ -44,7 +44,9 @@ impl Estimator<'_> {
             };
             let freed =
                 ends[at].iter().filter(|v| alive[**v]).map(|v| held.bytes[*v]).sum::<usize>();
-            let taken = if self.known.near.is_light(entry.operation) { freed.min(made) } else { 0 };
+            let near = &self.known.near;
+            let takes_over = near.is_light(entry.operation) && !near.is_stacked(operation);
+            let taken = if takes_over { freed.min(made) } else { 0 };
             if !entry.alias && operation.structural().is_none_or(|op| !names_memory(op)) {
                 peak = peak.max(live + made + body - taken);
             }

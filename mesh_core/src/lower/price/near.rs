@@ -5,7 +5,7 @@
 //! the operation that makes it and all that take it, which stand near each other, can go piece by piece along one
 //! of its dims: softmax, norms, losses, and attention between its products.
 
-use super::meetings::has_steps;
+use super::meetings::{has_steps, values};
 use super::work::{Hidden, Work};
 use super::{Data, Estimator};
 use crate::graph::{Operation, OperationId, Signature, Structural, TensorId, TensorType};
@@ -24,6 +24,8 @@ type Cuts = SmallVec<[DimName; 4]>;
 pub(super) struct Near {
     /// By tensor.
     hidden: Vec<bool>,
+    /// By tensor: whether it is hidden by tiles alone.
+    tiled: Vec<bool>,
     /// By operation: whether all its steps are elementwise.
     light: Vec<bool>,
 }
@@ -41,9 +43,26 @@ impl Near {
         self.hidden.get(tensor.index()).copied().unwrap_or_default()
     }
 
+    /// Whether what an operation makes is stacked tile by tile, which takes over the memory of nothing.
+    pub(super) fn is_stacked(&self, operation: &Operation) -> bool {
+        let tiled = |tensor: &TensorId| self.tiled.get(tensor.index()).is_some_and(|tiled| *tiled);
+        operation.inputs.iter().any(tiled)
+    }
+
     pub(super) fn is_light(&self, id: OperationId) -> bool {
         self.light.get(id.index()).copied().unwrap_or_default()
     }
+}
+
+/// What an operation's steps are.
+#[derive(Clone, Copy, Default)]
+struct Kind {
+    /// All are elementwise.
+    light: bool,
+    /// All can go piece by piece.
+    piecewise: bool,
+    /// One is a product.
+    product: bool,
 }
 
 /// Who makes and takes a tensor.
@@ -63,15 +82,16 @@ impl Estimator<'_> {
     pub(super) fn near(&self, data: &Data) -> Near {
         let mut near = Near {
             hidden: vec![false; data.tensors.len()],
+            tiled: vec![false; data.tensors.len()],
             light: vec![false; data.operations.len()],
         };
         let mut takers = vec![Takers::default(); data.tensors.len()];
-        let mut works: Vec<Option<(bool, bool, bool)>> = vec![None; self.known.alike.classes()];
+        let mut kinds: Vec<Option<Kind>> = vec![None; self.known.alike.classes()];
         for (at, &(id, _)) in self.known.uses.used.iter().enumerate() {
             let operation = &data.operations[id.index()];
             let class = self.known.alike.of(id) as usize;
-            let known = works[class].get_or_insert_with(|| self.kind(data, operation));
-            let (light, piecewise, product) = *known;
+            let Kind { light, piecewise, product } =
+                *kinds[class].get_or_insert_with(|| self.kind(data, operation));
             near.light[id.index()] = light;
             let cuts = if piecewise { cuts(data, operation, product) } else { Cuts::new() };
             for tensor in &operation.inputs {
@@ -95,27 +115,30 @@ impl Estimator<'_> {
         if let Some(function) = self.known.functions.first() {
             function.fetches.iter().for_each(|(tensor, _)| takers[tensor.index()].keep());
         }
-        for (hidden, taker) in near.hidden.iter_mut().zip(&takers) {
+        for (i, taker) in takers.iter().enumerate() {
             let within = taker.span.1 - taker.span.0 <= REACH;
-            *hidden = taker.count == 1 && taker.light
-                || taker.count > 0 && !taker.cuts.is_empty() && within;
+            let fused = taker.count == 1 && taker.light;
+            near.tiled[i] = !fused && taker.count > 0 && !taker.cuts.is_empty() && within;
+            near.hidden[i] = fused || near.tiled[i];
         }
         near
     }
 
-    /// Whether all of an operation's steps are elementwise, whether they can go piece by piece, and whether one
-    /// is a product.
-    fn kind(&self, data: &Data, operation: &Operation) -> (bool, bool, bool) {
+    fn kind(&self, data: &Data, operation: &Operation) -> Kind {
         if !has_steps(operation) {
-            return (false, false, false);
+            return Kind::default();
         }
         let work = self.unsplit(data, |setting| {
             let whole = setting.memo.placed(Placement::replicated());
-            let placed: Vec<&Placed> = vec![&whole; super::meetings::values(operation)];
+            let placed: Vec<&Placed> = vec![&whole; values(operation)];
             self.of_operation(setting, operation, &placed, 0)
         });
-        let flags = |work: Work| (work.is_light, work.is_piecewise, work.has_product);
-        work.ok().flatten().map_or((false, false, false), flags)
+        let kind = |work: Work| Kind {
+            light: work.is_light,
+            piecewise: work.is_piecewise,
+            product: work.has_product,
+        };
+        work.ok().flatten().map_or_else(Kind::default, kind)
     }
 }
 

@@ -102,7 +102,9 @@ impl Estimator<'_> {
     }
 
     fn of_program(&self, setting: &Setting<'_>, program: &Program, hidden: &[ValueId]) -> Work {
-        let mut work = Work { is_light: true, is_piecewise: true, ..Work::default() };
+        // What makes nothing, such as an input, gives out what lies in memory.
+        let makes = !program.block.steps.is_empty();
+        let mut work = Work { is_light: makes, is_piecewise: makes, ..Work::default() };
         let mut places = vec![Place::Memory; program.block.values.len()];
         hidden.iter().for_each(|value| places[value.index()] = Place::Near);
         self.add(setting, &program.block, 1, places, &mut work);
@@ -151,7 +153,9 @@ impl Estimator<'_> {
             let is_near = |value: &ValueId| places[value.index()] == Place::Near;
             // A step whose out never reaches memory is a part of the step that takes it.
             let fused = step.outs.iter().any(is_near);
-            let within = step.values().filter(is_near);
+            // Of what it gathers from, a step meets the parts that it takes; those are counted as they are.
+            let from = usize::from(matches!(step.form, Form::Gather(_)));
+            let within = step.values().skip(from).filter(is_near);
             let within: u64 = within.map(|value| block.value(value).bytes() as u64).sum();
             let bytes = cost.bytes.saturating_sub(within);
             let [arithmetic, traffic] = [(cost.flops, 0), (0, bytes)]

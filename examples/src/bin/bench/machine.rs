@@ -93,8 +93,8 @@ fn products(
     let (inner, outer) = (dim("inner", SIZE), dim("outer", SIZE));
     let small = Initializer::Uniform { low: -0.1, high: 0.1 };
     let weight = graph.variable("weight", [inner, outer], dtype, small).value();
-    let start = graph.input("start", [], F32).cast(dtype);
-    let mut x = start.broadcast(&Shape::new([all, row, inner])?);
+    let start = graph.input("start", [], F32);
+    let mut x = start.cast(dtype).broadcast(&Shape::new([all, row, inner])?);
     for _ in 0..COUNT {
         x = x.einsum(&[weight], [all, row, outer]).rename(outer, inner.name.as_str());
     }

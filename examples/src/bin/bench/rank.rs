@@ -36,7 +36,8 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 150)]
     milliseconds: u64,
 
-    /// Take measured times from what an earlier run printed with --list, and measure nothing.
+    /// Take measured times from what earlier runs printed with --list, the least of each layout, and measure
+    /// nothing.
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
 
@@ -126,7 +127,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// By model, processors, mesh and layout.
+/// Least seconds by model, processors, mesh and layout.
 type Earlier = BTreeMap<String, f64>;
 
 fn read(path: &std::path::Path) -> Result<Earlier, Box<dyn Error>> {
@@ -137,7 +138,12 @@ fn read(path: &std::path::Path) -> Result<Earlier, Box<dyn Error>> {
         let (_, measured) = times.split_once(" measured_ms=")?;
         Some((key.to_owned(), measured.parse::<f64>().ok()? / 1e3))
     };
-    Ok(text.lines().filter_map(line).collect())
+    let mut least = Earlier::new();
+    for (key, seconds) in text.lines().filter_map(line) {
+        let known = least.entry(key).or_insert(seconds);
+        *known = known.min(seconds);
+    }
+    Ok(least)
 }
 
 fn rank(

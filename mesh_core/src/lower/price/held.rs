@@ -45,7 +45,7 @@ impl Estimator<'_> {
             let freed =
                 ends[at].iter().filter(|v| alive[**v]).map(|v| held.bytes[*v]).sum::<usize>();
             let near = &self.known.near;
-            let takes_over = near.is_light(entry.operation) && !near.is_stacked(operation);
+            let takes_over = near.is_light(entry.operation) && !near.is_stacked(entry.operation);
             let taken = if takes_over { freed.min(made) } else { 0 };
             if !entry.alias && operation.structural().is_none_or(|op| !names_memory(op)) {
                 peak = peak.max(live + made + body - taken);
@@ -108,6 +108,16 @@ impl Estimator<'_> {
         }
         for version in &table.fetches {
             last[home[version.index()]] = table.entries.len();
+        }
+        // What never reaches memory is made where it is taken, of what lives that long.
+        for entry in table.entries.iter().rev() {
+            let hides = |v: &&VersionId| self.known.near.hides(table.versions[v.index()].tensor);
+            let outputs = entry.outputs.iter().filter(hides);
+            let Some(until) = outputs.map(|v| last[home[v.index()]]).max() else { continue };
+            for version in &entry.inputs {
+                let end = &mut last[home[version.index()]];
+                *end = until.max(*end);
+            }
         }
         Held { home, bytes, last }
     }

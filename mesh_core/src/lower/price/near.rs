@@ -24,8 +24,8 @@ type Cuts = SmallVec<[DimName; 4]>;
 pub(super) struct Near {
     /// By tensor.
     hidden: Vec<bool>,
-    /// By tensor: whether it is hidden by tiles alone.
-    tiled: Vec<bool>,
+    /// By operation: whether it is done tile by tile.
+    stacked: Vec<bool>,
     /// By operation: whether all its steps are elementwise.
     light: Vec<bool>,
 }
@@ -44,9 +44,8 @@ impl Near {
     }
 
     /// Whether what an operation makes is stacked tile by tile, which takes over the memory of nothing.
-    pub(super) fn is_stacked(&self, operation: &Operation) -> bool {
-        let tiled = |tensor: &TensorId| self.tiled.get(tensor.index()).is_some_and(|tiled| *tiled);
-        operation.inputs.iter().any(tiled)
+    pub(super) fn is_stacked(&self, id: OperationId) -> bool {
+        self.stacked.get(id.index()).copied().unwrap_or_default()
     }
 
     pub(super) fn is_light(&self, id: OperationId) -> bool {
@@ -82,9 +81,30 @@ impl Estimator<'_> {
     pub(super) fn near(&self, data: &Data) -> Near {
         let mut near = Near {
             hidden: vec![false; data.tensors.len()],
-            tiled: vec![false; data.tensors.len()],
+            stacked: vec![false; data.operations.len()],
             light: vec![false; data.operations.len()],
         };
+        let takers = self.takers(data, &mut near.light);
+        let tiled = |taker: &Takers| {
+            let within = taker.span.1 - taker.span.0 <= REACH;
+            !taker.is_fused() && taker.count > 0 && !taker.cuts.is_empty() && within
+        };
+        for (hidden, taker) in near.hidden.iter_mut().zip(&takers) {
+            *hidden = taker.is_fused() || tiled(taker);
+        }
+        for &(id, _) in &self.known.uses.used {
+            let stacked = data.operations[id.index()].inputs.iter().any(|tensor| {
+                let maker = data.tensors[tensor.index()].producer;
+                let from_tiles = maker.is_some_and(|(maker, _)| near.is_stacked(maker));
+                tiled(&takers[tensor.index()]) || near.hides(*tensor) && from_tiles
+            });
+            near.stacked[id.index()] = stacked;
+        }
+        near
+    }
+
+    /// Who makes and takes each tensor; and which operations are elementwise.
+    fn takers(&self, data: &Data, lights: &mut [bool]) -> Vec<Takers> {
         let mut takers = vec![Takers::default(); data.tensors.len()];
         let mut kinds: Vec<Option<Kind>> = vec![None; self.known.alike.classes()];
         for (at, &(id, _)) in self.known.uses.used.iter().enumerate() {
@@ -92,7 +112,7 @@ impl Estimator<'_> {
             let class = self.known.alike.of(id) as usize;
             let Kind { light, piecewise, product } =
                 *kinds[class].get_or_insert_with(|| self.kind(data, operation));
-            near.light[id.index()] = light;
+            lights[id.index()] = light;
             let cuts = if piecewise { cuts(data, operation, product) } else { Cuts::new() };
             for tensor in &operation.inputs {
                 let taker = &mut takers[tensor.index()];
@@ -101,10 +121,6 @@ impl Estimator<'_> {
                 taker.cuts.retain(|dim| cuts.contains(dim));
                 taker.span.1 = at;
             }
-            if let Some(Structural::Loop(run)) = operation.structural() {
-                let region = data.region(run.region);
-                region.results.iter().chain(&run.saved).for_each(|t| takers[t.index()].keep());
-            }
             for output in &operation.outputs {
                 let cuts = cuts.iter().copied();
                 let own = &data.tensors[output.index()].ty.shape;
@@ -112,18 +128,20 @@ impl Estimator<'_> {
                 takers[output.index()] = Takers { count: 0, light, cuts, span: (at, at) };
             }
         }
+        // A body's results leave it, and what is fetched leaves the function.
+        for &(id, _) in &self.known.uses.used {
+            if let Some(Structural::Loop(run)) = data.operations[id.index()].structural() {
+                let region = data.region(run.region);
+                region.results.iter().chain(&run.saved).for_each(|t| takers[t.index()].keep());
+            }
+        }
         if let Some(function) = self.known.functions.first() {
             function.fetches.iter().for_each(|(tensor, _)| takers[tensor.index()].keep());
         }
-        for (i, taker) in takers.iter().enumerate() {
-            let within = taker.span.1 - taker.span.0 <= REACH;
-            let fused = taker.count == 1 && taker.light;
-            near.tiled[i] = !fused && taker.count > 0 && !taker.cuts.is_empty() && within;
-            near.hidden[i] = fused || near.tiled[i];
-        }
-        near
+        takers
     }
 
+    /// What kind of steps an operation has.
     fn kind(&self, data: &Data, operation: &Operation) -> Kind {
         if !has_steps(operation) {
             return Kind::default();
@@ -143,6 +161,11 @@ impl Estimator<'_> {
 }
 
 impl Takers {
+    /// Whether one elementwise operation makes it and another alone takes it.
+    fn is_fused(&self) -> bool {
+        self.count == 1 && self.light
+    }
+
     /// Somebody wants it whole.
     fn keep(&mut self) {
         self.count += 1;

@@ -129,10 +129,13 @@ pub struct Estimator<'g> {
     moves: RefCell<Fast<Key, Rc<Work>>>,
     /// Bytes of a slice, by type and placement.
     sizes: RefCell<Fast<Key, usize>>,
-    /// Bodies of loops by their tables, which are kept so that no other one takes their place in memory.
-    bodies: RefCell<Fast<usize, (Rc<Table>, Rc<Price>)>>,
+    /// Bodies of loops by the address of their tables.
+    bodies: RefCell<Fast<usize, Body>>,
     levels: RefCell<IndexMap<AxisList, Option<Level>>>,
 }
+
+/// A loop's body with its price; the table is kept so that no other one takes its place in memory.
+type Body = (Rc<Table>, Rc<Price>);
 
 /// What is known of a function whatever the mesh and the layout.
 struct Known {

@@ -6,6 +6,15 @@ use super::ids::{OperationId, RegionId, TensorId};
 use super::nodes::FunctionNode;
 
 impl Data {
+    /// Whether a tensor is one number, known when the graph was made, finite and not 0.
+    pub(crate) fn is_known(&self, tensor: TensorId) -> bool {
+        let Some((producer, _)) = self.tensors[tensor.index()].producer else { return false };
+        let op = self.operations[producer.index()].structural();
+        let Some(Structural::Fill(fill)) = op else { return false };
+        let value = fill.value().value();
+        value.is_finite() && value != 0.0
+    }
+
     fn makers(&self, tensors: &[TensorId]) -> impl Iterator<Item = OperationId> {
         tensors.iter().filter_map(|t| Some(self.tensors[t.index()].producer?.0))
     }

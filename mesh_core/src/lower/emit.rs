@@ -6,7 +6,8 @@ use super::module::{Module, Options, VariableSpec};
 use super::origins::{dims, origin};
 use super::place::PlaceCx;
 use super::probes;
-use super::table::{Entry, Fetch, Setting, Table, Task, VersionId, place};
+use super::setting::Setting;
+use super::table::{Entry, Fetch, Table, Task, VersionId, place};
 use super::warnings::{self, Warnings};
 use crate::graph::{
     FunctionNode, Graph, Issue, Operation, Report, Signature, Structural, TensorId,

@@ -1,6 +1,6 @@
 //! What an op's local body sees: one processor's slices, with named dims.
 
-use super::table::Setting;
+use super::setting::Setting;
 use crate::graph::{OpError, Signature};
 use crate::names::{AxisList, DType, DimName, Placement, ReduceKind, Shape};
 use crate::program::{Builder, Expr, Extents, Offset, PoolKind, Reach, Slot, ValueId, Window};

@@ -8,24 +8,16 @@
 use super::emit::Emitter;
 use super::issues::LayoutIssue;
 use super::local::{Local, extents};
+use super::memo::{Placed, PlacedLoop};
 use super::origins::origin;
 use super::place::{PlaceCx, Placing};
-use super::table::{Entry, Fetch, Setting, Sweep, Table, Task, Version, VersionId, place};
+use super::setting::Setting;
+use super::table::{Entry, Fetch, Sweep, Table, Task, Version, VersionId, place};
 use crate::graph::{Key, Loop, OperationId, Report, Structural, TensorId};
 use crate::names::{Axis, AxisList, Placement, ReduceKind, Shape};
 use crate::program::{Block, forms};
 use crate::split::LayoutProblem;
-use indexmap::IndexMap;
-use std::cell::RefCell;
 use std::rc::Rc;
-
-/// Loops that have been placed without a problem, by all that their placement depends on: which one,
-/// and where its inputs lie. A loop within loops is met again whenever those around it are
-/// placed; without this, the work would grow with a power of their number.
-#[derive(Default)]
-pub(crate) struct PlacedLoops(RefCell<IndexMap<(OperationId, Vec<Placement>), PlacedLoop>>);
-
-type PlacedLoop = (Placing, Rc<Table>);
 
 /// Places the region of a loop.
 struct RegionPlacer<'a> {
@@ -180,16 +172,19 @@ impl<'a> Sweep<'a> {
         &mut self,
         run: &Loop,
         id: OperationId,
+        here: &[Placed],
         cx: &PlaceCx<'_>,
-    ) -> (Placing, Rc<Table>) {
-        let key = (id, cx.available.clone());
-        if let Some(placed) = self.setting.loops.0.borrow().get(&key) {
-            return placed.clone();
+    ) -> PlacedLoop {
+        let memo = &self.setting.memo;
+        let mut key = self.setting.of_loop(id);
+        key.extend(here.iter().map(Placed::number));
+        if let Some(placed) = memo.of_loop(&key) {
+            return placed;
         }
         let (placing, table) = self.anew(run, id, cx);
-        let placed = (placing, Rc::new(table));
+        let placed = (Rc::new(memo.placing(placing)), Rc::new(table));
         if self.issues.is_empty() && cx.problems.borrow().is_empty() {
-            self.setting.loops.0.borrow_mut().insert(key, placed.clone());
+            memo.keep_loop(key, placed.clone());
         }
         placed
     }
@@ -250,7 +245,8 @@ impl<'a> Sweep<'a> {
         for (input, owed) in inputs.iter_mut().zip(&owed) {
             *input = input.clone().with_pending(ReduceKind::Sum, owed);
         }
-        let fetched = table.fetches.iter().map(|v| table.versions[v.index()].placement.clone());
+        let placement = |v: &VersionId| Placement::clone(&table.versions[v.index()].placement);
+        let fetched = table.fetches.iter().map(placement);
         let outputs = fetched.take(run.outputs.len()).collect();
         (Placing::new(inputs, outputs), table)
     }

@@ -1,12 +1,12 @@
 //! The place sweep: one table of placements for a whole function.
 
 use super::issues::LayoutIssue;
-use super::loops::PlacedLoops;
-use super::place::{PlaceCx, Placing};
-use super::relayout::{Route, route};
-use crate::graph::{Data, Key, Operation, OperationId, Signature, Structural, TensorId};
-use crate::names::{Axis, Home, Mesh, Placement, RuleSet, Rules};
-use crate::program::VariableId;
+use super::memo::{Placed, PlacedOperation};
+use super::place::PlaceCx;
+use super::relayout::Route;
+use super::setting::Setting;
+use crate::graph::{Operation, OperationId, Signature, Structural, TensorId};
+use crate::names::{Axis, Home, Placement, RuleSet};
 use crate::split::LayoutProblem;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -25,9 +25,9 @@ impl VersionId {
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub(crate) tensor: TensorId,
-    pub(crate) placement: Placement,
+    pub(crate) placement: Placed,
     /// How it is made out of another version; `None` for what an operation makes.
-    pub(crate) source: Option<(VersionId, Route)>,
+    pub(crate) source: Option<(VersionId, Rc<Route>)>,
     /// The phase it belongs to, for what is gathered out of a variable.
     phase: Option<u32>,
 }
@@ -36,8 +36,8 @@ pub(crate) struct Version {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) operation: OperationId,
-    pub(crate) inputs: Vec<VersionId>,
-    pub(crate) outputs: Vec<VersionId>,
+    pub(crate) inputs: SmallVec<[VersionId; 3]>,
+    pub(crate) outputs: SmallVec<[VersionId; 2]>,
     /// The outputs are the first inputs; nothing is emitted.
     pub(crate) alias: bool,
     /// For a loop, where everything lies in its body.
@@ -52,67 +52,6 @@ pub(crate) struct Table {
     /// What a loop's body is given.
     pub(crate) given: Vec<VersionId>,
     pub(crate) fetches: Vec<VersionId>,
-}
-
-/// What placement needs to know besides the graph.
-pub(crate) struct Setting<'a> {
-    pub(crate) data: &'a Data,
-    pub(crate) mesh: &'a Mesh,
-    pub(crate) rules: &'a Rules,
-    /// What `*` means for each variable, under `params/` and under `slots/`.
-    pub(crate) homes: Vec<[Home; 2]>,
-    pub(crate) loops: PlacedLoops,
-}
-
-impl<'a> Setting<'a> {
-    pub(crate) fn new(data: &'a Data, mesh: &'a Mesh, rules: &'a Rules) -> Self {
-        let mut ordinal = 0;
-        let mut homes = Vec::new();
-        for variable in &data.variables {
-            let home = |set| match variable.trainable {
-                true => rules.home(mesh, set, &variable.ty.shape, ordinal),
-                false => Home::default(),
-            };
-            homes.push([home(RuleSet::Params), home(RuleSet::Slots)]);
-            ordinal += usize::from(variable.trainable);
-        }
-        Self { data, mesh, rules, homes, loops: PlacedLoops::default() }
-    }
-
-    fn home(&self, key: Key) -> &Home {
-        static NOWHERE: std::sync::LazyLock<Home> = std::sync::LazyLock::new(Home::default);
-        match (key.set, key.variable) {
-            (RuleSet::Params, Some(v)) => &self.homes[v.index()][0],
-            (RuleSet::Slots, Some(v)) => &self.homes[v.index()][1],
-            _ => &NOWHERE,
-        }
-    }
-
-    /// Where the layout wants a tensor.
-    pub(crate) fn wanted(&self, tensor: TensorId) -> Placement {
-        let node = &self.data.tensors[tensor.index()];
-        let key = node.key.unwrap_or(Key::COMPUTE);
-        self.rules.placement(key.set, self.home(key), &node.ty.shape)
-    }
-
-    /// Where a variable lies at rest.
-    pub(crate) fn at_rest(&self, id: VariableId) -> Placement {
-        let variable = &self.data.variables[id.index()];
-        // A slot without dims has no owner: operations on scalars lie under no rules.
-        if variable.ty.shape.is_scalar() {
-            return Placement::replicated();
-        }
-        let key = variable.key(id);
-        self.rules.placement(key.set, self.home(key), &variable.ty.shape)
-    }
-
-    /// The rules an operation works under: those of its tensors that are not scalars.
-    pub(super) fn key(&self, operation: &Operation) -> Option<Key> {
-        let key = |t: &TensorId| self.data.tensors[t.index()].key;
-        // An update's input and a relayout's output name the target; others agree.
-        let tensors = operation.outputs.iter().chain(&operation.inputs);
-        tensors.filter_map(key).next()
-    }
 }
 
 /// What is to be placed.
@@ -148,7 +87,7 @@ pub(crate) fn place(
     loop {
         let mut sweep = Sweep::new(setting, &settled, task.operations.len());
         for (tensor, placement) in task.given {
-            let version = sweep.made(*tensor, placement.clone());
+            let version = sweep.made(*tensor, setting.memo.placed(placement.clone()));
             sweep.table.given.push(version);
         }
         for &id in task.operations {
@@ -172,7 +111,7 @@ pub(crate) fn place(
 }
 
 /// Who owns all of what is owned, if it is one: scalars made of it alone are made there too.
-fn owner(available: &[Placement]) -> Option<(Axis, usize)> {
+fn owner(available: &[Placed]) -> Option<(Axis, usize)> {
     let mut owners = available.iter().flat_map(|placement| placement.owned());
     let first = *owners.next()?;
     owners.all(|owner| *owner == first).then_some(first)
@@ -211,45 +150,74 @@ impl<'a> Sweep<'a> {
     }
 
     pub(super) fn placement(&self, version: VersionId) -> &Placement {
+        self.placed(version)
+    }
+
+    fn placed(&self, version: VersionId) -> &Placed {
         &self.table.versions[version.index()].placement
     }
 
     fn operation(&mut self, id: OperationId) {
         let setting = self.setting;
         let operation = &setting.data.operations[id.index()];
+        let here: SmallVec<[Placed; 4]> =
+            operation.inputs.iter().map(|&t| self.placed(self.native(t)).clone()).collect();
+        let (key, structural) = (setting.key(operation), operation.structural());
+        // A variable without dims has no owner, whoever makes its new value.
+        let update = matches!(structural, Some(Structural::Update(_)));
+        let of_scalars = Home { owner: owner(&here).filter(|_| !update), ..Home::default() };
+        let set = key.map_or(RuleSet::Compute, |key| key.set);
+        let home = key.map_or(&of_scalars, |key| setting.home(key));
+        let settled: SmallVec<[bool; 4]> =
+            operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect();
+        let number = match structural {
+            Some(Structural::Loop(_)) => None,
+            _ => setting.number(id, (set, home), &here, &settled),
+        };
+        if let Some(placed) = number.as_ref().and_then(|number| setting.memo.operation(number)) {
+            return self.record(id, operation, &placed, None);
+        }
         let types = |list: &[TensorId]| -> SmallVec<[_; 2]> {
             list.iter().map(|t| setting.data.tensors[t.index()].ty.clone()).collect()
         };
         let (inputs, outputs) = (types(&operation.inputs), types(&operation.outputs));
-        let key = setting.key(operation);
-        let available = operation.inputs.iter().map(|&t| self.placement(self.native(t)).clone());
-        let available: Vec<_> = available.collect();
-        // A variable without dims has no owner, whoever makes its new value.
-        let update = matches!(operation.structural(), Some(Structural::Update(_)));
-        let of_scalars = Home { owner: owner(&available).filter(|_| !update), ..Home::default() };
         let cx = PlaceCx {
             signature: Signature { inputs: &inputs, outputs: &outputs },
             mesh: setting.mesh,
             rules: setting.rules,
-            set: key.map_or(RuleSet::Compute, |key| key.set),
-            home: key.map_or(&of_scalars, |key| setting.home(key)),
-            available,
-            settled: operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect(),
-            known: operation.inputs.iter().map(|&t| self.is_known(t)).collect(),
+            set,
+            home,
+            available: here.iter().map(|placed| Placement::clone(placed)).collect(),
+            settled: settled.to_vec(),
+            known: operation.inputs.iter().map(|&t| setting.data.is_known(t)).collect(),
             problems: RefCell::default(),
             by_rule: Cell::default(),
         };
-        let (placing, body) = match operation.structural() {
+        let (placed, body) = match structural {
             Some(Structural::Loop(run)) => {
-                let (placing, body) = self.run(run, id, &cx);
-                (placing, Some(body))
+                let (placed, body) = self.run(run, id, &here, &cx);
+                (placed, Some(body))
             }
-            _ => (operation.op.place(&cx).by_owner(cx.home.owner), None),
+            _ => {
+                let placing = operation.op.place(&cx).by_owner(cx.home.owner);
+                (Rc::new(setting.memo.placing(placing)), None)
+            }
         };
-        for (problem, tensor) in cx.problems.take() {
+        let problems = cx.problems.take();
+        if let Some(number) = number.filter(|_| problems.is_empty()) {
+            setting.memo.keep(number, &placed);
+        }
+        self.refuse(operation, problems);
+        self.record(id, operation, &placed, body);
+    }
+
+    /// Puts on record what is illegal about an operation; each problem has the number of a tensor.
+    fn refuse(&mut self, operation: &Operation, problems: Vec<(LayoutProblem, usize)>) {
+        let data = self.setting.data;
+        for (problem, tensor) in problems {
             let ids: Vec<_> = operation.inputs.iter().chain(&operation.outputs).collect();
-            let name = setting.data.tensor_name(*ids[tensor]);
-            let ty = &setting.data.tensors[ids[tensor].index()].ty;
+            let name = data.tensor_name(*ids[tensor]);
+            let ty = &data.tensors[ids[tensor].index()].ty;
             self.issues.push(LayoutIssue {
                 problem,
                 operation: operation.name.clone(),
@@ -257,48 +225,37 @@ impl<'a> Sweep<'a> {
                 at: operation.at.clone(),
             });
         }
-        self.record(id, operation, placing, body);
-    }
-
-    /// Whether a tensor is one number, known when the graph was made, finite and not 0.
-    fn is_known(&self, tensor: TensorId) -> bool {
-        let data = self.setting.data;
-        let Some((producer, _)) = data.tensors[tensor.index()].producer else { return false };
-        let op = data.operations[producer.index()].structural();
-        let Some(Structural::Fill(fill)) = op else { return false };
-        let value = fill.value().value();
-        value.is_finite() && value != 0.0
     }
 
     fn record(
         &mut self,
         id: OperationId,
         operation: &Operation,
-        placing: Placing,
+        placed: &PlacedOperation,
         body: Option<Rc<Table>>,
     ) {
-        if placing.alias {
-            let mut outputs = Vec::new();
+        if placed.alias {
+            let mut outputs = SmallVec::new();
             for (output, &input) in operation.outputs.iter().zip(&operation.inputs) {
                 self.roots[output.index()] = self.root(input);
                 outputs.push(self.native(input));
             }
-            let inputs = outputs.clone();
+            let inputs = outputs.iter().copied().collect();
             self.table.entries.push(Entry { operation: id, inputs, outputs, alias: true, body });
             return;
         }
-        let demands = operation.inputs.iter().zip(placing.inputs);
+        let demands = operation.inputs.iter().zip(&placed.inputs);
         let inputs =
             demands.map(|(&tensor, to)| self.demand(tensor, to, operation.phase)).collect();
-        let mut outputs = Vec::new();
-        for (&tensor, placement) in operation.outputs.iter().zip(placing.outputs) {
-            outputs.push(self.made(tensor, placement));
+        let mut outputs = SmallVec::new();
+        for (&tensor, placement) in operation.outputs.iter().zip(&placed.outputs) {
+            outputs.push(self.made(tensor, placement.clone()));
         }
         self.table.entries.push(Entry { operation: id, inputs, outputs, alias: false, body });
     }
 
     /// The version of a tensor that is there first.
-    fn made(&mut self, tensor: TensorId, placement: Placement) -> VersionId {
+    fn made(&mut self, tensor: TensorId, placement: Placed) -> VersionId {
         let version = self.version(Version { tensor, placement, source: None, phase: None });
         self.versions[tensor.index()].push(version);
         version
@@ -310,32 +267,29 @@ impl<'a> Sweep<'a> {
     }
 
     /// The version of a tensor in a placement, by the cheapest way from what there is.
-    fn demand(&mut self, tensor: TensorId, to: Placement, phase: u32) -> VersionId {
+    fn demand(&mut self, tensor: TensorId, to: &Placed, phase: u32) -> VersionId {
         let root = self.root(tensor);
-        let node = &self.setting.data.tensors[root.index()];
+        let Setting { data, mesh, memo, .. } = self.setting;
         let usable =
             |v: &&VersionId| self.table.versions[v.index()].phase.is_none_or(|of| of == phase);
-        let candidates: SmallVec<[_; 4]> =
-            self.versions[root.index()].iter().filter(usable).copied().collect();
-        if let Some(&same) = candidates.iter().find(|v| *self.placement(**v) == to) {
+        let candidates = || self.versions[root.index()].iter().filter(usable).copied();
+        if let Some(same) = candidates().find(|v| self.placed(*v) == to) {
             return same;
         }
-        let routes = candidates.into_iter().filter_map(|v| {
-            let from = self.placement(v);
-            let element = from.held(node.ty.dtype).size();
-            route(self.setting.mesh, &node.ty.shape, element, from, &to).map(|r| (v, r))
+        let routes = candidates().filter_map(|v| {
+            memo.route(mesh, data, root, [self.placed(v), to]).map(|route| (v, route))
         });
         let best = routes.min_by_key(|(_, route)| (route.bytes, route.moves.len()));
         let native = self.native(tensor);
         let is_variable = self.is_variable(root);
         let gathered = best.as_ref().is_some_and(|(_, route)| route.bytes > 0);
         if best.is_none() && self.issues.is_empty() {
-            self.no_route(root, native, &to);
+            self.no_route(root, native, to);
         }
         let version = Version {
             tensor: root,
-            placement: to,
-            source: Some(best.unwrap_or((native, Route::default()))),
+            placement: to.clone(),
+            source: Some(best.unwrap_or_else(|| (native, Rc::default()))),
             phase: (is_variable && gathered).then_some(phase),
         };
         let id = self.version(version);
@@ -369,18 +323,19 @@ impl<'a> Sweep<'a> {
     }
 
     fn fetch(&mut self, tensor: TensorId, place: &Fetch) {
-        let made = self.placement(self.native(tensor)).clone();
+        let made = self.placed(self.native(tensor)).clone();
         let root = self.root(tensor).index();
+        let memo = &self.setting.memo;
         let to = match place {
-            Fetch::At(placement) => placement.clone(),
-            Fetch::Settled => made.resolved().everywhere(),
+            Fetch::At(placement) => memo.placed(placement.clone()),
+            Fetch::Settled => memo.placed(made.resolved().everywhere()),
             Fetch::AsMade => {
-                let mut versions = self.versions[root].iter().map(|v| self.placement(*v));
+                let mut versions = self.versions[root].iter().map(|v| self.placed(*v));
                 let settled = versions.rfind(|placement| placement.pending().is_none());
                 settled.cloned().unwrap_or(made)
             }
         };
-        let version = self.demand(tensor, to, 0);
+        let version = self.demand(tensor, &to, 0);
         self.table.fetches.push(version);
     }
 

@@ -27,6 +27,9 @@ pub struct Machine {
     /// Seconds that it takes to begin a step.
     #[serde(default)]
     pub begin: f64,
+    /// How many processors can compute at once; more of them take turns on as many cores. By default all can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<usize>,
     /// How processors are joined, the nearest first.
     pub levels: Vec<Level>,
     /// What the passes for cores of a host know besides.
@@ -125,9 +128,37 @@ impl Machine {
             memory: 2e10,
             capacity: 4 << 30,
             begin: 0.0,
+            cores: None,
             levels: vec![level("cores", 1e-6, 1e10)],
             caches: Caches::default(),
         }
+    }
+
+    /// The machine as so many processors find it: where there are more of them than cores, each has its part
+    /// of a core's rates and waits for its turn at every step. A level that joins no more than the cores have
+    /// is not met then, as who shares a core with whom is left to the system.
+    ///
+    /// ```
+    /// use mesh_core::passes::Machine;
+    /// let machine = Machine { cores: Some(2), ..Machine::host() };
+    /// assert_eq!(machine.shared_by(2), machine);
+    /// assert_eq!(machine.shared_by(4).memory, machine.memory / 2.0);
+    /// ```
+    pub fn shared_by(&self, processors: usize) -> Self {
+        let mut shared = self.clone();
+        let Some(cores) = self.cores.filter(|cores| (1..processors).contains(cores)) else {
+            return shared;
+        };
+        let turns = processors as f64 / cores as f64;
+        let Flops { f64, f32, bf16 } = &mut shared.flops;
+        [f64, f32, bf16, &mut shared.memory].into_iter().for_each(|rate| *rate /= turns);
+        shared.begin *= turns;
+        let levels = self.levels.iter().filter(|level| level.processors > cores).cloned();
+        shared.levels = levels.collect();
+        if shared.levels.is_empty() {
+            shared.levels.extend(self.levels.last().cloned());
+        }
+        shared
     }
 
     /// Floating-point operations in a second on values of a dtype.

@@ -2,15 +2,16 @@
 //!
 //! Bounds. *Work*: no processor does less of an operation than the part that is left if every axis that can still
 //! divide it does. *State*: rules of parameters and slots change neither computations nor what moves among
-//! them, so these cost what they cost without such rules. A layout that is priced is compared with the bounds
+//! them, so these cost what they cost without such rules, and of the rest all processors can at most share all.
+//! Of layouts that differ only in the names of equal axes one is searched. A layout that is priced is compared with the bounds
 //! that it passed; one that beats them would show a bound that is none, and the answer is not proven then.
 
 use super::found::{Certificate, Choice, Found, RuleWorth};
 use super::space::{Chosen, Space};
+use super::state::State;
 use super::{Objective, Search, SearchError};
-use mesh_core::graph::Graph;
 use mesh_core::lower::{Estimator, Price};
-use mesh_core::names::{AxisList, Layout};
+use mesh_core::names::{AxisList, Layout, Shape};
 use std::time::Instant;
 
 /// Sums of the same terms in another order differ by less than this part.
@@ -27,13 +28,15 @@ pub(super) struct Branch<'s> {
     all: Vec<Choice>,
     certificate: Certificate,
     tied: Vec<String>,
+    parameters: Vec<Shape>,
 }
 
 impl<'s> Branch<'s> {
     pub(super) fn new(search: &'s Search, began: Instant) -> Self {
         let certificate = Certificate { proven: true, ..Certificate::default() };
         let (best, all, tied) = (Vec::new(), Vec::new(), Vec::new());
-        Self { search, began, best, least: None, all, certificate, tied }
+        let parameters = Vec::new();
+        Self { search, began, best, least: None, all, certificate, tied, parameters }
     }
 
     /// Searches the layouts of one mesh.
@@ -46,6 +49,7 @@ impl<'s> Branch<'s> {
                 self.tied.push(text);
             }
         }
+        self.parameters = estimator.parameters();
         let mut chosen = vec![None; space.groups.len()];
         self.decide(estimator, &space, &mut chosen, 0);
     }
@@ -90,6 +94,10 @@ impl<'s> Branch<'s> {
                 continue;
             }
             chosen[next] = Some(axes.clone());
+            if space.is_repeated(chosen, next) {
+                self.certificate.pruned.alike += 1;
+                continue;
+            }
             options.push((space.least(chosen, self.search.state), axes));
         }
         options.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -107,17 +115,25 @@ impl<'s> Branch<'s> {
         if !self.search.state {
             return;
         }
-        for state in space.state_rules().into_iter().skip(1) {
-            if self.is_beaten(plain.fixed_seconds) {
+        let least = plain.fixed_seconds + space.state_least();
+        let (parameters, single) = (std::mem::take(&mut self.parameters), self.search.single_dims);
+        for state in State::new(estimator.mesh(), &parameters, single).all() {
+            if self.is_beaten(least) {
                 self.certificate.pruned.state += 1;
-                continue;
+                break;
             }
             if self.is_late() {
-                return;
+                break;
             }
-            let rules: Vec<_> = rules.iter().cloned().chain(state).collect();
-            self.price(estimator, &rules, plain.fixed_seconds);
+            match state {
+                Some(state) => {
+                    let rules: Vec<_> = rules.iter().cloned().chain(state).collect();
+                    self.price(estimator, &rules, least);
+                }
+                None => self.certificate.pruned.rules += 1,
+            }
         }
+        self.parameters = parameters;
     }
 
     /// Prices a layout, which a bound says costs at least so much.
@@ -161,7 +177,7 @@ impl<'s> Branch<'s> {
     }
 
     /// What was found; what each rule of it is worth is priced now.
-    pub(super) fn found(mut self, graph: &Graph) -> Result<Found, SearchError> {
+    pub(super) fn found(mut self, estimator: &Estimator<'_>) -> Result<Found, SearchError> {
         self.certificate.proven &= !self.certificate.late;
         if self.best.is_empty() {
             let capacity = self.search.capacity();
@@ -171,8 +187,7 @@ impl<'s> Branch<'s> {
             });
         }
         let best = self.best.remove(0);
-        let Search { function, machine, .. } = self.search;
-        let estimator = graph.estimator(function, &best.mesh, machine)?;
+        let estimator = estimator.on(&best.mesh, &self.search.machine);
         let rules: Vec<_> = best.layout.rules().iter().map(ToString::to_string).collect();
         let mut worth = Vec::new();
         for (i, rule) in rules.iter().enumerate() {
@@ -182,15 +197,10 @@ impl<'s> Branch<'s> {
             let without = layout.and_then(|layout| estimator.price(&layout).ok());
             worth.push(RuleWorth { rule: rule.clone(), without });
         }
-        let mut left_out = vec![
-            "owners (`@0`, `@each`)".to_owned(),
-            "`params/` and `slots/` rules for single dims, and `*` over axes in another order"
-                .to_owned(),
-            "`params/*` over other axes than `slots/*`, or without it".to_owned(),
-        ];
-        if !self.search.state {
-            left_out = vec!["all `params/` and `slots/` rules".to_owned()];
-        }
+        let mut left_out = match self.search.state {
+            true => State::left_out(self.search.single_dims),
+            false => vec!["all `params/` and `slots/` rules".to_owned()],
+        };
         left_out.extend(self.tied);
         let seconds_searched = self.began.elapsed().as_secs_f64();
         let (runners_up, all, certificate) = (self.best, self.all, self.certificate);

@@ -30,6 +30,8 @@ pub struct RuleWorth {
 pub struct Pruned {
     /// Two dims that meet would be split over one axis.
     pub rules: u64,
+    /// The same layout has been searched under other names of equal axes.
+    pub alike: u64,
     /// The work alone takes longer than the best.
     pub work: u64,
     /// What rules of parameters and slots cannot change takes longer than the best.
@@ -43,8 +45,8 @@ pub struct Pruned {
 impl Pruned {
     /// All together.
     fn total(self) -> u64 {
-        let Self { rules, work, state, memory, illegal } = self;
-        rules + work + state + memory + illegal
+        let Self { rules, alike, work, state, memory, illegal } = self;
+        rules + alike + work + state + memory + illegal
     }
 }
 
@@ -159,6 +161,7 @@ impl Found {
                 "pruned": pruned.total(),
                 "pruned_by": {
                     "rules": pruned.rules,
+                    "alike": pruned.alike,
                     "work": pruned.work,
                     "state": pruned.state,
                     "memory": pruned.memory,
@@ -251,7 +254,7 @@ impl fmt::Display for Found {
             self.runners_up.iter().try_for_each(|choice| writeln!(f, "  {choice}"))?;
         }
         let Certificate { visited, priced, pruned, late, proven } = self.certificate;
-        let Pruned { rules, work, state, memory, illegal } = pruned;
+        let Pruned { rules, alike, work, state, memory, illegal } = pruned;
         let verdict = match (proven, late) {
             (true, _) => "proven to be the best of what was searched",
             (false, true) => "the best so far: the time was up",
@@ -260,7 +263,7 @@ impl fmt::Display for Found {
         writeln!(
             f,
             "\n{verdict}, in {}: {visited} nodes visited, {priced} layouts priced; left were {rules} by \
-             split rules, {work} by their work, {state} by what rules of state cannot change, {memory} by \
+             split rules, {alike} as the same with other names of axes, {work} by their work, {state} by what rules of state cannot change, {memory} by \
              memory, {illegal} as illegal",
             seconds(self.seconds_searched)
         )?;

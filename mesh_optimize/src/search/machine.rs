@@ -1,7 +1,7 @@
 //! Files of machines.
 
 use mesh_core::files;
-use mesh_core::passes::Machine;
+use mesh_core::passes::{Caches, Flops, Level, Machine};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +50,39 @@ pub fn read_machine(path: &Path) -> Result<Machine, MachineError> {
     Ok(machine)
 }
 
+/// A machine as the text of a file that [`read_machine`] reads; numbers have three digits.
+///
+/// ```
+/// use mesh_core::passes::Machine;
+/// let text = mesh_optimize::search::machine_text(&Machine::host());
+/// assert!(text.contains("memory = 2e10\n") && text.contains("[[levels]]"), "{text}");
+/// ```
+pub fn machine_text(machine: &Machine) -> String {
+    let Machine { name, flops, memory, capacity, begin, cores, levels, caches } = machine;
+    let three = |number: f64| {
+        let rounded: f64 = format!("{number:.2e}").parse().unwrap_or(number);
+        format!("{rounded:e}")
+    };
+    // A name may have quotes and backslashes, which TOML writes as Rust does.
+    let mut text = format!("name = {name:?}\nmemory = {}\ncapacity = {capacity}\n", three(*memory));
+    text += &format!("begin = {}\n", three(*begin));
+    text.extend(cores.map(|cores| format!("cores = {cores}\n")));
+    let Flops { f64, f32, bf16 } = flops;
+    text += "\n[flops]\n";
+    for (name, rate) in [("f64", f64), ("f32", f32), ("bf16", bf16)] {
+        text += &format!("{name} = {}\n", three(*rate));
+    }
+    for Level { name, processors, latency, bandwidth } in levels {
+        // The last joins all, and TOML's whole numbers end at 2^63 - 1.
+        let processors = (*processors).min(1 << 30);
+        text += &format!("\n[[levels]]\nname = {name:?}\nprocessors = {processors}\n");
+        text += &format!("latency = {}\nbandwidth = {}\n", three(*latency), three(*bandwidth));
+    }
+    let Caches { own_bytes, far_bytes, network, handover, meeting_bytes } = caches;
+    text += &format!("\n[caches]\nown_bytes = {own_bytes}\nfar_bytes = {far_bytes}\n");
+    text + &format!("network = {network}\nhandover = {handover}\nmeeting_bytes = {meeting_bytes}\n")
+}
+
 fn check(machine: &Machine) -> Result<(), String> {
     let mut rates = vec![
         ("flops.f64".to_owned(), machine.flops.f64),
@@ -61,6 +94,9 @@ fn check(machine: &Machine) -> Result<(), String> {
     for level in &machine.levels {
         rates.push((format!("bandwidth of level {}", level.name), level.bandwidth));
         times.push((format!("latency of level {}", level.name), level.latency));
+    }
+    if machine.cores == Some(0) {
+        return Err("cores is 0; legal are numbers from 1 on".to_owned());
     }
     if let Some((name, rate)) = rates.iter().find(|(_, rate)| !(rate.is_finite() && *rate > 0.0)) {
         return Err(format!("{name} is {rate}; legal are numbers above 0"));
@@ -88,6 +124,15 @@ mod tests {
             read += 1;
         }
         assert!(read >= 3, "{read} machines");
+    }
+
+    #[test]
+    fn a_machine_is_read_as_it_is_written() {
+        let mut machine = Machine { cores: Some(2), begin: 1.23e-7, ..Machine::host() };
+        machine.levels[0].processors = 1 << 30;
+        machine.levels.insert(0, Level { processors: 2, ..machine.levels[0].clone() });
+        machine.name = "a \"quoted\" name".to_owned();
+        assert_eq!(toml::from_str::<Machine>(&machine_text(&machine)).unwrap(), machine);
     }
 
     #[test]

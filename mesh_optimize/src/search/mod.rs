@@ -1,16 +1,18 @@
 //! Layouts found for a number of processors: the cheapest under a stated model of cost, with a certificate.
 //!
-//! `space` is what is searched, `branch` the search, `found` what comes of it, and `machine` reads files of
-//! machines.
+//! `space` and `state` are what is searched, `alike` what of it is the same, `branch` the search, `found` what
+//! comes of it, and `machine` reads files of machines.
 
+mod alike;
 mod branch;
 mod found;
 mod machine;
 mod shapes;
 mod space;
+mod state;
 
 pub use found::{Certificate, Choice, Found, Pruned, RuleWorth};
-pub use machine::{MachineError, read_machine};
+pub use machine::{MachineError, machine_text, read_machine};
 pub use shapes::mesh_shapes;
 
 use branch::Branch;
@@ -63,6 +65,8 @@ pub struct Search {
     pub objective: Objective,
     /// Whether `params/*` and `slots/*` rules are searched, too.
     pub state: bool,
+    /// Whether such rules for single dims are searched as well: many times as many layouts.
+    pub single_dims: bool,
     /// Whether every legal layout is priced, instead of those alone that may be the best.
     pub every: bool,
     /// How long to search; then the best so far is the answer, and is not proven to be the best.
@@ -83,6 +87,7 @@ impl Search {
             memory: None,
             objective: Objective::Seconds,
             state: true,
+            single_dims: false,
             every: false,
             limit: None,
             runners_up: 5,
@@ -156,11 +161,15 @@ impl FindLayout for Graph {
             Some(mesh) => vec![mesh.clone()],
             None => shapes::meshes(search)?,
         };
+        let mut meshes = meshes.iter();
+        let Some(mesh) = meshes.next() else {
+            let &Search { processors, axes, .. } = search;
+            return Err(SearchError::NoMesh { processors, axes });
+        };
+        let first = self.estimator(&search.function, mesh, &search.machine)?;
         let mut branch = Branch::new(search, began);
-        for mesh in meshes {
-            let estimator = self.estimator(&search.function, &mesh, &search.machine)?;
-            branch.mesh(&estimator);
-        }
-        branch.found(self)
+        branch.mesh(&first);
+        meshes.for_each(|mesh| branch.mesh(&first.on(mesh, &search.machine)));
+        branch.found(&first)
     }
 }

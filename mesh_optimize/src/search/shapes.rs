@@ -1,5 +1,6 @@
 //! Shapes of meshes: the ways to write a number of processors as a product.
 
+use super::alike::different;
 use super::{Search, SearchError};
 use mesh_core::names::Mesh;
 
@@ -39,7 +40,8 @@ fn extend(
 }
 
 /// The meshes of a search. Where one level of the network joins all processors, axes in another order are the
-/// same mesh; elsewhere the last axis has the nearest neighbours, so every order is one.
+/// same mesh; elsewhere the last axis has the nearest neighbours, so orders are meshes of their own, unless the network
+/// joins the same sets of axes.
 pub(super) fn meshes(search: &Search) -> Result<Vec<Mesh>, SearchError> {
     let processors = search.processors;
     let levels = &search.machine.levels;
@@ -57,7 +59,7 @@ pub(super) fn meshes(search: &Search) -> Result<Vec<Mesh>, SearchError> {
     if meshes.is_empty() {
         return Err(SearchError::NoMesh { processors, axes: search.axes });
     }
-    Ok(meshes)
+    Ok(different(meshes, &search.machine.shared_by(processors)))
 }
 
 /// The different orders of some sizes.

@@ -3,6 +3,7 @@
 //! Dims that are alike everywhere (the same size, the same roles beside the same other dims, the same work) are
 //! split alike. What two dims cannot do together is known from where they meet, before anything is placed.
 
+use super::alike::{Network, Renaming};
 use mesh_core::lower::{Estimator, Meeting};
 use mesh_core::names::{Axis, AxisList, DimName, Mesh};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,8 @@ pub(super) struct Space<'m> {
     mesh: &'m Mesh,
     pub(super) groups: Vec<Group>,
     shares: Vec<Share>,
+    /// Ways to call the axes by each other's names that change no price.
+    alike: Vec<Renaming>,
 }
 
 /// Which axes each group has; `None` while that is open.
@@ -38,7 +41,10 @@ impl<'m> Space<'m> {
     pub(super) fn new(estimator: &'m Estimator<'_>) -> Self {
         let (mesh, meetings) = (estimator.mesh(), estimator.meetings());
         let tied = tied(meetings);
-        let mut space = Self { mesh, groups: Vec::new(), shares: Vec::new() };
+        let network = Network::of(mesh, estimator.machine());
+        let mut alike = network.onto(&network);
+        alike.retain(|renaming| renaming.iter().enumerate().any(|(axis, onto)| axis != *onto));
+        let mut space = Self { mesh, groups: Vec::new(), shares: Vec::new(), alike };
         for dims in tied {
             let of = |meeting: &&Meeting| has(meeting, &dims);
             let options = options(mesh, meetings, &dims);
@@ -117,19 +123,30 @@ impl<'m> Space<'m> {
         rules
     }
 
-    /// Rules of parameters and slots: none, slots split over some of the axes, or both.
-    pub(super) fn state_rules(&self) -> Vec<Vec<String>> {
-        let axes: Vec<_> = self.mesh.axes().filter(|&axis| self.mesh.size(axis) > 1).collect();
-        let mut all = vec![Vec::new()];
-        for set in 1..1_usize << axes.len() {
-            let of = axes.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
-            let list: AxisList = of.map(|(_, axis)| *axis).collect();
-            let axes = self.mesh.list(&list);
-            let slots = format!("slots/*:{axes}");
-            all.push(vec![slots.clone()]);
-            all.push(vec![format!("params/*:{axes}"), slots]);
-        }
-        all
+    /// Whether the groups up to one are split as others are under other names of the axes, which come before.
+    pub(super) fn is_repeated(&self, chosen: &Chosen, last: usize) -> bool {
+        let axes: Vec<Axis> = self.mesh.axes().collect();
+        let rank = |group: usize, list: &AxisList| {
+            self.groups[group].options.iter().position(|option| option == list)
+        };
+        let position = |axis: &Axis| axes.iter().position(|own| own == axis);
+        self.alike.iter().any(|renaming| {
+            for (group, own) in chosen.iter().enumerate().take(last + 1) {
+                let Some(own) = own else { return false };
+                let image = own.iter().filter_map(|axis| Some(axes[renaming[position(axis)?]]));
+                let (own, image) = (rank(group, own), rank(group, &image.collect()));
+                if own != image {
+                    return image.is_some() && image < own;
+                }
+            }
+            false
+        })
+    }
+
+    /// Seconds of what rules of parameters and slots place, if all processors share it.
+    pub(super) fn state_least(&self) -> f64 {
+        let of_state = self.shares.iter().filter(|share| share.is_state);
+        of_state.map(|share| share.seconds).sum::<f64>() / self.mesh.processors() as f64
     }
 }
 
@@ -143,23 +160,28 @@ fn options(mesh: &Mesh, meetings: &[Meeting], dims: &[DimName]) -> Vec<AxisList>
     let sizes: BTreeSet<_> =
         all.filter(|dim| dims.contains(&dim.name)).map(|dim| dim.size).collect();
     let whole = meetings.iter().flat_map(|meeting| &meeting.whole).any(|dim| dims.contains(dim));
-    let mut options = vec![AxisList::new()];
+    if whole { vec![AxisList::new()] } else { lists(mesh, &sizes) }
+}
+
+/// Ordered lists of axes that divide all of these sizes, the empty one first.
+pub(super) fn lists(mesh: &Mesh, sizes: &BTreeSet<usize>) -> Vec<AxisList> {
+    let mut lists = vec![AxisList::new()];
     let mut begun = 0;
-    while !whole && begun < options.len() {
+    while begun < lists.len() {
         for axis in mesh.axes().filter(|&axis| mesh.size(axis) > 1) {
-            let mut longer = options[begun].clone();
+            let mut longer = lists[begun].clone();
             if longer.contains(&axis) {
                 continue;
             }
             longer.push(axis);
             let parts = mesh.group_size(&longer);
             if sizes.iter().all(|size| size.is_multiple_of(parts)) {
-                options.push(longer);
+                lists.push(longer);
             }
         }
         begun += 1;
     }
-    options
+    lists
 }
 
 /// Dims by what they are beside others; those that are alike and never meet are split alike.

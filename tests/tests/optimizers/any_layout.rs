@@ -1,12 +1,14 @@
-//! Every optimizer of the list under random layouts, with every number looked at, and in a run that leaves a
-//! report.
+//! Every optimizer of the list under random layouts and the one that a search finds, with every number looked at,
+//! and in a run that leaves a report.
 
 use super::listed::{close, config, network, steps, variables};
 use mesh_core::lower::Target;
+use mesh_core::passes::Machine;
 use mesh_core::session::Threads;
 use mesh_ops::prelude::*;
 use mesh_ops::testing::Random;
 use mesh_optimize::dataset::{Dataset, Remainder};
+use mesh_optimize::search::{FindLayout, Objective, Search};
 use mesh_optimize::training::{ReportFile, Trainer};
 use mesh_optimize::{OptimizerConfig, optimizers};
 use ndarray::Array2;
@@ -72,9 +74,23 @@ fn legal(g: &Graph, random: &mut Random) -> Vec<(String, Module)> {
     lowered.take(LAYOUTS).collect()
 }
 
+/// The layout of two processors that needs least memory, which the search finds and proves.
+fn found(g: &Graph, function: &str) -> (String, Module) {
+    let objective = Objective::Bytes;
+    let search = Search { axes: 1, objective, ..Search::new(function, 2, Machine::host()) };
+    let found = g.search(&search).unwrap();
+    assert!(found.certificate.proven, "{found}");
+    let module = g.lower(&found.best.mesh, &found.best.layout).unwrap();
+    // Of what variables take, the price knows every byte.
+    assert_eq!(found.best.price.variable_bytes, module.variable_bytes(), "{found}");
+    let layout = found.best.layout.to_string();
+    assert!(!layout.is_empty(), "{found}");
+    (layout, module)
+}
+
 /// A checked call ends at the first number that is not finite, so none is made in any of these.
 #[test]
-fn they_do_on_four_processors_what_they_do_on_one() {
+fn they_do_on_several_processors_what_they_do_on_one() {
     for entry in optimizers() {
         let config = OptimizerConfig::from_json(&config(entry).to_string()).unwrap();
         let (g, optimizer) = (mesh_ops::graph(), config.optimizer());
@@ -87,8 +103,9 @@ fn they_do_on_four_processors_what_they_do_on_one() {
             steps(&mut session, &train, 0..STEPS);
             variables(&session)
         };
-        let (want, layouts) = (run(&alone), legal(&g, &mut Random::new(entry.name())));
+        let (want, mut layouts) = (run(&alone), legal(&g, &mut Random::new(entry.name())));
         assert_eq!(layouts.len(), LAYOUTS, "{}: few of {DRAWN} are legal", entry.name());
+        layouts.push(found(&g, train.name()));
         for (layout, module) in layouts {
             close(&run(&module), &want, &format!("{} under {layout}", entry.name()));
         }

@@ -1,6 +1,8 @@
 //! What the search for layouts finds without hints, each on a machine that makes it true; and the problems of
 //! Mesh TensorFlow's `auto_mtf`.
 
+mod memory;
+
 use mesh_core::passes::{Level, Machine};
 use mesh_ops::conv::{Conv, conv};
 use mesh_ops::layers::Parameters;
@@ -110,6 +112,25 @@ fn parameters_are_split_when_memory_is_short() {
     assert_eq!(*capacity, 1000);
     assert!(refused.to_string().contains("would have to shrink"), "{refused}");
     assert!(least.price.bytes() <= short.best.price.bytes());
+}
+
+/// Rules for single dims are searched if they are asked for, and the answer says which are not.
+#[test]
+fn single_dims_of_slots_are_split_where_that_pays() {
+    let graph = mesh_ops::graph();
+    // `*` would split the largest dim, which the axis does not divide.
+    let (batch, from, onto) = (dim("batch", 64), dim("from", 1023), dim("onto", 512));
+    let x = graph.input("x", [batch, from], F32);
+    train(&graph, &[x], x.dense(onto, "layer").square().mean());
+    let stars = Search { objective: Objective::Bytes, ..search(host()) };
+    let without = graph.search(&stars).unwrap();
+    let single_dims = true;
+    let found = graph.search(&Search { single_dims, ..stars }).unwrap();
+    assert!(found.certificate.proven && without.certificate.proven);
+    assert!(found.best.price.bytes() <= without.best.price.bytes(), "{found}");
+    assert!(found.certificate.priced > without.certificate.priced);
+    let says = |found: &Found| found.left_out.iter().any(|text| text.contains("single dims"));
+    assert!(says(&without) && !says(&found), "{found}");
 }
 
 #[test]

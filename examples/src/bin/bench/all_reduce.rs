@@ -41,7 +41,11 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
 
 /// The seconds of one all-reduce: the median over calls of many, so that the time of a call does
 /// not matter.
-fn measure(processors: usize, kib: usize, backend: &BackendFlags) -> Result<f64, Box<dyn Error>> {
+pub(crate) fn measure(
+    processors: usize,
+    kib: usize,
+    backend: &BackendFlags,
+) -> Result<f64, Box<dyn Error>> {
     let (repeats, calls) = match kib {
         ..=64 => (1000, 15),
         65..=1024 => (200, 9),

@@ -7,11 +7,13 @@ mod compile;
 mod decode;
 mod initial;
 mod lines;
+mod machine;
 mod models;
 mod nets;
 mod ops;
 mod product;
 mod profile;
+mod rank;
 mod scaling;
 mod setup;
 mod start;
@@ -54,6 +56,10 @@ enum Command {
     Watch(watch::Flags),
     /// Single ops on shapes of models that people train: forward, and with gradients and updates.
     Ops(ops::Flags),
+    /// This machine's rates, as the TOML file that `--machine` reads.
+    Machine(machine::Flags),
+    /// Predicted step times beside measured ones, over all layouts of small models.
+    Rank(rank::Flags),
     /// Lowering, starting, saving and restoring a session of many small variables.
     Start(start::Flags),
 }
@@ -70,6 +76,8 @@ fn main() -> ExitCode {
         Command::Update(flags) => update::run(flags),
         Command::Watch(flags) => watch::run(flags),
         Command::Ops(flags) => ops::run(flags),
+        Command::Machine(flags) => machine::run(flags),
+        Command::Rank(flags) => rank::run(flags),
         Command::Start(flags) => start::run(flags),
     })
 }

@@ -103,6 +103,9 @@ pub(crate) struct SearchFlags {
     /// Search no `params/` and `slots/` rules.
     #[arg(long)]
     pub(crate) no_state: bool,
+    /// Search such rules for single dims as well, not for `*` alone.
+    #[arg(long, conflicts_with = "no_state")]
+    pub(crate) single_dims: bool,
     /// Price every legal layout, not those alone that may be the best.
     #[arg(long)]
     pub(crate) every: bool,

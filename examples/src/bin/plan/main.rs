@@ -105,6 +105,7 @@ fn search(flags: &SearchFlags, function: &str) -> Result<Search, Box<dyn Error>>
     search.mesh = flags.mesh.as_deref().map(|text| parse("mesh", text)).transpose()?;
     search.memory = flags.memory;
     search.state = !flags.no_state;
+    search.single_dims = flags.single_dims;
     search.every = flags.every || flags.html.is_some();
     search.limit = flags.seconds.map(Duration::try_from_secs_f64).transpose()?;
     search.runners_up = flags.runners_up;

@@ -2,19 +2,21 @@
 
 use super::{Estimator, Price};
 use crate::graph::{OperationId, Report};
-use crate::lower::table::{Setting, Table, VersionId};
+use crate::lower::memo::Placed;
+use crate::lower::setting::Setting;
+use crate::lower::table::{Table, VersionId};
 use crate::names::RuleSet;
+use smallvec::SmallVec;
+use std::rc::Rc;
 
 /// One walk through a table.
 pub(super) struct Bill<'b> {
     estimator: &'b Estimator<'b>,
     setting: &'b Setting<'b>,
     table: &'b Table,
-    /// How often the table is gone through in a call.
-    times: u64,
     /// Versions whose moves are counted.
     moved: Vec<bool>,
-    price: &'b mut Price,
+    price: Price,
 }
 
 impl<'b> Bill<'b> {
@@ -22,35 +24,37 @@ impl<'b> Bill<'b> {
         estimator: &'b Estimator<'b>,
         setting: &'b Setting<'b>,
         table: &'b Table,
-        times: u64,
-        price: &'b mut Price,
     ) -> Self {
         let moved = vec![false; table.versions.len()];
-        Self { estimator, setting, table, times, moved, price }
+        Self { estimator, setting, table, moved, price: Price::default() }
     }
 
-    /// Adds every operation, and every move before the first operation that needs it.
-    pub(super) fn table(mut self) -> Result<(), Report> {
+    /// Every operation, every move before the first operation that needs it, and the most bytes at once.
+    /// `inside`: it is a loop's body, so that what it is given is somebody else's.
+    pub(super) fn table(mut self, inside: bool) -> Result<Price, Report> {
         for entry in self.table.entries.iter().filter(|entry| !entry.alias) {
             let computes = self.computes(entry.operation);
             for &version in &entry.inputs {
                 self.moves(version, computes)?;
             }
             if let Some(body) = &entry.body {
-                let times = self.times * self.estimator.classes.iterations(entry.operation);
-                Bill::new(self.estimator, self.setting, body, times, self.price).table()?;
+                let times = self.estimator.known.uses.iterations(entry.operation);
+                let body = self.estimator.body(self.setting, body)?;
+                self.price.add(&body, times);
                 continue;
             }
             let versions = entry.outputs.iter().chain(&entry.inputs);
-            let placements = versions.map(|v| self.table.versions[v.index()].placement.clone());
-            let placements = placements.collect();
-            let work = self.estimator.work(self.setting, entry.operation, placements)?;
-            self.price.add(&work, self.times);
+            let placed: SmallVec<[&Placed; 6]> =
+                versions.map(|v| &self.table.versions[v.index()].placement).collect();
+            let work = self.estimator.work(self.setting, entry.operation, &placed)?;
+            self.price.add(&work.price, 1);
             if computes {
-                self.price.fixed_seconds += work.all_seconds() * self.times as f64;
+                self.price.fixed_seconds += work.price.seconds();
             }
         }
-        self.table.fetches.iter().try_for_each(|&version| self.moves(version, false))
+        self.table.fetches.iter().try_for_each(|&version| self.moves(version, false))?;
+        self.price.value_bytes = self.estimator.peak(self.setting, self.table, inside)?;
+        Ok(self.price)
     }
 
     /// Whether compute rules alone place an operation.
@@ -69,12 +73,29 @@ impl<'b> Bill<'b> {
         self.moves(*source, computes)?;
         let from = &self.table.versions[source.index()].placement;
         let (tensor, to) = (found.tensor, &found.placement);
-        let work = self.estimator.route(self.setting, tensor, from, to, route)?;
-        self.price.add(&work, self.times);
+        let work = self.estimator.route(self.setting, tensor, [from, to], route)?;
+        self.price.add(&work.price, 1);
         let key = self.setting.data.tensors[tensor.index()].key;
         if computes && key.is_none_or(|key| key.set == RuleSet::Compute) {
-            self.price.fixed_seconds += work.all_seconds() * self.times as f64;
+            self.price.fixed_seconds += work.price.seconds();
         }
         Ok(())
+    }
+}
+
+impl Estimator<'_> {
+    /// What an iteration of a loop costs.
+    pub(super) fn body(
+        &self,
+        setting: &Setting<'_>,
+        body: &Rc<Table>,
+    ) -> Result<Rc<Price>, Report> {
+        let key = Rc::as_ptr(body) as usize;
+        if let Some((_, price)) = self.bodies.borrow().get(&key) {
+            return Ok(Rc::clone(price));
+        }
+        let price = Rc::new(Bill::new(self, setting, body).table(true)?);
+        self.bodies.borrow_mut().insert(key, (Rc::clone(body), Rc::clone(&price)));
+        Ok(price)
     }
 }

@@ -1,8 +1,9 @@
 //! Memory by the table: which versions are alive after which operation.
 
 use super::Estimator;
-use crate::graph::Structural;
-use crate::lower::table::{Setting, Table, VersionId};
+use crate::graph::{Report, Structural};
+use crate::lower::setting::Setting;
+use crate::lower::table::{Table, Version, VersionId};
 
 /// What of a table is held when.
 struct Held {
@@ -13,9 +14,14 @@ struct Held {
 }
 
 impl Estimator<'_> {
-    /// The most bytes of values that a processor holds at once. What lives in registers, and what lies
-    /// in variables, is not counted; an elementwise operation takes over what it is the last to read.
-    pub(super) fn peak(&self, setting: &Setting<'_>, table: &Table, inside: bool) -> usize {
+    /// The most bytes of values that a processor holds at once. What lives in registers and tiles, and what
+    /// lies in variables, is not counted; an elementwise operation takes over what it is the last to read.
+    pub(super) fn peak(
+        &self,
+        setting: &Setting<'_>,
+        table: &Table,
+        inside: bool,
+    ) -> Result<usize, Report> {
         let held = self.held(setting, table, inside);
         let (mut live, mut peak) = (0_usize, 0_usize);
         let mut alive = vec![false; held.bytes.len()];
@@ -32,10 +38,15 @@ impl Estimator<'_> {
             peak = peak.max(live);
             let outputs = entry.outputs.iter().map(|v| held.bytes[held.home[v.index()]]);
             let made: usize = outputs.sum();
-            let body = entry.body.as_ref().map_or(0, |body| self.peak(setting, body, true));
+            let body = match &entry.body {
+                Some(body) => self.body(setting, body)?.value_bytes,
+                None => 0,
+            };
             let freed =
                 ends[at].iter().filter(|v| alive[**v]).map(|v| held.bytes[*v]).sum::<usize>();
-            let taken = if self.is_light(entry.operation) { freed.min(made) } else { 0 };
+            let near = &self.known.near;
+            let takes_over = near.is_light(entry.operation) && !near.is_stacked(entry.operation);
+            let taken = if takes_over { freed.min(made) } else { 0 };
             if !entry.alias && operation.structural().is_none_or(|op| !names_memory(op)) {
                 peak = peak.max(live + made + body - taken);
             }
@@ -47,23 +58,18 @@ impl Estimator<'_> {
             }
         }
         table.fetches.iter().for_each(|v| begin(&held, &mut alive, &mut live, *v));
-        peak.max(live)
+        Ok(peak.max(live))
     }
 
     fn held(&self, setting: &Setting<'_>, table: &Table, inside: bool) -> Held {
         let count = table.versions.len();
         let mut home: Vec<_> = (0..count).collect();
-        let size = |version: &crate::lower::table::Version| {
-            let ty = &setting.data.tensors[version.tensor.index()].ty;
-            let local = version.placement.local_shape(setting.mesh, &ty.shape);
-            let elements = local.map_or(ty.shape.size(), |shape| shape.size());
-            elements.saturating_mul(version.placement.held(ty.dtype).size())
+        let size = |version: &Version| match self.known.near.hides(version.tensor) {
+            true => 0,
+            false => self.bytes(setting.data, version.tensor, &version.placement),
         };
         let mut bytes: Vec<_> = table.versions.iter().map(size).collect();
         for (i, version) in table.versions.iter().enumerate() {
-            if self.hides(version.tensor) {
-                bytes[i] = 0;
-            }
             if let Some((source, route)) = &version.source
                 && route.moves.is_empty()
             {
@@ -102,6 +108,16 @@ impl Estimator<'_> {
         }
         for version in &table.fetches {
             last[home[version.index()]] = table.entries.len();
+        }
+        // What never reaches memory is made where it is taken, of what lives that long.
+        for entry in table.entries.iter().rev() {
+            let hides = |v: &&VersionId| self.known.near.hides(table.versions[v.index()].tensor);
+            let outputs = entry.outputs.iter().filter(hides);
+            let Some(until) = outputs.map(|v| last[home[v.index()]]).max() else { continue };
+            for version in &entry.inputs {
+                let end = &mut last[home[version.index()]];
+                *end = until.max(*end);
+            }
         }
         Held { home, bytes, last }
     }

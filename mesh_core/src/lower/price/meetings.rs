@@ -1,11 +1,10 @@
-//! What is the same under all layouts: which operations are alike, which tensors stay in registers,
-//! and which dims meet where.
+//! What is the same under all layouts: what a function computes, how often, and which dims meet where.
 
-use super::work::Hidden;
-use super::{Data, Estimator, IndexMap};
+use super::{Data, Estimator, IndexMap, Listed};
 use crate::graph::{Operation, OperationId, Report, Signature, Structural, TensorId, TensorType};
+use crate::lower::memo::Placed;
 use crate::lower::place::PlaceCx;
-use crate::lower::table::Setting;
+use crate::lower::setting::Setting;
 use crate::names::{DimName, Dimension, Home, Layout, Placement, RuleSet, Rules};
 use crate::split::Role;
 use std::cell::{Cell, RefCell};
@@ -24,67 +23,36 @@ pub struct Meeting {
     pub seconds: f64,
 }
 
-/// Operations that do the same, by number.
+/// What is computed, with the bodies of loops.
 #[derive(Debug, Default)]
-pub(super) struct Classes {
-    of: Vec<u32>,
-    types: Vec<u32>,
-    /// Iterations of loops.
+pub(super) struct Uses {
+    /// By operation: iterations, if it is a loop.
     iterations: Vec<u64>,
-    /// Tensors that stay in registers.
-    hidden: Vec<bool>,
-    /// By class: whether all steps are elementwise.
-    light: Vec<bool>,
     /// What the priced function computes, and how often; and what others compute.
-    used: Vec<(OperationId, u64)>,
+    pub(super) used: Vec<(OperationId, u64)>,
     others: Vec<OperationId>,
-    meetings: Vec<Meeting>,
 }
 
-impl Classes {
-    pub(super) fn new(data: &Data, function: &str) -> Result<Self, Report> {
-        let Some(node) = data.functions.get(function) else {
-            let known: Vec<_> = data.functions.keys().map(String::as_str).collect();
-            let message =
-                format!("there is no function `{function}`: there are {}", known.join(", "));
-            return Err(Report::of("price", message));
-        };
-        let mut classes = Self::default();
-        let mut alike = IndexMap::new();
-        for operation in &data.operations {
-            let tensors = operation.inputs.iter().chain(&operation.outputs);
-            let types: Vec<_> = tensors.map(|t| &data.tensors[t.index()].ty).collect();
-            let next = alike.len() as u32;
-            let class =
-                alike.entry((&*operation.op, operation.inputs.len(), types)).or_insert(next);
-            classes.of.push(*class);
-            let iterations = match operation.structural() {
-                // Of a conditional loop nobody knows it, as in programs' costs.
-                Some(Structural::Loop(run)) if !run.conditional => run.iterations.size as u64,
-                _ => 1,
-            };
-            classes.iterations.push(iterations);
+impl Uses {
+    pub(super) fn new(data: &Data, functions: &[Listed]) -> Self {
+        let iterations = data.operations.iter().map(|operation| match operation.structural() {
+            // Of a conditional loop nobody knows it, as in programs' costs.
+            Some(Structural::Loop(run)) if !run.conditional => run.iterations.size as u64,
+            _ => 1,
+        });
+        let mut uses = Self { iterations: iterations.collect(), ..Self::default() };
+        let (mut used, mut others) = (Vec::new(), Vec::new());
+        for (i, function) in functions.iter().enumerate() {
+            let found = if i == 0 { &mut used } else { &mut others };
+            uses.list(data, &function.operations, 1, found);
         }
-        let mut types = IndexMap::new();
-        for tensor in &data.tensors {
-            let next = types.len() as u32;
-            classes.types.push(*types.entry(&tensor.ty).or_insert(next));
-        }
-        classes.light = vec![false; alike.len()];
-        classes.hidden = vec![false; data.tensors.len()];
-        let mut used = Vec::new();
-        classes.uses(data, &data.reachable(node), 1, &mut used);
-        classes.used = used;
-        let mut others = Vec::new();
-        for (_, node) in data.functions.iter().filter(|(name, _)| *name != function) {
-            classes.uses(data, &data.reachable(node), 1, &mut others);
-        }
-        classes.others = others.into_iter().map(|(id, _)| id).collect();
-        Ok(classes)
+        uses.used = used;
+        uses.others = others.into_iter().map(|(id, _)| id).collect();
+        uses
     }
 
     /// Lists operations with those in the bodies of loops.
-    fn uses(
+    fn list(
         &self,
         data: &Data,
         operations: &[OperationId],
@@ -97,123 +65,59 @@ impl Classes {
                 let region = data.region(run.region);
                 let results: Vec<_> = region.results.iter().chain(&run.saved).copied().collect();
                 let inner = data.computing(run.region, &results);
-                self.uses(data, &inner, times * self.iterations(id), found);
+                self.list(data, &inner, times * self.iterations(id), found);
             }
         }
-    }
-
-    pub(super) fn operations(&self) -> usize {
-        self.of.len()
-    }
-
-    pub(super) fn of(&self, id: OperationId) -> u32 {
-        self.of[id.index()]
-    }
-
-    pub(super) fn type_of(&self, tensor: TensorId) -> u32 {
-        self.types[tensor.index()]
     }
 
     pub(super) fn iterations(&self, id: OperationId) -> u64 {
         self.iterations[id.index()]
     }
-
-    /// Which of an operation's inputs and outputs stay in registers.
-    pub(super) fn hidden_of(&self, data: &Data, id: OperationId) -> Hidden {
-        let operation = &data.operations[id.index()];
-        let tensors = operation.inputs.iter().chain(&operation.outputs).enumerate();
-        let hidden = tensors.filter(|(_, tensor)| self.hidden[tensor.index()]);
-        hidden.take_while(|(i, _)| *i < Hidden::BITS as usize).fold(0, |bits, (i, _)| bits | 1 << i)
-    }
 }
 
 impl Estimator<'_> {
-    /// Where dims meet, equal combinations together.
-    pub fn meetings(&self) -> &[Meeting] {
-        &self.classes.meetings
+    /// Finds what meets.
+    pub(super) fn meet(&self, data: &Data) -> Result<Vec<Meeting>, Report> {
+        self.unsplit(data, |setting| {
+            let mut meetings = Meetings::default();
+            let whole = setting.memo.placed(Placement::replicated());
+            for &(id, times) in &self.known.uses.used {
+                let operation = &data.operations[id.index()];
+                let seconds = match has_steps(operation) {
+                    true => {
+                        let placed: Vec<&Placed> = vec![&whole; values(operation)];
+                        self.work(setting, id, &placed)?.seconds() * times as f64
+                    }
+                    false => 0.0,
+                };
+                meetings.operation(setting, operation, seconds);
+            }
+            for &id in &self.known.uses.others {
+                meetings.operation(setting, &data.operations[id.index()], 0.0);
+            }
+            for variable in &data.variables {
+                let dims = variable.ty.shape.iter().collect();
+                meetings.add(Meeting { dims, whole: Vec::new(), computes: true, seconds: 0.0 });
+            }
+            Ok(meetings.0.into_values().collect())
+        })?
     }
 
-    pub(super) fn hides(&self, tensor: TensorId) -> bool {
-        self.classes.hidden[tensor.index()]
-    }
-
-    pub(super) fn is_light(&self, id: OperationId) -> bool {
-        self.classes.light[self.classes.of(id) as usize]
-    }
-
-    /// Finds what stays in registers, and what meets.
-    pub(super) fn prepare(&mut self) -> Result<(), Report> {
-        let graph = self.graph;
-        let data = graph.data();
-        let nothing = Layout::default();
-        let rules = Rules::bind(&nothing, &self.mesh);
+    /// Does something where nothing is split.
+    pub(super) fn unsplit<T>(
+        &self,
+        data: &Data,
+        with: impl FnOnce(&Setting<'_>) -> T,
+    ) -> Result<T, Report> {
+        let rules = Rules::bind(&Layout::default(), &self.mesh);
         let rules =
             rules.map_err(|_| Report::of("price", "internal error: no rules do not bind"))?;
-        let mesh = self.mesh.clone();
-        let setting = Setting::new(&data, &mesh, &rules);
-        let used = std::mem::take(&mut self.classes.used);
-        let mut seen = vec![false; self.classes.light.len()];
-        for &(id, _) in &used {
-            let class = self.classes.of(id) as usize;
-            let operation = &data.operations[id.index()];
-            if std::mem::replace(&mut seen[class], true) || !has_steps(operation) {
-                continue;
-            }
-            let work = self.of_operation(&setting, operation, &whole(operation), 0);
-            self.classes.light[class] = work.is_some_and(|work| work.is_light);
-        }
-        self.hide(&data, &used);
-        let mut meetings = Meetings::default();
-        for &(id, times) in &used {
-            let operation = &data.operations[id.index()];
-            let seconds = match has_steps(operation) {
-                true => self.work(&setting, id, whole(operation))?.seconds() * times as f64,
-                false => 0.0,
-            };
-            meetings.operation(&setting, operation, seconds);
-        }
-        for &id in &self.classes.others {
-            meetings.operation(&setting, &data.operations[id.index()], 0.0);
-        }
-        for variable in &data.variables {
-            let dims = variable.ty.shape.iter().collect();
-            meetings.add(Meeting { dims, whole: Vec::new(), computes: true, seconds: 0.0 });
-        }
-        self.classes.meetings = meetings.0.into_values().collect();
-        self.classes.used = used;
-        Ok(())
-    }
-
-    /// What one elementwise operation makes and another alone takes.
-    fn hide(&mut self, data: &Data, used: &[(OperationId, u64)]) {
-        let mut takers: Vec<(usize, bool)> = vec![(0, true); data.tensors.len()];
-        let mut takes = |tensor: &TensorId, light: bool| {
-            let (count, all) = &mut takers[tensor.index()];
-            (*count, *all) = (*count + 1, *all && light);
-        };
-        for &(id, _) in used {
-            let operation = &data.operations[id.index()];
-            let light = self.is_light(id);
-            operation.inputs.iter().for_each(|tensor| takes(tensor, light));
-            if let Some(Structural::Loop(run)) = operation.structural() {
-                let results = data.region(run.region).results.iter().chain(&run.saved);
-                results.for_each(|tensor| takes(tensor, false));
-            }
-        }
-        if let Some(node) = data.functions.get(&self.function) {
-            node.fetches.iter().for_each(|tensor| takes(tensor, false));
-        }
-        let light: Vec<_> = used.iter().filter(|(id, _)| self.is_light(*id)).collect();
-        for (id, _) in light {
-            for output in &data.operations[id.index()].outputs {
-                self.classes.hidden[output.index()] = takers[output.index()] == (1, true);
-            }
-        }
+        Ok(with(&Setting::with(data, &self.mesh, &rules, std::rc::Rc::clone(&self.memo))))
     }
 }
 
 /// Whether an operation is emitted by itself.
-fn has_steps(operation: &Operation) -> bool {
+pub(super) fn has_steps(operation: &Operation) -> bool {
     !matches!(
         operation.structural(),
         Some(
@@ -228,8 +132,9 @@ fn has_steps(operation: &Operation) -> bool {
     )
 }
 
-fn whole(operation: &Operation) -> Vec<Placement> {
-    vec![Placement::replicated(); operation.outputs.len() + operation.inputs.len()]
+/// How many inputs and outputs there are.
+pub(super) fn values(operation: &Operation) -> usize {
+    operation.outputs.len() + operation.inputs.len()
 }
 
 #[derive(Default)]

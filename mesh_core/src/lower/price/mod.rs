@@ -1,36 +1,34 @@
 //! Prices of layouts: what a step would cost on a machine, read from the table of placements.
 //!
 //! Nothing is emitted as a whole: an operation's steps are made by themselves, once for each way its tensors
-//! lie, and a move's once for each pair of placements. What passes do to a program later is there in one
-//! respect: a tensor that one elementwise operation makes and another alone takes stays in registers.
+//! lie, a move's once for each pair of placements, and a loop's body is added up once for each way it is placed.
+//! Of what passes do to a program later, `near` knows what fusion and tiles keep out of memory.
 
 mod bill;
 mod held;
 mod meetings;
+mod near;
 mod work;
 
 pub use meetings::Meeting;
 
 use super::emit::Lowering;
 use super::issues::report;
+use super::memo::{Alike, Fast, Key, Memo, Placed};
 use super::relayout::Route;
-use super::table::Setting;
-use crate::graph::{Data, Graph, Issue, OperationId, Report, TensorId, TensorType};
-use crate::names::{Axis, AxisList, Layout, Mesh, Placement, Rules};
+use super::setting::Setting;
+use super::table::{Fetch, Table, Task, place};
+use crate::graph::{Data, Graph, Issue, OperationId, Report, TensorId};
+use crate::names::{Axis, AxisList, Layout, Mesh, Rules, Shape};
 use crate::passes::{Level, Machine};
 use crate::program::{Cost, VariableId};
 use bill::Bill;
 use indexmap::{IndexMap, IndexSet};
-use meetings::Classes;
+use meetings::Uses;
+use near::Near;
 use std::cell::RefCell;
 use std::rc::Rc;
-use work::{Hidden, Work};
-
-/// What an operation's work depends on: its class, what stays in registers, where its tensors lie.
-type WorkKey = (u32, Hidden, Vec<Placement>);
-
-/// What a move's work depends on: the type, from where, and to where.
-type MoveKey = (u32, Placement, Placement);
+use work::Work;
 
 /// Collectives of one form over the same axes.
 #[derive(Clone, PartialEq, Debug)]
@@ -82,12 +80,14 @@ impl Price {
         self.variable_bytes + self.value_bytes
     }
 
-    fn add(&mut self, work: &Work, times: u64) {
+    /// Adds so many times another price, but for memory.
+    fn add(&mut self, other: &Self, times: u64) {
         let count = times as f64;
-        self.compute_seconds += work.compute * count;
-        self.memory_seconds += work.memory * count;
-        self.cost += work.cost.times(times);
-        for found in &work.exchanges {
+        self.compute_seconds += other.compute_seconds * count;
+        self.memory_seconds += other.memory_seconds * count;
+        self.fixed_seconds += other.fixed_seconds * count;
+        self.cost += other.cost.times(times);
+        for found in &other.exchanged {
             let is_same = |own: &Exchanged| (own.form, &own.axes) == (found.form, &found.axes);
             let at = self.exchanged.iter().position(is_same).unwrap_or(self.exchanged.len());
             if at == self.exchanged.len() {
@@ -121,14 +121,38 @@ impl Price {
 /// ```
 pub struct Estimator<'g> {
     graph: &'g Graph,
-    function: String,
     mesh: Mesh,
     machine: Machine,
-    /// Operations that do the same with the same types.
-    classes: Classes,
-    works: RefCell<IndexMap<WorkKey, Rc<Work>>>,
-    moves: RefCell<IndexMap<MoveKey, Rc<Work>>>,
+    known: Rc<Known>,
+    memo: Rc<Memo>,
+    works: RefCell<Fast<Key, Rc<Work>>>,
+    moves: RefCell<Fast<Key, Rc<Work>>>,
+    /// Bytes of a slice, by type and placement.
+    sizes: RefCell<Fast<Key, usize>>,
+    /// Bodies of loops by the address of their tables.
+    bodies: RefCell<Fast<usize, Body>>,
     levels: RefCell<IndexMap<AxisList, Option<Level>>>,
+}
+
+/// A loop's body with its price; the table is kept so that no other one takes its place in memory.
+type Body = (Rc<Table>, Rc<Price>);
+
+/// What is known of a function whatever the mesh and the layout.
+struct Known {
+    /// The priced function, and all others, which must be legal.
+    functions: Vec<Listed>,
+    alike: Rc<Alike>,
+    uses: Uses,
+    near: Near,
+    meetings: Vec<Meeting>,
+}
+
+/// A function's operations and what is wanted of it.
+struct Listed {
+    name: String,
+    operations: Vec<OperationId>,
+    fetches: Vec<(TensorId, Fetch)>,
+    shown: Vec<TensorId>,
 }
 
 impl Graph {
@@ -143,32 +167,92 @@ impl Graph {
         machine: &Machine,
     ) -> Result<Estimator<'_>, Report> {
         self.check()?;
-        let classes = Classes::new(&self.data(), function)?;
-        let (function, mesh, machine) = (function.to_owned(), mesh.clone(), machine.clone());
-        let mut estimator = Estimator {
-            graph: self,
-            function,
-            mesh,
-            machine,
-            classes,
-            works: RefCell::default(),
-            moves: RefCell::default(),
-            levels: RefCell::default(),
-        };
-        estimator.prepare()?;
-        Ok(estimator)
+        let data = self.data();
+        let functions = listed(&data, function)?;
+        let alike = Rc::new(Alike::new(&data));
+        let uses = Uses::new(&data, &functions);
+        let known = Known { functions, alike, uses, near: Near::default(), meetings: Vec::new() };
+        // Each is found with what was found before it.
+        let of = |known| Estimator::of(self, mesh, machine, Rc::new(known));
+        let known = of(known).knowing(|own| Ok((own.near(&data), Vec::new())))?;
+        let known = of(known).knowing(|own| Ok((own.known.near.clone(), own.meet(&data)?)))?;
+        Ok(of(known))
     }
 }
 
-impl Estimator<'_> {
+/// The functions of a graph, the named one first.
+fn listed(data: &Data, function: &str) -> Result<Vec<Listed>, Report> {
+    let list = |name: &String| {
+        let node = &data.functions[name];
+        let operations = data.reachable(node);
+        let shown = data.probed(&operations).collect();
+        let fetches = node.fetches.iter().map(|&tensor| (tensor, Fetch::Settled)).collect();
+        Listed { name: name.clone(), operations, fetches, shown }
+    };
+    let mut all: Vec<_> = data.functions.keys().map(list).collect();
+    let Some(own) = all.iter().position(|listed| listed.name == function) else {
+        let known: Vec<_> = data.functions.keys().map(String::as_str).collect();
+        let message = format!("there is no function `{function}`: there are {}", known.join(", "));
+        return Err(Report::of("price", message));
+    };
+    all.swap(0, own);
+    Ok(all)
+}
+
+impl<'g> Estimator<'g> {
+    fn of(graph: &'g Graph, mesh: &Mesh, machine: &Machine, known: Rc<Known>) -> Self {
+        let memo = Rc::new(Memo::of(Rc::clone(&known.alike)));
+        Self {
+            graph,
+            mesh: mesh.clone(),
+            machine: machine.shared_by(mesh.processors()),
+            known,
+            memo,
+            works: RefCell::default(),
+            moves: RefCell::default(),
+            sizes: RefCell::default(),
+            bodies: RefCell::default(),
+            levels: RefCell::default(),
+        }
+    }
+
+    /// What is known, with what stays near and what meets.
+    fn knowing(
+        self,
+        find: impl FnOnce(&Self) -> Result<(Near, Vec<Meeting>), Report>,
+    ) -> Result<Known, Report> {
+        let (near, meetings) = find(&self)?;
+        let shared = || Report::of("price", "internal error: what is known is still shared");
+        let known = Rc::into_inner(self.known).ok_or_else(shared)?;
+        Ok(Known { near, meetings, ..known })
+    }
+
+    /// The same for another mesh; what does not depend on it is not found again.
+    pub fn on(&self, mesh: &Mesh, machine: &Machine) -> Self {
+        Self::of(self.graph, mesh, machine, Rc::clone(&self.known))
+    }
+
     /// The mesh.
     pub fn mesh(&self) -> &Mesh {
         &self.mesh
     }
 
-    /// The machine.
+    /// The machine, with the rates that a processor has while all of the mesh compute.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// Where dims meet, equal combinations together.
+    pub fn meetings(&self) -> &[Meeting] {
+        &self.known.meetings
+    }
+
+    /// Shapes of the trainable variables, equal ones once.
+    pub fn parameters(&self) -> Vec<Shape> {
+        let data = self.graph.data();
+        let trainable = data.variables.iter().filter(|variable| variable.trainable);
+        let shapes: IndexSet<_> = trainable.map(|variable| variable.ty.shape.clone()).collect();
+        shapes.into_iter().collect()
     }
 
     fn level(&self, axes: &[Axis]) -> Option<Level> {
@@ -183,7 +267,7 @@ impl Estimator<'_> {
     /// Everything that is illegal about the layout, for this function or another one of the graph.
     pub fn price(&self, layout: &Layout) -> Result<Price, Report> {
         let data = self.graph.data();
-        if data.operations.len() != self.classes.operations() {
+        if data.operations.len() != self.known.alike.operations() {
             return Err(Report::of("price", "the graph has grown since the estimator was made"));
         }
         let rules = Rules::bind(layout, &self.mesh).map_err(|errors| Report {
@@ -192,27 +276,25 @@ impl Estimator<'_> {
                 .map(|e| Issue { subject: "layout".to_owned(), message: e.to_string(), at: None })
                 .collect(),
         })?;
-        let setting = Setting::new(&data, &self.mesh, &rules);
+        let setting = Setting::with(&data, &self.mesh, &rules, Rc::clone(&self.memo));
         let mut lowering = Lowering::new(&setting);
         lowering.check_variables();
-        let (nothing, mut own) = (IndexSet::new(), None);
-        for (name, node) in &data.functions {
+        let mut own = None;
+        for Listed { operations, fetches, shown, .. } in &self.known.functions {
             if !lowering.issues.is_empty() {
                 break;
             }
-            let table = lowering.table(name, node, &nothing).table;
-            if *name == self.function {
-                own = Some(table);
-            }
+            let task = Task { operations, given: &[], fetches, shown };
+            let table = place(&setting, &task, &mut lowering.issues);
+            own.get_or_insert(table);
         }
         if !lowering.issues.is_empty() {
             return Err(Report { issues: report(&lowering.issues) });
         }
-        let mut price = Price::default();
-        if let Some(table) = own {
-            Bill::new(self, &setting, &table, 1, &mut price).table()?;
-            price.value_bytes = self.peak(&setting, &table, false);
-        }
+        let mut price = match own {
+            Some(table) => Bill::new(self, &setting, &table).table(false)?,
+            None => Price::default(),
+        };
         price.variable_bytes = self.variables(&setting);
         price.exchanged.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         Ok(price)
@@ -220,7 +302,7 @@ impl Estimator<'_> {
 
     fn variables(&self, setting: &Setting<'_>) -> usize {
         let types = setting.data.variables.iter().map(|variable| &variable.ty);
-        let bytes = |(i, ty): (u32, &TensorType)| {
+        let bytes = |(i, ty): (u32, &crate::graph::TensorType)| {
             let placement = setting.at_rest(VariableId(i));
             let local = placement.local_shape(&self.mesh, &ty.shape);
             local.map_or(ty.shape.size(), |shape| shape.size()).saturating_mul(ty.dtype.size())
@@ -228,19 +310,33 @@ impl Estimator<'_> {
         (0..).zip(types).map(bytes).fold(0, usize::saturating_add)
     }
 
+    /// Bytes of a processor's slice of a tensor.
+    fn bytes(&self, data: &Data, tensor: TensorId, placed: &Placed) -> usize {
+        let key = Key::from_slice(&[self.known.alike.type_of(tensor), placed.number()]);
+        let find = || {
+            let ty = &data.tensors[tensor.index()].ty;
+            let local = placed.local_shape(&self.mesh, &ty.shape);
+            let elements = local.map_or(ty.shape.size(), |shape| shape.size());
+            elements.saturating_mul(placed.held(ty.dtype).size())
+        };
+        *self.sizes.borrow_mut().entry(key).or_insert_with(find)
+    }
+
+    /// What an operation costs, whose outputs and then inputs lie so.
     fn work(
         &self,
         setting: &Setting<'_>,
         id: OperationId,
-        placements: Vec<Placement>,
+        placed: &[&Placed],
     ) -> Result<Rc<Work>, Report> {
-        let hidden = self.classes.hidden_of(setting.data, id);
-        let key = (self.classes.of(id), hidden, placements);
+        let hidden = self.known.near.of(setting.data, id);
+        let mut key = Key::from_slice(&[self.known.alike.of(id), hidden]);
+        key.extend(placed.iter().map(|placed| placed.number()));
         if let Some(known) = self.works.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
         let operation = &setting.data.operations[id.index()];
-        let work = self.of_operation(setting, operation, &key.2, hidden).ok_or_else(|| {
+        let work = self.of_operation(setting, operation, placed, hidden).ok_or_else(|| {
             Report::of(&operation.name, "internal error: its steps cannot be made by themselves")
         })?;
         let work = Rc::new(work);
@@ -248,20 +344,20 @@ impl Estimator<'_> {
         Ok(work)
     }
 
+    /// What it costs to move a tensor by a route.
     fn route(
         &self,
         setting: &Setting<'_>,
         tensor: TensorId,
-        from: &Placement,
-        to: &Placement,
+        [from, to]: [&Placed; 2],
         route: &Route,
     ) -> Result<Rc<Work>, Report> {
-        let key = (self.classes.type_of(tensor), from.clone(), to.clone());
+        let key = Key::from_slice(&[self.known.alike.type_of(tensor), from.number(), to.number()]);
         if let Some(known) = self.moves.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
         let ty = &setting.data.tensors[tensor.index()].ty;
-        let work = self.of_move(setting, ty, from, to, route).ok_or_else(|| {
+        let work = self.of_move(setting, ty, [from, to], route).ok_or_else(|| {
             Report::of("price", "internal error: a move cannot be made by itself")
         })?;
         let work = Rc::new(work);

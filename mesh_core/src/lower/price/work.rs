@@ -1,39 +1,35 @@
 //! What one operation, or one move, costs a processor: its steps, made by themselves.
 
-use super::{Estimator, Exchanged};
+use super::{Estimator, Exchanged, Price};
 use crate::graph::{Operation, Signature, TensorType};
 use crate::lower::emit::Emitter;
 use crate::lower::local::{Local, LocalCx, extents};
+use crate::lower::memo::Placed;
 use crate::lower::relayout::Route;
-use crate::lower::table::{Setting, Table};
-use crate::names::{DType, Placement};
+use crate::lower::setting::Setting;
+use crate::lower::table::Table;
+use crate::names::DType;
 use crate::passes::{Exchange, Machine};
+use crate::program::forms::Loop;
 use crate::program::{Block, Builder, Cost, Form, Generator, Program, Step, ValueId, cost};
 
 /// What some steps cost one processor.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Work {
-    /// Seconds of steps that are bound by arithmetic.
-    pub(super) compute: f64,
-    /// Seconds of steps that are bound by memory traffic, and of beginning steps.
-    pub(super) memory: f64,
-    /// As programs count it, values that stay in registers included.
-    pub(super) cost: Cost,
-    /// What steps exchange.
-    pub(super) exchanges: Vec<Exchanged>,
+    /// All but memory; the cost as programs count it, values that never reach memory included.
+    pub(super) price: Price,
     /// Whether all steps are elementwise.
     pub(super) is_light: bool,
+    /// Whether all steps are of forms that can go piece by piece.
+    pub(super) is_piecewise: bool,
+    /// Whether one of them is a product.
+    pub(super) has_product: bool,
 }
 
 impl Work {
     /// Seconds without exchanges.
     pub(super) fn seconds(&self) -> f64 {
-        self.compute + self.memory
-    }
-
-    /// Seconds with exchanges.
-    pub(super) fn all_seconds(&self) -> f64 {
-        self.seconds() + self.exchanges.iter().map(|exchange| exchange.seconds).sum::<f64>()
+        self.price.compute_seconds + self.price.memory_seconds
     }
 }
 
@@ -50,7 +46,7 @@ impl Estimator<'_> {
         &self,
         setting: &Setting<'_>,
         operation: &Operation,
-        placements: &[Placement],
+        placed: &[&Placed],
         hidden: Hidden,
     ) -> Option<Work> {
         let data = setting.data;
@@ -60,9 +56,8 @@ impl Estimator<'_> {
         let (inputs, outputs) = (types(&operation.inputs), types(&operation.outputs));
         let signature = Signature { inputs: &inputs, outputs: &outputs };
         let mut builder = Builder::new("", setting.mesh);
-        let at = &placements[outputs.len()..];
         let mut given = Vec::new();
-        for (ty, placement) in inputs.iter().zip(at) {
+        for (ty, placement) in inputs.iter().zip(&placed[outputs.len()..]) {
             let shape = placement.local_shape(setting.mesh, &ty.shape)?;
             let id = builder.param(placement.held(ty.dtype), extents(&shape));
             given.push(Local::new(id, shape));
@@ -72,7 +67,7 @@ impl Estimator<'_> {
             setting,
             signature,
             inputs: given.clone(),
-            placements: placements.iter().collect(),
+            placements: placed.iter().map(|placed| &***placed).collect(),
             rule: operation.op.split(signature),
             outputs: vec![None; outputs.len()],
         };
@@ -91,8 +86,7 @@ impl Estimator<'_> {
         &self,
         setting: &Setting<'_>,
         ty: &TensorType,
-        from: &Placement,
-        to: &Placement,
+        [from, to]: [&Placed; 2],
         route: &Route,
     ) -> Option<Work> {
         let nothing = Table::default();
@@ -108,8 +102,12 @@ impl Estimator<'_> {
     }
 
     fn of_program(&self, setting: &Setting<'_>, program: &Program, hidden: &[ValueId]) -> Work {
-        let mut work = Work { is_light: true, ..Work::default() };
-        self.add(setting, &program.block, 1, hidden, &mut work);
+        // What makes nothing, such as an input, gives out what lies in memory.
+        let makes = !program.block.steps.is_empty();
+        let mut work = Work { is_light: makes, is_piecewise: makes, ..Work::default() };
+        let mut places = vec![Place::Memory; program.block.values.len()];
+        hidden.iter().for_each(|value| places[value.index()] = Place::Near);
+        self.add(setting, &program.block, 1, places, &mut work);
         work
     }
 
@@ -119,23 +117,31 @@ impl Estimator<'_> {
         setting: &Setting<'_>,
         block: &Block,
         times: u64,
-        hidden: &[ValueId],
+        mut places: Vec<Place>,
         work: &mut Work,
     ) {
-        let count = times as f64;
+        let (count, machine) = (times as f64, self.machine());
         for step in &block.steps {
             if let Form::Loop(form) = &step.form {
-                work.is_light = false;
-                self.add(setting, &form.body, times * form.expected() as u64, &[], work);
+                (work.is_light, work.is_piecewise) = (false, false);
+                let read: u64 = captured(form, step)
+                    .filter(|(_, value)| places[value.index()] == Place::Slice)
+                    .map(|(_, value)| block.value(value).bytes() as u64)
+                    .sum();
+                work.price.memory_seconds += machine.seconds(DType::F32, 0, read) * count;
+                let inner = inside(form, step, &mut places);
+                self.add(setting, &form.body, times * form.expected() as u64, inner, work);
                 continue;
             }
             work.is_light &= is_light(step);
+            work.is_piecewise &= is_piecewise(step);
+            work.has_product |= matches!(step.form, Form::Contract(_));
             let cost = cost(block, step, setting.mesh);
-            work.cost += cost.times(times);
+            work.price.cost += cost.times(times);
             if let Some(axes) = step.axes() {
                 let members = setting.mesh.group_size(axes);
                 let seconds = self.exchange(&step.form, axes, members, cost.sent as f64);
-                work.exchanges.push(Exchanged {
+                work.price.exchanged.push(Exchanged {
                     form: step.form.name(),
                     axes: setting.mesh.list(axes),
                     count: times,
@@ -144,20 +150,26 @@ impl Estimator<'_> {
                 });
                 continue;
             }
-            let within = step.values().filter(|value| hidden.contains(value));
+            let is_near = |value: &ValueId| places[value.index()] == Place::Near;
+            // A step whose out never reaches memory is a part of the step that takes it.
+            let fused = step.outs.iter().any(is_near);
+            // Of what it gathers from, a step meets the parts that it takes; those are counted as they are.
+            let from = usize::from(matches!(step.form, Form::Gather(_)));
+            let within = step.values().skip(from).filter(is_near);
             let within: u64 = within.map(|value| block.value(value).bytes() as u64).sum();
             let bytes = cost.bytes.saturating_sub(within);
-            let (flops, machine) = (cost.flops, self.machine());
-            let [arithmetic, traffic] = [(flops, 0), (0, bytes)]
+            let [arithmetic, traffic] = [(cost.flops, 0), (0, bytes)]
                 .map(|(flops, bytes)| machine.seconds(dtype(block, step), flops, bytes));
             match arithmetic >= traffic {
-                true => work.compute += arithmetic * count,
-                false => work.memory += traffic * count,
+                true => work.price.compute_seconds += arithmetic * count,
+                false => work.price.memory_seconds += traffic * count,
             }
-            // A step whose out stays in registers is a part of the step that takes it.
-            let fused = step.outs.iter().any(|out| hidden.contains(out));
             if cost != Cost::default() && !fused {
-                work.memory += machine.begin * count;
+                work.price.memory_seconds += machine.begin * count;
+            }
+            for value in step.values() {
+                let place = &mut places[value.index()];
+                *place = if *place == Place::Slice { Place::Near } else { *place };
             }
         }
     }
@@ -184,6 +196,44 @@ impl Estimator<'_> {
     }
 }
 
+/// Where a value of an operation's body lies. It is the same for all sizes of slices, so that no layout can do
+/// with less than its share of the traffic.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Whoever reads or writes it meets memory.
+    Memory,
+    /// A slice, in an iteration, of what lies in memory: the first that reads it fetches it.
+    Slice,
+    /// In registers, or in a processor's own cache.
+    Near,
+}
+
+/// What a loop's body reads of outside, whole in each iteration: as a position among its parameters, and outside.
+fn captured<'s>(form: &Loop, step: &'s Step) -> impl Iterator<Item = (usize, ValueId)> + 's {
+    step.reads().enumerate().skip(form.carried + form.sliced)
+}
+
+/// Where the values of a loop's body lie. Bodies of operations' own loops work on blocks that are small enough
+/// for a processor's own cache, so what they make is near.
+fn inside(form: &Loop, step: &Step, places: &mut [Place]) -> Vec<Place> {
+    let body = &form.body;
+    let mut inner = vec![Place::Near; body.values.len()];
+    let slices = step.reads().enumerate().skip(form.carried).take(form.sliced);
+    for (i, value) in slices {
+        if let (Some(param), true) = (body.params.get(i), places[value.index()] != Place::Near) {
+            inner[param.index()] = Place::Slice;
+        }
+    }
+    for (i, value) in captured(form, step) {
+        let place = &mut places[value.index()];
+        *place = if *place == Place::Slice { Place::Near } else { *place };
+        if let Some(param) = body.params.get(i) {
+            inner[param.index()] = *place;
+        }
+    }
+    inner
+}
+
 /// Whether a step is elementwise, or makes equal elements.
 fn is_light(step: &Step) -> bool {
     match &step.form {
@@ -191,6 +241,15 @@ fn is_light(step: &Step) -> bool {
         Form::Generate(form) => matches!(form.generator, Generator::Fill(_)),
         _ => false,
     }
+}
+
+/// Whether a step is of a form that tiles can cut.
+fn is_piecewise(step: &Step) -> bool {
+    let forms = matches!(
+        step.form,
+        Form::Contract(_) | Form::Reduce(_) | Form::Sort(_) | Form::Gather(_) | Form::Scan(_)
+    );
+    forms || is_light(step) || matches!(step.form, Form::Reshape(_) | Form::Move(_))
 }
 
 /// What a step computes in.

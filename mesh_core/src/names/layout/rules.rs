@@ -109,7 +109,7 @@ impl Rules {
     }
 
     /// The axes of a rule set's rule for `dim`, if there is one.
-    fn rule(&self, set: RuleSet, dim: DimName) -> Option<&[Axis]> {
+    pub(crate) fn rule(&self, set: RuleSet, dim: DimName) -> Option<&[Axis]> {
         let dims = &self.table(set).dims;
         let at = dims.binary_search_by_key(&dim.address(), |(name, _)| name.address()).ok()?;
         Some(dims[at].1.as_slice())

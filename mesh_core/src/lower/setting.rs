@@ -1,0 +1,96 @@
+//! What placing needs to know besides the graph.
+
+use super::memo::{Key as Number, Memo, Placed, Ruled};
+use crate::graph::{Data, Key, Operation, OperationId, TensorId};
+use crate::names::{Home, Mesh, Placement, RuleSet, Rules};
+use crate::program::VariableId;
+use std::rc::Rc;
+
+/// A graph, a mesh and a layout's rules, with what placing has found for them so far.
+pub(crate) struct Setting<'a> {
+    pub(crate) data: &'a Data,
+    pub(crate) mesh: &'a Mesh,
+    pub(crate) rules: &'a Rules,
+    /// What `*` means for each variable, under `params/` and under `slots/`.
+    pub(crate) homes: Vec<[Home; 2]>,
+    pub(crate) memo: Rc<Memo>,
+    ruled: Ruled,
+}
+
+impl<'a> Setting<'a> {
+    pub(crate) fn new(data: &'a Data, mesh: &'a Mesh, rules: &'a Rules) -> Self {
+        Self::with(data, mesh, rules, Rc::default())
+    }
+
+    /// One of many with the same graph and mesh.
+    pub(crate) fn with(data: &'a Data, mesh: &'a Mesh, rules: &'a Rules, memo: Rc<Memo>) -> Self {
+        let mut ordinal = 0;
+        let mut homes = Vec::new();
+        for variable in &data.variables {
+            let home = |set| match variable.trainable {
+                true => rules.home(mesh, set, &variable.ty.shape, ordinal),
+                false => Home::default(),
+            };
+            homes.push([home(RuleSet::Params), home(RuleSet::Slots)]);
+            ordinal += usize::from(variable.trainable);
+        }
+        Self { data, mesh, rules, homes, memo, ruled: Ruled::default() }
+    }
+
+    /// What the placement of a loop depends on, but for where its inputs lie.
+    pub(super) fn of_loop(&self, id: OperationId) -> Number {
+        self.ruled.of_loop(&self.memo, self.rules, &self.homes, id)
+    }
+
+    pub(super) fn home(&self, key: Key) -> &Home {
+        static NOWHERE: std::sync::LazyLock<Home> = std::sync::LazyLock::new(Home::default);
+        match (key.set, key.variable) {
+            (RuleSet::Params, Some(v)) => &self.homes[v.index()][0],
+            (RuleSet::Slots, Some(v)) => &self.homes[v.index()][1],
+            _ => &NOWHERE,
+        }
+    }
+
+    /// Where the layout wants a tensor.
+    pub(crate) fn wanted(&self, tensor: TensorId) -> Placement {
+        let node = &self.data.tensors[tensor.index()];
+        let key = node.key.unwrap_or(Key::COMPUTE);
+        self.rules.placement(key.set, self.home(key), &node.ty.shape)
+    }
+
+    /// Where a variable lies at rest.
+    pub(crate) fn at_rest(&self, id: VariableId) -> Placement {
+        let variable = &self.data.variables[id.index()];
+        // A slot without dims has no owner: operations on scalars lie under no rules.
+        if variable.ty.shape.is_scalar() {
+            return Placement::replicated();
+        }
+        let key = variable.key(id);
+        self.rules.placement(key.set, self.home(key), &variable.ty.shape)
+    }
+
+    /// The rules an operation works under: those of its tensors that are not scalars.
+    pub(super) fn key(&self, operation: &Operation) -> Option<Key> {
+        let key = |t: &TensorId| self.data.tensors[t.index()].key;
+        // An update's input and a relayout's output name the target; others agree.
+        let tensors = operation.outputs.iter().chain(&operation.inputs);
+        tensors.filter_map(key).next()
+    }
+
+    /// All that the placement of an operation depends on, where the memo knows what is alike.
+    pub(super) fn number(
+        &self,
+        id: OperationId,
+        (set, home): (RuleSet, &Home),
+        here: &[Placed],
+        settled: &[bool],
+    ) -> Option<Number> {
+        let class = self.memo.alike.as_ref()?.of(id);
+        let said = self.ruled.operation(&self.memo, self.rules, (class, set), home)?;
+        let mut key = Number::from_slice(&[class]);
+        key.extend(said);
+        let numbers = here.iter().zip(settled);
+        key.extend(numbers.map(|(placed, settled)| placed.number() << 1 | u32::from(*settled)));
+        Some(key)
+    }
+}

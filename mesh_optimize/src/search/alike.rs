@@ -1,0 +1,98 @@
+//! What differs only in which of several equal axes is which, and so costs the same.
+
+use mesh_core::names::{Axis, AxisList, Mesh};
+use mesh_core::passes::{Level, Machine};
+
+/// All that prices know of a mesh: sizes of axes, and for each set of axes the level that joins it.
+#[derive(Debug)]
+pub(super) struct Network {
+    sizes: Vec<usize>,
+    /// By set of axes, bit by bit.
+    levels: Vec<Option<Level>>,
+}
+
+/// For each axis which one it is of another mesh, or of the same.
+pub(super) type Renaming = Vec<usize>;
+
+impl Network {
+    pub(super) fn of(mesh: &Mesh, machine: &Machine) -> Self {
+        let axes: Vec<Axis> = mesh.axes().collect();
+        let level = |set: usize| {
+            let of = axes.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
+            let of: AxisList = of.map(|(_, axis)| *axis).collect();
+            machine.level(mesh, &of).cloned()
+        };
+        let sizes = axes.iter().map(|axis| mesh.size(*axis)).collect();
+        Self { sizes, levels: (0..1 << axes.len()).map(level).collect() }
+    }
+
+    /// Every way in which this is another one with other names of axes.
+    pub(super) fn onto(&self, other: &Self) -> Vec<Renaming> {
+        let mut found = Vec::new();
+        if self.sizes.len() == other.sizes.len() {
+            self.extend(other, &mut Vec::new(), &mut found);
+        }
+        found
+    }
+
+    fn extend(&self, other: &Self, begun: &mut Renaming, found: &mut Vec<Renaming>) {
+        let axis = begun.len();
+        if axis == self.sizes.len() {
+            let image = |set: usize| {
+                let of = begun.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
+                of.fold(0, |image, (_, onto)| image | 1 << onto)
+            };
+            let alike = |set: usize| self.levels[set] == other.levels[image(set)];
+            if (0..self.levels.len()).all(alike) {
+                found.push(begun.clone());
+            }
+            return;
+        }
+        for onto in 0..self.sizes.len() {
+            if self.sizes[axis] == other.sizes[onto] && !begun.contains(&onto) {
+                begun.push(onto);
+                self.extend(other, begun, found);
+                begun.pop();
+            }
+        }
+    }
+}
+
+/// One of each kind of meshes that cost the same whatever the layout.
+pub(super) fn different(meshes: Vec<Mesh>, machine: &Machine) -> Vec<Mesh> {
+    let mut kept: Vec<(Mesh, Network)> = Vec::new();
+    for mesh in meshes {
+        let network = Network::of(&mesh, machine);
+        if kept.iter().all(|(_, other)| network.onto(other).is_empty()) {
+            kept.push((mesh, network));
+        }
+    }
+    kept.into_iter().map(|(mesh, _)| mesh).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hosts of four processors each.
+    fn hosts() -> Machine {
+        let mut machine = Machine::host();
+        let near = Level { processors: 4, ..machine.levels[0].clone() };
+        machine.levels.insert(0, near);
+        machine.levels[1].bandwidth /= 10.0;
+        machine
+    }
+
+    #[test]
+    fn axes_are_alike_if_sizes_and_levels_are() {
+        let texts = ["a:2;b:2;c:4", "a:2;b:4;c:2", "a:4;b:2;c:2", "a:2;b:2;c:2;d:2"];
+        let meshes = || texts.map(|text| text.parse::<Mesh>().unwrap()).to_vec();
+        assert_eq!(different(meshes(), &Machine::host()).len(), 2, "a flat network");
+        assert_eq!(different(meshes(), &hosts()).len(), 4);
+        // Within a host, and between hosts, the order of axes is nothing.
+        for (mesh, ways) in [("a:2;b:2", 2), ("a:2;b:2;c:4", 2), ("a:2;b:2;c:2;d:2", 4)] {
+            let network = Network::of(&mesh.parse().unwrap(), &hosts());
+            assert_eq!(network.onto(&network).len(), ways, "{mesh}");
+        }
+    }
+}

@@ -75,6 +75,7 @@ mod top_k;
 mod transpose;
 mod unstack;
 mod windows;
+mod zigzag;
 
 pub use methods::Ops;
 
@@ -124,6 +125,7 @@ rooms! {
     random/jitter;
     random/sample;
     halo: halo_exchange, left_halo_exchange;
+    zigzag: zigzag, zigzag_inverse;
     conv/blocks;
     pool;
     adaptive_pool: adaptive_avg_pool, adaptive_max_pool;

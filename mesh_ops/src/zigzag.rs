@@ -25,6 +25,7 @@ use crate::room::*;
 /// ```
 #[track_caller]
 pub fn zigzag(x: Tensor<'_>, length: Dimension, pieces: usize) -> Tensor<'_> {
+    let _caller = x.graph().for_caller();
     let Some(cut) = Cut::of("zigzag", x, length, pieces) else { return x.poisoned() };
     let halves = crate::reshape(x, cut.shape(x, [cut.half, cut.pair, cut.piece]));
     let half = |i| {
@@ -49,6 +50,7 @@ pub fn zigzag(x: Tensor<'_>, length: Dimension, pieces: usize) -> Tensor<'_> {
 /// ```
 #[track_caller]
 pub fn zigzag_inverse(x: Tensor<'_>, length: Dimension, pieces: usize) -> Tensor<'_> {
+    let _caller = x.graph().for_caller();
     let Some(cut) = Cut::of("zigzag_inverse", x, length, pieces) else { return x.poisoned() };
     let pairs = crate::reshape(x, cut.shape(x, [cut.pair, cut.half, cut.piece]));
     let half = |i| {
@@ -110,26 +112,24 @@ pub(crate) mod proof {
         meanings: &[],
         cases: || {
             vec![
-                dealt("zigzag", zigzag, order),
-                dealt("zigzag_inverse", zigzag_inverse, |place| {
-                    (0..8).position(|at| order(at) == place).unwrap_or(8)
-                }),
+                dealt("zigzag", |x| zigzag(x, dim("length", 8), 8), order),
+                dealt(
+                    "zigzag_inverse",
+                    |x| zigzag_inverse(x, dim("length", 8), 8),
+                    |place| (0..8).position(|at| order(at) == place).unwrap_or(8),
+                ),
             ]
         },
     };
 
     /// Which position lies at a place, of eight in pieces of one: from the beginning and the end in turns.
     fn order(at: usize) -> usize {
-        if at % 2 == 0 { at / 2 } else { 7 - at / 2 }
+        if at.is_multiple_of(2) { at / 2 } else { 7 - at / 2 }
     }
 
-    fn dealt(
-        name: &str,
-        function: fn(Tensor<'_>, Dimension, usize) -> Tensor<'_>,
-        from: fn(usize) -> usize,
-    ) -> Case {
-        let length = dim("length", 8);
-        Case::new(name, move |_, x| function(x[0], length, 8))
+    /// A function, and from which position an element at a place is.
+    fn dealt(name: &str, function: Unary, from: fn(usize) -> usize) -> Case {
+        Case::new(name, move |_, x| function(x[0]))
             .computes(move |x, ty| {
                 Dense::each(ty, |at| x[0].at(&at.with("length", from(at.along("length")))))
             })

@@ -3,7 +3,7 @@
 //!
 //! | shape | that of queries with `value` in place of `key`; log-sum-exps: that of queries without `key` |
 //! |---|---|
-//! | split | dims of queries parallel; the memory reduced (sum) after an exchange of log-sum-exps, or exchanged where it is the queries' own; key gathered |
+//! | split | dims of queries parallel; the key's exchange(all-gather); the memory's exchange(all-gather), then reduced(sum); the queries' own as memory exchange(permute) |
 //! | linear | none |
 //! | gradient | of queries, keys, values and bias, block by block; its own gradient by way of whole scores |
 //!

@@ -304,11 +304,13 @@ fn cases() -> Vec<Case> {
         .bools("allowed", "memory:8;length:8")
         .normal("bias", "memory:8", F64)
         .input("s", "length:8", I32, Fill::Integers(0, 2))
-        .input("t", "batch:2;memory:8", I32, Fill::Integers(0, 2)),
+        .input("t", "batch:2;memory:8", I32, Fill::Integers(0, 2))
+        .meshes(&["a:4"]),
         itself("attention: to itself, all of it one block", |_, x| {
             let blocks = Blocks { queries: 3, memory: 8 };
             vec![first(x, &Attend { blocks, ..to_itself(Mask::default()) })]
-        }),
+        })
+        .meshes(&["a:2"]),
         Case::new("attention: bf16", |_, x| first(x, &how(Mask::default())))
             .normal("q", "length:4;kv:2", BF16)
             .normal("k", "memory:6;kv:2", BF16)

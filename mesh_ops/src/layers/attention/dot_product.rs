@@ -199,7 +199,7 @@ pub(super) fn attention_to_itself<'g>(
     if let Some(how) = options.in_blocks([q, k, v], how) {
         return blockwise([q, k, v], how, options);
     }
-    let [k, v] = [k, v].map(|x| as_memory(x, length));
+    let (k, v) = (as_memory(k, length), as_memory(v, length));
     dot_product_attention(q, k, v, memory, kv, kv, options)
 }
 

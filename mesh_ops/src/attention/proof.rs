@@ -269,7 +269,8 @@ fn cases() -> Vec<Case> {
             vec![first(x, &how(mask))]
         })
         .input("s", "batch:2;length:8", I32, Fill::Integers(0, 2))
-        .input("t", "batch:2;memory:6", I32, Fill::Integers(0, 2)),
+        .input("t", "batch:2;memory:6", I32, Fill::Integers(0, 2))
+        .meshes(&["a:2"]),
         given("attention: bools, a bias of each key", |_, x| {
             vec![first(
                 x,
@@ -277,7 +278,8 @@ fn cases() -> Vec<Case> {
             )]
         })
         .bools("allowed", "memory:6;length:8")
-        .normal("bias", "memory:6", F64),
+        .normal("bias", "memory:6", F64)
+        .meshes(&["a:2"]),
         Case::new("attention: shared keys, f32", |g, x| {
             let mask = Mask::along(g, dim("length", 4), memory()).causal();
             first(x, &Attend { blocks: Blocks { queries: 2, memory: 3 }, ..how(mask) })

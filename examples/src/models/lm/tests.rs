@@ -99,7 +99,7 @@ fn the_order_of_positions_is_nothing_to_the_loss() {
     let losses = |pieces, mesh: &str, layout: &str| {
         let g = mesh_ops::graph();
         let sizes = Sizes { pieces, ..sizes };
-        let train = build_training(&g, &sizes, &mesh_optimize::Sgd::new(0.5.into()));
+        let train = build_training(&g, &sizes, &mesh_optimize::Sgd::new(0.5));
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, SEED).unwrap();
         session.set_replica_check(true).unwrap();

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use mesh_core::graph::{Tensor, Update};
 use mesh_optimize::{
-    Delayed, Entry, LearningRate, Momentum, Optimizer, OptimizerConfig, Units, adaptive_clip,
+    Delayed, Entry, Momentum, Optimizer, OptimizerConfig, Schedule, Units, adaptive_clip,
     clip_by_global_norm, optimizers,
 };
 use serde_json::{Map, Value};
@@ -30,7 +30,7 @@ impl Method {
     }
 
     /// The rate that it takes if none is given.
-    pub fn usual_rate(self) -> LearningRate {
+    pub fn usual_rate(self) -> Schedule {
         self.0.usual_rate()
     }
 
@@ -48,7 +48,7 @@ impl Method {
     /// names in configurations.
     pub fn optimizer(
         self,
-        rate: &LearningRate,
+        rate: &Schedule,
         weight_decay: Option<f64>,
         options: Vec<(&str, Value)>,
     ) -> Result<Box<dyn Optimizer>, String> {
@@ -101,7 +101,7 @@ pub fn linear() -> Box<dyn Optimizer> {
 /// How a model is trained: as flags or a file say.
 pub struct Training {
     optimizer: Box<dyn Optimizer>,
-    rate: LearningRate,
+    rate: Schedule,
     adaptive_clipping: Option<f64>,
     clipping: Option<f64>,
     settings: Vec<(String, String)>,
@@ -111,7 +111,7 @@ impl Training {
     /// Training as flags say; without a rate, with the optimizer's usual one.
     pub fn by_flags(
         method: Method,
-        rate: Option<LearningRate>,
+        rate: Option<Schedule>,
         weight_decay: Option<f64>,
     ) -> Result<Self, String> {
         let rate = rate.unwrap_or_else(|| method.usual_rate());

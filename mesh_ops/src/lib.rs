@@ -35,6 +35,7 @@ mod cumsum;
 mod dynamic_shift;
 pub mod einsum;
 pub mod elementwise;
+mod filled;
 mod gated;
 mod gather;
 mod grid;
@@ -74,6 +75,7 @@ pub mod testing;
 mod top_k;
 mod transpose;
 mod unstack;
+mod update_at;
 mod windows;
 mod zigzag;
 
@@ -82,6 +84,7 @@ pub use methods::Ops;
 // In the order of docs/ops.md.
 rooms! {
     einsum;
+    filled: einsum_filled;
     reduce;
     statistics: median, quantile, std, var, vector_norm;
     argmax: argmax, argmin;
@@ -108,6 +111,7 @@ rooms! {
     take_along: take_along;
     scatter_add: scatter_add;
     scatter: Scatter, scatter, segment_max, segment_sum;
+    update_at: update_at;
     top_k: nth_largest, nth_smallest, top_1, top_k;
     sort: Order, argsort, sort;
     dynamic_shift: dynamic_shift, reverse;

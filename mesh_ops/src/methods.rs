@@ -126,6 +126,7 @@ methods! {
     cumprod(dim: Dimension) = cumprod;
     cumsum_with(dim: Dimension, taken: Cumulative) = cumsum_with;
     gather(indices: Tensor<'g>, dim: Dimension) = gather;
+    update_at(dim: Dimension, index: Tensor<'g>, row: Tensor<'g>) = update_at;
     reverse(dim: Dimension) = reverse;
 
     broadcast(shape: &Shape) = broadcast;

@@ -7,7 +7,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{sqrt, square};
 
@@ -32,15 +32,15 @@ const COUNT: &str = "adabelief_t";
 #[derive(Clone, Debug)]
 pub struct AdaBelief {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the squared surprise.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the squared surprise.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added to the squared surprise at each update.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// Whether the first moment looks a step ahead.
     pub nesterov: bool,
     /// The decay of weights.
@@ -49,13 +49,13 @@ pub struct AdaBelief {
 
 impl AdaBelief {
     /// optax's defaults: betas 0.9 and 0.999, both epsilons 1e-16.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
-            epsilon: 1e-16,
-            epsilon_root: 1e-16,
+            epsilon: 1e-16.into(),
+            epsilon_root: 1e-16.into(),
             nesterov: false,
             weight_decay: 0.0.into(),
         }
@@ -71,10 +71,10 @@ impl Optimizer for AdaBelief {
         let (g, first, surprise) = (step.grad, step.slot(FIRST), step.slot(SURPRISE));
         let m = step.first_moment(FIRST, &self.beta1, t, self.nesterov);
         let off = g - self.beta1.mixed(first.stored(), g);
-        let s = self.beta2.mixed(surprise.stored(), square(off)) + self.epsilon_root;
+        let s = self.beta2.mixed(surprise.stored(), square(off)) + &self.epsilon_root;
         step.keep(surprise, s);
         let s = step.unbiased(s, &self.beta2, t);
-        step.end(m / (sqrt(s) + self.epsilon), &self.learning_rate)
+        step.end(m / (sqrt(s) + &self.epsilon), &self.learning_rate)
     }
 
     fn slot_names(&self) -> Vec<&'static str> {

@@ -9,7 +9,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{sqrt, square};
 
@@ -33,22 +33,22 @@ const STEPS: &str = "adadelta_d";
 #[derive(Clone, Debug)]
 pub struct Adadelta {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of both averages.
-    pub rho: LearningRate,
+    pub rho: Schedule,
     /// A small number that is added under both roots.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
 
 impl Adadelta {
     /// PyTorch's and optax's defaults: rho 0.9, epsilon 1e-6. Decay of weights is coupled.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             rho: 0.9.into(),
-            epsilon: 1e-6,
+            epsilon: 1e-6.into(),
             weight_decay: WeightDecay::coupled(0.0),
         }
     }
@@ -61,7 +61,7 @@ impl Optimizer for Adadelta {
         };
         let (g, steps) = (step.grad, step.slot(STEPS));
         let v = step.average(step.slot(SECOND), &self.rho, square(g));
-        let update = sqrt(steps.stored() + self.epsilon) / sqrt(v + self.epsilon) * g;
+        let update = sqrt(steps.stored() + &self.epsilon) / sqrt(v + &self.epsilon) * g;
         step.average(steps, &self.rho, square(update));
         step.end(update, &self.learning_rate)
     }

@@ -7,7 +7,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{cast, greater, rsqrt, select, sqrt, square};
 
@@ -31,15 +31,15 @@ const COUNT: &str = "adagrad_t";
 #[derive(Clone, Debug)]
 pub struct Adagrad {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// A small number that is added to the root of the sum.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// Whether epsilon is added under the root (optax), or to it (PyTorch).
     pub epsilon_inside: bool,
     /// What the sum of squares starts from.
     pub initial_accumulator: f64,
     /// How the rate falls with the number t of updates: by `1 / (1 + (t - 1) rate_decay)`.
-    pub rate_decay: f64,
+    pub rate_decay: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
@@ -47,13 +47,13 @@ pub struct Adagrad {
 impl Adagrad {
     /// PyTorch's defaults: the sum starts at 0, epsilon is 1e-10 outside of the root. Decay of weights
     /// is coupled.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            epsilon: 1e-10,
+            epsilon: 1e-10.into(),
             epsilon_inside: false,
             initial_accumulator: 0.0,
-            rate_decay: 0.0,
+            rate_decay: 0.0.into(),
             weight_decay: WeightDecay::coupled(0.0),
         }
     }
@@ -65,9 +65,9 @@ impl Adagrad {
     ///
     /// assert!(Adagrad::optax(1e-2).epsilon_inside);
     /// ```
-    pub fn optax(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn optax(learning_rate: impl Into<Schedule>) -> Self {
         let torch = Self::new(learning_rate);
-        Self { initial_accumulator: 0.1, epsilon: 1e-7, epsilon_inside: true, ..torch }
+        Self { initial_accumulator: 0.1, epsilon: 1e-7.into(), epsilon_inside: true, ..torch }
     }
 }
 
@@ -81,19 +81,19 @@ impl Optimizer for Adagrad {
         let mut direction = if self.epsilon_inside {
             let (zero, one) = (step.scalar(0.0), step.scalar(1.0));
             let some = greater(v, zero);
-            g * select(some, rsqrt(select(some, v + self.epsilon, one)), zero)
+            g * select(some, rsqrt(select(some, v + &self.epsilon, one)), zero)
         } else {
-            g / (sqrt(v) + self.epsilon)
+            g / (sqrt(v) + &self.epsilon)
         };
-        if self.rate_decay != 0.0 {
+        if !self.rate_decay.is(0.0) {
             let before = step.count(COUNT) - 1.0;
-            direction = direction * cast(1.0 / (before * self.rate_decay + 1.0), step.dtype());
+            direction = direction * cast(1.0 / (before * &self.rate_decay + 1.0), step.dtype());
         }
         step.end(direction, &self.learning_rate)
     }
 
     fn slot_names(&self) -> Vec<&'static str> {
-        [SUM].into_iter().chain((self.rate_decay != 0.0).then_some(COUNT)).collect()
+        [SUM].into_iter().chain((!self.rate_decay.is(0.0)).then_some(COUNT)).collect()
     }
 }
 

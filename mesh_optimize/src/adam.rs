@@ -16,7 +16,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, settings};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{sqrt, square};
 
@@ -42,23 +42,23 @@ const COUNT: &str = "adam_t";
 #[derive(Clone, Debug)]
 pub struct Adam {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the corrected second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
 }
 
 impl Adam {
     /// The defaults of the paper, PyTorch and optax: betas 0.9 and 0.999, epsilon 1e-8.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
-            epsilon: 1e-8,
+            epsilon: 1e-8.into(),
         }
     }
 }
@@ -81,17 +81,17 @@ impl Adam {
 #[derive(Clone, Debug)]
 pub struct AdamW {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The fraction of a weight that a step subtracts from it, per unit of learning rate.
-    pub weight_decay: LearningRate,
+    pub weight_decay: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the corrected second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added under the root.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// Whether the first moment looks a step ahead; see [`NAdam`](crate::NAdam).
     pub nesterov: bool,
     /// Whether the decay is added to the gradient, as in `torch.optim.Adam`.
@@ -103,12 +103,12 @@ pub struct AdamW {
 impl AdamW {
     /// PyTorch's defaults: decay 0.01, betas 0.9 and 0.999, epsilon 1e-8. (The default decay of optax is
     /// 1e-4.)
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self { weight_decay: 0.01.into(), ..Adam::new(learning_rate).into() }
     }
 
     /// Sets the weight decay.
-    pub fn weight_decay(mut self, weight_decay: impl Into<LearningRate>) -> Self {
+    pub fn weight_decay(mut self, weight_decay: impl Into<Schedule>) -> Self {
         self.weight_decay = weight_decay.into();
         self
     }
@@ -123,7 +123,7 @@ impl From<Adam> for AdamW {
             beta1,
             beta2,
             epsilon,
-            epsilon_root: 0.0,
+            epsilon_root: 0.0.into(),
             nesterov: false,
             coupled_decay: false,
             exclude: Vec::new(),
@@ -150,7 +150,7 @@ impl Optimizer for AdamW {
         let t = step.count(COUNT);
         let m = step.first_moment(FIRST, &self.beta1, t, self.nesterov);
         let v = step.second_moment(SECOND, &self.beta2, t);
-        step.end(m / (sqrt(v + self.epsilon_root) + self.epsilon), &self.learning_rate)
+        step.end(m / (sqrt(v + &self.epsilon_root) + &self.epsilon), &self.learning_rate)
     }
 
     fn slot_names(&self) -> Vec<&'static str> {
@@ -158,7 +158,7 @@ impl Optimizer for AdamW {
     }
 }
 
-fn decay(fraction: &LearningRate, coupled: bool, exclude: &[String]) -> WeightDecay {
+fn decay(fraction: &Schedule, coupled: bool, exclude: &[String]) -> WeightDecay {
     WeightDecay { fraction: fraction.clone(), coupled, exclude: exclude.to_vec() }
 }
 
@@ -167,15 +167,15 @@ fn decay(fraction: &LearningRate, coupled: bool, exclude: &[String]) -> WeightDe
 #[derive(Clone, Debug)]
 pub struct AdamWeightDecay {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The fraction of a weight that a step subtracts from it, per unit of learning rate.
-    pub weight_decay: LearningRate,
+    pub weight_decay: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// Regular expressions. A variable in whose name one of them matches is not decayed.
     pub exclude: Vec<String>,
     /// Whether the moments are corrected for having started at zero. A slot then counts the
@@ -197,13 +197,13 @@ impl AdamWeightDecay {
     /// # g.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             weight_decay: 0.0.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
-            epsilon: 1e-6,
+            epsilon: 1e-6.into(),
             exclude: Vec::new(),
             bias_correction: false,
         }
@@ -224,10 +224,10 @@ impl AdamWeightDecay {
     /// # g.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn standard(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn standard(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             weight_decay: 0.01.into(),
-            epsilon: 1e-8,
+            epsilon: 1e-8.into(),
             bias_correction: true,
             ..Self::new(learning_rate)
         }
@@ -247,7 +247,7 @@ impl AdamWeightDecay {
     /// # g.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn weight_decay(mut self, weight_decay: impl Into<LearningRate>) -> Self {
+    pub fn weight_decay(mut self, weight_decay: impl Into<Schedule>) -> Self {
         self.weight_decay = weight_decay.into();
         self
     }
@@ -262,9 +262,9 @@ impl Optimizer for AdamWeightDecay {
         let m = step.average(step.slot(FIRST), &self.beta1, grad);
         let v = step.average(step.slot(SECOND), &self.beta2, square(grad));
         let t = self.bias_correction.then(|| step.count(COUNT));
-        let corrected = |x, beta: &LearningRate| t.map_or(x, |t| step.unbiased(x, beta, t));
+        let corrected = |x, beta: &Schedule| t.map_or(x, |t| step.unbiased(x, beta, t));
         let direction =
-            corrected(m, &self.beta1) / (sqrt(corrected(v, &self.beta2)) + self.epsilon);
+            corrected(m, &self.beta1) / (sqrt(corrected(v, &self.beta2)) + &self.epsilon);
         step.end(direction, &self.learning_rate)
     }
 
@@ -286,11 +286,11 @@ impl Listed for AdamWeightDecay {
         peers: "PyTorch and optax correct bias (adamw with weight_decay 0) and have eps 1e-8.",
     };
 
-    fn of_rate(rate: LearningRate) -> Self {
+    fn of_rate(rate: Schedule) -> Self {
         Self::new(rate)
     }
 
-    fn with_rate(self, learning_rate: LearningRate) -> Self {
+    fn with_rate(self, learning_rate: Schedule) -> Self {
         Self { learning_rate, ..self }
     }
 
@@ -318,11 +318,11 @@ impl Listed for AdamW {
                 one, coupled_decay true; optax's adam: weight_decay 0.",
     };
 
-    fn of_rate(rate: LearningRate) -> Self {
+    fn of_rate(rate: Schedule) -> Self {
         Self::new(rate)
     }
 
-    fn with_rate(self, learning_rate: LearningRate) -> Self {
+    fn with_rate(self, learning_rate: Schedule) -> Self {
         Self { learning_rate, ..self }
     }
 

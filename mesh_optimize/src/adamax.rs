@@ -7,7 +7,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{abs, maximum};
 
@@ -33,13 +33,13 @@ const COUNT: &str = "adamax_t";
 #[derive(Clone, Debug)]
 pub struct Adamax {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the largest gradient.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the size of the gradient.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
@@ -47,12 +47,12 @@ pub struct Adamax {
 impl Adamax {
     /// PyTorch's and optax's defaults: betas 0.9 and 0.999, epsilon 1e-8. Decay of weights is coupled,
     /// as PyTorch has it.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
-            epsilon: 1e-8,
+            epsilon: 1e-8.into(),
             weight_decay: WeightDecay::coupled(0.0),
         }
     }
@@ -66,7 +66,7 @@ impl Optimizer for Adamax {
         let t = step.count(COUNT);
         let m = step.first_moment(FIRST, &self.beta1, t, false);
         let largest = step.slot(LARGEST);
-        let v = maximum(self.beta2.times(largest.stored()), abs(step.grad) + self.epsilon);
+        let v = maximum(largest.stored() * &self.beta2, abs(step.grad) + &self.epsilon);
         step.keep(largest, v);
         step.end(m / v, &self.learning_rate)
     }

@@ -10,7 +10,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{greater, select, sqrt, square};
 
@@ -38,31 +38,31 @@ const COUNT: &str = "adan_t";
 #[derive(Clone, Debug)]
 pub struct Adan {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the average of gradients.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the average of differences.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// The decay of the second moment.
-    pub beta3: LearningRate,
+    pub beta3: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added under the root.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
 
 impl Adan {
     /// optax's defaults: betas 0.98, 0.92 and 0.99, both epsilons 1e-8, no weight decay.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.98.into(),
             beta2: 0.92.into(),
             beta3: 0.99.into(),
-            epsilon: 1e-8,
-            epsilon_root: 1e-8,
+            epsilon: 1e-8.into(),
+            epsilon_root: 1e-8.into(),
             weight_decay: 0.0.into(),
         }
     }
@@ -85,7 +85,7 @@ impl Optimizer for Adan {
         let n = step.average(step.slot(SECOND), &self.beta3, square(ahead));
         let n = step.unbiased(n, &self.beta3, t);
         let direction =
-            (m + self.beta2.rest_times(v)) / (sqrt(n + self.epsilon_root) + self.epsilon);
+            (m + self.beta2.rest_times(v)) / (sqrt(n + &self.epsilon_root) + &self.epsilon);
         step.end(direction, &self.learning_rate)
     }
 

@@ -9,7 +9,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::sqrt;
 
@@ -36,34 +36,34 @@ const COUNT: &str = "ademamix_t";
 #[derive(Clone, Debug)]
 pub struct AdEmaMix {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// The decay of the slow average, from 0 to below 1, a number or a function of the step.
-    pub beta3: LearningRate,
+    pub beta3: Schedule,
     /// The weight of the slow average, a number or a function of the step.
-    pub alpha: LearningRate,
+    pub alpha: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added under the root.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
 
 impl AdEmaMix {
     /// optax's defaults: betas 0.9, 0.999 and 0.9999, alpha 5, epsilon 1e-8, no weight decay.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
             beta3: 0.9999.into(),
             alpha: 5.0.into(),
-            epsilon: 1e-8,
-            epsilon_root: 0.0,
+            epsilon: 1e-8.into(),
+            epsilon_root: 0.0.into(),
             weight_decay: 0.0.into(),
         }
     }
@@ -79,7 +79,7 @@ impl Optimizer for AdEmaMix {
         let m = step.first_moment(FIRST, &self.beta1, t, false);
         let n = step.average(slow, &self.beta3, g);
         let v = step.second_moment(SECOND, &self.beta2, t);
-        let direction = (m + self.alpha.times(n)) / (sqrt(v + self.epsilon_root) + self.epsilon);
+        let direction = (m + n * &self.alpha) / (sqrt(v + &self.epsilon_root) + &self.epsilon);
         step.end(direction, &self.learning_rate)
     }
 

@@ -9,7 +9,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{cast, greater, maximum, minimum, powf, select, sqrt, square};
 
@@ -34,13 +34,13 @@ const COUNT: &str = "adopt_t";
 #[derive(Clone, Debug)]
 pub struct Adopt {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// The least that a gradient is divided by.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// Whether normalized gradients are clipped.
     pub clipping: bool,
     /// Whether the first moment looks a step ahead.
@@ -51,12 +51,12 @@ pub struct Adopt {
 
 impl Adopt {
     /// optax's defaults: betas 0.9 and 0.9999, epsilon 1e-6, with clipping.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.9999.into(),
-            epsilon: 1e-6,
+            epsilon: 1e-6.into(),
             clipping: true,
             nesterov: false,
             weight_decay: 0.0.into(),
@@ -73,7 +73,7 @@ impl Optimizer for Adopt {
         let (g, first, second) = (step.grad, step.slot(FIRST), step.slot(SECOND));
         let started = greater(before, step.graph().scalar(0.0, before.dtype()));
         let (m, v) = (first.stored(), second.stored());
-        let mut normal = g / maximum(sqrt(v), step.scalar(self.epsilon));
+        let mut normal = g / maximum(sqrt(v), &self.epsilon);
         if self.clipping {
             let most = cast(powf(before, 0.25), step.dtype());
             normal = minimum(maximum(normal, most * -1.0), most);

@@ -8,7 +8,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{maximum, sqrt, square};
 
@@ -35,15 +35,15 @@ const COUNT: &str = "amsgrad_t";
 #[derive(Clone, Debug)]
 pub struct AmsGrad {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added under the root.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// Whether the largest is that of the uncorrected moments, and is corrected itself (PyTorch).
     pub largest_uncorrected: bool,
     /// Whether the first moment is corrected for having started at zero.
@@ -56,13 +56,13 @@ pub struct AmsGrad {
 
 impl AmsGrad {
     /// optax's defaults: betas 0.9 and 0.999, epsilon 1e-8, the largest of corrected moments.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
-            epsilon: 1e-8,
-            epsilon_root: 0.0,
+            epsilon: 1e-8.into(),
+            epsilon_root: 0.0.into(),
             largest_uncorrected: false,
             bias_correction_first: true,
             bias_correction_second: true,
@@ -77,7 +77,7 @@ impl AmsGrad {
     ///
     /// assert!(AmsGrad::torch(1e-3).largest_uncorrected);
     /// ```
-    pub fn torch(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn torch(learning_rate: impl Into<Schedule>) -> Self {
         let weight_decay = WeightDecay::coupled(0.0);
         Self { largest_uncorrected: true, weight_decay, ..Self::new(learning_rate) }
     }
@@ -104,7 +104,7 @@ impl Optimizer for AmsGrad {
             (most, most)
         };
         step.keep(largest, most);
-        step.end(m / (sqrt(v + self.epsilon_root) + self.epsilon), &self.learning_rate)
+        step.end(m / (sqrt(v + &self.epsilon_root) + &self.epsilon), &self.learning_rate)
     }
 
     fn slot_names(&self) -> Vec<&'static str> {

@@ -16,7 +16,7 @@
 
 use crate::optimizer::apply_each;
 use crate::options::{About, Setting, Wrapper, settings};
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_core::names::{DType, Dimension, Shape, dim};
 use mesh_ops::elementwise::{cast, equal, floor, minimum, modulo, select};
@@ -157,7 +157,7 @@ impl Wrapper for Staleness {
         settings! {"depth": depth}
     }
 
-    fn around(&self, inner: Box<dyn Optimizer>, _: &LearningRate) -> Box<dyn Optimizer> {
+    fn around(&self, inner: Box<dyn Optimizer>, _: &Schedule) -> Box<dyn Optimizer> {
         Box::new(Delayed::new(inner, usize::try_from(self.depth).unwrap_or(usize::MAX)))
     }
 }

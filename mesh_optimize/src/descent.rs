@@ -1,7 +1,7 @@
 //! What optimizers have in common: one update of one variable by one gradient.
 
 use crate::options::{Listed, check};
-use crate::{LearningRate, WeightDecay, pattern};
+use crate::{Schedule, WeightDecay, pattern};
 use mesh_core::graph::{Graph, Initializer, Tensor, Update, Variable};
 use mesh_core::names::{DType, Shape};
 use mesh_ops::elementwise::{cast, pow, square};
@@ -29,10 +29,10 @@ impl<'a, 'g> Descent<'a, 'g> {
             return None;
         }
         let spared = pattern::found(grad.graph(), "exclude", &decay.exclude, &variable.name());
-        let decay = Some(decay).filter(|decay| decay.fraction.constant() != Some(0.0) && !spared);
+        let decay = Some(decay).filter(|decay| !decay.fraction.is(0.0) && !spared);
         let mut descent = Self { grad, variable, decay, updates: Vec::new() };
         if let Some(coupled) = decay.filter(|decay| decay.coupled) {
-            descent.grad = grad + coupled.fraction.times(descent.value());
+            descent.grad = grad + descent.value() * &coupled.fraction;
             descent.decay = None;
         }
         Some(descent)
@@ -90,7 +90,7 @@ impl<'a, 'g> Descent<'a, 'g> {
     pub(crate) fn average(
         &mut self,
         slot: Variable<'g>,
-        beta: impl Into<LearningRate>,
+        beta: impl Into<Schedule>,
         new: Tensor<'g>,
     ) -> Tensor<'g> {
         self.keep(slot, beta.into().mixed(slot.stored(), new))
@@ -100,10 +100,10 @@ impl<'a, 'g> Descent<'a, 'g> {
     pub(crate) fn trace(
         &mut self,
         slot: Variable<'g>,
-        decay: impl Into<LearningRate>,
+        decay: impl Into<Schedule>,
         new: Tensor<'g>,
     ) -> Tensor<'g> {
-        self.keep(slot, decay.into().times(slot.stored()) + new)
+        self.keep(slot, slot.stored() * &decay.into() + new)
     }
 
     /// The number t of this update, from 1, which a slot keeps; an f64 scalar.
@@ -116,7 +116,7 @@ impl<'a, 'g> Descent<'a, 'g> {
     pub(crate) fn unbiased(
         &self,
         average: Tensor<'g>,
-        beta: impl Into<LearningRate>,
+        beta: impl Into<Schedule>,
         t: Tensor<'g>,
     ) -> Tensor<'g> {
         let power = pow(beta.into().at(self.graph(), DType::F64), t);
@@ -128,7 +128,7 @@ impl<'a, 'g> Descent<'a, 'g> {
     pub(crate) fn first_moment(
         &mut self,
         slot: &str,
-        beta: impl Into<LearningRate>,
+        beta: impl Into<Schedule>,
         t: Tensor<'g>,
         nesterov: bool,
     ) -> Tensor<'g> {
@@ -145,7 +145,7 @@ impl<'a, 'g> Descent<'a, 'g> {
     pub(crate) fn second_moment(
         &mut self,
         slot: &str,
-        beta: impl Into<LearningRate>,
+        beta: impl Into<Schedule>,
         t: Tensor<'g>,
     ) -> Tensor<'g> {
         let (squares, beta) = (square(self.grad), &beta.into());
@@ -155,7 +155,7 @@ impl<'a, 'g> Descent<'a, 'g> {
 
     /// What decoupled decay subtracts, per unit of learning rate.
     pub(crate) fn decay(&self) -> Option<Tensor<'g>> {
-        self.decay.map(|decay| decay.fraction.times(self.value()))
+        self.decay.map(|decay| self.value() * &decay.fraction)
     }
 
     /// A direction with decoupled decay.
@@ -164,7 +164,7 @@ impl<'a, 'g> Descent<'a, 'g> {
     }
 
     /// The updates: the variable less the rate times the decayed direction, and the slots.
-    pub(crate) fn end(self, direction: Tensor<'g>, rate: &LearningRate) -> Vec<Update<'g>> {
+    pub(crate) fn end(self, direction: Tensor<'g>, rate: &Schedule) -> Vec<Update<'g>> {
         let delta = self.decayed(direction) * rate.at(self.graph(), self.dtype());
         self.subtract(delta)
     }

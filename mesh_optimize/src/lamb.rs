@@ -9,7 +9,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, TrustRatio, WeightDecay};
+use crate::{Optimizer, Schedule, TrustRatio, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::sqrt;
 
@@ -34,15 +34,15 @@ const COUNT: &str = "lamb_t";
 #[derive(Clone, Debug)]
 pub struct Lamb {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added under the root.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// How the step follows from the variable's norm.
     pub ratio: TrustRatio,
     /// The decay of weights.
@@ -51,13 +51,13 @@ pub struct Lamb {
 
 impl Lamb {
     /// optax's defaults: betas 0.9 and 0.999, epsilon 1e-6, no weight decay.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
-            epsilon: 1e-6,
-            epsilon_root: 0.0,
+            epsilon: 1e-6.into(),
+            epsilon_root: 0.0.into(),
             ratio: TrustRatio::new(1.0),
             weight_decay: 0.0.into(),
         }
@@ -72,7 +72,7 @@ impl Optimizer for Lamb {
         let t = step.count(COUNT);
         let m = step.first_moment(FIRST, &self.beta1, t, false);
         let v = step.second_moment(SECOND, &self.beta2, t);
-        let update = step.decayed(m / (sqrt(v + self.epsilon_root) + self.epsilon));
+        let update = step.decayed(m / (sqrt(v + &self.epsilon_root) + &self.epsilon));
         let rate = self.learning_rate.at(step.graph(), step.dtype());
         let delta = self.ratio.scaled(&step, update) * rate;
         step.subtract(delta)

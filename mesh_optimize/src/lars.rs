@@ -9,7 +9,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, TrustRatio, WeightDecay};
+use crate::{Optimizer, Schedule, TrustRatio, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 
 const VELOCITY: &str = "lars_v";
@@ -31,9 +31,9 @@ const VELOCITY: &str = "lars_v";
 #[derive(Clone, Debug)]
 pub struct Lars {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The fraction of the last step that is kept.
-    pub momentum: LearningRate,
+    pub momentum: Schedule,
     /// Whether the step looks a step ahead.
     pub nesterov: bool,
     /// How the step follows from the variable's norm.
@@ -45,7 +45,7 @@ pub struct Lars {
 impl Lars {
     /// optax's defaults: momentum 0.9, trust coefficient 1e-3, no weight decay. Decay is coupled, as in
     /// the paper.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             momentum: 0.9.into(),
@@ -65,7 +65,7 @@ impl Optimizer for Lars {
         let update = step.decayed(step.grad);
         let scaled = self.ratio.scaled(&step, update) * rate;
         let velocity = step.trace(step.slot(VELOCITY), &self.momentum, scaled);
-        step.subtract(if self.nesterov { scaled + self.momentum.times(velocity) } else { velocity })
+        step.subtract(if self.nesterov { scaled + velocity * &self.momentum } else { velocity })
     }
 
     fn slot_names(&self) -> Vec<&'static str> {

@@ -7,7 +7,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::sign;
 
@@ -31,18 +31,18 @@ const FIRST: &str = "lion_m";
 #[derive(Clone, Debug)]
 pub struct Lion {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// How much of the average is in the direction.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the average.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
 
 impl Lion {
     /// optax's defaults: betas 0.9 and 0.99, weight decay 1e-3.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),

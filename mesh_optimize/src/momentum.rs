@@ -10,7 +10,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, Listed, Setting, TO_1, decayed_settings};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::{greater, select};
@@ -22,14 +22,14 @@ const COUNT: &str = "momentum_t";
 #[derive(Clone, Debug)]
 pub struct Momentum {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The fraction of the velocity that is kept in each step.
-    pub momentum: LearningRate,
+    pub momentum: Schedule,
     /// Whether to use Nesterov's form.
     pub nesterov: bool,
     /// The fraction of each gradient but the first that is left out of the velocity (PyTorch). A slot then
     /// counts the updates.
-    pub dampening: f64,
+    pub dampening: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
@@ -49,12 +49,12 @@ impl Momentum {
     /// # g.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn new(learning_rate: impl Into<LearningRate>, momentum: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>, momentum: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             momentum: momentum.into(),
             nesterov: false,
-            dampening: 0.0,
+            dampening: 0.0.into(),
             weight_decay: WeightDecay::coupled(0.0),
         }
     }
@@ -67,17 +67,17 @@ impl Optimizer for Momentum {
         };
         let (g, slot) = (step.grad, step.slot(VELOCITY));
         let mut new = g;
-        if self.dampening != 0.0 {
+        if !self.dampening.is(0.0) {
             let started = greater(step.count(COUNT), step.graph().scalar(1.0, DType::F64));
-            new = select(started, g * (1.0 - self.dampening), g);
+            new = select(started, self.dampening.rest_times(g), g);
         }
         let velocity = step.trace(slot, &self.momentum, new);
-        let direction = if self.nesterov { g + self.momentum.times(velocity) } else { velocity };
+        let direction = if self.nesterov { g + velocity * &self.momentum } else { velocity };
         step.end(direction, &self.learning_rate)
     }
 
     fn slot_names(&self) -> Vec<&'static str> {
-        [VELOCITY].into_iter().chain((self.dampening != 0.0).then_some(COUNT)).collect()
+        [VELOCITY].into_iter().chain((!self.dampening.is(0.0)).then_some(COUNT)).collect()
     }
 }
 
@@ -92,11 +92,11 @@ impl Listed for Momentum {
         peers: "PyTorch's and optax's default is no momentum; optax has neither dampening nor decay here.",
     };
 
-    fn of_rate(rate: LearningRate) -> Self {
+    fn of_rate(rate: Schedule) -> Self {
         Self::new(rate, 0.9)
     }
 
-    fn with_rate(self, learning_rate: LearningRate) -> Self {
+    fn with_rate(self, learning_rate: Schedule) -> Self {
         Self { learning_rate, ..self }
     }
 

@@ -9,7 +9,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{cast, pow, sqrt};
 
@@ -36,17 +36,17 @@ const PRODUCT: &str = "nadam_mu";
 #[derive(Clone, Debug)]
 pub struct NAdam {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added under the root.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// How beta1 grows with the steps (PyTorch); `None` leaves it as it is (optax).
-    pub momentum_decay: Option<f64>,
+    pub momentum_decay: Option<Schedule>,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
@@ -54,14 +54,14 @@ pub struct NAdam {
 impl NAdam {
     /// PyTorch's defaults: betas 0.9 and 0.999, epsilon 1e-8, momentum decay 4e-3. Decay of weights is
     /// coupled.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
-            epsilon: 1e-8,
-            epsilon_root: 0.0,
-            momentum_decay: Some(4e-3),
+            epsilon: 1e-8.into(),
+            epsilon_root: 0.0.into(),
+            momentum_decay: Some(4e-3.into()),
             weight_decay: WeightDecay::coupled(0.0),
         }
     }
@@ -71,10 +71,10 @@ impl NAdam {
         &self,
         step: &mut Descent<'_, 'g>,
         t: Tensor<'g>,
-        decay: f64,
+        decay: &Schedule,
     ) -> [Tensor<'g>; 2] {
         let base = step.graph().scalar(0.96, t.dtype());
-        let mu = |t: Tensor<'g>| self.beta1.times(1.0 - pow(base, t * decay) * 0.5);
+        let mu = |t: Tensor<'g>| (1.0 - pow(base, t * decay) * 0.5) * &self.beta1;
         let (now, next) = (mu(t), mu(t + 1.0));
         let product = step.scalar_slot(PRODUCT, 1.0);
         let product = step.keep(product, product.stored() * now);
@@ -90,7 +90,7 @@ impl Optimizer for NAdam {
         let t = step.count(COUNT);
         let g = step.grad;
         let v = step.second_moment(SECOND, &self.beta2, t);
-        let m = match self.momentum_decay {
+        let m = match &self.momentum_decay {
             None => step.first_moment(FIRST, &self.beta1, t, true),
             Some(decay) => {
                 let m = step.average(step.slot(FIRST), &self.beta1, g);
@@ -98,11 +98,11 @@ impl Optimizer for NAdam {
                 m * cast(of_m, step.dtype()) + g * cast(of_g, step.dtype())
             }
         };
-        step.end(m / (sqrt(v + self.epsilon_root) + self.epsilon), &self.learning_rate)
+        step.end(m / (sqrt(v + &self.epsilon_root) + &self.epsilon), &self.learning_rate)
     }
 
     fn slot_names(&self) -> Vec<&'static str> {
-        let product = self.momentum_decay.map(|_| PRODUCT);
+        let product = self.momentum_decay.as_ref().map(|_| PRODUCT);
         [FIRST, SECOND, COUNT].into_iter().chain(product).collect()
     }
 }

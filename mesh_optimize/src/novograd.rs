@@ -9,7 +9,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_core::names::{DType, Dimension};
 use mesh_ops::elementwise::{greater, select, sqrt, square};
@@ -36,15 +36,15 @@ const COUNT: &str = "novograd_t";
 #[derive(Clone, Debug)]
 pub struct NovoGrad {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the momentum.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the squared norm.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added under the root.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// The names of dims along which variables of equal shape are stacked. Each of them has its own
     /// norm.
     pub stacked_dims: Vec<String>,
@@ -54,13 +54,13 @@ pub struct NovoGrad {
 
 impl NovoGrad {
     /// optax's defaults: betas 0.9 and 0.25, epsilon 1e-6, no weight decay.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.25.into(),
-            epsilon: 1e-6,
-            epsilon_root: 0.0,
+            epsilon: 1e-6.into(),
+            epsilon_root: 0.0.into(),
             stacked_dims: Vec::new(),
             weight_decay: 0.0.into(),
         }
@@ -80,7 +80,7 @@ impl Optimizer for NovoGrad {
         let started = greater(step.count(COUNT), step.graph().scalar(1.0, DType::F64));
         let later = self.beta2.mixed(norm.stored(), squares);
         let v = step.keep(norm, select(started, later, squares));
-        let normal = step.decayed(g / (sqrt(v + self.epsilon_root) + self.epsilon));
+        let normal = step.decayed(g / (sqrt(v + &self.epsilon_root) + &self.epsilon));
         let m = step.trace(step.slot(FIRST), &self.beta1, normal);
         let delta = m * self.learning_rate.at(step.graph(), step.dtype());
         step.subtract(delta)

@@ -14,7 +14,7 @@
 
 use crate::clip::{Pair, full_precision};
 use crate::options::{ABOVE_0, About, BELOW_1, FROM_0, Listed, Setting, TO_1, check, settings};
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_core::names::{DType, Shape};
 use mesh_ops::add_n;
@@ -46,21 +46,21 @@ const COUNT: &str = "prodigy_t";
 #[derive(Clone, Debug)]
 pub struct Prodigy {
     /// What the estimate is multiplied by: 1, or a schedule that begins with 1.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: f64,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: Schedule,
     /// The decay of the sums that the estimate is made of; the root of `beta2` if none.
-    pub beta3: Option<f64>,
+    pub beta3: Option<Schedule>,
     /// A small number that is added, times the estimate, to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// The first estimate.
     pub d0: f64,
     /// What later estimates are multiplied by.
-    pub growth: f64,
+    pub growth: Schedule,
     /// The fraction of a weight that a step subtracts from it, per unit of rate.
-    pub weight_decay: f64,
+    pub weight_decay: Schedule,
     /// Whether rates that grow during a warm-up are kept out of the sum by which the estimate is divided.
     pub safeguard_warmup: bool,
 }
@@ -68,22 +68,26 @@ pub struct Prodigy {
 impl Prodigy {
     /// The defaults of the authors and of optax: betas 0.9 and 0.999, epsilon 1e-8, d0 1e-6, growth 1, no
     /// decay of weights. (The authors' program corrects bias only if asked to; optax and this always.)
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: 0.9.into(),
+            beta2: 0.999.into(),
             beta3: None,
-            epsilon: 1e-8,
+            epsilon: 1e-8.into(),
             d0: 1e-6,
-            growth: 1.0,
-            weight_decay: 0.0,
+            growth: 1.0.into(),
+            weight_decay: 0.0.into(),
             safeguard_warmup: false,
         }
     }
 
-    fn beta3(&self) -> f64 {
-        self.beta3.unwrap_or_else(|| self.beta2.sqrt())
+    /// Of what the sums were, the part that is kept.
+    fn kept<'g>(&self, sums: Tensor<'g>) -> Tensor<'g> {
+        match &self.beta3 {
+            Some(beta3) => sums * beta3,
+            None => sums * sqrt(self.beta2.at(sums.graph(), sums.dtype())),
+        }
     }
 
     /// The numbers that all variables share, of the slots of one of them.
@@ -96,8 +100,8 @@ impl Prodigy {
         let t = keeper.slot(COUNT, Shape::scalar(), DType::I32, Initializer::ZEROS);
         let (d, r) = (number(DISTANCE, self.d0), number(NUMERATOR, 0.0));
         let updates = cast(t.stored() + 1.0, DType::F64);
-        let left = |beta: f64| 1.0 - pow(graph.scalar(beta, DType::F64), updates);
-        let corrected = sqrt(left(self.beta2)) / left(self.beta1);
+        let left = |beta: &Schedule| 1.0 - pow(beta.at(graph, DType::F64), updates);
+        let corrected = sqrt(left(&self.beta2)) / left(&self.beta1);
         let rate = d.stored() * self.learning_rate.at(graph, DType::F64) * corrected;
         Shared { t, d, r, rate }
     }
@@ -109,10 +113,10 @@ impl Prodigy {
         let slot = |name| variable.slot(name, variable.shape(), dtype, Initializer::ZEROS);
         let [first, second, sums, start] = [FIRST, SECOND, SUM, START].map(slot);
         let scaled = grad * cast(d, dtype);
-        let m = first.stored() * self.beta1 + scaled * (1.0 - self.beta1);
-        let v = second.stored() * self.beta2 + square(scaled) * (1.0 - self.beta2);
+        let m = self.beta1.mixed(first.stored(), scaled);
+        let v = self.beta2.mixed(second.stored(), square(scaled));
         let of_sum = if self.safeguard_warmup { d } else { all.rate };
-        let s = sums.stored() * self.beta3() + scaled * cast(of_sum / self.d0, dtype);
+        let s = self.kept(sums.stored()) + scaled * cast(of_sum / self.d0, dtype);
         let weights = cast(variable.value_for_update(), dtype);
         let w0 = select(equal(all.t.stored(), 0.0), weights, start.stored());
         let total = |x: Tensor<'g>| cast(sum(x, x.shape()), DType::F64);
@@ -131,9 +135,9 @@ impl Prodigy {
     #[track_caller]
     fn step<'g>(&self, own: &Own<'g>, estimate: Tensor<'g>, rate: Tensor<'g>) -> Update<'g> {
         let dtype = own.m.dtype();
-        let root = sqrt(own.v) + cast(estimate * self.epsilon, dtype);
+        let root = sqrt(own.v) + cast(estimate * &self.epsilon, dtype);
         // Without gradients so far and without an epsilon, there is no step.
-        let step = own.m / select(equal(root, 0.0), 1.0, root) + own.weights * self.weight_decay;
+        let step = own.m / select(equal(root, 0.0), 1.0, root) + own.weights * &self.weight_decay;
         own.variable.assign_sub(cast(step * cast(rate, dtype), own.variable.dtype()))
     }
 }
@@ -188,9 +192,9 @@ impl Optimizer for Prodigy {
             };
             let d = all.d.stored();
             let towards = total(|own| own.towards) * (d / self.d0) * all.rate;
-            let r = all.r.stored() * self.beta3() + towards;
+            let r = self.kept(all.r.stored()) + towards;
             let size = total(|own| own.size);
-            let found = r * self.growth / select(equal(size, 0.0), 1.0, size);
+            let found = r * &self.growth / select(equal(size, 0.0), 1.0, size);
             let estimate = maximum(d, select(equal(size, 0.0), d, found));
             let mut updates: Vec<_> =
                 own.iter().map(|own| self.step(own, estimate, all.rate)).collect();
@@ -228,11 +232,11 @@ impl Listed for Prodigy {
         peers: "optax: the same. PyTorch has none.",
     };
 
-    fn of_rate(rate: LearningRate) -> Self {
+    fn of_rate(rate: Schedule) -> Self {
         Self::new(rate)
     }
 
-    fn with_rate(self, learning_rate: LearningRate) -> Self {
+    fn with_rate(self, learning_rate: Schedule) -> Self {
         Self { learning_rate, ..self }
     }
 

@@ -12,7 +12,7 @@ use crate::descent::Descent;
 use crate::options::{
     About, BELOW_1, FROM_0, FROM_4, Listed, Setting, decayed_settings, rate_field,
 };
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{cast, greater_equal, pow, select, sqrt, square};
 
@@ -29,7 +29,7 @@ const COUNT: &str = "radam_t";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{Optimizer, RAdam};
 ///
-/// let optimizer = RAdam { beta2: 0.99, ..RAdam::new(1e-3) };
+/// let optimizer = RAdam { beta2: 0.99.into(), ..RAdam::new(1e-3) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,19 +37,19 @@ const COUNT: &str = "radam_t";
 #[derive(Clone, Debug)]
 pub struct RAdam {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: f64,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added under the root.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// Whether epsilon, too, is divided by the root of `1 - b2^t` (PyTorch).
     pub epsilon_corrected: bool,
     /// The r_t from which on the second moment is used.
-    pub threshold: f64,
+    pub threshold: Schedule,
     /// Whether the first moment looks a step ahead.
     pub nesterov: bool,
     /// The decay of weights.
@@ -59,15 +59,15 @@ pub struct RAdam {
 impl RAdam {
     /// PyTorch's defaults: betas 0.9 and 0.999, epsilon 1e-8 before the correction. Decay of weights is
     /// coupled.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
-            beta2: 0.999,
-            epsilon: 1e-8,
-            epsilon_root: 0.0,
+            beta2: 0.999.into(),
+            epsilon: 1e-8.into(),
+            epsilon_root: 0.0.into(),
             epsilon_corrected: true,
-            threshold: 5.0,
+            threshold: 5.0.into(),
             nesterov: false,
             weight_decay: WeightDecay::coupled(0.0),
         }
@@ -80,7 +80,7 @@ impl RAdam {
     ///
     /// assert!(!RAdam::optax(1e-3).epsilon_corrected);
     /// ```
-    pub fn optax(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn optax(learning_rate: impl Into<Schedule>) -> Self {
         Self { epsilon_corrected: false, ..Self::new(learning_rate) }
     }
 }
@@ -92,25 +92,22 @@ impl Optimizer for RAdam {
         };
         let t = step.count(COUNT);
         let m = step.first_moment(FIRST, &self.beta1, t, self.nesterov);
-        let v = step.average(step.slot(SECOND), self.beta2, square(step.grad));
-        let most = 2.0 / (1.0 - self.beta2) - 1.0;
-        if most <= self.threshold {
-            // The second moment is never of use.
-            return step.end(m, &self.learning_rate);
-        }
-        let power = pow(step.graph().scalar(self.beta2, t.dtype()), t);
+        let v = step.average(step.slot(SECOND), &self.beta2, square(step.grad));
+        let beta2 = self.beta2.at(step.graph(), t.dtype());
+        let most = 2.0 / (1.0 - beta2) - 1.0;
+        let power = pow(beta2, t);
         let found = t * power * -2.0 / (1.0 - power) + most;
-        let used = greater_equal(found, step.graph().scalar(self.threshold, t.dtype()));
-        // Where it is not used, any number whose root there is.
-        let found = select(used, found, step.graph().scalar(most, t.dtype()));
+        let used = greater_equal(found, &self.threshold);
+        // Where it is not used, numbers whose roots there are.
+        let [found, most] = [found, most].map(|x| select(used, x, 5.0));
         let factor = most / ((most - 4.0) * (most - 2.0));
         let rectified = cast(sqrt((found - 4.0) * (found - 2.0) / found * factor), step.dtype());
         let epsilon = if self.epsilon_corrected {
-            cast(self.epsilon / sqrt(1.0 - power), step.dtype())
+            cast(self.epsilon.at(step.graph(), t.dtype()) / sqrt(1.0 - power), step.dtype())
         } else {
-            step.scalar(self.epsilon)
+            self.epsilon.at(step.graph(), step.dtype())
         };
-        let root = sqrt(step.unbiased(v, self.beta2, t) + self.epsilon_root);
+        let root = sqrt(step.unbiased(v, &self.beta2, t) + &self.epsilon_root);
         let direction = select(used, m * rectified / (root + epsilon), m);
         step.end(direction, &self.learning_rate)
     }

@@ -9,7 +9,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{rsqrt, sqrt, square};
 
@@ -35,11 +35,11 @@ const VELOCITY: &str = "rmsprop_b";
 #[derive(Clone, Debug)]
 pub struct RmsProp {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the moments.
-    pub decay: LearningRate,
+    pub decay: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// Whether epsilon is added under the root (TensorFlow, optax), or to it (PyTorch).
     pub epsilon_inside: bool,
     /// Whether the square of the average is subtracted from the average of squares.
@@ -49,7 +49,7 @@ pub struct RmsProp {
     /// What the average of squares starts from.
     pub initial_scale: f64,
     /// The fraction of the last step that is kept; with 0 no momentum is kept.
-    pub momentum: LearningRate,
+    pub momentum: Schedule,
     /// Whether momentum looks a step ahead.
     pub nesterov: bool,
     /// Whether momentum holds steps with their rates (TensorFlow, optax), or directions (PyTorch). With
@@ -62,11 +62,11 @@ pub struct RmsProp {
 impl RmsProp {
     /// PyTorch's defaults: decay 0.99, epsilon 1e-8 outside of the root, neither centered nor with
     /// momentum. Decay of weights is coupled.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             decay: 0.99.into(),
-            epsilon: 1e-8,
+            epsilon: 1e-8.into(),
             epsilon_inside: false,
             centered: false,
             bias_correction: false,
@@ -86,13 +86,13 @@ impl RmsProp {
     ///
     /// assert!(RmsProp { momentum: 0.9.into(), ..RmsProp::optax(1e-3) }.rate_in_momentum);
     /// ```
-    pub fn optax(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn optax(learning_rate: impl Into<Schedule>) -> Self {
         let torch = Self::new(learning_rate);
         Self { decay: 0.9.into(), epsilon_inside: true, rate_in_momentum: true, ..torch }
     }
 
     fn has_momentum(&self) -> bool {
-        self.momentum.constant() != Some(0.0)
+        !self.momentum.is(0.0)
     }
 
     /// The average of squares, less the square of the average `m` if there is one, both without bias if that is
@@ -120,9 +120,9 @@ impl Optimizer for RmsProp {
         let m = self.centered.then(|| step.average(step.slot(FIRST), &self.decay, g));
         let variance = self.variance(&mut step, v, m);
         let scaled = if self.epsilon_inside {
-            g * rsqrt(variance + self.epsilon)
+            g * rsqrt(variance + &self.epsilon)
         } else {
-            g / (sqrt(variance) + self.epsilon)
+            g / (sqrt(variance) + &self.epsilon)
         };
         if !self.has_momentum() {
             return step.end(scaled, &self.learning_rate);
@@ -130,7 +130,7 @@ impl Optimizer for RmsProp {
         let rate = self.learning_rate.at(step.graph(), step.dtype());
         let scaled = if self.rate_in_momentum { scaled * rate } else { scaled };
         let velocity = step.trace(step.slot(VELOCITY), &self.momentum, scaled);
-        let ahead = if self.nesterov { scaled + self.momentum.times(velocity) } else { velocity };
+        let ahead = if self.nesterov { scaled + velocity * &self.momentum } else { velocity };
         if self.rate_in_momentum {
             let decay = step.decay();
             step.subtract(decay.map_or(ahead, |decay| ahead + decay * rate))

@@ -4,6 +4,7 @@
 //! matrices. What is computed here is computed on all of a matrix, whose dims have names of their own
 //! meanwhile: it is brought together once, not in every product.
 
+use crate::Schedule;
 use crate::matrices::{count, others, renamed};
 use mesh_core::graph::Tensor;
 use mesh_core::names::{DType, Dimension, dim};
@@ -67,7 +68,7 @@ pub(crate) fn inverse_root<'g>(
     a: Tensor<'g>,
     side: &[Dimension],
     p: u32,
-    epsilon: f64,
+    epsilon: &Schedule,
     due: Tensor<'g>,
 ) -> Tensor<'g> {
     let (graph, power, rows) = (a.graph(), f64::from(p), others(side, "row"));

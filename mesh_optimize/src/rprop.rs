@@ -9,7 +9,7 @@ use crate::descent::Descent;
 use crate::options::{
     About, BELOW_1, FROM_0, LEAST_1, Listed, Setting, decayed_settings, rate_field,
 };
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{greater, less, maximum, minimum, select, sign};
 
@@ -27,7 +27,7 @@ const SIZES: &str = "rprop_s";
 /// # let loss = x.dense(dim("out", 3), "out").square().mean();
 /// use mesh_optimize::{Optimizer, Rprop};
 ///
-/// let optimizer = Rprop { most: 1.0, ..Rprop::new(1e-2) };
+/// let optimizer = Rprop { most: 1.0.into(), ..Rprop::new(1e-2) };
 /// g.function("train", [x], [loss], optimizer.minimize(loss));
 /// # g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,28 +35,28 @@ const SIZES: &str = "rprop_s";
 #[derive(Clone, Debug)]
 pub struct Rprop {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The factor of a step size after a sign has changed, from 0 to below 1.
-    pub eta_minus: f64,
+    pub eta_minus: Schedule,
     /// The factor of a step size after a sign has stayed.
-    pub eta_plus: f64,
+    pub eta_plus: Schedule,
     /// The least step size.
-    pub least: f64,
+    pub least: Schedule,
     /// The largest step size.
-    pub most: f64,
+    pub most: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
 
 impl Rprop {
     /// PyTorch's and optax's defaults: factors 0.5 and 1.2, step sizes from 1e-6 to 50.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
-            eta_minus: 0.5,
-            eta_plus: 1.2,
-            least: 1e-6,
-            most: 50.0,
+            eta_minus: 0.5.into(),
+            eta_plus: 1.2.into(),
+            least: 1e-6.into(),
+            most: 50.0.into(),
             weight_decay: 0.0.into(),
         }
     }
@@ -72,9 +72,9 @@ impl Optimizer for Rprop {
         let rate = self.learning_rate.at(step.graph(), step.dtype());
         let size = select(greater(sizes.stored(), zero), sizes.stored(), rate);
         let agree = g * before.stored();
-        let [up, down] = [self.eta_plus, self.eta_minus].map(|eta| size * eta);
+        let [up, down] = [&self.eta_plus, &self.eta_minus].map(|eta| size * eta);
         let size = select(greater(agree, zero), up, select(less(agree, zero), down, size));
-        let size = minimum(maximum(size, step.scalar(self.least)), step.scalar(self.most));
+        let size = minimum(maximum(size, &self.least), &self.most);
         step.keep(sizes, size);
         let g = step.keep(before, select(less(agree, zero), zero, g));
         let delta = size * sign(g);

@@ -2,14 +2,14 @@
 
 use crate::descent::Descent;
 use crate::options::{About, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 
 /// Stochastic gradient descent.
 #[derive(Clone, Debug)]
 pub struct Sgd {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of weights; coupled or not, it is the same.
     pub weight_decay: WeightDecay,
 }
@@ -28,7 +28,7 @@ impl Sgd {
     /// # g.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self { learning_rate: learning_rate.into(), weight_decay: WeightDecay::coupled(0.0) }
     }
 }

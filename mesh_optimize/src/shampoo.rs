@@ -17,7 +17,7 @@ use crate::descent::Descent;
 use crate::matrices::{blocks, first_of, gram, product, sides};
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, TO_1, decayed_settings};
 use crate::roots::inverse_root;
-use crate::{AdamW, LearningRate, Matrices, Optimizer, Others, WeightDecay};
+use crate::{AdamW, Matrices, Optimizer, Others, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::select;
 use mesh_ops::reshape;
@@ -44,15 +44,15 @@ const SIDES: [[&str; 2]; 2] = [["shampoo_l", "shampoo_lr"], ["shampoo_r", "shamp
 #[derive(Clone, Debug)]
 pub struct Shampoo {
     /// The learning rate of matrices.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of matrices.
     pub weight_decay: WeightDecay,
     /// The decay of the average of gradients.
-    pub beta1: LearningRate,
-    /// The decay of the second moments; 1 sums them.
-    pub beta2: LearningRate,
+    pub beta1: Schedule,
+    /// The decay of the second moments; the constant 1 sums them.
+    pub beta2: Schedule,
     /// A number that is added to the eigenvalues of the second moments.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// The number of updates for which roots are kept; 0 counts as 1.
     pub interval: u64,
     /// The most rows and columns of a block. A side is cut into the fewest equal parts of its first dim that
@@ -67,7 +67,7 @@ pub struct Shampoo {
 impl Shampoo {
     /// Betas 0.9 and 0.999, epsilon 1e-8, no decay, roots for 10 updates, blocks of up to 1,024; AdamW with
     /// the same rate for all variables that are no matrices.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         let learning_rate = learning_rate.into();
         Self {
             others: AdamW::new(learning_rate.clone()).into(),
@@ -75,7 +75,7 @@ impl Shampoo {
             weight_decay: 0.0.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
-            epsilon: 1e-8,
+            epsilon: 1e-8.into(),
             interval: 10,
             block: 1024,
             matrices: Matrices::default(),
@@ -99,13 +99,13 @@ impl Optimizer for Shampoo {
         for (side, names) in sides(&fans).into_iter().zip(SIDES) {
             let new = gram(blocked, side);
             let [moment, root] = names.map(|name| step.slot_of(name, &new.shape(), 0.0));
-            let even = if self.beta2.constant() == Some(1.0) {
+            let even = if self.beta2.is(1.0) {
                 step.trace(moment, 1.0, new)
             } else {
                 let average = step.average(moment, &self.beta2, new);
                 step.unbiased(average, &self.beta2, t)
             };
-            let fresh = inverse_root(even, side[0], 4, self.epsilon, due);
+            let fresh = inverse_root(even, side[0], 4, &self.epsilon, due);
             let factor = step.keep(root, select(due, fresh, root.stored()));
             update = product(factor, update, side[0]);
         }
@@ -135,11 +135,11 @@ impl Listed for Shampoo {
         peers: "Neither PyTorch nor optax has it. The first paper's moments are sums: beta2 is 1.",
     };
 
-    fn of_rate(rate: LearningRate) -> Self {
+    fn of_rate(rate: Schedule) -> Self {
         Self::new(rate)
     }
 
-    fn with_rate(self, learning_rate: LearningRate) -> Self {
+    fn with_rate(self, learning_rate: Schedule) -> Self {
         let others = AdamW::new(learning_rate.clone()).into();
         Self { learning_rate, others, ..self }
     }

@@ -6,7 +6,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::sign;
 
@@ -27,14 +27,14 @@ use mesh_ops::elementwise::sign;
 #[derive(Clone, Debug)]
 pub struct SignSgd {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
 
 impl SignSgd {
     /// No weight decay.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self { learning_rate: learning_rate.into(), weight_decay: 0.0.into() }
     }
 }

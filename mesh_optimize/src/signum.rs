@@ -7,7 +7,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::sign;
 
@@ -30,16 +30,16 @@ const FIRST: &str = "signum_m";
 #[derive(Clone, Debug)]
 pub struct Signum {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the average.
-    pub beta: LearningRate,
+    pub beta: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
 
 impl Signum {
     /// optax's default: beta 0.9.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self { learning_rate: learning_rate.into(), beta: 0.9.into(), weight_decay: 0.0.into() }
     }
 }

@@ -9,11 +9,11 @@
 
 use crate::descent::Descent;
 use crate::options::{About, FROM_0, Listed, Setting, TO_1, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
-use mesh_core::names::{Dimension, Shape};
+use mesh_core::names::{DType, Dimension, Shape};
 use mesh_ops::broadcast;
-use mesh_ops::elementwise::{greater, minimum, rsqrt, select, square};
+use mesh_ops::elementwise::{cast, equal, greater, minimum, rsqrt, select, square};
 use mesh_ops::reduce::max;
 
 const FIRST: &str = "sm3_m";
@@ -40,25 +40,25 @@ const SUMS: [&str; 8] = ["sm3_0", "sm3_1", "sm3_2", "sm3_3", "sm3_4", "sm3_5", "
 #[derive(Clone, Debug)]
 pub struct Sm3 {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the average of steps.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the sums; with 1 they are sums of all squares.
-    pub beta2: f64,
+    pub beta2: Schedule,
     /// A small number that is added under the root.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
 
 impl Sm3 {
     /// optax's defaults: betas 0.9 and 1, epsilon 1e-8.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
-            beta2: 1.0,
-            epsilon: 1e-8,
+            beta2: 1.0.into(),
+            epsilon: 1e-8.into(),
             weight_decay: 0.0.into(),
         }
     }
@@ -86,14 +86,15 @@ impl Optimizer for Sm3 {
         let g = step.grad;
         let sums = slots.iter().map(|slot| broadcast(slot.stored(), &shape));
         let least = sums.reduce(minimum).unwrap_or_else(|| step.scalar(0.0));
-        let weight = if self.beta2 == 1.0 { 1.0 } else { 1.0 - self.beta2 };
-        let all = least * self.beta2 + square(g) * weight;
+        let beta2 = self.beta2.at(step.graph(), DType::F64);
+        let weight = cast(select(equal(beta2, 1.0), 1.0, 1.0 - beta2), step.dtype());
+        let all = least * &self.beta2 + square(g) * weight;
         for (slot, others) in slots.iter().zip(summed) {
             step.keep(*slot, max(all, others));
         }
         let (zero, one) = (step.scalar(0.0), step.scalar(1.0));
         let some = greater(all, zero);
-        let root = rsqrt(select(some, all + self.epsilon, one));
+        let root = rsqrt(select(some, all + &self.epsilon, one));
         let m = step.average(step.slot(FIRST), &self.beta1, g * select(some, root, zero));
         step.end(m, &self.learning_rate)
     }

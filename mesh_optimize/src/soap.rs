@@ -19,7 +19,7 @@ use crate::descent::Descent;
 use crate::matrices::{blocks, first_of, gram, product, sides};
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings};
 use crate::roots::{identity, transposed, turned};
-use crate::{AdamW, LearningRate, Matrices, Optimizer, Others, WeightDecay};
+use crate::{AdamW, Matrices, Optimizer, Others, Schedule, WeightDecay};
 use mesh_core::graph::{Fans, Tensor, Update, Variable};
 use mesh_ops::elementwise::{sqrt, square};
 use mesh_ops::reshape;
@@ -47,15 +47,15 @@ const SIDES: [[&str; 2]; 2] = [["soap_l", "soap_ql"], ["soap_r", "soap_qr"]];
 #[derive(Clone, Debug)]
 pub struct Soap {
     /// The learning rate of matrices.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of matrices.
     pub weight_decay: WeightDecay,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moments.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// The number of updates for which bases are kept; 0 counts as 1.
     pub interval: u64,
     /// The most rows and columns of a block. A side is cut into the fewest equal parts of its first dim that
@@ -70,7 +70,7 @@ pub struct Soap {
 impl Soap {
     /// The paper's: betas 0.95, epsilon 1e-8, decay 0.01, bases for 10 updates; blocks of up to 1,024; AdamW
     /// with the same rate for all variables that are no matrices.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         let learning_rate = learning_rate.into();
         Self {
             others: AdamW::new(learning_rate.clone()).into(),
@@ -78,7 +78,7 @@ impl Soap {
             weight_decay: 0.01.into(),
             beta1: 0.95.into(),
             beta2: 0.95.into(),
-            epsilon: 1e-8,
+            epsilon: 1e-8.into(),
             interval: 10,
             block: 1024,
             matrices: Matrices::default(),
@@ -116,7 +116,7 @@ impl Optimizer for Soap {
         let v = step.unbiased(v, &self.beta2, t);
         let m = step.first_moment(FIRST, &self.beta1, t, false);
         let m = rotated(reshape(m, blocked.shape().iter()), bases, &fans, true);
-        let update = rotated(m / (sqrt(v) + self.epsilon), bases, &fans, false);
+        let update = rotated(m / (sqrt(v) + &self.epsilon), bases, &fans, false);
         for (i, [moment, basis]) in slots.into_iter().enumerate() {
             let new = step.average(moment, &self.beta2, grams[i]);
             let next = turned(new, bases[i], sides(&fans)[i][0], due);
@@ -149,11 +149,11 @@ impl Listed for Soap {
         peers: "Neither PyTorch nor optax has it. Here bases start as the identity.",
     };
 
-    fn of_rate(rate: LearningRate) -> Self {
+    fn of_rate(rate: Schedule) -> Self {
         Self::new(rate)
     }
 
-    fn with_rate(self, learning_rate: LearningRate) -> Self {
+    fn with_rate(self, learning_rate: Schedule) -> Self {
         let others = AdamW::new(learning_rate.clone()).into();
         Self { learning_rate, others, ..self }
     }

@@ -15,7 +15,7 @@ use crate::optimizer::apply_each;
 use crate::options::{
     About, BELOW_1, FROM_0, Listed, Setting, check, decayed_settings, rate_field,
 };
-use crate::{LearningRate, Optimizer, WeightDecay, compute_gradients};
+use crate::{Optimizer, Schedule, WeightDecay, compute_gradients};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::{less, maximum, minimum, select};
@@ -47,31 +47,31 @@ const COUNT: &str = "sophia_t";
 #[derive(Clone, Debug)]
 pub struct Sophia {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the curvature.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// The least that a first moment is divided by.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// The factor of the curvature.
-    pub gamma: f64,
+    pub gamma: Schedule,
     /// The largest size of a direction; `None` does not clip.
-    pub clip_threshold: Option<f64>,
+    pub clip_threshold: Option<Schedule>,
     /// The decay of weights.
     pub weight_decay: WeightDecay,
 }
 
 impl Sophia {
     /// optax's defaults: betas 0.965 and 0.99, epsilon 1e-8, gamma 0.01, threshold 1, weight decay 1e-4.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.965.into(),
             beta2: 0.99.into(),
-            epsilon: 1e-8,
-            gamma: 0.01,
-            clip_threshold: Some(1.0),
+            epsilon: 1e-8.into(),
+            gamma: 0.01.into(),
+            clip_threshold: Some(1.0.into()),
             weight_decay: 1e-4.into(),
         }
     }
@@ -102,11 +102,11 @@ impl Optimizer for Sophia {
         };
         let t = step.count(COUNT);
         let m = step.first_moment(FIRST, &self.beta1, t, false);
-        let curvature = step.slot(CURVATURE).stored() * self.gamma;
-        let mut direction = m / maximum(curvature, step.scalar(self.epsilon));
-        if let Some(threshold) = self.clip_threshold {
-            let [least, most] = [-threshold, threshold].map(|bound| step.scalar(bound));
-            direction = minimum(maximum(direction, least), most);
+        let curvature = step.slot(CURVATURE).stored() * &self.gamma;
+        let mut direction = m / maximum(curvature, &self.epsilon);
+        if let Some(threshold) = &self.clip_threshold {
+            let most = threshold.at(step.graph(), step.dtype());
+            direction = minimum(maximum(direction, -most), most);
         }
         step.end(direction, &self.learning_rate)
     }

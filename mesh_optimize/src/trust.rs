@@ -1,7 +1,7 @@
 //! Steps in proportion to the norm of what they change (You et al. 2017, arXiv 1708.03888).
 
 use crate::descent::Descent;
-use crate::pattern;
+use crate::{Schedule, pattern};
 use mesh_core::graph::Tensor;
 use mesh_core::names::Dimension;
 use mesh_ops::elementwise::{greater, logical_and, select, sqrt, square};
@@ -17,12 +17,12 @@ use mesh_ops::reduce::sum;
 /// let ratio = TrustRatio { stacked_dims: vec!["layers".to_owned()], ..TrustRatio::new(1.0) };
 /// let lamb = Lamb { ratio, ..Lamb::new(1e-3) };
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct TrustRatio {
     /// The factor of all steps.
-    pub coefficient: f64,
+    pub coefficient: Schedule,
     /// A small number that is added to the norm of the step.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// Regular expressions. A variable in whose name one of them matches takes steps that do not depend on
     /// its norm.
     pub exclude: Vec<String>,
@@ -32,8 +32,13 @@ pub struct TrustRatio {
 
 impl TrustRatio {
     /// The ratio of the norms times `coefficient`, for every variable.
-    pub fn new(coefficient: f64) -> Self {
-        Self { coefficient, epsilon: 0.0, exclude: Vec::new(), stacked_dims: Vec::new() }
+    pub fn new(coefficient: impl Into<Schedule>) -> Self {
+        Self {
+            coefficient: coefficient.into(),
+            epsilon: 0.0.into(),
+            exclude: Vec::new(),
+            stacked_dims: Vec::new(),
+        }
     }
 
     /// `step` times the ratio.
@@ -48,7 +53,7 @@ impl TrustRatio {
         let (of_value, of_step) = (norm(value), norm(step));
         let (zero, one) = (descent.scalar(0.0), descent.scalar(1.0));
         let some = logical_and(greater(of_value, zero), greater(of_step, zero));
-        let divisor = select(some, of_step + self.epsilon, one);
-        step * select(some, of_value * self.coefficient / divisor, one)
+        let divisor = select(some, of_step + &self.epsilon, one);
+        step * select(some, of_value * &self.coefficient / divisor, one)
     }
 }

@@ -1,6 +1,6 @@
 //! Decay of weights: how much, on which way, and of which variables.
 
-use crate::LearningRate;
+use crate::Schedule;
 
 /// How much of a variable a step takes away.
 ///
@@ -18,7 +18,7 @@ use crate::LearningRate;
 #[derive(Clone, Debug)]
 pub struct WeightDecay {
     /// The fraction, per unit of learning rate if it is decoupled; a number or a function of the step.
-    pub fraction: LearningRate,
+    pub fraction: Schedule,
     /// Whether it is added to the gradient.
     pub coupled: bool,
     /// Regular expressions. A variable in whose name one of them matches is not decayed.
@@ -33,7 +33,7 @@ impl WeightDecay {
     ///
     /// let torch = Momentum { weight_decay: WeightDecay::coupled(1e-4), ..Momentum::new(0.1, 0.9) };
     /// ```
-    pub fn coupled(fraction: impl Into<LearningRate>) -> Self {
+    pub fn coupled(fraction: impl Into<Schedule>) -> Self {
         Self { fraction: fraction.into(), coupled: true, exclude: Vec::new() }
     }
 }
@@ -41,13 +41,13 @@ impl WeightDecay {
 /// Decoupled decay.
 impl From<f64> for WeightDecay {
     fn from(fraction: f64) -> Self {
-        LearningRate::from(fraction).into()
+        Schedule::from(fraction).into()
     }
 }
 
 /// Decoupled decay of which the fraction changes with the step.
-impl From<LearningRate> for WeightDecay {
-    fn from(fraction: LearningRate) -> Self {
+impl From<Schedule> for WeightDecay {
+    fn from(fraction: Schedule) -> Self {
         Self { fraction, coupled: false, exclude: Vec::new() }
     }
 }

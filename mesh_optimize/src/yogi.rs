@@ -8,7 +8,7 @@
 
 use crate::descent::Descent;
 use crate::options::{About, BELOW_1, FROM_0, Listed, Setting, decayed_settings, rate_field};
-use crate::{LearningRate, Optimizer, WeightDecay};
+use crate::{Optimizer, Schedule, WeightDecay};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{sign, sqrt, square};
 
@@ -33,15 +33,15 @@ const COUNT: &str = "yogi_t";
 #[derive(Clone, Debug)]
 pub struct Yogi {
     /// The learning rate.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of the first moment.
-    pub beta1: LearningRate,
+    pub beta1: Schedule,
     /// The decay of the second moment.
-    pub beta2: LearningRate,
+    pub beta2: Schedule,
     /// A small number that is added to the root of the second moment.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// A small number that is added under the root.
-    pub epsilon_root: f64,
+    pub epsilon_root: Schedule,
     /// What both moments start from.
     pub initial_accumulator: f64,
     /// The decay of weights.
@@ -50,13 +50,13 @@ pub struct Yogi {
 
 impl Yogi {
     /// optax's defaults: betas 0.9 and 0.999, epsilon 1e-3, both moments start at 1e-6.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         Self {
             learning_rate: learning_rate.into(),
             beta1: 0.9.into(),
             beta2: 0.999.into(),
-            epsilon: 1e-3,
-            epsilon_root: 0.0,
+            epsilon: 1e-3.into(),
+            epsilon_root: 0.0.into(),
             initial_accumulator: 1e-6,
             weight_decay: 0.0.into(),
         }
@@ -74,7 +74,7 @@ impl Optimizer for Yogi {
         let (v, squares) = (second.stored(), square(g));
         let v = step.keep(second, v - self.beta2.rest_times(sign(v - squares) * squares));
         let (m, v) = (step.unbiased(m, &self.beta1, t), step.unbiased(v, &self.beta2, t));
-        step.end(m / (sqrt(v + self.epsilon_root) + self.epsilon), &self.learning_rate)
+        step.end(m / (sqrt(v + &self.epsilon_root) + &self.epsilon), &self.learning_rate)
     }
 
     fn slot_names(&self) -> Vec<&'static str> {

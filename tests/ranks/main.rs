@@ -2,6 +2,7 @@
 //! [SECONDS]]`.
 
 mod allocations;
+mod decoding;
 mod faults;
 mod feeds;
 mod killed;
@@ -104,6 +105,11 @@ const CASES: &[Case] = &[
             "batch:b+a; slots/*:a@each",
             "batch:a; params/*:a; slots/*:a",
         ],
+    ),
+    (
+        "decoding",
+        decoding::build,
+        &["memory_length:a+b", "memory_length:a; heads:b", "batch:a; memory_length:b"],
     ),
 ];
 

@@ -6,7 +6,7 @@ use mesh_core::program::{Builder, Extents, Program, Scalar};
 use mesh_core::session::Threads;
 use mesh_ops::conv::Conv;
 use mesh_ops::prelude::*;
-use mesh_optimize::{AdamWeightDecay, Optimizer};
+use mesh_optimize::{AdamWeightDecay, Matrices, MatrixDims, Muon, Optimizer};
 
 /// A function without feeds and fetches, and a session to call it.
 pub struct Running {
@@ -53,6 +53,28 @@ pub fn kernel(kind: &str) -> Running {
     let dims: Vec<_> = made.shape().iter().collect();
     let kept = g.state("kept", dims, F32, Initializer::ZEROS).assign(made);
     g.declare_function("work", &[], &[], vec![kept]);
+    let module = g.lower(&Mesh::single(), &"".parse().unwrap()).unwrap();
+    Running::new(&module, "work", Target::host())
+}
+
+/// Muon's update of so many equal matrices, whose gradients are twice the matrices.
+pub fn matrices(count: usize, rows: usize, cols: usize, stacked: bool) -> Running {
+    let g = mesh_ops::graph();
+    let (layers, side) = (dim("layers", count), [dim("rows", rows), dim("cols", cols)]);
+    let uniform = Initializer::Uniform { low: -1.0, high: 1.0 };
+    let shapes =
+        if stacked { vec![vec![layers, side[0], side[1]]] } else { vec![side.to_vec(); count] };
+    let squares = shapes.into_iter().enumerate().map(|(i, shape)| {
+        g.variable(&format!("w{i}"), shape, F32, uniform).value().square().sum_all()
+    });
+    let loss = squares.reduce(|a, b| a + b).unwrap();
+    let matrices = Matrices {
+        dims: MatrixDims::Pairs,
+        stacked: vec!["layers".to_owned()],
+        ..Matrices::default()
+    };
+    let muon = Muon { matrices, ..Muon::new(1e-3) };
+    g.declare_function("work", &[], &[], muon.minimize(loss));
     let module = g.lower(&Mesh::single(), &"".parse().unwrap()).unwrap();
     Running::new(&module, "work", Target::host())
 }

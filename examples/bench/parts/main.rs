@@ -1,8 +1,8 @@
-//! Times of kernels, collectives, building, lowering and passes.
+//! Times of kernels, collectives, updates of matrices, building, lowering and passes.
 
 mod common;
 
-use common::{ALL_REDUCES, KERNELS, all_reduces, deep, kernel, lowered};
+use common::{ALL_REDUCES, KERNELS, all_reduces, deep, kernel, lowered, matrices};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use mesh_core::lower::Target;
 use mesh_core::passes::{self, AllReduce, PassId};
@@ -23,6 +23,20 @@ fn collectives(c: &mut Criterion) {
         group.bench_function(format!("{} KiB by {processors}", elements / 256), |b| {
             b.iter(|| running.call());
         });
+    }
+}
+
+/// Muon's update of equal matrices, as variables of their own and as one variable.
+fn updates(c: &mut Criterion) {
+    let mut group = c.benchmark_group("muon");
+    group.sample_size(10);
+    for [count, rows, cols] in [[24, 32, 32], [24, 64, 64], [24, 128, 512], [6, 768, 768]] {
+        for (stacked, how) in [(false, "apart"), (true, "stacked")] {
+            let mut running = matrices(count, rows, cols, stacked);
+            group.bench_function(format!("{count} of {rows}x{cols} {how}"), |b| {
+                b.iter(|| running.call());
+            });
+        }
     }
 }
 
@@ -55,5 +69,5 @@ fn compiling(c: &mut Criterion) {
     group.bench_function("plan memory", |b| b.iter(|| passes::plan(ready, &types)));
 }
 
-criterion_group!(parts, kernels, collectives, compiling);
+criterion_group!(parts, kernels, collectives, updates, compiling);
 criterion_main!(parts);

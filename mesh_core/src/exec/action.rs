@@ -91,6 +91,13 @@ pub(super) struct Stretch {
     pub(super) bytes: usize,
 }
 
+/// What is carried into the first iteration of a loop: values of the block that the loop stands in.
+pub(super) struct Entry {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) bytes: usize,
+}
+
 impl Stretch {
     /// # Safety
     ///
@@ -103,20 +110,20 @@ impl Stretch {
     }
 }
 
-/// A value of the body, and where the loop has what it stands for.
+/// A value of the body, and what it stands for.
 pub(super) struct Part {
     pub(super) value: usize,
     pub(super) bytes: usize,
-    /// Where the loop has it at position 0.
-    pub(super) first: *mut u8,
+    /// The value of the block around it: where that lies, the loop has it at position 0.
+    pub(super) outer: usize,
     /// Bytes from one position to the next; 0 for what is no slice and is not stacked.
     pub(super) stride: usize,
 }
 
 impl Part {
     /// Where the loop has it at a position.
-    pub(super) fn at(&self, position: usize) -> *mut u8 {
-        self.first.wrapping_add(position * self.stride)
+    pub(super) fn at(&self, outer: &Memory, position: usize) -> *mut u8 {
+        outer.pointers[self.outer].wrapping_add(position * self.stride)
     }
 }
 
@@ -124,19 +131,21 @@ impl Part {
 ///
 /// A value of the body lies either where the loop has it, which for slices and stacks is another
 /// place in every iteration, or in the body's own memory. So whatever copies between the two looks up
-/// in every iteration where the value lies.
+/// in every iteration where the value lies. A loop in a loop's body may be given what moves there, so it
+/// looks that up in every run.
 pub(super) struct PreparedLoop {
     /// With the step of the body each comes from.
     pub(super) actions: Vec<(usize, Action)>,
     pub(super) memory: Memory,
     pub(super) count: usize,
     pub(super) reverse: bool,
-    /// Whether there is a first iteration, and the body's value that says whether there is another:
-    /// bools.
-    pub(super) condition: Option<(*const u8, usize)>,
+    /// The value of the block around it that says whether there is a first iteration, and the body's that says
+    /// whether there is another: bools.
+    pub(super) condition: Option<(usize, usize)>,
     pub(super) position: *mut i32,
-    /// What is carried into the first iteration.
-    pub(super) first: Vec<Stretch>,
+    pub(super) first: Vec<Entry>,
+    /// Values that lie where the loop has them, in the same place in all iterations of a run.
+    pub(super) staying: Vec<Part>,
     /// Values that lie where the loop has them, and that is elsewhere in every iteration.
     pub(super) moving: Vec<Part>,
     /// What an iteration is given in the body's own memory.

@@ -12,7 +12,7 @@
 //!   in place.
 //! * The values of a loop's body get an arena of their own behind that of the program. What the body
 //!   is given lies where the loop has it, and what is stacked is computed in its place in the stack,
-//!   if slices are aligned and only kernels meet them, which look up where things lie in every iteration.
+//!   if slices are aligned and no collective meets them: kernels and loops look up where things lie.
 //!   What is carried in one place and carried on in another is copied into that arena first.
 //! * All other classes get arena buffers, the largest first, each at the lowest offset that is free
 //!   while it lives.
@@ -130,9 +130,9 @@ impl Classes {
     /// Gives classes of a loop's body a home in the loop's values.
     fn settle_in(&mut self, of_loop: &Loop) {
         let (body, carried) = (&*of_loop.body, of_loop.carried);
-        let kernels_only = self.met_by_kernels(body);
+        let may_move = self.met_by_no_collective(body);
         let moves = |class: usize, value: ValueId| {
-            kernels_only[class] && body.value(value).bytes().is_multiple_of(ALIGNMENT)
+            may_move[class] && body.value(value).bytes().is_multiple_of(ALIGNMENT)
         };
         let next: Vec<_> = body.results[..carried].iter().map(|&v| self.class(v)).collect();
         // The loop fills the place of what is carried for the next iteration one after the other.
@@ -158,11 +158,11 @@ impl Classes {
         }
     }
 
-    /// Per class, whether only kernels meet its values: other steps are prepared for fixed places.
-    fn met_by_kernels(&self, block: &Block) -> Vec<bool> {
+    /// Per class, whether no collective meets its values, nor one in the body of a loop that does: these are
+    /// prepared for fixed places.
+    fn met_by_no_collective(&self, block: &Block) -> Vec<bool> {
         let mut all = vec![true; self.list.len()];
-        let others = |step: &&Step| step.axes().is_some() || matches!(step.form, Form::Loop(_));
-        for step in block.steps.iter().filter(others) {
+        for step in block.steps.iter().filter(|step| is_fixed(step)) {
             step.values().for_each(|value| all[self.class(value)] = false);
         }
         all
@@ -263,6 +263,12 @@ impl Classes {
             alike(block.value(input), value) && step.form.may_work_in_place(&step.inputs, out, i)
         })
     }
+}
+
+/// Whether a step is prepared for fixed places of its values: a collective, or a loop with one in its body.
+pub(super) fn is_fixed(step: &Step) -> bool {
+    let inside = |step: &Step| matches!(&step.form, Form::Loop(form) if form.body.steps.iter().any(is_fixed));
+    step.axes().is_some() || inside(step)
 }
 
 /// Whether a step makes a value another name for its input's bytes.

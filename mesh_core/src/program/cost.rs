@@ -105,6 +105,9 @@ mod tests {
             &format!("scan 8 {} 0", 4 * (8 + 8)),
             "await 0 0 0",
             "pool 96 576 0",
+            "generate 0 16 0",
+            // A row of four is read and written, and so many indices read.
+            &format!("put 0 {} 0", 4 * (2 * 4 + 4)),
         ];
         assert_eq!(lines, expected);
         let total: Cost =

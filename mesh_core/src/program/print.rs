@@ -200,6 +200,8 @@ mod tests {
             %23: f32[2, 4] = scan sum dim 1 of %18                                op_1 at src/main.rs:7
             await %22                                                             op_1 at src/main.rs:7
             %24: f32[4, 2, 6] = pool max of %2[a, k, c] with k in 2 from 2*b - 1  op_1 at src/main.rs:7
+            %25: i32[4] = generate iota dim 0 from [0] of [4]                     op_1 at src/main.rs:7
+            %26: f32[2, 4] = put %21[b] to a = %25[b] - rows*4 of %18[a, b]       op_1 at src/main.rs:7
           fetches
             moved = %14: f32[4, 4] of [4, 4] @ -, -
         ");

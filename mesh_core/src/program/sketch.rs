@@ -191,17 +191,19 @@ pub(crate) fn every_form(b: &mut Builder<'_>) {
     let begin = Offset::sliced(&[rows], 4);
     let found = b.gather(row, index, 2, begin.clone(), smallvec![2, 4]); // %16, step 16
     let (row, index) = (labelled(found, &[2, 1]), labelled(at, &[2]));
-    let sums = b.scatter(row, index, 0, begin, smallvec![2, 4]); // %17, step 17
+    let sums = b.scatter(row, index, 0, begin.clone(), smallvec![2, 4]); // %17, step 17
     let sums = b.scan(ReduceKind::Sum, 0, true, false, sums); // %18, step 18
     let inputs = [b.whole(sums), labelled(at, &[0])];
     b.sort(&inputs, 0, true, &smallvec![1, 4]); // %19, %20, step 19
-    b.call(Total { scale: 2 }, &[sums], &[(DType::F32, smallvec![4])]); // %21, step 20
+    let one = b.call(Total { scale: 2 }, &[sums], &[(DType::F32, smallvec![4])])[0]; // %21, step 20
     let late = b.all_reduce(ReduceKind::Sum, &[cols], sums); // %22, step 21
     b.scan(ReduceKind::Sum, 1, false, false, sums); // %23, step 22
     b.wait(late); // step 23
     let reach = Reach { input: 3, output: 1, size: 2, stride: 2, pad: 1 };
     let seen = labelled(conv, &[0, 3, 2]);
     b.pool(PoolKind::Max, vec![seen], smallvec![reach], smallvec![4, 2, 6]); // %24, step 24
+    let at = b.generate(Generator::Iota(0), DType::I32, origin(1), smallvec![4], smallvec![4]); // %25, step 25
+    b.put(sums, labelled(one, &[1]), labelled(at, &[1]), 0, begin); // %26, step 26
     b.fetched("moved", moved);
 }
 

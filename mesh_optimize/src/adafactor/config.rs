@@ -1,8 +1,10 @@
 //! Adafactor in configurations: the keys of GPT-style Mesh TensorFlow models and of tensor2tensor.
 
 use super::{Adafactor, Decay, Factoring};
-use crate::LearningRate;
-use crate::options::{About, BELOW_1, FROM_0, FROM_1, Keys, Listed, Setting, TO_1, settings};
+use crate::Schedule;
+use crate::options::{
+    About, BELOW_1, FROM_0, FROM_1, Field, Keys, Listed, Setting, TO_1, settings,
+};
 
 impl Listed for Adafactor {
     const ABOUT: About = About {
@@ -17,15 +19,15 @@ impl Listed for Adafactor {
                 tensor2tensor's and Mesh TensorFlow's defaults differ in what is factored.",
     };
 
-    fn of_rate(rate: LearningRate) -> Self {
+    fn of_rate(rate: Schedule) -> Self {
         Self::default().learning_rate(rate)
     }
 
-    fn with_rate(self, rate: LearningRate) -> Self {
+    fn with_rate(self, rate: Schedule) -> Self {
         self.learning_rate(rate)
     }
 
-    fn own_rate(&self) -> Option<LearningRate> {
+    fn own_rate(&self) -> Option<Schedule> {
         Some(self.relative_rate())
     }
 
@@ -43,20 +45,20 @@ impl Listed for Adafactor {
         refuse_weight_decay(keys);
         let base = preset(keys);
         let beta1 = beta1(keys);
-        let threshold = "optimizer_adafactor_clipping_threshold";
-        let unclipped = keys.peek(threshold).is_some_and(|value| value.is_null());
-        let clipping = keys.number(threshold, 1.0.., "a number from 1 on, or null");
+        let mut clipping_threshold = base.clipping_threshold;
+        clipping_threshold.read(keys, "optimizer_adafactor_clipping_threshold", Some(FROM_1));
         let scale = keys.truth("optimizer_adafactor_multiply_by_parameter_scale");
         let factored = keys.truth("optimizer_adafactor_factored").unwrap_or(true);
-        let epsilons = [keys.option("ada_epsilon1", FROM_0), keys.option("ada_epsilon2", FROM_0)];
+        let epsilon1 = keys.changing("ada_epsilon1", FROM_0).unwrap_or(base.epsilon1);
+        let epsilon2 = keys.changing("ada_epsilon2", FROM_0).unwrap_or(base.epsilon2);
         Self {
             multiply_by_parameter_scale: scale.unwrap_or(base.multiply_by_parameter_scale),
             decay: second_moment(keys).unwrap_or(base.decay),
             beta1: beta1.unwrap_or(base.beta1),
-            clipping_threshold: if unclipped { None } else { clipping.or(base.clipping_threshold) },
+            clipping_threshold,
             factoring: if factored { base.factoring } else { Factoring::Never },
-            epsilon1: epsilons[0].unwrap_or(base.epsilon1),
-            epsilon2: epsilons[1].unwrap_or(base.epsilon2),
+            epsilon1,
+            epsilon2,
             quantize_bits: bits(keys),
             ..base
         }
@@ -73,10 +75,11 @@ fn refuse_weight_decay(keys: &mut Keys) {
 }
 
 /// `beta1`; tensor2tensor has another name for it.
-fn beta1(keys: &mut Keys) -> Option<f64> {
-    let own = keys.option("beta1", TO_1);
-    let theirs = keys.option("optimizer_adafactor_beta1", TO_1);
-    if own.is_some() && theirs.is_some() && own != theirs {
+fn beta1(keys: &mut Keys) -> Option<Schedule> {
+    let both = ["beta1", "optimizer_adafactor_beta1"];
+    let [one, other] = both.map(|key| keys.peek(key).filter(|value| !value.is_null()).cloned());
+    let [own, theirs] = both.map(|key| keys.changing(key, TO_1));
+    if own.is_some() && theirs.is_some() && one != other {
         keys.problem(
             "optimizer_adafactor_beta1: beta1 says otherwise; give one of them".to_owned(),
         );
@@ -95,12 +98,12 @@ fn preset(keys: &Keys) -> Adafactor {
 
 /// The decay of Adafactor's second moment.
 fn second_moment(keys: &mut Keys) -> Option<Decay> {
-    let constant = keys.option("ada_decay_rate", BELOW_1);
+    let given = keys.changing("ada_decay_rate", BELOW_1);
     let types = [("pow", false), ("Adam", true)];
     let adam = keys.word("optimizer_adafactor_decay_type", &types);
     let exponent = keys.option("optimizer_adafactor_memory_exponent", TO_1);
     let beta2 = keys.option("optimizer_adafactor_beta2", BELOW_1);
-    let pow = constant.is_none() && adam != Some(true);
+    let pow = given.is_none() && adam != Some(true);
     let ignored = [
         ("optimizer_adafactor_memory_exponent", exponent.is_some() && !pow, "pow"),
         ("optimizer_adafactor_beta2", beta2.is_some() && adam != Some(true), "Adam"),
@@ -112,14 +115,14 @@ fn second_moment(keys: &mut Keys) -> Option<Decay> {
             ));
         }
     }
-    if constant.is_some() && adam.is_some() {
+    if given.is_some() && adam.is_some() {
         keys.problem(
             "ada_decay_rate: optimizer_adafactor_decay_type says otherwise; give one of them"
                 .to_owned(),
         );
     }
-    match (constant, adam) {
-        (Some(constant), _) => Some(Decay::Constant(constant)),
+    match (given, adam) {
+        (Some(decay), _) => Some(Decay::Given(decay)),
         (None, Some(true)) => Some(Decay::Adam { beta2: beta2.unwrap_or(0.999) }),
         (None, _) => exponent.map(|exponent| Decay::Pow { exponent, offset: 0 }),
     }

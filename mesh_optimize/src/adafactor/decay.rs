@@ -7,7 +7,7 @@
 //!
 //! Both are 0 at the first step, so the zeros in which the second moment starts have no weight.
 
-use crate::LearningRate;
+use crate::Schedule;
 use mesh_core::graph::{Graph, Tensor};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::{cast, maximum, pow, powf};
@@ -27,10 +27,9 @@ pub enum Decay {
         /// The constant decay that it approaches, from 0 to below 1.
         beta2: f64,
     },
-    /// The same decay at every step, from 0 to below 1. The zeros at the start have their weight.
-    Constant(f64),
-    /// A function of the step with values from 0 to below 1.
-    OfStep(LearningRate),
+    /// A number from 0 to below 1, or a function of the step with such values. Where it is not 0 at first, the zeros
+    /// at the start have their weight.
+    Given(Schedule),
 }
 
 impl Decay {
@@ -62,8 +61,7 @@ impl Decay {
                 let unseen = |steps| 1.0 - pow(number(*beta2), steps);
                 cast(unseen(steps()) / unseen(steps() + 1.0) * *beta2, dtype)
             }
-            Self::Constant(decay) => graph.scalar(*decay, dtype),
-            Self::OfStep(decay) => decay.at(graph, dtype),
+            Self::Given(decay) => decay.at(graph, dtype),
         }
     }
 }

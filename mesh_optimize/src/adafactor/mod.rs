@@ -32,7 +32,7 @@ pub use decay::Decay;
 pub use factoring::Factoring;
 pub use rounding::step_noise;
 
-use crate::{LearningRate, Optimizer, pattern};
+use crate::{Optimizer, Schedule, pattern};
 use mesh_core::graph::{Graph, Initializer, Tensor, Update, Variable};
 use mesh_core::names::{DType, Dimension, Shape};
 use mesh_ops::elementwise::{cast, maximum, minimum, powf, rsqrt, sqrt, square};
@@ -63,19 +63,19 @@ pub struct Adafactor {
     pub multiply_by_parameter_scale: bool,
     /// The learning rate. If `None`, it is `min((t+1)^-½, 0.01)`, times 0.05 without parameter
     /// scale.
-    pub learning_rate: Option<LearningRate>,
+    pub learning_rate: Option<Schedule>,
     /// The decay of the second moment.
     pub decay: Decay,
     /// The decay of the momentum of scaled updates, from 0 to 1. With 0 no momentum is kept.
-    pub beta1: f64,
+    pub beta1: Schedule,
     /// The largest root mean square of an update before scaling, at least 1. `None` does not clip.
-    pub clipping_threshold: Option<f64>,
+    pub clipping_threshold: Option<Schedule>,
     /// Which variables keep only means of their second moment.
     pub factoring: Factoring,
     /// A small number that is added to squared gradients.
-    pub epsilon1: f64,
+    pub epsilon1: Schedule,
     /// The least parameter scale.
-    pub epsilon2: f64,
+    pub epsilon2: Schedule,
     /// The names of dims along which variables of equal shape are stacked.
     pub stacked_dims: Vec<String>,
     /// Regular expressions. A variable in whose name one of them matches takes steps that are not
@@ -95,11 +95,11 @@ impl Default for Adafactor {
             multiply_by_parameter_scale: true,
             learning_rate: None,
             decay: Decay::Pow { exponent: 0.8, offset: 0 },
-            beta1: 0.0,
-            clipping_threshold: Some(1.0),
+            beta1: 0.0.into(),
+            clipping_threshold: Some(1.0.into()),
             factoring: Factoring::TwoLargest { least: 128 },
-            epsilon1: 1e-30,
-            epsilon2: 1e-3,
+            epsilon1: 1e-30.into(),
+            epsilon2: 1e-3.into(),
             stacked_dims: Vec::new(),
             exclude_from_parameter_scale: Vec::new(),
             momentum_in_variable_dtype: false,
@@ -143,7 +143,7 @@ impl Adafactor {
     /// # g.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn learning_rate(mut self, learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn learning_rate(mut self, learning_rate: impl Into<Schedule>) -> Self {
         self.learning_rate = Some(learning_rate.into());
         self
     }
@@ -170,7 +170,7 @@ impl Adafactor {
         let decay = self.decay.at(grad.graph(), dtype);
         let slot =
             |name: &str, shape: &Shape| variable.slot(name, shape, dtype, Initializer::ZEROS);
-        let squares = square(grad) + self.epsilon1;
+        let squares = square(grad) + &self.epsilon1;
         match self.factoring.dims(&self.own_dims(&shape)) {
             Some([d0, d1]) => {
                 let rows = slot(ROWS, &shape.without(&[d0.name]));
@@ -201,9 +201,9 @@ impl Adafactor {
     /// assert!((rate.to_f64().sum() - 1.0 / 200.0).abs() < 1e-12);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn relative_rate(&self) -> LearningRate {
+    pub fn relative_rate(&self) -> Schedule {
         let factor = if self.multiply_by_parameter_scale { 1.0 } else { 0.05 };
-        LearningRate::of_step(move |step| {
+        Schedule::of_step(move |step| {
             let most = step.graph().scalar(0.01, DType::F64);
             minimum(powf(step + 1.0, -0.5), most) * factor
         })
@@ -224,7 +224,7 @@ impl Adafactor {
         let option = "exclude_from_parameter_scale";
         let excluded = pattern::found(graph, option, &self.exclude_from_parameter_scale, name);
         if self.multiply_by_parameter_scale && !excluded {
-            rate * maximum(self.rms(value), graph.scalar(self.epsilon2, dtype))
+            rate * maximum(self.rms(value), &self.epsilon2)
         } else {
             rate
         }
@@ -235,7 +235,7 @@ impl Adafactor {
         let wide = delta.dtype();
         let dtype = if self.momentum_in_variable_dtype { variable.dtype() } else { wide };
         let slot = variable.slot(FIRST, variable.shape(), dtype, Initializer::ZEROS);
-        let average = cast(slot.stored(), wide) * self.beta1 + delta * (1.0 - self.beta1);
+        let average = self.beta1.mixed(cast(slot.stored(), wide), delta);
         (average, slot.assign(cast(average, dtype)))
     }
 }
@@ -253,13 +253,12 @@ impl Optimizer for Adafactor {
             return Vec::new();
         }
         let (mut update, mut updates) = self.normalized(grad, variable);
-        if let Some(threshold) = self.clipping_threshold {
-            let excess = self.rms(update) * (1.0 / threshold);
-            update = update / maximum(graph.scalar(1.0, dtype), excess);
+        if let Some(threshold) = &self.clipping_threshold {
+            update = update / maximum(self.rms(update) / threshold, 1.0);
         }
         let value = cast(variable.value_for_update(), dtype);
         let mut delta = update * self.scale(value, &variable.name());
-        if self.beta1 > 0.0 {
+        if !self.beta1.is(0.0) {
             let (average, keep) = self.slowed(delta, variable);
             updates.push(keep);
             delta = average;
@@ -269,7 +268,7 @@ impl Optimizer for Adafactor {
     }
 
     fn slot_names(&self) -> Vec<&'static str> {
-        let momentum = (self.beta1 > 0.0).then_some(FIRST);
+        let momentum = (!self.beta1.is(0.0)).then_some(FIRST);
         let factors: &[_] =
             if self.factoring == Factoring::Never { &[SECOND] } else { &[ROWS, COLS, SECOND] };
         factors.iter().copied().chain(momentum).collect()

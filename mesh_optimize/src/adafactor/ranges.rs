@@ -5,6 +5,7 @@
 //! any step.
 
 use super::{Adafactor, Decay};
+use crate::Schedule;
 use crate::options::{BELOW_1, BITS, FROM_0, FROM_1, TO_1, in_range};
 use mesh_core::graph::Graph;
 
@@ -12,19 +13,21 @@ impl Adafactor {
     /// Whether every option is in its range. Records an error for each that is not.
     #[track_caller]
     pub(super) fn in_range(&self, graph: &Graph) -> bool {
-        let mut options = vec![
-            ("beta1", self.beta1, TO_1),
-            ("epsilon1", self.epsilon1, FROM_0),
-            ("epsilon2", self.epsilon2, FROM_0),
+        let (name, decay) = match &self.decay {
+            Decay::Pow { exponent, .. } => ("decay exponent", (Some(*exponent), TO_1)),
+            Decay::Adam { beta2 } => ("decay beta2", (Some(*beta2), BELOW_1)),
+            Decay::Given(decay) => ("decay", (decay.constant(), BELOW_1)),
+        };
+        let threshold = self.clipping_threshold.as_ref().and_then(Schedule::constant);
+        let options = [
+            ("beta1", (self.beta1.constant(), TO_1)),
+            ("epsilon1", (self.epsilon1.constant(), FROM_0)),
+            ("epsilon2", (self.epsilon2.constant(), FROM_0)),
+            ("clipping_threshold", (threshold, FROM_1)),
+            ("quantize_bits", (self.quantize_bits.map(f64::from), BITS)),
+            (name, decay),
         ];
-        options.extend(self.clipping_threshold.map(|x| ("clipping_threshold", x, FROM_1)));
-        options.extend(self.quantize_bits.map(|bits| ("quantize_bits", f64::from(bits), BITS)));
-        options.extend(match &self.decay {
-            Decay::Pow { exponent, .. } => Some(("decay exponent", *exponent, TO_1)),
-            Decay::Adam { beta2 } => Some(("decay beta2", *beta2, BELOW_1)),
-            Decay::Constant(decay) => Some(("decay", *decay, BELOW_1)),
-            Decay::OfStep(decay) => decay.constant().map(|decay| ("decay", decay, BELOW_1)),
-        });
-        in_range(graph, "adafactor", &options)
+        let known = options.into_iter().filter_map(|(name, (x, range))| Some((name, x?, range)));
+        in_range(graph, "adafactor", &known.collect::<Vec<_>>())
     }
 }

@@ -1,6 +1,6 @@
 //! The keys of the learning rate's decay.
 
-use crate::LearningRate;
+use crate::Schedule;
 use crate::options::Keys;
 use crate::schedule::{
     CosineRestarts, Exponential, OneCycle, WarmupStableDecay, cosine_decay,
@@ -130,7 +130,7 @@ impl RateDecay {
     }
 
     /// The rate with this decay, without a warm-up.
-    pub(super) fn rate(self, rate: f64) -> LearningRate {
+    pub(super) fn rate(self, rate: f64) -> Schedule {
         let left = rate * LEFT;
         match self {
             Self::None => rate.into(),

@@ -36,8 +36,8 @@
 //! | `simulated_parameter_quantize_bits` | 2 to 22 bits, 0 for none | 0 |
 //! | `use_tpu` | a note: nothing needs a wrapper here | false |
 //!
-//! Decays of moments and of weights, and momentum, may be an object instead of a number: `{"from": 0.85, "to": 0.95,
-//! "steps": 300}` goes from the one to the other along a line, and stays. (Adafactor and Prodigy have numbers only.)
+//! A number by which an optimizer computes, as `beta1` or `epsilon`, may be an object instead: `{"from": 0.85, "to": 0.95,
+//! "steps": 300}` goes from the one to the other along a line, and stays.
 //!
 //! If a key of tensor2tensor's is there, Adafactor starts from [`Adafactor::tensor2tensor`],
 //! otherwise from Mesh TensorFlow's defaults. The other options of each optimizer are its own
@@ -54,7 +54,7 @@ mod updates;
 pub use updates::get_optimizer;
 
 use crate::options::{Entry, Prototype};
-use crate::{LearningRate, Optimizer, schedule};
+use crate::{Optimizer, Schedule, schedule};
 use decay::RateDecay;
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ impl OptimizerConfig {
 
     /// The learning rate with its decay, multiplied by `t / warmup_steps` in the first
     /// `warmup_steps`.
-    pub fn learning_rate(&self) -> LearningRate {
+    pub fn learning_rate(&self) -> Schedule {
         let decayed = match self.rate {
             None => self.prototype.own_rate().unwrap_or_else(|| 0.0.into()),
             Some(rate) => self.decay.rate(rate),

@@ -2,7 +2,7 @@
 
 use crate::list::optimizers;
 use crate::options::{ConfigError, Entry, Keys, Prototype, list};
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ impl Entry {
     /// let options = [("beta1".to_owned(), 0.95.into())].into_iter().collect();
     /// let optimizer = adamw.optimizer(&3e-4.into(), options)?;
     /// let error = adamw.optimizer(&3e-4.into(), [("epsilon".to_owned(), (-2).into())].into_iter().collect());
-    /// assert_eq!(error.err().unwrap().to_string(), "epsilon: -2 is not legal; legal is a number from 0 on");
+    /// let error = error.err().unwrap().to_string();
+    /// assert_eq!(error, "epsilon: -2 is not legal; legal is a number from 0 on, or `{from, to, steps}` of such");
     /// # Ok::<(), mesh_optimize::ConfigError>(())
     /// ```
     ///
@@ -46,7 +47,7 @@ impl Entry {
     /// If it has no option of a name, or a value is out of its range. The error lists all problems.
     pub fn optimizer(
         &self,
-        rate: &LearningRate,
+        rate: &Schedule,
         options: Map<String, Value>,
     ) -> Result<Box<dyn Optimizer>, ConfigError> {
         let mut keys = Keys::new(options);

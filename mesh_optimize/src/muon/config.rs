@@ -4,7 +4,7 @@ use super::{JORDAN, Muon, MuonScale};
 use crate::options::{
     About, BELOW_1, FROM_0, Field, Keys, Listed, Range, Setting, decayed_settings,
 };
-use crate::{AdamW, LearningRate};
+use crate::{AdamW, Schedule};
 
 /// More than anybody needs: a singular value of 1e-38 is 1 after 75 rounds.
 const MOST_ROUNDS: f64 = 100.0;
@@ -30,11 +30,11 @@ impl Listed for Muon {
                 decay. PyTorch iterates in bf16. Here what is no matrix has AdamW's update.",
     };
 
-    fn of_rate(rate: LearningRate) -> Self {
+    fn of_rate(rate: Schedule) -> Self {
         Self::new(rate)
     }
 
-    fn with_rate(self, learning_rate: LearningRate) -> Self {
+    fn with_rate(self, learning_rate: Schedule) -> Self {
         let others = AdamW::new(learning_rate.clone()).into();
         Self { learning_rate, others, ..self }
     }

@@ -18,7 +18,7 @@ mod config;
 
 use crate::descent::Descent;
 use crate::matrices::{count, others, renamed};
-use crate::{AdamW, LearningRate, Matrices, Optimizer, Others, WeightDecay};
+use crate::{AdamW, Matrices, Optimizer, Others, Schedule, WeightDecay};
 use mesh_core::graph::{Fans, Tensor, Update, Variable};
 use mesh_ops::einsum::{contract, einsum};
 use mesh_ops::elementwise::{sqrt, square};
@@ -50,11 +50,11 @@ pub const JORDAN: [f64; 3] = [3.4445, -4.7750, 2.0315];
 #[derive(Clone, Debug)]
 pub struct Muon {
     /// The learning rate of matrices.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// The decay of matrices.
     pub weight_decay: WeightDecay,
     /// The fraction of the average that is kept in each step.
-    pub momentum: LearningRate,
+    pub momentum: Schedule,
     /// Whether to use Nesterov's form.
     pub nesterov: bool,
     /// Whether averages are corrected for having started at zero, as optax does. A slot then counts the
@@ -64,7 +64,7 @@ pub struct Muon {
     pub coefficients: Vec<[f64; 3]>,
     /// A small number that is added to the norm. PyTorch takes the larger of both, which differs only for
     /// gradients as small as this.
-    pub epsilon: f64,
+    pub epsilon: Schedule,
     /// The factor of an update.
     pub scale: MuonScale,
     /// Which variables are matrices.
@@ -104,7 +104,7 @@ impl MuonScale {
 impl Muon {
     /// Momentum 0.95 in Nesterov's form, decay 0.1 and five rounds, as in PyTorch; Liu et al.'s scale with
     /// 0.2, so that the rate is one for AdamW, too, which has it for all variables that are no matrices.
-    pub fn new(learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(learning_rate: impl Into<Schedule>) -> Self {
         let learning_rate = learning_rate.into();
         Self {
             others: AdamW::new(learning_rate.clone()).into(),
@@ -114,7 +114,7 @@ impl Muon {
             nesterov: true,
             bias_correction: false,
             coefficients: vec![JORDAN; 5],
-            epsilon: 1e-7,
+            epsilon: 1e-7.into(),
             scale: MuonScale::Rms { factor: 0.2 },
             matrices: Matrices::default(),
         }
@@ -123,7 +123,7 @@ impl Muon {
     /// The matrix with singular values near 1.
     fn orthogonal<'g>(&self, x: Tensor<'g>, fans: &Fans) -> Tensor<'g> {
         let sides = [&fans.inputs[..], &fans.outputs].concat();
-        let start = x / (sqrt(sum(square(x), sides)) + self.epsilon);
+        let start = x / (sqrt(sum(square(x), sides)) + &self.epsilon);
         self.coefficients.iter().fold(start, |x, round| iterated(x, fans, round))
     }
 }

@@ -3,7 +3,7 @@
 use super::keys::Keys;
 use super::range::Range;
 use super::setting::Setting;
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use mesh_core::graph::Graph;
 use std::fmt;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ pub(crate) trait Listed: Optimizer + Clone + fmt::Debug + Send + Sync + 'static 
     const ABOUT: About;
 
     /// With its default options.
-    fn of_rate(rate: LearningRate) -> Self;
+    fn of_rate(rate: Schedule) -> Self;
 
     /// With another rate.
-    fn with_rate(self, rate: LearningRate) -> Self;
+    fn with_rate(self, rate: Schedule) -> Self;
 
     /// The rate that it takes if none is given, if it has one of its own.
-    fn own_rate(&self) -> Option<LearningRate> {
+    fn own_rate(&self) -> Option<Schedule> {
         None
     }
 
@@ -54,11 +54,11 @@ pub(crate) trait Listed: Optimizer + Clone + fmt::Debug + Send + Sync + 'static 
 /// The two functions of [`Listed`] about the rate, of a struct with `new` and a field `learning_rate`.
 macro_rules! rate_field {
     () => {
-        fn of_rate(rate: LearningRate) -> Self {
+        fn of_rate(rate: Schedule) -> Self {
             Self::new(rate)
         }
 
-        fn with_rate(self, learning_rate: LearningRate) -> Self {
+        fn with_rate(self, learning_rate: Schedule) -> Self {
             Self { learning_rate, ..self }
         }
     };
@@ -77,7 +77,7 @@ pub(crate) trait Wrapper: Clone + fmt::Debug + Send + Sync + 'static {
     fn settings() -> Vec<Setting<Self>>;
 
     /// The optimizer around `inner`, which already has the learning rate.
-    fn around(&self, inner: Box<dyn Optimizer>, rate: &LearningRate) -> Box<dyn Optimizer>;
+    fn around(&self, inner: Box<dyn Optimizer>, rate: &Schedule) -> Box<dyn Optimizer>;
 }
 
 /// Whether every number of an optimizer is in its range. Records an error for each that is not.
@@ -112,18 +112,18 @@ fn read<O>(options: &mut O, settings: &[Setting<O>], keys: &mut Keys) {
 /// An optimizer's options, read and checked; its rate is still to come.
 pub(crate) trait Prototype: fmt::Debug + Send + Sync {
     /// The optimizer with a rate.
-    fn optimizer(&self, rate: &LearningRate) -> Box<dyn Optimizer>;
+    fn optimizer(&self, rate: &Schedule) -> Box<dyn Optimizer>;
 
     /// See [`Listed::own_rate`].
-    fn own_rate(&self) -> Option<LearningRate>;
+    fn own_rate(&self) -> Option<Schedule>;
 }
 
 impl<O: Listed> Prototype for O {
-    fn own_rate(&self) -> Option<LearningRate> {
+    fn own_rate(&self) -> Option<Schedule> {
         Listed::own_rate(self)
     }
 
-    fn optimizer(&self, rate: &LearningRate) -> Box<dyn Optimizer> {
+    fn optimizer(&self, rate: &Schedule) -> Box<dyn Optimizer> {
         Box::new(self.clone().with_rate(rate.clone()))
     }
 }
@@ -133,11 +133,11 @@ impl<O: Listed> Prototype for O {
 struct Wrapped<W>(W, Arc<dyn Prototype>);
 
 impl<W: Wrapper> Prototype for Wrapped<W> {
-    fn own_rate(&self) -> Option<LearningRate> {
+    fn own_rate(&self) -> Option<Schedule> {
         self.1.own_rate()
     }
 
-    fn optimizer(&self, rate: &LearningRate) -> Box<dyn Optimizer> {
+    fn optimizer(&self, rate: &Schedule) -> Box<dyn Optimizer> {
         self.0.around(self.1.optimizer(rate), rate)
     }
 }
@@ -176,7 +176,7 @@ fn abouts<O>(defaults: &O, settings: &[Setting<O>]) -> Vec<OptionAbout> {
 pub struct Entry {
     about: &'static About,
     options: fn() -> Vec<OptionAbout>,
-    rate: fn() -> LearningRate,
+    rate: fn() -> Schedule,
     make: Make,
 }
 
@@ -191,7 +191,7 @@ impl Entry {
             about: &O::ABOUT,
             options: || abouts(&O::of_rate(O::ABOUT.rate.into()), &O::settings()),
             rate: || {
-                let usual = LearningRate::from(O::ABOUT.rate);
+                let usual = Schedule::from(O::ABOUT.rate);
                 O::of_rate(usual.clone()).own_rate().unwrap_or(usual)
             },
             make: Make::Optimizer(|keys| Arc::new(O::read(keys))),
@@ -222,7 +222,7 @@ impl Entry {
     }
 
     /// The rate for a run that names none: the optimizer's own, or the usual one.
-    pub fn usual_rate(&self) -> LearningRate {
+    pub fn usual_rate(&self) -> Schedule {
         (self.rate)()
     }
 

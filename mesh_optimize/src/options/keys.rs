@@ -2,21 +2,18 @@
 
 use super::error::ConfigError;
 use super::range::Range;
+use crate::Schedule;
+use crate::schedule::linear_decay;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeBounds;
 
-/// A number that may change with the step.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Changing {
-    /// A constant.
-    Never(f64),
-    /// From one number to another in so many steps, along a line.
-    Linear { from: f64, to: f64, steps: u64 },
+/// What a number in a range, or one that changes between two of such, may be; in words.
+pub(crate) fn changing(range: Option<Range>) -> String {
+    range.map_or_else(String::new, |range| {
+        format!("{}, or `{{from, to, steps}}` of such", range.legal)
+    })
 }
-
-/// How a configuration says that a number changes.
-pub(crate) const CHANGING: &str = "`{from, to, steps}`";
 
 /// A map from which values are taken by key.
 pub(crate) struct Keys {
@@ -108,16 +105,14 @@ impl Keys {
         self.read(key, legal, read)
     }
 
-    /// A number in a range, or one that changes between two.
-    pub(crate) fn changing(&mut self, key: &'static str, range: Range) -> Option<Changing> {
+    /// A number in a range, or one that goes from one to another along a line in so many steps.
+    pub(crate) fn changing(&mut self, key: &'static str, range: Range) -> Option<Schedule> {
         let number = |value: &Value| value.as_f64().filter(|x| range.holds(*x));
-        let legal = format!("{}, or {CHANGING} of such", range.legal);
-        self.read(key, &legal, |value| {
-            let Some(object) = value.as_object() else { return number(value).map(Changing::Never) };
+        self.read(key, &changing(Some(range)), |value| {
+            let Some(object) = value.as_object() else { return number(value).map(Schedule::from) };
             let of = |name| object.get(name);
             let steps = whole(of("steps")?).filter(|steps| *steps > 0)?;
-            let linear =
-                Changing::Linear { from: number(of("from")?)?, to: number(of("to")?)?, steps };
+            let linear = linear_decay(number(of("from")?)?, number(of("to")?)?, steps);
             (object.len() == 3).then_some(linear)
         })
     }

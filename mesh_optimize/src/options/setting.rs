@@ -1,9 +1,8 @@
 //! One option of an optimizer: its name, what it may be, and the field that holds it.
 
-use super::keys::{CHANGING, Changing, Keys};
+use super::keys::{Keys, changing};
 use super::range::Range;
-use crate::LearningRate;
-use crate::schedule::linear_decay;
+use crate::Schedule;
 
 /// An option of the optimizer `O`.
 pub(crate) struct Setting<O> {
@@ -55,36 +54,36 @@ impl Field for f64 {
 }
 
 /// A null says that there is no number.
-impl Field for Option<f64> {
+impl Field for Option<Schedule> {
     fn read(&mut self, keys: &mut Keys, key: &'static str, range: Option<Range>) {
         if keys.peek(key).is_some_and(|value| value.is_null()) {
             *self = None;
         }
-        if let Some(number) = range.and_then(|range| keys.option(key, range)) {
+        if let Some(number) = range.and_then(|range| keys.changing(key, range)) {
             *self = Some(number);
         }
     }
+    fn legal(&self, range: Option<Range>) -> String {
+        changing(range)
+    }
     fn text(&self) -> String {
-        self.map_or_else(|| "null".to_owned(), |number| number.text())
+        self.as_ref().map_or_else(|| "null".to_owned(), Field::text)
     }
     fn number(&self) -> Option<f64> {
-        *self
+        self.as_ref()?.constant()
     }
 }
 
 /// A number, or an object that says between which numbers it goes, and in how many steps; code may also give any
 /// function of the step.
-impl Field for LearningRate {
+impl Field for Schedule {
     fn read(&mut self, keys: &mut Keys, key: &'static str, range: Option<Range>) {
         if let Some(number) = range.and_then(|range| keys.changing(key, range)) {
-            *self = match number {
-                Changing::Never(number) => number.into(),
-                Changing::Linear { from, to, steps } => linear_decay(from, to, steps),
-            };
+            *self = number;
         }
     }
     fn legal(&self, range: Option<Range>) -> String {
-        range.map_or_else(String::new, |range| format!("{}, or {CHANGING} of such", range.legal))
+        changing(range)
     }
     fn text(&self) -> String {
         self.constant().map_or_else(|| "of the step".to_owned(), |number| number.text())

@@ -1,7 +1,7 @@
 //! Factors, and schedules made of others.
 
 use super::{constant, over_steps, schedule};
-use crate::LearningRate;
+use crate::Schedule;
 use mesh_ops::Ops;
 
 /// A factor that grows from 0 to 1 along a line: `min(1, t / steps)`. With 0 steps it is 1.
@@ -15,7 +15,7 @@ use mesh_ops::Ops;
 /// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn linear_warmup(steps: u64) -> LearningRate {
+pub fn linear_warmup(steps: u64) -> Schedule {
     if steps == 0 {
         return constant(1.0);
     }
@@ -36,14 +36,14 @@ pub fn linear_warmup(steps: u64) -> LearningRate {
 /// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn linear_to_zero(total: u64, steps: u64) -> LearningRate {
+pub fn linear_to_zero(total: u64, steps: u64) -> Schedule {
     match over_steps(steps) {
-        Some(problem) => LearningRate::refused("linear_to_zero", problem),
+        Some(problem) => Schedule::refused("linear_to_zero", problem),
         None => to_zero(total as f64, steps as f64),
     }
 }
 
-pub(super) fn to_zero(total: f64, steps: f64) -> LearningRate {
+pub(super) fn to_zero(total: f64, steps: f64) -> Schedule {
     schedule("linear_to_zero", None, move |t| ((total - t) / steps).clip(0.0, 1.0))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn to_zero(total: f64, steps: f64) -> LearningRate {
 /// assert!((rate.to_f64().sum() - 0.1).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn with_warmup(rate: impl Into<LearningRate>, steps: u64) -> LearningRate {
+pub fn with_warmup(rate: impl Into<Schedule>, steps: u64) -> Schedule {
     product([rate.into(), linear_warmup(steps)])
 }
 
@@ -78,9 +78,9 @@ pub fn with_warmup(rate: impl Into<LearningRate>, steps: u64) -> LearningRate {
 /// assert!((rate.to_f64().sum() - 0.25).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn product(factors: impl IntoIterator<Item = LearningRate>) -> LearningRate {
+pub fn product(factors: impl IntoIterator<Item = Schedule>) -> Schedule {
     let factors: Vec<_> = factors.into_iter().collect();
-    LearningRate::of_step(move |t| {
+    Schedule::of_step(move |t| {
         let mut factors = factors.iter().map(|factor| factor.at_step(t));
         let first = factors.next().unwrap_or_else(|| t.graph().scalar(1.0, t.dtype()));
         factors.fold(first, |product, factor| product * factor)
@@ -100,7 +100,7 @@ pub fn product(factors: impl IntoIterator<Item = LearningRate>) -> LearningRate 
 /// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn offset(rate: impl Into<LearningRate>, steps: i64) -> LearningRate {
+pub fn offset(rate: impl Into<Schedule>, steps: i64) -> Schedule {
     let rate = rate.into();
-    LearningRate::of_step(move |t| rate.at_step(t - steps as f64))
+    Schedule::of_step(move |t| rate.at_step(t - steps as f64))
 }

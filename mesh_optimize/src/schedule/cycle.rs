@@ -1,8 +1,8 @@
 //! Rates that rise and fall.
 
+use super::value::problem as of_rate;
 use super::{from_to, over_steps, schedule, within};
-use crate::LearningRate;
-use crate::rate::problem as of_rate;
+use crate::Schedule;
 use mesh_core::graph::Tensor;
 use mesh_ops::Ops;
 use std::f64::consts::PI;
@@ -21,7 +21,7 @@ use std::f64::consts::PI;
 /// assert!((rate.to_f64().sum() - 0.01).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn slanted_triangular(rate: f64, total: u64, cut_fraction: f64, ratio: f64) -> LearningRate {
+pub fn slanted_triangular(rate: f64, total: u64, cut_fraction: f64, ratio: f64) -> Schedule {
     let cut = (total as f64 * cut_fraction).floor();
     let ratio_problem = || {
         let legal = ratio > 0.0 && ratio.is_finite();
@@ -92,7 +92,7 @@ fn through<'g>(t: Tensor<'g>, curve: Curve, points: &[(f64, f64)]) -> Tensor<'g>
 }
 
 /// One cycle: the rate rises to its peak and falls to far below where it began (Smith & Topin 2018, arXiv
-/// 1708.07120). It becomes a [`LearningRate`] where one is asked for.
+/// 1708.07120). It becomes a [`Schedule`] where one is asked for.
 ///
 /// PyTorch's `OneCycleLR` is [`OneCycle::new`], also with three phases ([`back`](Self::back) is twice
 /// [`rise`](Self::rise) then); optax's `cosine_onecycle_schedule` and `linear_onecycle_schedule` are
@@ -101,12 +101,12 @@ fn through<'g>(t: Tensor<'g>, curve: Curve, points: &[(f64, f64)]) -> Tensor<'g>
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # let g = mesh_ops::graph();
-/// use mesh_optimize::{LearningRate, schedule::OneCycle};
+/// use mesh_optimize::{Schedule, schedule::OneCycle};
 ///
 /// let cycle = OneCycle::new(0.5, 100); // from 0.02 to 0.5 in 30 steps, to 2e-6 in 70
 /// let theirs = [OneCycle::optax_cosine(0.5, 100), OneCycle::optax_linear(0.5, 100)];
 /// assert_eq!(theirs.map(|cycle| cycle.back), [None, Some(0.85)]);
-/// let rate = LearningRate::from(cycle).at_step(g.scalar(29.0, F64));
+/// let rate = Schedule::from(cycle).at_step(g.scalar(29.0, F64));
 /// # let f = g.function("rate", [], [rate], []);
 /// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
 /// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
@@ -199,7 +199,7 @@ impl OneCycle {
     }
 }
 
-impl From<OneCycle> for LearningRate {
+impl From<OneCycle> for Schedule {
     fn from(cycle: OneCycle) -> Self {
         let (points, curve) = (cycle.points(), cycle.curve);
         schedule("one_cycle", cycle.problem(), move |t| through(t, curve, &points))
@@ -207,7 +207,7 @@ impl From<OneCycle> for LearningRate {
 }
 
 /// Half a cosine from `rate` to `end`, again and again: SGDR (Loshchilov & Hutter 2017, arXiv 1608.03983,
-/// equation 5). It becomes a [`LearningRate`] where one is asked for.
+/// equation 5). It becomes a [`Schedule`] where one is asked for.
 ///
 /// PyTorch's `CosineAnnealingWarmRestarts` (`growth` is its `T_mult`) and TensorFlow's
 /// `cosine_decay_restarts` (whose `m_mul` is `shrink`, and whose `alpha` is `end` over `rate`).
@@ -215,10 +215,10 @@ impl From<OneCycle> for LearningRate {
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # let g = mesh_ops::graph();
-/// use mesh_optimize::{LearningRate, schedule::CosineRestarts};
+/// use mesh_optimize::{Schedule, schedule::CosineRestarts};
 ///
 /// let sgdr = CosineRestarts { growth: 2.0, ..CosineRestarts::new(1.0, 10) }; // 10 steps, 20, 40, ...
-/// let rate = LearningRate::from(sgdr).at_step(g.scalar(20.0, F64));
+/// let rate = Schedule::from(sgdr).at_step(g.scalar(20.0, F64));
 /// # let f = g.function("rate", [], [rate], []);
 /// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
 /// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
@@ -263,7 +263,7 @@ impl CosineRestarts {
     }
 }
 
-impl From<CosineRestarts> for LearningRate {
+impl From<CosineRestarts> for Schedule {
     fn from(restarts: CosineRestarts) -> Self {
         let CosineRestarts { rate, steps, growth, shrink, end } = restarts;
         let growth_problem = || {
@@ -284,7 +284,7 @@ impl From<CosineRestarts> for LearningRate {
 }
 
 /// Up along a line, then level, then down in the last steps: the trapezoid of Hu et al. 2024 (arXiv
-/// 2404.06395, section 4) and Hägele et al. 2024 (arXiv 2405.18392). It becomes a [`LearningRate`] where one
+/// 2404.06395, section 4) and Hägele et al. 2024 (arXiv 2405.18392). It becomes a [`Schedule`] where one
 /// is asked for.
 ///
 /// A run can go on from a checkpoint of the level part, with more steps, as if it had always had them.
@@ -292,10 +292,10 @@ impl From<CosineRestarts> for LearningRate {
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # let g = mesh_ops::graph();
-/// use mesh_optimize::{LearningRate, schedule::WarmupStableDecay};
+/// use mesh_optimize::{Schedule, schedule::WarmupStableDecay};
 ///
 /// let rate = WarmupStableDecay::new(1.0, 10, 100, 20); // up to step 10, down from step 80
-/// let rate = LearningRate::from(rate).at_step(g.scalar(85.0, F64));
+/// let rate = Schedule::from(rate).at_step(g.scalar(85.0, F64));
 /// # let f = g.function("rate", [], [rate], []);
 /// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
 /// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
@@ -335,7 +335,7 @@ impl WarmupStableDecay {
     }
 }
 
-impl From<WarmupStableDecay> for LearningRate {
+impl From<WarmupStableDecay> for Schedule {
     fn from(wsd: WarmupStableDecay) -> Self {
         schedule("warmup_stable_decay", wsd.problem(), move |t| {
             let WarmupStableDecay { rate, warmup, steps, decay, end, curve } = wsd;

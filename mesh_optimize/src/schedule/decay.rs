@@ -1,9 +1,9 @@
 //! Rates that fall, or stay.
 
 use super::compose::{product, to_zero};
+use super::value::problem as of_rate;
 use super::{from_to, over_steps, raised, raised_to, schedule, within};
-use crate::LearningRate;
-use crate::rate::problem as of_rate;
+use crate::Schedule;
 use mesh_ops::Ops;
 use std::f64::consts::PI;
 
@@ -18,7 +18,7 @@ use std::f64::consts::PI;
 /// assert!((rate.to_f64().sum() - 0.1).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn constant(rate: f64) -> LearningRate {
+pub fn constant(rate: f64) -> Schedule {
     rate.into()
 }
 
@@ -36,7 +36,7 @@ pub fn constant(rate: f64) -> LearningRate {
 /// assert!((rate.to_f64().sum() - 0.25).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> LearningRate {
+pub fn polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> Schedule {
     let problem = from_to(rate, end).or_else(|| over_steps(steps)).or_else(|| raised_to(power));
     schedule("polynomial_decay", problem, move |t| {
         let left = 1.0 - t.clip(0.0, steps as f64) / steps as f64;
@@ -58,7 +58,7 @@ pub fn polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> Learning
 /// assert!((rate.to_f64().sum() - 0.25).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn cyclic_polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> LearningRate {
+pub fn cyclic_polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> Schedule {
     let problem = from_to(rate, end).or_else(|| over_steps(steps)).or_else(|| raised_to(power));
     schedule("cyclic_polynomial_decay", problem, move |t| {
         let t = t.clip(0.0, f64::INFINITY);
@@ -81,7 +81,7 @@ pub fn cyclic_polynomial_decay(rate: f64, end: f64, steps: u64, power: f64) -> L
 /// assert!((rate.to_f64().sum() - 0.75).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn linear_decay(rate: f64, end: f64, steps: u64) -> LearningRate {
+pub fn linear_decay(rate: f64, end: f64, steps: u64) -> Schedule {
     polynomial_decay(rate, end, steps, 1.0)
 }
 
@@ -98,7 +98,7 @@ pub fn linear_decay(rate: f64, end: f64, steps: u64) -> LearningRate {
 /// assert!((rate.to_f64().sum() - 0.55).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn cosine_decay(rate: f64, steps: u64, alpha: f64) -> LearningRate {
+pub fn cosine_decay(rate: f64, steps: u64, alpha: f64) -> Schedule {
     let problem = of_rate("rate", rate).or_else(|| of_rate("alpha", alpha));
     schedule("cosine_decay", problem.or_else(|| over_steps(steps)), move |t| {
         let gone = t.clip(0.0, steps as f64) / steps as f64;
@@ -121,7 +121,7 @@ pub fn cosine_decay(rate: f64, steps: u64, alpha: f64) -> LearningRate {
 /// assert!((rate.to_f64().sum() - 0.05).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn inverse_square_root(steps: u64) -> LearningRate {
+pub fn inverse_square_root(steps: u64) -> Schedule {
     schedule("inverse_square_root", over_steps(steps), move |t| {
         t.clip(steps as f64, f64::INFINITY).rsqrt()
     })
@@ -143,10 +143,10 @@ pub fn inverse_square_root(steps: u64) -> LearningRate {
 /// assert!((rate.to_f64().sum() - 0.05).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn noam(rate: f64, steps: u64, total: u64, fraction: f64) -> LearningRate {
+pub fn noam(rate: f64, steps: u64, total: u64, fraction: f64) -> Schedule {
     let problem = of_rate("rate", rate).or_else(|| within("fraction", fraction, 0.0, 1.0));
     if let Some(problem) = problem.or_else(|| over_steps(steps)).or_else(|| over_steps(total)) {
-        return LearningRate::refused("noam", problem);
+        return Schedule::refused("noam", problem);
     }
     let falls = match fraction {
         0.0 => constant(1.0),
@@ -169,7 +169,7 @@ pub fn noam(rate: f64, steps: u64, total: u64, fraction: f64) -> LearningRate {
 /// assert!((rate.to_f64().sum() - 0.5).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn piecewise_constant(first: f64, changes: &[(u64, f64)]) -> LearningRate {
+pub fn piecewise_constant(first: f64, changes: &[(u64, f64)]) -> Schedule {
     let changes = changes.to_vec();
     let unordered = changes.windows(2).find(|pair| pair[0].0 >= pair[1].0);
     let rates = std::iter::once(first).chain(changes.iter().map(|(_, rate)| *rate));
@@ -186,7 +186,7 @@ pub fn piecewise_constant(first: f64, changes: &[(u64, f64)]) -> LearningRate {
     })
 }
 
-/// `rate factor^(t / steps)`: multiplied by `factor` every so many steps. It becomes a [`LearningRate`]
+/// `rate factor^(t / steps)`: multiplied by `factor` every so many steps. It becomes a [`Schedule`]
 /// where one is asked for.
 ///
 /// This is optax's and TensorFlow's `exponential_decay`; PyTorch's `ExponentialLR` has 1 step, its `StepLR`
@@ -195,10 +195,10 @@ pub fn piecewise_constant(first: f64, changes: &[(u64, f64)]) -> LearningRate {
 /// ```
 /// # use mesh_ops::prelude::*;
 /// # let g = mesh_ops::graph();
-/// use mesh_optimize::{LearningRate, schedule::Exponential};
+/// use mesh_optimize::{Schedule, schedule::Exponential};
 ///
 /// let halved = Exponential { staircase: true, ..Exponential::new(1.0, 100, 0.5) };
-/// let rate = LearningRate::from(halved).at_step(g.scalar(250.0, F64));
+/// let rate = Schedule::from(halved).at_step(g.scalar(250.0, F64));
 /// # let f = g.function("rate", [], [rate], []);
 /// # let [rate] = Session::threads(&g.lower(&Mesh::single(), &Layout::default())?, 0)?.call(&f, [])?;
 /// assert!((rate.to_f64().sum() - 0.25).abs() < 1e-12);
@@ -225,7 +225,7 @@ impl Exponential {
     }
 }
 
-impl From<Exponential> for LearningRate {
+impl From<Exponential> for Schedule {
     fn from(exponential: Exponential) -> Self {
         let Exponential { rate, steps, factor, staircase, end } = exponential;
         let factor_problem = || {

@@ -1,4 +1,4 @@
-//! Learning rates that change with the step.
+//! Learning rates, and other numbers, that change with the step.
 //!
 //! A schedule is a function of the graph's step `t`, which is 0 in the first call that trains
 //! ([`ReduceOnPlateau`] also of a metric that is fed). It is computed in f64 on every processor and rounded once. Schedules can be multiplied
@@ -38,6 +38,7 @@ mod compose;
 mod cycle;
 mod decay;
 mod plateau;
+mod value;
 
 pub use compose::{linear_to_zero, linear_warmup, offset, product, with_warmup};
 pub use cycle::{CosineRestarts, Curve, OneCycle, WarmupStableDecay, slanted_triangular};
@@ -46,11 +47,11 @@ pub use decay::{
     linear_decay, noam, piecewise_constant, polynomial_decay,
 };
 pub use plateau::ReduceOnPlateau;
+pub use value::Schedule;
 
-use crate::LearningRate;
-use crate::rate::problem as of_rate;
 use mesh_core::graph::Tensor;
 use mesh_ops::Ops;
+use value::problem as of_rate;
 
 /// A schedule from a function of the step. If `problem` is given, it is an error of the graph in
 /// which the schedule is used.
@@ -58,10 +59,10 @@ fn schedule(
     name: &'static str,
     problem: Option<String>,
     rate: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g> + Send + Sync + 'static,
-) -> LearningRate {
+) -> Schedule {
     match problem {
-        Some(problem) => LearningRate::refused(name, problem),
-        None => LearningRate::of_step(rate),
+        Some(problem) => Schedule::refused(name, problem),
+        None => Schedule::of_step(rate),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A rate that falls when a metric stops improving.
 
-use crate::LearningRate;
+use crate::Schedule;
 use crate::training::Better;
 use mesh_core::graph::{Graph, Initializer, Tensor, Update, Variable};
 use mesh_core::names::{DType, Shape};
@@ -74,12 +74,12 @@ impl Default for ReduceOnPlateau {
 
 impl ReduceOnPlateau {
     /// `rate` times what is left after the reductions so far.
-    pub fn rate(&self, rate: impl Into<LearningRate>) -> LearningRate {
+    pub fn rate(&self, rate: impl Into<Schedule>) -> Schedule {
         if let Some(problem) = self.problem() {
-            return LearningRate::refused("reduce_on_plateau", problem);
+            return Schedule::refused("reduce_on_plateau", problem);
         }
         let (plateau, rate) = (self.clone(), rate.into());
-        LearningRate::of_step(move |t| {
+        Schedule::of_step(move |t| {
             let scale = plateau.number(t.graph(), "scale", 1.0).value();
             rate.at_step(t) * scale.cast(t.dtype())
         })

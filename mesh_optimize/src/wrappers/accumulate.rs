@@ -8,7 +8,7 @@
 use super::{counter, keeper, only_if};
 use crate::clip::{Pair, full_precision};
 use crate::options::{About, COUNT, Setting, Wrapper, check_wrapper, settings};
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::{cast, equal, select};
@@ -141,7 +141,7 @@ impl Wrapper for Accumulate<()> {
         settings! {"calls": calls in COUNT, "mean": mean}
     }
 
-    fn around(&self, inner: Box<dyn Optimizer>, _: &LearningRate) -> Box<dyn Optimizer> {
+    fn around(&self, inner: Box<dyn Optimizer>, _: &Schedule) -> Box<dyn Optimizer> {
         Box::new(self.with(inner))
     }
 }

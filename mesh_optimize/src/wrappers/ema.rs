@@ -11,7 +11,7 @@
 use super::{among_slots, at_first, changed, count, counter, for_computing, like};
 use crate::clip::Pair;
 use crate::options::{About, BELOW_1, Setting, Wrapper, check_wrapper, settings};
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::{cast, equal, pow, select};
@@ -41,7 +41,7 @@ pub struct Ema<O = Box<dyn Optimizer>> {
     /// The optimizer that changes the weights.
     pub inner: O,
     /// The fraction of the average that a step keeps.
-    pub decay: f64,
+    pub decay: Schedule,
     /// Whether the average begins with zeros and is corrected for that, or begins with the weights before
     /// the first step.
     pub debias: bool,
@@ -49,13 +49,13 @@ pub struct Ema<O = Box<dyn Optimizer>> {
 
 impl<O> Ema<O> {
     /// An average from zeros with the correction. (TensorFlow's has none.)
-    pub fn new(inner: O, decay: f64) -> Self {
-        Self { inner, decay, debias: true }
+    pub fn new(inner: O, decay: impl Into<Schedule>) -> Self {
+        Self { inner, decay: decay.into(), debias: true }
     }
 
     /// The same around another optimizer.
     fn with<P>(&self, inner: P) -> Ema<P> {
-        Ema { inner, decay: self.decay, debias: self.debias }
+        Ema { inner, decay: self.decay.clone(), debias: self.debias }
     }
 
     #[track_caller]
@@ -66,8 +66,7 @@ impl<O> Ema<O> {
             true => slot.stored(),
             false => at_first(t, among_slots(variable.stored(), variable), slot.stored()),
         };
-        let after =
-            before * self.decay + among_slots(update.value(), variable) * (1.0 - self.decay);
+        let after = self.decay.mixed(before, among_slots(update.value(), variable));
         vec![update, slot.assign(after), count(t)]
     }
 }
@@ -108,7 +107,7 @@ impl<O: Optimizer> Optimizer for Ema<O> {
         let (slot, t) = (like(variable, AVERAGE), counter(variable, COUNT));
         let average = if self.debias {
             let (graph, updates) = (variable.graph(), t.stored());
-            let decay = graph.scalar(self.decay, DType::F64);
+            let decay = self.decay.at(graph, DType::F64);
             let missing = pow(decay, cast(updates, DType::F64));
             let part = select(equal(updates, 0.0), 1.0, 1.0 - missing);
             slot.stored() / cast(part, slot.dtype())
@@ -137,7 +136,7 @@ impl Wrapper for Ema<()> {
         settings! {"decay": decay in BELOW_1, "debias": debias}
     }
 
-    fn around(&self, inner: Box<dyn Optimizer>, _: &LearningRate) -> Box<dyn Optimizer> {
+    fn around(&self, inner: Box<dyn Optimizer>, _: &Schedule) -> Box<dyn Optimizer> {
         Box::new(self.with(inner))
     }
 }

@@ -8,7 +8,7 @@
 use super::{among_slots, at_first, changed, count, counter, for_computing, like};
 use crate::clip::Pair;
 use crate::options::{About, COUNT, Setting, TO_1, Wrapper, check_wrapper, settings};
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::{cast, equal, modulo, select};
@@ -39,7 +39,7 @@ pub struct Lookahead<O = Box<dyn Optimizer>> {
     /// After how many steps the slow weights follow, and the fast ones return to them.
     pub period: u64,
     /// The part of the way to the fast weights that the slow ones go.
-    pub slow_step: f64,
+    pub slow_step: Schedule,
     /// Whether the inner optimizer's slots begin anew then.
     pub reset: bool,
 }
@@ -47,13 +47,18 @@ pub struct Lookahead<O = Box<dyn Optimizer>> {
 impl<O> Lookahead<O> {
     /// The inner optimizer's slots go on. (The paper's experiments have a period of 5 or 10 and a step of
     /// 0.5 or 0.8.)
-    pub fn new(inner: O, period: u64, slow_step: f64) -> Self {
-        Self { inner, period, slow_step, reset: false }
+    pub fn new(inner: O, period: u64, slow_step: impl Into<Schedule>) -> Self {
+        Self { inner, period, slow_step: slow_step.into(), reset: false }
     }
 
     /// The same around another optimizer.
     fn with<P>(&self, inner: P) -> Lookahead<P> {
-        Lookahead { inner, period: self.period, slow_step: self.slow_step, reset: self.reset }
+        Lookahead {
+            inner,
+            period: self.period,
+            slow_step: self.slow_step.clone(),
+            reset: self.reset,
+        }
     }
 
     /// Whether the slow weights of this variable follow in this call.
@@ -70,7 +75,7 @@ impl<O> Lookahead<O> {
         let fast = among_slots(update.value(), variable);
         let slow = at_first(t, among_slots(variable.stored(), variable), slot.stored());
         let due = self.is_due(variable);
-        let slow = select(due, slow + (fast - slow) * self.slow_step, slow);
+        let slow = select(due, slow + (fast - slow) * &self.slow_step, slow);
         let weights = cast(select(due, slow, fast), variable.dtype());
         vec![variable.assign(weights), slot.assign(slow), count(t)]
     }
@@ -156,7 +161,7 @@ impl Wrapper for Lookahead<()> {
         settings! {"period": period in COUNT, "slow_step": slow_step in TO_1, "reset": reset}
     }
 
-    fn around(&self, inner: Box<dyn Optimizer>, _: &LearningRate) -> Box<dyn Optimizer> {
+    fn around(&self, inner: Box<dyn Optimizer>, _: &Schedule) -> Box<dyn Optimizer> {
         Box::new(self.with(inner))
     }
 }

@@ -10,7 +10,7 @@
 use super::{among_slots, for_computing};
 use crate::clip::{Pair, full_precision, norm_of};
 use crate::options::{About, FROM_0, Setting, Wrapper, check_wrapper, settings};
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_ops::elementwise::{cast, equal, select};
 
@@ -39,18 +39,18 @@ pub struct Sam<O = Box<dyn Optimizer>> {
     /// The optimizer that gets the second gradients.
     pub inner: O,
     /// How far away the second gradients are taken.
-    pub rho: f64,
+    pub rho: Schedule,
 }
 
 impl<O> Sam<O> {
     /// The paper's default distance is 0.05.
-    pub fn new(inner: O, rho: f64) -> Self {
-        Self { inner, rho }
+    pub fn new(inner: O, rho: impl Into<Schedule>) -> Self {
+        Self { inner, rho: rho.into() }
     }
 
     /// The same around another optimizer.
     fn with<P>(&self, inner: P) -> Sam<P> {
-        Sam { inner, rho: self.rho }
+        Sam { inner, rho: self.rho.clone() }
     }
 
     /// The variables that have a gradient, each with its weights at the distance `rho`.
@@ -61,7 +61,7 @@ impl<O> Sam<O> {
         let divisor = select(equal(norm, 0.0), norm.scalar_like(1.0), norm);
         let away = |&(grad, variable): &Pair<'g>| {
             let own = among_slots(variable.stored(), variable);
-            let factor = cast(norm.scalar_like(self.rho) / divisor, own.dtype());
+            let factor = cast(self.rho.at(norm.graph(), norm.dtype()) / divisor, own.dtype());
             Some((variable, for_computing(own + cast(grad?, own.dtype()) * factor, variable)))
         };
         grads.iter().filter_map(away).collect()
@@ -122,7 +122,7 @@ impl Wrapper for Sam<()> {
         settings! {"rho": rho in FROM_0}
     }
 
-    fn around(&self, inner: Box<dyn Optimizer>, _: &LearningRate) -> Box<dyn Optimizer> {
+    fn around(&self, inner: Box<dyn Optimizer>, _: &Schedule) -> Box<dyn Optimizer> {
         Box::new(self.with(inner))
     }
 }

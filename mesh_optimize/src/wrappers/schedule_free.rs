@@ -14,7 +14,7 @@
 use super::{among_slots, at_first, changed, count, counter, for_computing, like};
 use crate::clip::Pair;
 use crate::options::{ABOVE_0_TO_1, About, FROM_0, Setting, Wrapper, check_wrapper, settings};
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use mesh_core::graph::{Initializer, Tensor, Update, Variable};
 use mesh_core::names::{DType, Shape};
 use mesh_ops::elementwise::{cast, equal, maximum, pow, select};
@@ -49,7 +49,7 @@ pub struct ScheduleFree<O = Box<dyn Optimizer>> {
     /// The optimizer whose steps are averaged.
     pub inner: O,
     /// Its learning rate, which weights the average.
-    pub learning_rate: LearningRate,
+    pub learning_rate: Schedule,
     /// How far gradients are taken towards the average, from z: `b` above, the paper's beta.
     pub beta: f64,
     /// The power of the rate by which steps are weighted.
@@ -58,7 +58,7 @@ pub struct ScheduleFree<O = Box<dyn Optimizer>> {
 
 impl<O> ScheduleFree<O> {
     /// The defaults of the paper and of optax: beta 0.9, power 2.
-    pub fn new(inner: O, learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(inner: O, learning_rate: impl Into<Schedule>) -> Self {
         Self { inner, learning_rate: learning_rate.into(), beta: 0.9, power: 2.0 }
     }
 
@@ -160,7 +160,7 @@ impl Wrapper for ScheduleFree<()> {
         settings! {"beta": beta in ABOVE_0_TO_1, "power": power in FROM_0}
     }
 
-    fn around(&self, inner: Box<dyn Optimizer>, rate: &LearningRate) -> Box<dyn Optimizer> {
+    fn around(&self, inner: Box<dyn Optimizer>, rate: &Schedule) -> Box<dyn Optimizer> {
         Box::new(ScheduleFree { learning_rate: rate.clone(), ..self.with(inner) })
     }
 }

@@ -3,7 +3,7 @@
 use super::{counter, keeper, only_if};
 use crate::clip::{Pair, full_precision};
 use crate::options::{About, COUNT_FROM_0, Setting, Wrapper, check_wrapper, settings};
-use crate::{LearningRate, Optimizer};
+use crate::{Optimizer, Schedule};
 use mesh_core::graph::{Tensor, Update, Variable};
 use mesh_core::names::DType;
 use mesh_ops::add_n;
@@ -141,7 +141,7 @@ impl Wrapper for SkipNotFinite<()> {
         settings! {"most": most in COUNT_FROM_0}
     }
 
-    fn around(&self, inner: Box<dyn Optimizer>, _: &LearningRate) -> Box<dyn Optimizer> {
+    fn around(&self, inner: Box<dyn Optimizer>, _: &Schedule) -> Box<dyn Optimizer> {
         Box::new(self.with(inner))
     }
 }

@@ -49,7 +49,7 @@ pub fn adam() -> AdamWeightDecay {
 
 pub fn adafactor() -> Adafactor {
     let factoring = Factoring::TwoLargest { least: 4 };
-    Adafactor { factoring, beta1: 0.5, ..Adafactor::default() }
+    Adafactor { factoring, beta1: 0.5.into(), ..Adafactor::default() }
 }
 
 impl Model {

@@ -14,7 +14,7 @@ fn d07_each_variable_is_updated_once_at_its_own_rate() {
     let d = dim("d", 2);
     let [a, b, c] = ["a", "b", "c"].map(|name| g.variable(name, [d], F32, Initializer::ONES));
     let loss = (a.value() * 2.0 + b.value() * 4.0 + c.value() * 8.0).sum_all();
-    let rate = |lr| AdamWeightDecay { epsilon: 0.0, ..AdamWeightDecay::standard(lr) };
+    let rate = |lr| AdamWeightDecay { epsilon: 0.0.into(), ..AdamWeightDecay::standard(lr) };
     let by_name = ByName::new(rate(0.125)).with("a", rate(0.5)).with("[ab]", rate(0.25));
     let updates = by_name.minimize(loss);
     // The variable, its two moments and their count have one update each.
@@ -89,7 +89,7 @@ fn d22_momentum_uses_the_new_average() {
         let g = mesh_ops::graph();
         let d = dim("d", 4);
         let w = g.variable("w", [d], F32, Initializer::ONES);
-        let optimizer = Adafactor { beta1, ..Adafactor::default() };
+        let optimizer = Adafactor { beta1: beta1.into(), ..Adafactor::default() };
         let train = g.function("train", [], [], optimizer.minimize((w.value() * 3.0).sum_all()));
         let module = g.lower(&"m:2".parse().unwrap(), &"d:m".parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, 0).unwrap();

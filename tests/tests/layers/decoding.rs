@@ -1,6 +1,7 @@
 //! Decoding with a cache gives the numbers of the full pass, position by position.
 
 use crate::fed::{Fed, near};
+use mesh_core::program::{Compiled, Form, Place, ValueId};
 use mesh_ops::layers::attention::*;
 use mesh_ops::layers::*;
 use mesh_ops::prelude::*;
@@ -130,8 +131,8 @@ fn positions_may_differ_in_a_batch() {
     let mut fed = Fed::new(&g, "positions");
     let (x, _) = fed.normal("x", "batch:2;model:8");
     let position = fed.integers("position", "batch:2", &[4, 1]);
-    let (key, _) = fed.normal("key", "batch:2;memory_length:6;heads:2;kv:4");
-    let (value, _) = fed.normal("value", "batch:2;memory_length:6;heads:2;kv:4");
+    let (key, _) = fed.normal("key", "batch:2;heads:2;memory_length:6;kv:4");
+    let (value, _) = fed.normal("value", "batch:2;heads:2;memory_length:6;kv:4");
     let cache = KeyValues { key, value };
     let weights = attention.weights(&Parameters::like(x), "attention");
     let options = AttentionOptions::default();
@@ -148,5 +149,68 @@ fn positions_may_differ_in_a_batch() {
         let row = |all: &ArrayD<f64>| all.slice_axis(Axis(0), (b..b + 1).into()).to_owned();
         near(&alone, &row(&together), 1e-6, "result");
         near(&of_one, &row(&keys), 1e-6, "cache");
+    }
+}
+
+/// With a cache of several blocks, most of them empty for one sequence or the other, and full of old numbers:
+/// as attention to all positions with a mask.
+#[test]
+fn what_is_filled_is_all_that_counts() {
+    let [_, _, heads, model] = dims();
+    let memory = dim("memory_length", 768);
+    let attention = MultiHead::new(model, heads, dim("kv", 4));
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "filled");
+    let (x, _) = fed.normal("x", "batch:2;model:8");
+    let position = fed.integers("position", "batch:2", &[700, 255]);
+    let (key, _) = fed.normal("key", "batch:2;heads:2;memory_length:768;kv:4");
+    let (value, _) = fed.normal("value", "batch:2;heads:2;memory_length:768;kv:4");
+    let weights = attention.weights(&Parameters::like(x), "attention");
+    let (cache, options) = (KeyValues { key, value }, AttentionOptions::default());
+    let (y, _) = attention.decode(x, position, &cache, memory, &weights, None, &options);
+
+    let new = attention.keys_values(x, &weights, None);
+    let positions = mesh_ops::range(&g, memory, I32);
+    let here = positions.equal(position);
+    let cache = KeyValues { key: here.select(new.key, key), value: here.select(new.value, value) };
+    let mask = Some(positions.less_equal(position));
+    let options = AttentionOptions { mask, ..options };
+    let q = attention.queries(x, &weights, None);
+    let whole = attention.attend(q, &cache, memory, &weights, &options);
+    let layouts = [
+        ("", ""),
+        ("a:2", "memory_length:a"),
+        ("a:2", "batch:a"),
+        ("a:3", "memory_length:a"),
+        ("a:2;b:2", "heads:a;memory_length:b"),
+    ];
+    near(&fed.value(y, &layouts), &fed.value(whole, &[("", "")]), 1e-5, "filled");
+}
+
+/// A position is put into the caches' own memory, and their blocks are looked at where they lie: nothing as
+/// large as what a head has of a cache is written or copied.
+#[test]
+fn a_step_writes_one_row_of_its_caches() {
+    let (heads, model, kv) = (dim("heads", 2), dim("model", 64), dim("kv", 32));
+    let memory = dim("memory_length", 4096);
+    let attention = MultiHead::new(model, heads, kv);
+    let g = mesh_ops::graph();
+    let (x, position) = (g.input("x", [model], F32), g.input("position", [], I32));
+    let weights = attention.weights(&Parameters::like(x), "attention");
+    let kept = attention.cache_variables(&g, &[], memory, F32, "cache");
+    let options = AttentionOptions::default();
+    let (y, cache) = attention.decode(x, position, &kept.value(), memory, &weights, None, &options);
+    g.function("step", [x, position], [y], kept.assign(&cache));
+    for (mesh, layout, parts) in [("", "", 1), ("a:2", "heads:a", 1), ("a:2", "memory_length:a", 2)]
+    {
+        let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let Compiled { program, plan } = &tests::on_host(&module)[0];
+        let place = |value: ValueId| plan.places[value.index()];
+        let puts = program.steps().iter().filter(|step| matches!(step.form, Form::Put(_)));
+        let puts: Vec<_> = puts.map(|step| place(step.outs[0])).collect();
+        assert_eq!(puts.len(), 2, "{layout}");
+        assert!(puts.iter().all(|at| matches!(at, Place::Variable(_))), "{layout}: {puts:?}");
+        let of_head = 4 * memory.size * kv.size / parts;
+        assert!(plan.arena_bytes < of_head, "{layout}: {} of {of_head}", plan.arena_bytes);
     }
 }

@@ -48,7 +48,7 @@ const TOLERANCE: f64 = 1e-5;
 fn owners_change_no_number() {
     let factored = Adafactor {
         factoring: Factoring::TwoLargest { least: 4 },
-        beta1: 0.5,
+        beta1: 0.5.into(),
         ..Adafactor::default()
     };
     // The last optimizer has slots without dims.

@@ -52,6 +52,7 @@ fn begin_of(step: &mut Step) -> Option<&mut Offset> {
     match &mut step.form {
         Form::Gather(form) => Some(&mut form.begin),
         Form::Scatter(form) => Some(&mut form.begin),
+        Form::Put(form) => Some(&mut form.begin),
         _ => None,
     }
 }

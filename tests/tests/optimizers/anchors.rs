@@ -2,7 +2,7 @@
 
 use crate::harness::{LAYOUTS, Problem, Trajectory, close};
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, AdamWeightDecay, Factoring, LearningRate, Optimizer, Sgd};
+use mesh_optimize::{Adafactor, AdamWeightDecay, Factoring, Optimizer, Schedule, Sgd};
 
 /// Two steps of a variable of `dims`.
 fn problem(dims: &[(&str, usize)], start: &[f64], grads: &[&[f64]]) -> Problem {
@@ -76,13 +76,13 @@ fn a_learning_rate_of_the_step() {
     let grads: [&[f64]; 3] = [&[1.0, -0.5]; 3];
     let steady = problem(&[("cols", 2)], &[1.0, -2.0], &grads);
     // 1/2, 1/4, 1/6.
-    let rate = LearningRate::of_step(|step| ((step + 1.0) * 2.0).reciprocal());
+    let rate = Schedule::of_step(|step| ((step + 1.0) * 2.0).reciprocal());
     each_legal(&steady, &Sgd::new(rate), |got, layout| {
         close(&got.values[0], &[0.5, -1.75], layout);
         close(&got.values[2], &[1.0 - 11.0 / 12.0, -2.0 + 11.0 / 24.0], layout);
     });
     // A constant is the same as a function that returns it.
-    for constant in [LearningRate::from(0.1), LearningRate::of_step(|step| step * 0.0 + 0.1)] {
+    for constant in [Schedule::from(0.1), Schedule::of_step(|step| step * 0.0 + 0.1)] {
         let adam = AdamWeightDecay::new(constant.clone()).weight_decay(0.01);
         let got = adam_problem().run(&adam, "d:2", "batch:d");
         close(&got.values[1], &[0.3408709867, -1.5332792970], "");

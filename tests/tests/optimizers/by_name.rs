@@ -37,7 +37,7 @@ fn frozen_variables_keep_their_value() {
 
 #[test]
 fn whole_optimizers_differ() {
-    let of_rate = |lr| AdamWeightDecay { epsilon: 0.0, ..AdamWeightDecay::standard(lr) };
+    let of_rate = |lr| AdamWeightDecay { epsilon: 0.0.into(), ..AdamWeightDecay::standard(lr) };
     let mixed = ByName::new(of_rate(0.5).weight_decay(0.0))
         .with("kernel", of_rate(0.25).weight_decay(0.5))
         .with("decoder", ByName::new(Sgd::new(0.125)));

@@ -67,7 +67,7 @@ fn the_same_gradients_are_late_on_every_layout() {
 #[test]
 fn depth_0_is_the_optimizer_itself() {
     for (mesh, layout) in LAYOUTS {
-        let inner = Adafactor { beta1: 0.9, ..Adafactor::tensor2tensor() };
+        let inner = Adafactor { beta1: 0.9.into(), ..Adafactor::tensor2tensor() };
         let plain = telling(12).run(&inner, mesh, layout);
         assert_eq!(telling(12).run(&Delayed::new(inner, 0), mesh, layout), plain, "{layout}");
     }

@@ -36,7 +36,9 @@ const OPTAX: &[Case] = &[
         let scale = MuonScale::Rms { factor: 0.2 };
         Box::new(Muon { scale, weight_decay: 0.1.into(), ..optax(0.02) })
     }),
-    ("dion", || Box::new(Muon { coefficients: DION.to_vec(), epsilon: 1e-3, ..optax(0.02) })),
+    ("dion", || {
+        Box::new(Muon { coefficients: DION.to_vec(), epsilon: 1e-3.into(), ..optax(0.02) })
+    }),
 ];
 
 const SHAMPOO: &[Case] = &[
@@ -66,15 +68,15 @@ const DION: [[f64; 3]; 5] = [
 
 /// PyTorch's. It takes the larger of norm and epsilon, so an epsilon that rounds away is its own.
 fn torch(rate: f64) -> Muon {
-    Muon { scale: MuonScale::Width, matrices: matrices(), epsilon: 1e-30, ..Muon::new(rate) }
+    Muon { scale: MuonScale::Width, matrices: matrices(), epsilon: 1e-30.into(), ..Muon::new(rate) }
 }
 
 fn optax(rate: f64) -> Muon {
-    Muon { bias_correction: true, weight_decay: 0.0.into(), epsilon: 1e-8, ..torch(rate) }
+    Muon { bias_correction: true, weight_decay: 0.0.into(), epsilon: 1e-8.into(), ..torch(rate) }
 }
 
 fn shampoo() -> Shampoo {
-    Shampoo { epsilon: 1e-3, interval: 1, matrices: matrices(), ..Shampoo::new(0.02) }
+    Shampoo { epsilon: 1e-3.into(), interval: 1, matrices: matrices(), ..Shampoo::new(0.02) }
 }
 
 fn soap() -> Soap {

@@ -6,8 +6,8 @@ use crate::problem::{FIXED, Run, model_losses, random_layouts};
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     AdEmaMix, AdaBelief, Adadelta, Adagrad, Adam, AdamW, Adamax, Adan, Adopt, AmsGrad, Lamb, Lars,
-    LearningRate, Lion, Momentum, NAdam, NovoGrad, Optimizer, RAdam, RmsProp, Rprop, SignSgd,
-    Signum, Sm3, Sophia, TrustRatio, WeightDecay, Yogi, optimizers,
+    Lion, Momentum, NAdam, NovoGrad, Optimizer, RAdam, RmsProp, Rprop, Schedule, SignSgd, Signum,
+    Sm3, Sophia, TrustRatio, WeightDecay, Yogi, optimizers,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -34,106 +34,106 @@ macro_rules! builders {
 }
 
 const TORCH: &[Builder] = builders! {
-    "momentum_dampened": Momentum { dampening: 0.3, ..Momentum::new(0.02, 0.9) },
+    "momentum_dampened": Momentum { dampening: 0.3.into(), ..Momentum::new(0.02, 0.9) },
     "nesterov_coupled": Momentum { nesterov: true, weight_decay: coupled(), ..Momentum::new(0.02, 0.8) },
     "adam": Adam::new(0.02),
     "adam_coupled": AdamW { coupled_decay: true, ..AdamW::new(0.02).weight_decay(0.1) },
-    "adamw": AdamW { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-4, ..AdamW::new(0.02).weight_decay(0.1) },
+    "adamw": AdamW { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-4.into(), ..AdamW::new(0.02).weight_decay(0.1) },
     "amsgrad": AmsGrad { beta1: 0.8.into(), beta2: 0.9.into(), ..AmsGrad::torch(0.02) },
     "amsgrad_coupled": AmsGrad { weight_decay: coupled(), ..AmsGrad::torch(0.02) },
     "adadelta": Adadelta::new(1.0),
-    "adadelta_options": Adadelta { rho: 0.95.into(), epsilon: 1e-4, weight_decay: coupled(), ..Adadelta::new(0.5) },
+    "adadelta_options": Adadelta { rho: 0.95.into(), epsilon: 1e-4.into(), weight_decay: coupled(), ..Adadelta::new(0.5) },
     "adagrad": Adagrad::new(0.1),
     "adagrad_options": Adagrad {
-        rate_decay: 0.05, weight_decay: coupled(), initial_accumulator: 0.2, epsilon: 1e-3,
+        rate_decay: 0.05.into(), weight_decay: coupled(), initial_accumulator: 0.2, epsilon: 1e-3.into(),
         ..Adagrad::new(0.1)
     },
     "adamax": Adamax::new(0.02),
     "adamax_options": Adamax {
-        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3, weight_decay: coupled(), ..Adamax::new(0.02)
+        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3.into(), weight_decay: coupled(), ..Adamax::new(0.02)
     },
     "nadam": NAdam::new(0.02),
     "nadam_options": NAdam {
-        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3, weight_decay: coupled(), momentum_decay: Some(0.02),
+        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3.into(), weight_decay: coupled(), momentum_decay: Some(0.02.into()),
         ..NAdam::new(0.02)
     },
     "nadam_decoupled": NAdam { weight_decay: 0.1.into(), ..NAdam::new(0.02) },
     "radam": RAdam::new(0.02),
     "radam_options": RAdam {
-        beta1: 0.8.into(), beta2: 0.9, epsilon: 1e-2, weight_decay: coupled(), ..RAdam::new(0.02)
+        beta1: 0.8.into(), beta2: 0.9.into(), epsilon: 1e-2.into(), weight_decay: coupled(), ..RAdam::new(0.02)
     },
-    "radam_decoupled": RAdam { beta1: 0.8.into(), beta2: 0.95, weight_decay: 0.1.into(), ..RAdam::new(0.02) },
+    "radam_decoupled": RAdam { beta1: 0.8.into(), beta2: 0.95.into(), weight_decay: 0.1.into(), ..RAdam::new(0.02) },
     "rmsprop": RmsProp::new(0.01),
     "rmsprop_options": RmsProp {
-        decay: 0.9.into(), epsilon: 1e-3, weight_decay: coupled(), momentum: 0.8.into(), centered: true,
+        decay: 0.9.into(), epsilon: 1e-3.into(), weight_decay: coupled(), momentum: 0.8.into(), centered: true,
         ..RmsProp::new(0.01)
     },
     "rmsprop_falling": RmsProp { momentum: 0.8.into(), ..RmsProp::new(falling(0.01)) },
     "rprop": Rprop::new(0.01),
-    "rprop_options": Rprop { eta_minus: 0.4, eta_plus: 1.5, least: 0.01, most: 0.2, ..Rprop::new(0.05) },
+    "rprop_options": Rprop { eta_minus: 0.4.into(), eta_plus: 1.5.into(), least: 0.01.into(), most: 0.2.into(), ..Rprop::new(0.05) },
 };
 
 const OPTAX: &[Builder] = builders! {
     "nesterov": Momentum { nesterov: true, ..Momentum::new(0.02, 0.8) },
-    "adam": AdamW { epsilon_root: 1e-4, ..AdamW::new(0.02).weight_decay(0.0) },
+    "adam": AdamW { epsilon_root: 1e-4.into(), ..AdamW::new(0.02).weight_decay(0.0) },
     "adamw_nesterov": AdamW {
         beta1: 0.8.into(), beta2: 0.95.into(), nesterov: true, ..AdamW::new(0.02).weight_decay(1e-4)
     },
     "nadam": NAdam { momentum_decay: None, ..NAdam::new(0.02) },
     "nadamw": NAdam {
-        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-4, epsilon_root: 1e-5, weight_decay: 0.1.into(),
+        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-4.into(), epsilon_root: 1e-5.into(), weight_decay: 0.1.into(),
         momentum_decay: None, ..NAdam::new(0.02)
     },
     "amsgrad": AmsGrad { beta1: 0.8.into(), beta2: 0.9.into(), ..AmsGrad::new(0.02) },
     "amsgrad_options": AmsGrad {
-        epsilon: 1e-3, epsilon_root: 1e-4, bias_correction_first: false, bias_correction_second: false,
+        epsilon: 1e-3.into(), epsilon_root: 1e-4.into(), bias_correction_first: false, bias_correction_second: false,
         ..AmsGrad::new(0.02)
     },
-    "adadelta": Adadelta { rho: 0.95.into(), epsilon: 1e-4, weight_decay: coupled(), ..Adadelta::new(0.5) },
+    "adadelta": Adadelta { rho: 0.95.into(), epsilon: 1e-4.into(), weight_decay: coupled(), ..Adadelta::new(0.5) },
     "adagrad": Adagrad::optax(0.1),
-    "adagrad_from_zero": Adagrad { initial_accumulator: 0.0, epsilon: 1e-3, ..Adagrad::optax(0.1) },
-    "adamax": Adamax { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3, ..Adamax::new(0.02) },
+    "adagrad_from_zero": Adagrad { initial_accumulator: 0.0, epsilon: 1e-3.into(), ..Adagrad::optax(0.1) },
+    "adamax": Adamax { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3.into(), ..Adamax::new(0.02) },
     "adamaxw": Adamax { weight_decay: 0.1.into(), ..Adamax::new(0.02) },
     "radam": RAdam::optax(0.02),
     "radam_options": RAdam {
-        beta1: 0.8.into(), beta2: 0.95, epsilon: 1e-2, epsilon_root: 1e-4, threshold: 4.5, nesterov: true,
+        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-2.into(), epsilon_root: 1e-4.into(), threshold: 4.5.into(), nesterov: true,
         ..RAdam::optax(0.02)
     },
-    "radam_never": RAdam { beta2: 0.6, ..RAdam::optax(0.02) },
+    "radam_never": RAdam { beta2: 0.6.into(), ..RAdam::optax(0.02) },
     "rmsprop": RmsProp::optax(0.01),
     "rmsprop_centered": RmsProp {
-        decay: 0.95.into(), epsilon: 1e-3, initial_scale: 0.5, centered: true, bias_correction: true,
+        decay: 0.95.into(), epsilon: 1e-3.into(), initial_scale: 0.5, centered: true, bias_correction: true,
         ..RmsProp::optax(0.01)
     },
     "rmsprop_outside": RmsProp {
-        epsilon: 1e-3, epsilon_inside: false, momentum: 0.8.into(), nesterov: true, ..RmsProp::optax(0.01)
+        epsilon: 1e-3.into(), epsilon_inside: false, momentum: 0.8.into(), nesterov: true, ..RmsProp::optax(0.01)
     },
     "rmsprop_falling": RmsProp { momentum: 0.8.into(), ..RmsProp::optax(falling(0.01)) },
     "adabelief": AdaBelief::new(0.02),
     "adabelief_options": AdaBelief {
-        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3, epsilon_root: 1e-4, nesterov: true,
+        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3.into(), epsilon_root: 1e-4.into(), nesterov: true,
         ..AdaBelief::new(0.02)
     },
     "yogi": Yogi::new(0.05),
     "yogi_options": Yogi {
-        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-2, epsilon_root: 1e-4, initial_accumulator: 0.1,
+        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-2.into(), epsilon_root: 1e-4.into(), initial_accumulator: 0.1,
         weight_decay: 0.1.into(), ..Yogi::new(0.05)
     },
     "adan": Adan::new(0.02),
     "adan_options": Adan {
-        beta1: 0.9.into(), beta2: 0.8.into(), beta3: 0.95.into(), epsilon: 1e-3, epsilon_root: 1e-4,
+        beta1: 0.9.into(), beta2: 0.8.into(), beta3: 0.95.into(), epsilon: 1e-3.into(), epsilon_root: 1e-4.into(),
         weight_decay: 0.1.into(), ..Adan::new(0.02)
     },
     "ademamix": AdEmaMix::new(0.02),
     "ademamix_options": AdEmaMix {
-        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3, epsilon_root: 1e-4, weight_decay: 0.1.into(),
-        beta3: LearningRate::of_step(|step| 1.0 - (step + 2.0).reciprocal()),
-        alpha: LearningRate::of_step(|step| step * 0.1),
+        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3.into(), epsilon_root: 1e-4.into(), weight_decay: 0.1.into(),
+        beta3: Schedule::of_step(|step| 1.0 - (step + 2.0).reciprocal()),
+        alpha: Schedule::of_step(|step| step * 0.1),
         ..AdEmaMix::new(0.02)
     },
     "adopt": Adopt::new(0.02),
     "adopt_options": Adopt {
-        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 0.5, nesterov: true, clipping: false, ..Adopt::new(0.02)
+        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 0.5.into(), nesterov: true, clipping: false, ..Adopt::new(0.02)
     },
     "lion": Lion::new(0.01),
     "lion_options": Lion { beta1: 0.8.into(), beta2: 0.95.into(), weight_decay: 0.1.into(), ..Lion::new(0.01) },
@@ -141,20 +141,20 @@ const OPTAX: &[Builder] = builders! {
     "signum": Signum { beta: 0.8.into(), ..Signum::new(0.02) },
     "lamb": Lamb { weight_decay: 0.1.into(), ..Lamb::new(0.02) },
     "lamb_options": Lamb {
-        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3, epsilon_root: 1e-4, ..Lamb::new(0.02)
+        beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3.into(), epsilon_root: 1e-4.into(), ..Lamb::new(0.02)
     },
     "lars": Lars { ratio: TrustRatio::new(0.1), ..Lars::new(0.5) },
     "lars_options": Lars {
-        weight_decay: coupled(), ratio: TrustRatio { epsilon: 0.01, ..TrustRatio::new(0.1) },
+        weight_decay: coupled(), ratio: TrustRatio { epsilon: 0.01.into(), ..TrustRatio::new(0.1) },
         momentum: 0.8.into(), nesterov: true, ..Lars::new(falling(0.5))
     },
     "novograd": NovoGrad::new(0.02),
     "novograd_options": NovoGrad {
-        beta1: 0.8.into(), beta2: 0.5.into(), epsilon: 1e-2, epsilon_root: 1e-3, weight_decay: 0.1.into(),
+        beta1: 0.8.into(), beta2: 0.5.into(), epsilon: 1e-2.into(), epsilon_root: 1e-3.into(), weight_decay: 0.1.into(),
         ..NovoGrad::new(0.02)
     },
     "sm3": Sm3::new(0.1),
-    "sm3_options": Sm3 { beta1: 0.8.into(), beta2: 0.95, epsilon: 1e-3, ..Sm3::new(0.1) },
+    "sm3_options": Sm3 { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3.into(), ..Sm3::new(0.1) },
 };
 
 /// Their curvature is renewed in every tenth step by the squared gradient.
@@ -163,8 +163,8 @@ const SOPHIA: &[SophiaBuilder] = &[
     ("sophia_options", || Sophia {
         beta1: 0.9.into(),
         beta2: 0.8.into(),
-        epsilon: 1e-2,
-        gamma: 2.0,
+        epsilon: 1e-2.into(),
+        gamma: 2.0.into(),
         clip_threshold: None,
         weight_decay: 0.1.into(),
         ..Sophia::new(0.02)
@@ -175,8 +175,8 @@ fn coupled() -> WeightDecay {
     WeightDecay::coupled(0.1)
 }
 
-fn falling(rate: f64) -> LearningRate {
-    LearningRate::of_step(move |step| (step * 0.1 + 1.0).reciprocal() * rate)
+fn falling(rate: f64) -> Schedule {
+    Schedule::of_step(move |step| (step * 0.1 + 1.0).reciprocal() * rate)
 }
 
 fn golden(file: &str) -> Vec<Value> {

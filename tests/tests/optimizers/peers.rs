@@ -1,7 +1,7 @@
 //! Schedules against the rates of optax and PyTorch at 200 steps. See `tests/golden/optimizers/`.
 
 use mesh_ops::prelude::*;
-use mesh_optimize::LearningRate;
+use mesh_optimize::Schedule;
 use mesh_optimize::schedule::{
     CosineRestarts, Curve, Exponential, OneCycle, ReduceOnPlateau, WarmupStableDecay, offset,
 };
@@ -24,7 +24,7 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 /// Compares each schedule of a file.
-fn agree(file: &str, table: Vec<(&str, LearningRate)>) {
+fn agree(file: &str, table: Vec<(&str, Schedule)>) {
     let golden = golden(file);
     assert_eq!(golden["rates"].as_object().unwrap().len(), table.len());
     let g = mesh_ops::graph();
@@ -48,7 +48,7 @@ fn agree(file: &str, table: Vec<(&str, LearningRate)>) {
 fn schedules_are_optaxs() {
     let exponential = Exponential::new(0.3, 20, 0.7);
     let sgdr = CosineRestarts { end: 0.05, ..CosineRestarts::new(0.5, 20) };
-    let wsd = |warmup, steps, decay, end, curve| -> LearningRate {
+    let wsd = |warmup, steps, decay, end, curve| -> Schedule {
         WarmupStableDecay { end, curve, ..WarmupStableDecay::new(0.4, warmup, steps, decay) }.into()
     };
     let linear = OneCycle {

@@ -3,9 +3,9 @@
 use mesh_ops::prelude::*;
 use mesh_optimize::{
     AdEmaMix, AdaBelief, Adadelta, Adafactor, Adagrad, Adam, AdamW, AdamWeightDecay, Adamax, Adan,
-    Adopt, AmsGrad, Decay, Lamb, Lars, LearningRate, Lion, Matrices, MatrixDims, Momentum, Muon,
-    NAdam, NovoGrad, Optimizer, OptimizerConfig, Prodigy, RAdam, RmsProp, Rprop, Sgd, Shampoo,
-    SignSgd, Signum, Sm3, Soap, Sophia, Yogi, optimizers,
+    Adopt, AmsGrad, Decay, Lamb, Lars, Lion, Matrices, MatrixDims, Momentum, Muon, NAdam, NovoGrad,
+    Optimizer, OptimizerConfig, Prodigy, RAdam, RmsProp, Rprop, Schedule, Sgd, Shampoo, SignSgd,
+    Signum, Sm3, Soap, Sophia, Yogi, optimizers,
 };
 use serde_json::json;
 
@@ -34,7 +34,10 @@ fn options() -> Vec<Option_> {
     vec![
         option(adam, &[1.0, 1.5], 0.0, |x| Adam { beta1: x.into(), ..Adam::new(0.1) }),
         option(["adamw", "beta2"], &[1.0], 0.5, |x| Adam { beta2: x.into(), ..Adam::new(0.1) }),
-        option(["adamw", "epsilon"], &[], 0.0, |epsilon| Adam { epsilon, ..Adam::new(0.1) }),
+        option(["adamw", "epsilon"], &[], 0.0, |epsilon| Adam {
+            epsilon: epsilon.into(),
+            ..Adam::new(0.1)
+        }),
         option(adam, &[1.0], 0.9, |x| AdamW { beta1: x.into(), ..AdamW::new(0.1) }),
         option(["adamw", "weight_decay"], &[], 2.0, |x| AdamW {
             weight_decay: x.into(),
@@ -46,15 +49,15 @@ fn options() -> Vec<Option_> {
         }),
         option(["momentum", "momentum"], &[1.0], 0.0, |x| Momentum::new(0.1, x)),
         option(["adafactor", "beta1"], &[1.5], 1.0, |x| Adafactor {
-            beta1: x,
+            beta1: x.into(),
             ..Adafactor::default()
         }),
         option(["adafactor", "epsilon1"], &[], 0.0, |x| Adafactor {
-            epsilon1: x,
+            epsilon1: x.into(),
             ..Adafactor::default()
         }),
         option(["adafactor", "clipping_threshold"], &[0.5], 1.0, |x| Adafactor {
-            clipping_threshold: Some(x),
+            clipping_threshold: Some(x.into()),
             ..Adafactor::default()
         }),
         option(["adafactor", "decay exponent"], &[1.5], 1.0, move |exponent| {
@@ -63,8 +66,8 @@ fn options() -> Vec<Option_> {
         option(["adafactor", "decay beta2"], &[1.0], 0.5, move |beta2| {
             decay(Decay::Adam { beta2 })
         }),
-        option(["adafactor", "decay"], &[1.0], 0.5, move |x| decay(Decay::Constant(x))),
-        option(["adafactor", "decay"], &[1.0], 0.5, move |x| decay(Decay::OfStep(x.into()))),
+        option(["adafactor", "decay"], &[1.0], 0.5, move |x| decay(Decay::Given(x.into()))),
+        option(["adafactor", "decay"], &[1.0], 0.5, move |x| decay(Decay::Given(x.into()))),
     ]
 }
 
@@ -113,11 +116,11 @@ fn by_name() -> Vec<Option_> {
             ..SignSgd::new(0.1)
         }),
         option(["momentum", "dampening"], &[1.5], 1.0, |dampening| Momentum {
-            dampening,
+            dampening: dampening.into(),
             ..Momentum::new(0.1, 0.9)
         }),
         option(["sophia", "clip_threshold"], &[], 1.0, |x| Sophia {
-            clip_threshold: Some(x),
+            clip_threshold: Some(x.into()),
             ..Sophia::new(0.1)
         }),
         option(["ademamix", "beta3"], &[1.0], 0.9, |x| AdEmaMix {
@@ -130,7 +133,7 @@ fn by_name() -> Vec<Option_> {
             ..Muon::new(0.1)
         }),
         option(["muon", "epsilon"], &[], 1e-3, |epsilon| Muon {
-            epsilon,
+            epsilon: epsilon.into(),
             matrices: pairs(),
             ..Muon::new(0.1)
         }),
@@ -189,7 +192,7 @@ fn every_optimizer_has_an_option_that_is_tried() {
 
 #[test]
 fn rates_are_finite_and_not_negative() {
-    let optimizers: [fn(LearningRate) -> Box<dyn Optimizer>; 4] = [
+    let optimizers: [fn(Schedule) -> Box<dyn Optimizer>; 4] = [
         |rate| Box::new(Sgd::new(rate)),
         |rate| Box::new(Momentum::new(rate, 0.9)),
         |rate| Box::new(AdamW::new(rate)),

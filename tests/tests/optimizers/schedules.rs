@@ -2,7 +2,7 @@
 
 use mesh_ops::prelude::*;
 use mesh_optimize::schedule::*;
-use mesh_optimize::{LearningRate, Optimizer, Sgd};
+use mesh_optimize::{Optimizer, Schedule, Sgd};
 use ndarray::arr0;
 use std::f64::consts::PI;
 
@@ -10,7 +10,7 @@ use std::f64::consts::PI;
 const TOLERANCE: f64 = 1e-12;
 
 /// The rate at each step, on a mesh where it is replicated.
-fn rates(rate: &LearningRate, steps: &[i64]) -> Vec<f64> {
+fn rates(rate: &Schedule, steps: &[i64]) -> Vec<f64> {
     let g = mesh_ops::graph();
     let step = g.input("step", [], F64);
     let f = g.function("f", [step], [rate.at_step(step)], []);
@@ -24,7 +24,7 @@ fn rates(rate: &LearningRate, steps: &[i64]) -> Vec<f64> {
 }
 
 #[track_caller]
-fn check(rate: LearningRate, steps: &[i64], formula: impl Fn(f64) -> f64) {
+fn check(rate: Schedule, steps: &[i64], formula: impl Fn(f64) -> f64) {
     assert!(steps.len() >= 12, "{}", steps.len());
     for (t, got) in steps.iter().zip(rates(&rate, steps)) {
         let want = formula(*t as f64);
@@ -33,7 +33,7 @@ fn check(rate: LearningRate, steps: &[i64], formula: impl Fn(f64) -> f64) {
 }
 
 #[track_caller]
-fn close(rate: LearningRate, points: &[(i64, f64)]) {
+fn close(rate: Schedule, points: &[(i64, f64)]) {
     let steps: Vec<_> = points.iter().map(|(t, _)| *t).collect();
     for ((t, want), got) in points.iter().zip(rates(&rate, &steps)) {
         assert!((got - want).abs() <= 1e-12 * want.abs().max(1e-3), "t {t}: {got} not {want}");
@@ -195,7 +195,7 @@ fn rounded_once() {
 
 #[test]
 fn impossible_schedules_are_errors() {
-    let table: [(LearningRate, &[&str]); 21] = [
+    let table: [(Schedule, &[&str]); 21] = [
         ((-0.1).into(), &["learning rate: rate -0.1", "finite numbers from 0 on"]),
         (f64::NAN.into(), &["learning rate: rate NaN", "finite numbers from 0 on"]),
         (f64::INFINITY.into(), &["learning rate: rate inf"]),

@@ -121,7 +121,7 @@ fn optimizers() -> Vec<Box<dyn Optimizer>> {
     vec![
         Box::new(Momentum::new(0.05, 0.9)),
         Box::new(AdamWeightDecay::standard(0.02)),
-        Box::new(Adafactor { beta1: 0.5, ..Adafactor::tensor2tensor() }),
+        Box::new(Adafactor { beta1: 0.5.into(), ..Adafactor::tensor2tensor() }),
         Box::new(ByName::new(Sgd::new(1.0)).with("^w$", Momentum::new(0.05, 0.5))),
     ]
 }

@@ -18,7 +18,7 @@ fn update<'g>(
 
 #[test]
 fn slots_are_listed_and_found() {
-    let adafactor = || Adafactor { beta1: 0.5, ..Adafactor::tensor2tensor() };
+    let adafactor = || Adafactor { beta1: 0.5.into(), ..Adafactor::tensor2tensor() };
     // The optimizer, the slots that it may make, and those that it makes for a matrix, in order.
     type Case<'a> = (Box<dyn Optimizer>, &'a [&'a str], &'a [&'a str]);
     let table: Vec<Case<'_>> = vec![

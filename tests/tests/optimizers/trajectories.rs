@@ -3,7 +3,7 @@
 
 use crate::harness::{LAYOUTS, Problem, close};
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adafactor, Adam, AdamW, AdamWeightDecay, Decay, Factoring, LearningRate};
+use mesh_optimize::{Adafactor, Adam, AdamW, AdamWeightDecay, Decay, Factoring, Schedule};
 use mesh_optimize::{Momentum, Optimizer, Sgd};
 use serde_json::Value;
 
@@ -18,14 +18,14 @@ const TORCH: &[Builder] = &[
     ("adamw", || Box::new(AdamWeightDecay::standard(0.02))),
     ("adamw_options", || {
         let adamw = AdamW::new(0.01).weight_decay(0.1);
-        Box::new(AdamW { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-4, ..adamw })
+        Box::new(AdamW { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-4.into(), ..adamw })
     }),
     ("adamw_options", || {
         let standard = AdamWeightDecay::standard(0.01);
         Box::new(AdamWeightDecay {
             beta1: 0.8.into(),
             beta2: 0.95.into(),
-            epsilon: 1e-4,
+            epsilon: 1e-4.into(),
             weight_decay: 0.1.into(),
             ..standard
         })
@@ -41,7 +41,12 @@ const ADAM: &[Builder] = &[
     ("adam_decayed", || Box::new(AdamWeightDecay::new(0.02).weight_decay(0.1))),
     ("adam_options", || {
         let adam = AdamWeightDecay::new(0.02).weight_decay(0.01);
-        Box::new(AdamWeightDecay { beta1: 0.8.into(), beta2: 0.95.into(), epsilon: 1e-3, ..adam })
+        Box::new(AdamWeightDecay {
+            beta1: 0.8.into(),
+            beta2: 0.95.into(),
+            epsilon: 1e-3.into(),
+            ..adam
+        })
     }),
     ("adam_rate_of_step", || Box::new(AdamWeightDecay::new(hyperbola()).weight_decay(0.1))),
 ];
@@ -52,14 +57,16 @@ const ADAFACTOR: &[Builder] = &[
     ("two_largest", || Box::new(factored())),
     ("last_two", || of(|a| a.factoring = Factoring::LastTwo)),
     ("tensor2tensor", || Box::new(Adafactor::tensor2tensor())),
-    ("tensor2tensor_momentum", || Box::new(Adafactor { beta1: 0.9, ..Adafactor::tensor2tensor() })),
+    ("tensor2tensor_momentum", || {
+        Box::new(Adafactor { beta1: 0.9.into(), ..Adafactor::tensor2tensor() })
+    }),
     ("never", || of(|a| a.factoring = Factoring::Never)),
     ("stacked", || of(|a| a.stacked_dims = vec!["stack".to_owned()])),
     ("stacked_matrices", || {
         of(|a| {
             a.stacked_dims = vec!["stack".to_owned()];
             a.factoring = Factoring::Matrices;
-            a.beta1 = 0.5;
+            a.beta1 = 0.5.into();
         })
     }),
     ("rate", || Box::new(factored().learning_rate(0.03))),
@@ -76,12 +83,12 @@ const ADAFACTOR: &[Builder] = &[
     ("decay_pow", || of(|a| a.decay = Decay::Pow { exponent: 0.5, offset: 0 })),
     ("decay_offset", || of(|a| a.decay = Decay::Pow { exponent: 0.8, offset: 7 })),
     ("decay_adam", || of(|a| a.decay = Decay::Adam { beta2: 0.95 })),
-    ("decay_constant", || of(|a| a.decay = Decay::Constant(0.9))),
-    ("decay_of_step", || of(|a| a.decay = Decay::OfStep(LearningRate::of_step(|t| t / (t + 3.0))))),
-    ("momentum", || of(|a| a.beta1 = 0.9)),
+    ("decay_constant", || of(|a| a.decay = Decay::Given(0.9.into()))),
+    ("decay_of_step", || of(|a| a.decay = Decay::Given(Schedule::of_step(|t| t / (t + 3.0))))),
+    ("momentum", || of(|a| a.beta1 = 0.9.into())),
     ("unclipped", || of(|a| a.clipping_threshold = None)),
-    ("clipped_late", || of(|a| a.clipping_threshold = Some(1.5))),
-    ("epsilons", || of(|a| (a.epsilon1, a.epsilon2) = (0.01, 5.0))),
+    ("clipped_late", || of(|a| a.clipping_threshold = Some(1.5.into()))),
+    ("epsilons", || of(|a| (a.epsilon1, a.epsilon2) = (0.01.into(), 5.0.into()))),
 ];
 
 const ROUNDED: &[Builder] = &[
@@ -93,11 +100,11 @@ const ROUNDED: &[Builder] = &[
     ("bits_of_a_vector", || Box::new(Adafactor { quantize_bits: Some(8), ..Adafactor::default() })),
     ("bf16", || Box::new(Adafactor::tensor2tensor())),
     ("bf16_bits", || Box::new(Adafactor { quantize_bits: Some(6), ..Adafactor::default() })),
-    ("bf16_momentum", || Box::new(Adafactor { beta1: 0.5, ..Adafactor::tensor2tensor() })),
+    ("bf16_momentum", || Box::new(Adafactor { beta1: 0.5.into(), ..Adafactor::tensor2tensor() })),
 ];
 
-fn hyperbola() -> LearningRate {
-    LearningRate::of_step(|t| (t + 2.0).reciprocal() * 0.1)
+fn hyperbola() -> Schedule {
+    Schedule::of_step(|t| (t + 2.0).reciprocal() * 0.1)
 }
 
 /// Mesh TensorFlow's Adafactor that also factors small matrices.

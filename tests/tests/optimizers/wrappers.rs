@@ -6,8 +6,8 @@ use mesh_core::session::checkpoint::{Checkpoints, Restore};
 use mesh_ops::prelude::*;
 use mesh_optimize::schedule::{WarmupStableDecay, linear_decay, linear_warmup, product};
 use mesh_optimize::{
-    Accumulate, Adam, AdamW, ByName, Ema, LearningRate, Lookahead, Momentum, Optimizer, Prodigy,
-    Sam, ScheduleFree, Sgd, SkipNotFinite, Units, adaptive_clip,
+    Accumulate, Adam, AdamW, ByName, Ema, Lookahead, Momentum, Optimizer, Prodigy, Sam, Schedule,
+    ScheduleFree, Sgd, SkipNotFinite, Units, adaptive_clip,
 };
 use ndarray::{ArrayD, IxDyn};
 use serde_json::Value;
@@ -42,7 +42,7 @@ const fn case(name: &'static str, optimizer: fn() -> Box<dyn Optimizer>) -> Case
 }
 
 /// `linear_schedule(0, 0.02, 6)`.
-fn warm() -> LearningRate {
+fn warm() -> Schedule {
     product([0.02.into(), linear_warmup(6)])
 }
 
@@ -67,13 +67,13 @@ const CASES: &[Case] = &[
     case("prodigy", || Box::new(Prodigy::new(1.0))),
     case("prodigy_options", || {
         Box::new(Prodigy {
-            beta1: 0.8,
-            beta2: 0.98,
-            beta3: Some(0.9),
-            epsilon: 1e-6,
+            beta1: 0.8.into(),
+            beta2: 0.98.into(),
+            beta3: Some(0.9.into()),
+            epsilon: 1e-6.into(),
             d0: 1e-3,
-            growth: 0.7,
-            weight_decay: 0.01,
+            growth: 0.7.into(),
+            weight_decay: 0.01.into(),
             safeguard_warmup: true,
             ..Prodigy::new(linear_decay(1.0, 0.2, 25))
         })
@@ -451,7 +451,7 @@ fn impossible_options_are_errors() {
         assert!(report.contains(message), "no {message:?} in {report}");
         assert!(report.contains("tests/tests/optimizers/wrappers.rs:"), "{report}");
     }
-    let rate: LearningRate = WarmupStableDecay::new(0.1, 10, 20, 11).into();
+    let rate: Schedule = WarmupStableDecay::new(0.1, 10, 20, 11).into();
     let g = mesh_ops::graph();
     let w = g.variable("w", [dim("x", 4)], DType::F32, Initializer::ONES);
     adaptive_clip(&[(Some(w.value()), w)], 0.0, 1e-3, &Units::ByRank);

@@ -9,10 +9,10 @@ use crate::catalogue::{
 use mesh_core::graph::Provenance;
 use mesh_ops::prelude::*;
 use mesh_optimize::{
-    Adafactor, Adam, AdamW, AdamWeightDecay, ByName, Delayed, LearningRate, Momentum, Optimizer,
-    OptimizerConfig, Reduction, Sgd, Sophia, Units, adaptive_clip, clip_by_global_norm,
-    clip_by_norm, clip_by_value, clip_per_replica, compute_gradients, cross_shard_loss, hutchinson,
-    microbatches, optimizers, per_replica, per_replica_gradients,
+    Adafactor, Adam, AdamW, AdamWeightDecay, ByName, Delayed, Momentum, Optimizer, OptimizerConfig,
+    Reduction, Schedule, Sgd, Sophia, Units, adaptive_clip, clip_by_global_norm, clip_by_norm,
+    clip_by_value, clip_per_replica, compute_gradients, cross_shard_loss, hutchinson, microbatches,
+    optimizers, per_replica, per_replica_gradients,
     schedule::{self, CosineRestarts, Exponential, OneCycle, ReduceOnPlateau, WarmupStableDecay},
 };
 use serde_json::json;
@@ -116,7 +116,7 @@ fn errors_have_the_users_line() {
 }
 
 /// Every schedule.
-fn rates() -> Vec<LearningRate> {
+fn rates() -> Vec<Schedule> {
     vec![
         0.1.into(),
         schedule::constant(0.1),

@@ -13,7 +13,7 @@ use mesh_ops::layers::{
     softmax_with, weighted_mean,
 };
 use mesh_ops::prelude::*;
-use mesh_optimize::{Adam, LearningRate, Optimizer, Sgd, schedule};
+use mesh_optimize::{Adam, Optimizer, Schedule, Sgd, schedule};
 
 use crate::printed::{refused, without_lines};
 
@@ -90,7 +90,7 @@ fn errors_of_layers_name_the_layer() {
 
 #[test]
 fn errors_of_training_read_well() {
-    let bad = |rate: LearningRate| {
+    let bad = |rate: Schedule| {
         move |g: &Graph| {
             let x = g.input("x", [dim("batch", 8), dim("x", 4)], F32);
             let loss = x.dense(dim("h", 3), "one").dense(dim("y", 6), "two").mean();

@@ -2,7 +2,7 @@
 
 use mesh_ops::prelude::*;
 use mesh_optimize::{
-    Adafactor, Decay, Factoring, LearningRate, Optimizer, OptimizerConfig, step_noise,
+    Adafactor, Decay, Factoring, Optimizer, OptimizerConfig, Schedule, step_noise,
 };
 use ndarray::{ArrayD, IxDyn, arr0};
 
@@ -79,7 +79,7 @@ fn close(got: &[f64], want: &[f64]) {
 /// Adafactor whose steps have the size of rate times scale, whatever the gradient: its sign is not
 /// divided.
 fn signs() -> Adafactor {
-    Adafactor { decay: Decay::Constant(0.0), ..Adafactor::tensor2tensor() }
+    Adafactor { decay: Decay::Given(0.0.into()), ..Adafactor::tensor2tensor() }
 }
 
 #[test]
@@ -92,8 +92,10 @@ fn row_23_two_presets() {
     assert!(theirs.momentum_in_variable_dtype);
     for preset in [&ours, &theirs] {
         assert!(preset.multiply_by_parameter_scale && preset.learning_rate.is_none());
-        assert_eq!((preset.epsilon1, preset.epsilon2, preset.beta1), (1e-30, 1e-3, 0.0));
-        assert_eq!((preset.clipping_threshold, preset.quantize_bits), (Some(1.0), None));
+        let numbers = [&preset.epsilon1, &preset.epsilon2, &preset.beta1].map(|x| x.constant());
+        assert_eq!(numbers, [1e-30, 1e-3, 0.0].map(Some));
+        assert_eq!(preset.clipping_threshold.as_ref().and_then(|x| x.constant()), Some(1.0));
+        assert_eq!(preset.quantize_bits, None);
     }
     for (dims, factored) in [(vec![3], false), (vec![2, 3], true), (vec![2, 3, 4], false)] {
         let runner = Runner::new(&theirs, &dims, F32, "");
@@ -155,9 +157,9 @@ fn row_25_the_decay_of_the_second_moment() {
     let adam = |t: i32| 0.95 * (1.0 - 0.95_f64.powi(t)) / (1.0 - 0.95_f64.powi(t + 1));
     close(&at(Decay::Adam { beta2: 0.95 }), &steps.map(adam));
     assert_eq!(at(Decay::Adam { beta2: 0.95 })[0], 0.0);
-    close(&at(Decay::Constant(0.75)), &[0.75; 5]);
-    let any = LearningRate::of_step(|t| t / (t + 1.0));
-    close(&at(Decay::OfStep(any)), &steps.map(|t| f64::from(t) / f64::from(t + 1)));
+    close(&at(Decay::Given(0.75.into())), &[0.75; 5]);
+    let any = Schedule::of_step(|t| t / (t + 1.0));
+    close(&at(Decay::Given(any)), &steps.map(|t| f64::from(t) / f64::from(t + 1)));
 }
 
 #[test]
@@ -179,14 +181,14 @@ fn row_26_the_update() {
         close(&matrix.read("w/adafactor_vc"), &vc);
 
         // Not factored, clipped: at the second step the mean of squares has a quarter of 16.
-        let quarter = Adafactor { decay: Decay::Constant(0.75), ..Adafactor::tensor2tensor() };
+        let quarter = Adafactor { decay: Decay::Given(0.75.into()), ..Adafactor::tensor2tensor() };
         let mut vector = Runner::new(&quarter, &[4], F32, &layout.replace("b:", "a:"));
         // Each g² is a quarter of v, so every element of the update is two, and so is its root mean
         // square.
         let clipped = vector.step(0, Some(&w), &g);
         close(&clipped, &updated([1.0, -1.0, 1.0, 1.0]));
         close(&vector.read("w/adafactor_v"), &g.map(|g| g * g / 4.0));
-        let higher = Adafactor { clipping_threshold: Some(1.5), ..quarter.clone() };
+        let higher = Adafactor { clipping_threshold: Some(1.5.into()), ..quarter.clone() };
         let mut vector = Runner::new(&higher, &[4], F32, "");
         close(&vector.step(0, Some(&w), &g), &updated([1.5, -1.5, 1.5, 1.5]));
         let free = Adafactor { clipping_threshold: None, ..quarter };
@@ -198,8 +200,8 @@ fn row_26_the_update() {
 #[test]
 fn row_27_momentum_of_the_scaled_update() {
     let slow = |preset: Adafactor| Adafactor {
-        beta1: 0.75,
-        decay: Decay::Constant(0.0),
+        beta1: 0.75.into(),
+        decay: Decay::Given(0.0.into()),
         multiply_by_parameter_scale: false,
         ..preset.learning_rate(0.5)
     };
@@ -232,19 +234,21 @@ fn row_28_ranges() {
     };
     type Change = (&'static str, &'static str, fn(&mut Adafactor));
     let illegal: [Change; 11] = [
-        ("clipping_threshold is 0.5", "a number from 1 on", |a| a.clipping_threshold = Some(0.5)),
-        ("clipping_threshold is NaN", "or none", |a| a.clipping_threshold = Some(f64::NAN)),
-        ("beta1 is -0.5", "a number from 0 to 1", |a| a.beta1 = -0.5),
-        ("beta1 is 1.5", "a number from 0 to 1", |a| a.beta1 = 1.5),
-        ("decay is 1", "from 0 to below 1", |a| a.decay = Decay::Constant(1.0)),
-        ("decay is -0.5", "from 0 to below 1", |a| a.decay = Decay::Constant(-0.5)),
+        ("clipping_threshold is 0.5", "a number from 1 on", |a| {
+            a.clipping_threshold = Some(0.5.into())
+        }),
+        ("clipping_threshold is NaN", "or none", |a| a.clipping_threshold = Some(f64::NAN.into())),
+        ("beta1 is -0.5", "a number from 0 to 1", |a| a.beta1 = (-0.5).into()),
+        ("beta1 is 1.5", "a number from 0 to 1", |a| a.beta1 = 1.5.into()),
+        ("decay is 1", "from 0 to below 1", |a| a.decay = Decay::Given(1.0.into())),
+        ("decay is -0.5", "from 0 to below 1", |a| a.decay = Decay::Given((-0.5).into())),
         ("decay beta2 is 1", "from 0 to below 1", |a| a.decay = Decay::Adam { beta2: 1.0 }),
         ("decay exponent is 2", "from 0 to 1", |a| {
             a.decay = Decay::Pow { exponent: 2.0, offset: 0 };
         }),
         ("quantize_bits is 1", "from 2 to 22, or none", |a| a.quantize_bits = Some(1)),
         ("quantize_bits is 23", "from 2 to 22, or none", |a| a.quantize_bits = Some(23)),
-        ("epsilon1 is -1", "a number from 0 on", |a| a.epsilon1 = -1.0),
+        ("epsilon1 is -1", "a number from 0 on", |a| a.epsilon1 = (-1.0).into()),
     ];
     for (what, range, change) in illegal {
         let (report, updates) = report(&change);
@@ -255,10 +259,10 @@ fn row_28_ranges() {
         assert_eq!(updates, 0);
     }
     let legal: [fn(&mut Adafactor); 8] = [
-        |a| a.clipping_threshold = Some(1.0),
+        |a| a.clipping_threshold = Some(1.0.into()),
         |a| a.clipping_threshold = None,
-        |a| a.beta1 = 1.0,
-        |a| a.decay = Decay::Constant(0.0),
+        |a| a.beta1 = 1.0.into(),
+        |a| a.decay = Decay::Given(0.0.into()),
         |a| a.decay = Decay::Adam { beta2: 0.0 },
         |a| a.decay = Decay::Pow { exponent: 1.0, offset: 0 },
         |a| a.quantize_bits = Some(2),
@@ -290,10 +294,10 @@ fn row_29_from_hyper_parameters() {
             r#""optimizer_adafactor_multiply_by_parameter_scale": false"#,
             Adafactor { multiply_by_parameter_scale: false, ..theirs() },
         ),
-        (r#""optimizer_adafactor_beta1": 0.5"#, Adafactor { beta1: 0.5, ..theirs() }),
+        (r#""optimizer_adafactor_beta1": 0.5"#, Adafactor { beta1: 0.5.into(), ..theirs() }),
         (
             r#""optimizer_adafactor_clipping_threshold": 1.25"#,
-            Adafactor { clipping_threshold: Some(1.25), ..theirs() },
+            Adafactor { clipping_threshold: Some(1.25.into()), ..theirs() },
         ),
         (
             r#""optimizer_adafactor_factored": false"#,

@@ -198,8 +198,13 @@ fn forms_agree_at_their_edges() {
     let updates = whole(&b, n);
     let row = Operand { value: updates.value, dims: [1].into_iter().collect() };
     let to = Operand { value: to.value, dims: [1].into_iter().collect() };
-    let sums = b.scatter(row, to, 0, begin, Extents::from_slice(&[3]));
+    let sums = b.scatter(row, to, 0, begin.clone(), Extents::from_slice(&[3]));
     fetched(&mut b, "summed", sums, &axes);
+    // Eight lines, each with an index of its own, some of them outside.
+    let lines = b.reshape(i, Extents::from_slice(&[8, 1]));
+    let [row, to] = [n, i].map(|value| Operand { value, dims: [0].into_iter().collect() });
+    let put = b.put(lines, row, to, 1, begin);
+    fetched(&mut b, "put", put, &axes);
     for (kind, value) in
         [(ReduceKind::Sum, n), (ReduceKind::Prod, n), (ReduceKind::Max, k), (ReduceKind::Min, n)]
     {

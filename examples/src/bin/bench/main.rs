@@ -4,6 +4,7 @@
 
 mod all_reduce;
 mod compile;
+mod decode;
 mod initial;
 mod lines;
 mod models;
@@ -42,6 +43,8 @@ enum Command {
     Scaling(scaling::Flags),
     /// Building, differentiating and lowering the training step of a deep transformer.
     Compile(compile::Flags),
+    /// Tokens of a language model one after the other, against reading its weights and its cache.
+    Decode(decode::Flags),
     /// All-reduces among threads, from 1 KiB to 64 MiB.
     AllReduce(all_reduce::Flags),
     /// Adam's update of one large variable, against memory bandwidth.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Profile(flags) => profile::run(flags),
         Command::Scaling(flags) => scaling::run(flags),
         Command::Compile(flags) => compile::run(flags),
+        Command::Decode(flags) => decode::run(flags),
         Command::AllReduce(flags) => all_reduce::run(flags),
         Command::Update(flags) => update::run(flags),
         Command::Watch(flags) => watch::run(flags),

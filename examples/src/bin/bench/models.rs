@@ -93,7 +93,7 @@ fn optimizer(workload: Workload) -> Box<dyn Optimizer> {
 
 /// The language model's optimizer.
 pub(crate) fn adamw() -> AdamWeightDecay {
-    AdamWeightDecay { epsilon: 1e-8, ..AdamWeightDecay::new(1e-3).weight_decay(0.01) }
+    AdamWeightDecay { epsilon: 1e-8.into(), ..AdamWeightDecay::new(1e-3).weight_decay(0.01) }
 }
 
 fn normal(inputs: &[Dimension]) -> Initializer {

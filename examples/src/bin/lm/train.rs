@@ -9,7 +9,7 @@ use examples::text::Text;
 use mesh_ops::prelude::*;
 use mesh_optimize::dataset::Dataset;
 use mesh_optimize::training::{Better, BoxError, Every, Metrics, Outcome, Progress, Trainer};
-use mesh_optimize::{LearningRate, Optimizer, schedule};
+use mesh_optimize::{Optimizer, Schedule, schedule};
 use std::error::Error;
 
 /// How many batches are made ahead.
@@ -40,7 +40,7 @@ pub(crate) fn optimizer(flags: &Flags) -> Result<Box<dyn Optimizer>, String> {
 }
 
 /// The learning rate: from 0 to `peak` over `warmup` steps, then along a cosine to a tenth of it.
-fn rate(flags: &Flags) -> LearningRate {
+fn rate(flags: &Flags) -> Schedule {
     let falling = flags.steps.saturating_sub(flags.warmup).max(1);
     let cosine = schedule::cosine_decay(flags.peak(), falling, 0.1);
     let grown = schedule::linear_warmup(flags.warmup);

@@ -117,6 +117,26 @@ pub fn build_training(graph: &Graph, sizes: &Sizes, optimizer: &dyn Optimizer) -
     training(graph, sizes, optimizer).train
 }
 
+/// Builds the model and the function that reads one token after the other, alone: see [`Functions::next`].
+pub fn build_decoding(graph: &Graph, sizes: &Sizes) -> Function<2, 1> {
+    let model = Model::new(sizes, dim("length", sizes.sequence));
+    let weights = model.weights(graph);
+    let (byte, position) = (graph.input("byte", [], I32), graph.input("position", [], I32));
+    let (logits, kept) = model.next(byte, position, &weights);
+    graph.function("next", [byte, position], [logits], kept)
+}
+
+impl Sizes {
+    /// Bytes that a token reads at least where so many positions of the cache are filled: all weights but
+    /// the embedding's, and the keys and values.
+    pub fn read(&self, filled: usize) -> usize {
+        let &Self { width, hidden, depth, vocab, .. } = self;
+        let layer = 4 * width * width + 2 * width * hidden;
+        let cache = 2 * filled * width;
+        (depth * (layer + cache) + width * vocab) * self.dtype.size()
+    }
+}
+
 /// Builds the model and its functions.
 pub fn build(graph: &Graph, sizes: &Sizes, optimizer: &dyn Optimizer) -> Functions {
     let Training { model, weights, inputs, losses, train } = training(graph, sizes, optimizer);

@@ -29,7 +29,7 @@ pub(crate) trait Kernel: Send {
     ///
     /// Every pointer of `memory` that the step names is valid for its value's bytes and aligned to its
     /// elements. Outs overlap no input, but for an out of a `Map` that coincides with an input of
-    /// equal extents, order and element size whose labels are its own dims. `scratch` is aligned to 64 bytes, valid for [`Kernel::scratch_bytes`], and overlaps
+    /// equal extents, order and element size whose labels are its own dims, and for a `Put` into what it makes. `scratch` is aligned to 64 bytes, valid for [`Kernel::scratch_bytes`], and overlaps
     /// nothing else.
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8);
 }

@@ -23,6 +23,7 @@ mod map;
 mod moves;
 mod pool;
 mod product;
+mod put;
 pub(super) mod reduce;
 mod scan;
 mod scatter;
@@ -77,6 +78,10 @@ pub(crate) fn prepare(
         }
         Form::Scatter(form) => {
             scatter::prepare(block, input(0)?, input(1)?, form.dim, at(&form.begin), out()?)?
+        }
+        Form::Put(form) => {
+            let operands = [input(0)?, input(1)?, input(2)?];
+            put::prepare(block, operands, form.dim, at(&form.begin), out()?)?
         }
         Form::Sort(form) => sort::prepare(block, inputs, form.dim, form.descending, outs)?,
         Form::Scan(form) => {

@@ -1,7 +1,7 @@
 //! Prepares loops.
 
 use super::{Preparing, expect, pointers};
-use crate::exec::action::{Part, PreparedLoop, Stretch};
+use crate::exec::action::{Entry, Part, PreparedLoop};
 use crate::exec::comm::Comm;
 use crate::exec::comm::courier::Peers;
 use crate::exec::cpu::Memory;
@@ -23,19 +23,20 @@ impl Preparing<'_> {
         let pointers = pointers(self.name, body, plan, self.site, base)?;
         let mut memory = Memory { pointers };
         let (given, left) = (self.given(form, step), self.left(form, step));
-        let moving = settle(plan, body, &given, &left, &mut memory)?;
-        let elsewhere = |part: &Part| memory.pointers[part.value] != part.first;
+        let (staying, moving) = self.settle(plan, body, &given, &left, &mut memory)?;
+        let first = |part: &Part| self.memory.pointers[part.outer];
+        let elsewhere = |part: &Part| memory.pointers[part.value] != first(part);
         let (stacks, next): (Vec<_>, Vec<_>) =
             left.into_iter().enumerate().partition(|(i, _)| *i >= form.carried);
         let left = stacks.into_iter().chain(next).map(|(_, part)| part).filter(elsewhere).collect();
         let given = given.into_iter().filter(elsewhere).collect();
-        let begin = |(from, &to): (&Operand, &ValueId)| Stretch {
-            from: self.at(from.value),
-            to: self.at(to),
+        let begin = |(from, &to): (&Operand, &ValueId)| Entry {
+            from: from.value.index(),
+            to: to.index(),
             bytes: self.value(to).bytes(),
         };
         let inputs = form.inputs(step);
-        let first = inputs.condition.map(|id| self.at(id).cast_const());
+        let first = inputs.condition.map(ValueId::index);
         let position = form.position().ok_or("its body has no position")?;
         let position = memory.pointers[position.index()].cast();
         let inner = Preparing {
@@ -53,6 +54,7 @@ impl Preparing<'_> {
             condition: first.zip(form.again().map(ValueId::index)),
             position,
             first: inputs.carried.iter().zip(&step.outs).map(begin).collect(),
+            staying,
             moving,
             given,
             left,
@@ -83,7 +85,7 @@ impl Preparing<'_> {
     fn part(&self, form: &Loop, value: ValueId, outer: ValueId, moves: bool) -> Part {
         let bytes = form.body.value(value).bytes();
         let stride = if moves { bytes } else { 0 };
-        Part { value: value.index(), bytes, first: self.at(outer), stride }
+        Part { value: value.index(), bytes, outer: outer.index(), stride }
     }
 
     /// Whether what the body is given and gives fits what the loop has.
@@ -103,35 +105,35 @@ impl Preparing<'_> {
         }
         Ok(())
     }
-}
 
-/// Points values of the body at the loop's own; gives those that move on. The position lies in the
-/// body's own memory.
-fn settle(
-    plan: &Plan,
-    body: &Block,
-    given: &[Part],
-    left: &[Part],
-    memory: &mut Memory,
-) -> Result<Vec<Part>, String> {
-    let mut moving = Vec::new();
-    for (value, place) in plan.places.iter().enumerate() {
-        let part = match *place {
-            Place::Param(i) => given.get(i),
-            Place::Stacked(i) => left.get(i).filter(|part| part.stride > 0),
-            _ => continue,
-        };
-        let &Part { bytes, first, stride, .. } = part.ok_or("a value is in nothing of its loop")?;
-        expect(body.values[value].bytes() == bytes, "a value does not fit what it lies in")?;
-        memory.pointers[value] = first;
-        if stride > 0 {
+    /// Points values of the body at the loop's own; gives those that stay where they are, and those that
+    /// move on. The position lies in the body's own memory.
+    fn settle(
+        &self,
+        plan: &Plan,
+        body: &Block,
+        given: &[Part],
+        left: &[Part],
+        memory: &mut Memory,
+    ) -> Result<(Vec<Part>, Vec<Part>), String> {
+        let mut all = Vec::new();
+        for (value, place) in plan.places.iter().enumerate() {
+            let part = match *place {
+                Place::Param(i) => given.get(i),
+                Place::Stacked(i) => left.get(i).filter(|part| part.stride > 0),
+                _ => continue,
+            };
+            let &Part { bytes, outer, stride, .. } =
+                part.ok_or("a value is in nothing of its loop")?;
+            expect(body.values[value].bytes() == bytes, "a value does not fit what it lies in")?;
             expect(stride.is_multiple_of(ALIGNMENT), "a slice is not aligned")?;
-            moving.push(Part { value, bytes, first, stride });
+            memory.pointers[value] = self.memory.pointers[outer];
+            all.push(Part { value, bytes, outer, stride });
         }
+        let position = body.params.last().map(|param| plan.places[param.index()]);
+        expect(matches!(position, Some(Place::Arena(_))), "the position is not the body's own")?;
+        Ok(all.into_iter().partition(|part| part.stride == 0))
     }
-    let position = body.params.last().map(|param| plan.places[param.index()]);
-    expect(matches!(position, Some(Place::Arena(_))), "the position is not the body's own")?;
-    Ok(moving)
 }
 
 /// What the parameters of a body stand for, but for the position. What is carried lives in the loop's

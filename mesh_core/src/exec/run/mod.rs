@@ -6,7 +6,7 @@ pub(super) mod numerics;
 
 use std::time::Instant;
 
-use super::action::{Action, Crossing, PreparedFeed, PreparedLoop, Stretch};
+use super::action::{Action, Crossing, Entry, PreparedFeed, PreparedLoop, Stretch};
 use super::border::Global;
 use super::comm::courier::Peers;
 use super::comm::{Comm, Stopped};
@@ -106,7 +106,7 @@ impl Action {
                     walk.copy(from, to);
                     Ok(())
                 }
-                Self::Loop(ref mut repeat) => repeat.run(peers, scratch, body),
+                Self::Loop(ref mut repeat) => repeat.run(peers, memory, scratch, body),
             }
         }
     }
@@ -119,23 +119,30 @@ impl PreparedLoop {
     pub(super) unsafe fn run(
         &mut self,
         peers: &mut Peers<impl Comm>,
+        outer: &Memory,
         scratch: *mut u8,
         mut watch: Watch<'_>,
     ) -> Result<(), Stopped> {
         // SAFETY: pointers and sizes were prepared together from values that fit each other; a
         // bool is one byte that a step has written; a part's places are apart, or one.
         unsafe {
-            self.first.iter().for_each(|stretch| stretch.copy());
-            let mut go_on = self.condition.is_none_or(|(first, _)| *first != 0);
+            for &Entry { from, to, bytes } in &self.first {
+                Stretch { from: outer.pointers[from], to: outer.pointers[to], bytes }.copy();
+            }
+            for part in &self.staying {
+                self.memory.pointers[part.value] = part.at(outer, 0);
+            }
+            let mut go_on = self.condition.is_none_or(|(first, _)| *outer.pointers[first] != 0);
             let mut done = 0;
             while go_on && done < self.count {
                 let position = if self.reverse { self.count - 1 - done } else { done };
                 self.position.write(position as i32);
                 for part in &self.moving {
-                    self.memory.pointers[part.value] = part.at(position);
+                    self.memory.pointers[part.value] = part.at(outer, position);
                 }
                 for part in &self.given {
-                    let (from, to) = (part.at(position), self.memory.pointers[part.value]);
+                    let from = part.at(outer, position).cast_const();
+                    let to = self.memory.pointers[part.value];
                     Stretch { from, to, bytes: part.bytes }.copy();
                 }
                 watch.iteration(position, &self.memory);
@@ -144,7 +151,8 @@ impl PreparedLoop {
                 }
                 go_on = self.condition.is_none_or(|(_, again)| *self.memory.pointers[again] != 0);
                 for part in &self.left {
-                    let (from, to) = (self.memory.pointers[part.value], part.at(position));
+                    let from = self.memory.pointers[part.value].cast_const();
+                    let to = part.at(outer, position);
                     Stretch { from, to, bytes: part.bytes }.copy();
                 }
                 done += 1;

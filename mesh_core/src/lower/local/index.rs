@@ -72,6 +72,28 @@ impl LocalCx<'_, '_> {
         self.cast(&Local::new(id, onto.clone()), dtype)
     }
 
+    /// `input` with `row` at the positions that indices say along `dim`, whose first position has index
+    /// `begin`; an index outside puts nothing. The row has the input's dims but for `dim`, and the indices
+    /// some of the row's.
+    ///
+    /// # Errors
+    ///
+    /// A dim that the input lacks, or has in another size.
+    pub fn put(
+        &mut self,
+        input: &Local,
+        row: &Local,
+        indices: &Local,
+        dim: DimName,
+        begin: Offset,
+    ) -> Result<Local, OpError> {
+        let at = position("put", &input.shape, dim)? as u8;
+        let labels = Labels::new("put", &input.shape, []);
+        let (row, indices) = (labels.operand(row)?, labels.operand(indices)?);
+        let id = self.builder.put(input.id, row, indices, at, begin);
+        Ok(Local::new(id, input.shape.clone()))
+    }
+
     /// The first `kept` elements along `dim` of the keys in their order, and what goes with them;
     /// all results have the dims of the keys. Equal keys stay in order; NaN is the greatest.
     ///

@@ -7,11 +7,13 @@
 //! there. So an iteration is right if each result is still there when its turn comes, though others have
 //! been copied before.
 //!
-//! Slices and stacks are in another place in every iteration. Kernels and the loop's own copies look up
-//! where they lie; steps that were prepared for one place must not meet them.
+//! Slices and stacks are in another place in every iteration. Kernels, loops and the loop's own copies look up
+//! where they lie; collectives were prepared for one place and must not meet them, nor those in the body of a
+//! loop that does.
 
 use super::{Memory, Name};
-use crate::program::{ALIGNMENT, Form, Place, Step, ValueId};
+use crate::passes::buffers::is_fixed;
+use crate::program::{ALIGNMENT, Place, Step, ValueId};
 use smallvec::smallvec;
 
 impl Memory<'_> {
@@ -68,7 +70,7 @@ impl Memory<'_> {
     /// Values in places that move, met by steps that do not look where they are; outs on what the
     /// body was given.
     pub(super) fn moved(&self, step: &Step) -> Vec<String> {
-        let fixed = step.axes().is_some() || matches!(step.form, Form::Loop(_));
+        let fixed = is_fixed(step);
         let lost = step.values().filter(|&value| fixed && self.moves(self.at(value)));
         let lost = lost.map(|value| format!("{value:?} is in another place in every iteration"));
         let renamed = |i: usize, out: ValueId| {

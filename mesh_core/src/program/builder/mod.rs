@@ -3,8 +3,8 @@
 mod collectives;
 
 use super::forms::{
-    Call, Contract, Convolve, Gather, Generate, Loop, Map, Move, Pool, Read, Reduce, Reshape, Scan,
-    Scatter, Sort, Write,
+    Call, Contract, Convolve, Gather, Generate, Loop, Map, Move, Pool, Put, Read, Reduce, Reshape,
+    Scan, Scatter, Sort, Write,
 };
 use super::{
     Block, Body, Dims, Expr, Extents, Form, Generator, Offset, Opaque, Operand, Origin, Owners,
@@ -259,6 +259,20 @@ impl<'m> Builder<'m> {
     ) -> ValueId {
         let dtype = self.value(updates.value).dtype;
         self.make(Scatter { dim, begin }, [updates, indices], dtype, extents)
+    }
+
+    /// `input` with `row` in it, by index along its label `dim`; the input's labels are its dims.
+    pub fn put(
+        &mut self,
+        input: ValueId,
+        row: Operand,
+        indices: Operand,
+        dim: u8,
+        begin: Offset,
+    ) -> ValueId {
+        let Value { dtype, extents, .. } = self.value(input).clone();
+        let input = self.whole(input);
+        self.make(Put { dim, begin }, [input, row, indices], dtype, extents)
     }
 
     /// The first `extents[dim]` of the elements sorted by the first input; one result per input.

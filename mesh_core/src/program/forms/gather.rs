@@ -33,7 +33,7 @@ impl FormRules for Gather {
         step.greatest(&self.begin)?;
         let [input, indices] = [0, 1].map(|i: usize| &step.step.inputs[i]);
         step.dtypes(&[input.value, step.step.outs[0]])?;
-        are_indices(step)?;
+        are_indices(step, 1)?;
         let dim = self.dim;
         let mut labels = Labels::new(step.out(0));
         ensure!(!labels.is_result(dim), "the result has the gathered label {dim}");
@@ -79,9 +79,9 @@ pub(super) fn row(indices: &Given<'_>, point: &[usize], begin: usize) -> usize {
     usize::try_from(row).unwrap_or(usize::MAX)
 }
 
-/// Whether input 1 can be used as indices.
-pub(super) fn are_indices(step: &StepCx<'_>) -> Legal {
-    let dtype = step.input(1).dtype;
+/// Whether input `i` can be used as indices.
+pub(super) fn are_indices(step: &StepCx<'_>, i: usize) -> Legal {
+    let dtype = step.input(i).dtype;
     ensure!(dtype == DType::I32, "the indices are {dtype}, not i32");
     Ok(())
 }

@@ -20,6 +20,7 @@ mod map;
 mod moves;
 mod permute;
 mod pool;
+mod put;
 mod reduce;
 mod reduce_scatter;
 mod reduce_to;
@@ -46,6 +47,7 @@ pub use map::Map;
 pub use moves::{Move, Piece};
 pub use permute::{Pairs, Permute};
 pub use pool::{Pool, PoolKind, Reach};
+pub use put::Put;
 pub use reduce::Reduce;
 pub use reduce_scatter::ReduceScatter;
 pub use reduce_to::ReduceTo;
@@ -159,7 +161,7 @@ macro_rules! forms {
 }
 
 forms! {
-    local: Map Reduce Contract Convolve Pool Move Reshape Generate Gather Scatter Sort Scan Call Barrier;
+    local: Map Reduce Contract Convolve Pool Move Reshape Generate Gather Scatter Put Sort Scan Call Barrier;
     collective: AllReduce AllGather ReduceScatter AllToAll Permute ReduceTo Broadcast;
     other: Read Write Loop;
     nothing: Await;

@@ -35,7 +35,7 @@ impl FormRules for Scatter {
         step.greatest(&self.begin)?;
         let [updates, indices] = [0, 1].map(|i: usize| &step.step.inputs[i]);
         step.dtypes(&[updates.value, step.step.outs[0]])?;
-        are_indices(step)?;
+        are_indices(step, 1)?;
         let (value, dim) = (step.out(0), self.dim);
         let sums = matches!(value.dtype, DType::F32 | DType::F64 | DType::I32);
         ensure!(sums, "there are no scattered sums of {}", value.dtype);
@@ -106,6 +106,7 @@ impl Spell for Scatter {
         let along = along.collect();
         let slices = (at.len()..at.len() + slices.len()).collect();
         let nothing = to.fill(out.dtype.into(), shape, 0.0);
-        Ok(vec![to.scattered(&nothing, &rows, &updates, &Lookup { dim, along, slices })])
+        let lookup = Lookup { dim, along, slices };
+        Ok(vec![to.scattered(&nothing, &rows, &updates, &lookup, Some(ReduceKind::Sum))])
     }
 }

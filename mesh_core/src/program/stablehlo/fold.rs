@@ -45,6 +45,15 @@ impl Fold {
     }
 }
 
+impl Writer<'_> {
+    /// Writes the region that has the second of two numbers.
+    pub(super) fn second(&mut self, element: Element) {
+        let scalar: (Element, &[usize]) = (element, &[]);
+        let last = self.region(&[scalar, scalar], |_, of| Ok::<_, Infallible>(vec![of[1].clone()]));
+        last.unwrap_or_else(|never| match never {});
+    }
+}
+
 /// Windows along a dim of a tensor: where each begins, how it is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::program) struct Along {

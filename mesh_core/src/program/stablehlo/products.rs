@@ -142,13 +142,15 @@ impl Writer<'_> {
         self.line(text, x.element, extents)
     }
 
-    /// A tensor with slices added at indices; what is outside is left out.
+    /// A tensor with slices folded in at indices, or in the place of what is there; what is outside is left
+    /// out.
     pub(in crate::program) fn scattered(
         &mut self,
         onto: &Tensor,
         indices: &Tensor,
         updates: &Tensor,
         lookup: &Lookup,
+        fold: Option<ReduceKind>,
     ) -> Tensor {
         let names = [
             "update_window_dims",
@@ -168,8 +170,11 @@ impl Writer<'_> {
         );
         let begin = format!("\"stablehlo.scatter\"({onto}, {indices}, {updates})");
         let outs = [(onto.element, &onto.extents[..])];
-        let fold = Fold { kind: ReduceKind::Sum, element: onto.element };
-        let (mut outs, ()) = self.enclosing(&outs, begin, |to| fold.region(to), end);
+        let region = |to: &mut Self| match fold {
+            Some(kind) => Fold { kind, element: onto.element }.region(to),
+            None => to.second(onto.element),
+        };
+        let (mut outs, ()) = self.enclosing(&outs, begin, region, end);
         outs.remove(0)
     }
 

@@ -305,6 +305,16 @@ fn lookups_have_their_labels() {
     refused(&found, "17 scatter", "the indices have labels that the updates lack");
     let found = step(17, |step| step.inputs[0].dims[1] = 3);
     refused(&found, "17 scatter", "result dim 1 is in no operand");
+    let found = spoil!(26, Put { dim } => *dim = 2);
+    refused(&found, "26 put", "the result lacks the label 2");
+    let found = spoil!(26, Put { dim } => *dim = 1);
+    refused(&found, "26 put", "the row has the indexed label 1");
+    let found = step(26, |step| step.inputs[0].dims.swap(0, 1));
+    refused(&found, "26 put", "the input's labels are not those of the result in order");
+    let found = step(26, |step| step.inputs[2].dims[0] = 2);
+    refused(&found, "26 put", "the indices have labels that the row lacks");
+    let found = step(26, |step| step.inputs[2].value = step.inputs[1].value);
+    refused(&found, "26 put", "the indices are f32, not i32");
 }
 
 #[test]
@@ -347,7 +357,7 @@ fn variables_keep_their_type() {
     let found = spoil!(0, Read { variable } => *variable = var(2));
     refused(&found, "0 read", "there is no var2");
     let found = problems(|program| program.block.steps.push(program.block.steps[14].clone()));
-    refused(&found, "25 write", "var1 is written twice");
+    refused(&found, "27 write", "var1 is written twice");
 }
 
 #[test]

@@ -2,11 +2,13 @@
 //!
 //! The numbers are those of a causal full pass, position by position. A cache is a pair of tensors
 //! over a dim of positions, filled from 0 on; between calls it lives in two variables, or a loop
-//! carries it.
+//! carries it. A new position is put in its row ([`update_at`](crate::update_at)), and attention looks at what
+//! is filled ([`einsum_filled`](crate::einsum_filled)): neither costs more where there is room for more.
+//! Under a layout that splits the cache along its positions each processor looks at its own, and what they
+//! find is merged: their greatest score, the sum of exponentials, and the weighted values.
 
 use super::dot_product::fit_mask;
-use super::{AttentionOptions, KeyValues, MultiHead, MultiHeadWeights, Rotation, additive_mask};
-use crate::elementwise::{equal, less_equal, select};
+use super::{AttentionOptions, KeyValues, MultiHead, MultiHeadWeights, Rotation};
 use crate::layers::fit::Fit;
 use crate::room::*;
 use mesh_core::graph::{Graph, Initializer, Update, Variable};
@@ -33,10 +35,11 @@ impl<'g> CacheVariables<'g> {
 }
 
 impl MultiHead {
-    /// Dims of a cache: `batch`, positions, heads of keys and values, kv.
+    /// Dims of a cache: `batch`, heads of keys and values, positions, kv. What a head has lies side by
+    /// side, so that its filled part is looked at where it lies.
     fn cache_dims(&self, batch: &[Dimension], memory: Dimension) -> Vec<Dimension> {
         let heads = self.memory_heads();
-        batch.iter().copied().chain([memory]).chain(heads).chain([self.kv]).collect()
+        batch.iter().copied().chain(heads).chain([memory, self.kv]).collect()
     }
 
     /// An empty cache for the positions of `memory`.
@@ -85,7 +88,7 @@ impl MultiHead {
     /// positions of the cache up to its own. The result, and the cache with this position in it.
     ///
     /// `rotation` is that of `position`; `options` has masks and biases over `memory` without the
-    /// causal mask, which is added here. A position beyond the cache is lost.
+    /// later positions, which are left out here. A position beyond the cache is lost.
     ///
     /// ```
     /// # use mesh_ops::prelude::*;
@@ -126,20 +129,11 @@ impl MultiHead {
         if let Some(poisoned) = fit_cache(&new, cache, memory).refused("decode", x) {
             return nothing(poisoned);
         }
-        let positions = crate::range(x.graph(), memory, DType::I32);
-        let here = equal(positions, position);
         let cache = KeyValues {
-            key: select(here, new.key, cache.key),
-            value: select(here, new.value, cache.value),
+            key: crate::update_at(cache.key, memory, position, new.key),
+            value: crate::update_at(cache.value, memory, position, new.value),
         };
-        let dtype = x.dtype().reduction();
-        let past = additive_mask(less_equal(positions, position), dtype);
-        let mask = match options.mask {
-            Some(mask) if mask.dtype() == DType::Bool => past + additive_mask(mask, dtype),
-            Some(mask) => past + crate::elementwise::cast(mask, dtype),
-            None => past,
-        };
-        let options = AttentionOptions { mask: Some(mask), ..*options };
+        let options = AttentionOptions { filled: Some(position + 1.0), ..*options };
         (self.attend(q, &cache, memory, weights, &options), cache)
     }
 

@@ -4,7 +4,8 @@ use super::mask::{MASKED, additive_mask};
 use super::talking::TalkingHeads;
 use super::{as_memory, memory_dim};
 use crate::attention::{Attend, Blocks, Mask, attention, own_dim};
-use crate::elementwise::{cast, equal, logical_and, select, sigmoid, tanh};
+use crate::einsum::einsum;
+use crate::elementwise::{cast, equal, less, logical_and, select, sigmoid, tanh};
 use crate::layers::fit::Fit;
 use crate::layers::softmax_with;
 use crate::reduce::mean;
@@ -34,6 +35,9 @@ pub struct AttentionOptions<'g> {
     /// Who may attend to whom by rules, which cost less than a mask: what they rule out need not be
     /// computed. A query to which they leave nothing gets 0.
     pub rules: Mask<'g>,
+    /// How many of the memory's first positions there are (i32, with dims of queries or none), if not all:
+    /// nobody attends to the rest, and it is not read, as in a cache that has room for more.
+    pub filled: Option<Tensor<'g>>,
     /// Whether in blocks.
     pub way: AttentionWay,
     /// Added to logits, as relative positions are; it has some of their dims.
@@ -93,7 +97,8 @@ impl<'g> AttentionOptions<'g> {
 
     /// What is done in blocks, where that is asked for or cheaper. Heads that talk need all scores, and
     /// bf16 scores would be rounded otherwise. Beside numbers like -1e9 that are added to all scores of a
-    /// query its log-sum-exp would lose the rest, so blocks are not chosen unasked there.
+    /// query its log-sum-exp would lose the rest, so blocks are not chosen unasked there. What is filled is
+    /// looked at by products that leave out the rest.
     #[track_caller]
     fn in_blocks(&self, qkv: [Tensor<'g>; 3], how: Attend<'g>) -> Option<Attend<'g>> {
         let [q, ..] = qkv;
@@ -108,7 +113,8 @@ impl<'g> AttentionOptions<'g> {
             AttentionWay::Plain => None,
             AttentionWay::Blocks(blocks) => Some(blocks),
         };
-        let blocks = blocks.filter(|_| self.talking.is_none() && !self.rough_logits)?;
+        let whole = self.talking.is_some() || self.rough_logits || self.filled.is_some();
+        let blocks = blocks.filter(|_| !whole)?;
         let (allowed, added) = match self.mask {
             Some(mask) if mask.dtype() == DType::Bool => (Some(mask), None),
             added => (None, added),
@@ -118,6 +124,22 @@ impl<'g> AttentionOptions<'g> {
             (bias, added) => bias.or(added),
         };
         Some(Attend { bias, allowed, blocks, ..how })
+    }
+
+    /// A product of something with the memory, or with logits of its positions.
+    #[track_caller]
+    fn product(
+        &self,
+        x: Tensor<'g>,
+        of_memory: Tensor<'g>,
+        output: &[Dimension],
+        memory: Dimension,
+    ) -> Tensor<'g> {
+        let output = output.iter().copied();
+        match self.filled {
+            Some(filled) => crate::einsum_filled(x, of_memory, output, memory, filled),
+            None => einsum(x, &[of_memory], output),
+        }
     }
 
     /// The dims of logits as they go into the softmax, of these dims of queries.
@@ -175,7 +197,7 @@ pub fn dot_product_attention<'g>(
     }
     let replaced = |d: Dimension| if d == key { value } else { d };
     let output = q.shape().iter().map(replaced).collect::<Vec<_>>();
-    crate::einsum::einsum(cast(weights, v.dtype()), &[v], output)
+    options.product(cast(weights, v.dtype()), v, &output, memory)
 }
 
 /// Attention of queries to the positions of their own tensor: keys and values have `length` as well. Masks
@@ -235,6 +257,9 @@ fn fit<'g>([q, k, v]: [Tensor<'g>; 3], how: &Attend<'g>, options: &AttentionOpti
     for rule in options.rules.tensors() {
         fit = fit.integers("rules", rule).among("rules", rule, &logits);
     }
+    if let Some(filled) = options.filled {
+        fit = fit.integers("what is filled", filled).among("what is filled", filled, &shared);
+    }
     if let Some(bias) = options.bias {
         fit = fit.floats("a bias", bias).among("a bias", bias, &logits);
     }
@@ -273,7 +298,7 @@ fn logits<'g>(
     let shared = of_q.iter().filter(|d| *d != key && of_k.contains(d.name));
     let own = of_q.iter().filter(|d| !of_k.contains(d.name));
     let dims: Vec<_> = shared.chain(own).chain([memory]).collect();
-    let mut logits = crate::einsum::einsum(q, &[k], dims);
+    let mut logits = options.product(q, k, &dims, memory);
     if let Some(talking) = options.talking {
         logits = talking.before(logits);
     }
@@ -289,6 +314,10 @@ fn logits<'g>(
         Some(mask) => logits + cast(mask, dtype),
         None => logits,
     };
+    if let Some(filled) = options.filled {
+        let positions = crate::range(q.graph(), memory, DType::I32);
+        logits = logits + additive_mask(less(positions, filled), dtype);
+    }
     match rule {
         Some(rule) if options.may_leave_nothing() => select(rule, logits, q.scalar_like(MASKED)),
         Some(rule) => logits + additive_mask(rule, dtype),

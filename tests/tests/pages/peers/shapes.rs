@@ -115,6 +115,9 @@ pub(super) fn indices(words: &Words<'_>) -> Vec<Row> {
         "scatter index_copy", "Array.at[].set lax.scatter" => {
             scatter(x, gather(x, chosen, rows), chosen, rows, Scatter::Set)
         };
+        "select_scatter", "lax.dynamic_update_slice lax.dynamic_update_index_in_dim" => {
+            update_at(x, rows, words.g.scalar(1.0, I32), pick(x, rows, 0))
+        }, "one position; a variable's old value is written in place";
         "scatter_reduce", "Array.at[].max lax.scatter_max" => {
             scatter(x, gather(x, chosen, rows), chosen, rows, Scatter::Max)
         };

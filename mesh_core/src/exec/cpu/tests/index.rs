@@ -3,7 +3,7 @@
 use super::oracle::{declared, each, extents, get, index};
 use super::{DTYPES, Tensor, run, run_with, step, value, whole};
 use crate::names::{DType, Mesh};
-use crate::program::forms::{Gather, Scatter};
+use crate::program::forms::{Gather, Put, Scatter};
 use crate::program::{Offset, Value};
 use proptest::prelude::*;
 
@@ -91,6 +91,19 @@ fn scatters() -> impl Strategy<Value = Case> {
     })
 }
 
+/// The indexed dim is result dim 0. Values: row, indices, and what is written into.
+fn puts() -> impl Strategy<Value = Case> {
+    (sketch(), 0..DTYPES.len()).prop_flat_map(|(mut sketch, dtype)| {
+        sketch.labels.iter_mut().for_each(|label| label.2 = true);
+        let sizes: Vec<_> =
+            [sketch.extent].into_iter().chain(sketch.labels.iter().map(|l| l.0)).collect();
+        let shifted = |labels: Vec<u8>| labels.into_iter().map(|l| l + 1).collect();
+        let row = labelled(DTYPES[dtype], shifted(sketch.of(|_| true)), sizes.clone());
+        let indices = labelled(DType::I32, shifted(sketch.of(|l| l.1)), sizes.clone());
+        (Just(sketch), row, indices, value(DTYPES[dtype], sizes))
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
@@ -131,6 +144,37 @@ proptest! {
         let step = step(form, [dims, at], 1);
         let got = run(&inputs, std::slice::from_ref(&out), &step).unwrap().remove(0);
         prop_assert_eq!(got, Tensor::new(out, want));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(800))]
+
+    #[test]
+    fn puts_match_brute_force((sketch, (dims, row), (at, indices), out) in puts()) {
+        let into = whole(&out, sketch.seed ^ 1);
+        let inputs = [into, whole(&row, sketch.seed), sketch.indices(indices)];
+        let of = declared(out.extents.len());
+        let mut want = inputs[0].data.clone();
+        let mut all = out.extents.to_vec();
+        all[0] = 1;
+        each(&all, &mut |label| {
+            let mut label = label.to_vec();
+            if let Some(position) = sketch.position(get(&inputs[2], &at, &label)) {
+                let update = get(&inputs[1], &dims, &label);
+                label[0] = position;
+                want[index(&out, &of, &label)] = update;
+            }
+        });
+        let form = Put { dim: 0, begin: Offset::fixed(sketch.begin) };
+        let step = step(form, [of, dims, at], 1);
+        let want = Tensor::new(out.clone(), want);
+        // Into memory of its own, and into that of what it was.
+        let got = run(&inputs, std::slice::from_ref(&out), &step).unwrap().remove(0);
+        prop_assert_eq!(&got, &want);
+        let (outs, mesh) = (std::slice::from_ref(&out), Mesh::single());
+        let got = run_with(&inputs, outs, &step, &mesh, 0, &[(0, 0)]).unwrap().remove(0);
+        prop_assert_eq!(&got, &want);
     }
 }
 

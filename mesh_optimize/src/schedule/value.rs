@@ -1,30 +1,32 @@
-//! The learning rate: a number or a function of the step.
+//! The type of schedules: a number or a function of the step.
 
-use mesh_core::graph::{Graph, Tensor};
+use mesh_core::graph::{Graph, Operand, Tensor};
 use mesh_core::names::DType;
 use mesh_ops::elementwise::cast;
 use std::fmt;
 use std::sync::Arc;
 
-/// A learning rate, or another number of an optimizer that may change with the step: a decay of moments or of
-/// weights, a momentum.
+/// A number of an optimizer, the same in every step or a function of the step: a learning rate, a decay of moments or
+/// of weights, a momentum, an epsilon.
+///
+/// It stands beside tensors as a number does: `x * &schedule` has the dtype of `x`.
 ///
 /// ```
 /// use mesh_ops::prelude::*;
-/// use mesh_optimize::{LearningRate, Optimizer, Sgd};
+/// use mesh_optimize::{Schedule, Optimizer, Sgd};
 ///
 /// let g = mesh_ops::graph();
 /// let (batch, x) = (dim("batch", 4), dim("x", 8));
 /// let input = g.input("input", [batch, x], F32);
 /// let loss = input.dense(dim("y", 3), "out").square().mean();
 /// // 0.1 over the root of the step, counted from 1.
-/// let falling = LearningRate::of_step(|step| (step + 1.0).powf(-0.5) * 0.1);
+/// let falling = Schedule::of_step(|step| (step + 1.0).powf(-0.5) * 0.1);
 /// g.function("train", [input], [loss], Sgd::new(falling).minimize(loss));
 /// g.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct LearningRate(Kind);
+pub struct Schedule(Kind);
 
 #[derive(Clone)]
 enum Kind {
@@ -37,9 +39,9 @@ enum Kind {
 /// From the step to the rate; both are f64 scalars.
 type OfStep = dyn for<'g> Fn(Tensor<'g>) -> Tensor<'g> + Send + Sync;
 
-impl LearningRate {
+impl Schedule {
     /// `rate` computes the learning rate from the graph's step. Both are f64 scalars; the step is 0
-    /// in the first call that trains. See [`LearningRate`] for an example.
+    /// in the first call that trains. See [`Schedule`] for an example.
     pub fn of_step(
         rate: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g> + Send + Sync + 'static,
     ) -> Self {
@@ -51,8 +53,15 @@ impl LearningRate {
         Self(Kind::Refused(what, problem.into()))
     }
 
-    /// The number, if it is one, legal or not.
-    pub(crate) fn constant(&self) -> Option<f64> {
+    /// The number, if it is the same in every step; it need not be legal.
+    ///
+    /// ```
+    /// use mesh_optimize::{AdamW, schedule};
+    ///
+    /// let adamw = AdamW { beta1: schedule::linear_decay(0.9, 0.95, 300), ..AdamW::new(1e-3) };
+    /// assert_eq!((adamw.beta1.constant(), adamw.beta2.constant()), (None, Some(0.999)));
+    /// ```
+    pub fn constant(&self) -> Option<f64> {
         match self.0 {
             Kind::Constant(rate) => Some(rate),
             _ => None,
@@ -88,16 +97,12 @@ impl LearningRate {
         }
     }
 
-    /// A tensor times this number. A constant multiplies as it is written; what a function gives is rounded once
-    /// to the tensor's dtype.
-    pub(crate) fn times<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
-        match self.legal() {
-            Some(number) => x * number,
-            None => x * self.at(x.graph(), x.dtype()),
-        }
+    /// Whether it is this number in every step.
+    pub(crate) fn is(&self, number: f64) -> bool {
+        self.constant() == Some(number)
     }
 
-    /// As [`times`](Self::times), with what is left of one.
+    /// A tensor times what is left of one; the difference is rounded once to the tensor's dtype.
     pub(crate) fn rest_times<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
         match self.legal() {
             Some(number) => x * (1.0 - number),
@@ -107,7 +112,7 @@ impl LearningRate {
 
     /// This part of something old and the rest of something new.
     pub(crate) fn mixed<'g>(&self, old: Tensor<'g>, new: Tensor<'g>) -> Tensor<'g> {
-        self.times(old) + self.rest_times(new)
+        old * self + self.rest_times(new)
     }
 
     /// The learning rate at a given step. Both are f64 scalars.
@@ -115,7 +120,7 @@ impl LearningRate {
     /// ```
     /// # use mesh_ops::prelude::*;
     /// # let g = mesh_ops::graph();
-    /// let rate = mesh_optimize::LearningRate::from(0.1).at_step(g.scalar(7.0, F64));
+    /// let rate = mesh_optimize::Schedule::from(0.1).at_step(g.scalar(7.0, F64));
     /// # let f = g.function("rate", [], [rate], []);
     /// # let module = g.lower(&Mesh::single(), &Layout::default())?;
     /// # let [rate] = Session::threads(&module, 0)?.call(&f, [])?;
@@ -139,15 +144,27 @@ impl LearningRate {
     }
 }
 
+/// What a function of the step gives is rounded once to the dtype of the tensor that it stands beside.
+impl<'g> Operand<'g> for &Schedule {
+    #[track_caller]
+    fn beside(self, other: Tensor<'g>) -> Tensor<'g> {
+        self.at(other.graph(), other.dtype())
+    }
+
+    fn number(self) -> Option<f64> {
+        self.legal()
+    }
+}
+
 /// A constant rate. One that is negative or not finite is an error of the graph in which it is used.
-impl From<f64> for LearningRate {
+impl From<f64> for Schedule {
     fn from(rate: f64) -> Self {
         Self(Kind::Constant(rate))
     }
 }
 
-impl From<&LearningRate> for LearningRate {
-    fn from(rate: &LearningRate) -> Self {
+impl From<&Schedule> for Schedule {
+    fn from(rate: &Schedule) -> Self {
         rate.clone()
     }
 }
@@ -158,12 +175,12 @@ pub(crate) fn problem(what: &str, rate: f64) -> Option<String> {
     (!legal).then(|| format!("{what} {rate}: legal are finite numbers from 0 on"))
 }
 
-impl fmt::Debug for LearningRate {
+impl fmt::Debug for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Constant(rate) => write!(f, "LearningRate({rate:?})"),
-            Kind::OfStep(_) => write!(f, "LearningRate(of the step)"),
-            Kind::Refused(what, problem) => write!(f, "LearningRate(refused: {what}: {problem})"),
+            Kind::Constant(rate) => write!(f, "{rate:?}"),
+            Kind::OfStep(_) => write!(f, "Schedule(of the step)"),
+            Kind::Refused(what, problem) => write!(f, "Schedule(refused: {what}: {problem})"),
         }
     }
 }

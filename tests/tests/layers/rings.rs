@@ -39,12 +39,15 @@ fn counted(module: &Module, function: &str) -> Vec<(&'static str, usize)> {
     names.map(|name| (name, sum(name))).into_iter().filter(|(_, times)| *times > 0).collect()
 }
 
+/// Collectives by name, and how often each runs.
+type Counts = &'static [(&'static str, usize)];
+
 /// Keys and values make one turn less than there are processors; their gradients go all the way home.
 /// Where everything is one block, it is gathered.
 #[test]
 fn permutes_are_counted() {
     let length = dim("length", 16);
-    let table: &[(usize, &[(&str, usize)], &[(&str, usize)])] = &[
+    let table: &[(usize, Counts, Counts)] = &[
         // Each processor has two blocks of two positions.
         (2, &[("permute", 2 * 2 * 3)], &[("permute", 2 * (2 * 2 * 3 + 2 * 4))]),
         (4, &[("permute", 2 * 3)], &[("permute", 2 * 2 * 3 + 2 * 4)]),

@@ -3,7 +3,7 @@
 use crate::launch::{LaunchError, mesh_and_layout, parse};
 use crate::report::remark;
 use mesh_core::graph::Graph;
-use mesh_core::names::{Layout, Mesh};
+use mesh_core::names::{Dimension, Layout, Mesh, Rules, Shape};
 use mesh_core::passes::Machine;
 use mesh_optimize::search::{FindLayout, MachineError, Search, read_machine};
 use std::error::Error;
@@ -14,6 +14,28 @@ const AUTO: &str = "auto";
 /// The machine of a file that a flag names.
 pub fn of_file(path: &str) -> Result<Machine, MachineError> {
     read_machine(path.as_ref())
+}
+
+/// Into how many parts the layout that flags give cuts a dim in computations; 1 if a layout is to be found,
+/// or is none of the mesh, of which lowering tells.
+///
+/// # Errors
+///
+/// Flags that are no mesh and no layout.
+pub fn parts_given(
+    (mesh, layout): (Option<&str>, Option<&str>),
+    batch: usize,
+    dim: Dimension,
+) -> Result<usize, LaunchError> {
+    let is_found = |text: &str| text.strip_prefix(AUTO).is_some_and(|rest| rest.starts_with(':'));
+    if mesh.is_some_and(is_found) || layout == Some(AUTO) {
+        return Ok(1);
+    }
+    let (mesh, layout) = mesh_and_layout(mesh, layout, batch)?;
+    let (Ok(rules), Ok(shape)) = (Rules::bind(&layout, &mesh), Shape::new([dim])) else {
+        return Ok(1);
+    };
+    Ok(rules.compute(&shape).parts(&mesh, dim.name))
 }
 
 /// The mesh and layout that flags ask for. `auto:N` and `auto` are found by a search for the fastest call of a

@@ -78,6 +78,7 @@ mod transpose;
 mod unstack;
 mod update_at;
 mod windows;
+mod zigzag;
 
 pub use methods::Ops;
 
@@ -130,6 +131,7 @@ rooms! {
     random/jitter;
     random/sample;
     halo: halo_exchange, left_halo_exchange;
+    zigzag: zigzag, zigzag_inverse;
     conv/blocks;
     pool;
     adaptive_pool: adaptive_avg_pool, adaptive_max_pool;

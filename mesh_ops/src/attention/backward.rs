@@ -1,9 +1,14 @@
 //! The gradient of attention: probabilities are computed again from log-sum-exps, block by block.
 
-use super::parts::{Frame, Part, Parts, Side, Sum, Terms, nest};
+use super::exchange::{own_part, whole};
+use super::frame::Frame;
+use super::nest::{Sum, nest};
+use super::parts::{Part, Parts, Side, Terms};
+use super::ring::Ring;
+use super::split::KEYS_VALUES;
 use super::{Attention, Dims, formula};
 use crate::room::*;
-use mesh_core::lower::Local;
+use mesh_core::lower::{Local, PlaceCx, Placing};
 use mesh_core::program::{Expr, Scalar};
 
 /// Inputs: those of the attention, its output, its log-sum-exps, the output's gradient, and that of the
@@ -63,47 +68,40 @@ impl Op for AttentionGradient {
         Ok(types[..self.results()].to_vec())
     }
     fn split(&self, io: Signature<'_>) -> SplitRule {
-        // What keys, values or the bias lack is summed for them.
-        let made = io.outputs;
-        let dims = made.iter().flat_map(|t| t.shape.names());
-        let lacking = dims.filter(|&name| made.iter().any(|t| !t.shape.contains(name)));
-        let known = [self.forward.memory, self.forward.key, self.forward.value];
-        let mut summed: Vec<_> = lacking.filter(|name| !known.contains(name)).collect();
-        summed.dedup();
-        self.forward.rule().with(summed, Role::Reduced(ReduceKind::Sum))
+        self.forward.rule_of_gradient(io.outputs)
+    }
+    fn place(&self, cx: &PlaceCx<'_>) -> Placing {
+        self.forward.gradient_placed(cx)
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let (dims, frame) = self.forward.frame(cx, Side::Memory)?;
+        let op = &self.forward;
+        let turn = op.turn(cx)?;
+        let given = op.given(cx, true, turn)?;
+        let (dims, frame) = op.frame(&given, Side::Memory, turn)?;
         let dtype = cx.dtype(&cx.input(0)?).reduction();
-        let mut parts = self.forward.parts(cx, &frame)?;
+        let mut parts = op.parts(cx, &frame, &given)?;
         for (part, value) in self.own_parts(cx, &dims, dtype)? {
             let value = frame.arranged(cx, &value, 0.0)?;
             parts.push(part, value);
         }
-        let whole: Vec<_> = (0..self.results()).map(|i| cx.output_shape(i)).collect();
+        // Each result is as its input is given.
+        let shapes: Vec<_> = given[..self.results()].iter().map(|x| x.shape().clone()).collect();
         let sum = |shape: &Shape| Ok(Sum { shape: frame.in_blocks(shape)?, dtype });
-        let sums = whole.iter().map(sum).collect::<Result<Vec<_>, OpError>>()?;
-        let blocks = [frame.memory.blocks, frame.queries.blocks];
-        let over: Vec<_> = frame.outer.iter().copied().chain(blocks).collect();
-        let inside = |sum: &Sum| {
-            let over: Vec<_> = over.iter().map(|d| d.name).collect();
-            Sum { shape: sum.shape.without(&over), ..sum.clone() }
+        let sums = shapes.iter().map(sum).collect::<Result<Vec<_>, OpError>>()?;
+        let block = Block { op, frame: &frame, dtype };
+        let made = match turn {
+            Some(turn) => block.around(cx, &parts, &sums, turn)?,
+            None => block.here(cx, &parts, &sums)?,
         };
-        let block = Block { op: &self.forward, frame: &frame, dtype };
-        let of_block: Vec<_> = sums.iter().map(inside).collect();
-        let made =
-            nest(cx, &over, &parts, &sums, vec![None; sums.len()], &mut |cx, parts, so_far| {
-                let begin = |(so_far, sum): (Option<Local>, &Sum)| {
-                    so_far.unwrap_or_else(|| cx.fill(Scalar::new(sum.dtype, 0.0), &sum.shape))
-                };
-                let so_far = so_far.into_iter().zip(&of_block).map(begin).collect();
-                let body = |cx: &mut LocalCx<'_, '_>, parts: &Parts, so_far: &[Local], masked| {
-                    block.add(cx, parts, so_far, masked)
-                };
-                self.forward.guarded(cx, parts, &frame, so_far, &body)
-            })?;
-        for (i, (blocks, shape)) in made.iter().zip(&whole).enumerate() {
-            let restored = frame.restored(cx, blocks, shape)?;
+        for (i, (blocks, shape)) in made.iter().zip(&shapes).enumerate() {
+            let mut restored = frame.restored(cx, blocks, shape)?;
+            if let Some(turn) = turn {
+                restored = op.in_place(cx, &restored, turn)?;
+            }
+            if KEYS_VALUES.contains(&i) {
+                restored = op.renamed(cx, &restored, [op.memory, op.length])?;
+            }
+            let restored = own_part(cx, restored, &cx.output_shape(i))?;
             let restored = cx.cast(&restored, cx.output_dtype(i))?;
             cx.finish(i, restored)?;
         }
@@ -144,6 +142,7 @@ impl AttentionGradient {
     ) -> Result<Vec<(Part, Local)>, OpError> {
         let own = self.own();
         let [y, sums, dy] = [cx.input(own)?, cx.input(own + 1)?, cx.input(own + 2)?];
+        let [y, dy] = [whole(cx, y, dims.value.name)?, whole(cx, dy, dims.value.name)?];
         let [x, z] = [0, 1].map(Expr::input);
         let (wide, wide_dy) = (cx.cast(&y, dtype)?, cx.cast(&dy, dtype)?);
         let products = cx.map_over(y.shape(), &[wide, wide_dy], &(x.clone() * z.clone()), dtype)?;
@@ -166,6 +165,74 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
+    /// Gradients in blocks: each block of the memory meets all queries.
+    fn here(
+        &self,
+        cx: &mut LocalCx<'_, '_>,
+        parts: &Parts,
+        sums: &[Sum],
+    ) -> Result<Vec<Local>, OpError> {
+        let frame = self.frame;
+        let blocks = [frame.memory.blocks, frame.queries.blocks];
+        let over: Vec<_> = frame.outer.iter().copied().chain(blocks).collect();
+        let inside = self.inside(sums, &over);
+        nest(cx, &over, parts, sums, vec![None; sums.len()], &mut |cx, parts, so_far| {
+            self.met(cx, parts, &inside, so_far)
+        })
+    }
+
+    /// The same where the memory goes round, and with it the gradients of keys and values.
+    fn around(
+        &self,
+        cx: &mut LocalCx<'_, '_>,
+        parts: &Parts,
+        sums: &[Sum],
+        turn: Dimension,
+    ) -> Result<Vec<Local>, OpError> {
+        let frame = self.frame;
+        let (first, last) = (frame.memory.blocks, frame.queries.blocks);
+        let over: Vec<_> = frame.outer.iter().copied().chain([last]).collect();
+        let of_block = self.inside(sums, &[first]);
+        let of_turn = self.inside(&of_block, &[turn]);
+        let of_one = self.inside(&of_turn, &over);
+        let [keys, values] = KEYS_VALUES;
+        let ring = Ring { frame, along: self.op.length, turn, travelling: keys..values + 1 };
+        let mut met = |cx: &mut LocalCx<'_, '_>, parts: &Parts, so_far: Vec<Option<Local>>| {
+            self.met(cx, parts, &of_one, so_far)
+        };
+        let mut one = |cx: &mut LocalCx<'_, '_>, parts: &Parts, so_far: Vec<Option<Local>>| {
+            nest(cx, &over, parts, &of_turn, so_far, &mut met)
+        };
+        nest(cx, &[first], parts, sums, vec![None; sums.len()], &mut |cx, parts, so_far| {
+            ring.round(cx, parts, &of_block, so_far, &mut one)
+        })
+    }
+
+    /// What results are inside loops over these dims.
+    fn inside(&self, sums: &[Sum], over: &[Dimension]) -> Vec<Sum> {
+        let over: Vec<_> = over.iter().map(|d| d.name).collect();
+        let inside = |sum: &Sum| Sum { shape: sum.shape.without(&over), ..sum.clone() };
+        sums.iter().map(inside).collect()
+    }
+
+    /// What two blocks add, if they may meet, to what there is; 0 where nothing is.
+    fn met(
+        &self,
+        cx: &mut LocalCx<'_, '_>,
+        parts: &Parts,
+        sums: &[Sum],
+        so_far: Vec<Option<Local>>,
+    ) -> Result<Vec<Local>, OpError> {
+        let begin = |(so_far, sum): (Option<Local>, &Sum)| {
+            so_far.unwrap_or_else(|| cx.fill(Scalar::new(sum.dtype, 0.0), &sum.shape))
+        };
+        let so_far = so_far.into_iter().zip(sums).map(begin).collect();
+        let body = |cx: &mut LocalCx<'_, '_>, parts: &Parts, so_far: &[Local], masked| {
+            self.add(cx, parts, so_far, masked)
+        };
+        self.op.guarded(cx, parts, self.frame, so_far, &body)
+    }
+
     /// Gradients with what two blocks that meet add to them. Scores lie turned, a row for each position of
     /// the memory: two of the three products that sum over them take them as they lie.
     fn add(

@@ -67,7 +67,14 @@ impl<'g> Whole<'_, 'g> {
 pub(super) fn gradients<'g>(forward: &Attention, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
     let parts = forward.inputs();
     let (own, rest) = inputs.split_at(parts.len());
-    let [q, k, v, y, sums, dy] = [own[0], own[1], own[2], rest[0], rest[1], rest[2]];
+    let [q, y, sums, dy] = [own[0], rest[0], rest[1], rest[2]];
+    let memory = own[1].shape().get(forward.length).map(|d| d.renamed(forward.memory.as_str()));
+    let memory = memory.filter(|_| forward.to_itself);
+    let renamed = |x: Tensor<'g>, [from, to]: [DimName; 2]| match memory {
+        Some(memory) => crate::rename(x, memory.renamed(from.as_str()), to.as_str()),
+        None => x,
+    };
+    let [k, v] = [own[1], own[2]].map(|x| renamed(x, [forward.length, forward.memory]));
     let dtype = q.dtype().reduction();
     let types = [q, k, v].map(|x| x.tensor_type());
     let [wide_q, wide_k, wide_v, y, dy] = [q, k, v, y, dy].map(|x| cast(x, dtype));
@@ -99,6 +106,10 @@ pub(super) fn gradients<'g>(forward: &Attention, inputs: &[Tensor<'g>]) -> Vec<T
     ];
     if let Some(bias) = whole.get(Part::Bias) {
         made.push(cast(sum_onto(of_scores, &bias.shape()), bias.dtype()));
+    }
+    let of_keys = [forward.memory, forward.length];
+    for x in &mut made[1..3] {
+        *x = renamed(*x, of_keys);
     }
     let narrow = |(x, ty): (Tensor<'g>, &TensorType)| cast(x, ty.dtype);
     let more = made.split_off(3);

@@ -72,6 +72,31 @@ impl<'g> Mask<'g> {
         Self { own, ..Self::of_positions(range(queries), range(memory)) }
     }
 
+    /// The positions of a dim of queries and of one of the memory as long, both in zigzag order of so many
+    /// pieces (see [`zigzag`](crate::zigzag)); no rule yet.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::attention::Mask;
+    /// # let g = mesh_ops::graph();
+    /// let (length, memory) = (dim("length", 16), dim("memory_length", 16));
+    /// assert!(Mask::in_zigzag(&g, length, memory, 8).causal().tensor().is_some());
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn in_zigzag(
+        graph: &'g Graph,
+        queries: Dimension,
+        memory: Dimension,
+        pieces: usize,
+    ) -> Self {
+        let _caller = graph.for_caller();
+        let dealt = |dim| crate::zigzag(crate::range(graph, dim, DType::I32), dim, pieces);
+        let own = queries.size == memory.size;
+        Self { own, ..Self::of_positions(dealt(queries), dealt(memory)) }
+    }
+
     /// Nobody looks at later positions than its own.
     #[must_use]
     pub fn causal(mut self) -> Self {

@@ -3,7 +3,7 @@
 //!
 //! | shape | that of queries with `value` in place of `key`; log-sum-exps: that of queries without `key` |
 //! |---|---|
-//! | split | dims of queries parallel; memory, key and value whole |
+//! | split | dims of queries parallel; the key's exchange(all-gather); the memory's exchange(all-gather), then reduced(sum); the queries' own as memory exchange(permute) |
 //! | linear | none |
 //! | gradient | of queries, keys, values and bias, block by block; its own gradient by way of whole scores |
 //!
@@ -18,19 +18,25 @@
 //! A query that may look at nothing has the output 0 and the log-sum-exp -inf.
 
 mod backward;
+mod exchange;
 mod formula;
 mod forward;
+mod frame;
 mod mask;
+mod nest;
 mod parts;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod proof;
+mod ring;
 mod scores;
+mod split;
 
 pub use mask::Mask;
 
 use crate::room::*;
 use backward::AttentionGradient;
 use mask::Rules;
+use mesh_core::lower::{PlaceCx, Placing};
 use mesh_core::program::Scalar;
 use parts::{Part, Side};
 
@@ -44,6 +50,18 @@ pub struct Blocks {
     pub memory: usize,
 }
 
+/// Which part of what a processor has of keys and values goes round at once; it holds a few such blocks more.
+const TRAVELLING: usize = 32;
+/// Fewest positions of the memory in a block that is cut for that: smaller products are slower.
+const SMALL: usize = 128;
+
+impl Blocks {
+    /// Most positions of a block that goes round, of so many that a processor has.
+    fn travelling(self, own: usize) -> usize {
+        self.memory.min((own / TRAVELLING).max(SMALL))
+    }
+}
+
 impl Default for Blocks {
     fn default() -> Self {
         Self { queries: 256, memory: 512 }
@@ -55,6 +73,9 @@ impl Default for Blocks {
 pub struct Attend<'g> {
     /// The dim of the positions that queries look at, of keys and values.
     pub memory: Dimension,
+    /// The dim of queries that keys and values have in place of `memory`, where queries look at positions of
+    /// their own tensor. What else is said of these positions (bias, bools, the mask's labels) has `memory`.
+    pub own: Option<Dimension>,
     /// The dim of queries and keys that products are summed over.
     pub key: Dimension,
     /// The dim of what queries get.
@@ -75,7 +96,33 @@ impl<'g> Attend<'g> {
     /// Everybody looks at everything.
     pub fn new(memory: Dimension, key: Dimension, value: Dimension) -> Self {
         let (mask, blocks) = (Mask::default(), Blocks::default());
-        Self { memory, key, value, mask, allowed: None, bias: None, cap: None, blocks }
+        Self { memory, own: None, key, value, mask, allowed: None, bias: None, cap: None, blocks }
+    }
+
+    /// Queries look at positions of their own tensor: keys and values have `length`, as queries do. Under a
+    /// layout that splits it each processor's keys and values go round.
+    ///
+    /// ```
+    /// # use mesh_ops::prelude::*;
+    /// use mesh_ops::attention::{Attend, Mask, attention};
+    /// # let g = mesh_ops::graph();
+    /// let (length, memory) = (dim("length", 16), dim("memory_length", 16));
+    /// let (heads, kv) = (dim("heads", 4), dim("kv", 8));
+    /// let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, [length, heads, kv], F32));
+    /// let mask = Mask::along(&g, length, memory).causal();
+    /// let how = Attend { mask, ..Attend::to_itself(length, memory, kv, kv) };
+    /// let (y, _) = attention(q, k, v, &how);
+    /// assert_eq!(y.shape(), q.shape());
+    /// # g.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn to_itself(
+        length: Dimension,
+        memory: Dimension,
+        key: Dimension,
+        value: Dimension,
+    ) -> Self {
+        Self { own: Some(length), ..Self::new(memory, key, value) }
     }
 }
 
@@ -124,6 +171,7 @@ pub fn attention<'g>(
         key: how.key.name,
         value: how.value.name,
         length,
+        to_itself: how.own.is_some(),
         cap: how.cap.map(|cap| Scalar::new(DType::F64, cap)),
         bias: how.bias.is_some(),
         allowed: how.allowed.is_some(),
@@ -137,6 +185,9 @@ pub fn attention<'g>(
 /// The dim of queries that is cut into blocks: of those that keys and values lack one that the mask's
 /// rules are about, else the longest.
 pub(crate) fn own_dim(qkv: [Tensor<'_>; 3], how: &Attend<'_>) -> Option<DimName> {
+    if let Some(own) = how.own {
+        return Some(own.name);
+    }
     let [q, k, v] = qkv.map(|x| x.shape());
     let shared = |d: &Dimension| k.contains(d.name) || v.contains(d.name);
     let own = q.iter().filter(|d| d.name != how.key.name && !shared(d));
@@ -152,6 +203,8 @@ struct Attention {
     value: DimName,
     /// Of queries: cut into blocks.
     length: DimName,
+    /// Whether keys and values have `length` in place of `memory`.
+    to_itself: bool,
     cap: Option<Scalar>,
     /// Which inputs there are besides queries, keys and values.
     bias: bool,
@@ -202,6 +255,22 @@ impl Attention {
         Ok(Dims { key, value, memory, length, rows })
     }
 
+    /// The dims of keys or values with the memory's, if they have that of queries.
+    fn at_memory_dim(&self, shape: &Shape) -> Result<Shape, OpError> {
+        if self.to_itself && shape.contains(self.memory) {
+            let (memory, own) = (self.memory, self.length);
+            return Err(OpError::new(format!(
+                "attention: {shape} has the memory's dim {memory}, and is to have that of queries, {own}"
+            )));
+        }
+        let of_memory = self.to_itself.then_some(self.length);
+        let renamed = |d: Dimension| match of_memory == Some(d.name) {
+            true => d.renamed(self.memory.as_str()),
+            false => d,
+        };
+        Ok(Shape::new(shape.iter().map(renamed))?)
+    }
+
     /// The dims of queries and keys together: whatever else there is has some of these.
     fn scores(&self, dims: &Dims) -> Result<Shape, OpError> {
         Ok(Shape::new(dims.rows.iter().chain([dims.memory]))?)
@@ -234,7 +303,8 @@ impl Op for Attention {
         if let Some(x) = [q, k, v].into_iter().find(|x| !x.dtype.is_float()) {
             return Err(OpError::new(format!("attention needs floats, not {x}")));
         }
-        let dims = self.dims([&q.shape, &k.shape, &v.shape])?;
+        let [keys, values] = [k, v].map(|x| self.at_memory_dim(&x.shape));
+        let dims = self.dims([&q.shape, &keys?, &values?])?;
         let scores = self.scores(&dims)?;
         let (of_memory, of_rows) =
             (Shape::new(scores.iter().filter(|d| *d != dims.length))?, &dims.rows);
@@ -260,19 +330,13 @@ impl Op for Attention {
     fn split(&self, _: Signature<'_>) -> SplitRule {
         self.rule()
     }
+    fn place(&self, cx: &PlaceCx<'_>) -> Placing {
+        self.placed(cx)
+    }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         forward::run(self, cx)
     }
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         AttentionGradient::of(self, cx)
-    }
-}
-
-impl Attention {
-    /// Of itself and of its gradient.
-    fn rule(&self) -> SplitRule {
-        SplitRule::parallel()
-            .with([self.key, self.value], Role::Whole("a score is a sum over it, met whole by exp"))
-            .with([self.memory], Role::Whole("a query looks at all of it; split queries instead"))
     }
 }

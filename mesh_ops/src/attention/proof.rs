@@ -41,7 +41,23 @@ impl<'a> Whole<'a> {
     }
 
     fn at(&self, part: Part, at: &At) -> f64 {
-        self.get(part).map_or(f64::NAN, |x| x.at(at))
+        self.get(part).map_or(f64::NAN, |x| match part {
+            Part::Key | Part::Value => x.at(&self.in_memory(at)),
+            _ => x.at(at),
+        })
+    }
+
+    /// The place in keys and values for one in scores: they may have the dim of queries in place of the
+    /// memory's.
+    fn in_memory(&self, at: &At) -> At {
+        let op = self.op;
+        let own = || at.with(op.length.as_str(), at.along(op.memory.as_str()));
+        if op.to_itself { own() } else { at.clone() }
+    }
+
+    /// How many positions the memory has.
+    fn memory(&self) -> usize {
+        self.size(Part::Key, if self.op.to_itself { self.op.length } else { self.op.memory })
     }
 
     fn value(&self, at: &At) -> f64 {
@@ -54,8 +70,7 @@ impl<'a> Whole<'a> {
 
     fn along_memory(&self, at: &At, term: impl Fn(&At) -> f64) -> f64 {
         let memory = self.op.memory;
-        let size = self.size(Part::Key, memory);
-        total(size, |j| term(&at.with(memory.as_str(), j)))
+        total(self.memory(), |j| term(&at.with(memory.as_str(), j)))
     }
 
     /// The product of a query and a key.
@@ -99,8 +114,7 @@ impl<'a> Whole<'a> {
 
     fn log_sum_exp(&self, at: &At) -> f64 {
         let memory = self.op.memory;
-        let size = self.size(Part::Key, memory);
-        let scores = (0..size).filter_map(|j| self.score(&at.with(memory.as_str(), j)));
+        let scores = (0..self.memory()).filter_map(|j| self.score(&at.with(memory.as_str(), j)));
         let scores: Vec<_> = scores.collect();
         let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if scores.is_empty() {
@@ -143,15 +157,15 @@ impl Gradient<'_> {
     /// The gradient of input `i`: what each query and position of the memory add to it.
     fn sum(&self, i: usize, ty: &TensorType) -> Dense {
         let mut sum = Dense::zeros(ty.clone());
-        let memory = extent(&self.whole.parts[1].1.ty.shape, self.whole.op.memory);
-        let scores = self.of[1].ty.shape.iter();
-        let scores = scores.chain([Dimension::new(self.whole.op.memory.as_str(), memory)]);
+        let memory = Dimension::new(self.whole.op.memory.as_str(), self.whole.memory());
+        let scores = self.of[1].ty.shape.iter().chain([memory]);
         let scores = Shape::new(scores).unwrap_or_default();
         for at in At::all(&scores) {
             let (score, weight) = (self.of_product(&at), self.weight(&at));
             let last = ty.shape.iter().filter(|d| !scores.contains(d.name));
             for at in At::all(&Shape::new(last).unwrap_or_default()).iter().map(|own| at.and(own)) {
-                sum.data[at.number(&ty.shape)] += match i {
+                let place = if i == 1 || i == 2 { self.whole.in_memory(&at) } else { at.clone() };
+                sum.data[place.number(&ty.shape)] += match i {
                     0 => score * self.whole.at(Part::Key, &at),
                     1 => score * self.whole.at(Part::Query, &at),
                     2 => weight * self.of[2].at(&at),
@@ -196,6 +210,30 @@ fn given(
         .meshes(FEW_ATTENDED)
 }
 
+fn own() -> Dimension {
+    dim("memory", 8)
+}
+
+/// Queries, keys and values of one tensor's positions: more than a block.
+fn itself(
+    name: &str,
+    build: impl for<'g> Fn(&'g Graph, &[Tensor<'g>]) -> Vec<Tensor<'g>> + 'static,
+) -> Case {
+    Case::several(name, build)
+        .shows("attention")
+        .normal("q", "batch:2;heads:2;length:8;kv:2", F64)
+        .normal("k", "length:8;batch:2;kv:2", F64)
+        .normal("v", "batch:2;length:8;kv:2", F64)
+        .meshes(GONE_ROUND)
+}
+
+fn to_itself<'g>(mask: Mask<'g>) -> Attend<'g> {
+    let kv = dim("kv", 2);
+    Attend { mask, blocks: SMALL, ..Attend::to_itself(length(), own(), kv, kv) }
+}
+
+const GONE_ROUND: &[&str] = &["a:2", "a:4", "a:2;b:2"];
+
 const FEW_ATTENDED: &[&str] = &["a:2", "a:2;b:2"];
 
 fn cases() -> Vec<Case> {
@@ -231,7 +269,8 @@ fn cases() -> Vec<Case> {
             vec![first(x, &how(mask))]
         })
         .input("s", "batch:2;length:8", I32, Fill::Integers(0, 2))
-        .input("t", "batch:2;memory:6", I32, Fill::Integers(0, 2)),
+        .input("t", "batch:2;memory:6", I32, Fill::Integers(0, 2))
+        .meshes(&["a:2"]),
         given("attention: bools, a bias of each key", |_, x| {
             vec![first(
                 x,
@@ -239,7 +278,8 @@ fn cases() -> Vec<Case> {
             )]
         })
         .bools("allowed", "memory:6;length:8")
-        .normal("bias", "memory:6", F64),
+        .normal("bias", "memory:6", F64)
+        .meshes(&["a:2"]),
         Case::new("attention: shared keys, f32", |g, x| {
             let mask = Mask::along(g, dim("length", 4), memory()).causal();
             first(x, &Attend { blocks: Blocks { queries: 2, memory: 3 }, ..how(mask) })
@@ -248,6 +288,31 @@ fn cases() -> Vec<Case> {
         .normal("k", "memory:6;groups:2;kv:2", F32)
         .normal("v", "memory:6;groups:2;kv:2", F32)
         .meshes(FEW_ATTENDED),
+        itself("attention: to itself, causal, a bias, log-sum-exps", |g, x| {
+            let mask = Mask::along(g, length(), own()).causal().window(5);
+            let (y, sums) =
+                attention(x[0], x[1], x[2], &Attend { bias: Some(x[3]), ..to_itself(mask) });
+            vec![y, sums]
+        })
+        .normal("bias", "length:8;memory:8", F64),
+        itself(
+            "attention: to itself, bools, a bias of each key, segments, shared heads",
+            |_, x| {
+                let mask = Mask::default().segments(x[5], x[6]);
+                let how = Attend { allowed: Some(x[3]), bias: Some(x[4]), ..to_itself(mask) };
+                vec![first(x, &how)]
+            },
+        )
+        .bools("allowed", "memory:8;length:8")
+        .normal("bias", "memory:8", F64)
+        .input("s", "length:8", I32, Fill::Integers(0, 2))
+        .input("t", "batch:2;memory:8", I32, Fill::Integers(0, 2))
+        .meshes(&["a:4"]),
+        itself("attention: to itself, all of it one block", |_, x| {
+            let blocks = Blocks { queries: 3, memory: 8 };
+            vec![first(x, &Attend { blocks, ..to_itself(Mask::default()) })]
+        })
+        .meshes(&["a:2"]),
         Case::new("attention: bf16", |_, x| first(x, &how(Mask::default())))
             .normal("q", "length:4;kv:2", BF16)
             .normal("k", "memory:6;kv:2", BF16)

@@ -1,6 +1,7 @@
 //! From products of queries and keys to scores, in one block.
 
-use super::parts::{Frame, Label, Part, Parts, Side, Terms};
+use super::frame::Frame;
+use super::parts::{Label, Part, Parts, Side, Terms};
 use super::{Attention, Dims};
 use crate::room::*;
 use mesh_core::lower::Local;
@@ -12,14 +13,23 @@ type Body<'a> =
     &'a dyn Fn(&mut LocalCx<'_, '_>, &Parts, &[Local], bool) -> Result<Vec<Local>, OpError>;
 
 impl Attention {
-    /// What this processor has of the inputs, in blocks.
-    pub(super) fn parts(&self, cx: &mut LocalCx<'_, '_>, frame: &Frame) -> Result<Parts, OpError> {
+    /// The inputs as they are given, in blocks.
+    pub(super) fn parts(
+        &self,
+        cx: &mut LocalCx<'_, '_>,
+        frame: &Frame,
+        given: &[Local],
+    ) -> Result<Parts, OpError> {
         let mut parts = Parts::default();
-        for (i, part) in self.inputs().into_iter().enumerate() {
-            let input = cx.input(i)?;
-            parts.push(part, frame.arranged(cx, &input, 0.0)?);
+        for (part, input) in self.inputs().into_iter().zip(given) {
+            let goes_round = frame.turn.is_some() && matches!(part, Part::Key | Part::Value);
+            let value = match goes_round {
+                true => frame.by_blocks(cx, input)?,
+                false => frame.arranged(cx, input, 0.0)?,
+            };
+            parts.push(part, value);
             if let Part::Each(label, side) = part {
-                frame.bounds(cx, &mut parts, (label, side), &input)?;
+                frame.bounds(cx, &mut parts, (label, side), input)?;
             }
         }
         if frame.memory.real().is_some() {
@@ -36,16 +46,21 @@ impl Attention {
         Ok(parts)
     }
 
-    /// The frame of this processor's slices.
+    /// The frame of what is given.
     pub(super) fn frame(
         &self,
-        cx: &LocalCx<'_, '_>,
+        given: &[Local],
         first: Side,
+        turn: Option<Dimension>,
     ) -> Result<(Dims, Frame), OpError> {
-        let [q, k, v] = [cx.input(0)?, cx.input(1)?, cx.input(2)?];
+        let [q, k, v, ..] = given else { return Err(OpError::arity("attention", 3, given.len())) };
         let dims = self.dims([q.shape(), k.shape(), v.shape()])?;
-        let most = [self.blocks.queries, self.blocks.memory];
-        let frame = Frame::new(&dims.rows, [dims.length, dims.memory], most, first);
+        let most = match turn {
+            Some(_) => self.blocks.travelling(dims.memory.size),
+            None => self.blocks.memory,
+        };
+        let (cut, most) = ([dims.length, dims.memory], [self.blocks.queries, most]);
+        let frame = Frame::new(&dims.rows, cut, most, first, turn);
         Ok((dims, frame))
     }
 

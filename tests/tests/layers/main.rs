@@ -11,4 +11,5 @@ mod losses;
 mod mixtures;
 mod norms;
 mod refusals;
+mod rings;
 mod traffic;

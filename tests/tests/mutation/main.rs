@@ -1,5 +1,6 @@
 //! Deliberate mistakes: the check that a right op or program passes must find each of them.
 
+mod attended;
 mod lookups;
 mod masked;
 mod ops;

@@ -17,7 +17,10 @@ pub fn of_one<'g>(d: &Draw<'g>) -> Option<Vec<Tensor<'g>>> {
     let mask = Mask::along(d.graph, length, memory);
     let mask = if d.heads() { mask.causal() } else { mask };
     let blocks = Blocks { queries: 2, memory: 3 };
-    let how = Attend { mask, blocks, ..Attend::new(memory, key, key) };
-    let (y, log_sum_exp) = attention(d.a, seen, seen, &how);
+    let (how, seen) = match d.heads() {
+        true => (Attend::to_itself(length, memory, key, key), d.a),
+        false => (Attend::new(memory, key, key), seen),
+    };
+    let (y, log_sum_exp) = attention(d.a, seen, seen, &Attend { mask, blocks, ..how });
     Some(vec![y, log_sum_exp])
 }

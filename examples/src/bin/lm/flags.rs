@@ -234,9 +234,13 @@ impl Flags {
         ]
     }
 
-    /// What the model is made of.
-    pub(crate) fn sizes(&self) -> Sizes {
+    /// What the model is made of, for a length in so many parts, if it divides so: each processor has a piece of
+    /// positions from the beginning and one from the end.
+    pub(crate) fn sizes(&self, parts: usize) -> Sizes {
+        let pieces = (parts > 1).then_some(2 * parts);
+        let pieces = pieces.filter(|pieces| self.sequence.is_multiple_of(*pieces));
         Sizes {
+            pieces,
             batch: self.batch,
             sequence: self.sequence,
             width: self.width,

@@ -77,6 +77,7 @@ fn build(graph: &Graph, model: &Model) -> Result<String, Box<dyn Error>> {
                 scan: !unrolled,
                 recompute: *recompute,
                 attention: AttentionWay::Auto,
+                pieces: None,
                 dtype: DType::F32,
             };
             let method = optimizer.optimizer(&optimizer.usual_rate(), None, Vec::new())?;

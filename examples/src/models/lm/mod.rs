@@ -37,6 +37,9 @@ pub struct Sizes {
     pub recompute: bool,
     /// How attention of all positions is computed.
     pub attention: AttentionWay,
+    /// In how many pieces positions are dealt in zigzag order, so that processors that share them have equal
+    /// work; in order if none. The loss is the same.
+    pub pieces: Option<usize>,
     /// What is computed in.
     pub dtype: DType,
 }
@@ -63,6 +66,7 @@ struct Model {
     recompute: bool,
     /// How attention of all positions is computed.
     way: AttentionWay,
+    pieces: Option<usize>,
     /// The dtype of weights, activations and the key-value cache.
     dtype: DType,
 }
@@ -100,8 +104,8 @@ fn training<'g>(graph: &'g Graph, sizes: &Sizes, optimizer: &dyn Optimizer) -> T
     let weights = model.weights(graph);
     let bytes = graph.input("bytes", [batch, length], I32);
     let following = graph.input("following", [batch, length], I32);
-    let logits = model.logits(bytes, &weights);
-    let losses = logits.softmax_cross_entropy(following, model.vocab);
+    let logits = model.logits(model.dealt(bytes), &weights);
+    let losses = logits.softmax_cross_entropy(model.dealt(following), model.vocab);
     let loss = losses.mean();
     let inputs = [bytes, following];
     let train = graph.function("train", inputs, [loss], optimizer.minimize(loss));
@@ -181,6 +185,7 @@ impl Model {
             scan: sizes.scan,
             recompute: sizes.recompute,
             way: sizes.attention,
+            pieces: sizes.pieces,
             dtype: sizes.dtype,
         }
     }
@@ -215,14 +220,24 @@ impl Model {
         Some(Rotation::new_in(self.dtype, positions, self.layer.attention.kv, ROTARY_BASE))
     }
 
-    /// The logits of the token after each position.
+    /// What has positions, in the order in which the model has them.
+    fn dealt<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
+        self.pieces.map_or(x, |pieces| mesh_ops::zigzag(x, self.length, pieces))
+    }
+
+    /// The logits of the token after each position, of tokens that are [`dealt`](Self::dealt).
     fn logits<'g>(&self, bytes: Tensor<'g>, weights: &ModelWeights<'g>) -> Tensor<'g> {
         let graph = bytes.graph();
-        let rules = Mask::along(graph, self.length, memory_dim(self.length)).causal();
+        let (length, memory) = (self.length, memory_dim(self.length));
+        let mask = match self.pieces {
+            Some(pieces) => Mask::in_zigzag(graph, length, memory, pieces),
+            None => Mask::along(graph, length, memory),
+        };
+        let rules = mask.causal();
         let (scale, way) = (self.scale(), self.way);
         let around = Around {
             attention: AttentionOptions { rules, scale, way, ..Default::default() },
-            rotation: self.rotation(mesh_ops::range(graph, self.length, I32)),
+            rotation: self.rotation(self.dealt(mesh_ops::range(graph, length, I32))),
             ..Default::default()
         };
         let layer = |x: Tensor<'g>, weights: &TransformerLayerWeights<'g>| {

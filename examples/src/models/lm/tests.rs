@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure fails its test")]
 
 use super::*;
+use mesh_ops::attention::Blocks;
 use ndarray::{Array2, arr0, s};
 
 /// Values of a byte.
@@ -22,6 +23,7 @@ fn the_next_byte_is_that_of_the_full_pass() {
         scan: false,
         recompute: false,
         attention: AttentionWay::Auto,
+        pieces: None,
         dtype: F32,
     };
     let scanned = Sizes { scan: true, ..plain };
@@ -70,6 +72,55 @@ fn agree(sizes: &Sizes, mesh: &str, layout: &str, what: &str) {
             let apart = (&got - &want).mapv(f64::abs).fold(0.0, |a: f64, &b| a.max(b));
             assert!(apart < 1e-4, "{what}: window {b}, position {i}: {apart}");
             assert!(want.iter().any(|x| x.abs() > 0.1), "{what}: nothing is said");
+        }
+    }
+}
+
+/// Positions that are dealt in zigzag order give the same losses, whether processors share them or not.
+#[test]
+fn the_order_of_positions_is_nothing_to_the_loss() {
+    /// Sums of f32 in other orders, and what two steps of training make of that.
+    const ORDERS: f64 = 1e-4;
+    let attention = AttentionWay::Blocks(Blocks { queries: 2, memory: 4 });
+    let sizes = Sizes {
+        batch: 2,
+        sequence: 16,
+        width: 16,
+        heads: 2,
+        hidden: 32,
+        depth: 2,
+        vocab: 32,
+        scan: true,
+        recompute: false,
+        attention,
+        pieces: None,
+        dtype: F32,
+    };
+    let losses = |pieces, mesh: &str, layout: &str| {
+        let g = mesh_ops::graph();
+        let sizes = Sizes { pieces, ..sizes };
+        let train = build_training(&g, &sizes, &mesh_optimize::Sgd::new(0.5));
+        let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+        let mut session = Session::threads(&module, SEED).unwrap();
+        session.set_replica_check(true).unwrap();
+        let text = |ahead: usize| {
+            Array2::from_shape_fn((2, 16), |(b, i)| ((b * 91 + (i + ahead) * 53) % 32) as i32)
+        };
+        let (bytes, following) = (text(0), text(1));
+        [(); 3].map(|()| {
+            let fed = [bytes.view().into(), following.view().into()];
+            let [loss] = session.call(&train, fed).unwrap();
+            loss.to_f64().first().copied().unwrap()
+        })
+    };
+    let plain = losses(None, "", "");
+    for (pieces, mesh, layout) in [
+        (None, "s:4", "length:s"),
+        (Some(8), "s:4", "length:s"),
+        (Some(4), "b:2;s:2", "batch:b;length:s"),
+    ] {
+        for (found, want) in losses(pieces, mesh, layout).iter().zip(plain) {
+            assert!((found - want).abs() < ORDERS, "{pieces:?} {layout}: {found}, not {want}");
         }
     }
 }

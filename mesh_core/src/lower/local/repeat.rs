@@ -4,7 +4,7 @@ use super::dims::fault;
 use super::{Local, LocalCx, extents};
 use crate::graph::OpError;
 use crate::names::{DType, Dimension, Shape};
-use crate::program::{Block, Scalar, ValueId, forms};
+use crate::program::{Block, Form, Scalar, ValueId, forms};
 
 /// What a loop or a guard of an op's body is given.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +43,7 @@ impl LocalCx<'_, '_> {
     /// the last iteration carries, and what is stacked.
     ///
     /// The body works on what it is given in [`LocalIteration`] and on nothing else; values from outside
-    /// are none of its own. It meets no other processor.
+    /// are none of its own. All processors run as many iterations, so it may meet others.
     ///
     /// # Errors
     ///
@@ -102,8 +102,8 @@ impl LocalCx<'_, '_> {
         self.inputs = inputs;
         let inner = self.builder.close(outside);
         let (left, stacks) = left?;
-        if inner.steps.iter().any(|step| step.axes().is_some()) {
-            return Err(fault("repeat", "its body meets other processors"));
+        if condition.is_some() && meets(&inner) {
+            return Err(fault("guard", "its body meets other processors, which may not be there"));
         }
         let form = forms::Loop {
             body: Box::new(inner),
@@ -176,6 +176,14 @@ impl LocalCx<'_, '_> {
         let shapes = |values: Vec<Local>| values.into_iter().map(|value| value.shape).collect();
         Ok((shapes(left.carried), shapes(left.stacked)))
     }
+}
+
+/// Whether a block meets other processors, by itself or in a loop.
+fn meets(block: &Block) -> bool {
+    block.steps.iter().any(|step| match &step.form {
+        Form::Loop(form) => meets(&form.body),
+        _ => step.axes().is_some(),
+    })
 }
 
 /// What an iteration has of a value.

@@ -2,6 +2,7 @@
 
 use super::mask::{MASKED, additive_mask};
 use super::talking::TalkingHeads;
+use super::{as_memory, memory_dim};
 use crate::attention::{Attend, Blocks, Mask, attention, own_dim};
 use crate::einsum::einsum;
 use crate::elementwise::{cast, equal, less, logical_and, select, sigmoid, tanh};
@@ -177,11 +178,11 @@ pub fn dot_product_attention<'g>(
     options: &AttentionOptions<'g>,
 ) -> Tensor<'g> {
     let _layer = q.graph().for_layer("dot_product_attention");
-    let fit = fit([q, k, v], memory, key, value, options);
-    if let Some(poisoned) = fit.refused("dot_product_attention", q) {
+    let how = Attend::new(memory, key, value);
+    if let Some(poisoned) = fit([q, k, v], &how, options).refused("dot_product_attention", q) {
         return poisoned;
     }
-    if let Some(how) = options.in_blocks([q, k, v], Attend::new(memory, key, value)) {
+    if let Some(how) = options.in_blocks([q, k, v], how) {
         return blockwise([q, k, v], how, options);
     }
     let rule = options.rule();
@@ -199,34 +200,57 @@ pub fn dot_product_attention<'g>(
     options.product(cast(weights, v.dtype()), v, &output, memory)
 }
 
-/// What attention demands: broadcasting by name would make an outer product of a misspelt dim.
-fn fit<'g>(
-    [q, k, v]: [Tensor<'g>; 3],
-    memory: Dimension,
-    key: Dimension,
-    value: Dimension,
+/// Attention of queries to the positions of their own tensor: keys and values have `length` as well. Masks
+/// and biases have the memory's dim.
+#[track_caller]
+pub(super) fn attention_to_itself<'g>(
+    q: Tensor<'g>,
+    k: Tensor<'g>,
+    v: Tensor<'g>,
+    length: Dimension,
+    kv: Dimension,
     options: &AttentionOptions<'g>,
-) -> Fit {
+) -> Tensor<'g> {
+    let memory = memory_dim(length);
+    let how = Attend::to_itself(length, memory, kv, kv);
+    let fit = fit([q, k, v], &how, options);
+    let _layer = q.graph().for_layer("dot_product_attention");
+    if let Some(poisoned) = fit.refused("dot_product_attention", q) {
+        return poisoned;
+    }
+    if let Some(how) = options.in_blocks([q, k, v], how) {
+        return blockwise([q, k, v], how, options);
+    }
+    let (k, v) = (as_memory(k, length), as_memory(v, length));
+    dot_product_attention(q, k, v, memory, kv, kv, options)
+}
+
+/// What attention demands: broadcasting by name would make an outer product of a misspelt dim.
+fn fit<'g>([q, k, v]: [Tensor<'g>; 3], how: &Attend<'g>, options: &AttentionOptions<'g>) -> Fit {
+    let Attend { memory, own, key, value, .. } = *how;
+    // Where positions of the memory lie in keys and values.
+    let at = own.unwrap_or(memory);
     let mut fit = Fit::new();
     for (what, x) in [("queries", q), ("keys", k), ("values", v)] {
         fit = fit.floats(what, x);
     }
-    fit = fit.has("queries", q, key).has("keys", k, key).has("keys", k, memory);
-    fit = fit.has("values", v, memory).has("values", v, value).and(q, || {
+    fit = fit.has("queries", q, key).has("keys", k, key).has("keys", k, at);
+    fit = fit.has("values", v, at).has("values", v, value).and(q, || {
         let twice = q.shape().contains(memory.name);
         let advice = "rename the dim of keys and values first";
         twice.then(|| format!("{q:?} has the memory's dim {memory}; {advice}"))
     });
     let shared = q.shape().without(&[key.name]);
-    let with = |dims: &[Dimension]| Shape::new(shared.iter().chain(dims.iter().copied()));
+    let others = shared.without(&[at.name]);
+    let with = |dims: &[Dimension]| Shape::new(others.iter().chain(dims.iter().copied()));
     let of = |shape: Result<Shape, _>| shape.unwrap_or_else(|_| shared.clone());
     let of_softmax = options.in_softmax(&shared);
     let logits = of(Shape::new(of_softmax.iter().chain([memory])));
     if let Some(talking) = options.talking {
         fit = talking.fit(fit, q);
     }
-    fit = fit.among("keys", k, &of(with(&[memory, key])));
-    fit = fit.among("values", v, &of(with(&[memory, value])));
+    fit = fit.among("keys", k, &of(with(&[at, key])));
+    fit = fit.among("values", v, &of(with(&[at, value])));
     if let Some(mask) = options.mask {
         fit = fit_mask(fit, mask, &logits);
     }
@@ -314,7 +338,10 @@ fn blockwise<'g>(
     if how.allowed.is_some() && options.extra_logit.is_none() && options.rule().is_none() {
         // Bools alone leave the mean of all values to whom they leave nothing.
         let nothing = equal(log_sum_exp, log_sum_exp.scalar_like(f64::NEG_INFINITY));
-        y = crate::broadcast(select(nothing, mean(v, [how.memory]), y), &y.shape());
+        y = crate::broadcast(
+            select(nothing, mean(v, [how.own.unwrap_or(how.memory)]), y),
+            &y.shape(),
+        );
     }
     match options.extra_logit {
         Some(extra) => {

@@ -1,6 +1,7 @@
 //! Multi-head attention: projections to heads, attention, projection back.
 
-use super::{AttentionOptions, Rotation, as_memory, dot_product_attention, memory_dim};
+use super::dot_product::attention_to_itself;
+use super::{AttentionOptions, Rotation, dot_product_attention};
 use crate::layers::parameters::weights;
 use crate::layers::{Dense, DenseWeights, Parameters};
 use crate::room::*;
@@ -202,7 +203,7 @@ impl MultiHead {
 
     /// Every position of `x` along `length` attends to all of them; masks and biases have the dims
     /// `length` and [`MEMORY_LENGTH`](super::MEMORY_LENGTH). With `length` split, keys and values
-    /// are gathered, by the rename of their positions.
+    /// are gathered, by the rename of their positions; in blocks, they go round.
     #[track_caller]
     pub fn self_attention<'g>(
         &self,
@@ -217,9 +218,9 @@ impl MultiHead {
             return x;
         }
         let q = self.queries(x, weights, rotation);
-        let own = self.keys_values(x, weights, rotation);
-        let at = KeyValues { key: as_memory(own.key, length), value: as_memory(own.value, length) };
-        self.attend(q, &at, memory_dim(length), weights, options)
+        let KeyValues { key, value } = self.keys_values(x, weights, rotation);
+        let heads = attention_to_itself(q, key, value, length, self.kv, options);
+        self.output(heads, weights)
     }
 
     /// Every position of `x` attends to a memory with dims `memory` and the memory's model.

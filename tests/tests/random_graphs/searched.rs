@@ -59,7 +59,7 @@ fn single_dims(graph: &Graph, mesh: &Mesh) -> Vec<String> {
     let mut sets = vec![Vec::new()];
     for dim in dims.iter().map(ToString::to_string).chain(["*".to_owned()]) {
         let more: Vec<Vec<String>> =
-            sets.iter().map(|set| [&set[..], &[dim.clone()]].concat()).collect();
+            sets.iter().map(|set| [&set[..], std::slice::from_ref(&dim)].concat()).collect();
         sets.extend(more);
     }
     let rules = |set: &str, dims: &[String]| -> String {

@@ -115,6 +115,7 @@ impl Flags {
             scan: false,
             recompute: false,
             attention: AttentionWay::Auto,
+            pieces: None,
             dtype: F32,
         })
     }

@@ -80,6 +80,7 @@ impl Model {
                 scan: true,
                 recompute: false,
                 attention: AttentionWay::Auto,
+                pieces: None,
                 dtype: F32,
             };
             let method = adam.optimizer(&adam.usual_rate(), None, Vec::new())?;

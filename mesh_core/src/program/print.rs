@@ -192,7 +192,7 @@ mod tests {
             write var1 = %14                                                      op_1 at src/main.rs:7
             %15: i32[2] = generate iota dim 0 from [0] of [2]                     op_1 at src/main.rs:7
             %16: f32[2, 4] = gather %14[k, b] at k = %15[a] - rows*4              op_1 at src/main.rs:7
-            %17: f32[2, 4] = scatter %16[k, b] to a = %15[k] - rows*4             op_1 at src/main.rs:7
+            %17: f32[2, 4] = scatter sum of %16[k, b] to a = %15[k] - rows*4      op_1 at src/main.rs:7
             %18: f32[2, 4] = scan sum exclusive dim 0 of %17                      op_1 at src/main.rs:7
             %19: f32[1, 4], %20: i32[1, 4] = sort descending along a of %18[a, b], %15[a]  op_1 at src/main.rs:7
             %21: f32[4] = call total (Total { scale: 2 }) of %18                  op_1 at src/main.rs:7

@@ -140,9 +140,13 @@ impl Op for Filled {
         let all = x.shape().union(&y.shape())?;
         let dim = dim_of(self.name(), &TensorType::new(all, x.dtype()), self.dim)?;
         let of = |other: Tensor<'g>, onto: Shape| {
-            einsum_filled_in_blocks(dy, other, &onto, dim, filled, self.block)
+            // The dims that the factor alone has, over which the product summed it.
+            let shared: Vec<_> = dy.shape().names().chain(other.shape().names()).collect();
+            let spread = dy.shape().union(&onto.without(&shared))?;
+            let dy = crate::broadcast(dy, &spread);
+            Ok::<_, OpError>(einsum_filled_in_blocks(dy, other, &onto, dim, filled, self.block))
         };
-        Ok(vec![Some(of(y, x.shape())), Some(of(x, y.shape())), None])
+        Ok(vec![Some(of(y, x.shape())?), Some(of(x, y.shape())?), None])
     }
 }
 
@@ -237,6 +241,11 @@ pub(crate) mod proof {
                 of("bf16", values.clone())
                     .normal("p", "b:4;g:2;m:8", BF16)
                     .normal("v", "b:4;m:8;k:2", BF16)
+                    .input("filled", "b:4", I32, counts())
+                    .meshes(FEW),
+                of("a dim of one factor alone", vec![g, m])
+                    .normal("q", "b:4;g:2", F64)
+                    .normal("keys", "m:8;k:2", F64)
                     .input("filled", "b:4", I32, counts())
                     .meshes(FEW),
             ]

@@ -104,6 +104,7 @@ pub const OPS: &[Drawn] = &[
     rearranged::shapes,
     rearranged::scattered,
     rearranged::scattered,
+    rearranged::kept,
     rearranged::searched,
     rearranged::scanned,
     |d| {
@@ -302,7 +303,7 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             (_, "add_n") => x.iter().sum(),
             (_, "mul") => x[0] * x[1],
             (_, "square") => x[0] * x[0],
-            (_, "einsum") => x[0] * x[1] * site.terms(),
+            (_, "einsum" | "einsum_filled") => x[0] * x[1] * site.terms(),
             (_, "sum") => x[0] * site.terms(),
             (_, "prod") => x[0].max(1.0).powf(site.terms()),
             (_, "cumsum") => x[0] * site.longest(),
@@ -329,7 +330,7 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             | (_, "sign") => 1.0,
             (_, "neg" | "relu" | "relu_gradient" | "max" | "min" | "broadcast" | "transpose")
             | (_, "cast" | "maximum" | "minimum" | "abs" | "select" | "select_gradient")
-            | (_, "shift" | "slice" | "concat" | "pad" | "reshape" | "clip_gradient")
+            | (_, "update_at" | "shift" | "slice" | "concat" | "pad" | "reshape" | "clip_gradient")
             // Where nothing comes they are infinite; who draws them takes that away.
             | (_, "scatter_max" | "scatter_min")
             | (_, "floor" | "ceil" | "round" | "trunc" | "cummax" | "cummin")

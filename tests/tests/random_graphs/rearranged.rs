@@ -4,8 +4,8 @@ use crate::recipe::{Draw, SMALL, one};
 use mesh_ops::elementwise::*;
 use mesh_ops::prelude::*;
 use mesh_ops::{
-    AssociativeScan, Padding, Scatter, Side, associative_scan_with, linear_recurrence, scatter,
-    searchsorted,
+    AssociativeScan, Padding, Scatter, Side, associative_scan_with, einsum_filled_in_blocks,
+    linear_recurrence, scatter, searchsorted,
 };
 
 /// The same elements in other shapes.
@@ -74,6 +74,25 @@ pub fn scattered<'g>(d: &Draw<'g>) -> Option<Vec<Tensor<'g>>> {
             one(maximum(most, sums - 9.0))
         }
     }
+}
+
+/// A row in the place of another, and products with the positions before it.
+pub fn kept<'g>(d: &Draw<'g>) -> Option<Vec<Tensor<'g>>> {
+    let (along, other) = (d.dim()?, d.alike()?);
+    let row = d.choice(d.a).max([along]);
+    let own = d.b.shape();
+    let away: Vec<_> = own.iter().filter(|x| !row.shape().contains(x.name)).collect();
+    let at = d.b.max(away).cast(I32);
+    let kept = mesh_ops::update_at(d.a, along, at, row);
+    if d.heads() {
+        return one(kept);
+    }
+    let mut output = d.some_of(&d.all());
+    // Two of the factors and the product have the dim that is filled.
+    if !own.contains(along.name) && !output.contains(&along) {
+        output.push(along);
+    }
+    one(einsum_filled_in_blocks(kept, other, output, along, at, 2))
 }
 
 /// Places of some elements among others.

@@ -22,7 +22,7 @@ mod variables;
 
 use mesh_core::lower::Module;
 use mesh_core::session::Session;
-use mesh_ops::testing::{Case, rooms};
+use mesh_ops::testing::{Case, Room, rooms};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -39,13 +39,11 @@ fn started(module: &Module) -> Session {
 /// What each case's check found, or its fault.
 type Found = Vec<Result<String, String>>;
 
-fn checked(cases: &[Case]) -> Found {
-    let told = |case: &Case| {
-        let report = case.check()?;
-        let calls: Vec<_> = calls::calls(case).into_iter().collect();
-        Ok(format!("{report}\n    calls: {}", calls.join(", ")))
-    };
-    cases.iter().map(told).collect()
+/// Checks a case and says what was found.
+fn checked(case: &Case) -> Result<String, String> {
+    let report = case.check()?;
+    let calls: Vec<_> = calls::calls(case).into_iter().collect();
+    Ok(format!("{report}\n    calls: {}", calls.join(", ")))
 }
 
 /// Refuses faults, of whatever table.
@@ -67,7 +65,7 @@ fn keep(table: &str, found: Found) {
 
 /// Checks the cases of a table and keeps their reports.
 fn conform(table: &str, cases: Vec<Case>) {
-    let found = checked(&cases);
+    let found: Found = cases.iter().map(checked).collect();
     refuse(found.iter());
     keep(table, found);
 }
@@ -77,21 +75,26 @@ fn every_room() {
     let only = std::env::var("ROOM").unwrap_or_default();
     let rooms: Vec<_> = rooms().filter(|room| room.name().contains(&only)).collect();
     assert!(!rooms.is_empty(), "there is no room {only}");
+    let cases = |(i, room): (usize, &&Room)| (0..room.cases().len()).map(move |case| (i, case));
+    let todo: Vec<_> = rooms.iter().enumerate().flat_map(cases).collect();
     let next = AtomicUsize::new(0);
     let work = || {
         let mut found = Vec::new();
-        while let Some(room) = rooms.get(next.fetch_add(1, Ordering::Relaxed)) {
-            found.push((room.name().replace("::", "_"), checked(&room.cases())));
+        while let Some(&(room, case)) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
+            found.push(((room, case), checked(&rooms[room].cases()[case])));
         }
         found
     };
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    let found = thread::scope(|scope| {
+    // A worker often waits for the processors of its case.
+    let workers = 2 * thread::available_parallelism().map_or(1, usize::from);
+    let mut found = thread::scope(|scope| {
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
     });
-    refuse(found.iter().flat_map(|(_, found)| found));
-    for (table, found) in found {
-        keep(&table, found);
+    refuse(found.iter().map(|(_, found)| found));
+    found.sort_by_key(|(at, _)| *at);
+    for of_one in found.chunk_by(|(a, _), (b, _)| a.0 == b.0) {
+        let table = rooms[of_one[0].0.0].name().replace("::", "_");
+        keep(&table, of_one.iter().map(|(_, found)| found.clone()).collect());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::super::prepare::variable_bytes;
 use crate::names::Mesh;
@@ -17,6 +18,10 @@ const MEMBER: u64 = 24;
 /// The most threads where the system does not say how many it can have.
 const UNTOLD: usize = 1 << 14;
 
+/// Whoever asks for less than this part of a limit has it, without a count of what is in use: to count them
+/// all takes as long as to start a small session.
+const SMALL: usize = 1000;
+
 /// Mappings of memory that a thread takes: its stack and the guard before it.
 const MAPPINGS: usize = 2;
 
@@ -31,11 +36,20 @@ struct Needs<'m> {
 
 /// What the machine has for them.
 struct Machine {
-    threads: usize,
-    /// What sets that limit.
-    by: &'static str,
+    limits: Vec<Limit>,
     /// Bytes of memory, if that is known.
     memory: Option<u64>,
+}
+
+/// A limit of how many there are of something that a thread takes one or more of.
+struct Limit {
+    most: usize,
+    /// How many of them a thread takes.
+    each: usize,
+    /// Counts those in use.
+    used: fn() -> usize,
+    /// What sets the limit.
+    by: &'static str,
 }
 
 /// Refuses a mesh whose processors this machine cannot run as threads of this process. Makes nothing for
@@ -55,7 +69,7 @@ pub(super) fn check(executable: &Executable, couriers: Option<bool>) -> Result<(
 /// As [`check`], of processors that take so many bytes each, on average.
 pub(super) fn check_bytes(mesh: &Mesh, bytes: usize, couriers: bool) -> Result<(), String> {
     let threads = if couriers { 2 } else { 1 };
-    Needs { mesh, threads, bytes: bytes as u64 }.fit(&Machine::this())
+    Needs { mesh, threads, bytes: bytes as u64 }.fit(Machine::this())
 }
 
 impl Needs<'_> {
@@ -68,9 +82,9 @@ impl Needs<'_> {
 
     fn fit(&self, machine: &Machine) -> Result<(), String> {
         let (mesh, processors) = (self.mesh, self.mesh.processors());
-        let most = machine.threads / self.threads;
-        if processors > most {
-            let by = machine.by;
+        let wanted = processors.saturating_mul(self.threads);
+        if let Some((most, by)) = machine.limits.iter().find_map(|limit| limit.refuses(wanted)) {
+            let most = most / self.threads;
             return Err(format!(
                 "mesh {mesh} has {processors} processors, and each would be a thread: this process can \
                  have {most} of them ({by}); run it on a smaller mesh, or on several ranks"
@@ -106,44 +120,74 @@ impl Needs<'_> {
     }
 }
 
-impl Machine {
-    fn this() -> Self {
-        let (threads, by) = threads();
-        Self { threads, by, memory: memory() }
+impl Limit {
+    /// How many threads there can be, and what says so, where that is fewer than these.
+    fn refuses(&self, threads: usize) -> Option<(usize, &'static str)> {
+        if threads.saturating_mul(self.each) < self.most / SMALL {
+            return None;
+        }
+        // The caller's own thread is one of the processors.
+        let free = (self.most.saturating_sub((self.used)()) / self.each).saturating_add(1);
+        (threads > free).then_some((free, self.by))
     }
 }
 
-/// How many more threads this process can have, and which limit says so.
-fn threads() -> (usize, &'static str) {
+impl Machine {
+    /// This machine, as it was when it was first asked for.
+    fn this() -> &'static Self {
+        static THIS: OnceLock<Machine> = OnceLock::new();
+        THIS.get_or_init(|| Self { limits: limits(), memory: memory() })
+    }
+}
+
+/// The limits of how many threads this process can have.
+fn limits() -> Vec<Limit> {
     let kernel = |name: &str| number(&Path::new("/proc/sys").join(name));
-    // "0.00 0.00 0.00 1/163 30544": all threads of the system are 163.
-    let running = text("/proc/loadavg").and_then(|text| {
-        let counts = text.split_whitespace().nth(3)?.split_once('/')?.1.parse::<usize>();
-        counts.ok()
-    });
-    let mappings = text("/proc/self/maps").map_or(0, |maps| maps.lines().count());
-    let (running, own) = (running.unwrap_or(0), status("Threads:").unwrap_or(1));
     // The limit of a user's threads does not hold for root.
     let user = status("Uid:").filter(|uid| *uid != 0).and_then(|_| limit("Max processes"));
-    let groups = grouped("pids", "pids.max")
-        .map(|(most, group)| most.saturating_sub(number(&group.join("pids.current")).unwrap_or(0)));
-    let known = [
+    type Known = (Option<usize>, usize, fn() -> usize, &'static str);
+    let known: [Known; 5] = [
+        (kernel("kernel/threads-max"), 1, running, "kernel.threads-max"),
+        (kernel("kernel/pid_max"), 1, running, "kernel.pid_max"),
+        (kernel("vm/max_map_count"), MAPPINGS, mappings, "vm.max_map_count"),
         (
-            kernel("kernel/threads-max").map(|most| most.saturating_sub(running)),
-            "kernel.threads-max",
+            grouped("pids", "pids.max").map(|(most, _)| most),
+            1,
+            in_group,
+            "pids.max of its control group",
         ),
-        (kernel("kernel/pid_max").map(|most| most.saturating_sub(running)), "kernel.pid_max"),
-        (
-            kernel("vm/max_map_count").map(|most| most.saturating_sub(mappings) / MAPPINGS),
-            "vm.max_map_count",
-        ),
-        (groups, "pids.max of its control group"),
-        (user.map(|most| most.saturating_sub(own)), "ulimit -u"),
+        (user, 1, || status("Threads:").unwrap_or(1), "ulimit -u"),
     ];
-    let known = known.into_iter().filter_map(|(most, by)| Some((most?, by)));
-    // The caller's own thread is one of the processors.
-    let more = known.min().map(|(most, by)| (most.saturating_add(1), by));
-    more.unwrap_or((UNTOLD, "the system does not say how many"))
+    let known = known.into_iter();
+    let mut limits: Vec<_> = known
+        .filter_map(|(most, each, used, by)| Some(Limit { most: most?, each, used, by }))
+        .collect();
+    if limits.is_empty() {
+        let by = "the system does not say how many";
+        limits.push(Limit { most: UNTOLD, each: 1, used: || 1, by });
+    }
+    limits.sort_by_key(|limit| limit.most / limit.each);
+    limits
+}
+
+/// All threads of the system. "0.00 0.00 0.00 1/163 30544": they are 163.
+fn running() -> usize {
+    let counts = text("/proc/loadavg").and_then(|text| {
+        let (_, all) = text.split_whitespace().nth(3)?.split_once('/')?;
+        all.parse().ok()
+    });
+    counts.unwrap_or(0)
+}
+
+/// The mappings of memory of this process.
+fn mappings() -> usize {
+    text("/proc/self/maps").map_or(0, |maps| maps.lines().count())
+}
+
+/// The threads of the control group that limits them.
+fn in_group() -> usize {
+    let group = grouped("pids", "pids.max").map(|(_, group)| group);
+    group.and_then(|group| number(&group.join("pids.current"))).unwrap_or(0)
 }
 
 /// Bytes that the processes of this machine, or of this control group, can have.
@@ -208,7 +252,9 @@ mod tests {
     /// What is said of so many processors on a machine.
     fn refused(processors: usize, bytes: u64, threads: usize, memory: u64) -> Option<String> {
         let mesh: Mesh = format!("p:{processors}").parse().unwrap();
-        let machine = Machine { threads, by: "a limit", memory: Some(memory) };
+        // One is the caller's, and there are a few of other processes.
+        let limit = Limit { most: threads + 4, each: 1, used: || 5, by: "a limit" };
+        let machine = Machine { limits: vec![limit], memory: Some(memory) };
         Needs { mesh: &mesh, threads: 1, bytes }.fit(&machine).err()
     }
 
@@ -234,8 +280,11 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn this_machine_tells() {
-        let Machine { threads, by, memory } = Machine::this();
-        assert!((100..10_000_000).contains(&threads) && threads != UNTOLD, "{threads} by {by}");
+        let Machine { limits, memory } = Machine::this();
+        let told = limits.iter().all(|limit| limit.most != UNTOLD && (limit.used)() > 0);
+        assert!(told && limits.iter().all(|limit| limit.refuses(2).is_none()));
+        let (most, by) = limits.iter().find_map(|limit| limit.refuses(10_000_000)).unwrap();
+        assert!((100..10_000_000).contains(&most), "{most} by {by}");
         assert!(memory.is_some_and(|bytes| bytes > 1 << 28), "{memory:?}");
     }
 }

@@ -18,6 +18,7 @@ mod processor;
 mod work;
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use core_affinity::CoreId;
 
@@ -38,6 +39,9 @@ use crate::program::Program;
 
 /// Cores by number; none where the system does not say what cores there are.
 fn core_ids(numbers: &[usize]) -> Result<Vec<CoreId>, String> {
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
     let known = core_affinity::get_core_ids().unwrap_or_default();
     let find = |number: &usize| {
         known.iter().find(|core| core.id == *number).copied().ok_or_else(|| {
@@ -74,7 +78,8 @@ impl ThreadBackend {
 
     /// How many threads this machine runs at a time.
     pub(crate) fn cores() -> usize {
-        thread::available_parallelism().map_or(1, usize::from)
+        static CORES: OnceLock<usize> = OnceLock::new();
+        *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
     }
 }
 

@@ -181,6 +181,8 @@ impl Range {
     /// A range with an error from the inputs; the op's own rounding is added.
     fn new(low: f64, high: f64, error: f64) -> Self {
         let most = low.abs().max(high.abs());
+        // What is flat where nothing is known: nothing is known.
+        let error = if error.is_nan() { f64::INFINITY } else { error };
         Self { low, high, error: error + ROUNDING * most }
     }
 

@@ -1,8 +1,8 @@
 //! How many processors this machine can run as threads.
 
+use super::super::sync::OnceLock;
 use std::fs;
 use std::path::Path;
-use std::sync::OnceLock;
 
 use super::super::prepare::variable_bytes;
 use crate::names::Mesh;
@@ -253,7 +253,7 @@ mod tests {
     fn refused(processors: usize, bytes: u64, threads: usize, memory: u64) -> Option<String> {
         let mesh: Mesh = format!("p:{processors}").parse().unwrap();
         // One is the caller's, and there are a few of other processes.
-        let limit = Limit { most: threads + 4, each: 1, used: || 5, by: "a limit" };
+        let limit = Limit { most: threads.saturating_add(4), each: 1, used: || 5, by: "a limit" };
         let machine = Machine { limits: vec![limit], memory: Some(memory) };
         Needs { mesh: &mesh, threads: 1, bytes }.fit(&machine).err()
     }

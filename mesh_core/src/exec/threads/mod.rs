@@ -18,7 +18,6 @@ mod processor;
 mod work;
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
 
 use core_affinity::CoreId;
 
@@ -31,7 +30,7 @@ pub(super) use self::work::Work;
 use super::backend::{Backend, Capabilities, Failure};
 use super::comm::Lane;
 use super::record::CallTimes;
-use super::sync::thread;
+use super::sync::{OnceLock, thread};
 use crate::array::{Array, ArrayRef};
 use crate::names::ProcessMap;
 use crate::passes::Executable;

@@ -51,7 +51,7 @@ pub fn dynamic_shift<'g>(
     } else {
         sub(here, offset)
     };
-    taken(x, from, dim)
+    crate::gather::taken(x, from, dim, x.shape())
 }
 
 /// `x` with the elements along `dim` from last to first. A split `dim` is gathered, as `explain` says.
@@ -69,18 +69,8 @@ pub fn reverse(x: Tensor<'_>, dim: Dimension) -> Tensor<'_> {
         return x;
     }
     let last = x.graph().scalar(dim.size as f64 - 1.0, DType::I32);
-    taken(x, sub(last, crate::range(x.graph(), dim, DType::I32)), dim)
-}
-
-/// `x` with each position along `dim` taken from another.
-#[track_caller]
-fn taken<'g>(x: Tensor<'g>, from: Tensor<'g>, dim: Dimension) -> Tensor<'g> {
-    let source = apart(&x.shape(), dim, "source");
-    let whole = crate::rename(x, dim, source.name.as_str());
-    if whole.is_poisoned() {
-        return whole;
-    }
-    crate::transpose(crate::gather(whole, from, source), x.shape())
+    let from = sub(last, crate::range(x.graph(), dim, DType::I32));
+    crate::gather::taken(x, from, dim, x.shape())
 }
 
 #[cfg(any(test, feature = "testing"))]

@@ -15,6 +15,8 @@ use crate::room::*;
 struct Gather {
     /// The dim along which indices are positions.
     dim: DimName,
+    /// The output's dims in another order than that of the indices, then of x.
+    order: Option<Shape>,
 }
 
 /// `x` at the positions `indices` (i32) along `dim`: for every index, all of x that lies there. A
@@ -35,7 +37,31 @@ pub fn gather<'g>(x: Tensor<'g>, indices: Tensor<'g>, dim: Dimension) -> Tensor<
         x.graph().record("gather", format!("{x:?} has no dim {dim}"));
         return x.poisoned();
     }
-    x.graph().apply1(Gather { dim: dim.name }, &[x, indices])
+    x.graph().apply1(Gather { dim: dim.name, order: None }, &[x, indices])
+}
+
+/// As [`gather`], with the output's dims in the order of `shape`.
+#[track_caller]
+pub(crate) fn gather_onto<'g>(
+    x: Tensor<'g>,
+    indices: Tensor<'g>,
+    dim: Dimension,
+    shape: Shape,
+) -> Tensor<'g> {
+    x.graph().apply1(Gather { dim: dim.name, order: Some(shape) }, &[x, indices])
+}
+
+/// `x` with each position along `dim` taken from another, `from` (i32), which has a dim of that name of any
+/// size; the dims of the output lie as in `shape`.
+#[track_caller]
+pub(crate) fn taken<'g>(
+    x: Tensor<'g>,
+    from: Tensor<'g>,
+    dim: Dimension,
+    shape: Shape,
+) -> Tensor<'g> {
+    let source = apart(&x.shape(), dim, "source");
+    gather_onto(crate::rename(x, dim, source.name.as_str()), from, source, shape)
 }
 
 /// Refuses indices of another dtype than i32, and those that have the indexed dim themselves.
@@ -61,6 +87,7 @@ impl Op for Gather {
         dim_of(self.name(), x, self.dim)?;
         check_indices(self.name(), indices, self.dim)?;
         let shape = indices.shape.union(&x.shape.without(&[self.dim]))?;
+        let shape = self.order.clone().unwrap_or(shape);
         Ok(vec![TensorType::new(shape, x.dtype)])
     }
     fn split(&self, _: Signature<'_>) -> SplitRule {

@@ -1,7 +1,7 @@
 //! Diagonals and triangles of two dims: `eye`, `diag`, `diagonal`, `tril`, `triu`.
 //!
-//! Compositions of comparisons of the two indices, so every dim may be split; the gradients fall out. Diagonal k
-//! is where the column's index less the row's is k.
+//! Compositions of comparisons of the two indices, and a gather at the row's index, so every dim may be split; the
+//! gradients fall out. Diagonal k is where the column's index less the row's is k.
 
 use crate::elementwise::{cast, equal, greater_equal, less_equal, select, sub};
 use crate::room::*;
@@ -48,10 +48,12 @@ pub fn diag<'g>(x: Tensor<'g>, dim: Dimension, columns: &str) -> Tensor<'g> {
         return x;
     }
     let on = equal(diagonal_of(x.graph(), dim, dim.renamed(columns)), 0);
-    let made = select(on, x, x.scalar_like(0.0));
-    let shape = x.shape();
+    let own = x.shape();
     let beside = |d: Dimension| [Some(d), Some(d.renamed(columns)).filter(|_| d == dim)];
-    crate::transpose(made, shape.iter().flat_map(beside).flatten().collect::<Vec<_>>())
+    match Shape::new(own.iter().flat_map(beside).flatten()) {
+        Ok(shape) => select(crate::broadcast(on, &shape), x, x.scalar_like(0.0)),
+        Err(_) => x.poisoned(),
+    }
 }
 
 /// Diagonal `k` of `x` along `rows`, which it replaces, and `columns`, which is gone. As `jnp.diagonal` and
@@ -76,8 +78,8 @@ pub fn diagonal(x: Tensor<'_>, rows: Dimension, columns: Dimension, k: i32) -> T
     if x.is_poisoned() {
         return x;
     }
-    let on = equal(diagonal_of(x.graph(), rows, columns), f64::from(k));
-    let all = crate::reduce::sum(select(on, x, x.scalar_like(0.0)), [columns]);
+    let at = crate::range(x.graph(), rows, DType::I32) + x.graph().scalar(f64::from(k), DType::I32);
+    let all = crate::gather::gather_onto(x, at, columns, x.shape().without(&[columns.name]));
     crate::slice(all, rows.resized(size), before)
 }
 

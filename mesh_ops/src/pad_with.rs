@@ -68,9 +68,7 @@ pub fn pad_with(
         Padding::Reflect if dim.size == 1 => at * 0.0,
         Padding::Reflect => folded(2.0 * last, 2.0 * last),
     };
-    let source = apart(&x.shape(), dim, "source");
-    let whole = crate::rename(x, dim, source.name.as_str());
-    crate::transpose(crate::gather(whole, from, source), &shape)
+    crate::gather::taken(x, from, dim, shape)
 }
 
 #[cfg(any(test, feature = "testing"))]

@@ -15,6 +15,7 @@ mod fuse;
 mod hoist;
 mod machine;
 mod merge_sums;
+mod moves;
 mod order;
 mod overlap;
 mod products;
@@ -73,6 +74,10 @@ passes! {
     CommonSubexpressions: "common subexpressions",
         "gradients repeat the forward pass's broadcasts, transposes and reads; once merged, equal \
          partial sums are one value";
+    /// Moves of moves become one.
+    Moves: "moves",
+        "equal moves are one by now, and what is read of each by whom is known; before everything that \
+         counts values";
     /// What is the same in all iterations of a loop is computed before it.
     LoopInvariants: "loop invariants",
         "equal steps are one by now, so that each is moved once; before sums are merged, which then \
@@ -112,9 +117,10 @@ passes! {
 }
 
 /// The passes that know no machine, in the order in which lowering runs them.
-pub const PORTABLE: [PassId; 6] = [
+pub const PORTABLE: [PassId; 7] = [
     PassId::DeadSteps,
     PassId::CommonSubexpressions,
+    PassId::Moves,
     PassId::LoopInvariants,
     PassId::MergePendingSums,
     PassId::DeadSteps,
@@ -144,6 +150,7 @@ impl PassId {
         match self {
             Self::DeadSteps => dead::run(block),
             Self::CommonSubexpressions => cse::run(block),
+            Self::Moves => moves::run(block),
             Self::LoopInvariants => hoist::run(block),
             Self::MergePendingSums => merge_sums::run(block),
             Self::AllReduces => all_reduce::run(block, cx.all_reduce),

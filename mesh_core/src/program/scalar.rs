@@ -277,6 +277,11 @@ pub struct Body {
 }
 
 impl Body {
+    /// Whether it makes what its one input is.
+    pub(crate) fn is_identity(&self) -> bool {
+        matches!((&self.code[..], &self.results[..]), ([(Instr::Input(0), _)], [Reg(0)]))
+    }
+
     /// Floating-point operations per element.
     pub fn flops(&self) -> usize {
         self.code

@@ -1,18 +1,22 @@
 //! `Gather`: rows of an operand, found by index.
 
+use super::isa::{Task, compiled};
 use super::strided::{Labels, Loop, Nest, by_size, copy};
 use super::{Kernel, Memory};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId};
+use std::marker::PhantomData;
 
 struct Gather {
     input: ValueId,
     indices: ValueId,
     out: ValueId,
     find: Find,
-    /// Loops over indices, but for `run`. Strides: indices, input, result.
+    /// Loops over indices and what lies around them, but for `run`. Strides: indices, input, result.
     lookups: Nest,
     run: Loop,
+    /// Whether the run has all indices, and is gone through more than once.
+    repeats: bool,
     /// What one index finds, in parts: each part is looked up by all indices before the next.
     parts: Vec<Part>,
     size: usize,
@@ -103,10 +107,17 @@ pub(super) fn prepare(
     if dim < rank || !labels.has[0].get(dim).is_some_and(|has| *has) {
         return Err("the gathered dim is not the input's alone".to_owned());
     }
-    let mut lookups = labels.nest(&labels.select(|l| labels.has[1][l]), &[1, 0, 2]);
+    let indexed = labels.select(|l| labels.has[1][l]);
+    let far = indexed.iter().map(|&l| labels.strides[2][l]).max().unwrap_or(isize::MAX);
+    // What lies further apart in the result than what neighbouring indices find is looked up anew.
+    let (outer, kept): (Vec<_>, Vec<_>) = labels
+        .select(|l| l != dim && !labels.has[1][l])
+        .into_iter()
+        .partition(|&l| labels.strides[2][l] > far);
+    let mut lookups = labels.nest(&[outer, indexed].concat(), &[1, 0, 2]);
     lookups.sort_by(2);
     let (lookups, run) = lookups.collapse().split_inner();
-    let kept = labels.select(|l| l != dim && !labels.has[1][l]);
+    let repeats = lookups.len() > 1 && lookups.loops.iter().all(|l| l.strides[0] == 0);
     let mut row = labels.nest(&kept, &[0, 2]);
     row.sort_by(1);
     Ok(Box::new(Gather {
@@ -116,10 +127,14 @@ pub(super) fn prepare(
         find: Find::new(begin, labels.extents[dim], labels.strides[0][dim])?,
         lookups,
         run,
+        repeats,
         parts: parts(row),
         size: value.dtype.size(),
     }))
 }
+
+/// The offset that stands for an index outside: no value is as long.
+const OUTSIDE: isize = isize::MIN;
 
 /// Enough zeros for an element of any dtype.
 static ZERO: u64 = 0;
@@ -132,13 +147,15 @@ impl Gather {
     /// `indices` as for [`Kernel::run`].
     #[inline(always)]
     unsafe fn each(&self, indices: *const i32, mut put: impl FnMut(Option<isize>, isize)) {
-        let Loop { extent, strides } = &self.run;
+        // Known to be what they are whatever is written.
+        let (extent, find) = (self.run.extent as isize, self.find);
+        let strides = [0, 1, 2].map(|k| self.run.strides[k]);
         self.lookups.walk([0, 0, 0], &mut |[at, from, to]| {
-            for i in 0..*extent as isize {
+            for i in 0..extent {
                 // SAFETY: an offset of the nest.
                 let index = unsafe { *indices.offset(at + i * strides[0]) };
                 let from = from + i * strides[1];
-                let found = self.find.offset(index).map(|found| from + found);
+                let found = find.offset(index).map(|found| from + found);
                 put(found, to + i * strides[2]);
             }
         });
@@ -199,8 +216,61 @@ impl Gather {
     }
 }
 
+/// Elements of a run at offsets that are known: result, its stride, input, offsets, how many.
+struct Along<T>(PhantomData<T>);
+
+impl<T: Copy + Default> Task for Along<T> {
+    type Args = (*mut T, isize, *const T, *const isize, usize);
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run((out, stride, input, offsets, len): Self::Args) {
+        for i in 0..len {
+            // SAFETY: the caller's run and offsets; what is outside of the input is not read.
+            unsafe {
+                let offset = *offsets.add(i);
+                let found = if offset == OUTSIDE { T::default() } else { *input.offset(offset) };
+                *out.offset(i as isize * stride) = found;
+            }
+        }
+    }
+}
+
+impl Gather {
+    /// Copies an element per index, where the same indices are looked up again and again.
+    ///
+    /// # Safety
+    ///
+    /// As [`Gather::elements`]; `offsets` has room for a run.
+    unsafe fn along<T: Copy + Default>(
+        &self,
+        offsets: *mut isize,
+        indices: *const i32,
+        input: *const T,
+        out: *mut T,
+    ) {
+        let (len, along) = (self.run.extent, compiled::<Along<T>>());
+        let [at, from, to] = [0, 1, 2].map(|k| self.run.strides[k]);
+        for i in 0..len as isize {
+            // SAFETY: an index of the run, and room for each.
+            unsafe {
+                let found = self.find.offset(*indices.offset(i * at));
+                *offsets.offset(i) = found.map_or(OUTSIDE, |found| found + i * from);
+            }
+        }
+        self.lookups.walk([0, 0, 0], &mut |[_, from, begin]| {
+            // SAFETY: offsets of the nest, and of runs inside input and result.
+            unsafe { along((out.offset(begin), to, input.offset(from), offsets, len)) };
+        });
+    }
+}
+
 impl Kernel for Gather {
-    unsafe fn run(&self, memory: &Memory, _: *mut u8) {
+    fn scratch_bytes(&self) -> usize {
+        if self.repeats { self.run.extent * size_of::<isize>() } else { 0 }
+    }
+
+    unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
         let indices = memory.pointer(self.indices).cast::<i32>().cast_const();
         let (input, out) = (memory.pointer(self.input).cast_const(), memory.pointer(self.out));
         // SAFETY: indices, input and out are valid for the loops of this kernel; elements of one
@@ -209,8 +279,14 @@ impl Kernel for Gather {
             if let [Part { row, .. }] = &self.parts[..]
                 && row.loops.is_empty()
             {
-                by_size!(self.size, T => self.elements::<T>(indices, input.cast(), out.cast()));
-                return;
+                return match self.repeats {
+                    true => by_size!(self.size, T => {
+                        self.along::<T>(scratch.cast(), indices, input.cast(), out.cast());
+                    }),
+                    false => by_size!(self.size, T => {
+                        self.elements::<T>(indices, input.cast(), out.cast());
+                    }),
+                };
             }
             self.parts.iter().for_each(|part| self.rows(part, indices, input, out));
         }

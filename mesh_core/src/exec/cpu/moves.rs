@@ -15,10 +15,11 @@ struct Rectangle {
 
 struct Move {
     rectangles: Vec<Rectangle>,
-    /// Bits of the fill, if pieces leave gaps.
-    fill: Option<u64>,
+    /// The bytes of the fill, of which an element has the first.
+    fill: [u8; 8],
+    /// What is filled before: where it begins, and its strides, from none and of the result.
+    gaps: Vec<(usize, Nest)>,
     out: ValueId,
-    len: usize,
     size: usize,
 }
 
@@ -32,6 +33,13 @@ pub(super) fn bits(scalar: Scalar) -> u64 {
         DType::I32 => u64::from(x as i32 as u32),
         DType::Bool => u64::from(x != 0.0),
     }
+}
+
+/// A number as memory of its dtype holds it, in the first bytes.
+fn bytes(scalar: Scalar) -> [u8; 8] {
+    let (mut bytes, size) = ([0; 8], scalar.dtype().size());
+    by_size!(size, T => bytes[..size].copy_from_slice(&(bits(scalar) as T).to_ne_bytes()));
+    bytes
 }
 
 /// Sets `len` elements of `size` bytes.
@@ -84,9 +92,41 @@ pub(super) fn prepare(
         nest.sort_by(1);
         rectangles.push(Rectangle { input: operand.value, from, to, nest: nest.collapse() });
     }
-    let fill = if covers(pieces, &value.extents) { None } else { Some(bits(scalar)) };
-    let (len, size) = (value.len(), value.dtype.size());
-    Ok(Box::new(Move { rectangles, fill, out, len, size }))
+    let gaps = match &pieces[..] {
+        _ if covers(pieces, &value.extents) => Vec::new(),
+        [piece] => around(piece, &value.extents, &to_strides),
+        _ => vec![filled(&value.extents, &to_strides)],
+    };
+    Ok(Box::new(Move { rectangles, fill: bytes(scalar), gaps, out, size: value.dtype.size() }))
+}
+
+/// A box of a result that begins at its first element, to be filled.
+fn filled(extents: &[usize], strides: &[usize]) -> (usize, Nest) {
+    let strides: Vec<_> = strides.iter().map(|&stride| stride as isize).collect();
+    let mut nest = Nest::new(extents, &[&vec![0; extents.len()], &strides]);
+    nest.sort_by(1);
+    (0, nest.collapse())
+}
+
+/// What lies around a piece, in boxes: first those that are longest in memory.
+fn around(piece: &Piece, whole: &Extents, strides: &[usize]) -> Vec<(usize, Nest)> {
+    let mut dims: Vec<_> = (0..whole.len()).collect();
+    dims.sort_by_key(|&dim| std::cmp::Reverse(strides[dim]));
+    let mut left: Vec<_> = whole.iter().map(|&extent| 0..extent).collect();
+    let mut boxes = Vec::new();
+    for dim in dims {
+        let own = piece.at[dim]..piece.at[dim] + piece.extents[dim];
+        for gap in [0..own.start, own.end..whole[dim]] {
+            left[dim] = gap;
+            let begin = left.iter().zip(strides).map(|(range, stride)| range.start * stride).sum();
+            let extents: Vec<_> = left.iter().map(ExactSizeIterator::len).collect();
+            if extents.iter().all(|&extent| extent > 0) {
+                boxes.push((begin, filled(&extents, strides).1));
+            }
+        }
+        left[dim] = own;
+    }
+    boxes
 }
 
 /// Whether pieces that do not overlap are as large as the result together, or one is.
@@ -110,14 +150,47 @@ impl Kernel for Move {
         let out = memory.pointer(self.out);
         // SAFETY: rectangles lie within their values, as `prepare` has checked.
         unsafe {
-            if let Some(bits) = self.fill {
-                fill(out, self.len, self.size, bits);
+            for (begin, nest) in &self.gaps {
+                let first = nest.loops.first().map_or(1, |l| l.extent);
+                let from = self.fill.as_ptr();
+                copy(&nest.loops, first, self.size, from, out.add(begin * self.size));
             }
             for Rectangle { input, from, to, nest } in &self.rectangles {
                 let from = memory.pointer(*input).add(from * self.size);
                 let first = nest.loops.first().map_or(1, |l| l.extent);
                 copy(&nest.loops, first, self.size, from, out.add(to * self.size));
             }
+        }
+    }
+}
+
+/// A value under other dims: turned round, or with elements repeated.
+struct View {
+    input: ValueId,
+    out: ValueId,
+    /// Strides: input, result.
+    nest: Nest,
+    size: usize,
+}
+
+/// What makes of a value one whose elements lie as the loops say; strides: input, result.
+pub(super) fn prepare_view(
+    input: ValueId,
+    out: ValueId,
+    nest: Nest,
+    size: usize,
+) -> Box<dyn Kernel> {
+    Box::new(View { input, out, nest, size })
+}
+
+impl Kernel for View {
+    unsafe fn run(&self, memory: &Memory, _: *mut u8) {
+        let (from, to) = (memory.pointer(self.input), memory.pointer(self.out));
+        let first = self.nest.loops.first().map_or(1, |l| l.extent);
+        // What takes its input's memory lies there already: only a map of equal strides may.
+        if from != to {
+            // SAFETY: loops over all of both, which are apart if they are not one.
+            unsafe { copy(&self.nest.loops, first, self.size, from, to) };
         }
     }
 }

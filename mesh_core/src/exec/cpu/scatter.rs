@@ -21,8 +21,9 @@ struct Scatter<F: Fold> {
     /// Loops over what one index gets, but for `run`. Strides: updates, result.
     row: Nest,
     run: Loop,
-    /// The loops of `lookups` and the innermost of them, if updates of neighbouring indices lie closer
-    /// together than those of one index: then each element of a row gets all of its own.
+    /// The loops of `lookups` and the innermost of them, if an index gets one element, or updates of
+    /// neighbouring indices lie closer together than those of one index: then each element of a row gets all
+    /// of its own.
     by_element: Option<(Nest, Loop)>,
     onto: Entry<Onto<F>>,
 }
@@ -59,7 +60,8 @@ pub(super) fn prepare(
     let find = Find::new(begin, labels.extents[dim], labels.strides[2][dim])?;
     let (others, next) = lookups.clone().split_inner();
     let is_near = next.strides[1].unsigned_abs() < run.strides[0].unsigned_abs();
-    let by_element = (next.extent > 1 && is_near).then_some((others, next));
+    let is_alone = row.len() * run.extent == 1;
+    let by_element = (next.extent > 1 && (is_near || is_alone)).then_some((others, next));
     let (updates, indices, len) = (updates.value, indices.value, value.len());
     macro_rules! kernel {
         ($fold:ty) => {{
@@ -97,6 +99,9 @@ pub(super) fn prepare(
     })
 }
 
+/// Elements of a row that an index is looked up for at once: they do not wait for each other.
+const ROWS: usize = 8;
+
 /// One more update of an element.
 #[inline(always)]
 fn folded<F: Fold>(element: F::Element, update: F::Element) -> F::Element {
@@ -123,7 +128,7 @@ impl<F: Fold> Task for Onto<F> {
 }
 
 impl<F: Fold> Scatter<F> {
-    /// Folds what all indices get of one element of a row before the next: the same order for each element
+    /// Folds what all indices get of some elements of a row before the next: the same order for each element
     /// of the result.
     ///
     /// # Safety
@@ -136,22 +141,29 @@ impl<F: Fold> Scatter<F> {
         updates: *const F::Element,
         out: *mut F::Element,
     ) {
-        let strides = &inner.strides;
-        let mut fold = |[at, from, to]: [isize; 3]| {
-            for i in 0..inner.extent as isize {
-                // SAFETY: offsets of the nests; `find` stays inside the result.
-                unsafe {
-                    let index = *indices.offset(at + i * strides[0]);
-                    let Some(found) = self.find.offset(index) else { continue };
-                    let to = out.offset(to + i * strides[2] + found);
-                    *to = folded::<F>(*to, *updates.offset(from + i * strides[1]));
-                }
-            }
-        };
+        // Known to be what they are whatever is written.
+        let strides = [0, 1, 2].map(|k| inner.strides[k]);
+        let [from_step, to_step] = [0, 1].map(|k| self.run.strides[k]);
+        let (extent, find) = (inner.extent as isize, self.find);
         self.row.walk([0, 0], &mut |[from, to]| {
-            for k in 0..self.run.extent as isize {
-                let (from, to) = (from + k * self.run.strides[0], to + k * self.run.strides[1]);
-                lookups.walk([0, from, to], &mut fold);
+            for first in (0..self.run.extent as isize).step_by(ROWS) {
+                let rows = (self.run.extent as isize - first).min(ROWS as isize);
+                let (from, to) = (from + first * from_step, to + first * to_step);
+                lookups.walk([0, from, to], &mut |[at, from, to]| {
+                    for i in 0..extent {
+                        // SAFETY: offsets of the nests; `find` stays inside the result.
+                        unsafe {
+                            let index = *indices.offset(at + i * strides[0]);
+                            let Some(found) = find.offset(index) else { continue };
+                            let from = updates.offset(from + i * strides[1]);
+                            let to = out.offset(to + i * strides[2] + found);
+                            for row in 0..rows {
+                                let to = to.offset(row * to_step);
+                                *to = folded::<F>(*to, *from.offset(row * from_step));
+                            }
+                        }
+                    }
+                });
             }
         });
     }

@@ -11,9 +11,7 @@
 use super::body::Weave;
 use crate::passes::Machine;
 use crate::program::forms::Map;
-use crate::program::{
-    Block, Dims, Form, Generator, Instr, Operand, Reg, Scalar, Step, Value, ValueId,
-};
+use crate::program::{Block, Dims, Form, Generator, Operand, Reg, Scalar, Step, Value, ValueId};
 use std::ops::Range;
 
 /// An expansion's inputs are together so much smaller than what it makes.
@@ -67,7 +65,8 @@ fn seen(
         _ => return None,
     };
     let body = &map.body;
-    if let ([(Instr::Input(0), _)], [Reg(0)], [input]) = (&body.code[..], &body.results[..], inputs)
+    if let [input] = inputs
+        && body.is_identity()
     {
         return Some((out, Seen::View(input.clone())));
     }

@@ -1,6 +1,7 @@
 mod combine;
 mod handed;
 mod loops;
+mod moved;
 mod orders;
 mod overlaps;
 mod plans;
@@ -116,6 +117,7 @@ fn every_pass_runs_once_and_has_a_reason() {
     let expected = [
         "dead steps",
         "common subexpressions",
+        "moves",
         "loop invariants",
         "merge pending sums",
         "dead steps",

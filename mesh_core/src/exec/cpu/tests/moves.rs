@@ -1,7 +1,7 @@
 use super::{Tensor, run, run_with, step, value, whole};
 use crate::names::{DType, Mesh};
-use crate::program::forms::{Move, Reshape};
-use crate::program::{Extents, Offset, Piece, Scalar, Value};
+use crate::program::forms::{Map, Move, Reshape};
+use crate::program::{Body, Extents, Instr, Offset, Piece, Reg, Scalar, Value};
 use proptest::prelude::*;
 use smallvec::smallvec;
 
@@ -9,7 +9,10 @@ use smallvec::smallvec;
 type Sketch = (Vec<usize>, Vec<(Vec<[usize; 4]>, u64)>);
 
 fn sketch() -> impl Strategy<Value = Sketch> {
-    prop::collection::vec(1_usize..9, 0..4).prop_flat_map(|sizes| {
+    let size = prop_oneof![6 => 1_usize..9, 1 => 20_usize..90];
+    let sizes = prop::collection::vec(size, 0..4);
+    let sizes = sizes.prop_filter("small", |sizes| sizes.iter().product::<usize>() < 20_000);
+    sizes.prop_flat_map(|sizes| {
         let dims: Vec<_> = sizes
             .iter()
             .map(|&n| {
@@ -23,6 +26,18 @@ fn sketch() -> impl Strategy<Value = Sketch> {
     })
 }
 
+/// The value with its dims in another order in memory.
+fn shuffle(mut value: Value, seed: u64) -> Value {
+    let n = value.order.len();
+    if n > 1 {
+        value.order.rotate_left((seed % n as u64) as usize);
+        if seed & 64 != 0 {
+            value.order.swap(0, n - 1);
+        }
+    }
+    value
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -33,14 +48,6 @@ proptest! {
         out_order in any::<u64>(),
     ) {
         let dtype = super::DTYPES[dtype];
-        let shuffle = |mut value: Value, seed: u64| {
-            let n = value.order.len();
-            if n > 1 {
-                value.order.rotate_left((seed % n as u64) as usize);
-                if seed & 64 != 0 { value.order.swap(0, n - 1); }
-            }
-            value
-        };
         let out = shuffle(Value::new(dtype, sizes.iter().copied()), out_order);
         let fill = Scalar::new(dtype, 1.0);
         let mut want = vec![1.0; out.len()];
@@ -73,6 +80,31 @@ proptest! {
         }
         let step = step(Move { pieces, fill }, all_labels, 1);
         let got = run(&inputs, std::slice::from_ref(&out), &step).unwrap().remove(0);
+        prop_assert_eq!(got.data, want);
+    }
+
+    #[test]
+    fn views_match_brute_force(
+        sizes in prop::collection::vec(prop_oneof![4 => 1_usize..9, 1 => 20_usize..70], 1..4),
+        has in any::<u8>(),
+        dtype in 0_usize..5,
+        seed in any::<u64>(),
+    ) {
+        let dtype = super::DTYPES[dtype];
+        let mut labels: Vec<u8> = (0..sizes.len() as u8).filter(|l| has >> l & 1 == 1).collect();
+        if has >= 128 { labels.reverse(); }
+        let extents: Vec<_> = labels.iter().map(|&l| sizes[usize::from(l)]).collect();
+        let input = whole(&shuffle(Value::new(dtype, extents.iter().copied()), seed), seed >> 9);
+        let out = shuffle(Value::new(dtype, sizes.iter().copied()), seed >> 20);
+        let mut want = Vec::new();
+        super::oracle::each(&sizes, &mut |at| {
+            let along = labels.iter().zip(&extents);
+            let from = along.fold(0, |from, (&l, n)| from * n + at[usize::from(l)]);
+            want.push(input.data[from]);
+        });
+        let body = Body { code: vec![(Instr::Input(0), dtype)], results: vec![Reg(0)] };
+        let step = step(Map { body }, [labels], 1);
+        let got = run(std::slice::from_ref(&input), &[out], &step).unwrap().remove(0);
         prop_assert_eq!(got.data, want);
     }
 

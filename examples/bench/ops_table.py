@@ -3,13 +3,15 @@
 usage: ops_table.py RESULTS ... [--all] [--write PAGE]
 
 Ratios are PyTorch's least time by ours, worst first. Ops that are ahead in all columns are named below the table;
---all puts them into it. --write puts the table between the marker lines of a Markdown page.
+--all puts them into it. Of those behind on one thread, ops_held.txt says what holds them. --write puts the table between the marker lines of a Markdown page.
 """
 
 import math
+import pathlib
 import sys
 
 BEGIN, END = "<!-- ops: begin -->", "<!-- ops: end -->"
+BEHIND = 0.95
 COLUMNS = [(layout, metric) for metric in ("forward_us", "train_us") for layout in ("t1", "t2")]
 
 
@@ -22,6 +24,16 @@ def read(paths):
                 key = kv["workload"][3:], kv["layout"], kv["metric"], kv["peer"]
                 found[key] = min(float(kv["value"]), found.get(key, math.inf))
     return found
+
+
+def held():
+    """What holds each op."""
+    reasons = {}
+    for line in (pathlib.Path(__file__).parent / "ops_held.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            reason, names = line.split(" | ")
+            reasons.update(dict.fromkeys(names.split(), reason))
+    return reasons
 
 
 def main():
@@ -42,16 +54,20 @@ def main():
     lines = [
         f"{len(rows)} ops, {len(ratios)} ratios: geometric mean {mean:.2f}, {below(1)} below 1, {below(0.95)} below 0.95.",
         "",
-        "| op | alone, 1 thread | 2 threads | trained, 1 thread | 2 threads |",
-        "|---|---|---|---|---|",
+        "| op | alone, 1 thread | 2 threads | trained, 1 thread | 2 threads | what holds it |",
+        "|---|---|---|---|---|---|",
     ]
-    ahead = []
+    ahead, reasons = [], held()
     for name in sorted(rows, key=lambda name: min(rows[name].values())):
         if min(rows[name].values()) >= 1.2 and not every:
             ahead.append(name)
             continue
         cells = [f"{rows[name][c]:.2f}" if c in rows[name] else "" for c in COLUMNS]
-        lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
+        behind = any(ratio < BEHIND for (layout, _), ratio in rows[name].items() if layout == "t1")
+        if behind and name not in reasons:
+            print(f"ops_held.txt says nothing of {name}", file=sys.stderr)
+        reason = reasons.get(name, "") if behind else ""
+        lines.append(f"| `{name}` | " + " | ".join(cells) + f" | {reason} |")
     if ahead:
         lines += ["", "At least 1.2 in every column: " + ", ".join(f"`{name}`" for name in sorted(ahead)) + "."]
     text = "\n".join(lines)

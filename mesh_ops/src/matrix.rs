@@ -52,7 +52,10 @@ pub fn diag<'g>(x: Tensor<'g>, dim: Dimension, columns: &str) -> Tensor<'g> {
     let beside = |d: Dimension| [Some(d), Some(d.renamed(columns)).filter(|_| d == dim)];
     match Shape::new(own.iter().flat_map(beside).flatten()) {
         Ok(shape) => select(crate::broadcast(on, &shape), x, x.scalar_like(0.0)),
-        Err(_) => x.poisoned(),
+        Err(error) => {
+            x.graph().record("diag", error.to_string());
+            x.poisoned()
+        }
     }
 }
 

@@ -147,15 +147,13 @@ impl Gather {
     /// `indices` as for [`Kernel::run`].
     #[inline(always)]
     unsafe fn each(&self, indices: *const i32, mut put: impl FnMut(Option<isize>, isize)) {
-        // Known to be what they are whatever is written.
-        let (extent, find) = (self.run.extent as isize, self.find);
-        let strides = [0, 1, 2].map(|k| self.run.strides[k]);
+        let Loop { extent, strides } = &self.run;
         self.lookups.walk([0, 0, 0], &mut |[at, from, to]| {
-            for i in 0..extent {
+            for i in 0..*extent as isize {
                 // SAFETY: an offset of the nest.
                 let index = unsafe { *indices.offset(at + i * strides[0]) };
                 let from = from + i * strides[1];
-                let found = find.offset(index).map(|found| from + found);
+                let found = self.find.offset(index).map(|found| from + found);
                 put(found, to + i * strides[2]);
             }
         });

@@ -17,7 +17,7 @@ struct Move {
     rectangles: Vec<Rectangle>,
     /// The bytes of the fill, of which an element has the first.
     fill: [u8; 8],
-    /// What is filled before: where it begins, and its strides, from none and of the result.
+    /// What is filled before: where it begins, and the loops over it.
     gaps: Vec<(usize, Nest)>,
     out: ValueId,
     size: usize,
@@ -95,17 +95,17 @@ pub(super) fn prepare(
     let gaps = match &pieces[..] {
         _ if covers(pieces, &value.extents) => Vec::new(),
         [piece] => around(piece, &value.extents, &to_strides),
-        _ => vec![filled(&value.extents, &to_strides)],
+        _ => vec![(0, filled(&value.extents, &to_strides))],
     };
     Ok(Box::new(Move { rectangles, fill: bytes(scalar), gaps, out, size: value.dtype.size() }))
 }
 
-/// A box of a result that begins at its first element, to be filled.
-fn filled(extents: &[usize], strides: &[usize]) -> (usize, Nest) {
+/// The loops over a box of a result that is filled; strides: of the fill, result.
+fn filled(extents: &[usize], strides: &[usize]) -> Nest {
     let strides: Vec<_> = strides.iter().map(|&stride| stride as isize).collect();
     let mut nest = Nest::new(extents, &[&vec![0; extents.len()], &strides]);
     nest.sort_by(1);
-    (0, nest.collapse())
+    nest.collapse()
 }
 
 /// What lies around a piece, in boxes: first those that are longest in memory.
@@ -121,7 +121,7 @@ fn around(piece: &Piece, whole: &Extents, strides: &[usize]) -> Vec<(usize, Nest
             let begin = left.iter().zip(strides).map(|(range, stride)| range.start * stride).sum();
             let extents: Vec<_> = left.iter().map(ExactSizeIterator::len).collect();
             if extents.iter().all(|&extent| extent > 0) {
-                boxes.push((begin, filled(&extents, strides).1));
+                boxes.push((begin, filled(&extents, strides)));
             }
         }
         left[dim] = own;

@@ -141,20 +141,17 @@ impl<F: Fold> Scatter<F> {
         updates: *const F::Element,
         out: *mut F::Element,
     ) {
-        // Known to be what they are whatever is written.
-        let strides = [0, 1, 2].map(|k| inner.strides[k]);
-        let [from_step, to_step] = [0, 1].map(|k| self.run.strides[k]);
-        let (extent, find) = (inner.extent as isize, self.find);
+        let (strides, [from_step, to_step]) = (&inner.strides, [0, 1].map(|k| self.run.strides[k]));
         self.row.walk([0, 0], &mut |[from, to]| {
             for first in (0..self.run.extent as isize).step_by(ROWS) {
                 let rows = (self.run.extent as isize - first).min(ROWS as isize);
                 let (from, to) = (from + first * from_step, to + first * to_step);
                 lookups.walk([0, from, to], &mut |[at, from, to]| {
-                    for i in 0..extent {
+                    for i in 0..inner.extent as isize {
                         // SAFETY: offsets of the nests; `find` stays inside the result.
                         unsafe {
                             let index = *indices.offset(at + i * strides[0]);
-                            let Some(found) = find.offset(index) else { continue };
+                            let Some(found) = self.find.offset(index) else { continue };
                             let from = updates.offset(from + i * strides[1]);
                             let to = out.offset(to + i * strides[2] + found);
                             for row in 0..rows {

@@ -3,6 +3,7 @@
 use super::isa::{Task, compiled};
 use crate::program::{Block, Dims, Operand, ValueId};
 use smallvec::SmallVec;
+use std::ops::RangeInclusive;
 
 /// Strides of the operands of a nest along one dim, in elements.
 pub(super) type Strides = SmallVec<[isize; 3]>;
@@ -181,7 +182,7 @@ pub(super) unsafe fn copy(nest: &[Loop], first: usize, size: usize, from: *const
     }
     if let [Loop { extent, strides }] = rest
         && strides[..] == [1, 1]
-        && (SHORT.0..=SHORT.1).contains(&(extent * size))
+        && SHORT.contains(&(extent * size))
     {
         let step = size as isize;
         // SAFETY: `from` and `to` are good for `first` rows of this length at these strides.
@@ -212,7 +213,7 @@ pub(super) unsafe fn copy(nest: &[Loop], first: usize, size: usize, from: *const
 }
 
 /// Bytes of rows that are copied in place: to call the system's copy takes longer.
-const SHORT: (usize, usize) = (CHUNK, 2048);
+const SHORT: RangeInclusive<usize> = CHUNK..=2048;
 /// Bytes that are copied at once.
 const CHUNK: usize = 64;
 

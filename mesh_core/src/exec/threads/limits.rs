@@ -83,7 +83,9 @@ impl Needs<'_> {
     fn fit(&self, machine: &Machine) -> Result<(), String> {
         let (mesh, processors) = (self.mesh, self.mesh.processors());
         let wanted = processors.saturating_mul(self.threads);
-        if let Some((most, by)) = machine.limits.iter().find_map(|limit| limit.refuses(wanted)) {
+        if let Some((most, by)) =
+            machine.limits.iter().filter_map(|limit| limit.refuses(wanted)).min()
+        {
             let most = most / self.threads;
             return Err(format!(
                 "mesh {mesh} has {processors} processors, and each would be a thread: this process can \
@@ -166,7 +168,6 @@ fn limits() -> Vec<Limit> {
         let by = "the system does not say how many";
         limits.push(Limit { most: UNTOLD, each: 1, used: || 1, by });
     }
-    limits.sort_by_key(|limit| limit.most / limit.each);
     limits
 }
 
@@ -283,7 +284,7 @@ mod tests {
         let Machine { limits, memory } = Machine::this();
         let told = limits.iter().all(|limit| limit.most != UNTOLD && (limit.used)() > 0);
         assert!(told && limits.iter().all(|limit| limit.refuses(2).is_none()));
-        let (most, by) = limits.iter().find_map(|limit| limit.refuses(10_000_000)).unwrap();
+        let (most, by) = limits.iter().filter_map(|limit| limit.refuses(10_000_000)).min().unwrap();
         assert!((100..10_000_000).contains(&most), "{most} by {by}");
         assert!(memory.is_some_and(|bytes| bytes > 1 << 28), "{memory:?}");
     }

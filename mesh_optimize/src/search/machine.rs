@@ -78,9 +78,10 @@ pub fn machine_text(machine: &Machine) -> String {
         text += &format!("\n[[levels]]\nname = {name:?}\nprocessors = {processors}\n");
         text += &format!("latency = {}\nbandwidth = {}\n", three(*latency), three(*bandwidth));
     }
-    let Caches { own_bytes, far_bytes, network, handover, meeting_bytes } = caches;
+    let Caches { own_bytes, far_bytes, network, handover, meeting_bytes, vector_bytes } = caches;
     text += &format!("\n[caches]\nown_bytes = {own_bytes}\nfar_bytes = {far_bytes}\n");
-    text + &format!("network = {network}\nhandover = {handover}\nmeeting_bytes = {meeting_bytes}\n")
+    text += &format!("network = {network}\nhandover = {handover}\n");
+    text + &format!("meeting_bytes = {meeting_bytes}\nvector_bytes = {vector_bytes}\n")
 }
 
 fn check(machine: &Machine) -> Result<(), String> {

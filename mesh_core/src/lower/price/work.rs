@@ -158,7 +158,8 @@ impl Estimator<'_> {
             let within = step.values().skip(from).filter(is_near);
             let within: u64 = within.map(|value| block.value(value).bytes() as u64).sum();
             let bytes = cost.bytes.saturating_sub(within);
-            let [arithmetic, traffic] = [(cost.flops, 0), (0, bytes)]
+            let flops = in_vectors(block, step, cost.flops, machine.caches.vector_bytes);
+            let [arithmetic, traffic] = [(flops, 0), (0, bytes)]
                 .map(|(flops, bytes)| machine.seconds(dtype(block, step), flops, bytes));
             match arithmetic >= traffic {
                 true => work.price.compute_seconds += arithmetic * count,
@@ -250,6 +251,16 @@ fn is_piecewise(step: &Step) -> bool {
         Form::Contract(_) | Form::Reduce(_) | Form::Sort(_) | Form::Gather(_) | Form::Scan(_)
     );
     forms || is_light(step) || matches!(step.form, Form::Reshape(_) | Form::Move(_))
+}
+
+/// Floating-point operations of a step, with those of the lanes that a convolution's last dim leaves empty. A part
+/// of a dim takes at least its share of what the whole dim takes.
+fn in_vectors(block: &Block, step: &Step, flops: u64, vector_bytes: usize) -> u64 {
+    let (Form::Convolve(_), Some(out)) = (&step.form, step.outs.first()) else { return flops };
+    let out = block.value(*out);
+    let last = out.extents.last().map_or(1, |n| *n as u64).max(1);
+    let lanes = (vector_bytes / out.dtype.size()).max(1) as u64;
+    (flops / last).saturating_mul(last.next_multiple_of(lanes))
 }
 
 /// What a step computes in.

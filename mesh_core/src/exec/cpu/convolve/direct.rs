@@ -67,7 +67,7 @@ fn choose<T: Element>(
         return anywhere;
     }
     let best = if forward { sliding_rows(rows) } else { Some(rows) };
-    let sliding = best.and_then(|rows| T::slide(isa(), rows));
+    let sliding = best.and_then(|rows| T::slide(isa(), rows, features));
     sliding.map_or(anywhere, |micro| (micro, ratio))
 }
 

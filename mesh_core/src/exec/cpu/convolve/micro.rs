@@ -1,4 +1,5 @@
-//! The block of each instruction set and kind of rows.
+//! The block of each instruction set and kind of rows. Few lanes go to half vectors: a core that multiplies two of
+//! these at once spends half the time of a whole one on each.
 
 use super::block::{Block, EVEN, MOST_ROWS, Plain, Run, Vector, anywhere};
 use crate::exec::cpu::isa::Isa;
@@ -55,8 +56,8 @@ impl<T> Micro<T> {
 pub(super) trait Element: Copy + Send + Default + std::ops::AddAssign + 'static {
     /// The loops for rows of `lanes` elements, anywhere; the machine has the instructions.
     fn micro(isa: Isa, lanes: usize) -> Micro<Self>;
-    /// The loops for groups of `rows` rows, where they are faster.
-    fn slide(isa: Isa, rows: usize) -> Option<Micro<Self>>;
+    /// The loops for groups of `rows` rows of `lanes` elements, where they are faster.
+    fn slide(isa: Isa, rows: usize, lanes: usize) -> Option<Micro<Self>>;
 }
 
 /// Blocks of rows anywhere.
@@ -71,40 +72,55 @@ where
     plain(4, 6, anywhere::<Plain<T>, 6, 1>, anywhere::<Plain<T>, 4, 1>)
 }
 
+/// The loops for groups of `rows` rows of one vector, in AVX-512.
+#[cfg(target_arch = "x86_64")]
+fn sliding<V: Vector>(rows: usize) -> Option<Micro<V::Element>> {
+    use super::x86::avx512_sliding;
+    let (groups, large): (_, Run<V::Element>) = match rows {
+        3 => (7, avx512_sliding::<V, 7, 3>),
+        4 => (6, avx512_sliding::<V, 6, 4>),
+        5 => (5, avx512_sliding::<V, 5, 5>),
+        7 => (4, avx512_sliding::<V, 4, 7>),
+        8 => (3, avx512_sliding::<V, 3, 8>),
+        9 => (3, avx512_sliding::<V, 3, 9>),
+        _ => return None,
+    };
+    Some(Micro { lanes: V::LANES, groups, rows, taps: [3, 2], large, even: None, small: None })
+}
+
 macro_rules! elements {
-    ($($t:ty, $half:ident, $full:ident, $lanes:literal, $even:path;)*) => {$(
+    ($($t:ty, $half:ident, $full:ident, $lanes:literal, $even_half:ident, $even:ident;)*) => {$(
         impl Element for $t {
             #[cfg(target_arch = "x86_64")]
             fn micro(isa: Isa, lanes: usize) -> Micro<Self> {
-                use super::x86::{avx2, avx512};
+                use super::x86::{$even, $even_half, avx2, avx512};
                 use std::arch::x86_64::{$full, $half};
+                let few = lanes <= $lanes / 2;
                 match isa {
+                    Isa::Avx512 if few => {
+                        let (large, small) = (avx512::<$half, 28, 1>, avx512::<$half, 4, 1>);
+                        Micro { even: Some($even_half), ..plain($lanes / 2, 28, large, small) }
+                    }
                     Isa::Avx512 => {
                         let (large, small) = (avx512::<$full, 28, 1>, avx512::<$full, 4, 1>);
                         Micro { even: Some($even), ..plain($lanes, 28, large, small) }
                     }
-                    Isa::Avx2 if lanes > $lanes / 2 => {
-                        plain($lanes, 6, avx2::<$half, 6, 2>, avx2::<$half, 4, 2>)
+                    Isa::Avx2 if few => {
+                        plain($lanes / 2, 12, avx2::<$half, 12, 1>, avx2::<$half, 4, 1>)
                     }
-                    Isa::Avx2 => plain($lanes / 2, 12, avx2::<$half, 12, 1>, avx2::<$half, 4, 1>),
+                    Isa::Avx2 => plain($lanes, 6, avx2::<$half, 6, 2>, avx2::<$half, 4, 2>),
                     Isa::Portable => portable(),
                 }
             }
 
             #[cfg(target_arch = "x86_64")]
-            fn slide(isa: Isa, rows: usize) -> Option<Micro<Self>> {
-                use super::x86::avx512_sliding;
-                use std::arch::x86_64::$full;
-                let (groups, large): (_, Run<Self>) = match (isa, rows) {
-                    (Isa::Avx512, 3) => (7, avx512_sliding::<$full, 7, 3>),
-                    (Isa::Avx512, 4) => (6, avx512_sliding::<$full, 6, 4>),
-                    (Isa::Avx512, 5) => (5, avx512_sliding::<$full, 5, 5>),
-                    (Isa::Avx512, 7) => (4, avx512_sliding::<$full, 4, 7>),
-                    (Isa::Avx512, 8) => (3, avx512_sliding::<$full, 3, 8>),
-                    (Isa::Avx512, 9) => (3, avx512_sliding::<$full, 3, 9>),
-                    _ => return None,
-                };
-                Some(Micro { lanes: $lanes, groups, rows, taps: [3, 2], large, even: None, small: None })
+            fn slide(isa: Isa, rows: usize, lanes: usize) -> Option<Micro<Self>> {
+                use std::arch::x86_64::{$full, $half};
+                match isa {
+                    Isa::Avx512 if lanes <= $lanes / 2 => sliding::<$half>(rows),
+                    Isa::Avx512 => sliding::<$full>(rows),
+                    _ => None,
+                }
             }
 
             #[cfg(not(target_arch = "x86_64"))]
@@ -113,15 +129,15 @@ macro_rules! elements {
             }
 
             #[cfg(not(target_arch = "x86_64"))]
-            fn slide(_: Isa, _: usize) -> Option<Micro<Self>> {
+            fn slide(_: Isa, _: usize, _: usize) -> Option<Micro<Self>> {
                 None
             }
         }
     )*};
 }
 elements! {
-    f32, __m256, __m512, 16, super::x86::even_f32;
-    f64, __m256d, __m512d, 8, super::x86::even_f64;
+    f32, __m256, __m512, 16, even_f32_half, even_f32;
+    f64, __m256d, __m512d, 8, even_f64_half, even_f64;
 }
 
 #[cfg(test)]
@@ -184,8 +200,10 @@ mod tests {
                 check(f32::micro(isa, lanes));
                 check(f64::micro(isa, lanes));
             }
-            (0..12).filter_map(|rows| f32::slide(isa, rows)).for_each(check);
-            (0..12).filter_map(|rows| f64::slide(isa, rows)).for_each(check);
+            for lanes in [4, 8, 16] {
+                (0..12).filter_map(|rows| f32::slide(isa, rows, lanes)).for_each(check);
+                (0..12).filter_map(|rows| f64::slide(isa, rows, lanes)).for_each(check);
+            }
         }
     }
 }

@@ -89,16 +89,24 @@ pub(super) unsafe fn avx2<V: Vector, const P: usize, const N: usize>(args: Block
 
 /// A block of 28 rows by one vector with every address in registers. Compilers keep the 28 row
 /// offsets in memory, which costs a load per product; in groups of seven, `base + i * step` is
-/// one addressing mode.
+/// one addressing mode. `$as` names the vector's size in the class of all 32 registers.
 macro_rules! even {
-    ($name:ident, $t:ty, $v:ty, $size:literal, $fma:literal, $memory:literal, $spread:literal) => {
+    ($name:ident, $t:ty, $v:ty, $as:literal, $fma:literal, $memory:literal, $spread:literal) => {
         /// # Safety
         ///
         /// As [`super::block::Run`], the machine has AVX-512, and rows are even.
         #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
         pub(super) unsafe fn $name(block: Block<'_, $t>) {
+            macro_rules! add {
+                ($sum:literal, $at:literal) => {
+                    concat!(
+                        $fma, " {", $sum, ":", $as, "}, {v:", $as, "}, ", $memory, " ptr [", $at,
+                        "]", $spread
+                    )
+                };
+            }
             let Block { a, rows, steps, b, c, to, accumulate, .. } = block;
-            let step = (rows[1] - rows[0]) * $size;
+            let step = (rows[1] - rows[0]) * size_of::<$t>() as isize;
             let (step3, step5) = (step * 3, step * 5);
             let bases = [0, 7, 14, 21].map(|p| a.wrapping_offset(rows[p]));
             // SAFETY: the machine has the instructions.
@@ -111,13 +119,13 @@ macro_rules! even {
                     // SAFETY: the seven rows' elements at this step are valid.
                     unsafe {
                         std::arch::asm!(
-                            concat!($fma, " {s0}, {v}, ", $memory, " ptr [{a}]", $spread),
-                            concat!($fma, " {s1}, {v}, ", $memory, " ptr [{a} + {d}]", $spread),
-                            concat!($fma, " {s2}, {v}, ", $memory, " ptr [{a} + 2*{d}]", $spread),
-                            concat!($fma, " {s3}, {v}, ", $memory, " ptr [{a} + {d3}]", $spread),
-                            concat!($fma, " {s4}, {v}, ", $memory, " ptr [{a} + 4*{d}]", $spread),
-                            concat!($fma, " {s5}, {v}, ", $memory, " ptr [{a} + {d5}]", $spread),
-                            concat!($fma, " {s6}, {v}, ", $memory, " ptr [{a} + 2*{d3}]", $spread),
+                            add!("s0", "{a}"),
+                            add!("s1", "{a} + {d}"),
+                            add!("s2", "{a} + 2*{d}"),
+                            add!("s3", "{a} + {d3}"),
+                            add!("s4", "{a} + 4*{d}"),
+                            add!("s5", "{a} + {d5}"),
+                            add!("s6", "{a} + 2*{d3}"),
                             v = in(zmm_reg) vector,
                             a = in(reg) base,
                             d = in(reg) step,
@@ -142,5 +150,7 @@ macro_rules! even {
         }
     };
 }
-even!(even_f32, f32, __m512, 4, "vfmadd231ps", "dword", "{{1to16}}");
-even!(even_f64, f64, __m512d, 8, "vfmadd231pd", "qword", "{{1to8}}");
+even!(even_f32, f32, __m512, "z", "vfmadd231ps", "dword", "{{1to16}}");
+even!(even_f64, f64, __m512d, "z", "vfmadd231pd", "qword", "{{1to8}}");
+even!(even_f32_half, f32, __m256, "y", "vfmadd231ps", "dword", "{{1to8}}");
+even!(even_f64_half, f64, __m256d, "y", "vfmadd231pd", "qword", "{{1to4}}");

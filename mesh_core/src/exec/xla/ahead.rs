@@ -58,7 +58,9 @@ pub(crate) fn compile_ahead(
         })?;
         let cost =
             |name: &str| costs.iter().find(|(known, _)| known == name).map(|(_, cost)| *cost);
-        let (flops, seconds) = (cost("flops"), cost("optimal_seconds"));
+        // XLA adds -1 for each instruction whose time it does not know.
+        let seconds = cost("optimal_seconds").filter(|seconds| *seconds >= 0.0);
+        let flops = cost("flops");
         Ok(Ahead { function: (*function).to_owned(), peak, flops, seconds })
     };
     spelled.iter().map(compile).collect()

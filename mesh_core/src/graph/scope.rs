@@ -60,6 +60,19 @@ impl Graph {
         self.apply_as(op, inputs, 1, Asked::default().named(full)).outputs[0]
     }
 
+    /// The hash of a unique name, for an op that draws random numbers among other things: what
+    /// [`apply_keyed`](Self::apply_keyed) would give an op of this name. The operation has another name.
+    ///
+    /// ```
+    /// # use mesh_core::graph::Graph;
+    /// # fn doc(g: &Graph) {
+    /// assert_ne!(g.random_key("random_uniform"), g.random_key("random_uniform"));
+    /// # }
+    /// ```
+    pub fn random_key(&self, name: &str) -> u64 {
+        crate::names::stable_hash(&self.data.borrow_mut().names.unique(name))
+    }
+
     /// What makes random numbers fresh whenever an operation runs: scalars of i32 that are mixed into
     /// their keys. They are the [step](Self::step), which differs between calls that train, or what
     /// [`salted`](Self::salted) has put in its place, and the positions of the iterations of the loops

@@ -106,7 +106,7 @@ impl PartialEq for Key<'_> {
 fn same_form(one: &Form, other: &Form) -> bool {
     match (one, other) {
         (Form::Generate(one), Form::Generate(other)) => {
-            (&one.begin, &one.global) == (&other.begin, &other.global)
+            (&one.begin, &one.global, &one.strides) == (&other.begin, &other.global, &other.strides)
                 && same(&one.generator, &other.generator)
         }
         _ => one == other,
@@ -133,7 +133,7 @@ impl Hash for Key<'_> {
             Form::Move(form) => form.pieces.hash(state),
             Form::Read(form) => form.hash(state),
             Form::Generate(form) => {
-                (&form.begin, &form.global).hash(state);
+                (&form.begin, &form.global, &form.strides).hash(state);
                 match &form.generator {
                     Generator::Fill(scalar) => scalar.hash(state),
                     Generator::Iota(dim) => dim.hash(state),

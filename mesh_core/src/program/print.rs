@@ -165,7 +165,10 @@ fn join(items: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::sketch::{built, every_form, looped, owned, square};
+    use crate::names::DType;
+    use crate::program::Generator;
+    use crate::program::sketch::{built, every_form, looped, origin, owned, square};
+    use smallvec::smallvec;
 
     #[test]
     fn every_form_has_a_line() {
@@ -247,5 +250,23 @@ mod tests {
           fetches
             new = %4: f32[4] of [4] @ -
         ");
+    }
+
+    #[test]
+    fn shifts_are_named() {
+        let mesh = square();
+        let program = built(&mesh, |b| {
+            let [step, row] = [0, 1].map(|_| {
+                b.generate(Generator::Iota(0), DType::I32, origin(1), smallvec![1], smallvec![1])
+            });
+            let [step, row] = [step, row].map(|scalar| b.reshape(scalar, smallvec![]));
+            let noise = Generator::Uniform { key: 7, low: 0.0, high: 1.0 };
+            let (global, part) = (smallvec![4, 8], smallvec![2, 8]);
+            b.generate_shifted(noise, &[step], &[(row, 8)], DType::F32, global, part);
+        });
+        let text = print(&program, &mesh);
+        let line =
+            "%4: f32[2, 8] = generate uniform(0, 1) key 7 salt %2 from [0, 0] + %3*8 of [4, 8]";
+        assert!(text.contains(line), "{text}");
     }
 }

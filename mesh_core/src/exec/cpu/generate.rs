@@ -8,21 +8,23 @@ use crate::array::Array;
 use crate::exec::seed::Seed;
 use crate::exec::sync::Arc;
 use crate::names::DType;
+use crate::program::forms::Generate;
 use crate::program::random::{self, BATCH, Draw, Rounded};
-use crate::program::{Extents, Generator, Value, ValueId};
+use crate::program::{Generator, Value, ValueId};
 use half::bf16;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 
 pub(super) fn prepare(
-    generator: &Generator,
-    salts: &[ValueId],
+    form: &Generate,
+    given: &[ValueId],
     begin: &[usize],
-    global: &Extents,
     value: &Value,
     out: ValueId,
     seed: &Seed,
 ) -> Result<Box<dyn Kernel>, String> {
+    let Generate { generator, global, strides: counts, .. } = form;
+    let (salts, shifts) = given.split_at(form.salts(given.len()));
     let rank = value.extents.len();
     let inside = |i: usize| begin[i] + value.extents[i] <= global[i];
     if begin.len() != rank || global.len() != rank || !(0..rank).all(inside) {
@@ -64,6 +66,7 @@ pub(super) fn prepare(
     }
     let key = generator.key();
     let salts = salts.iter().copied().collect();
+    let shifts = shifts.iter().copied().zip(counts.iter().copied()).collect();
     Ok(Box::new(Positions {
         out,
         dtype,
@@ -74,6 +77,7 @@ pub(super) fn prepare(
         seed: seed.clone(),
         key,
         salts,
+        shifts,
     }))
 }
 
@@ -169,16 +173,18 @@ struct Positions {
     /// Of the generator; `None` where nothing is random.
     key: Option<u64>,
     salts: SmallVec<[ValueId; 1]>,
+    /// With the positions that each counts.
+    shifts: SmallVec<[(ValueId, u64); 4]>,
 }
 
 impl Positions {
     /// # Safety
     ///
     /// `out` is valid at all offsets of the nest.
-    unsafe fn write<T: Rounded>(&self, out: *mut T, key: [u32; 2]) {
+    unsafe fn write<T: Rounded>(&self, out: *mut T, key: [u32; 2], start: isize) {
         let [step, stride] = [self.inner.strides[0], self.inner.strides[1]];
         let batch = compiled::<Batch<T>>();
-        self.outer.walk([self.start, 0], &mut |[first, to]| {
+        self.outer.walk([start, 0], &mut |[first, to]| {
             for done in (0..self.inner.extent).step_by(BATCH) {
                 let first = first + done as isize * step;
                 // SAFETY: compiled for this machine.
@@ -204,19 +210,22 @@ impl Positions {
 impl Kernel for Positions {
     unsafe fn run(&self, memory: &Memory, _: *mut u8) {
         let out = memory.pointer(self.out);
-        // SAFETY: a salt is a scalar of i32.
-        let salt = |id: &ValueId| unsafe { *memory.pointer(*id).cast::<i32>() };
+        // SAFETY: salts and shifts are scalars of i32.
+        let scalar = |id: &ValueId| unsafe { *memory.pointer(*id).cast::<i32>() };
         let keyed = |key| random::key(self.seed.get(), key);
-        let salted = |key| self.salts.iter().map(salt).fold(keyed(key), random::salted);
+        let salted = |key| self.salts.iter().map(scalar).fold(keyed(key), random::salted);
         // Where nothing is random, any key does.
         let key = random::words(self.key.map_or(0, salted));
+        let start = self.shifts.iter().fold(self.start, |start, (shift, count)| {
+            start.wrapping_add((scalar(shift) as isize).wrapping_mul(*count as isize))
+        });
         // SAFETY: the value's memory, of its dtype.
         unsafe {
             match self.dtype {
-                DType::F32 => self.write::<f32>(out.cast(), key),
-                DType::F64 => self.write::<f64>(out.cast(), key),
-                DType::BF16 => self.write::<bf16>(out.cast(), key),
-                _ => self.write::<i32>(out.cast(), key),
+                DType::F32 => self.write::<f32>(out.cast(), key, start),
+                DType::F64 => self.write::<f64>(out.cast(), key, start),
+                DType::BF16 => self.write::<bf16>(out.cast(), key, start),
+                _ => self.write::<i32>(out.cast(), key, start),
             }
         }
     }

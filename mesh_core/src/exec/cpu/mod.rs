@@ -69,9 +69,9 @@ pub(crate) fn prepare(
         Form::Barrier(_) => moves::prepare_barrier(block, inputs, outs)?,
         Form::Generate(form) => {
             let begin: Vec<_> = form.begin.iter().map(at).collect();
-            let salts: Vec<_> = step.reads().collect();
+            let given: Vec<_> = step.reads().collect();
             let (value, out) = (block.value(out()?), out()?);
-            generate::prepare(&form.generator, &salts, &begin, &form.global, value, out, seed)?
+            generate::prepare(form, &given, &begin, value, out, seed)?
         }
         Form::Gather(form) => {
             gather::prepare(block, input(0)?, input(1)?, form.dim, at(&form.begin), out()?)?

@@ -1,15 +1,15 @@
 //! Builds a program step by step, inferring the type of each result.
 
 mod collectives;
+mod generate;
 
 use super::forms::{
-    Call, Contract, Convolve, Gather, Generate, Loop, Map, Move, Pool, Put, Read, Reduce, Reshape,
-    Scan, Scatter, Sort, Write,
+    Call, Contract, Convolve, Gather, Loop, Map, Move, Pool, Put, Read, Reduce, Reshape, Scan,
+    Scatter, Sort, Write,
 };
 use super::{
-    Block, Body, Dims, Expr, Extents, Form, Generator, Offset, Opaque, Operand, Origin, Owners,
-    Piece, PoolKind, Program, Reach, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId,
-    Window,
+    Block, Body, Dims, Expr, Extents, Form, Offset, Opaque, Operand, Origin, Owners, Piece,
+    PoolKind, Program, Reach, Scalar, Slot, Step, UserKernel, Value, ValueId, VariableId, Window,
 };
 use crate::names::{Axis, DType, Mesh, ReduceKind};
 use smallvec::SmallVec;
@@ -302,39 +302,6 @@ impl<'m> Builder<'m> {
         input: ValueId,
     ) -> ValueId {
         self.meet(Scan { kind, dim, exclusive, reverse }, input, |_| {})
-    }
-
-    /// A slice of something made from global positions.
-    pub fn generate(
-        &mut self,
-        generator: Generator,
-        dtype: DType,
-        begin: Vec<Offset>,
-        global: Extents,
-        extents: Extents,
-    ) -> ValueId {
-        self.generate_salted(generator, &[], dtype, begin, global, extents)
-    }
-
-    /// As `generate`, for random numbers whose key also depends on scalars of i32.
-    pub fn generate_salted(
-        &mut self,
-        generator: Generator,
-        salts: &[ValueId],
-        dtype: DType,
-        begin: Vec<Offset>,
-        global: Extents,
-        extents: Extents,
-    ) -> ValueId {
-        let salts: Vec<_> = salts.iter().map(|&salt| self.whole(salt)).collect();
-        self.make(Generate { generator, begin, global }, salts, dtype, extents)
-    }
-
-    /// A value of equal elements.
-    pub fn fill(&mut self, scalar: Scalar, extents: Extents) -> ValueId {
-        let begin = vec![Offset::default(); extents.len()];
-        let global = extents.clone();
-        self.generate(Generator::Fill(scalar), scalar.dtype(), begin, global, extents)
     }
 
     /// What a user's kernel makes of the inputs: values of these types.

@@ -10,10 +10,12 @@ use std::iter::zip;
 /// Elements made from their global positions.
 ///
 /// Inputs are the salts, scalars of i32 that are mixed into the key of random numbers, in order: the
-/// step, the positions of loops. The slice lies inside the global extents for every group index. A fill
+/// step, the positions of loops; then the shifts, scalars of i32, each with a stride: an element's position
+/// in declared order, which random numbers are made of, is greater by the sum of shifts times strides, modulo
+/// 2^64. The slice, unshifted, lies inside the global extents for every group index. A fill
 /// has the out's dtype; iota counts along a dim and is not bool; a table has the global extents and the
 /// out's dtype; random numbers are floats, `low < high`, `stddev > 0`, all finite; uniform ones may be
-/// i32 between whole bounds. Only random numbers have salts.
+/// i32 between whole bounds. Only random numbers have salts and shifts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Generate {
     /// How.
@@ -22,6 +24,16 @@ pub struct Generate {
     pub begin: Vec<Offset>,
     /// Global extents, per dim.
     pub global: Extents,
+    /// Of each shift, the positions that it counts.
+    #[serde(default)]
+    pub strides: Vec<u64>,
+}
+
+impl Generate {
+    /// How many of so many inputs are salts.
+    pub(crate) fn salts(&self, inputs: usize) -> usize {
+        inputs.saturating_sub(self.strides.len())
+    }
 }
 
 impl FormRules for Generate {
@@ -30,16 +42,19 @@ impl FormRules for Generate {
     }
 
     fn check(&self, step: &StepCx<'_>) -> Legal {
-        let salts = &step.step.inputs;
-        step.counts(salts.len(), 1)?;
+        let (inputs, shifts) = (step.step.inputs.len(), self.strides.len());
+        step.counts(inputs, 1)?;
+        ensure!(inputs >= shifts, "there are {inputs} inputs for {shifts} shifts");
         let value = step.out(0);
         step.inside(&self.begin, &value.extents, &self.global)?;
         let random = self.generator.key().is_some();
-        ensure!(salts.is_empty() || random, "only random numbers have salts");
-        for salt in step.step.reads() {
-            let found = step.value(salt);
+        ensure!(inputs == shifts || random, "only random numbers have salts");
+        ensure!(shifts == 0 || random, "only random numbers are shifted");
+        for (i, input) in step.step.reads().enumerate() {
+            let found = step.value(input);
             let fits = found.dtype == DType::I32 && found.extents.is_empty();
-            ensure!(fits, "{salt:?} is {found}, but a salt is a scalar of i32");
+            let what = if i < self.salts(inputs) { "salt" } else { "shift" };
+            ensure!(fits, "{input:?} is {found}, but a {what} is a scalar of i32");
         }
         generates(&self.generator, &self.global, value)
     }
@@ -49,21 +64,29 @@ impl FormRules for Generate {
     }
 
     fn text(&self, step: &StepCx<'_>) -> String {
-        let salts: String = step.step.reads().map(|salt| format!(" salt {salt:?}")).collect();
-        let text = generated(&self.generator) + &salts;
+        let salts = self.salts(step.step.inputs.len());
+        let salted = step.step.reads().take(salts).map(|salt| format!(" salt {salt:?}"));
+        let text = generated(&self.generator) + &salted.collect::<String>();
         if let Generator::Fill(_) = self.generator {
             return text;
         }
-        format!("{text} from {} of {:?}", step.offsets(&self.begin), self.global.as_slice())
+        let shifts = zip(step.step.reads().skip(salts), &self.strides);
+        let shifts: String = shifts.map(|(shift, by)| format!(" + {shift:?}*{by}")).collect();
+        let from = step.offsets(&self.begin);
+        format!("{text} from {from}{shifts} of {:?}", self.global.as_slice())
     }
 }
 
 impl Local for Generate {
     fn apply(&self, step: &StepCx<'_>, here: &Here<'_>, inputs: &[Given<'_>]) -> Vec<Numbers> {
         let (begin, dtype) = (here.at(&self.begin), step.out(0).dtype);
-        let salts = inputs.iter().map(|salt| salt.at(&[]) as i32);
+        let (salts, shifts) = inputs.split_at(self.salts(inputs.len()));
+        let salts = salts.iter().map(|salt| salt.at(&[]) as i32);
         let key = self.generator.key().map(|key| random::key(here.seed, key));
         let key = key.map(|key| random::words(salts.fold(key, random::salted)));
+        let shift = zip(shifts, &self.strides).fold(0, |sum: u64, (shift, stride)| {
+            sum.wrapping_add((shift.at(&[]) as i64 as u64).wrapping_mul(*stride))
+        });
         let table = match &self.generator {
             Generator::Table(table) => Some(table.to_f64()),
             _ => None,
@@ -77,8 +100,9 @@ impl Local for Generate {
                 (Generator::Iota(dim), _) => at[usize::from(*dim)] as f64,
                 (_, Some(table)) => table[&at[..]],
                 (generator, None) => {
-                    let bits = key.map_or(0, |key| random::draw(key, in_order as u64));
-                    Draw::of(generator).number(dtype, in_order as isize, bits)
+                    let position = (in_order as u64).wrapping_add(shift);
+                    let bits = key.map_or(0, |key| random::draw(key, position));
+                    Draw::of(generator).number(dtype, position as isize, bits)
                 }
             };
         });
@@ -160,7 +184,8 @@ impl Spell for Generate {
             Generator::Uniform { key, .. }
             | Generator::Normal { key, .. }
             | Generator::TruncatedNormal { key, .. } => {
-                let key = to.key(*key, inputs)?;
+                let (salts, shifts) = inputs.split_at(self.salts(inputs.len()));
+                let key = to.key(*key, salts)?;
                 let mut position = to.fill(Element::U64, shape, 0.0);
                 for (dim, &extent) in self.global.iter().enumerate() {
                     let at = to.positions(Element::U64, shape, dim);
@@ -169,11 +194,27 @@ impl Spell for Generate {
                     let before = to.with("multiply", &position, extent as f64);
                     position = to.binary("add", &before, &at);
                 }
+                for (shift, &stride) in zip(shifts, &self.strides) {
+                    let shift = widened(to, shift);
+                    let along = to.with_word("multiply", &shift, stride);
+                    let along = to.broadcast(&along, &[], shape);
+                    position = to.binary("add", &position, &along);
+                }
                 to.made(Draw::of(&self.generator), &key, &position, element)
             }
         };
         Ok(vec![made])
     }
+}
+
+/// A scalar of i32 as the number modulo 2^64 that it is.
+fn widened(to: &mut Writer<'_>, x: &Tensor) -> Tensor {
+    const SIGN: u64 = 1 << 31;
+    let bits = to.bits(x, Element::U32);
+    let wide = to.converted(&bits, Element::U64);
+    // The sign's bit counts 2^31 less than nothing.
+    let raised = to.with_word("xor", &wide, SIGN);
+    to.with_word("subtract", &raised, SIGN)
 }
 
 /// Where a slice begins, for each of its elements.

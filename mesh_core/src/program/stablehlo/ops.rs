@@ -91,7 +91,7 @@ impl Writer<'_> {
     }
 
     /// The bits as another type of the same size.
-    pub(super) fn bits(&mut self, x: &Tensor, element: Element) -> Tensor {
+    pub(in crate::program) fn bits(&mut self, x: &Tensor, element: Element) -> Tensor {
         let to = kind(element, &x.extents);
         let text = format!("stablehlo.bitcast_convert {x} : ({}) -> {to}", x.kind());
         self.line(text, element, &x.extents)

@@ -219,6 +219,21 @@ fn pieces_and_slices_stay_inside() {
         step.inputs.push(image());
     });
     refused(&found, "7 generate", "only random numbers have salts");
+    let found = step(7, |step| {
+        let Form::Generate(form) = &mut step.form else { panic!("{}", step.form.name()) };
+        form.strides = vec![1];
+        step.inputs.push(image());
+    });
+    refused(&found, "7 generate", "%0 is f32[4, 8, 2], but a shift is a scalar of i32");
+    let found = spoil!(7, Generate { strides } => *strides = vec![1]);
+    refused(&found, "7 generate", "there are 0 inputs for 1 shifts");
+    let fill = Generator::Fill(Scalar::new(DType::F32, 0.0));
+    let found = step(7, |step| {
+        let Form::Generate(form) = &mut step.form else { panic!("{}", step.form.name()) };
+        (form.generator, form.strides) = (fill, vec![1]);
+        step.inputs.push(image());
+    });
+    refused(&found, "7 generate", "only random numbers are shifted");
     let found = step(2, |step| step.inputs[0] = image());
     refused(&found, "2 reshape", "64 elements become 96");
 }

@@ -19,14 +19,27 @@ fn salted(
     global: &[usize],
     value: &Value,
 ) -> Tensor {
-    let scalar = |&salt: &i32| Tensor::new(Value::new(DType::I32, []), [f64::from(salt)]);
-    let inputs: Vec<_> = salts.iter().map(scalar).collect();
+    shifted(generator, (salts, &[]), begin, global, value)
+}
+
+/// As [`salted`], from further on by shifts times strides.
+fn shifted(
+    generator: &Generator,
+    (salts, shifts): (&[i32], &[(i32, u64)]),
+    begin: &[usize],
+    global: &[usize],
+    value: &Value,
+) -> Tensor {
+    let scalar = |scalar: i32| Tensor::new(Value::new(DType::I32, []), [f64::from(scalar)]);
+    let all = salts.iter().copied().chain(shifts.iter().map(|(shift, _)| *shift));
+    let inputs: Vec<_> = all.map(scalar).collect();
     let form = Generate {
         generator: generator.clone(),
         begin: begin.iter().map(|&b| Offset::fixed(b)).collect(),
         global: global.iter().copied().collect(),
+        strides: shifts.iter().map(|(_, stride)| *stride).collect(),
     };
-    let step = step(form, salts.iter().map(|_| []), 1);
+    let step = step(form, inputs.iter().map(|_| []), 1);
     let outs = std::slice::from_ref(value);
     run_with(&inputs, outs, &step, &Mesh::single(), 0, &[]).unwrap().remove(0)
 }
@@ -81,6 +94,28 @@ proptest! {
             prop_assert_eq!(part.data, want, "{:?}", generator);
         }
     }
+}
+
+/// From a position on that scalars say stands what the whole has there; beyond 2^32, and before the first.
+#[test]
+fn shifted_draws_are_those_of_their_positions() {
+    let generator = Generator::Uniform { key: 5, low: 0.0, high: 1.0 };
+    let block = Value::new(DType::F32, [2, 3]);
+    let part =
+        |shifts: &[(i32, u64)]| shifted(&generator, (&[7], shifts), &[0, 0], &[4, 5], &block);
+    let whole = salted(&generator, &[7], &[0, 0], &[4, 5], &Value::new(DType::F32, [4, 5]));
+    let want: Vec<_> =
+        [1, 2].iter().flat_map(|row| whole.data[row * 5 + 2..][..3].to_vec()).collect();
+    assert_eq!(part(&[(1, 5), (2, 1)]).data, want);
+    assert_eq!(part(&[(-3, 5), (22, 1)]).data, want);
+    // So many rows of a large whole.
+    let rows = (1 << 20) + 1;
+    let far = Value::new(DType::F32, [1, 3]);
+    let (global, begin) = ([rows, 1 << 20], [rows - 1, 2]);
+    let there = salted(&generator, &[7], &begin, &global, &far);
+    let shifts = [((rows - 1) as i32, 1 << 20), (2, 1)];
+    let found = shifted(&generator, (&[7], &shifts), &[0, 0], &global, &far);
+    assert_eq!(found.data, there.data);
 }
 
 #[test]

@@ -255,14 +255,19 @@ impl Block<'_> {
         if masked && let Some(rule) = self.op.rules.each(parts, memory.real(), &mut terms)? {
             weight = rule.select(weight, 0.0);
         }
-        let of_weight = terms.of(&of_weights);
+        let mut of_weight = terms.of(&of_weights);
+        let mut kept = weight.clone();
+        if let Some(drops) = self.op.drops(cx, parts, self.frame)? {
+            of_weight = drops.kept(of_weight, &mut terms);
+            kept = drops.kept(kept, &mut terms);
+        }
         let mean = terms.of(parts.want(Part::Mean)?);
-        let of_score = weight.clone() * (of_weight - mean);
+        let of_score = weight * (of_weight - mean);
         let of_product = match bent {
             Some(bent) => of_score.clone() * (1.0 - bent.clone() * bent),
             None => of_score.clone(),
         };
-        let weights = terms.map(cx, &turned, &weight, self.dtype)?;
+        let weights = terms.map(cx, &turned, &kept, self.dtype)?;
         let of_products = terms.map(cx, &turned, &of_product, self.dtype)?;
         let mut more = Vec::new();
         for (i, (factor, other)) in

@@ -74,7 +74,7 @@ impl Attention {
 
     /// What is said of all positions of the memory, with a dim for whose positions they are, this
     /// processor's first.
-    fn in_turns(
+    pub(super) fn in_turns(
         &self,
         cx: &mut LocalCx<'_, '_>,
         x: &Local,

@@ -2,12 +2,15 @@
 //! made of.
 
 use super::Attention;
+use super::dropped::scores;
 use super::mask::Mask;
 use super::parts::{Label, Part, Side};
 use crate::einsum::einsum;
 use crate::elementwise::{cast, equal, exp, select, tanh};
+use crate::random::{dropout::dropped, uniform_of};
 use crate::reduce::sum_onto;
 use crate::room::*;
+use mesh_core::program::Scalar;
 
 /// What an attention is given, whole.
 struct Whole<'a, 'g> {
@@ -37,6 +40,15 @@ impl<'g> Whole<'_, 'g> {
             own: false,
         };
         mask.tensor()
+    }
+
+    /// The random numbers of dropout, and what is kept of those below 1. The keys have the memory's dim.
+    #[track_caller]
+    fn noise(&self, q: Tensor<'g>, k: Tensor<'g>) -> Option<(Tensor<'g>, Scalar)> {
+        let how = self.op.dropped?;
+        let salts: Vec<_> = how.parts().filter_map(|part| self.get(part)).collect();
+        let shape = scores(&q.shape(), &k.shape(), self.op.key).unwrap_or_default();
+        Some((uniform_of(q.graph(), how.key, &salts, shape), how.keep))
     }
 
     /// Scores without the rules, and what the cap bends.
@@ -94,7 +106,10 @@ pub(super) fn gradients<'g>(forward: &Attention, inputs: &[Tensor<'g>]) -> Vec<T
     if let Some(&of_sums) = rest.get(3) {
         mean = mean - of_sums;
     }
-    let of_scores = weights * (einsum(dy, &[wide_v], &onto) - mean);
+    let noise = whole.noise(q, k);
+    let kept = |x: Tensor<'g>| noise.map_or(x, |(noise, keep)| dropped(x, noise, keep));
+    let of_scores = weights * (kept(einsum(dy, &[wide_v], &onto)) - mean);
+    let weights = kept(weights);
     let of_products = match bent {
         Some(bent) => of_scores * (1.0 - bent * bent),
         None => of_scores,

@@ -163,6 +163,14 @@ impl Block<'_> {
         let weights = cx.map_over(&scores, &[score, shift.clone()], &exp, self.dtype)?;
         let scale = cx.map(&[greatest, shift], &exp, self.dtype)?;
         let sum = cx.reduce(ReduceKind::Sum, &weights, &rows)?;
+        // What is dropped is in the sum all the same.
+        let mut weights = weights;
+        if let Some(drops) = self.op.drops(cx, parts, self.frame)? {
+            let mut terms = Terms::default();
+            let weight = terms.of(&weights);
+            let kept = drops.kept(weight, &mut terms);
+            weights = terms.map(cx, &scores, &kept, self.dtype)?;
+        }
         let rescaled = x * Expr::input(2) + y;
         let sums = cx.map(&[sums, sum, scale.clone()], &rescaled, self.dtype)?;
         let onto = weighted.shape().clone();

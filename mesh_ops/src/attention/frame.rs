@@ -199,17 +199,30 @@ impl Frame {
         (label, side): (Label, Side),
         x: &Local,
     ) -> Result<(), OpError> {
-        let cut = if side == Side::Queries { self.queries } else { self.memory };
         let least = (Part::Least(label, side), ReduceKind::Min, f64::from(i32::MAX));
         let greatest = (Part::Greatest(label, side), ReduceKind::Max, f64::from(i32::MIN));
         for (part, kind, fill) in [least, greatest] {
-            let mut bound = self.arranged(cx, x, fill)?;
-            if bound.shape().contains(cut.rows.name) {
-                let onto = bound.shape().without(&[cut.rows.name]);
-                bound = cx.reduce(kind, &bound, &onto)?;
-            }
+            let bound = self.bound(cx, side, kind, fill, x)?;
             parts.push(part, bound);
         }
         Ok(())
+    }
+
+    /// The fold of each block of a side's numbers; `fill` beyond the ends.
+    pub(super) fn bound(
+        &self,
+        cx: &mut LocalCx<'_, '_>,
+        side: Side,
+        kind: ReduceKind,
+        fill: f64,
+        x: &Local,
+    ) -> Result<Local, OpError> {
+        let cut = if side == Side::Queries { self.queries } else { self.memory };
+        let numbers = self.arranged(cx, x, fill)?;
+        if !numbers.shape().contains(cut.rows.name) {
+            return Ok(numbers);
+        }
+        let onto = numbers.shape().without(&[cut.rows.name]);
+        cx.reduce(kind, &numbers, &onto)
     }
 }

@@ -16,8 +16,12 @@
 //! FlashAttention, arXiv 2205.14135, section B.2; Dao 2023, FlashAttention-2, arXiv 2307.08691, section 3.1).
 //!
 //! A query that may look at nothing has the output 0 and the log-sum-exp -inf.
+//!
+//! With dropout a weight counts as `Z P`, where `Z` is 0 or `1 / keep` by a random number of its global position:
+//! `dV = (Z P)' dO`, `dS = P (Z dO V' - D)`; `L` and `D` stay what they are.
 
 mod backward;
+mod dropped;
 mod exchange;
 mod formula;
 mod forward;
@@ -31,10 +35,12 @@ mod ring;
 mod scores;
 mod split;
 
+pub(crate) use dropped::scores;
 pub use mask::Mask;
 
 use crate::room::*;
 use backward::AttentionGradient;
+use dropped::Dropped;
 use mask::Rules;
 use mesh_core::lower::{PlaceCx, Placing};
 use mesh_core::program::Scalar;
@@ -88,6 +94,9 @@ pub struct Attend<'g> {
     pub bias: Option<Tensor<'g>>,
     /// Scores are kept between minus this and this: `cap * tanh(score / cap)`.
     pub cap: Option<f64>,
+    /// The share of weights that are 0, drawn at random; the others are divided by `1 - dropout`. The
+    /// log-sum-exp is that of all scores. For training only.
+    pub dropout: f64,
     /// How much is done at once.
     pub blocks: Blocks,
 }
@@ -96,7 +105,8 @@ impl<'g> Attend<'g> {
     /// Everybody looks at everything.
     pub fn new(memory: Dimension, key: Dimension, value: Dimension) -> Self {
         let (mask, blocks) = (Mask::default(), Blocks::default());
-        Self { memory, own: None, key, value, mask, allowed: None, bias: None, cap: None, blocks }
+        let (own, allowed, bias, cap, dropout) = (None, None, None, None, 0.0);
+        Self { memory, own, key, value, mask, allowed, bias, cap, dropout, blocks }
     }
 
     /// Queries look at positions of their own tensor: keys and values have `length`, as queries do. Under a
@@ -166,6 +176,19 @@ pub fn attention<'g>(
         graph.record("attention", format!("{q:?} has no dim of its own to cut into blocks"));
         return (q.poisoned(), q.poisoned());
     };
+    if !(0.0..1.0).contains(&how.dropout) {
+        let rate = how.dropout;
+        graph.record("attention", format!("a rate is at least 0 and below 1, not {rate}"));
+        return (q.poisoned(), q.poisoned());
+    }
+    let mut dropped = None;
+    if how.dropout > 0.0 {
+        // The numbers that dropout of all weights would draw in this place.
+        let key = graph.random_key(crate::random::UNIFORM);
+        let (keep, salts) = (Scalar::new(DType::F64, 1.0 - how.dropout), graph.iteration_salts());
+        dropped = Some(Dropped { key, keep, salts: salts.len() });
+        inputs.extend(salts);
+    }
     let op = Attention {
         memory: how.memory.name,
         key: how.key.name,
@@ -176,6 +199,7 @@ pub fn attention<'g>(
         bias: how.bias.is_some(),
         allowed: how.allowed.is_some(),
         rules: how.mask.rules,
+        dropped,
         blocks: how.blocks,
     };
     let made = graph.apply(op, &inputs, 2);
@@ -210,6 +234,7 @@ struct Attention {
     bias: bool,
     allowed: bool,
     rules: Rules,
+    dropped: Option<Dropped>,
     blocks: Blocks,
 }
 
@@ -230,6 +255,7 @@ impl Attention {
         all.extend(self.bias.then_some(Part::Bias));
         all.extend(self.allowed.then_some(Part::Allowed));
         all.extend(self.rules.parts());
+        all.extend(self.dropped.into_iter().flat_map(Dropped::parts));
         all
     }
 
@@ -315,6 +341,7 @@ impl Op for Attention {
                 Part::Each(_, Side::Memory) => {
                     ("a memory's rule", &of_memory, x.dtype == DType::I32)
                 }
+                Part::Salt(_) => ("a salt", &Shape::scalar(), x.dtype == DType::I32),
                 _ => ("a query's rule", of_rows, x.dtype == DType::I32),
             };
             if !fits {

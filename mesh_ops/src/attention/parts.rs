@@ -43,6 +43,10 @@ pub(super) enum Part {
     LogSumExp,
     /// The mean of a query's gradients of scores, weighted by probability.
     Mean,
+    /// Mixed into the key of random numbers.
+    Salt(usize),
+    /// Where a block begins along a dim of all scores.
+    Begin(usize),
 }
 
 /// Values with what they are.

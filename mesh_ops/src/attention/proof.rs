@@ -1,6 +1,7 @@
 use super::backward::AttentionGradient;
 use super::parts::Label;
 use super::*;
+use crate::random::proof::noise;
 use crate::testing::proof::*;
 
 pub(crate) static PROOF: Proof = Proof {
@@ -12,7 +13,7 @@ pub(crate) static PROOF: Proof = Proof {
             let mean = |at: &At| {
                 let shift = sums.at(at);
                 let weight = |at: &At| whole.score(at).map_or(0.0, |score| (score - shift).exp());
-                whole.along_memory(at, |at| weight(at) * whole.value(at))
+                whole.along_memory(at, |at| weight(at) * whole.kept(at) * whole.value(at))
             };
             vec![Dense::each(&types[0], mean), sums]
         }),
@@ -29,11 +30,35 @@ pub(crate) static PROOF: Proof = Proof {
 struct Whole<'a> {
     op: &'a Attention,
     parts: Vec<(Part, &'a Dense)>,
+    /// The random numbers of dropout, and what is kept of those below 1.
+    noise: Option<(Dense, f64)>,
 }
 
 impl<'a> Whole<'a> {
     fn new(op: &'a Attention, x: &[&'a Dense]) -> Self {
-        Self { op, parts: op.inputs().into_iter().zip(x.iter().copied()).collect() }
+        let parts: Vec<_> = op.inputs().into_iter().zip(x.iter().copied()).collect();
+        let salts = parts.iter().filter(|(part, _)| matches!(part, Part::Salt(_)));
+        let salts: Vec<_> = salts.map(|(_, x)| *x).collect();
+        // Dims of queries that keys have, then the others, then the memory's.
+        let [rows, of_keys] = [0, 1].map(|i: usize| x[i].ty.shape.without(&[op.key]));
+        let own = if op.to_itself { op.length } else { op.memory };
+        let memory = Dimension::new(op.memory.as_str(), extent(&of_keys, own));
+        let shared = |d: &Dimension| of_keys.contains(d.name) && d.name != own;
+        let (mut dims, mut alone): (Vec<_>, Vec<_>) = rows.iter().partition(shared);
+        dims.append(&mut alone);
+        dims.push(memory);
+        let shape = Shape::new(dims).unwrap_or_default();
+        let drawn = |how: Dropped| (noise(how.key, &salts, shape), how.keep.value());
+        Self { op, noise: op.dropped.map(drawn), parts }
+    }
+
+    /// What a weight counts for: 0 or 1 over the probability to be kept.
+    fn kept(&self, at: &At) -> f64 {
+        let kept = |(noise, keep): &(Dense, f64)| match noise.at(at) < f64::from(*keep as f32) {
+            true => 1.0 / keep,
+            false => 0.0,
+        };
+        self.noise.as_ref().map_or(1.0, kept)
     }
 
     fn get(&self, part: Part) -> Option<&'a Dense> {
@@ -144,6 +169,7 @@ impl Gradient<'_> {
     fn of_score(&self, at: &At) -> f64 {
         let of_sums = self.of.get(3).map_or(0.0, |x| x.at(at));
         let of_weight = self.along_value(at, |at| self.of[2].at(at) * self.whole.value(at));
+        let of_weight = of_weight * self.whole.kept(at);
         let mean = self.along_value(at, |at| self.of[2].at(at) * self.of[0].at(at)) - of_sums;
         self.weight(at) * (of_weight - mean)
     }
@@ -168,7 +194,7 @@ impl Gradient<'_> {
                 sum.data[place.number(&ty.shape)] += match i {
                     0 => score * self.whole.at(Part::Key, &at),
                     1 => score * self.whole.at(Part::Query, &at),
-                    2 => weight * self.of[2].at(&at),
+                    2 => weight * self.whole.kept(&at) * self.of[2].at(&at),
                     _ => self.of_score(&at),
                 };
             }
@@ -230,6 +256,11 @@ fn itself(
 fn to_itself<'g>(mask: Mask<'g>) -> Attend<'g> {
     let kv = dim("kv", 2);
     Attend { mask, blocks: SMALL, ..Attend::to_itself(length(), own(), kv, kv) }
+}
+
+/// With so many weights dropped that each query loses some.
+fn dropping(how: Attend<'_>) -> Attend<'_> {
+    Attend { dropout: 0.4, ..how }
 }
 
 const GONE_ROUND: &[&str] = &["a:2", "a:4", "a:2;b:2"];
@@ -313,6 +344,46 @@ fn cases() -> Vec<Case> {
             vec![first(x, &Attend { blocks, ..to_itself(Mask::default()) })]
         })
         .meshes(&["a:2"]),
+        given("attention: dropout, and log-sum-exps", |_, x| {
+            let (y, sums) = attention(x[0], x[1], x[2], &dropping(how(Mask::default())));
+            vec![y, sums]
+        }),
+        given("attention: dropout, bools, a bias of each key, a cap, causal", |g, x| {
+            let mask = Mask::along(g, length(), memory()).causal();
+            let how = Attend { allowed: Some(x[3]), bias: Some(x[4]), cap: Some(2.0), ..how(mask) };
+            vec![first(x, &dropping(how))]
+        })
+        .bools("allowed", "memory:6;length:8")
+        .normal("bias", "memory:6", F64)
+        .meshes(&["a:2"]),
+        itself(
+            "attention: to itself, dropout, causal, shared heads, a bias, log-sum-exps",
+            |g, x| {
+                let mask = Mask::along(g, length(), own()).causal();
+                let how = Attend { bias: Some(x[3]), ..to_itself(mask) };
+                let (y, sums) = attention(x[0], x[1], x[2], &dropping(how));
+                vec![y, sums]
+            },
+        )
+        .normal("bias", "length:8;memory:8", F64),
+        itself("attention: to itself, dropout, in zigzag order", |g, x| {
+            let mask = Mask::in_zigzag(g, length(), own(), 4).causal();
+            vec![first(x, &dropping(to_itself(mask)))]
+        })
+        .meshes(&["a:2"]),
+        itself("attention: to itself, dropout, all of it one block", |_, x| {
+            let blocks = Blocks { queries: 3, memory: 8 };
+            vec![first(x, &dropping(Attend { blocks, ..to_itself(Mask::default()) }))]
+        })
+        .meshes(&["a:2"]),
+        Case::new("attention: dropout, queries of groups, f32", |_, x| {
+            let how = Attend { blocks: Blocks { queries: 2, memory: 4 }, ..how(Mask::default()) };
+            first(x, &dropping(how))
+        })
+        .normal("q", "length:4;groups:2;heads:2;kv:2", F32)
+        .normal("k", "memory:6;groups:2;kv:2", F32)
+        .normal("v", "memory:6;groups:2;kv:2", F32)
+        .meshes(FEW_ATTENDED),
         Case::new("attention: bf16", |_, x| first(x, &how(Mask::default())))
             .normal("q", "length:4;kv:2", BF16)
             .normal("k", "memory:6;kv:2", BF16)

@@ -43,6 +43,9 @@ impl Attention {
             parts.push(Part::Each(Label::Index, Side::Memory), index);
             parts.push(Part::Greatest(Label::Index, Side::Memory), greatest);
         }
+        if self.dropped.is_some() {
+            self.begins(cx, frame, &mut parts)?;
+        }
         Ok(parts)
     }
 

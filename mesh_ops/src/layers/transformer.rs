@@ -59,13 +59,13 @@ weights!(TransformerLayerWeights { attention_norm, attention, feed_forward_norm,
 /// What all layers of a model have in common, made once.
 #[derive(Clone, Copy, Default)]
 pub struct Around<'a, 'g> {
-    /// Mask, bias and the like.
+    /// Mask, bias, dropout of weights and the like.
     pub attention: AttentionOptions<'g>,
     /// Rotary positions of queries and keys.
     pub rotation: Option<Rotation<'g>>,
     /// Attention within a window instead of all positions.
     pub local: Option<LocalAttention>,
-    /// Applied to what each part adds.
+    /// Applied to what each part adds; attention's weights are dropped by an option of it.
     pub dropout: Option<&'a dyn Fn(Tensor<'g>) -> Tensor<'g>>,
 }
 

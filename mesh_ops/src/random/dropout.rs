@@ -64,12 +64,17 @@ pub fn dropout_over<'g>(
         None if rate == 0.0 => return x,
         None => {
             let noise = random_uniform(x.graph(), dims, 0.0, 1.0, DType::F32);
-            let keep = Scalar::new(DType::F64, 1.0 - rate);
-            return map(Dropped { keep, dtype: x.dtype() }, &[x, noise]);
+            return dropped(x, noise, Scalar::new(DType::F64, 1.0 - rate));
         }
     };
     x.graph().record("dropout", problem);
     x.poisoned()
+}
+
+/// `x` where the noise is below `keep`, divided by that; elsewhere 0.
+#[track_caller]
+pub(crate) fn dropped<'g>(x: Tensor<'g>, noise: Tensor<'g>, keep: Scalar) -> Tensor<'g> {
+    map(Dropped { keep, dtype: x.dtype() }, &[x, noise])
 }
 
 /// Of (x, noise): x where the noise is below `keep`, divided by that if of floats; else 0.

@@ -168,10 +168,25 @@ fn random(
     }
 }
 
+/// The name of operations that draw uniform numbers.
+pub(crate) const UNIFORM: &str = "random_uniform";
+
+/// The uniform numbers of f32 in `[0, 1)` of an operation of this key.
+#[track_caller]
+pub(crate) fn uniform_of<'g>(
+    graph: &'g Graph,
+    key: u64,
+    salts: &[Tensor<'g>],
+    shape: Shape,
+) -> Tensor<'g> {
+    let distribution = Distribution::Uniform { low: number(0.0), high: number(1.0) };
+    graph.apply1(Random { key, distribution, ty: TensorType::new(shape, DType::F32) }, salts)
+}
+
 impl Distribution {
     fn name(self) -> &'static str {
         match self {
-            Self::Uniform { .. } => "random_uniform",
+            Self::Uniform { .. } => UNIFORM,
             Self::Normal { .. } => "random_normal",
             Self::TruncatedNormal { .. } => "random_truncated_normal",
         }

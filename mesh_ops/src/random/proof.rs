@@ -56,6 +56,14 @@ pub(super) fn uniform(low: f64, high: f64, ty: &TensorType) -> Dense {
     numbers(&op, &[&step], ty)
 }
 
+/// The uniform numbers of f32 below 1 that an op of this key draws at these rounds.
+pub(crate) fn noise(key: u64, rounds: &[&Dense], shape: Shape) -> Dense {
+    let (low, high) = (number(0.0), number(1.0));
+    let ty = TensorType::new(shape, DType::F32);
+    let op = Random { key, distribution: Distribution::Uniform { low, high }, ty: ty.clone() };
+    numbers(&op, rounds, &ty)
+}
+
 /// The numbers of an op at these rounds, rounded to their dtype: they are what others start from.
 fn numbers(op: &Random, rounds: &[&Dense], ty: &TensorType) -> Dense {
     let mut key = mix(SEED.wrapping_add(mix(op.key)));

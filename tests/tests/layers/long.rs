@@ -5,6 +5,7 @@ use mesh_core::program::Block;
 use mesh_ops::attention::{Blocks, Mask};
 use mesh_ops::layers::attention::*;
 use mesh_ops::prelude::*;
+use ndarray::ArrayD;
 
 /// Sums of a few terms of magnitude 1 in f64, in different orders.
 const ORDERS: f64 = 1e-12;
@@ -51,6 +52,28 @@ const OPTIONS: &[(&str, Options)] = &[
     ("segments of which the memory has others", |g, x| AttentionOptions {
         rules: along(g).causal().segments(x[3], as_memory(x[3] + x[3].scalar_like(1.0), length())),
         extra_logit: Some(x[1]),
+        ..Default::default()
+    }),
+    ("dropout", |_, _| AttentionOptions { dropout: 0.3, ..Default::default() }),
+    ("dropout, causal, scale, cap, bias, an extra logit", |g, x| AttentionOptions {
+        rules: along(g).causal(),
+        scale: Some(0.5),
+        cap: Some(1.5),
+        bias: Some(x[0]),
+        extra_logit: Some(x[1]),
+        dropout: 0.3,
+        ..Default::default()
+    }),
+    ("dropout, bools, of which none holds for some", |_, x| AttentionOptions {
+        mask: Some(x[2]),
+        bias: Some(x[0]),
+        dropout: 0.3,
+        ..Default::default()
+    }),
+    ("dropout, rules, and bools of which none holds for some", |g, x| AttentionOptions {
+        mask: Some(x[2]),
+        rules: along(g).causal(),
+        dropout: 0.3,
         ..Default::default()
     }),
 ];
@@ -102,6 +125,58 @@ fn blocks_are_the_whole() {
     }
 }
 
+/// Layers of a loop, recomputed for the gradient, whose attention to itself drops weights: each iteration has its
+/// own zeros, and the same backward as forward, whole and in blocks, in order and dealt.
+fn dropping_layers(way: AttentionWay, dealt: bool, dropout: f64) -> Vec<Vec<ArrayD<f64>>> {
+    let g = mesh_ops::graph();
+    let mut fed = Fed::new(&g, "dropping");
+    let mut floats = |name: &str, shape: &str| fed.normal(name, shape).0.cast(F64);
+    let x = floats("x", "batch:2;length:8;model:4");
+    let weight = floats("weight", "batch:2;length:8;model:4");
+    let query = floats("query", "layers:2;model:4;groups:2;heads:2;kv:2");
+    let [key, value] = ["key", "value"].map(|name| floats(name, "layers:2;model:4;groups:2;kv:2"));
+    let output = floats("output", "layers:2;groups:2;heads:2;kv:2;model:4");
+    let model = dim("model", 4);
+    let heads = MultiHead::grouped(model, dim("groups", 2), dim("heads", 2), dim("kv", 2));
+    let mask = match dealt {
+        true => Mask::in_zigzag(&g, length(), memory_dim(length()), LENGTH),
+        false => along(&g),
+    };
+    let options = AttentionOptions { rules: mask.causal(), dropout, way, ..Default::default() };
+    let stacks = [query, key, value, output];
+    let ([y], []) = g.scan(dim("layers", 2), [x], stacks, |[x], [query, key, value, output]| {
+        let weights = MultiHeadWeights { query, key, value, output };
+        let [y] = g.recompute([x], |[x]| {
+            [x + heads.self_attention(x, length(), &weights, None, &options)]
+        });
+        ([y], [])
+    });
+    let grads = g.gradients(&[(y * weight).sum_all()], &[x, query, value], None);
+    let all = std::iter::once(y).chain(grads.into_iter().flatten());
+    let layouts = if way == AttentionWay::Plain { &LAYOUTS[..1] } else { LAYOUTS };
+    all.map(|x| layouts.iter().map(|layout| fed.value(x, &[*layout])).collect()).collect()
+}
+
+#[test]
+fn blocks_drop_what_the_whole_drops() {
+    let blocks = AttentionWay::Blocks(Blocks { queries: 3, memory: 1 });
+    for dealt in [false, true] {
+        let plain = dropping_layers(AttentionWay::Plain, dealt, 0.3);
+        let found = dropping_layers(blocks, dealt, 0.3);
+        assert_eq!((plain.len(), found.len()), (4, 4));
+        for (i, (plain, found)) in plain.iter().zip(&found).enumerate() {
+            for (found, layout) in found.iter().zip(LAYOUTS) {
+                near(found, &plain[0], ORDERS, &format!("{i}, {layout:?}, dealt: {dealt}"));
+            }
+        }
+        let kept = &dropping_layers(AttentionWay::Plain, dealt, 0.0)[0][0];
+        assert!(
+            plain[0][0].iter().zip(kept).all(|(a, b)| (a - b).abs() > ORDERS),
+            "nothing dropped"
+        );
+    }
+}
+
 /// Whether some value of a block or of its loops has the size along two dims.
 fn squares(block: &Block, size: usize) -> bool {
     let is_square = |extents: &[usize]| extents.iter().filter(|&&e| e == size).count() > 1;
@@ -116,13 +191,14 @@ fn squares(block: &Block, size: usize) -> bool {
 #[test]
 fn long_sequences_have_no_score_for_each_pair() {
     const LONG: usize = 1031;
-    for (way, expected) in [(AttentionWay::Auto, false), (AttentionWay::Plain, true)] {
+    let ways = [(AttentionWay::Auto, false), (AttentionWay::Plain, true)];
+    for ((way, expected), dropout) in ways.into_iter().flat_map(|way| [(way, 0.0), (way, 0.25)]) {
         let g = mesh_ops::graph();
         let (length, memory, kv) = (dim("length", LONG), dim("memory", LONG), dim("kv", 2));
         let q = g.input("q", [length, kv], F32);
         let k = g.input("k", [memory, kv], F32);
         let rules = Mask::along(&g, length, memory).causal();
-        let options = AttentionOptions { rules, way, ..Default::default() };
+        let options = AttentionOptions { rules, dropout, way, ..Default::default() };
         let y = dot_product_attention(q, k, k, memory, kv, kv, &options).sum_all();
         let grads = g.gradients(&[y], &[q, k], None);
         g.declare_function(
@@ -133,6 +209,6 @@ fn long_sequences_have_no_score_for_each_pair() {
         );
         let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
         let block = &module.function("train").unwrap().block;
-        assert_eq!(squares(block, LONG), expected, "{way:?}");
+        assert_eq!(squares(block, LONG), expected, "{way:?}, dropout {dropout}");
     }
 }

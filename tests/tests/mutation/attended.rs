@@ -2,7 +2,8 @@
 //! processor any more, on threads and by reference.
 
 use mesh_core::lower::Module;
-use mesh_core::program::{Block, Form, Offset, Pairs, Step};
+use mesh_core::program::forms::Generate;
+use mesh_core::program::{Block, Form, Generator, Offset, Pairs, Step};
 use mesh_ops::attention::{Attend, Blocks, Mask, attention};
 use mesh_ops::prelude::*;
 use ndarray::ArrayD;
@@ -45,6 +46,18 @@ fn gradient<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     gradient.unwrap_or(y)
 }
 
+/// With weights dropped, a gradient and what it is of.
+fn dropping<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
+    let (kv, mask) = (dim("kv", 4), Mask::along(g, length(), memory()).causal());
+    let blocks = Blocks { queries: 2, memory: 2 };
+    let how =
+        Attend { mask, blocks, dropout: 0.5, ..Attend::to_itself(length(), memory(), kv, kv) };
+    let y = attention(x, x * 0.5, x * 2.0, &how).0;
+    let weights = mesh_ops::range(g, length(), F64) * 0.5 - 1.0;
+    let gradient = g.gradients(&[(y * weights).sum_all()], &[x], None)[0];
+    y + gradient.unwrap_or(y)
+}
+
 fn dealt<'g>(g: &'g Graph, x: Tensor<'g>) -> Tensor<'g> {
     let mask = Mask::in_zigzag(g, length(), memory(), PIECES).causal();
     let y = to_itself(mesh_ops::zigzag(x, length(), PIECES), mask);
@@ -81,6 +94,18 @@ const MISTAKES: &[(&str, Build, Spoil)] = &[
         let found = !moving.is_empty();
         moving.into_iter().for_each(|begin| *begin = Offset::default());
         found
+    }),
+    ("the zeros of the first block in all blocks", dropping, |step| {
+        let Form::Generate(form) = &mut step.form else { return false };
+        form.strides.iter_mut().for_each(|stride| *stride = 0);
+        !form.strides.is_empty()
+    }),
+    ("other zeros backward than forward", dropping, |step| {
+        let is_backward = step.origin.op == "attention_gradient";
+        let Form::Generate(Generate { generator, .. }) = &mut step.form else { return false };
+        let Generator::Uniform { key, .. } = generator else { return false };
+        *key ^= u64::from(is_backward);
+        is_backward
     }),
     ("a wrong order of pieces", dealt, |step| {
         // The second half of the pieces.

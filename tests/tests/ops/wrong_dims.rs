@@ -4,7 +4,7 @@
 use mesh_core::graph::{Op, OpError, Signature, TensorType};
 use mesh_core::lower::{LocalCx, LocalPiece, LocalWindow};
 use mesh_core::names::{DimName, ReduceKind};
-use mesh_core::program::{Expr, Offset, Scalar};
+use mesh_core::program::{Expr, Generator, Offset, Scalar};
 use mesh_core::split::{Collective, Role, SplitRule};
 use mesh_ops::prelude::*;
 
@@ -104,6 +104,11 @@ const TABLE: &[(&str, &str, Body)] = &[
     ("reshape", "[p:4, q:6] has another number of elements than [stray:5]", |cx| {
         cx.reshape(&cx.input(0)?, &shape("stray:5")).map(|_| ())
     }),
+    ("generate_part", "[p:5, q:6] is no part of [p:4, q:6]", |cx| drawn(cx, "p:5;q:6", "p")),
+    ("generate_part", "[q:6, p:4] is no part of [p:4, q:6]", |cx| drawn(cx, "q:6;p:4", "p")),
+    // Numbers next to each other would not lie so in the whole.
+    ("generate_part", "[p:4] is no part of [p:4, q:6]", |cx| drawn(cx, "p:4", "p")),
+    ("generate_part", "[p:4, q:6] has no dim stray", |cx| drawn(cx, "q:2", "stray")),
     ("gather", "dim stray is not among [p:4, q:6]", |cx| looked_up(cx, stray(), "p:4;i:6")),
     ("gather", "dim stray of the result is not among [i:6] and [p:4, q:6]", |cx| {
         looked_up(cx, "q".into(), "p:4;i:6;stray:2")
@@ -138,6 +143,13 @@ fn assembled(cx: &mut LocalCx<'_, '_>, piece: LocalPiece, onto: &str) -> Result<
 fn looked_up(cx: &mut LocalCx<'_, '_>, dim_: DimName, onto: &str) -> Result<(), OpError> {
     let indices = cx.counted(dim("i", 6), Offset::fixed(0), 6)?;
     cx.gather(&cx.input(0)?, &indices, dim_, Offset::fixed(0), &shape(onto)).map(|_| ())
+}
+
+fn drawn(cx: &mut LocalCx<'_, '_>, part: &str, along: &str) -> Result<(), OpError> {
+    let scalar = cx.fill(Scalar::new(I32, 0.0), &Shape::scalar());
+    let (whole, begin) = (cx.input(0)?.shape().clone(), [(along.into(), scalar)]);
+    let numbers = Generator::Uniform { key: 0, low: 0.0, high: 1.0 };
+    cx.generate_part(numbers, &[], &whole, &begin, &shape(part), F32).map(|_| ())
 }
 
 impl Op for Faulty {

@@ -3,12 +3,13 @@
 use super::mask::{MASKED, additive_mask};
 use super::talking::TalkingHeads;
 use super::{as_memory, memory_dim};
-use crate::attention::{Attend, Blocks, Mask, attention, own_dim};
+use crate::attention::{Attend, Blocks, Mask, attention, own_dim, scores};
 use crate::einsum::einsum;
-use crate::elementwise::{cast, equal, less, logical_and, select, sigmoid, tanh};
+use crate::elementwise::{cast, equal, less, logical_and, logical_not, select, sigmoid, tanh};
 use crate::layers::fit::Fit;
 use crate::layers::softmax_with;
-use crate::reduce::mean;
+use crate::random::dropout_over;
+use crate::reduce::{any, mean};
 use crate::room::*;
 
 /// How attention is computed: the results are the same.
@@ -49,6 +50,10 @@ pub struct AttentionOptions<'g> {
     pub scale: Option<f64>,
     /// Logits are kept between minus this and this: `cap * tanh(logits / cap)`.
     pub cap: Option<f64>,
+    /// The share of weights that are 0, drawn anew in each call that trains; the others are divided by
+    /// `1 - dropout`. For training only: functions that evaluate a model leave it out. Heads that talk mix
+    /// what is left.
+    pub dropout: f64,
     /// Heads are mixed before and after the softmax.
     pub talking: Option<TalkingHeads<'g>>,
     /// Logits of bf16 queries are computed and normalised in bf16, not f32.
@@ -102,7 +107,7 @@ impl<'g> AttentionOptions<'g> {
     #[track_caller]
     fn in_blocks(&self, qkv: [Tensor<'g>; 3], how: Attend<'g>) -> Option<Attend<'g>> {
         let [q, ..] = qkv;
-        let how = Attend { mask: self.rules, cap: self.cap, ..how };
+        let how = Attend { mask: self.rules, cap: self.cap, dropout: self.dropout, ..how };
         let length = q.shape().get(own_dim(qkv, &how)?)?;
         let blocks = match self.way {
             AttentionWay::Auto => {
@@ -124,6 +129,36 @@ impl<'g> AttentionOptions<'g> {
             (bias, added) => bias.or(added),
         };
         Some(Attend { bias, allowed, blocks, ..how })
+    }
+
+    /// Where bools alone leave a query nothing, of some dims of logits: it gets the mean of all values.
+    #[track_caller]
+    fn nothing(&self, memory: Dimension) -> Option<Tensor<'g>> {
+        let bools = self.mask.filter(|mask| mask.dtype() == DType::Bool)?;
+        let alone = self.extra_logit.is_none() && self.rule().is_none();
+        let dims = bools.shape().iter().filter(|d| *d == memory).collect::<Vec<_>>();
+        alone.then(|| logical_not(any(bools, dims)))
+    }
+
+    /// What dropout leaves of weights. As in blocks, a random number belongs to a position of all scores, and
+    /// a mean of all values is one of all.
+    #[track_caller]
+    fn dropped(
+        &self,
+        weights: Tensor<'g>,
+        [q, k]: [Tensor<'g>; 2],
+        memory: Dimension,
+        key: Dimension,
+    ) -> Tensor<'g> {
+        if self.dropout == 0.0 {
+            return weights;
+        }
+        let dims = scores(&q.shape(), &k.shape(), key.name).unwrap_or_default();
+        let dropped = dropout_over(weights, self.dropout, self.in_softmax(&dims));
+        match self.nothing(memory) {
+            Some(nothing) => select(nothing, weights, dropped),
+            None => dropped,
+        }
     }
 
     /// A product of something with the memory, or with logits of its positions.
@@ -192,6 +227,7 @@ pub fn dot_product_attention<'g>(
     if let Some(rule) = rule.filter(|_| options.may_leave_nothing()) {
         weights = select(rule, weights, weights.scalar_like(0.0));
     }
+    weights = options.dropped(weights, [q, k], memory, key);
     if let Some(talking) = options.talking {
         weights = talking.after(weights);
     }
@@ -257,6 +293,11 @@ fn fit<'g>([q, k, v]: [Tensor<'g>; 3], how: &Attend<'g>, options: &AttentionOpti
     for rule in options.rules.tensors() {
         fit = fit.integers("rules", rule).among("rules", rule, &logits);
     }
+    let rate = options.dropout;
+    fit = fit.and(q, || {
+        let wrong = !(0.0..1.0).contains(&rate);
+        wrong.then(|| format!("a rate is at least 0 and below 1, not {rate}"))
+    });
     if let Some(filled) = options.filled {
         fit = fit.integers("what is filled", filled).among("what is filled", filled, &shared);
     }
@@ -293,11 +334,9 @@ fn logits<'g>(
     if let Some(scale) = options.scale {
         q = q * scale;
     }
-    let (of_q, of_k) = (q.shape(), k.shape());
     // Shared dims outermost: one matrix product of queries and memory for each of their indices.
-    let shared = of_q.iter().filter(|d| *d != key && of_k.contains(d.name));
-    let own = of_q.iter().filter(|d| !of_k.contains(d.name));
-    let dims: Vec<_> = shared.chain(own).chain([memory]).collect();
+    let dims = scores(&q.shape(), &k.shape(), key.name).unwrap_or_default();
+    let dims: Vec<_> = dims.iter().collect();
     let mut logits = options.product(q, k, &dims, memory);
     if let Some(talking) = options.talking {
         logits = talking.before(logits);

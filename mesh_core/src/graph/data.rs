@@ -11,7 +11,7 @@ use super::nodes::{
 use super::provenance::Provenance;
 use super::types::{Signature, TensorType};
 use crate::array::Array;
-use crate::lower::{LocalCx, PlaceCx, Placing};
+use crate::lower::{LocalCx, PlaceCx, PlacedCx, Placing, Shares};
 use crate::names::Shape;
 use crate::program::VariableId;
 use crate::split::SplitRule;
@@ -246,6 +246,8 @@ pub trait DynOp: Any + Debug + Send + Sync {
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Result<Vec<Option<Tensor<'g>>>, OpError>;
     /// See [`Op::place`](super::Op::place).
     fn place(&self, cx: &PlaceCx<'_>) -> Placing;
+    /// See [`Op::shares`](super::Op::shares).
+    fn shares(&self, cx: &PlacedCx<'_>) -> Option<Shares>;
     /// Same op with the same attributes.
     fn eq_dyn(&self, other: &dyn DynOp) -> bool;
     /// Hash of type and attributes.

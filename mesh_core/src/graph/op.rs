@@ -3,7 +3,7 @@
 use super::data::{DynOp, GradCx, Tensor};
 use super::error::OpError;
 use super::types::{Signature, TensorType};
-use crate::lower::{LocalCx, PlaceCx, Placing};
+use crate::lower::{LocalCx, PlaceCx, PlacedCx, Placing, Shares};
 use crate::split::SplitRule;
 use std::any::{Any, TypeId};
 use std::fmt::Debug;
@@ -51,6 +51,13 @@ pub trait Op: Debug + Eq + Hash + Send + Sync + 'static {
     fn place(&self, cx: &PlaceCx<'_>) -> Placing {
         cx.by_rule(&self.split(cx.signature()))
     }
+
+    /// How much of the work each processor does, for [`explain`](crate::lower::Module::explain): of an op
+    /// whose processors do not all do the same. The default says nothing.
+    fn shares(&self, cx: &PlacedCx<'_>) -> Option<Shares> {
+        let _ = cx;
+        None
+    }
 }
 
 impl<T: Op> DynOp for T {
@@ -71,6 +78,9 @@ impl<T: Op> DynOp for T {
     }
     fn place(&self, cx: &PlaceCx<'_>) -> Placing {
         Op::place(self, cx)
+    }
+    fn shares(&self, cx: &PlacedCx<'_>) -> Option<Shares> {
+        Op::shares(self, cx)
     }
     fn eq_dyn(&self, other: &dyn DynOp) -> bool {
         other.as_any().downcast_ref::<T>() == Some(self)

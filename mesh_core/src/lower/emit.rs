@@ -7,6 +7,7 @@ use super::origins::{dims, origin};
 use super::place::PlaceCx;
 use super::probes;
 use super::setting::Setting;
+use super::shares::{PlacedCx, Shares};
 use super::table::{Entry, Fetch, Table, Task, VersionId, place};
 use super::warnings::{self, Warnings};
 use crate::graph::{
@@ -286,7 +287,7 @@ impl<'a> Emitter<'a> {
             _ => None,
         };
         let dims = dims(signature, &placements, &rule, along);
-        self.origin(operation, &placements, dims);
+        self.origin(operation, signature, &placements, dims);
         let owners = Owners::from_slice(placements.first().map_or(&[], |p| p.owned()));
         let mut inputs = Vec::new();
         for &version in &entry.inputs {
@@ -333,9 +334,14 @@ impl<'a> Emitter<'a> {
     }
 
     /// Steps from here on are an operation's, whose outputs and then inputs lie so.
-    fn origin(&mut self, operation: &Operation, placements: &[&Placement], dims: Vec<DimUse>) {
-        let types = operation.outputs.iter().map(|t| &self.setting.data.tensors[t.index()].ty);
-        let slices = types.zip(placements);
+    fn origin(
+        &mut self,
+        operation: &Operation,
+        signature: Signature<'_>,
+        placements: &[&Placement],
+        dims: Vec<DimUse>,
+    ) {
+        let slices = signature.outputs.iter().zip(placements);
         let slices: Vec<_> = slices
             .map(|(ty, placement)| placement.describe(self.setting.mesh, &ty.shape))
             .collect();
@@ -347,7 +353,9 @@ impl<'a> Emitter<'a> {
         }
         let (op, name, at) = (operation.op.name(), &operation.name, &operation.at);
         let origin = origin(op, name, Some(at), slices.join(" "));
-        self.builder.origin(Origin { dims, parts, ..origin });
+        let cx = PlacedCx { signature, mesh: self.setting.mesh, placements };
+        let uneven = operation.op.shares(&cx).and_then(Shares::uneven);
+        self.builder.origin(Origin { dims, parts, uneven, ..origin });
     }
 
     pub(super) fn placement(&self, version: VersionId) -> &'a Placement {

@@ -21,13 +21,16 @@ mod probes;
 mod relayout;
 mod saved;
 mod setting;
+mod shares;
 mod summary;
 mod table;
 mod travel;
 mod warnings;
 
 pub use crate::passes::{AllReduce, PORTABLE, PassId, Target};
-pub use explain::{Advice, Alike, Explain, FunctionRows, Listing, Repeated, Row};
+pub use explain::{
+    Advice, Alike, Explain, FunctionRows, Listing, Repeated, Row, Unbalanced,
+};
 pub use local::{
     Local, LocalCx, LocalGiven, LocalIteration, LocalLeft, LocalPiece, LocalReach, LocalWindow,
 };
@@ -36,6 +39,7 @@ pub use place::{PlaceCx, Placing};
 pub use price::{Estimator, Exchanged, Meeting, Price};
 pub use relayout::{Move, cost as relayout_cost};
 pub use saved::ModuleFileError;
+pub use shares::{PlacedCx, Shares};
 pub use summary::{Summary, SummaryRow};
 pub use warnings::Warnings;
 pub(crate) use warnings::tell;

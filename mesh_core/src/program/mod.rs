@@ -35,7 +35,7 @@ pub use cost::{Cost, cost};
 pub use expr::Expr;
 pub use forms::{FoldOrder, Form, Pairs, Piece, PoolKind, Reach, Window};
 pub use generator::Generator;
-pub use origin::{DimUse, Origin};
+pub use origin::{DimUse, Origin, Uneven};
 pub use plan::{ALIGNMENT, Compiled, Place, Plan};
 pub use print::print;
 pub use scalar::{Body, Instr, Prim, Reg, Scalar};

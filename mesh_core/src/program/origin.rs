@@ -26,6 +26,9 @@ pub struct Origin {
     pub dims: Vec<DimUse>,
     /// Axes along which its inputs or outputs are parts of sums.
     pub parts: AxisList,
+    /// That some processors do more of it than others, as far as the operation says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uneven: Option<Uneven>,
     /// The operations that a pass has merged into this one, if it is several; the first and the last
     /// are named above.
     pub merged: Vec<Arc<Origin>>,
@@ -40,6 +43,32 @@ pub struct DimUse {
     pub axes: AxisList,
     /// Whether the operation allows it to be split.
     pub splits: bool,
+}
+
+/// Work of which one processor does more than the mean.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Uneven {
+    /// The axes along which processors differ, major first.
+    pub axes: AxisList,
+    /// How many processors there are along these axes.
+    pub processors: usize,
+    /// Which of them does most.
+    pub busiest: usize,
+    /// What it does.
+    pub most: u64,
+    /// What all of them do.
+    pub total: u64,
+    /// What is counted: `blocks of attention`.
+    pub unit: String,
+    /// What would make it even; empty if nothing is known to.
+    pub remedy: String,
+}
+
+impl Uneven {
+    /// What a processor does in the mean.
+    pub fn mean(&self) -> f64 {
+        self.total as f64 / self.processors.max(1) as f64
+    }
 }
 
 impl Origin {

@@ -35,6 +35,7 @@ impl<'g> Whole<'_, 'g> {
         let mask = Mask {
             rules: self.op.rules,
             positions: self.pair(Label::Position),
+            order: self.op.order,
             prefix: self.get(Part::Each(Label::Prefix, Side::Queries)),
             segments: self.pair(Label::Segment),
             own: false,

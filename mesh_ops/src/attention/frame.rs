@@ -15,7 +15,7 @@ pub(super) struct Cut {
 
 impl Cut {
     /// Into as few blocks of at most so many rows as can be, which are then as even as can be.
-    fn new(whole: Dimension, most: usize, taken: &[DimName]) -> Self {
+    pub(super) fn new(whole: Dimension, most: usize, taken: &[DimName]) -> Self {
         let count = whole.size.div_ceil(most.max(1)).max(1);
         let rows = whole.size.div_ceil(count).max(1);
         let named = |what: &str, size| {

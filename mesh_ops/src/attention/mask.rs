@@ -6,6 +6,7 @@
 //! another order, or split over processors.
 
 use super::parts::{Label, Part, Parts, Side, Terms};
+use super::shares::Order;
 use crate::elementwise::{greater, greater_equal, less, less_equal, logical_and, logical_or};
 use crate::room::*;
 use mesh_core::graph::Graph;
@@ -42,6 +43,7 @@ const PREFIX: Part = Part::Each(Label::Prefix, Side::Queries);
 pub struct Mask<'g> {
     pub(super) rules: Rules,
     pub(super) positions: Option<[Tensor<'g>; 2]>,
+    pub(super) order: Order,
     pub(super) prefix: Option<Tensor<'g>>,
     pub(super) segments: Option<[Tensor<'g>; 2]>,
     /// Whether each query is known to see its own position.
@@ -69,7 +71,8 @@ impl<'g> Mask<'g> {
         let _caller = graph.for_caller();
         let range = |dim| crate::range(graph, dim, DType::I32);
         let own = queries.size <= memory.size;
-        Self { own, ..Self::of_positions(range(queries), range(memory)) }
+        let positions = Self::of_positions(range(queries), range(memory));
+        Self { own, order: Order::Rising, ..positions }
     }
 
     /// The positions of a dim of queries and of one of the memory as long, both in zigzag order of so many
@@ -94,7 +97,8 @@ impl<'g> Mask<'g> {
         let _caller = graph.for_caller();
         let dealt = |dim| crate::zigzag(crate::range(graph, dim, DType::I32), dim, pieces);
         let own = queries.size == memory.size;
-        Self { own, ..Self::of_positions(dealt(queries), dealt(memory)) }
+        let positions = Self::of_positions(dealt(queries), dealt(memory));
+        Self { own, order: Order::Zigzag(pieces), ..positions }
     }
 
     /// Nobody looks at later positions than its own.
@@ -194,7 +198,7 @@ pub(super) struct Meeting {
 }
 
 impl Rules {
-    fn needs_positions(self) -> bool {
+    pub(super) fn needs_positions(self) -> bool {
         self.causal || self.window.is_some()
     }
 

@@ -33,6 +33,7 @@ mod parts;
 pub(crate) mod proof;
 mod ring;
 mod scores;
+mod shares;
 mod split;
 
 pub(crate) use dropped::scores;
@@ -42,9 +43,10 @@ use crate::room::*;
 use backward::AttentionGradient;
 use dropped::Dropped;
 use mask::Rules;
-use mesh_core::lower::{PlaceCx, Placing};
+use mesh_core::lower::{PlaceCx, PlacedCx, Placing, Shares};
 use mesh_core::program::Scalar;
 use parts::{Part, Side};
+use shares::Order;
 
 /// Most positions of a block. A block's scores, as f32, take half of a core's second-level cache of
 /// 1 MiB, and products of blocks run as fast as large ones.
@@ -200,6 +202,7 @@ pub fn attention<'g>(
         allowed: how.allowed.is_some(),
         rules: how.mask.rules,
         dropped,
+        order: how.mask.order,
         blocks: how.blocks,
     };
     let made = graph.apply(op, &inputs, 2);
@@ -235,6 +238,8 @@ struct Attention {
     allowed: bool,
     rules: Rules,
     dropped: Option<Dropped>,
+    /// In what order positions are known to lie.
+    order: Order,
     blocks: Blocks,
 }
 
@@ -359,6 +364,9 @@ impl Op for Attention {
     }
     fn place(&self, cx: &PlaceCx<'_>) -> Placing {
         self.placed(cx)
+    }
+    fn shares(&self, cx: &PlacedCx<'_>) -> Option<Shares> {
+        self.shared(cx)
     }
     fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
         forward::run(self, cx)

@@ -49,6 +49,13 @@ pub(super) enum Part {
     Begin(usize),
 }
 
+impl Part {
+    /// Whether it is the positions of one side.
+    pub(super) fn is_position(self) -> bool {
+        matches!(self, Self::Each(Label::Position, _))
+    }
+}
+
 /// Values with what they are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts(Vec<(Part, Local)>);

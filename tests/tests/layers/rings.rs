@@ -1,6 +1,7 @@
 //! Attention whose keys and values go round: what travels, and what each processor computes.
 
 use crate::fed::Fed;
+use mesh_core::lower::Explain;
 use mesh_core::program::{Block, Compiled, Form, Place, Plan};
 use mesh_ops::attention::{Attend, Blocks, Mask, attention};
 use mesh_ops::prelude::*;
@@ -10,6 +11,24 @@ use tests::on_host;
 const PROCESSORS: usize = 4;
 const LAYOUT: (&str, &str) = ("a:4", "length:a");
 
+/// Attention from `length` to itself, or to the whole of a memory as long that is nobody's part.
+#[track_caller]
+fn to_memory<'g>(
+    [q, k, v]: [Tensor<'g>; 3],
+    mask: Mask<'g>,
+    blocks: Blocks,
+    own: bool,
+) -> Tensor<'g> {
+    if own {
+        return to_itself([q, k, v], mask, blocks);
+    }
+    let [length, kv] = ["length", "kv"].map(|name| q.shape().get(name.into()).unwrap());
+    let [k, v] = [k, v].map(|x| x.rename(length, "memory"));
+    let how = Attend { mask, blocks, ..Attend::new(memory(length), kv, kv) };
+    attention(q, k, v, &how).0
+}
+
+#[track_caller]
 fn to_itself<'g>([q, k, v]: [Tensor<'g>; 3], mask: Mask<'g>, blocks: Blocks) -> Tensor<'g> {
     let [length, kv] = ["length", "kv"].map(|name| q.shape().get(name.into()).unwrap());
     let how = Attend { mask, blocks, ..Attend::to_itself(length, memory(length), kv, kv) };
@@ -72,9 +91,34 @@ fn permutes_are_counted() {
     }
 }
 
-/// The blocks that each processor computes, of so many positions: where values of a block of the memory
-/// are NaN, so is every output of a block of queries that met it, looked at or not.
-fn blocks_met(pieces: Option<usize>, size: usize, block: usize) -> Vec<usize> {
+/// An attention whose blocks are counted: the order of its positions in pieces, whether they are its own
+/// memory, its mask's rules, how many positions there are, and how many a block has.
+#[derive(Clone, Copy)]
+struct Counted {
+    pieces: Option<usize>,
+    own: bool,
+    rules: for<'g> fn(Mask<'g>) -> Mask<'g>,
+    size: usize,
+    block: usize,
+}
+
+impl Counted {
+    #[track_caller]
+    fn of<'g>(&self, g: &'g Graph, qkv: [Tensor<'g>; 3]) -> Tensor<'g> {
+        let length = dim("length", self.size);
+        let mask = match self.pieces {
+            Some(pieces) => Mask::in_zigzag(g, length, memory(length), pieces),
+            None => Mask::along(g, length, memory(length)),
+        };
+        let blocks = Blocks { queries: self.block, memory: self.block };
+        to_memory(qkv, (self.rules)(mask), blocks, self.own)
+    }
+}
+
+/// The blocks that each processor computes: where values of a block of the memory are NaN, so is every
+/// output of a block of queries that met it, looked at or not.
+fn blocks_met(counted: Counted) -> Vec<usize> {
+    let Counted { size, block, .. } = counted;
     let length = dim("length", size);
     let mut met = vec![0; PROCESSORS];
     for (number, begin) in (0..size).step_by(block).enumerate() {
@@ -85,12 +129,7 @@ fn blocks_met(pieces: Option<usize>, size: usize, block: usize) -> Vec<usize> {
         let elements: Vec<_> = (0..size).map(elements).collect();
         let v = fed.given("v", &format!("length:{size};kv:1"), &elements);
         let v = v.reshape([length]).broadcast(&q.shape());
-        let mask = match pieces {
-            Some(pieces) => Mask::in_zigzag(&g, length, memory(length), pieces),
-            None => Mask::along(&g, length, memory(length)),
-        };
-        let y = to_itself([q, q, v], mask.causal(), Blocks { queries: block, memory: block });
-        let y = fed.value(y, &[LAYOUT]);
+        let y = fed.value(counted.of(&g, [q, q, v]), &[LAYOUT]);
         let share = size / PROCESSORS;
         for queries in (0..size).step_by(block) {
             let nans = (queries..queries + block).filter(|&row| y[[row, 0]].is_nan()).count();
@@ -105,10 +144,88 @@ fn blocks_met(pieces: Option<usize>, size: usize, block: usize) -> Vec<usize> {
 /// order all compute as much.
 #[test]
 fn zigzag_order_balances_a_causal_mask() {
-    let in_order = blocks_met(None, 16, 2);
+    let counted =
+        Counted { pieces: None, own: true, rules: |mask| mask.causal(), size: 16, block: 2 };
+    let in_order = blocks_met(counted);
     assert_eq!(in_order, [3, 7, 11, 15]);
-    assert_eq!(blocks_met(Some(8), 16, 2), [9; PROCESSORS]);
+    assert_eq!(blocks_met(Counted { pieces: Some(8), ..counted }), [9; PROCESSORS]);
     assert_eq!(in_order.iter().sum::<usize>(), 9 * PROCESSORS);
+}
+
+/// What `explain` says of an attention, and the line that made it.
+fn explained(counted: Counted, (mesh, layout): (&str, &str)) -> (Explain, String) {
+    let g = mesh_ops::graph();
+    let dims = [dim("length", counted.size), dim("kv", 2)];
+    let qkv = ["q", "k", "v"].map(|name| g.input(name, dims, F32));
+    let (y, line) = (counted.of(&g, qkv), line!());
+    g.declare_function("f", &qkv, &[y], Vec::new());
+    let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
+    (module.explain(), format!("{}:{line}", file!()))
+}
+
+/// `explain` counts the blocks that processors compute, whatever the rules: the busiest and all together.
+#[test]
+fn explain_counts_the_blocks_of_each_processor() {
+    type Rules = for<'g> fn(Mask<'g>) -> Mask<'g>;
+    let rules: [(&str, Rules); 4] = [
+        ("causal", |mask| mask.causal()),
+        ("causal window", |mask| mask.causal().window(7)),
+        ("window", |mask| mask.window(6)),
+        ("no", |mask| mask),
+    ];
+    let mut uneven = 0;
+    for (name, rules) in rules {
+        let orders = [None, Some(4), Some(8)].into_iter();
+        for (pieces, own) in orders.flat_map(|pieces| [true, false].map(|own| (pieces, own))) {
+            let counted = Counted { pieces, own, rules, size: 16, block: 2 };
+            let what = format!("{name} rules, {pieces:?} pieces, its own memory: {own}");
+            let met = blocks_met(counted);
+            let (explain, _) = explained(counted, LAYOUT);
+            let (most, total) = (*met.iter().max().unwrap(), met.iter().sum::<usize>());
+            let is_uneven = (most * PROCESSORS) as f64 > 1.1 * total as f64;
+            let found = &explain.functions[0].unbalanced;
+            assert_eq!(found.len(), usize::from(is_uneven), "{what}: {met:?}");
+            for found in found {
+                assert_eq!(
+                    (found.work.most, found.work.total),
+                    (most as u64, total as u64),
+                    "{what}"
+                );
+                assert_eq!(met[found.work.busiest], most, "{what}");
+                uneven += 1;
+            }
+        }
+    }
+    assert!(uneven >= 10, "{uneven} are uneven");
+}
+
+#[test]
+fn explain_names_the_remedy_of_an_uneven_mask() {
+    let counted =
+        Counted { pieces: None, own: true, rules: |mask| mask.causal(), size: 16, block: 2 };
+    let (explain, at) = explained(counted, LAYOUT);
+    let page = explain.to_string();
+    let says = format!(
+        "  uneven    the last of 4 processors over a computes 15 blocks of attention, where the mean is 9: \
+         attention at {at}\n            \
+         deal positions with `zigzag(x, length, 8)`, and the mask's with `Mask::in_zigzag`\n"
+    );
+    assert!(page.contains(&says), "{page}\nlacks\n{says}");
+
+    // With the remedy, and on fewer processors without it.
+    let dealt = Counted { pieces: Some(8), ..counted };
+    for (counted, layout) in [(dealt, LAYOUT), (counted, ("a:4", "")), (dealt, ("a:2", "length:a"))]
+    {
+        let page = explained(counted, layout).0.to_string();
+        assert!(!page.contains("uneven"), "{page}");
+    }
+    // Eight does not divide twelve.
+    let page = explained(Counted { size: 12, block: 1, ..counted }, LAYOUT).0.to_string();
+    assert!(page.contains("evenly if 8 divided their number"), "{page}");
+    // A memory whose parts are apart from queries: the first part is seen by all.
+    let apart = Counted { own: false, ..counted };
+    let page = explained(apart, ("a:2;b:2", "length:a;memory:b")).0.to_string();
+    assert!(page.contains("number 2 of 4 processors over a+b computes 16 blocks"), "{page}");
 }
 
 /// Where values lie that have nothing but elements of some parameters, as ranges of bytes of the arena.

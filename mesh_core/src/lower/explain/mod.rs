@@ -6,11 +6,13 @@ mod advice;
 mod listing;
 mod memory;
 mod page;
+mod uneven;
 
 pub use advice::{Advice, Repeated};
 pub use listing::Listing;
 pub(super) use listing::grouped;
 pub use page::Alike;
+pub use uneven::Unbalanced;
 
 use super::{Module, Target};
 use crate::names::Mesh;
@@ -58,6 +60,8 @@ pub struct FunctionRows {
     pub kept_bytes: Option<usize>,
     /// Work that several processors repeat, by axis.
     pub repeated: Vec<Repeated>,
+    /// Work that one processor does more of than others.
+    pub unbalanced: Vec<Unbalanced>,
 }
 
 /// What a module does, as data. Its `Display` is a page with the totals, the dearest operations and what
@@ -142,9 +146,11 @@ fn weight(cost: Cost) -> f64 {
 fn function(module: &Module, program: &Program) -> FunctionRows {
     let mut rows = Vec::new();
     add(&mut rows, &program.block, &module.mesh, 1);
+    let unbalanced = uneven::unbalanced(&rows, |work| module.mesh.list(&work.axes));
     FunctionRows {
         name: program.name.clone(),
         rows,
+        unbalanced,
         arena_bytes: None,
         kept_bytes: None,
         repeated: Vec::new(),

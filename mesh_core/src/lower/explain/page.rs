@@ -1,4 +1,4 @@
-//! The page: totals, the dearest operations, what is repeated.
+//! The page: totals, the dearest operations, what is repeated, what is uneven.
 
 use super::advice::{Advice, Repeated};
 use super::{Explain, FunctionRows, Row};
@@ -92,7 +92,7 @@ fn alike<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<Alike> {
 
 /// A name without the numbers at the ends of its words: `layer3/dense` is `layer*/dense`, and
 /// `einsum_12` is `einsum`, as the first of its name is called.
-fn pattern(name: &str) -> String {
+pub(super) fn pattern(name: &str) -> String {
     let words = name.split('/').map(|word| {
         let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
         if stem.len() == word.len() { word.to_owned() } else { format!("{stem}*") }
@@ -159,7 +159,8 @@ impl Explain {
         self.traffic(f, function)?;
         self.peak(f, function)?;
         table(f, function, total)?;
-        function.repeated.iter().try_for_each(|repeated| repeats(f, function, repeated))
+        function.repeated.iter().try_for_each(|repeated| repeats(f, function, repeated))?;
+        function.unbalanced.iter().try_for_each(|unbalanced| write!(f, "{unbalanced}"))
     }
 
     fn traffic(&self, f: &mut fmt::Formatter<'_>, function: &FunctionRows) -> fmt::Result {

@@ -167,6 +167,10 @@ fn explain_says_what_would_be_done() {
     let one = mnist_line("--explain full --model linear --mesh", &["", "--layout", ""]).well().out;
     assert!(one.contains("1 processor;") && one.contains("collectives: none"), "{one}");
 
+    // How its convolutions run on threads.
+    let cnn = mnist_line("--explain full --model cnn", &[]).well().out;
+    assert!(cnn.contains("kernels that were chosen:\n    conv1"), "{cnn}");
+
     // Evaluation has a layout of its own.
     let line = "--explain full --model linear --mesh r:2 --layout batch:r --eval-layout pixels:r";
     let text = mnist_line(line, &[]).well().out;

@@ -88,9 +88,9 @@ pub struct RunFlags {
 /// How much is printed of what processors would do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Detail {
-    /// A page: totals, memory, the dearest operations, what is repeated.
+    /// A page: totals, memory, the dearest operations, what is repeated or uneven.
     Page,
-    /// The page and every operation.
+    /// The page, every operation, and the kernels of convolutions.
     Full,
     /// The variables: where they lie and what they take.
     Variables,

@@ -13,11 +13,11 @@ pub use short::{Losses, ShortFlags, say_metrics};
 use dump::Dump;
 use mesh_core::array::ArrayRef;
 use mesh_core::graph::Graph;
-use mesh_core::lower::{Module, Options, Target};
+use mesh_core::lower::{Explain, Module, Options, Target};
 use mesh_core::names::{Layout, Mesh};
 use mesh_core::passes::Machine;
 use mesh_core::session::checkpoint::{Checkpoint, Checkpoints, Restore};
-use mesh_core::session::{Comparing, Session, Side, compare};
+use mesh_core::session::{Comparing, Session, Side, Threads, compare};
 use mesh_optimize::training::{
     Ended, EventFile, Every, MetricsFile, Outcome, ReportFile, TraceFile, Trainer,
 };
@@ -81,6 +81,15 @@ impl RunFlags {
     pub fn target(&self) -> Target {
         let target = Target::host().on(self.machine());
         if self.check_numerics { target.check_numerics() } else { target }
+    }
+
+    /// What each processor does, as the kernels of the back-end asked for do it where that is known.
+    pub fn explain(&self, module: &Module) -> Result<Explain> {
+        let target = self.target();
+        Ok(match self.backend.is_threads() {
+            true => Threads::default().target(target).explain(module)?,
+            false => module.explain_for(&target)?,
+        })
     }
 
     /// Restores the variables that the flags ask for into a session.

@@ -29,7 +29,7 @@ mod warnings;
 
 pub use crate::passes::{AllReduce, PORTABLE, PassId, Target};
 pub use explain::{
-    Advice, Alike, Explain, FunctionRows, Listing, Repeated, Row, Unbalanced,
+    Advice, Alike, Chosen, Explain, FunctionRows, Listing, Repeated, Row, Unbalanced,
 };
 pub use local::{
     Local, LocalCx, LocalGiven, LocalIteration, LocalLeft, LocalPiece, LocalReach, LocalWindow,

@@ -5,7 +5,9 @@ use crate::graph::{Function, GraphId};
 use crate::names::{DType, Layout, LayoutWarning, Mesh, Placement, Shape, nearest, suggestion};
 use crate::passes::{self, AllReduce, Executable, Fault, PORTABLE, PassId, Target};
 use crate::program::stablehlo::spell;
-use crate::program::{Owners, Problem, Program, StableHloOptions, VariableType, owns, verify};
+use crate::program::{
+    Block, Owners, Problem, Program, StableHloOptions, Step, VariableType, owns, verify,
+};
 use serde::{Deserialize, Serialize};
 
 /// Choices that a layout leaves open.
@@ -285,7 +287,17 @@ impl Module {
     /// # Errors
     /// As [`compile`](Self::compile).
     pub fn explain_for(&self, target: &Target) -> Result<Explain, Fault> {
-        Ok(self.explain().memory(&self.compile(target)?, target))
+        self.explain_with(target, &|_, _| None)
+    }
+
+    /// As [`explain_for`](Self::explain_for), with the ways in which a back-end runs steps.
+    pub(crate) fn explain_with(
+        &self,
+        target: &Target,
+        way: &dyn Fn(&Block, &Step) -> Option<&'static str>,
+    ) -> Result<Explain, Fault> {
+        let executable = self.compile(target)?;
+        Ok(self.explain().memory(&executable, target).chosen(&executable, way))
     }
 
     /// Bytes of variables on the processor that holds most.

@@ -1,9 +1,9 @@
 //! Sessions on threads of this process.
 
 use super::{Error, Result, Session};
-use crate::exec::{Backend, ThreadBackend};
-use crate::lower::{self, Module, Warnings};
-use crate::passes::Target;
+use crate::exec::{Backend, ThreadBackend, cpu};
+use crate::lower::{self, Explain, Module, Warnings};
+use crate::passes::{Fault, Target};
 
 /// Threads for each core from which on a session warns. A layout is tried with a few; with more, a call
 /// mostly switches between threads.
@@ -48,6 +48,15 @@ impl Threads {
     pub fn warnings(mut self, warnings: Warnings) -> Self {
         self.warnings = warnings;
         self
+    }
+
+    /// What each function does when it runs so: as [`Module::explain_for`] for the target, with the way in
+    /// which this machine's kernels run each convolution. Runs nothing.
+    ///
+    /// # Errors
+    /// As [`Module::compile`].
+    pub fn explain(&self, module: &Module) -> std::result::Result<Explain, Fault> {
+        module.explain_with(&self.target, &cpu::way)
     }
 
     /// Makes the back-end of a module, for [`Session::on`].

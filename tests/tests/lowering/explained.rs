@@ -1,6 +1,8 @@
 //! The page of `explain`: its numbers against arithmetic, its advice against the lowering.
 
 use mesh_core::lower::{Advice, Explain, FunctionRows, Target};
+use mesh_core::session::Threads;
+use mesh_ops::conv::{Conv, conv};
 use mesh_ops::layers::{
     Around, FeedForward, Norm, Parameters, TransformerLayer, attention::MultiHead,
 };
@@ -245,4 +247,55 @@ fn a_function_has_a_picture_of_its_own() {
     assert!(part.starts_with("digraph") && part.lines().count() * 2 < all.lines().count());
     assert!(part.contains("logits/einsum") && !part.contains("adam"));
     assert!(g.dot_of("nothing").is_none());
+}
+
+/// An image of so many channels, a filter of so many positions to each side, features.
+fn convolved(g: &Graph, name: &str, [channels, side, features]: [usize; 3], stride: usize) {
+    let image = [dim("batch", 8), dim("h", 16), dim("w", 16), dim("channel", channels)];
+    let filter = [dim("fh", side), dim("fw", side), dim("channel", channels)];
+    let x = g.input(&format!("{name}/x"), image, F32);
+    let over = Conv::over([("h", "fh"), ("w", "fw")]).strides([stride, stride]);
+    let apart = features == 1;
+    let over = if apart { over.depthwise(["channel"]) } else { over };
+    let own = (!apart).then(|| dim("feature", features));
+    let filter = Shape::new(filter.into_iter().chain(own)).unwrap();
+    let filter = g.input(&format!("{name}/filter"), filter, F32);
+    g.declare_function(name, &[x, filter], &[conv(x, filter, &over)], Vec::new());
+}
+
+/// Which way a convolution runs, where that is the same on all instruction sets.
+#[test]
+fn the_ways_of_convolutions_are_listed() {
+    let table = [
+        ("point", [32, 1, 64], 1, "a product of matrices;"),
+        ("channels", [32, 3, 1], 1, "vectors of channels, each channel by itself;"),
+        ("strides", [32, 3, 64], 2, "a product of matrices of what windows see;"),
+        ("narrow", [32, 3, 16], 1, "register blocks;"),
+    ];
+    let g = mesh_ops::graph();
+    for (name, sizes, stride, _) in table {
+        convolved(&g, name, sizes, stride);
+    }
+    let module = g.lower(&"d:2".parse().unwrap(), &"batch:d".parse().unwrap()).unwrap();
+    let explain = Threads::default().explain(&module).unwrap();
+    for (function, (name, [channels, side, features], stride, way)) in
+        explain.functions.iter().zip(table)
+    {
+        let [found] = &function.chosen[..] else { panic!("{name}: {:?}", function.chosen) };
+        assert_eq!(format!("{};", found.way), way, "{name}");
+        let to = 16 / stride;
+        let last = if features == 1 { channels } else { features };
+        assert_eq!(found.outs, [format!("f32[4, {to}, {to}, {last}]")], "{name}");
+        let tail = if features == 1 { String::new() } else { format!(", {features}") };
+        let filter = format!("f32[{side}, {side}, {channels}{tail}]");
+        assert_eq!(found.inputs, [format!("f32[4, 16, 16, {channels}]"), filter], "{name}");
+    }
+    let listing = explain.listing().to_string();
+    assert_eq!(listing.matches("kernels that were chosen:").count(), table.len());
+    for (.., way) in table {
+        assert!(listing.contains(&format!(": {way} ")), "{way} in\n{listing}");
+    }
+    // What does not depend on a back-end says nothing of its kernels.
+    let explain = module.explain_for(&Target::host()).unwrap();
+    assert!(explain.functions.iter().all(|function| function.chosen.is_empty()));
 }

@@ -38,7 +38,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let module = lower_with(&graph, &mesh, &layout, &options, flags.strict)?;
     if let Some(detail) = flags.explain {
         let (whereabouts, layout) = (whereabouts(&mesh)?, named(&layout));
-        let explain = module.explain_for(&flags.run.target())?;
+        let explain = flags.run.explain(&module)?;
         let mut text = format!("{whereabouts}layout {layout}\n{}", detail.text(&module, &explain));
         if let Some(topology) = &flags.topology {
             text += &flags.run.backend.compiled_for(&module, topology)?;

@@ -14,7 +14,7 @@ use examples::ranks::{check_cluster, whereabouts};
 use examples::report::{print, say};
 use examples::running::{About, Compared, Detail, word};
 use flags::Flags;
-use mesh_core::lower::{Module, Options, Target};
+use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
 use mesh_core::session::Session;
 use mesh_optimize::{Distribution, Strategy, StrategyError};
@@ -141,11 +141,11 @@ fn explain(
     evaluation: Option<&Module>,
     flags: &Flags,
 ) -> Result<(), Box<dyn Error>> {
-    let mut training = module.explain_for(&Target::host())?;
+    let mut training = flags.run.explain(module)?;
     let mut text = format!("{}layout {}\n", whereabouts(module.mesh())?, named(layout));
     if let (Some(evaluation), Some(layout)) = (evaluation, &flags.eval_layout) {
         training.functions.retain(|function| function.name != model::EVALUATE);
-        let mut evaluated = evaluation.explain_for(&Target::host())?;
+        let mut evaluated = flags.run.explain(evaluation)?;
         evaluated.functions.retain(|function| function.name == model::EVALUATE);
         let (training, evaluated) =
             (detail.text(module, &training), detail.text(evaluation, &evaluated));

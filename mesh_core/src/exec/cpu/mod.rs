@@ -41,6 +41,16 @@ use super::seed::Seed;
 use crate::names::Mesh;
 use crate::program::{Block, Form, Offset, Step};
 
+/// In which way a step is run, of several that there are for its form.
+pub(crate) fn way(block: &Block, step: &Step) -> Option<&'static str> {
+    match (&step.form, &step.inputs[..], &step.outs[..]) {
+        (Form::Convolve(form), [lhs, rhs], [out]) => {
+            convolve::way(block, lhs, rhs, &form.windows, *out)
+        }
+        _ => None,
+    }
+}
+
 /// Makes a step ready for one processor; `None` for collectives, reads and writes of variables, and
 /// loops.
 pub(crate) fn prepare(

@@ -24,6 +24,10 @@ impl fmt::Display for Listing<'_> {
                 )?,
                 None => writeln!(f, "  memory: {variables} bytes of variables")?,
             }
+            if !function.chosen.is_empty() {
+                writeln!(f, "  kernels that were chosen:")?;
+            }
+            function.chosen.iter().try_for_each(|chosen| write!(f, "{chosen}"))?;
         }
         Ok(())
     }

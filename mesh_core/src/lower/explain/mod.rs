@@ -3,12 +3,14 @@
 //! [`Explain`] is data: an entry per operation. It is printed as a page, or operation by operation.
 
 mod advice;
+mod kernels;
 mod listing;
 mod memory;
 mod page;
 mod uneven;
 
 pub use advice::{Advice, Repeated};
+pub use kernels::Chosen;
 pub use listing::Listing;
 pub(super) use listing::grouped;
 pub use page::Alike;
@@ -17,7 +19,7 @@ pub use uneven::Unbalanced;
 use super::{Module, Target};
 use crate::names::Mesh;
 use crate::passes::{Executable, Machine};
-use crate::program::{Block, Cost, Form, Origin, Program, Step, cost};
+use crate::program::{Block, Cost, Form, Origin, Program, Step, ValueId, cost};
 use std::sync::Arc;
 
 /// One operation of a function.
@@ -62,6 +64,8 @@ pub struct FunctionRows {
     pub repeated: Vec<Repeated>,
     /// Work that one processor does more of than others.
     pub unbalanced: Vec<Unbalanced>,
+    /// How the back-end runs steps that it has several ways for, if it was asked.
+    pub chosen: Vec<Chosen>,
 }
 
 /// What a module does, as data. Its `Display` is a page with the totals, the dearest operations and what
@@ -119,6 +123,18 @@ impl Explain {
         self
     }
 
+    /// With what a back-end says of steps of the compiled functions: the way in which it runs them.
+    pub(super) fn chosen(
+        mut self,
+        executable: &Executable,
+        way: &dyn Fn(&Block, &Step) -> Option<&'static str>,
+    ) -> Self {
+        for (rows, compiled) in self.functions.iter_mut().zip(&executable.functions) {
+            rows.chosen = kernels::chosen(&compiled.program.block, 1, way);
+        }
+        self
+    }
+
     /// Every operation of every function, under the source lines that they come from.
     pub fn listing(&self) -> Listing<'_> {
         Listing(self)
@@ -154,6 +170,7 @@ fn function(module: &Module, program: &Program) -> FunctionRows {
         arena_bytes: None,
         kept_bytes: None,
         repeated: Vec::new(),
+        chosen: Vec::new(),
     }
 }
 
@@ -209,14 +226,17 @@ fn add(rows: &mut Vec<Row>, block: &Block, mesh: &Mesh, times: u64) {
 
 /// The slices that a step makes, or stores: `f32[100, 256]`.
 fn local(block: &Block, step: &Step) -> Vec<String> {
-    let slice = |id| {
-        let value = block.value(id);
-        let sizes: Vec<_> = value.extents.iter().map(ToString::to_string).collect();
-        format!("{}[{}]", value.dtype, sizes.join(", "))
-    };
+    let slice = |id| slice(block, id);
     match &step.form {
         Form::Await(form) => form.begun(step).map(slice).collect(),
         _ if step.outs.is_empty() => step.reads().map(slice).collect(),
         _ => step.outs.iter().copied().map(slice).collect(),
     }
+}
+
+/// A value as one processor has it.
+fn slice(block: &Block, id: ValueId) -> String {
+    let value = block.value(id);
+    let sizes: Vec<_> = value.extents.iter().map(ToString::to_string).collect();
+    format!("{}[{}]", value.dtype, sizes.join(", "))
 }

@@ -36,6 +36,9 @@ use micro::Element;
 use naive::{Naive, window_labels};
 use parts::Parts;
 
+/// A product, and the way in which it is made.
+type Planned = (&'static str, Box<dyn Product>);
+
 pub(super) fn prepare(
     block: &Block,
     lhs: &Operand,
@@ -43,7 +46,32 @@ pub(super) fn prepare(
     windows: &[Window],
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
-    let labels = Labels::new(block, &[lhs, rhs], out);
+    let labels = labels(block, [lhs, rhs], windows, out)?;
+    let len = block.value(out).len();
+    product::kernel(block, [lhs, rhs], out, |dtype| Ok(plan(labels, windows, len, dtype)?.1))
+}
+
+/// The way that [`prepare`] chooses.
+pub(super) fn way(
+    block: &Block,
+    lhs: &Operand,
+    rhs: &Operand,
+    windows: &[Window],
+    out: ValueId,
+) -> Option<&'static str> {
+    let labels = labels(block, [lhs, rhs], windows, out).ok()?;
+    let value = block.value(out);
+    plan(labels, windows, value.len(), value.dtype.reduction()).ok().map(|(way, _)| way)
+}
+
+/// The labels of a convolution, which has those that its windows tie.
+fn labels(
+    block: &Block,
+    factors: [&Operand; 2],
+    windows: &[Window],
+    out: ValueId,
+) -> Result<Labels, String> {
+    let labels = Labels::new(block, &factors, out);
     let known = |l: usize| l < labels.extents.len() && (0..3).any(|k| labels.has[k][l]);
     if !windows.iter().flat_map(window_labels).all(known) {
         return Err("a window ties a label that no operand has".to_owned());
@@ -53,18 +81,23 @@ pub(super) fn prepare(
     if !labels.select(|l| only_out(l) && !tied(l)).is_empty() {
         return Err("a convolution's result has a dim that no factor has".to_owned());
     }
+    Ok(labels)
+}
+
+/// A convolution whose result has so many elements, in the fastest way there is for it.
+fn plan(labels: Labels, windows: &[Window], len: usize, dtype: DType) -> Result<Planned, String> {
     if let Some(labels) = pointwise(&labels, windows) {
-        return product::kernel(block, [lhs, rhs], out, |dtype| contract::plan(labels, dtype));
+        return Ok(("a product of matrices", contract::plan(labels, dtype)?));
     }
-    let len = block.value(out).len();
-    product::kernel(block, [lhs, rhs], out, |dtype| match dtype {
+    let naive = "term by term";
+    match dtype {
         DType::F32 => Ok(fast::<f32>(&labels, windows)
-            .unwrap_or_else(|| Naive::<f32>::boxed(&labels, windows, len))),
+            .unwrap_or_else(|| (naive, Naive::<f32>::boxed(&labels, windows, len)))),
         DType::F64 => Ok(fast::<f64>(&labels, windows)
-            .unwrap_or_else(|| Naive::<f64>::boxed(&labels, windows, len))),
-        DType::I32 => Ok(Naive::<i32>::boxed(&labels, windows, len)),
+            .unwrap_or_else(|| (naive, Naive::<f64>::boxed(&labels, windows, len)))),
+        DType::I32 => Ok((naive, Naive::<i32>::boxed(&labels, windows, len))),
         _ => Err(format!("there is no convolution of {dtype}")),
-    })
+    }
 }
 
 /// The labels of the contraction that a convolution is whose kernel has one position.
@@ -94,7 +127,7 @@ fn pointwise(labels: &Labels, windows: &[Window]) -> Option<Labels> {
     })
 }
 
-fn fast<T: Element + Number>(labels: &Labels, windows: &[Window]) -> Option<Box<dyn Product>> {
+fn fast<T: Element + Number>(labels: &Labels, windows: &[Window]) -> Option<Planned> {
     // Offsets in tables are of 32 bits.
     let len = |k: usize| -> usize {
         labels.select(|l| labels.has[k][l]).iter().map(|&l| labels.extents[l]).product()
@@ -104,24 +137,26 @@ fn fast<T: Element + Number>(labels: &Labels, windows: &[Window]) -> Option<Box<
     }
     let parts = Parts::new(labels, windows)?;
     if let Some(product) = Depthwise::<T>::new(labels, windows, &parts) {
-        return Some(Box::new(product));
+        return Some(("vectors of channels, each channel by itself", Box::new(product)));
     }
     if gathers(labels, windows, &parts)
         && let Some(product) = Gathered::<T>::new(labels, windows, &parts)
     {
-        return Some(Box::new(product));
+        return Some(("a product of matrices of what windows see", Box::new(product)));
     }
     if parts.roles[0] == 2 {
         let turned = Turned::new::<T>(labels, windows, &parts);
         if let Some(Turned { labels, windows, parts, origin }) = turned {
             let product = Direct::<T>::new(&labels, &windows, parts, origin);
-            return if product.fits() { Some(Box::new(product)) } else { None };
+            let way = "register blocks, with the kernel turned round";
+            return product.fits().then(|| (way, Box::new(product) as _));
         }
         let product = InputGradient::<T>::new(labels, windows, parts);
-        return if product.fits() { Some(Box::new(product)) } else { None };
+        let way = "register blocks of the input's gradient";
+        return product.fits().then(|| (way, Box::new(product) as _));
     }
     let product = Direct::<T>::new(labels, windows, parts, 0);
-    if product.fits() { Some(Box::new(product)) } else { None }
+    product.fits().then(|| ("register blocks", Box::new(product) as _))
 }
 
 /// An input gradient as the forward convolution of the output's gradient: input and output, channels

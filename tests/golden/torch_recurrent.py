@@ -24,7 +24,9 @@ def cells(draw, gates, layers, directions):
 
 def recurrent(name, times, layers, directions, packed):
     def define(draw):
-        for dim, among in [("batch", (2,)), ("time", (2, 3)), ("input", (2, 3))]:
+        # Lengths are worth more sizes of what they cut.
+        batch, time = ((2, 3, 4), (2, 3, 4)) if packed else ((2,), (2, 3))
+        for dim, among in [("batch", batch), ("time", time), ("input", (2, 3))]:
             draw.size(dim, among)
         draw.attribute("layers", layers), draw.attribute("both_ways", directions == 2)
         draw.normal("x", "batch time input")
@@ -57,5 +59,5 @@ def recurrent(name, times, layers, directions, packed):
 recurrent("lstm", 3, 1, 1, False)
 recurrent("gru", 3, 1, 1, False)
 recurrent("plain", 3, 1, 1, False)
-recurrent("lstm_packed", 2, 2, 2, True)
-recurrent("gru_packed", 2, 1, 2, True)
+recurrent("lstm_packed", 3, 2, 2, True)
+recurrent("gru_packed", 3, 1, 2, True)

@@ -1,7 +1,7 @@
 //! `compile`: from building the graph to a program, for a deep and narrow transformer.
 
 use super::lines::{Lines, peak_rss_mib};
-use super::models::{LM, Loss, Transformer, adamw, lm, lm_scanned};
+use super::models::{LM, Loss, Transformer, adamw, lm};
 use examples::backend::BackendFlags;
 use mesh_core::lower::Target;
 use mesh_ops::prelude::*;
@@ -51,12 +51,13 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         heads: 16,
         layers,
         vocab: 512,
+        scan,
         ..LM
     };
     for _ in 0..repeats {
         let started = Instant::now();
         let graph = mesh_ops::graph();
-        let Loss { inputs, loss } = if scan { lm_scanned } else { lm }(&graph, &sizes);
+        let Loss { inputs, loss } = lm(&graph, &sizes);
         let forward = started.elapsed().as_secs_f64();
         graph.function("train", inputs, [loss], adamw().minimize(loss));
         let built = started.elapsed().as_secs_f64();
@@ -74,7 +75,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         let variables = {
             // The same variables and slots without a function: what a session takes besides compiling it.
             let graph = mesh_ops::graph();
-            let Loss { loss, .. } = if scan { lm_scanned } else { lm }(&graph, &sizes);
+            let Loss { loss, .. } = lm(&graph, &sizes);
             drop(adamw().minimize(loss));
             graph.lower(&mesh, &layout)?
         };

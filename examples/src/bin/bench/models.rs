@@ -25,6 +25,10 @@ pub(crate) struct Transformer {
     pub(crate) layers: usize,
     pub(crate) vocab: usize,
     pub(crate) attention: AttentionWay,
+    /// One loop over the layers, whose weights are stacked, instead of all of them.
+    pub(crate) scan: bool,
+    /// Layers are computed again for their gradients.
+    pub(crate) recompute: bool,
 }
 
 /// The sizes of the workloads' language model.
@@ -37,6 +41,8 @@ pub(crate) const LM: Transformer = Transformer {
     layers: 4,
     vocab: 8192,
     attention: AttentionWay::Auto,
+    scan: false,
+    recompute: false,
 };
 
 impl Transformer {
@@ -149,21 +155,19 @@ fn classify<'g>(image: Tensor<'g>, x: Tensor<'g>, inputs: &[Dimension]) -> Loss<
 /// A decoder: norms before layers, RMS norms, no biases, positions learned, the head untied.
 pub(crate) fn lm<'g>(graph: &'g Graph, sizes: &Transformer) -> Loss<'g> {
     let decoder = Decoder::new(graph, sizes);
+    let layer = |h: Tensor<'g>, weights: &[Tensor<'g>]| {
+        let apply = |h| decoder.layer(h, weights);
+        if sizes.recompute { graph.recompute([h], |[h]| [apply(h)])[0] } else { apply(h) }
+    };
     decoder.loss(|h| {
-        (0..sizes.layers).fold(h, |h, layer| {
-            let weights = decoder.weights(&format!("l{layer}_"), &[]);
-            decoder.layer(h, &weights)
-        })
-    })
-}
-
-/// The same, with one loop over the layers, whose weights are stacked.
-pub(crate) fn lm_scanned<'g>(graph: &'g Graph, sizes: &Transformer) -> Loss<'g> {
-    let (decoder, layers) = (Decoder::new(graph, sizes), dim("layers", sizes.layers));
-    decoder.loss(|h| {
+        if !sizes.scan {
+            let weights = |layer| decoder.weights(&format!("l{layer}_"), &[]);
+            return (0..sizes.layers).fold(h, |h, number| layer(h, &weights(number)));
+        }
+        let layers = dim("layers", sizes.layers);
         let stacked = decoder.weights("", &[layers]);
         let (last, _) = graph.scan_lists(layers, &[h], &stacked, |h, weights| {
-            (vec![decoder.layer(h[0], weights)], Vec::new())
+            (vec![layer(h[0], weights)], Vec::new())
         });
         last[0]
     })

@@ -76,20 +76,45 @@ pub(crate) struct Sizes {
     #[arg(long, default_value_t = LM.d_model)]
     width: usize,
 
+    /// Number of layers.
+    #[arg(long, default_value_t = LM.layers)]
+    depth: usize,
+
     /// How attention is computed.
     #[arg(long, value_enum, default_value_t = Attention::Auto)]
     attention: Attention,
+
+    /// Loop over layers with one compiled body instead of writing them out.
+    #[arg(long)]
+    scan: bool,
+
+    /// Compute layers again for their gradients.
+    #[arg(long)]
+    recompute: bool,
 }
 
 impl Sizes {
     /// The language model of these sizes.
     pub(crate) fn lm(&self) -> Result<Transformer, String> {
-        let &Self { sequence: length, batch, vocab, heads, width, attention } = self;
+        let &Self { sequence: length, batch, vocab, heads, width, depth, scan, recompute, .. } =
+            self;
         if heads == 0 || !width.is_multiple_of(heads) {
             return Err(format!("--heads {heads}: heads share the width {width} evenly"));
         }
-        let (d_model, d_ff, attention) = (width, 4 * width, attention.way());
-        Ok(Transformer { batch, length, d_model, d_ff, heads, vocab, attention, ..LM })
+        let (d_model, d_ff) = (width, 4 * width);
+        let (layers, attention) = (depth, self.attention.way());
+        Ok(Transformer {
+            batch,
+            length,
+            d_model,
+            d_ff,
+            heads,
+            layers,
+            vocab,
+            attention,
+            scan,
+            recompute,
+        })
     }
 }
 

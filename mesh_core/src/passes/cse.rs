@@ -5,7 +5,7 @@
 //! bounds and positions are. Calls are equal if their kernels say so. Tables are equal if they are one
 //! array in memory. Writes are never equal.
 //!
-//! Loops are not compared, and a barrier stands for a computation that is to be made anew.
+//! Loops are not compared, but what one is given twice, or stacks twice, is one. A barrier stands for a computation that is to be made anew.
 //!
 //! A large cast to a wider dtype is made again where the first has not been needed for a while ([`FAR`]):
 //! what it is made of is smaller, and alive in between anyway. Models in bf16 widen each activation
@@ -15,7 +15,8 @@
 //! that the whole of it need not live from the forward pass to the backward pass.
 
 use super::compact;
-use crate::program::{Block, Form, Generator, Instr, Prim, Step, Value, ValueId};
+use crate::program::forms::Loop;
+use crate::program::{Block, Form, Generator, Instr, Operand, Prim, Step, Value, ValueId};
 use indexmap::IndexSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -42,6 +43,11 @@ pub(super) fn run(block: &mut Block) {
             needed[input.value.index()] = at;
         }
         step.outs.iter().for_each(|out| needed[out.index()] = at);
+        if let Form::Loop(form) = &mut step.form {
+            give_once(form, &step.inputs);
+            run(&mut form.body);
+            stack_once(form, &step.outs, &mut equal);
+        }
         let apart = matches!(step.form, Form::AllGather(_) | Form::Barrier(_) | Form::Loop(_));
         if step.form.has_effect() || apart {
             continue;
@@ -66,6 +72,41 @@ pub(super) fn run(block: &mut Block) {
     block.steps.retain(|_| repeats.next() != Some(true));
     block.results.iter_mut().for_each(|result| *result = equal[result.index()]);
     compact(block);
+}
+
+/// Has the body of a loop read one parameter of those that are the same slices, or the same value.
+fn give_once(form: &mut Loop, inputs: &[Operand]) {
+    let (slices, last) = (form.slices(), form.body.params.len() - 1);
+    let body = &mut *form.body;
+    let mut first = body.params.clone();
+    for range in [slices.clone(), slices.end..last] {
+        for i in range.clone() {
+            let is_same = |&j: &usize| {
+                let [one, other] = [i, j].map(|at| body.value(body.params[at]));
+                inputs[i].value == inputs[j].value && one == other
+            };
+            let known = (range.start..i).find(is_same);
+            first[i] = first[known.unwrap_or(i)];
+        }
+    }
+    if first == body.params {
+        return;
+    }
+    let renamed = |id: ValueId| {
+        let position = body.params.iter().position(|param| *param == id);
+        position.map_or(id, |position| first[position])
+    };
+    let read = body.steps.iter_mut().flat_map(|step| &mut step.inputs);
+    read.map(|input| &mut input.value).chain(&mut body.results).for_each(|id| *id = renamed(*id));
+}
+
+/// Notes which of a loop's stacks are equal, since its body leaves one value for them.
+fn stack_once(form: &Loop, outs: &[ValueId], equal: &mut [ValueId]) {
+    let (stacks, results) = (form.stacks(), &form.body.results);
+    for i in stacks.clone() {
+        let known = (stacks.start..i).find(|&j| results[j] == results[i]);
+        equal[outs[i].index()] = outs[known.unwrap_or(i)];
+    }
 }
 
 /// Whether a step makes a large copy of its input in a dtype that takes more memory.

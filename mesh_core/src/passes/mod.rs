@@ -13,6 +13,7 @@ mod dead;
 mod early;
 mod fuse;
 mod hoist;
+mod kept;
 mod machine;
 mod merge_sums;
 mod moves;
@@ -92,6 +93,10 @@ passes! {
     ElementwiseProducts: "elementwise products",
         "after merging, so that equal products have become one; before fusion, which takes what \
          becomes a map";
+    /// Loops make again for their gradients what costs more to keep.
+    KeptValues: "kept values",
+        "each elementwise operation is a map of its own still, products that sum nothing among them; \
+         fusion then joins what is made again with what reads it";
     /// Maps over the same elements become one.
     Fusion: "fusion",
         "what is merged or removed need not be read; what moves does so before reductions find their \
@@ -155,6 +160,7 @@ impl PassId {
             Self::MergePendingSums => merge_sums::run(block),
             Self::AllReduces => all_reduce::run(block, cx.all_reduce),
             Self::ElementwiseProducts => products::run(block, cx.machine),
+            Self::KeptValues => kept::run(block, cx.machine),
             Self::Fusion => fuse::run(block, cx.machine),
             Self::MemoryOrder => order::run(block),
             Self::Tiles => tile::run(block, cx.machine),

@@ -7,13 +7,81 @@
 //! lies as what they read does.
 //!
 //! Only values that nothing but products, maps, reductions and copies meet have a choice: these read
-//! and write in any order. All else is in declared order.
+//! and write in any order. All else is in declared order. What one loop stacks and others slice lies as the body of
+//! the first wishes, if nothing else meets it there and here: so a gradient's loop finds it as the body left it.
 
 use super::uses::Uses;
+use crate::program::forms::Loop;
 use crate::program::{Block, Dims, Form, Operand, Step, ValueId};
 
 pub(super) fn run(block: &mut Block) {
-    let free = free(block);
+    lay(block, &[]);
+    for position in 0..block.steps.len() {
+        let links = links(block, position);
+        if links.iter().all(Option::is_none) {
+            continue;
+        }
+        let Step { form: Form::Loop(form), outs, .. } = &mut block.steps[position] else {
+            continue;
+        };
+        let open: Vec<bool> = links.iter().map(Option::is_some).collect();
+        lay(&mut form.body, &open);
+        let orders = form.body.results.iter().map(|&id| form.body.value(id).order.clone());
+        let orders: Vec<Dims> = orders.collect();
+        let outs = outs.clone();
+        for (i, readers) in links.into_iter().enumerate() {
+            for (reader, param) in readers.into_iter().flatten() {
+                if let Form::Loop(form) = &mut block.steps[reader].form {
+                    form.body.values[param.index()].order = orders[i].clone();
+                }
+                let behind = orders[i].iter().map(|dim| dim + 1);
+                block.values[outs[i].index()].order = std::iter::once(0).chain(behind).collect();
+            }
+        }
+    }
+}
+
+/// Per result of the loop at a position, who reads it as slices, and by which parameters, if it is stacked, nobody
+/// else reads it and these parameters may lie in any order.
+fn links(block: &Block, position: usize) -> Vec<Option<Vec<(usize, ValueId)>>> {
+    let step = &block.steps[position];
+    let Form::Loop(form) = &step.form else { return Vec::new() };
+    let uses = Uses::new(block);
+    let readers = |i: usize| {
+        let out = step.outs[i];
+        let untiled =
+            block.value(out).extents.len() > form.body.value(form.body.results[i]).extents.len();
+        let mut found = Vec::new();
+        for &user in &uses.users[out.index()] {
+            let Step { form: Form::Loop(form), inputs, .. } = &block.steps[user] else {
+                return None;
+            };
+            for (at, _) in inputs.iter().enumerate().filter(|(_, input)| input.value == out) {
+                let param = form.slices().contains(&at).then(|| form.body.params[at]);
+                found.push((user, param.filter(|param| meets_any(form, *param))?));
+            }
+        }
+        let read = untiled && !found.is_empty() && !uses.fetched[out.index()];
+        read.then_some(found)
+    };
+    let stacks = form.stacks();
+    (0..form.body.results.len()).map(|i| readers(i).filter(|_| stacks.contains(&i))).collect()
+}
+
+/// Whether a parameter of a loop's body may lie in any order, and be in another in the loop's inputs.
+fn meets_any(form: &Loop, param: ValueId) -> bool {
+    let mut users = form.body.steps.iter().filter(|step| step.has_input(param));
+    users.all(|step| is_any(&step.form)) && !form.body.results.contains(&param)
+}
+
+/// Whether steps of a form read and write in any order.
+fn is_any(form: &Form) -> bool {
+    matches!(form, Form::Map(_) | Form::Reduce(_) | Form::Contract(_) | Form::Move(_))
+}
+
+/// Chooses how values lie. `open`: which of the results may lie in any order.
+fn lay(block: &mut Block, open: &[bool]) {
+    let free = free(block, open);
     let mut wishes: Vec<Option<Dims>> = vec![None; block.values.len()];
     let wish = |wishes: &mut Vec<Option<Dims>>, value: ValueId, order: Dims| {
         let wished = &mut wishes[value.index()];
@@ -59,17 +127,18 @@ pub(super) fn run(block: &mut Block) {
 }
 
 /// Per value, whether it may lie in any order.
-fn free(block: &Block) -> Vec<bool> {
+fn free(block: &Block, open: &[bool]) -> Vec<bool> {
     let uses = Uses::new(block);
-    let is_any = |position: &usize| {
-        let form = &block.steps[*position].form;
-        matches!(form, Form::Map(_) | Form::Reduce(_) | Form::Contract(_) | Form::Move(_))
-    };
+    let is_any = |position: &usize| is_any(&block.steps[*position].form);
+    let mut bound = vec![false; block.values.len()];
+    for (i, result) in block.results.iter().enumerate() {
+        bound[result.index()] |= !open.get(i).is_some_and(|open| *open);
+    }
     let is_free = |value: usize| {
         let made = uses.maker[value].is_some_and(|maker| {
             is_any(&maker) || matches!(block.steps[maker].form, Form::Generate(_))
         });
-        made && !uses.fetched[value] && uses.users[value].iter().all(is_any)
+        made && !bound[value] && uses.users[value].iter().all(is_any)
     };
     let mut free: Vec<bool> = (0..block.values.len()).map(is_free).collect();
     // The outs of a step lie alike.

@@ -17,8 +17,9 @@ pub struct Target {
 }
 
 /// The passes for processors that are cores of a host.
-const HOST: [PassId; 7] = [
+const HOST: [PassId; 8] = [
     PassId::ElementwiseProducts,
+    PassId::KeptValues,
     PassId::Fusion,
     PassId::MemoryOrder,
     PassId::Tiles,

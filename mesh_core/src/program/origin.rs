@@ -29,6 +29,10 @@ pub struct Origin {
     /// That some processors do more of it than others, as far as the operation says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uneven: Option<Uneven>,
+    /// Whether a pass has it done again, in the gradient of a loop that has done it before, rather than keep what it
+    /// made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
     /// The operations that a pass has merged into this one, if it is several; the first and the last
     /// are named above.
     pub merged: Vec<Arc<Origin>>,

@@ -1,6 +1,7 @@
 //! What the memory of a function's values is for.
 
-use crate::program::{Compiled, Place, Step};
+use crate::program::{Block, Compiled, Place, Step};
+use indexmap::IndexMap;
 
 /// Bytes of the arena that values take which the forward pass has made and the gradient still reads, when
 /// most bytes are in use.
@@ -54,4 +55,21 @@ pub(super) fn kept(Compiled { program, plan }: &Compiled) -> usize {
 /// Whether the gradient asked for a step.
 fn of_gradient(step: &Step) -> bool {
     step.origin.operations().iter().any(|origin| origin.note.starts_with("gradient"))
+}
+
+/// Operations that loops do again for their gradients, with how often in a call.
+pub(super) fn again(block: &Block) -> Vec<(String, u64)> {
+    let mut found = IndexMap::new();
+    count(block, 1, &mut found);
+    found.into_iter().collect()
+}
+
+fn count(block: &Block, times: u64, found: &mut IndexMap<String, u64>) {
+    for step in &block.steps {
+        let again = step.origin.operations().iter().filter(|origin| origin.again);
+        again.for_each(|origin| *found.entry(origin.name.clone()).or_default() += times);
+    }
+    for (_, form) in block.loops() {
+        count(&form.body, times * form.expected() as u64, found);
+    }
 }

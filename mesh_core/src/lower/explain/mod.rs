@@ -60,6 +60,9 @@ pub struct FunctionRows {
     pub arena_bytes: Option<usize>,
     /// Those of them that the forward pass keeps for the gradient.
     pub kept_bytes: Option<usize>,
+    /// Operations of loops that are done again for the gradient, since that costs less than keeping what they made,
+    /// with how often in a call, if it is known for what target.
+    pub again: Vec<(String, u64)>,
     /// Work that several processors repeat, by axis.
     pub repeated: Vec<Repeated>,
     /// Work that one processor does more of than others.
@@ -119,6 +122,7 @@ impl Explain {
         for (rows, compiled) in self.functions.iter_mut().zip(&executable.functions) {
             rows.arena_bytes = Some(compiled.plan.arena_bytes);
             rows.kept_bytes = Some(memory::kept(compiled));
+            rows.again = memory::again(&compiled.program.block);
         }
         self
     }
@@ -169,6 +173,7 @@ fn function(module: &Module, program: &Program) -> FunctionRows {
         unbalanced,
         arena_bytes: None,
         kept_bytes: None,
+        again: Vec::new(),
         repeated: Vec::new(),
         chosen: Vec::new(),
     }

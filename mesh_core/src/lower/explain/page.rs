@@ -16,6 +16,9 @@ const WIDEST: usize = 60;
 /// How many operations are named that repeat work over an axis.
 const NAMED: usize = 3;
 
+/// How many operations are named that are done again.
+const MADE_AGAIN: usize = 6;
+
 /// Operations that are alike but for numbers in their names, as those of equal layers are.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alike {
@@ -158,6 +161,7 @@ impl Explain {
         )?;
         self.traffic(f, function)?;
         self.peak(f, function)?;
+        again(f, function)?;
         table(f, function, total)?;
         function.repeated.iter().try_for_each(|repeated| repeats(f, function, repeated))?;
         function.unbalanced.iter().try_for_each(|unbalanced| write!(f, "{unbalanced}"))
@@ -193,6 +197,22 @@ impl Explain {
             parts.map(|(bytes, what)| format!("{} {what}", short(*bytes as u64, "B"))).collect();
         writeln!(f, "  peak      {}: {}", short(all as u64, "B"), parts.join(", "))
     }
+}
+
+/// What is done again rather than kept.
+fn again(f: &mut fmt::Formatter<'_>, function: &FunctionRows) -> fmt::Result {
+    if function.again.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<_> = function
+        .again
+        .iter()
+        .take(MADE_AGAIN)
+        .map(|(name, times)| format!("{name} x {times}"))
+        .collect();
+    let more = if function.again.len() > MADE_AGAIN { ", …" } else { "" };
+    let named = named.join(", ");
+    writeln!(f, "  again     {named}{more}: for the gradient, which costs less than keeping them")
 }
 
 /// The dearest operations.

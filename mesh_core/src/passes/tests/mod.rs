@@ -1,5 +1,6 @@
 mod combine;
 mod handed;
+mod kept;
 mod loops;
 mod moved;
 mod orders;
@@ -123,6 +124,7 @@ fn every_pass_runs_once_and_has_a_reason() {
         "dead steps",
         "all-reduces",
         "elementwise products",
+        "kept values",
         "fusion",
         "memory order",
         "tiles",

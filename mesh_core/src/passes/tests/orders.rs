@@ -94,3 +94,96 @@ fn attention_is_tiled_per_head_and_stays_what_it_is() {
         assert!((with - without).abs() <= 1e-5 * without.abs().max(1.0));
     }
 }
+
+/// A loop whose iterations make queries per head, which it stacks, and scores of them; another that reads the queries
+/// backwards. `shown`: the stack is fetched as well.
+fn stacked(shown: bool) -> Program {
+    let mesh = Mesh::single();
+    let per_head: Extents = smallvec![BATCH, LENGTH, HEADS, KV];
+    let mut b = Builder::new("body", &mesh);
+    let (h, w) =
+        (b.param(DType::F32, [BATCH, LENGTH, MODEL]), b.param(DType::F32, [MODEL, HEADS, KV]));
+    b.param(DType::I32, []);
+    let queries = b.contract(labelled(h, &[0, 1, 4]), labelled(w, &[4, 2, 3]), per_head.clone());
+    let scores: Extents = smallvec![BATCH, LENGTH, HEADS, LENGTH];
+    let (q, k) = (labelled(queries, &[0, 1, 2, 4]), labelled(queries, &[0, 3, 2, 4]));
+    let scores = b.contract(q, k, scores);
+    let seen =
+        b.contract(labelled(scores, &[0, 1, 2, 4]), labelled(queries, &[0, 4, 2, 3]), per_head);
+    let next = b.contract(
+        labelled(seen, &[0, 1, 3, 4]),
+        labelled(w, &[2, 3, 4]),
+        smallvec![BATCH, LENGTH, MODEL],
+    );
+    b.result(next);
+    b.result(queries);
+    let first = Box::new(b.finish().block);
+    let mut b = Builder::new("back", &mesh);
+    let (h, queries) = (
+        b.param(DType::F32, [BATCH, LENGTH, MODEL]),
+        b.param(DType::F32, [BATCH, LENGTH, HEADS, KV]),
+    );
+    let w = b.param(DType::F32, [MODEL, HEADS, KV]);
+    b.param(DType::I32, []);
+    let back = b.contract(
+        labelled(queries, &[0, 1, 3, 4]),
+        labelled(w, &[2, 3, 4]),
+        smallvec![BATCH, LENGTH, MODEL],
+    );
+    let next = b.of(x(0) * 0.5 + x(1), &[h, back]);
+    b.result(next);
+    let second = Box::new(b.finish().block);
+    built(&mesh, |b| {
+        let (h, w) = (b.fed("h", &[BATCH, LENGTH, MODEL]), b.fed("w", &[MODEL, HEADS, KV]));
+        let form = |body, reverse, sliced| Loop {
+            body,
+            count: 3,
+            reverse,
+            conditional: false,
+            carried: 1,
+            sliced,
+        };
+        let small = b.of(x(0) * 0.01, &[w]);
+        let outs = b.repeat(form(first, false, 0), &[h, small]);
+        let back = b.repeat(form(second, true, 1), &[outs[0], outs[1], small]);
+        b.fetched("back", back[0]);
+        if shown {
+            b.fetched("queries", outs[1]);
+        }
+    })
+}
+
+/// What one loop keeps for another lies as the first wishes it, unless somebody else looks at it.
+#[test]
+fn what_is_kept_between_loops_lies_as_it_was_made() {
+    let mesh = Mesh::single();
+    for shown in [false, true] {
+        let order = if shown { [0, 1, 2, 3] } else { [0, 2, 1, 3] };
+        let with = compiled(stacked(shown), &mesh, &[], &all());
+        let found = loops(&with.program);
+        let given = found.iter().find(|form| form.reverse).unwrap();
+        assert_eq!(
+            given.body.value(given.body.params[1]).order[..],
+            order,
+            "{}",
+            print(&with.program, &mesh)
+        );
+        let left = found.iter().find(|form| form.stacks().len() == 1 && form.carried == 1).unwrap();
+        assert_eq!(left.body.value(left.body.results[1]).order[..], order);
+        let x = Array3::from_shape_fn((BATCH, LENGTH, MODEL), |(i, j, k)| {
+            ((i * 7 + j * 3 + k) as f32).sin()
+        });
+        let w =
+            Array3::from_shape_fn((MODEL, HEADS, KV), |(i, j, k)| ((i + j * 5 + k) as f32).cos());
+        let run =
+            |compiled| doubles(super::run(&mesh, compiled, &[x.view().into(), w.view().into()]));
+        let (found, expected) = (run(with), run(compiled(stacked(shown), &mesh, &[], &[])));
+        let all = |numbers: Vec<Vec<f64>>| numbers.into_iter().flatten().collect::<Vec<_>>();
+        for (found, expected) in all(found).iter().zip(&all(expected)) {
+            assert!(
+                (found - expected).abs() <= 1e-5 * expected.abs().max(1.0),
+                "{found} {expected}"
+            );
+        }
+    }
+}

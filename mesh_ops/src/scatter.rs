@@ -20,7 +20,8 @@ pub enum Scatter {
     Max,
     /// The lesser one stays; of equal ones each has a part of the gradient.
     Min,
-    /// It is multiplied. Its gradient is right where updates are 0, the second one only where none is.
+    /// It is multiplied. Its gradient and the second one are right where updates are 0, further ones only where
+    /// none is.
     Mul,
 }
 
@@ -179,6 +180,20 @@ pub(crate) mod proof {
                 put("scatter: max", Scatter::Max, f64::max),
                 put("scatter: min", Scatter::Min, f64::min),
                 put("scatter: mul", Scatter::Mul, |x, update| x * update),
+                // Of one position one update is 0, of another two are.
+                Case::new("scatter: mul, by zeros", |_, x| {
+                    scatter(x[0], x[1], x[2], dim("vocab", 4), Scatter::Mul)
+                })
+                .computes(|x, ty| put_in(x, ty, |x, update| x * update))
+                .input("x", "vocab:4;width:2", F64, Fill::Distinct)
+                .input("updates", "batch:8;width:2", F64, Fill::Values(ZEROS.to_vec()))
+                .input(
+                    "at",
+                    "batch:8",
+                    I32,
+                    Fill::Values(vec![3.0, 3.0, 3.0, 0.0, 0.0, 0.0, 2.0, 4.0]),
+                )
+                .meshes(FEW),
                 Case::new("scatter: i32, one index", |_, x| {
                     scatter(x[0], x[1], x[2], dim("vocab", 12), Scatter::Max)
                 })
@@ -203,6 +218,10 @@ pub(crate) mod proof {
         },
     };
 
+    /// Updates of two columns: those of position 3, of position 0, of 2, of none.
+    const ZEROS: [f64; 16] =
+        [0.0, 1.5, 2.0, -0.5, 0.75, 1.25, 0.0, 2.0, 0.0, 0.0, 1.5, -1.0, 0.0, 0.5, 0.0, 2.0];
+
     fn put(name: &str, how: Scatter, next: fn(f64, f64) -> f64) -> Case {
         Case::new(name, move |_, x| scatter(x[0], x[1], x[2], dim("vocab", 12), how))
             .computes(move |x, ty| put_in(x, ty, next))
@@ -215,7 +234,8 @@ pub(crate) mod proof {
     /// One update after another.
     fn put_in(x: &[&Dense], ty: &TensorType, next: fn(f64, f64) -> f64) -> Dense {
         Dense::each(ty, |at| {
-            let updates = (0..4).map(|i| at.with("batch", i));
+            let count = extent(&x[1].ty.shape, "batch".into());
+            let updates = (0..count).map(|i| at.with("batch", i));
             let own = updates.filter(|i| x[2].at(i) == at.along("vocab") as f64);
             own.fold(x[0].at(at), |element, i| next(element, x[1].at(&i)))
         })

@@ -133,28 +133,101 @@ impl Op for ScatterFold {
     fn gradient<'g>(&self, cx: &GradCx<'g>) -> Grads<'g> {
         let (updates, indices, y, dy) = (cx.input(0), cx.input(1), cx.output(0), cx.dy());
         let dim = dim_of(self.name(), &y.tensor_type(), self.dim)?;
-        let found = |y| crate::broadcast(crate::gather(y, indices, dim), &updates.shape());
-        let sums = |x| crate::scatter_add(x, indices, dim, &self.shape);
+        let positions = Positions { dim, shape: self.shape.clone() };
+        let given = [updates, indices];
+        let found = |y| positions.found(given, y);
         let dx = match self.kind {
-            ReduceKind::Prod => {
-                let zeros = equal(updates, 0);
-                let divisor = select(zeros, 1, updates);
-                let rest = scatter_fold(self.kind, divisor, indices, dim, &self.shape);
-                let zeros = cast(zeros, DType::I32);
-                let other_zeros = sub(found(sums(zeros)), zeros);
-                let others = select(equal(other_zeros, 0), div(found(rest), divisor), 0);
-                mul(found(dy), others)
-            }
+            ReduceKind::Prod => mul(found(dy), product_of_others(given, positions.clone())),
             ReduceKind::Max | ReduceKind::Min => {
                 let attained = cast(equal(updates, found(y)), updates.dtype());
                 // Where no update comes, none takes anything either.
-                let count = maximum(sums(attained), 1);
+                let count = maximum(positions.sums(given, attained), 1);
                 mul(attained, found(div(dy, count)))
             }
             _ => found(dy),
         };
         Ok(vec![Some(crate::transpose(dx, updates.shape())), None])
     }
+}
+
+/// Where updates go.
+#[derive(Clone)]
+struct Positions {
+    dim: Dimension,
+    shape: Shape,
+}
+
+/// The product of those of a position that are not 0, without the update itself, and the zeros among the others.
+struct Others<'g> {
+    /// Whether an update is 0.
+    is_zero: Tensor<'g>,
+    /// The update, or 1 in place of 0.
+    divisor: Tensor<'g>,
+    product: Tensor<'g>,
+    /// How many of the others are 0.
+    zeros: Tensor<'g>,
+}
+
+impl Positions {
+    /// For each update what is at its position.
+    #[track_caller]
+    fn found<'g>(&self, [updates, indices]: [Tensor<'g>; 2], y: Tensor<'g>) -> Tensor<'g> {
+        crate::broadcast(crate::gather(y, indices, self.dim), &updates.shape())
+    }
+
+    #[track_caller]
+    fn sums<'g>(&self, [_, indices]: [Tensor<'g>; 2], x: Tensor<'g>) -> Tensor<'g> {
+        crate::scatter_add(x, indices, self.dim, &self.shape)
+    }
+
+    /// For each update the sum of what the others of its position have.
+    #[track_caller]
+    fn of_others<'g>(&self, given: [Tensor<'g>; 2], x: Tensor<'g>) -> Tensor<'g> {
+        sub(self.found(given, self.sums(given, x)), x)
+    }
+
+    #[track_caller]
+    fn others<'g>(&self, given: [Tensor<'g>; 2]) -> Others<'g> {
+        let [updates, indices] = given;
+        let is_zero = equal(updates, 0);
+        let divisor = select(is_zero, 1, updates);
+        let all = scatter_fold(ReduceKind::Prod, divisor, indices, self.dim, &self.shape);
+        let product = div(self.found(given, all), divisor);
+        Others {
+            is_zero,
+            divisor,
+            product,
+            zeros: self.of_others(given, cast(is_zero, DType::I32)),
+        }
+    }
+
+    /// The cotangent of updates, by `dy` of the products of others: for each update the sum, over every other
+    /// one of its position, of that one's `dy` times the product of all but these two. Where one of the others
+    /// is 0, only its own term is not; where two are, none is.
+    #[track_caller]
+    fn of_pairs<'g>(&self, given: [Tensor<'g>; 2], dy: Tensor<'g>) -> Tensor<'g> {
+        let Others { is_zero, divisor, product, zeros } = self.others(given);
+        let of_all = self.of_others(given, div(dy, divisor));
+        let of_zero = self.of_others(given, select(is_zero, dy, 0));
+        let through = select(equal(zeros, 1), of_zero, 0);
+        mul(product, select(equal(zeros, 0), of_all, through))
+    }
+}
+
+/// For each update the product of the others of its position. Its gradient is right where some are 0, too; that
+/// of its gradient only where none is.
+#[track_caller]
+fn product_of_others<'g>(given: [Tensor<'g>; 2], positions: Positions) -> Tensor<'g> {
+    let there = positions.clone();
+    let [others] = given[0].graph().custom_gradient(
+        given,
+        |given| {
+            let Others { product, zeros, .. } = positions.others(given);
+            [select(equal(zeros, 0), product, 0)]
+        },
+        move |cx| vec![Some(there.of_pairs([cx.input(0), cx.input(1)], cx.dy())), None],
+    );
+    others
 }
 
 #[cfg(any(test, feature = "testing"))]

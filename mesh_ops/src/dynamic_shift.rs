@@ -1,7 +1,6 @@
 //! `dynamic_shift(x, offset, dim, wrap)`: moves elements along a dim by an offset that is computed.
-//! `reverse(x, dim)` turns a dim round.
 //!
-//! Compositions: a gather from x along a renamed dim. Over a split dim the rename gathers x along
+//! A composition: a gather from x along a renamed dim. Over a split dim the rename gathers x along
 //! it, since any element may be needed anywhere; [`shift`](crate::shift) by a known offset moves
 //! only what travels. The gradient falls out.
 
@@ -54,25 +53,6 @@ pub fn dynamic_shift<'g>(
     crate::gather::taken(x, from, dim, x.shape())
 }
 
-/// `x` with the elements along `dim` from last to first. A split `dim` is gathered, as `explain` says.
-///
-/// ```
-/// # use mesh_ops::prelude::*;
-/// # let g = mesh_ops::graph();
-/// let time = dim("time", 8);
-/// let x = g.input("x", [time], F32);
-/// assert_eq!(mesh_ops::reverse(x, time).shape(), x.shape());
-/// ```
-#[track_caller]
-pub fn reverse(x: Tensor<'_>, dim: Dimension) -> Tensor<'_> {
-    if x.is_poisoned() {
-        return x;
-    }
-    let last = x.graph().scalar(dim.size as f64 - 1.0, DType::I32);
-    let from = sub(last, crate::range(x.graph(), dim, DType::I32));
-    crate::gather::taken(x, from, dim, x.shape())
-}
-
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod proof {
     use super::*;
@@ -82,13 +62,6 @@ pub(crate) mod proof {
         meanings: &[],
         cases: || {
             vec![
-                Case::new("reverse", |_, x| reverse(x[0], q()))
-                    .computes(|x, ty| {
-                        Dense::each(ty, |at| x[0].at(&at.with("q", 11 - at.along("q"))))
-                    })
-                    .exact()
-                    .integers("x", "p:4;q:12", F32)
-                    .meshes(FEW),
                 Case::new("dynamic_shift: all as far", |_, x| dynamic_shift(x[0], x[1], q(), true))
                     .computes(|x, ty| shifted(x, ty, true))
                     .exact()

@@ -58,6 +58,7 @@ mod repeat;
 mod replace_dims;
 mod reshape;
 pub mod resize;
+mod reverse;
 mod room;
 mod scatter;
 mod scatter_add;
@@ -116,7 +117,8 @@ rooms! {
     update_at: update_at;
     top_k: nth_largest, nth_smallest, top_1, top_k;
     sort: Order, argsort, sort;
-    dynamic_shift: dynamic_shift, reverse;
+    dynamic_shift: dynamic_shift;
+    reverse: reverse;
     split: split, split_evenly;
     replace_dims: merge_dims, replace_dims;
     pool_1d: pool_1d, stride_1d;

@@ -60,8 +60,8 @@ fn refused<'g>(op: &str, x: Tensor<'g>, problem: String) -> Tensor<'g> {
     x.poisoned()
 }
 
-/// `x` with the elements along each of some dims from last to first. As `jnp.flip` and `torch.flip`. Split ones
-/// of them are gathered, as `explain` says.
+/// `x` with the elements along each of some dims from last to first. As `jnp.flip` and `torch.flip`. Along
+/// split ones of them slices travel between processors as far from either end.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

@@ -331,6 +331,7 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             (_, "neg" | "relu" | "relu_gradient" | "max" | "min" | "broadcast" | "transpose")
             | (_, "cast" | "maximum" | "minimum" | "abs" | "select" | "select_gradient")
             | (_, "update_at" | "shift" | "slice" | "concat" | "pad" | "reshape" | "clip_gradient")
+            | (_, "reverse")
             // Where nothing comes they are infinite; who draws them takes that away.
             | (_, "scatter_max" | "scatter_min")
             | (_, "floor" | "ceil" | "round" | "trunc" | "cummax" | "cummin")

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod decoding;
+mod exchanged;
 mod faults;
 mod feeds;
 mod killed;
@@ -105,6 +106,11 @@ const CASES: &[Case] = &[
             "batch:b+a; slots/*:a@each",
             "batch:a; params/*:a; slots/*:a",
         ],
+    ),
+    (
+        "attention that is exchanged",
+        exchanged::build,
+        &["length:a+b", "length:a; batch:b; params/*:b", "length:b; heads:a"],
     ),
     (
         "decoding",

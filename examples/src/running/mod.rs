@@ -6,7 +6,7 @@ mod flags;
 mod short;
 mod signals;
 
-pub use attention::Attention;
+pub use attention::{Attention, Exchange};
 pub use flags::{Detail, RunFlags, word};
 pub use short::{Losses, ShortFlags, say_metrics};
 

@@ -8,6 +8,9 @@ use crate::split::{LayoutProblem, Linearity, Role, SplitRule, check_dims};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 
+/// Dims with the axes that they are split over.
+type SplitDims = SmallVec<[(DimName, AxisList); 4]>;
+
 /// Where an op's tensors lie.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Placing {
@@ -121,8 +124,8 @@ impl PlaceCx<'_> {
     }
 
     /// The split dims of the union of all tensors.
-    fn split_dims(&self) -> SmallVec<[(DimName, AxisList); 4]> {
-        let mut dims: SmallVec<[(DimName, AxisList); 4]> = SmallVec::new();
+    fn split_dims(&self) -> SplitDims {
+        let mut dims = SplitDims::new();
         for name in self.tensors().flat_map(|t| t.shape.names()) {
             let axes = self.rules.axes_of(self.set, self.home, name);
             if !axes.is_empty() && dims.iter().all(|(known, _)| *known != name) {
@@ -146,12 +149,54 @@ impl PlaceCx<'_> {
     /// other factors meet partial sums there, so a product may overflow, or be NaN beside an infinite
     /// factor, where the whole sum's would not.
     pub fn by_rule(&self, rule: &SplitRule) -> Placing {
-        self.by_rule.set(true);
         let dims = self.split_dims();
         self.check_among(&dims);
+        self.ruled(rule, &dims, &|shape| self.wanted(shape))
+    }
+
+    /// As [`by_rule`](Self::by_rule), but that the split of `from` passes to `to`, beside that which `to` has: in
+    /// this op `from` is whole. Inputs and outputs that have both dims are exchanged by all-to-alls on their way
+    /// here, and from here. A size of `to` that does not divide so is a problem.
+    pub fn by_rule_passing(&self, rule: &SplitRule, from: DimName, to: DimName) -> Placing {
+        let [passed, own] = [from, to].map(|dim| self.rules.axes_of(self.set, self.home, dim));
+        if passed.is_empty() {
+            return self.by_rule(rule);
+        }
+        let mut dims = self.split_dims();
+        self.check_among(&dims);
+        let more = passed.iter().filter(|axis| !own.contains(axis));
+        let axes: AxisList = own.iter().chain(more).copied().collect();
+        self.check_passing([from, to], &axes);
+        dims.retain(|(dim, _)| ![from, to].contains(dim));
+        dims.push((to, axes.clone()));
+        self.ruled(rule, &dims, &|shape| {
+            let wanted = self.wanted(shape).split(from, &[]);
+            if shape.contains(to) { wanted.split(to, &axes) } else { wanted }
+        })
+    }
+
+    /// Whether a dim that a split passes to divides over all the axes that it has then.
+    fn check_passing(&self, [from, to]: [DimName; 2], axes: &AxisList) {
+        let parts = self.mesh.group_size(axes);
+        let sizes = self.tensors().map(|t| t.shape.get(to)).enumerate();
+        let mut odd = sizes.filter_map(|(i, dim)| Some((i, dim?.size)));
+        let Some((holder, size)) = odd.find(|(_, size)| size % parts != 0) else { return };
+        let axes = self.mesh.list(axes);
+        let problem = LayoutProblem::Passing { from, to, size, axes, parts };
+        self.problems.borrow_mut().push((problem, holder));
+    }
+
+    /// Where things lie by a rule whose dims are split so; `wanted` says where each tensor lies but for sums.
+    fn ruled(
+        &self,
+        rule: &SplitRule,
+        dims: &[(DimName, AxisList)],
+        wanted: &dyn Fn(&Shape) -> Placement,
+    ) -> Placing {
+        self.by_rule.set(true);
         let mut reduced: Option<(ReduceKind, AxisList)> = None;
         let mut of_dims: SmallVec<[(DimName, &AxisList); 4]> = SmallVec::new();
-        for (dim, axes) in &dims {
+        for (dim, axes) in dims {
             match rule.role(*dim) {
                 Role::Parallel | Role::Exchange(_) => {}
                 Role::Reduced(kind) | Role::ExchangeReduced(kind, _) => {
@@ -161,12 +206,11 @@ impl PlaceCx<'_> {
                 Role::Whole(reason) => self.refuse_whole(*dim, axes, reason),
             }
         }
-        let mut inputs: Vec<_> =
-            self.signature.inputs.iter().map(|t| self.wanted(&t.shape)).collect();
+        let mut inputs: Vec<_> = self.signature.inputs.iter().map(|t| wanted(&t.shape)).collect();
         let mut pending = reduced;
         let carries = |kind| matches!(kind, ReduceKind::Sum | ReduceKind::Select);
         if pending.as_ref().is_none_or(|(kind, _)| carries(*kind))
-            && let Some(carried) = self.carried(rule, &dims)
+            && let Some(carried) = self.carried(rule, dims, wanted)
         {
             for &i in carried.set {
                 inputs[i] = inputs[i].clone().with_pending(carried.kind, &carried.axes);
@@ -178,7 +222,7 @@ impl PlaceCx<'_> {
             axes.extend_from_slice(&carried.axes);
         }
         let output = |t: &TensorType| {
-            let wanted = self.wanted(&t.shape);
+            let wanted = wanted(&t.shape);
             let Some((kind, axes)) = &pending else { return wanted };
             // An output that has a reduced dim owes nothing over its axes.
             let has = |axis: &Axis| {
@@ -203,9 +247,10 @@ impl PlaceCx<'_> {
         &self,
         rule: &'r SplitRule,
         dims: &[(DimName, AxisList)],
+        wanted: &dyn Fn(&Shape) -> Placement,
     ) -> Option<Carried<'r>> {
         let bytes = |ty: &TensorType| {
-            let local = self.wanted(&ty.shape).local_shape(self.mesh, &ty.shape);
+            let local = wanted(&ty.shape).local_shape(self.mesh, &ty.shape);
             local.map_or(ty.shape.size(), |shape| shape.size()).saturating_mul(ty.dtype.size())
         };
         let made = self.signature.outputs.iter().map(bytes).fold(0, usize::saturating_add);

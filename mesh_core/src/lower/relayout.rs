@@ -1,6 +1,6 @@
 //! Relayout: from any placement of a tensor to any other, by the cheapest collectives.
 //!
-//! A dim split over axes `[a, b]` (a major) can give up only its last axis and gain one only at
+//! A dim split over axes `[a, b]` (a major) can give up only its last axes and gain some only at
 //! the end. So each dim keeps the common prefix of what it has and what is wanted, loses the rest,
 //! then gains the rest. Steps are chosen in the order that keeps what travels small: cut what is
 //! replicated (free), reduce-scatter, exchange between dims, all-reduce, and gather last.
@@ -234,17 +234,15 @@ impl Walk<'_> {
 
     fn all_to_all(&mut self) -> bool {
         for from in self.dims() {
-            let Some(&axis) = self.loses(from).last() else { continue };
-            let to = self.dims().find(|&to| self.gains(to).is_some_and(|g| g[0] == axis));
-            if let Some(to) = to {
-                self.drop_last(from, 1);
-                self.add(to, &[axis]);
-                self.route.bytes += self.bytes - self.bytes / self.mesh.size(axis);
-                self.route.moves.push(Move::AllToAll {
-                    from,
-                    to,
-                    axes: AxisList::from_slice(&[axis]),
-                });
+            let loses = self.loses(from);
+            // As many axes at once as can be.
+            for axes in (0..loses.len()).map(|first| AxisList::from_slice(&loses[first..])) {
+                let gains = |to: &DimName| self.gains(*to).is_some_and(|g| g.starts_with(&axes));
+                let Some(to) = self.dims().find(gains) else { continue };
+                self.drop_last(from, axes.len());
+                self.add(to, &axes);
+                self.route.bytes += self.bytes - self.bytes / self.mesh.group_size(&axes);
+                self.route.moves.push(Move::AllToAll { from, to, axes });
                 return true;
             }
         }

@@ -35,6 +35,19 @@ pub enum LayoutProblem {
         /// Why.
         reason: &'static str,
     },
+    /// An op passes the split of a dim on to another, whose size is no multiple of the number of parts.
+    Passing {
+        /// The dim that the layout splits.
+        from: DimName,
+        /// The dim that is split in its place.
+        to: DimName,
+        /// The size of that.
+        size: usize,
+        /// All axes that it is then split over, as written in a layout.
+        axes: String,
+        /// Their product.
+        parts: usize,
+    },
     /// There is no way from where a tensor lies to where it is needed: a fault of an op's rule.
     NoRoute {
         /// Where it lies.
@@ -68,22 +81,20 @@ impl fmt::Display for LayoutProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotDivisible { dim, size, axes, parts } => {
-                let divisors: Vec<_> = (1..=*size).filter(|d| size % d == 0).collect();
-                let shown: Vec<_> = divisors.iter().take(12).map(usize::to_string).collect();
-                let dots = if divisors.len() > 12 { ", ..." } else { "" };
                 write!(
                     f,
-                    "dim {dim} of size {size} cannot be split over {axes} into {parts} equal parts; \
-                     {axes} may be of size {}{dots}",
-                    shown.join(", ")
+                    "dim {dim} of size {size} cannot be split over {axes} into {parts} equal parts; "
                 )?;
-                let below = size / parts * parts;
-                let above = below + parts;
-                if below > 0 {
-                    write!(f, "; or {dim} of size {below} or {above}")
-                } else {
-                    write!(f, "; or {dim} of size {above}")
-                }
+                legal(f, *dim, [*size, *parts], axes)
+            }
+            Self::Passing { from, to, size, axes, parts } => {
+                write!(
+                    f,
+                    "the split of {from} passes to {to} here, and {to} of size {size} cannot be split over {axes} \
+                     into {parts} equal parts; "
+                )?;
+                legal(f, *to, [*size, *parts], axes)?;
+                write!(f, "; or exchange {from} in another way")
             }
             Self::Clash { dims: [a, b], axis, in_one_tensor } => {
                 let place = if *in_one_tensor { "one tensor has both" } else { "both meet here" };
@@ -102,6 +113,26 @@ impl fmt::Display for LayoutProblem {
                 write!(f, "internal error: no collectives lead from {from} to {to}")
             }
         }
+    }
+}
+
+/// Which sizes of axes a dim can be split over, and which sizes of it these axes can.
+fn legal(
+    f: &mut fmt::Formatter<'_>,
+    dim: DimName,
+    [size, parts]: [usize; 2],
+    axes: &str,
+) -> fmt::Result {
+    let divisors: Vec<_> = (1..=size).filter(|d| size % d == 0).collect();
+    let shown: Vec<_> = divisors.iter().take(12).map(usize::to_string).collect();
+    let dots = if divisors.len() > 12 { ", ..." } else { "" };
+    write!(f, "{axes} may be of size {}{dots}", shown.join(", "))?;
+    let below = size / parts * parts;
+    let above = below + parts;
+    if below > 0 {
+        write!(f, "; or {dim} of size {below} or {above}")
+    } else {
+        write!(f, "; or {dim} of size {above}")
     }
 }
 

@@ -38,6 +38,7 @@ mod split;
 
 pub(crate) use dropped::scores;
 pub use mask::Mask;
+pub use split::Exchange;
 
 use crate::room::*;
 use backward::AttentionGradient;
@@ -101,18 +102,20 @@ pub struct Attend<'g> {
     pub dropout: f64,
     /// How much is done at once.
     pub blocks: Blocks,
+    /// How keys and values of other processors are met.
+    pub exchange: Exchange,
 }
 
 impl<'g> Attend<'g> {
     /// Everybody looks at everything.
     pub fn new(memory: Dimension, key: Dimension, value: Dimension) -> Self {
-        let (mask, blocks) = (Mask::default(), Blocks::default());
+        let (mask, blocks, exchange) = (Mask::default(), Blocks::default(), Exchange::Auto);
         let (own, allowed, bias, cap, dropout) = (None, None, None, None, 0.0);
-        Self { memory, own, key, value, mask, allowed, bias, cap, dropout, blocks }
+        Self { memory, own, key, value, mask, allowed, bias, cap, dropout, blocks, exchange }
     }
 
     /// Queries look at positions of their own tensor: keys and values have `length`, as queries do. Under a
-    /// layout that splits it each processor's keys and values go round.
+    /// layout that splits it, `exchange` says how processors meet each other's keys and values.
     ///
     /// ```
     /// # use mesh_ops::prelude::*;
@@ -204,6 +207,7 @@ pub fn attention<'g>(
         dropped,
         order: how.mask.order,
         blocks: how.blocks,
+        exchange: how.exchange,
     };
     let made = graph.apply(op, &inputs, 2);
     (made[0], made[1])
@@ -241,6 +245,7 @@ struct Attention {
     /// In what order positions are known to lie.
     order: Order,
     blocks: Blocks,
+    exchange: Exchange,
 }
 
 /// The dims of an attention, of whole tensors or of slices.
@@ -336,6 +341,7 @@ impl Op for Attention {
         }
         let [keys, values] = [k, v].map(|x| self.at_memory_dim(&x.shape));
         let dims = self.dims([&q.shape, &keys?, &values?])?;
+        self.exchanged(&dims)?;
         let scores = self.scores(&dims)?;
         let (of_memory, of_rows) =
             (Shape::new(scores.iter().filter(|d| *d != dims.length))?, &dims.rows);

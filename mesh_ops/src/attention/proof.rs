@@ -263,6 +263,10 @@ fn dropping(how: Attend<'_>) -> Attend<'_> {
     Attend { dropout: 0.4, ..how }
 }
 
+fn exchanged<'g>(mask: Mask<'g>, exchange: Exchange) -> Attend<'g> {
+    Attend { exchange, ..to_itself(mask) }
+}
+
 const GONE_ROUND: &[&str] = &["a:2", "a:4", "a:2;b:2"];
 
 const FEW_ATTENDED: &[&str] = &["a:2", "a:2;b:2"];
@@ -383,6 +387,37 @@ fn cases() -> Vec<Case> {
         .normal("q", "length:4;groups:2;heads:2;kv:2", F32)
         .normal("k", "memory:6;groups:2;kv:2", F32)
         .normal("v", "memory:6;groups:2;kv:2", F32)
+        .meshes(FEW_ATTENDED),
+        itself("attention: to itself, all-to-alls, causal, a bias, log-sum-exps", |g, x| {
+            let mask = Mask::along(g, length(), own()).causal();
+            let how =
+                Attend { bias: Some(x[3]), ..exchanged(mask, Exchange::AllToAll("batch".into())) };
+            let (y, sums) = attention(x[0], x[1], x[2], &how);
+            vec![y, sums]
+        })
+        .normal("bias", "length:8;memory:8", F64)
+        .meshes(&["a:2", "a:2;b:2;c:2"]),
+        itself("attention: to itself, all-to-alls to heads that keys lack, segments", |_, x| {
+            let mask = Mask::default().segments(x[3], x[4]);
+            vec![first(x, &exchanged(mask, Exchange::AllToAll("heads".into())))]
+        })
+        .input("s", "length:8", I32, Fill::Integers(0, 2))
+        .input("t", "batch:2;memory:8", I32, Fill::Integers(0, 2))
+        .meshes(FEW_ATTENDED),
+        itself("attention: to itself, all-to-alls, dropout", |g, x| {
+            let mask = Mask::along(g, length(), own()).causal();
+            vec![first(x, &dropping(exchanged(mask, Exchange::AllToAll("heads".into()))))]
+        })
+        .meshes(FEW_ATTENDED),
+        itself("attention: to itself, a ring of one block", |_, x| {
+            let blocks = Blocks { queries: 3, memory: 8 };
+            vec![first(x, &Attend { blocks, ..exchanged(Mask::default(), Exchange::Ring) })]
+        })
+        .meshes(FEW_ATTENDED),
+        itself("attention: to itself, several blocks gathered", |g, x| {
+            let mask = Mask::along(g, length(), own()).causal().window(5);
+            vec![first(x, &exchanged(mask, Exchange::Gather))]
+        })
         .meshes(FEW_ATTENDED),
         Case::new("attention: bf16", |_, x| first(x, &how(Mask::default())))
             .normal("q", "length:4;kv:2", BF16)

@@ -4,6 +4,7 @@
 //! D5 (Rust finds such mistakes when it compiles), D6 and D26 (no automatic placement), D7, D20 and
 //! D22 (no schedules by name, stacked dims or momentum optimizer).
 
+#[allow(dead_code, reason = "shared with tests of layers")]
 #[path = "../layers/fed.rs"]
 mod fed;
 mod gradients;

@@ -1,5 +1,6 @@
 //! Graphs with their feeds, run under several layouts.
 
+use mesh_core::lower::{Options, Warnings};
 use mesh_ops::prelude::*;
 use mesh_ops::testing::Random;
 use ndarray::ArrayD;
@@ -45,6 +46,36 @@ impl<'g> Fed<'g> {
         let sizes = shape.parse::<Shape>().unwrap().sizes();
         let array = ArrayD::from_shape_vec(sizes, elements.to_vec()).unwrap();
         self.add(name, shape, array.into())
+    }
+
+    /// The values of tensors under a layout; nothing where it is not legal.
+    pub(crate) fn values(
+        &self,
+        ys: &[Tensor<'g>],
+        mesh: &str,
+        layout: &str,
+    ) -> Option<Vec<ArrayD<f64>>> {
+        if self.graph.functions().is_empty() {
+            let inputs: Vec<_> = self.inputs.iter().map(|(_, tensor, _)| *tensor).collect();
+            self.graph.declare_function("values", &inputs, ys, Vec::new());
+        }
+        self.graph.check().unwrap();
+        let (mesh, layout) = (mesh.parse().unwrap(), layout.parse().unwrap());
+        let quiet = Options { warnings: Warnings::Keep, ..Options::default() };
+        let module = match self.graph.lower_with(&mesh, &layout, &quiet) {
+            Ok(module) => module,
+            Err(report) => {
+                let text = report.to_string();
+                assert!(!text.contains("internal error"), "{text}");
+                return None;
+            }
+        };
+        let mut session = Session::threads(&module, 0).unwrap();
+        session.set_replica_check(true).unwrap();
+        let fed: Vec<_> =
+            self.inputs.iter().map(|(name, _, array)| (name.as_str(), array.view())).collect();
+        let results = session.call_named("values", &fed).unwrap();
+        Some(results.iter().map(|(_, array)| array.to_f64().to_owned()).collect())
     }
 
     /// The value of a tensor under each of these meshes and layouts. All must agree to 1e-5 of the

@@ -4,6 +4,7 @@ mod attention;
 mod attention_to_less;
 mod decoding;
 mod dense;
+mod exchanges;
 mod fed;
 mod hierarchies;
 mod long;

@@ -1,7 +1,7 @@
 //! Attention in random graphs.
 
 use crate::recipe::Draw;
-use mesh_ops::attention::{Attend, Blocks, Mask, attention};
+use mesh_ops::attention::{Attend, Blocks, Exchange, Mask, attention};
 use mesh_ops::prelude::*;
 
 /// Attention of a tensor to itself along one of its dims; the next of its dims are summed over.
@@ -22,7 +22,14 @@ pub fn of_one<'g>(d: &Draw<'g>) -> Option<Vec<Tensor<'g>>> {
         false => (Attend::new(memory, key, key), seen),
     };
     let dropout = if d.pick.b.is_multiple_of(3) { 0.25 } else { 0.0 };
-    let how = Attend { mask, dropout, blocks, ..how };
+    let others = d.a.shape().without(&[length.name, key.name]).names().next();
+    let exchange = match (how.own, d.heads(), others) {
+        (Some(_), true, Some(other)) => Exchange::AllToAll(other),
+        (Some(_), true, None) => Exchange::Gather,
+        (Some(_), false, Some(_)) => Exchange::Ring,
+        _ => Exchange::Auto,
+    };
+    let how = Attend { mask, dropout, blocks, exchange, ..how };
     let (y, log_sum_exp) = attention(d.a, seen, seen, &how);
     Some(vec![y, log_sum_exp])
 }

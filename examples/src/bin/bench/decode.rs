@@ -9,6 +9,7 @@ use examples::backend::BackendFlags;
 use examples::launch::parse;
 use examples::models::lm::{self, Sizes};
 use mesh_core::lower::Target;
+use mesh_ops::attention::Exchange;
 use mesh_ops::layers::attention::AttentionWay;
 use mesh_ops::prelude::*;
 use ndarray::arr0;
@@ -115,6 +116,7 @@ impl Flags {
             scan: false,
             recompute: false,
             attention: AttentionWay::Auto,
+            exchange: Exchange::Auto,
             pieces: None,
             dtype: F32,
         })

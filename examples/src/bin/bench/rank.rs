@@ -8,6 +8,7 @@ use examples::planning::of_file;
 use examples::report::{print, remark};
 use mesh_core::lower::Target;
 use mesh_core::passes::Machine;
+use mesh_ops::attention::Exchange;
 use mesh_ops::layers::attention::AttentionWay;
 use mesh_ops::prelude::*;
 use mesh_optimize::search::{Choice, FindLayout, Search};
@@ -80,6 +81,7 @@ impl Model {
                 scan: true,
                 recompute: false,
                 attention: AttentionWay::Auto,
+                exchange: Exchange::Auto,
                 pieces: None,
                 dtype: F32,
             };

@@ -3,7 +3,7 @@
 use clap::{Parser, ValueEnum};
 use examples::models::lm::Sizes;
 use examples::optimizer::Method;
-use examples::running::{Attention, Detail, RunFlags, word};
+use examples::running::{Attention, Detail, Exchange, RunFlags, word};
 use mesh_core::names::DType;
 use std::path::PathBuf;
 
@@ -65,6 +65,10 @@ pub(crate) struct Flags {
     /// How attention is computed.
     #[arg(long, value_enum, default_value_t = Attention::Auto)]
     pub(crate) attention: Attention,
+
+    /// How processors that share the length meet each other's keys and values.
+    #[arg(long, value_enum, default_value_t = Exchange::Auto)]
+    pub(crate) exchange: Exchange,
 
     /// What is computed in.
     #[arg(long, value_enum, default_value_t = Precision::F32)]
@@ -235,9 +239,10 @@ impl Flags {
     }
 
     /// What the model is made of, for a length in so many parts, if it divides so: each processor has a piece of
-    /// positions from the beginning and one from the end.
+    /// positions from the beginning and one from the end. Where heads are split in its place, work is equal without.
     pub(crate) fn sizes(&self, parts: usize) -> Sizes {
-        let pieces = (parts > 1).then_some(2 * parts);
+        let deals = parts > 1 && self.exchange != Exchange::Heads;
+        let pieces = deals.then_some(2 * parts);
         let pieces = pieces.filter(|pieces| self.sequence.is_multiple_of(*pieces));
         Sizes {
             pieces,
@@ -251,6 +256,7 @@ impl Flags {
             scan: self.scan,
             recompute: self.recompute,
             attention: self.attention.way(),
+            exchange: self.exchange.over("heads"),
             dtype: self.dtype.dtype(),
         }
     }

@@ -12,6 +12,7 @@ use flags::{Flags, Model, SearchFlags, Sized};
 use mesh_core::graph::Graph;
 use mesh_core::names::DType;
 use mesh_core::passes::Machine;
+use mesh_ops::attention::Exchange;
 use mesh_ops::layers::attention::AttentionWay;
 use mesh_optimize::search::{Choice, FindLayout, Search};
 use std::error::Error;
@@ -77,6 +78,7 @@ fn build(graph: &Graph, model: &Model) -> Result<String, Box<dyn Error>> {
                 scan: !unrolled,
                 recompute: *recompute,
                 attention: AttentionWay::Auto,
+                exchange: Exchange::Auto,
                 pieces: None,
                 dtype: DType::F32,
             };

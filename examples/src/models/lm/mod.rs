@@ -1,6 +1,6 @@
 //! A decoder-only transformer, a language model of tokens.
 
-use mesh_ops::attention::Mask;
+use mesh_ops::attention::{Exchange, Mask};
 use mesh_ops::layers::attention::{
     AttentionOptions, AttentionWay, CacheVariables, KeyValues, MultiHead, Rotation, memory_dim,
 };
@@ -37,6 +37,8 @@ pub struct Sizes {
     pub recompute: bool,
     /// How attention of all positions is computed.
     pub attention: AttentionWay,
+    /// How its keys and values are exchanged where the length is split.
+    pub exchange: Exchange,
     /// In how many pieces positions are dealt in zigzag order, so that processors that share them have equal
     /// work; in order if none. The loss is the same.
     pub pieces: Option<usize>,
@@ -66,6 +68,7 @@ struct Model {
     recompute: bool,
     /// How attention of all positions is computed.
     way: AttentionWay,
+    exchange: Exchange,
     pieces: Option<usize>,
     /// The dtype of weights, activations and the key-value cache.
     dtype: DType,
@@ -185,6 +188,7 @@ impl Model {
             scan: sizes.scan,
             recompute: sizes.recompute,
             way: sizes.attention,
+            exchange: sizes.exchange,
             pieces: sizes.pieces,
             dtype: sizes.dtype,
         }
@@ -234,9 +238,9 @@ impl Model {
             None => Mask::along(graph, length, memory),
         };
         let rules = mask.causal();
-        let (scale, way) = (self.scale(), self.way);
+        let (scale, way, exchange) = (self.scale(), self.way, self.exchange);
         let around = Around {
-            attention: AttentionOptions { rules, scale, way, ..Default::default() },
+            attention: AttentionOptions { rules, scale, way, exchange, ..Default::default() },
             rotation: self.rotation(self.dealt(mesh_ops::range(graph, length, I32))),
             ..Default::default()
         };

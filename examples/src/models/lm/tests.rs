@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure fails its test")]
 
 use super::*;
-use mesh_ops::attention::Blocks;
+use mesh_ops::attention::{Blocks, Exchange};
 use ndarray::{Array2, arr0, s};
 
 /// Values of a byte.
@@ -23,6 +23,7 @@ fn the_next_byte_is_that_of_the_full_pass() {
         scan: false,
         recompute: false,
         attention: AttentionWay::Auto,
+        exchange: Exchange::Auto,
         pieces: None,
         dtype: F32,
     };
@@ -76,7 +77,8 @@ fn agree(sizes: &Sizes, mesh: &str, layout: &str, what: &str) {
     }
 }
 
-/// Positions that are dealt in zigzag order give the same losses, whether processors share them or not.
+/// Positions that are dealt in zigzag order give the same losses, whether processors share them or not, and
+/// however they exchange them.
 #[test]
 fn the_order_of_positions_is_nothing_to_the_loss() {
     /// Sums of f32 in other orders, and what two steps of training make of that.
@@ -93,12 +95,13 @@ fn the_order_of_positions_is_nothing_to_the_loss() {
         scan: true,
         recompute: false,
         attention,
+        exchange: Exchange::Auto,
         pieces: None,
         dtype: F32,
     };
-    let losses = |pieces, mesh: &str, layout: &str| {
+    let losses = |(pieces, exchange), mesh: &str, layout: &str| {
         let g = mesh_ops::graph();
-        let sizes = Sizes { pieces, ..sizes };
+        let sizes = Sizes { pieces, exchange, ..sizes };
         let train = build_training(&g, &sizes, &mesh_optimize::Sgd::new(0.5));
         let module = g.lower(&mesh.parse().unwrap(), &layout.parse().unwrap()).unwrap();
         let mut session = Session::threads(&module, SEED).unwrap();
@@ -113,14 +116,18 @@ fn the_order_of_positions_is_nothing_to_the_loss() {
             loss.to_f64().first().copied().unwrap()
         })
     };
-    let plain = losses(None, "", "");
-    for (pieces, mesh, layout) in [
-        (None, "s:4", "length:s"),
-        (Some(8), "s:4", "length:s"),
-        (Some(4), "b:2;s:2", "batch:b;length:s"),
+    let heads = Exchange::AllToAll("heads".into());
+    let plain = losses((None, Exchange::Auto), "", "");
+    for (model, mesh, layout) in [
+        ((None, Exchange::Auto), "s:4", "length:s"),
+        ((Some(8), Exchange::Auto), "s:4", "length:s"),
+        ((Some(4), Exchange::Ring), "b:2;s:2", "batch:b;length:s"),
+        ((Some(4), Exchange::Gather), "b:2;s:2", "batch:b;length:s"),
+        ((None, heads), "b:2;s:2", "batch:b;length:s"),
+        ((Some(4), heads), "b:2;s:2", "batch:b;length:s;params/*:b"),
     ] {
-        for (found, want) in losses(pieces, mesh, layout).iter().zip(plain) {
-            assert!((found - want).abs() < ORDERS, "{pieces:?} {layout}: {found}, not {want}");
+        for (found, want) in losses(model, mesh, layout).iter().zip(plain) {
+            assert!((found - want).abs() < ORDERS, "{model:?} {layout}: {found}, not {want}");
         }
     }
 }

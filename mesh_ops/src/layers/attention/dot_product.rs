@@ -3,7 +3,7 @@
 use super::mask::{MASKED, additive_mask};
 use super::talking::TalkingHeads;
 use super::{as_memory, memory_dim};
-use crate::attention::{Attend, Blocks, Mask, attention, own_dim, scores};
+use crate::attention::{Attend, Blocks, Exchange, Mask, attention, own_dim, scores};
 use crate::einsum::einsum;
 use crate::elementwise::{cast, equal, less, logical_and, logical_not, select, sigmoid, tanh};
 use crate::layers::fit::Fit;
@@ -41,6 +41,9 @@ pub struct AttentionOptions<'g> {
     pub filled: Option<Tensor<'g>>,
     /// Whether in blocks.
     pub way: AttentionWay,
+    /// How self-attention meets keys and values of other processors where its length is split. `Ring` and
+    /// `AllToAll` are done in blocks.
+    pub exchange: Exchange,
     /// Added to logits, as relative positions are; it has some of their dims.
     pub bias: Option<Tensor<'g>>,
     /// One more logit, of a memory without value; 0 lets a query attend to nothing.
@@ -107,13 +110,15 @@ impl<'g> AttentionOptions<'g> {
     #[track_caller]
     fn in_blocks(&self, qkv: [Tensor<'g>; 3], how: Attend<'g>) -> Option<Attend<'g>> {
         let [q, ..] = qkv;
-        let how = Attend { mask: self.rules, cap: self.cap, dropout: self.dropout, ..how };
+        let (mask, cap, dropout, exchange) = (self.rules, self.cap, self.dropout, self.exchange);
+        let how = Attend { mask, cap, dropout, exchange, ..how };
+        let how = if how.own.is_some() { how } else { Attend { exchange: Exchange::Auto, ..how } };
         let length = q.shape().get(own_dim(qkv, &how)?)?;
         let blocks = match self.way {
             AttentionWay::Auto => {
                 let many = length.size * how.memory.size >= MANY_SCORES;
                 let added = self.mask.is_some_and(|mask| mask.dtype() != DType::Bool);
-                (many && !added).then_some(how.blocks)
+                (how.exchange.needs_blocks() || many && !added).then_some(how.blocks)
             }
             AttentionWay::Plain => None,
             AttentionWay::Blocks(blocks) => Some(blocks),
@@ -256,6 +261,13 @@ pub(super) fn attention_to_itself<'g>(
     }
     if let Some(how) = options.in_blocks([q, k, v], how) {
         return blockwise([q, k, v], how, options);
+    }
+    if options.exchange.needs_blocks() {
+        let message = "all scores at once are made of keys and values that are gathered; `Exchange::Ring` and \
+                       `Exchange::AllToAll` need blocks, which `AttentionWay::Plain`, talking heads and rough \
+                       logits rule out";
+        q.graph().record("dot_product_attention", message);
+        return q.poisoned();
     }
     let (k, v) = (as_memory(k, length), as_memory(v, length));
     dot_product_attention(q, k, v, memory, kv, kv, options)

@@ -4,7 +4,8 @@
 //! queries and memory come of one tensor, keys and values are *renamed* from `length` to
 //! [`MEMORY_LENGTH`]. Under a layout that splits `length` (and does not split `memory_length`) that
 //! rename is an all-gather of keys and values, and each processor does its own queries; under other
-//! layouts it is nothing. In blocks nothing is renamed, and keys and values go round. Heads split over an axis make each processor do its own heads, and the
+//! layouts it is nothing. In blocks nothing is renamed: keys and values are gathered or go round, or heads are split
+//! within attention ([`Exchange`](crate::attention::Exchange)). Heads split over an axis make each processor do its own heads, and the
 //! output projection owes one sum: one all-reduce per attention forward, one backward.
 //!
 //! | room | what it is |

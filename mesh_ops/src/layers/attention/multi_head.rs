@@ -203,7 +203,7 @@ impl MultiHead {
 
     /// Every position of `x` along `length` attends to all of them; masks and biases have the dims
     /// `length` and [`MEMORY_LENGTH`](super::MEMORY_LENGTH). With `length` split, keys and values
-    /// are gathered, by the rename of their positions; in blocks, they go round.
+    /// are gathered, by the rename of their positions; in blocks, they are exchanged as the options say.
     #[track_caller]
     pub fn self_attention<'g>(
         &self,

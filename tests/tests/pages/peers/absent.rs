@@ -29,6 +29,11 @@ pub(super) const ABSENT: &[Absent] = &[
         "the layout, such as `heads:model; hidden:model`",
     ),
     absent(
+        "distributed.tensor.experimental.context_parallel",
+        "",
+        "the layout `length:seq`; `AttentionOptions::exchange` says how attention meets it; docs/long-sequences.md",
+    ),
+    absent(
         "distributed.all_reduce distributed.all_gather",
         "lax.psum lax.all_gather lax.pmean",
         "collectives follow from the layout; nobody writes them",

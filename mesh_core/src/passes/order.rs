@@ -65,7 +65,8 @@ fn links(block: &Block, position: usize) -> Vec<Option<Vec<(usize, ValueId)>>> {
         read.then_some(found)
     };
     let stacks = form.stacks();
-    (0..form.body.results.len()).map(|i| readers(i).filter(|_| stacks.contains(&i))).collect()
+    let results = 0..form.body.results.len();
+    results.map(|i| if stacks.contains(&i) { readers(i) } else { None }).collect()
 }
 
 /// Whether a parameter of a loop's body may lie in any order, and be in another in the loop's inputs.

@@ -21,6 +21,8 @@
 //! `dV = (Z P)' dO`, `dS = P (Z dO V' - D)`; `L` and `D` stay what they are.
 
 mod backward;
+#[cfg(any(test, feature = "testing"))]
+mod cases;
 mod dropped;
 mod exchange;
 mod formula;

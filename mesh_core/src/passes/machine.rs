@@ -81,8 +81,8 @@ pub struct Caches {
     /// on 2 cores, and of 4 on 2 cores, take 0.8 and 3 µs at 1 KiB, 3 and 7 µs at 16 KiB, 5 and 13 µs at
     /// 64 KiB; half of the time is bytes from about 8 to 16 KiB on.
     pub meeting_bytes: usize,
-    /// Bytes of a vector. What is last in a convolution's result is computed in whole vectors: fewer features
-    /// take as long as a vector of them.
+    /// Bytes of a vector. What is last in a convolution's result is priced by whole vectors: fewer features as
+    /// a vector of them.
     pub vector_bytes: usize,
 }
 

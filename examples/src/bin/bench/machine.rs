@@ -58,6 +58,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         levels,
         caches: Caches {
             own_bytes: own_cache().unwrap_or(Caches::default().own_bytes),
+            vector_bytes: vector_bytes(),
             ..Caches::default()
         },
     };
@@ -65,6 +66,20 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         "# Measured by `bench machine` on {at_once} processors at once, {cores} cores in all.\n"
     );
     Ok(print((how + &machine_text(&machine)).trim_end())?)
+}
+
+/// Bytes of the widest vectors that this machine's kernels use.
+fn vector_bytes() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            return 64;
+        }
+        if is_x86_feature_detected!("avx2") {
+            return 32;
+        }
+    }
+    16
 }
 
 /// Least seconds of a call.

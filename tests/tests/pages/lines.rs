@@ -38,7 +38,8 @@ fn is_ours(at: &Provenance) -> bool {
     let (file, line) = (at.location.file(), at.location.line() as usize);
     let of_cases = |source: &String| {
         let before = source.lines().take(line);
-        file.ends_with("/proof.rs") || before.into_iter().any(|line| line.contains("mod proof {"))
+        let apart = ["/proof.rs", "/cases.rs"].iter().any(|name| file.ends_with(name));
+        apart || before.into_iter().any(|line| line.contains("mod proof {"))
     };
     file.starts_with("tests/") || ROOMS.get(file).is_some_and(of_cases)
 }

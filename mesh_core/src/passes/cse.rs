@@ -5,7 +5,8 @@
 //! bounds and positions are. Calls are equal if their kernels say so. Tables are equal if they are one
 //! array in memory. Writes are never equal.
 //!
-//! Loops are not compared, but what one is given twice, or stacks twice, is one. A barrier stands for a computation that is to be made anew.
+//! Loops are not compared, but what one is given twice, or stacks twice, is one. A barrier stands for a
+//! computation that is to be made anew.
 //!
 //! A large cast to a wider dtype is made again where the first has not been needed for a while ([`FAR`]):
 //! what it is made of is smaller, and alive in between anyway. Models in bf16 widen each activation

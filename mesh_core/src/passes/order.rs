@@ -12,7 +12,7 @@
 
 use super::uses::Uses;
 use crate::program::forms::Loop;
-use crate::program::{Block, Dims, Form, Operand, Step, ValueId};
+use crate::program::{Block, Dims, Form, Operand, Step, Value, ValueId};
 
 pub(super) fn run(block: &mut Block) {
     lay(block, &[]);
@@ -26,16 +26,15 @@ pub(super) fn run(block: &mut Block) {
         };
         let open: Vec<bool> = links.iter().map(Option::is_some).collect();
         lay(&mut form.body, &open);
-        let orders = form.body.results.iter().map(|&id| form.body.value(id).order.clone());
-        let orders: Vec<Dims> = orders.collect();
-        let outs = outs.clone();
+        let left: Vec<Value> =
+            form.body.results.iter().map(|&id| form.body.value(id).clone()).collect();
+        let (outs, count) = (outs.clone(), form.count);
         for (i, readers) in links.into_iter().enumerate() {
             for (reader, param) in readers.into_iter().flatten() {
                 if let Form::Loop(form) = &mut block.steps[reader].form {
-                    form.body.values[param.index()].order = orders[i].clone();
+                    form.body.values[param.index()].order = left[i].order.clone();
                 }
-                let behind = orders[i].iter().map(|dim| dim + 1);
-                block.values[outs[i].index()].order = std::iter::once(0).chain(behind).collect();
+                block.values[outs[i].index()] = left[i].stacked(count);
             }
         }
     }

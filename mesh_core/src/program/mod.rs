@@ -110,6 +110,13 @@ impl Value {
         Self { dtype, extents, order }
     }
 
+    /// So many values of this type side by side, along a new first dim.
+    pub fn stacked(&self, count: usize) -> Self {
+        let extents = std::iter::once(count).chain(self.extents.iter().copied()).collect();
+        let order = std::iter::once(0).chain(self.order.iter().map(|dim| dim + 1)).collect();
+        Self { dtype: self.dtype, extents, order }
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.extents.iter().product()

@@ -6,7 +6,6 @@
 //! another order, or split over processors.
 
 use super::parts::{Label, Part, Parts, Side, Terms};
-use super::shares::Order;
 use crate::elementwise::{greater, greater_equal, less, less_equal, logical_and, logical_or};
 use crate::room::*;
 use mesh_core::graph::Graph;
@@ -14,6 +13,18 @@ use mesh_core::program::Expr;
 
 /// The end of the prefix that a query sees.
 const PREFIX: Part = Part::Each(Label::Prefix, Side::Queries);
+
+/// The order in which positions lie, of queries and of the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) enum Order {
+    /// They are numbers that are computed or fed.
+    #[default]
+    Unknown,
+    /// From 0 on.
+    Rising,
+    /// As [`zigzag`](crate::zigzag) deals them, in so many pieces.
+    Zigzag(usize),
+}
 
 /// Who may attend to whom. Without a rule, everybody to everything.
 ///

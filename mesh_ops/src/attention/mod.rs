@@ -45,11 +45,10 @@ pub use split::Exchange;
 use crate::room::*;
 use backward::AttentionGradient;
 use dropped::Dropped;
-use mask::Rules;
+use mask::{Order, Rules};
 use mesh_core::lower::{PlaceCx, PlacedCx, Placing, Shares};
 use mesh_core::program::Scalar;
 use parts::{Part, Side};
-use shares::Order;
 
 /// Most positions of a block. A block's scores, as f32, take half of a core's second-level cache of
 /// 1 MiB, and products of blocks run as fast as large ones.

@@ -2,22 +2,10 @@
 
 use super::Attention;
 use super::frame::Cut;
-use super::mask::Rules;
+use super::mask::{Order, Rules};
 use crate::room::*;
 use mesh_core::lower::{PlacedCx, Shares};
 use mesh_core::names::AxisList;
-
-/// The order in which positions lie, of queries and of the memory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) enum Order {
-    /// They are numbers that are computed or fed.
-    #[default]
-    Unknown,
-    /// From 0 on.
-    Rising,
-    /// As [`zigzag`](crate::zigzag) deals them, in so many pieces.
-    Zigzag(usize),
-}
 
 /// The least and the greatest position of a block.
 type Block = [i64; 2];

@@ -1,7 +1,7 @@
 //! Steps of one loop that another does again.
 
 use crate::program::forms::Loop;
-use crate::program::{Block, Extents, Form, Operand, Origin, Step, Value, ValueId};
+use crate::program::{Block, Form, Operand, Origin, Step, Value, ValueId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -126,17 +126,10 @@ fn stack(
         return outs[known];
     }
     let out = ValueId(values.len() as u32);
-    values.push(stacked(form.body.value(value), form.count));
+    values.push(form.body.value(value).stacked(form.count));
     form.body.results.push(value);
     outs.push(out);
     out
-}
-
-/// The type of so many values side by side.
-fn stacked(value: &Value, count: usize) -> Value {
-    let extents: Extents = std::iter::once(count).chain(value.extents.iter().copied()).collect();
-    let order = std::iter::once(0).chain(value.order.iter().map(|dim| dim + 1)).collect();
-    Value { dtype: value.dtype, extents, order }
 }
 
 /// The parameter of a loop's body that is a slice of a value, or all of it, as it is given now if it was not.

@@ -131,11 +131,9 @@ impl Making<'_> {
             self.stacked.push(Stacked { outer: out, inner, sum: None });
             return;
         };
-        let Value { dtype, extents, order } = self.block.value(out).clone();
-        let rank = extents.len() as u8;
-        let extents = std::iter::once(self.tiles.count).chain(extents).collect();
-        let order = std::iter::once(0).chain(order.into_iter().map(|dim| dim + 1)).collect();
-        let outer = self.block.define(Value { dtype, extents, order });
+        let whole = self.block.value(out);
+        let rank = whole.extents.len() as u8;
+        let outer = self.block.define(whole.stacked(self.tiles.count));
         let dims = std::iter::once(rank).chain(0..rank).collect();
         let input = Operand { value: outer, dims };
         let sum = self.like.instead(Reduce { kind: *kind }, [input], &[out]);

@@ -7,7 +7,7 @@
 //! Under a layout that splits the cache along its positions each processor looks at its own, and what they
 //! find is merged: their greatest score, the sum of exponentials, and the weighted values.
 
-use super::fits::fit_mask;
+use super::mask::fit_mask;
 use super::{AttentionOptions, KeyValues, MultiHead, MultiHeadWeights, Rotation};
 use crate::layers::fit::Fit;
 use crate::room::*;

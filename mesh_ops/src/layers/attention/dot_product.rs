@@ -1,7 +1,6 @@
 //! `dot_product_attention`: the attention of given queries, keys and values.
 
-use super::fits::{fit, fit_mask};
-use super::mask::{MASKED, additive_mask};
+use super::mask::{MASKED, additive_mask, fit_mask};
 use super::talking::TalkingHeads;
 use super::{as_memory, memory_dim};
 use crate::attention::{Attend, Blocks, Exchange, Mask, attention, own_dim, scores};
@@ -272,6 +271,57 @@ pub(super) fn attention_to_itself<'g>(
     }
     let (k, v) = (as_memory(k, length), as_memory(v, length));
     dot_product_attention(q, k, v, memory, kv, kv, options)
+}
+
+/// What attention demands: broadcasting by name would make an outer product of a misspelt dim.
+fn fit<'g>([q, k, v]: [Tensor<'g>; 3], how: &Attend<'g>, options: &AttentionOptions<'g>) -> Fit {
+    let Attend { memory, own, key, value, .. } = *how;
+    // Where positions of the memory lie in keys and values.
+    let at = own.unwrap_or(memory);
+    let mut fit = Fit::new();
+    for (what, x) in [("queries", q), ("keys", k), ("values", v)] {
+        fit = fit.floats(what, x);
+    }
+    fit = fit.has("queries", q, key).has("keys", k, key).has("keys", k, at);
+    fit = fit.has("values", v, at).has("values", v, value).and(q, || {
+        let twice = q.shape().contains(memory.name);
+        let advice = "rename the dim of keys and values first";
+        twice.then(|| format!("{q:?} has the memory's dim {memory}; {advice}"))
+    });
+    let shared = q.shape().without(&[key.name]);
+    let others = shared.without(&[at.name]);
+    let with = |dims: &[Dimension]| Shape::new(others.iter().chain(dims.iter().copied()));
+    let of = |shape: Result<Shape, _>| shape.unwrap_or_else(|_| shared.clone());
+    let of_softmax = options.in_softmax(&shared);
+    let logits = of(Shape::new(of_softmax.iter().chain([memory])));
+    if let Some(talking) = options.talking {
+        fit = talking.fit(fit, q);
+    }
+    fit = fit.among("keys", k, &of(with(&[at, key])));
+    fit = fit.among("values", v, &of(with(&[at, value])));
+    if let Some(mask) = options.mask {
+        fit = fit_mask(fit, mask, &logits);
+    }
+    for rule in options.rules.tensors() {
+        fit = fit.integers("rules", rule).among("rules", rule, &logits);
+    }
+    let rate = options.dropout;
+    fit = fit.and(q, || {
+        let wrong = !(0.0..1.0).contains(&rate);
+        wrong.then(|| format!("a rate is at least 0 and below 1, not {rate}"))
+    });
+    if let Some(filled) = options.filled {
+        fit = fit.integers("what is filled", filled).among("what is filled", filled, &shared);
+    }
+    if let Some(bias) = options.bias {
+        fit = fit.floats("a bias", bias).among("a bias", bias, &logits);
+    }
+    match options.extra_logit {
+        Some(extra) => {
+            fit.floats("an extra logit", extra).among("an extra logit", extra, &of_softmax)
+        }
+        None => fit,
+    }
 }
 
 /// Products of queries and keys as they go into the softmax, the memory innermost.

@@ -150,3 +150,10 @@ pub fn additive_mask(mask: Tensor<'_>, dtype: DType) -> Tensor<'_> {
     let graph = mask.graph();
     select(mask, graph.scalar(0.0, dtype), graph.scalar(MASKED, dtype))
 }
+
+/// A mask is of bools or floats and has some of the logits' dims.
+pub(super) fn fit_mask(fit: Fit, mask: Tensor<'_>, logits: &Shape) -> Fit {
+    let problem = || format!("a mask is of bools, or of floats to be added; {mask:?} is neither");
+    let fit = fit.and(mask, || (mask.dtype() == DType::I32).then(problem));
+    fit.among("a mask", mask, logits)
+}

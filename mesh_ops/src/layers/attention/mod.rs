@@ -11,7 +11,6 @@
 //! | room | what it is |
 //! |---|---|
 //! | `dot_product` | the attention of given queries, keys and values: all scores at once, or [`attention`](crate::attention) |
-//! | `fits` | what it demands of what it is given |
 //! | `mask` | who may attend to whom |
 //! | `rotary`, `relative` | what positions mean |
 //! | `multi_head` | projections around it: full pass, cross attention |
@@ -24,7 +23,6 @@ mod blocks;
 mod compressed;
 mod decode;
 mod dot_product;
-mod fits;
 mod local;
 mod local_2d;
 mod mask;

@@ -1,12 +1,13 @@
 //! `pad_with(x, dim, low, high, padding)`: a tensor's own elements before and after it along one dim.
 //! [`pad`](crate::pad) puts zeros there.
 //!
-//! A composition: a gather from x along a renamed dim, since an element may be needed anywhere; over a split dim
-//! the rename gathers x along it. The gradient falls out: the sum over all places that an element came to.
+//! A composition: the rows of the border are looked up in x, and then padded with. Over a split dim each
+//! processor looks up what it has; the border alone is summed, and of x travels what `pad` moves. The gradient
+//! falls out: the sum over all places that an element came to.
 
-use crate::elementwise::{clip, minimum, modulo, sub};
+use crate::gather::gather_onto;
+use crate::pad::pad_by;
 use crate::room::*;
-use crate::slice::resized;
 
 /// What comes before the first and after the last element: of `a b c`, two places.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -21,9 +22,27 @@ pub enum Padding {
     Wrap,
 }
 
+impl Padding {
+    /// Which of `count` elements stands `at` places after the first.
+    fn source(self, at: i64, count: i64) -> i64 {
+        // To the end and back: that far until it begins anew.
+        let folded = |period: i64, far: i64| {
+            let there = at.rem_euclid(period);
+            there.min(far - there)
+        };
+        match self {
+            Self::Edge => at.clamp(0, count - 1),
+            Self::Wrap => at.rem_euclid(count),
+            Self::Symmetric => folded(2 * count, 2 * count - 1),
+            Self::Reflect if count == 1 => 0,
+            Self::Reflect => folded(2 * (count - 1), 2 * (count - 1)),
+        }
+    }
+}
+
 /// `x` with `low` more positions before and `high` more after those along `dim`, which grows. More may be asked
-/// for than there are elements: then it goes on to and fro, or round and round. Each processor needs all of a split
-/// `dim`: it is gathered, as `explain` says.
+/// for than there are elements: then it goes on to and fro, or round and round. Along a split `dim` all processors
+/// get the new positions' elements, and those of x that move to another processor's part are sent there.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -47,28 +66,20 @@ pub fn pad_with(
         x.graph().record("pad_with", problem);
         return x.poisoned();
     }
-    if x.is_poisoned() {
+    if x.is_poisoned() || low + high == 0 {
         return x;
     }
     let _caller = x.graph().for_caller();
-    let wide = dim.resized(size);
-    let Ok(shape) = resized(&x.shape(), wide) else { return x.poisoned() };
-    let at =
-        sub(crate::range(x.graph(), wide, DType::I32), x.graph().scalar(low as f64, DType::I32));
-    let (last, count) = (dim.size as f64 - 1.0, dim.size as f64);
-    // To the end and back: that far until it begins anew.
-    let folded = |period: f64, far: f64| {
-        let there = modulo(at, period);
-        minimum(there, far - there)
-    };
-    let from = match padding {
-        Padding::Edge => clip(at, 0.0, last),
-        Padding::Wrap => modulo(at, count),
-        Padding::Symmetric => folded(2.0 * count, 2.0 * count - 1.0),
-        Padding::Reflect if dim.size == 1 => at * 0.0,
-        Padding::Reflect => folded(2.0 * last, 2.0 * last),
-    };
-    crate::gather::taken(x, from, dim, shape)
+    let (count, before) = (dim.size as i64, low as i64);
+    let outside = (-before..0).chain(count..count + high as i64);
+    let from = outside.map(|at| padding.source(at, count) as i32);
+    let border = apart(&x.shape(), dim, "border").resized(low + high);
+    let from = x.graph().constant(ndarray::Array1::from_iter(from), [border]);
+    let rows = x.shape().into_iter().map(|d| if d == dim { border } else { d });
+    match Shape::new(rows) {
+        Ok(rows) => pad_by(x, dim, low, gather_onto(x, from, dim, rows), border),
+        Err(_) => x.poisoned(),
+    }
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -88,6 +99,16 @@ pub(crate) mod proof {
                 ),
                 padded("pad_with: edge", Padding::Edge, &[0, 0, 0, 1, 2, 3, 3, 3, 3, 3, 3, 3]),
                 padded("pad_with: wrap", Padding::Wrap, &[2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1]),
+                Case::new("pad_with: a narrow border", |_, x| {
+                    pad_with(x[0], dim("q", 12), 3, 1, Padding::Reflect)
+                })
+                .computes(|x, ty| {
+                    let from = |at: usize| (at as i64 - 3).abs().min(25 - at as i64) as usize;
+                    Dense::each(ty, |at| x[0].at(&at.with("q", from(at.along("q")))))
+                })
+                .exact()
+                .integers("x", "p:4;q:12", F32)
+                .meshes(GRIDS),
                 Case::new("pad_with: of one", |_, x| {
                     pad_with(x[0], dim("q", 1), 1, 2, Padding::Reflect)
                 })

@@ -113,7 +113,8 @@ pub fn median(x: Tensor<'_>, dim: Dimension) -> Tensor<'_> {
 }
 
 /// The element at the part `q` of the way from the first to the last along `dim` in order; between two elements
-/// a mean, weighted by how near they are. Floats; NaN if there is one. As `jnp.quantile` and `torch.quantile`.
+/// a mean, weighted by how near they are. Floats; NaN if there is one. As `jnp.quantile` and `torch.quantile`. The
+/// slices of a split `dim` are sorted and gathered, as `sort` does it: an element's place depends on all others.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

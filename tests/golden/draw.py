@@ -7,13 +7,19 @@ import numpy as np
 SEED = 20_261_121
 SIZES = (2, 2, 3, 4, 4, 6)
 EVEN = (2, 4, 6)
+# Instances of a definition, at least.
+TIMES = 3
+AGAIN_MOST = 400
+# Elements of all inputs of an instance but the first, where its sizes allow it.
+FEW = 60
 
 
 class Draw:
     """Draws one instance, and remembers what was drawn. A dim has one size in an instance."""
 
-    def __init__(self, name):
-        self.rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
+    def __init__(self, name, again=0):
+        self.number = int(name.rsplit("/")[-1])
+        self.rng = np.random.default_rng([SEED, zlib.crc32(name.encode())] + [again] * (again > 0))
         self.sizes, self.inputs, self.attributes = {}, [], {}
 
     def size(self, dim, among=None):
@@ -97,9 +103,23 @@ class Draw:
         """An input of truth values."""
         self._input(name, dims, lambda sizes: self.rng.integers(0, 2, sizes) == 1)
 
+    def shapes(self):
+        """What instances of a definition differ in."""
+        return [shape for _, shape, _ in self.inputs]
 
-def golden(times=1, name=None):
+    def count(self):
+        """How many elements the inputs have together."""
+        return sum(np.size(array) for _, _, array in self.inputs)
+
+    def is_odd(self):
+        """Whether some input has a dim of odd size."""
+        sizes = [size for _, _, array in self.inputs for size in np.shape(array)]
+        return any(size % 2 and size > 1 for size in sizes)
+
+
+def golden(times=TIMES, name=None):
     """Marks a definition: it draws inputs and attributes, and returns the function of the inputs."""
+    assert times >= TIMES, f"{name}: {times} instances"
 
     def mark(define):
         define.golden = (name or define.__name__, times)
@@ -109,8 +129,21 @@ def golden(times=1, name=None):
 
 
 def instances_of(module):
-    """Name and definition of every instance of a module."""
+    """Name, draw and function of every instance of a module. Of a definition no two have the same shapes, and one has
+    an odd size: what does not fit is drawn again."""
     for define in [each for each in vars(module).values() if hasattr(each, "golden")]:
         name, times = define.golden
+        known, is_odd = [], False
         for i in range(times):
-            yield f"{name}/{i}", define
+            for again in range(AGAIN_MOST):
+                draw = Draw(f"{name}/{i}", again)
+                function = define(draw)
+                is_last, is_small = i == times - 1, draw.count() <= FEW or again > AGAIN_MOST / 2
+                fits = is_odd or draw.is_odd() or not is_last
+                if draw.shapes() not in known and fits and (is_small or i == 0):
+                    break
+            else:
+                raise ValueError(f"{name}/{i}: no new shapes, or no odd size")
+            known.append(draw.shapes())
+            is_odd |= draw.is_odd()
+            yield f"{name}/{i}", draw, function

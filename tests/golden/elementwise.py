@@ -27,6 +27,7 @@ UNARY = {
     "selu": (jax.nn.selu, Draw.away),
     "relu": (jax.nn.relu, Draw.coarse),
     "abs": (jnp.abs, Draw.away),  # At 0 JAX's gradient is that of x, Mesh's is 0.
+    "neg": (jnp.negative, Draw.normal),
     "sign": (jnp.sign, Draw.coarse),
     "floor": (jnp.floor, Draw.away),
 }

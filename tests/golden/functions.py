@@ -1,8 +1,9 @@
-"""More functions of single elements, of one dim and few numbers each; and activations that halve a dim."""
+"""More functions of single elements, and activations that halve a dim."""
 
 import jax
 import jax.numpy as jnp
 import jax.scipy.special as special
+import numpy as np
 
 from draw import Draw, golden
 
@@ -22,6 +23,7 @@ UNARY = {
     "sinh": (jnp.sinh, Draw.normal),
     "cosh": (jnp.cosh, Draw.normal),
     "asinh": (jnp.arcsinh, Draw.normal),
+    "log1mexp": (lambda x: jnp.log(-jnp.expm1(x)), within(-4, -0.125)),
     "acosh": (jnp.arccosh, within(1.125, 4)),
     "atanh": (jnp.arctanh, within(-0.875, 0.875)),
     "exp2": (jnp.exp2, Draw.normal),
@@ -46,15 +48,14 @@ UNARY = {
     # Within what f32 has as well.
     "nan_to_num": (lambda x: jnp.clip(jnp.nan_to_num(x), -1e6, 1e6), Draw.edges),
 }
-TIMES = 3
 
 
 def unary(name, function, elements):
     def define(draw):
-        elements(draw, "x", "p")
+        elements(draw, "x", "p q")
         return function
 
-    globals()[f"unary_{name}"] = golden(TIMES, name)(define)
+    globals()[f"unary_{name}"] = golden(name=name)(define)
 
 
 for each, (function, elements) in UNARY.items():
@@ -64,36 +65,46 @@ for each, (function, elements) in UNARY.items():
 @golden()
 def at_infinities(draw):
     """Where the functions end."""
-    draw.size("p", (6,))
-    draw._input("x", "p", lambda sizes: jnp.array([jnp.inf, -jnp.inf, jnp.nan, 0.0, 1.0, -1.0]))
+    draw.size("p", (2, 4)), draw.size("q", (3, 4))
+    ends = [np.inf, -np.inf, np.nan, 0.0, 1.0, -1.0]
+    draw._input("x", "p q", lambda sizes: draw.rng.permutation(np.resize(ends, sizes).flat).reshape(sizes))
     functions = [jnp.ceil, jnp.trunc, jnp.arctan, jnp.sinh, jnp.cosh, jnp.arcsinh, jnp.exp2]
     functions += [jnp.cbrt, jnp.log2, jax.nn.log_sigmoid]
     return lambda x: tuple(jax.lax.stop_gradient(f(x)) for f in functions)
 
 
-@golden(TIMES)
+@golden()
+def pairs_at_the_ends(draw):
+    draw.edges("a", "p q")
+    draw.edges("b", "q")
+    functions = [jnp.maximum, jnp.minimum, jnp.logaddexp, jnp.equal, jnp.less, jnp.greater_equal]
+    fixed = jax.lax.stop_gradient
+    return lambda a, b: tuple(f(fixed(a), fixed(b)) for f in functions)
+
+
+@golden()
 def celu(draw):
     alpha = draw.among("alpha", [0.5, 1.5])
-    draw.away("x", "p")
+    draw.away("x", "p q")
     return lambda x: jax.nn.celu(x, alpha)
 
 
-@golden(TIMES)
+@golden()
 def prelu(draw):
     draw.away("x", "p q")
     draw.normal("slope", "q")
     return lambda x, slope: jnp.where(x >= 0, x, slope * x)
 
 
-@golden(TIMES)
+@golden()
 def glu(draw):
-    draw.size("p")
-    draw.size("q", (2, 4, 6))
+    # Halves that can be split where p cannot.
+    draw.size("p", (2, 3, 5)), draw.size("q", (4,) if draw.sizes["p"] % 2 else (2, 6))
     draw.normal("x", "p q")
     return lambda x: jax.nn.glu(x, axis=1)
 
 
-@golden(TIMES)
+@golden()
 def swiglu(draw):
     draw.size("q", (2, 4, 6))
     draw.normal("x", "p q")
@@ -111,7 +122,7 @@ def of_two(name, function, first, second):
         second(draw, "b", "q")
         return function
 
-    globals()[f"of_two_{name}"] = golden(TIMES, name)(define)
+    globals()[f"of_two_{name}"] = golden(name=name)(define)
 
 
 of_two("atan2", jnp.arctan2, Draw.away, Draw.away)
@@ -121,7 +132,7 @@ of_two("copysign", jnp.copysign, Draw.away, Draw.away)
 of_two("hypot", jnp.hypot, Draw.away, Draw.away)
 
 
-@golden(TIMES)
+@golden()
 def lerp(draw):
     draw.normal("a", "p q")
     draw.normal("b", "q")
@@ -129,21 +140,21 @@ def lerp(draw):
     return lambda a, b, weight: a + weight[:, None] * (b - a)
 
 
-@golden(TIMES)
+@golden()
 def bits(draw):
     draw.integers("a", "p q", -(2**31), 2**31 - 1)
     draw.integers("b", "q", -(2**31), 2**31 - 1)
     return lambda a, b: (a & b, a | b, a ^ b, ~a)
 
 
-@golden(TIMES)
+@golden()
 def shifts(draw):
     draw.integers("a", "p q", -(2**31), 2**31 - 1)
     draw.integers("by", "q", 0, 31)
     return lambda a, by: (jnp.left_shift(a, by), jnp.right_shift(a, by))
 
 
-@golden(TIMES)
+@golden()
 def logical_xor(draw):
     draw.bools("a", "p q")
     draw.bools("b", "q")

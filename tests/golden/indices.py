@@ -2,27 +2,36 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from draw import golden
 
 DIMS = "p q r"
 
 
-@golden(2)
+@golden()
 def sort(draw):
     axis, descending = draw.one("dim", DIMS), draw.among("descending", [False, True])
     draw.distinct("x", DIMS)
     return lambda x: jnp.sort(x, axis, descending=descending)
 
 
-@golden(2)
+@golden()
+def sort_of_nan(draw):
+    """A NaN counts as the greatest."""
+    descending = draw.among("descending", [False, True])
+    draw.edges("x", "p q", (np.nan, np.inf, -np.inf, 0.5, -1.0))
+    return lambda x: jnp.sort(jax.lax.stop_gradient(x), 1, descending=descending)
+
+
+@golden()
 def argsort(draw):
     axis, descending = draw.one("dim", DIMS), draw.among("descending", [False, True])
     draw.coarse("x", DIMS)  # Equal elements keep their order.
     return lambda x: jnp.argsort(x, axis, descending=descending, stable=True)
 
 
-@golden(2)
+@golden()
 def top_k(draw):
     axis = draw.one("dim", DIMS)
     draw.size(DIMS.split()[axis], (4, 6))
@@ -65,7 +74,7 @@ def added(updates, i, count):
     return jnp.zeros((count, *updates.shape[i.ndim :])).at[i].add(updates, mode="drop")
 
 
-@golden(2)
+@golden()
 def gather(draw):
     draw.normal("x", "words width")
     draw.integers("i", "batch length", -1, draw.size("words"))
@@ -86,7 +95,7 @@ def embed(draw):
     return lambda table, ids: jnp.take(table, ids, axis=0)
 
 
-@golden(2)
+@golden()
 def scatter_add(draw):
     count = draw.attribute("words", draw.size("words"))
     draw.normal("updates", "length width")
@@ -126,14 +135,14 @@ def shifted(x, offset, wrap):
     return rows(x, source)
 
 
-@golden(3)
+@golden()
 def shift(draw):
     offset, wrap = draw.among("offset", [-3, -2, -1, 1, 2, 3]), draw.among("wrap", [False, True])
     draw.normal("x", "p q")
     return lambda x: shifted(x, offset, wrap)
 
 
-@golden(2)
+@golden()
 def dynamic_shift(draw):
     wrap = draw.among("wrap", [False, True])
     draw.size("q", (4, 6))
@@ -147,3 +156,12 @@ def reverse(draw):
     axis = draw.one("dim", DIMS)
     draw.normal("x", DIMS)
     return lambda x: jnp.flip(x, axis)
+
+
+@golden()
+def update_at(draw):
+    """A row for each of a batch; an index outside of the dim changes nothing."""
+    draw.normal("x", "batch q")
+    draw.normal("row", "batch")
+    draw.integers("at", "batch", 0, draw.size("q"))
+    return jax.vmap(lambda x, row, at: x.at[at].set(row, mode="drop"))

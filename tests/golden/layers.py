@@ -9,7 +9,7 @@ from draw import golden
 EPSILON = 1e-6
 
 
-@golden(2)
+@golden()
 def layer_norm(draw):
     draw.size("model", (4, 6))
     draw.normal("x", "batch length model")
@@ -58,7 +58,7 @@ def cross_entropy(logits, targets):
     return -jnp.sum(targets * jax.nn.log_softmax(logits), -1)
 
 
-@golden(3)
+@golden()
 def softmax_cross_entropy(draw):
     """Class numbers, smoothed, with the square of the normaliser."""
     smoothing = draw.among("label_smoothing", [0.0, 0.125, 0.25])
@@ -74,7 +74,22 @@ def softmax_cross_entropy(draw):
     return function
 
 
-@golden(2)
+@golden()
+def saturated_cross_entropies(draw):
+    """Of logits so far apart that exponentials overflow or vanish."""
+    far = lambda sizes: draw.rng.choice([-400.0, -1.0, 2.0, 400.0], sizes)
+    draw._input("logits", "batch classes", far)
+    draw.integers("targets", "batch", 0, draw.size("classes") - 1)
+
+    def function(logits, targets):
+        soft = jax.nn.one_hot(targets, logits.shape[1], dtype=logits.dtype)
+        log, log_not = jax.nn.log_sigmoid(logits), jax.nn.log_sigmoid(-logits)
+        return cross_entropy(logits, soft), -soft * log - (1 - soft) * log_not
+
+    return function
+
+
+@golden()
 def soft_cross_entropy(draw):
     """Weights of classes, which need not add up to 1."""
     smoothing = draw.among("label_smoothing", [0.0, 0.25])
@@ -144,7 +159,7 @@ check_attend()
 def queries_and_memory(draw, memory_heads="heads"):
     draw.sizes["batch"] = 2
     draw.sizes["memory_length"] = draw.size("length", (3, 4))
-    draw.size("heads", (2,))
+    draw.size("heads", (2,)), draw.size("kv", (2, 3, 4))
     draw.normal("q", "batch length heads kv")
     draw.normal("k", f"batch memory_length {memory_heads} kv")
     draw.normal("v", f"batch memory_length {memory_heads} kv")
@@ -189,10 +204,11 @@ def multi_query_attention(draw):
     return function
 
 
-@golden(2)
+@golden()
 def local_attention(draw):
-    draw.sizes |= {"batch": 2, "heads": 2, "kv": 2}
-    length, window = draw.size("length", (8,)), draw.among("window", [2, 3, 5])
+    draw.sizes |= {"batch": 2, "heads": 2}
+    draw.size("kv", (1, 2, 3))
+    length, window = draw.size("length", (4, 6)), draw.among("window", [2, 3, 5])
     for name in ("q", "k", "v"):
         draw.normal(name, "batch length heads kv")
     near = np.tri(length, dtype=bool) & ~np.tri(length, k=-window, dtype=bool)
@@ -200,13 +216,15 @@ def local_attention(draw):
 
 
 def multi_head(draw, memory_heads):
-    draw.sizes |= {"batch": 2, "length": 4, "heads": 2}
+    draw.sizes |= {"batch": 2, "heads": 2}
+    length = draw.size("length", (2, 3, 4))
+    draw.size("model", (2, 3, 4)), draw.size("kv", (2, 3))
     draw.normal("x", "batch length model")
     draw.normal("query", "model heads kv")
     draw.normal("key", f"model {memory_heads} kv")
     draw.normal("value", f"model {memory_heads} kv")
     draw.normal("output", "heads kv model")
-    causal = np.tri(4, dtype=bool)
+    causal = np.tri(length, dtype=bool)
 
     def function(x, query, key, value, output):
         if key.ndim == 2:
@@ -243,3 +261,61 @@ def rotary(draw):
         return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
     return function
+
+
+@golden()
+def cross_attention(draw):
+    """A memory of another length, and of other dims than the model's."""
+    draw.sizes |= {"batch": 2, "heads": 2}
+    draw.size("length", (1, 2, 3)), draw.size("memory", (2, 3, 4)), draw.size("model", (2, 3)), draw.size("kv", (2, 3))
+    draw.normal("x", "batch length model")
+    draw.normal("at", "batch memory model")
+    for name in ("query", "key", "value"):
+        draw.normal(name, "model heads kv")
+    draw.normal("output", "heads kv model")
+
+    def function(x, at, query, key, value, output):
+        q = jnp.einsum("blm,mhk->blhk", x, query)
+        k, v = (jnp.einsum("blm,mhk->blhk", at, w) for w in (key, value))
+        return jnp.einsum("blhk,hkm->blm", attend(q, k, v), output)
+
+    return function
+
+
+@golden()
+def masks(draw):
+    """Of positions, of segments, and of both as what is added."""
+    width = draw.among("width", [1, 2, 4])
+    draw.size("batch", (2,)), draw.size("length", (4, 5, 6))
+    draw.integers("segment", "batch length", 0, 2)
+
+    def function(segment):
+        at = jnp.arange(segment.shape[1])
+        after = at[:, None] - at[None]
+        same = segment[:, :, None] == segment[:, None]
+        # A mask that is added has -1e9 where there is nothing to see.
+        added = jnp.where(same & (after >= 0), 0.0, -1e9)
+        return after >= 0, (after >= 0) & (after < width), same, added
+
+    return function
+
+
+@golden()
+def weights_nonzero(draw):
+    draw.integers("targets", "batch length", -1, 1)
+    return lambda targets: (targets != 0) * 1.0
+
+
+@golden()
+def empty_weights(draw):
+    """Nothing counts: there is no mean, and Mesh has 0."""
+    draw.normal("x", "batch length")
+    draw._input("weights", "batch length", np.zeros)
+    return lambda x, weights: jnp.nansum(x * weights) + 0 * jnp.sum(x)
+
+
+@golden()
+def perplexity(draw):
+    draw.normal("loss", "batch length")
+    draw.positive("weights", "batch length")
+    return lambda loss, weights: jnp.exp(jnp.average(loss, weights=weights))

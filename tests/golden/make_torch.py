@@ -12,7 +12,7 @@ import torch
 from draw import SEED
 from lines import kind, write
 
-FAMILIES = ["torch_losses", "torch_images", "torch_recurrent", "torch_state_space"]
+FAMILIES = ["torch_losses", "torch_images", "torch_recurrent", "torch_state_space", "torch_layers"]
 HEADER = {
     "program": "tests/golden/make_torch.py",
     "python": platform.python_version(),

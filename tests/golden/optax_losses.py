@@ -6,21 +6,21 @@ import optax
 from draw import golden
 
 
-@golden(3)
+@golden()
 def log_cosh(draw):
     draw.normal("x", "p q")
     draw.normal("target", "p q")
     return optax.log_cosh
 
 
-@golden(3)
+@golden()
 def hinge_loss(draw):
     draw.distinct("x", "p q")
     draw._input("side", "p q", lambda sizes: draw.rng.choice([-1.0, 1.0], sizes))
     return optax.hinge_loss
 
 
-@golden(3)
+@golden()
 def sigmoid_focal_loss(draw):
     alpha, gamma = draw.among("alpha", [0.25, 0.5, 0.9]), draw.among("gamma", [1.0, 2.0, 3.5])
     draw.normal("x", "p q")
@@ -29,7 +29,7 @@ def sigmoid_focal_loss(draw):
     return lambda x, target: optax.sigmoid_focal_loss(x, target * 1.0, alpha=alpha, gamma=gamma)
 
 
-@golden(3)
+@golden()
 def nt_xent(draw):
     """Equation 1 of SimCLR for all views; a view's loss is the mean of both of its example's."""
     temperature = draw.among("temperature", [0.1, 0.5, 1.0])

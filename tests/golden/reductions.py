@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from draw import Draw, golden
 
@@ -33,7 +34,7 @@ for each, (function, elements) in REDUCTIONS.items():
     reduction(each, function, elements)
 
 
-def along(name, function, elements=Draw.normal, times=2):
+def along(name, function, elements=Draw.normal):
     """A function along one dim."""
 
     def define(draw):
@@ -41,11 +42,11 @@ def along(name, function, elements=Draw.normal, times=2):
         elements(draw, "x", DIMS)
         return lambda x: function(x, axis=axis)
 
-    globals()[f"along_{name}"] = golden(times, name)(define)
+    globals()[f"along_{name}"] = golden(name=name)(define)
 
 
-along("argmax", jnp.argmax, Draw.coarse, 1)
-along("argmin", jnp.argmin, Draw.coarse, 1)
+along("argmax", jnp.argmax, Draw.coarse)
+along("argmin", jnp.argmin, Draw.coarse)
 along("softmax", jax.nn.softmax)
 along("log_softmax", jax.nn.log_softmax)
 along("logsumexp", jax.nn.logsumexp)
@@ -72,7 +73,7 @@ def with_sink(x, sink, axes):
     return jnp.concatenate([flat, sink], -1), flat.shape[-1]
 
 
-@golden(2)
+@golden()
 def logsumexp_with(draw):
     draw.normal("x", DIMS)
     draw.normal("sink", "")
@@ -107,6 +108,40 @@ def einsum(draw):
     draw.attribute("output", [str(d) for d in kept])
     spec = ",".join("".join(f) for f in factors) + "->" + "".join(kept)
     return lambda *x: jnp.einsum(spec, *x)
+
+
+@golden()
+def at_the_ends(draw):
+    """Reductions of infinities and NaN."""
+    draw.edges("x", "p q")
+    fixed = jax.lax.stop_gradient
+    functions = [jnp.max, jnp.min, jnp.sum, jnp.prod]
+    return lambda x: tuple(f(fixed(x), axis=1) for f in functions)
+
+
+@golden()
+def softmax_of_infinities(draw):
+    """What is masked by minus infinity has no weight."""
+    draw.size("q", (2, 3, 4)), draw.size("p", (2, 4))
+    draw.edges("x", "p q", (-np.inf, 1.5, -2.0))
+    draw.inputs[0][2][:, 0] = 0.5
+    fixed = jax.lax.stop_gradient
+    return lambda x: (jax.nn.softmax(fixed(x), 1), jax.nn.logsumexp(fixed(x), 1))
+
+
+@golden()
+def add_n(draw):
+    """Of different orders of dims."""
+    draw.normal("x", "p q")
+    draw.normal("y", "q p")
+    draw.normal("z", "p q")
+    return lambda x, y, z: x + y.T + z
+
+
+@golden()
+def sum_onto(draw):
+    draw.normal("x", DIMS)
+    return lambda x: jnp.sum(x, 1).T
 
 
 @golden()

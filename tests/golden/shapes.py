@@ -5,88 +5,92 @@ import jax.numpy as jnp
 
 from draw import golden
 
-TIMES = 3
 
-
-@golden(TIMES)
+@golden()
 def tile(draw):
     axis, times = draw.one("dim", "p q"), draw.among("times", [1, 2, 3])
     draw.normal("x", "p q")
     return lambda x: jnp.tile(x, [times if a == axis else 1 for a in range(2)])
 
 
-@golden(TIMES)
+@golden()
 def repeat(draw):
     axis, times = draw.one("dim", "p q"), draw.among("times", [1, 2, 3])
     draw.normal("x", "p q")
     return lambda x: jnp.repeat(x, times, axis)
 
 
-@golden(TIMES)
+@golden()
 def flip(draw):
     axes = draw.some("dims", "p q")
     draw.normal("x", "p q")
     return lambda x: jnp.flip(x, axes)
 
 
-@golden(TIMES)
+@golden()
 def roll(draw):
     axis, by = draw.one("dim", "p q"), draw.among("by", [-2, 1, 5])
     draw.normal("x", "p q")
     return lambda x: jnp.roll(x, by, axis)
 
 
-@golden(TIMES)
+@golden()
 def eye(draw):
-    k, columns = draw.among("k", [-1, 0, 2]), draw.among("columns", [3, 4])
+    draw.size("p", (2, 3, 4, 5))
+    k, columns = draw.among("k", [-1, 0, 2]), draw.among("columns", [2, 4] if draw.sizes["p"] % 2 else [3, 4])
     draw.normal("x", "p")
     return lambda x: jnp.eye(x.shape[0], columns, k) * x[:, None]
 
 
-@golden(TIMES)
+@golden()
 def diag(draw):
-    draw.normal("x", "p")
-    return jnp.diag
+    draw.normal("x", "q p")
+    return jax.vmap(jnp.diag)
 
 
-@golden(TIMES)
+@golden()
 def diagonal(draw):
-    k = draw.among("k", [-1, 0, 1])
+    # Diagonals of two or four elements, which can be split.
+    k, columns = [(-1, 2), (0, 5), (1, 5), (0, 2), (1, 3)][int(draw.rng.integers(5))]
+    draw.attribute("k", k)
+    draw.sizes |= {"p": 4, "q": columns}
     draw.normal("x", "p q")
     return lambda x: jnp.diagonal(x, k)
 
 
-@golden(TIMES)
+@golden()
 def triangles(draw):
     k = draw.among("k", [-1, 0, 2])
     draw.normal("x", "p q")
     return lambda x: (jnp.tril(x, k), jnp.triu(x, k))
 
 
-@golden(TIMES)
+@golden()
 def linspace(draw):
     start, stop = draw.among("start", [-1.5, 0.1]), draw.among("stop", [2.0, -0.3])
-    count = draw.among("count", [1, 4, 6])
+    draw.size("p", (2, 3, 4, 5))
+    count = draw.among("count", [4, 6] if draw.sizes["p"] % 2 else [1, 4, 5])
     draw.normal("x", "p")
     return lambda x: jnp.linspace(start, stop, count) * x[:, None]
 
 
-@golden(TIMES)
+@golden()
 def meshgrid(draw):
     draw.normal("x", "p")
     draw.normal("y", "q")
     return lambda x, y: tuple(jnp.meshgrid(x, y, indexing="ij"))
 
 
-@golden(TIMES)
+@golden()
 def pad_with(draw):
     modes = ["reflect", "symmetric", "edge", "wrap"]
     mode, low, high = draw.among("mode", modes), draw.among("low", [0, 1, 3]), draw.among("high", [2, 5])
+    draw.size("p", (1, 2, 3, 5) if mode != "reflect" else (2, 3, 5)), draw.size("q", (2, 4))
     draw.normal("x", "p q")
     return lambda x: jnp.pad(x, ((low, high), (0, 0)), mode)
 
 
-@golden(TIMES)
+@golden()
 def take_along(draw):
     size = draw.among("size", [2, 4])
     draw.normal("x", "p q")
@@ -111,7 +115,7 @@ def scatter(name):
         how = {"mode": "drop", "unique_indices": name in ("set", "mul")}
         return lambda x, updates, at: getattr(x.at[at], name)(updates, **how)
 
-    globals()[f"scatter_{name}"] = golden(TIMES, f"scatter_{name}")(define)
+    globals()[f"scatter_{name}"] = golden(name=f"scatter_{name}")(define)
 
 
 for each in ("set", "add", "max", "min", "mul"):
@@ -125,7 +129,7 @@ def segments(name, function):
         draw.integers("ids", "p", 0, count)
         return lambda x, ids: function(x, ids, count)
 
-    globals()[f"segment_{name}"] = golden(TIMES, f"segment_{name}")(define)
+    globals()[f"segment_{name}"] = golden(name=f"segment_{name}")(define)
 
 
 segments("sum", lambda x, ids, count: jax.ops.segment_sum(x, ids, count))
@@ -133,7 +137,7 @@ segments("sum", lambda x, ids, count: jax.ops.segment_sum(x, ids, count))
 segments("max", lambda x, ids, count: jax.ops.segment_max(x, ids, count))
 
 
-@golden(2)
+@golden()
 def segment_max_of_ties(draw):
     """Of equal elements each has a part of the gradient."""
     draw.coarse("x", "p q")
@@ -141,7 +145,7 @@ def segment_max_of_ties(draw):
     return lambda x, ids: jax.ops.segment_max(x, ids, 2)
 
 
-@golden(TIMES)
+@golden()
 def space_to_depth(draw):
     draw.size("h", (2, 4))
     draw.size("w", (2, 6))
@@ -155,7 +159,7 @@ def space_to_depth(draw):
     return function
 
 
-@golden(TIMES)
+@golden()
 def depth_to_space(draw):
     h, w, c = draw.size("h", (2, 3)), draw.size("w", (1, 2)), draw.size("c", (4, 8))
     draw.normal("x", "h w c")

@@ -6,19 +6,18 @@ from sklearn import metrics
 from draw import golden
 
 
-def examples(draw, *names):
+def examples(draw, *names, dims="p"):
     """Examples with weights, and of each other input a draw."""
-    draw.size("p", (6, 8))
     for name, low, high in names:
-        draw.integers(name, "p", low, high)
-    draw.integers("weight", "p", 0, 2)
+        draw.integers(name, dims, low, high)
+    draw.integers("weight", dims, 0, 2)
 
 
-@golden(3)
+@golden()
 def accuracy(draw):
     """Of logits without ties; top-k of scikit-learn breaks them by its own order."""
     k = draw.among("k", [2, 3])
-    draw.size("p", (6, 8)), draw.size("classes", (4, 6))
+    draw.size("p", (6, 8)), draw.size("classes", (4, 5, 6))
     draw._input("logits", "p classes", lambda sizes: np.array(
         [draw.rng.permutation(sizes[1]) for _ in range(sizes[0])], "int32"))
     draw.integers("label", "p", 0, draw.sizes["classes"] - 1)
@@ -33,9 +32,10 @@ def accuracy(draw):
     return function
 
 
-@golden(3)
+@golden()
 def of_classes(draw):
     classes = draw.attribute("classes", draw.size("classes", (3, 4)))
+    draw.size("p", (6, 8) if classes == 3 else (5, 7))
     examples(draw, ("found", 0, classes - 1), ("label", 0, classes - 1))
 
     def function(found, label, weight):
@@ -49,22 +49,24 @@ def of_classes(draw):
     return function
 
 
-@golden(3)
+@golden()
 def auc(draw):
     """Scores of few different values, so that some are equal."""
+    draw.size("p", (6, 7, 8))
     examples(draw, ("score", 0, 7), ("label", 0, 1))
     draw.inputs[1][2][:2] = 0, 1  # Both occur,
     draw.inputs[2][2][:2] = 1  # and count.
     return lambda score, label, weight: [metrics.roc_auc_score(label, score, sample_weight=weight)]
 
 
-@golden(3)
+@golden()
 def of_numbers(draw):
-    examples(draw, ("x", -64, 64), ("target", -64, 64))
+    draw.size("p", (2, 4)), draw.size("q", (2, 3, 5))
+    examples(draw, ("x", -64, 64), ("target", -64, 64), dims="p q")
     draw.inputs[2][2][:2] = 1
 
     def function(x, target, weight):
-        x, target, by = x / 64, target / 64, {"sample_weight": weight}
+        x, target, by = x.ravel() / 64, target.ravel() / 64, {"sample_weight": weight.ravel()}
         return [
             metrics.mean_squared_error(target, x, **by),
             metrics.mean_absolute_error(target, x, **by),

@@ -7,7 +7,6 @@ import numpy as np
 from draw import Draw, golden
 
 DIMS = "p q r"
-TIMES = 3
 
 
 def over(name, function, elements):
@@ -21,7 +20,7 @@ def over(name, function, elements):
         elements(draw, "x", "p q")
         return lambda x: function(x, axes, number)
 
-    globals()[f"over_{name}"] = golden(TIMES, name)(define)
+    globals()[f"over_{name}"] = golden(name=name)(define)
 
 
 over("var", lambda x, axes, ddof: jnp.var(x, axes, ddof=ddof), Draw.normal)
@@ -30,7 +29,7 @@ over("vector_norm", lambda x, axes, p: jnp.linalg.vector_norm(x, axis=axes, ord=
 over("count_nonzero", lambda x, axes, _: jnp.count_nonzero(x, axes).astype(jnp.int32), Draw.coarse)
 
 
-@golden(TIMES)
+@golden()
 def norms_at_the_ends(draw):
     draw.distinct("x", "p q")
     norm = jnp.linalg.vector_norm
@@ -45,7 +44,7 @@ def along(name, function, elements):
         elements(draw, "x", "p q")
         return lambda x: function(x, axis)
 
-    globals()[f"along_{name}"] = golden(TIMES, name)(define)
+    globals()[f"along_{name}"] = golden(name=name)(define)
 
 
 along("median", lambda x, axis: jnp.median(x, axis), Draw.distinct)
@@ -55,7 +54,7 @@ along("cummin", lambda x, axis: jax.lax.cummin(x, axis), Draw.distinct)
 along("logcumsumexp", lambda x, axis: jax.lax.cumlogsumexp(x, axis), Draw.normal)
 
 
-@golden(TIMES)
+@golden()
 def quantile(draw):
     q = draw.among("q_part", [0.0, 0.25, 0.9, 1.0])
     axis = draw.one("dim", "p q")
@@ -69,7 +68,7 @@ def median_of_nan(draw):
     return lambda x: jax.lax.stop_gradient(jnp.median(x, 1))
 
 
-@golden(TIMES)
+@golden()
 def linear_recurrence(draw):
     reverse = draw.among("reverse", [False, True])
     draw.between("a", "p", -1, 1)
@@ -82,13 +81,23 @@ def linear_recurrence(draw):
     return function
 
 
-@golden(TIMES)
+@golden()
 def associative_scan(draw):
     """Products of matrices, whose order matters."""
     draw.size("p", (2, 3, 5))
     draw.sizes |= {"i": 2, "j": 2}
     draw.normal("x", "p i j")
     return lambda x: jax.lax.associative_scan(jnp.matmul, x)
+
+
+@golden()
+def associative_scan_with(draw):
+    """Pairs, from the last position to the first or the other way."""
+    reverse = draw.among("reverse", [False, True])
+    draw.between("a", "p q", -1, 1)
+    draw.normal("b", "p q")
+    combine = lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1])
+    return lambda a, b: jax.lax.associative_scan(combine, (a, b), reverse=reverse)
 
 
 @golden()
@@ -99,14 +108,14 @@ def extremes_of_nan(draw):
     return lambda x: ends(jax.lax.stop_gradient(x))
 
 
-@golden(TIMES)
+@golden()
 def bincount(draw):
     bins = draw.among("bins", [4, 6])
     draw.integers("x", "p q", 0, 7)  # JAX counts what is below 0 at 0.
     return lambda x: jnp.bincount(x.ravel(), length=bins).astype(jnp.int32)
 
 
-@golden(TIMES)
+@golden()
 def histogram(draw):
     bins = draw.among("bins", [4, 8])  # Parts whose ends are exact.
     draw.normal("x", "p q")
@@ -114,7 +123,7 @@ def histogram(draw):
     return lambda x: count(jax.lax.stop_gradient(x))
 
 
-@golden(TIMES)
+@golden()
 def searchsorted(draw):
     side = draw.among("side", ["left", "right"])
     draw._input("sorted", "p", lambda sizes: np.sort(draw.rng.integers(-2, 3, sizes) / 2))
@@ -122,7 +131,7 @@ def searchsorted(draw):
     return lambda s, x: jnp.searchsorted(s, x, side=side).astype(jnp.int32)
 
 
-@golden(2)
+@golden()
 def searchsorted_of_nan(draw):
     side = draw.attribute("side", "left" if draw.rng.integers(2) else "right")
     draw.size("p", (4, 6))

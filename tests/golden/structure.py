@@ -7,7 +7,7 @@ from draw import golden
 DIMS = "p q r"
 
 
-@golden(2)
+@golden()
 def pad(draw):
     axis, low, high = draw.one("dim", DIMS), draw.among("low", [0, 1, 2]), draw.among("high", [1, 3])
     draw.normal("x", DIMS)
@@ -15,7 +15,7 @@ def pad(draw):
     return lambda x: jnp.pad(x, widths)
 
 
-@golden(2)
+@golden()
 def slice(draw):
     axis = draw.one("dim", DIMS)
     n = draw.size(DIMS.split()[axis], (4, 6))
@@ -81,3 +81,31 @@ def broadcast(draw):
     n = draw.attribute("r", draw.size("r"))
     draw.normal("x", "p q")
     return lambda x: jnp.broadcast_to(x[:, None], (x.shape[0], n, x.shape[1]))
+
+
+@golden()
+def pick(draw):
+    axis = draw.one("dim", DIMS)
+    at = draw.attribute("at", int(draw.rng.integers(draw.size(DIMS.split()[axis]))))
+    draw.normal("x", DIMS)
+    return lambda x: jnp.take(x, at, axis)
+
+
+@golden()
+def split_evenly(draw):
+    draw.size("p", (6,)), draw.size("q", (1, 2, 3))
+    draw.normal("x", "p q")
+    return lambda x: tuple(jnp.split(x, 3))
+
+
+@golden()
+def likes(draw):
+    draw.normal("x", "p q")
+    return lambda x: (jnp.zeros_like(x), jnp.ones_like(x))
+
+
+@golden()
+def replace_dims(draw):
+    draw.size("q", (4, 6))
+    draw.normal("x", "p q r")
+    return lambda x: x.reshape(x.shape[0], 2, -1, x.shape[2])

@@ -46,14 +46,14 @@ def adaptive(name, pool):
         size = draw.attribute("size", [int(draw.rng.choice((1, 2, 3, 4))) for _ in range(2)])
         return lambda x: pool(x, size)
 
-    globals()[name] = golden(3, name)(define)
+    globals()[name] = golden(name=name)(define)
 
 
 adaptive("adaptive_avg_pool", F.adaptive_avg_pool2d)
 adaptive("adaptive_max_pool", F.adaptive_max_pool2d)
 
 
-@golden(3)
+@golden()
 def group_norm(draw):
     groups = draw.among("groups", [1, 2])
     image(draw, (2, 3), (4, 6))
@@ -62,7 +62,7 @@ def group_norm(draw):
     return lambda x, scale, bias: F.group_norm(x, groups, scale, bias, 1e-5)
 
 
-@golden(3)
+@golden()
 def instance_norm(draw):
     image(draw, (2, 3), (2, 4))
     draw.normal("scale", "c")
@@ -70,8 +70,8 @@ def instance_norm(draw):
     return lambda x, scale, bias: F.instance_norm(x, None, None, scale, bias, True, 0.1, 1e-5)
 
 
-@golden(3)
+@golden()
 def local_response_norm(draw):
     size, alpha = draw.among("size", [2, 3, 4]), draw.among("alpha", [0.1, 1.0])
-    image(draw, (2,), (4, 5))
+    image(draw, (2, 4), (4, 5))
     return lambda x: F.local_response_norm(x, size, alpha, 0.75, 2.0)

@@ -19,7 +19,7 @@ def compared(name, loss, **options):
         chosen = {option: draw.attributes[option] for option in options}
         return lambda x, target: loss(x, target, **chosen, **NONE)
 
-    globals()[name] = golden(3, name)(define)
+    globals()[name] = golden(name=name)(define)
 
 
 compared("squared_error", F.mse_loss)
@@ -27,14 +27,14 @@ compared("huber_loss", F.huber_loss, delta=[0.5, 1.0, 1.7])
 compared("smooth_l1_loss", F.smooth_l1_loss, beta=[0.5, 1.0, 1.7])
 
 
-@golden(3)
+@golden()
 def absolute_error(draw):
     draw.distinct("x", "p q")
     draw.integers("target", "p q", -1, 1)
     return lambda x, target: F.l1_loss(x, target, **NONE)
 
 
-@golden(3)
+@golden()
 def gaussian_nll(draw):
     draw.normal("mean", "p q")
     draw.positive("variance", "p q")
@@ -42,21 +42,21 @@ def gaussian_nll(draw):
     return lambda x, variance, target: F.gaussian_nll_loss(x, target, variance, **NONE)
 
 
-@golden(3)
+@golden()
 def poisson_nll(draw):
     draw.normal("x", "p q")
     draw.positive("target", "p q")
     return lambda x, target: F.poisson_nll_loss(x, target, **NONE)
 
 
-@golden(3)
+@golden()
 def binary_cross_entropy(draw):
     draw._input("p", "p q", lambda sizes: draw.rng.integers(1, 64, sizes) / 64)
     draw._input("target", "p q", lambda sizes: draw.rng.integers(0, 65, sizes) / 64)
     return lambda p, target: F.binary_cross_entropy(p, target, **NONE)
 
 
-@golden(3)
+@golden()
 def kl_divergence(draw):
     draw.normal("x", "p classes")
     draw.positive("target", "p classes")
@@ -67,7 +67,7 @@ def sides(draw, name, dims):
     draw._input(name, dims, lambda sizes: draw.rng.choice([-1.0, 1.0], sizes))
 
 
-@golden(3)
+@golden()
 def hinge_embedding_loss(draw):
     margin = draw.among("margin", [0.5, 1.0, 2.0])
     draw.distinct("x", "p q")
@@ -75,7 +75,7 @@ def hinge_embedding_loss(draw):
     return lambda x, alike: F.hinge_embedding_loss(x, alike.detach(), margin, **NONE)
 
 
-@golden(3)
+@golden()
 def margin_ranking_loss(draw):
     margin = draw.among("margin", [0.0, 0.7])
     draw.distinct("x", "p q")
@@ -84,14 +84,14 @@ def margin_ranking_loss(draw):
     return lambda x, y, first: F.margin_ranking_loss(x, y, first, margin, **NONE)
 
 
-@golden(3)
+@golden()
 def cosine_similarity(draw):
     draw.normal("x", "p model")
     draw.normal("y", "p model")
     return lambda x, y: F.cosine_similarity(x, y, -1)
 
 
-@golden(3)
+@golden()
 def cosine_embedding_loss(draw):
     margin = draw.among("margin", [0.0, 0.3])
     draw.normal("x", "p model")
@@ -100,7 +100,7 @@ def cosine_embedding_loss(draw):
     return lambda x, y, alike: F.cosine_embedding_loss(x, y, alike.detach(), margin, **NONE)
 
 
-@golden(3)
+@golden()
 def triplet_margin_loss(draw):
     margin = draw.among("margin", [0.5, 1.0])
     for name in ("anchor", "positive", "negative"):

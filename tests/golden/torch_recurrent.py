@@ -1,5 +1,6 @@
 """PyTorch's recurrent layers: weights have dims of their own, in its order of elements."""
 
+import numpy as np
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -8,9 +9,13 @@ from draw import golden
 MODULES = {"lstm": (torch.nn.LSTM, 4), "gru": (torch.nn.GRU, 3), "plain": (torch.nn.RNN, 1)}
 
 
+# Batch, time, input, state and the lengths of packed sequences: one of length 1, all of full length, and several.
+PACKED = [(3, 4, 2, 2, [1, 4, 3]), (2, 3, 3, 3, [3, 3]), (4, 2, 1, 1, [2, 1, 1, 2])]
+
+
 def cells(draw, gates, layers, directions):
     """Inputs for all weights, under torch's names."""
-    draw.sizes |= {"gates": gates, "_state": draw.size("state", (2,)), "directions": 2}
+    draw.sizes |= {"gates": gates, "_state": draw.sizes["state"], "directions": 2}
     names = []
     for layer in range(layers):
         below = "input" if layer == 0 else "_state" if directions == 1 else "directions _state"
@@ -22,16 +27,18 @@ def cells(draw, gates, layers, directions):
     return names
 
 
-def recurrent(name, times, layers, directions, packed):
+def recurrent(name, layers, directions, packed=False):
     def define(draw):
-        # Lengths are worth more sizes of what they cut.
-        batch, time = ((2, 3, 4), (2, 3, 4)) if packed else ((2,), (2, 3))
-        for dim, among in [("batch", batch), ("time", time), ("input", (2, 3))]:
-            draw.size(dim, among)
+        if packed:
+            *sizes, lengths = PACKED[draw.number]
+            draw.sizes |= dict(zip(("batch", "time", "input", "state"), sizes))
+        else:
+            draw.sizes |= {"batch": 2, "state": 2}
+            draw.size("time", (2, 3, 5)), draw.size("input", (1, 2, 3))
         draw.attribute("layers", layers), draw.attribute("both_ways", directions == 2)
         draw.normal("x", "batch time input")
         if packed:
-            draw.integers("lengths", "batch", 1, draw.sizes["time"])
+            draw._input("lengths", "batch", lambda _: np.array(lengths, "int32"))
         kind, gates = MODULES[name.split("_")[0]]
         names = cells(draw, gates, layers, directions)
         module = kind(draw.sizes["input"], draw.sizes["state"], layers, batch_first=True,
@@ -53,11 +60,12 @@ def recurrent(name, times, layers, directions, packed):
 
         return function
 
-    globals()[name] = golden(times, name)(define)
+    globals()[name] = golden(name=name)(define)
 
 
-recurrent("lstm", 3, 1, 1, False)
-recurrent("gru", 3, 1, 1, False)
-recurrent("plain", 3, 1, 1, False)
-recurrent("lstm_packed", 3, 2, 2, True)
-recurrent("gru_packed", 3, 1, 2, True)
+recurrent("lstm", 1, 1)
+recurrent("gru", 1, 1)
+recurrent("plain", 1, 1)
+recurrent("lstm_packed", 2, 2, packed=True)
+recurrent("gru_packed", 1, 2, packed=True)
+recurrent("plain_packed", 2, 2, packed=True)

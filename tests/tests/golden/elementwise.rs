@@ -27,6 +27,7 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("selu", |i| vec![selu(i.x[0])]),
     ("relu", |i| vec![relu(i.x[0])]),
     ("abs", |i| vec![abs(i.x[0])]),
+    ("neg", |i| vec![-i.x[0]]),
     ("sign", |i| vec![sign(i.x[0])]),
     ("floor", |i| vec![floor(i.x[0])]),
     ("powf", |i| vec![powf(i.x[0], i.number("power"))]),

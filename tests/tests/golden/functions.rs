@@ -16,6 +16,7 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("sinh", |i| vec![sinh(i.x[0])]),
     ("cosh", |i| vec![cosh(i.x[0])]),
     ("asinh", |i| vec![asinh(i.x[0])]),
+    ("log1mexp", |i| vec![log1mexp(i.x[0])]),
     ("acosh", |i| vec![acosh(i.x[0])]),
     ("atanh", |i| vec![atanh(i.x[0])]),
     ("exp2", |i| vec![exp2(i.x[0])]),
@@ -40,6 +41,10 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("at_infinities", |i| {
         let all = [ceil, trunc, atan, sinh, cosh, asinh, exp2, cbrt, log2, log_sigmoid];
         all.map(|function| function(i.x[0]).stop_gradient()).to_vec()
+    }),
+    ("pairs_at_the_ends", |i| {
+        let all = [maximum, minimum, logaddexp, equal, less, greater_equal];
+        all.map(|function| function(i.x[0], i.x[1]).stop_gradient()).to_vec()
     }),
     ("celu", |i| vec![celu(i.x[0], i.number("alpha"))]),
     ("prelu", |i| vec![prelu(i.x[0], i.x[1])]),

@@ -4,7 +4,7 @@ use crate::Builder;
 use crate::instance::Given;
 use mesh_ops::layers::embed;
 use mesh_ops::prelude::*;
-use mesh_ops::{Order, dynamic_shift, one_hot_with, scatter_add};
+use mesh_ops::{Order, dynamic_shift, one_hot_with, scatter_add, update_at};
 
 fn order(i: &Given<'_>) -> Order {
     if i.is("descending") { Order::Descending } else { Order::Ascending }
@@ -13,6 +13,7 @@ fn order(i: &Given<'_>) -> Order {
 /// Builders of `indices.json`.
 pub(crate) const BUILDERS: &[Builder] = &[
     ("sort", |i| vec![i.x[0].sort(i.along("dim"), order(i))]),
+    ("sort_of_nan", |i| vec![i.x[0].stop_gradient().sort(i.dim("q"), order(i))]),
     ("argsort", |i| vec![i.x[0].argsort(i.along("dim"), order(i))]),
     ("top_k", |i| {
         let (values, indices) = i.x[0].top_k(i.along("dim"), dim("k", i.size("k")));
@@ -49,4 +50,5 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("shift", |i| vec![i.x[0].shift(i.dim("p"), i.integer("offset"), i.is("wrap"))]),
     ("dynamic_shift", |i| vec![dynamic_shift(i.x[0], i.x[1], i.dim("q"), i.is("wrap"))]),
     ("reverse", |i| vec![i.x[0].reverse(i.along("dim"))]),
+    ("update_at", |i| vec![update_at(i.x[0], i.dim("q"), i.x[2], i.x[1])]),
 ];

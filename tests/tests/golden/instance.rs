@@ -3,12 +3,16 @@
 use mesh_ops::prelude::*;
 use mesh_ops::testing::{Dense, Tolerance, compare, legal_layouts};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The mesh, and how many of its legal layouts are run besides one processor. The conformance suite
 /// runs every layout; a few are enough here.
 const MESH: &str = "a:2;b:2";
 const LAYOUTS_MOST: usize = 3;
+
+/// Instances of a builder that differ in the shapes of their inputs.
+const SHAPES_LEAST: usize = 3;
 
 /// The files have ten digits, so their numbers are off by at most 5e-10 of an element; rounding in
 /// f64 adds up to less than the other half of the tolerance.
@@ -98,8 +102,16 @@ pub(crate) fn check_family(family: &str, builders: &[Builder]) {
         |instance: &Value| instance["name"].as_str().unwrap().split('/').next().map(str::to_owned);
     let instances = list(&file, "instances");
     for (name, _) in builders {
-        let found = instances.iter().any(|instance| op(instance).as_deref() == Some(name));
-        assert!(found, "{name} has a builder, but no instance in {family}.json");
+        let of_it = instances.iter().filter(|instance| op(instance).as_deref() == Some(name));
+        let shapes: Vec<_> = of_it.map(shapes).collect();
+        let different: BTreeSet<_> = shapes.iter().map(|shapes| format!("{shapes:?}")).collect();
+        assert!(
+            different.len() >= SHAPES_LEAST,
+            "{name} in {family}.json has the shapes {shapes:?}"
+        );
+        let is_odd = |d: &Dimension| d.size > 1 && d.size % 2 == 1;
+        let odd = shapes.iter().flatten().flat_map(|shape| shape.iter()).any(|d| is_odd(&d));
+        assert!(odd, "{name} in {family}.json has no odd size");
     }
     let mut faults = Vec::new();
     for instance in instances {
@@ -113,6 +125,12 @@ pub(crate) fn check_family(family: &str, builders: &[Builder]) {
         }
     }
     assert!(faults.is_empty(), "{family}:\n{}", faults.join("\n"));
+}
+
+/// The shapes of an instance's inputs.
+fn shapes(instance: &Value) -> Vec<Shape> {
+    let shape = |input: &Value| input["shape"].as_str().unwrap().parse().unwrap();
+    list(instance, "inputs").iter().map(shape).collect()
 }
 
 fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {

@@ -1,9 +1,11 @@
-//! Norms, losses, dense layers and attention.
+//! Norms, losses, dense layers and attention against JAX, and a layer of a transformer against PyTorch.
 
 use crate::Builder;
 use crate::instance::Given;
+use mesh_ops::elementwise::logical_and;
 use mesh_ops::layers::attention::*;
 use mesh_ops::layers::*;
+use mesh_ops::metrics::perplexity;
 use mesh_ops::prelude::*;
 use mesh_ops::range;
 
@@ -38,6 +40,40 @@ fn self_attention<'g>(i: &Given<'g>, layer: MultiHead) -> Vec<Tensor<'g>> {
     vec![layer.self_attention(i.x[0], i.dim("length"), &weights, None, &causally(i))]
 }
 
+fn masks<'g>(i: &Given<'g>) -> Vec<Tensor<'g>> {
+    let (segment, length) = (i.x[0], i.dim("length"));
+    let (query, memory) = (range(i.graph, length, I32), range(i.graph, memory_dim(length), I32));
+    let causal = causal_mask(query, memory);
+    let same = segment_mask(segment, as_memory(segment, length));
+    let added = additive_mask(logical_and(same, causal), i.float);
+    vec![causal, window_mask(query, memory, i.size("width")), same, added]
+}
+
+fn transformer_layer<'g>(i: &Given<'g>) -> Vec<Tensor<'g>> {
+    let [length, model, kv] = ["length", "model", "kv"].map(|name| i.dim(name));
+    let layer = TransformerLayer {
+        norm: Norm::Layer,
+        attention: MultiHead::new(model, i.dim("heads"), kv),
+        feed_forward: FeedForward::new(model, i.dim("hidden")).activations([Activation::Swish]),
+    };
+    let norm = |n: usize| NormWeights { scale: i.x[n], bias: Some(i.x[n + 1]) };
+    let dense = |n: usize| DenseWeights { kernel: i.x[n], bias: None };
+    let [query, key, value, output] = [5, 6, 7, 8].map(|n| i.x[n]);
+    let weights = TransformerLayerWeights {
+        attention_norm: norm(1),
+        attention: MultiHeadWeights { query, key, value, output },
+        feed_forward_norm: norm(3),
+        feed_forward: FeedForwardWeights { inputs: vec![dense(9)], output: dense(10) },
+    };
+    // PyTorch divides by the root of a head's size.
+    let scale = Some((kv.size as f64).powf(-0.5));
+    let attention = AttentionOptions { scale, ..causally(i) };
+    vec![layer.apply(i.x[0], length, &weights, &Around { attention, ..Default::default() })]
+}
+
+/// Builders of `torch_layers.json`.
+pub(crate) const TORCH: &[Builder] = &[("transformer_layer", transformer_layer)];
+
 /// Builders of `layers.json`.
 pub(crate) const BUILDERS: &[Builder] = &[
     ("layer_norm", |i| vec![Norm::Layer.apply(i.x[0], i.dim("model"), &norm_weights(i))]),
@@ -62,9 +98,25 @@ pub(crate) const BUILDERS: &[Builder] = &[
         let options = cross_entropy(i, i.number("z_loss"));
         vec![options.apply(i.x[0], i.x[1], i.dim("classes"))]
     }),
+    ("saturated_cross_entropies", |i| {
+        let classes = i.dim("classes");
+        let hard = softmax_cross_entropy(i.x[0], i.x[1], classes);
+        vec![hard, sigmoid_cross_entropy(i.x[0], i.x[1].one_hot(classes, i.float))]
+    }),
     ("soft_cross_entropy", |i| vec![cross_entropy(i, 0.0).apply(i.x[0], i.x[1], i.dim("classes"))]),
     ("sigmoid_cross_entropy", |i| vec![sigmoid_cross_entropy(i.x[0], i.x[1])]),
     ("weighted_mean", |i| vec![weighted_mean(i.x[0], i.x[1])]),
+    ("empty_weights", |i| vec![weighted_mean(i.x[0], i.x[1])]),
+    ("weights_nonzero", |i| vec![weights_nonzero(i.x[0], i.float)]),
+    ("perplexity", |i| vec![perplexity(i.x[0], Some(i.x[1])).value()]),
+    ("masks", masks),
+    ("cross_attention", |i| {
+        let [query, key, value, output] = [2, 3, 4, 5].map(|n| i.x[n]);
+        let weights = MultiHeadWeights { query, key, value, output };
+        let layer = MultiHead::new(i.dim("model"), i.dim("heads"), i.dim("kv"));
+        let options = AttentionOptions::default();
+        vec![layer.cross_attention(i.x[0], i.x[1], i.dim("memory"), &weights, &options)]
+    }),
     ("embedding_logits", |i| vec![embedding_logits(i.x[0], i.x[1], i.dim("vocab"))]),
     ("attention", |i| {
         let scale = Some(i.number("scale"));

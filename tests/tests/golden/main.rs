@@ -2,7 +2,8 @@
 //!
 //! `tests/golden/make.py`, `make_torch.py` and `make_sklearn.py` draw the instances and write the files beside them. Here every instance
 //! is built with `mesh_ops` and run in f64 and f32, on one processor and under some of the legal
-//! layouts of four. A builder without an instance fails, and so does an instance without a builder.
+//! layouts of four. A builder has at least three instances of different sizes, odd ones among them, and no
+//! instance is without a builder.
 //!
 //! Where conventions differ, instances avoid the difference, and say so in `tests/golden/`. The
 //! gradients differ
@@ -63,4 +64,5 @@ families! {
     torch_images = images::TORCH;
     torch_recurrent = recurrent::BUILDERS;
     torch_state_space = state_space::BUILDERS;
+    torch_layers = layers::TORCH;
 }

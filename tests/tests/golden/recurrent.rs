@@ -33,4 +33,5 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("plain", |i| along(i, Cell::Plain(Activation::Tanh), false)),
     ("lstm_packed", |i| along(i, Cell::Lstm, true)),
     ("gru_packed", |i| along(i, Cell::Gru, true)),
+    ("plain_packed", |i| along(i, Cell::Plain(Activation::Tanh), true)),
 ];

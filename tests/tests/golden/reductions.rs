@@ -1,9 +1,10 @@
 //! Reductions, products with contraction, cumulative sums, softmax.
 
 use crate::Builder;
-use mesh_ops::Cumulative;
 use mesh_ops::layers::{log_softmax_with, logsumexp_with, softmax_with};
 use mesh_ops::prelude::*;
+use mesh_ops::reduce::sum_onto;
+use mesh_ops::{Cumulative, add_n};
 
 /// Builders of `reductions.json`.
 pub(crate) const BUILDERS: &[Builder] = &[
@@ -30,5 +31,19 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("softmax_with", |i| vec![softmax_with(i.x[0], i.dim("q"), Some(i.x[1]))]),
     ("log_softmax_with", |i| vec![log_softmax_with(i.x[0], i.dim("q"), Some(i.x[1]))]),
     ("einsum", |i| vec![i.x[0].einsum(&i.x[1..], i.dims("output"))]),
+    ("at_the_ends", |i| {
+        let (x, q) = (i.x[0], [i.dim("q")]);
+        let all = [x.max(q), x.min(q), x.sum(q), x.prod(q)];
+        all.map(Tensor::stop_gradient).to_vec()
+    }),
+    ("softmax_of_infinities", |i| {
+        let (x, q) = (i.x[0].stop_gradient(), i.dim("q"));
+        vec![x.softmax(q), x.logsumexp(q)]
+    }),
+    ("add_n", |i| vec![add_n(i.x[0], &i.x[1..])]),
+    ("sum_onto", |i| {
+        let shape = Shape::new([i.dim("r"), i.dim("p")]).unwrap();
+        vec![sum_onto(i.x[0], &shape)]
+    }),
     ("matmul", |i| vec![i.x[0].matmul(&i.x[1..])]),
 ];

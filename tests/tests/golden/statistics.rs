@@ -4,9 +4,9 @@ use crate::Builder;
 use crate::instance::Given;
 use mesh_ops::prelude::*;
 use mesh_ops::{
-    AssociativeScan, Side, associative_scan, bincount, count_nonzero, cummax, cummin, cumprod,
-    histogram, linear_recurrence, logcumsumexp, median, quantile, searchsorted, std, var,
-    vector_norm,
+    AssociativeScan, Side, associative_scan, associative_scan_with, bincount, count_nonzero,
+    cummax, cummin, cumprod, histogram, linear_recurrence, logcumsumexp, median, quantile,
+    searchsorted, std, var, vector_norm,
 };
 
 fn places<'g>(i: &Given<'g>) -> Vec<Tensor<'g>> {
@@ -42,6 +42,10 @@ pub(crate) const BUILDERS: &[Builder] = &[
             [mesh_ops::einsum::contract(a, &[b], [between])]
         })
         .to_vec()
+    }),
+    ("associative_scan_with", |i| {
+        let how = AssociativeScan { reverse: i.is("reverse"), blocks: None };
+        associative_scan_with(&i.x, i.dim("p"), how, |x, y| vec![x[0] * y[0], x[1] * y[0] + y[1]])
     }),
     ("extremes_of_nan", |i| {
         [cummax, cummin].map(|fold| fold(i.x[0], i.dim("q")).stop_gradient()).to_vec()

@@ -2,7 +2,7 @@
 
 use crate::Builder;
 use mesh_ops::prelude::*;
-use mesh_ops::{split, unstack};
+use mesh_ops::{ones_like, pick, replace_dims, split, split_evenly, unstack, zeros_like};
 
 /// Builders of `structure.json`.
 pub(crate) const BUILDERS: &[Builder] = &[
@@ -31,4 +31,11 @@ pub(crate) const BUILDERS: &[Builder] = &[
         let shape = Shape::new([i.dim("p"), dim("r", i.size("r")), i.dim("q")]).unwrap();
         vec![i.x[0].broadcast(&shape)]
     }),
+    ("pick", |i| vec![pick(i.x[0], i.along("dim"), i.size("at"))]),
+    ("split_evenly", |i| split_evenly::<3>(i.x[0], i.dim("p")).to_vec()),
+    ("replace_dims", |i| {
+        let q = i.dim("q");
+        vec![replace_dims(i.x[0], [q], [dim("two", 2), dim("half", q.size / 2)])]
+    }),
+    ("likes", |i| vec![zeros_like(i.x[0]), ones_like(i.x[0])]),
 ];

@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod clusters;
+mod goldens;
 mod layouts_page;
 mod lines;
 mod mistakes;

@@ -17,7 +17,11 @@ pub(super) const ABSENT: &[Absent] = &[
         "jax.random.key jax.random.split",
         "`Session::threads(&module, seed)`: one seed for the session. A number depends on the seed, the op's name, the step and the place in the whole tensor, never on the layout",
     ),
-    absent("nn.parallel.DistributedDataParallel", "jax.pmap", "the layout `batch:data`"),
+    absent(
+        "nn.DataParallel nn.parallel.DistributedDataParallel",
+        "jax.pmap",
+        "the layout `batch:data`",
+    ),
     absent(
         "distributed.fsdp.FullyShardedDataParallel",
         "",
@@ -35,12 +39,12 @@ pub(super) const ABSENT: &[Absent] = &[
     ),
     absent(
         "distributed.all_reduce distributed.all_gather",
-        "lax.psum lax.all_gather lax.pmean",
+        "lax.psum lax.pmean lax.pmax lax.pmin lax.all_gather lax.all_to_all lax.ppermute lax.psum_scatter lax.axis_index",
         "collectives follow from the layout; nobody writes them",
     ),
     absent(
         "distributed.tensor.DTensor",
-        "jax.sharding.NamedSharding",
+        "jax.sharding.NamedSharding lax.with_sharding_constraint",
         "a rule of the layout; `Tensor::relayout` for one tensor",
     ),
     absent("", "jax.shard_map", "an op of your own (`Op::local`) sees one processor's slices"),
@@ -61,11 +65,29 @@ pub(super) const ABSENT: &[Absent] = &[
         "",
         "two functions of one graph: one with dropout and updates, one without",
     ),
-    absent("nn.Sequential nn.ModuleList", "linen.Module", "functions of Rust"),
-    absent("unique", "jnp.unique", "the number of results depends on the data; shapes are fixed"),
+    absent(
+        "nn.Sequential nn.ModuleList nn.ModuleDict nn.ParameterList nn.ParameterDict",
+        "linen.Module",
+        "functions of Rust",
+    ),
+    absent(
+        "unique unique_consecutive",
+        "jnp.unique jnp.union1d jnp.intersect1d jnp.setdiff1d",
+        "the number of results depends on the data; shapes are fixed",
+    ),
+    absent(
+        "nn.Transformer nn.TransformerEncoder nn.TransformerDecoder",
+        "",
+        "`TransformerLayer::apply` in a loop of Rust, or `Graph::scan` over stacked layers; the programs `lm` and `vit`",
+    ),
+    absent(
+        "",
+        "lax.optimization_barrier",
+        "`Tensor::depend` orders; `Graph::recompute` has barriers of its own",
+    ),
     absent("nn.utils.rnn.pack_padded_sequence", "", "`Recurrent::apply` takes the lengths"),
     absent(
-        "nn.MaxUnpool2d F.max_unpool2d",
+        "nn.MaxUnpool1d nn.MaxUnpool2d nn.MaxUnpool3d F.max_unpool1d F.max_unpool2d F.max_unpool3d",
         "",
         "needs the places of maxima, which pooling does not give; the gradient of `max_pool` moves values back to them",
     ),
@@ -75,17 +97,21 @@ pub(super) const ABSENT: &[Absent] = &[
         "gathers at places that the data choose in two dims; `gather` along merged dims composes it",
     ),
     absent(
-        "linalg.svd linalg.eigh linalg.qr linalg.cholesky linalg.inv",
-        "jnp.linalg.svd jnp.linalg.eigh jnp.linalg.qr jnp.linalg.cholesky jnp.linalg.inv",
+        "linalg.svd linalg.eigh linalg.qr linalg.cholesky linalg.inv linalg.solve linalg.det linalg.slogdet",
+        "jnp.linalg.svd jnp.linalg.eigh jnp.linalg.qr jnp.linalg.cholesky jnp.linalg.inv jnp.linalg.solve jnp.linalg.det jnp.linalg.slogdet",
         "decompositions need whole matrices and have no spelling by products; roots by Newton's iteration stand in `mesh_optimize`",
     ),
-    absent("fft.fft", "jnp.fft.fft", "there are no complex numbers"),
+    absent("fft.fft stft istft", "jnp.fft.fft", "there are no complex numbers"),
     absent(
         "sparse_coo_tensor",
         "jax.experimental.sparse",
         "tensors are dense; `gather` and `scatter_add` work on indices",
     ),
-    absent("nn.EmbeddingBag", "", "`embedding(…).sum([length])`, or `segment_sum` of it"),
+    absent(
+        "nn.EmbeddingBag F.embedding_bag",
+        "",
+        "`embedding(…).sum([length])`, or `segment_sum` of it",
+    ),
     absent("nn.Fold3d nn.LazyLinear", "", "sizes are known when the graph is built"),
     absent("quantization int8", "", "dtypes are float64, float32, bfloat16, int32 and bool"),
     absent(

@@ -8,20 +8,23 @@ pub(super) fn functions(words: &Words<'_>) -> Vec<Row> {
     let &Words { columns, x, y, .. } = words;
     rows! {
         "add", "jnp.add lax.add" => x + y;
-        "sub", "jnp.subtract lax.sub" => x - y;
-        "mul", "jnp.multiply lax.mul" => x * y;
-        "div true_divide", "jnp.divide lax.div" => x / y;
-        "neg", "jnp.negative lax.neg" => -x;
+        "sub subtract", "jnp.subtract lax.sub" => x - y;
+        "mul multiply", "jnp.multiply lax.mul" => x * y;
+        "div divide true_divide", "jnp.divide jnp.true_divide lax.div" => x / y;
+        "neg negative", "jnp.negative lax.neg" => -x;
         "floor_divide", "jnp.floor_divide" => floordiv(x, y);
         "remainder", "jnp.remainder jnp.mod" => modulo(x, y), "the sign of the divisor";
-        "abs absolute", "jnp.abs lax.abs" => x.abs();
+        "fmod", "jnp.fmod lax.rem" => x - y * trunc(x / y), "the sign of the dividend";
+        "rsub", "" => y - x;
+        "positive clone", "jnp.positive jnp.copy" => x, "a tensor never changes";
+        "abs absolute", "jnp.abs jnp.absolute jnp.fabs lax.abs" => x.abs();
         "sign sgn", "jnp.sign lax.sign" => x.sign();
         "square", "jnp.square lax.square" => x.square();
         "sqrt", "jnp.sqrt lax.sqrt" => x.sqrt();
         "rsqrt", "lax.rsqrt" => x.rsqrt();
         "", "jnp.cbrt lax.cbrt" => cbrt(x);
         "reciprocal", "jnp.reciprocal" => x.reciprocal();
-        "pow", "jnp.power lax.pow" => pow(x, y);
+        "pow float_power", "jnp.power jnp.float_power lax.pow" => pow(x, y);
         "hypot", "jnp.hypot" => hypot(x, y);
         "exp", "jnp.exp lax.exp" => x.exp();
         "exp2", "jnp.exp2 lax.exp2" => exp2(x);
@@ -57,14 +60,17 @@ pub(super) fn functions(words: &Words<'_>) -> Vec<Row> {
         "frac", "" => x - trunc(x);
         "maximum fmax", "jnp.maximum lax.max" => maximum(x, y), "NaN if either is";
         "minimum fmin", "jnp.minimum lax.min" => minimum(x, y), "NaN if either is";
-        "clamp clip", "jnp.clip lax.clamp" => x.clip(-1.0, 1.0);
+        "clamp clip clamp_min clamp_max", "jnp.clip lax.clamp" => x.clip(-1.0, 1.0);
         "lerp", "" => lerp(x, y, 0.3);
         "copysign", "jnp.copysign" => copysign(x, y);
+        "logaddexp2", "jnp.logaddexp2" => {
+            logaddexp(x * std::f64::consts::LN_2, y * std::f64::consts::LN_2) / std::f64::consts::LN_2
+        };
         "nan_to_num", "jnp.nan_to_num" => nan_to_num(x);
         "heaviside", "jnp.heaviside" => x.greater(0.0).cast(F32), "with 0 at 0";
         "addcmul", "" => x + 0.5 * x * y;
         "addcdiv", "" => x + 0.5 * x / y;
-        "deg2rad", "jnp.deg2rad" => x * std::f64::consts::PI / 180.0;
+        "deg2rad", "jnp.deg2rad jnp.radians" => x * std::f64::consts::PI / 180.0;
         "rad2deg", "jnp.rad2deg" => x * 180.0 / std::f64::consts::PI;
         "sinc", "jnp.sinc" => {
             let turn = x * std::f64::consts::PI;
@@ -92,6 +98,9 @@ pub(super) fn predicates(words: &Words<'_>) -> Vec<Row> {
         "isclose", "jnp.isclose" => (x - y).abs().less_equal(1e-5 * y.abs() + 1e-8);
         "isnan", "jnp.isnan" => is_nan(x);
         "isinf", "jnp.isinf" => is_inf(x);
+        "isposinf", "jnp.isposinf" => logical_and(is_inf(x), x.greater(0.0));
+        "isneginf", "jnp.isneginf" => logical_and(is_inf(x), x.less(0.0));
+        "signbit", "jnp.signbit" => copysign(x.fill_like(1.0), x).less(0.0);
         "isfinite", "jnp.isfinite lax.is_finite" => is_finite(x);
         "logical_and", "jnp.logical_and" => logical_and(mask, x.greater(0.0));
         "logical_or", "jnp.logical_or" => logical_or(mask, x.greater(0.0));
@@ -100,10 +109,11 @@ pub(super) fn predicates(words: &Words<'_>) -> Vec<Row> {
         "bitwise_and", "jnp.bitwise_and lax.bitwise_and" => bit_and(ids, ids);
         "bitwise_or", "jnp.bitwise_or lax.bitwise_or" => bit_or(ids, ids);
         "bitwise_xor", "jnp.bitwise_xor lax.bitwise_xor" => bit_xor(ids, ids);
-        "bitwise_not", "jnp.bitwise_not lax.bitwise_not" => bit_not(ids);
-        "bitwise_left_shift", "jnp.left_shift lax.shift_left" => shift_left(ids, ids);
-        "bitwise_right_shift", "jnp.right_shift lax.shift_right_arithmetic" => shift_right(ids, ids);
+        "bitwise_not", "jnp.bitwise_not jnp.bitwise_invert jnp.invert lax.bitwise_not" => bit_not(ids);
+        "bitwise_left_shift", "jnp.left_shift jnp.bitwise_left_shift lax.shift_left" => shift_left(ids, ids);
+        "bitwise_right_shift", "jnp.right_shift jnp.bitwise_right_shift lax.shift_right_arithmetic" => shift_right(ids, ids);
         "where", "jnp.where lax.select" => mask.select(x, y);
+        "", "lax.select_n" => mask.select(y, x), "the case of false comes first there";
         "masked_fill Tensor.masked_fill", "" => mask.select(x.fill_like(0.0), x);
     }
 }
@@ -125,9 +135,10 @@ pub(super) fn activations(words: &Words<'_>) -> Vec<Row> {
         "sigmoid F.sigmoid nn.Sigmoid", "nn.sigmoid lax.logistic" => x.sigmoid();
         "F.logsigmoid nn.LogSigmoid", "nn.log_sigmoid" => log_sigmoid(x);
         "F.hardsigmoid nn.Hardsigmoid", "nn.hard_sigmoid" => hard_sigmoid(x);
-        "F.hardswish nn.Hardswish", "nn.hard_swish" => hard_swish(x);
+        "F.hardswish nn.Hardswish", "nn.hard_swish nn.hard_silu" => hard_swish(x);
         "F.hardtanh nn.Hardtanh", "nn.hard_tanh" => hard_tanh(x);
         "F.softplus nn.Softplus", "nn.softplus" => softplus(x);
+        "", "nn.log1mexp" => log1mexp(-x), "of numbers below 0 here, above 0 there";
         "F.softsign nn.Softsign", "nn.soft_sign" => softsign(x);
         "F.tanhshrink nn.Tanhshrink", "" => x - x.tanh();
         "F.hardshrink nn.Hardshrink", "" => x.abs().greater(0.5).select(x, x.fill_like(0.0));
@@ -135,7 +146,7 @@ pub(super) fn activations(words: &Words<'_>) -> Vec<Row> {
         "F.threshold nn.Threshold", "" => x.greater(0.1).select(x, x.fill_like(20.0));
         "F.glu nn.GLU", "nn.glu" => mesh_ops::glu(x, columns);
         "", "nn.squareplus" => 0.5 * (x + (x.square() + 4.0).sqrt());
-        "F.softmax nn.Softmax softmax", "nn.softmax" => x.softmax(columns);
+        "F.softmax nn.Softmax nn.Softmax2d softmax", "nn.softmax" => x.softmax(columns);
         "F.log_softmax nn.LogSoftmax", "nn.log_softmax" => x.log_softmax(columns);
         "F.softmin nn.Softmin", "" => (-x).softmax(columns);
         "", "nn.standardize" => {

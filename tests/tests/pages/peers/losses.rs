@@ -32,7 +32,10 @@ pub(super) fn losses(words: &Words<'_>) -> Vec<Row> {
         "", "optax.hinge_loss" => hinge_loss(x, y);
         "F.hinge_embedding_loss nn.HingeEmbeddingLoss", "" => hinge_embedding_loss(x, y, 1.0);
         "F.margin_ranking_loss nn.MarginRankingLoss", "" => margin_ranking_loss(x, y, y.sign(), 0.5);
+        "F.soft_margin_loss nn.SoftMarginLoss", "" => mesh_ops::elementwise::softplus(-(side * x)).mean(), "`side` is 1 or -1";
+        "F.multilabel_soft_margin_loss nn.MultiLabelSoftMarginLoss", "" => sigmoid_cross_entropy(x, y).mean_over([columns]);
         "F.cosine_similarity nn.CosineSimilarity", "optax.cosine_similarity" => cosine_similarity(x, y, columns);
+        "F.pairwise_distance nn.PairwiseDistance", "" => mesh_ops::vector_norm(x - y + 1e-6, 2.0, [columns]);
         "F.cosine_embedding_loss nn.CosineEmbeddingLoss", "" => cosine_embedding_loss(x, y, side, columns, 0.1);
         "F.triplet_margin_loss nn.TripletMarginLoss", "" => triplet_margin_loss(x, y, -y, columns, 1.0);
         "", "optax.ntxent" => nt_xent(x, y, rows, columns, 0.5), "one partner for each";

@@ -18,8 +18,8 @@ pub(super) fn transformations(words: &Words<'_>) -> Vec<Row> {
         "autograd.Function", "jax.custom_vjp" => g.custom_gradient([x], |[x]| [x * x], |cx| vec![Some(cx.dy() * 0.5)]);
         "utils.checkpoint.checkpoint", "jax.checkpoint" => g.recompute([x], |[x]| [x.tanh()]);
         "vmap func.vmap", "jax.vmap" => x * w.value(), "a dim more is all there is to it: operands meet by name";
-        "_higher_order_ops.scan", "lax.scan" => g.scan(rows, [one], [x], |[c], [x]| ([c + x.mean()], [x + c]));
-        "while_loop", "lax.while_loop" => g.while_loop([one], |[c]| c.less(1000.0), |[c]| [2.0 * c]);
+        "_higher_order_ops.scan", "lax.scan lax.map" => g.scan(rows, [one], [x], |[c], [x]| ([c + x.mean()], [x + c]));
+        "while_loop", "lax.while_loop lax.fori_loop" => g.while_loop([one], |[c]| c.less(1000.0), |[c]| [2.0 * c]);
         "cond", "lax.cond" => one.less(2.0).select(x, -x), "both sides are computed";
         "nn.Parameter", "linen.Module.param" => g.variable("kernel", [columns], F32, Initializer::ONES);
         "nn.Module.register_buffer", "" => g.state("buffer", [columns], F32, Initializer::ZEROS);

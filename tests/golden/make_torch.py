@@ -12,7 +12,9 @@ import torch
 from draw import SEED
 from lines import kind, write
 
-FAMILIES = ["torch_losses", "torch_images", "torch_recurrent", "torch_state_space", "torch_layers"]
+FAMILIES = [
+    "torch_losses", "torch_images", "torch_recurrent", "torch_state_space", "torch_layers", "torch_functions",
+]
 HEADER = {
     "program": "tests/golden/make_torch.py",
     "python": platform.python_version(),

@@ -8,9 +8,9 @@
 //! formula (DLMF 5.5.3, 5.5.4). From 1/2 on, Stirling's series eight places further on (DLMF 5.11.1, 5.11.2)
 //! is carried back by the recurrence (DLMF 5.5.1, 5.5.2). Both are good to some ulps of the largest number on
 //! the way, so near their zeros they lose relative accuracy: in f32 they are off by less than 1e-5 there. At
-//! minus infinity they are NaN. None is linear.
+//! minus infinity `lgamma` is infinite and `digamma` NaN, as at whole numbers below 0. None is linear.
 
-use super::{Elementwise, abs, cos, exp, less, log, map, round, select, sin, square};
+use super::{Elementwise, abs, cos, equal, exp, less, log, map, round, select, sin, square};
 use crate::room::*;
 use mesh_core::program::Expr;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
@@ -192,7 +192,9 @@ fn reflected(x: Tensor<'_>) -> (Tensor<'_>, Tensor<'_>, Tensor<'_>) {
 pub fn lgamma(x: Tensor<'_>) -> Tensor<'_> {
     let (is_below, there, part) = reflected(x);
     let above = map(Stirling, &[there]);
-    select(is_below, log(PI / abs(sin(PI * part))) - above, above)
+    let below =
+        select(equal(x, f64::NEG_INFINITY), f64::INFINITY, log(PI / abs(sin(PI * part))) - above);
+    select(is_below, below, above)
 }
 
 /// The slope of [`lgamma`]; floats.
@@ -208,7 +210,10 @@ pub fn digamma(x: Tensor<'_>) -> Tensor<'_> {
     let (is_below, there, part) = reflected(x);
     let above = map(Polygamma { order: 0 }, &[there]);
     let angle = PI * part;
-    select(is_below, above - PI * (cos(angle) / sin(angle)), above)
+    // Minus infinity at 0; further poles lie between both infinities.
+    let pole = select(less(x, 0.0), f64::NAN, x.fill_like(f64::NEG_INFINITY));
+    let below = select(equal(part, 0.0), pole, above - PI * (cos(angle) / sin(angle)));
+    select(is_below, below, above)
 }
 
 #[cfg(any(test, feature = "testing"))]

@@ -2,7 +2,17 @@
 
 use crate::Builder;
 use mesh_ops::elementwise::*;
+use mesh_ops::prelude::*;
 use mesh_ops::{glu, swiglu};
+
+/// Functions whose ends are looked at together.
+#[rustfmt::skip]
+const AT_THE_ENDS: &[for<'g> fn(Tensor<'g>) -> Tensor<'g>] = &[
+    ceil, trunc, round, floor, abs, sign, square, reciprocal, sqrt, rsqrt, cbrt, exp, exp2, expm1,
+    log, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
+    atanh, erf, erfc, erfinv, lgamma, sigmoid, log_sigmoid, softplus, relu, relu6, elu,
+    selu, swish, mish, gelu, gelu_exact, softsign, hard_tanh, hard_sigmoid, hard_swish,
+];
 
 /// Builders of `functions.json`.
 pub(crate) const BUILDERS: &[Builder] = &[
@@ -39,8 +49,7 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("erfc", |i| vec![erfc(i.x[0])]),
     ("nan_to_num", |i| vec![clip(nan_to_num(i.x[0]), -1e6, 1e6)]),
     ("at_infinities", |i| {
-        let all = [ceil, trunc, atan, sinh, cosh, asinh, exp2, cbrt, log2, log_sigmoid];
-        all.map(|function| function(i.x[0]).stop_gradient()).to_vec()
+        AT_THE_ENDS.iter().map(|function| function(i.x[0]).stop_gradient()).collect()
     }),
     ("pairs_at_the_ends", |i| {
         let all = [maximum, minimum, logaddexp, equal, less, greater_equal];
@@ -63,3 +72,7 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("shifts", |i| vec![shift_left(i.x[0], i.x[1]), shift_right(i.x[0], i.x[1])]),
     ("logical_xor", |i| vec![logical_xor(i.x[0], i.x[1])]),
 ];
+
+/// Builders of `torch_functions.json`.
+pub(crate) const TORCH: &[Builder] =
+    &[("digamma_at_the_ends", |i| vec![digamma(i.x[0]).stop_gradient()])];

@@ -65,4 +65,5 @@ families! {
     torch_recurrent = recurrent::BUILDERS;
     torch_state_space = state_space::BUILDERS;
     torch_layers = layers::TORCH;
+    torch_functions = functions::TORCH;
 }

@@ -36,7 +36,7 @@ pub use local::{
 };
 pub use module::{Module, ModuleError, Options, VariableSpec};
 pub use place::{PlaceCx, Placing};
-pub use price::{Estimator, Exchanged, Meeting, Price};
+pub use price::{Estimator, Exchanged, Holding, Meeting, Moment, Price};
 pub use relayout::{Move, cost as relayout_cost};
 pub use saved::ModuleFileError;
 pub use shares::{PlacedCx, Shares};

@@ -1,29 +1,35 @@
 //! Branch and bound: dims are decided one by one, and what cannot beat the best is left.
 //!
 //! Bounds. *Work*: no processor does less of an operation than the part that is left if every axis that can still
-//! divide it does. *State*: rules of parameters and slots change neither computations nor what moves among
+//! divide it does. *Memory*: nor does it hold less of what is alive at once. *State*: rules of parameters and slots change neither computations nor what moves among
 //! them, so these cost what they cost without such rules, and of the rest all processors can at most share all.
-//! Of layouts that differ only in the names of equal axes one is searched. A layout that is priced is compared with the bounds
+//! Of layouts that differ only in the names of equal axes, or in whether two axes are joined in each rule or are one
+//! axis, one is searched. A layout that is priced is compared with the bounds
 //! that it passed; one that beats them would show a bound that is none, and the answer is not proven then.
 
-use super::found::{Certificate, Choice, Found, RuleWorth};
-use super::space::{Chosen, Space};
+use super::found::{Certificate, Choice, Found, Pruned, RuleWorth};
+use super::space::{Chosen, Space, StateAxes};
 use super::state::State;
 use super::{Objective, Search, SearchError};
 use mesh_core::lower::{Estimator, Price};
-use mesh_core::names::{AxisList, Layout, Shape};
+use mesh_core::names::{AxisList, Layout, Mesh, Shape};
 use std::time::Instant;
 
 /// Sums of the same terms in another order differ by less than this part.
 const ROUNDING: f64 = 1e-9;
+
+/// What a layout costs at least.
+#[derive(Clone, Copy)]
+struct Least {
+    seconds: f64,
+    bytes: f64,
+}
 
 pub(super) struct Branch<'s> {
     search: &'s Search,
     began: Instant,
     /// The best first, up to as many as are kept.
     best: Vec<Choice>,
-    /// The one that needs least memory.
-    least: Option<Choice>,
     /// Seconds and bytes of all that were priced, if all are.
     all: Vec<Choice>,
     certificate: Certificate,
@@ -32,15 +38,25 @@ pub(super) struct Branch<'s> {
 }
 
 impl<'s> Branch<'s> {
-    pub(super) fn new(search: &'s Search, began: Instant) -> Self {
+    /// Searches the layouts of some meshes, of which the first is the estimator's.
+    pub(super) fn through(
+        search: &'s Search,
+        began: Instant,
+        first: &Estimator<'_>,
+        meshes: &[Mesh],
+    ) -> Self {
         let certificate = Certificate { proven: true, ..Certificate::default() };
-        let (best, all, tied) = (Vec::new(), Vec::new(), Vec::new());
-        let parameters = Vec::new();
-        Self { search, began, best, least: None, all, certificate, tied, parameters }
+        let (best, all, tied, parameters) = <_>::default();
+        let mut branch = Self { search, began, best, all, certificate, tied, parameters };
+        branch.mesh(first);
+        for mesh in meshes.iter().skip(1) {
+            branch.mesh(&first.on(mesh, &search.machine));
+        }
+        branch
     }
 
     /// Searches the layouts of one mesh.
-    pub(super) fn mesh(&mut self, estimator: &Estimator<'_>) {
+    fn mesh(&mut self, estimator: &Estimator<'_>) {
         let space = Space::new(estimator);
         for group in space.groups.iter().filter(|group| group.dims.len() > 1) {
             let names: Vec<_> = group.dims.iter().map(ToString::to_string).collect();
@@ -60,11 +76,18 @@ impl<'s> Branch<'s> {
         late
     }
 
-    /// Whether nothing of at least so many seconds can be the best.
-    fn is_beaten(&self, seconds: f64) -> bool {
-        let bound = |best: &Choice| seconds >= best.price.seconds() * (1.0 + ROUNDING);
-        let fastest = self.search.objective == Objective::Seconds && !self.search.every;
-        fastest && self.best.first().is_some_and(bound)
+    /// Whether nothing that costs at least so much can be the best.
+    fn is_beaten(&self, least: Least) -> bool {
+        let bound = |best: &Choice| match self.search.objective {
+            Objective::Seconds => least.seconds >= best.price.seconds() * (1.0 + ROUNDING),
+            Objective::Bytes => least.bytes > best.price.bytes() as f64 * (1.0 + ROUNDING),
+        };
+        !self.search.every && self.best.first().is_some_and(bound)
+    }
+
+    /// Whether nothing that needs at least so many bytes fits.
+    fn is_too_large(&self, least: Least) -> bool {
+        !self.search.every && least.bytes > self.search.capacity() as f64 * (1.0 + ROUNDING)
     }
 
     fn decide(
@@ -78,9 +101,22 @@ impl<'s> Branch<'s> {
         if self.is_late() {
             return;
         }
-        let least = space.least(chosen, self.search.state);
+        let state = if self.search.state { StateAxes::Open } else { StateAxes::NONE };
+        let of = |chosen: &Chosen| Least {
+            seconds: space.least(chosen, state),
+            bytes: space.least_bytes(chosen, state),
+        };
+        let least = of(chosen);
+        if self.is_too_large(least) {
+            self.certificate.pruned.memory += 1;
+            return;
+        }
         if self.is_beaten(least) {
-            self.certificate.pruned.work += 1;
+            let Pruned { work, memory, .. } = &mut self.certificate.pruned;
+            *match self.search.objective {
+                Objective::Seconds => work,
+                Objective::Bytes => memory,
+            } += 1;
             return;
         }
         let Some(group) = space.groups.get(next) else {
@@ -98,7 +134,7 @@ impl<'s> Branch<'s> {
                 self.certificate.pruned.alike += 1;
                 continue;
             }
-            options.push((space.least(chosen, self.search.state), axes));
+            options.push((self.search.objective.order(of(chosen)), axes));
         }
         options.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (_, axes) in options {
@@ -109,14 +145,24 @@ impl<'s> Branch<'s> {
     }
 
     /// All dims are decided: prices the layout, and those with rules of parameters and slots.
-    fn leaf(&mut self, estimator: &Estimator<'_>, space: &Space<'_>, chosen: &Chosen, least: f64) {
+    fn leaf(
+        &mut self,
+        estimator: &Estimator<'_>,
+        space: &Space<'_>,
+        chosen: &Chosen,
+        least: Least,
+    ) {
         let rules = space.rules(chosen);
         let Some(plain) = self.price(estimator, &rules, least) else { return };
         if !self.search.state {
             return;
         }
-        let least = plain.fixed_seconds + space.state_least();
+        let seconds = plain.fixed_seconds + space.state_least();
+        let least = Least { seconds, ..least };
         let (parameters, single) = (std::mem::take(&mut self.parameters), self.search.single_dims);
+        // Where all shapes of the mesh are searched, two axes that are always joined are one of another mesh.
+        let all_shapes = self.search.mesh.is_none() && !self.search.every;
+        let joined = if all_shapes { space.joined(chosen) } else { Vec::new() };
         for state in State::new(estimator.mesh(), &parameters, single).all() {
             if self.is_beaten(least) {
                 self.certificate.pruned.state += 1;
@@ -125,26 +171,40 @@ impl<'s> Branch<'s> {
             if self.is_late() {
                 break;
             }
-            match state {
-                Some(state) => {
-                    let rules: Vec<_> = rules.iter().cloned().chain(state).collect();
-                    self.price(estimator, &rules, least);
-                }
-                None => self.certificate.pruned.rules += 1,
+            let Some(state) = state else {
+                self.certificate.pruned.rules += 1;
+                continue;
+            };
+            if joined.iter().any(|pair| !pair.iter().any(|axis| state.axes.contains(axis))) {
+                self.certificate.pruned.alike += 1;
+                continue;
             }
+            let least = Least { bytes: space.least_bytes(chosen, state.sets()), ..least };
+            if self.is_too_large(least) {
+                self.certificate.pruned.memory += 1;
+                continue;
+            }
+            let rules: Vec<_> = rules.iter().cloned().chain(state.text).collect();
+            self.price(estimator, &rules, least);
         }
         self.parameters = parameters;
     }
 
     /// Prices a layout, which a bound says costs at least so much.
-    fn price(&mut self, estimator: &Estimator<'_>, rules: &[String], least: f64) -> Option<Price> {
+    fn price(
+        &mut self,
+        estimator: &Estimator<'_>,
+        rules: &[String],
+        least: Least,
+    ) -> Option<Price> {
         let layout: Layout = rules.join(";").parse().ok()?;
         let Ok(price) = estimator.price(&layout) else {
             self.certificate.pruned.illegal += 1;
             return None;
         };
         self.certificate.priced += 1;
-        if price.seconds() < least * (1.0 - ROUNDING) {
+        let below = |price: f64, least: f64| price < least * (1.0 - ROUNDING);
+        if below(price.seconds(), least.seconds) || below(price.bytes() as f64, least.bytes) {
             self.certificate.proven = false;
         }
         let choice = Choice { mesh: estimator.mesh().clone(), layout, price: price.clone() };
@@ -153,14 +213,10 @@ impl<'s> Branch<'s> {
     }
 
     fn keep(&mut self, choice: Choice) {
-        let bytes = choice.price.bytes();
-        if self.least.as_ref().is_none_or(|least| bytes < least.price.bytes()) {
-            self.least = Some(choice.clone());
-        }
         if self.search.every {
             self.all.push(choice.clone());
         }
-        if bytes as u64 > self.search.capacity() {
+        if choice.price.bytes() as u64 > self.search.capacity() {
             self.certificate.pruned.memory += 1;
             return;
         }
@@ -176,15 +232,16 @@ impl<'s> Branch<'s> {
         self.best.truncate(self.search.runners_up + 1);
     }
 
+    /// Whether there are layouts, of which none fits.
+    pub(super) fn is_too_small(&self) -> bool {
+        self.best.is_empty() && self.certificate.pruned.memory > 0
+    }
+
     /// What was found; what each rule of it is worth is priced now.
     pub(super) fn found(mut self, estimator: &Estimator<'_>) -> Result<Found, SearchError> {
         self.certificate.proven &= !self.certificate.late;
         if self.best.is_empty() {
-            let capacity = self.search.capacity();
-            return Err(match self.least {
-                Some(least) => SearchError::NothingFits { capacity, least: Box::new(least) },
-                None => SearchError::Nothing { late: self.certificate.late },
-            });
+            return Err(SearchError::Nothing { late: self.certificate.late });
         }
         let best = self.best.remove(0);
         let estimator = estimator.on(&best.mesh, &self.search.machine);
@@ -209,6 +266,13 @@ impl<'s> Branch<'s> {
 }
 
 impl Objective {
+    fn order(self, least: Least) -> f64 {
+        match self {
+            Self::Seconds => least.seconds,
+            Self::Bytes => least.bytes,
+        }
+    }
+
     fn key(self, choice: &Choice) -> (f64, f64) {
         let (seconds, bytes) = (choice.price.seconds(), choice.price.bytes() as f64);
         match self {

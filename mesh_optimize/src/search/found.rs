@@ -30,13 +30,13 @@ pub struct RuleWorth {
 pub struct Pruned {
     /// Two dims that meet would be split over one axis.
     pub rules: u64,
-    /// The same layout has been searched under other names of equal axes.
+    /// The same layout is searched under other names of equal axes, or with two axes in one.
     pub alike: u64,
     /// The work alone takes longer than the best.
     pub work: u64,
     /// What rules of parameters and slots cannot change takes longer than the best.
     pub state: u64,
-    /// Layouts that were priced and need too much memory.
+    /// What is held at once needs too much memory, at least or by the price of a layout.
     pub memory: u64,
     /// Layouts that placing refused.
     pub illegal: u64,
@@ -263,7 +263,7 @@ impl fmt::Display for Found {
         writeln!(
             f,
             "\n{verdict}, in {}: {visited} nodes visited, {priced} layouts priced; left were {rules} by \
-             split rules, {alike} as the same with other names of axes, {work} by their work, {state} by what rules of state cannot change, {memory} by \
+             split rules, {alike} as the same with other axes, {work} by their work, {state} by what rules of state cannot change, {memory} by \
              memory, {illegal} as illegal",
             seconds(self.seconds_searched)
         )?;

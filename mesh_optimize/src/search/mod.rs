@@ -161,15 +161,19 @@ impl FindLayout for Graph {
             Some(mesh) => vec![mesh.clone()],
             None => shapes::meshes(search)?,
         };
-        let mut meshes = meshes.iter();
-        let Some(mesh) = meshes.next() else {
+        let Some(mesh) = meshes.first() else {
             let &Search { processors, axes, .. } = search;
             return Err(SearchError::NoMesh { processors, axes });
         };
         let first = self.estimator(&search.function, mesh, &search.machine)?;
-        let mut branch = Branch::new(search, began);
-        branch.mesh(&first);
-        meshes.for_each(|mesh| branch.mesh(&first.on(mesh, &search.machine)));
-        branch.found(&first)
+        let through = |search| Branch::through(search, began, &first, &meshes);
+        let branch = through(search);
+        if !branch.is_too_small() {
+            return branch.found(&first);
+        }
+        let memory = Some(u64::MAX);
+        let smallest = Search { objective: Objective::Bytes, memory, ..search.clone() };
+        let least = Box::new(through(&smallest).found(&first)?.best);
+        Err(SearchError::NothingFits { capacity: search.capacity(), least })
     }
 }

@@ -4,8 +4,8 @@
 //! split alike. What two dims cannot do together is known from where they meet, before anything is placed.
 
 use super::alike::{Network, Renaming};
-use mesh_core::lower::{Estimator, Meeting};
-use mesh_core::names::{Axis, AxisList, DimName, Mesh};
+use mesh_core::lower::{Estimator, Holding, Meeting, Moment};
+use mesh_core::names::{Axis, AxisList, DimName, Mesh, RuleSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Dims that are split alike, and over which axes they can be.
@@ -18,18 +18,43 @@ pub(super) struct Group {
     seconds: f64,
 }
 
-/// Work that some groups divide together.
+/// What some groups divide together.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Share {
     groups: Vec<usize>,
-    /// Whether `params/` and `slots/` rules may divide it further.
-    is_state: bool,
-    seconds: f64,
+    /// Whose rules may divide it further, but for those of computations.
+    set: RuleSet,
+}
+
+/// The axes that rules of parameters and slots have, beside those of computations.
+#[derive(Clone, Copy)]
+pub(super) enum StateAxes<'s> {
+    /// Any.
+    Open,
+    /// These.
+    Given { params: &'s [Axis], slots: &'s [Axis] },
+}
+
+impl StateAxes<'_> {
+    pub(super) const NONE: Self = Self::Given { params: &[], slots: &[] };
+
+    fn has(self, set: RuleSet, axis: Axis) -> bool {
+        match (self, set) {
+            (_, RuleSet::Compute) => false,
+            (Self::Open, _) => true,
+            (Self::Given { params, .. }, RuleSet::Params) => params.contains(&axis),
+            (Self::Given { slots, .. }, RuleSet::Slots) => slots.contains(&axis),
+        }
+    }
 }
 
 pub(super) struct Space<'m> {
     mesh: &'m Mesh,
     pub(super) groups: Vec<Group>,
-    shares: Vec<Share>,
+    /// Seconds of work.
+    work: Vec<(Share, f64)>,
+    /// All that divides memory, and for each moment the bytes of each of these.
+    memory: (Vec<Share>, Vec<Vec<f64>>),
     /// Ways to call the axes by each other's names that change no price.
     alike: Vec<Renaming>,
 }
@@ -44,7 +69,8 @@ impl<'m> Space<'m> {
         let network = Network::of(mesh, estimator.machine());
         let mut alike = network.onto(&network);
         alike.retain(|renaming| renaming.iter().enumerate().any(|(axis, onto)| axis != *onto));
-        let mut space = Self { mesh, groups: Vec::new(), shares: Vec::new(), alike };
+        let (groups, work, memory) = <_>::default();
+        let mut space = Self { mesh, groups, work, memory, alike };
         for dims in tied {
             let of = |meeting: &&Meeting| has(meeting, &dims);
             let options = options(mesh, meetings, &dims);
@@ -58,14 +84,38 @@ impl<'m> Space<'m> {
             let clashes = (0..space.groups.len()).map(|j| i != j && space.meet(meetings, i, j));
             space.groups[i].clashes = clashes.collect();
         }
-        let mut shares: BTreeMap<(Vec<usize>, bool), f64> = BTreeMap::new();
+        let mut work: BTreeMap<Share, f64> = BTreeMap::new();
         for meeting in meetings {
-            let groups = (0..space.groups.len()).filter(|i| has(meeting, &space.groups[*i].dims));
-            *shares.entry((groups.collect(), !meeting.computes)).or_default() += meeting.seconds;
+            let dims = meeting.dims.iter().map(|dim| dim.name);
+            let set = if meeting.computes { RuleSet::Compute } else { RuleSet::Slots };
+            *work.entry(space.share(dims, set)).or_default() += meeting.seconds;
         }
-        let share = |((groups, is_state), seconds)| Share { groups, is_state, seconds };
-        space.shares = shares.into_iter().map(share).collect();
+        space.work = work.into_iter().collect();
+        space.memory = space.memory(estimator.moments());
         space
+    }
+
+    fn share(&self, dims: impl Iterator<Item = DimName> + Clone, set: RuleSet) -> Share {
+        let divides =
+            |group: &usize| dims.clone().any(|dim| self.groups[*group].dims.contains(&dim));
+        Share { groups: (0..self.groups.len()).filter(divides).collect(), set }
+    }
+
+    /// All that divides memory, and for each moment the bytes of each.
+    fn memory(&self, moments: &[Moment]) -> (Vec<Share>, Vec<Vec<f64>>) {
+        let share = |holding: &Holding| self.share(holding.dims.iter().copied(), holding.set);
+        let shares: BTreeSet<_> = moments.iter().flatten().map(share).collect();
+        let shares: Vec<_> = shares.into_iter().collect();
+        let bytes = |moment: &Moment| {
+            let mut bytes = vec![0.0; shares.len()];
+            for holding in moment {
+                let at = shares.binary_search(&share(holding));
+                at.into_iter().for_each(|at| bytes[at] += holding.bytes as f64);
+            }
+            bytes
+        };
+        let bytes = moments.iter().map(bytes).collect();
+        (shares, bytes)
     }
 
     fn meet(&self, meetings: &[Meeting], one: usize, other: usize) -> bool {
@@ -83,17 +133,23 @@ impl<'m> Space<'m> {
     }
 
     /// Seconds that no layout beats which has what is chosen: each processor does at least the part of the
-    /// work that as many as can share it leave to one. With `state`, rules of parameters and slots are open.
-    pub(super) fn least(&self, chosen: &Chosen, state: bool) -> f64 {
-        let least = |share: &Share| share.seconds / self.parts(chosen, share, state) as f64;
-        self.shares.iter().map(least).sum()
+    /// work that as many as can share it leave to one.
+    pub(super) fn least(&self, chosen: &Chosen, state: StateAxes<'_>) -> f64 {
+        let least = |(share, seconds): &(Share, f64)| seconds / self.parts(chosen, share, state);
+        self.work.iter().map(least).sum()
     }
 
-    /// Into how many parts work can be divided at most.
-    fn parts(&self, chosen: &Chosen, share: &Share, state: bool) -> usize {
-        if share.is_state && state {
-            return self.mesh.processors();
-        }
+    /// Bytes of which no layout needs less that has what is chosen: at each moment, a processor has at least the
+    /// part of each tensor that the axes leave which can split it.
+    pub(super) fn least_bytes(&self, chosen: &Chosen, state: StateAxes<'_>) -> f64 {
+        let (shares, moments) = &self.memory;
+        let parts: Vec<_> = shares.iter().map(|share| self.parts(chosen, share, state)).collect();
+        let held = |bytes: &Vec<f64>| bytes.iter().zip(&parts).map(|(b, parts)| b / parts).sum();
+        moments.iter().map(held).fold(0.0, f64::max)
+    }
+
+    /// Into how many parts it can be divided at most.
+    fn parts(&self, chosen: &Chosen, share: &Share, state: StateAxes<'_>) -> f64 {
         let mut parts = 1;
         for axis in self.mesh.axes() {
             let taken = |&&group: &&usize| match &chosen[group] {
@@ -103,11 +159,23 @@ impl<'m> Space<'m> {
                     options.any(|axes| axes.contains(&axis)) && self.allows(chosen, group, &[axis])
                 }
             };
-            if share.groups.iter().any(|group| taken(&group)) {
+            if state.has(share.set, axis) || share.groups.iter().any(|group| taken(&group)) {
                 parts *= self.mesh.size(axis);
             }
         }
-        parts
+        parts as f64
+    }
+
+    /// Neighbouring axes of which each rule has both, one after the other, or neither.
+    pub(super) fn joined(&self, chosen: &Chosen) -> Vec<[Axis; 2]> {
+        let axes: Vec<Axis> = self.mesh.axes().collect();
+        let joins = |pair: &[Axis; 2]| {
+            chosen.iter().flatten().all(|list| {
+                let [one, other] = pair.map(|axis| list.iter().position(|own| *own == axis));
+                one.map(|at| at + 1) == other
+            })
+        };
+        axes.windows(2).filter_map(|pair| pair.try_into().ok()).filter(joins).collect()
     }
 
     /// Compute rules as text.
@@ -145,8 +213,8 @@ impl<'m> Space<'m> {
 
     /// Seconds of what rules of parameters and slots place, if all processors share it.
     pub(super) fn state_least(&self) -> f64 {
-        let of_state = self.shares.iter().filter(|share| share.is_state);
-        of_state.map(|share| share.seconds).sum::<f64>() / self.mesh.processors() as f64
+        let of_state = self.work.iter().filter(|(share, _)| share.set != RuleSet::Compute);
+        of_state.map(|(_, seconds)| seconds).sum::<f64>() / self.mesh.processors() as f64
     }
 }
 

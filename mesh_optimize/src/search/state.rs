@@ -3,9 +3,26 @@
 //! `*` over each set of axes, and, where that is asked for, each dim of a parameter over each list of axes;
 //! for slots alone, or for parameters and slots alike.
 
-use super::space::lists;
+use super::space::{StateAxes, lists};
 use mesh_core::names::{AxisList, DimName, Mesh, Shape};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Rules of parameters and slots.
+#[derive(Debug)]
+pub(super) struct StateRules {
+    pub(super) text: Vec<String>,
+    both: bool,
+    /// All axes that they have.
+    pub(super) axes: AxisList,
+}
+
+impl StateRules {
+    /// The axes by whose rules have them.
+    pub(super) fn sets(&self) -> StateAxes<'_> {
+        let slots = &self.axes[..];
+        StateAxes::Given { params: if self.both { slots } else { &[] }, slots }
+    }
+}
 
 pub(super) struct State<'m> {
     mesh: &'m Mesh,
@@ -40,7 +57,7 @@ impl<'m> State<'m> {
     }
 
     /// All sets of rules but the empty one; `None` where two dims of a parameter would share an axis.
-    pub(super) fn all(&self) -> impl Iterator<Item = Option<Vec<String>>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = Option<StateRules>> {
         let radices = self.dims.iter().map(|(_, lists)| lists.len() as u64);
         let count = radices.fold(2 * self.stars.len() as u64, u64::saturating_mul);
         // The first two are empty.
@@ -48,7 +65,7 @@ impl<'m> State<'m> {
     }
 
     /// The rules of a number, whose digits say for whom, and the axes of `*` and of each dim.
-    fn numbered(&self, mut number: u64) -> Option<Vec<String>> {
+    fn numbered(&self, mut number: u64) -> Option<StateRules> {
         let mut digit = |radix: usize| {
             let digit = number % radix as u64;
             number /= radix as u64;
@@ -76,7 +93,8 @@ impl<'m> State<'m> {
         };
         add(&"*", star);
         self.dims.iter().zip(&chosen).for_each(|((dim, _), axes)| add(dim, axes));
-        Some(rules)
+        let axes = chosen.into_iter().chain([star]).flatten().copied().collect();
+        Some(StateRules { text: rules, both, axes })
     }
 
     /// What of such rules is not searched, in words.
@@ -106,6 +124,7 @@ mod tests {
         let mesh: Mesh = "a:2;b:2".parse().unwrap();
         let shapes = ["x:2 y:4", "y:4 z:3"].map(|text| text.parse::<Shape>().unwrap());
         let stars: Vec<_> = State::new(&mesh, &shapes, false).all().flatten().collect();
+        let stars: Vec<_> = stars.into_iter().map(|rules: StateRules| rules.text).collect();
         assert_eq!(stars.len(), 6);
         assert_eq!(stars[0], ["slots/*:a"]);
         assert_eq!(stars[5], ["params/*:a+b", "slots/*:a+b"]);
@@ -117,8 +136,8 @@ mod tests {
             let has = |rule: &str| rules.iter().any(|own| own.starts_with(rule));
             has("slots/x:a") && has("slots/y:a")
         };
-        assert!(!all.iter().flatten().any(clash));
+        assert!(!all.iter().flatten().any(|rules| clash(&rules.text)));
         let both = ["params/x:a", "slots/x:a", "params/y:b", "slots/y:b"];
-        assert!(all.iter().flatten().any(|rules| rules == &both), "{all:?}");
+        assert!(all.iter().flatten().any(|rules| rules.text == both), "{all:?}");
     }
 }

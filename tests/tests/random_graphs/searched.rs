@@ -3,8 +3,8 @@
 
 use super::*;
 use mesh_core::lower::{Options, Price, Warnings};
-use mesh_core::passes::Machine;
-use mesh_optimize::search::{FindLayout, Search};
+use mesh_core::passes::{Level, Machine};
+use mesh_optimize::search::{FindLayout, Found, Objective, Search, SearchError};
 use std::collections::BTreeSet;
 
 /// Graphs that are searched.
@@ -110,12 +110,12 @@ fn searched(graphs: Graphs, recipe: &Recipe, single: bool) -> Result<(), TestCas
     search.single_dims = single;
     let states = if single { single_dims(graph, mesh) } else { state(mesh) };
     let found = graph.search(&search).unwrap();
-    let every = graph.search(&Search { every: true, ..search }).unwrap();
-    let (mut least, mut legal) = (f64::INFINITY, 0);
+    let every = graph.search(&Search { every: true, ..search.clone() }).unwrap();
+    let mut legal = Vec::new();
     for compute in layouts(graph, mesh) {
         for state in &states {
             match priced(graph, mesh, &format!("{compute}{state}"))? {
-                Some(price) => (least, legal) = (least.min(price.seconds()), legal + 1),
+                Some(price) => legal.push((price.seconds(), price.bytes())),
                 // No rule for parameters or slots makes it legal.
                 None if state.is_empty() => break,
                 None => {}
@@ -123,12 +123,77 @@ fn searched(graphs: Graphs, recipe: &Recipe, single: bool) -> Result<(), TestCas
         }
     }
     // Dims that no function needs are not searched.
-    prop_assert!(every.certificate.priced <= legal, "{}: {:?}", mesh, every.certificate);
+    prop_assert!(
+        every.certificate.priced <= legal.len() as u64,
+        "{}: {:?}",
+        mesh,
+        every.certificate
+    );
     for found in [&found, &every] {
-        let apart = (found.best.price.seconds() - least).abs();
-        prop_assert!(apart <= ROUNDING * least, "{}: {} is not {least}", mesh, found.best);
-        prop_assert!(found.certificate.proven, "{}: {:?}", mesh, found.certificate);
+        fastest(mesh, found, &legal, usize::MAX)?;
     }
+    within_memory(graph, &search, mesh, &legal)
+}
+
+/// The search's answer is the fastest of what is legal and has so little memory.
+fn fastest(
+    mesh: &Mesh,
+    found: &Found,
+    legal: &[(f64, usize)],
+    memory: usize,
+) -> Result<(), TestCaseError> {
+    let fit = legal.iter().filter(|(_, bytes)| *bytes <= memory);
+    let least = fit.map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min);
+    let apart = (found.best.price.seconds() - least).abs();
+    prop_assert!(apart <= ROUNDING * least, "{}: {} is not {least}", mesh, found.best);
+    prop_assert!(found.certificate.proven, "{}: {:?}", mesh, found.certificate);
+    Ok(())
+}
+
+/// With less memory the answer is the fastest that fits; the smallest is found, and named where nothing fits.
+fn within_memory(
+    graph: &Graph,
+    search: &Search,
+    mesh: &Mesh,
+    legal: &[(f64, usize)],
+) -> Result<(), TestCaseError> {
+    let mut sizes: Vec<_> = legal.iter().map(|(_, bytes)| *bytes).collect();
+    sizes.sort_unstable();
+    for memory in [sizes[0], sizes[sizes.len() / 3]] {
+        let short = Search { memory: Some(memory as u64), ..search.clone() };
+        fastest(mesh, &graph.search(&short).unwrap(), legal, memory)?;
+    }
+    let smallest = Search { objective: Objective::Bytes, ..search.clone() };
+    let found = graph.search(&smallest).unwrap();
+    prop_assert_eq!(found.best.price.bytes(), sizes[0], "{}", found.best);
+    prop_assert!(found.certificate.proven, "{}: {:?}", mesh, found.certificate);
+    if let Some(memory) = (sizes[0] as u64).checked_sub(1) {
+        let none = graph.search(&Search { memory: Some(memory), ..search.clone() });
+        let Err(SearchError::NothingFits { least, .. }) = none else {
+            return Err(TestCaseError::fail(format!("{none:?} fits into {memory} bytes")));
+        };
+        prop_assert_eq!(least.price.bytes(), sizes[0]);
+    }
+    Ok(())
+}
+
+/// What is found over all shapes of a mesh is the fastest of what each of them has, on hosts of four processors.
+fn over_shapes(graphs: Graphs, recipe: &Recipe) -> Result<(), TestCaseError> {
+    let trial = build(graphs, &SMALL, recipe);
+    let mut machine = Machine::host();
+    let far = machine.levels[0].clone();
+    let near = Level { processors: 4, bandwidth: 8.0 * far.bandwidth, ..far.clone() };
+    machine.levels = vec![near, far];
+    let search = Search { axes: 3, ..Search::new("f", 8, machine) };
+    let found = trial.graph.search(&search).unwrap();
+    let mut least = f64::INFINITY;
+    for shape in ["a:8", "a:2;b:4", "a:4;b:2", "a:2;b:2;c:2"] {
+        let search = Search { mesh: Some(shape.parse().unwrap()), ..search.clone() };
+        least = least.min(trial.graph.search(&search).unwrap().best.price.seconds());
+    }
+    let apart = (found.best.price.seconds() - least).abs();
+    prop_assert!(apart <= ROUNDING * least, "{} is not {least}", found.best);
+    prop_assert!(found.certificate.proven, "{:?}", found.certificate);
     Ok(())
 }
 
@@ -146,5 +211,10 @@ proptest! {
         single in prop::bool::weighted(0.2),
     ) {
         searched(if whole { Graphs::Exact } else { Graphs::Smooth }, &recipe, single)?;
+    }
+
+    #[test]
+    fn the_search_finds_the_best_of_all_shapes(recipe in recipes(&SMALL), whole in any::<bool>()) {
+        over_shapes(if whole { Graphs::Exact } else { Graphs::Smooth }, &recipe)?;
     }
 }

@@ -6,11 +6,14 @@ use crate::lower::setting::Setting;
 use crate::lower::table::{Table, Version, VersionId};
 
 /// What of a table is held when.
-struct Held {
+pub(super) struct Held {
     /// The version whose memory a version is.
-    home: Vec<usize>,
-    bytes: Vec<usize>,
-    last: Vec<usize>,
+    pub(super) home: Vec<usize>,
+    pub(super) bytes: Vec<usize>,
+    /// The entry that takes it first, where one does.
+    pub(super) first: Vec<Option<usize>>,
+    /// The entry that takes it last, or makes it; their number, if it is fetched.
+    pub(super) last: Vec<usize>,
 }
 
 impl Estimator<'_> {
@@ -22,7 +25,8 @@ impl Estimator<'_> {
         table: &Table,
         inside: bool,
     ) -> Result<usize, Report> {
-        let held = self.held(setting, table, inside);
+        let mut held = self.held(setting, table, inside);
+        self.keep_for_hidden(table, &mut held);
         let (mut live, mut peak) = (0_usize, 0_usize);
         let mut alive = vec![false; held.bytes.len()];
         let mut ends = vec![Vec::new(); table.entries.len() + 1];
@@ -61,7 +65,8 @@ impl Estimator<'_> {
         Ok(peak.max(live))
     }
 
-    fn held(&self, setting: &Setting<'_>, table: &Table, inside: bool) -> Held {
+    /// When each version is held, but for what is made of it where it is taken.
+    pub(super) fn held(&self, setting: &Setting<'_>, table: &Table, inside: bool) -> Held {
         let count = table.versions.len();
         let mut home: Vec<_> = (0..count).collect();
         let size = |version: &Version| match self.known.near.hides(version.tensor) {
@@ -93,23 +98,30 @@ impl Estimator<'_> {
                 _ => {}
             }
         }
-        let (mut last, mut made) = (vec![0; count], vec![false; count]);
-        for (at, entry) in table.entries.iter().enumerate() {
-            for version in entry.inputs.iter().chain(&entry.outputs) {
-                let mut version = Some(*version);
-                // What a version is made of lives until it is made.
-                while let Some(v) = version {
-                    last[home[v.index()]] = at;
-                    let done = std::mem::replace(&mut made[v.index()], true);
-                    let source = table.versions[v.index()].source.as_ref().map(|(from, _)| *from);
-                    version = source.filter(|_| !done);
-                }
+        let (mut first, mut last) = (vec![None; count], vec![0; count]);
+        let mut made = vec![false; count];
+        let mut used = |at: usize, version: VersionId| {
+            let mut version = Some(version);
+            // What a version is made of lives until it is made.
+            while let Some(v) = version {
+                last[home[v.index()]] = at;
+                let done = std::mem::replace(&mut made[v.index()], true);
+                let source = table.versions[v.index()].source.as_ref().map(|(from, _)| *from);
+                version = source.filter(|_| !done);
             }
+        };
+        for (at, entry) in table.entries.iter().enumerate() {
+            for version in &entry.inputs {
+                first[home[version.index()]].get_or_insert(at);
+            }
+            entry.inputs.iter().chain(&entry.outputs).for_each(|version| used(at, *version));
         }
-        for version in &table.fetches {
-            last[home[version.index()]] = table.entries.len();
-        }
-        // What never reaches memory is made where it is taken, of what lives that long.
+        table.fetches.iter().for_each(|version| used(table.entries.len(), *version));
+        Held { home, bytes, first, last }
+    }
+
+    /// What never reaches memory is made where it is taken, of what lives that long.
+    fn keep_for_hidden(&self, table: &Table, Held { home, last, .. }: &mut Held) {
         for entry in table.entries.iter().rev() {
             let hides = |v: &&VersionId| self.known.near.hides(table.versions[v.index()].tensor);
             let outputs = entry.outputs.iter().filter(hides);
@@ -119,7 +131,6 @@ impl Estimator<'_> {
                 *end = until.max(*end);
             }
         }
-        Held { home, bytes, last }
     }
 }
 

@@ -116,6 +116,30 @@ impl Estimator<'_> {
     }
 }
 
+/// Whether an operation is placed by its split rule, and does not find its own way.
+pub(super) fn goes_by_rule(setting: &Setting<'_>, operation: &Operation) -> bool {
+    if let Some(Structural::Loop(_)) = operation.structural() {
+        return false;
+    }
+    let count = operation.inputs.len();
+    let types = |list| types(setting.data, list);
+    let (inputs, outputs) = (types(&operation.inputs), types(&operation.outputs));
+    let cx = PlaceCx {
+        signature: Signature { inputs: &inputs, outputs: &outputs },
+        mesh: setting.mesh,
+        rules: setting.rules,
+        set: RuleSet::Compute,
+        home: &Home::default(),
+        available: vec![Placement::replicated(); count],
+        settled: vec![false; count],
+        known: vec![false; count],
+        problems: RefCell::default(),
+        by_rule: Cell::default(),
+    };
+    operation.op.place(&cx);
+    cx.by_rule.get()
+}
+
 /// Whether an operation is emitted by itself.
 pub(super) fn has_steps(operation: &Operation) -> bool {
     !matches!(
@@ -137,6 +161,10 @@ pub(super) fn values(operation: &Operation) -> usize {
     operation.outputs.len() + operation.inputs.len()
 }
 
+fn types(data: &Data, list: &[TensorId]) -> Vec<TensorType> {
+    list.iter().map(|tensor| data.tensors[tensor.index()].ty.clone()).collect()
+}
+
 #[derive(Default)]
 struct Meetings(IndexMap<(Vec<Dimension>, Vec<DimName>, bool), Meeting>);
 
@@ -155,10 +183,8 @@ impl Meetings {
     }
 
     fn operation(&mut self, setting: &Setting<'_>, operation: &Operation, seconds: f64) {
-        let data = setting.data;
-        let ty = |t: &TensorId| data.tensors[t.index()].ty.clone();
-        let inputs: Vec<TensorType> = operation.inputs.iter().map(ty).collect();
-        let outputs: Vec<TensorType> = operation.outputs.iter().map(ty).collect();
+        let types = |list| types(setting.data, list);
+        let (inputs, outputs) = (types(&operation.inputs), types(&operation.outputs));
         let signature = Signature { inputs: &inputs, outputs: &outputs };
         let key = setting.key(operation);
         let computes = key.is_none_or(|key| key.set == RuleSet::Compute);
@@ -174,20 +200,7 @@ impl Meetings {
             }
             return;
         }
-        let cx = PlaceCx {
-            signature,
-            mesh: setting.mesh,
-            rules: setting.rules,
-            set: RuleSet::Compute,
-            home: &Home::default(),
-            available: vec![Placement::replicated(); inputs.len()],
-            settled: vec![false; inputs.len()],
-            known: vec![false; inputs.len()],
-            problems: RefCell::default(),
-            by_rule: Cell::default(),
-        };
-        operation.op.place(&cx);
-        if cx.by_rule.get() {
+        if goes_by_rule(setting, operation) {
             let mut all = dims(&inputs);
             all.extend(dims(&outputs));
             let rule = operation.op.split(signature);

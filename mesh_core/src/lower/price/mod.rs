@@ -7,10 +7,12 @@
 mod bill;
 mod held;
 mod meetings;
+mod moments;
 mod near;
 mod work;
 
 pub use meetings::Meeting;
+pub use moments::{Holding, Moment};
 
 use super::emit::Lowering;
 use super::issues::report;
@@ -145,6 +147,7 @@ struct Known {
     uses: Uses,
     near: Near,
     meetings: Vec<Meeting>,
+    moments: Vec<Moment>,
 }
 
 /// A function's operations and what is wanted of it.
@@ -171,12 +174,15 @@ impl Graph {
         let functions = listed(&data, function)?;
         let alike = Rc::new(Alike::new(&data));
         let uses = Uses::new(&data, &functions);
-        let known = Known { functions, alike, uses, near: Near::default(), meetings: Vec::new() };
-        // Each is found with what was found before it.
+        let (near, meetings, moments) = (Near::default(), Vec::new(), Vec::new());
+        let known = Known { functions, alike, uses, near, meetings, moments };
+        // The others are found with what stays near.
         let of = |known| Estimator::of(self, mesh, machine, Rc::new(known));
-        let known = of(known).knowing(|own| Ok((own.near(&data), Vec::new())))?;
-        let known = of(known).knowing(|own| Ok((own.known.near.clone(), own.meet(&data)?)))?;
-        Ok(of(known))
+        let first = of(known);
+        let near = first.near(&data);
+        let second = of(Known { near, ..first.known()? });
+        let (meetings, moments) = (second.meet(&data)?, second.find_moments(&data)?);
+        Ok(of(Known { meetings, moments, ..second.known()? }))
     }
 }
 
@@ -216,15 +222,10 @@ impl<'g> Estimator<'g> {
         }
     }
 
-    /// What is known, with what stays near and what meets.
-    fn knowing(
-        self,
-        find: impl FnOnce(&Self) -> Result<(Near, Vec<Meeting>), Report>,
-    ) -> Result<Known, Report> {
-        let (near, meetings) = find(&self)?;
+    /// What is known, of which nobody else knows.
+    fn known(self) -> Result<Known, Report> {
         let shared = || Report::of("price", "internal error: what is known is still shared");
-        let known = Rc::into_inner(self.known).ok_or_else(shared)?;
-        Ok(Known { near, meetings, ..known })
+        Rc::into_inner(self.known).ok_or_else(shared)
     }
 
     /// The same for another mesh; what does not depend on it is not found again.
@@ -245,6 +246,11 @@ impl<'g> Estimator<'g> {
     /// Where dims meet, equal combinations together.
     pub fn meetings(&self) -> &[Meeting] {
         &self.known.meetings
+    }
+
+    /// What is held at once, at moments that hold much; under no layout a processor needs less than its part.
+    pub fn moments(&self) -> &[Moment] {
+        &self.known.moments
     }
 
     /// Shapes of the trainable variables, equal ones once.

@@ -1,0 +1,193 @@
+//! What is held at once whatever the layout, from which bounds of memory are made.
+
+use super::held::Held;
+use super::meetings::goes_by_rule;
+use super::{Data, Estimator, IndexMap, Listed};
+use crate::graph::{Report, TensorId};
+use crate::lower::setting::Setting;
+use crate::lower::table::{Table, Task, VersionId, place};
+use crate::names::{DimName, RuleSet};
+use crate::program::VariableId;
+use std::collections::BTreeSet;
+
+/// Tensors that layouts split alike, and that are held together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Holding {
+    /// All their dims, in order. A processor holds at least the part that an axis for each of them leaves.
+    pub dims: Vec<DimName>,
+    /// Whose rules place them; of tensors that share memory the last set.
+    pub set: RuleSet,
+    /// Bytes of all of them, with nothing split.
+    pub bytes: usize,
+}
+
+/// All that is held as one operation begins, whatever the layout, with the variables.
+pub type Moment = Vec<Holding>;
+
+/// What layouts split alike.
+type Kind = (Vec<DimName>, RuleSet);
+
+/// Bytes held of each kind.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+struct Now {
+    bytes: Vec<usize>,
+    total: usize,
+}
+
+impl Estimator<'_> {
+    /// Of all moments, for each kind of tensors the one that holds most of it, and the one that holds most in all.
+    ///
+    /// A tensor is there from the operation that makes it to the last that takes it, in one version or
+    /// another. Tensors that share memory count once, with the dims of all of them.
+    pub(super) fn find_moments(&self, data: &Data) -> Result<Vec<Moment>, Report> {
+        self.unsplit(data, |setting| {
+            let Some(own) = self.known.functions.first() else { return Vec::new() };
+            let Listed { operations, fetches, shown, .. } = own;
+            let task = Task { operations, given: &[], fetches, shown };
+            let table = place(setting, &task, &mut Vec::new());
+            let mut held = self.held(setting, &table, false);
+            self.keep_for_first(&table, &mut held);
+            let mut kinds = IndexMap::new();
+            let of: Vec<usize> = kinds_of(setting, &table, &held, &mut kinds);
+            let mut variables = Now::default();
+            for (id, variable) in (0..).zip(&data.variables) {
+                let ty = &variable.ty;
+                let kind = (ty.shape.names().collect(), variable.key(VariableId(id)).set);
+                let kind = number(&mut kinds, kind);
+                variables.add(kind, ty.shape.size().saturating_mul(ty.dtype.size()));
+            }
+            let most = most(&table, &held, &of, variables, kinds.len());
+            let moment = |now: &Now| {
+                let kinds = kinds.keys().zip(&now.bytes).filter(|(_, bytes)| **bytes > 0);
+                let holding = |((dims, set), bytes): (&Kind, &usize)| Holding {
+                    dims: dims.clone(),
+                    set: *set,
+                    bytes: *bytes,
+                };
+                kinds.map(holding).collect()
+            };
+            most.iter().map(moment).collect()
+        })
+    }
+
+    /// What never reaches memory is made where it is taken first at least, of what lives that long.
+    fn keep_for_first(&self, table: &Table, held: &mut Held) {
+        for entry in &table.entries {
+            let hides = |v: &&VersionId| self.known.near.hides(table.versions[v.index()].tensor);
+            let outputs = entry.outputs.iter().filter(hides);
+            let taken = outputs.filter_map(|v| held.first[held.home[v.index()]]);
+            let Some(until) = taken.max() else { continue };
+            for version in &entry.inputs {
+                let end = &mut held.last[held.home[version.index()]];
+                *end = until.max(*end);
+            }
+        }
+    }
+}
+
+impl Now {
+    fn add(&mut self, kind: usize, bytes: usize) {
+        if self.bytes.len() <= kind {
+            self.bytes.resize(kind + 1, 0);
+        }
+        self.bytes[kind] += bytes;
+        self.total += bytes;
+    }
+
+    fn take(&mut self, kind: usize, bytes: usize) {
+        self.bytes[kind] -= bytes;
+        self.total -= bytes;
+    }
+}
+
+fn number(kinds: &mut IndexMap<Kind, ()>, (dims, set): (BTreeSet<DimName>, RuleSet)) -> usize {
+    kinds.insert_full((dims.into_iter().collect(), set), ()).0
+}
+
+/// For each version whose memory is its own, the number of its kind.
+fn kinds_of(
+    setting: &Setting<'_>,
+    table: &Table,
+    held: &Held,
+    kinds: &mut IndexMap<Kind, ()>,
+) -> Vec<usize> {
+    let data = setting.data;
+    let mut of = vec![(BTreeSet::new(), RuleSet::Compute); table.versions.len()];
+    let mut add = |home: usize, tensor: TensorId| {
+        let node = &data.tensors[tensor.index()];
+        let (dims, set) = &mut of[home];
+        dims.extend(node.ty.shape.names());
+        *set = node.key.map_or(*set, |key| key.set.max(*set));
+    };
+    for (version, &home) in table.versions.iter().zip(&held.home) {
+        add(home, version.tensor);
+    }
+    for entry in table.entries.iter().filter(|entry| entry.alias) {
+        let made = &data.operations[entry.operation.index()].outputs;
+        made.iter().zip(&entry.outputs).for_each(|(t, v)| add(held.home[v.index()], *t));
+    }
+    // What finds its own way may leave its outputs split as its inputs are.
+    for entry in table.entries.iter().filter(|entry| !entry.alias) {
+        let operation = &data.operations[entry.operation.index()];
+        if goes_by_rule(setting, operation) {
+            continue;
+        }
+        let inputs = entry.inputs.iter().map(|v| of[held.home[v.index()]].clone());
+        let all = inputs.reduce(|(one, a), (other, b)| (&one | &other, a.max(b)));
+        if let Some((from, set)) = all {
+            for out in &entry.outputs {
+                let (dims, own) = &mut of[held.home[out.index()]];
+                dims.extend(from.iter().copied());
+                *own = set.max(*own);
+            }
+        }
+    }
+    of.into_iter().map(|kind| number(kinds, kind)).collect()
+}
+
+/// The moments that hold most of each kind, and most in all, beside the variables; each once.
+fn most(table: &Table, held: &Held, of: &[usize], variables: Now, kinds: usize) -> Vec<Now> {
+    let mut now = variables;
+    now.bytes.resize(kinds, 0);
+    let mut most = vec![now.clone(); kinds + 1];
+    let mut ends = vec![Vec::new(); table.entries.len() + 1];
+    for (home, &last) in held.last.iter().enumerate() {
+        ends[last].push(home);
+    }
+    let mut alive = vec![false; of.len()];
+    let begin = |now: &mut Now, version: &VersionId, alive: &mut [bool]| {
+        let home = held.home[version.index()];
+        if !std::mem::replace(&mut alive[home], true) {
+            now.add(of[home], held.bytes[home]);
+        }
+    };
+    for (entry, ends) in table.entries.iter().zip(&ends) {
+        entry.inputs.iter().for_each(|version| begin(&mut now, version, &mut alive));
+        see(&mut most, &now);
+        entry.outputs.iter().for_each(|version| begin(&mut now, version, &mut alive));
+        for &home in ends {
+            if std::mem::take(&mut alive[home]) {
+                now.take(of[home], held.bytes[home]);
+            }
+        }
+    }
+    table.fetches.iter().for_each(|version| begin(&mut now, version, &mut alive));
+    see(&mut most, &now);
+    most.sort();
+    most.dedup();
+    most
+}
+
+/// Keeps a moment where it holds more of a kind than any before, or, for the last of these, in all.
+fn see(most: &mut [Now], now: &Now) {
+    let kinds = now.bytes.len();
+    for (kind, best) in most.iter_mut().enumerate() {
+        let of = |moment: &Now| match kind < kinds {
+            true => (moment.bytes[kind], moment.total),
+            false => (moment.total, 0),
+        };
+        if of(now) > of(best) {
+            best.clone_from(now);
+        }
+    }
+}

@@ -146,7 +146,12 @@ impl<'g> Mask<'g> {
 
     /// Whether somebody may have nothing to look at, as far as is known.
     pub(crate) fn may_leave_nothing(&self) -> bool {
-        !self.own && self.rules != Rules::default()
+        !self.own && self.has_rules()
+    }
+
+    /// Whether a rule may leave something out.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.rules != Rules::default()
     }
 
     /// What its rules are about.

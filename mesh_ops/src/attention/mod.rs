@@ -62,13 +62,23 @@ pub struct Blocks {
 
 /// Which part of what a processor has of keys and values goes round at once; it holds a few such blocks more.
 const TRAVELLING: usize = 32;
-/// Fewest positions of the memory in a block that is cut for that: smaller products are slower.
+/// Fewest positions in a block that is cut for that, or for a mask: smaller products are slower.
 const SMALL: usize = 128;
+/// Most positions of a block where rules leave blocks out.
+const RULED: usize = 256;
+/// Fewest such blocks of a memory that is long enough for smaller ones.
+const FEW: usize = 4;
 
 impl Blocks {
-    /// Most positions of a block that goes round, of so many that a processor has.
-    fn travelling(self, own: usize) -> usize {
-        self.memory.min((own / TRAVELLING).max(SMALL))
+    /// Most positions of a block, of so many of the memory that a processor has: fewer where they go round, and
+    /// where rules leave blocks out, for the smaller blocks are, the less is computed for nobody.
+    fn of(self, rules: Rules, memory: usize, goes_round: bool) -> Self {
+        let round = if goes_round { (memory / TRAVELLING).max(SMALL) } else { usize::MAX };
+        let ruled = match rules == Rules::default() {
+            true => usize::MAX,
+            false => (memory / FEW).clamp(SMALL, RULED),
+        };
+        Self { queries: self.queries.min(ruled), memory: self.memory.min(ruled).min(round) }
     }
 }
 

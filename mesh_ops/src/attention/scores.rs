@@ -58,11 +58,8 @@ impl Attention {
     ) -> Result<(Dims, Frame), OpError> {
         let [q, k, v, ..] = given else { return Err(OpError::arity("attention", 3, given.len())) };
         let dims = self.dims([q.shape(), k.shape(), v.shape()])?;
-        let most = match turn {
-            Some(_) => self.blocks.travelling(dims.memory.size),
-            None => self.blocks.memory,
-        };
-        let (cut, most) = ([dims.length, dims.memory], [self.blocks.queries, most]);
+        let most = self.blocks.of(self.rules, dims.memory.size, turn.is_some());
+        let (cut, most) = ([dims.length, dims.memory], [most.queries, most.memory]);
         let frame = Frame::new(&dims.rows, cut, most, first, turn);
         Ok((dims, frame))
     }

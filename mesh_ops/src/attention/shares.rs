@@ -128,13 +128,13 @@ impl Attention {
         let split = cx.input_axes(1, of_memory);
         let own = memory.size / cx.processors(split);
         let goes_round = self.to_itself && own < memory.size;
-        let most = if goes_round { self.blocks.travelling(own) } else { self.blocks.memory };
+        let most = self.blocks.of(self.rules, own, goes_round);
         let cut = |dim: Dimension, size, most| Cut::new(dim.resized(size), most, &[]);
         let cuts = Cuts {
             rules: self.rules,
             sizes: [queries.size, memory.size],
-            queries: cut(queries, queries.size / cx.processors(&axes), self.blocks.queries),
-            memory: cut(memory, own, most),
+            queries: cut(queries, queries.size / cx.processors(&axes), most.queries),
+            memory: cut(memory, own, most.memory),
             whole: self.to_itself || own == memory.size,
         };
         if !cuts.whole {

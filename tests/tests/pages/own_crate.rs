@@ -64,8 +64,9 @@ fn tables(manifest: &str, name: &str) -> String {
     text
 }
 
-/// The crate is built with the workspace's profile, whose dependencies are built already, instead
-/// of README's; the next test is about that one.
+/// The crate is built with the workspace's profile instead of README's; the next test is about that one. It
+/// depends on this package as well, with this build's features: so the crates that Mesh depends on have the features
+/// with which they are built already.
 #[test]
 fn a_crate_of_readme_s_text_trains() {
     let scratch = Scratch::new("own-crate");
@@ -73,6 +74,14 @@ fn a_crate_of_readme_s_text_trains() {
     let dependencies = first_of_readme("toml");
     assert!(dependencies.contains(CHECKOUT), "README depends on other paths:\n{dependencies}");
     let dependencies = dependencies.replace(CHECKOUT, &format!("{}/", root.display()));
+    let features = [("mpi", cfg!(feature = "mpi")), ("xla", cfg!(feature = "xla"))];
+    let features = features.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
+    let built = format!(
+        "[dependencies]\ntests = {{ path = {:?}, features = {:?} }}\n",
+        root.join("tests"),
+        features.collect::<Vec<_>>()
+    );
+    let dependencies = dependencies.replacen("[dependencies]\n", &built, 1);
     let own = scratch.new_crate("own", &dependencies, ("main.rs", &first_of_readme("rust")));
     // The versions are those that are on this machine.
     fs::copy(root.join("Cargo.lock"), own.join("Cargo.lock")).unwrap();
@@ -80,7 +89,7 @@ fn a_crate_of_readme_s_text_trains() {
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let profile = scratch.0.join("profile.toml");
     // Mesh itself is built again; without optimisation that takes half the time.
-    let unoptimised = ["mesh_core", "mesh_ops", "mesh_optimize"];
+    let unoptimised = ["mesh_core", "mesh_ops", "mesh_optimize", "tests"];
     let unoptimised = unoptimised.map(|name| format!("{name}.opt-level = 0\n")).concat();
     let packages = tables(&manifest, "profile.dev.package");
     fs::write(&profile, packages.trim_end().to_owned() + "\n" + &unoptimised).unwrap();

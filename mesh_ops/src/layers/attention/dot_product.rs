@@ -26,6 +26,8 @@ pub enum AttentionWay {
 
 /// Scores of a head, from which on blocks are cheaper: those kept for the gradient fill a core's caches.
 const MANY_SCORES: usize = 1 << 20;
+/// The same where rules leave blocks out.
+const MANY_RULED: usize = 1 << 18;
 
 /// What happens between the products of queries and keys and the weights of values.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,7 +118,8 @@ impl<'g> AttentionOptions<'g> {
         let length = q.shape().get(own_dim(qkv, &how)?)?;
         let blocks = match self.way {
             AttentionWay::Auto => {
-                let many = length.size * how.memory.size >= MANY_SCORES;
+                let least = if how.mask.has_rules() { MANY_RULED } else { MANY_SCORES };
+                let many = length.size * how.memory.size >= least;
                 let added = self.mask.is_some_and(|mask| mask.dtype() != DType::Bool);
                 (how.exchange.needs_blocks() || many && !added).then_some(how.blocks)
             }

@@ -48,7 +48,7 @@ impl Estimator<'_> {
             let mut held = self.held(setting, &table, false);
             self.keep_for_first(&table, &mut held);
             let mut kinds = IndexMap::new();
-            let of: Vec<usize> = kinds_of(setting, &table, &held, &mut kinds);
+            let splits = splits_of(setting, &table, &held, &mut kinds);
             let mut variables = Now::default();
             for (id, variable) in (0..).zip(&data.variables) {
                 let ty = &variable.ty;
@@ -56,7 +56,7 @@ impl Estimator<'_> {
                 let kind = number(&mut kinds, kind);
                 variables.add(kind, ty.shape.size().saturating_mul(ty.dtype.size()));
             }
-            let most = most(&table, &held, &of, variables, kinds.len());
+            let most = most(&table, &held, &splits, variables, kinds.len());
             let moment = |now: &Now| {
                 let kinds = kinds.keys().zip(&now.bytes).filter(|(_, bytes)| **bytes > 0);
                 let holding = |((dims, set), bytes): (&Kind, &usize)| Holding {
@@ -104,18 +104,36 @@ fn number(kinds: &mut IndexMap<Kind, ()>, (dims, set): (BTreeSet<DimName>, RuleS
     kinds.insert_full((dims.into_iter().collect(), set), ()).0
 }
 
-/// For each version whose memory is its own, the number of its kind.
-fn kinds_of(
+/// What is known of how a tensor is split in its versions.
+#[derive(Clone, Default)]
+struct Split {
+    /// The number of its kind where one operation after the other takes it by its split rule, and so as rules want it.
+    ruled: usize,
+    /// The first and the last that does.
+    between: Option<(usize, usize)>,
+    /// The number of its kind elsewhere: what finds its own way may leave its outputs split as its inputs are.
+    made: usize,
+}
+
+impl Split {
+    fn at(&self, entry: usize) -> usize {
+        let is_ruled = self.between.is_some_and(|(from, to)| (from..=to).contains(&entry));
+        if is_ruled { self.ruled } else { self.made }
+    }
+}
+
+/// For each version whose memory is its own, how it is split.
+fn splits_of(
     setting: &Setting<'_>,
     table: &Table,
     held: &Held,
     kinds: &mut IndexMap<Kind, ()>,
-) -> Vec<usize> {
+) -> Vec<Split> {
     let data = setting.data;
-    let mut of = vec![(BTreeSet::new(), RuleSet::Compute); table.versions.len()];
+    let mut made = vec![(BTreeSet::new(), RuleSet::Compute); table.versions.len()];
     let mut add = |home: usize, tensor: TensorId| {
         let node = &data.tensors[tensor.index()];
-        let (dims, set) = &mut of[home];
+        let (dims, set) = &mut made[home];
         dims.extend(node.ty.shape.names());
         *set = node.key.map_or(*set, |key| key.set.max(*set));
     };
@@ -123,55 +141,80 @@ fn kinds_of(
         add(home, version.tensor);
     }
     for entry in table.entries.iter().filter(|entry| entry.alias) {
-        let made = &data.operations[entry.operation.index()].outputs;
-        made.iter().zip(&entry.outputs).for_each(|(t, v)| add(held.home[v.index()], *t));
+        let outputs = &data.operations[entry.operation.index()].outputs;
+        outputs.iter().zip(&entry.outputs).for_each(|(t, v)| add(held.home[v.index()], *t));
     }
-    // What finds its own way may leave its outputs split as its inputs are.
-    for entry in table.entries.iter().filter(|entry| !entry.alias) {
+    let split = |kind: &(BTreeSet<DimName>, RuleSet)| Split {
+        ruled: number(kinds, kind.clone()),
+        ..Split::default()
+    };
+    let mut splits: Vec<Split> = made.iter().map(split).collect();
+    for (at, entry) in table.entries.iter().enumerate().filter(|(_, entry)| !entry.alias) {
         let operation = &data.operations[entry.operation.index()];
         if goes_by_rule(setting, operation) {
+            for version in &entry.inputs {
+                let between = &mut splits[held.home[version.index()]].between;
+                *between = Some((between.map_or(at, |(from, _)| from), at));
+            }
             continue;
         }
-        let inputs = entry.inputs.iter().map(|v| of[held.home[v.index()]].clone());
+        let inputs = entry.inputs.iter().map(|v| made[held.home[v.index()]].clone());
         let all = inputs.reduce(|(one, a), (other, b)| (&one | &other, a.max(b)));
-        if let Some((from, set)) = all {
-            for out in &entry.outputs {
-                let (dims, own) = &mut of[held.home[out.index()]];
-                dims.extend(from.iter().copied());
-                *own = set.max(*own);
-            }
+        let Some((from, set)) = all else { continue };
+        for out in &entry.outputs {
+            let (dims, own) = &mut made[held.home[out.index()]];
+            dims.extend(from.iter().copied());
+            *own = set.max(*own);
         }
     }
-    of.into_iter().map(|kind| number(kinds, kind)).collect()
+    for (split, made) in splits.iter_mut().zip(made) {
+        split.made = number(kinds, made);
+    }
+    splits
 }
 
 /// The moments that hold most of each kind, and most in all, beside the variables; each once.
-fn most(table: &Table, held: &Held, of: &[usize], variables: Now, kinds: usize) -> Vec<Now> {
+fn most(table: &Table, held: &Held, splits: &[Split], variables: Now, kinds: usize) -> Vec<Now> {
     let mut now = variables;
     now.bytes.resize(kinds, 0);
     let mut most = vec![now.clone(); kinds + 1];
-    let mut ends = vec![Vec::new(); table.entries.len() + 1];
-    for (home, &last) in held.last.iter().enumerate() {
-        ends[last].push(home);
+    let fetched = table.entries.len();
+    // Before an entry: whose split is known from here on, or until here; after it: who ends.
+    let (mut turns, mut ends) = (vec![Vec::new(); fetched + 1], vec![Vec::new(); fetched + 1]);
+    for (home, split) in splits.iter().enumerate() {
+        ends[held.last[home]].push(home);
+        if let Some((from, to)) = split.between.filter(|_| split.ruled != split.made) {
+            turns[from].push(home);
+            turns[(to + 1).min(fetched)].push(home);
+        }
     }
-    let mut alive = vec![false; of.len()];
-    let begin = |now: &mut Now, version: &VersionId, alive: &mut [bool]| {
-        let home = held.home[version.index()];
-        if !std::mem::replace(&mut alive[home], true) {
-            now.add(of[home], held.bytes[home]);
+    // The kind that each which is alive counts as.
+    let mut alive: Vec<Option<usize>> = vec![None; splits.len()];
+    let begin = |now: &mut Now, at: usize, home: usize, alive: &mut [Option<usize>]| {
+        if alive[home].is_none() {
+            let kind = splits[home].at(at);
+            alive[home] = Some(kind);
+            now.add(kind, held.bytes[home]);
         }
     };
-    for (entry, ends) in table.entries.iter().zip(&ends) {
-        entry.inputs.iter().for_each(|version| begin(&mut now, version, &mut alive));
-        see(&mut most, &now);
-        entry.outputs.iter().for_each(|version| begin(&mut now, version, &mut alive));
-        for &home in ends {
-            if std::mem::take(&mut alive[home]) {
-                now.take(of[home], held.bytes[home]);
+    let end = |now: &mut Now, home: usize, alive: &mut [Option<usize>]| {
+        let kind = alive[home].take();
+        kind.iter().for_each(|kind| now.take(*kind, held.bytes[home]));
+        kind.is_some()
+    };
+    let home = |version: &VersionId| held.home[version.index()];
+    for (at, entry) in table.entries.iter().enumerate() {
+        for &home in &turns[at] {
+            if end(&mut now, home, &mut alive) {
+                begin(&mut now, at, home, &mut alive);
             }
         }
+        entry.inputs.iter().for_each(|v| begin(&mut now, at, home(v), &mut alive));
+        see(&mut most, &now);
+        entry.outputs.iter().for_each(|v| begin(&mut now, at, home(v), &mut alive));
+        ends[at].iter().for_each(|&home| _ = end(&mut now, home, &mut alive));
     }
-    table.fetches.iter().for_each(|version| begin(&mut now, version, &mut alive));
+    table.fetches.iter().for_each(|v| begin(&mut now, fetched, home(v), &mut alive));
     see(&mut most, &now);
     most.sort();
     most.dedup();

@@ -35,6 +35,10 @@ pub(super) struct Branch<'s> {
     certificate: Certificate,
     tied: Vec<String>,
     parameters: Vec<Shape>,
+    /// Bytes of which nothing needs less that was left for its memory.
+    floor: f64,
+    /// How many layouts are priced at most.
+    most: u64,
 }
 
 impl<'s> Branch<'s> {
@@ -44,10 +48,13 @@ impl<'s> Branch<'s> {
         began: Instant,
         first: &Estimator<'_>,
         meshes: &[Mesh],
+        most: u64,
     ) -> Self {
         let certificate = Certificate { proven: true, ..Certificate::default() };
         let (best, all, tied, parameters) = <_>::default();
-        let mut branch = Self { search, began, best, all, certificate, tied, parameters };
+        let floor = f64::INFINITY;
+        let mut branch =
+            Self { search, began, best, all, certificate, tied, parameters, floor, most };
         branch.mesh(first);
         for mesh in meshes.iter().skip(1) {
             branch.mesh(&first.on(mesh, &search.machine));
@@ -71,7 +78,8 @@ impl<'s> Branch<'s> {
     }
 
     fn is_late(&mut self) -> bool {
-        let late = self.search.limit.is_some_and(|limit| self.began.elapsed() >= limit);
+        let late = self.search.limit.is_some_and(|limit| self.began.elapsed() >= limit)
+            || self.certificate.priced >= self.most;
         self.certificate.late |= late;
         late
     }
@@ -85,9 +93,15 @@ impl<'s> Branch<'s> {
         !self.search.every && self.best.first().is_some_and(bound)
     }
 
-    /// Whether nothing that needs at least so many bytes fits.
-    fn is_too_large(&self, least: Least) -> bool {
-        !self.search.every && least.bytes > self.search.capacity() as f64 * (1.0 + ROUNDING)
+    /// Whether nothing that needs at least so many bytes fits, and so is left.
+    fn is_too_large(&mut self, least: Least) -> bool {
+        let too_large = least.bytes > self.search.capacity() as f64 * (1.0 + ROUNDING);
+        let left = too_large && !self.search.every;
+        if left {
+            self.certificate.pruned.memory += 1;
+            self.floor = self.floor.min(least.bytes);
+        }
+        left
     }
 
     fn decide(
@@ -108,7 +122,6 @@ impl<'s> Branch<'s> {
         };
         let least = of(chosen);
         if self.is_too_large(least) {
-            self.certificate.pruned.memory += 1;
             return;
         }
         if self.is_beaten(least) {
@@ -181,7 +194,6 @@ impl<'s> Branch<'s> {
             }
             let least = Least { bytes: space.least_bytes(chosen, state.sets()), ..least };
             if self.is_too_large(least) {
-                self.certificate.pruned.memory += 1;
                 continue;
             }
             let rules: Vec<_> = rules.iter().cloned().chain(state.text).collect();
@@ -218,6 +230,7 @@ impl<'s> Branch<'s> {
         }
         if choice.price.bytes() as u64 > self.search.capacity() {
             self.certificate.pruned.memory += 1;
+            self.floor = self.floor.min(choice.price.bytes() as f64);
             return;
         }
         let key = |choice: &Choice| self.search.objective.key(choice);
@@ -232,9 +245,11 @@ impl<'s> Branch<'s> {
         self.best.truncate(self.search.runners_up + 1);
     }
 
-    /// Whether there are layouts, of which none fits.
-    pub(super) fn is_too_small(&self) -> bool {
-        self.best.is_empty() && self.certificate.pruned.memory > 0
+    /// Bytes of which no layout needs less, if there are layouts of which none fits.
+    pub(super) fn none_below(&self) -> Option<u64> {
+        let Certificate { late, pruned, .. } = self.certificate;
+        let is_too_small = self.best.is_empty() && !late && pruned.memory > 0;
+        is_too_small.then_some(self.floor as u64)
     }
 
     /// What was found; what each rule of it is worth is priced now.

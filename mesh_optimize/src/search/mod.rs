@@ -21,6 +21,9 @@ use mesh_core::names::{Mesh, NameError};
 use mesh_core::passes::Machine;
 use std::time::{Duration, Instant};
 
+/// How many layouts are priced for one that needs little memory, where nothing fits.
+const TRIED: u64 = 300;
+
 /// What is minimised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Objective {
@@ -125,20 +128,22 @@ pub enum SearchError {
     },
     /// No legal layout needs so little memory.
     #[error(
-        "no layout fits: a processor has {capacity} bytes, and the layout that needs least, \
-         {:?} on mesh {}, needs {}: {} of variables and {} of other values, so these would have to \
-         shrink by {}, or the processors become more",
+        "no layout fits: a processor has {capacity} bytes, and every layout that was searched needs at least {floor}; \
+         the smallest that was priced, {:?} on mesh {}, needs {}: {} of variables and {} of other values, so these \
+         would have to shrink by {}, or the processors become more",
         least.layout.to_string(), least.mesh, least.price.bytes(), least.price.variable_bytes,
         least.price.value_bytes, (least.price.bytes() as u64).saturating_sub(*capacity)
     )]
     NothingFits {
         /// Bytes of a processor.
         capacity: u64,
-        /// The layout that needs least memory, of those that were priced.
+        /// Bytes of which no layout that was searched needs less; more than a processor has.
+        floor: u64,
+        /// The layout that needs least memory, of a few hundred that promise to need little.
         least: Box<Choice>,
     },
-    /// Time was up before a layout was priced, or none is legal.
-    #[error("no layout was priced{}", if *late { ": the time was up" } else { ": none is legal" })]
+    /// Time was up before a layout was found that fits, or none is legal.
+    #[error("no layout was found{}", if *late { ": the time was up" } else { ": none is legal" })]
     Nothing {
         /// Whether time was up.
         late: bool,
@@ -166,14 +171,12 @@ impl FindLayout for Graph {
             return Err(SearchError::NoMesh { processors, axes });
         };
         let first = self.estimator(&search.function, mesh, &search.machine)?;
-        let through = |search| Branch::through(search, began, &first, &meshes);
-        let branch = through(search);
-        if !branch.is_too_small() {
-            return branch.found(&first);
-        }
+        let through = |search, most| Branch::through(search, began, &first, &meshes, most);
+        let branch = through(search, u64::MAX);
+        let Some(floor) = branch.none_below() else { return branch.found(&first) };
         let memory = Some(u64::MAX);
-        let smallest = Search { objective: Objective::Bytes, memory, ..search.clone() };
-        let least = Box::new(through(&smallest).found(&first)?.best);
-        Err(SearchError::NothingFits { capacity: search.capacity(), least })
+        let small = Search { objective: Objective::Bytes, memory, every: false, ..search.clone() };
+        let least = Box::new(through(&small, TRIED).found(&first)?.best);
+        Err(SearchError::NothingFits { capacity: search.capacity(), floor, least })
     }
 }

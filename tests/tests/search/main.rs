@@ -108,8 +108,9 @@ fn parameters_are_split_when_memory_is_short() {
     assert_eq!(short.best.layout.to_string(), "batch:a;params/*:a;slots/*:a");
     assert!(short.certificate.pruned.memory > 0, "{short}");
     let refused = graph.search(&Search { memory: Some(1000), ..asked }).unwrap_err();
-    let SearchError::NothingFits { capacity, least } = &refused else { panic!("{refused}") };
+    let SearchError::NothingFits { capacity, floor, least } = &refused else { panic!("{refused}") };
     assert_eq!(*capacity, 1000);
+    assert!((1001..=least.price.bytes() as u64).contains(floor), "{refused}");
     assert!(refused.to_string().contains("would have to shrink"), "{refused}");
     assert!(least.price.bytes() <= short.best.price.bytes());
 }

@@ -3,8 +3,8 @@
 //! Bounds. *Work*: no processor does less of an operation than the part that is left if every axis that can still
 //! divide it does. *Memory*: nor does it hold less of what is alive at once. *State*: rules of parameters and slots change neither computations nor what moves among
 //! them, so these cost what they cost without such rules, and of the rest all processors can at most share all.
-//! Of layouts that differ only in the names of equal axes, or in whether two axes are joined in each rule or are one
-//! axis, one is searched. A layout that is priced is compared with the bounds
+//! Of layouts that differ only in the names of equal axes, or that give the same processors the same parts on meshes of
+//! other shapes, one is searched. A layout that is priced is compared with the bounds
 //! that it passed; one that beats them would show a bound that is none, and the answer is not proven then.
 
 use super::found::{Certificate, Choice, Found, Pruned, RuleWorth};
@@ -13,6 +13,7 @@ use super::state::State;
 use super::{Objective, Search, SearchError};
 use mesh_core::lower::{Estimator, Price};
 use mesh_core::names::{AxisList, Layout, Mesh, Shape};
+use std::collections::HashMap;
 use std::time::Instant;
 
 /// Sums of the same terms in another order differ by less than this part.
@@ -35,6 +36,8 @@ pub(super) struct Branch<'s> {
     certificate: Certificate,
     tied: Vec<String>,
     parameters: Vec<Shape>,
+    /// Prices by which processors have which part, on whatever shape of the mesh.
+    known: HashMap<String, Option<Price>>,
     /// Bytes of which nothing needs less that was left for its memory.
     floor: f64,
     /// How many layouts are priced at most.
@@ -51,10 +54,10 @@ impl<'s> Branch<'s> {
         most: u64,
     ) -> Self {
         let certificate = Certificate { proven: true, ..Certificate::default() };
-        let (best, all, tied, parameters) = <_>::default();
+        let (best, all, tied, parameters, known) = <_>::default();
         let floor = f64::INFINITY;
         let mut branch =
-            Self { search, began, best, all, certificate, tied, parameters, floor, most };
+            Self { search, began, best, all, certificate, tied, parameters, known, floor, most };
         branch.mesh(first);
         for mesh in meshes.iter().skip(1) {
             branch.mesh(&first.on(mesh, &search.machine));
@@ -165,17 +168,14 @@ impl<'s> Branch<'s> {
         chosen: &Chosen,
         least: Least,
     ) {
-        let rules = space.rules(chosen);
-        let Some(plain) = self.price(estimator, &rules, least) else { return };
+        let (rules, parts) = (space.rules(chosen), space.split_parts(chosen));
+        let Some(plain) = self.price(estimator, &rules, Some(parts.clone()), least) else { return };
         if !self.search.state {
             return;
         }
         let seconds = plain.fixed_seconds + space.state_least();
         let least = Least { seconds, ..least };
         let (parameters, single) = (std::mem::take(&mut self.parameters), self.search.single_dims);
-        // Where all shapes of the mesh are searched, two axes that are always joined are one of another mesh.
-        let all_shapes = self.search.mesh.is_none() && !self.search.every;
-        let joined = if all_shapes { space.joined(chosen) } else { Vec::new() };
         for state in State::new(estimator.mesh(), &parameters, single).all() {
             if self.is_beaten(least) {
                 self.certificate.pruned.state += 1;
@@ -188,22 +188,42 @@ impl<'s> Branch<'s> {
                 self.certificate.pruned.rules += 1;
                 continue;
             };
-            if joined.iter().any(|pair| !pair.iter().any(|axis| state.axes.contains(axis))) {
-                self.certificate.pruned.alike += 1;
-                continue;
-            }
             let least = Least { bytes: space.least_bytes(chosen, state.sets()), ..least };
             if self.is_too_large(least) {
                 continue;
             }
+            let parts = match &state.axes[..] {
+                [axis] if !single => {
+                    Some(format!("{parts};{}:{}", state.text.len(), space.part(&[*axis])))
+                }
+                _ => None,
+            };
             let rules: Vec<_> = rules.iter().cloned().chain(state.text).collect();
-            self.price(estimator, &rules, least);
+            self.price(estimator, &rules, parts, least);
         }
         self.parameters = parameters;
     }
 
-    /// Prices a layout, which a bound says costs at least so much.
+    /// Prices a layout, which a bound says costs at least so much; `parts` says which processors have which part of
+    /// what, if that is all that its price depends on.
     fn price(
+        &mut self,
+        estimator: &Estimator<'_>,
+        rules: &[String],
+        parts: Option<String>,
+        least: Least,
+    ) -> Option<Price> {
+        let parts = parts.filter(|_| !self.search.every);
+        if let Some(known) = parts.as_ref().and_then(|parts| self.known.get(parts)) {
+            self.certificate.pruned.alike += 1;
+            return known.clone();
+        }
+        let price = self.price_anew(estimator, rules, least);
+        self.known.extend(parts.map(|parts| (parts, price.clone())));
+        price
+    }
+
+    fn price_anew(
         &mut self,
         estimator: &Estimator<'_>,
         rules: &[String],

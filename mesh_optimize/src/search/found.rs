@@ -30,7 +30,7 @@ pub struct RuleWorth {
 pub struct Pruned {
     /// Two dims that meet would be split over one axis.
     pub rules: u64,
-    /// The same layout is searched under other names of equal axes, or with two axes in one.
+    /// The same layout is searched under other names of equal axes, or on another shape of the mesh.
     pub alike: u64,
     /// The work alone takes longer than the best.
     pub work: u64,

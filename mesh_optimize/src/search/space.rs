@@ -166,16 +166,32 @@ impl<'m> Space<'m> {
         parts as f64
     }
 
-    /// Neighbouring axes of which each rule has both, one after the other, or neither.
-    pub(super) fn joined(&self, chosen: &Chosen) -> Vec<[Axis; 2]> {
-        let axes: Vec<Axis> = self.mesh.axes().collect();
-        let joins = |pair: &[Axis; 2]| {
-            chosen.iter().flatten().all(|list| {
-                let [one, other] = pair.map(|axis| list.iter().position(|own| *own == axis));
-                one.map(|at| at + 1) == other
-            })
-        };
-        axes.windows(2).filter_map(|pair| pair.try_into().ok()).filter(joins).collect()
+    /// Which processors have which part of each dim: the same for all shapes of the mesh that split it alike.
+    pub(super) fn split_parts(&self, chosen: &Chosen) -> String {
+        let split = self.groups.iter().zip(chosen).filter_map(|(group, axes)| {
+            let axes = axes.as_ref().filter(|axes| !axes.is_empty())?;
+            Some(format!("{}:{}", group.dims.first()?, self.part(axes)))
+        });
+        let mut split: Vec<_> = split.collect();
+        split.sort();
+        split.join(";")
+    }
+
+    /// How many processors apart neighbouring parts lie, and how many parts there are, of axes that are neighbours together.
+    pub(super) fn part(&self, axes: &[Axis]) -> String {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for axis in axes {
+            let after = self.mesh.axes().skip_while(|own| own != axis).skip(1);
+            let (apart, size) =
+                (after.map(|own| self.mesh.size(own)).product(), self.mesh.size(*axis));
+            match runs.last_mut() {
+                Some((before, parts)) if *before == apart * size => {
+                    (*before, *parts) = (apart, *parts * size);
+                }
+                _ => runs.push((apart, size)),
+            }
+        }
+        format!("{runs:?}")
     }
 
     /// Compute rules as text.

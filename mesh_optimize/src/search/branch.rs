@@ -119,11 +119,8 @@ impl<'s> Branch<'s> {
             return;
         }
         let state = if self.search.state { StateAxes::Open } else { StateAxes::NONE };
-        let of = |chosen: &Chosen| Least {
-            seconds: space.least(chosen, state),
-            bytes: space.least_bytes(chosen, state),
-        };
-        let least = of(chosen);
+        let (seconds, bytes) = (space.least(chosen, state), space.least_bytes(chosen, state));
+        let least = Least { seconds, bytes };
         if self.is_too_large(least) {
             return;
         }
@@ -150,7 +147,11 @@ impl<'s> Branch<'s> {
                 self.certificate.pruned.alike += 1;
                 continue;
             }
-            options.push((self.search.objective.order(of(chosen)), axes));
+            let order = match self.search.objective {
+                Objective::Seconds => space.least(chosen, state),
+                Objective::Bytes => space.least_bytes(chosen, state),
+            };
+            options.push((order, axes));
         }
         options.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (_, axes) in options {
@@ -301,13 +302,6 @@ impl<'s> Branch<'s> {
 }
 
 impl Objective {
-    fn order(self, least: Least) -> f64 {
-        match self {
-            Self::Seconds => least.seconds,
-            Self::Bytes => least.bytes,
-        }
-    }
-
     fn key(self, choice: &Choice) -> (f64, f64) {
         let (seconds, bytes) = (choice.price.seconds(), choice.price.bytes() as f64);
         match self {

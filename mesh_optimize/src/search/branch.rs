@@ -1,19 +1,20 @@
 //! Branch and bound: dims are decided one by one, and what cannot beat the best is left.
 //!
 //! Bounds. *Work*: no processor does less of an operation than the part that is left if every axis that can still
-//! divide it does. *Memory*: nor does it hold less of what is alive at once. *State*: rules of parameters and slots change neither computations nor what moves among
-//! them, so these cost what they cost without such rules, and of the rest all processors can at most share all.
+//! divide it does. *Memory*: nor does it hold less of what is alive at once. *State*: rules of parameters and slots
+//! change neither computations nor what moves among them, so these cost what they cost without such rules, and of the
+//! rest all processors can at most share all.
 //! Of layouts that differ only in the names of equal axes, or that give the same processors the same parts on meshes of
-//! other shapes, one is searched. A layout that is priced is compared with the bounds
-//! that it passed; one that beats them would show a bound that is none, and the answer is not proven then.
+//! other shapes, one is searched. A layout that is priced is compared with the bounds that it passed; one that beats
+//! them would show a bound that is none, and the answer is not proven then.
 
 use super::found::{Certificate, Choice, Found, Pruned, RuleWorth};
 use super::space::{Chosen, Space, StateAxes};
 use super::state::State;
 use super::{Objective, Search, SearchError};
+use indexmap::IndexMap;
 use mesh_core::lower::{Estimator, Price};
 use mesh_core::names::{AxisList, Layout, Mesh, Shape};
-use std::collections::HashMap;
 use std::time::Instant;
 
 /// Sums of the same terms in another order differ by less than this part.
@@ -37,7 +38,7 @@ pub(super) struct Branch<'s> {
     tied: Vec<String>,
     parameters: Vec<Shape>,
     /// Prices by which processors have which part, on whatever shape of the mesh.
-    known: HashMap<String, Option<Price>>,
+    known: IndexMap<String, Option<Price>>,
     /// Bytes of which nothing needs less that was left for its memory.
     floor: f64,
     /// How many layouts are priced at most.

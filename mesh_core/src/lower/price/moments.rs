@@ -90,13 +90,13 @@ impl Now {
         if self.bytes.len() <= kind {
             self.bytes.resize(kind + 1, 0);
         }
-        self.bytes[kind] += bytes;
-        self.total += bytes;
+        self.bytes[kind] = self.bytes[kind].saturating_add(bytes);
+        self.total = self.total.saturating_add(bytes);
     }
 
     fn take(&mut self, kind: usize, bytes: usize) {
-        self.bytes[kind] -= bytes;
-        self.total -= bytes;
+        self.bytes[kind] = self.bytes[kind].saturating_sub(bytes);
+        self.total = self.total.saturating_sub(bytes);
     }
 }
 

@@ -8,9 +8,9 @@
 //!
 //! Along a split dim each processor receives the positions of its part that others have.
 
+use crate::placed::resized;
 use crate::placed::{PIECES, placed};
 use crate::room::*;
-use crate::slice::resized;
 use mesh_core::lower::LocalPiece;
 use mesh_core::program::Scalar;
 

@@ -12,8 +12,8 @@
 //! in PyTorch. `logcumsumexp` is a composition, an associative scan of `logaddexp`.
 
 use crate::elementwise::{cast, equal, logaddexp, select};
+use crate::placed::resized;
 use crate::room::*;
-use crate::slice::resized;
 use crate::{AssociativeScan, associative_scan, linear_recurrence};
 use mesh_core::program::Expr;
 use mesh_core::split::Collective;

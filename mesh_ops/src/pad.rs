@@ -12,9 +12,8 @@
 //! gradient is a gather of dy.
 
 use crate::gather::gather_onto;
-use crate::placed::{PIECES, placed};
+use crate::placed::{PIECES, placed, resized};
 use crate::room::*;
-use crate::slice::resized;
 use mesh_core::lower::{Local, LocalPiece};
 use mesh_core::program::{Expr, Offset, Scalar};
 

@@ -9,7 +9,6 @@
 //! each other, so if there are as many rounds as the most of these, no two meet in a round.
 
 use crate::room::*;
-use crate::slice::resized;
 use mesh_core::lower::{Local, LocalPiece};
 use mesh_core::program::{Expr, Offset, Pairs, Scalar};
 use mesh_core::split::Collective;
@@ -248,6 +247,11 @@ impl Pieces {
 /// As a number of an expression; positions fit i32.
 fn number(size: usize) -> f64 {
     size as f64
+}
+
+/// The shape with `dim` in the place of its dim of that name.
+pub(crate) fn resized(shape: &Shape, dim: Dimension) -> Result<Shape, OpError> {
+    Ok(Shape::new(shape.iter().map(|d| if d.name == dim.name { dim } else { d }))?)
 }
 
 #[cfg(test)]

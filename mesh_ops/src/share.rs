@@ -6,8 +6,8 @@
 //! processor gets margins wide enough for all of them, zeros beyond the ends, and takes what is its
 //! own at a position that depends on the processor.
 
+use crate::placed::resized;
 use crate::room::*;
-use crate::slice::resized;
 use mesh_core::lower::{Local, LocalPiece};
 use mesh_core::program::{Offset, Scalar};
 use mesh_core::split::Collective;

@@ -8,7 +8,7 @@
 //!
 //! Along a split dim each processor receives the positions of its part that others have.
 
-use crate::placed::{PIECES, placed};
+use crate::placed::{PIECES, placed, resized};
 use crate::room::*;
 use mesh_core::program::Offset;
 
@@ -74,11 +74,6 @@ impl Op for Slice {
         let after = whole.size - self.begin - self.dim.size;
         Ok(vec![Some(crate::pad(cx.dy(), self.dim, self.begin, after))])
     }
-}
-
-/// The shape with `dim` in the place of its dim of that name.
-pub(crate) fn resized(shape: &Shape, dim: Dimension) -> Result<Shape, OpError> {
-    Ok(Shape::new(shape.iter().map(|d| if d.name == dim.name { dim } else { d }))?)
 }
 
 #[cfg(any(test, feature = "testing"))]

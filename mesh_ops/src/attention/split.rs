@@ -15,7 +15,7 @@ use mesh_core::split::Collective;
 /// ([`Attend::to_itself`](super::Attend::to_itself)): the results are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Exchange {
-    /// `Gather` where all positions are one block of the memory, `Ring` where they are more.
+    /// `Gather` where all positions are one block of the memory, or two processors share them; else `Ring`.
     #[default]
     Auto,
     /// Each processor has all keys and values, by an all-gather.
@@ -124,7 +124,8 @@ impl Attention {
     /// Gathers keys and values that lie along the dim of their queries, where that is chosen. By itself it is if
     /// all of them are one block: then there is nothing to compute beside a transfer, and one exchange costs
     /// less than several. It is between two processors as well: the ring would save half of what is gathered, and
-    /// goes through its blocks in an order that keeps less of the outputs in caches. Gives the axes over which they are gathered.
+    /// goes through its blocks in an order that keeps less of the outputs in caches. Gives the axes over which they
+    /// are gathered.
     fn gathered(&self, cx: &PlaceCx<'_>, placing: &mut Placing) -> Option<AxisList> {
         let length = cx.signature().inputs[0].shape.get(self.length)?;
         let axes = AxisList::from_slice(placing.inputs[0].axes(self.length));

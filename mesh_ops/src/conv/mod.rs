@@ -24,9 +24,9 @@ mod window;
 pub use blocks::conv_with_blocks;
 pub use window::{Conv, Padding};
 
+use crate::placed::resized;
 use crate::room::*;
 use crate::share::{MARGINS, Share, extended};
-use crate::slice::resized;
 use mesh_core::lower::{Local, LocalWindow};
 use window::Slide;
 

@@ -1,8 +1,8 @@
 //! The op under pooling and its gradients: what is seen folded to windows, or windows to what they see.
 
+use crate::placed::resized;
 use crate::room::*;
 use crate::share::{MARGINS, Share, extended};
-use crate::slice::resized;
 use mesh_core::lower::{Local, LocalPiece, LocalReach};
 use mesh_core::program::{Expr, Offset, PoolKind, Scalar};
 use std::ops::Range;

@@ -208,7 +208,7 @@ impl Windows {
         if low == 0 && held == size {
             return Ok(rows);
         }
-        let shape = crate::slice::resized(rows.shape(), Dimension { name: share.dim, size })?;
+        let shape = crate::placed::resized(rows.shape(), Dimension { name: share.dim, size })?;
         let mut piece = LocalPiece { at: vec![(share.dim, low)], ..LocalPiece::whole(rows) };
         piece.size.push((share.dim, held.min(size - low)));
         cx.assemble(&[piece], Scalar::new(dtype, 0.0), &shape)

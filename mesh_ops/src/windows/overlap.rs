@@ -8,9 +8,9 @@
 //! | gradient | windows |
 
 use super::{Frame, windows_with};
+use crate::placed::resized;
 use crate::room::*;
 use crate::share::extended;
-use crate::slice::resized;
 use mesh_core::lower::{Local, LocalPiece};
 use mesh_core::program::{Offset, Scalar};
 

@@ -177,7 +177,8 @@ impl<'m> Space<'m> {
         split.join(";")
     }
 
-    /// How many processors apart neighbouring parts lie, and how many parts there are, of axes that are neighbours together.
+    /// How many processors apart neighbouring parts lie, and how many parts there are; axes that are neighbours in the
+    /// mesh count as one.
     pub(super) fn part(&self, axes: &[Axis]) -> String {
         let mut runs: Vec<(usize, usize)> = Vec::new();
         for axis in axes {

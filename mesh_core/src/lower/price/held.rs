@@ -26,7 +26,7 @@ impl Estimator<'_> {
         inside: bool,
     ) -> Result<usize, Report> {
         let mut held = self.held(setting, table, inside);
-        self.keep_for_hidden(table, &mut held);
+        self.keep_for_hidden(table, &mut held, |held, home| Some(held.last[home]));
         let (mut live, mut peak) = (0_usize, 0_usize);
         let mut alive = vec![false; held.bytes.len()];
         let mut ends = vec![Vec::new(); table.entries.len() + 1];
@@ -120,14 +120,20 @@ impl Estimator<'_> {
         Held { home, bytes, first, last }
     }
 
-    /// What never reaches memory is made where it is taken, of what lives that long.
-    fn keep_for_hidden(&self, table: &Table, Held { home, last, .. }: &mut Held) {
+    /// What never reaches memory is made where it is taken, until `until` of its home, of what lives that long.
+    pub(super) fn keep_for_hidden(
+        &self,
+        table: &Table,
+        held: &mut Held,
+        until: impl Fn(&Held, usize) -> Option<usize>,
+    ) {
         for entry in table.entries.iter().rev() {
             let hides = |v: &&VersionId| self.known.near.hides(table.versions[v.index()].tensor);
             let outputs = entry.outputs.iter().filter(hides);
-            let Some(until) = outputs.map(|v| last[home[v.index()]]).max() else { continue };
+            let taken = outputs.filter_map(|v| until(held, held.home[v.index()]));
+            let Some(until) = taken.max() else { continue };
             for version in &entry.inputs {
-                let end = &mut last[home[version.index()]];
+                let end = &mut held.last[held.home[version.index()]];
                 *end = until.max(*end);
             }
         }

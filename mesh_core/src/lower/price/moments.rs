@@ -46,7 +46,8 @@ impl Estimator<'_> {
             let task = Task { operations, given: &[], fetches, shown };
             let table = place(setting, &task, &mut Vec::new());
             let mut held = self.held(setting, &table, false);
-            self.keep_for_first(&table, &mut held);
+            // In another layout the last that takes it may take a copy, which is made for the first.
+            self.keep_for_hidden(&table, &mut held, |held, home| held.first[home]);
             let mut kinds = IndexMap::new();
             let splits = splits_of(setting, &table, &held, &mut kinds);
             let mut variables = Now::default();
@@ -68,20 +69,6 @@ impl Estimator<'_> {
             };
             most.iter().map(moment).collect()
         })
-    }
-
-    /// What never reaches memory is made where it is taken first at least, of what lives that long.
-    fn keep_for_first(&self, table: &Table, held: &mut Held) {
-        for entry in &table.entries {
-            let hides = |v: &&VersionId| self.known.near.hides(table.versions[v.index()].tensor);
-            let outputs = entry.outputs.iter().filter(hides);
-            let taken = outputs.filter_map(|v| held.first[held.home[v.index()]]);
-            let Some(until) = taken.max() else { continue };
-            for version in &entry.inputs {
-                let end = &mut held.last[held.home[version.index()]];
-                *end = until.max(*end);
-            }
-        }
     }
 }
 

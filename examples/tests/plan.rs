@@ -37,6 +37,10 @@ fn a_plan_is_text_json_and_a_page() {
 fn a_layout_is_priced() {
     let out = plan("mnist --model mlp --mesh a:2 --layout batch:a").well().out;
     assert!(out.contains("--mesh \"a:2\" --layout \"batch:a\""), "{out}");
+    let out = plan("mnist --model mlp --mesh a:2 --layout batch:a --json").well().out;
+    let priced: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(priced["layout"], "batch:a");
+    assert_eq!(priced["collectives"][0]["form"], "all_reduce");
     let refused = plan("mnist --model mlp --mesh a:3 --layout hidden1:a");
     assert_eq!(refused.code, Some(1));
     assert!(refused.err.contains("cannot be split over a into 3 equal parts"), "{}", refused.err);

@@ -11,7 +11,7 @@ use crate::graph::{Data, OperationId, RegionId, Structural, TensorId};
 use crate::names::{AxisList, DimName, Home, Mesh, Placement, RuleSet, Rules};
 use indexmap::{IndexMap, IndexSet};
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -66,8 +66,10 @@ pub(crate) struct Numbers(u64);
 
 impl Hasher for Numbers {
     fn write(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(8) {
-            let number = part.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let (whole, rest) = bytes.as_chunks::<8>();
+        whole.iter().for_each(|part| self.write_u64(u64::from_le_bytes(*part)));
+        if !rest.is_empty() {
+            let number = rest.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
             self.write_u64(number);
         }
     }
@@ -97,8 +99,10 @@ pub(crate) struct Alike {
     of: Vec<u32>,
     /// By tensor: types are equal where this is.
     types: Vec<u32>,
-    /// By class: the dims of its tensors.
-    dims: Vec<Rc<[DimName]>>,
+    /// All dims.
+    names: IndexSet<DimName>,
+    /// By class: the dims of its tensors, by number.
+    dims: Vec<Box<[u32]>>,
     /// What the bodies of loops depend on.
     loops: IndexMap<OperationId, Inside>,
 }
@@ -119,6 +123,7 @@ impl Alike {
         };
         let types_of: Vec<_> = (0..data.tensors.len()).map(&mut of_type).collect();
         let (mut classes, mut dims, mut loops) = (IndexMap::new(), Vec::new(), IndexMap::new());
+        let mut names = IndexSet::new();
         let mut of = Vec::with_capacity(data.operations.len());
         for (i, operation) in (0..).zip(&data.operations) {
             let tensors = || operation.inputs.iter().chain(&operation.outputs);
@@ -127,8 +132,9 @@ impl Alike {
             let next = classes.len() as u32;
             let class = *classes.entry((&*operation.op, known, own)).or_insert(next);
             if class == next {
-                let names = tensors().flat_map(|t| data.tensors[t.index()].ty.shape.names());
-                dims.push(names.collect::<IndexSet<_>>().into_iter().collect());
+                let own = tensors().flat_map(|t| data.tensors[t.index()].ty.shape.names());
+                let own: IndexSet<_> = own.map(|name| names.insert_full(name).0 as u32).collect();
+                dims.push(own.into_iter().collect());
             }
             of.push(class);
             if let Some(Structural::Loop(run)) = operation.structural() {
@@ -138,7 +144,7 @@ impl Alike {
                 loops.insert(OperationId(i), inside);
             }
         }
-        Self { of, types: types_of, dims, loops }
+        Self { of, types: types_of, names, dims, loops }
     }
 
     /// How many operations there are.
@@ -182,14 +188,15 @@ impl Inside {
     }
 }
 
-/// What rules say of some dims: by the rule set's own rule, and by the compute rule.
-type Said = Vec<[Option<AxisList>; 2]>;
+/// What rules say of some dims, by number: by the rule set's own rule, and by the compute rule.
+type Said = SmallVec<[u32; 16]>;
 
 #[derive(Default)]
 pub(crate) struct Memo {
     pub(crate) alike: Option<Rc<Alike>>,
     placements: RefCell<FastSet<Rc<Placement>>>,
     said: RefCell<FastSet<Said>>,
+    lists: RefCell<FastSet<AxisList>>,
     homes: RefCell<FastSet<Home>>,
     operations: RefCell<Fast<Key, Rc<PlacedOperation>>>,
     routes: RefCell<Fast<Key, Option<Rc<Route>>>>,
@@ -257,11 +264,22 @@ impl Memo {
         found
     }
 
+    /// What rules say of some dims under a rule set.
     fn said(&self, rules: &Rules, set: RuleSet, dims: &[DimName]) -> u32 {
-        let list = |set, dim| rules.rule(set, dim).map(AxisList::from_slice);
-        let said: Said =
-            dims.iter().map(|dim| [set, RuleSet::Compute].map(|set| list(set, *dim))).collect();
+        let numbers =
+            |dim: &DimName| [set, RuleSet::Compute].map(|set| self.list(rules, set, *dim));
+        let said: Said = dims.iter().flat_map(numbers).collect();
         self.said.borrow_mut().insert_full(said).0 as u32
+    }
+
+    /// What rules say of a dim under a rule set, by number.
+    fn list(&self, rules: &Rules, set: RuleSet, dim: DimName) -> u32 {
+        let mut lists = self.lists.borrow_mut();
+        let axes = rules.rule(set, dim);
+        axes.map_or(0, |axes| {
+            let known = lists.get_index_of(axes);
+            1 + known.unwrap_or_else(|| lists.insert_full(axes.into()).0) as u32
+        })
     }
 
     fn home(&self, home: &Home) -> u32 {
@@ -274,6 +292,8 @@ impl Memo {
 /// What the rules of one layout say, by number.
 #[derive(Default)]
 pub(crate) struct Ruled {
+    /// By dim: what each rule set says of it.
+    dims: OnceCell<Vec<[u32; SETS.len()]>>,
     /// By class and rule set, where it has been asked for.
     classes: RefCell<Vec<Option<u32>>>,
     loops: RefCell<IndexMap<OperationId, Key>>,
@@ -297,7 +317,16 @@ impl Ruled {
         let slot = &mut classes[class as usize * SETS.len() + set_number];
         let said = match *slot {
             Some(said) => said,
-            None => *slot.insert(memo.said(rules, set, &alike.dims[class as usize])),
+            None => {
+                let of_dim = |dim: &DimName| SETS.map(|set| memo.list(rules, set, *dim));
+                let dims = self.dims.get_or_init(|| alike.names.iter().map(of_dim).collect());
+                let mut said = Said::new();
+                for &dim in &alike.dims[class as usize] {
+                    said.push(dims[dim as usize][set_number]);
+                    said.push(dims[dim as usize][0]);
+                }
+                *slot.insert(memo.said.borrow_mut().insert_full(said).0 as u32)
+            }
         };
         // The set counts: rules of one set for the dims can equal those of another.
         let home = if *home == Home::default() { 0 } else { 1 + memo.home(home) };

@@ -77,20 +77,21 @@ impl<'a> Setting<'a> {
         tensors.filter_map(key).next()
     }
 
-    /// All that the placement of an operation depends on, where the memo knows what is alike.
-    pub(super) fn number(
+    /// All that the placement of an operation depends on, where the memo knows what is alike; `here` has where
+    /// each input lies, and whether it is settled.
+    pub(super) fn number<'p>(
         &self,
         id: OperationId,
         (set, home): (RuleSet, &Home),
-        here: &[Placed],
-        settled: &[bool],
+        here: impl Iterator<Item = (&'p Placed, bool)>,
     ) -> Option<Number> {
         let class = self.memo.alike.as_ref()?.of(id);
         let said = self.ruled.operation(&self.memo, self.rules, (class, set), home)?;
-        let mut key = Number::from_slice(&[class]);
-        key.extend(said);
-        let numbers = here.iter().zip(settled);
-        key.extend(numbers.map(|(placed, settled)| placed.number() << 1 | u32::from(*settled)));
+        let mut key = Number::from_slice(&[class, said[0], said[1]]);
+        // `extend` takes longer for so few.
+        for (placed, settled) in here {
+            key.push(placed.number() << 1 | u32::from(settled));
+        }
         Some(key)
     }
 }

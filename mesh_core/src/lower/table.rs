@@ -17,6 +17,9 @@ use std::rc::Rc;
 pub(crate) struct VersionId(u32);
 
 impl VersionId {
+    /// The end of a list, and the version of what has none.
+    const NONE: Self = Self(u32::MAX);
+
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
@@ -30,6 +33,8 @@ pub(crate) struct Version {
     pub(crate) source: Option<(VersionId, Rc<Route>)>,
     /// The phase it belongs to, for what is gathered out of a variable.
     phase: Option<u32>,
+    /// The version of the same tensor that is made after it.
+    next: VersionId,
 }
 
 /// One operation's inputs and outputs.
@@ -83,59 +88,61 @@ pub(crate) fn place(
     task: &Task<'_>,
     issues: &mut Vec<LayoutIssue>,
 ) -> Table {
-    let mut settled = vec![false; setting.data.tensors.len()];
+    let mut sweep = Sweep::new(setting, task.operations.len());
+    for (tensor, placement) in task.given {
+        let version = sweep.made(*tensor, setting.memo.placed(placement.clone()));
+        sweep.table.given.push(version);
+    }
+    let mut from = 0;
     loop {
-        let mut sweep = Sweep::new(setting, &settled, task.operations.len());
-        for (tensor, placement) in task.given {
-            let version = sweep.made(*tensor, setting.memo.placed(placement.clone()));
-            sweep.table.given.push(version);
-        }
-        for &id in task.operations {
-            sweep.operation(id);
-        }
+        task.operations[from..].iter().for_each(|&id| sweep.operation(id));
         for (tensor, place) in task.fetches {
             sweep.fetch(*tensor, place);
         }
         // A pending tensor that somebody demands whole is settled; that may spare others from
         // carrying its sum on. The set only grows, so this ends.
-        let more = sweep.newly_settled(&settled);
-        if more.is_empty() || !sweep.issues.is_empty() {
+        let takes_more = if sweep.issues.is_empty() { sweep.settle() } else { None };
+        let Some(first) = takes_more else {
             task.shown.iter().for_each(|&tensor| sweep.fetch(tensor, &Fetch::Settled));
             issues.extend(sweep.issues);
             return sweep.table;
-        }
-        for tensor in more {
-            settled[tensor.index()] = true;
-        }
+        };
+        sweep.back_to(first);
+        from = first;
     }
 }
 
 /// Who owns all of what is owned, if it is one: scalars made of it alone are made there too.
-fn owner(available: &[Placed]) -> Option<(Axis, usize)> {
-    let mut owners = available.iter().flat_map(|placement| placement.owned());
+fn owner<'p>(available: impl Iterator<Item = &'p Placed>) -> Option<(Axis, usize)> {
+    let mut owners = available.flat_map(|placement| placement.owned());
     let first = *owners.next()?;
     owners.all(|owner| *owner == first).then_some(first)
 }
 
 pub(super) struct Sweep<'a> {
     pub(super) setting: &'a Setting<'a>,
-    settled: &'a [bool],
+    /// Whose pending sums are resolved for somebody.
+    settled: Vec<bool>,
     table: Table,
-    /// Versions of each tensor, the one its operation makes first. Aliases share a list by root.
-    versions: Vec<SmallVec<[VersionId; 2]>>,
+    /// How many versions there were before each entry.
+    before: Vec<usize>,
+    /// The version of each tensor that its operation makes, the first of a list. Aliases share a list by root.
+    first: Vec<VersionId>,
     roots: Vec<TensorId>,
     pub(super) issues: Vec<LayoutIssue>,
 }
 
 impl<'a> Sweep<'a> {
-    fn new(setting: &'a Setting<'a>, settled: &'a [bool], operations: usize) -> Self {
+    fn new(setting: &'a Setting<'a>, operations: usize) -> Self {
         let count = setting.data.tensors.len();
-        let (entries, versions) = (Vec::with_capacity(operations), Vec::with_capacity(operations));
+        let (entries, versions) =
+            (Vec::with_capacity(operations), Vec::with_capacity(2 * operations));
         Self {
             setting,
-            settled,
+            settled: vec![false; count],
             table: Table { entries, versions, ..Table::default() },
-            versions: std::iter::repeat_with(SmallVec::new).take(count).collect(),
+            before: Vec::with_capacity(operations),
+            first: vec![VersionId::NONE; count],
             roots: (0..count as u32).map(TensorId).collect(),
             issues: Vec::new(),
         }
@@ -145,12 +152,35 @@ impl<'a> Sweep<'a> {
         self.roots[tensor.index()]
     }
 
-    pub(super) fn native(&self, tensor: TensorId) -> VersionId {
-        self.versions[self.root(tensor).index()][0]
+    fn native(&self, tensor: TensorId) -> VersionId {
+        self.first[self.root(tensor).index()]
     }
 
-    pub(super) fn placement(&self, version: VersionId) -> &Placement {
-        self.placed(version)
+    /// All versions of a root, as they are made.
+    fn versions(&self, root: TensorId) -> impl Iterator<Item = VersionId> {
+        let some = |v: VersionId| (v != VersionId::NONE).then_some(v);
+        let next = move |v: &VersionId| some(self.table.versions[v.index()].next);
+        std::iter::successors(some(self.first[root.index()]), next)
+    }
+
+    /// Forgets what was placed from an entry on.
+    fn back_to(&mut self, entry: usize) {
+        for entry in self.table.entries.drain(entry..) {
+            for &output in &self.setting.data.operations[entry.operation.index()].outputs {
+                self.roots[output.index()] = output;
+            }
+        }
+        self.table.fetches.clear();
+        let kept = self.before[entry];
+        self.before.truncate(entry);
+        let end = |list: &mut VersionId| {
+            if list.index() >= kept {
+                *list = VersionId::NONE;
+            }
+        };
+        let gone = self.table.versions.drain(kept..);
+        gone.for_each(|version| end(&mut self.first[version.tensor.index()]));
+        self.table.versions.iter_mut().for_each(|version| end(&mut version.next));
     }
 
     fn placed(&self, version: VersionId) -> &Placed {
@@ -158,25 +188,29 @@ impl<'a> Sweep<'a> {
     }
 
     fn operation(&mut self, id: OperationId) {
+        self.before.push(self.table.versions.len());
         let setting = self.setting;
         let operation = &setting.data.operations[id.index()];
-        let here: SmallVec<[Placed; 4]> =
-            operation.inputs.iter().map(|&t| self.placed(self.native(t)).clone()).collect();
+        let here = || operation.inputs.iter().map(|&t| self.placed(self.native(t)));
+        let is_settled = |t: &TensorId| self.settled[self.root(*t).index()];
         let (key, structural) = (setting.key(operation), operation.structural());
         // A variable without dims has no owner, whoever makes its new value.
         let update = matches!(structural, Some(Structural::Update(_)));
-        let of_scalars = Home { owner: owner(&here).filter(|_| !update), ..Home::default() };
+        let owner = if key.is_none() && !update { owner(here()) } else { None };
+        let of_scalars = Home { owner, ..Home::default() };
         let set = key.map_or(RuleSet::Compute, |key| key.set);
         let home = key.map_or(&of_scalars, |key| setting.home(key));
-        let settled: SmallVec<[bool; 4]> =
-            operation.inputs.iter().map(|&t| self.settled[self.root(t).index()]).collect();
         let number = match structural {
             Some(Structural::Loop(_)) => None,
-            _ => setting.number(id, (set, home), &here, &settled),
+            _ => {
+                let settled = operation.inputs.iter().map(is_settled);
+                setting.number(id, (set, home), here().zip(settled))
+            }
         };
         if let Some(placed) = number.as_ref().and_then(|number| setting.memo.operation(number)) {
             return self.record(id, operation, &placed, None);
         }
+        let here: SmallVec<[Placed; 4]> = here().cloned().collect();
         let types = |list: &[TensorId]| -> SmallVec<[_; 2]> {
             list.iter().map(|t| setting.data.tensors[t.index()].ty.clone()).collect()
         };
@@ -188,7 +222,7 @@ impl<'a> Sweep<'a> {
             set,
             home,
             available: here.iter().map(|placed| Placement::clone(placed)).collect(),
-            settled: settled.to_vec(),
+            settled: operation.inputs.iter().map(is_settled).collect(),
             known: operation.inputs.iter().map(|&t| setting.data.is_known(t)).collect(),
             problems: RefCell::default(),
             by_rule: Cell::default(),
@@ -218,12 +252,7 @@ impl<'a> Sweep<'a> {
             let ids: Vec<_> = operation.inputs.iter().chain(&operation.outputs).collect();
             let name = data.tensor_name(*ids[tensor]);
             let ty = &data.tensors[ids[tensor].index()].ty;
-            self.issues.push(LayoutIssue {
-                problem,
-                operation: operation.name.clone(),
-                tensor: format!("{name}: {ty}"),
-                at: operation.at.clone(),
-            });
+            self.issue(problem, operation, format!("{name}: {ty}"));
         }
     }
 
@@ -244,10 +273,11 @@ impl<'a> Sweep<'a> {
             self.table.entries.push(Entry { operation: id, inputs, outputs, alias: true, body });
             return;
         }
-        let demands = operation.inputs.iter().zip(&placed.inputs);
-        let inputs =
-            demands.map(|(&tensor, to)| self.demand(tensor, to, operation.phase)).collect();
-        let mut outputs = SmallVec::new();
+        // Lists are pushed, as `collect` takes longer for so few.
+        let (mut inputs, mut outputs) = (SmallVec::new(), SmallVec::new());
+        for (&tensor, to) in operation.inputs.iter().zip(&placed.inputs) {
+            inputs.push(self.demand(tensor, to, operation.phase));
+        }
         for (&tensor, placement) in operation.outputs.iter().zip(&placed.outputs) {
             outputs.push(self.made(tensor, placement.clone()));
         }
@@ -256,14 +286,23 @@ impl<'a> Sweep<'a> {
 
     /// The version of a tensor that is there first.
     fn made(&mut self, tensor: TensorId, placement: Placed) -> VersionId {
-        let version = self.version(Version { tensor, placement, source: None, phase: None });
-        self.versions[tensor.index()].push(version);
-        version
+        self.version(Version {
+            tensor,
+            placement,
+            source: None,
+            phase: None,
+            next: VersionId::NONE,
+        })
     }
 
     fn version(&mut self, version: Version) -> VersionId {
+        let id = VersionId(self.table.versions.len() as u32);
+        match self.versions(version.tensor).last() {
+            Some(last) => self.table.versions[last.index()].next = id,
+            None => self.first[version.tensor.index()] = id,
+        }
         self.table.versions.push(version);
-        VersionId(self.table.versions.len() as u32 - 1)
+        id
     }
 
     /// The version of a tensor in a placement, by the cheapest way from what there is.
@@ -271,8 +310,8 @@ impl<'a> Sweep<'a> {
         let root = self.root(tensor);
         let Setting { data, mesh, memo, .. } = self.setting;
         let usable =
-            |v: &&VersionId| self.table.versions[v.index()].phase.is_none_or(|of| of == phase);
-        let candidates = || self.versions[root.index()].iter().filter(usable).copied();
+            |v: &VersionId| self.table.versions[v.index()].phase.is_none_or(|of| of == phase);
+        let candidates = || self.versions(root).filter(usable);
         if let Some(same) = candidates().find(|v| self.placed(*v) == to) {
             return same;
         }
@@ -291,10 +330,9 @@ impl<'a> Sweep<'a> {
             placement: to.clone(),
             source: Some(best.unwrap_or_else(|| (native, Rc::default()))),
             phase: (is_variable && gathered).then_some(phase),
+            next: VersionId::NONE,
         };
-        let id = self.version(version);
-        self.versions[root.index()].push(id);
-        id
+        self.version(version)
     }
 
     /// Where the layout is illegal there may be no way; that is on record already.
@@ -302,36 +340,36 @@ impl<'a> Sweep<'a> {
         let (mesh, data) = (self.setting.mesh, self.setting.data);
         let ty = &data.tensors[tensor.index()].ty;
         let problem = LayoutProblem::NoRoute {
-            from: self.placement(native).describe(mesh, &ty.shape),
+            from: self.placed(native).describe(mesh, &ty.shape),
             to: to.describe(mesh, &ty.shape),
         };
         let Some((operation, _)) = data.tensors[tensor.index()].producer else { return };
         let operation = &data.operations[operation.index()];
-        self.issues.push(LayoutIssue {
-            problem,
-            operation: operation.name.clone(),
-            tensor: format!("{}: {ty}", operation.name),
-            at: operation.at.clone(),
-        });
+        self.issue(problem, operation, format!("{}: {ty}", operation.name));
+    }
+
+    fn issue(&mut self, problem: LayoutProblem, operation: &Operation, tensor: String) {
+        let (operation, at) = (operation.name.clone(), operation.at.clone());
+        self.issues.push(LayoutIssue { problem, operation, tensor, at });
     }
 
     /// Whether a tensor is a variable at rest.
     fn is_variable(&self, tensor: TensorId) -> bool {
         let key = self.setting.data.tensors[tensor.index()].key;
         key.is_some_and(|key| key.set != RuleSet::Compute)
-            && self.placement(self.native(tensor)).pending().is_none()
+            && self.placed(self.native(tensor)).pending().is_none()
     }
 
     fn fetch(&mut self, tensor: TensorId, place: &Fetch) {
         let made = self.placed(self.native(tensor)).clone();
-        let root = self.root(tensor).index();
+        let root = self.root(tensor);
         let memo = &self.setting.memo;
         let to = match place {
             Fetch::At(placement) => memo.placed(placement.clone()),
             Fetch::Settled => memo.placed(made.resolved().everywhere()),
             Fetch::AsMade => {
-                let mut versions = self.versions[root].iter().map(|v| self.placed(*v));
-                let settled = versions.rfind(|placement| placement.pending().is_none());
+                let versions = self.versions(root).map(|v| self.placed(v));
+                let settled = versions.filter(|placement| placement.pending().is_none()).last();
                 settled.cloned().unwrap_or(made)
             }
         };
@@ -339,17 +377,23 @@ impl<'a> Sweep<'a> {
         self.table.fetches.push(version);
     }
 
-    fn newly_settled(&self, settled: &[bool]) -> Vec<TensorId> {
-        let versions = &self.table.versions;
-        let mut more = Vec::new();
+    /// Marks what has been settled since it was last asked, and says which entry takes some of it first.
+    fn settle(&mut self) -> Option<usize> {
+        let Table { versions, entries, .. } = &self.table;
+        let mut more: SmallVec<[TensorId; 32]> = SmallVec::new();
         for version in versions {
             let Some((source, _)) = &version.source else { continue };
             let was_pending = versions[source.index()].placement.pending().is_some();
-            let tensor = version.tensor;
-            if was_pending && version.placement.pending().is_none() && !settled[tensor.index()] {
-                more.push(tensor);
+            let settled = &mut self.settled[version.tensor.index()];
+            if was_pending && version.placement.pending().is_none() && !*settled {
+                *settled = true;
+                more.push(version.tensor);
             }
         }
-        more
+        let takes = |entry: &Entry| {
+            let operation = &self.setting.data.operations[entry.operation.index()];
+            operation.inputs.iter().any(|t| more.contains(&self.root(*t)))
+        };
+        entries.iter().position(takes).filter(|_| !more.is_empty())
     }
 }

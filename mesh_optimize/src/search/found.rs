@@ -119,24 +119,6 @@ impl Found {
 
     /// As JSON, for programs.
     pub fn json(&self) -> Value {
-        let choice = |choice: &Choice| {
-            let Choice { mesh, layout, price } = choice;
-            json!({
-                "mesh": mesh.to_string(),
-                "layout": layout.to_string(),
-                "step_seconds": price.seconds(),
-                "memory_bytes": price.bytes(),
-            })
-        };
-        let exchanged = |found: &mesh_core::lower::Exchanged| {
-            json!({
-                "form": found.form,
-                "axes": found.axes,
-                "count": found.count,
-                "bytes": found.bytes,
-                "seconds": found.seconds,
-            })
-        };
         let worth = |worth: &RuleWorth| {
             let without = worth.without.as_ref();
             json!({
@@ -145,14 +127,11 @@ impl Found {
                 "memory_bytes_without": without.map(Price::bytes),
             })
         };
-        let (price, mut whole) = (&self.best.price, choice(&self.best));
+        let mut whole = self.best.json();
         let Certificate { visited, priced, pruned, proven, late } = self.certificate;
         let rest = json!({
-            "compute_seconds": price.compute_seconds,
-            "memory_traffic_seconds": price.memory_seconds,
-            "collectives": price.exchanged.iter().map(exchanged).collect::<Vec<_>>(),
             "rules": self.worth.iter().map(worth).collect::<Vec<_>>(),
-            "runners_up": self.runners_up.iter().map(choice).collect::<Vec<_>>(),
+            "runners_up": self.runners_up.iter().map(Choice::json).collect::<Vec<_>>(),
             "left_out": self.left_out,
             "seconds_searched": self.seconds_searched,
             "certificate": {
@@ -203,6 +182,31 @@ fn digits(number: f64) -> String {
         _ if number < 9.995 => format!("{number:.2}"),
         _ if number < 99.95 => format!("{number:.1}"),
         _ => format!("{number:.0}"),
+    }
+}
+
+impl Choice {
+    /// As JSON: `mesh`, `layout`, `step_seconds`, `memory_bytes`, and what the seconds are made of.
+    pub fn json(&self) -> Value {
+        let Self { mesh, layout, price } = self;
+        let exchanged = |found: &mesh_core::lower::Exchanged| {
+            json!({
+                "form": found.form,
+                "axes": found.axes,
+                "count": found.count,
+                "bytes": found.bytes,
+                "seconds": found.seconds,
+            })
+        };
+        json!({
+            "mesh": mesh.to_string(),
+            "layout": layout.to_string(),
+            "step_seconds": price.seconds(),
+            "memory_bytes": price.bytes(),
+            "compute_seconds": price.compute_seconds,
+            "memory_traffic_seconds": price.memory_seconds,
+            "collectives": price.exchanged.iter().map(exchanged).collect::<Vec<_>>(),
+        })
     }
 }
 

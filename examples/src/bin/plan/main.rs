@@ -31,7 +31,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let function = build(&graph, &flags.model)?;
     let search = search(options, &function)?;
     if let Some(layout) = &options.layout {
-        return price(&graph, &search, layout);
+        return price(&graph, &search, layout, options.json);
     }
     let found = graph.search(&search)?;
     if let Some(path) = &options.html {
@@ -116,11 +116,12 @@ fn search(flags: &SearchFlags, function: &str) -> Result<Search, Box<dyn Error>>
 }
 
 /// Prints what a given layout costs.
-fn price(graph: &Graph, search: &Search, layout: &str) -> Result<(), Box<dyn Error>> {
+fn price(graph: &Graph, search: &Search, layout: &str, json: bool) -> Result<(), Box<dyn Error>> {
     let Some(mesh) = search.mesh.clone() else {
         return Err("--layout: a layout is for a mesh, which --mesh says".into());
     };
     let layout = parse("layout", layout)?;
     let price = graph.estimator(&search.function, &mesh, &search.machine)?.price(&layout)?;
-    Ok(print(&Choice { mesh, layout, price }.to_string())?)
+    let choice = Choice { mesh, layout, price };
+    Ok(print(&if json { choice.json().to_string() } else { choice.to_string() })?)
 }

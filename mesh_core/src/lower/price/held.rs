@@ -29,10 +29,7 @@ impl Estimator<'_> {
         self.keep_for_hidden(table, &mut held, |held, home| Some(held.last[home]));
         let (mut live, mut peak) = (0_usize, 0_usize);
         let mut alive = vec![false; held.bytes.len()];
-        let mut ends = vec![Vec::new(); table.entries.len() + 1];
-        for (version, &last) in held.last.iter().enumerate() {
-            ends[last.min(table.entries.len())].push(version);
-        }
+        let ends = Ends::new(&held, table.entries.len());
         if !inside {
             table.given.iter().for_each(|v| begin(&held, &mut alive, &mut live, *v));
         }
@@ -46,8 +43,7 @@ impl Estimator<'_> {
                 Some(body) => self.body(setting, body)?.value_bytes,
                 None => 0,
             };
-            let freed =
-                ends[at].iter().filter(|v| alive[**v]).map(|v| held.bytes[*v]).sum::<usize>();
+            let freed: usize = ends.at(at).filter(|v| alive[*v]).map(|v| held.bytes[v]).sum();
             let near = &self.known.near;
             let takes_over = near.is_light(entry.operation) && !near.is_stacked(entry.operation);
             let taken = if takes_over { freed.min(made) } else { 0 };
@@ -55,7 +51,7 @@ impl Estimator<'_> {
                 peak = peak.max(live + made + body - taken);
             }
             entry.outputs.iter().for_each(|v| begin(&held, &mut alive, &mut live, *v));
-            for &version in &ends[at] {
+            for version in ends.at(at) {
                 if std::mem::take(&mut alive[version]) {
                     live -= held.bytes[version];
                 }
@@ -137,6 +133,27 @@ impl Estimator<'_> {
                 *end = until.max(*end);
             }
         }
+    }
+}
+
+/// Which versions end at each entry, as lists: the first of each entry, and what follows each version.
+struct Ends {
+    first: Vec<u32>,
+    next: Vec<u32>,
+}
+
+impl Ends {
+    fn new(held: &Held, entries: usize) -> Self {
+        let mut ends = Self { first: vec![u32::MAX; entries + 1], next: vec![0; held.last.len()] };
+        for (version, &last) in held.last.iter().enumerate().rev() {
+            ends.next[version] = std::mem::replace(&mut ends.first[last], version as u32);
+        }
+        ends
+    }
+
+    fn at(&self, entry: usize) -> impl Iterator<Item = usize> {
+        let some = |version: u32| (version != u32::MAX).then_some(version as usize);
+        std::iter::successors(some(self.first[entry]), move |version| some(self.next[*version]))
     }
 }
 

@@ -9,6 +9,7 @@ mod held;
 mod meetings;
 mod moments;
 mod near;
+mod shared;
 mod work;
 
 pub use meetings::Meeting;
@@ -28,6 +29,7 @@ use bill::Bill;
 use indexmap::{IndexMap, IndexSet};
 use meetings::Uses;
 use near::Near;
+use shared::Shared;
 use std::cell::RefCell;
 use std::rc::Rc;
 use work::Work;
@@ -128,6 +130,7 @@ pub struct Estimator<'g> {
     known: Rc<Known>,
     memo: Rc<Memo>,
     works: RefCell<Fast<Key, Rc<Work>>>,
+    shared: Rc<Shared>,
     moves: RefCell<Fast<Key, Rc<Work>>>,
     /// Bytes of a slice, by type and placement.
     sizes: RefCell<Fast<Key, usize>>,
@@ -215,6 +218,7 @@ impl<'g> Estimator<'g> {
             known,
             memo,
             works: RefCell::default(),
+            shared: Rc::default(),
             moves: RefCell::default(),
             sizes: RefCell::default(),
             bodies: RefCell::default(),
@@ -230,7 +234,11 @@ impl<'g> Estimator<'g> {
 
     /// The same for another mesh; what does not depend on it is not found again.
     pub fn on(&self, mesh: &Mesh, machine: &Machine) -> Self {
-        Self::of(self.graph, mesh, machine, Rc::clone(&self.known))
+        let mut other = Self::of(self.graph, mesh, machine, Rc::clone(&self.known));
+        if other.machine == self.machine {
+            other.shared = Rc::clone(&self.shared);
+        }
+        other
     }
 
     /// The mesh.
@@ -341,11 +349,21 @@ impl<'g> Estimator<'g> {
         if let Some(known) = self.works.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
-        let operation = &setting.data.operations[id.index()];
-        let work = self.of_operation(setting, operation, placed, hidden).ok_or_else(|| {
-            Report::of(&operation.name, "internal error: its steps cannot be made by themselves")
-        })?;
-        let work = Rc::new(work);
+        let (data, operation) = (setting.data, &setting.data.operations[id.index()]);
+        let cut = shared::cut(data, &self.mesh, (key[0], hidden), operation, placed);
+        let work = match self.shared.get(&cut) {
+            Some(known) => known,
+            None => {
+                let work =
+                    self.of_operation(setting, operation, placed, hidden).ok_or_else(|| {
+                        let message = "internal error: its steps cannot be made by themselves";
+                        Report::of(&operation.name, message)
+                    })?;
+                let work = Rc::new(work);
+                self.shared.keep(cut, &work);
+                work
+            }
+        };
         self.works.borrow_mut().insert(key, Rc::clone(&work));
         Ok(work)
     }

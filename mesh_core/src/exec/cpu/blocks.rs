@@ -5,7 +5,8 @@
 //! long stride apart for every step of the depth (weight gradients), and where few rows of the
 //! result pay for the packing. It packs all columns that it is given before it multiplies, and goes
 //! through what is packed once for every four rows: it is given columns panel by panel where that is
-//! much. Which way is taken follows from extents and strides alone.
+//! much. Where vectors are of 256 bits, large products are made by register tiles instead (`tiles/`). Which way is
+//! taken follows from extents, strides and the instruction set alone.
 
 use super::gemm::{Gemm, Matrix, Number};
 use super::isa::{Isa, isa};
@@ -197,8 +198,8 @@ impl<T: Number> Blocks<T> {
     }
 }
 
-/// Whether tiles are faster than the crate: where both have half vectors, if enough rows share what is
-/// packed.
+/// Whether tiles are faster than the crate, which they are where vectors are of 256 bits and enough rows share
+/// what is packed.
 fn tiled<T: Number>([m, n, k]: [usize; 3]) -> bool {
     T::BLOCKS && isa() == Isa::Avx2 && m >= 48 && n >= 32 && k >= 32
 }

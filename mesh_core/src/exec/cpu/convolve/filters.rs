@@ -295,7 +295,7 @@ impl<T: Tiled> Filters<T> {
                 }
             }
         }
-        // SAFETY: as above.
+        // SAFETY: there is room for a beginning per tap and one more.
         unsafe { *begins.add(self.taps.len()) = count };
     }
 

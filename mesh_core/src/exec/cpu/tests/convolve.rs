@@ -231,7 +231,7 @@ fn large(sizes: Sizes, result: usize) -> (Case, Tensor) {
 /// 2^24: they are exact in any order.
 #[test]
 fn large_convolutions_are_exact() {
-    let all: [Sizes; 12] = [
+    let all: [Sizes; 16] = [
         [100, 28, 1, 16, 9, 1, 4],
         [101, 28, 1, 16, 9, 1, 4],
         [7, 28, 16, 16, 9, 1, 4],
@@ -244,6 +244,11 @@ fn large_convolutions_are_exact() {
         [20, 28, 16, 32, 3, 2, 1],
         [70, 10, 16, 48, 1, 1, 0],
         [40, 4, 300, 70, 3, 1, 1],
+        // Several lines of an image in a chunk, and part of a panel.
+        [2, 37, 13, 37, 3, 1, 1],
+        [3, 41, 15, 50, 3, 2, 1],
+        [9, 3, 1100, 33, 2, 1, 1],
+        [2, 23, 33, 32, 5, 3, 2],
     ];
     for (sizes, result) in all.into_iter().flat_map(|sizes| (0..3).map(move |k| (sizes, k))) {
         let (case, want) = large(sizes, result);

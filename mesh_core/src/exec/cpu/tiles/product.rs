@@ -3,7 +3,9 @@
 //! Of a block of depth and columns, the right factor is packed in panels. The left factor is read where it
 //! lies, unless elements of a row are so far apart that they share few places of the caches.
 
-use super::{MOST, Run, Tile, Tiled, Tiles, pack};
+use super::pack::pack;
+use super::set::{Tiled, Tiles};
+use super::tile::{MOST, Run, Tile};
 use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::transpose::{Transpose, Turn, transpose};
 

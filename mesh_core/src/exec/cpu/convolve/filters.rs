@@ -368,9 +368,9 @@ impl<T: Tiled> Filters<T> {
         adds: bool,
     ) {
         let (mut from, mut to) = ([x; MOST], [kernel; MOST]);
-        for p in 0..rows {
-            from[p] = x.wrapping_add(p);
-            to[p] = kernel.wrapping_offset(p as isize * self.channels.1);
+        for (p, (from, to)) in from.iter_mut().zip(&mut to).take(rows).enumerate() {
+            *from = x.wrapping_add(p);
+            *to = kernel.wrapping_offset(p as isize * self.channels.1);
         }
         let step = (self.stride * self.rows()) as isize;
         let tile = Tile { rows: from, runs, step, b, to, accumulate: adds };

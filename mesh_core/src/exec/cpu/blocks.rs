@@ -5,7 +5,7 @@
 //! long stride apart for every step of the depth (weight gradients), and where few rows of the
 //! result pay for the packing. It packs all columns that it is given before it multiplies, and goes
 //! through what is packed once for every four rows: it is given columns panel by panel where that is
-//! much. Where vectors are of 256 bits, large products are made by register tiles instead (`tiles/`). Which way is
+//! much. Where vectors are of 256 bits, gradients of weights are made by register tiles instead (`tiles/`). Which way is
 //! taken follows from extents, strides and the instruction set alone.
 
 use super::gemm::{Gemm, Matrix, Number};
@@ -89,7 +89,7 @@ impl<T: Number> Blocks<T> {
         let (way, block) = choose::<T>(shape, steps, adds);
         let panel = panel::<T>(way, block);
         let (gemm, transpose) = (Gemm::new(), transpose::<T>());
-        let tiles = if tiled::<T>(shape) { T::tiles(shape, steps) } else { None };
+        let tiles = if tiled::<T>(shape, steps) { T::tiles(shape, steps) } else { None };
         Self { shape, steps, flip, way, block, panel, gemm, transpose, tiles }
     }
 
@@ -198,10 +198,11 @@ impl<T: Number> Blocks<T> {
     }
 }
 
-/// Whether tiles are faster than the crate, which they are where vectors are of 256 bits and enough rows share
-/// what is packed.
-fn tiled<T: Number>([m, n, k]: [usize; 3]) -> bool {
-    T::BLOCKS && isa() == Isa::Avx2 && m >= 48 && n >= 32 && k >= 32
+/// Whether tiles are faster than the crate: where vectors are of 256 bits, for deep products of a left factor whose
+/// memory runs along its rows, as gradients of weights have it.
+fn tiled<T: Number>([m, n, k]: [usize; 3], [a, ..]: [Steps; 3]) -> bool {
+    let is_left_turned = a[0] == 1 && a[1] != 1;
+    T::BLOCKS && isa() == Isa::Avx2 && is_left_turned && m >= 48 && n >= 32 && k >= 192
 }
 
 /// The way of a product whose result is wide in memory, and most rows, columns and depth at once.

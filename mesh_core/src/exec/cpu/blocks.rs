@@ -5,9 +5,12 @@
 //! long stride apart for every step of the depth (weight gradients), and where few rows of the
 //! result pay for the packing. It packs all columns that it is given before it multiplies, and goes
 //! through what is packed once for every four rows: it is given columns panel by panel where that is
-//! much. Which way is taken follows from extents and strides alone.
+//! much. Where vectors are of 256 bits, gradients of weights are made by register tiles instead (`tiles/`). Which way is
+//! taken follows from extents, strides and the instruction set alone.
 
 use super::gemm::{Gemm, Matrix, Number};
+use super::isa::{Isa, isa};
+use super::tiles::Planned;
 use super::transpose::{Transpose, Turn, transpose};
 
 /// Most rows, columns and depth of a block: the left factor's takes 1 MiB of f32. Rows of a result that
@@ -61,6 +64,8 @@ pub(super) struct Blocks<T: Number> {
     panel: usize,
     gemm: Gemm<T>,
     transpose: Transpose<T>,
+    /// By register tiles instead of by the crate.
+    tiles: Option<Box<dyn Planned<T>>>,
 }
 
 /// The size of nearly equal parts of at most `most`.
@@ -84,11 +89,15 @@ impl<T: Number> Blocks<T> {
         let (way, block) = choose::<T>(shape, steps, adds);
         let panel = panel::<T>(way, block);
         let (gemm, transpose) = (Gemm::new(), transpose::<T>());
-        Self { shape, steps, flip, way, block, panel, gemm, transpose }
+        let tiles = if tiled::<T>(shape, steps) { T::tiles(shape, steps) } else { None };
+        Self { shape, steps, flip, way, block, panel, gemm, transpose, tiles }
     }
 
     /// Elements of scratch.
     pub(super) fn scratch(&self) -> usize {
+        if let Some(tiles) = &self.tiles {
+            return tiles.scratch();
+        }
         let [m, n, k] = self.block;
         match self.way {
             Way::Direct => 0,
@@ -111,6 +120,10 @@ impl<T: Number> Blocks<T> {
         scratch: *mut T,
     ) {
         let [a, b] = if self.flip { [b, a] } else { [a, b] };
+        if let Some(tiles) = &self.tiles {
+            // SAFETY: the caller's matrices and scratch.
+            return unsafe { tiles.run([a, b], c, accumulate, scratch) };
+        }
         for block in self.blocks() {
             // SAFETY: the block lies within the matrices, which are valid, as is the scratch.
             unsafe { self.block(block, [a, b], c, accumulate, scratch) };
@@ -183,6 +196,13 @@ impl<T: Number> Blocks<T> {
             }
         }
     }
+}
+
+/// Whether tiles are faster than the crate: where vectors are of 256 bits, for deep products of a left factor whose
+/// memory runs along its rows, as gradients of weights have it.
+fn tiled<T: Number>([m, n, k]: [usize; 3], [a, ..]: [Steps; 3]) -> bool {
+    let is_left_turned = a[0] == 1 && a[1] != 1;
+    T::BLOCKS && isa() == Isa::Avx2 && is_left_turned && m >= 48 && n >= 32 && k >= 192
 }
 
 /// The way of a product whose result is wide in memory, and most rows, columns and depth at once.

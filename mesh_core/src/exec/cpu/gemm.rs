@@ -4,6 +4,7 @@
 //! needed), made at the thread's first large product; small products use none.
 
 use super::isa::{Entry, Task, compiled};
+use super::tiles::{Planned, TileProduct};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use std::marker::PhantomData;
@@ -31,6 +32,8 @@ pub(super) trait Number: Copy + Send + 'static {
     const ZERO: Self;
     /// Whether products are done by the crate, which likes some blocks better than others.
     const BLOCKS: bool;
+    /// The product by register tiles, where the machine and the matrices have them.
+    fn tiles(shape: [usize; 3], steps: [[isize; 2]; 3]) -> Option<Box<dyn Planned<Self>>>;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     /// # Safety
@@ -50,6 +53,9 @@ macro_rules! floats {
         impl Number for $float {
             const ZERO: Self = 0.0;
             const BLOCKS: bool = true;
+            fn tiles(shape: [usize; 3], steps: [[isize; 2]; 3]) -> Option<Box<dyn Planned<Self>>> {
+                TileProduct::new(shape, steps).map(|product| Box::new(product) as Box<_>)
+            }
             #[inline(always)]
             fn plus(self, other: Self) -> Self { self + other }
             #[inline(always)]
@@ -80,6 +86,9 @@ floats! { f32 f64 }
 impl Number for i32 {
     const ZERO: Self = 0;
     const BLOCKS: bool = false;
+    fn tiles(_: [usize; 3], _: [[isize; 2]; 3]) -> Option<Box<dyn Planned<Self>>> {
+        None
+    }
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
         self.wrapping_add(other)

@@ -29,7 +29,9 @@ mod scan;
 mod scatter;
 mod sort;
 mod strided;
+mod tiles;
 mod transpose;
+mod vector;
 mod vmath;
 
 #[cfg(test)]

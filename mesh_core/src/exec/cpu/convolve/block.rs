@@ -8,6 +8,8 @@
 //! windows slide, the element that row `p` meets at tap `t + 1` is what row `p + 1` meets at tap
 //! `t`: blocks of such rows take several taps at once and load every element once.
 
+use crate::exec::cpu::vector::{Vector, put};
+
 /// Offsets of one step in the scalar operand and in the vector operand.
 pub(super) type Offsets = [i32; 2];
 
@@ -43,50 +45,6 @@ pub(super) type Run<T> = unsafe fn(Block<'_, T>);
 
 /// Rows of an even group.
 pub(super) const EVEN: usize = 7;
-
-/// One vector register, or something like it.
-pub(super) trait Vector: Copy {
-    type Element: Copy;
-    const LANES: usize;
-    /// # Safety
-    ///
-    /// The machine has the instructions; `at` is valid for the lanes.
-    unsafe fn load(at: *const Self::Element) -> Self;
-    /// # Safety
-    ///
-    /// As `load`.
-    unsafe fn store(self, at: *mut Self::Element);
-    /// # Safety
-    ///
-    /// The machine has the instructions.
-    unsafe fn zero() -> Self;
-    /// # Safety
-    ///
-    /// The machine has the instructions.
-    unsafe fn add(self, other: Self) -> Self;
-    /// # Safety
-    ///
-    /// The machine has the instructions.
-    unsafe fn spread(a: Self::Element) -> Self;
-    /// `self + a * b`.
-    ///
-    /// # Safety
-    ///
-    /// The machine has the instructions.
-    unsafe fn add_product(self, a: Self, b: Self) -> Self;
-}
-
-/// Writes or adds a row's vector.
-#[inline(always)]
-pub(super) unsafe fn put<V: Vector>(mut sum: V, at: *mut V::Element, accumulate: bool) {
-    // SAFETY: the machine has the vector's instructions, and `at` is valid for its lanes.
-    unsafe {
-        if accumulate {
-            sum = sum.add(V::load(at));
-        }
-        sum.store(at);
-    }
-}
 
 /// `P` groups of one row of `N` vectors; steps of one tap, of the first kind.
 #[inline(always)]
@@ -166,43 +124,3 @@ unsafe fn taps<V: Vector, const G: usize, const P: usize, const T: usize>(
         }
     }
 }
-
-/// Four elements without any particular instructions.
-#[derive(Clone, Copy)]
-pub(super) struct Plain<T>([T; 4]);
-
-macro_rules! plain {
-    ($($t:ty)*) => {$(
-        impl Vector for Plain<$t> {
-            type Element = $t;
-            const LANES: usize = 4;
-            #[inline(always)]
-            unsafe fn load(at: *const $t) -> Self {
-                // SAFETY: `at` is valid for four elements.
-                Self(unsafe { at.cast::<[$t; 4]>().read() })
-            }
-            #[inline(always)]
-            unsafe fn store(self, at: *mut $t) {
-                // SAFETY: `at` is valid for four elements.
-                unsafe { at.cast::<[$t; 4]>().write(self.0) };
-            }
-            #[inline(always)]
-            unsafe fn zero() -> Self {
-                Self([0.0; 4])
-            }
-            #[inline(always)]
-            unsafe fn add(self, other: Self) -> Self {
-                Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
-            }
-            #[inline(always)]
-            unsafe fn spread(a: $t) -> Self {
-                Self([a; 4])
-            }
-            #[inline(always)]
-            unsafe fn add_product(self, a: Self, b: Self) -> Self {
-                Self(std::array::from_fn(|i| self.0[i] + a.0[i] * b.0[i]))
-            }
-        }
-    )*};
-}
-plain! { f32 f64 }

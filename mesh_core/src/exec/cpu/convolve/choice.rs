@@ -21,18 +21,57 @@ const CHANNELS: usize = 12;
 const LARGE_KERNEL: usize = 256 << 10;
 const FEW_POSITIONS: usize = 1024;
 
+/// Fewest taps and columns for tiles.
+const TAPS: usize = 4;
+const COLUMNS_OF_TILES: usize = 32;
+
+/// The ways for convolutions whose channels meet.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::exec::cpu) enum Way {
+    Tiles,
+    Gathered,
+    Blocks,
+}
+
 #[cfg(test)]
 thread_local! {
     /// What a test wants instead of the choice.
-    pub(in crate::exec::cpu) static WANTED: std::cell::Cell<Option<bool>> =
+    pub(in crate::exec::cpu) static WANTED: std::cell::Cell<Option<Way>> =
         const { std::cell::Cell::new(None) };
+}
+
+/// Whether tiles are the fastest way.
+pub(super) fn tiles(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
+    #[cfg(test)]
+    if let Some(wanted) = WANTED.get() {
+        return wanted == Way::Tiles;
+    }
+    let len = |of: &[usize]| of.iter().map(|&l| labels.extents[l]).product::<usize>();
+    let [image, kernel, _] = parts.roles;
+    let (channels, features) = (len(&parts.channels), len(&parts.features));
+    let taps = windows.iter().map(|w| labels.extents[usize::from(w.kernel)]).product::<usize>();
+    let turned = image == 2;
+    let (summed, columns) = if turned { (features, channels) } else { (channels, features) };
+    if taps < TAPS || columns < COLUMNS_OF_TILES || summed < CHANNELS {
+        return false;
+    }
+    if kernel == 2 {
+        return true;
+    }
+    // Each part of an image that windows cross in strides has few taps.
+    if turned && windows.iter().any(|w| w.stride > 1) {
+        return false;
+    }
+    // Blocks of AVX-512 that slide load less.
+    isa() != Isa::Avx512 || gathers(labels, windows, parts)
 }
 
 /// Whether products of gathered windows are faster than register blocks.
 pub(super) fn gathers(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
     #[cfg(test)]
     if let Some(wanted) = WANTED.get() {
-        return wanted;
+        return wanted == Way::Gathered;
     }
     let len = |of: &[usize]| of.iter().map(|&l| labels.extents[l]).product::<usize>();
     let [image, kernel, _] = parts.roles;

@@ -125,7 +125,7 @@ pub(super) struct Matrices {
 }
 
 /// The extent and strides of labels that are one dim for these operands, if they are.
-fn one(labels: &Labels, of: &[usize], operands: [usize; 2]) -> Option<Loop> {
+pub(super) fn one(labels: &Labels, of: &[usize], operands: [usize; 2]) -> Option<Loop> {
     let mut nest = labels.nest(of, &operands);
     nest.sort_by(1);
     nest.sort_by(0);

@@ -1,8 +1,9 @@
 //! The block of each instruction set and kind of rows. Few lanes go to half vectors: a core that multiplies two of
 //! these at once spends half the time of a whole one on each.
 
-use super::block::{Block, EVEN, MOST_ROWS, Plain, Run, Vector, anywhere};
+use super::block::{Block, EVEN, MOST_ROWS, Run, anywhere};
 use crate::exec::cpu::isa::Isa;
+use crate::exec::cpu::vector::{Plain, Vector};
 
 /// The loops of one shape of block.
 #[derive(Clone, Copy)]

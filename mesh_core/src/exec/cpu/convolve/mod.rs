@@ -6,6 +6,7 @@ mod block;
 pub(super) mod choice;
 mod depthwise;
 mod direct;
+mod filters;
 mod gathered;
 mod input;
 mod lines;
@@ -14,6 +15,7 @@ mod micro;
 mod naive;
 mod padding;
 mod parts;
+mod positions;
 mod rows;
 mod walk;
 #[cfg(target_arch = "x86_64")]
@@ -25,16 +27,18 @@ use crate::exec::cpu::gemm::Number;
 use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::product::{self, Product};
 use crate::exec::cpu::strided::{Labels, Loop, Nest};
+use crate::exec::cpu::tiles::Tiled;
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId, Window};
-use choice::gathers;
 use depthwise::Depthwise;
 use direct::Direct;
+use filters::Filters;
 use gathered::Gathered;
 use input::InputGradient;
 use micro::Element;
 use naive::{Naive, window_labels};
 use parts::Parts;
+use positions::Positions;
 
 /// A product, and the way in which it is made.
 type Planned = (&'static str, Box<dyn Product>);
@@ -127,7 +131,7 @@ fn pointwise(labels: &Labels, windows: &[Window]) -> Option<Labels> {
     })
 }
 
-fn fast<T: Element + Number>(labels: &Labels, windows: &[Window]) -> Option<Planned> {
+fn fast<T: Element + Tiled + Number>(labels: &Labels, windows: &[Window]) -> Option<Planned> {
     // Offsets in tables are of 32 bits.
     let len = |k: usize| -> usize {
         labels.select(|l| labels.has[k][l]).iter().map(|&l| labels.extents[l]).product()
@@ -139,7 +143,17 @@ fn fast<T: Element + Number>(labels: &Labels, windows: &[Window]) -> Option<Plan
     if let Some(product) = Depthwise::<T>::new(labels, windows, &parts) {
         return Some(("vectors of channels, each channel by itself", Box::new(product)));
     }
-    if gathers(labels, windows, &parts)
+    if choice::tiles(labels, windows, &parts) {
+        let way = "register tiles";
+        if parts.roles[1] == 2 {
+            if let Some(product) = Filters::<T>::new(labels, windows, &parts) {
+                return Some((way, Box::new(product)));
+            }
+        } else if let Some(product) = Positions::<T>::new(labels, windows, &parts) {
+            return Some((way, Box::new(product)));
+        }
+    }
+    if choice::gathers(labels, windows, &parts)
         && let Some(product) = Gathered::<T>::new(labels, windows, &parts)
     {
         return Some(("a product of matrices of what windows see", Box::new(product)));

@@ -1,57 +1,8 @@
 //! Register blocks in AVX2 and AVX-512.
 
-use super::block::{Block, EVEN, Vector, anywhere, put, sliding};
+use super::block::{Block, EVEN, anywhere, sliding};
+use crate::exec::cpu::vector::{Vector, put};
 use std::arch::x86_64::*;
-
-macro_rules! vectors {
-    ($($v:ty, $t:ty, $lanes:literal, $load:ident $store:ident $zero:ident $set:ident
-        $add:ident $fma:ident;)*) => {$(
-        impl Vector for $v {
-            type Element = $t;
-            const LANES: usize = $lanes;
-            #[inline(always)]
-            unsafe fn load(at: *const $t) -> Self {
-                // SAFETY: the machine has the instruction, and `at` is valid for the lanes.
-                unsafe { $load(at) }
-            }
-            #[inline(always)]
-            unsafe fn store(self, at: *mut $t) {
-                // SAFETY: the machine has the instruction, and `at` is valid for the lanes.
-                unsafe { $store(at, self) };
-            }
-            #[inline(always)]
-            unsafe fn zero() -> Self {
-                // SAFETY: the machine has the instruction.
-                unsafe { $zero() }
-            }
-            #[inline(always)]
-            unsafe fn add(self, other: Self) -> Self {
-                // SAFETY: the machine has the instruction.
-                unsafe { $add(self, other) }
-            }
-            #[inline(always)]
-            unsafe fn spread(a: $t) -> Self {
-                // SAFETY: the machine has the instruction.
-                unsafe { $set(a) }
-            }
-            #[inline(always)]
-            unsafe fn add_product(self, a: Self, b: Self) -> Self {
-                // SAFETY: the machine has the instruction.
-                unsafe { $fma(a, b, self) }
-            }
-        }
-    )*};
-}
-vectors! {
-    __m512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_setzero_ps _mm512_set1_ps
-        _mm512_add_ps _mm512_fmadd_ps;
-    __m512d, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_setzero_pd _mm512_set1_pd
-        _mm512_add_pd _mm512_fmadd_pd;
-    __m256, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_setzero_ps _mm256_set1_ps
-        _mm256_add_ps _mm256_fmadd_ps;
-    __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_setzero_pd _mm256_set1_pd
-        _mm256_add_pd _mm256_fmadd_pd;
-}
 
 /// # Safety
 ///

@@ -104,6 +104,9 @@ fn large_products_are_done_in_blocks() {
         [70, 1100, 64],
         [20, 33, 530],
         [530, 600, 520],
+        // Rows that share places of caches, and some of part of a panel.
+        [512, 70, 300],
+        [77, 1100, 41],
     ] {
         let sides = [Value::new(DType::F32, [m, k]), Value::new(DType::F32, [k, n])];
         let [a, b] = [whole(&sides[0], 5), whole(&sides[1], 6)];

@@ -1,6 +1,6 @@
 use super::oracle::{declared, each, extents, get, index};
 use super::{Tensor, run, step, value, whole};
-use crate::exec::cpu::convolve::choice::WANTED;
+use crate::exec::cpu::convolve::choice::{WANTED, Way};
 use crate::names::DType;
 use crate::program::forms::Convolve;
 use crate::program::{Value, Window};
@@ -15,10 +15,10 @@ struct Case {
 }
 
 /// The result in the way that is chosen, or in another.
-fn convolve(case: &Case, gathers: Option<bool>) -> Tensor {
+fn convolve(case: &Case, way: Option<Way>) -> Tensor {
     let windows = case.windows.iter().copied().collect();
     let step = step(Convolve { windows }, &case.dims, 1);
-    WANTED.set(gathers);
+    WANTED.set(way);
     let mut results = run(&case.factors, std::slice::from_ref(&case.out), &step).unwrap();
     WANTED.set(None);
     results.remove(0)
@@ -158,8 +158,8 @@ proptest! {
     #[test]
     fn usual_convolutions_match_brute_force(case in usual()) {
         let expected = expected(&case);
-        for gathers in [None, Some(false), Some(true)] {
-            prop_assert_eq!(convolve(&case, gathers), expected.clone());
+        for way in [None, Some(Way::Tiles), Some(Way::Gathered), Some(Way::Blocks)] {
+            prop_assert_eq!(convolve(&case, way), expected.clone());
         }
     }
 
@@ -231,7 +231,7 @@ fn large(sizes: Sizes, result: usize) -> (Case, Tensor) {
 /// 2^24: they are exact in any order.
 #[test]
 fn large_convolutions_are_exact() {
-    let all: [Sizes; 12] = [
+    let all: [Sizes; 16] = [
         [100, 28, 1, 16, 9, 1, 4],
         [101, 28, 1, 16, 9, 1, 4],
         [7, 28, 16, 16, 9, 1, 4],
@@ -244,13 +244,18 @@ fn large_convolutions_are_exact() {
         [20, 28, 16, 32, 3, 2, 1],
         [70, 10, 16, 48, 1, 1, 0],
         [40, 4, 300, 70, 3, 1, 1],
+        // Several lines of an image in a chunk, and part of a panel.
+        [2, 37, 13, 37, 3, 1, 1],
+        [3, 41, 15, 50, 3, 2, 1],
+        [9, 3, 1100, 33, 2, 1, 1],
+        [2, 23, 33, 32, 5, 3, 2],
     ];
     for (sizes, result) in all.into_iter().flat_map(|sizes| (0..3).map(move |k| (sizes, k))) {
         let (case, want) = large(sizes, result);
-        for gathers in [false, true] {
-            let found = convolve(&case, Some(gathers));
+        for way in [Way::Tiles, Way::Gathered, Way::Blocks] {
+            let found = convolve(&case, Some(way));
             let wrong = found.data.iter().zip(&want.data).position(|(a, b)| a != b);
-            assert_eq!(wrong, None, "result {result} of {sizes:?}, gathered: {gathers}");
+            assert_eq!(wrong, None, "result {result} of {sizes:?}, {way:?}");
         }
     }
 }

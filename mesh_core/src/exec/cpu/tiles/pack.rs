@@ -1,0 +1,54 @@
+//! Rows put next to each other.
+
+use super::set::Tiled;
+
+/// Copies few elements; the usual numbers without a call.
+///
+/// # Safety
+///
+/// Both sides are valid for `count` elements, and apart.
+#[inline(always)]
+unsafe fn copy<T: Copy>(from: *const T, to: *mut T, count: usize) {
+    macro_rules! usual {
+        ($($n:literal)*) => {
+            match count {
+                // SAFETY: the caller's elements.
+                $($n => unsafe { to.cast::<[T; $n]>().write_unaligned(from.cast::<[T; $n]>().read_unaligned()) },)*
+                // SAFETY: the caller's elements.
+                _ => unsafe { std::ptr::copy_nonoverlapping(from, to, count) },
+            }
+        };
+    }
+    usual!(3 4 5 6 8 10 11 12 13 14 16 32);
+}
+
+/// Writes rows of `count` elements next to each other, with zeros behind each up to `width`.
+///
+/// # Safety
+///
+/// `from` is valid at the rows' offsets for `count` elements `step` apart, `to` for the rows.
+pub(in crate::exec::cpu) unsafe fn pack<T: Tiled>(
+    from: *const T,
+    rows: impl Iterator<Item = isize>,
+    (count, step): (usize, isize),
+    width: usize,
+    mut to: *mut T,
+) {
+    rows.for_each(|row| {
+        // SAFETY: a row of the source; `to` has room for all rows.
+        unsafe {
+            let from = from.offset(row);
+            if step == 1 {
+                copy(from, to, count);
+            } else {
+                for j in 0..count {
+                    *to.add(j) = *from.offset(j as isize * step);
+                }
+            }
+            for j in count..width {
+                *to.add(j) = T::default();
+            }
+            to = to.add(width);
+        }
+    });
+}

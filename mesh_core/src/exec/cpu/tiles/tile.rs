@@ -1,0 +1,75 @@
+//! The inner loop: a tile of sums.
+
+use crate::exec::cpu::vector::{Vector, put};
+
+/// Most rows of a tile.
+pub(in crate::exec::cpu) const MOST: usize = 14;
+
+/// Elements of each row, and vectors, that follow each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::exec::cpu) struct Run {
+    /// Where the first element is in a row.
+    pub(in crate::exec::cpu) a: i32,
+    /// The number of the first vector.
+    pub(in crate::exec::cpu) b: i32,
+    pub(in crate::exec::cpu) len: u32,
+}
+
+/// What a tile is made of.
+pub(in crate::exec::cpu) struct Tile<'a, T> {
+    pub(in crate::exec::cpu) rows: [*const T; MOST],
+    pub(in crate::exec::cpu) runs: &'a [Run],
+    /// From an element of a run to the next.
+    pub(in crate::exec::cpu) step: isize,
+    pub(in crate::exec::cpu) b: *const T,
+    pub(in crate::exec::cpu) to: [*mut T; MOST],
+    /// Whether what is at `to` is added.
+    pub(in crate::exec::cpu) accumulate: bool,
+}
+
+/// # Safety
+///
+/// All runs lie within `rows` and `b`, and `to` is valid for the tile's vectors.
+pub(super) type Compute<T> = unsafe fn(&Tile<'_, T>);
+
+/// `P` rows of `N` vectors.
+#[inline(always)]
+pub(super) unsafe fn compute<V: Vector, const P: usize, const N: usize>(
+    tile: &Tile<'_, V::Element>,
+) {
+    let mut rows = [std::ptr::null(); P];
+    rows.copy_from_slice(&tile.rows[..P]);
+    let step = tile.step;
+    if tile.accumulate {
+        for &to in &tile.to[..P] {
+            V::fetch(to);
+        }
+    }
+    // SAFETY: the runs lie within the operands, and the machine has the vector's instructions.
+    unsafe {
+        let mut sums = [[V::zero(); N]; P];
+        for run in tile.runs {
+            let mut a = run.a as isize;
+            let mut b = tile.b.offset(run.b as isize * (N * V::LANES) as isize);
+            for _ in 0..run.len {
+                let mut vectors = [V::zero(); N];
+                for (n, vector) in vectors.iter_mut().enumerate() {
+                    *vector = V::load(b.add(n * V::LANES));
+                }
+                for (sums, row) in sums.iter_mut().zip(rows) {
+                    let x = V::spread(*row.offset(a));
+                    for (sum, &vector) in sums.iter_mut().zip(&vectors) {
+                        *sum = sum.add_product(x, vector);
+                    }
+                }
+                a = a.wrapping_add(step);
+                b = b.wrapping_add(N * V::LANES);
+            }
+        }
+        for (sums, to) in sums.into_iter().zip(tile.to) {
+            for (n, sum) in sums.into_iter().enumerate() {
+                put(sum, to.add(n * V::LANES), tile.accumulate);
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The registers of AVX2 and AVX-512.
+
+use super::Vector;
+use std::arch::x86_64::*;
+
+macro_rules! vectors {
+    ($($v:ty, $t:ty, $lanes:literal, $load:ident $store:ident $zero:ident $set:ident
+        $add:ident $fma:ident;)*) => {$(
+        impl Vector for $v {
+            type Element = $t;
+            const LANES: usize = $lanes;
+            #[inline(always)]
+            unsafe fn load(at: *const $t) -> Self {
+                // SAFETY: the machine has the instruction, and `at` is valid for the lanes.
+                unsafe { $load(at) }
+            }
+            #[inline(always)]
+            unsafe fn store(self, at: *mut $t) {
+                // SAFETY: the machine has the instruction, and `at` is valid for the lanes.
+                unsafe { $store(at, self) };
+            }
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                // SAFETY: the machine has the instruction.
+                unsafe { $zero() }
+            }
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                // SAFETY: the machine has the instruction.
+                unsafe { $add(self, other) }
+            }
+            #[inline(always)]
+            unsafe fn spread(a: $t) -> Self {
+                // SAFETY: the machine has the instruction.
+                unsafe { $set(a) }
+            }
+            #[inline(always)]
+            fn fetch(at: *const $t) {
+                // SAFETY: every x86-64 has the instruction, which may be given any address.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(at.cast());
+                    _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(2 * $lanes - 1).cast());
+                }
+            }
+            #[inline(always)]
+            unsafe fn add_product(self, a: Self, b: Self) -> Self {
+                // SAFETY: the machine has the instruction.
+                unsafe { $fma(a, b, self) }
+            }
+        }
+    )*};
+}
+vectors! {
+    __m512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_setzero_ps _mm512_set1_ps
+        _mm512_add_ps _mm512_fmadd_ps;
+    __m512d, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_setzero_pd _mm512_set1_pd
+        _mm512_add_pd _mm512_fmadd_pd;
+    __m256, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_setzero_ps _mm256_set1_ps
+        _mm256_add_ps _mm256_fmadd_ps;
+    __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_setzero_pd _mm256_set1_pd
+        _mm256_add_pd _mm256_fmadd_pd;
+}

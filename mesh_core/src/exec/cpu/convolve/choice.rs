@@ -41,30 +41,16 @@ thread_local! {
         const { std::cell::Cell::new(None) };
 }
 
-/// Whether tiles are the fastest way.
+/// Whether tiles are the fastest way to the kernel's gradient.
 pub(super) fn tiles(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
     #[cfg(test)]
     if let Some(wanted) = WANTED.get() {
         return wanted == Way::Tiles;
     }
     let len = |of: &[usize]| of.iter().map(|&l| labels.extents[l]).product::<usize>();
-    let [image, kernel, _] = parts.roles;
-    let (channels, features) = (len(&parts.channels), len(&parts.features));
     let taps = windows.iter().map(|w| labels.extents[usize::from(w.kernel)]).product::<usize>();
-    let turned = image == 2;
-    let (summed, columns) = if turned { (features, channels) } else { (channels, features) };
-    if taps < TAPS || columns < COLUMNS_OF_TILES || summed < CHANNELS {
-        return false;
-    }
-    if kernel == 2 {
-        return true;
-    }
-    // Each part of an image that windows cross in strides has few taps.
-    if turned && windows.iter().any(|w| w.stride > 1) {
-        return false;
-    }
-    // Blocks of AVX-512 that slide load less.
-    isa() != Isa::Avx512 || gathers(labels, windows, parts)
+    let (summed, columns) = (len(&parts.channels), len(&parts.features));
+    isa() == Isa::Avx2 && taps >= TAPS && columns >= COLUMNS_OF_TILES && summed >= CHANNELS
 }
 
 /// Whether products of gathered windows are faster than register blocks.

@@ -15,7 +15,6 @@ mod micro;
 mod naive;
 mod padding;
 mod parts;
-mod positions;
 mod rows;
 mod walk;
 #[cfg(target_arch = "x86_64")]
@@ -38,7 +37,6 @@ use input::InputGradient;
 use micro::Element;
 use naive::{Naive, window_labels};
 use parts::Parts;
-use positions::Positions;
 
 /// A product, and the way in which it is made.
 type Planned = (&'static str, Box<dyn Product>);
@@ -143,15 +141,11 @@ fn fast<T: Element + Tiled + Number>(labels: &Labels, windows: &[Window]) -> Opt
     if let Some(product) = Depthwise::<T>::new(labels, windows, &parts) {
         return Some(("vectors of channels, each channel by itself", Box::new(product)));
     }
-    if choice::tiles(labels, windows, &parts) {
-        let way = "register tiles";
-        if parts.roles[1] == 2 {
-            if let Some(product) = Filters::<T>::new(labels, windows, &parts) {
-                return Some((way, Box::new(product)));
-            }
-        } else if let Some(product) = Positions::<T>::new(labels, windows, &parts) {
-            return Some((way, Box::new(product)));
-        }
+    if parts.roles[1] == 2
+        && choice::tiles(labels, windows, &parts)
+        && let Some(product) = Filters::<T>::new(labels, windows, &parts)
+    {
+        return Some(("register tiles", Box::new(product)));
     }
     if choice::gathers(labels, windows, &parts)
         && let Some(product) = Gathered::<T>::new(labels, windows, &parts)

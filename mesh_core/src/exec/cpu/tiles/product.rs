@@ -54,7 +54,7 @@ impl<T: Tiled> TileProduct<T> {
         if steps[2][1] != 1 || u32::try_from(k).is_err() {
             return None;
         }
-        let block = [even(m, ROWS, tiles.rows), even(n, COLUMNS, tiles.width()), even(k, DEPTH, 1)];
+        let block = [even(m, ROWS, MOST), even(n, COLUMNS, tiles.width()), even(k, DEPTH, 1)];
         Some(Self { shape, steps, block, tiles, transpose: transpose::<T>() })
     }
 

@@ -7,7 +7,7 @@ use crate::exec::cpu::isa::Isa;
 use std::ops::{AddAssign, Range};
 
 /// Lanes of two of the widest vectors.
-const WIDEST: usize = 32;
+const WIDEST: usize = 16;
 
 /// Room for a tile.
 #[repr(align(64))]
@@ -15,8 +15,6 @@ struct Buffer<T>([T; MOST * WIDEST]);
 
 /// The tiles of an instruction set.
 pub(in crate::exec::cpu) struct Tiles<T> {
-    /// Most rows.
-    pub(in crate::exec::cpu) rows: usize,
     /// Lanes of a vector.
     lanes: usize,
     /// Of one vector and of two; by rows.
@@ -48,7 +46,7 @@ impl<T: Tiled> Tiles<T> {
 
     /// Rows of the largest of the tiles that so many rows are cut into.
     pub(in crate::exec::cpu) fn size(&self, rows: usize) -> usize {
-        rows.div_ceil(rows.div_ceil(self.rows).max(1)).max(1)
+        rows.div_ceil(rows.div_ceil(MOST).max(1)).max(1)
     }
 
     /// So many rows cut into tiles whose rows differ by one at most.
@@ -56,7 +54,7 @@ impl<T: Tiled> Tiles<T> {
         &self,
         rows: usize,
     ) -> impl Iterator<Item = Range<usize>> + use<T> {
-        let tiles = rows.div_ceil(self.rows);
+        let tiles = rows.div_ceil(MOST);
         (0..tiles).map(move |i| i * rows / tiles..(i + 1) * rows / tiles)
     }
 
@@ -104,43 +102,28 @@ impl<T: Tiled> Tiles<T> {
 pub(in crate::exec::cpu) trait Tiled:
     Copy + Send + Default + AddAssign + 'static
 {
-    /// The tiles of an instruction set that the machine has; the portable one has none.
+    /// The tiles of an instruction set, if it has some: AVX2 with FMA.
     fn tiles(isa: Isa) -> Option<Tiles<Self>>;
 }
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! by_rows {
-    ($of:ident, $v:ty, $n:literal: $($p:literal)*) => {
-        vec![$(x86::$of::<$v, $p, $n> as Compute<_>),*]
+    ($v:ty, $n:literal: $($p:literal)*) => {
+        vec![$(x86::tile::<$v, $p, $n> as Compute<_>),*]
     };
 }
 
 macro_rules! tiled {
-    ($($t:ty, $half:ident, $full:ident;)*) => {$(
+    ($($t:ty, $v:ident;)*) => {$(
         impl Tiled for $t {
             #[cfg(target_arch = "x86_64")]
             fn tiles(isa: Isa) -> Option<Tiles<Self>> {
                 use crate::exec::cpu::vector::Vector;
-                use std::arch::x86_64::{$full, $half};
-                match isa {
-                    Isa::Avx512 => Some(Tiles {
-                        rows: 14,
-                        lanes: <$full as Vector>::LANES,
-                        compute: [
-                            by_rows!(avx512_tile, $full, 1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
-                            by_rows!(avx512_tile, $full, 2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
-                        ],
-                    }),
-                    Isa::Avx2 => Some(Tiles {
-                        rows: 6,
-                        lanes: <$half as Vector>::LANES,
-                        compute: [
-                            by_rows!(avx2_tile, $half, 1: 1 2 3 4 5 6),
-                            by_rows!(avx2_tile, $half, 2: 1 2 3 4 5 6),
-                        ],
-                    }),
-                    Isa::Portable => None,
-                }
+                use std::arch::x86_64::$v;
+                (isa == Isa::Avx2).then(|| Tiles {
+                    lanes: <$v as Vector>::LANES,
+                    compute: [by_rows!($v, 1: 1 2 3 4 5 6), by_rows!($v, 2: 1 2 3 4 5 6)],
+                })
             }
 
             #[cfg(not(target_arch = "x86_64"))]
@@ -151,6 +134,6 @@ macro_rules! tiled {
     )*};
 }
 tiled! {
-    f32, __m256, __m512;
-    f64, __m256d, __m512d;
+    f32, __m256;
+    f64, __m256d;
 }

@@ -3,7 +3,7 @@
 use crate::exec::cpu::vector::{Vector, put};
 
 /// Most rows of a tile.
-pub(in crate::exec::cpu) const MOST: usize = 14;
+pub(in crate::exec::cpu) const MOST: usize = 6;
 
 /// Elements of each row, and vectors, that follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -28,6 +28,15 @@ thread_local! {
         const { std::cell::Cell::new(None) };
 }
 
+/// Whether there is a choice: a test may want one of the ways for many channels.
+pub(super) fn is_free() -> bool {
+    #[cfg(test)]
+    if WANTED.get().is_some() {
+        return false;
+    }
+    true
+}
+
 /// Whether products of gathered windows are faster than register blocks.
 pub(super) fn gathers(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
     #[cfg(test)]

@@ -12,6 +12,7 @@ mod lines;
 mod matrices;
 mod micro;
 mod naive;
+mod narrow;
 mod padding;
 mod parts;
 mod rows;
@@ -27,13 +28,14 @@ use crate::exec::cpu::product::{self, Product};
 use crate::exec::cpu::strided::{Labels, Loop, Nest};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId, Window};
-use choice::gathers;
+use choice::{gathers, is_free};
 use depthwise::Depthwise;
 use direct::Direct;
 use gathered::Gathered;
 use input::InputGradient;
 use micro::Element;
 use naive::{Naive, window_labels};
+use narrow::Narrow;
 use parts::Parts;
 
 /// A product, and the way in which it is made.
@@ -138,6 +140,11 @@ fn fast<T: Element + Number>(labels: &Labels, windows: &[Window]) -> Option<Plan
     let parts = Parts::new(labels, windows)?;
     if let Some(product) = Depthwise::<T>::new(labels, windows, &parts) {
         return Some(("vectors of channels, each channel by itself", Box::new(product)));
+    }
+    if is_free()
+        && let Some(product) = Narrow::<T>::new(labels, windows, &parts)
+    {
+        return Some(("vectors of columns, groups of few channels", Box::new(product)));
     }
     if gathers(labels, windows, &parts)
         && let Some(product) = Gathered::<T>::new(labels, windows, &parts)

@@ -44,8 +44,11 @@ fn bands<'g, D: Into<DimName>>(
     }
 }
 
-/// The mean of each of as many windows as each size says, which cover a dim and overlap only where they must.
+/// The mean of each of as many windows as each size says, which cover a dim and overlap only where they must,
+/// by sums with weights, zeros among them.
 /// With size 1 it is the mean over the whole dim, which stays.
+///
+/// NaN or an infinity reaches neighbouring windows, which give it the weight 0, as NaN; in torch it stays in its own.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

@@ -1,5 +1,5 @@
 //! `associative_scan(x, dim, f)`: what an associative function makes of the elements so far along a dim, for
-//! tuples of tensors. `linear_recurrence(a, b, dim)` is the scan of `h -> a h + b`.
+//! tuples of tensors.
 //!
 //! Compositions (Hillis and Steele 1986, "Data Parallel Algorithms"): in step k each position takes in what the
 //! position 2^k before it has, so a dim of n positions takes log2(n) calls of the function, rounded up. Over a
@@ -174,33 +174,6 @@ impl<'g> Scan<'_, 'g> {
     }
 }
 
-/// `h[i] = a[i] h[i - 1] + b[i]` along `dim`, from `h[0] = b[0]` on; floats. What state-space models run.
-///
-/// ```
-/// # use mesh_ops::prelude::*;
-/// use mesh_ops::{AssociativeScan, linear_recurrence};
-/// # let g = mesh_ops::graph();
-/// let time = dim("time", 8);
-/// let (decay, x) = (g.input("decay", [time], F32), g.input("x", [time, dim("d", 2)], F32));
-/// let state = linear_recurrence(decay, x, time, AssociativeScan::default());
-/// assert_eq!(state.shape(), x.shape());
-/// # g.check()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[track_caller]
-pub fn linear_recurrence<'g>(
-    a: Tensor<'g>,
-    b: Tensor<'g>,
-    dim: Dimension,
-    how: AssociativeScan,
-) -> Tensor<'g> {
-    let _caller = a.graph().for_caller();
-    let both = associative_scan_with(&[a, b], dim, how, |before, x| {
-        vec![before[0] * x[0], before[1] * x[0] + x[1]]
-    });
-    both[1]
-}
-
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod proof {
     use super::*;
@@ -230,8 +203,7 @@ pub(crate) mod proof {
                 .meshes(FEW),
                 recurrence("associative_scan_with: in blocks", 4, false),
                 recurrence("associative_scan_with: in blocks, reverse", 6, true),
-                recurrence("linear_recurrence", 1, false),
-                recurrence("linear_recurrence: reverse", 1, true),
+                recurrence("associative_scan_with: in one, reverse", 1, true),
             ]
         },
     };
@@ -245,11 +217,7 @@ pub(crate) mod proof {
             .meshes(FEW)
     }
 
-    /// In blocks by a function that says so, in one by what stands for it.
     fn states<'g>(x: &[Tensor<'g>], how: AssociativeScan) -> Tensor<'g> {
-        if how.blocks == Some(1) {
-            return linear_recurrence(x[0], x[1], q(), how);
-        }
         let next = |before: &[Tensor<'g>], x: &[Tensor<'g>]| {
             vec![before[0] * x[0], before[1] * x[0] + x[1]]
         };
@@ -257,7 +225,7 @@ pub(crate) mod proof {
     }
 
     /// One position after another.
-    fn so_far(
+    pub(crate) fn so_far(
         x: &[&Dense],
         ty: &TensorType,
         reverse: bool,

@@ -42,6 +42,7 @@ mod grid;
 mod halo;
 pub mod layers;
 mod like;
+mod linear_recurrence;
 mod matrix;
 mod methods;
 pub mod metrics;
@@ -93,7 +94,8 @@ rooms! {
     counts: bincount, count_nonzero, histogram;
     searchsorted: Side, searchsorted;
     cumsum: Cumulative, cummax, cummin, cumprod, cumsum, cumsum_with, logcumsumexp;
-    associative_scan: AssociativeScan, associative_scan, associative_scan_with, linear_recurrence;
+    associative_scan: AssociativeScan, associative_scan, associative_scan_with;
+    linear_recurrence: linear_recurrence;
     reshape: rename, reshape;
     transpose: transpose;
     broadcast: broadcast;

@@ -12,6 +12,10 @@ TIMES = 3
 AGAIN_MOST = 400
 # Elements of all inputs of an instance but the first, where its sizes allow it.
 FEW = 60
+# What is put into floats at edges, a few of each input.
+EDGES = {"infinities": (np.inf, -np.inf), "nan": (np.nan,), "elsewhere": (np.inf, np.nan)}
+# Elements of all inputs of an instance at edges, where its sizes allow it.
+FEWER = 30
 
 
 class Draw:
@@ -21,6 +25,8 @@ class Draw:
         self.number = int(name.rsplit("/")[-1])
         self.rng = np.random.default_rng([SEED, zlib.crc32(name.encode())] + [again] * (again > 0))
         self.sizes, self.inputs, self.attributes = {}, [], {}
+        # What may be put into an input at edges instead, by its name.
+        self.ends = {}
 
     def size(self, dim, among=None):
         """The size of a dim, drawn at its first use. The first is even: some dim can be split."""
@@ -103,6 +109,28 @@ class Draw:
         """An input of truth values."""
         self._input(name, dims, lambda sizes: self.rng.integers(0, 2, sizes) == 1)
 
+    def put(self, kind, rng):
+        """Puts what is at the edges into some elements; says whether there are any. Infinities and NaN stand in the
+        first input of floats, or else in all others; ties are in all of them, zeros in the input that is named."""
+        floats = [i for i, (_, _, array) in enumerate(self.inputs) if np.asarray(array).dtype.kind == "f"]
+        chosen = {"elsewhere": floats[1:], "ties": floats}.get(kind, floats[:1])
+        if isinstance(kind, tuple):
+            chosen = [i for i, (name, _, _) in enumerate(self.inputs) if name == kind[1]]
+        for i in chosen:
+            name, shape, array = self.inputs[i]
+            ends = self.ends.get(name, EDGES.get(kind))
+            if isinstance(kind, tuple):
+                array = np.zeros_like(array)
+            elif kind == "ties":
+                array = rng.choice(self.ends.get(name, (-0.5, 0.5, 1.0)), np.shape(array))
+            else:
+                array = np.array(array)
+                among = rng.choice(ends, len(ends), replace=False) if ends else []
+                places = rng.choice(array.size, min(len(among), array.size), replace=False)
+                array.reshape(-1)[places] = among[: len(places)]
+            self.inputs[i] = (name, shape, array)
+        return any(kind not in EDGES or self.ends.get(self.inputs[i][0], True) for i in chosen)
+
     def shapes(self):
         """What instances of a definition differ in."""
         return [shape for _, shape, _ in self.inputs]
@@ -117,12 +145,16 @@ class Draw:
         return any(size % 2 and size > 1 for size in sizes)
 
 
-def golden(times=TIMES, name=None):
-    """Marks a definition: it draws inputs and attributes, and returns the function of the inputs."""
+def golden(times=TIMES, name=None, without="", ties=False, zeros=None):
+    """Marks a definition: it draws inputs and attributes, and returns the function of the inputs. Instances at edges are
+    of every kind but those in `without`, of ties if the function chooses among elements, and with an input that is
+    zeros if that is named."""
     assert times >= TIMES, f"{name}: {times} instances"
 
     def mark(define):
         define.golden = (name or define.__name__, times)
+        define.edges = [kind for kind in EDGES if kind not in without.split()] + ["ties"] * ties
+        define.edges += [("zeros", zeros)] if zeros else []
         return define
 
     return mark
@@ -147,3 +179,22 @@ def instances_of(module):
             known.append(draw.shapes())
             is_odd |= draw.is_odd()
             yield f"{name}/{i}", draw, function
+
+
+def at_edges(module):
+    """Name, draw and function of the instances of a module at edges, and what is at the edge."""
+    for define in [each for each in vars(module).values() if hasattr(each, "golden")]:
+        name, _ = define.golden
+        for again in range(AGAIN_MOST):
+            tried = Draw(f"{name}/1", again)
+            define(tried)
+            if tried.count() <= FEWER or (tried.count() <= FEW and again > AGAIN_MOST / 2):
+                break
+        for kind in define.edges:
+            # The same sizes for all kinds.
+            draw = Draw(f"{name}/1", again)
+            function = define(draw)
+            called = kind if isinstance(kind, str) else kind[0]
+            rng = np.random.default_rng([SEED, zlib.crc32(f"{name}/{called}".encode())])
+            if draw.put(kind, rng):
+                yield f"{name}/{called}", draw, function, called

@@ -9,7 +9,7 @@ from draw import golden
 DIMS = "p q r"
 
 
-@golden()
+@golden(ties=True)
 def sort(draw):
     axis, descending = draw.one("dim", DIMS), draw.among("descending", [False, True])
     draw.distinct("x", DIMS)
@@ -24,14 +24,14 @@ def sort_of_nan(draw):
     return lambda x: jnp.sort(jax.lax.stop_gradient(x), 1, descending=descending)
 
 
-@golden()
+@golden(ties=True)
 def argsort(draw):
     axis, descending = draw.one("dim", DIMS), draw.among("descending", [False, True])
     draw.coarse("x", DIMS)  # Equal elements keep their order.
     return lambda x: jnp.argsort(x, axis, descending=descending, stable=True)
 
 
-@golden()
+@golden(ties=True)
 def top_k(draw):
     axis = draw.one("dim", DIMS)
     draw.size(DIMS.split()[axis], (4, 6))
@@ -47,13 +47,13 @@ def top_k_with_ties(draw):
     return lambda x: jax.lax.top_k(x, 3)
 
 
-@golden()
+@golden(ties=True)
 def top_1(draw):
     draw.distinct("x", "p q")
     return lambda x: (jnp.max(x, 1), jnp.argmax(x, 1))
 
 
-@golden()
+@golden(ties=True)
 def nth(draw):
     draw.size("q", (4, 6))
     n = draw.among("n", [0, 1, 2, 3])

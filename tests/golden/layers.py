@@ -9,7 +9,7 @@ from draw import golden
 EPSILON = 1e-6
 
 
-@golden()
+@golden(ties=True, zeros="x")
 def layer_norm(draw):
     draw.size("model", (4, 6))
     draw.normal("x", "batch length model")
@@ -19,7 +19,7 @@ def layer_norm(draw):
     return lambda x, scale, bias: normal(x) * scale + bias
 
 
-@golden()
+@golden(ties=True, zeros="x")
 def rms_norm(draw):
     draw.size("model", (4, 6))
     draw.normal("x", "batch length model")
@@ -27,7 +27,7 @@ def rms_norm(draw):
     return lambda x, scale: x / jnp.sqrt(jnp.mean(x**2, -1, keepdims=True) + EPSILON) * scale
 
 
-@golden()
+@golden(ties=True, zeros="x")
 def batch_norm(draw):
     draw.size("batch", (4, 6))
     draw.normal("x", "batch h in")
@@ -89,7 +89,7 @@ def saturated_cross_entropies(draw):
     return function
 
 
-@golden()
+@golden(zeros="targets", without="elsewhere")  # Infinite weights of classes; the order of products differs.
 def soft_cross_entropy(draw):
     """Weights of classes, which need not add up to 1."""
     smoothing = draw.among("label_smoothing", [0.0, 0.25])
@@ -106,7 +106,9 @@ def soft_cross_entropy(draw):
 
 @golden()
 def sigmoid_cross_entropy(draw):
-    draw.away("logits", "p q")
+    draw.coarse("logits", "p q")
+    # Of infinite targets optax subtracts infinities, PyTorch and Mesh do not.
+    draw.ends["targets"] = (np.nan,)
     draw.normal("targets", "p q")
 
     def function(logits, targets):
@@ -173,7 +175,7 @@ def attention(draw):
     return lambda q, k, v: attend(q, k, v, scale=scale)
 
 
-@golden()
+@golden(without="infinities")  # What is masked is not read here; JAX has 0 times it.
 def causal_attention(draw):
     causal = queries_and_memory(draw)
     return lambda q, k, v: attend(q, k, v, causal)
@@ -193,7 +195,7 @@ def attention_with_everything(draw):
     )
 
 
-@golden()
+@golden(without="elsewhere")  # What is masked is not read here; JAX has 0 times it.
 def multi_query_attention(draw):
     causal = queries_and_memory(draw, memory_heads="")
 
@@ -204,7 +206,7 @@ def multi_query_attention(draw):
     return function
 
 
-@golden()
+@golden(without="elsewhere")  # What is masked is not read here; JAX has 0 times it.
 def local_attention(draw):
     draw.sizes |= {"batch": 2, "heads": 2}
     draw.size("kv", (1, 2, 3))
@@ -306,7 +308,7 @@ def weights_nonzero(draw):
     return lambda targets: (targets != 0) * 1.0
 
 
-@golden()
+@golden(without="elsewhere")  # Infinite weights are not empty.
 def empty_weights(draw):
     """Nothing counts: there is no mean, and Mesh has 0."""
     draw.normal("x", "batch length")
@@ -319,3 +321,56 @@ def perplexity(draw):
     draw.normal("loss", "batch length")
     draw.positive("weights", "batch length")
     return lambda loss, weights: jnp.exp(jnp.average(loss, weights=weights))
+
+
+@golden()
+def metrics_of_numbers(draw):
+    """Values alone."""
+    draw.normal("x", "batch length")
+    draw.normal("target", "batch length")
+    draw.positive("weights", "batch length")
+
+    def function(*inputs):
+        x, target, weights = map(jax.lax.stop_gradient, inputs)
+        mean = lambda x: jnp.average(x, weights=weights)
+        squares = mean((x - target) ** 2)
+        return squares, jnp.sqrt(squares), 1 - squares / mean((target - mean(target)) ** 2)
+
+    return function
+
+
+@golden(ties=True, without="nan")  # Nothing is greater than a NaN, nor less, for Mesh; JAX ranks it first.
+def metrics_of_logits(draw):
+    """Of equal logits the first counts. Values alone."""
+    k = draw.among("k", [2, 3])
+    draw.size("batch", (2, 4, 6)), draw.size("classes", (4, 5))
+    draw.attribute("computed_in", "f32")
+    draw.coarse("logits", "batch classes")
+    draw.integers("label", "batch", 0, draw.sizes["classes"] - 1)
+
+    def function(logits, label):
+        logits = jax.lax.stop_gradient(logits)
+        first = jnp.argmax(logits, 1) == label
+        found = (jax.lax.top_k(logits, k)[1] == label[:, None]).any(1)
+        return first.mean(dtype=logits.dtype), found.mean(dtype=logits.dtype)
+
+    return function
+
+
+@golden(without="infinities nan elsewhere")
+def attention_of_nothing(draw):
+    """All that an example could see is padding: its queries see all alike, as in `jax.nn.dot_product_attention`. (Where
+    softmax has minus infinity alone, and there is no mask, it has NaN; PyTorch has zeros.)"""
+    queries_and_memory(draw)
+    draw.integers("memory", "batch memory_length", 0, 1)
+    draw.inputs[3][2][0], draw.inputs[3][2][1, 0] = 0, 1
+
+    def function(q, k, v, memory):
+        seen = (memory != 0)[:, None, None]
+        nothing = ~seen.any(-1, keepdims=True)
+        y = attend(jnp.where(nothing[:, 0, :, :, None], 0, q), k, v, seen | nothing)
+        own = jax.nn.dot_product_attention(q, k, v, mask=seen, scale=1.0)
+        jax.debug.callback(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), y, own)
+        return y
+
+    return function

@@ -1,16 +1,18 @@
-"""How instances are written: a file of JSON for each family, a line for each instance."""
+"""How instances are written: a file of JSON for each family, a line for each instance; and one in `edges/` for those
+with infinities, NaN or ties, of which there are values alone."""
 
 import importlib
 import json
 import pathlib
+import sys
 
 import numpy as np
 
-from draw import instances_of
+from draw import at_edges, instances_of
 
 FOLDER = pathlib.Path(__file__).parent
 # Of all golden files together.
-BYTES_MOST = 1_000_000
+BYTES_MOST = 1_500_000
 
 
 def numbers(array):
@@ -27,9 +29,9 @@ def kind(array):
     return {"f": "float", "i": "int", "b": "bool"}[np.asarray(array).dtype.kind]
 
 
-def instance(name, draw, function, evaluate):
+def instance(name, draw, function, evaluate, edge=None):
     """One instance as a line of JSON."""
-    outputs, cotangents, gradients = evaluate(function, [array for _, _, array in draw.inputs], draw)
+    outputs, cotangents, gradients = evaluate(function, [array for _, _, array in draw.inputs], draw, edge)
 
     def tensor(array, **about):
         about = json.dumps(about | {"kind": kind(array)})[:-1]
@@ -39,6 +41,7 @@ def instance(name, draw, function, evaluate):
     made = [tensor(y, sizes=list(np.shape(y))) for y in outputs]
     fields = {
         "name": json.dumps(name),
+        **({"edge": json.dumps(edge)} if edge else {}),
         "attributes": json.dumps(draw.attributes),
         "inputs": "[" + ", ".join(given) + "]",
         "outputs": "[" + ", ".join(made) + "]",
@@ -49,14 +52,23 @@ def instance(name, draw, function, evaluate):
 
 
 def write(families, header, evaluate):
-    """Writes the file of each family. `evaluate(function, inputs, draw)` gives outputs, cotangents of those
-    that are floats, and gradients of the inputs that are."""
-    for family in families:
-        instances = instances_of(importlib.import_module(family))
-        lines = [instance(*each, evaluate) for each in instances]
-        about = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in header.items())
-        text = "{\n" + about + ',\n"instances": [\n' + ",\n".join(lines) + "\n]\n}\n"
-        (FOLDER / f"{family}.json").write_text(text)
-        print(f"{family}: {len(lines)} instances, {len(text)} bytes")
-    total = sum(path.stat().st_size for path in FOLDER.glob("*.json"))
+    """Writes the file of each family, or only those that the command line names, and its edges, or these alone if it
+    says `edges`. `evaluate(function, inputs, draw, edge)` gives outputs, cotangents of those that are floats, and gradients of
+    the inputs that are."""
+    named = [argument for argument in sys.argv[1:] if argument != "edges"]
+    for family in [family for family in families if not named or family in named]:
+        module = importlib.import_module(family)
+        if "edges" not in sys.argv:
+            save(f"{family}.json", header, [instance(*each, evaluate) for each in instances_of(module)])
+        edges = [instance(name, draw, f, evaluate, kind) for name, draw, f, kind in at_edges(module)]
+        save(f"edges/{family}.json", header, edges)
+    total = sum(path.stat().st_size for path in FOLDER.glob("**/*.json") if path.parent.name != "optimizers")
     assert total < BYTES_MOST, f"{total} bytes: make instances smaller"
+
+
+def save(name, header, lines):
+    """Writes a file."""
+    about = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in header.items())
+    text = "{\n" + about + ',\n"instances": [\n' + ",\n".join(lines) + "\n]\n}\n"
+    (FOLDER / name).write_text(text)
+    print(f"{name}: {len(lines)} instances, {len(text)} bytes", flush=True)

@@ -3,7 +3,7 @@
     python3.11 -m venv venv && venv/bin/pip install -r requirements.txt
     venv/bin/python make.py
 
-One file per module listed in FAMILIES. An instance holds the inputs, the outputs, a cotangent for
+`make.py reductions` writes one family, `make.py edges` the instances at edges alone. One file per module listed in FAMILIES. An instance holds the inputs, the outputs, a cotangent for
 each float output, and the gradient of each float input (`jax.vjp`), all computed in f64. Float
 inputs and cotangents are multiples of 1/64, so they are the same numbers in f32 and in f64; results
 are rounded to ten digits. The same versions give the same files: every instance is drawn with a
@@ -39,9 +39,12 @@ HEADER = {
 }
 
 
-def evaluate(function, inputs, draw):
-    """Outputs, cotangents of the float ones, gradients of the float inputs."""
+def evaluate(function, inputs, draw, edge=None):
+    """Outputs, cotangents of the float ones, gradients of the float inputs; at edges outputs alone."""
     inputs = [jnp.asarray(array) for array in inputs]
+    if edge:
+        outputs = function(*inputs)
+        return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,), [], []
     floats = [i for i, x in enumerate(inputs) if kind(x) == "float"]
 
     def of_floats(*values):

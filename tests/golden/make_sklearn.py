@@ -22,7 +22,7 @@ HEADER = {
 }
 
 
-def evaluate(function, inputs, draw):
+def evaluate(function, inputs, draw, edge=None):
     """Outputs, and cotangents of the float ones, which the files' reader wants; inputs are whole numbers."""
     assert all(kind(x) == "int" for x in inputs)
     outputs = [np.asarray(y) for y in function(*inputs)]

@@ -27,7 +27,7 @@ def reduction(name, function, elements):
         elements(draw, "x", DIMS)
         return lambda x: function(x, axis=axes)
 
-    globals()[f"reduce_{name}"] = golden(name=name)(define)
+    globals()[f"reduce_{name}"] = golden(name=name, ties=name in ("max", "min"))(define)
 
 
 for each, (function, elements) in REDUCTIONS.items():
@@ -60,7 +60,11 @@ def cumsum(draw):
 
     def function(x):
         sums = jax.lax.cumsum(x, axis, reverse)
-        return sums - x if exclusive else sums
+        if not exclusive:
+            return sums
+        first, none = (slice(1, None), (0, 1)) if reverse else (slice(-1), (1, 0))
+        moved = jnp.moveaxis(sums, axis, 0)[first]
+        return jnp.moveaxis(jnp.pad(moved, (none, (0, 0), (0, 0))), 0, axis)
 
     return function
 
@@ -149,3 +153,12 @@ def matmul(draw):
     draw.normal("x", "batch i k")
     draw.normal("y", "k j")
     return lambda x, y: x @ y
+
+
+@golden(without="infinities nan")
+def of_nothing(draw):
+    """Rows of minus infinity alone, as where all is masked. Values alone."""
+    draw._input("x", "p q", lambda sizes: np.full(sizes, -np.inf))
+    fixed = jax.lax.stop_gradient
+    functions = [jnp.max, jax.nn.softmax, jax.nn.log_softmax, jax.nn.logsumexp]
+    return lambda x: tuple(f(fixed(x), axis=1) for f in functions)

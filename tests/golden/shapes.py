@@ -115,7 +115,7 @@ def scatter(name):
         how = {"mode": "drop", "unique_indices": name in ("set", "mul")}
         return lambda x, updates, at: getattr(x.at[at], name)(updates, **how)
 
-    globals()[f"scatter_{name}"] = golden(name=f"scatter_{name}")(define)
+    globals()[f"scatter_{name}"] = golden(name=f"scatter_{name}", ties=name in ("max", "min"))(define)
 
 
 for each in ("set", "add", "max", "min", "mul"):
@@ -129,7 +129,7 @@ def segments(name, function):
         draw.integers("ids", "p", 0, count)
         return lambda x, ids: function(x, ids, count)
 
-    globals()[f"segment_{name}"] = golden(name=f"segment_{name}")(define)
+    globals()[f"segment_{name}"] = golden(name=f"segment_{name}", ties=name == "max")(define)
 
 
 segments("sum", lambda x, ids, count: jax.ops.segment_sum(x, ids, count))

@@ -32,8 +32,7 @@ def accuracy(draw):
     return function
 
 
-@golden()
-def of_classes(draw):
+def classes_in(draw):
     classes = draw.attribute("classes", draw.size("classes", (3, 4)))
     draw.size("p", (6, 8) if classes == 3 else (5, 7))
     examples(draw, ("found", 0, classes - 1), ("label", 0, classes - 1))
@@ -43,9 +42,22 @@ def of_classes(draw):
         matrix = metrics.confusion_matrix(label, found, **options) * 1.0
         each = {"average": None, "zero_division": 0, **options}
         scores = [metrics.precision_score, metrics.recall_score, metrics.f1_score, metrics.jaccard_score]
-        micro = metrics.f1_score(label, found, average="micro", **options)
+        micro = metrics.f1_score(label, found, average="micro", zero_division=0, **options)
         return [matrix] + [score(label, found, **each) for score in scores] + [micro]
 
+    return function
+
+
+@golden()
+def of_classes(draw):
+    return classes_in(draw)
+
+
+@golden()
+def of_no_classes(draw):
+    """Nothing counts."""
+    function = classes_in(draw)
+    draw.inputs[2][2][:] = 0
     return function
 
 

@@ -25,7 +25,9 @@ def resizing(method, times, corners=(False,), antialias=(False,)):
             options |= {"align_corners": chosen[0], "antialias": chosen[1]}
         return lambda x: F.interpolate(x, size, **options)
 
-    globals()[f"resize_{method}"] = golden(times, f"resize_{method}")(define)
+    # Interpolation is a product with weights, zeros among them: an infinity or NaN reaches all of its row.
+    without = {"linear": "infinities nan", "cubic_repeated": "infinities"}.get(method, "")
+    globals()[f"resize_{method}"] = golden(times, f"resize_{method}", without)(define)
 
 
 resizing("nearest", 3)
@@ -46,14 +48,16 @@ def adaptive(name, pool):
         size = draw.attribute("size", [int(draw.rng.choice((1, 2, 3, 4))) for _ in range(2)])
         return lambda x: pool(x, size)
 
-    globals()[name] = golden(name=name)(define)
+    # Averages are products with weights, as in `resize_linear`.
+    without = "" if "max" in name else "infinities nan"
+    globals()[name] = golden(name=name, without=without, ties="max" in name)(define)
 
 
 adaptive("adaptive_avg_pool", F.adaptive_avg_pool2d)
 adaptive("adaptive_max_pool", F.adaptive_max_pool2d)
 
 
-@golden()
+@golden(zeros="x", without="infinities nan")  # Sums of groups are products with zeros and ones: NaN reaches all groups.
 def group_norm(draw):
     groups = draw.among("groups", [1, 2])
     image(draw, (2, 3), (4, 6))
@@ -62,7 +66,7 @@ def group_norm(draw):
     return lambda x, scale, bias: F.group_norm(x, groups, scale, bias, 1e-5)
 
 
-@golden()
+@golden(zeros="x", without="elsewhere")  # Scale and bias are combined otherwise.
 def instance_norm(draw):
     image(draw, (2, 3), (2, 4))
     draw.normal("scale", "c")
@@ -70,7 +74,7 @@ def instance_norm(draw):
     return lambda x, scale, bias: F.instance_norm(x, None, None, scale, bias, True, 0.1, 1e-5)
 
 
-@golden()
+@golden(zeros="x")
 def local_response_norm(draw):
     size, alpha = draw.among("size", [2, 3, 4]), draw.among("alpha", [0.1, 1.0])
     image(draw, (2, 4), (4, 5))

@@ -19,7 +19,7 @@ def compared(name, loss, **options):
         chosen = {option: draw.attributes[option] for option in options}
         return lambda x, target: loss(x, target, **chosen, **NONE)
 
-    globals()[name] = golden(name=name)(define)
+    globals()[name] = golden(name=name, ties=True)(define)
 
 
 compared("squared_error", F.mse_loss)
@@ -34,7 +34,7 @@ def absolute_error(draw):
     return lambda x, target: F.l1_loss(x, target, **NONE)
 
 
-@golden()
+@golden(zeros="variance")
 def gaussian_nll(draw):
     draw.normal("mean", "p q")
     draw.positive("variance", "p q")
@@ -42,7 +42,7 @@ def gaussian_nll(draw):
     return lambda x, variance, target: F.gaussian_nll_loss(x, target, variance, **NONE)
 
 
-@golden()
+@golden(zeros="target")
 def poisson_nll(draw):
     draw.normal("x", "p q")
     draw.positive("target", "p q")
@@ -51,12 +51,14 @@ def poisson_nll(draw):
 
 @golden()
 def binary_cross_entropy(draw):
+    draw.ends["p"] = (0.0, 1.0)  # Beyond, and of NaN, PyTorch refuses.
     draw._input("p", "p q", lambda sizes: draw.rng.integers(1, 64, sizes) / 64)
+    draw.ends["target"] = (1.0, 0.0)
     draw._input("target", "p q", lambda sizes: draw.rng.integers(0, 65, sizes) / 64)
     return lambda p, target: F.binary_cross_entropy(p, target, **NONE)
 
 
-@golden()
+@golden(zeros="target")
 def kl_divergence(draw):
     draw.normal("x", "p classes")
     draw.positive("target", "p classes")
@@ -64,6 +66,7 @@ def kl_divergence(draw):
 
 
 def sides(draw, name, dims):
+    draw.ends[name] = ()  # A side is one of two.
     draw._input(name, dims, lambda sizes: draw.rng.choice([-1.0, 1.0], sizes))
 
 
@@ -84,14 +87,14 @@ def margin_ranking_loss(draw):
     return lambda x, y, first: F.margin_ranking_loss(x, y, first, margin, **NONE)
 
 
-@golden()
+@golden(zeros="x")
 def cosine_similarity(draw):
     draw.normal("x", "p model")
     draw.normal("y", "p model")
     return lambda x, y: F.cosine_similarity(x, y, -1)
 
 
-@golden()
+@golden(zeros="y")
 def cosine_embedding_loss(draw):
     margin = draw.among("margin", [0.0, 0.3])
     draw.normal("x", "p model")
@@ -123,5 +126,22 @@ def ctc(draw):
     def function(x, labels, times, lengths):
         log_p = x.log_softmax(-1).transpose(0, 1)
         return F.ctc_loss(log_p, labels, times, lengths, blank, reduction="none")
+
+    return function
+
+
+@golden(without="infinities nan elsewhere")
+def ctc_impossible(draw):
+    """More labels than positions: the loss is infinite. Values alone."""
+    draw.size("batch", (2, 4)), draw.sizes.update(time=3, labels=3, classes=4)
+    draw.sizes["time"] = (2, 3, 5)[draw.number]
+    draw.normal("x", "batch time classes")
+    draw.integers("labels", "batch labels", 1, 3)
+    draw.integers("times", "batch", 1, 2)
+    draw._input("lengths", "batch", lambda sizes: torch.full(sizes, 3, dtype=torch.int32).numpy())
+
+    def function(x, labels, times, lengths):
+        log_p = x.detach().log_softmax(-1).transpose(0, 1)
+        return F.ctc_loss(log_p, labels, times, lengths, 0, reduction="none") + 0 * x.sum()
 
     return function

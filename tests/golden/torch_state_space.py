@@ -1,6 +1,7 @@
 """Selective state-space models, restated in PyTorch position by position from Gu and Dao 2023 ("Mamba", algorithm 2 and
 section 3.4) and not from the layer: there is no scan here but a loop."""
 
+import numpy as np
 import torch
 from torch.nn.functional import conv1d, linear, silu, softplus
 
@@ -23,6 +24,9 @@ def selective_scan(draw):
         draw.size(dim, among)
     draw.attribute("blocks", draw.sizes["time"] if draw.sizes["time"] % 2 else 2)
     draw.normal("x", "batch time inner")
+    # No decays that are infinite or NaN: those of the zeros before the first position are NaN here, and nothing for
+    # Mesh, which has no such state.
+    draw.ends |= {"delta": (np.nan,), "a": (-np.inf,)}
     draw.between("delta", "batch time inner", 0, 2)
     draw.normal("a", "inner state")
     draw.normal("b", "batch time state")

@@ -7,6 +7,10 @@ from jax import lax
 from draw import golden
 
 SPACE = ("h", "w", "d")
+# An infinite weight times zeros around an image is NaN for JAX; here there may be no such product.
+OF_WEIGHTS = "elsewhere"
+# Nor is one of the zeros between elements, or between groups, with an infinity or NaN.
+OF_ZEROS = "infinities nan elsewhere"
 
 
 def convolve(x, kernel, strides, padding, dilations, groups=1):
@@ -56,7 +60,7 @@ def conv(rank, times):
         draw.normal("kernel", f"{taps} in out")
         return lambda x, kernel: convolve(x, kernel, *how)
 
-    globals()[f"conv_{rank}d"] = golden(times, f"conv_{rank}d")(define)
+    globals()[f"conv_{rank}d"] = golden(times, f"conv_{rank}d", OF_WEIGHTS)(define)
 
 
 def conv_transpose(rank, times):
@@ -69,7 +73,7 @@ def conv_transpose(rank, times):
             y, kernel, strides, padding, dilations, numbering(rank), transpose_kernel=True
         )
 
-    globals()[f"conv_transpose_{rank}d"] = golden(times, f"conv_transpose_{rank}d")(define)
+    globals()[f"conv_transpose_{rank}d"] = golden(times, f"conv_transpose_{rank}d", OF_ZEROS)(define)
 
 
 conv(1, 3)
@@ -79,7 +83,7 @@ conv_transpose(1, 3)
 conv_transpose(2, 3)
 
 
-@golden()
+@golden(without=OF_WEIGHTS)
 def conv_grouped(draw):
     how = sliding(draw, 1)
     draw.normal("x", "batch h group in")
@@ -95,7 +99,7 @@ def conv_grouped(draw):
     return function
 
 
-@golden()
+@golden(without=OF_ZEROS)
 def conv_depthwise(draw):
     how = sliding(draw, 2)
     draw.normal("x", "batch h w in")
@@ -103,7 +107,7 @@ def conv_depthwise(draw):
     return lambda x, kernel: convolve(x, kernel[:, :, None], *how, groups=x.shape[-1])
 
 
-@golden()
+@golden(without=OF_WEIGHTS)
 def conv_causal(draw):
     """Zeros before the image only."""
     draw.size("h", (6, 8))
@@ -141,7 +145,7 @@ def pools(rank):
 
     for define in (max_pool, avg_pool):
         name = f"{define.__name__}_{rank}d"
-        globals()[name] = golden(name=name)(define)
+        globals()[name] = golden(name=name, ties=True)(define)
 
 
 pools(1)

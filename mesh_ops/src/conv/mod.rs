@@ -53,6 +53,10 @@ struct Convolution {
 /// window and over the dims that both share. The result has the dims of `x` in order, with the
 /// shared dims (input channels) replaced by the filter's own (output channels).
 ///
+/// Whether zeros that stand around an image, between its elements (strides of a transposed convolution or of a gradient)
+/// or for other groups are multiplied at all is left open: kernels and layouts differ. Where such a zero meets
+/// an infinity or NaN of the other factor, the sum may be NaN or without that product.
+///
 /// ```
 /// # use mesh_ops::prelude::*;
 /// use mesh_ops::conv::{Conv, conv};
@@ -71,7 +75,8 @@ pub fn conv<'g>(x: Tensor<'g>, filter: Tensor<'g>, conv: &Conv) -> Tensor<'g> {
 
 /// The transposed convolution: what the gradient of [`conv`] does to `y`. Every position of `y` is
 /// spread over a window. With padding `Same` spatial dims grow to `n * stride`, with `Valid` to
-/// `n * stride + max(filter - stride, 0)`. The dims that `y` and `filter` share are summed.
+/// `n * stride + max(filter - stride, 0)`. The dims that `y` and `filter` share are summed. Of zeros between elements
+/// that meet infinities or NaN see [`conv`].
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

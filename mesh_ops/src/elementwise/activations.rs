@@ -10,7 +10,7 @@
 
 use super::exponential::log_plus_one;
 use super::unary::unary;
-use super::{clip, expm1, maximum, minimum, sigmoid, softplus, square, tanh};
+use super::{clip, expm1, greater, maximum, minimum, select, sigmoid, softplus, square, tanh};
 use crate::room::*;
 use mesh_core::program::Expr;
 
@@ -78,8 +78,8 @@ pub fn celu(x: Tensor<'_>, alpha: f64) -> Tensor<'_> {
     maximum(x, 0) + alpha * expm1(minimum(x, 0) * (1.0 / alpha))
 }
 
-/// `x` above 0, below `slope x`, where the slope may differ along dims of `x`; floats (He et al. 2015,
-/// "Delving Deep into Rectifiers").
+/// `x` above 0, elsewhere `slope x`, where the slope may differ along dims of `x`; floats (He et al. 2015,
+/// "Delving Deep into Rectifiers"). At 0 the gradient is the slope, as in torch.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -91,7 +91,8 @@ pub fn celu(x: Tensor<'_>, alpha: f64) -> Tensor<'_> {
 /// ```
 #[track_caller]
 pub fn prelu<'g>(x: Tensor<'g>, slope: Tensor<'g>) -> Tensor<'g> {
-    maximum(x, 0) + slope * minimum(x, 0)
+    // A slope that is NaN is not read where it has no part.
+    x * select(greater(x, 0), 1, slope)
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -138,6 +139,14 @@ pub(crate) mod proof {
                     })
                     .away_from_zero("x", "p:4;q:6", F32)
                     .normal("slope", "q:6", F32)
+                    .meshes(FEW),
+                // Slopes have no part in what is above 0, nor in its gradient.
+                Case::new("prelu: no slope", |_, x| prelu(x[0], x[1]))
+                    .composed()
+                    .without_gradient()
+                    .computes(|x, _| x[0].clone())
+                    .input("x", "p:4;q:6", F32, Fill::Between(0.25, 2.0))
+                    .input("slope", "q:6", F32, Fill::Values(vec![f64::NAN, f64::INFINITY]))
                     .meshes(FEW),
             ]
         },

@@ -2,11 +2,12 @@
 //!
 //! | function | gradient |
 //! |---|---|
-//! | `floordiv(a, b) = floor(a / b)` | none: it is flat |
-//! | `modulo(a, b) = a - b floor(a / b)`, the sign of b | `dy` to a, `-floor(a / b) dy` to b |
+//! | `floordiv(a, b) = floor(a / b)`, of an infinite a NaN | none: it is flat |
+//! | `modulo(a, b) = a - b floor(a / b)`, the sign of b, of an infinite a NaN | `dy` to a, `-floor(a / b) dy` to b |
 //!
-//! For i32 both are exact, and both are 0 where b is 0; floats follow IEEE division there. Neither
-//! is linear.
+//! For i32 both are exact, and both are 0 where b is 0; floats follow IEEE division there. By an infinity, as by
+//! whatever is so large that `a / b` vanishes, 0 times b leaves a, or if the signs differ -1 times b leaves `a + b`:
+//! the floor is that of the quotient before it is rounded. Neither is linear.
 
 use super::{Elementwise, map, number};
 use crate::room::*;
@@ -42,7 +43,11 @@ impl Elementwise for FloorDiv {
         let (a, b) = (x[0].clone(), x[1].clone());
         let quotient = a.clone() / b.clone();
         match self {
-            Self::Float => quotient.floor(),
+            Self::Float => {
+                // Where the quotient vanishes its sign is lost.
+                let below = quotient.clone().equal(0.0).and((a.clone() * b).less(0.0));
+                below.select(-1.0, quotient.floor()) + a * 0.0
+            }
             Self::Integer => {
                 // Truncation went up where remainder and divisor differ in sign.
                 let remainder = a - quotient.clone() * b.clone();
@@ -57,7 +62,10 @@ impl Elementwise for FloorDiv {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Modulo;
+enum Modulo {
+    Float,
+    Integer,
+}
 
 /// What `floordiv` leaves of a, with the sign of b; i32 gives 0 where b is 0.
 ///
@@ -69,7 +77,8 @@ struct Modulo;
 /// ```
 #[track_caller]
 pub fn modulo<'g>(a: Tensor<'g>, b: impl Operand<'g>) -> Tensor<'g> {
-    map(Modulo, &[a, b.beside(a)])
+    let op = if a.dtype() == DType::I32 { Modulo::Integer } else { Modulo::Float };
+    map(op, &[a, b.beside(a)])
 }
 
 impl Elementwise for Modulo {
@@ -79,7 +88,16 @@ impl Elementwise for Modulo {
         number(Self::NAME, inputs)
     }
     fn expr(&self, x: Vec<Expr>) -> Expr {
-        x[0].clone().modulo(x[1].clone())
+        let (a, b) = (x[0].clone(), x[1].clone());
+        match self {
+            Self::Float => {
+                let quotient = a.clone() / b.clone();
+                let below = (a.clone() * b.clone()).less(0.0);
+                let whole = below.select(a.clone() + b.clone(), a.clone());
+                quotient.clone().equal(0.0).select(whole, a - b * quotient.floor())
+            }
+            Self::Integer => a.modulo(b),
+        }
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         Ok(vec![Some(dy), Some(dy * -floordiv(x[0], x[1]))])
@@ -96,6 +114,10 @@ pub(crate) mod proof {
             &Elements::<Map<FloorDiv>>(|_, x, dtype| floor_of_ratio(x, dtype)),
             &Elements::<Map<Modulo>>(|_, x, dtype| match dtype {
                 DType::I32 if x[1] == 0.0 => 0.0,
+                _ if x[1].is_infinite() && x[0].is_finite() => {
+                    let agrees = x[0] == 0.0 || (x[0] < 0.0) == (x[1] < 0.0);
+                    if agrees { x[0] } else { x[1] }
+                }
                 _ => x[0] - x[1] * floor_of_ratio(x, dtype),
             }),
         ],
@@ -103,6 +125,8 @@ pub(crate) mod proof {
             vec![
                 of_floats("modulo", |a, b| modulo(a, b)),
                 of_floats("floordiv", |a, b| floordiv(a, b)),
+                at_infinities("modulo: infinities", |a, b| modulo(a, b)),
+                at_infinities("floordiv: infinities", |a, b| floordiv(a, b)),
                 of_integers("floordiv: i32", |a, b| floordiv(a, b)),
                 of_integers("modulo: i32", |a, b| modulo(a, b)),
             ]
@@ -110,7 +134,26 @@ pub(crate) mod proof {
     };
 
     fn floor_of_ratio(x: &[f64], dtype: DType) -> f64 {
-        if dtype == DType::I32 && x[1] == 0.0 { 0.0 } else { (x[0] / x[1]).floor() }
+        match dtype {
+            DType::I32 if x[1] == 0.0 => 0.0,
+            _ if x[0].is_infinite() => f64::NAN,
+            _ if x[1].is_infinite() && x[0] * x[1].signum() < 0.0 => -1.0,
+            _ => (x[0] / x[1]).floor(),
+        }
+    }
+
+    fn at_infinities(name: &str, function: Binary) -> Case {
+        const INF: f64 = f64::INFINITY;
+        Case::new(name, move |_, x| function(x[0], x[1]))
+            .without_gradient()
+            .input(
+                "x",
+                "p:4;q:6",
+                F32,
+                Fill::Values(vec![INF, -2.5, 0.0, f64::NAN, 3.25, -INF, -0.5]),
+            )
+            .input("y", "q:6", F32, Fill::Values(vec![INF, -INF, 1.5]))
+            .meshes(FEW)
     }
 
     fn of_floats(name: &str, function: Binary) -> Case {

@@ -2,6 +2,7 @@
 //!
 //! A group's statistics are those of its channels, which a product with a small matrix adds up. So channels may be
 //! split however groups lie: each processor adds its own, and what is reduced has the size of examples and groups.
+//! The matrix has zeros for the channels of other groups, and NaN or an infinity times 0 is NaN.
 
 use super::fit::Fit;
 use super::norm::NORM_EPSILON;
@@ -16,6 +17,9 @@ use ndarray::Array2;
 /// Normalises over groups of consecutive channels and over given dims, as the positions of an image, with a scale
 /// and a bias for each channel: `(x - mean) / sqrt(variance + epsilon) * scale + bias` (arXiv 1803.08494,
 /// equations 1 to 6). Dims that are not given, as the batch, have statistics for each of their indices.
+///
+/// Groups are added up by a product with zeros and ones: NaN or an infinity in one group makes all groups of that
+/// example NaN, where torch keeps the others. With as many groups as channels there is no product.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -125,7 +129,8 @@ fn with_new_weights<'g>(norm: &GroupNorm, op: &str, x: Tensor<'g>, name: &str) -
     }
 }
 
-/// `x` normalised over groups of `channels` and over dims, with new variables; see [`GroupNorm`].
+/// `x` normalised over groups of `channels` and over dims, with new variables, NaN reaching all groups of an example;
+/// see [`GroupNorm`].
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

@@ -108,7 +108,12 @@ impl Resize {
     }
 }
 
-/// `x` with other sizes of some dims, one dim after the other.
+/// `x` with other sizes of some dims, one dim after the other, copies or else sums of all positions near by, weighted
+/// with zeros among others.
+///
+/// So NaN or an infinity reaches new positions that give it the weight 0, as NaN: in all of its block of the dim, of
+/// which there are as many as the greatest common divisor of the two sizes. `jax.image.resize` has it in all of the dim;
+/// torch's linear method reads two positions alone, and keeps the others. Copies stay apart.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

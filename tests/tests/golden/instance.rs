@@ -84,9 +84,9 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden")
 }
 
-/// The golden files there are, in order.
-pub(crate) fn files() -> Vec<String> {
-    let entries = std::fs::read_dir(folder()).unwrap();
+/// The golden files of a folder, in order.
+pub(crate) fn files(within: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder().join(within)).unwrap();
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.retain(|name| name.ends_with(".json"));
@@ -94,15 +94,22 @@ pub(crate) fn files() -> Vec<String> {
     names
 }
 
-/// Checks every instance of a file.
+fn read(path: &str) -> Value {
+    let text = std::fs::read_to_string(folder().join(path)).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// What an instance is built by.
+fn op(instance: &Value) -> &str {
+    instance["name"].as_str().unwrap().split('/').next().unwrap()
+}
+
+/// Checks every instance of a file, and every instance at edges.
 pub(crate) fn check_family(family: &str, builders: &[Builder]) {
-    let text = std::fs::read_to_string(folder().join(format!("{family}.json"))).unwrap();
-    let file: Value = serde_json::from_str(&text).unwrap();
-    let op =
-        |instance: &Value| instance["name"].as_str().unwrap().split('/').next().map(str::to_owned);
+    let (file, edges) = (read(&format!("{family}.json")), read(&format!("edges/{family}.json")));
     let instances = list(&file, "instances");
     for (name, _) in builders {
-        let of_it = instances.iter().filter(|instance| op(instance).as_deref() == Some(name));
+        let of_it = instances.iter().filter(|instance| op(instance) == *name);
         let shapes: Vec<_> = of_it.map(shapes).collect();
         let different: BTreeSet<_> = shapes.iter().map(|shapes| format!("{shapes:?}")).collect();
         assert!(
@@ -114,9 +121,9 @@ pub(crate) fn check_family(family: &str, builders: &[Builder]) {
         assert!(odd, "{name} in {family}.json has no odd size");
     }
     let mut faults = Vec::new();
-    for instance in instances {
+    for instance in instances.iter().chain(list(&edges, "instances")) {
         let name = instance["name"].as_str().unwrap();
-        match builders.iter().find(|(op_name, _)| op(instance).as_deref() == Some(op_name)) {
+        match builders.iter().find(|(op_name, _)| op(instance) == *op_name) {
             None => faults.push(format!("{name} has no builder")),
             Some(builder) => {
                 let checked = check(instance, builder);
@@ -218,7 +225,11 @@ fn build(
     let outputs = build(&Given { graph, x: x.clone(), float, attributes });
     let mut wanted: Vec<_> = list(instance, "outputs").iter().map(|y| of_file(y, float)).collect();
     let mut fetches = outputs.clone();
-    for (x, gradient, data) in differentiate(&mut feeds, instance, &x, &outputs, float)? {
+    // At edges there are values alone.
+    let is_smooth = instance["edge"].is_null();
+    let x = if is_smooth { x } else { Vec::new() };
+    let sloped = if is_smooth { &outputs[..] } else { &[] };
+    for (x, gradient, data) in differentiate(&mut feeds, instance, &x, sloped, float)? {
         fetches.push(gradient);
         let (what, sizes) = (format!("gradient of {x:?}"), x.shape().sizes());
         wanted.push(Wanted { what, sizes, dtype: float, data: numbers(data) });

@@ -5,7 +5,9 @@ use crate::instance::Given;
 use mesh_ops::elementwise::logical_and;
 use mesh_ops::layers::attention::*;
 use mesh_ops::layers::*;
-use mesh_ops::metrics::perplexity;
+use mesh_ops::metrics::{
+    Metric, accuracy, average, perplexity, r2_score, root_mean_square, top_k_accuracy,
+};
 use mesh_ops::prelude::*;
 use mesh_ops::range;
 
@@ -108,6 +110,21 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("weighted_mean", |i| vec![weighted_mean(i.x[0], i.x[1])]),
     ("empty_weights", |i| vec![weighted_mean(i.x[0], i.x[1])]),
     ("weights_nonzero", |i| vec![weights_nonzero(i.x[0], i.float)]),
+    ("metrics_of_numbers", |i| {
+        let [x, target, weights] = [0, 1, 2].map(|n| i.x[n].stop_gradient());
+        let all = [
+            average(squared_error(x, target), Some(weights)),
+            root_mean_square(x - target, Some(weights)),
+            r2_score(x, target, Some(weights)),
+        ];
+        all.iter().map(Metric::value).collect()
+    }),
+    ("metrics_of_logits", |i| {
+        let (logits, label, classes) = (i.x[0].stop_gradient(), i.x[1], i.dim("classes"));
+        let first = accuracy(logits, label, classes, None).value();
+        let found = top_k_accuracy(logits, label, classes, i.size("k"), None).value();
+        [first, found].map(|value| value.cast(i.float)).to_vec()
+    }),
     ("perplexity", |i| vec![perplexity(i.x[0], Some(i.x[1])).value()]),
     ("masks", masks),
     ("cross_attention", |i| {
@@ -121,6 +138,9 @@ pub(crate) const BUILDERS: &[Builder] = &[
     ("attention", |i| {
         let scale = Some(i.number("scale"));
         attend(i, AttentionOptions { scale, ..Default::default() })
+    }),
+    ("attention_of_nothing", |i| {
+        attend(i, AttentionOptions { mask: Some(padding_mask(i.x[3])), ..Default::default() })
     }),
     ("causal_attention", |i| attend(i, causally(i))),
     ("attention_with_everything", |i| {

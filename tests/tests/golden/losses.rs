@@ -38,6 +38,11 @@ pub(crate) const TORCH: &[Builder] = &[
         let ctc = Ctc { time, classes, labels, blank: i.size("blank") };
         vec![ctc.apply(i.x[0], i.x[1], i.x[2], i.x[3])]
     }),
+    ("ctc_impossible", |i| {
+        let [time, classes, labels] = ["time", "classes", "labels"].map(|name| i.dim(name));
+        let ctc = Ctc { time, classes, labels, blank: 0 };
+        vec![ctc.apply(i.x[0].stop_gradient(), i.x[1], i.x[2], i.x[3])]
+    }),
 ];
 
 /// Builders of `optax_losses.json`.

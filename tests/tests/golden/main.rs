@@ -12,6 +12,10 @@
 //! * of `clip` at a bound: Mesh 1, JAX 1/2;
 //! * of `max_pool` in a window with several greatest elements: Mesh shares them evenly, JAX chooses
 //!   one. (Of `max`, `min`, `maximum` and `minimum` both share evenly, and instances have ties.)
+//!
+//! The values at edges, in `tests/golden/edges/`, differ where definitions there leave a kind out, each with its reason:
+//! resizing, averages of windows and group norms are products with weights here, so that an infinity or NaN reaches what
+//! has the weight 0.
 
 mod elementwise;
 mod functions;
@@ -42,7 +46,8 @@ macro_rules! families {
         fn every_file_is_read() {
             let mut known = vec![$(concat!(stringify!($family), ".json")),*];
             known.sort_unstable();
-            assert_eq!(instance::files(), known);
+            assert_eq!(instance::files(""), known);
+            assert_eq!(instance::files("edges"), known);
         }
     };
 }

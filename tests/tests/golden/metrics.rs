@@ -10,6 +10,23 @@ fn float<'g>(i: &Given<'g>, n: usize) -> Tensor<'g> {
     i.x[n].cast(i.float)
 }
 
+fn of_classes<'g>(i: &Given<'g>) -> Vec<Tensor<'g>> {
+    let (found, label, classes) = (i.x[0], i.x[1], dim("classes", i.size("classes")));
+    let weights = Some(float(i, 2));
+    let [found_in, there] = [found, label].map(|x| x.one_hot(classes, Bool));
+    let counted = Counted { found: found_in, there, kept: &[classes], weights };
+    let micro = Counted { kept: &[], ..counted };
+    let all = [
+        confusion_matrix(found, label, classes, weights),
+        precision(&counted),
+        recall(&counted),
+        f1_score(&counted),
+        intersection_over_union(&counted),
+        f1_score(&micro),
+    ];
+    all.iter().map(Metric::value).collect()
+}
+
 /// Builders of `sklearn_metrics.json`.
 pub(crate) const BUILDERS: &[Builder] = &[
     ("accuracy", |i| {
@@ -21,22 +38,8 @@ pub(crate) const BUILDERS: &[Builder] = &[
             .map(|value| value.cast(i.float))
             .collect()
     }),
-    ("of_classes", |i| {
-        let (found, label, classes) = (i.x[0], i.x[1], dim("classes", i.size("classes")));
-        let weights = Some(float(i, 2));
-        let [found_in, there] = [found, label].map(|x| x.one_hot(classes, Bool));
-        let counted = Counted { found: found_in, there, kept: &[classes], weights };
-        let micro = Counted { kept: &[], ..counted };
-        let all = [
-            confusion_matrix(found, label, classes, weights),
-            precision(&counted),
-            recall(&counted),
-            f1_score(&counted),
-            intersection_over_union(&counted),
-            f1_score(&micro),
-        ];
-        all.iter().map(Metric::value).collect()
-    }),
+    ("of_classes", of_classes),
+    ("of_no_classes", of_classes),
     ("auc", |i| {
         // The middles of eighths.
         let score = (float(i, 0) + 0.5) * (1.0 / 8.0);

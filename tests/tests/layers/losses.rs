@@ -109,19 +109,30 @@ fn losses_at_their_edges() {
     let layouts = [("", ""), ("a:2", "p:a")];
     let x = fed.given("x", "p:4", &[0.0, INF, -INF, 1e30]);
     let zero = fed.given("zero", "p:4", &[0.0; 4]);
+    let half = fed.given("half", "p:4", &[0.5; 4]);
     fn gradient<'g>(loss: Tensor<'g>, of: Tensor<'g>) -> Tensor<'g> {
         loss.graph().gradients(&[loss], &[of], None)[0].unwrap()
     }
     let is = |y: Tensor<'_>, want: [f64; 4]| {
         let got: Vec<_> = fed.value(y, &layouts).iter().copied().collect();
-        assert!(got.iter().zip(want).all(|(got, want)| *got == want), "{got:?} {want:?}");
+        let near = |got: f64, want: f64| got == want || (got - want).abs() < 1e-6;
+        assert!(got.iter().zip(want).all(|(got, want)| near(*got, want)), "{got:?} {want:?}");
     };
     let far = f64::from(1e30_f32);
     let huber = huber_loss(x, zero, 2.0);
     is(huber, [0.0, f64::INFINITY, f64::INFINITY, 2.0 * far]);
     is(gradient(huber, x), [0.0, 2.0, -2.0, 2.0]);
     is(gradient(absolute_error(x, zero), x), [0.0, 1.0, -1.0, 1.0]);
-    is(gradient(log_cosh(x, zero), x), [0.0, 1.0, -1.0, 1.0]);
+    let infinity = f64::INFINITY;
+    let smooth = log_cosh(x, zero);
+    is(smooth, [0.0, infinity, infinity, far]);
+    is(gradient(smooth, x), [0.0, 1.0, -1.0, 1.0]);
+    is(gradient(gradient(smooth, x), x), [1.0, 0.0, 0.0, 0.0]);
+    let entropy = sigmoid_cross_entropy(x, half);
+    is(entropy, [std::f64::consts::LN_2, infinity, infinity, far / 2.0]);
+    is(gradient(entropy, x), [0.0, 0.5, -0.5, 0.5]);
+    is(gradient(gradient(entropy, x), x), [0.25, 0.0, 0.0, 0.0]);
+    is(gradient(sigmoid_cross_entropy(x, zero), x), [0.5, 1.0, 0.0, 1.0]);
 
     // Of a certain and a wrong probability.
     let p = g.constant(ndarray::arr1(&[1f32, 0.0, 1.0, 0.0]), [dim("p", 4)]);

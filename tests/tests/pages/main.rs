@@ -1,6 +1,7 @@
 //! Pages and printed programs that are generated from the code, and programs on pages.
 //! `UPDATE_DOCS=1 cargo test -p tests --test pages` writes the pages.
 
+mod builders;
 mod catalogue;
 mod clusters;
 mod goldens;

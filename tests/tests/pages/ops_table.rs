@@ -284,7 +284,7 @@ fn check_split(room: &Room, cell: &str, found: &[Facts]) {
 }
 
 /// `moves x`: alone; `moves x and row`: the first two jointly; `multiplies x or y`: each of the first two;
-/// `multiplies each factor`: every input by itself; `adds all inputs jointly`; `none`.
+/// `multiplies b`: the second; `multiplies each factor`: every input by itself; `adds all inputs jointly`; `none`.
 fn check_linear(room: &Room, cell: &str, found: &[Facts]) {
     let rules: Vec<_> = found.iter().flat_map(|facts| facts.of(room)).collect();
     let some = rules.iter().any(|rule| !rule.linear.is_empty());
@@ -296,6 +296,7 @@ fn check_linear(room: &Room, cell: &str, found: &[Facts]) {
             cell if cell.contains(" each ") => each,
             cell if cell.contains(" and ") => vec![vec![0, 1]],
             cell if cell.contains(" or ") => vec![vec![0], vec![1]],
+            cell if cell.ends_with(" b") => vec![vec![1]],
             _ => vec![vec![0]],
         };
         let how = cell.split(' ').next();

@@ -55,7 +55,22 @@ impl LocalCx<'_, '_> {
         given: LocalGiven<'_>,
         body: impl FnOnce(&mut Self, LocalIteration) -> Result<LocalLeft, OpError>,
     ) -> Result<LocalLeft, OpError> {
-        self.run(over, None, given, body)
+        self.run(over, false, None, given, body)
+    }
+
+    /// As [`repeat`](Self::repeat), from the last position down to the first; slices and what is stacked stay at
+    /// their positions.
+    ///
+    /// # Errors
+    ///
+    /// As [`repeat`](Self::repeat).
+    pub fn repeat_reverse(
+        &mut self,
+        over: Dimension,
+        given: LocalGiven<'_>,
+        body: impl FnOnce(&mut Self, LocalIteration) -> Result<LocalLeft, OpError>,
+    ) -> Result<LocalLeft, OpError> {
+        self.run(over, true, None, given, body)
     }
 
     /// Runs a body if a condition, a bool without dims, is true; gives what it leaves of what is carried,
@@ -77,7 +92,7 @@ impl LocalCx<'_, '_> {
             return Err(fault("guard", "its condition is no bool without dims"));
         }
         let once = Dimension::new("once", 1);
-        let left = self.run(once, Some(condition), given, |cx, iteration| {
+        let left = self.run(once, false, Some(condition), given, |cx, iteration| {
             let carried = body(cx, iteration)?;
             Ok(LocalLeft { carried, stacked: Vec::new() })
         })?;
@@ -88,6 +103,7 @@ impl LocalCx<'_, '_> {
     fn run(
         &mut self,
         over: Dimension,
+        reverse: bool,
         condition: Option<&Local>,
         given: LocalGiven<'_>,
         body: impl FnOnce(&mut Self, LocalIteration) -> Result<LocalLeft, OpError>,
@@ -108,7 +124,7 @@ impl LocalCx<'_, '_> {
         let form = forms::Loop {
             body: Box::new(inner),
             count: over.size,
-            reverse: false,
+            reverse,
             conditional: condition.is_some(),
             carried: carried.len(),
             sliced: sliced.len(),

@@ -1,15 +1,15 @@
 //! Losses of probabilities of two classes, per element.
 
 use super::{out_of_range, refused};
-use crate::elementwise::{abs, equal, log, maximum, powf, relu, select, sigmoid, softplus};
+use crate::elementwise::{cast, equal, greater, log, maximum, powf, select, sigmoid, softplus};
 use crate::room::*;
 
 /// The least that the logarithm of a probability counts: torch's bound.
 const LEAST_LOG: f64 = -100.0;
 
-/// `-z log(s) - (1 - z) log(1 - s)` with `s = sigmoid(logits)` and targets `z`, per element:
-/// `max(x, 0) - x z + log(1 + exp(-|x|))`, which does not overflow. Targets have no dims but those of
-/// the logits.
+/// `-z log(s) - (1 - z) log(1 - s)` with `s = sigmoid(logits)` and targets `z`, per element, computed as
+/// `x ((x > 0) - z) + log(1 + exp(-|x|))`, which does not overflow. Of an infinite logit it is infinite, or NaN where the
+/// target is just what the logit says: 0 times infinity, as in optax. Targets have no dims but those of the logits.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -27,7 +27,10 @@ pub fn sigmoid_cross_entropy<'g>(logits: Tensor<'g>, targets: Tensor<'g>) -> Ten
     {
         return poisoned;
     }
-    relu(logits) - logits * targets + softplus(-abs(logits))
+    let positive = greater(logits, 0);
+    // Not by `abs`, whose slope at 0 is 0: both sides are one function.
+    let below = select(positive, -logits, logits);
+    logits * (cast(positive, logits.dtype()) - targets) + softplus(below)
 }
 
 /// `-z log(p) - (1 - z) log(1 - p)` of probabilities `p` and targets `z` between 0 and 1, per element, where

@@ -1,7 +1,7 @@
 //! Losses of the distance between a prediction and a target, per element.
 
 use super::{out_of_range, refused};
-use crate::elementwise::{abs, clip, softplus, square};
+use crate::elementwise::{abs, clip, greater, select, softplus, square};
 use crate::room::*;
 
 /// A prediction less its target, or a refusal.
@@ -104,8 +104,8 @@ fn huber<'g>(op: &str, residual: Tensor<'g>, bound: f64) -> Tensor<'g> {
 }
 
 /// `log(cosh(r))` with `r = x - target`, per element: as `r^2 / 2` near 0 and `|r| - log(2)` far from it. It is
-/// computed as `softplus(2 r) - r - log(2)`, which does not overflow, and which is as smooth at 0 as elsewhere;
-/// of an infinite residual it is NaN. Targets have no dims but those of `x`.
+/// computed as `softplus(2 s) - s - log(2)` with `s = -|r|`, which does not overflow; as the function is even, its
+/// slopes at 0 are those below 0. Targets have no dims but those of `x`.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -118,7 +118,11 @@ fn huber<'g>(op: &str, residual: Tensor<'g>, bound: f64) -> Tensor<'g> {
 pub fn log_cosh<'g>(x: Tensor<'g>, target: Tensor<'g>) -> Tensor<'g> {
     let _layer = x.graph().for_layer("log_cosh");
     match residual("log_cosh", x, target) {
-        Ok(residual) => softplus(residual * 2.0) - residual - std::f64::consts::LN_2,
+        Ok(residual) => {
+            // Not by `abs`, whose slope at 0 is 0.
+            let below = select(greater(residual, 0), -residual, residual);
+            softplus(below * 2.0) - below - std::f64::consts::LN_2
+        }
         Err(poisoned) => poisoned,
     }
 }

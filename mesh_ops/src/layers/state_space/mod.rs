@@ -30,8 +30,8 @@ const FIRST_DELTAS: (f64, f64) = (0.001, 0.1);
 /// * `y = selective_scan(u, delta, -exp(log_a), u b, u c) + skip u`;
 /// * the result is `(y swish(z)) output`.
 ///
-/// `time` may be split, at the price of log2(size) exchanges with neighbours, or fewer in
-/// [blocks](Self::scan); a split `inner` or `state` owes sums; examples cost nothing.
+/// `time` may be split: each processor then goes through its positions twice, and one exchange hands on what comes of
+/// them, or log2(size) exchanges with neighbours do in [blocks](Self::scan); a split `inner` or `state` owes sums; examples cost nothing.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;

@@ -1,9 +1,10 @@
 //! `selective_scan`: a state-space model whose step and projections are chosen by the input.
 
-use crate::associative_scan::{AssociativeScan, linear_recurrence};
+use crate::associative_scan::AssociativeScan;
 use crate::einsum::einsum;
 use crate::elementwise::exp;
 use crate::layers::fit::Fit;
+use crate::linear_recurrence;
 use crate::room::*;
 
 /// A selective state-space model along `time` (Gu and Dao 2023, "Mamba", algorithm 2; the recurrence is their equation

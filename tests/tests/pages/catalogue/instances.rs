@@ -20,8 +20,17 @@ pub fn rooms() -> Vec<Shown> {
         let path = sources::path_of(room.name());
         let mut cases = room.cases();
         cases.retain(|case| functions.get(case.function()) == Some(&path));
-        let composed = cases.iter().filter(|case| case.is_composed() || !room.has_ops());
-        let composed: BTreeSet<_> = composed.map(|case| case.function().to_owned()).collect();
+        let (mut composed, mut of_ops) = (BTreeSet::new(), BTreeSet::new());
+        for case in &cases {
+            // The first case of a function stands for it; an op may also be made of others, if asked to.
+            let function = case.function().to_owned();
+            match case.is_composed() || !room.has_ops() {
+                _ if composed.contains(&function) || of_ops.contains(&function) => false,
+                true => composed.insert(function),
+                false => of_ops.insert(function),
+            };
+        }
+        cases.retain(|case| composed.contains(case.function()) || !case.is_composed());
         let (compositions, ops): (Vec<_>, Vec<_>) =
             cases.into_iter().partition(|case| composed.contains(case.function()));
         let entries = |cases: Vec<Case>| cases.into_iter().map(of_case).collect();

@@ -53,6 +53,15 @@ pub(super) fn tiles(labels: &Labels, windows: &[Window], parts: &Parts) -> bool 
     isa() == Isa::Avx2 && taps >= TAPS && columns >= COLUMNS_OF_TILES && summed >= CHANNELS
 }
 
+/// Whether there is a choice: a test may want one of the ways for many channels.
+pub(super) fn is_free() -> bool {
+    #[cfg(test)]
+    if WANTED.get().is_some() {
+        return false;
+    }
+    true
+}
+
 /// Whether products of gathered windows are faster than register blocks.
 pub(super) fn gathers(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
     #[cfg(test)]

@@ -16,10 +16,10 @@ use std::marker::PhantomData;
 const CHANNELS: usize = 4;
 
 /// Rows at equal distances: the first and the distance, in source and result.
-struct Run {
-    at: [isize; 2],
-    step: [isize; 2],
-    count: usize,
+pub(super) struct Run {
+    pub(super) at: [isize; 2],
+    pub(super) step: [isize; 2],
+    pub(super) count: usize,
 }
 
 struct PlannedPart {
@@ -56,13 +56,13 @@ impl<T: Number> Depthwise<T> {
 }
 
 /// Offsets of all positions of the kernel, also of those that no window reaches.
-fn kernel_positions(labels: &Labels, windows: &[Window], kernel: usize) -> Vec<isize> {
+pub(super) fn kernel_positions(labels: &Labels, windows: &[Window], kernel: usize) -> Vec<isize> {
     let of: Vec<_> = windows.iter().map(|w| usize::from(w.kernel)).collect();
     labels.nest(&of, &[kernel]).offsets(0)
 }
 
 /// Cuts rows into runs.
-fn runs(rows: &[[isize; 2]]) -> Vec<Run> {
+pub(super) fn runs(rows: &[[isize; 2]]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for &at in rows {
         let Some(run) = runs.last_mut() else {

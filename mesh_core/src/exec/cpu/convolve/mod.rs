@@ -13,6 +13,7 @@ mod lines;
 mod matrices;
 mod micro;
 mod naive;
+mod narrow;
 mod padding;
 mod parts;
 mod rows;
@@ -36,6 +37,7 @@ use gathered::Gathered;
 use input::InputGradient;
 use micro::Element;
 use naive::{Naive, window_labels};
+use narrow::Narrow;
 use parts::Parts;
 
 /// A product, and the way in which it is made.
@@ -140,6 +142,11 @@ fn fast<T: Element + Tiled + Number>(labels: &Labels, windows: &[Window]) -> Opt
     let parts = Parts::new(labels, windows)?;
     if let Some(product) = Depthwise::<T>::new(labels, windows, &parts) {
         return Some(("vectors of channels, each channel by itself", Box::new(product)));
+    }
+    if choice::is_free()
+        && let Some(product) = Narrow::<T>::new(labels, windows, &parts)
+    {
+        return Some(("vectors of columns, groups of few channels", Box::new(product)));
     }
     if parts.roles[1] == 2
         && choice::tiles(labels, windows, &parts)

@@ -16,7 +16,7 @@ pub(in crate::exec) trait Fold: Send + 'static {
     /// Whether there are elements that `quick` loses.
     const HAS_RARE: bool = false;
     /// Whether `quick` may lose this element.
-    fn is_rare(_: Self::Element) -> bool {
+    fn is_rare(_: Self::Held) -> bool {
         false
     }
     /// `fold` where no element is rare.
@@ -63,7 +63,7 @@ macro_rules! folds {
             $(
                 const HAS_RARE: bool = true;
                 #[inline(always)]
-                fn is_rare(element: $element) -> bool { $load(element).is_nan() }
+                fn is_rare(held: $held) -> bool { held.is_nan() }
                 #[inline(always)]
                 fn quick($a: $held, $b: $held) -> $held { $quick }
             )?

@@ -1,6 +1,7 @@
 //! `Reduce`: folds along memory where memory runs along what is folded, and row onto row elsewhere.
 
 mod fold;
+mod run;
 
 use super::isa::{Task, compiled};
 use super::strided::{Labels, Loop, Nest};
@@ -9,8 +10,8 @@ use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
 
-use fold::Quick;
 pub(in crate::exec) use fold::{All, Any, Fold, Max, Min, Prod, Select, Sum};
+use run::fold_run;
 
 /// A fold over some dims of an operand, wherever it lies.
 pub(super) trait Reducer: Send {
@@ -93,8 +94,6 @@ pub(super) fn plan(
     })
 }
 
-/// Elements after which the lanes are folded together: keeps sums of many terms accurate.
-const BLOCK: usize = 4096;
 /// Results that are folded row onto row at once.
 const WIDTH: usize = 2048;
 
@@ -137,67 +136,6 @@ impl<'p, F: Fold> Task for Each<'p, F> {
                 let folded = fold_run::<F>(std::slice::from_raw_parts(run, args.len));
                 *args.out.offset(i * args.runs.strides[1]) = F::store(folded);
             }
-        }
-    }
-}
-
-#[inline(always)]
-fn fold_run<F: Fold>(run: &[F::Element]) -> F::Held {
-    let mut total = F::START;
-    for block in run.chunks(BLOCK) {
-        let mut is_rare = !F::HAS_RARE;
-        for &x in if F::HAS_RARE { block } else { &[] } {
-            is_rare |= F::is_rare(x);
-        }
-        let held = if is_rare { fold_block::<F>(block) } else { fold_block::<Quick<F>>(block) };
-        total = F::fold(total, held);
-    }
-    total
-}
-
-#[inline(always)]
-fn fold_block<F: Fold>(block: &[F::Element]) -> F::Held {
-    let long = block.len() / 128 * 128;
-    let short = block.len() / 16 * 16;
-    let mut held = F::START;
-    if long > 0 {
-        held = lanes::<F, 128>(&block[..long]);
-    }
-    if short > long {
-        held = F::fold(held, lanes::<F, 16>(&block[long..short]));
-    }
-    for &x in &block[short..] {
-        held = F::fold(held, F::load(x));
-    }
-    held
-}
-
-/// Folds whole rows of lanes.
-#[inline(always)]
-fn lanes<F: Fold, const LANES: usize>(rows: &[F::Element]) -> F::Held {
-    // Of loops of known lengths over rows of its own, the compiler keeps the lanes in registers.
-    let mut held = [F::START; LANES];
-    for &row in rows.as_chunks::<LANES>().0 {
-        for i in 0..LANES {
-            held[i] = F::fold(held[i], F::load(row[i]));
-        }
-    }
-    halve::<F, 64>(&mut held);
-    halve::<F, 32>(&mut held);
-    halve::<F, 16>(&mut held);
-    halve::<F, 8>(&mut held);
-    halve::<F, 4>(&mut held);
-    halve::<F, 2>(&mut held);
-    halve::<F, 1>(&mut held);
-    held[0]
-}
-
-/// Folds the second `HALF` lanes onto the first, if there are so many.
-#[inline(always)]
-fn halve<F: Fold, const HALF: usize>(held: &mut [F::Held]) {
-    if held.len() >= 2 * HALF {
-        for i in 0..HALF {
-            held[i] = F::fold(held[i], held[i + HALF]);
         }
     }
 }

@@ -139,6 +139,19 @@ fn usual() -> impl Strategy<Value = Case> {
         })
 }
 
+/// Groups of few channels, which are convolved as they lie if their columns are neighbours.
+fn narrow() -> impl Strategy<Value = Case> {
+    let size = || prop_oneof![2 => Just(4_usize), 2 => Just(8), 1 => Just(12), 1 => Just(3)];
+    let others = (1_usize..4, 2_usize..6, size(), size());
+    let windows = prop::collection::vec(window(), 1..3);
+    (windows, others, 0_usize..3, dtype(), any::<u64>()).prop_flat_map(
+        |(windows, (batch, groups, channels, features), result, dtype, seed)| {
+            let labels = [(batch, 0b101), (groups, 0b111), (channels, 0b011), (features, 0b110)];
+            build(windows, labels.to_vec(), result, dtype, seed)
+        },
+    )
+}
+
 /// Any labels at all, but none that only the result has.
 fn odd() -> impl Strategy<Value = Case> {
     let others = prop::collection::vec((1_usize..4, 1_u8..8), 0..4);
@@ -161,6 +174,11 @@ proptest! {
         for way in [None, Some(Way::Tiles), Some(Way::Gathered), Some(Way::Blocks)] {
             prop_assert_eq!(convolve(&case, way), expected.clone());
         }
+    }
+
+    #[test]
+    fn groups_of_few_channels_match_brute_force(case in narrow()) {
+        prop_assert_eq!(convolve(&case, None), expected(&case));
     }
 
     #[test]

@@ -124,10 +124,11 @@ fn reached(body: &str, items: &BTreeMap<String, String>, found: &mut BTreeSet<St
             "," | "]" | ")" => before != Some(".") && !bound.contains(word),
             _ => false,
         };
-        if is_called && found.insert(word.clone()) {
-            if let Some(item) = items.get(word) {
-                reached(item, items, found);
-            }
+        if is_called
+            && found.insert(word.clone())
+            && let Some(item) = items.get(word)
+        {
+            reached(item, items, found);
         }
     }
     let signs = [("+", "add"), ("-", "sub"), ("*", "mul"), ("/", "div")];

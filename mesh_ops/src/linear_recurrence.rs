@@ -27,7 +27,8 @@ struct Recur {
 
 /// `h[i] = a[i] h[i - 1] + b[i]` along `dim`, from `h[0] = b[0]` on; floats. What state-space models run.
 ///
-/// Positions go one after the other; if `how` names blocks, by an associative scan, in fewer and larger steps.
+/// Positions go one after the other; if `how` names blocks, and for whole numbers, by an associative scan, in fewer and
+/// larger steps.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -49,7 +50,7 @@ pub fn linear_recurrence<'g>(
 ) -> Tensor<'g> {
     let graph = a.graph();
     let _caller = graph.for_caller();
-    if how.blocks.is_some() {
+    if how.blocks.is_some() || !b.dtype().is_float() {
         let both = associative_scan_with(&[a, b], dim, how, |before, x| {
             vec![before[0] * x[0], before[1] * x[0] + x[1]]
         });

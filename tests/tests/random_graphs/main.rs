@@ -333,7 +333,7 @@ const OF_GRADIENTS: [&str; 9] = [
 ];
 
 /// Parts of `lgamma` and `digamma`, of which no bound of the error is known here: left of 1/2 they have poles.
-const UNBOUNDED: [&str; 2] = ["polygamma", "stirling"];
+const UNBOUNDED: [&str; 3] = ["linear_recurrence", "polygamma", "stirling"];
 
 /// Ops of core that move nothing, or that run others.
 const OF_CORE: [&str; 4] = ["loop", "recompute", "barrier", "stop_gradient"];

@@ -80,13 +80,13 @@ pub const OPS: &[Drawn] = &[
     |d| {
         let (along, b) = (d.dim()?, d.pick.b);
         one(match b % 4 {
-            0 => mesh_ops::logcumsumexp(d.a, along),
-            1 => mesh_ops::cummax(d.choice(d.a), along),
-            2 => mesh_ops::quantile(d.choice(d.a), f64::from(b / 4) / 64.0, along),
-            _ => {
+            0 => {
                 let how = AssociativeScan { reverse: d.heads(), blocks: None };
                 linear_recurrence(d.a.sigmoid(), d.a, along, how)
             }
+            1 => mesh_ops::cummax(d.choice(d.a), along),
+            2 => mesh_ops::quantile(d.choice(d.a), f64::from(b / 4) / 64.0, along),
+            _ => mesh_ops::logcumsumexp(d.a, along),
         })
     },
     |d| {

@@ -332,7 +332,8 @@ const OF_GRADIENTS: [&str; 9] = [
     "select_gradient",
 ];
 
-/// Parts of `lgamma` and `digamma`, of which no bound of the error is known here: left of 1/2 they have poles.
+/// Of which no bound of the error is known here: parts of `lgamma` and `digamma`, which have poles left of 1/2, and states
+/// of which each multiplies the one before.
 const UNBOUNDED: [&str; 3] = ["linear_recurrence", "polygamma", "stirling"];
 
 /// Ops of core that move nothing, or that run others.

@@ -307,6 +307,9 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
             (_, "sum") => x[0] * site.terms(),
             (_, "prod") => x[0].max(1.0).powf(site.terms()),
             (_, "cumsum") => x[0] * site.longest(),
+            (_, "linear_recurrence") => {
+                (1..site.longest() as usize).fold(x[1], |state, _| x[0].max(1.0) * state + x[1])
+            }
             (_, "cumprod") => x[0].max(1.0).powf(site.longest()),
             // Bits below the next power of two.
             (_, "bit_and" | "bit_or" | "bit_xor" | "bit_not") => 2.0 * (greatest + 1.0),

@@ -332,9 +332,8 @@ const OF_GRADIENTS: [&str; 9] = [
     "select_gradient",
 ];
 
-/// Of which no bound of the error is known here: parts of `lgamma` and `digamma`, which have poles left of 1/2, and states
-/// of which each multiplies the one before.
-const UNBOUNDED: [&str; 3] = ["linear_recurrence", "polygamma", "stirling"];
+/// Parts of `lgamma` and `digamma`, of which no bound of the error is known here: left of 1/2 they have poles.
+const UNBOUNDED: [&str; 2] = ["polygamma", "stirling"];
 
 /// Ops of core that move nothing, or that run others.
 const OF_CORE: [&str; 4] = ["loop", "recompute", "barrier", "stop_gradient"];

@@ -216,6 +216,10 @@ impl Range {
         Self::new(low, high, error)
     }
 
+    fn plus(self, other: Self) -> Self {
+        Self::new(self.low + other.low, self.high + other.high, self.error + other.error)
+    }
+
     /// The range of a sum of so many terms, added one after another.
     fn summed(self, terms: f64) -> Self {
         let (low, high) = ((self.low * terms).min(self.low), (self.high * terms).max(self.high));
@@ -317,9 +321,7 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         // The inverse of the distribution is good to at least 10 digits.
         (_, "random_normal" | "random_truncated_normal") => Range::new(-8.0, 8.0, 1e-11),
         (_, "range") => Range { low: 0.0, high: site.output.size() as f64, error: 0.0 },
-        (_, "add") => {
-            Range::new(x[0].low + x[1].low, x[0].high + x[1].high, x[0].error + x[1].error)
-        }
+        (_, "add") => x[0].plus(x[1]),
         (_, "sub") => {
             Range::new(x[0].low - x[1].high, x[0].high - x[1].low, x[0].error + x[1].error)
         }
@@ -335,6 +337,12 @@ fn rule(site: &Site<'_>, x: &[Range]) -> Range {
         (_, "einsum") => x[0].times(x[1]).summed(site.terms()),
         (_, "sum") => x[0].summed(site.terms()),
         (_, "cumsum") => x[0].either(zero).summed(site.longest()),
+        (_, "linear_recurrence") => {
+            let next = |state: Range, _| state.either(x[0].times(state).plus(x[1]));
+            let state = (1..site.longest() as usize).fold(x[1], next);
+            // Over a split dim, factors and sums are rounded by themselves, then states.
+            Range { error: 3.0 * state.error, ..state }
+        }
         (_, "attention") => {
             let scores = x[0].times(x[1]).summed(site.size(1));
             let slope = x[2].error + 2.0 * x[2].most() * scores.error;

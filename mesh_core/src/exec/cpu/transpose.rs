@@ -22,11 +22,11 @@ pub(super) type Transpose<T> = unsafe fn(Turn<T>);
 pub(super) fn transpose<T: Copy>() -> Transpose<T> {
     #[cfg(target_arch = "x86_64")]
     if isa() == Isa::Avx512 && size_of::<T>() == 4 {
-        return x86::turn::<T>;
+        return x86::by_sixteens::<T>;
     }
     #[cfg(target_arch = "x86_64")]
     if isa() == Isa::Avx2 && size_of::<T>() == 4 {
-        return x86::turn_eights::<T>;
+        return x86::by_eights::<T>;
     }
     compiled::<Plain<T>>()
 }
@@ -76,52 +76,35 @@ mod x86 {
     use crate::exec::cpu::transpose::Turn;
     use std::arch::x86_64::*;
 
-    const SIDE: usize = 16;
-
-    /// For elements of 4 bytes.
-    #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn turn<T: Copy>(turn: Turn<T>) {
-        let [m, n] = turn.extents;
-        let (whole_m, whole_n) = (m / SIDE * SIDE, n / SIDE * SIDE);
-        for i in (0..whole_m).step_by(SIDE) {
-            for j in (0..whole_n).step_by(SIDE) {
-                let (x, y) = (i as isize, j as isize);
-                // SAFETY: a whole square within the extents.
+    /// Transposes of elements of 4 bytes by whole squares; what these leave goes element by element.
+    macro_rules! turns {
+        ($($name:ident, $feature:literal, $side:literal, $square:ident;)*) => {$(
+            #[target_feature(enable = $feature)]
+            pub(super) unsafe fn $name<T: Copy>(turn: Turn<T>) {
+                let [m, n] = turn.extents;
+                let [whole_m, whole_n] = [m, n].map(|extent| extent / $side * $side);
+                for i in (0..whole_m).step_by($side) {
+                    for j in (0..whole_n).step_by($side) {
+                        let (x, y) = (i as isize, j as isize);
+                        // SAFETY: a whole square within the extents.
+                        unsafe {
+                            let from = turn.from.offset(x * turn.from_stride + y).cast();
+                            let to = turn.to.offset(y * turn.to_stride + x).cast();
+                            $square(from, turn.from_stride, to, turn.to_stride);
+                        }
+                    }
+                }
+                // SAFETY: what the squares leave.
                 unsafe {
-                    let from = turn.from.offset(x * turn.from_stride + y).cast();
-                    let to = turn.to.offset(y * turn.to_stride + x).cast();
-                    square(from, turn.from_stride, to, turn.to_stride);
+                    turn.elements(0..whole_m, whole_n..n);
+                    turn.elements(whole_m..m, 0..n);
                 }
             }
-        }
-        // SAFETY: what the squares leave.
-        unsafe {
-            turn.elements(0..whole_m, whole_n..n);
-            turn.elements(whole_m..m, 0..n);
-        }
+        )*};
     }
-
-    /// As [`turn`], in squares of eight.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn turn_eights<T: Copy>(turn: Turn<T>) {
-        let [m, n] = turn.extents;
-        let (whole_m, whole_n) = (m / 8 * 8, n / 8 * 8);
-        for i in (0..whole_m).step_by(8) {
-            for j in (0..whole_n).step_by(8) {
-                let (x, y) = (i as isize, j as isize);
-                // SAFETY: a whole square within the extents.
-                unsafe {
-                    let from = turn.from.offset(x * turn.from_stride + y).cast();
-                    let to = turn.to.offset(y * turn.to_stride + x).cast();
-                    eights(from, turn.from_stride, to, turn.to_stride);
-                }
-            }
-        }
-        // SAFETY: what the squares leave.
-        unsafe {
-            turn.elements(0..whole_m, whole_n..n);
-            turn.elements(whole_m..m, 0..n);
-        }
+    turns! {
+        by_sixteens, "avx512f", 16, sixteens;
+        by_eights, "avx2", 8, eights;
     }
 
     /// Eight rows of eight.
@@ -161,8 +144,8 @@ mod x86 {
     /// Sixteen rows of sixteen.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn square(from: *const f32, from_stride: isize, to: *mut f32, to_stride: isize) {
-        let mut a = [_mm512_setzero_ps(); SIDE];
+    unsafe fn sixteens(from: *const f32, from_stride: isize, to: *mut f32, to_stride: isize) {
+        let mut a = [_mm512_setzero_ps(); 16];
         let mut b = a;
         for (i, row) in a.iter_mut().enumerate() {
             // SAFETY: sixteen elements of row i.

@@ -3,8 +3,9 @@
 //! Little is computed with each element, so that memory is the limit: images are gone through one
 //! after another, rows of neighbours four at a time.
 
-use super::matrices::{Ends, Matrices, Part, Tap};
+use super::matrices::{Ends, Matrices};
 use super::parts::Parts;
+use super::runs::{Rows, Runs, kernel_positions};
 use crate::exec::cpu::gemm::Number;
 use crate::exec::cpu::isa::{Entry, Task, compiled};
 use crate::exec::cpu::product::Product;
@@ -15,21 +16,9 @@ use std::marker::PhantomData;
 /// Fewest channels that fill a vector.
 const CHANNELS: usize = 4;
 
-/// Rows at equal distances: the first and the distance, in source and result.
-pub(super) struct Run {
-    pub(super) at: [isize; 2],
-    pub(super) step: [isize; 2],
-    pub(super) count: usize,
-}
-
-struct PlannedPart {
-    runs: Vec<Run>,
-    taps: Vec<Tap>,
-}
-
 pub(super) struct Depthwise<T: Number> {
     matrices: Matrices,
-    parts: Vec<PlannedPart>,
+    parts: Vec<Runs>,
     channels: usize,
     /// Positions of the kernel, for its gradient.
     kernel: Vec<isize>,
@@ -47,39 +36,11 @@ impl<T: Number> Depthwise<T> {
         if !single || channels < CHANNELS || strides.iter().any(|&stride| stride != 1) {
             return None;
         }
-        let planned = |part: Part| PlannedPart { runs: runs(&part.rows), taps: part.taps };
-        let parts: Vec<_> = std::mem::take(&mut matrices.parts).into_iter().map(planned).collect();
+        let parts = std::mem::take(&mut matrices.parts).into_iter().map(Runs::new).collect();
         let kernel = kernel_positions(labels, windows, matrices.roles[1]);
         let (sums, gradient) = (compiled::<Sums<T>>(), compiled::<Gradient<T>>());
         Some(Self { matrices, parts, channels, kernel, sums, gradient })
     }
-}
-
-/// Offsets of all positions of the kernel, also of those that no window reaches.
-pub(super) fn kernel_positions(labels: &Labels, windows: &[Window], kernel: usize) -> Vec<isize> {
-    let of: Vec<_> = windows.iter().map(|w| usize::from(w.kernel)).collect();
-    labels.nest(&of, &[kernel]).offsets(0)
-}
-
-/// Cuts rows into runs.
-pub(super) fn runs(rows: &[[isize; 2]]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for &at in rows {
-        let Some(run) = runs.last_mut() else {
-            runs.push(Run { at, step: [0; 2], count: 1 });
-            continue;
-        };
-        let step = [0, 1].map(|k| at[k] - run.at[k]);
-        let times = run.count as isize;
-        if run.count == 1 {
-            (run.step, run.count) = (step, 2);
-        } else if step == run.step.map(|step| step * times) {
-            run.count += 1;
-        } else {
-            runs.push(Run { at, step: [0; 2], count: 1 });
-        }
-    }
-    runs
 }
 
 impl<T: Number> Product for Depthwise<T> {
@@ -113,32 +74,23 @@ impl<T: Number> Depthwise<T> {
     /// # Safety
     ///
     /// As [`Product::run`].
-    unsafe fn image(&self, [source, kernel, result]: [*const T; 3]) {
-        for PlannedPart { runs, taps } in &self.parts {
-            for run in runs {
-                // SAFETY: rows of the image and its result, with taps inside.
-                unsafe {
-                    let at = [source.offset(run.at[0]), kernel, result.offset(run.at[1])];
-                    let Run { step, count, .. } = *run;
-                    let taps: *const [Tap] = &**taps;
-                    let args = Args { at, step, count, taps, channels: self.channels };
-                    match self.matrices.makes_kernel() {
-                        true => (self.gradient)(args),
-                        false => (self.sums)(args),
-                    }
+    unsafe fn image(&self, at: [*const T; 3]) {
+        for rows in self.parts.iter().flat_map(|part| part.rows(at)) {
+            let args = Args { rows, channels: self.channels };
+            // SAFETY: rows of the image and its result, with taps inside.
+            unsafe {
+                match self.matrices.makes_kernel() {
+                    true => (self.gradient)(args),
+                    false => (self.sums)(args),
                 }
             }
         }
     }
 }
 
-/// A run: source, kernel and result of the first row, and how many there are.
 #[derive(Clone, Copy)]
 struct Args<T> {
-    at: [*const T; 3],
-    step: [isize; 2],
-    count: usize,
-    taps: *const [Tap],
+    rows: Rows<T>,
     channels: usize,
 }
 
@@ -146,10 +98,11 @@ impl<T> Args<T> {
     /// From a row and a channel on.
     #[inline(always)]
     fn from(self, row: usize, channel: usize) -> Self {
-        let [source, result] = self.step.map(|step| row as isize * step + channel as isize);
-        let [s, k, r] = self.at;
+        let rows = self.rows;
+        let [source, result] = rows.step.map(|step| row as isize * step + channel as isize);
+        let [s, k, r] = rows.at;
         let at = [s.wrapping_offset(source), k.wrapping_add(channel), r.wrapping_offset(result)];
-        Self { at, ..self }
+        Self { rows: Rows { at, ..rows }, ..self }
     }
 }
 
@@ -188,11 +141,11 @@ impl<T: Number> Task for Sums<T> {
         let mut row = 0;
         // SAFETY: the caller's rows and channels.
         unsafe {
-            while row + 4 <= args.count {
+            while row + 4 <= args.rows.count {
                 lanes!(sums, 4; args.from(row, 0));
                 row += 4;
             }
-            while row < args.count {
+            while row < args.rows.count {
                 lanes!(sums, 1; args.from(row, 0));
                 row += 1;
             }
@@ -203,7 +156,7 @@ impl<T: Number> Task for Sums<T> {
 /// `R` rows of `L` channels.
 #[inline(always)]
 unsafe fn sums<T: Number, const L: usize, const R: usize>(args: Args<T>) {
-    let Args { at: [source, kernel, result], step, taps, .. } = args;
+    let Rows { at: [source, kernel, result], step, taps, .. } = args.rows;
     let mut sums = [[T::ZERO; L]; R];
     // SAFETY: the caller's rows and channels.
     unsafe {
@@ -235,11 +188,11 @@ impl<T: Number> Task for Gradient<T> {
     unsafe fn run(args: Args<T>) {
         // SAFETY: the caller's rows and channels, and some of its taps.
         unsafe {
-            let mut taps = &*args.taps;
+            let mut taps = &*args.rows.taps;
             while !taps.is_empty() {
                 let count = [9, 6, 4, 3, 2].into_iter().find(|&n| n <= taps.len()).unwrap_or(1);
                 let (now, later) = taps.split_at(count);
-                let args = Args { taps: now, ..args };
+                let args = Args { rows: Rows { taps: now, ..args.rows }, ..args };
                 match count {
                     9 => lanes!(gradient, 9; args),
                     6 => lanes!(gradient, 6; args),
@@ -257,7 +210,7 @@ impl<T: Number> Task for Gradient<T> {
 /// `N` taps of `L` channels.
 #[inline(always)]
 unsafe fn gradient<T: Number, const L: usize, const N: usize>(args: Args<T>) {
-    let Args { at: [source, kernel, result], step, count, taps, .. } = args;
+    let Rows { at: [source, kernel, result], step, count, taps } = args.rows;
     let mut sums = [[T::ZERO; L]; N];
     // SAFETY: the caller's rows and channels.
     unsafe {

@@ -17,6 +17,7 @@ mod narrow;
 mod padding;
 mod parts;
 mod rows;
+mod runs;
 mod walk;
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -3,9 +3,9 @@
 //! Products so narrow leave a matrix multiplication nothing to reuse. Here a vector of weights meets some rows, whose
 //! channels are read where they lie; image by image, so that its groups, which share cache lines, follow each other.
 
-use super::depthwise::{Run, kernel_positions, runs};
-use super::matrices::{Ends, Matrices};
+use super::matrices::{Ends, Matrices, Tap};
 use super::parts::Parts;
+use super::runs::{Rows, Runs, kernel_positions};
 use crate::exec::cpu::gemm::Number;
 use crate::exec::cpu::isa::{Entry, Task, compiled};
 use crate::exec::cpu::product::Product;
@@ -17,22 +17,10 @@ use std::marker::PhantomData;
 const COLUMNS: usize = 16;
 const CHANNELS: usize = 32;
 
-/// A position of the kernel: offsets in the source and in the kernel, and its number in the packed kernel.
-#[derive(Clone, Copy)]
-struct Tap {
-    source: isize,
-    kernel: isize,
-    number: usize,
-}
-
-struct PlannedPart {
-    runs: Vec<Run>,
-    taps: Vec<Tap>,
-}
-
 pub(super) struct Narrow<T: Number> {
     matrices: Matrices,
-    parts: Vec<PlannedPart>,
+    /// Taps have their offsets in the packed kernel, but for the kernel's gradient.
+    parts: Vec<Runs>,
     /// Offsets of source, kernel and result, per group.
     groups: Vec<[isize; 3]>,
     /// Positions of the kernel.
@@ -53,15 +41,14 @@ impl<T: Number> Narrow<T> {
             return None;
         }
         let kernel = kernel_positions(labels, windows, matrices.roles[1]);
-        let number = |at: isize| kernel.iter().position(|&known| known == at);
+        let (makes_kernel, packed) = (matrices.makes_kernel(), matrices.depth.0 * columns);
         let mut planned = Vec::new();
-        for part in std::mem::take(&mut matrices.parts) {
-            let tap = |tap: &super::matrices::Tap| {
-                let (source, kernel) = (tap.source, tap.kernel);
-                Some(Tap { source, kernel, number: number(kernel)? })
-            };
-            let taps = part.taps.iter().map(tap).collect::<Option<_>>()?;
-            planned.push(PlannedPart { runs: runs(&part.rows), taps });
+        for mut part in std::mem::take(&mut matrices.parts) {
+            for tap in part.taps.iter_mut().filter(|_| !makes_kernel) {
+                let number = kernel.iter().position(|&known| known == tap.kernel)?;
+                tap.kernel = (number * packed) as isize;
+            }
+            planned.push(Runs::new(part));
         }
         let (sums, gradient) = (compiled::<Sums<T>>(), compiled::<Gradient<T>>());
         Some(Self { matrices, parts: planned, groups, kernel, sums, gradient })
@@ -132,32 +119,25 @@ impl<T: Number> Narrow<T> {
     /// # Safety
     ///
     /// As [`Product::run`].
-    unsafe fn group(&self, [source, kernel, result]: [*const T; 3]) {
-        for PlannedPart { runs, taps } in &self.parts {
-            for run in runs {
-                let at =
-                    [source.wrapping_offset(run.at[0]), kernel, result.wrapping_offset(run.at[1])];
-                let (taps, [channels, columns]): (*const [Tap], _) = (&**taps, self.sizes());
-                let args = Args { at, step: run.step, count: run.count, taps, channels, columns };
-                // SAFETY: rows of the image and its result, with taps inside.
-                unsafe {
-                    match self.matrices.makes_kernel() {
-                        true => (self.gradient)(args),
-                        false => (self.sums)(args),
-                    }
+    unsafe fn group(&self, at: [*const T; 3]) {
+        let [channels, columns] = self.sizes();
+        for rows in self.parts.iter().flat_map(|part| part.rows(at)) {
+            let args = Args { rows, channels, columns };
+            // SAFETY: rows of the image and its result, with taps inside.
+            unsafe {
+                match self.matrices.makes_kernel() {
+                    true => (self.gradient)(args),
+                    false => (self.sums)(args),
                 }
             }
         }
     }
 }
 
-/// A run: source, kernel and result of the first row, and how many there are.
+/// Rows, with how many channels and columns there are, and from one to the next in the kernel.
 #[derive(Clone, Copy)]
 struct Args<T> {
-    at: [*const T; 3],
-    step: [isize; 2],
-    count: usize,
-    taps: *const [Tap],
+    rows: Rows<T>,
     channels: (usize, isize),
     columns: (usize, isize),
 }
@@ -174,15 +154,15 @@ impl<T: Number> Task for Sums<T> {
         let mut row = 0;
         // SAFETY: the caller's rows.
         unsafe {
-            while row + 7 <= args.count {
+            while row + 7 <= args.rows.count {
                 columns::<T, 7>(args, row);
                 row += 7;
             }
-            while row + 4 <= args.count {
+            while row + 4 <= args.rows.count {
                 columns::<T, 4>(args, row);
                 row += 4;
             }
-            while row < args.count {
+            while row < args.rows.count {
                 columns::<T, 1>(args, row);
                 row += 1;
             }
@@ -213,14 +193,15 @@ unsafe fn sums<T: Number, const L: usize, const R: usize>(
     row: usize,
     column: usize,
 ) {
-    let Args { at: [source, kernel, result], step, taps, channels, columns, .. } = args;
+    let Args { rows, channels, columns } = args;
+    let Rows { at: [source, kernel, result], step, taps, .. } = rows;
     let row = row as isize;
     let mut sums = [[T::ZERO; L]; R];
     // SAFETY: the caller's rows and columns.
     unsafe {
         for tap in &*taps {
             let first = source.offset(tap.source + row * step[0]);
-            let weights = kernel.add(tap.number * channels.0 * columns.0 + column);
+            let weights = kernel.offset(tap.kernel).add(column);
             for c in 0..channels.0 {
                 let weights = weights.add(c * columns.0).cast::<[T; L]>().read_unaligned();
                 for (r, sums) in sums.iter_mut().enumerate() {
@@ -249,7 +230,7 @@ impl<T: Number> Task for Gradient<T> {
     unsafe fn run(args: Args<T>) {
         // SAFETY: the caller's rows and taps.
         unsafe {
-            for &tap in &*args.taps {
+            for &tap in &*args.rows.taps {
                 let mut column = 0;
                 while column + 8 <= args.columns.0 {
                     channels::<T, 8>(args, tap, column);
@@ -292,7 +273,8 @@ unsafe fn gradient<T: Number, const L: usize, const D: usize>(
     column: usize,
     channel: usize,
 ) {
-    let Args { at: [source, kernel, result], step, count, channels, columns, .. } = args;
+    let Args { rows, channels, columns } = args;
+    let Rows { at: [source, kernel, result], step, count, .. } = rows;
     let mut sums = [[T::ZERO; L]; D];
     // SAFETY: the caller's rows and taps.
     unsafe {

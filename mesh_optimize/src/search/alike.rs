@@ -1,15 +1,19 @@
-//! What differs only in which of several equal axes is which, and so costs the same.
+//! What differs only in which axis or which processor is which, and so costs the same.
 
 use mesh_core::names::{Axis, AxisList, Mesh};
-use mesh_core::passes::{Level, Machine};
+use mesh_core::passes::Machine;
 
 /// All that prices know of a mesh: sizes of axes, and for each set of axes the level that joins it.
 #[derive(Debug)]
 pub(super) struct Network {
+    axes: Vec<Axis>,
     sizes: Vec<usize>,
-    /// By set of axes, bit by bit.
-    levels: Vec<Option<Level>>,
+    /// By set of axes, bit by bit: which of the machine's levels.
+    levels: Vec<Option<usize>>,
 }
+
+/// What a rule splits, and over which axes.
+pub(super) type Split = (String, AxisList);
 
 /// For each axis which one it is of another mesh, or of the same.
 pub(super) type Renaming = Vec<usize>;
@@ -20,10 +24,56 @@ impl Network {
         let level = |set: usize| {
             let of = axes.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
             let of: AxisList = of.map(|(_, axis)| *axis).collect();
-            machine.level(mesh, &of).cloned()
+            let found = machine.level(mesh, &of);
+            machine.levels.iter().position(|level| Some(level) == found)
         };
         let sizes = axes.iter().map(|axis| mesh.size(*axis)).collect();
-        Self { sizes, levels: (0..1 << axes.len()).map(level).collect() }
+        let levels = (0..1 << axes.len()).map(level).collect();
+        Self { axes, sizes, levels }
+    }
+
+    /// Equal for layouts that cost the same, on any mesh of as many processors: which rules share axes, how many
+    /// parts these make, and which levels join them.
+    ///
+    /// Axes that follow each other wherever they stand count as one. In another order, and on a mesh that has one axis
+    /// in their place, other processors have the same parts, within the same groups.
+    pub(super) fn likeness(&self, splits: &[Split]) -> String {
+        let follows = |one: Axis, other: Axis| {
+            splits.iter().all(|(_, list)| match list.iter().position(|axis| *axis == one) {
+                Some(at) => list.get(at + 1) == Some(&other),
+                None => !list.contains(&other),
+            })
+        };
+        let bit = |axis: Axis| 1 << self.axes.iter().take_while(|own| **own != axis).count();
+        // Sets of axes that count as one.
+        let mut units: Vec<usize> = Vec::new();
+        let mut rules = Vec::new();
+        for (what, list) in splits {
+            let mut own: Vec<usize> = Vec::new();
+            for (i, &axis) in list.iter().enumerate() {
+                match own.last_mut() {
+                    Some(unit) if follows(list[i - 1], axis) => *unit |= bit(axis),
+                    _ => own.push(bit(axis)),
+                }
+            }
+            let number = |unit: usize| {
+                units.iter().position(|known| *known == unit).unwrap_or_else(|| {
+                    units.push(unit);
+                    units.len() - 1
+                })
+            };
+            let numbers: Vec<usize> = own.into_iter().map(number).collect();
+            rules.push((what, numbers));
+        }
+        let within = |set: usize| (0..self.axes.len()).filter(move |axis| set >> axis & 1 == 1);
+        let size = |unit: &usize| within(*unit).map(|axis| self.sizes[axis]).product::<usize>();
+        let sizes: Vec<_> = units.iter().map(size).collect();
+        let level = |chosen: usize| {
+            let of = units.iter().enumerate().filter(|(i, _)| chosen >> i & 1 == 1);
+            self.levels[of.fold(0, |set, (_, unit)| set | unit)]
+        };
+        let levels: Vec<_> = (0..1 << units.len()).map(level).collect();
+        format!("{rules:?} {sizes:?} {levels:?}")
     }
 
     /// Every way in which this is another one with other names of axes.

@@ -4,8 +4,8 @@
 //! divide it does. *Memory*: nor does it hold less of what is alive at once. *State*: rules of parameters and slots
 //! change neither computations nor what moves among them, so these cost what they cost without such rules, and of the
 //! rest all processors can at most share all.
-//! Of layouts that differ only in the names of equal axes, or that give the same processors the same parts on meshes of
-//! other shapes, one is searched. A layout that is priced is compared with the bounds that it passed; one that beats
+//! Of layouts that differ only in the names of equal axes, or in which processors have which parts on meshes of any
+//! shape, one is searched. A layout that is priced is compared with the bounds that it passed; one that beats
 //! them would show a bound that is none, and the answer is not proven then.
 
 use super::found::{Certificate, Choice, Found, Pruned, RuleWorth};
@@ -37,7 +37,7 @@ pub(super) struct Branch<'s> {
     certificate: Certificate,
     tied: Vec<String>,
     parameters: Vec<Shape>,
-    /// Prices by which processors have which part, on whatever shape of the mesh.
+    /// Prices by what they depend on, whatever the shape of the mesh.
     known: IndexMap<String, Option<Price>>,
     /// Bytes of which nothing needs less that was left for its memory.
     floor: f64,
@@ -170,8 +170,9 @@ impl<'s> Branch<'s> {
         chosen: &Chosen,
         least: Least,
     ) {
-        let (rules, parts) = (space.rules(chosen), space.split_parts(chosen));
-        let Some(plain) = self.price(estimator, &rules, Some(parts.clone()), least) else { return };
+        let (rules, splits) = (space.rules(chosen), space.splits(chosen));
+        let likeness = space.network.likeness(&splits);
+        let Some(plain) = self.price(estimator, &rules, likeness, least) else { return };
         if !self.search.state {
             return;
         }
@@ -194,34 +195,29 @@ impl<'s> Branch<'s> {
             if self.is_too_large(least) {
                 continue;
             }
-            let parts = match &state.axes[..] {
-                [axis] if !single => {
-                    Some(format!("{parts};{}:{}", state.text.len(), space.part(&[*axis])))
-                }
-                _ => None,
-            };
+            let likeness = space.network.likeness(&[&splits[..], &state.splits].concat());
             let rules: Vec<_> = rules.iter().cloned().chain(state.text).collect();
-            self.price(estimator, &rules, parts, least);
+            self.price(estimator, &rules, likeness, least);
         }
         self.parameters = parameters;
     }
 
-    /// Prices a layout, which a bound says costs at least so much; `parts` says which processors have which part of
-    /// what, if that is all that its price depends on.
+    /// Prices a layout, which a bound says costs at least so much, unless one that is like it has been.
     fn price(
         &mut self,
         estimator: &Estimator<'_>,
         rules: &[String],
-        parts: Option<String>,
+        likeness: String,
         least: Least,
     ) -> Option<Price> {
-        let parts = parts.filter(|_| !self.search.every);
-        if let Some(known) = parts.as_ref().and_then(|parts| self.known.get(parts)) {
+        if !self.search.every
+            && let Some(known) = self.known.get(&likeness)
+        {
             self.certificate.pruned.alike += 1;
             return known.clone();
         }
         let price = self.price_anew(estimator, rules, least);
-        self.known.extend(parts.map(|parts| (parts, price.clone())));
+        self.known.insert(likeness, price.clone());
         price
     }
 
@@ -232,8 +228,15 @@ impl<'s> Branch<'s> {
         least: Least,
     ) -> Option<Price> {
         let layout: Layout = rules.join(";").parse().ok()?;
-        let Ok(price) = estimator.price(&layout) else {
+        let bounds = self.search.objective == Objective::Seconds && !self.search.every;
+        let best = self.best.first().filter(|_| bounds);
+        let limit = best.map(|best| best.price.seconds() * (1.0 + ROUNDING));
+        let Ok(price) = estimator.price_below(&layout, limit) else {
             self.certificate.pruned.illegal += 1;
+            return None;
+        };
+        let Some(price) = price else {
+            self.certificate.pruned.state += 1;
             return None;
         };
         self.certificate.priced += 1;

@@ -3,7 +3,7 @@
 //! Dims that are alike everywhere (the same size, the same roles beside the same other dims, the same work) are
 //! split alike. What two dims cannot do together is known from where they meet, before anything is placed.
 
-use super::alike::{Network, Renaming};
+use super::alike::{Network, Renaming, Split};
 use mesh_core::lower::{Estimator, Holding, Meeting, Moment};
 use mesh_core::names::{Axis, AxisList, DimName, Mesh, RuleSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +50,7 @@ impl StateAxes<'_> {
 
 pub(super) struct Space<'m> {
     mesh: &'m Mesh,
+    pub(super) network: Network,
     pub(super) groups: Vec<Group>,
     /// Seconds of work.
     work: Vec<(Share, f64)>,
@@ -70,7 +71,7 @@ impl<'m> Space<'m> {
         let mut alike = network.onto(&network);
         alike.retain(|renaming| renaming.iter().enumerate().any(|(axis, onto)| axis != *onto));
         let (groups, work, memory) = <_>::default();
-        let mut space = Self { mesh, groups, work, memory, alike };
+        let mut space = Self { mesh, network, groups, work, memory, alike };
         for dims in tied {
             let of = |meeting: &&Meeting| has(meeting, &dims);
             let options = options(mesh, meetings, &dims);
@@ -166,33 +167,15 @@ impl<'m> Space<'m> {
         parts as f64
     }
 
-    /// Which processors have which part of each dim: the same for all shapes of the mesh that split it alike.
-    pub(super) fn split_parts(&self, chosen: &Chosen) -> String {
+    /// What is split over which axes; dims that are split alike once.
+    pub(super) fn splits(&self, chosen: &Chosen) -> Vec<Split> {
         let split = self.groups.iter().zip(chosen).filter_map(|(group, axes)| {
-            let axes = axes.as_ref().filter(|axes| !axes.is_empty())?;
-            Some(format!("{}:{}", group.dims.first()?, self.part(axes)))
+            let axes = axes.clone().filter(|axes| !axes.is_empty())?;
+            Some((group.dims.first()?.to_string(), axes))
         });
         let mut split: Vec<_> = split.collect();
-        split.sort();
-        split.join(";")
-    }
-
-    /// How many processors apart neighbouring parts lie, and how many parts there are; axes that are neighbours in the
-    /// mesh count as one.
-    pub(super) fn part(&self, axes: &[Axis]) -> String {
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        for axis in axes {
-            let after = self.mesh.axes().skip_while(|own| own != axis).skip(1);
-            let (apart, size) =
-                (after.map(|own| self.mesh.size(own)).product(), self.mesh.size(*axis));
-            match runs.last_mut() {
-                Some((before, parts)) if *before == apart * size => {
-                    (*before, *parts) = (apart, *parts * size);
-                }
-                _ => runs.push((apart, size)),
-            }
-        }
-        format!("{runs:?}")
+        split.sort_by(|one, other| one.0.cmp(&other.0));
+        split
     }
 
     /// Compute rules as text.

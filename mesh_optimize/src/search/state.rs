@@ -3,6 +3,7 @@
 //! `*` over each set of axes, and, where that is asked for, each dim of a parameter over each list of axes;
 //! for slots alone, or for parameters and slots alike.
 
+use super::alike::Split;
 use super::space::{StateAxes, lists};
 use mesh_core::names::{AxisList, DimName, Mesh, Shape};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub(super) struct StateRules {
     pub(super) text: Vec<String>,
+    /// What is split over which axes. Each axis of `*` by itself: it may split another dim than the next one.
+    pub(super) splits: Vec<Split>,
     both: bool,
-    /// All axes that they have.
-    pub(super) axes: AxisList,
+    axes: AxisList,
 }
 
 impl StateRules {
@@ -83,18 +85,23 @@ impl<'m> State<'m> {
         if self.together.iter().any(clashes) {
             return None;
         }
-        let mut rules = Vec::new();
+        let (mut text, mut splits) = (Vec::new(), Vec::new());
+        let sets = if both { "params/ and slots/" } else { "slots/" };
         let mut add = |dim: &dyn std::fmt::Display, axes: &AxisList| {
-            let axes = self.mesh.list(axes);
-            if !axes.is_empty() {
-                rules.extend(both.then(|| format!("params/{dim}:{axes}")));
-                rules.push(format!("slots/{dim}:{axes}"));
+            let list = self.mesh.list(axes);
+            if !list.is_empty() {
+                text.extend(both.then(|| format!("params/{dim}:{list}")));
+                text.push(format!("slots/{dim}:{list}"));
             }
         };
         add(&"*", star);
-        self.dims.iter().zip(&chosen).for_each(|((dim, _), axes)| add(dim, axes));
+        splits.extend(star.iter().map(|axis| (format!("{sets}*"), AxisList::from_slice(&[*axis]))));
+        for ((dim, _), axes) in self.dims.iter().zip(&chosen).filter(|(_, axes)| !axes.is_empty()) {
+            add(dim, axes);
+            splits.push((format!("{sets}{dim}"), AxisList::clone(axes)));
+        }
         let axes = chosen.into_iter().chain([star]).flatten().copied().collect();
-        Some(StateRules { text: rules, both, axes })
+        Some(StateRules { text, splits, both, axes })
     }
 
     /// What of such rules is not searched, in words.

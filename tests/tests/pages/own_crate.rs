@@ -90,9 +90,12 @@ fn a_crate_of_readme_s_text_trains() {
     let profile = scratch.0.join("profile.toml");
     // Mesh itself is built again; without optimisation that takes half the time.
     let unoptimised = ["mesh_core", "mesh_ops", "mesh_optimize", "tests"];
-    let unoptimised = unoptimised.map(|name| format!("{name}.opt-level = 0\n")).concat();
-    let packages = tables(&manifest, "profile.dev.package");
-    fs::write(&profile, packages.trim_end().to_owned() + "\n" + &unoptimised).unwrap();
+    let kept = tables(&manifest, "profile.dev");
+    let is_kept =
+        |line: &&str| unoptimised.iter().all(|name| !line.starts_with(&format!("{name}.")));
+    let kept = kept.trim_end().lines().filter(is_kept).map(|line| format!("{line}\n"));
+    let unoptimised = unoptimised.map(|name| format!("{name}.opt-level = 0\n"));
+    fs::write(&profile, kept.chain(unoptimised).collect::<String>()).unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let (out, _) = cargo(&own, target, &["run", "--config", profile.to_str().unwrap()]);
 

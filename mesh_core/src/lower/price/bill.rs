@@ -29,13 +29,25 @@ impl<'b> Bill<'b> {
         Self { estimator, setting, table, moved, price: Price::default() }
     }
 
-    /// Every operation, every move before the first operation that needs it, and the most bytes at once.
+    /// Every move before the first operation that needs it, every operation, and the most bytes at once.
     /// `inside`: it is a loop's body, so that what it is given is somebody else's.
-    pub(super) fn table(mut self, inside: bool) -> Result<Price, Report> {
-        for entry in self.table.entries.iter().filter(|entry| !entry.alias) {
+    ///
+    /// Nothing, once the seconds that are fixed are not below `limit`.
+    pub(super) fn table(
+        mut self,
+        inside: bool,
+        limit: Option<f64>,
+    ) -> Result<Option<Price>, Report> {
+        let entries = || self.table.entries.iter().filter(|entry| !entry.alias);
+        // Moves first: they are known from placements alone, and settle most layouts that are too slow.
+        for entry in entries() {
             let computes = self.computes(entry.operation);
-            for &version in &entry.inputs {
-                self.moves(version, computes)?;
+            entry.inputs.iter().try_for_each(|&version| self.moves(version, computes))?;
+        }
+        self.table.fetches.iter().try_for_each(|&version| self.moves(version, false))?;
+        for entry in entries() {
+            if limit.is_some_and(|limit| self.price.fixed_seconds >= limit) {
+                return Ok(None);
             }
             if let Some(body) = &entry.body {
                 let times = self.estimator.known.uses.iterations(entry.operation);
@@ -48,13 +60,12 @@ impl<'b> Bill<'b> {
                 versions.map(|v| &self.table.versions[v.index()].placement).collect();
             let work = self.estimator.work(self.setting, entry.operation, &placed)?;
             self.price.add(&work.price, 1);
-            if computes {
+            if self.computes(entry.operation) {
                 self.price.fixed_seconds += work.price.seconds();
             }
         }
-        self.table.fetches.iter().try_for_each(|&version| self.moves(version, false))?;
         self.price.value_bytes = self.estimator.peak(self.setting, self.table, inside)?;
-        Ok(self.price)
+        Ok(Some(self.price))
     }
 
     /// Whether compute rules alone place an operation.
@@ -94,7 +105,8 @@ impl Estimator<'_> {
         if let Some((_, price)) = self.bodies.borrow().get(&key) {
             return Ok(Rc::clone(price));
         }
-        let price = Rc::new(Bill::new(self, setting, body).table(true)?);
+        let price = Bill::new(self, setting, body).table(true, None)?;
+        let price = Rc::new(price.unwrap_or_default());
         self.bodies.borrow_mut().insert(key, (Rc::clone(body), Rc::clone(&price)));
         Ok(price)
     }

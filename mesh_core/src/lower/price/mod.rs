@@ -280,6 +280,19 @@ impl<'g> Estimator<'g> {
     /// # Errors
     /// Everything that is illegal about the layout, for this function or another one of the graph.
     pub fn price(&self, layout: &Layout) -> Result<Price, Report> {
+        Ok(self.price_below(layout, None)?.unwrap_or_default())
+    }
+
+    /// What a layout costs, or nothing where [`Price::fixed_seconds`] are not below a limit: it takes longer with
+    /// whatever rules of parameters and slots.
+    ///
+    /// # Errors
+    /// As [`Estimator::price`].
+    pub fn price_below(
+        &self,
+        layout: &Layout,
+        limit: Option<f64>,
+    ) -> Result<Option<Price>, Report> {
         let data = self.graph.data();
         if data.operations.len() != self.known.alike.operations() {
             return Err(Report::of("price", "the graph has grown since the estimator was made"));
@@ -305,13 +318,13 @@ impl<'g> Estimator<'g> {
         if !lowering.issues.is_empty() {
             return Err(Report { issues: report(&lowering.issues) });
         }
-        let mut price = match own {
-            Some(table) => Bill::new(self, &setting, &table).table(false)?,
-            None => Price::default(),
+        let Some(table) = own else { return Ok(Some(Price::default())) };
+        let Some(mut price) = Bill::new(self, &setting, &table).table(false, limit)? else {
+            return Ok(None);
         };
         price.variable_bytes = self.variables(&setting);
         price.exchanged.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-        Ok(price)
+        Ok(Some(price))
     }
 
     fn variables(&self, setting: &Setting<'_>) -> usize {

@@ -6,7 +6,6 @@ use mesh_core::passes::Machine;
 /// All that prices know of a mesh: sizes of axes, and for each set of axes the level that joins it.
 #[derive(Debug)]
 pub(super) struct Network {
-    axes: Vec<Axis>,
     sizes: Vec<usize>,
     /// By set of axes, bit by bit: which of the machine's levels.
     levels: Vec<Option<usize>>,
@@ -29,7 +28,7 @@ impl Network {
         };
         let sizes = axes.iter().map(|axis| mesh.size(*axis)).collect();
         let levels = (0..1 << axes.len()).map(level).collect();
-        Self { axes, sizes, levels }
+        Self { sizes, levels }
     }
 
     /// Equal for layouts that cost the same, on any mesh of as many processors: which rules share axes, how many
@@ -44,7 +43,6 @@ impl Network {
                 None => !list.contains(&other),
             })
         };
-        let bit = |axis: Axis| 1 << self.axes.iter().take_while(|own| **own != axis).count();
         // Sets of axes that count as one.
         let mut units: Vec<usize> = Vec::new();
         let mut rules = Vec::new();
@@ -52,8 +50,8 @@ impl Network {
             let mut own: Vec<usize> = Vec::new();
             for (i, &axis) in list.iter().enumerate() {
                 match own.last_mut() {
-                    Some(unit) if follows(list[i - 1], axis) => *unit |= bit(axis),
-                    _ => own.push(bit(axis)),
+                    Some(unit) if follows(list[i - 1], axis) => *unit |= 1 << axis.index(),
+                    _ => own.push(1 << axis.index()),
                 }
             }
             let number = |unit: usize| {
@@ -65,7 +63,7 @@ impl Network {
             let numbers: Vec<usize> = own.into_iter().map(number).collect();
             rules.push((what, numbers));
         }
-        let within = |set: usize| (0..self.axes.len()).filter(move |axis| set >> axis & 1 == 1);
+        let within = |set: usize| (0..self.sizes.len()).filter(move |axis| set >> axis & 1 == 1);
         let size = |unit: &usize| within(*unit).map(|axis| self.sizes[axis]).product::<usize>();
         let sizes: Vec<_> = units.iter().map(size).collect();
         let level = |chosen: usize| {
@@ -123,6 +121,7 @@ pub(super) fn different(meshes: Vec<Mesh>, machine: &Machine) -> Vec<Mesh> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mesh_core::passes::Level;
 
     /// Hosts of four processors each.
     fn hosts() -> Machine {
@@ -144,5 +143,37 @@ mod tests {
             let network = Network::of(&mesh.parse().unwrap(), &hosts());
             assert_eq!(network.onto(&network).len(), ways, "{mesh}");
         }
+    }
+
+    /// Rules of a layout on a mesh, on hosts of four processors each; each axis of `*` by itself.
+    fn likeness(mesh: &str, layout: &str) -> String {
+        let mesh: Mesh = mesh.parse().unwrap();
+        let mut splits = Vec::new();
+        for rule in layout.split(';') {
+            let (what, list) = rule.split_once(':').unwrap();
+            let list: AxisList = list.split('+').map(|name| mesh.axis(name).unwrap()).collect();
+            match what {
+                "*" => splits.extend(list.iter().map(|&axis| (what.to_owned(), [axis][..].into()))),
+                _ => splits.push((what.to_owned(), list)),
+            }
+        }
+        Network::of(&mesh, &hosts()).likeness(&splits)
+    }
+
+    #[test]
+    fn layouts_are_alike_if_axes_that_stay_together_are() {
+        let is_same = |one: (&str, &str), other: (&str, &str)| {
+            likeness(one.0, one.1) == likeness(other.0, other.1)
+        };
+        // One axis, two in any order, and others that nobody names.
+        assert!(is_same(("a:8", "x:a"), ("a:2;b:4", "x:b+a")));
+        assert!(is_same(("a:8;b:2", "x:a;y:a"), ("a:4;b:2;c:2", "x:b+a;y:b+a")));
+        assert!(is_same(("a:2;b:2;c:2", "x:b;y:c"), ("a:2;b:2;c:2", "x:c;y:b")), "other names");
+        // Other sizes, levels, orders, and axes that part.
+        assert!(!is_same(("a:2;b:4", "x:a"), ("a:2;b:4", "x:b")));
+        assert!(!is_same(("a:2;b:2;c:2", "x:a"), ("a:2;b:2;c:2", "x:c")), "between hosts, within");
+        assert!(!is_same(("a:2;b:4", "x:a+b;y:a+b"), ("a:2;b:4", "x:a+b;y:b+a")));
+        assert!(!is_same(("a:8", "x:a;*:a"), ("a:2;b:4", "x:a+b;*:a+b")), "`*` may part them");
+        assert!(!is_same(("a:2;b:4", "x:a+b;y:a"), ("a:2;b:4", "x:b+a;y:a")));
     }
 }

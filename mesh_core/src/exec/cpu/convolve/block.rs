@@ -63,10 +63,10 @@ pub(super) unsafe fn anywhere<V: Vector, const P: usize, const N: usize>(
             for (n, vector) in vectors.iter_mut().enumerate() {
                 *vector = V::load(b.add(n * V::LANES));
             }
-            for (sums, &row) in sums.iter_mut().zip(rows) {
-                let x = V::spread(*a.offset(row));
-                for (sum, &vector) in sums.iter_mut().zip(&vectors) {
-                    *sum = sum.add_product(x, vector);
+            for (p, sums) in sums.iter_mut().enumerate() {
+                let x = V::spread(*a.offset(rows[p]));
+                for (n, sum) in sums.iter_mut().enumerate() {
+                    *sum = sum.add_product(x, vectors[n]);
                 }
             }
         }
@@ -111,8 +111,8 @@ unsafe fn taps<V: Vector, const G: usize, const P: usize, const T: usize>(
             for (t, vector) in vectors.iter_mut().enumerate() {
                 *vector = V::load(b.offset(in_b as isize + t as isize * b_slide));
             }
-            for (base, sums) in bases.iter().zip(sums.iter_mut()) {
-                let mut at = base.wrapping_offset(in_a as isize);
+            for (g, sums) in sums.iter_mut().enumerate() {
+                let mut at = bases[g].wrapping_offset(in_a as isize);
                 for q in 0..P + T - 1 {
                     let x = V::spread(*at);
                     at = at.wrapping_offset(slide);

@@ -56,10 +56,10 @@ pub(super) unsafe fn compute<V: Vector, const P: usize, const N: usize>(
                 for (n, vector) in vectors.iter_mut().enumerate() {
                     *vector = V::load(b.add(n * V::LANES));
                 }
-                for (sums, row) in sums.iter_mut().zip(rows) {
-                    let x = V::spread(*row.offset(a));
-                    for (sum, &vector) in sums.iter_mut().zip(&vectors) {
-                        *sum = sum.add_product(x, vector);
+                for (p, sums) in sums.iter_mut().enumerate() {
+                    let x = V::spread(*rows[p].offset(a));
+                    for (n, sum) in sums.iter_mut().enumerate() {
+                        *sum = sum.add_product(x, vectors[n]);
                     }
                 }
                 a = a.wrapping_add(step);

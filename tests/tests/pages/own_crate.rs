@@ -65,14 +65,15 @@ fn tables(manifest: &str, name: &str) -> String {
 }
 
 /// The crate is built with the workspace's profile instead of README's; the next test is about that one. It
-/// depends on this package as well, with this build's features: so the crates that Mesh depends on have the features
-/// with which they are built already.
+/// depends on this package as well, with this build's features, and on what else asks for features of shared crates: so
+/// the crates that Mesh depends on have the features with which they are built already.
 #[test]
 fn a_crate_of_readme_s_text_trains() {
     let scratch = Scratch::new("own-crate");
     let root = workspace();
     let dependencies = first_of_readme("toml");
     assert!(dependencies.contains(CHECKOUT), "README depends on other paths:\n{dependencies}");
+    let dependencies = dependencies.replace(&tables(&dependencies, "profile"), "");
     let dependencies = dependencies.replace(CHECKOUT, &format!("{}/", root.display()));
     let features = [("mpi", cfg!(feature = "mpi")), ("xla", cfg!(feature = "xla"))];
     let features = features.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
@@ -81,18 +82,24 @@ fn a_crate_of_readme_s_text_trains() {
         root.join("tests"),
         features.collect::<Vec<_>>()
     );
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let asks = ["clap = ", "proptest = "];
+    let asks = manifest.lines().filter(|line| asks.iter().any(|name| line.starts_with(name)));
+    let built = asks.fold(built, |built, line| built + line + "\n");
     let dependencies = dependencies.replacen("[dependencies]\n", &built, 1);
     let own = scratch.new_crate("own", &dependencies, ("main.rs", &first_of_readme("rust")));
     // The versions are those that are on this machine.
     fs::copy(root.join("Cargo.lock"), own.join("Cargo.lock")).unwrap();
 
-    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let profile = scratch.0.join("profile.toml");
     // Mesh itself is built again; without optimisation that takes half the time.
     let unoptimised = ["mesh_core", "mesh_ops", "mesh_optimize", "tests"];
     let kept = tables(&manifest, "profile.dev");
-    let is_kept =
-        |line: &&str| unoptimised.iter().all(|name| !line.starts_with(&format!("{name}.")));
+    // What the environment sets stays so: this file would come before it.
+    let set = std::env::var_os("CARGO_PROFILE_DEV_DEBUG").map(|_| "debug =".to_owned());
+    let replaced = unoptimised.iter().map(|name| format!("{name}.")).chain(set);
+    let replaced: Vec<_> = replaced.collect();
+    let is_kept = |line: &&str| replaced.iter().all(|start| !line.starts_with(start));
     let kept = kept.trim_end().lines().filter(is_kept).map(|line| format!("{line}\n"));
     let unoptimised = unoptimised.map(|name| format!("{name}.opt-level = 0\n"));
     fs::write(&profile, kept.chain(unoptimised).collect::<String>()).unwrap();

@@ -1,9 +1,11 @@
 //! Memory by the table: which versions are alive after which operation.
 
 use super::Estimator;
-use crate::graph::{Report, Structural};
+use crate::graph::{Data, Report, Structural, TensorId, TensorType};
+use crate::lower::memo::{Key, Placed};
 use crate::lower::setting::Setting;
 use crate::lower::table::{Table, Version, VersionId};
+use crate::program::VariableId;
 
 /// What of a table is held when.
 pub(super) struct Held {
@@ -17,6 +19,29 @@ pub(super) struct Held {
 }
 
 impl Estimator<'_> {
+    /// Bytes of a processor's slices of all variables.
+    pub(super) fn variables(&self, setting: &Setting<'_>) -> usize {
+        let types = setting.data.variables.iter().map(|variable| &variable.ty);
+        let bytes = |(i, ty): (u32, &TensorType)| {
+            let placement = setting.at_rest(VariableId(i));
+            let local = placement.local_shape(&self.mesh, &ty.shape);
+            local.map_or(ty.shape.size(), |shape| shape.size()).saturating_mul(ty.dtype.size())
+        };
+        (0..).zip(types).map(bytes).fold(0, usize::saturating_add)
+    }
+
+    /// Bytes of a processor's slice of a tensor.
+    pub(super) fn bytes(&self, data: &Data, tensor: TensorId, placed: &Placed) -> usize {
+        let key = Key::from_slice(&[self.known.alike.type_of(tensor), placed.number()]);
+        let find = || {
+            let ty = &data.tensors[tensor.index()].ty;
+            let local = placed.local_shape(&self.mesh, &ty.shape);
+            let elements = local.map_or(ty.shape.size(), |shape| shape.size());
+            elements.saturating_mul(placed.held(ty.dtype).size())
+        };
+        *self.sizes.borrow_mut().entry(key).or_insert_with(find)
+    }
+
     /// The most bytes of values that a processor holds at once. What lives in registers and tiles, and what
     /// lies in variables, is not counted; an elementwise operation takes over what it is the last to read.
     pub(super) fn peak(

@@ -24,7 +24,7 @@ use super::table::{Fetch, Table, Task, place};
 use crate::graph::{Data, Graph, Issue, OperationId, Report, TensorId};
 use crate::names::{Axis, AxisList, Layout, Mesh, Rules, Shape};
 use crate::passes::{Level, Machine};
-use crate::program::{Cost, VariableId};
+use crate::program::Cost;
 use bill::Bill;
 use indexmap::{IndexMap, IndexSet};
 use meetings::Uses;
@@ -325,28 +325,6 @@ impl<'g> Estimator<'g> {
         price.variable_bytes = self.variables(&setting);
         price.exchanged.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         Ok(Some(price))
-    }
-
-    fn variables(&self, setting: &Setting<'_>) -> usize {
-        let types = setting.data.variables.iter().map(|variable| &variable.ty);
-        let bytes = |(i, ty): (u32, &crate::graph::TensorType)| {
-            let placement = setting.at_rest(VariableId(i));
-            let local = placement.local_shape(&self.mesh, &ty.shape);
-            local.map_or(ty.shape.size(), |shape| shape.size()).saturating_mul(ty.dtype.size())
-        };
-        (0..).zip(types).map(bytes).fold(0, usize::saturating_add)
-    }
-
-    /// Bytes of a processor's slice of a tensor.
-    fn bytes(&self, data: &Data, tensor: TensorId, placed: &Placed) -> usize {
-        let key = Key::from_slice(&[self.known.alike.type_of(tensor), placed.number()]);
-        let find = || {
-            let ty = &data.tensors[tensor.index()].ty;
-            let local = placed.local_shape(&self.mesh, &ty.shape);
-            let elements = local.map_or(ty.shape.size(), |shape| shape.size());
-            elements.saturating_mul(placed.held(ty.dtype).size())
-        };
-        *self.sizes.borrow_mut().entry(key).or_insert_with(find)
     }
 
     /// What an operation costs, whose outputs and then inputs lie so.

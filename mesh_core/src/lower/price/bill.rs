@@ -32,7 +32,7 @@ impl<'b> Bill<'b> {
     /// Every move before the first operation that needs it, every operation, and the most bytes at once.
     /// `inside`: it is a loop's body, so that what it is given is somebody else's.
     ///
-    /// Nothing, once the seconds that are fixed are not below `limit`.
+    /// Nothing, if the seconds that are fixed reach `limit` while an operation is left to be priced.
     pub(super) fn table(
         mut self,
         inside: bool,
@@ -94,6 +94,11 @@ impl<'b> Bill<'b> {
     }
 }
 
+/// What was priced without a limit has a price.
+pub(super) fn unlimited() -> Report {
+    Report::of("price", "internal error: a limit was reached where there is none")
+}
+
 impl Estimator<'_> {
     /// What an iteration of a loop costs.
     pub(super) fn body(
@@ -105,8 +110,8 @@ impl Estimator<'_> {
         if let Some((_, price)) = self.bodies.borrow().get(&key) {
             return Ok(Rc::clone(price));
         }
-        let price = Bill::new(self, setting, body).table(true, None)?;
-        let price = Rc::new(price.unwrap_or_default());
+        let price = Bill::new(self, setting, body).table(true, None)?.ok_or_else(unlimited)?;
+        let price = Rc::new(price);
         self.bodies.borrow_mut().insert(key, (Rc::clone(body), Rc::clone(&price)));
         Ok(price)
     }

@@ -120,6 +120,8 @@ impl Price {
 /// let estimator = g.estimator("double", &"data:2".parse()?, &Machine::host())?;
 /// let (whole, half) = (estimator.price(&"".parse()?)?, estimator.price(&"batch:data".parse()?)?);
 /// assert!(half.memory_seconds < whole.memory_seconds);
+/// assert_eq!(estimator.price_below(&"".parse()?, Some(0.0))?, None);
+/// assert_eq!(estimator.price_below(&"".parse()?, Some(1.0))?, Some(whole));
 /// # Ok(())
 /// # }
 /// ```
@@ -280,11 +282,11 @@ impl<'g> Estimator<'g> {
     /// # Errors
     /// Everything that is illegal about the layout, for this function or another one of the graph.
     pub fn price(&self, layout: &Layout) -> Result<Price, Report> {
-        Ok(self.price_below(layout, None)?.unwrap_or_default())
+        self.price_below(layout, None)?.ok_or_else(bill::unlimited)
     }
 
-    /// What a layout costs, or nothing where [`Price::fixed_seconds`] are not below a limit: it takes longer with
-    /// whatever rules of parameters and slots.
+    /// What a layout costs, or nothing if [`Price::fixed_seconds`] reach a limit before all is priced: it takes as long
+    /// with whatever rules of parameters and slots.
     ///
     /// # Errors
     /// As [`Estimator::price`].

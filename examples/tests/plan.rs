@@ -33,6 +33,16 @@ fn a_plan_is_text_json_and_a_page() {
     assert!(page.contains("class=\"front\"") && page.contains("class=\"best\""));
 }
 
+/// A step of 16.8 million tokens: no tensor that somebody makes is as large as what a product goes through.
+#[test]
+fn what_a_cluster_computes_is_priced() {
+    let line = LARGE.replace("--batch 64", "--batch 2048").replace("--axes 1", "");
+    let layout = "--mesh a:2048;b:2 --layout batch:a;params/*:a;slots/*:a;heads:b;d_ff:b;vocab:b";
+    let out = plan(&format!("{line} {layout} --json")).well().out;
+    let priced: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(priced["memory_bytes"].as_u64().unwrap() <= 80_000_000_000, "{out}");
+}
+
 #[test]
 fn a_layout_is_priced() {
     let out = plan("mnist --model mlp --mesh a:2 --layout batch:a").well().out;

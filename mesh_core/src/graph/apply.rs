@@ -110,6 +110,7 @@ impl Graph {
         let inputs = inputs.iter().map(|&t| self.reach(t)).collect::<Result<Vec<_>, _>>()?;
         let types: Vec<_> = inputs.iter().map(|t| t.tensor_type()).collect();
         let types = op.outputs(&types)?;
+        types.iter().try_for_each(|ty| ty.shape.check_elements())?;
         if types.len() != count {
             return Err(OpError::new(format!("{} outputs, {count} expected", types.len())));
         }

@@ -117,12 +117,8 @@ impl<'a> Lowering<'a> {
         for (i, variable) in setting.data.variables.iter().enumerate() {
             let outputs = std::slice::from_ref(&variable.ty);
             let key = variable.key(VariableId(i as u32));
-            let home = match key.set {
-                RuleSet::Slots => key.variable.map(|v| &setting.homes[v.index()][1]),
-                _ => Some(&setting.homes[i][0]),
-            };
             let nowhere = Home::default();
-            for (set, home) in [(key.set, home.unwrap_or(&nowhere)), (RuleSet::Compute, &nowhere)] {
+            for (set, home) in [(key.set, setting.home(key)), (RuleSet::Compute, &nowhere)] {
                 if set == RuleSet::Compute && key.set == RuleSet::Slots {
                     continue;
                 }

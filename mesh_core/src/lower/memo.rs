@@ -6,6 +6,7 @@
 
 use super::place::Placing;
 use super::relayout::{Route, route};
+use super::setting::Numbered;
 use super::table::Table;
 use crate::graph::{Data, OperationId, RegionId, Structural, TensorId};
 use crate::names::{AxisList, DimName, Home, Mesh, Placement, RuleSet, Rules};
@@ -282,10 +283,14 @@ impl Memo {
         })
     }
 
-    fn home(&self, home: &Home) -> u32 {
+    /// The number of a home; 0 is that of variables that no rule splits.
+    pub(super) fn home(&self, home: &Home) -> u32 {
+        if *home == Home::default() {
+            return 0;
+        }
         let mut homes = self.homes.borrow_mut();
-        let at = homes.get_index_of(home).unwrap_or_else(|| homes.insert_full(home.clone()).0);
-        at as u32
+        let known = homes.get_index_of(home);
+        1 + known.unwrap_or_else(|| homes.insert_full(home.clone()).0) as u32
     }
 }
 
@@ -302,14 +307,13 @@ pub(crate) struct Ruled {
 const SETS: [RuleSet; 3] = [RuleSet::Compute, RuleSet::Params, RuleSet::Slots];
 
 impl Ruled {
-    /// What rules say of an operation's dims under a rule set, and its variable's home.
+    /// What rules say of an operation's dims under a rule set.
     pub(super) fn operation(
         &self,
         memo: &Memo,
         rules: &Rules,
         (class, set): (u32, RuleSet),
-        home: &Home,
-    ) -> Option<[u32; 2]> {
+    ) -> Option<u32> {
         let alike = memo.alike.as_deref()?;
         let mut classes = self.classes.borrow_mut();
         classes.resize(alike.classes() * SETS.len(), None);
@@ -329,8 +333,7 @@ impl Ruled {
             }
         };
         // The set counts: rules of one set for the dims can equal those of another.
-        let home = if *home == Home::default() { 0 } else { 1 + memo.home(home) };
-        Some([said * SETS.len() as u32 + set_number as u32, home])
+        Some(said * SETS.len() as u32 + set_number as u32)
     }
 
     /// What rules say of all dims inside a loop, and of the homes of its variables.
@@ -338,7 +341,7 @@ impl Ruled {
         &self,
         memo: &Memo,
         rules: &Rules,
-        homes: &[[Home; 2]],
+        homes: &[[Numbered; 2]],
         id: OperationId,
     ) -> Key {
         if let Some(known) = self.loops.borrow().get(&id) {
@@ -350,7 +353,7 @@ impl Ruled {
             key.extend(SETS.map(|set| memo.said(rules, set, &dims)));
             for (set, variable) in &inside.homes {
                 let [params, slots] = &homes[*variable as usize];
-                key.push(memo.home(if *set == RuleSet::Slots { slots } else { params }));
+                key.push(if *set == RuleSet::Slots { slots } else { params }.number);
             }
         }
         self.loops.borrow_mut().insert(id, key.clone());

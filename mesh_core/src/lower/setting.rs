@@ -6,13 +6,19 @@ use crate::names::{Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
 use std::rc::Rc;
 
+/// What `*` means for a variable, and the memo's number of that.
+pub(super) struct Numbered {
+    home: Home,
+    pub(super) number: u32,
+}
+
 /// A graph, a mesh and a layout's rules, with what placing has found for them so far.
 pub(crate) struct Setting<'a> {
     pub(crate) data: &'a Data,
     pub(crate) mesh: &'a Mesh,
     pub(crate) rules: &'a Rules,
     /// What `*` means for each variable, under `params/` and under `slots/`.
-    pub(crate) homes: Vec<[Home; 2]>,
+    homes: Vec<[Numbered; 2]>,
     pub(crate) memo: Rc<Memo>,
     ruled: Ruled,
 }
@@ -27,9 +33,12 @@ impl<'a> Setting<'a> {
         let mut ordinal = 0;
         let mut homes = Vec::new();
         for variable in &data.variables {
-            let home = |set| match variable.trainable {
-                true => rules.home(mesh, set, &variable.ty.shape, ordinal),
-                false => Home::default(),
+            let home = |set| {
+                let home = match variable.trainable {
+                    true => rules.home(mesh, set, &variable.ty.shape, ordinal),
+                    false => Home::default(),
+                };
+                Numbered { number: memo.home(&home), home }
             };
             homes.push([home(RuleSet::Params), home(RuleSet::Slots)]);
             ordinal += usize::from(variable.trainable);
@@ -44,10 +53,14 @@ impl<'a> Setting<'a> {
 
     pub(super) fn home(&self, key: Key) -> &Home {
         static NOWHERE: std::sync::LazyLock<Home> = std::sync::LazyLock::new(Home::default);
+        self.numbered(key).map_or(&NOWHERE, |numbered| &numbered.home)
+    }
+
+    fn numbered(&self, key: Key) -> Option<&Numbered> {
         match (key.set, key.variable) {
-            (RuleSet::Params, Some(v)) => &self.homes[v.index()][0],
-            (RuleSet::Slots, Some(v)) => &self.homes[v.index()][1],
-            _ => &NOWHERE,
+            (RuleSet::Params, Some(v)) => Some(&self.homes[v.index()][0]),
+            (RuleSet::Slots, Some(v)) => Some(&self.homes[v.index()][1]),
+            _ => None,
         }
     }
 
@@ -77,17 +90,22 @@ impl<'a> Setting<'a> {
         tensors.filter_map(key).next()
     }
 
-    /// All that the placement of an operation depends on, where the memo knows what is alike; `here` has where
-    /// each input lies, and whether it is settled.
+    /// All that the placement of an operation depends on, where the memo knows what is alike; `home` is that of an
+    /// operation without key, `here` has where each input lies, and whether it is settled.
     pub(super) fn number<'p>(
         &self,
         id: OperationId,
-        (set, home): (RuleSet, &Home),
+        (of, home): (Option<Key>, &Home),
         here: impl Iterator<Item = (&'p Placed, bool)>,
     ) -> Option<Number> {
         let class = self.memo.alike.as_ref()?.of(id);
-        let said = self.ruled.operation(&self.memo, self.rules, (class, set), home)?;
-        let mut key = Number::from_slice(&[class, said[0], said[1]]);
+        let set = of.map_or(RuleSet::Compute, |key| key.set);
+        let said = self.ruled.operation(&self.memo, self.rules, (class, set))?;
+        let home = match of {
+            Some(key) => self.numbered(key).map_or(0, |numbered| numbered.number),
+            None => self.memo.home(home),
+        };
+        let mut key = Number::from_slice(&[class, said, home]);
         // `extend` takes longer for so few.
         for (placed, settled) in here {
             key.push(placed.number() << 1 | u32::from(settled));

@@ -204,7 +204,7 @@ impl<'a> Sweep<'a> {
             Some(Structural::Loop(_)) => None,
             _ => {
                 let settled = operation.inputs.iter().map(is_settled);
-                setting.number(id, (set, home), here().zip(settled))
+                setting.number(id, (key, home), here().zip(settled))
             }
         };
         if let Some(placed) = number.as_ref().and_then(|number| setting.memo.operation(number)) {

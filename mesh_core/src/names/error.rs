@@ -40,6 +40,13 @@ pub enum NameError {
         /// The shape.
         shape: String,
     },
+    /// The dims of several tensors have more elements together than
+    /// [`Shape::MAX_UNION`](super::Shape::MAX_UNION).
+    #[error("{shape} are too large together: the dims of an operation's inputs have at most 2^60 elements")]
+    TooLargeUnion {
+        /// All dims.
+        shape: String,
+    },
     /// A shape has more dimensions than [`Shape::MAX_DIMENSIONS`](super::Shape::MAX_DIMENSIONS).
     #[error(
         "`{first}` is one dimension too many: a tensor, and what is computed from several, has at most {}",

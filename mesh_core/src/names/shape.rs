@@ -39,9 +39,13 @@ impl Clone for Shape {
 }
 
 impl Shape {
-    /// The most elements of a shape: more than any memory holds, and few enough that sizes in bytes
+    /// The most elements of a tensor: more than any memory holds, and few enough that sizes in bytes
     /// do not overflow.
     pub const MAX_ELEMENTS: usize = 1 << 48;
+
+    /// The most elements of a [`union`](Self::union): the multiply-adds of a product. What a cluster
+    /// is to compute in a step is planned here, too.
+    pub const MAX_UNION: usize = 1 << 60;
 
     /// The most dimensions of a shape. A program numbers the dims of an operation's inputs with
     /// bytes.
@@ -70,15 +74,25 @@ impl Shape {
         if let Some(first) = self.get(dim.name) {
             return Err(NameError::RepeatedDimension { first, second: dim });
         }
-        self.grow(dim)
+        self.grow(dim)?;
+        self.check_elements()
     }
 
-    /// Appends a legal dimension, unless there are then too many elements.
+    /// Appends a legal dimension, unless there are then too many.
     fn grow(&mut self, dim: Dimension) -> Result<(), NameError> {
         self.0.push(dim);
         if self.rank() > Self::MAX_DIMENSIONS {
             return Err(NameError::TooManyDimensions { first: dim });
         }
+        Ok(())
+    }
+
+    /// Whether a tensor may have this shape.
+    ///
+    /// # Errors
+    ///
+    /// If there are more than [`MAX_ELEMENTS`](Self::MAX_ELEMENTS) elements, as a union may have.
+    pub(crate) fn check_elements(&self) -> Result<(), NameError> {
         if self.size() > Self::MAX_ELEMENTS {
             return Err(NameError::TooManyElements { shape: self.to_string() });
         }
@@ -140,11 +154,12 @@ impl Shape {
         Self(self.iter().filter(|dim| !names.contains(&dim.name)).collect())
     }
 
-    /// The dimensions of this shape, then those of `other` that it lacks.
+    /// The dimensions of this shape, then those of `other` that it lacks. It may be larger than a
+    /// tensor.
     ///
     /// # Errors
     ///
-    /// If a name has two sizes, or the union is too large.
+    /// If a name has two sizes, or the union has more than [`MAX_UNION`](Self::MAX_UNION) elements.
     pub fn union(&self, other: &Shape) -> Result<Self, NameError> {
         let mut union = self.clone();
         for second in other.iter() {
@@ -155,6 +170,9 @@ impl Shape {
                 Some(_) => {}
                 None => union.grow(second)?,
             }
+        }
+        if union.size() > Self::MAX_UNION {
+            return Err(NameError::TooLargeUnion { shape: union.to_string() });
         }
         Ok(union)
     }
@@ -333,6 +351,11 @@ mod tests {
         assert_eq!(abc.position("c".into()), Some(2));
         let large = refusal("x:9999999999 y:9999999999");
         assert!(large.contains("is too large: a tensor has at most 2^48 elements"), "{large}");
+        let [x, y, z] = ["x", "y", "z"].map(|name| shape(&format!("{name}:{}", 1_usize << 30)));
+        let xy = x.union(&y).unwrap();
+        assert_eq!(xy.check_elements().unwrap_err().to_string().find("is too large"), Some(28));
+        let larger = xy.union(&z).unwrap_err().to_string();
+        assert!(larger.contains("are too large together: the dims of an operation's"), "{larger}");
         assert_eq!(Shape::new(&abc), Ok(abc.clone()));
         assert_eq!(abc.clone().into_iter().count(), 3);
     }

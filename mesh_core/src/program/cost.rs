@@ -6,7 +6,7 @@ use crate::names::Mesh;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
-/// Work and traffic of one processor.
+/// Work and traffic of one processor. Sums and multiples stop at the largest number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Cost {
     /// Floating-point operations; a multiply-add is two.
@@ -20,7 +20,11 @@ pub struct Cost {
 impl Cost {
     /// That of `count` repetitions.
     pub fn times(self, count: u64) -> Self {
-        Self { flops: self.flops * count, bytes: self.bytes * count, sent: self.sent * count }
+        Self {
+            flops: self.flops.saturating_mul(count),
+            bytes: self.bytes.saturating_mul(count),
+            sent: self.sent.saturating_mul(count),
+        }
     }
 }
 
@@ -29,9 +33,9 @@ impl Add for Cost {
 
     fn add(self, other: Self) -> Self {
         Self {
-            flops: self.flops + other.flops,
-            bytes: self.bytes + other.bytes,
-            sent: self.sent + other.sent,
+            flops: self.flops.saturating_add(other.flops),
+            bytes: self.bytes.saturating_add(other.bytes),
+            sent: self.sent.saturating_add(other.sent),
         }
     }
 }

@@ -4,13 +4,15 @@
 use super::case::{Case, Given};
 use super::graph::Trial;
 use super::reference::{Dense, Met};
+use super::report::Count;
 use super::{Fill, Values};
 use mesh_core::graph::{DynOp, Kind, Op, OpError, Signature, TensorType};
 use mesh_core::lower::{LocalCx, PlaceCx, Placing};
 use mesh_core::names::{Layout, Mesh};
 use mesh_core::split::SplitRule;
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// An op taken out of another graph.
 #[derive(Clone, Eq, Debug)]
@@ -52,50 +54,88 @@ pub(super) fn inner(op: &dyn DynOp) -> &dyn DynOp {
     op.as_any().downcast_ref::<Alone>().map_or(op, |alone| &*alone.0)
 }
 
+/// What layouts an operation allows and whether its results are right follow from this, whatever case it
+/// is taken out of.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    op: Alone,
+    types: Vec<TensorType>,
+    exact: bool,
+    meshes: Option<Vec<String>>,
+}
+
+type Found = Result<Vec<Count>, String>;
+
+/// What the checks of this process have found.
+static FOUND: LazyLock<Mutex<HashMap<Key, Found>>> = LazyLock::new(Mutex::default);
+
+/// A case of one operation out of another case.
+pub(super) struct Single {
+    pub(super) case: Case,
+    key: Key,
+}
+
+impl Single {
+    /// What a check finds: this one, or one of an equal operation before it.
+    pub(super) fn once(&self, check: impl FnOnce(&Case) -> Found) -> Found {
+        let all = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all().get(&self.key) {
+            return found.clone();
+        }
+        let found = check(&self.case);
+        all().insert(self.key.clone(), found.clone());
+        found
+    }
+}
+
 /// A case of its own for each operation that was evaluated in a trial of `case`, fed what it was
 /// given there. The first of equal operations on equal types stands for all.
-pub(super) fn cases(case: &Case, trial: &Trial, met: &[Met]) -> Vec<Case> {
+pub(super) fn cases(case: &Case, trial: &Trial, met: &[Met]) -> Vec<Single> {
     let made = &trial.made;
     let forward = trial.graph.operations().into_iter().take(made.forward_operations);
     let computing = forward.filter(|operation| !matches!(operation.kind, Kind::Input(_)));
     // A forward function of one operation is that operation alone.
     let skipped = if computing.count() > 1 { 0 } else { made.forward_operations };
-    let (mut known, mut cases) = (Vec::new(), Vec::new());
+    let mut cases: Vec<Single> = Vec::new();
     for met in met {
-        let (op, number) = (&met.operation.op, met.number);
         // Between the two functions stands the loss.
-        let of_loss = (made.forward_operations..made.before_gradients).contains(&number);
-        let types: Vec<_> = met.inputs.iter().map(|x| &x.ty).collect();
-        let kind = (op, types);
-        if number >= skipped && !of_loss && !known.contains(&kind) {
-            known.push(kind);
-            cases.push(alone(case, met));
+        let of_loss = (made.forward_operations..made.before_gradients).contains(&met.number);
+        if met.number >= skipped && !of_loss {
+            let single = alone(case, met);
+            let is_known =
+                |of: &Single| (&of.key.op, &of.key.types) == (&single.key.op, &single.key.types);
+            if !cases.iter().any(is_known) {
+                cases.push(single);
+            }
         }
     }
     cases
 }
 
-fn alone(case: &Case, met: &Met) -> Case {
-    let (op, outputs) = (&met.operation.op, met.outputs.len());
-    let types: Vec<_> = met.inputs.iter().map(|x| x.ty.to_string()).collect();
+fn alone(case: &Case, met: &Met) -> Single {
+    let (op, outputs) = (Alone(met.operation.op.clone()), met.outputs.len());
+    let types: Vec<_> = met.inputs.iter().map(|x| x.ty.clone()).collect();
     let mut values = met.inputs.iter().chain(&met.outputs).flat_map(|x| &x.data);
     let whole = values.all(|x| !x.is_finite() || x.fract() == 0.0);
+    let (exact, meshes) = (case.exact && whole, case.meshes.clone());
     let given = |(i, x): (usize, &Dense)| Given {
         name: format!("x{i}"),
         shape: x.ty.shape.to_string(),
         dtype: x.ty.dtype,
         fill: Fill::Values(x.data.clone()),
     };
-    let (name, op) = (format!("{}({})", op.name(), types.join(", ")), Alone(op.clone()));
-    Case {
+    let said: Vec<_> = types.iter().map(TensorType::to_string).collect();
+    let name = format!("{}({})", Op::name(&op), said.join(", "));
+    let key = Key { op: op.clone(), types, exact, meshes: meshes.clone() };
+    let case = Case {
         inputs: met.inputs.iter().enumerate().map(given).collect(),
-        exact: case.exact && whole,
-        meshes: case.meshes.clone(),
+        exact,
+        meshes,
         meanings: case.meanings.clone(),
         alone: true,
         ..Case::several(&name, move |g, x| g.apply(op.clone(), x, outputs))
-    }
-    .without_gradient()
+    };
+    Single { case: case.without_gradient(), key }
 }
 
 /// What one processor makes of an op's inputs, rounded to their dtypes.

@@ -1,6 +1,6 @@
 //! The one test for every op.
 
-use super::alone;
+use super::alone::{self, Single};
 use super::case::Case;
 use super::compare::Tolerance;
 use super::graph::Trial;
@@ -29,7 +29,8 @@ impl Case {
     ///    check on; also where inputs and cotangents owe sums;
     /// 4. the forward function in a graph of its own does so under every layout that is legal there,
     ///    and so does each operation of both functions in a graph of its own, on the smaller of the
-    ///    meshes: an operation that forbids a layout does not hide the faults of another;
+    ///    meshes: an operation that forbids a layout does not hide the faults of another. The first of
+    ///    equal operations on equal types that a process checks stands for all;
     /// 5. each operation does so where its inputs are selected and what they meet is infinite;
     /// 6. a case that says what it [computes](Self::computes) computes that.
     ///
@@ -183,15 +184,18 @@ impl<'a> Higher<'a> {
 }
 
 /// What is counted of operations that were taken out of a case's graph, all together.
-fn checked(cases: &[Case]) -> Result<Vec<Count>, String> {
+fn checked(cases: &[Single]) -> Result<Vec<Count>, String> {
     let of = match cases.len() {
         1 => "1 operation alone".to_owned(),
         more => format!("{more} operations alone"),
     };
     let mut sums: Vec<Count> = Vec::new();
-    for case in cases {
-        let counts = case.trials(&mut []).and_then(|counts| case.selected().map(|()| counts));
-        for count in counts.map_err(|m| format!("{} alone: {m}", case.name))? {
+    for single in cases {
+        let counts = single.once(|case| {
+            let counts = case.trials(&mut [])?;
+            case.selected().map(|()| counts)
+        });
+        for count in counts.map_err(|m| format!("{} alone: {m}", single.case.name))? {
             match sums.iter_mut().find(|sum| sum.mesh == count.mesh) {
                 Some(sum) => sum.add(&count),
                 None => sums.push(Count { of: of.clone(), ..count }),

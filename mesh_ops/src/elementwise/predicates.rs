@@ -107,8 +107,8 @@ impl Elementwise for Copysign {
     const ARITY: usize = 2;
     fn expr(&self, x: Vec<Expr>) -> Expr {
         let (size, b) = (x[0].clone().abs(), x[1].clone());
-        // Of zeros, what they divide tells the sign.
-        let negative = b.clone().less(0.0).or((1.0 / b).less(0.0));
+        // The sum has the sign of b and is never 0: what zeros divide is infinite.
+        let negative = (b.clone() + 1.0 / b).less(0.0);
         negative.select(-size.clone(), size)
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {

@@ -2,6 +2,7 @@
 
 use crate::exec::cpu::isa::Task;
 use crate::names::DType;
+use std::hint;
 use std::marker::PhantomData;
 
 /// What a loop over one tile works on: rows of as many elements each. Arguments that are uniform have
@@ -247,7 +248,8 @@ impl<T: Copy, const A: bool, const B: bool> Choose<T, A, B> {
         unsafe {
             let a = if A { ones[0] } else { *a.add(i) };
             let b = if B { ones[1] } else { *b.add(i) };
-            if *c.add(i) != 0 { a } else { b }
+            // A branch here ends up around the loads, so that nothing goes by vectors.
+            hint::select_unpredictable(*c.add(i) != 0, a, b)
         }
     }
 }

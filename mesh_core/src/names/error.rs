@@ -42,7 +42,9 @@ pub enum NameError {
     },
     /// The dims of several tensors have more elements together than
     /// [`Shape::MAX_UNION`](super::Shape::MAX_UNION).
-    #[error("{shape} are too large together: the dims of an operation's inputs have at most 2^60 elements")]
+    #[error(
+        "{shape} are too large together: the dims of an operation's inputs have at most 2^60 elements"
+    )]
     TooLargeUnion {
         /// All dims.
         shape: String,

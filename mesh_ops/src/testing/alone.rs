@@ -10,9 +10,8 @@ use mesh_core::graph::{DynOp, Kind, Op, OpError, Signature, TensorType};
 use mesh_core::lower::{LocalCx, PlaceCx, Placing};
 use mesh_core::names::{Layout, Mesh};
 use mesh_core::split::SplitRule;
-use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An op taken out of another graph.
 #[derive(Clone, Eq, Debug)]
@@ -56,7 +55,7 @@ pub(super) fn inner(op: &dyn DynOp) -> &dyn DynOp {
 
 /// What layouts an operation allows and whether its results are right follow from this, whatever case it
 /// is taken out of.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq)]
 struct Key {
     op: Alone,
     types: Vec<TensorType>,
@@ -67,7 +66,7 @@ struct Key {
 type Found = Result<Vec<Count>, String>;
 
 /// What the checks of this process have found.
-static FOUND: LazyLock<Mutex<HashMap<Key, Found>>> = LazyLock::new(Mutex::default);
+static FOUND: Mutex<Vec<(Key, Found)>> = Mutex::new(Vec::new());
 
 /// A case of one operation out of another case.
 pub(super) struct Single {
@@ -79,11 +78,11 @@ impl Single {
     /// What a check finds: this one, or one of an equal operation before it.
     pub(super) fn once(&self, check: impl FnOnce(&Case) -> Found) -> Found {
         let all = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = all().get(&self.key) {
+        if let Some((_, found)) = all().iter().find(|(key, _)| *key == self.key) {
             return found.clone();
         }
         let found = check(&self.case);
-        all().insert(self.key.clone(), found.clone());
+        all().push((self.key.clone(), found.clone()));
         found
     }
 }

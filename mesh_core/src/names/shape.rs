@@ -353,7 +353,8 @@ mod tests {
         assert!(large.contains("is too large: a tensor has at most 2^48 elements"), "{large}");
         let [x, y, z] = ["x", "y", "z"].map(|name| shape(&format!("{name}:{}", 1_usize << 30)));
         let xy = x.union(&y).unwrap();
-        assert_eq!(xy.check_elements().unwrap_err().to_string().find("is too large"), Some(28));
+        let large = xy.check_elements().unwrap_err().to_string();
+        assert!(large.contains("a tensor has at most 2^48 elements"), "{large}");
         let larger = xy.union(&z).unwrap_err().to_string();
         assert!(larger.contains("are too large together: the dims of an operation's"), "{larger}");
         assert_eq!(Shape::new(&abc), Ok(abc.clone()));

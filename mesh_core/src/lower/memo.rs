@@ -6,7 +6,6 @@
 
 use super::place::Placing;
 use super::relayout::{Route, route};
-use super::setting::Numbered;
 use super::table::Table;
 use crate::graph::{Data, OperationId, RegionId, Structural, TensorId};
 use crate::names::{AxisList, DimName, Home, Mesh, Placement, RuleSet, Rules};
@@ -50,6 +49,12 @@ pub(crate) struct PlacedOperation {
     pub(crate) inputs: SmallVec<[Placed; 2]>,
     pub(crate) outputs: SmallVec<[Placed; 2]>,
     pub(crate) alias: bool,
+}
+
+/// What `*` means for a variable, with its number.
+pub(super) struct NumberedHome {
+    pub(super) home: Home,
+    pub(super) number: u32,
 }
 
 /// A loop that has been placed without a problem.
@@ -341,7 +346,7 @@ impl Ruled {
         &self,
         memo: &Memo,
         rules: &Rules,
-        homes: &[[Numbered; 2]],
+        homes: &[[NumberedHome; 2]],
         id: OperationId,
     ) -> Key {
         if let Some(known) = self.loops.borrow().get(&id) {

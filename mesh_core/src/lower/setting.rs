@@ -1,16 +1,10 @@
 //! What placing needs to know besides the graph.
 
-use super::memo::{Key as Number, Memo, Placed, Ruled};
+use super::memo::{Key as Number, Memo, NumberedHome, Placed, Ruled};
 use crate::graph::{Data, Key, Operation, OperationId, TensorId};
 use crate::names::{Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;
 use std::rc::Rc;
-
-/// What `*` means for a variable, and the memo's number of that.
-pub(super) struct Numbered {
-    home: Home,
-    pub(super) number: u32,
-}
 
 /// A graph, a mesh and a layout's rules, with what placing has found for them so far.
 pub(crate) struct Setting<'a> {
@@ -18,7 +12,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) mesh: &'a Mesh,
     pub(crate) rules: &'a Rules,
     /// What `*` means for each variable, under `params/` and under `slots/`.
-    homes: Vec<[Numbered; 2]>,
+    homes: Vec<[NumberedHome; 2]>,
     pub(crate) memo: Rc<Memo>,
     ruled: Ruled,
 }
@@ -38,7 +32,7 @@ impl<'a> Setting<'a> {
                     true => rules.home(mesh, set, &variable.ty.shape, ordinal),
                     false => Home::default(),
                 };
-                Numbered { number: memo.home(&home), home }
+                NumberedHome { number: memo.home(&home), home }
             };
             homes.push([home(RuleSet::Params), home(RuleSet::Slots)]);
             ordinal += usize::from(variable.trainable);
@@ -56,7 +50,7 @@ impl<'a> Setting<'a> {
         self.numbered(key).map_or(&NOWHERE, |numbered| &numbered.home)
     }
 
-    fn numbered(&self, key: Key) -> Option<&Numbered> {
+    fn numbered(&self, key: Key) -> Option<&NumberedHome> {
         match (key.set, key.variable) {
             (RuleSet::Params, Some(v)) => Some(&self.homes[v.index()][0]),
             (RuleSet::Slots, Some(v)) => Some(&self.homes[v.index()][1]),

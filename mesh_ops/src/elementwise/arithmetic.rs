@@ -12,6 +12,7 @@
 //! `mul` by a whole factor, through `div` by a whole divisor.
 
 use super::{Elementwise, Linear, map, number};
+use crate::reduce::sum_onto;
 use crate::room::*;
 use mesh_core::program::Expr;
 
@@ -76,8 +77,9 @@ impl Elementwise for Sub {
     fn linear(&self, _: &[DType]) -> Linear {
         (Linearity::Adds, &[&[0, 1]])
     }
-    fn gradient<'g>(&self, _: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
-        Ok(vec![Some(dy), Some(-dy)])
+    fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        // Summed first: what is negated is not larger than the second input.
+        Ok(vec![Some(dy), Some(-sum_onto(dy, &x[1].shape()))])
     }
 }
 

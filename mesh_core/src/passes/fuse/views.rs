@@ -3,6 +3,9 @@
 //! * *Views* only turn dims around or repeat elements.
 //! * *Numbers* are one everywhere.
 //! * *Expansions* compute little on inputs much smaller than what they make: masks, one-hot vectors.
+//! * *Cheap* values are made of one value as large as they are by an operation or two, only maps read them, and between
+//!   those lies a fold of as many elements that no tile holds. Behind it, reading the one value is as much as reading the
+//!   other, which need not be written.
 //! * *Far* values are large, made of one value as large as they are by little arithmetic, and read
 //!   long after, when both have to come from memory: then one of the two need not be written.
 //!
@@ -10,6 +13,7 @@
 
 use super::body::Weave;
 use crate::passes::Machine;
+use crate::passes::uses::Uses;
 use crate::program::forms::Map;
 use crate::program::{Block, Dims, Form, Generator, Operand, Reg, Scalar, Step, Value, ValueId};
 use std::ops::Range;
@@ -18,6 +22,8 @@ use std::ops::Range;
 const SMALLER: usize = 8;
 /// The most operations an expansion takes for an element.
 const FEW: usize = 8;
+/// The most operations a cheap value takes for an element.
+const CHEAP: usize = 2;
 /// The most operations a far value takes for an element: an exponential and something around it.
 const SOME: usize = 16;
 /// Steps between a far value and who reads it.
@@ -25,10 +31,11 @@ const LONG: usize = 64;
 
 pub(super) fn run(block: &mut Block, machine: &Machine) {
     let mut known: Vec<Option<Seen>> = vec![None; block.values.len()];
+    let ways = Ways::new(block, machine);
     let values = &block.values;
     for (position, step) in block.steps.iter_mut().enumerate() {
         see_through(values, step, position, &known);
-        if let Some((value, seen)) = seen(values, step, position, machine) {
+        if let Some((value, seen)) = seen(values, step, position, &ways, machine) {
             known[value.index()] = Some(seen);
         }
     }
@@ -49,10 +56,47 @@ enum Seen {
     },
 }
 
+/// What values are needed for, and what lies between.
+struct Ways {
+    /// Per value, whether nobody but maps needs it.
+    only_maps: Vec<bool>,
+    /// Folds of more than a tile, in order: where they stand, and how many elements they fold.
+    folds: Vec<(usize, usize)>,
+}
+
+impl Ways {
+    fn new(block: &Block, machine: &Machine) -> Self {
+        let uses = Uses::new(block);
+        let is_map = |user: &usize| matches!(block.steps[*user].form, Form::Map(_));
+        let values = uses.users.iter().zip(&uses.fetched);
+        let only_maps =
+            values.map(|(users, fetched)| !fetched && users.iter().all(is_map)).collect();
+        let fold = |(position, step): (usize, &Step)| {
+            let Form::Reduce(_) = step.form else { return None };
+            let (input, kept) = (&step.inputs[0], block.value(step.outs[0]).extents.len());
+            let value = block.value(input.value);
+            let outer = value.extents.iter().zip(&input.dims);
+            let outer = outer.take_while(|(_, label)| usize::from(**label) < kept);
+            let tiles: usize = outer.map(|(extent, _)| extent).product();
+            (value.bytes() / tiles > machine.caches.own_bytes / 4)
+                .then_some((position, value.len()))
+        };
+        let folds = block.steps.iter().enumerate().filter_map(fold).collect();
+        Self { only_maps, folds }
+    }
+
+    /// The first fold of so many elements behind a position.
+    fn fold(&self, position: usize, len: usize) -> Option<usize> {
+        let mut behind = self.folds.iter().filter(|fold| fold.0 > position && fold.1 == len);
+        behind.next().map(|fold| fold.0)
+    }
+}
+
 fn seen(
     values: &[Value],
     step: &Step,
     position: usize,
+    ways: &Ways,
     machine: &Machine,
 ) -> Option<(ValueId, Seen)> {
     let [out] = step.outs[..] else { return None };
@@ -78,8 +122,11 @@ fn seen(
     let little = rest * SMALLER <= made.bytes();
     let readers = match large.len() {
         0 if little && body.flops() <= FEW => position..usize::MAX,
-        1 if little && body.flops() <= SOME && made.bytes() >= machine.caches.far_bytes => {
-            position + LONG..usize::MAX
+        1 if little => {
+            let is_cheap = body.flops() <= CHEAP && ways.only_maps[out.index()];
+            let cheap = ways.fold(position, made.len()).filter(|_| is_cheap);
+            let is_far = body.flops() <= SOME && made.bytes() >= machine.caches.far_bytes;
+            cheap.or(is_far.then_some(position + LONG))?..usize::MAX
         }
         _ => return None,
     };

@@ -2,7 +2,7 @@ use super::*;
 use crate::names::{DType, ReduceKind};
 use crate::program::sketch::labelled;
 use crate::program::{Extents, Offset, Piece, Scalar};
-use ndarray::{Array2, Array3};
+use ndarray::{Array2, Array3, Array4};
 use smallvec::smallvec;
 
 const ROWS: usize = 96;
@@ -50,6 +50,56 @@ fn a_softmax_is_done_tile_by_tile() {
     assert_eq!(tiled[0], whole[0]);
     for (tiled, whole) in tiled[1].iter().zip(&whole[1]) {
         assert!((tiled - whole).abs() <= 1e-5 * whole.abs());
+    }
+}
+
+const IMAGES: [usize; 4] = [3, 32, 40, 16];
+
+/// Images by how far they are from their means, with the mean square of that: images larger than a tile.
+fn deviations() -> Program {
+    let mesh = Mesh::single();
+    let [images, height, width, channels] = IMAGES;
+    built(&mesh, |b| {
+        let x0 = b.fed("x", &IMAGES);
+        let extents = || smallvec![images, height, width, channels];
+        let of_image = |value| labelled(value, &[0, 2, 3, 1]);
+        let of_channels = |value| labelled(value, &[0, 3]);
+        let sum = b.reduce(ReduceKind::Sum, of_image(x0), smallvec![images, channels]);
+        let inputs = vec![b.whole(x0), of_channels(sum)];
+        let from_mean = x(0) - x(1) * (1.0 / (height * width) as f64);
+        let from_mean = b.map(inputs, extents(), &from_mean, DType::F32).unwrap();
+        let square = b.of(x(0) * x(0), &[from_mean]);
+        let squares = b.reduce(ReduceKind::Sum, of_image(square), smallvec![images, channels]);
+        let inputs = vec![b.whole(from_mean), of_channels(squares)];
+        let scaled = b.map(inputs, extents(), &(x(0) * x(1).rsqrt()), DType::F32).unwrap();
+        b.fetched("scaled", scaled);
+    })
+}
+
+#[test]
+fn a_fold_over_the_inner_of_the_dims_of_a_tile_is_a_fold_of_each_outer_one() {
+    let mesh = Mesh::single();
+    let run = |passes: &dyn Fn(&mut Program)| {
+        let mut program = deviations();
+        passes(&mut program);
+        let compiled = compiled(program, &mesh, &[], &[]);
+        let x = Array4::from_shape_fn(IMAGES, |(n, i, j, k)| {
+            ((n * 31 + i * 7 + j * 5 + k) as f32).sin() + n as f32
+        });
+        let found: Vec<_> = loops(&compiled.program).iter().map(|found| found.count).collect();
+        let text = print(&compiled.program, &mesh);
+        (found, text, doubles(super::run(&mesh, compiled, &[x.view().into()])).remove(0))
+    };
+    let limits = tile::Limits { worth: 1, tile: 16 << 10 };
+    let (tiled, text, found) = run(&|program| {
+        fuse::run(&mut program.block, &Machine::host());
+        tile::run_within(&mut program.block, limits);
+    });
+    let (whole, _, expected) = run(&|_| {});
+    // Two rows of an image and of its squares are 10 KiB, four more than a tile.
+    assert_eq!((whole, tiled), (vec![], vec![3 * 16]), "{text}");
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((found - expected).abs() <= 1e-5 * expected.abs(), "{found} {expected}");
     }
 }
 

@@ -2,10 +2,12 @@
 
 use super::super::uses::Uses;
 use super::Tiles;
-use super::tiling::{Tiling, tiling};
+use super::tiling::{Met, Tiling, tiling};
 use crate::names::DType;
-use crate::program::forms::{Loop, Reduce};
-use crate::program::{Block, Extents, Form, Operand, Origin, Step, Value, ValueId};
+use crate::program::forms::{Loop, Map, Reduce, Reshape};
+use crate::program::{
+    Block, Body, Dims, Extents, Form, Instr, Operand, Origin, Reg, Step, Value, ValueId,
+};
 use indexmap::IndexMap;
 
 /// Puts a loop in the place of each group's last step, and behind it what waits for the group.
@@ -38,6 +40,7 @@ fn made(block: &mut Block, uses: &Uses, tiles: &Tiles) -> Vec<Step> {
         like,
         body: Block::default(),
         known: IndexMap::new(),
+        before: Vec::new(),
         sliced: Vec::new(),
         captured: Vec::new(),
         stacked: Vec::new(),
@@ -52,7 +55,7 @@ struct Stacked {
     outer: ValueId,
     inner: ValueId,
     /// The fold that is left to do over the tiles.
-    sum: Option<Step>,
+    fold: Vec<Step>,
 }
 
 struct Making<'a> {
@@ -62,46 +65,77 @@ struct Making<'a> {
     /// A step with the origin and the owners of those that are made.
     like: Step,
     body: Block,
-    /// Outer values, and whether they are met tile by tile, with what they are inside.
-    known: IndexMap<(ValueId, bool), ValueId>,
+    /// Outer values, and what is met of them, with what they are inside.
+    known: IndexMap<(ValueId, Met), ValueId>,
+    /// What repeats values for the loop.
+    before: Vec<Step>,
     sliced: Vec<(ValueId, ValueId)>,
     captured: Vec<(ValueId, ValueId)>,
     stacked: Vec<Stacked>,
 }
 
 impl Making<'_> {
-    /// The type of a tile of a value.
-    fn tile(&self, value: ValueId) -> Value {
+    /// The type of what a tile meets of a value that has the first `dims` of the dims outermost.
+    fn tile(&self, value: ValueId, dims: usize) -> Value {
         let mut value = self.block.value(value).clone();
-        for (&dim, &extent) in value.order.iter().zip(&self.tiles.extents) {
+        for (&dim, &extent) in value.order.iter().zip(&self.tiles.extents[..dims]) {
             value.extents[usize::from(dim)] = extent;
         }
         value
     }
 
     /// What an input of a member is inside.
-    fn input(&mut self, outer: ValueId, tiled: bool) -> ValueId {
-        if let Some(&inner) = self.known.get(&(outer, tiled)) {
+    fn input(&mut self, outer: ValueId, met: Met) -> ValueId {
+        if let Some(&inner) = self.known.get(&(outer, met)) {
             return inner;
         }
-        let value = if tiled { self.tile(outer) } else { self.block.value(outer).clone() };
-        let inner = self.body.define(value);
-        self.known.insert((outer, tiled), inner);
-        if tiled { &mut self.sliced } else { &mut self.captured }.push((outer, inner));
+        let inner = match met {
+            Met::All => self.block.value(outer).clone(),
+            Met::Tile => self.tile(outer, self.tiles.extents.len()),
+            Met::First(dims) => self.tile(outer, dims),
+        };
+        let inner = self.body.define(inner);
+        self.known.insert((outer, met), inner);
+        match met {
+            Met::All => self.captured.push((outer, inner)),
+            Met::Tile => self.sliced.push((outer, inner)),
+            Met::First(dims) => {
+                let repeated = self.repeated(outer, dims, inner);
+                self.sliced.push((repeated, inner));
+            }
+        }
         inner
+    }
+
+    /// For every tile what it meets of a value that lacks the dims behind the first `dims`.
+    fn repeated(&mut self, value: ValueId, dims: usize, inner: ValueId) -> ValueId {
+        let Value { dtype, extents, .. } = self.block.value(value).clone();
+        let count = self.tiles.count;
+        let mut all = extents.clone();
+        all.insert(dims, count / extents[..dims].iter().product::<usize>());
+        let body = Body { code: vec![(Instr::Input(0), dtype)], results: vec![Reg(0)] };
+        let labels = (0..all.len() as u8).filter(|&dim| usize::from(dim) != dims).collect();
+        let rank = all.len();
+        let all = self.block.define(Value::new(dtype, all));
+        let stack = self.block.define(self.body.value(inner).stacked(count));
+        let input = Operand { value, dims: labels };
+        self.before.push(self.like.instead(Map { body }, [input], &[all]));
+        self.before.push(self.like.instead(Reshape, [Operand::whole(all, rank)], &[stack]));
+        stack
     }
 
     fn member(&mut self, position: usize) {
         let mut step = self.block.steps[position].clone();
         let Some(tiling) = tiling(self.block, &step, self.tiles.extents.len()) else { return };
-        for (input, &tiled) in step.inputs.iter_mut().zip(&tiling.tiled) {
-            input.value = self.input(input.value, tiled);
+        for (input, &met) in step.inputs.iter_mut().zip(&tiling.met) {
+            input.value = self.input(input.value, met);
         }
         let outer = step.outs.clone();
         for out in &mut step.outs {
-            let value = self.out(*out, &tiling);
+            // Of what a fold keeps, tiles have one position each.
+            let value = self.tile(*out, self.tiles.extents.len() - tiling.folded);
             let inner = self.body.define(value);
-            self.known.insert((*out, true), inner);
+            self.known.insert((*out, Met::Tile), inner);
             *out = inner;
         }
         if let Form::Move(form) = &mut step.form {
@@ -115,29 +149,38 @@ impl Making<'_> {
             let users = &self.uses.users[out.index()];
             let outside = users.iter().any(|&user| !self.tiles.members.has(user));
             if outside || self.uses.fetched[out.index()] {
-                self.stack(out, inner, &step, tiling.partial);
+                self.stack(out, inner, &step, &tiling);
             }
         }
         self.body.steps.push(step);
     }
 
-    fn out(&self, out: ValueId, tiling: &Tiling) -> Value {
-        if tiling.partial { self.block.value(out).clone() } else { self.tile(out) }
-    }
-
     /// Gives away what a member makes.
-    fn stack(&mut self, out: ValueId, inner: ValueId, step: &Step, partial: bool) {
-        let (Form::Reduce(Reduce { kind }), true) = (&step.form, partial) else {
-            self.stacked.push(Stacked { outer: out, inner, sum: None });
+    fn stack(&mut self, out: ValueId, inner: ValueId, step: &Step, tiling: &Tiling) {
+        let (Form::Reduce(Reduce { kind }), true) = (&step.form, tiling.folded > 0) else {
+            self.stacked.push(Stacked { outer: out, inner, fold: Vec::new() });
             return;
         };
+        let count = self.tiles.count;
+        let outer = self.block.define(self.body.value(inner).stacked(count));
         let whole = self.block.value(out);
+        let kept = self.tiles.extents.len() - tiling.folded;
         let rank = whole.extents.len() as u8;
-        let outer = self.block.define(whole.stacked(self.tiles.count));
-        let dims = std::iter::once(rank).chain(0..rank).collect();
-        let input = Operand { value: outer, dims };
-        let sum = self.like.instead(Reduce { kind: *kind }, [input], &[out]);
-        self.stacked.push(Stacked { outer, inner, sum: Some(sum) });
+        // Tiles follow each other along the dims that the fold keeps, and then along those that it does not.
+        let mut dims: Dims = (0..rank).collect();
+        dims.insert(kept, rank);
+        let mut fold = Vec::new();
+        let mut parts = outer;
+        if kept > 0 {
+            let mut extents = whole.extents.clone();
+            extents.insert(kept, count / whole.extents[..kept].iter().product::<usize>());
+            parts = self.block.define(Value::new(whole.dtype, extents));
+            let tiles = Operand::whole(outer, usize::from(rank) + 1);
+            fold.push(self.like.instead(Reshape, [tiles], &[parts]));
+        }
+        let parts = Operand { value: parts, dims };
+        fold.push(self.like.instead(Reduce { kind: *kind }, [parts], &[out]));
+        self.stacked.push(Stacked { outer, inner, fold });
     }
 
     /// The loop, and what is to be done behind it.
@@ -159,7 +202,8 @@ impl Making<'_> {
         };
         let inputs: Vec<_> = self.sliced.iter().chain(&self.captured).map(whole).collect();
         let outs: Vec<_> = self.stacked.iter().map(|stacked| stacked.outer).collect();
-        let sums = self.stacked.into_iter().filter_map(|stacked| stacked.sum);
-        [self.like.instead(form, inputs, &outs)].into_iter().chain(sums).collect()
+        let folds = self.stacked.into_iter().flat_map(|stacked| stacked.fold);
+        let all = self.like.instead(form, inputs, &outs);
+        self.before.into_iter().chain([all]).chain(folds).collect()
     }
 }

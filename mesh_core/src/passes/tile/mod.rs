@@ -3,23 +3,23 @@
 //!
 //! A group of steps, each of which can be done piece by piece along its outermost dims, becomes a loop whose iterations
 //! are the tiles of those dims. What the group is given and gives is sliced and stacked where it lies.
-//! A sum over these dims becomes a sum of the tiles' sums. Steps near each other join if they read
+//! A sum over these dims, or over the last of them, becomes a sum of the tiles' sums. Steps near each other join if they read
 //! each other's results or the same values; what needs the group's results, but cannot join, waits
-//! until behind the loop. It pays if the values that vanish inside are large.
+//! until behind the loop. It pays if the values that are read inside where they are made are large.
 
 mod body;
 mod tiling;
 
 use super::uses::Uses;
 use super::{Machine, compact};
-use crate::program::{Block, Step, ValueId};
+use crate::program::{Block, Form, Step, ValueId};
 use smallvec::SmallVec;
-use tiling::{Tiling, tiling};
+use tiling::{Met, Tiling, tiling};
 
 /// Which tiles pay.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
-    /// Bytes that have to vanish.
+    /// Bytes that have to be read where they are made.
     pub(super) worth: usize,
     /// The most bytes that a tile meets.
     pub(super) tile: usize,
@@ -29,6 +29,10 @@ pub(super) struct Limits {
 const REACH: usize = 64;
 /// Steps that may have to wait for the group.
 const WAITING: usize = 8;
+/// Dims along which steps are looked at together.
+const DEPTHS: usize = 3;
+/// How many values as large as its largest a tile may meet.
+const LARGE: usize = 8;
 
 /// What fits a core's cache anyway gains nothing, and half of it is for a tile.
 pub(super) fn run(block: &mut Block, machine: &Machine) {
@@ -37,20 +41,32 @@ pub(super) fn run(block: &mut Block, machine: &Machine) {
 }
 
 pub(super) fn run_within(block: &mut Block, limits: Limits) {
+    // What has waited for one group may be the next.
+    while once(block, limits) {}
+    compact(block);
+}
+
+/// Tiles groups that have no steps in common; says whether steps have waited for one.
+fn once(block: &mut Block, limits: Limits) -> bool {
     let uses = Uses::new(block);
-    let tilings: Vec<_> = block.steps.iter().map(|step| tiling(block, step, 1)).collect();
+    let at = |depth| block.steps.iter().map(|step| tiling(block, step, depth)).collect();
+    let tilings: [Vec<Option<Tiling>>; DEPTHS] = std::array::from_fn(|i| at(i + 1));
     let mut all = Vec::new();
     let mut position = 0;
     while position < block.steps.len() {
-        let group = Group::from(block, &uses, &tilings, position);
+        // Steps that have nothing but these dims in common may fit where more steps together do not.
+        let tiles = tilings.iter().zip(1..).find_map(|(tilings, depth)| {
+            let group = Group::from(block, &uses, tilings, (position, depth), limits)?;
+            group.tiles(depth, limits)
+        });
         position += 1;
-        if let Some(tiles) = group.and_then(|group| group.tiles(limits)) {
+        if let Some(tiles) = tiles {
             position = tiles.last() + 1;
             all.push(tiles);
         }
     }
     body::replace(block, &uses, &all);
-    compact(block);
+    all.iter().any(|tiles| tiles.waiting.count() > 0)
 }
 
 /// Some of the [`REACH`] steps from one on.
@@ -91,7 +107,7 @@ impl StepSet {
 struct Group<'p> {
     block: &'p Block,
     uses: &'p Uses,
-    /// Of every step of the program, along the outermost dim.
+    /// Of every step of the program, along some outermost dims.
     tilings: &'p [Option<Tiling>],
     members: StepSet,
     waiting: StepSet,
@@ -114,17 +130,26 @@ impl Tiles {
 }
 
 impl<'p> Group<'p> {
-    /// Grows a group from its first step.
+    /// Grows a group from its first step; along several dims only if what the step meets is too large for tiles of
+    /// fewer.
     fn from(
         block: &'p Block,
         uses: &'p Uses,
         tilings: &'p [Option<Tiling>],
-        first: usize,
+        (first, depth): (usize, usize),
+        limits: Limits,
     ) -> Option<Self> {
-        let sizes = &tilings[first].as_ref()?.sizes;
-        // A loop is run by all.
-        let all = |step: &Step| step.owners.is_empty();
-        if !all(&block.steps[first]) {
+        let Tiling { sizes, .. } = tilings[first].as_ref()?;
+        let met = block.steps[first].values().map(|value| block.value(value).bytes()).max();
+        let outer: usize = sizes[..depth - 1].iter().product();
+        if depth > 1 && met? / outer < limits.tile / LARGE {
+            return None;
+        }
+        // A loop is run by all, and what it makes is not made in a variable's place.
+        let writes = |user: &usize| matches!(block.steps[*user].form, Form::Write(_));
+        let is_written = |out: &ValueId| uses.users[out.index()].iter().any(writes);
+        let fits = |step: &Step| step.owners.is_empty() && !step.outs.iter().any(is_written);
+        if !fits(&block.steps[first]) {
             return None;
         }
         let (members, waiting) = (StepSet::none(first), StepSet::none(first));
@@ -133,7 +158,7 @@ impl<'p> Group<'p> {
         let end = block.steps.len().min(first + REACH);
         for (position, next) in block.steps.iter().enumerate().take(end).skip(first + 1) {
             let own = tilings[position].as_ref().filter(|own| own.sizes == *sizes);
-            let own = own.filter(|_| all(next));
+            let own = own.filter(|_| fits(next));
             let inputs: SmallVec<[ValueId; 4]> = next.reads().collect();
             let needs = |of: StepSet| inputs.iter().any(|&input| group.maker(of, input).is_some());
             if needs(group.waiting) {
@@ -167,9 +192,10 @@ impl<'p> Group<'p> {
     /// reads as well.
     fn takes(&self, inputs: &[ValueId], own: &Tiling) -> bool {
         let mut joined = false;
-        for (&input, &tiled) in inputs.iter().zip(&own.tiled) {
+        for (&input, &met) in inputs.iter().zip(&own.met) {
+            let tiled = met == Met::Tile;
             if let Some(maker) = self.maker(self.members, input) {
-                if !tiled || self.tilings[maker].as_ref().is_none_or(|made| made.partial) {
+                if !tiled || self.tilings[maker].as_ref().is_none_or(|made| made.folded > 0) {
                     return false;
                 }
                 joined = true;
@@ -180,12 +206,12 @@ impl<'p> Group<'p> {
         joined
     }
 
-    /// The tiles of a group that gains by them: the largest that are small enough.
-    fn tiles(self, limits: Limits) -> Option<Tiles> {
+    /// The tiles of a group that gains by them, along `least` dims or more: the largest that are small enough.
+    fn tiles(self, least: usize, limits: Limits) -> Option<Tiles> {
         let bytes = |value: &ValueId| self.block.value(*value).bytes();
         let made: Vec<ValueId> = self.steps().flat_map(|(step, _)| &step.outs).copied().collect();
-        let vanishing = made.iter().filter(|value| !self.is_given(**value));
-        if vanishing.map(bytes).sum::<usize>() < limits.worth {
+        let read_again = made.iter().filter(|value| self.is_read_inside(**value));
+        if read_again.map(bytes).sum::<usize>() < limits.worth {
             return None;
         }
         let mut met: Vec<ValueId> =
@@ -193,34 +219,47 @@ impl<'p> Group<'p> {
         met.sort_unstable();
         met.dedup();
         let total: usize = met.iter().map(bytes).sum();
-        let mut levels = (1..).map_while(|depth| self.sizes(depth));
+        // A tile that meets small values besides is not cut again.
+        if total <= limits.tile + limits.tile / 8 {
+            return None;
+        }
+        let mut levels = (least..).map_while(|depth| self.sizes(depth));
         let small = levels.find_map(|sizes| largest(&sizes, total, limits.tile));
         let (extents, count) = small.filter(|(_, count)| *count > 1)?;
         let Self { members, waiting, .. } = self;
         Some(Tiles { members, waiting, extents, count })
     }
 
-    /// Whether a value is fetched, or read outside the group.
-    fn is_given(&self, value: ValueId) -> bool {
-        let users = &self.uses.users[value.index()];
-        self.uses.fetched[value.index()] || users.iter().any(|&user| !self.members.has(user))
+    /// Whether a step of the group reads a value.
+    fn is_read_inside(&self, value: ValueId) -> bool {
+        self.uses.users[value.index()].iter().any(|&user| self.members.has(user))
     }
 
-    /// The sizes of the outermost `depth` dims, if all steps can be tiled along them.
+    /// The sizes of the outermost `depth` dims, if all steps can be tiled along them and none reads a part of what
+    /// another makes.
     fn sizes(&self, depth: usize) -> Option<Vec<usize>> {
-        let mut sizes = self.steps().map(|(step, _)| tiling(self.block, step, depth));
-        let first = sizes.next()??.sizes;
-        sizes
-            .all(|tilings| tilings.is_some_and(|tilings| tilings.sizes == first))
-            .then(|| first.to_vec())
+        let mut first = None;
+        let mut parts: SmallVec<[ValueId; 4]> = SmallVec::new();
+        for (step, _) in self.steps() {
+            let own = tiling(self.block, step, depth)?;
+            if *first.get_or_insert_with(|| own.sizes.to_vec()) != *own.sizes
+                || step.reads().any(|input| parts.contains(&input))
+            {
+                return None;
+            }
+            if own.folded > 0 {
+                parts.extend(step.outs.iter().copied());
+            }
+        }
+        first
     }
 }
 
 /// What a tile of a step meets a part of.
 fn met(step: &Step, tilings: &Tiling) -> Vec<ValueId> {
-    let inputs = step.reads().zip(&tilings.tiled);
-    let inputs = inputs.filter(|(_, tiled)| **tiled).map(|(input, _)| input);
-    let outs = step.outs.iter().filter(|_| !tilings.partial);
+    let inputs = step.reads().zip(&tilings.met);
+    let inputs = inputs.filter(|(_, met)| **met == Met::Tile).map(|(input, _)| input);
+    let outs = step.outs.iter().filter(|_| tilings.folded == 0);
     inputs.chain(outs.copied()).collect()
 }
 

@@ -7,15 +7,30 @@ use smallvec::SmallVec;
 pub(super) struct Tiling {
     /// Sizes of these dims.
     pub(super) sizes: SmallVec<[usize; 3]>,
-    /// Per input, in order, whether a tile meets a tile of it, or all of it.
-    pub(super) tiled: SmallVec<[bool; 4]>,
-    /// Whether the dims are folded away, so that a tile gives a part of the out.
-    pub(super) partial: bool,
+    /// Per input, in order, what a tile meets of it.
+    pub(super) met: SmallVec<[Met; 4]>,
+    /// How many of the dims, the last of them, are folded away; then a tile gives a part of the out.
+    pub(super) folded: usize,
 }
+
+/// What a tile of a step meets of an input.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Met {
+    /// All of it.
+    All,
+    /// A tile of it.
+    Tile,
+    /// What lies at its position of so many of the dims, the first of them. The input lacks the others.
+    First(usize),
+}
+
+/// A small input that lacks dims is repeated for tiles along them, if that makes it no larger than this part of the out.
+const SMALLER: usize = 8;
 
 /// How a step can be done tile by tile along the `depth` dims that lie outermost, if it can.
 ///
-/// An input either has these dims outermost, in the same order, or has none of them. Products are
+/// An input either has these dims outermost, in the same order, or has none of them; a small one of an elementwise
+/// step may have the first of them. Products are
 /// tiled along dims that both factors have: a product in pieces would pack its other factor for each.
 pub(super) fn tiling(block: &Block, step: &Step, depth: usize) -> Option<Tiling> {
     let value = |id: ValueId| block.value(id);
@@ -26,43 +41,47 @@ pub(super) fn tiling(block: &Block, step: &Step, depth: usize) -> Option<Tiling>
         return None;
     }
     let mut of = value(first);
-    let mut partial = false;
+    let mut folded = 0;
     let in_order = || step.values().all(|id| value(id).in_order());
-    let tiled = match &step.form {
-        Form::Map(_) => operands(block, &step.inputs, &cut)?,
+    let met = match &step.form {
+        Form::Map(_) => mapped(block, &step.inputs, of, &cut)?,
         Form::Contract(_) => {
-            let tiled = operands(block, &step.inputs, &cut)?;
-            tiled.iter().all(|&tiled| tiled).then_some(tiled)?
+            let met = operands(block, &step.inputs, &cut)?;
+            met.iter().all(|&met| met == Met::Tile).then_some(met)?
         }
         Form::Reduce(_) => {
-            let (rank, dtype, input) = (of.extents.len(), of.dtype, &step.inputs[0]);
-            partial = labels(block, input).take(depth).all(|label| usize::from(label) >= rank);
-            if partial {
+            let (rank, input) = (of.extents.len(), &step.inputs[0]);
+            let outermost: Dims = labels(block, input).take(depth).collect();
+            let is_folded = |label: &&u8| usize::from(**label) >= rank;
+            folded = outermost.iter().rev().take_while(is_folded).count();
+            if folded == 0 {
+                operands(block, &step.inputs, &cut)?
+            } else {
+                let kept = outermost.len() - folded;
+                let gives_parts = of.dtype.reduction() == of.dtype
+                    && outermost[..kept].iter().map(|&label| usize::from(label)).eq(0..kept)
+                    && (kept == 0 || of.in_order());
                 of = value(input.value);
-            }
-            match partial {
-                true if dtype.reduction() == dtype => SmallVec::from_slice(&[true]),
-                true => return None,
-                false => operands(block, &step.inputs, &cut)?,
+                gives_parts.then(|| SmallVec::from_slice(&[Met::Tile]))?
             }
         }
         _ if !in_order() => return None,
         Form::Sort(form) if usize::from(form.dim) >= depth => operands(block, &step.inputs, &cut)?,
         Form::Gather(_) => operands(block, &step.inputs, &cut)?,
-        Form::Scan(form) if usize::from(form.dim) >= depth => SmallVec::from_slice(&[true]),
+        Form::Scan(form) if usize::from(form.dim) >= depth => SmallVec::from_slice(&[Met::Tile]),
         Form::Reshape(_) => {
             let from = value(step.inputs[0].value).extents.get(..depth)?;
-            (from == of.extents.get(..depth)?).then(|| SmallVec::from_slice(&[true]))?
+            (from == of.extents.get(..depth)?).then(|| SmallVec::from_slice(&[Met::Tile]))?
         }
         Form::Move(form) => {
             let mut pieces = form.pieces.iter().zip(&step.inputs);
             let kept = pieces.all(|(piece, input)| keeps(block, piece, input, of, depth));
-            kept.then(|| SmallVec::from_elem(true, form.pieces.len()))?
+            kept.then(|| SmallVec::from_elem(Met::Tile, form.pieces.len()))?
         }
         _ => return None,
     };
     let sizes = of.order.get(..depth)?.iter().map(|&dim| of.extents[usize::from(dim)]).collect();
-    Some(Tiling { sizes, tiled, partial })
+    Some(Tiling { sizes, met, folded })
 }
 
 /// The labels of an operand as its dims lie in memory, the outermost first.
@@ -71,14 +90,39 @@ fn labels<'a>(block: &'a Block, operand: &'a Operand) -> impl Iterator<Item = u8
     order.map(|&dim| operand.dims[usize::from(dim)])
 }
 
-fn operands(block: &Block, inputs: &[Operand], cut: &[u8]) -> Option<SmallVec<[bool; 4]>> {
-    let tiled = |operand: &Operand| {
-        let outermost = labels(block, operand).take(cut.len());
-        let is_tiled = outermost.eq(cut.iter().copied());
-        let is_free = !operand.dims.iter().any(|label| cut.contains(label));
-        (is_tiled || is_free).then_some(is_tiled)
+fn operands(block: &Block, inputs: &[Operand], cut: &[u8]) -> Option<SmallVec<[Met; 4]>> {
+    inputs.iter().map(|input| operand(block, input, cut)).collect()
+}
+
+fn operand(block: &Block, operand: &Operand, cut: &[u8]) -> Option<Met> {
+    if labels(block, operand).take(cut.len()).eq(cut.iter().copied()) {
+        return Some(Met::Tile);
+    }
+    let is_free = !operand.dims.iter().any(|label| cut.contains(label));
+    is_free.then_some(Met::All)
+}
+
+/// As [`operands`], of a map.
+fn mapped(
+    block: &Block,
+    inputs: &[Operand],
+    out: &Value,
+    cut: &[u8],
+) -> Option<SmallVec<[Met; 4]>> {
+    let of = |input: &Operand| {
+        if let Some(met) = operand(block, input, cut) {
+            return Some(met);
+        }
+        let first = labels(block, input).zip(cut).take_while(|(label, cut)| label == *cut).count();
+        let (has, lacks) = cut.split_at(first);
+        let value = block.value(input.value);
+        let lacks_the_rest = !input.dims.iter().any(|label| lacks.contains(label));
+        let times: usize = lacks.iter().map(|&dim| out.extents[usize::from(dim)]).product();
+        let is_small = value.bytes() * times * SMALLER <= out.bytes();
+        let in_order = value.in_order() && labels(block, input).take(first).eq(has.iter().copied());
+        (first > 0 && lacks_the_rest && is_small && in_order).then_some(Met::First(first))
     };
-    inputs.iter().map(tiled).collect()
+    inputs.iter().map(of).collect()
 }
 
 /// Whether a copy takes the first dims whole, and leaves them as they are.

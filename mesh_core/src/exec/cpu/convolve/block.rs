@@ -43,9 +43,6 @@ pub(super) struct Block<'a, T> {
 /// All offsets lie within `a`, `b` and `c`.
 pub(super) type Run<T> = unsafe fn(Block<'_, T>);
 
-/// Rows of an even group.
-pub(super) const EVEN: usize = 7;
-
 /// `P` groups of one row of `N` vectors; steps of one tap, of the first kind.
 #[inline(always)]
 pub(super) unsafe fn anywhere<V: Vector, const P: usize, const N: usize>(
@@ -74,6 +71,24 @@ pub(super) unsafe fn anywhere<V: Vector, const P: usize, const N: usize>(
             for (n, sum) in sums.into_iter().enumerate() {
                 put(sum, c.offset(to).add(n * V::LANES), accumulate);
             }
+        }
+    }
+}
+
+/// `G` groups of `P` rows of one vector, each group's rows as far apart as the first two; steps of one tap, of the
+/// first kind. Addresses follow from the first rows', which registers hold where they do not hold all.
+#[inline(always)]
+pub(super) unsafe fn even<V: Vector, const G: usize, const P: usize>(block: Block<'_, V::Element>) {
+    let mut rows = [0; MOST_ROWS];
+    (0..G).for_each(|g| rows[g] = block.rows[g * P]);
+    let block = Block { slide: block.rows[1] - block.rows[0], rows: &rows, ..block };
+    // SAFETY: all offsets of the block lie within its operands, and the machine has the vector's
+    // instructions.
+    unsafe {
+        let mut sums = [[V::zero(); P]; G];
+        taps::<V, G, P, 1>(&block, block.steps[0], &mut sums);
+        for (sum, &to) in sums.into_iter().flatten().zip(block.to) {
+            put(sum, block.c.offset(to), block.accumulate);
         }
     }
 }

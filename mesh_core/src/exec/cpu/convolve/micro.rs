@@ -1,7 +1,7 @@
 //! The block of each instruction set and kind of rows. Few lanes go to half vectors: a core that multiplies two of
 //! these at once spends half the time of a whole one on each.
 
-use super::block::{Block, EVEN, MOST_ROWS, Run, anywhere};
+use super::block::{Block, Run, anywhere};
 use crate::exec::cpu::isa::Isa;
 use crate::exec::cpu::vector::{Plain, Vector};
 
@@ -17,16 +17,16 @@ pub(super) struct Micro<T> {
     /// Taps of each kind of step.
     pub(super) taps: [usize; 2],
     large: Run<T>,
-    /// As `large`, for rows in groups of seven that are equally far apart.
-    even: Option<Run<T>>,
+    /// As `large`, for rows in groups of so many that are equally far apart.
+    even: Option<(usize, Run<T>)>,
     /// Four groups.
     small: Option<Run<T>>,
 }
 
-/// Whether rows come in groups of [`EVEN`], all with the same distance between neighbours.
-fn is_even(rows: &[isize; MOST_ROWS]) -> bool {
+/// Whether rows come in groups of `size`, all with the same distance between neighbours.
+fn is_even(rows: &[isize], size: usize) -> bool {
     let step = rows[1] - rows[0];
-    rows.chunks_exact(EVEN).all(|group| (1..EVEN).all(|i| group[i] - group[0] == i as isize * step))
+    rows.chunks_exact(size).all(|group| (1..size).all(|i| group[i] - group[0] == i as isize * step))
 }
 
 impl<T> Micro<T> {
@@ -44,7 +44,11 @@ impl<T> Micro<T> {
     pub(super) unsafe fn run(&self, count: usize, block: Block<'_, T>) {
         let run = match (self.small, self.even) {
             (Some(small), _) if count <= 4 => small,
-            (_, Some(even)) if count == self.groups && is_even(block.rows) => even,
+            (_, Some((size, even)))
+                if count == self.groups && is_even(&block.rows[..count], size) =>
+            {
+                even
+            }
             _ => self.large,
         };
         // SAFETY: all offsets of the block lie within its operands; `Element` chose a block whose
@@ -89,25 +93,43 @@ fn sliding<V: Vector>(rows: usize) -> Option<Micro<V::Element>> {
     Some(Micro { lanes: V::LANES, groups, rows, taps: [3, 2], large, even: None, small: None })
 }
 
+/// As [`sliding`], in the 16 registers of AVX2: three are vectors of taps, and one is an element.
+#[cfg(target_arch = "x86_64")]
+fn sliding_in_sixteen<V: Vector>(rows: usize) -> Option<Micro<V::Element>> {
+    use super::x86::avx2_sliding;
+    let (groups, large): (_, Run<V::Element>) = match rows {
+        3 => (4, avx2_sliding::<V, 4, 3>),
+        4 => (3, avx2_sliding::<V, 3, 4>),
+        5 => (2, avx2_sliding::<V, 2, 5>),
+        7 => (1, avx2_sliding::<V, 1, 7>),
+        8 => (1, avx2_sliding::<V, 1, 8>),
+        9 => (1, avx2_sliding::<V, 1, 9>),
+        _ => return None,
+    };
+    Some(Micro { lanes: V::LANES, groups, rows, taps: [3, 2], large, even: None, small: None })
+}
+
 macro_rules! elements {
     ($($t:ty, $half:ident, $full:ident, $lanes:literal, $even_half:ident, $even:ident;)*) => {$(
         impl Element for $t {
             #[cfg(target_arch = "x86_64")]
             fn micro(isa: Isa, lanes: usize) -> Micro<Self> {
-                use super::x86::{$even, $even_half, avx2, avx512};
+                use super::x86::{$even, $even_half, EVEN, avx2, avx2_even, avx512};
                 use std::arch::x86_64::{$full, $half};
                 let few = lanes <= $lanes / 2;
                 match isa {
                     Isa::Avx512 if few => {
                         let (large, small) = (avx512::<$half, 28, 1>, avx512::<$half, 4, 1>);
-                        Micro { even: Some($even_half), ..plain($lanes / 2, 28, large, small) }
+                        Micro { even: Some((EVEN, $even_half)), ..plain($lanes / 2, 28, large, small) }
                     }
                     Isa::Avx512 => {
                         let (large, small) = (avx512::<$full, 28, 1>, avx512::<$full, 4, 1>);
-                        Micro { even: Some($even), ..plain($lanes, 28, large, small) }
+                        Micro { even: Some((EVEN, $even)), ..plain($lanes, 28, large, small) }
                     }
                     Isa::Avx2 if few => {
-                        plain($lanes / 2, 12, avx2::<$half, 12, 1>, avx2::<$half, 4, 1>)
+                        let (large, small) = (avx2::<$half, 12, 1>, avx2::<$half, 4, 1>);
+                        let even = Some((4, avx2_even::<$half, 3, 4> as Run<$t>));
+                        Micro { even, ..plain($lanes / 2, 12, large, small) }
                     }
                     Isa::Avx2 => plain($lanes, 6, avx2::<$half, 6, 2>, avx2::<$half, 4, 2>),
                     Isa::Portable => portable(),
@@ -120,6 +142,7 @@ macro_rules! elements {
                 match isa {
                     Isa::Avx512 if lanes <= $lanes / 2 => sliding::<$half>(rows),
                     Isa::Avx512 => sliding::<$full>(rows),
+                    Isa::Avx2 if lanes <= $lanes / 2 => sliding_in_sixteen::<$half>(rows),
                     _ => None,
                 }
             }
@@ -144,7 +167,7 @@ elements! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::cpu::convolve::block::{MOST_ELEMENTS, Offsets};
+    use crate::exec::cpu::convolve::block::{MOST_ELEMENTS, MOST_ROWS, Offsets};
     use crate::exec::cpu::isa::isa;
 
     /// Groups anywhere; rows of a group and taps of a step nine apart.

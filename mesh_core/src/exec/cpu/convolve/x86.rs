@@ -1,6 +1,6 @@
 //! Register blocks in AVX2 and AVX-512.
 
-use super::block::{Block, EVEN, anywhere, sliding};
+use super::block::{Block, anywhere, even, sliding};
 use crate::exec::cpu::vector::{Vector, put};
 use std::arch::x86_64::*;
 
@@ -37,6 +37,33 @@ pub(super) unsafe fn avx2<V: Vector, const P: usize, const N: usize>(args: Block
     // here.
     unsafe { anywhere::<V, P, N>(args) };
 }
+
+/// # Safety
+///
+/// As [`super::block::Run`], and the machine has AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn avx2_sliding<V: Vector, const G: usize, const P: usize>(
+    args: Block<'_, V::Element>,
+) {
+    // SAFETY: all offsets of the block lie within its operands; the features above are enabled
+    // here.
+    unsafe { sliding::<V, G, P>(args) };
+}
+
+/// # Safety
+///
+/// As [`super::block::Run`], the machine has AVX2 and FMA, and rows are even.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn avx2_even<V: Vector, const G: usize, const P: usize>(
+    args: Block<'_, V::Element>,
+) {
+    // SAFETY: all offsets of the block lie within its operands; the features above are enabled
+    // here.
+    unsafe { even::<V, G, P>(args) };
+}
+
+/// Rows of a group of [`even!`].
+pub(super) const EVEN: usize = 7;
 
 /// A block of 28 rows by one vector with every address in registers. Compilers keep the 28 row
 /// offsets in memory, which costs a load per product; in groups of seven, `base + i * step` is

@@ -1,7 +1,9 @@
 //! Metrics of predicted classes.
 
 use super::{Metric, count, ratio, total, weighted, weights_fit};
-use crate::elementwise::{cast, equal, greater, less, logical_and, select};
+use crate::elementwise::{
+    cast, equal, greater, is_nan, less, logical_and, logical_not, logical_or, select,
+};
 use crate::layers::fit::Fit;
 use crate::reduce::sum;
 use crate::room::*;
@@ -59,7 +61,8 @@ pub fn accuracy<'g>(
 }
 
 /// The share of examples whose label (i32) is among the `k` greatest logits along `classes`: fewer than `k`
-/// classes are above it, or equal to it and before it. A label that is no class is never among them.
+/// classes are above it, or equal to it and before it. NaN is above all numbers, as in `torch.topk`. A label that is no
+/// class is never among them.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -86,8 +89,10 @@ pub fn top_k_accuracy<'g>(
     let class = crate::range(logits.graph(), classes, DType::I32);
     let own = equal(labels, class);
     let own_logit = sum(select(own, logits, 0.0), [classes]);
-    let earlier = logical_and(equal(logits, own_logit), less(class, labels));
-    let before = crate::elementwise::logical_or(greater(logits, own_logit), earlier);
+    let [nan, own_nan] = [logits, own_logit].map(is_nan);
+    let above = logical_or(greater(logits, own_logit), logical_and(nan, logical_not(own_nan)));
+    let same = logical_or(equal(logits, own_logit), logical_and(nan, own_nan));
+    let before = logical_or(above, logical_and(same, less(class, labels)));
     let number = |x| sum(cast(x, DType::I32), [classes]);
     let right = logical_and(less(number(before), k as f64), equal(number(own), 1.0));
     share(right, weights, &labels.shape())

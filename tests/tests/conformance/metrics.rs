@@ -62,12 +62,14 @@ fn metrics_of_numbers() {
     );
 }
 
-/// How many classes stand before that of the label, which is one of them.
+/// How many classes stand before that of the label, which is one of them; NaN stands before numbers.
 fn rank(logits: &Dense, label: usize, at: &At) -> usize {
-    let logit = |class: usize| logits.at(&at.with("classes", class));
-    let before = |other: &usize| {
-        logit(*other) > logit(label) || (logit(*other) == logit(label) && *other < label)
+    let key = |class: usize| {
+        let logit = logits.at(&at.with("classes", class));
+        (logit.is_nan(), if logit.is_nan() { 0.0 } else { logit })
     };
+    let before =
+        |other: &usize| key(*other) > key(label) || (key(*other) == key(label) && *other < label);
     (0..4).filter(before).count()
 }
 
@@ -87,21 +89,42 @@ fn among(x: &[&Dense], k: usize) -> f64 {
 fn metrics_of_classes() {
     let classes = dim("classes", 4);
     let ties = || Fill::Integers(-1, 1);
+    let nan = || Fill::Values(vec![f64::NAN, 1.0, 0.0, f64::NAN, -1.0, 2.0, f64::NAN]);
     let labels = || Fill::Values(vec![0.0, 3.0, 1.0, 2.0, 4.0]);
-    let logits = |case: Case| {
-        let case = case.input("logits", "p:6;classes:4", F32, ties());
+    let of = |case: Case, logits: Fill| {
+        let case = case.input("logits", "p:6;classes:4", F32, logits);
         weights(case.input("label", "p:6", I32, labels()), "p:6").without_gradient().meshes(GRIDS)
     };
     conform(
         "metrics_of_classes",
         vec![
-            logits(Case::new("accuracy", move |_, x| {
-                accuracy(x[0], x[1], classes, Some(x[2])).value()
-            }))
+            of(
+                Case::new("accuracy", move |_, x| {
+                    accuracy(x[0], x[1], classes, Some(x[2])).value()
+                }),
+                ties(),
+            )
             .computes(number(|x| among(x, 1))),
-            logits(Case::new("top_k_accuracy", move |_, x| {
-                top_k_accuracy(x[0], x[1], classes, 2, Some(x[2])).value()
-            }))
+            of(
+                Case::new("top_k_accuracy", move |_, x| {
+                    top_k_accuracy(x[0], x[1], classes, 2, Some(x[2])).value()
+                }),
+                ties(),
+            )
+            .computes(number(|x| among(x, 2))),
+            of(
+                Case::new("accuracy: NaN", move |_, x| {
+                    accuracy(x[0], x[1], classes, Some(x[2])).value()
+                }),
+                nan(),
+            )
+            .computes(number(|x| among(x, 1))),
+            of(
+                Case::new("top_k_accuracy: NaN", move |_, x| {
+                    top_k_accuracy(x[0], x[1], classes, 2, Some(x[2])).value()
+                }),
+                nan(),
+            )
             .computes(number(|x| among(x, 2))),
             weights(
                 Case::new("confusion_matrix", move |_, x| {

@@ -3,9 +3,10 @@
 //!
 //! A group of steps, each of which can be done piece by piece along its outermost dims, becomes a loop whose iterations
 //! are the tiles of those dims. What the group is given and gives is sliced and stacked where it lies.
-//! A sum over these dims, or over the last of them, becomes a sum of the tiles' sums. Steps near each other join if they read
-//! each other's results or the same values; what needs the group's results, but cannot join, waits
-//! until behind the loop. It pays if the values that are read inside where they are made are large.
+//! A sum over these dims, or over the last of them, becomes a sum of the tiles' sums. Steps near each other join
+//! if they read each other's results or the same values; what needs the group's results, but cannot join, waits
+//! until behind the loop, and may be the next group. It pays if the values that are read inside where they are made
+//! are large.
 
 mod body;
 mod tiling;
@@ -29,7 +30,7 @@ pub(super) struct Limits {
 const REACH: usize = 64;
 /// Steps that may have to wait for the group.
 const WAITING: usize = 8;
-/// Dims along which steps are looked at together.
+/// The most dims along which a group is grown.
 const DEPTHS: usize = 3;
 /// How many values as large as its largest a tile may meet.
 const LARGE: usize = 8;
@@ -54,7 +55,7 @@ fn once(block: &mut Block, limits: Limits) -> bool {
     let mut all = Vec::new();
     let mut position = 0;
     while position < block.steps.len() {
-        // Steps that have nothing but these dims in common may fit where more steps together do not.
+        // Fewer steps have more dims in common, and so smaller tiles.
         let tiles = tilings.iter().zip(1..).find_map(|(tilings, depth)| {
             let group = Group::from(block, &uses, tilings, (position, depth), limits)?;
             group.tiles(depth, limits)
@@ -219,7 +220,7 @@ impl<'p> Group<'p> {
         met.sort_unstable();
         met.dedup();
         let total: usize = met.iter().map(bytes).sum();
-        // A tile that meets small values besides is not cut again.
+        // What hardly exceeds it, as tiles do with the small values that they meet besides, is not cut again.
         if total <= limits.tile + limits.tile / 8 {
             return None;
         }

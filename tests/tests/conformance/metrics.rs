@@ -95,37 +95,22 @@ fn metrics_of_classes() {
         let case = case.input("logits", "p:6;classes:4", F32, logits);
         weights(case.input("label", "p:6", I32, labels()), "p:6").without_gradient().meshes(GRIDS)
     };
+    let first = |name: &str, logits: Fill| {
+        let case = Case::new(name, move |_, x| accuracy(x[0], x[1], classes, Some(x[2])).value());
+        of(case, logits).computes(number(|x| among(x, 1)))
+    };
+    let first_two = |name: &str, logits: Fill| {
+        let case =
+            Case::new(name, move |_, x| top_k_accuracy(x[0], x[1], classes, 2, Some(x[2])).value());
+        of(case, logits).computes(number(|x| among(x, 2)))
+    };
     conform(
         "metrics_of_classes",
         vec![
-            of(
-                Case::new("accuracy", move |_, x| {
-                    accuracy(x[0], x[1], classes, Some(x[2])).value()
-                }),
-                ties(),
-            )
-            .computes(number(|x| among(x, 1))),
-            of(
-                Case::new("top_k_accuracy", move |_, x| {
-                    top_k_accuracy(x[0], x[1], classes, 2, Some(x[2])).value()
-                }),
-                ties(),
-            )
-            .computes(number(|x| among(x, 2))),
-            of(
-                Case::new("accuracy: NaN", move |_, x| {
-                    accuracy(x[0], x[1], classes, Some(x[2])).value()
-                }),
-                nan(),
-            )
-            .computes(number(|x| among(x, 1))),
-            of(
-                Case::new("top_k_accuracy: NaN", move |_, x| {
-                    top_k_accuracy(x[0], x[1], classes, 2, Some(x[2])).value()
-                }),
-                nan(),
-            )
-            .computes(number(|x| among(x, 2))),
+            first("accuracy", ties()),
+            first_two("top_k_accuracy", ties()),
+            first("accuracy: NaN", nan()),
+            first_two("top_k_accuracy: NaN", nan()),
             weights(
                 Case::new("confusion_matrix", move |_, x| {
                     confusion_matrix(x[0], x[1], classes, Some(x[2])).value()

@@ -31,11 +31,11 @@ const LONG: usize = 64;
 
 pub(super) fn run(block: &mut Block, machine: &Machine) {
     let mut known: Vec<Option<Seen>> = vec![None; block.values.len()];
-    let ways = Ways::new(block, machine);
+    let needs = Needs::new(block, machine);
     let values = &block.values;
     for (position, step) in block.steps.iter_mut().enumerate() {
         see_through(values, step, position, &known);
-        if let Some((value, seen)) = seen(values, step, position, &ways, machine) {
+        if let Some((value, seen)) = seen(values, step, position, &needs, machine) {
             known[value.index()] = Some(seen);
         }
     }
@@ -56,15 +56,16 @@ enum Seen {
     },
 }
 
-/// What values are needed for, and what lies between.
-struct Ways {
+/// What says whether a cheap value is made again.
+struct Needs {
     /// Per value, whether nobody but maps needs it.
     only_maps: Vec<bool>,
-    /// Folds of more than a tile, in order: where they stand, and how many elements they fold.
+    /// Folds that no tile holds, in order: where they stand, and how many elements they fold. A tile meets half of the
+    /// cache, what is folded and what that is made of.
     folds: Vec<(usize, usize)>,
 }
 
-impl Ways {
+impl Needs {
     fn new(block: &Block, machine: &Machine) -> Self {
         let uses = Uses::new(block);
         let is_map = |user: &usize| matches!(block.steps[*user].form, Form::Map(_));
@@ -86,7 +87,7 @@ impl Ways {
     }
 
     /// The first fold of so many elements behind a position.
-    fn fold(&self, position: usize, len: usize) -> Option<usize> {
+    fn fold_behind(&self, position: usize, len: usize) -> Option<usize> {
         let mut behind = self.folds.iter().filter(|fold| fold.0 > position && fold.1 == len);
         behind.next().map(|fold| fold.0)
     }
@@ -96,7 +97,7 @@ fn seen(
     values: &[Value],
     step: &Step,
     position: usize,
-    ways: &Ways,
+    needs: &Needs,
     machine: &Machine,
 ) -> Option<(ValueId, Seen)> {
     let [out] = step.outs[..] else { return None };
@@ -123,8 +124,8 @@ fn seen(
     let readers = match large.len() {
         0 if little && body.flops() <= FEW => position..usize::MAX,
         1 if little => {
-            let is_cheap = body.flops() <= CHEAP && ways.only_maps[out.index()];
-            let cheap = ways.fold(position, made.len()).filter(|_| is_cheap);
+            let is_cheap = body.flops() <= CHEAP && needs.only_maps[out.index()];
+            let cheap = needs.fold_behind(position, made.len()).filter(|_| is_cheap);
             let is_far = body.flops() <= SOME && made.bytes() >= machine.caches.far_bytes;
             cheap.or(is_far.then_some(position + LONG))?..usize::MAX
         }

@@ -30,8 +30,8 @@ const SMALLER: usize = 8;
 /// How a step can be done tile by tile along the `depth` dims that lie outermost, if it can.
 ///
 /// An input either has these dims outermost, in the same order, or has none of them; a small one of an elementwise
-/// step may have the first of them. Products are
-/// tiled along dims that both factors have: a product in pieces would pack its other factor for each.
+/// step may have the first of them. Products are tiled along dims that both factors have: a product in pieces would
+/// pack its other factor for each.
 pub(super) fn tiling(block: &Block, step: &Step, depth: usize) -> Option<Tiling> {
     let value = |id: ValueId| block.value(id);
     let first = *step.outs.first()?;
@@ -114,13 +114,13 @@ fn mapped(
             return Some(met);
         }
         let first = labels(block, input).zip(cut).take_while(|(label, cut)| label == *cut).count();
-        let (has, lacks) = cut.split_at(first);
+        let lacks = &cut[first..];
         let value = block.value(input.value);
         let lacks_the_rest = !input.dims.iter().any(|label| lacks.contains(label));
         let times: usize = lacks.iter().map(|&dim| out.extents[usize::from(dim)]).product();
         let is_small = value.bytes() * times * SMALLER <= out.bytes();
-        let in_order = value.in_order() && labels(block, input).take(first).eq(has.iter().copied());
-        (first > 0 && lacks_the_rest && is_small && in_order).then_some(Met::First(first))
+        let fits = first > 0 && lacks_the_rest && is_small && value.in_order();
+        fits.then_some(Met::First(first))
     };
     inputs.iter().map(of).collect()
 }

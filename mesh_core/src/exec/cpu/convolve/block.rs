@@ -75,8 +75,8 @@ pub(super) unsafe fn anywhere<V: Vector, const P: usize, const N: usize>(
     }
 }
 
-/// `G` groups of `P` rows of one vector, each group's rows as far apart as the first two; steps of one tap, of the
-/// first kind. Addresses follow from the first rows', which registers hold where they do not hold all.
+/// `G` groups of `P` rows of one vector, the rows of each as far apart as the first two; steps of one tap, of the first
+/// kind. Addresses are computed from those of the groups' first rows: there are too few registers for all.
 #[inline(always)]
 pub(super) unsafe fn even<V: Vector, const G: usize, const P: usize>(block: Block<'_, V::Element>) {
     let mut rows = [0; MOST_ROWS];

@@ -6,7 +6,7 @@
 //! | linear | adds x for sum, else none |
 //! | gradient | sum: broadcast; max, min: to the elements that attain it, in equal parts; prod: the product of the others; all, any: none |
 
-use crate::elementwise::{cast, equal, logical_and, select, square};
+use crate::elementwise::{cast, equal, logical_and, logical_or, not_equal, select, square};
 use crate::room::*;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -129,7 +129,7 @@ fn product_of_others<'g>(x: Tensor<'g>, onto: &Shape) -> Tensor<'g> {
     let [others] = x.graph().custom_gradient(
         [x],
         |[x]| [others(x, &here)],
-        move |cx| vec![Some(of_pairs(cx.input(0), cx.dy(), &there))],
+        move |cx| vec![Some(of_pairs(cx.input(0), None, cx.dy(), &there))],
     );
     others
 }
@@ -153,22 +153,34 @@ fn others<'g>(x: Tensor<'g>, onto: &Shape) -> Tensor<'g> {
 }
 
 /// The cotangent of `x`, by `dy` of the products of others: for each element the sum, over every other
-/// one, of that one's `dy` times the product of all elements but these two.
-fn of_pairs<'g>(x: Tensor<'g>, dy: Tensor<'g>, onto: &Shape) -> Tensor<'g> {
+/// one, of that one's `dy` times the product of all elements but these two. With `groups`, of dims of `x`,
+/// elements are multiplied with each other only where their groups are equal.
+pub(crate) fn of_pairs<'g>(
+    x: Tensor<'g>,
+    groups: Option<Tensor<'g>>,
+    dy: Tensor<'g>,
+    onto: &Shape,
+) -> Tensor<'g> {
     let (graph, dims) = (x.graph(), dims_beside(x, onto));
     let mut of_other = dy;
+    let mut group_of_other = groups;
     let mut same = graph.scalar(1.0, DType::Bool);
     let mut twins = Vec::new();
     for &dim in &dims {
         let twin = apart(&x.shape(), dim, "other");
         let [own, other] = [dim, twin].map(|dim| crate::range(graph, dim, DType::I32));
         same = logical_and(same, equal(own, other));
-        of_other = crate::rename(of_other, dim, twin.name.as_str());
+        let to_twin = |x| crate::rename(x, dim, twin.name.as_str());
+        of_other = to_twin(of_other);
+        group_of_other =
+            group_of_other.map(|g| if g.shape().contains(dim.name) { to_twin(g) } else { g });
         twins.push(twin);
     }
-    let without_other = select(same, x.scalar_like(1.0), x);
+    let apart = groups.zip(group_of_other).map(|(own, other)| not_equal(own, other));
+    let no_pair = apart.map_or(same, |apart| logical_or(same, apart));
+    let without_other = select(no_pair, x.scalar_like(1.0), x);
     let rest = product_of_others(without_other, &without_other.shape().without(&names(&dims)));
-    sum(select(same, x.scalar_like(0.0), of_other * rest), twins)
+    sum(select(no_pair, x.scalar_like(0.0), of_other * rest), twins)
 }
 
 fn names(dims: &[Dimension]) -> Vec<DimName> {

@@ -20,8 +20,8 @@ pub enum Scatter {
     Max,
     /// The lesser one stays; of equal ones each has a part of the gradient.
     Min,
-    /// It is multiplied. Its gradient and the second one are right where updates are 0, further ones only where
-    /// none is.
+    /// It is multiplied. Its gradients are right also where updates are 0; the gradient of the gradient looks at
+    /// every pair of updates.
     Mul,
 }
 

@@ -12,6 +12,7 @@
 
 use crate::elementwise::{cast, div, equal, maximum, mul, select, sub};
 use crate::gather::check_indices;
+use crate::reduce;
 use crate::room::*;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -137,7 +138,7 @@ impl Op for ScatterFold {
         let given = [updates, indices];
         let found = |y| positions.found(given, y);
         let dx = match self.kind {
-            ReduceKind::Prod => mul(found(dy), product_of_others(given, positions.clone())),
+            ReduceKind::Prod => mul(found(dy), positions.clone().product_of_others(given)),
             ReduceKind::Max | ReduceKind::Min => {
                 let attained = cast(equal(updates, found(y)), updates.dtype());
                 // Where no update comes, none takes anything either.
@@ -157,17 +158,6 @@ struct Positions {
     shape: Shape,
 }
 
-/// The product of those of a position that are not 0, without the update itself, and the zeros among the others.
-struct Others<'g> {
-    /// Whether an update is 0.
-    is_zero: Tensor<'g>,
-    /// The update, or 1 in place of 0.
-    divisor: Tensor<'g>,
-    product: Tensor<'g>,
-    /// How many of the others are 0.
-    zeros: Tensor<'g>,
-}
-
 impl Positions {
     /// For each update what is at its position.
     #[track_caller]
@@ -180,54 +170,34 @@ impl Positions {
         crate::scatter_add(x, indices, self.dim, &self.shape)
     }
 
-    /// For each update the sum of what the others of its position have.
+    /// For each update the product of the others of its position: the product of what is not 0, divided by the
+    /// update if that is not 0, and 0 if another is.
     #[track_caller]
-    fn of_others<'g>(&self, given: [Tensor<'g>; 2], x: Tensor<'g>) -> Tensor<'g> {
-        sub(self.found(given, self.sums(given, x)), x)
-    }
-
-    #[track_caller]
-    fn others<'g>(&self, given: [Tensor<'g>; 2]) -> Others<'g> {
-        let [updates, indices] = given;
+    fn others<'g>(&self, given @ [updates, indices]: [Tensor<'g>; 2]) -> Tensor<'g> {
         let is_zero = equal(updates, 0);
         let divisor = select(is_zero, 1, updates);
         let all = scatter_fold(ReduceKind::Prod, divisor, indices, self.dim, &self.shape);
-        let product = div(self.found(given, all), divisor);
-        Others {
-            is_zero,
-            divisor,
-            product,
-            zeros: self.of_others(given, cast(is_zero, DType::I32)),
-        }
+        let rest = div(self.found(given, all), divisor);
+        let is_zero = cast(is_zero, DType::I32);
+        let other_zeros = sub(self.found(given, self.sums(given, is_zero)), is_zero);
+        select(equal(other_zeros, 0), rest, 0)
     }
 
-    /// The cotangent of updates, by `dy` of the products of others: for each update the sum, over every other
-    /// one of its position, of that one's `dy` times the product of all but these two. Where one of the others
-    /// is 0, only its own term is not; where two are, none is.
+    /// [`others`](Self::others), with a gradient that looks at every pair of updates: it is right where some are
+    /// 0, and so are its own gradients.
     #[track_caller]
-    fn of_pairs<'g>(&self, given: [Tensor<'g>; 2], dy: Tensor<'g>) -> Tensor<'g> {
-        let Others { is_zero, divisor, product, zeros } = self.others(given);
-        let of_all = self.of_others(given, div(dy, divisor));
-        let of_zero = self.of_others(given, select(is_zero, dy, 0));
-        let through = select(equal(zeros, 1), of_zero, 0);
-        mul(product, select(equal(zeros, 0), of_all, through))
+    fn product_of_others<'g>(self, given: [Tensor<'g>; 2]) -> Tensor<'g> {
+        let folded = self.shape.without(&[self.dim.name]);
+        let [others] = given[0].graph().custom_gradient(
+            given,
+            move |given| [self.others(given)],
+            move |cx| {
+                let [updates, indices] = [cx.input(0), cx.input(1)];
+                vec![Some(reduce::of_pairs(updates, Some(indices), cx.dy(), &folded)), None]
+            },
+        );
+        others
     }
-}
-
-/// For each update the product of the others of its position. Its gradient is right where some are 0, too; that
-/// of its gradient only where none is.
-#[track_caller]
-fn product_of_others<'g>(given: [Tensor<'g>; 2], positions: Positions) -> Tensor<'g> {
-    let there = positions.clone();
-    let [others] = given[0].graph().custom_gradient(
-        given,
-        |given| {
-            let Others { product, zeros, .. } = positions.others(given);
-            [select(equal(zeros, 0), product, 0)]
-        },
-        move |cx| vec![Some(there.of_pairs([cx.input(0), cx.input(1)], cx.dy())), None],
-    );
-    others
 }
 
 #[cfg(any(test, feature = "testing"))]

@@ -37,6 +37,10 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 150)]
     milliseconds: u64,
 
+    /// How often all layouts are measured, one after the other; the least time of each counts.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
     /// Take measured times from what earlier runs printed with --list, the least of each layout, and measure
     /// nothing.
     #[arg(long, value_name = "FILE")]
@@ -164,30 +168,48 @@ fn rank(
     })?;
     let mut all = found.all;
     all.sort_by(|a, b| a.price.seconds().total_cmp(&b.price.seconds()));
+    let key = |Choice { mesh, layout, .. }: &Choice| {
+        format!("{} {processors} \"{mesh}\" \"{layout}\"", model.name())
+    };
+    let measured = match earlier {
+        Some(earlier) => all.iter().map(|choice| earlier.get(&key(choice)).copied()).collect(),
+        None => in_rounds(flags, &graph, &function, &all)?,
+    };
     let mut times = Vec::new();
-    for choice in &all {
-        let Choice { mesh, layout, price } = choice;
-        let key = format!("{} {processors} \"{mesh}\" \"{layout}\"", model.name());
-        let measured = match earlier {
-            Some(earlier) => match earlier.get(&key) {
-                Some(seconds) => *seconds,
-                None => {
-                    remark(&format!("not measured: {key}"));
-                    continue;
-                }
-            },
-            None => measure(flags, &graph, &function, choice)?,
+    for (choice, measured) in all.iter().zip(measured) {
+        let Some(measured) = measured else {
+            remark(&format!("not measured: {}", key(choice)));
+            continue;
         };
+        let predicted = choice.price.seconds();
         if flags.list {
             print(&format!(
-                "layout {key} predicted_ms={:.4} measured_ms={:.4}",
-                price.seconds() * 1e3,
+                "layout {} predicted_ms={:.4} measured_ms={:.4}",
+                key(choice),
+                predicted * 1e3,
                 measured * 1e3
             ))?;
         }
-        times.push((price.seconds(), measured));
+        times.push((predicted, measured));
     }
     Ok(Ranked { times })
+}
+
+/// The least seconds of a step under each layout, of all rounds.
+fn in_rounds(
+    flags: &Flags,
+    graph: &Graph,
+    function: &str,
+    all: &[Choice],
+) -> Result<Vec<Option<f64>>, Box<dyn Error>> {
+    let mut least = vec![None; all.len()];
+    for _ in 0..flags.rounds {
+        for (choice, least) in all.iter().zip(&mut least) {
+            let seconds = measure(flags, graph, function, choice)?;
+            *least = Some(least.map_or(seconds, |known: f64| known.min(seconds)));
+        }
+    }
+    Ok(least)
 }
 
 /// The least seconds of a step under a layout.

@@ -128,7 +128,7 @@ fn product_of_others<'g>(x: Tensor<'g>, onto: &Shape) -> Tensor<'g> {
     let (here, there) = (onto.clone(), onto.clone());
     let [others] = x.graph().custom_gradient(
         [x],
-        |[x]| [others(x, &here)],
+        |[x]| [others(x, |kind, x| reduce(kind, x, dims_beside(x, &here)))],
         move |cx| vec![Some(of_pairs(cx.input(0), None, cx.dy(), &there))],
     );
     others
@@ -139,16 +139,19 @@ fn dims_beside(x: Tensor<'_>, onto: &Shape) -> Vec<Dimension> {
     x.shape().iter().filter(|d| !onto.contains(d.name)).collect()
 }
 
-/// The product of what is not 0, divided by the element if that is not 0, and 0 if another element is.
+/// For each element the product of those that `folded` folds with it and that are not 0, divided by the element if
+/// that is not 0; and 0 if another of them is. `folded` gives each element the sum or the product of them and itself.
 /// Where there are zeros that is no function to differentiate.
-fn others<'g>(x: Tensor<'g>, onto: &Shape) -> Tensor<'g> {
+pub(crate) fn others<'g>(
+    x: Tensor<'g>,
+    folded: impl Fn(ReduceKind, Tensor<'g>) -> Tensor<'g>,
+) -> Tensor<'g> {
     let scalar = |value, dtype| x.graph().scalar(value, dtype);
-    let dims = dims_beside(x, onto);
     let is_zero = equal(x, scalar(0.0, x.dtype()));
     let divisor = select(is_zero, scalar(1.0, x.dtype()), x);
-    let rest = prod(divisor, dims.iter().copied()) / divisor;
+    let rest = folded(ReduceKind::Prod, divisor) / divisor;
     let zeros = cast(is_zero, DType::I32);
-    let other_zeros = sum(zeros, dims) - zeros;
+    let other_zeros = folded(ReduceKind::Sum, zeros) - zeros;
     select(equal(other_zeros, scalar(0.0, DType::I32)), rest, scalar(0.0, x.dtype()))
 }
 
@@ -162,25 +165,20 @@ pub(crate) fn of_pairs<'g>(
     onto: &Shape,
 ) -> Tensor<'g> {
     let (graph, dims) = (x.graph(), dims_beside(x, onto));
-    let mut of_other = dy;
-    let mut group_of_other = groups;
-    let mut same = graph.scalar(1.0, DType::Bool);
-    let mut twins = Vec::new();
-    for &dim in &dims {
-        let twin = apart(&x.shape(), dim, "other");
-        let [own, other] = [dim, twin].map(|dim| crate::range(graph, dim, DType::I32));
-        same = logical_and(same, equal(own, other));
-        let to_twin = |x| crate::rename(x, dim, twin.name.as_str());
-        of_other = to_twin(of_other);
-        group_of_other =
-            group_of_other.map(|g| if g.shape().contains(dim.name) { to_twin(g) } else { g });
-        twins.push(twin);
-    }
-    let apart = groups.zip(group_of_other).map(|(own, other)| not_equal(own, other));
-    let no_pair = apart.map_or(same, |apart| logical_or(same, apart));
+    let twin = |&dim: &Dimension| (dim, apart(&x.shape(), dim, "other"));
+    let twins: Vec<_> = dims.iter().map(twin).collect();
+    let of_other = |x: Tensor<'g>| {
+        let renamed = twins.iter().filter(|(own, _)| x.shape().contains(own.name));
+        renamed.fold(x, |x, (own, other)| crate::rename(x, *own, other.name.as_str()))
+    };
+    let index = |dim: Dimension| crate::range(graph, dim, DType::I32);
+    let is_one = |(own, other): &(Dimension, Dimension)| equal(index(*own), index(*other));
+    let same = twins.iter().map(is_one).fold(graph.scalar(1.0, DType::Bool), logical_and);
+    let no_pair = groups.map_or(same, |own| logical_or(same, not_equal(own, of_other(own))));
     let without_other = select(no_pair, x.scalar_like(1.0), x);
     let rest = product_of_others(without_other, &without_other.shape().without(&names(&dims)));
-    sum(select(no_pair, x.scalar_like(0.0), of_other * rest), twins)
+    let terms = select(no_pair, x.scalar_like(0.0), of_other(dy) * rest);
+    sum(terms, twins.iter().map(|(_, other)| *other))
 }
 
 fn names(dims: &[Dimension]) -> Vec<DimName> {

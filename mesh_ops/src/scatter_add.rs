@@ -10,7 +10,7 @@
 //!
 //! Over a split `dim` each processor keeps what is for its own positions.
 
-use crate::elementwise::{cast, div, equal, maximum, mul, select, sub};
+use crate::elementwise::{cast, div, equal, maximum, mul};
 use crate::gather::check_indices;
 use crate::reduce;
 use crate::room::*;
@@ -170,27 +170,19 @@ impl Positions {
         crate::scatter_add(x, indices, self.dim, &self.shape)
     }
 
-    /// For each update the product of the others of its position: the product of what is not 0, divided by the
-    /// update if that is not 0, and 0 if another is.
-    #[track_caller]
-    fn others<'g>(&self, given @ [updates, indices]: [Tensor<'g>; 2]) -> Tensor<'g> {
-        let is_zero = equal(updates, 0);
-        let divisor = select(is_zero, 1, updates);
-        let all = scatter_fold(ReduceKind::Prod, divisor, indices, self.dim, &self.shape);
-        let rest = div(self.found(given, all), divisor);
-        let is_zero = cast(is_zero, DType::I32);
-        let other_zeros = sub(self.found(given, self.sums(given, is_zero)), is_zero);
-        select(equal(other_zeros, 0), rest, 0)
-    }
-
-    /// [`others`](Self::others), with a gradient that looks at every pair of updates: it is right where some are
-    /// 0, and so are its own gradients.
+    /// For each update the product of the others of its position. Its gradient looks at every pair of updates: it is
+    /// right where some are 0, and so are its own gradients.
     #[track_caller]
     fn product_of_others<'g>(self, given: [Tensor<'g>; 2]) -> Tensor<'g> {
         let folded = self.shape.without(&[self.dim.name]);
         let [others] = given[0].graph().custom_gradient(
             given,
-            move |given| [self.others(given)],
+            move |given @ [updates, indices]| {
+                [reduce::others(updates, |kind, x| {
+                    let folded = scatter_fold(kind, x, indices, self.dim, &self.shape);
+                    self.found(given, folded)
+                })]
+            },
             move |cx| {
                 let [updates, indices] = [cx.input(0), cx.input(1)];
                 vec![Some(reduce::of_pairs(updates, Some(indices), cx.dy(), &folded)), None]

@@ -7,8 +7,11 @@ use mesh_core::passes::{Level, Machine};
 use mesh_optimize::search::{Choice, FindLayout, Found, Objective, Search, SearchError};
 use std::collections::BTreeSet;
 
-/// Graphs that are searched.
+/// Graphs that are searched, and whose answers are compared.
 const SEARCHED: u32 = 40;
+
+/// Graphs of which all layouts are held against the bounds.
+const BOUNDED: u32 = 800;
 
 /// The most layouts that are gone through; a graph with more is searched on one axis.
 const MOST: usize = 700;
@@ -89,23 +92,31 @@ fn priced(graph: &Graph, mesh: &Mesh, layout: &str) -> Result<Option<Price>, Tes
     Ok(Some(price))
 }
 
+/// The first of some meshes on which a graph has few layouts enough; `single`: of those of one axis.
+fn mesh_for(graph: &Graph, single: bool) -> Option<Mesh> {
+    let meshes = ["a:2;b:4", "a:2;b:2", "a:4", "a:2"].map(|text| text.parse::<Mesh>().unwrap());
+    let dims = dim_names(graph).len() as u32;
+    let few = |mesh: &Mesh| {
+        let split = options(mesh).iter().filter(|axes| !axes.is_empty()).count();
+        split.saturating_add(1).saturating_pow(dims) <= MOST
+    };
+    meshes.into_iter().skip(if single { 2 } else { 0 }).find(few)
+}
+
+/// No layout takes less than the bounds that it passed.
+fn bounded(graphs: Graphs, recipe: &Recipe) -> Result<(), TestCaseError> {
+    let graph = build(graphs, &SMALL, recipe).graph;
+    let Some(mesh) = mesh_for(&graph, false) else { return Ok(()) };
+    let search = Search { mesh: Some(mesh), every: true, ..Search::new("f", 1, Machine::host()) };
+    let certificate = graph.search(&search).unwrap().certificate;
+    prop_assert!(certificate.proven, "{certificate:?}");
+    Ok(())
+}
+
 fn searched(graphs: Graphs, recipe: &Recipe, single: bool) -> Result<(), TestCaseError> {
     let trial = build(graphs, &SMALL, recipe);
     let graph = &trial.graph;
-    let meshes = ["a:2;b:4", "a:2;b:2", "a:4", "a:2"].map(|text| text.parse::<Mesh>().unwrap());
-    let meshes = if single { &meshes[2..] } else { &meshes[..] };
-    let Some(mesh) = meshes.iter().find(|mesh| {
-        let dims = dim_names(graph).len() as u32;
-        options(mesh)
-            .iter()
-            .filter(|axes| !axes.is_empty())
-            .count()
-            .saturating_add(1)
-            .saturating_pow(dims)
-            <= MOST
-    }) else {
-        return Ok(());
-    };
+    let Some(mesh) = &mesh_for(graph, single) else { return Ok(()) };
     let mut search = Search { mesh: Some(mesh.clone()), ..Search::new("f", 1, Machine::host()) };
     search.single_dims = single;
     let states = if single { single_dims(graph, mesh) } else { state(mesh) };
@@ -220,5 +231,18 @@ proptest! {
     #[test]
     fn the_search_finds_the_best_of_all_shapes(recipe in recipes(&SMALL), whole in any::<bool>()) {
         over_shapes(if whole { Graphs::Exact } else { Graphs::Smooth }, &recipe)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: BOUNDED,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn no_layout_beats_the_bounds(recipe in recipes(&SMALL), whole in any::<bool>()) {
+        bounded(if whole { Graphs::Exact } else { Graphs::Smooth }, &recipe)?;
     }
 }

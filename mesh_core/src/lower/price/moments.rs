@@ -1,9 +1,9 @@
 //! What is held at once whatever the layout, from which bounds of memory are made.
 
 use super::held::Held;
-use super::meetings::goes_by_rule;
+use super::meetings::{goes_by_rule, has_steps};
 use super::{Data, Estimator, IndexMap, Listed};
-use crate::graph::{Report, TensorId};
+use crate::graph::{Operation, Report, Structural, TensorId};
 use crate::lower::setting::Setting;
 use crate::lower::table::{Table, Task, VersionId, place};
 use crate::names::{DimName, RuleSet};
@@ -26,6 +26,9 @@ pub type Moment = Vec<Holding>;
 
 /// What layouts split alike.
 type Kind = (Vec<DimName>, RuleSet);
+
+/// The same while it is put together.
+type Gathered = (BTreeSet<DimName>, RuleSet);
 
 /// Bytes held of each kind.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -87,7 +90,7 @@ impl Now {
     }
 }
 
-fn number(kinds: &mut IndexMap<Kind, ()>, (dims, set): (BTreeSet<DimName>, RuleSet)) -> usize {
+fn number(kinds: &mut IndexMap<Kind, ()>, (dims, set): Gathered) -> usize {
     kinds.insert_full((dims.into_iter().collect(), set), ()).0
 }
 
@@ -98,7 +101,8 @@ struct Split {
     ruled: usize,
     /// The first and the last that does.
     between: Option<(usize, usize)>,
-    /// The number of its kind elsewhere: what finds its own way may leave its outputs split as its inputs are.
+    /// The number of its kind elsewhere: what finds its own way may leave its outputs split as its inputs are, and
+    /// take copies of its inputs that are split as its outputs.
     made: usize,
 }
 
@@ -131,10 +135,7 @@ fn splits_of(
         let outputs = &data.operations[entry.operation.index()].outputs;
         outputs.iter().zip(&entry.outputs).for_each(|(t, v)| add(held.home[v.index()], *t));
     }
-    let split = |kind: &(BTreeSet<DimName>, RuleSet)| Split {
-        ruled: number(kinds, kind.clone()),
-        ..Split::default()
-    };
+    let split = |kind: &Gathered| Split { ruled: number(kinds, kind.clone()), ..Split::default() };
     let mut splits: Vec<Split> = made.iter().map(split).collect();
     for (at, entry) in table.entries.iter().enumerate().filter(|(_, entry)| !entry.alias) {
         let operation = &data.operations[entry.operation.index()];
@@ -145,19 +146,39 @@ fn splits_of(
             }
             continue;
         }
-        let inputs = entry.inputs.iter().map(|v| made[held.home[v.index()]].clone());
-        let all = inputs.reduce(|(one, a), (other, b)| (&one | &other, a.max(b)));
-        let Some((from, set)) = all else { continue };
-        for out in &entry.outputs {
-            let (dims, own) = &mut made[held.home[out.index()]];
-            dims.extend(from.iter().copied());
-            *own = set.max(*own);
+        let all = |versions: &[VersionId]| {
+            let kinds = versions.iter().map(|v| made[held.home[v.index()]].clone());
+            kinds.reduce(|(one, a), (other, b)| (&one | &other, a.max(b)))
+        };
+        let (taken, given) = (all(&entry.inputs), all(&entry.outputs));
+        let within = inside(setting, operation);
+        for (versions, others) in [(&entry.outputs[..], taken), (&entry.inputs[..], given)] {
+            let Some((names, set)) = others else { continue };
+            for version in versions {
+                let (dims, own) = &mut made[held.home[version.index()]];
+                dims.extend(names.union(&within));
+                *own = set.max(*own);
+            }
         }
     }
     for (split, made) in splits.iter_mut().zip(made) {
         split.made = number(kinds, made);
     }
     splits
+}
+
+/// The dims of what finds its own way in the body of a loop, as its carried tensors may then be split.
+fn inside(setting: &Setting<'_>, operation: &Operation) -> BTreeSet<DimName> {
+    let data = setting.data;
+    let Some(Structural::Loop(run)) = operation.structural() else { return BTreeSet::new() };
+    let body = data.region(run.region).operations.iter().map(|id| &data.operations[id.index()]);
+    let own = body.flat_map(|operation| {
+        let finds_its_way = has_steps(operation) && !goes_by_rule(setting, operation);
+        let tensors = operation.inputs.iter().chain(&operation.outputs).filter(move |_| finds_its_way);
+        let names = tensors.flat_map(|t| data.tensors[t.index()].ty.shape.names());
+        inside(setting, operation).into_iter().chain(names)
+    });
+    own.collect()
 }
 
 /// The moments that hold most of each kind, and most in all, beside the variables; each once.
@@ -190,17 +211,21 @@ fn most(table: &Table, held: &Held, splits: &[Split], variables: Now, kinds: usi
         kind.is_some()
     };
     let home = |version: &VersionId| held.home[version.index()];
-    for (at, entry) in table.entries.iter().enumerate() {
+    let turn = |now: &mut Now, at: usize, alive: &mut [Option<usize>]| {
         for &home in &turns[at] {
-            if end(&mut now, home, &mut alive) {
-                begin(&mut now, at, home, &mut alive);
+            if end(now, home, alive) {
+                begin(now, at, home, alive);
             }
         }
+    };
+    for (at, entry) in table.entries.iter().enumerate() {
+        turn(&mut now, at, &mut alive);
         entry.inputs.iter().for_each(|v| begin(&mut now, at, home(v), &mut alive));
         see(&mut most, &now);
         entry.outputs.iter().for_each(|v| begin(&mut now, at, home(v), &mut alive));
         ends[at].iter().for_each(|&home| _ = end(&mut now, home, &mut alive));
     }
+    turn(&mut now, fetched, &mut alive);
     table.fetches.iter().for_each(|v| begin(&mut now, fetched, home(v), &mut alive));
     see(&mut most, &now);
     most.sort();

@@ -1,5 +1,6 @@
 //! `rank`: predicted step times beside measured ones, over all layouts of small models.
 
+use super::lines::median;
 use examples::Rng;
 use examples::backend::BackendFlags;
 use examples::models::{lm, mnist};
@@ -33,15 +34,16 @@ pub(crate) struct Flags {
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4])]
     processors: Vec<usize>,
 
-    /// Milliseconds that each layout is measured, after its first step.
-    #[arg(long, default_value_t = 150)]
+    /// Milliseconds that each layout is measured in a round, after its first step.
+    #[arg(long, default_value_t = 50)]
     milliseconds: u64,
 
-    /// How often all layouts are measured, one after the other; the least time of each counts.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// How often all layouts are measured, one after the other; the median of each counts, as other work on the
+    /// machine slows some rounds, and the least would compare a layout that met a quiet one with others.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Take measured times from what earlier runs printed with --list, the least of each layout, and measure
+    /// Take measured times from what earlier runs printed with --list, the median of each layout, and measure
     /// nothing.
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
@@ -134,7 +136,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Least seconds by model, processors, mesh and layout.
+/// Median seconds by model, processors, mesh and layout.
 type Earlier = BTreeMap<String, f64>;
 
 fn read(path: &std::path::Path) -> Result<Earlier, Box<dyn Error>> {
@@ -145,12 +147,11 @@ fn read(path: &std::path::Path) -> Result<Earlier, Box<dyn Error>> {
         let (_, measured) = times.split_once(" measured_ms=")?;
         Some((key.to_owned(), measured.parse::<f64>().ok()? / 1e3))
     };
-    let mut least = Earlier::new();
+    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (key, seconds) in text.lines().filter_map(line) {
-        let known = least.entry(key).or_insert(seconds);
-        *known = known.min(seconds);
+        all.entry(key).or_default().push(seconds);
     }
-    Ok(least)
+    Ok(all.into_iter().map(|(key, times)| (key, median(times))).collect())
 }
 
 fn rank(
@@ -195,21 +196,20 @@ fn rank(
     Ok(Ranked { times })
 }
 
-/// The least seconds of a step under each layout, of all rounds.
+/// The seconds of a step under each layout: of a round the least, of all rounds the median.
 fn in_rounds(
     flags: &Flags,
     graph: &Graph,
     function: &str,
     all: &[Choice],
 ) -> Result<Vec<Option<f64>>, Box<dyn Error>> {
-    let mut least = vec![None; all.len()];
+    let mut times = vec![Vec::new(); all.len()];
     for _ in 0..flags.rounds {
-        for (choice, least) in all.iter().zip(&mut least) {
-            let seconds = measure(flags, graph, function, choice)?;
-            *least = Some(least.map_or(seconds, |known: f64| known.min(seconds)));
+        for (choice, times) in all.iter().zip(&mut times) {
+            times.push(measure(flags, graph, function, choice)?);
         }
     }
-    Ok(least)
+    Ok(times.into_iter().map(|times| Some(median(times))).collect())
 }
 
 /// The least seconds of a step under a layout.
@@ -220,7 +220,7 @@ fn measure(
     choice: &Choice,
 ) -> Result<f64, Box<dyn Error>> {
     /// The fewest steps that are timed.
-    const LEAST: usize = 5;
+    const LEAST: usize = 3;
     let module = graph.lower(&choice.mesh, &choice.layout)?;
     let mut session = flags.backend.session(&module, 0, Target::host())?;
     let program = module.function(function).ok_or("the function is not in the module")?;

@@ -1,7 +1,7 @@
 //! Adds up what a table of placements costs.
 
 use super::{Estimator, Price};
-use crate::graph::{OperationId, Report};
+use crate::graph::{OperationId, Report, Structural};
 use crate::lower::memo::Placed;
 use crate::lower::setting::Setting;
 use crate::lower::table::{Table, VersionId};
@@ -58,6 +58,7 @@ impl<'b> Bill<'b> {
             let versions = entry.outputs.iter().chain(&entry.inputs);
             let placed: SmallVec<[&Placed; 6]> =
                 versions.map(|v| &self.table.versions[v.index()].placement).collect();
+            self.feed(entry.operation, &placed);
             let work = self.estimator.work(self.setting, entry.operation, &placed)?;
             self.price.add(&work.price, 1);
             if self.computes(entry.operation) {
@@ -66,6 +67,26 @@ impl<'b> Bill<'b> {
         }
         self.price.value_bytes = self.estimator.peak(self.setting, self.table, inside)?;
         Ok(Some(self.price))
+    }
+
+    /// Adds what it takes to copy the slice of a feed. One that lies in one piece is read where it lies.
+    fn feed(&mut self, id: OperationId, placed: &[&Placed]) {
+        let operation = &self.setting.data.operations[id.index()];
+        let Some(Structural::Input { ty, .. }) = operation.structural() else { return };
+        let local = placed.first().and_then(|at| at.local_shape(self.setting.mesh, &ty.shape));
+        let Some(local) = local else { return };
+        let mut rows = 1;
+        let is_cut = local.iter().zip(ty.shape.iter()).any(|(own, whole)| {
+            let is_within = rows > 1;
+            rows *= own.size;
+            is_within && own.size < whole.size
+        });
+        if is_cut {
+            let bytes = 2 * local.size() * ty.dtype.size();
+            let seconds = bytes as f64 / self.estimator.machine.memory;
+            self.price.memory_seconds += seconds;
+            self.price.fixed_seconds += seconds;
+        }
     }
 
     /// Whether compute rules alone place an operation.

@@ -54,7 +54,7 @@ pub struct Exchanged {
 pub struct Price {
     /// Seconds of steps that are bound by arithmetic.
     pub compute_seconds: f64,
-    /// Seconds of steps that are bound by memory traffic, and of beginning steps.
+    /// Seconds of steps that are bound by memory traffic, of beginning steps, and of copying slices of feeds.
     pub memory_seconds: f64,
     /// Collectives by form and axes, the longest first.
     pub exchanged: Vec<Exchanged>,

@@ -174,7 +174,8 @@ fn inside(setting: &Setting<'_>, operation: &Operation) -> BTreeSet<DimName> {
     let body = data.region(run.region).operations.iter().map(|id| &data.operations[id.index()]);
     let own = body.flat_map(|operation| {
         let finds_its_way = has_steps(operation) && !goes_by_rule(setting, operation);
-        let tensors = operation.inputs.iter().chain(&operation.outputs).filter(move |_| finds_its_way);
+        let tensors =
+            operation.inputs.iter().chain(&operation.outputs).filter(move |_| finds_its_way);
         let names = tensors.flat_map(|t| data.tensors[t.index()].ty.shape.names());
         inside(setting, operation).into_iter().chain(names)
     });

@@ -171,7 +171,7 @@ impl<'s> Branch<'s> {
         least: Least,
     ) {
         let (rules, splits) = (space.rules(chosen), space.splits(chosen));
-        let likeness = space.network.likeness(&splits);
+        let likeness = space.likeness(&splits);
         let Some(plain) = self.price(estimator, &rules, likeness, least) else { return };
         if !self.search.state {
             return;
@@ -195,7 +195,7 @@ impl<'s> Branch<'s> {
             if self.is_too_large(least) {
                 continue;
             }
-            let likeness = space.network.likeness(&[&splits[..], &state.splits].concat());
+            let likeness = space.likeness(&[&splits[..], &state.splits].concat());
             let rules: Vec<_> = rules.iter().cloned().chain(state.text).collect();
             self.price(estimator, &rules, likeness, least);
         }
@@ -274,7 +274,7 @@ impl<'s> Branch<'s> {
     pub(super) fn none_below(&self) -> Option<u64> {
         let Certificate { late, pruned, .. } = self.certificate;
         let is_too_small = self.best.is_empty() && !late && pruned.memory > 0;
-        is_too_small.then_some(self.floor as u64)
+        is_too_small.then_some((self.floor * (1.0 - ROUNDING)).ceil() as u64)
     }
 
     /// What was found; what each rule of it is worth is priced now.

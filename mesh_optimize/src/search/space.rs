@@ -50,7 +50,9 @@ impl StateAxes<'_> {
 
 pub(super) struct Space<'m> {
     mesh: &'m Mesh,
-    pub(super) network: Network,
+    network: Network,
+    /// Whether all operations go by their split rules.
+    by_rule: bool,
     pub(super) groups: Vec<Group>,
     /// Seconds of work.
     work: Vec<(Share, f64)>,
@@ -71,7 +73,8 @@ impl<'m> Space<'m> {
         let mut alike = network.onto(&network);
         alike.retain(|renaming| renaming.iter().enumerate().any(|(axis, onto)| axis != *onto));
         let (groups, work, memory) = <_>::default();
-        let mut space = Self { mesh, network, groups, work, memory, alike };
+        let by_rule = estimator.is_by_rule();
+        let mut space = Self { mesh, network, by_rule, groups, work, memory, alike };
         for dims in tied {
             let of = |meeting: &&Meeting| has(meeting, &dims);
             let options = options(mesh, meetings, &dims);
@@ -176,6 +179,11 @@ impl<'m> Space<'m> {
         let mut split: Vec<_> = split.collect();
         split.sort_by(|one, other| one.0.cmp(&other.0));
         split
+    }
+
+    /// Equal for layouts that cost the same.
+    pub(super) fn likeness(&self, splits: &[Split]) -> String {
+        self.network.likeness(splits, self.by_rule)
     }
 
     /// Compute rules as text.

@@ -76,6 +76,15 @@ impl Uses {
 }
 
 impl Estimator<'_> {
+    /// Whether every operation that is priced goes by its split rule.
+    pub(super) fn all_by_rule(&self, data: &Data) -> Result<bool, Report> {
+        self.unsplit(data, |setting| {
+            let used = self.known.uses.used.iter().map(|(id, _)| &data.operations[id.index()]);
+            let mut own = used.filter(|operation| operation.structural().is_none());
+            own.all(|operation| goes_by_rule(setting, operation))
+        })
+    }
+
     /// Finds what meets.
     pub(super) fn meet(&self, data: &Data) -> Result<Vec<Meeting>, Report> {
         self.unsplit(data, |setting| {

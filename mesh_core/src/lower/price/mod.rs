@@ -153,6 +153,7 @@ struct Known {
     near: Near,
     meetings: Vec<Meeting>,
     moments: Vec<Moment>,
+    by_rule: bool,
 }
 
 /// A function's operations and what is wanted of it.
@@ -180,14 +181,15 @@ impl Graph {
         let alike = Rc::new(Alike::new(&data));
         let uses = Uses::new(&data, &functions);
         let (near, meetings, moments) = (Near::default(), Vec::new(), Vec::new());
-        let known = Known { functions, alike, uses, near, meetings, moments };
+        let known = Known { functions, alike, uses, near, meetings, moments, by_rule: false };
         // The others are found with what stays near.
         let of = |known| Estimator::of(self, mesh, machine, Rc::new(known));
         let first = of(known);
         let near = first.near(&data);
         let second = of(Known { near, ..first.known()? });
         let (meetings, moments) = (second.meet(&data)?, second.find_moments(&data)?);
-        Ok(of(Known { meetings, moments, ..second.known()? }))
+        let by_rule = second.all_by_rule(&data)?;
+        Ok(of(Known { meetings, moments, by_rule, ..second.known()? }))
     }
 }
 
@@ -256,6 +258,12 @@ impl<'g> Estimator<'g> {
     /// Where dims meet, equal combinations together.
     pub fn meetings(&self) -> &[Meeting] {
         &self.known.meetings
+    }
+
+    /// Whether every operation goes by its split rule. Another, a reshape for example, finds its own way, and then it is
+    /// not all one in which order axes of different sizes split a dim.
+    pub fn is_by_rule(&self) -> bool {
+        self.known.by_rule
     }
 
     /// What is held at once, at moments that hold much; under no layout a processor needs less than its part.

@@ -167,7 +167,8 @@ fn splits_of(
     splits
 }
 
-/// The dims of what finds its own way in the body of a loop, as its carried tensors may then be split.
+/// If it is a loop: the dims of what finds its own way in the body, which may leave split along any of them what the
+/// loop carries and stacks.
 fn inside(setting: &Setting<'_>, operation: &Operation) -> BTreeSet<DimName> {
     let data = setting.data;
     let Some(Structural::Loop(run)) = operation.structural() else { return BTreeSet::new() };

@@ -34,7 +34,7 @@ impl Case {
     /// 5. each operation does so where its inputs are selected and what they meet is infinite;
     /// 6. a case that says what it [computes](Self::computes) computes that.
     ///
-    /// Where a graph has more than 40 legal layouts on a mesh, 40 of them are run, and derivatives of
+    /// Where a graph has more than 12 legal layouts on a mesh, 12 of them are run, and derivatives of
     /// higher orders under three; [`Count::left`] says how many are left out. With `MESH_LAYOUTS=all` in
     /// the environment none is.
     ///

@@ -10,6 +10,9 @@ use std::sync::LazyLock;
 /// Lowerings tried per graph and mesh; beyond that, an even selection.
 const TRIED_MOST: usize = 4_000;
 
+/// Lowerings tried for each layout that is to be run, where the others are not counted.
+const TRIED_FOR_EACH: usize = 50;
+
 /// What a graph allows on a mesh.
 #[derive(Clone, Debug)]
 pub struct Layouts {
@@ -88,6 +91,21 @@ pub(super) fn more_layouts(
     mesh: &Mesh,
     known: &[(Layout, Rc<Module>)],
 ) -> Result<Layouts, String> {
+    legal_among(graph, mesh, known, TRIED_MOST)
+}
+
+/// As [`legal_layouts`], where no more than so many are wanted.
+pub(super) fn some_layouts(graph: &Graph, mesh: &Mesh, most: usize) -> Result<Layouts, String> {
+    legal_among(graph, mesh, &[], most.saturating_mul(TRIED_FOR_EACH).min(TRIED_MOST))
+}
+
+/// Layouts that are legal among so many that are tried; those that are known are not tried.
+fn legal_among(
+    graph: &Graph,
+    mesh: &Mesh,
+    known: &[(Layout, Rc<Module>)],
+    tries: usize,
+) -> Result<Layouts, String> {
     let known: BTreeMap<_, _> = known.iter().map(|pair| (pair.0.to_string(), pair)).collect();
     let lower = |text: &str| {
         if let Some(&pair) = known.get(text) {
@@ -101,7 +119,7 @@ pub(super) fn more_layouts(
     let (mut tried, mut sampled) = (1, false);
     let mut legal: Vec<_> = lower("")?.into_iter().collect();
     for (done, name) in names.iter().enumerate() {
-        let budget = (TRIED_MOST - tried.min(TRIED_MOST)) / (names.len() - done);
+        let budget = (tries - tried.min(tries)) / (names.len() - done);
         let most = (budget / options.len()).max(1);
         let mut more = Vec::new();
         for i in selection(legal.len(), most) {

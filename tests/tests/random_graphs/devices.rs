@@ -8,7 +8,7 @@ use proptest::test_runner::TestRunner;
 use tests::{fast, plugin};
 
 /// Graphs of each kind.
-const CASES: usize = 100;
+const CASES: usize = 60;
 
 #[test]
 fn graphs_agree_on_devices() {

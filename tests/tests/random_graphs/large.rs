@@ -15,7 +15,7 @@ use proptest::test_runner::TestRunner;
 const CASES: usize = 12;
 
 /// The number of products whose result has 8 MiB of f64, which no cache holds.
-const PRODUCTS: u32 = 6;
+const PRODUCTS: u32 = 3;
 
 /// The spread of the elements of each row, which is computed tile by tile.
 pub fn spread(x: Tensor<'_>) -> Option<Tensor<'_>> {

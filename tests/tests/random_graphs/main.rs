@@ -34,10 +34,10 @@ use recipe::{Draw, LARGE, Recipe, SMALL, Sizes, recipes};
 use std::collections::BTreeMap;
 
 /// Graphs of each kind.
-const CASES: u32 = 3000;
+const CASES: u32 = 1500;
 
 /// Graphs of each kind with tensors larger than the caches.
-const LARGE_CASES: u32 = 40;
+const LARGE_CASES: u32 = 20;
 
 /// The number of graphs of each kind among which every op must occur.
 const CASES_FOR_ALL_OPS: usize = 1000;

@@ -16,7 +16,7 @@ fn mesh() -> Mesh {
 }
 
 /// Layouts of a case that are run unless all are asked for: compiling takes most of the time.
-const LAYOUTS: usize = 3;
+const LAYOUTS: usize = 2;
 
 /// Checks cases; says under how many layouts, and the faults.
 fn checked(plugin: &Plugin, cases: &[Case]) -> (usize, Vec<String>) {

@@ -94,7 +94,7 @@ pub(super) fn more_layouts(
     legal_among(graph, mesh, known, TRIED_MOST)
 }
 
-/// As [`legal_layouts`], where no more than so many are wanted.
+/// As [`legal_layouts`], where no more than so many are to be run: some of the others are not looked for.
 pub(super) fn some_layouts(graph: &Graph, mesh: &Mesh, most: usize) -> Result<Layouts, String> {
     legal_among(graph, mesh, &[], most.saturating_mul(TRIED_FOR_EACH).min(TRIED_MOST))
 }

@@ -297,7 +297,7 @@ table = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops.txt")
 for line in open(table):
     if line.startswith("#") or not line.strip():
         continue
-    name, _, texts = line.strip().split(" | ")
+    name, _, texts = line.strip().split(" | ")[:3]
     if flags.words and not any(word in name for word in flags.words):
         continue
     for threads in map(int, flags.threads.split(",")):

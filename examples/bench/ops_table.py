@@ -3,7 +3,7 @@
 usage: ops_table.py RESULTS ... [--all] [--write PAGE]
 
 Ratios are PyTorch's least time by ours, worst first. Ops that are ahead in all columns are named below the table;
---all puts them into it. Of those behind on one thread, ops_held.txt says what holds them. --write puts the table between the marker lines of a Markdown page.
+--all puts them into it. Of those behind, ops_held.txt says what holds them. --write puts the table between the marker lines of a Markdown page.
 """
 
 import math
@@ -63,7 +63,7 @@ def main():
             ahead.append(name)
             continue
         cells = [f"{rows[name][c]:.2f}" if c in rows[name] else "" for c in COLUMNS]
-        behind = any(ratio < BEHIND for (layout, _), ratio in rows[name].items() if layout == "t1")
+        behind = any(ratio < BEHIND for ratio in rows[name].values())
         if behind and name not in reasons:
             print(f"ops_held.txt says nothing of {name}", file=sys.stderr)
         reason = reasons.get(name, "") if behind else ""

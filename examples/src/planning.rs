@@ -16,33 +16,18 @@ pub fn of_file(path: &str) -> Result<Machine, MachineError> {
     read_machine(path.as_ref())
 }
 
-/// Into how many parts the layout that flags give cuts a dim in computations; 1 if a layout is to be found,
-/// or is none of the mesh, of which lowering tells.
-///
-/// # Errors
-///
-/// Flags that are no mesh and no layout.
-pub fn parts_given(
-    (mesh, layout): (Option<&str>, Option<&str>),
-    batch: usize,
-    dim: Dimension,
-) -> Result<usize, LaunchError> {
-    let is_found = |text: &str| text.strip_prefix(AUTO).is_some_and(|rest| rest.starts_with(':'));
-    if mesh.is_some_and(is_found) || layout == Some(AUTO) {
-        return Ok(1);
-    }
-    let (mesh, layout) = mesh_and_layout(mesh, layout, batch)?;
-    let (Ok(rules), Ok(shape)) = (Rules::bind(&layout, &mesh), Shape::new([dim])) else {
-        return Ok(1);
-    };
-    Ok(rules.compute(&shape).parts(&mesh, dim.name))
+/// Into how many parts a layout cuts a dim in computations; 1 if the layout is none of the mesh, of which lowering
+/// tells.
+pub fn parts(mesh: &Mesh, layout: &Layout, dim: Dimension) -> usize {
+    let (Ok(rules), Ok(shape)) = (Rules::bind(layout, mesh), Shape::new([dim])) else { return 1 };
+    rules.compute(&shape).parts(mesh, dim.name)
 }
 
-/// The mesh and layout that flags ask for. `auto:N` and `auto` are found by a search for the fastest call of a
-/// function, of which standard error says what was found; else as [`mesh_and_layout`].
+/// The mesh and layout that flags ask for. `auto:N` and `auto` are found by a search for the fastest call of the
+/// function that `build` makes and names, of which standard error says what was found; else as
+/// [`mesh_and_layout`].
 pub fn found_or_given(
-    graph: &Graph,
-    function: &str,
+    build: impl FnOnce(&Graph) -> String,
     flags: (Option<&str>, Option<&str>),
     batch: usize,
     machine: Machine,
@@ -57,7 +42,8 @@ pub fn found_or_given(
         let text = layout.unwrap_or_default().to_owned();
         return Err(LaunchError::Flag { flag: "layout", text, message }.into());
     }
-    let mut search = Search::new(function, 1, machine);
+    let graph = mesh_ops::graph();
+    let mut search = Search::new(&build(&graph), 1, machine);
     match (count, mesh) {
         (Some(count), _) => search.processors = parse("mesh", count)?,
         (None, Some(text)) => search.mesh = Some(parse("mesh", text)?),

@@ -6,6 +6,7 @@
 //! functions the case calls. A layout lost or won shows up as a difference. There is a table for each room;
 //! `ROOM=elu` checks the rooms of that name alone, and `MESH_LAYOUTS=all` leaves nothing out.
 
+mod attention;
 mod beams;
 mod calls;
 mod conv;
@@ -15,9 +16,11 @@ mod layers;
 mod losses;
 mod meanings;
 mod metrics;
+mod mixtures;
 mod recurrent;
 mod routed;
 mod state_space;
+mod transformers;
 mod variables;
 
 use mesh_core::lower::Module;

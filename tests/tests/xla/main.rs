@@ -1,6 +1,8 @@
 //! Sessions on XLA's devices, through the plugin that `MESH_PJRT_PLUGIN` names: they do what threads do, keep
 //! variables on the devices, and say what is wrong with plugins.
 
+#[path = "../conformance/attention.rs"]
+mod attention;
 #[path = "../conformance/beams.rs"]
 mod beams;
 mod collectives;
@@ -17,12 +19,16 @@ mod index;
 mod layers;
 #[path = "../conformance/meanings.rs"]
 mod meanings;
+#[path = "../conformance/mixtures.rs"]
+mod mixtures;
 #[allow(dead_code, reason = "shared with tests of sessions")]
 #[path = "../session/models.rs"]
 mod models;
 #[path = "../conformance/routed.rs"]
 mod routed;
 mod state;
+#[path = "../conformance/transformers.rs"]
+mod transformers;
 #[path = "../conformance/variables.rs"]
 mod variables;
 

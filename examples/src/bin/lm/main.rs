@@ -7,12 +7,13 @@ mod train;
 use clap::Parser;
 use examples::launch::{draw, exit, lower_with, named, on_mesh, parameters};
 use examples::models::lm as model;
-use examples::planning::{found_or_given, parts_given};
+use examples::planning::{found_or_given, parts};
 use examples::ranks::whereabouts;
 use examples::report::{print, say};
 use examples::running::{About, Compared, word};
 use examples::text::Text;
 use flags::Flags;
+use mesh_core::graph::Graph;
 use mesh_core::lower::Options;
 use mesh_core::names::dim;
 use std::error::Error;
@@ -24,13 +25,15 @@ fn main() -> ExitCode {
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     flags.check()?;
-    let graph = mesh_ops::graph();
     let optimizer = train::optimizer(flags)?;
     let asked = (flags.mesh.as_deref(), flags.layout.as_deref());
-    let parts = parts_given(asked, flags.batch, dim("length", flags.sequence))?;
+    // A search takes it that positions are dealt, as they are below: prices of attention count all blocks alike.
+    let in_order =
+        |graph: &Graph| model::build(graph, &flags.sizes(1), &*optimizer).train.name().to_owned();
+    let (mesh, layout) = found_or_given(in_order, asked, flags.batch, flags.run.machine())?;
+    let graph = mesh_ops::graph();
+    let parts = parts(&mesh, &layout, dim("length", flags.sequence));
     let functions = model::build(&graph, &flags.sizes(parts), &*optimizer);
-    let (train, machine) = (functions.train.name(), flags.run.machine());
-    let (mesh, layout) = found_or_given(&graph, train, asked, flags.batch, machine)?;
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);
     }

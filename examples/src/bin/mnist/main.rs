@@ -14,6 +14,7 @@ use examples::ranks::{check_cluster, whereabouts};
 use examples::report::{print, say};
 use examples::running::{About, Compared, Detail, word};
 use flags::Flags;
+use mesh_core::graph::Graph;
 use mesh_core::lower::{Module, Options};
 use mesh_core::names::Layout;
 use mesh_core::session::Session;
@@ -47,10 +48,11 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let training = training.delayed(staleness);
     let functions = model::build(&graph, &flags.sizes(), &training);
     let asked = (flags.mesh.as_deref(), flags.layout.as_deref());
-    let (train, machine) = (functions.train.name(), flags.run.machine());
+    let build =
+        |graph: &Graph| model::build(graph, &flags.sizes(), &training).train.name().to_owned();
     let (mesh, layout) = match &distribution {
         Some(found) => (found.mesh.clone(), found.layout.clone()),
-        None => found_or_given(&graph, train, asked, flags.batch, machine)?,
+        None => found_or_given(build, asked, flags.batch, flags.run.machine())?,
     };
     if let Some(path) = &flags.dot {
         return Ok(draw(&graph, path)?);

@@ -24,7 +24,7 @@ pub(crate) struct Flags {
     /// Words that the ops' names contain; all ops by default.
     words: Vec<String>,
 
-    /// Processors that share the batch.
+    /// Processors that share the batch, or the dim that the table names.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
 
@@ -120,7 +120,7 @@ fn measure(
     };
     let step = graph.function("step", [], [graph.scalar(0.0, F32)], updates);
     let mesh = Mesh::new([("all", threads)])?;
-    let module = graph.lower(&mesh, &"batch:all".parse()?)?;
+    let module = graph.lower(&mesh, &case.layout)?;
     let mut session = flags.backend.session(&module, 0, Target::host())?;
     session.call_into(&fill, [], &mut [])?;
     // What is fetched is waited for, whatever runs it.

@@ -18,11 +18,12 @@ pub(super) enum Kind {
     Truth,
 }
 
-/// An op and its inputs.
+/// An op, its inputs, and the layout under which processors share its work.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) name: String,
     pub(super) inputs: Vec<(Kind, Shape)>,
+    pub(super) layout: Layout,
 }
 
 impl Case {
@@ -39,11 +40,13 @@ pub(super) fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
 }
 
 fn case(line: &str) -> Result<Case, Box<dyn Error>> {
-    let [name, _model, inputs] = line.split(" | ").collect::<Vec<_>>()[..] else {
-        return Err("not three columns".into());
+    let (name, inputs, dim) = match line.split(" | ").collect::<Vec<_>>()[..] {
+        [name, _model, inputs] => (name, inputs, "batch"),
+        [name, _model, inputs, dim] => (name, inputs, dim),
+        _ => return Err("not three or four columns".into()),
     };
     let inputs = inputs.split(" ; ").map(input).collect::<Result<_, _>>()?;
-    Ok(Case { name: name.to_owned(), inputs })
+    Ok(Case { name: name.to_owned(), inputs, layout: format!("{dim}:all").parse()? })
 }
 
 fn input(text: &str) -> Result<(Kind, Shape), Box<dyn Error>> {

@@ -14,6 +14,14 @@ pub(super) struct Network {
 /// What a rule splits, and over which axes.
 pub(super) type Split = (String, AxisList);
 
+/// Whether an axis follows another one in all lists that have either.
+fn follow(splits: &[Split], one: Axis, other: Axis) -> bool {
+    splits.iter().all(|(_, list)| match list.iter().position(|axis| *axis == one) {
+        Some(at) => list.get(at + 1) == Some(&other),
+        None => !list.contains(&other),
+    })
+}
+
 /// For each axis which one it is of another mesh, or of the same.
 pub(super) type Renaming = Vec<usize>;
 
@@ -37,14 +45,7 @@ impl Network {
     /// Axes that follow each other wherever they stand count as one, if operations go by their split rules. In another
     /// order, and on a mesh that has one axis in their place, other processors have the same parts, within the same groups.
     pub(super) fn likeness(&self, splits: &[Split], by_rule: bool) -> String {
-        let follows = |one: Axis, other: Axis| {
-            let mut all = splits.iter();
-            by_rule
-                && all.all(|(_, list)| match list.iter().position(|axis| *axis == one) {
-                    Some(at) => list.get(at + 1) == Some(&other),
-                    None => !list.contains(&other),
-                })
-        };
+        let follows = |one: Axis, other: Axis| by_rule && follow(splits, one, other);
         // Sets of axes that count as one.
         let mut units: Vec<usize> = Vec::new();
         let mut rules = Vec::new();
@@ -74,6 +75,14 @@ impl Network {
         };
         let levels: Vec<_> = (0..1 << units.len()).map(level).collect();
         format!("{rules:?} {sizes:?} {levels:?}")
+    }
+
+    /// Whether axes that follow each other in all rules for dims stand in the mesh's order, as they do in one of the layouts
+    /// that cost the same. Rules for `*` do not count: they add their axes to what a dim is split over already.
+    pub(super) fn is_in_order(splits: &[Split]) -> bool {
+        splits.iter().all(|(_, list)| {
+            list.windows(2).all(|pair| pair[0] < pair[1] || !follow(splits, pair[0], pair[1]))
+        })
     }
 
     /// Every way in which this is another one with other names of axes.
@@ -164,6 +173,26 @@ mod tests {
             }
         }
         Network::of(&mesh, &hosts()).likeness(&splits, by_rule)
+    }
+
+    #[test]
+    fn axes_that_stay_together_stand_in_order() {
+        let mesh: Mesh = "a:2;b:2;c:2".parse().unwrap();
+        for (layout, is_in_order) in [
+            ("x:a+b", true),
+            ("x:b+a", false),
+            ("x:c+b+a", false),
+            ("x:b+a;y:b+a", false),
+            ("x:b+a;y:a", true),
+            ("x:b+a;y:a+b", true),
+            ("x:c+b+a;y:c+b", false),
+        ] {
+            let splits = layout.split(';').map(|rule| {
+                let (dim, list) = rule.split_once(':').unwrap();
+                (dim.to_owned(), list.split('+').map(|name| mesh.axis(name).unwrap()).collect())
+            });
+            assert_eq!(Network::is_in_order(&splits.collect::<Vec<_>>()), is_in_order, "{layout}");
+        }
     }
 
     #[test]

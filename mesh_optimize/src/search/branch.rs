@@ -171,6 +171,10 @@ impl<'s> Branch<'s> {
         least: Least,
     ) {
         let (rules, splits) = (space.rules(chosen), space.splits(chosen));
+        if !self.search.every && !self.search.single_dims && !space.is_in_order(&splits) {
+            self.certificate.pruned.alike += 1;
+            return;
+        }
         let likeness = space.likeness(&splits);
         let Some(plain) = self.price(estimator, &rules, likeness, least) else { return };
         if !self.search.state {

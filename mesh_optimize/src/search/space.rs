@@ -186,6 +186,11 @@ impl<'m> Space<'m> {
         self.network.likeness(splits, self.by_rule)
     }
 
+    /// Whether no layout with axes in another order comes before this one and costs the same.
+    pub(super) fn is_in_order(&self, splits: &[Split]) -> bool {
+        !self.by_rule || Network::is_in_order(splits)
+    }
+
     /// Compute rules as text.
     pub(super) fn rules(&self, chosen: &Chosen) -> Vec<String> {
         let mut rules = Vec::new();

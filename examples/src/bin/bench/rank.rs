@@ -43,9 +43,10 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 200)]
     milliseconds: u64,
 
-    /// How often all layouts are measured, one after the other; the median of each counts.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
+    /// How often all layouts are measured, one after the other; the median of each counts. By default 5 times, and up to
+    /// 20 where there are fewer than 80 layouts.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
 
     /// Take measured times from what earlier runs printed with --list, and measure the chosen layout beside the fastest
     /// of them alone.
@@ -59,6 +60,14 @@ pub(crate) struct Flags {
     /// What makes the steps.
     #[command(flatten)]
     backend: BackendFlags,
+}
+
+impl Flags {
+    /// How often so many layouts are measured.
+    fn rounds(&self, layouts: usize) -> usize {
+        let usual = (400 / layouts.max(1)).clamp(5, 20);
+        self.rounds.map_or(usual, |rounds| rounds as usize)
+    }
 }
 
 /// Models of a size at which all their layouts can be measured.
@@ -249,7 +258,7 @@ fn first_by_best(
     }
     let mut ratios = Vec::new();
     // Sessions of one program differ by where their memory lies.
-    for _ in 0..flags.rounds {
+    for _ in 0..flags.rounds(all.len()) {
         let mut best = Trained::new(flags, graph, function, &all[best])?;
         let mut first = Trained::new(flags, graph, function, &all[0])?;
         let [best, first] = in_turns(flags, &mut best, &mut first)?;
@@ -270,7 +279,7 @@ fn in_rounds(
     let Some(first) = all.first() else { return Ok(Vec::new()) };
     let mut common = Trained::new(flags, graph, function, first)?;
     let (mut ratios, mut yardstick) = (vec![Vec::new(); all.len()], Vec::new());
-    for _ in 0..flags.rounds {
+    for _ in 0..flags.rounds(all.len()) {
         for (choice, ratios) in all.iter().zip(&mut ratios) {
             let mut trained = Trained::new(flags, graph, function, choice)?;
             let [beside, own] = in_turns(flags, &mut common, &mut trained)?;

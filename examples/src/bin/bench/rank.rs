@@ -53,6 +53,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
 
+    /// Layouts with rules for parameters and slots as well: several times as many.
+    #[arg(long)]
+    state: bool,
+
     /// Print every layout with both times.
     #[arg(long)]
     list: bool,
@@ -206,7 +210,7 @@ fn rank(
     let function = model.build(&graph)?;
     let found = graph.search(&Search {
         every: true,
-        state: false,
+        state: flags.state,
         ..Search::new(&function, processors, flags.machine.clone())
     })?;
     let mut all = found.all;

@@ -14,8 +14,8 @@ pub(super) struct Network {
 /// What a rule splits, and over which axes.
 pub(super) type Split = (String, AxisList);
 
-/// Whether an axis follows another one in all lists that have either.
-fn follow(splits: &[Split], one: Axis, other: Axis) -> bool {
+/// Whether an axis is followed by another one in all lists that have either.
+fn is_followed(splits: &[Split], one: Axis, other: Axis) -> bool {
     splits.iter().all(|(_, list)| match list.iter().position(|axis| *axis == one) {
         Some(at) => list.get(at + 1) == Some(&other),
         None => !list.contains(&other),
@@ -45,7 +45,7 @@ impl Network {
     /// Axes that follow each other wherever they stand count as one, if operations go by their split rules. In another
     /// order, and on a mesh that has one axis in their place, other processors have the same parts, within the same groups.
     pub(super) fn likeness(&self, splits: &[Split], by_rule: bool) -> String {
-        let follows = |one: Axis, other: Axis| by_rule && follow(splits, one, other);
+        let follows = |one: Axis, other: Axis| by_rule && is_followed(splits, one, other);
         // Sets of axes that count as one.
         let mut units: Vec<usize> = Vec::new();
         let mut rules = Vec::new();
@@ -81,7 +81,7 @@ impl Network {
     /// that cost the same. Rules for `*` do not count: they add their axes to what a dim is split over already.
     pub(super) fn is_in_order(splits: &[Split]) -> bool {
         splits.iter().all(|(_, list)| {
-            list.windows(2).all(|pair| pair[0] < pair[1] || !follow(splits, pair[0], pair[1]))
+            list.windows(2).all(|pair| pair[0] < pair[1] || !is_followed(splits, pair[0], pair[1]))
         })
     }
 

@@ -186,7 +186,8 @@ impl<'m> Space<'m> {
         self.network.likeness(splits, self.by_rule)
     }
 
-    /// Whether no layout with axes in another order comes before this one and costs the same.
+    /// Whether no layout with axes in another order comes before this one and costs the same. In order, a list of axes
+    /// comes before others among the options, so the first of all that cost the same is neither repeated nor out of order.
     pub(super) fn is_in_order(&self, splits: &[Split]) -> bool {
         !self.by_rule || Network::is_in_order(splits)
     }

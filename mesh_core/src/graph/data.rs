@@ -6,7 +6,7 @@ use super::error::{Issue, OpError};
 use super::ids::{GraphId, OperationId, RegionId, TensorId};
 use super::names::Names;
 use super::nodes::{
-    Fill, FunctionNode, Half, Loop, Region, Same, TensorNode, VariableNode, VariableUpdate,
+    Change, Fill, FunctionNode, Half, Loop, Region, Same, TensorNode, Updated, VariableNode,
 };
 use super::provenance::Provenance;
 use super::types::{Signature, TensorType};
@@ -186,8 +186,11 @@ pub(crate) enum Structural {
     Constant { data: Same<Array>, shape: Shape },
     /// A variable as it was when the call started.
     Read { variable: VariableId, ty: TensorType },
-    /// What a call leaves in a variable.
-    Update(VariableUpdate),
+    /// A variable's value with a change. Inputs: the value as it is stored, and the change. It is computed where the
+    /// change lies, if that splits what is stored further: then the new value is gathered, and not the change.
+    Changed(Change, Updated),
+    /// What a call leaves in a variable. Without outputs.
+    Update(Updated),
     /// The same tensor under other rules. It moves nothing itself: its output lies where its input
     /// lies, and each user demands what its own rules say. So a gather out of `params/` is made once
     /// per phase, and a pending gradient that meets a split demand becomes a reduce-scatter.

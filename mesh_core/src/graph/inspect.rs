@@ -2,7 +2,7 @@
 
 use super::data::{Data, DynOp, Graph, OpKind, Operation, Structural};
 use super::ids::{OperationId, TensorId};
-use super::nodes::{FunctionNode, Loop, Region, UpdateKind};
+use super::nodes::{Change, FunctionNode, Loop, Region};
 use super::provenance::Provenance;
 use super::types::TensorType;
 use crate::array::Array;
@@ -26,8 +26,10 @@ pub enum Kind {
     Loop(LoopView),
     /// What an iteration of a loop is given.
     Param,
-    /// Sets (0), adds to (1) or subtracts from (-1) a variable.
-    Update(VariableId, i8),
+    /// A variable's value, the first input, with the second added (1) or subtracted (-1).
+    Changed(i8),
+    /// Sets a variable.
+    Update(VariableId),
     /// An op from outside core.
     Other,
 }
@@ -135,14 +137,9 @@ fn kind(data: &Data, op: &OpKind) -> Kind {
         Structural::Fill(fill) => Kind::Fill(fill.value().value()),
         Structural::Constant { data, .. } => Kind::Constant(data.0.clone()),
         Structural::Read { variable, .. } => Kind::Read(*variable),
-        Structural::Update(update) => {
-            let sign = match update.kind {
-                UpdateKind::Assign => 0,
-                UpdateKind::Add => 1,
-                UpdateKind::Sub => -1,
-            };
-            Kind::Update(update.variable, sign)
-        }
+        Structural::Changed(Change::Add, _) => Kind::Changed(1),
+        Structural::Changed(Change::Sub, _) => Kind::Changed(-1),
+        Structural::Update(updated) => Kind::Update(updated.variable),
         Structural::Relayout
         | Structural::StopGradient
         | Structural::Barrier

@@ -145,20 +145,18 @@ impl Fill {
     }
 }
 
-/// How the new value of a variable meets the old one, which is the one at the call's start.
+/// Whether a change is added to a variable's value or subtracted from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum UpdateKind {
-    Assign,
+pub(crate) enum Change {
     Add,
     Sub,
 }
 
-/// What a call leaves in a variable. Without outputs.
+/// The variable that an update is of. What it is given has its dims, in any order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct VariableUpdate {
+pub(crate) struct Updated {
     pub(crate) variable: VariableId,
     pub(super) name: String,
-    pub(super) kind: UpdateKind,
     pub(super) ty: TensorType,
 }
 

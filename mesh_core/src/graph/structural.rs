@@ -2,10 +2,11 @@
 
 use super::data::{CustomGradient, GradCx, Structural, Tensor};
 use super::error::OpError;
-use super::nodes::{UpdateKind, VariableUpdate};
+use super::nodes::{Change, Updated};
 use super::op::Op;
 use super::types::{Signature, TensorType};
 use crate::lower::{LocalCx, PlaceCx, Placing};
+use crate::names::DimName;
 use crate::program::{Expr, Generator, Scalar};
 use crate::split::{Linearity, SplitRule};
 
@@ -18,7 +19,9 @@ impl Op for Structural {
             Self::Fill(_) => "fill",
             Self::Constant { .. } => "constant",
             Self::Read { .. } => "read",
-            Self::Update(update) => update.kind.name(),
+            Self::Changed(Change::Add, _) => "assign_add",
+            Self::Changed(Change::Sub, _) => "assign_sub",
+            Self::Update(_) => "assign",
             Self::Relayout => "relayout",
             Self::StopGradient => "stop_gradient",
             Self::Barrier => "barrier",
@@ -43,7 +46,14 @@ impl Op for Structural {
             Self::Constant { data, shape } => {
                 Ok(vec![TensorType::new(shape.clone(), data.0.dtype())])
             }
-            Self::Update(update) => update.check(inputs).map(|()| Vec::new()),
+            Self::Changed(_, updated) => match inputs {
+                [_, change] => updated.check(change).map(|()| vec![updated.ty.clone()]),
+                _ => Err(OpError::arity(self.name(), 2, inputs.len())),
+            },
+            Self::Update(updated) => match inputs {
+                [value] => updated.check(value).map(|()| Vec::new()),
+                _ => Err(OpError::arity(self.name(), 1, inputs.len())),
+            },
             Self::Relayout | Self::StopGradient | Self::Barrier | Self::Probe { .. } => {
                 Ok(inputs.to_vec())
             }
@@ -70,7 +80,8 @@ impl Op for Structural {
             Self::Fill(fill) => cx.generate(Generator::Fill(fill.value())),
             Self::Constant { data, .. } => cx.generate(Generator::Table(data.0.clone())),
             Self::Read { variable, .. } => cx.read(*variable),
-            Self::Update(update) => update.local(cx),
+            Self::Changed(change, updated) => updated.changed(*change, cx),
+            Self::Update(updated) => updated.write(cx),
             Self::StopGradient => cx.forward(0),
             Self::Barrier => {
                 let outs = cx.barrier(&cx.inputs());
@@ -121,6 +132,7 @@ impl Op for Structural {
             | Self::Fill(_)
             | Self::Constant { .. }
             | Self::Read { .. }
+            | Self::Changed(..)
             | Self::Update(_)
             | Self::Param { .. } => Ok(Vec::new()),
         }
@@ -134,6 +146,13 @@ impl Op for Structural {
             Self::Barrier => {
                 let here = cx.all_available();
                 Placing::new(here.clone(), here)
+            }
+            Self::Changed(_, updated) => {
+                let (placing, change) = (cx.by_rule(&self.split(cx.signature())), cx.available(1));
+                if !change.refines(&cx.wanted(&updated.ty.shape)) {
+                    return placing;
+                }
+                Placing::new(vec![change.clone(); 2], vec![change.clone()])
             }
             _ => cx.by_rule(&self.split(cx.signature())),
         }
@@ -160,21 +179,8 @@ fn custom<'g>(gradient: &CustomGradient, cx: &GradCx<'g>) -> Grads<'g> {
     Ok(grads)
 }
 
-impl UpdateKind {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Assign => "assign",
-            Self::Add => "assign_add",
-            Self::Sub => "assign_sub",
-        }
-    }
-}
-
-impl VariableUpdate {
-    fn check(&self, inputs: &[TensorType]) -> Result<(), OpError> {
-        let [value] = inputs else {
-            return Err(OpError::arity(self.kind.name(), 1, inputs.len()));
-        };
+impl Updated {
+    fn check(&self, value: &TensorType) -> Result<(), OpError> {
         if value.shape.is_permutation_of(&self.ty.shape) && value.dtype == self.ty.dtype {
             return Ok(());
         }
@@ -182,21 +188,26 @@ impl VariableUpdate {
         Err(OpError::new(format!("variable {name} is {ty}; {value} does not fit")))
     }
 
-    fn local(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
-        let value = cx.input(0)?;
-        let value = cx.transpose(&value, &self.ty.shape.names().collect::<Vec<_>>())?;
+    fn dims(&self) -> Vec<DimName> {
+        self.ty.shape.names().collect()
+    }
+
+    fn changed(&self, change: Change, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let (before, by) = (cx.input(0)?, cx.input(1)?);
+        let by = cx.transpose(&by, &self.dims())?;
         let (old, new) = (Expr::input(0), Expr::input(1));
-        let expr = match self.kind {
-            UpdateKind::Assign => {
-                cx.write(self.variable, &value);
-                return Ok(());
-            }
-            UpdateKind::Add => old + new,
-            UpdateKind::Sub => old - new,
+        let expr = match change {
+            Change::Add => old + new,
+            Change::Sub => old - new,
         };
-        let before = cx.variable(self.variable, &value);
-        let after = cx.map(&[before, value], &expr, self.ty.dtype)?;
-        cx.write(self.variable, &after);
+        let after = cx.map(&[before, by], &expr, self.ty.dtype)?;
+        cx.finish(0, after)
+    }
+
+    fn write(&self, cx: &mut LocalCx<'_, '_>) -> Result<(), OpError> {
+        let value = cx.input(0)?;
+        let value = cx.transpose(&value, &self.dims())?;
+        cx.write(self.variable, &value);
         Ok(())
     }
 }

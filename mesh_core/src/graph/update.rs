@@ -1,7 +1,7 @@
 //! What an update will do, for optimizers around optimizers.
 
-use super::data::{Structural, Tensor};
-use super::nodes::UpdateKind;
+use super::data::{Graph, Structural, Tensor};
+use super::nodes::Change;
 use super::variable::{Update, Variable};
 
 impl<'g> Update<'g> {
@@ -23,13 +23,7 @@ impl<'g> Update<'g> {
     /// ```
     #[track_caller]
     pub fn value(self) -> Tensor<'g> {
-        let Some((kind, operand)) = self.operand() else { return self.graph.poison() };
-        let stored = self.variable().stored();
-        match kind {
-            UpdateKind::Assign => operand,
-            UpdateKind::Add => stored + operand,
-            UpdateKind::Sub => stored - operand,
-        }
+        self.assigned().map_or_else(|| self.graph.poison(), |value| self.ordered(value))
     }
 
     /// What it will add to the variable, where the variable lies: without a rounding, if it was made by
@@ -45,25 +39,36 @@ impl<'g> Update<'g> {
     /// ```
     #[track_caller]
     pub fn change(self) -> Tensor<'g> {
-        let Some((kind, operand)) = self.operand() else { return self.graph.poison() };
-        match kind {
-            UpdateKind::Assign => operand - self.variable().stored(),
-            UpdateKind::Add => operand,
-            UpdateKind::Sub => -operand,
+        let Some(value) = self.assigned() else { return self.graph.poison() };
+        match self.graph.change_of(value) {
+            Some((Change::Add, change)) => self.ordered(change),
+            Some((Change::Sub, change)) => -self.ordered(change),
+            None => self.ordered(value) - self.variable().stored(),
         }
     }
 
-    /// What is done with which tensor, whose dims stand in the variable's order; nothing if an error left
-    /// it without meaning.
+    /// What the variable is set to; nothing if an error left it without meaning.
+    fn assigned(self) -> Option<Tensor<'g>> {
+        let operation = self.operation?;
+        let input = self.graph.data().operations[operation.index()].inputs.first().copied()?;
+        Some(Tensor::new(self.graph, input))
+    }
+
+    /// With its dims in the variable's order.
     #[track_caller]
-    fn operand(self) -> Option<(UpdateKind, Tensor<'g>)> {
-        let operation = self.graph.data().operations[self.operation?.index()].clone();
-        let Some(Structural::Update(update)) = operation.structural() else { return None };
-        let operand = Tensor::new(self.graph, *operation.inputs.first()?);
+    fn ordered(self, value: Tensor<'g>) -> Tensor<'g> {
         let shape = self.variable().shape();
-        let ordered = operand.shape() == shape;
-        let operand =
-            if ordered { operand } else { self.graph.algebra().broadcast(operand, &shape) };
-        Some((update.kind, operand))
+        if value.shape() == shape { value } else { self.graph.algebra().broadcast(value, &shape) }
+    }
+}
+
+impl Graph {
+    /// How `value` came about, if it is a variable's value with a change.
+    fn change_of(&self, value: Tensor<'_>) -> Option<(Change, Tensor<'_>)> {
+        let data = self.data();
+        let (operation, _) = data.tensors[value.id().index()].producer?;
+        let operation = &data.operations[operation.index()];
+        let Some(Structural::Changed(change, _)) = operation.structural() else { return None };
+        Some((*change, Tensor::new(self, *operation.inputs.last()?)))
     }
 }

@@ -4,7 +4,8 @@ use super::apply::Asked;
 use super::data::{Graph, Structural, Tensor};
 use super::ids::{Key, OperationId};
 use super::initializer::Initializer;
-use super::nodes::{UpdateKind, VariableNode, VariableUpdate};
+use super::nodes::{Change, Updated, VariableNode};
+use super::op::Op;
 use super::types::TensorType;
 use crate::names::{DType, Dimension, RuleSet, Shape};
 use crate::program::VariableId;
@@ -320,23 +321,23 @@ impl<'g> Variable<'g> {
     /// Sets the variable when the call ends.
     #[track_caller]
     pub fn assign(self, value: Tensor<'g>) -> Update<'g> {
-        self.update(UpdateKind::Assign, value)
+        self.update(None, value)
     }
 
     /// Adds to the variable when the call ends.
     #[track_caller]
     pub fn assign_add(self, delta: Tensor<'g>) -> Update<'g> {
-        self.update(UpdateKind::Add, delta)
+        self.update(Some(Change::Add), delta)
     }
 
     /// Subtracts from the variable when the call ends.
     #[track_caller]
     pub fn assign_sub(self, delta: Tensor<'g>) -> Update<'g> {
-        self.update(UpdateKind::Sub, delta)
+        self.update(Some(Change::Sub), delta)
     }
 
     #[track_caller]
-    fn update(self, kind: UpdateKind, value: Tensor<'g>) -> Update<'g> {
+    fn update(self, change: Option<Change>, value: Tensor<'g>) -> Update<'g> {
         if !self.graph.data().open.is_empty() {
             let message = "an update cannot stand in a loop's body; return the value from the body \
                            and update the variable after the loop";
@@ -346,10 +347,19 @@ impl<'g> Variable<'g> {
             self.node(|node| (node.key(self.id), node.ty.clone(), node.name.clone()));
         let value =
             if std::ptr::eq(value.graph(), self.graph) { value.relayout(key) } else { value };
-        let asked = Asked::default().named(format!("{name}/{}", kind.name()));
-        let update = VariableUpdate { variable: self.id, name, kind, ty };
-        let operation =
-            self.graph.apply_as(Structural::Update(update), &[value], 0, asked).operation;
+        let asked = |op: &Structural| Asked::key(Some(key)).named(format!("{name}/{}", op.name()));
+        let updated = Updated { variable: self.id, name: name.clone(), ty };
+        let value = match change {
+            None => value,
+            Some(change) => {
+                let op = Structural::Changed(change, updated.clone());
+                let asked = asked(&op);
+                self.graph.apply_as(op, &[self.stored(), value], 1, asked).outputs[0]
+            }
+        };
+        let op = Structural::Update(updated);
+        let asked = asked(&op);
+        let operation = self.graph.apply_as(op, &[value], 0, asked).operation;
         Update { graph: self.graph, variable: self.id, operation }
     }
 }

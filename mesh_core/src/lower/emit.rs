@@ -297,7 +297,6 @@ impl<'a> Emitter<'a> {
         }
         let mut cx = LocalCx {
             builder: &mut self.builder,
-            setting: self.setting,
             signature,
             inputs,
             placements,

@@ -1,6 +1,5 @@
 //! What an op's local body sees: one processor's slices, with named dims.
 
-use super::setting::Setting;
 use crate::graph::{OpError, Signature};
 use crate::names::{AxisList, DType, DimName, Placement, ReduceKind, Shape};
 use crate::program::{Builder, Expr, Extents, Offset, PoolKind, Reach, Slot, ValueId, Window};
@@ -93,7 +92,6 @@ pub struct LocalWindow {
 /// is an error, which lowering reports with the operation and the user's line.
 pub struct LocalCx<'a, 'm> {
     pub(crate) builder: &'a mut Builder<'m>,
-    pub(crate) setting: &'a Setting<'a>,
     pub(crate) signature: Signature<'a>,
     pub(crate) inputs: Vec<Local>,
     /// Of the outputs, then of the inputs.

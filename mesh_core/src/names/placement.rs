@@ -164,6 +164,13 @@ impl Placement {
         Self { pending: None, ..self.clone() }
     }
 
+    /// Whether it splits dims further than `other`, of which each of its slices is a part, and is like that otherwise.
+    pub fn refines(&self, other: &Self) -> bool {
+        let same = self.pending == other.pending && self.owned == other.owned;
+        let mut splits = other.splits();
+        same && self != other && splits.all(|(dim, axes)| self.axes(dim).starts_with(axes))
+    }
+
     /// The owning coordinates, sorted by axis.
     pub fn owned(&self) -> &[(Axis, usize)] {
         &self.owned

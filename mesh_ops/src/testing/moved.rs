@@ -22,7 +22,7 @@ pub(super) fn moved(graph: &Graph) -> BTreeSet<TensorId> {
 fn moves(graph: &Graph, operation: &OperationView) -> bool {
     match operation.kind {
         Kind::Input(_) | Kind::Fill(_) | Kind::Constant(_) | Kind::Read(_) | Kind::Identity => true,
-        Kind::Loop(_) | Kind::Param | Kind::Update(..) => false,
+        Kind::Loop(_) | Kind::Param | Kind::Changed(_) | Kind::Update(_) => false,
         Kind::Other => {
             let types = |ids: &[_]| ids.iter().map(|&t| graph.type_of(t)).collect::<Vec<_>>();
             let (inputs, outputs) = (types(&operation.inputs), types(&operation.outputs));

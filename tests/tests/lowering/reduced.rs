@@ -114,6 +114,27 @@ fn gradients_of_the_whole_batch_pass() {
     }
 }
 
+/// Where optimizer state is split, each processor changes its part of a parameter, and what is gathered goes
+/// straight into the variable.
+#[test]
+fn new_values_are_gathered_and_not_changes() {
+    let g = mesh_ops::graph();
+    train(&g, &AdamWeightDecay::new(0.1));
+    let layout = "batch:data;slots/*:data".parse().unwrap();
+    let module = g.lower(&"data:4".parse().unwrap(), &layout).unwrap();
+    let steps = || module.function("train").unwrap().steps().iter();
+    let gathered: Vec<_> =
+        steps().filter(|s| s.form.name() == "all_gather").map(|s| s.outs[0]).collect();
+    let whole = steps().filter_map(|step| {
+        let Form::Write(write) = &step.form else { return None };
+        let variable = &module.variables()[write.variable.index()];
+        let is_whole = variable.placement.splits().next().is_none();
+        (is_whole && !variable.shape.is_scalar()).then_some(step.inputs[0].value)
+    });
+    assert_eq!(whole.collect::<Vec<_>>(), gathered);
+    assert_eq!(gathered.len(), 4);
+}
+
 /// A variable with a copy for each replica, and another without.
 fn replicas(g: &Graph, clip: bool) {
     let (replica, batch, x) = (dim("replica", 4), dim("batch", 8), dim("x", 3));

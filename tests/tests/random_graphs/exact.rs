@@ -297,9 +297,9 @@ fn bounds(graph: &Graph) -> BTreeMap<TensorId, f64> {
         let bound = match (&site.operation.kind, site.name()) {
             (Kind::Input(_) | Kind::Read(_), _) => f64::from(INPUT_BOUND),
             (Kind::Fill(value), _) if value.fract() == 0.0 => value.abs(),
-            (Kind::Update(..), _) => 0.0,
+            (Kind::Update(_), _) => 0.0,
             (Kind::Identity, _) => return x[..site.operation.outputs.len()].to_vec(),
-            (_, "add" | "sub") => x[0] + x[1],
+            (_, "add" | "sub" | "assign_add" | "assign_sub") => x[0] + x[1],
             (_, "add_n") => x.iter().sum(),
             (_, "mul") => x[0] * x[1],
             (_, "square") => x[0] * x[0],

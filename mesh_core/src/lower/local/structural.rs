@@ -31,13 +31,6 @@ impl LocalCx<'_, '_> {
         self.finish(0, Local::new(id, shape))
     }
 
-    /// The slice of a variable whose dims and placement are those of `like`.
-    pub(crate) fn variable(&mut self, variable: VariableId, like: &Local) -> Local {
-        let dtype = self.setting.data.variables[variable.index()].ty.dtype;
-        let id = self.builder.read(variable, dtype, extents(&like.shape));
-        Local::new(id, like.shape.clone())
-    }
-
     pub(crate) fn write(&mut self, variable: VariableId, value: &Local) {
         self.builder.write(variable, value.id);
     }

@@ -64,7 +64,6 @@ impl Estimator<'_> {
         }
         let mut cx = LocalCx {
             builder: &mut builder,
-            setting,
             signature,
             inputs: given.clone(),
             placements: placed.iter().map(|placed| &***placed).collect(),
@@ -140,7 +139,8 @@ impl Estimator<'_> {
             work.price.cost += cost.times(times);
             if let Some(axes) = step.axes() {
                 let members = setting.mesh.group_size(axes);
-                let seconds = self.exchange(&step.form, axes, members, cost.sent as f64);
+                let travel = self.exchange(&step.form, axes, members, cost.sent as f64);
+                let seconds = travel.max(machine.seconds(DType::F32, 0, cost.bytes));
                 work.price.exchanged.push(Exchanged {
                     form: step.form.name(),
                     axes: setting.mesh.list(axes),

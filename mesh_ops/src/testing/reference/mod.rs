@@ -155,17 +155,12 @@ impl<'g> Reference<'g> {
         let values = self.evaluate(feeds, variables, &wanted)?;
         let mut updated = BTreeMap::new();
         for operation in updates {
-            let Kind::Update(variable, sign) = operation.kind else {
+            let Kind::Update(variable) = operation.kind else {
                 return Err(format!("{} is no update", operation.name));
             };
             let name = &self.variables[variable.index()];
             let old = variables.get(name).ok_or_else(|| format!("variable {name} has no value"))?;
-            let new = dense::permuted(&values[&operation.inputs[0]], &old.ty);
-            let mut after = old.clone();
-            for (after, new) in after.data.iter_mut().zip(&new.data) {
-                *after = if sign == 0 { *new } else { *after + f64::from(sign) * new };
-            }
-            updated.insert(name.clone(), after);
+            updated.insert(name.clone(), dense::permuted(&values[&operation.inputs[0]], &old.ty));
         }
         let fetches = function.fetches.iter().map(|t| values[t].clone()).collect();
         Ok(Call { fetches, updated })
@@ -186,6 +181,14 @@ impl<'g> Reference<'g> {
             Kind::Loop(l) => return self.rounds(l, operation, &inputs, feeds, variables),
             Kind::Identity => {
                 return Ok(inputs.into_iter().take(types.len()).cloned().collect());
+            }
+            Kind::Changed(sign) => {
+                let [mut value, change] =
+                    [inputs[0].clone(), dense::permuted(inputs[1], &inputs[0].ty)];
+                for (value, change) in value.data.iter_mut().zip(&change.data) {
+                    *value += f64::from(*sign) * change;
+                }
+                return Ok(vec![value]);
             }
             Kind::Other => return self.other(operation, &inputs, &types),
             _ => {}

@@ -1,6 +1,6 @@
 //! What an update will do, for optimizers around optimizers.
 
-use super::data::{Graph, Structural, Tensor};
+use super::data::{Structural, Tensor};
 use super::nodes::Change;
 use super::variable::{Update, Variable};
 
@@ -40,7 +40,7 @@ impl<'g> Update<'g> {
     #[track_caller]
     pub fn change(self) -> Tensor<'g> {
         let Some(value) = self.assigned() else { return self.graph.poison() };
-        match self.graph.change_of(value) {
+        match self.change_of(value) {
             Some((Change::Add, change)) => self.ordered(change),
             Some((Change::Sub, change)) => -self.ordered(change),
             None => self.ordered(value) - self.variable().stored(),
@@ -60,15 +60,14 @@ impl<'g> Update<'g> {
         let shape = self.variable().shape();
         if value.shape() == shape { value } else { self.graph.algebra().broadcast(value, &shape) }
     }
-}
 
-impl Graph {
-    /// How `value` came about, if it is a variable's value with a change.
-    fn change_of(&self, value: Tensor<'_>) -> Option<(Change, Tensor<'_>)> {
-        let data = self.data();
+    /// How a value came about, if it is the variable's with a change.
+    fn change_of(self, value: Tensor<'g>) -> Option<(Change, Tensor<'g>)> {
+        let data = self.graph.data();
         let (operation, _) = data.tensors[value.id().index()].producer?;
         let operation = &data.operations[operation.index()];
-        let Some(Structural::Changed(change, _)) = operation.structural() else { return None };
-        Some((*change, Tensor::new(self, *operation.inputs.last()?)))
+        let Some(Structural::Changed(change, of)) = operation.structural() else { return None };
+        let input = Tensor::new(self.graph, *operation.inputs.last()?);
+        (of.variable == self.variable).then_some((*change, input))
     }
 }

@@ -231,3 +231,17 @@ fn numbers_beside_a_poisoned_tensor_are_silent() {
     }
     assert_eq!(g.check().unwrap_err().issues.len(), 1);
 }
+
+/// The change of a variable that is set to what another one changes to is none of the other's.
+#[test]
+fn changes_are_of_the_variable_itself() {
+    let g = mesh_ops::graph();
+    let one = g.variable("one", [], F32, Initializer::ONES);
+    let three = g.variable("three", [], F32, Initializer::Constant(3.0));
+    let halved = one.assign_sub(one.value() * 0.5);
+    let taken = three.assign(halved.value());
+    let f = g.function("f", [], [halved.change(), taken.change()], [halved, taken]);
+    let module = g.lower(&Mesh::default(), &Layout::default()).unwrap();
+    let changes: [Array; 2] = Session::threads(&module, 0).unwrap().call(&f, []).unwrap();
+    assert_eq!(changes.map(|change| change.item().unwrap()), [-0.5, -2.5]);
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::IndexMap;
 
-pub use self::difference::{Agreement, Difference, Tolerance};
+pub use self::difference::{Agreement, Difference, Subject, Tolerance};
 use self::difference::{Distance, distance};
 use super::{Error, Session, Threads};
 use crate::array::{Array, ArrayRef};
@@ -84,7 +84,8 @@ pub enum CompareError {
 }
 
 /// Calls a function once on each side, with equal variables and feeds. Returns the first operation,
-/// in the graph's order, with a result that differs, or `None`. What updates leave in variables are results too.
+/// in the graph's order, with a result that differs; or the first variable that differs after the
+/// call; or `None`.
 ///
 /// Every tensor outside of loops is probed, so fusion removes none of them: the unfused computation
 /// is compared, with everything placed as it is without probes. Pending values are shown as if they
@@ -121,7 +122,7 @@ pub fn compare(
     ];
     let data = graph.data();
     let both = Both { data: &data, runs: &runs, tolerance: comparing.tolerance };
-    let difference = both.first(function);
+    let difference = both.operations(function).or_else(|| both.variables(function));
     let [Run { replicas: one, .. }, Run { replicas: two, .. }] = &runs;
     match (difference, one.as_ref().or(two.as_ref())) {
         (None, Some(error)) => Err(error.clone()),
@@ -135,6 +136,8 @@ struct Run {
     module: Module,
     /// Global values by tensor name.
     tensors: IndexMap<String, Array>,
+    /// Variables after the call, by name.
+    variables: IndexMap<String, Array>,
     /// The error of the replica check.
     replicas: Option<CompareError>,
 }
@@ -171,8 +174,11 @@ impl Run {
             Err(error @ Error::Replicas { .. }) => Some(failed(error)),
             Err(error) => return Err(failed(error)),
         };
+        let names: Vec<_> = session.variables().map(str::to_owned).collect();
+        let read = |name: &String| Ok((name.clone(), session.read(name)?));
+        let variables = names.iter().map(read).collect::<Result<_, Error>>().map_err(failed)?;
         let tensors = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(Self { name, module, tensors, replicas })
+        Ok(Self { name, module, tensors, variables, replicas })
     }
 
     /// The placement of an operation's results, as text.
@@ -200,7 +206,7 @@ impl Both<'_> {
     }
 
     /// The first operation with a result that differs.
-    fn first(&self, function: &str) -> Option<Difference> {
+    fn operations(&self, function: &str) -> Option<Difference> {
         let node = self.data.functions.get(function)?;
         let operations = self.data.reachable(node).into_iter();
         let operations = operations.map(|id| &self.data.operations[id.index()]);
@@ -212,16 +218,44 @@ impl Both<'_> {
                 self.distance(tensor).filter(Distance::is_far).map(|distance| (tensor, distance))
             };
             let (tensor, distance) = operation.outputs.iter().find_map(far)?;
-            Some(self.difference(function, operation, tensor, distance))
+            let subject = Subject::Operation {
+                op: operation.op.name().to_owned(),
+                name: self.data.tensor_name(tensor),
+                at: operation.at.to_string(),
+            };
+            let placements =
+                self.runs.each_ref().map(|run| run.placement(function, &operation.name));
+            Some(self.difference(subject, distance, placements, operation))
+        })
+    }
+
+    /// The first variable that differs after the call.
+    fn variables(&self, function: &str) -> Option<Difference> {
+        let node = self.data.functions.get(function)?;
+        let [one, two] = self.runs;
+        one.variables.iter().enumerate().find_map(|(index, (name, array))| {
+            let distance = distance(array, two.variables.get(name)?, self.tolerance)?;
+            let distance = Some(distance).filter(Distance::is_far)?;
+            let updates = node.updates.iter().map(|id| &self.data.operations[id.index()]);
+            let update = updates.into_iter().find(|operation| {
+                let op = operation.structural();
+                matches!(op, Some(Structural::Update(update)) if update.variable.index() == index)
+            })?;
+            let subject = Subject::Variable { name: name.clone(), at: update.at.to_string() };
+            let placements = self.runs.each_ref().map(|run| {
+                let spec = &run.module.variables()[index];
+                spec.placement.describe(run.module.mesh(), &spec.shape)
+            });
+            Some(self.difference(subject, distance, placements, update))
         })
     }
 
     fn difference(
         &self,
-        function: &str,
-        operation: &Operation,
-        tensor: TensorId,
+        subject: Subject,
         distance: Distance,
+        placements: [String; 2],
+        operation: &Operation,
     ) -> Difference {
         let agreement = |&tensor: &TensorId| {
             let Distance { largest, allowed, .. } = self.distance(tensor)?;
@@ -229,12 +263,9 @@ impl Both<'_> {
         };
         let Distance { largest, allowed, index, values, far, elements } = distance;
         let sides = self.runs.each_ref().map(|run| run.name.clone());
-        let placements = self.runs.each_ref().map(|run| run.placement(function, &operation.name));
         let inputs = operation.inputs.iter().filter_map(agreement).collect();
         Difference {
-            op: operation.op.name().to_owned(),
-            name: self.data.tensor_name(tensor),
-            at: operation.at.to_string(),
+            subject,
             index,
             values,
             largest,

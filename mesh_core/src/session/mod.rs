@@ -35,7 +35,9 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-pub use self::compare::{Agreement, CompareError, Comparing, Difference, Side, Tolerance, compare};
+pub use self::compare::{
+    Agreement, CompareError, Comparing, Difference, Side, Subject, Tolerance, compare,
+};
 pub use self::error::Error;
 pub use self::feeds::Feed;
 #[cfg(feature = "mpi")]

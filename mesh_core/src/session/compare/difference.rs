@@ -46,6 +46,27 @@ impl Tolerance {
     }
 }
 
+/// The thing that differs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// A result of an operation.
+    Operation {
+        /// The op's name.
+        op: String,
+        /// The operation's unique name; with the index of the result if there are several.
+        name: String,
+        /// The user's line.
+        at: String,
+    },
+    /// A variable after the call, where all operations agree: what was written is not what was computed.
+    Variable {
+        /// The variable's name.
+        name: String,
+        /// The user's line that asked for its update.
+        at: String,
+    },
+}
+
 /// How well the sides agree on an input of the operation that differs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Agreement {
@@ -61,12 +82,8 @@ pub struct Agreement {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The name of the op whose result differs.
-    pub op: String,
-    /// The operation's unique name; with the index of the result if there are several.
-    pub name: String,
-    /// The user's line.
-    pub at: String,
+    /// The operation or variable that differs.
+    pub subject: Subject,
     /// The global index of the two elements with the largest distance.
     pub index: Vec<usize>,
     /// The values of the two elements.
@@ -90,8 +107,13 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { op, name, at, index, largest, allowed, far, elements, .. } = self;
-        write!(f, "{op} `{name}` at {at} differs")?;
+        match &self.subject {
+            Subject::Operation { op, name, at } => write!(f, "{op} `{name}` at {at} differs")?,
+            Subject::Variable { name, at } => {
+                write!(f, "variable `{name}`, updated at {at}, differs after the call")?;
+            }
+        }
+        let Self { index, largest, allowed, far, elements, .. } = self;
         write!(f, " at {index:?} by {largest:.3e}, where {allowed:.3e} is allowed")?;
         write!(f, "; so do {far} of {elements} elements")?;
         for ((side, value), placement) in self.sides.iter().zip(self.values).zip(&self.placements) {

@@ -2,9 +2,9 @@
 
 use crate::models::{MODELS, borrowed, feeds, layouts};
 use mesh_core::graph::{GradCx, Op, OpError, Signature, TensorType};
-use mesh_core::lower::{LocalCx, Options, PassId};
+use mesh_core::lower::{LocalCx, LocalPiece, Options, PassId};
 use mesh_core::names::ReduceKind;
-use mesh_core::program::Expr;
+use mesh_core::program::{Expr, Offset, Scalar};
 use mesh_core::session::{CompareError, Comparing, Difference, Side, Subject, compare};
 use mesh_core::split::{Linearity, Role, SplitRule};
 use mesh_ops::prelude::*;
@@ -32,6 +32,10 @@ fn right_models_agree_under_all_layouts() {
     }
 }
 
+fn grid() -> Mesh {
+    "a:2;b:2".parse().unwrap()
+}
+
 /// An op of one input that is right on one processor only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Wrong {
@@ -43,6 +47,8 @@ enum Wrong {
     Max,
     /// A shift that ignores the neighbours.
     Shift,
+    /// A cut that begins elsewhere on replicas, if `p` is split and there is an axis beside.
+    Replicas,
 }
 
 impl Op for Wrong {
@@ -52,7 +58,7 @@ impl Op for Wrong {
     fn outputs(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, OpError> {
         let x = &inputs[0];
         Ok(vec![match self {
-            Self::Linear | Self::Shift => x.clone(),
+            Self::Linear | Self::Shift | Self::Replicas => x.clone(),
             _ => TensorType::new(x.shape.without(&["q".into()]), x.dtype),
         }])
     }
@@ -69,13 +75,16 @@ impl Op for Wrong {
         let out = match self {
             Self::Linear => cx.map_over(&shape, &[x], &(Expr::input(0) * Expr::input(0)), dtype)?,
             Self::Parallel | Self::Max => cx.reduce(ReduceKind::Sum, &x, &shape)?,
-            Self::Shift => {
+            Self::Shift | Self::Replicas => {
                 let size = shape.get("q".into()).map_or(1, |d| d.size);
-                let begin = mesh_core::program::Offset::fixed(0);
-                let mut piece =
-                    mesh_core::lower::LocalPiece::whole(cx.cut(&x, "q".into(), begin, size - 1)?);
+                let beside = match (self, cx.parts("p".into())?) {
+                    (Self::Replicas, 2) => grid().axis("b"),
+                    _ => None,
+                };
+                let begin = Offset::sliced(beside.as_slice(), 1);
+                let mut piece = LocalPiece::whole(cx.cut(&x, "q".into(), begin, size - 1)?);
                 piece.at.push(("q".into(), 1));
-                cx.assemble(&[piece], mesh_core::program::Scalar::new(dtype, 0.0), &shape)?
+                cx.assemble(&[piece], Scalar::new(dtype, 0.0), &shape)?
             }
         };
         cx.finish(0, out)
@@ -193,6 +202,29 @@ fn what_updates_compute_is_compared_as_well() {
     assert_eq!(op, "assign_sub");
     assert!(found.inputs.iter().all(|input| input.largest <= input.allowed), "{found}");
     assert_eq!(found.values[0], 0.0);
+}
+
+/// Of replicas one is shown, which may be right. What others store of theirs is not.
+#[test]
+fn a_variable_that_replicas_write_differently_is_named() {
+    let g = mesh_ops::graph();
+    let dims = [dim("p", 4), dim("q", 8)];
+    let x = g.input("x", dims, F32);
+    let kept = g.variable("kept", dims, F32, Initializer::ZEROS);
+    let update = kept.assign(g.apply1(Wrong::Replicas, &[x]));
+    let line = line!() - 1;
+    g.function("f", [x], [], [update]);
+    let (one, plain) = single();
+    let (mesh, layout) = (grid(), "p:a;params/q:b".parse().unwrap());
+    let x = Array2::from_shape_fn((4, 8), |(i, j)| (i * 8 + j) as f32);
+    let sides = [Side::new(&one, &plain), Side::new(&mesh, &layout)];
+    let found = compare(&g, "f", sides, &[("x", x.view().into())], &Comparing::default());
+    let found = found.unwrap().expect("a difference");
+    let Subject::Variable { name, at } = &found.subject else { panic!("{found}") };
+    assert_eq!(name, "kept");
+    assert!(at.contains(&format!("compare.rs:{line}")), "{found}");
+    // The right half of each row is the replica's.
+    assert_eq!((&found.index[..], found.values, found.far), (&[0, 4][..], [3.0, 4.0], 16));
 }
 
 /// Compares one layout with and without each pass.

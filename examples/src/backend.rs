@@ -3,6 +3,7 @@
 use crate::ranks::{Launched, RankFlags, launched};
 use crate::running::word;
 use mesh_core::lower::{Module, Target};
+use mesh_core::program::Precision;
 use mesh_core::session::Session;
 use std::error::Error;
 use std::path::PathBuf;
@@ -26,6 +27,11 @@ pub struct BackendFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     devices: Option<u16>,
 
+    /// How exactly --backend xla multiplies matrices of f32: as f32 has it, by default, or as fast units of GPUs and TPUs
+    /// do.
+    #[arg(long, value_enum)]
+    precision: Option<Exactness>,
+
     /// What ranks do, if a launcher starts several.
     #[command(flatten)]
     ranks: RankFlags,
@@ -42,6 +48,27 @@ enum Kind {
     Xla,
     /// Every step as it is specified, element by element: slow, for finding mistakes.
     Reference,
+}
+
+/// How exactly a device multiplies matrices of f32.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Exactness {
+    /// As f32 has it.
+    Highest,
+    /// Factors are rounded to about 16 bits.
+    High,
+    /// Whatever is fastest: TF32 or bf16.
+    Default,
+}
+
+impl From<Exactness> for Precision {
+    fn from(exactness: Exactness) -> Self {
+        match exactness {
+            Exactness::Highest => Self::Highest,
+            Exactness::High => Self::High,
+            Exactness::Default => Self::Default,
+        }
+    }
 }
 
 impl BackendFlags {
@@ -78,7 +105,11 @@ impl BackendFlags {
             _ => {}
         }
         if kind != Kind::Xla {
-            let given = [("plugin", self.plugin.is_some()), ("devices", self.devices.is_some())];
+            let given = [
+                ("plugin", self.plugin.is_some()),
+                ("devices", self.devices.is_some()),
+                ("precision", self.precision.is_some()),
+            ];
             if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
                 return Err(format!("--{flag} is for --backend xla, not for --backend {name}"));
             }
@@ -105,29 +136,29 @@ impl BackendFlags {
 
     #[cfg(feature = "xla")]
     fn on_xla(&self, module: &Module, seed: u64) -> Result<Session, Box<dyn Error>> {
-        Ok(Session::xla(module, seed, &self.opened()?)?)
+        Ok(Session::xla_with(module, seed, &self.opened()?)?)
     }
 
-    /// The plugin that flags or the environment name.
+    /// The devices of the plugin that flags or the environment name.
     #[cfg(feature = "xla")]
-    fn opened(&self) -> Result<mesh_core::session::Plugin, Box<dyn Error>> {
-        use mesh_core::session::Plugin;
+    fn opened(&self) -> Result<mesh_core::session::Xla, Box<dyn Error>> {
+        use mesh_core::session::{Plugin, Xla};
         let named = self.plugin.clone().or_else(|| Some(std::env::var_os(PLUGIN)?.into()));
         let path = named.ok_or_else(|| {
             format!("--backend xla: no plugin is named, neither by --plugin nor by {PLUGIN} (docs/accelerators.md)")
         })?;
         let plugin = Plugin::open(&path)?;
-        Ok(match self.devices {
+        let plugin = match self.devices {
             Some(devices) => plugin.devices(devices.into()),
             None => plugin,
-        })
+        };
+        Ok(Xla::new(&plugin).precision(self.precision.map_or_else(Precision::default, Into::into)))
     }
 
     /// What the plugin's compiler says of each function for devices that need not be here, as text.
     #[cfg(feature = "xla")]
     pub fn compiled_for(&self, module: &Module, topology: &str) -> Result<String, Box<dyn Error>> {
-        use mesh_core::session::Xla;
-        let functions = Xla::new(&self.opened()?).compile_for(module, topology)?;
+        let functions = self.opened()?.compile_for(module, topology)?;
         let lines = functions.iter().map(|function| format!("  {function}\n"));
         Ok(format!("compiled by XLA for {topology}\n{}", lines.collect::<String>()))
     }
@@ -170,10 +201,12 @@ mod tests {
             ("--backend threads", None, &checked, Ok(Kind::Threads)),
             ("--backend reference", None, &host, Ok(Kind::Reference)),
             ("--backend xla --plugin a.so --devices 2", None, &host, Ok(Kind::Xla)),
+            ("--backend xla --precision default", None, &host, Ok(Kind::Xla)),
             ("--backend xla", ranks, &host, Err("--backend xla runs in one")),
             ("--backend mpi", None, &host, Err("no launcher")),
             ("--plugin a.so", None, &host, Err("--plugin is for --backend xla")),
             ("--backend reference --devices 2", None, &host, Err("--devices is for")),
+            ("--precision highest", None, &host, Err("--precision is for --backend xla")),
             ("--backend xla", None, &checked, Err("does not look at numbers")),
         ] {
             let words = ["program"].into_iter().chain(line.split_whitespace());

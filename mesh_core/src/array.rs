@@ -214,11 +214,29 @@ fn part(shape: &[usize], begin: &[usize], extents: &[usize]) -> Option<Vec<Range
 }
 
 impl ArrayRef<'_> {
+    /// The part that begins at these indices and has these extents. None unless it lies within the array, and of
+    /// [`Integers`].
+    pub(crate) fn part(&self, begin: &[usize], extents: &[usize]) -> Option<ArrayRef<'_>> {
+        let part = part(self.shape(), begin, extents)?;
+        macro_rules! of {
+            ($array:expr) => {
+                $array.slice_each_axis(|axis| Slice::from(part[axis.axis.0].clone()))
+            };
+        }
+        Some(match self {
+            ArrayRef::F32(array) => ArrayRef::F32(of!(array)),
+            ArrayRef::F64(array) => ArrayRef::F64(of!(array)),
+            ArrayRef::BF16(array) => ArrayRef::BF16(of!(array)),
+            ArrayRef::I32(array) => ArrayRef::I32(of!(array)),
+            ArrayRef::Bool(array) => ArrayRef::Bool(of!(array)),
+            ArrayRef::Integers(_) => return None,
+        })
+    }
+
     /// The bytes of the part that begins at these indices and has these extents: elements in declared
     /// order, little-endian. None unless it lies within the array.
     pub(crate) fn part_bytes(&self, begin: &[usize], extents: &[usize]) -> Vec<u8> {
-        fn bytes<T: Bytes>(array: &ArrayViewD<'_, T>, part: &[Range<usize>]) -> Vec<u8> {
-            let part = array.slice_each_axis(|axis| Slice::from(part[axis.axis.0].clone()));
+        fn bytes<T: Bytes>(part: &ArrayViewD<'_, T>) -> Vec<u8> {
             // One loop over memory, which costs no more than a copy.
             let part = part.as_standard_layout();
             let mut bytes = vec![0; part.len() * T::SIZE];
@@ -226,14 +244,13 @@ impl ArrayRef<'_> {
             bytes.chunks_exact_mut(T::SIZE).zip(elements).for_each(|(own, x)| x.write(own));
             bytes
         }
-        let Some(part) = part(self.shape(), begin, extents) else { return Vec::new() };
-        match self {
-            ArrayRef::F32(array) => bytes(array, &part),
-            ArrayRef::F64(array) => bytes(array, &part),
-            ArrayRef::BF16(array) => bytes(array, &part),
-            ArrayRef::I32(array) => bytes(array, &part),
-            ArrayRef::Bool(array) => bytes(array, &part),
-            ArrayRef::Integers(_) => Vec::new(),
+        match self.part(begin, extents) {
+            Some(ArrayRef::F32(part)) => bytes(&part),
+            Some(ArrayRef::F64(part)) => bytes(&part),
+            Some(ArrayRef::BF16(part)) => bytes(&part),
+            Some(ArrayRef::I32(part)) => bytes(&part),
+            Some(ArrayRef::Bool(part)) => bytes(&part),
+            Some(ArrayRef::Integers(_)) | None => Vec::new(),
         }
     }
 

@@ -8,17 +8,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use tests::{fast, plugin};
 
-/// Eight devices; a dim may be split over either axis, or over both. Where there are fewer, `MESH_DEVICES_MESH`
-/// names another mesh.
-fn mesh() -> Mesh {
-    let named = std::env::var("MESH_DEVICES_MESH");
-    named.as_deref().unwrap_or("a:2;b:4").parse().unwrap()
+/// The mesh of devices that are no CPUs, which are as many as there are.
+fn named() -> Option<String> {
+    std::env::var("MESH_DEVICES_MESH").ok()
+}
+
+pub(crate) fn on_cpus() -> bool {
+    named().is_none()
+}
+
+/// Eight CPUs; a dim may be split over either axis, or over both. Other devices are those of `MESH_DEVICES_MESH`.
+pub(crate) fn mesh() -> Mesh {
+    named().as_deref().unwrap_or("a:2;b:4").parse().unwrap()
 }
 
 /// Layouts of a case that are run unless all are asked for: compiling takes most of the time.
 const LAYOUTS: usize = 2;
 
-/// Checks cases; says under how many layouts, and the faults.
+/// Checks cases; says under how many layouts, and the faults, which are printed as they are found.
 fn checked(plugin: &Plugin, cases: &[Case]) -> (usize, Vec<String>) {
     let most = if all_layouts() { usize::MAX } else { LAYOUTS };
     let (mesh, mut ran, mut faults) = (mesh(), 0, Vec::new());
@@ -26,7 +33,10 @@ fn checked(plugin: &Plugin, cases: &[Case]) -> (usize, Vec<String>) {
         let start = |module: &Module| Session::xla_with(module, 0, &fast(plugin));
         match case.check_on(&mesh, most, start) {
             Ok(count) => ran += count,
-            Err(fault) => faults.push(fault),
+            Err(fault) => {
+                eprintln!("fault: {fault}");
+                faults.push(fault);
+            }
         }
     }
     (ran, faults)

@@ -132,8 +132,8 @@ fn what_the_compiler_refuses_names_the_function() {
 #[test]
 fn a_device_without_room_loses_nothing() {
     let Some(plugin) = plugin() else { return };
-    /// Elements along either side of a product that takes 64 TiB.
-    const SIDE: usize = 1 << 22;
+    /// Elements along either side of a product that takes 4 TiB.
+    const SIDE: usize = 1 << 20;
     let g = mesh_ops::graph();
     let w = g.state("w", [dim("w", 4)], F32, Initializer::ONES);
     let count = g.function("count", [], [w.value()], [w.assign_add(w.value())]);
@@ -149,7 +149,7 @@ fn a_device_without_room_loses_nothing() {
     let zeros = Array::zeros(F32, &[SIDE, 2]);
     let refused = |session: &mut Session, function| {
         let error = session.call(function, [zeros.view(), zeros.view()]).unwrap_err();
-        assert!(error.to_string().contains("Out of memory allocating"), "{error}");
+        assert!(error.to_string().contains("Out of memory"), "{error}");
         error
     };
     refused(&mut session, &large);

@@ -7,6 +7,7 @@ use mesh_ops::random::{random_integer, random_normal, random_uniform};
 use mesh_optimize::{AdamWeightDecay, Optimizer};
 use ndarray::{Array2, arr1};
 use std::path::Path;
+use std::thread;
 use tests::{fast, plugin};
 
 const LAYOUTS: [(&str, &str); 5] = [
@@ -103,6 +104,50 @@ fn arrays_of_every_dtype_keep_their_bits() {
             assert_eq!(session.read("kept").unwrap(), Array::zeros(dtype, &[6, 4]));
         }
     }
+}
+
+/// Calls that a thread makes of its session.
+const CALLS: usize = 100;
+
+/// What is fed is there when a program starts, and what is fetched is finished, whoever else uses the device.
+#[test]
+fn sessions_of_several_threads_share_a_device() {
+    let Some(plugin) = plugin() else { return };
+    let g = mesh_ops::graph();
+    let (x, y) = (dim("x", 8), dim("y", 12));
+    let fed = g.input("fed", [x, y], F32);
+    let kept = g.state("kept", [x, y], F32, Initializer::ZEROS);
+    let sums = fed.cumsum_with(x, mesh_ops::Cumulative { exclusive: false, reverse: true });
+    let add = g.function("add", [fed], [sums], [kept.assign_add(fed)]);
+    let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
+    let work = |thread: usize| {
+        let mut session = Session::xla_with(&module, 7, &fast(&plugin)).unwrap();
+        let mut total = Array2::zeros((8, 12));
+        for call in 0..CALLS {
+            let numbers = Array2::from_shape_fn((8, 12), |(i, j)| {
+                ((i * 5 + j * 3 + call * 7 + thread) % 16) as f32
+            });
+            total += &numbers;
+            let [sums] = session.call(&add, [(&numbers).into()]).unwrap();
+            let mut expected = numbers;
+            for i in (0..7).rev() {
+                let below = expected.row(i + 1).to_owned();
+                expected.row_mut(i).scaled_add(1.0, &below);
+            }
+            assert_eq!(
+                sums.as_f32().unwrap(),
+                &expected.into_dyn(),
+                "call {call} of thread {thread}"
+            );
+        }
+        assert_eq!(session.read("kept").unwrap().as_f32().unwrap(), &total.into_dyn());
+    };
+    let threads = thread::available_parallelism().map_or(2, |threads| threads.get().clamp(2, 16));
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..threads).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
 }
 
 /// A model with random numbers, slots and a loop.

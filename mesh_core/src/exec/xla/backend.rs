@@ -121,15 +121,13 @@ impl XlaBackend {
     /// Every processor's slices of what a function is fed, by feed and processor.
     fn fed(&self, function: &Function, feeds: &[ArrayRef<'_>]) -> Result<Vec<Vec<Buffer>>, Failed> {
         let mesh = self.map.mesh();
-        let send = |((slot, id), feed)| {
+        let send = |((slot, id), feed): ((_, _), &ArrayRef<'_>)| {
             let value = function.program.value(id);
-            let mut slices: BTreeMap<Extents, Vec<u8>> = BTreeMap::new();
             let own = |processor| {
                 let begin = Border::begin(slot, value, mesh, processor);
-                let cut = |begin: &Extents| ArrayRef::part_bytes(feed, begin, &value.extents);
-                let bytes = slices.entry(begin).or_insert_with_key(cut);
-                let (device, element) = (mesh.physical(processor), value.dtype.into());
-                Buffer::upload(&self.client, device, element, &value.extents, bytes)
+                let outside = || Failed::new("INVALID_ARGUMENT", "a slice outside of what is fed");
+                let slice = feed.part(&begin, &value.extents).ok_or_else(outside)?;
+                Buffer::upload_array(&self.client, mesh.physical(processor), &slice)
             };
             (0..mesh.processors()).map(own).collect()
         };

@@ -78,7 +78,7 @@ const KINDS: [&str; 17] = [
 ];
 
 impl Failed {
-    fn new(kind: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(kind: &'static str, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 }

@@ -161,7 +161,8 @@ impl Plugin {
         };
         let mut held = lock(&self.loaded.client);
         let wanted = self.devices.unwrap_or(processors);
-        let running = held.upgrade().filter(|client| client.ids().len() >= wanted);
+        let suits = |client: &Arc<Client>| !is_simulated(client) || client.ids().len() >= wanted;
+        let running = held.upgrade().filter(suits);
         let client = match running {
             Some(client) => client,
             None => started(self.api(), wanted).map_err(|failed| said(&failed))?,
@@ -174,11 +175,15 @@ impl Plugin {
     }
 }
 
-/// A client with so many devices, if they can be had. Only the plugin of CPUs can be told how many there are, and
-/// only when its client is made.
+/// Whether there are as many devices as are asked for, when the client is made.
+fn is_simulated(client: &Client) -> bool {
+    client.platform() == "cpu"
+}
+
+/// A client with so many devices, if they can be had.
 fn started(api: Api, devices: usize) -> Result<Arc<Client>, Failed> {
     let client = Client::new(api, &[])?;
-    if client.platform() != "cpu" || client.ids().len() >= devices {
+    if !is_simulated(&client) || client.ids().len() >= devices {
         return Ok(client);
     }
     Client::new(api, &[("cpu_device_count", devices as i64)])

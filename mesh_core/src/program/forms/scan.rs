@@ -3,11 +3,11 @@ use super::{FormRules, Legal, StepCx};
 use crate::names::ReduceKind;
 use crate::program::Cost;
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
-use crate::program::stablehlo::{Along, Padding, Spell, Tensor, Writer};
+use crate::program::stablehlo::{Padding, Spell, Tensor, Writer};
 use serde::{Deserialize, Serialize};
 
 /// `out[.., i, ..] = fold(kind) over the input's positions 0..=i along dim`, one after another.
-/// StableHLO: reduce_window as long as the dim, padded on one side.
+/// StableHLO: the folds of 1, 2, 4, … neighbours, each of two of the folds before.
 ///
 /// Input and out have one type; the kind suits the dtype as in [`Reduce`](super::Reduce).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -74,20 +74,27 @@ impl Spell for Scan {
         inputs: &[Tensor],
     ) -> Result<Vec<Tensor>, String> {
         let (out, dim) = (step.out(0), usize::from(self.dim));
-        let (rank, line) = (out.extents.len(), out.extents[dim]);
-        let sides = |first: i64, last: i64| match self.reverse {
-            true => Padding::around(last, first),
-            false => Padding::around(first, last),
+        let (line, start) = (out.extents[dim], self.kind.start(out.dtype.reduction()));
+        // A dim whose elements come from so many positions before.
+        let moved = |to: &mut Writer<'_>, x: &Tensor, by: usize| {
+            let (first, last) = (by as i64, -(by as i64));
+            let mut padding = vec![Padding::default(); out.extents.len()];
+            padding[dim] = match self.reverse {
+                true => Padding::around(last, first),
+                false => Padding::around(first, last),
+            };
+            to.padded(x, start, &padding)
         };
-        let mut held = to.held(&inputs[0]);
+        let mut folded = to.held(&inputs[0]);
         if self.exclusive {
-            let mut padding = vec![Padding::default(); rank];
-            padding[dim] = sides(1, -1);
-            held = to.padded(&held, self.kind.start(out.dtype.reduction()), &padding);
+            folded = moved(to, &folded, 1);
         }
-        let mut windows = vec![Along::EACH; rank];
-        windows[dim] = Along { size: line, stride: 1, padding: sides(line as i64 - 1, 0) };
-        let folded = to.windowed(self.kind, &held, &windows);
+        let mut neighbours = 1;
+        while neighbours < line {
+            let before = moved(to, &folded, neighbours);
+            folded = to.folded_pair(self.kind, &before, &folded);
+            neighbours *= 2;
+        }
         Ok(vec![to.stored(&folded, out.dtype.into())])
     }
 }

@@ -14,14 +14,15 @@ impl Writer<'_> {
         if element != Element::BF16 || x.element == Element::BF16 {
             return self.converted(x, element);
         }
-        let rounded = self.rounded_as_bf16(x);
+        let rounded = self.rounded(x, Element::BF16);
         let narrow = self.converted(&rounded, Element::F32);
         self.converted(&narrow, Element::BF16)
     }
 
-    /// A float rounded once to what bf16 holds, but for those below its least normal number.
-    fn rounded_as_bf16(&mut self, x: &Tensor) -> Tensor {
-        let text = format!("stablehlo.reduce_precision {x}, format = e8m7 : {}", x.kind());
+    /// A float rounded once to what bf16 or f32 holds, but for those below its least normal number.
+    pub(super) fn rounded(&mut self, x: &Tensor, to: Element) -> Tensor {
+        let format = if to == Element::BF16 { "e8m7" } else { "e8m23" };
+        let text = format!("stablehlo.reduce_precision {x}, format = {format} : {}", x.kind());
         self.line(text, x.element, &x.extents)
     }
 
@@ -36,7 +37,7 @@ impl Writer<'_> {
                 // i32 by way of f64, which holds it: else it would be rounded twice.
                 let wide =
                     if from == Element::I32 { self.converted(x, Element::F64) } else { x.clone() };
-                let rounded = self.rounded_as_bf16(&wide);
+                let rounded = self.rounded(&wide, Element::BF16);
                 self.converted(&rounded, Element::F32)
             }
             _ => self.converted(x, to.reduction()),

@@ -98,6 +98,16 @@ impl Writer<'_> {
         self.line(text, x.element, &extents)
     }
 
+    /// Folds of an element of one tensor and an element of another.
+    pub(in crate::program) fn folded_pair(
+        &mut self,
+        kind: ReduceKind,
+        a: &Tensor,
+        b: &Tensor,
+    ) -> Tensor {
+        self.binary(Fold { kind, element: a.element }.name(), a, b)
+    }
+
     /// A fold over windows.
     pub(in crate::program) fn windowed(
         &mut self,

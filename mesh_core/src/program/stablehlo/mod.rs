@@ -25,6 +25,7 @@
 //! **Locations.** Each operation carries the name of the graph's operation and the user's line.
 
 mod convert;
+mod convolution;
 mod fold;
 mod groups;
 mod labels;
@@ -37,10 +38,11 @@ mod random;
 mod tests;
 mod writer;
 
+pub(super) use convolution::Slide;
 pub(super) use fold::Along;
 pub(super) use labels::{extents_of, those};
 pub(super) use ops::{Is, Padding};
-pub(super) use products::{Lookup, Slide};
+pub(super) use products::Lookup;
 pub(super) use writer::{Element, Tensor, Writer};
 
 use super::forms::StepCx;

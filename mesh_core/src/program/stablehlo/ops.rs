@@ -144,10 +144,26 @@ impl Writer<'_> {
         begin: &[usize],
         extents: &[usize],
     ) -> Tensor {
+        self.sliced_by(x, begin, extents, &vec![1; extents.len()])
+    }
+
+    /// A slice of every so many elements along each dim.
+    pub(super) fn sliced_by(
+        &mut self,
+        x: &Tensor,
+        begin: &[usize],
+        extents: &[usize],
+        strides: &[usize],
+    ) -> Tensor {
         if x.extents[..] == *extents {
             return x.clone();
         }
-        let ranges = listed(zip(begin, extents).map(|(b, e)| format!("{b}:{}", b + e)));
+        let range = |((begin, extent), stride): ((&usize, &usize), &usize)| {
+            let end = begin + (extent - 1) * stride + 1;
+            let by = if *stride == 1 { String::new() } else { format!(":{stride}") };
+            format!("{begin}:{end}{by}")
+        };
+        let ranges = listed(zip(zip(begin, extents), strides).map(range));
         let (from, to) = (x.kind(), kind(x.element, extents));
         let text = format!("stablehlo.slice {x} [{ranges}] : ({from}) -> {to}");
         self.line(text, x.element, extents)

@@ -97,11 +97,23 @@ impl Writer<'_> {
         self.select(&by_nothing, &nothing, &made)
     }
 
+    /// A quotient of floats as it is rounded by IEEE 754, where a unit in the last place would be another integer.
+    /// GPUs' division of f32 is off by up to two; that of f64 is not, and has the digits of two f32.
+    fn quotient(&mut self, a: &Tensor, b: &Tensor) -> Tensor {
+        if a.element != Element::F32 {
+            return self.binary("divide", a, b);
+        }
+        let [a, b] = [a, b].map(|x| self.converted(x, Element::F64));
+        let quotient = self.binary("divide", &a, &b);
+        self.rounded(&quotient, Element::F32)
+    }
+
     /// `a - b * floor(a / b)`.
     fn modulo(&mut self, a: &Tensor, b: &Tensor) -> Tensor {
         if a.element.is_float() {
-            let quotient = self.binary("divide", a, b);
+            let quotient = self.quotient(a, b);
             let whole = self.unary("stablehlo.floor", &quotient);
+            let whole = self.converted(&whole, a.element);
             let below = self.binary("multiply", b, &whole);
             return self.binary("subtract", a, &below);
         }

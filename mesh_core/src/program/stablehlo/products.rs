@@ -1,22 +1,10 @@
 //! Products, lookups and sorting: operations whose dims play parts.
 
 use super::fold::Fold;
-use super::ops::Padding;
 use super::writer::{Element, Tensor, Writer, kind, kinds, listed};
 use crate::names::ReduceKind;
 use crate::program::Extents;
 use std::iter::zip;
-
-/// How a convolution's window moves along a dim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::program) struct Slide {
-    /// Positions of the (padded) image from one window to the next.
-    pub(in crate::program) stride: usize,
-    /// Positions of the image from one position of the kernel to the next.
-    pub(in crate::program) dilation: usize,
-    /// What is added to the image.
-    pub(in crate::program) padding: Padding,
-}
 
 /// The dims of a lookup along one of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,44 +60,6 @@ impl Writer<'_> {
             "stablehlo.dot_general {lhs}, {rhs}, {batch}contracting_dims = {:?} x {:?}, \
              precision = [{precision}, {precision}] : ({l}, {r}) -> {to}",
             summed[0], summed[1]
-        );
-        self.line(text, element, &extents)
-    }
-
-    /// The convolution of an image, whose dims are a batch, a position for each slide, and features, of so
-    /// many groups; and a kernel, whose dims are a position for each slide, a group's features, and results of all
-    /// groups. Products of bf16 are held in f32.
-    pub(in crate::program) fn convolved(
-        &mut self,
-        image: &Tensor,
-        kernel: &Tensor,
-        slides: &[Slide],
-        groups: usize,
-    ) -> Tensor {
-        let rank = slides.len();
-        let positions = (0..rank).map(|dim| {
-            let Slide { stride, dilation, padding } = slides[dim];
-            let padded = padding.extent(image.extents[dim + 1]);
-            (padded - dilation * (kernel.extents[dim] - 1) - 1) / stride + 1
-        });
-        let results = kernel.extents[rank + 1];
-        let extents: Extents =
-            [image.extents[0]].into_iter().chain(positions).chain([results]).collect();
-        let names = listed(0..rank);
-        let of = |of: fn(&Slide) -> String| listed(slides.iter().map(of));
-        let stride = of(|s| s.stride.to_string());
-        let pad = of(|s| format!("[{}, {}]", s.padding.low, s.padding.high));
-        let between = of(|s| (s.padding.between + 1).to_string());
-        let dilation = of(|s| s.dilation.to_string());
-        let precision = format!("#stablehlo<precision {}>", self.options.precision.name());
-        let element = image.element.reduction();
-        let (i, k, to) = (image.kind(), kernel.kind(), kind(element, &extents));
-        let text = format!(
-            "stablehlo.convolution({image}, {kernel}) dim_numbers = \
-             [b, {names}, f]x[{names}, i, o]->[b, {names}, f], window = {{stride = [{stride}], pad = [{pad}], \
-             lhs_dilate = [{between}], rhs_dilate = [{dilation}]}} {{batch_group_count = 1 : i64, \
-             feature_group_count = {groups} : i64, precision_config = [{precision}, {precision}]}} : \
-             ({i}, {k}) -> {to}"
         );
         self.line(text, element, &extents)
     }

@@ -10,6 +10,7 @@ use super::header::{
     TILED_SIZE, ToHost,
 };
 use super::{Api, Failed};
+use crate::array::ArrayRef;
 use crate::names::DType;
 
 /// The host's data need to be there while the call lasts only.
@@ -71,16 +72,60 @@ impl Buffer {
         sizes: &[usize],
         bytes: &[u8],
     ) -> Result<Self, Failed> {
-        let expected = sizes.iter().product::<usize>() * element.size();
-        let device = client.devices.get(device).copied().filter(|_| bytes.len() == expected);
-        let Some(device) = device else {
+        if bytes.len() != sizes.iter().product::<usize>() * element.size() {
             let message = format!("{} bytes for an array {sizes:?} of a device", bytes.len());
             return Err(Failed::new("INVALID_ARGUMENT", message));
+        }
+        // SAFETY: there are as many bytes as sizes and elements say.
+        unsafe { Self::send(client, device, element, sizes, bytes.as_ptr()) }
+    }
+
+    /// Copies an array to a device, from where it lies if its elements do so in declared order.
+    pub(in super::super) fn upload_array(
+        client: &Arc<Client>,
+        device: usize,
+        array: &ArrayRef<'_>,
+    ) -> Result<Self, Failed> {
+        macro_rules! send {
+            ($array:expr, $element:expr) => {{
+                let array = $array.as_standard_layout();
+                let first = array.as_ptr().cast();
+                // SAFETY: in this layout elements lie one behind the other, as many as the shape says.
+                unsafe { Self::send(client, device, $element, array.shape(), first) }
+            }};
+        }
+        match array {
+            ArrayRef::F32(array) => send!(array, Element::F32),
+            ArrayRef::F64(array) => send!(array, Element::F64),
+            ArrayRef::BF16(array) => send!(array, Element::BF16),
+            ArrayRef::I32(array) => send!(array, Element::I32),
+            ArrayRef::Bool(array) => send!(array, Element::Bool),
+            ArrayRef::Integers(_) => {
+                let message = "integers of a type that devices do not have".to_owned();
+                Err(Failed::new("INVALID_ARGUMENT", message))
+            }
+        }
+    }
+
+    /// Copies elements to a device.
+    ///
+    /// # Safety
+    ///
+    /// Behind the first byte lie as many elements as the sizes say.
+    unsafe fn send(
+        client: &Arc<Client>,
+        device: usize,
+        element: Element,
+        sizes: &[usize],
+        first: *const u8,
+    ) -> Result<Self, Failed> {
+        let Some(device) = client.devices.get(device).copied() else {
+            return Err(Failed::new("INVALID_ARGUMENT", format!("there is no device {device}")));
         };
         let sizes: Vec<_> = sizes.iter().map(|size| *size as i64).collect();
         let mut sent = FromHost {
             client: client.client,
-            data: bytes.as_ptr(),
+            data: first,
             element: element as u32,
             sizes: sizes.as_ptr(),
             rank: sizes.len(),
@@ -88,8 +133,8 @@ impl Buffer {
             device,
             ..FromHost::default()
         };
-        // SAFETY: client and device are alive; the array has as many bytes as its sizes and elements say,
-        // and nobody looks at them after the call.
+        // SAFETY: client and device are alive; the caller says that the elements are there, and nobody looks at them
+        // after the call.
         unsafe { client.api.call(&mut sent)? };
         // SAFETY: the event is this call's own; nobody waits for it.
         unsafe { destroy_event(client.api, sent.done) };

@@ -23,6 +23,6 @@ nightly:
     MESH_NIGHTLY=1 cargo test --release -p examples --test agree the_readme_has
     MESH_LAYOUTS=all cargo test -p tests --features xla --test xla
 
-# Every layout that the conformance suite counts, and every derivative element by element.
+# Every layout that the conformance suite counts, without each pass, and every derivative element by element.
 conformance-full:
     MESH_LAYOUTS=all cargo test -p tests --test conformance --test loops

@@ -37,7 +37,7 @@ impl Case {
     /// 5. each operation does so where its inputs are selected and what they meet is infinite;
     /// 6. a case that says what it [computes](Self::computes) computes that.
     ///
-    /// Where a graph has more than 12 legal layouts on a mesh, 12 of them are run, and derivatives of
+    /// Where a graph has more than 6 legal layouts on a mesh, 6 of them are run, and derivatives of
     /// higher orders under three; [`Count::left`] says how many are left out. On one processor the case also runs
     /// without any pass, and without each of a quarter of them. With `MESH_LAYOUTS=all` in the environment no layout
     /// is left out, and each pass in turn.

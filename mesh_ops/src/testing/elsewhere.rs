@@ -12,7 +12,7 @@ impl Case {
     /// Checks the case, forward and backward, in sessions that the caller starts: they are to give what one
     /// processor gives on threads, which is compared with the reference first. Runs at most `most` of a mesh's
     /// legal layouts and returns how many. They are an even selection of those that are found in 50 lowerings for
-    /// each; where more are found, the one that splits nothing is not among them.
+    /// each, another one for each case; where more are found, the one that splits nothing is not among them.
     ///
     /// ```
     /// use mesh_ops::prelude::*;

@@ -33,14 +33,11 @@ use proptest::test_runner::TestRunner;
 use recipe::{Draw, LARGE, Recipe, SMALL, Sizes, recipes};
 use std::collections::BTreeMap;
 
-/// Graphs of each kind.
-const CASES: u32 = 1500;
+/// Graphs of each kind; every op occurs among so many.
+const CASES: u32 = 1000;
 
 /// Graphs of each kind with tensors larger than the caches.
 const LARGE_CASES: u32 = 20;
-
-/// The number of graphs of each kind among which every op must occur.
-const CASES_FOR_ALL_OPS: usize = 1000;
 
 const MESHES: [&str; 7] = ["a:2", "a:3", "a:4", "a:2;b:2", "a:2;b:3", "a:2;b:4", "a:2;b:2;c:2"];
 
@@ -343,7 +340,7 @@ const OF_CORE: [&str; 4] = ["loop", "recompute", "barrier", "stop_gradient"];
 fn every_op_is_drawn() {
     let mut drawn: BTreeMap<&str, usize> = BTreeMap::new();
     let mut runner = TestRunner::deterministic();
-    for _ in 0..CASES_FOR_ALL_OPS {
+    for _ in 0..CASES {
         let recipe = recipes(&SMALL).new_tree(&mut runner).unwrap().current();
         for graphs in [Graphs::Exact, Graphs::Smooth] {
             let names = ops(&build(graphs, &SMALL, &recipe));

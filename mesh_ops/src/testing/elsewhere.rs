@@ -9,8 +9,8 @@ use mesh_core::names::Mesh;
 use mesh_core::session::{Error, Session};
 
 impl Case {
-    /// Checks the case, forward and backward, in sessions that the caller starts: they are to give what one
-    /// processor gives on threads, which is compared with the reference first. Runs at most `most` of a mesh's
+    /// Checks the case, forward and backward in one function, in sessions that the caller starts: they are to give
+    /// what one processor gives on threads, which is compared with the reference first. Runs at most `most` of a mesh's
     /// legal layouts and returns how many. They are an even selection of those that are found in 50 lowerings for
     /// each, another one for each case; where more are found, the one that splits nothing is not among them.
     ///
@@ -33,7 +33,7 @@ impl Case {
         start: impl Fn(&Module) -> Result<Session, Error>,
     ) -> Result<usize, String> {
         let check = || {
-            let known = Known::new(self, Trial::new(self, &[])?, String::new())?;
+            let known = Known::new(self, Trial::in_one(self)?, String::new())?;
             let layouts = some_layouts(&known.trial.graph, mesh, most)?;
             known.on_back_end(mesh, &layouts, most, &start)
         };

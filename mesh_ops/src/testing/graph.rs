@@ -76,7 +76,16 @@ impl Trial {
     /// # Errors
     /// What the graph refuses.
     pub fn new(case: &Case, owe: &[usize]) -> Result<Self, String> {
-        Self::built(case, owe, usize::from(case.gradient))
+        Self::built(case, owe, usize::from(case.gradient), false)
+    }
+
+    /// As [`new`](Self::new), where nothing owes and one function, `all`, returns what both do: compilers that
+    /// take long for each function are asked once.
+    ///
+    /// # Errors
+    /// What the graph refuses.
+    pub fn in_one(case: &Case) -> Result<Self, String> {
+        Self::built(case, &[], usize::from(case.gradient), true)
     }
 
     /// As [`new`](Self::new), without gradients, whatever the case says.
@@ -84,7 +93,7 @@ impl Trial {
     /// # Errors
     /// What the graph refuses.
     pub fn forward(case: &Case, owe: &[usize]) -> Result<Self, String> {
-        Self::built(case, owe, 0)
+        Self::built(case, owe, 0, false)
     }
 
     /// The derivatives of an order of two or more; `None` if those of a lower order are constant.
@@ -92,15 +101,15 @@ impl Trial {
     /// # Errors
     /// What the graph refuses.
     pub fn derivatives(case: &Case, order: usize) -> Result<Option<Self>, String> {
-        let trial = Self::built(case, &[], if case.gradient { order } else { 0 })?;
+        let trial = Self::built(case, &[], if case.gradient { order } else { 0 }, false)?;
         Ok(trial.made.outputs.is_empty().then_some(trial))
     }
 
-    fn built(case: &Case, owe: &[usize], order: usize) -> Result<Self, String> {
+    fn built(case: &Case, owe: &[usize], order: usize, in_one: bool) -> Result<Self, String> {
         let graph = crate::graph();
         let (random, feeds, fed) = (Random::new(&case.name), Values::new(), Vec::new());
         let mut building =
-            Building { graph: &graph, case, owes: !owe.is_empty(), random, feeds, fed };
+            Building { graph: &graph, case, owes: !owe.is_empty(), in_one, random, feeds, fed };
         let made = building.build(owe, order)?;
         let feeds = building.feeds;
         graph.check().map_err(|report| report.to_string())?;
@@ -136,6 +145,7 @@ struct Building<'a, 'g> {
     graph: &'g Graph,
     case: &'a Case,
     owes: bool,
+    in_one: bool,
     random: Random,
     feeds: Values,
     fed: Vec<Tensor<'g>>,
@@ -196,12 +206,18 @@ impl<'g> Building<'_, 'g> {
         let found: Vec<_> = gradients.iter().filter_map(|(_, gradient)| *gradient).collect();
         let higher = order > 1 && !found.is_empty();
         let ys = if higher { Vec::new() } else { ys };
-        if !higher {
-            self.graph.declare_function("forward", &self.fed, &ys, Vec::new());
-        }
-        if !found.is_empty() {
-            let name = if higher { "derivatives" } else { "gradients" };
-            self.graph.declare_function(name, &self.fed, &found, Vec::new());
+        let declare = |name: &str, fetches: &[Tensor<'g>]| {
+            self.graph.declare_function(name, &self.fed, fetches, Vec::new());
+        };
+        match (higher, self.in_one) {
+            (true, _) => declare("derivatives", &found),
+            (false, true) => declare("all", &[&ys[..], &found].concat()),
+            (false, false) => {
+                declare("forward", &ys);
+                if !found.is_empty() {
+                    declare("gradients", &found);
+                }
+            }
         }
         let id = |(name, gradient): &(String, Option<Tensor<'g>>)| {
             (name.clone(), gradient.map(Tensor::id))

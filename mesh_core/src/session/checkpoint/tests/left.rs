@@ -1,6 +1,7 @@
 //! A folder that another process saves to, or in which something cannot be removed.
 
 use super::*;
+use std::thread;
 
 fn save(checkpoints: &Checkpoints, step: u64) -> Result<PathBuf> {
     checkpoints.save(step, &session("", step as i32).snapshot().unwrap(), &State::new())
@@ -30,18 +31,23 @@ fn one_at_a_time_saves_to_a_folder() {
 
 #[test]
 fn the_text_of_a_lock_does_not_matter() {
-    for text in [&b""[..], b"\xff\x00", b"process", &[b'x'; 100_000]] {
-        let scratch = Scratch::new();
-        fs::create_dir_all(&*scratch).unwrap();
-        fs::write(scratch.join(LOCK), text).unwrap();
-        let checkpoints = Checkpoints::new(&*scratch);
-        checkpoints.lock().unwrap();
-        assert!(fs::read_to_string(scratch.join(LOCK)).unwrap().starts_with("process "));
-        // A lock file that names no process.
-        fs::write(scratch.join(LOCK), text).unwrap();
-        let error = Checkpoints::new(&*scratch).lock().unwrap_err().to_string();
-        assert!(error.starts_with("another process saves") && error.len() < 400, "{error}");
-    }
+    // At once, since each waits until patience ends.
+    thread::scope(|scope| {
+        for text in [&b""[..], b"\xff\x00", b"process", &[b'x'; 100_000]] {
+            scope.spawn(move || {
+                let scratch = Scratch::new();
+                fs::create_dir_all(&*scratch).unwrap();
+                fs::write(scratch.join(LOCK), text).unwrap();
+                let checkpoints = Checkpoints::new(&*scratch);
+                checkpoints.lock().unwrap();
+                assert!(fs::read_to_string(scratch.join(LOCK)).unwrap().starts_with("process "));
+                // A lock file that names no process.
+                fs::write(scratch.join(LOCK), text).unwrap();
+                let error = Checkpoints::new(&*scratch).lock().unwrap_err().to_string();
+                assert!(error.starts_with("another process saves") && error.len() < 400, "{error}");
+            });
+        }
+    });
 }
 
 /// A folder of checkpoints on a disk that cannot remove entries of this name.

@@ -1,10 +1,10 @@
-//! The product of a contraction by itself: the same crate, shape and transpositions, as many
+//! The product of a contraction by itself, as `ndarray` makes it: the same shape and transpositions, as many
 //! products as in a step.
 
 use super::lines::median;
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use mesh_core::program::{Block, Form, Operand, Step, Value};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{ArrayView2, ArrayViewMut2, Ix2, ShapeBuilder, StrideShape};
 use std::fmt;
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -138,20 +138,17 @@ impl Product {
         let Self { m, n, k, turned, .. } = *self;
         let factors = a.chunks_exact(m * k).zip(b.chunks_exact(k * n));
         for (c, (a, b)) in c.chunks_exact_mut(m * n).zip(factors) {
-            let a = matrix(a, m, k, turned[0]);
-            let b = matrix(b, k, n, turned[1]);
-            let c = match turned[2] {
-                false => MatMut::from_row_major_slice_mut(c, m, n),
-                true => MatMut::from_column_major_slice_mut(c, m, n),
-            };
-            matmul(c, Accum::Replace, a, b, 1.0, Par::Seq);
+            let a = ArrayView2::from_shape(shape(m, k, turned[0]), a);
+            let b = ArrayView2::from_shape(shape(k, n, turned[1]), b);
+            let c = ArrayViewMut2::from_shape(shape(m, n, turned[2]), c);
+            if let (Ok(a), Ok(b), Ok(mut c)) = (a, b, c) {
+                general_mat_mul(1.0, &a, &b, 0.0, &mut c);
+            }
         }
     }
 }
 
-fn matrix(elements: &[f32], rows: usize, columns: usize, turned: bool) -> MatRef<'_, f32> {
-    match turned {
-        false => MatRef::from_row_major_slice(elements, rows, columns),
-        true => MatRef::from_column_major_slice(elements, rows, columns),
-    }
+/// By rows or, if turned, by columns.
+fn shape(rows: usize, columns: usize, turned: bool) -> StrideShape<Ix2> {
+    (rows, columns).set_f(turned).into()
 }

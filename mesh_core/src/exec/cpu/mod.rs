@@ -2,8 +2,8 @@
 //!
 //! [`prepare`] turns a step into a [`Kernel`] for one processor: labels become strides, loops are
 //! planned, offsets evaluated. What is left for [`Kernel::run`] is arithmetic on memory that
-//! somebody else owns; it allocates nothing of its own. (The GEMM of `faer` keeps one packing
-//! buffer per thread, made at that thread's first large product.)
+//! somebody else owns; it allocates nothing of its own. (The crate that makes large products on x86-64
+//! keeps one packing buffer per thread, made at that thread's first.)
 //!
 //! An element-by-element result depends on its operands alone, never on where in memory or in a
 //! vector they lie. Sums are taken in an order that depends on extents and strides alone.

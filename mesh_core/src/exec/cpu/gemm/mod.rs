@@ -1,52 +1,27 @@
-//! Matrix products. The only file that names `faer`.
-//!
-//! `faer` packs into one buffer per thread (twice the size of the third-level cache, touched as
-//! needed), made at the thread's first large product; small products use none.
+//! Matrix products: large ones are made by crates that `x86` and `elsewhere` name, small ones and those with a vector here.
+
+#[cfg(not(target_arch = "x86_64"))]
+mod elsewhere;
+mod number;
+mod small;
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 use super::isa::{Entry, Task, compiled};
 use super::tiles::{Planned, TileProduct};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
+#[cfg(not(target_arch = "x86_64"))]
+use elsewhere::large;
+use number::Large;
+pub(super) use number::{Matrix, Number};
+use small::Small;
 use std::marker::PhantomData;
+#[cfg(target_arch = "x86_64")]
+use x86::large;
 
-/// A strided matrix: where it begins, elements between rows, between columns.
-#[derive(Clone, Copy)]
-pub(super) struct Matrix<T> {
-    pub(super) at: T,
-    pub(super) rows: isize,
-    pub(super) columns: isize,
-}
-
-impl<T> Matrix<T> {
-    pub(super) fn new(at: T, [rows, columns]: [isize; 2]) -> Self {
-        Self { at, rows, columns }
-    }
-
-    fn flip(self) -> Self {
-        Self { at: self.at, rows: self.columns, columns: self.rows }
-    }
-}
-
-/// f32, f64 and i32 (which wraps).
-pub(super) trait Number: Copy + Send + 'static {
-    const ZERO: Self;
-    /// Whether products are done by the crate, which likes some blocks better than others.
-    const BLOCKS: bool;
-    /// The product by register tiles, where the machine and the matrices have them.
-    fn tiles(shape: [usize; 3], steps: [[isize; 2]; 3]) -> Option<Box<dyn Planned<Self>>>;
-    fn plus(self, other: Self) -> Self;
-    fn times(self, other: Self) -> Self;
-    /// # Safety
-    ///
-    /// As [`Gemm::run`].
-    unsafe fn product(
-        shape: [usize; 3],
-        a: Matrix<*const Self>,
-        b: Matrix<*const Self>,
-        c: Matrix<*mut Self>,
-        accumulate: bool,
-    );
-}
+/// Up to so many multiplications, packing factors takes longer than multiplying them.
+const SMALL: usize = 16 * 16 * 16;
 
 macro_rules! floats {
     ($($float:ty)*) => {$(
@@ -60,24 +35,7 @@ macro_rules! floats {
             fn plus(self, other: Self) -> Self { self + other }
             #[inline(always)]
             fn times(self, other: Self) -> Self { self * other }
-            unsafe fn product(
-                [m, n, k]: [usize; 3],
-                a: Matrix<*const Self>,
-                b: Matrix<*const Self>,
-                c: Matrix<*mut Self>,
-                accumulate: bool,
-            ) {
-                // SAFETY: the caller's matrices.
-                let (a, b, c) = unsafe {
-                    (
-                        MatRef::from_raw_parts(a.at, m, k, a.rows, a.columns),
-                        MatRef::from_raw_parts(b.at, k, n, b.rows, b.columns),
-                        MatMut::from_raw_parts_mut(c.at, m, n, c.rows, c.columns),
-                    )
-                };
-                let accumulate = if accumulate { Accum::Add } else { Accum::Replace };
-                matmul(c, accumulate, a, b, 1.0, Par::Seq);
-            }
+            fn large() -> Option<Large<Self>> { large() }
         }
     )*};
 }
@@ -97,26 +55,8 @@ impl Number for i32 {
     fn times(self, other: Self) -> Self {
         self.wrapping_mul(other)
     }
-    unsafe fn product(
-        [m, n, k]: [usize; 3],
-        a: Matrix<*const Self>,
-        b: Matrix<*const Self>,
-        c: Matrix<*mut Self>,
-        accumulate: bool,
-    ) {
-        for (i, j) in (0..m as isize).flat_map(|i| (0..n as isize).map(move |j| (i, j))) {
-            // SAFETY: the caller's matrices.
-            unsafe {
-                let c = c.at.offset(i * c.rows + j * c.columns);
-                let mut sum = if accumulate { *c } else { 0 };
-                for l in 0..k as isize {
-                    let x = *a.at.offset(i * a.rows + l * a.columns);
-                    let y = *b.at.offset(l * b.rows + j * b.columns);
-                    sum = sum.plus(x.times(y));
-                }
-                *c = sum;
-            }
-        }
+    fn large() -> Option<Large<Self>> {
+        None
     }
 }
 
@@ -125,11 +65,18 @@ impl Number for i32 {
 pub(super) struct Gemm<T: Number> {
     dot: Entry<Dot<T>>,
     axpy: Entry<Axpy<T>>,
+    small: Entry<Small<T>>,
+    large: Option<Large<T>>,
 }
 
 impl<T: Number> Gemm<T> {
     pub(super) fn new() -> Self {
-        Self { dot: compiled::<Dot<T>>(), axpy: compiled::<Axpy<T>>() }
+        Self {
+            dot: compiled::<Dot<T>>(),
+            axpy: compiled::<Axpy<T>>(),
+            small: compiled::<Small<T>>(),
+            large: T::large(),
+        }
     }
 
     /// `c = a b`, or `c += a b`, for matrices of `m x k`, `k x n` and `m x n`.
@@ -173,7 +120,10 @@ impl<T: Number> Gemm<T> {
                     return;
                 }
             }
-            T::product([m, n, k], a, b, c, accumulate);
+            match self.large {
+                Some(large) if m * n * k > SMALL => large([m, n, k], a, b, c, accumulate),
+                _ => (self.small)(([m, n, k], a, b, c, accumulate)),
+            }
         }
     }
 

@@ -21,6 +21,7 @@ ci:
 # What takes too long for every change.
 nightly:
     MESH_NIGHTLY=1 cargo test --release -p examples --test agree the_readme_has
+    MESH_NIGHTLY=1 cargo test -p tests --features xla --test random_graphs
     MESH_LAYOUTS=all cargo test -p tests --features xla --test xla
 
 # Every layout that the conformance suite counts, without each pass, and every derivative element by element.

@@ -67,12 +67,12 @@ fn counts(session: &mut Session, module: &Module) -> [usize; 2] {
     [0, 1].map(|whose| after[whose] - before[whose])
 }
 
-/// All models and all collectives, with couriers and without.
+/// All models and all collectives, with couriers and without, on one processor per rank and on several.
 pub fn run() {
     CALLS_SESSIONS.set(true);
     let own = [("wide", wide(), overlap::LAYOUT), ("turned", turned(), "batch:a; turned:a")];
     let mut forms = BTreeSet::new();
-    for mesh in [mesh()].into_iter().chain(shared_meshes()) {
+    for mesh in [mesh()].into_iter().chain(shared_meshes().pop()) {
         let mut modules = modules(&mesh);
         modules.extend(own.iter().map(|(name, graph, layout)| {
             let layout: Layout = layout.parse().unwrap();

@@ -29,7 +29,8 @@ fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let folder = arguments.get(1).map(PathBuf::from).unwrap_or_default();
     match arguments.first().map(String::as_str) {
-        Some("same") => same(),
+        Some("same") => same([mesh()].into_iter().chain(shared_meshes())),
+        Some("same-apart") => same([mesh()]),
         Some("feeds") => feeds::run(),
         Some("overlap") => overlap::run(),
         Some("allocations") => allocations::run(),
@@ -171,9 +172,9 @@ fn assert_same(what: &str, ours: &[Array], theirs: &[Array]) {
 }
 
 /// Ranks compute the bits of threads.
-fn same() {
+fn same(meshes: impl IntoIterator<Item = Mesh>) {
     let mut count = 0;
-    for mesh in [mesh()].into_iter().chain(shared_meshes()) {
+    for mesh in meshes {
         let modules = modules(&mesh);
         assert!(modules.len() > 8, "{} modules on {mesh}", modules.len());
         modules.iter().for_each(|(name, module)| compare(&format!("{name} on {mesh}"), module));

@@ -17,7 +17,7 @@ fn on_two_hosts(programs: &Programs, ranks: usize, what: &str) -> Ended {
 #[test]
 fn two_hosts_give_the_bits_of_threads_and_end_when_their_cable_is_cut() {
     let Some(programs) = programs() else { return };
-    let Ended { code, text, .. } = on_two_hosts(programs, 4, "same");
+    let Ended { code, text, .. } = on_two_hosts(programs, 4, "same-apart");
     if code == SKIPPED {
         tests::skip("namespaces", &text);
         return;

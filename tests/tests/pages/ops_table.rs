@@ -19,7 +19,7 @@ const INTRODUCTION: &str = "\
 A test makes this page from the docs of the ops' rooms and from graphs (`tests/tests/pages/ops_table.rs`). It
 fails when the page is out of date, when a public function has no row, or when no case of the
 conformance suite calls the row's function. The suite compares each op with a naive evaluator under the
-legal layouts of several meshes: all of them where a graph has up to 6 on a mesh, 6 of them where it has
+legal layouts of several meshes: all of them where a graph has up to 3 on a mesh, 3 of them where it has
 more. `just conformance-full` runs them all. (`UPDATE_DOCS=1 cargo test -p tests --test pages` writes the
 page.)
 

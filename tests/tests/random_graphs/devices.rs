@@ -7,14 +7,16 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use tests::{fast, plugin};
 
-/// Graphs of each kind.
-const CASES: usize = 60;
+/// Graphs of each kind; four times as many if `MESH_NIGHTLY` is set.
+fn cases() -> usize {
+    if std::env::var_os("MESH_NIGHTLY").is_some() { 120 } else { 30 }
+}
 
 #[test]
 fn graphs_agree_on_devices() {
     let Some(plugin) = plugin() else { return };
     let mut runner = TestRunner::deterministic();
-    for number in 0..CASES {
+    for number in 0..cases() {
         let recipe = recipes(&SMALL).new_tree(&mut runner).unwrap().current();
         for graphs in [Graphs::Exact, Graphs::Smooth] {
             let trial = build(graphs, &SMALL, &recipe);

@@ -33,8 +33,13 @@ use proptest::test_runner::TestRunner;
 use recipe::{Draw, LARGE, Recipe, SMALL, Sizes, recipes};
 use std::collections::BTreeMap;
 
-/// Graphs of each kind; every op occurs among so many.
-const CASES: u32 = 1000;
+/// Graphs of each kind, others in each run; ten times as many if `MESH_NIGHTLY` is set, as in `just nightly`.
+fn cases() -> u32 {
+    if std::env::var_os("MESH_NIGHTLY").is_some() { 5000 } else { 500 }
+}
+
+/// Every op occurs among so many.
+const DRAWN: u32 = 1000;
 
 /// Graphs of each kind with tensors larger than the caches.
 const LARGE_CASES: u32 = 20;
@@ -261,7 +266,7 @@ fn agrees(trial: &Trial, mesh: u8, layout: &[u8]) -> Result<(), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: CASES,
+        cases: cases(),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -340,7 +345,7 @@ const OF_CORE: [&str; 4] = ["loop", "recompute", "barrier", "stop_gradient"];
 fn every_op_is_drawn() {
     let mut drawn: BTreeMap<&str, usize> = BTreeMap::new();
     let mut runner = TestRunner::deterministic();
-    for _ in 0..CASES {
+    for _ in 0..DRAWN {
         let recipe = recipes(&SMALL).new_tree(&mut runner).unwrap().current();
         for graphs in [Graphs::Exact, Graphs::Smooth] {
             let names = ops(&build(graphs, &SMALL, &recipe));

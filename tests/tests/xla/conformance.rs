@@ -22,12 +22,13 @@ pub(crate) fn mesh() -> Mesh {
     named().as_deref().unwrap_or("a:2;b:4").parse().unwrap()
 }
 
-/// Layouts of a case that are run unless all are asked for: compiling takes most of the time.
+/// Layouts under which the cases of a room are run together, and each of them under one at least, unless all are asked
+/// for: compiling takes most of the time.
 const LAYOUTS: usize = 2;
 
 /// Checks cases; says under how many layouts, and the faults, which are printed as they are found.
 fn checked(plugin: &Plugin, cases: &[Case]) -> (usize, Vec<String>) {
-    let most = if all_layouts() { usize::MAX } else { LAYOUTS };
+    let most = if all_layouts() { usize::MAX } else { LAYOUTS.div_ceil(cases.len().max(1)) };
     let (mesh, mut ran, mut faults) = (mesh(), 0, Vec::new());
     for case in cases {
         let start = |module: &Module| Session::xla_with(module, 0, &fast(plugin));

@@ -202,7 +202,7 @@ fn then(program: &Program, mesh: &Mesh, run: impl Fn(&mut Block)) -> Compiled {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// `compile` verifies between passes and checks the plan.
     #[test]

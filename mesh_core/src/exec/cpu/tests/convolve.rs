@@ -166,7 +166,7 @@ fn odd() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn usual_convolutions_match_brute_force(case in usual()) {

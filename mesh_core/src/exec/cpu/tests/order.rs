@@ -52,7 +52,7 @@ fn scans() -> impl Strategy<Value = (usize, Value, Value, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn scans_match_brute_force(

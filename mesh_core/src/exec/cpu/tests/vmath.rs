@@ -36,11 +36,11 @@ fn tile_of(prim: Prim, args: [&[f32]; 2]) -> Vec<f32> {
     out
 }
 
-/// The worst operand of a function among every 97th f32.
+/// The worst operand of a function among every 211th f32.
 fn worst(prim: Prim, exact: impl Fn(f64) -> f64, of: impl Fn(f32) -> bool) -> (f64, f32) {
     const TILE: usize = 1024;
     let special = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE, 1.0];
-    let regular = (0..u32::MAX / 97).map(|i| f32::from_bits(i * 97));
+    let regular = (0..u32::MAX / 211).map(|i| f32::from_bits(i * 211));
     let mut all = regular.chain(special).filter(|x| of(*x)).peekable();
     let mut worst = (0.0, 0.0);
     while all.peek().is_some() {

@@ -4,7 +4,7 @@
 
 Reads the table of products that `bench profile` prints. Each is multiplied at the same shape and
 transposition by one thread per processor, all at once, each with matrices of its own, the same ones again
-and again. Prints the time of all products of a step in the step, so by our crate, and so by the libraries
+and again. Prints the time of all products of a step in the step, so by Rust's ndarray, and so by the libraries
 that can be imported.
 """
 
@@ -88,13 +88,13 @@ def main():
     if not products:
         sys.exit("there is no table of products in the input: is it from `bench profile`?")
     known = list(libraries())
-    header = ["product", "runs", "in the step", "alone"] + [name for name, _ in known]
+    header = ["product", "runs", "in the step", "ndarray"] + [name for name, _ in known]
     print("|", " | ".join(header), "|")
     print("|" + "---|" * len(header))
     total = [0.0] * (2 + len(known))
-    for turned, batch, m, k, n, runs, in_step, alone in products:
+    for turned, batch, m, k, n, runs, in_step, ndarray in products:
         batch, m, k, n, runs = (int(x) for x in (batch, m, k, n, runs))
-        times = [float(in_step), float(alone)]
+        times = [float(in_step), float(ndarray)]
         for _, make in known:
             times.append(best(make, threads, turned, m, k, n) * 1e3 * runs * batch)
         total = [x + y for x, y in zip(total, times)]

@@ -39,7 +39,7 @@ enum Command {
     /// Whole training steps.
     Step(setup::Flags),
     /// Where the time of a training step goes: by form of step, the dearest steps, contractions
-    /// against the same products alone, the rest against memory bandwidth.
+    /// against `ndarray`'s products, the rest against memory bandwidth.
     Profile(setup::Flags),
     /// Training steps of a transformer against batch, width, depth and processors.
     Scaling(scaling::Flags),

@@ -202,7 +202,7 @@ impl<T: Number> Blocks<T> {
 /// memory runs along its rows, as gradients of weights have it.
 fn tiled<T: Number>([m, n, k]: [usize; 3], [a, ..]: [Steps; 3]) -> bool {
     let is_left_turned = a[0] == 1 && a[1] != 1;
-    T::BLOCKS && isa() == Isa::Avx2 && is_left_turned && m >= 48 && n >= 32 && k >= 192
+    T::large().is_some() && isa() == Isa::Avx2 && is_left_turned && m >= 48 && n >= 32 && k >= 192
 }
 
 /// The way of a product whose result is wide in memory, and most rows, columns and depth at once.
@@ -215,7 +215,7 @@ fn choose<T: Number>(
     let is_right_turned = b[0] == 1 && b[1] != 1;
     let is_tall = n <= 16 && m >= 64;
     let is_low = m <= 96 && n >= 128 && is_right_turned && !is_left_turned;
-    if !T::BLOCKS || m == 1 || n == 1 {
+    if T::large().is_none() || m == 1 || n == 1 {
         (Way::Direct, [m, n, k])
     } else if k < 32 {
         // One packing serves all rows.
@@ -235,6 +235,6 @@ fn panel<T: Number>(way: Way, [m, n, k]: [usize; 3]) -> usize {
     let packed = n * k.min(PACKED_DEPTH) * size_of::<T>();
     let pays = k >= 32 && (m < MANY_ROWS || packed >= MANY_COLUMNS);
     // A transposed result has the left factor packed.
-    let cut = T::BLOCKS && way != Way::Result && m > 1 && pays;
+    let cut = T::large().is_some() && way != Way::Result && m > 1 && pays;
     if cut { PANEL / size_of::<T>() } else { n }
 }

@@ -87,8 +87,8 @@ impl Profile<'_> {
         Ok(())
     }
 
-    /// Compares the contractions of a step with the same products alone: each on matrices of its
-    /// own, and all on the same ones.
+    /// Compares the contractions of a step with the same products by `ndarray`: each on matrices
+    /// of its own, and all on the same ones.
     fn contractions(&self) -> Result<(), Box<dyn Error>> {
         let mut products: Vec<(Product, u64, f64)> = Vec::new();
         for line in self.lines.iter().filter(|line| line.runs > 0) {
@@ -100,8 +100,8 @@ impl Profile<'_> {
         }
         products.sort_by(|a, b| b.2.total_cmp(&a.2));
         print("")?;
-        let alone = ["ms alone", "reached", "ms in cache", "reached"];
-        head(&[&["product", "runs", "ms in the step", "GFLOP/s"][..], &alone].concat())?;
+        let apart = ["ms by ndarray", "reached", "ms in cache", "reached"];
+        head(&[&["product", "runs", "ms in the step", "GFLOP/s"][..], &apart].concat())?;
         let (mut inside, mut outside) = (0.0, 0.0);
         for (product, runs, ms) in products {
             let [alone, cached] =
@@ -112,7 +112,7 @@ impl Profile<'_> {
             (inside, outside) = (inside + ms, outside + alone);
         }
         print(&format!(
-            "\ncontractions: {} ms in the step, {} ms alone: {} % of it reached",
+            "\ncontractions: {} ms in the step, {} ms by ndarray: {} % of its rate reached",
             cell(inside),
             cell(outside),
             cell(100.0 * outside / inside)

@@ -27,7 +27,6 @@ macro_rules! floats {
     ($($float:ty)*) => {$(
         impl Number for $float {
             const ZERO: Self = 0.0;
-            const BLOCKS: bool = true;
             fn tiles(shape: [usize; 3], steps: [[isize; 2]; 3]) -> Option<Box<dyn Planned<Self>>> {
                 TileProduct::new(shape, steps).map(|product| Box::new(product) as Box<_>)
             }
@@ -43,7 +42,6 @@ floats! { f32 f64 }
 
 impl Number for i32 {
     const ZERO: Self = 0;
-    const BLOCKS: bool = false;
     fn tiles(_: [usize; 3], _: [[isize; 2]; 3]) -> Option<Box<dyn Planned<Self>>> {
         None
     }

@@ -31,12 +31,10 @@ impl<T> Matrix<T> {
 /// f32, f64 and i32 (which wraps).
 pub(in crate::exec::cpu) trait Number: Copy + Send + 'static {
     const ZERO: Self;
-    /// Whether products are done by the crate, which likes some blocks better than others.
-    const BLOCKS: bool;
     /// The product by register tiles, where the machine and the matrices have them.
     fn tiles(shape: [usize; 3], steps: [[isize; 2]; 3]) -> Option<Box<dyn Planned<Self>>>;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
-    /// Large products, if a crate makes them.
+    /// Large products, if a crate makes them, which likes some blocks better than others.
     fn large() -> Option<Large<Self>>;
 }

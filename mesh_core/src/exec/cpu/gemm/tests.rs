@@ -73,11 +73,11 @@ fn check_large<T: Number + From<i8> + PartialEq + Debug>(case: Case, kernels: &[
 
 #[cfg(target_arch = "x86_64")]
 fn kernels<T: super::x86::Float>() -> Vec<Large<T>> {
-    use super::x86::{avx2, avx512};
+    use super::x86::product;
     use crate::exec::cpu::isa::{Isa, isa};
     match isa() {
-        Isa::Avx512 => vec![avx2, avx512],
-        Isa::Avx2 => vec![avx2],
+        Isa::Avx512 => vec![product::<T, false>, product::<T, true>],
+        Isa::Avx2 => vec![product::<T, false>],
         Isa::Portable => Vec::new(),
     }
 }

@@ -25,50 +25,25 @@ impl Float for f64 {
 /// By the instructions of this machine, if the crate has kernels for them.
 pub(super) fn large<T: Float>() -> Option<Large<T>> {
     match isa() {
-        Isa::Avx512 => Some(avx512),
-        Isa::Avx2 => Some(avx2),
+        Isa::Avx512 => Some(product::<T, true>),
+        Isa::Avx2 => Some(product::<T, false>),
         Isa::Portable => None,
     }
 }
 
+/// By the instructions of AVX-512, or else of AVX2.
+///
 /// # Safety
 ///
-/// As [`Large`], and the machine has AVX-512.
-pub(super) unsafe fn avx512<T: Float>(
-    shape: [usize; 3],
-    a: Matrix<*const T>,
-    b: Matrix<*const T>,
-    c: Matrix<*mut T>,
-    accumulate: bool,
-) {
-    // SAFETY: the caller's matrices and machine.
-    unsafe { product(InstrSet::Avx512, shape, [a, b], c, accumulate) };
-}
-
-/// # Safety
-///
-/// As [`Large`], and the machine has AVX2 and FMA.
-pub(super) unsafe fn avx2<T: Float>(
-    shape: [usize; 3],
-    a: Matrix<*const T>,
-    b: Matrix<*const T>,
-    c: Matrix<*mut T>,
-    accumulate: bool,
-) {
-    // SAFETY: the caller's matrices and machine.
-    unsafe { product(InstrSet::Avx256, shape, [a, b], c, accumulate) };
-}
-
-/// # Safety
-///
-/// As [`Large`], and the machine has the instructions.
-unsafe fn product<T: Float>(
-    instructions: InstrSet,
+/// As [`Large`], and the machine has the instructions (of AVX2 with FMA).
+pub(super) unsafe fn product<T: Float, const AVX512: bool>(
     [m, n, k]: [usize; 3],
-    [a, b]: [Matrix<*const T>; 2],
+    a: Matrix<*const T>,
+    b: Matrix<*const T>,
     c: Matrix<*mut T>,
     accumulate: bool,
 ) {
+    let instructions = if AVX512 { InstrSet::Avx512 } else { InstrSet::Avx256 };
     let one = T::from(1);
     let accumulate = if accumulate { Accum::Add } else { Accum::Replace };
     let (is_conjugate, threads) = (false, 1);

@@ -44,19 +44,19 @@ pub(crate) fn x(index: u8) -> Expr {
     Expr::input(index)
 }
 
-/// Builder methods over whole f32 values.
+/// Builder methods over whole values.
 pub(crate) trait Sketch {
     /// A value as it is.
     fn whole(&self, value: ValueId) -> Operand;
     /// The slot of a value that is not split.
     fn slot(&self, name: &str, value: ValueId) -> Slot;
-    /// An unsplit feed.
+    /// An unsplit feed of f32.
     fn fed(&mut self, name: &str, extents: &[usize]) -> ValueId;
     /// A fetch of an unsplit value.
     fn fetched(&mut self, name: &str, value: ValueId);
-    /// A map over values of equal extents.
+    /// A map over values of equal extents, of the first one's dtype.
     fn of(&mut self, expr: Expr, inputs: &[ValueId]) -> ValueId;
-    /// A variable's slice.
+    /// A slice of a variable of f32.
     fn old(&mut self, index: u32, extents: &[usize]) -> ValueId;
 }
 
@@ -90,8 +90,8 @@ impl Sketch for Builder<'_> {
 
     fn of(&mut self, expr: Expr, inputs: &[ValueId]) -> ValueId {
         let operands = inputs.iter().map(|&input| self.whole(input)).collect();
-        let extents = self.value(inputs[0]).extents.clone();
-        self.map(operands, extents, &expr, DType::F32).unwrap()
+        let Value { dtype, extents, .. } = self.value(inputs[0]).clone();
+        self.map(operands, extents, &expr, dtype).unwrap()
     }
 
     fn old(&mut self, index: u32, extents: &[usize]) -> ValueId {

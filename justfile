@@ -21,6 +21,7 @@ ci:
 # What takes too long for every change.
 nightly:
     MESH_NIGHTLY=1 cargo test --release -p examples --test agree the_readme_has
+    cargo test --release -p mesh_core --lib exec::cpu
     MESH_NIGHTLY=1 cargo test -p tests --features xla --test random_graphs
     MESH_LAYOUTS=all cargo test -p tests --features xla --test xla
 

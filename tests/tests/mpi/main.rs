@@ -11,8 +11,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,13 +28,29 @@ struct Programs {
     options: Vec<&'static str>,
 }
 
-/// Two jobs run at a time: ranks share the cores, but wait for much of the time.
-static TURNS: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
+/// How many jobs may begin: two run at a time, since ranks share the cores but wait for much of the time.
+static FREE: Mutex<usize> = Mutex::new(2);
+static ENDED: Condvar = Condvar::new();
 
-fn turn() -> MutexGuard<'static, ()> {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let turn = NEXT.fetch_add(1, Ordering::Relaxed) % TURNS.len();
-    TURNS[turn].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// A job's turn, until it is dropped.
+struct Turn;
+
+impl Turn {
+    fn wait() -> Turn {
+        *ENDED.wait_while(free(), |free| *free == 0).unwrap_or_else(PoisonError::into_inner) -= 1;
+        Turn
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *free() += 1;
+        ENDED.notify_one();
+    }
+}
+
+fn free() -> MutexGuard<'static, usize> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn programs() -> Option<&'static Programs> {
@@ -105,7 +120,7 @@ struct Ended {
 
 /// Runs a job alone until it ends.
 fn ended(job: &mut Command) -> Ended {
-    let _turn = turn();
+    let _turn = Turn::wait();
     let began = Instant::now();
     let job = job.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // The process group makes it possible to end everything that the job started.

@@ -140,6 +140,11 @@ const OUTSIDE: isize = isize::MIN;
 static ZERO: u64 = 0;
 
 impl Gather {
+    /// Whether an index finds one element.
+    fn single(&self) -> bool {
+        matches!(&self.parts[..], [Part { row, .. }] if row.loops.is_empty())
+    }
+
     /// Calls `put` for every index: where in the input it leads, if inside, and where in the result.
     ///
     /// # Safety
@@ -191,81 +196,111 @@ impl Gather {
         unsafe { self.each(indices, put) };
     }
 
-    /// Copies an element per index.
+    /// Copies an element per index, a run of indices after the other. `offsets` has room for a run, and
+    /// serves all runs if they have the same indices.
     ///
     /// # Safety
     ///
     /// As [`Kernel::run`]; a row is one element of the size of `T`.
     unsafe fn elements<T: Copy + Default>(
         &self,
-        indices: *const i32,
-        input: *const T,
-        out: *mut T,
-    ) {
-        let put = |found: Option<isize>, to: isize| {
-            // SAFETY: elements inside input and result.
-            unsafe {
-                *out.offset(to) = found.map_or(T::default(), |from| *input.offset(from));
-            }
-        };
-        // SAFETY: indices, updates and out are valid for the loops of this kernel, as its contract
-        // says.
-        unsafe { self.each(indices, put) };
-    }
-}
-
-/// Elements of a run at offsets that are known: result, its stride, input, offsets, how many.
-struct Along<T>(PhantomData<T>);
-
-impl<T: Copy + Default> Task for Along<T> {
-    type Args = (*mut T, isize, *const T, *const isize, usize);
-    type Result = ();
-
-    #[inline(always)]
-    unsafe fn run((out, stride, input, offsets, len): Self::Args) {
-        for i in 0..len {
-            // SAFETY: the caller's run and offsets; what is outside of the input is not read.
-            unsafe {
-                let offset = *offsets.add(i);
-                let found = if offset == OUTSIDE { T::default() } else { *input.offset(offset) };
-                *out.offset(i as isize * stride) = found;
-            }
-        }
-    }
-}
-
-impl Gather {
-    /// Copies an element per index, where the same indices are looked up again and again.
-    ///
-    /// # Safety
-    ///
-    /// As [`Gather::elements`]; `offsets` has room for a run.
-    unsafe fn along<T: Copy + Default>(
-        &self,
         offsets: *mut isize,
         indices: *const i32,
         input: *const T,
         out: *mut T,
     ) {
-        let (len, along) = (self.run.extent, compiled::<Along<T>>());
+        let (find, along) = (compiled::<Offsets>(), compiled::<Along<T>>());
         let [at, from, to] = [0, 1, 2].map(|k| self.run.strides[k]);
-        for i in 0..len as isize {
-            // SAFETY: an index of the run, and room for each.
+        let mut found = None;
+        self.lookups.walk([0, 0, 0], &mut |[first, input_at, out_at]| {
+            // SAFETY: indices of a run, room for an offset of each, and runs inside input and result.
             unsafe {
-                let found = self.find.offset(*indices.offset(i * at));
-                *offsets.offset(i) = found.map_or(OUTSIDE, |found| found + i * from);
+                let known = found.filter(|_| self.repeats).unwrap_or_else(|| {
+                    find((self.find, indices.offset(first), at, from, offsets, self.run.extent))
+                });
+                found = Some(known);
+                let (out, input) = (out.offset(out_at), input.offset(input_at));
+                along((out, to, input, offsets, self.run.extent, known));
+            }
+        });
+    }
+}
+
+/// What is known of the offsets of a run.
+#[derive(Clone, Copy)]
+enum Found {
+    /// Some are [`OUTSIDE`].
+    Some,
+    /// All lead to elements.
+    All,
+    /// The first, and each is one less than the one before: a reversed dim.
+    Backwards(isize),
+}
+
+/// Finds where the indices of a run lead: indices, their stride, the input's stride along the run, room for
+/// the offsets, how many.
+struct Offsets;
+
+impl Task for Offsets {
+    type Args = (Find, *const i32, isize, isize, *mut isize, usize);
+    type Result = Found;
+
+    #[inline(always)]
+    unsafe fn run((find, indices, stride, along, offsets, len): Self::Args) -> Found {
+        let (mut outside, mut turned) = (false, false);
+        for i in 0..len as isize {
+            // SAFETY: the caller's indices, and room for an offset of each.
+            unsafe {
+                let offset = find.offset(*indices.offset(i * stride));
+                outside |= offset.is_none();
+                *offsets.offset(i) = offset.map_or(OUTSIDE, |offset| offset + i * along);
             }
         }
-        self.lookups.walk([0, 0, 0], &mut |[_, from, begin]| {
-            // SAFETY: offsets of the nest, and of runs inside input and result.
-            unsafe { along((out.offset(begin), to, input.offset(from), offsets, len)) };
-        });
+        if outside {
+            return Found::Some;
+        }
+        // SAFETY: all offsets are written.
+        let offsets = unsafe { std::slice::from_raw_parts(offsets, len) };
+        for (i, offset) in (0..).zip(offsets) {
+            turned |= *offset != offsets[0] - i;
+        }
+        if turned { Found::All } else { Found::Backwards(offsets[0]) }
+    }
+}
+
+/// Elements of a run at offsets that are known: result, its stride, input, offsets, how many, what is known
+/// of them.
+struct Along<T>(PhantomData<T>);
+
+impl<T: Copy + Default> Task for Along<T> {
+    type Args = (*mut T, isize, *const T, *const isize, usize, Found);
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run((out, stride, input, offsets, len, found): Self::Args) {
+        let at = |i: usize| i as isize * stride;
+        // SAFETY: the caller's run and offsets; what is outside of the input is not read.
+        unsafe {
+            match found {
+                Found::Some => (0..len).for_each(|i| {
+                    let offset = *offsets.add(i);
+                    let outside = offset == OUTSIDE;
+                    *out.offset(at(i)) = if outside { T::default() } else { *input.offset(offset) };
+                }),
+                Found::Backwards(first) if stride == 1 => {
+                    (0..len).for_each(|i| *out.add(i) = *input.offset(first - i as isize));
+                }
+                Found::All | Found::Backwards(_) => {
+                    (0..len).for_each(|i| *out.offset(at(i)) = *input.offset(*offsets.add(i)))
+                }
+            }
+        }
     }
 }
 
 impl Kernel for Gather {
     fn scratch_bytes(&self) -> usize {
-        if self.repeats { self.run.extent * size_of::<isize>() } else { 0 }
+        if self.single() { self.run.extent * size_of::<isize>() } else { 0 }
     }
 
     unsafe fn run(&self, memory: &Memory, scratch: *mut u8) {
@@ -274,17 +309,10 @@ impl Kernel for Gather {
         // SAFETY: indices, input and out are valid for the loops of this kernel; elements of one
         // size are copied whatever they mean.
         unsafe {
-            if let [Part { row, .. }] = &self.parts[..]
-                && row.loops.is_empty()
-            {
-                return match self.repeats {
-                    true => by_size!(self.size, T => {
-                        self.along::<T>(scratch.cast(), indices, input.cast(), out.cast());
-                    }),
-                    false => by_size!(self.size, T => {
-                        self.elements::<T>(indices, input.cast(), out.cast());
-                    }),
-                };
+            if self.single() {
+                return by_size!(self.size, T => {
+                    self.elements::<T>(scratch.cast(), indices, input.cast(), out.cast());
+                });
             }
             self.parts.iter().for_each(|part| self.rows(part, indices, input, out));
         }

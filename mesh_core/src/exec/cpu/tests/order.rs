@@ -116,7 +116,7 @@ fn compare(a: f64, b: f64) -> Ordering {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn sorts_match_brute_force(

@@ -23,7 +23,7 @@ nightly:
     MESH_NIGHTLY=1 cargo test --release -p examples --test agree the_readme_has
     cargo test --release -p mesh_core --lib exec::cpu
     MESH_NIGHTLY=1 cargo test -p tests --features xla --test random_graphs
-    MESH_LAYOUTS=all cargo test -p tests --features xla --test xla
+    MESH_LAYOUTS=all cargo test -p tests -p examples --features xla --test xla
 
 # Every layout that the conformance suite counts, without each pass, and every derivative element by element.
 conformance-full:

@@ -227,7 +227,7 @@ fn a_job_that_loses_a_rank_ends_and_goes_on_to_the_same_end() {
         tests::skip("mpi", "this mpirun is not Open MPI's");
         return;
     }
-    let _turn = super::Turn::wait();
+    let _turn = super::turn();
     let rounds = std::env::var("MESH_KILLED_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
     let whole = fresh("whole");
     finish(programs, &whole);

@@ -11,7 +11,8 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,29 +29,13 @@ struct Programs {
     options: Vec<&'static str>,
 }
 
-/// How many jobs may begin: two run at a time, since ranks share the cores but wait for much of the time.
-static FREE: Mutex<usize> = Mutex::new(2);
-static ENDED: Condvar = Condvar::new();
+/// Two jobs run at a time: ranks share the cores, but wait for much of the time.
+static TURNS: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
 
-/// A job's turn, until it is dropped.
-struct Turn;
-
-impl Turn {
-    fn wait() -> Turn {
-        *ENDED.wait_while(free(), |free| *free == 0).unwrap_or_else(PoisonError::into_inner) -= 1;
-        Turn
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *free() += 1;
-        ENDED.notify_one();
-    }
-}
-
-fn free() -> MutexGuard<'static, usize> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+fn turn() -> MutexGuard<'static, ()> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let turn = NEXT.fetch_add(1, Ordering::Relaxed) % TURNS.len();
+    TURNS[turn].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn programs() -> Option<&'static Programs> {
@@ -120,7 +105,7 @@ struct Ended {
 
 /// Runs a job alone until it ends.
 fn ended(job: &mut Command) -> Ended {
-    let _turn = Turn::wait();
+    let _turn = turn();
     let began = Instant::now();
     let job = job.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // The process group makes it possible to end everything that the job started.

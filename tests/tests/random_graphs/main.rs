@@ -33,9 +33,9 @@ use proptest::test_runner::TestRunner;
 use recipe::{Draw, LARGE, Recipe, SMALL, Sizes, recipes};
 use std::collections::BTreeMap;
 
-/// Graphs of each kind, others in each run; many more if `MESH_NIGHTLY` is set, as in `just nightly`.
+/// Graphs of each kind, others in each run; ten times as many if `MESH_NIGHTLY` is set, as in `just nightly`.
 fn cases() -> u32 {
-    if std::env::var_os("MESH_NIGHTLY").is_some() { 5000 } else { 350 }
+    if std::env::var_os("MESH_NIGHTLY").is_some() { 5000 } else { 500 }
 }
 
 /// Every op occurs among so many.

@@ -140,8 +140,7 @@ fn variables_of(dtype: DType) -> Vec<VariableType> {
 }
 
 /// How far results in f64 may be apart whose sums are rounded differently, relative to the largest number.
-/// Differences of large numbers and `tanh` enlarge a rounding of 1e-16, so this allows for a factor of 1e9,
-/// and any program that computes something else is off by much more.
+/// Differences of large numbers and `tanh` enlarge a rounding of 1e-16, so this allows for a factor of 1e9.
 const NEAR: f64 = 1e-7;
 
 /// The largest difference of finite numbers of two arrays.

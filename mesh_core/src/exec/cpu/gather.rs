@@ -230,7 +230,7 @@ impl Gather {
 #[derive(Clone, Copy)]
 enum Found {
     /// Some are [`OUTSIDE`].
-    Some,
+    Partly,
     /// All lead to elements.
     All,
     /// The first, and each is one less than the one before: a reversed dim.
@@ -247,7 +247,7 @@ impl Task for Offsets {
 
     #[inline(always)]
     unsafe fn run((find, indices, stride, along, offsets, len): Self::Args) -> Found {
-        let (mut outside, mut turned) = (false, false);
+        let mut outside = false;
         for i in 0..len as isize {
             // SAFETY: the caller's indices, and room for an offset of each.
             unsafe {
@@ -257,14 +257,13 @@ impl Task for Offsets {
             }
         }
         if outside {
-            return Found::Some;
+            return Found::Partly;
         }
         // SAFETY: all offsets are written.
         let offsets = unsafe { std::slice::from_raw_parts(offsets, len) };
-        for (i, offset) in (0..).zip(offsets) {
-            turned |= *offset != offsets[0] - i;
-        }
-        if turned { Found::All } else { Found::Backwards(offsets[0]) }
+        let Some(&first) = offsets.first() else { return Found::All };
+        let backwards = (0..).zip(offsets).fold(true, |all, (i, at)| all & (*at == first - i));
+        if backwards { Found::Backwards(first) } else { Found::All }
     }
 }
 
@@ -282,7 +281,7 @@ impl<T: Copy + Default> Task for Along<T> {
         // SAFETY: the caller's run and offsets; what is outside of the input is not read.
         unsafe {
             match found {
-                Found::Some => (0..len).for_each(|i| {
+                Found::Partly => (0..len).for_each(|i| {
                     let offset = *offsets.add(i);
                     let outside = offset == OUTSIDE;
                     *out.offset(at(i)) = if outside { T::default() } else { *input.offset(offset) };

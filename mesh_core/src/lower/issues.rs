@@ -1,6 +1,7 @@
 //! Where a layout does not fit a graph.
 
-use crate::graph::{Issue, Provenance};
+use crate::graph::{Issue, Provenance, Report};
+use crate::names::{Layout, Mesh, Rules};
 use crate::split::LayoutProblem;
 use indexmap::IndexMap;
 
@@ -15,6 +16,16 @@ pub(super) struct LayoutIssue {
     pub(super) tensor: String,
     /// The user's line.
     pub(super) at: Provenance,
+}
+
+/// A layout's rules on a mesh, or what of it does not fit the mesh.
+pub(super) fn bind(layout: &Layout, mesh: &Mesh) -> Result<Rules, Report> {
+    Rules::bind(layout, mesh).map_err(|errors| Report {
+        issues: errors
+            .iter()
+            .map(|e| Issue { subject: "layout".to_owned(), message: e.to_string(), at: None })
+            .collect(),
+    })
 }
 
 /// Issues as a report: each distinct problem once, with the tensors that met it.

@@ -12,6 +12,7 @@ mod generate;
 mod issues;
 mod local;
 mod loops;
+mod lowering;
 mod memo;
 mod module;
 mod origins;

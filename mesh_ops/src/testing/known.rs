@@ -4,16 +4,15 @@ use super::SEED;
 use super::case::Case;
 use super::compare::{Tolerance, compare};
 use super::graph::{OWED, Trial};
-use super::layouts::{Layouts, all_layouts, lowered, quiet, selection};
+use super::layouts::{Layouts, accepts, all_layouts, quiet, selection};
 use super::moved::moved;
 use super::reference::{Dense, Values};
 use super::report::{Count, Derivatives};
 use mesh_core::array::Array;
 use mesh_core::graph::TensorId;
-use mesh_core::lower::{Module, PassId, Target};
+use mesh_core::lower::{Module, Options, PassId, Target};
 use mesh_core::names::{Layout, Mesh, stable_hash};
 use mesh_core::session::{Error, Reference, Session, Threads};
-use std::rc::Rc;
 
 /// Layouts run per trial and mesh, unless all are asked for; beyond that, an even selection. All are
 /// counted.
@@ -102,8 +101,7 @@ impl<'a> Known<'a> {
         layout: &Layout,
     ) -> Result<(), String> {
         let options = passes.iter().fold(quiet(), |options, pass| options.without(*pass));
-        let module = self.trial.graph.lower_with(mesh, layout, &options);
-        let module = module.map_err(|report| report.to_string())?;
+        let module = self.lowered(mesh, layout, &options)?;
         let target = passes.iter().fold(Target::host(), |target, pass| target.without(*pass));
         let compiled = || Session::on(&module, Reference::compiled(&module, &target, SEED)?);
         self.agrees(&module, target.clone())
@@ -120,9 +118,9 @@ impl<'a> Known<'a> {
         let worth = self.worth(layouts);
         let most = if all_layouts() { usize::MAX } else { RUN_MOST };
         for i in selection(worth.len(), most) {
-            let (layout, module) = worth[i];
-            self.agrees(module, Target::host())
-                .map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
+            let module = self.lowered(mesh, worth[i], &quiet())?;
+            self.agrees(&module, Target::host())
+                .map_err(|m| format!("{}: {m}", self.under(mesh, worth[i])))?;
         }
         Ok(())
     }
@@ -130,7 +128,7 @@ impl<'a> Known<'a> {
     /// The last of the layouts without one of the passes, and without all of them.
     pub(super) fn without_some(&self, mesh: &Mesh, layouts: &Layouts) -> Result<(), String> {
         let worth = self.worth(layouts);
-        let Some((layout, _)) = worth.last() else { return Ok(()) };
+        let Some(layout) = worth.last() else { return Ok(()) };
         let turn = worth.len() + mesh.to_string().len() + self.case.name.len();
         let pass = PassId::ALL[turn % PassId::ALL.len()];
         self.without(&[pass], mesh, layout)?;
@@ -149,14 +147,17 @@ impl<'a> Known<'a> {
         let split = layouts.legal.get(1..).unwrap_or_default();
         let chosen: Vec<_> = selection(split.len(), DERIVED_MOST).collect();
         found.left += split.len() - chosen.len();
-        for (i, (layout, _)) in split.iter().enumerate() {
+        for (i, layout) in split.iter().enumerate() {
             let counts = chosen.contains(&i);
             if !counts && !all_layouts() {
                 continue;
             }
             found.tried += usize::from(counts);
-            let Some(module) = lowered(&self.trial.graph, mesh, layout)? else { continue };
+            if !accepts(&self.trial.graph, mesh, layout)? {
+                continue;
+            }
             found.legal += usize::from(counts);
+            let module = self.lowered(mesh, layout, &quiet())?;
             self.agrees_on("", &module, || Session::threads(&module, SEED))
                 .map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
         }
@@ -176,18 +177,24 @@ impl<'a> Known<'a> {
         let chosen: Vec<_> = selection(split.len(), most).collect();
         let turn = stable_hash(&self.case.name) as usize % split.len().max(1);
         for &i in &chosen {
-            let (layout, module) = &split[(i + turn) % split.len()];
-            self.agrees_on("", module, || start(module))
+            let layout = &split[(i + turn) % split.len()];
+            let module = self.lowered(mesh, layout, &quiet())?;
+            self.agrees_on("", &module, || start(&module))
                 .map_err(|m| format!("{}: {m}", self.under(mesh, layout)))?;
         }
         Ok(chosen.len())
     }
 
     /// The layouts worth running.
-    fn worth<'b>(&self, layouts: &'b Layouts) -> Vec<&'b (Layout, Rc<Module>)> {
+    fn worth<'b>(&self, layouts: &'b Layouts) -> Vec<&'b Layout> {
         let owes = self.trial.feeds.values().any(|fed| fed.ty.shape.contains(OWED.into()));
         let worth = |layout: &Layout| !owes || layout.to_string().contains(OWED);
-        layouts.legal.iter().filter(|(layout, _)| worth(layout)).collect()
+        layouts.legal.iter().filter(|layout| worth(layout)).collect()
+    }
+
+    fn lowered(&self, mesh: &Mesh, layout: &Layout, options: &Options) -> Result<Module, String> {
+        let module = self.trial.graph.lower_with(mesh, layout, options);
+        module.map_err(|report| format!("{}: {report}", self.under(mesh, layout)))
     }
 
     fn under(&self, mesh: &Mesh, layout: &Layout) -> String {

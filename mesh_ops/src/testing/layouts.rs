@@ -1,27 +1,26 @@
 //! Every legal layout of a graph on a mesh.
 
 use mesh_core::graph::{Graph, Report};
-use mesh_core::lower::{Module, Options, Warnings};
+use mesh_core::lower::{Options, Warnings};
 use mesh_core::names::{DimName, Layout, Mesh};
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// Lowerings tried per graph and mesh; beyond that, an even selection.
+/// Layouts tried per graph and mesh; beyond that, an even selection.
 const TRIED_MOST: usize = 4_000;
 
-/// Lowerings tried for each layout that is to be run, where the others are not counted.
+/// Layouts tried for each that is to be run, where the others are not counted.
 const TRIED_FOR_EACH: usize = 50;
 
 /// What a graph allows on a mesh.
 #[derive(Clone, Debug)]
 pub struct Layouts {
-    /// Lowerings tried.
+    /// Layouts tried.
     pub tried: usize,
     /// Whether there were too many to try all.
     pub sampled: bool,
-    /// Each legal layout with what it is lowered to; the empty one first.
-    pub legal: Vec<(Layout, Rc<Module>)>,
+    /// The legal ones; the empty one first.
+    pub legal: Vec<Layout>,
 }
 
 /// Every ordered list of distinct axes, as layouts write them; the empty list first.
@@ -64,8 +63,8 @@ pub fn dim_names(graph: &Graph) -> Vec<DimName> {
     names
 }
 
-/// All layouts that [`Graph::lower`] accepts, dim by dim: a rule that is refused makes every
-/// layout with it illegal.
+/// All layouts that [`Graph::check_layout`] accepts, dim by dim: a rule that is refused makes every
+/// layout with it illegal. None is lowered.
 ///
 /// # Errors
 /// If a layout is refused for anything but the layout: that is a fault of the lowering.
@@ -76,7 +75,7 @@ pub fn dim_names(graph: &Graph) -> Vec<DimName> {
 /// let x = g.input("x", [dim("p", 4), dim("q", 5)], F32);
 /// g.function("f", [x], [x.relu()], []);
 /// let layouts = mesh_ops::testing::legal_layouts(&g, &"a:2".parse()?)?;
-/// let legal: Vec<_> = layouts.legal.iter().map(|(layout, _)| layout.to_string()).collect();
+/// let legal: Vec<_> = layouts.legal.iter().map(|layout| layout.to_string()).collect();
 /// assert_eq!(legal, ["", "p:a"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -85,11 +84,11 @@ pub fn legal_layouts(graph: &Graph, mesh: &Mesh) -> Result<Layouts, String> {
 }
 
 /// As [`legal_layouts`], of a graph that is part of one of which these layouts are known to be legal:
-/// they stand in the result as they are, modules of the larger graph.
+/// they are not tried.
 pub(super) fn more_layouts(
     graph: &Graph,
     mesh: &Mesh,
-    known: &[(Layout, Rc<Module>)],
+    known: &[Layout],
 ) -> Result<Layouts, String> {
     legal_among(graph, mesh, known, TRIED_MOST)
 }
@@ -103,47 +102,40 @@ pub(super) fn some_layouts(graph: &Graph, mesh: &Mesh, most: usize) -> Result<La
 fn legal_among(
     graph: &Graph,
     mesh: &Mesh,
-    known: &[(Layout, Rc<Module>)],
+    known: &[Layout],
     tries: usize,
 ) -> Result<Layouts, String> {
-    let known: BTreeMap<_, _> = known.iter().map(|pair| (pair.0.to_string(), pair)).collect();
-    let lower = |text: &str| {
-        if let Some(&pair) = known.get(text) {
-            return Ok(Some(pair.clone()));
-        }
+    let known: BTreeSet<_> = known.iter().map(Layout::to_string).collect();
+    let legal = |text: &str| {
         let layout: Layout = text.parse().map_err(|error| format!("{text}: {error}"))?;
-        let module = lowered(graph, mesh, &layout)?;
-        Ok::<_, String>(module.map(|module| (layout, Rc::new(module))))
+        let accepted = known.contains(text) || accepts(graph, mesh, &layout)?;
+        Ok::<_, String>(accepted.then_some(layout))
     };
     let (names, options) = (dim_names(graph), options(mesh));
     let (mut tried, mut sampled) = (1, false);
-    let mut legal: Vec<_> = lower("")?.into_iter().collect();
+    let mut found: Vec<_> = legal("")?.into_iter().collect();
     for (done, name) in names.iter().enumerate() {
         let budget = (tries - tried.min(tries)) / (names.len() - done);
         let most = (budget / options.len()).max(1);
         let mut more = Vec::new();
-        for i in selection(legal.len(), most) {
+        for i in selection(found.len(), most) {
             for axes in options.iter().filter(|axes| !axes.is_empty()) {
                 tried += 1;
-                let text = format!("{};{name}:{axes}", legal[i].0);
-                more.extend(lower(text.trim_start_matches(';'))?);
+                let text = format!("{};{name}:{axes}", found[i]);
+                more.extend(legal(text.trim_start_matches(';'))?);
             }
         }
-        sampled |= most < legal.len();
-        legal.extend(more);
+        sampled |= most < found.len();
+        found.extend(more);
     }
-    Ok(Layouts { tried, sampled, legal })
+    Ok(Layouts { tried, sampled, legal: found })
 }
 
-/// The module of a layout; `None` if ops cannot follow the layout.
-pub(super) fn lowered(
-    graph: &Graph,
-    mesh: &Mesh,
-    layout: &Layout,
-) -> Result<Option<Module>, String> {
-    match graph.lower_with(mesh, layout, &quiet()) {
-        Ok(module) => Ok(Some(module)),
-        Err(report) if *layout != Layout::default() && is_about_the_layout(&report) => Ok(None),
+/// Whether ops can follow a layout.
+pub(super) fn accepts(graph: &Graph, mesh: &Mesh, layout: &Layout) -> Result<bool, String> {
+    match graph.check_layout(mesh, layout) {
+        Ok(()) => Ok(true),
+        Err(report) if *layout != Layout::default() && is_about_the_layout(&report) => Ok(false),
         Err(report) => Err(format!("layout \"{layout}\" on mesh \"{mesh}\": {report}")),
     }
 }
@@ -192,7 +184,7 @@ mod tests {
         g.function("f", [x], [x.relu()], []);
         let found = |mesh: &str| -> Vec<String> {
             let layouts = legal_layouts(&g, &mesh.parse().unwrap()).unwrap();
-            layouts.legal.iter().map(|(layout, _)| layout.to_string()).collect()
+            layouts.legal.iter().map(Layout::to_string).collect()
         };
         assert_eq!(found(""), [""]);
         assert_eq!(found("a:2"), ["", "p:a", "q:a"]);

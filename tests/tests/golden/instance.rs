@@ -198,7 +198,7 @@ fn some_layouts(graph: &Graph) -> Result<Vec<Layout>, String> {
         return Err(format!("no layout on {MESH} splits it"));
     }
     let chosen = (1..=LAYOUTS_MOST.min(split)).map(|k| k * split / LAYOUTS_MOST.min(split));
-    Ok(std::iter::once(0).chain(chosen).map(|k| legal[k].0.clone()).collect())
+    Ok(std::iter::once(0).chain(chosen).map(|k| legal[k].clone()).collect())
 }
 
 /// A built instance: the feeds of the function `check`, and its results.

@@ -199,9 +199,7 @@ fn advice_can_be_followed() {
             let legal = legal_layouts(&g, &mesh).unwrap().legal;
             let step = legal.len().div_ceil(25);
             let sets = ["", "slots/*:a", "params/*:a"];
-            for ((layout, _), set) in
-                legal.iter().step_by(step).flat_map(|l| sets.map(|set| (l, set)))
-            {
+            for (layout, set) in legal.iter().step_by(step).flat_map(|l| sets.map(|set| (l, set))) {
                 let layout = format!("{layout};{set}").trim_matches(';').to_owned();
                 let before = g.lower(&mesh, &layout.parse().unwrap()).unwrap().explain();
                 for found in &before.functions[0].repeated {

@@ -78,9 +78,13 @@ pub fn borrowed(feeds: &[(String, Array)]) -> Vec<(&str, ArrayRef<'_>)> {
     feeds.iter().map(|(name, array)| (name.as_str(), array.into())).collect()
 }
 
-/// At most `most` of the legal layouts of a graph on a mesh, evenly spread.
-pub fn layouts(g: &Graph, mesh: &Mesh, most: usize) -> Vec<(Layout, std::rc::Rc<Module>)> {
+/// At most `most` of the legal layouts of a graph on a mesh, evenly spread, with what it is lowered to.
+pub fn layouts(g: &Graph, mesh: &Mesh, most: usize) -> Vec<(Layout, Module)> {
     let legal = legal_layouts(g, mesh).unwrap().legal;
     let step = legal.len().div_ceil(most);
-    legal.into_iter().step_by(step).collect()
+    let lowered = |layout: Layout| {
+        let module = g.lower(mesh, &layout).unwrap();
+        (layout, module)
+    };
+    legal.into_iter().step_by(step).map(lowered).collect()
 }

@@ -15,14 +15,14 @@ mod work;
 pub use meetings::Meeting;
 pub use moments::{Holding, Moment};
 
-use super::emit::Lowering;
-use super::issues::report;
+use super::issues::{bind, report};
+use super::lowering::Lowering;
 use super::memo::{Alike, Fast, Key, Memo, Placed};
 use super::relayout::Route;
 use super::setting::Setting;
 use super::table::{Fetch, Table, Task, place};
-use crate::graph::{Data, Graph, Issue, OperationId, Report, TensorId};
-use crate::names::{Axis, AxisList, Layout, Mesh, Rules, Shape};
+use crate::graph::{Data, Graph, OperationId, Report, TensorId};
+use crate::names::{Axis, AxisList, Layout, Mesh, Shape};
 use crate::passes::{Level, Machine};
 use crate::program::Cost;
 use bill::Bill;
@@ -307,12 +307,7 @@ impl<'g> Estimator<'g> {
         if data.operations.len() != self.known.alike.operations() {
             return Err(Report::of("price", "the graph has grown since the estimator was made"));
         }
-        let rules = Rules::bind(layout, &self.mesh).map_err(|errors| Report {
-            issues: errors
-                .iter()
-                .map(|e| Issue { subject: "layout".to_owned(), message: e.to_string(), at: None })
-                .collect(),
-        })?;
+        let rules = bind(layout, &self.mesh)?;
         let setting = Setting::with(&data, &self.mesh, &rules, Rc::clone(&self.memo));
         let mut lowering = Lowering::new(&setting);
         lowering.check_variables();

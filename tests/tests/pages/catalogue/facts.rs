@@ -99,7 +99,8 @@ pub fn facts(entry: &Entry) -> Facts {
     g.declare_function("f", &made.inputs, &made.outputs, Vec::new());
     g.check().unwrap_or_else(|report| panic!("{}: {report}", entry.name));
     let legal = legal_layouts(&g, &halves()).unwrap().legal;
-    let collectives = legal.iter().flat_map(|(_, module)| sent(module).into_keys()).collect();
+    let sent = |layout| sent(&g.lower(&halves(), layout).unwrap()).into_keys();
+    let collectives = legal.iter().flat_map(sent).collect();
     Facts {
         signature: signature.trim_start_matches(" -> ").to_owned(),
         rules,

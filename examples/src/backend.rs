@@ -143,7 +143,8 @@ impl BackendFlags {
     #[cfg(feature = "xla")]
     fn opened(&self) -> Result<mesh_core::session::Xla, Box<dyn Error>> {
         use mesh_core::session::{Plugin, Xla};
-        let named = self.plugin.clone().or_else(|| Some(std::env::var_os(PLUGIN)?.into()));
+        let set = std::env::var_os(PLUGIN).filter(|path| !path.is_empty());
+        let named = self.plugin.clone().or_else(|| set.map(Into::into));
         let path = named.ok_or_else(|| {
             format!("--backend xla: no plugin is named, neither by --plugin nor by {PLUGIN} (docs/accelerators.md)")
         })?;

@@ -44,7 +44,7 @@ fn the_reference_trains_too() {
 #[cfg(feature = "xla")]
 mod on_devices {
     use crate::common::readme::{self, Example};
-    use crate::common::{Run, apart, losses, scratch, write_pair};
+    use crate::common::{Run, apart, losses, refused, scratch, write_pair};
     use std::path::{Path, PathBuf};
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
@@ -79,14 +79,25 @@ mod on_devices {
     }
 
     fn run(program: &str, line: &str, backend: &str) -> Run {
-        let output = command(program, line, backend).output().unwrap();
+        ended(&mut command(program, line, backend)).well()
+    }
+
+    fn ended(command: &mut Command) -> Run {
+        let output = command.output().unwrap();
         Run {
-            command: format!("{program} {line} --backend {backend}"),
+            command: format!("{command:?}"),
             code: output.status.code(),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
-        .well()
+    }
+
+    #[test]
+    fn who_names_no_plugin_is_told_how_to() {
+        let mut command = command("mnist", "--steps 1 --model linear", "xla");
+        let names = ["no plugin is named", "--plugin", "MESH_PJRT_PLUGIN", "docs/accelerators.md"];
+        refused(&ended(command.env("MESH_PJRT_PLUGIN", "")), &names);
+        refused(&ended(command.env_remove("MESH_PJRT_PLUGIN")), &names);
     }
 
     /// Runs every other example, or each if `MESH_LAYOUTS=all`, on threads and on devices.

@@ -4,6 +4,7 @@ mod accuracy;
 mod broadcasting;
 mod convolutions;
 mod dtypes;
+mod evaluator;
 mod gradients;
 mod random;
 mod scalars;

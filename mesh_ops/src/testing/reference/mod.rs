@@ -283,6 +283,3 @@ impl<'g> Reference<'g> {
         Ok(outputs)
     }
 }
-
-#[cfg(test)]
-mod tests;

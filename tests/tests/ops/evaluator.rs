@@ -1,7 +1,8 @@
-//! Worked by hand, so that the reference itself rests on something.
+//! The evaluator that ops are compared with, by numbers worked by hand, so that it rests on something itself.
 
-use super::*;
-use crate::prelude::*;
+use mesh_core::graph::TensorType;
+use mesh_ops::prelude::*;
+use mesh_ops::testing::{Dense, Reference, Values};
 
 fn dense(shape: &str, dtype: DType, data: &[f64]) -> Dense {
     Dense { ty: TensorType::new(shape.parse().unwrap(), dtype), data: data.to_vec() }
@@ -13,7 +14,7 @@ fn values<const N: usize>(list: [(&str, Dense); N]) -> Values {
 
 #[test]
 fn a_product_of_matrices() {
-    let g = crate::graph();
+    let g = mesh_ops::graph();
     let (i, j, k) = (dim("i", 2), dim("j", 2), dim("k", 3));
     let (a, b) = (g.input("a", [i, k], F32), g.input("b", [j, k], F32));
     let c = a.einsum(&[b], [j, i]);
@@ -27,7 +28,7 @@ fn a_product_of_matrices() {
 
 #[test]
 fn reductions_and_repetition_by_name() {
-    let g = crate::graph();
+    let g = mesh_ops::graph();
     let (a, b) = (dim("a", 2), dim("b", 2));
     let x = g.input("x", [a, b], I32);
     let y = x.sum([a]) * x + x.max([b]);
@@ -38,7 +39,7 @@ fn reductions_and_repetition_by_name() {
 
 #[test]
 fn integers_wrap_and_truncate() {
-    let g = crate::graph();
+    let g = mesh_ops::graph();
     let (x, y) = (g.input("x", [dim("a", 3)], I32), g.input("y", [dim("a", 3)], I32));
     let (quotient, product) = (x / y, x * y);
     let big = f64::from(i32::MAX);
@@ -54,7 +55,7 @@ fn integers_wrap_and_truncate() {
 
 #[test]
 fn updates_see_the_call_s_start() {
-    let g = crate::graph();
+    let g = mesh_ops::graph();
     let (a, b) = (dim("a", 1), dim("b", 2));
     let v = g.state("v", [b, a], F32, Initializer::ZEROS);
     let w = g.state("w", [b], F32, Initializer::ZEROS);
@@ -73,11 +74,11 @@ fn updates_see_the_call_s_start() {
 
 #[test]
 fn lookups_and_their_sums() {
-    let g = crate::graph();
+    let g = mesh_ops::graph();
     let (i, k, n) = (dim("i", 3), dim("k", 2), dim("n", 4));
     let (x, at) = (g.input("x", [k, n], F32), g.input("at", [i], I32));
     let found = x.gather(at, n);
-    let sums = crate::scatter_add(found, at, n, [n, k]);
+    let sums = mesh_ops::scatter_add(found, at, n, [n, k]);
     let feeds = values([
         ("x", dense("k:2;n:4", F32, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])),
         ("at", dense("i:3", I32, &[3.0, -1.0, 3.0])),
@@ -90,7 +91,7 @@ fn lookups_and_their_sums() {
 
 #[test]
 fn both_outputs_of_one_op() {
-    let g = crate::graph();
+    let g = mesh_ops::graph();
     let (a, b, k) = (dim("a", 4), dim("b", 2), dim("k", 3));
     let x = g.input("x", [a, b], F32);
     let (best, at) = x.top_k(a, k);
@@ -105,9 +106,9 @@ fn both_outputs_of_one_op() {
 
 #[test]
 fn sums_so_far() {
-    let g = crate::graph();
+    let g = mesh_ops::graph();
     let x = g.input("x", [dim("a", 3)], I32);
-    let taken = crate::Cumulative { exclusive: true, reverse: true };
+    let taken = mesh_ops::Cumulative { exclusive: true, reverse: true };
     let (up, down) = (x.cumsum(dim("a", 3)), x.cumsum_with(dim("a", 3), taken));
     let feeds = values([("x", dense("a:3", I32, &[1.0, 2.0, f64::from(i32::MAX)]))]);
     let wanted = [up.id(), down.id()];

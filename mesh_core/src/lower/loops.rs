@@ -8,11 +8,13 @@
 use super::emit::Emitter;
 use super::issues::LayoutIssue;
 use super::local::{Local, extents};
-use super::memo::{Placed, PlacedLoop};
+use super::memo::PlacedLoop;
 use super::origins::origin;
 use super::place::{PlaceCx, Placing};
+use super::placed::Placed;
 use super::setting::Setting;
-use super::table::{Entry, Fetch, Sweep, Table, Task, Version, VersionId, place};
+use super::sweep::{Fetch, Sweep, Task, place};
+use super::table::{Entry, Table, Version, VersionId};
 use crate::graph::{Key, Loop, OperationId, Report, Structural, TensorId};
 use crate::names::{Axis, AxisList, Placement, ReduceKind, Shape};
 use crate::program::{Block, forms};

@@ -8,7 +8,7 @@ use super::origins::origin;
 use super::place::PlaceCx;
 use super::probes;
 use super::setting::Setting;
-use super::table::{Fetch, Task, place};
+use super::sweep::{Fetch, Task, place};
 use super::warnings::{self, Warnings};
 use crate::graph::{FunctionNode, Graph, Report, Signature, TensorId};
 use crate::names::{Home, Layout, Mesh, RuleSet, Rules};

@@ -5,6 +5,7 @@
 //! place differently.
 
 use super::place::Placing;
+use super::placed::{Placed, PlacedOperation};
 use super::relayout::{Route, route};
 use super::table::Table;
 use crate::graph::{Data, OperationId, RegionId, Structural, TensorId};
@@ -13,43 +14,7 @@ use indexmap::{IndexMap, IndexSet};
 use smallvec::SmallVec;
 use std::cell::{OnceCell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::ops::Deref;
 use std::rc::Rc;
-
-/// A placement with its number: two of one memo are equal if their numbers are.
-#[derive(Clone, Debug)]
-pub(crate) struct Placed {
-    number: u32,
-    placement: Rc<Placement>,
-}
-
-impl Placed {
-    pub(crate) fn number(&self) -> u32 {
-        self.number
-    }
-}
-
-impl Deref for Placed {
-    type Target = Placement;
-
-    fn deref(&self) -> &Placement {
-        &self.placement
-    }
-}
-
-impl PartialEq for Placed {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-/// As [`Placing`], by number.
-#[derive(Clone, Debug)]
-pub(crate) struct PlacedOperation {
-    pub(crate) inputs: SmallVec<[Placed; 2]>,
-    pub(crate) outputs: SmallVec<[Placed; 2]>,
-    pub(crate) alias: bool,
-}
 
 /// What `*` means for a variable, with its number.
 pub(super) struct NumberedHome {
@@ -222,7 +187,7 @@ impl Memo {
             Some(at) => at,
             None => placements.insert_full(Rc::new(placement)).0,
         };
-        Placed { number: at as u32, placement: Rc::clone(&placements[at]) }
+        Placed::new(at as u32, Rc::clone(&placements[at]))
     }
 
     pub(super) fn placing(&self, placing: Placing) -> PlacedOperation {

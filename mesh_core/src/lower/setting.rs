@@ -1,6 +1,7 @@
 //! What placing needs to know besides the graph.
 
-use super::memo::{Key as Number, Memo, NumberedHome, Placed, Ruled};
+use super::memo::{Key as Number, Memo, NumberedHome, Ruled};
+use super::placed::Placed;
 use crate::graph::{Data, Key, Operation, OperationId, TensorId};
 use crate::names::{Home, Mesh, Placement, RuleSet, Rules};
 use crate::program::VariableId;

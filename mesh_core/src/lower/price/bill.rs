@@ -2,7 +2,7 @@
 
 use super::{Estimator, Price};
 use crate::graph::{OperationId, Report, Structural};
-use crate::lower::memo::Placed;
+use crate::lower::placed::Placed;
 use crate::lower::setting::Setting;
 use crate::lower::table::{Table, VersionId};
 use crate::names::RuleSet;

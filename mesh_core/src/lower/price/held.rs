@@ -2,7 +2,8 @@
 
 use super::Estimator;
 use crate::graph::{Data, Report, Structural, TensorId, TensorType};
-use crate::lower::memo::{Key, Placed};
+use crate::lower::memo::Key;
+use crate::lower::placed::Placed;
 use crate::lower::setting::Setting;
 use crate::lower::table::{Table, Version, VersionId};
 use crate::program::VariableId;

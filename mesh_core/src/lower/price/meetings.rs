@@ -2,8 +2,8 @@
 
 use super::{Data, Estimator, IndexMap, Listed};
 use crate::graph::{Operation, OperationId, Report, Signature, Structural, TensorId, TensorType};
-use crate::lower::memo::Placed;
 use crate::lower::place::PlaceCx;
+use crate::lower::placed::Placed;
 use crate::lower::setting::Setting;
 use crate::names::{DimName, Dimension, Home, Layout, Placement, RuleSet, Rules};
 use crate::split::Role;

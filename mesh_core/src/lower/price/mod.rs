@@ -17,10 +17,12 @@ pub use moments::{Holding, Moment};
 
 use super::issues::{bind, report};
 use super::lowering::Lowering;
-use super::memo::{Alike, Fast, Key, Memo, Placed};
+use super::memo::{Alike, Fast, Key, Memo};
+use super::placed::Placed;
 use super::relayout::Route;
 use super::setting::Setting;
-use super::table::{Fetch, Table, Task, place};
+use super::sweep::{Fetch, Task, place};
+use super::table::Table;
 use crate::graph::{Data, Graph, OperationId, Report, TensorId};
 use crate::names::{Axis, AxisList, Layout, Mesh, Shape};
 use crate::passes::{Level, Machine};

@@ -9,7 +9,7 @@ use super::meetings::{has_steps, values};
 use super::work::{Hidden, Work};
 use super::{Data, Estimator};
 use crate::graph::{Operation, OperationId, Signature, Structural, TensorId, TensorType};
-use crate::lower::memo::Placed;
+use crate::lower::placed::Placed;
 use crate::names::{DimName, Placement};
 use crate::split::Role;
 use smallvec::SmallVec;

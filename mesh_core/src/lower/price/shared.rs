@@ -5,7 +5,8 @@
 
 use super::work::{Hidden, Work};
 use crate::graph::{Data, Operation};
-use crate::lower::memo::{Fast, Key, Placed};
+use crate::lower::memo::{Fast, Key};
+use crate::lower::placed::Placed;
 use crate::names::{Axis, AxisList, Mesh, Placement, Shape};
 use std::cell::RefCell;
 use std::rc::Rc;

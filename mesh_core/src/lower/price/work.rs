@@ -4,7 +4,7 @@ use super::{Estimator, Exchanged, Price};
 use crate::graph::{Operation, Signature, TensorType};
 use crate::lower::emit::Emitter;
 use crate::lower::local::{Local, LocalCx, extents};
-use crate::lower::memo::Placed;
+use crate::lower::placed::Placed;
 use crate::lower::relayout::Route;
 use crate::lower::setting::Setting;
 use crate::lower::table::Table;

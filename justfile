@@ -24,7 +24,7 @@ nightly:
     cargo test --release -p mesh_core --lib exec::cpu
     MESH_NIGHTLY=1 cargo test -p tests --features xla --test random_graphs
     MESH_LAYOUTS=all cargo test -p tests -p examples --features xla --test xla
-    MESH_LAYOUTS=all cargo test -p tests --test pages own_crate
+    MESH_NIGHTLY=1 cargo test -p tests --test pages own_crate
 
 # Every layout that the conformance suite counts, without each pass, and every derivative element by element.
 conformance-full:

@@ -92,14 +92,6 @@ mod on_devices {
         }
     }
 
-    #[test]
-    fn who_names_no_plugin_is_told_how_to() {
-        let mut command = command("mnist", "--steps 1 --model linear", "xla");
-        let names = ["no plugin is named", "--plugin", "MESH_PJRT_PLUGIN", "docs/accelerators.md"];
-        refused(&ended(command.env("MESH_PJRT_PLUGIN", "")), &names);
-        refused(&ended(command.env_remove("MESH_PJRT_PLUGIN")), &names);
-    }
-
     /// Runs every other example, or each if `MESH_LAYOUTS=all`, on threads and on devices.
     fn agree(program: &str, dir: &Path, examples: &[Example], line: &str) {
         let all = std::env::var_os("MESH_LAYOUTS").is_some_and(|layouts| layouts == "all");
@@ -124,6 +116,14 @@ mod on_devices {
         write_pair(&dir, 75);
         let data = format!("--batch 4 --hidden 32 --filters 2 --data {}", dir.display());
         (dir, data)
+    }
+
+    #[test]
+    fn who_names_no_plugin_is_told_how_to() {
+        let mut command = command("mnist", "--steps 1 --model linear", "xla");
+        let names = ["no plugin is named", "--plugin", "MESH_PJRT_PLUGIN", "docs/accelerators.md"];
+        refused(&ended(command.env("MESH_PJRT_PLUGIN", "")), &names);
+        refused(&ended(command.env_remove("MESH_PJRT_PLUGIN")), &names);
     }
 
     #[test]

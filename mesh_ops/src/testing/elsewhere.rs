@@ -11,7 +11,7 @@ use mesh_core::session::{Error, Session};
 impl Case {
     /// Checks the case, forward and backward in one function, in sessions that the caller starts: they are to give
     /// what one processor gives on threads, which is compared with the reference first. Runs at most `most` of a mesh's
-    /// legal layouts and returns how many. They are an even selection of those that are found in 50 lowerings for
+    /// legal layouts and returns how many. They are an even selection of those that are found in 50 tries for
     /// each, another one for each case; where more are found, the one that splits nothing is not among them.
     ///
     /// ```

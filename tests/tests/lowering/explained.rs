@@ -15,7 +15,7 @@ const PIXELS: u64 = 32;
 const HIDDEN: u64 = 64;
 const CLASSES: u64 = 8;
 
-fn perceptron(g: &Graph) {
+pub fn perceptron(g: &Graph) {
     let (batch, pixels) = (dim("batch", BATCH as usize), dim("pixels", PIXELS as usize));
     let (hidden, classes) = (dim("hidden", HIDDEN as usize), dim("classes", CLASSES as usize));
     let image = g.input("image", [batch, pixels], F32);
@@ -26,7 +26,7 @@ fn perceptron(g: &Graph) {
     g.function("evaluate", [image, label], [loss], []);
 }
 
-fn layers(g: &Graph, count: usize) {
+pub fn layers(g: &Graph, count: usize) {
     let (batch, length, model) = (dim("batch", 4), dim("length", 16), dim("model", 32));
     let x = g.input("x", [batch, length, model], F32);
     let y = (0..count).fold(x, |x, i| {
@@ -43,7 +43,7 @@ fn layers(g: &Graph, count: usize) {
 }
 
 /// Four dense layers of one loop.
-fn scanned(g: &Graph) {
+pub fn scanned(g: &Graph) {
     let (batch, model, layers) = (dim("batch", 8), dim("model", 16), dim("layers", 4));
     let x = g.input("x", [batch, model], F32);
     let w = g.variable("w", [layers, model, dim("hidden", 32)], F32, Initializer::ONES);

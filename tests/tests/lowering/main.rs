@@ -3,6 +3,7 @@
 mod all_reduce;
 mod counters;
 mod explained;
+mod legal;
 mod memory;
 mod owned;
 mod parts;

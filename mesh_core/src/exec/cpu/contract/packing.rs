@@ -2,41 +2,11 @@
 
 use super::loops::{Groups, LHS, Loops, OUT, Prepare, RHS, Side};
 use crate::exec::cpu::product::aligned;
-use crate::exec::cpu::strided::{Labels, Loop, Nest};
+use crate::exec::cpu::strided::{Labels, Nest};
 use crate::names::DType;
 
-// What a product takes beside its multiplications, in the time of one. Fitted to products of 32 to
-// 1024 a side of `faer` on AVX-512; only whether a packing pays depends on it.
-
-/// Per element of the left factor.
-const LEFT: f64 = 12.0;
-/// Per element of the right factor, which is packed.
-const RIGHT: f64 = 16.0;
-/// Per element of the result.
-const RESULT: f64 = 12.0;
-/// That much more where no stride is 1.
-const SCATTERED: f64 = 8.0;
-/// Per product.
-const CALL: f64 = 2000.0;
-/// Per element that is packed before or unpacked after.
+/// Time per element that is packed before or unpacked after, in multiplications.
 const PACK: f64 = 40.0;
-
-impl Loops {
-    /// Time of all products, in multiplications.
-    fn cost(&self) -> f64 {
-        let [m, n, k] = self.shape().map(|n| n as f64);
-        let nests = [&self.batch, &self.rows.0, &self.columns.0, &self.depth.0];
-        let products: f64 = nests.iter().map(|nest| nest.len() as f64).product();
-        let strided = |l: &Loop, other: &Loop, k: usize, j: usize| {
-            if l.strides[k] == 1 || other.strides[j] == 1 { 1.0 } else { SCATTERED }
-        };
-        let ((_, row), (_, column), (_, depth)) = (&self.rows, &self.columns, &self.depth);
-        let touched = LEFT * m * k * strided(row, depth, 0, 0)
-            + RIGHT * k * n * strided(depth, column, 1, 0)
-            + RESULT * m * n * strided(row, column, 1, 1);
-        products * (m * n * k + touched + CALL)
-    }
-}
 
 /// Which operands to pack, and all strides after that.
 pub(super) fn cheapest(

@@ -53,6 +53,38 @@ fn a_softmax_is_done_tile_by_tile() {
     }
 }
 
+/// A loop makes nothing in the place of a variable's old value, but what it makes may be a variable's new value.
+#[test]
+fn what_is_written_is_made_in_tiles_unless_it_is_read() {
+    let mesh = Mesh::single();
+    let state = [variable(&[ROWS, COLUMNS])];
+    for is_read in [false, true] {
+        let program = built(&mesh, |b| {
+            let scores = b.fed("scores", &[ROWS, COLUMNS]);
+            let old = is_read.then(|| b.old(0, &[ROWS, COLUMNS]));
+            let max = b.reduce(ReduceKind::Max, b.whole(scores), smallvec![ROWS]);
+            let inputs = vec![b.whole(old.unwrap_or(scores)), labelled(max, &[0]), b.whole(scores)];
+            let extents = smallvec![ROWS, COLUMNS];
+            let new = b.map(inputs, extents, &(x(0) - x(1) * x(2)), DType::F32).unwrap();
+            let square = b.of(x(0) * x(0), &[new]);
+            let sum = b.reduce(ReduceKind::Sum, b.whole(square), smallvec![ROWS]);
+            b.fetched("sum", sum);
+            b.write(var(0), new);
+        });
+        let tiled = compiled(program, &mesh, &state, &all());
+        let found = loops(&tiled.program);
+        let stacks = |form: &&Loop| {
+            form.stacks().any(|i| form.body.value(form.body.results[i]).extents.len() == 2)
+        };
+        assert_eq!(
+            found.into_iter().any(|form| stacks(&form)),
+            !is_read,
+            "{}",
+            print(&tiled.program, &mesh)
+        );
+    }
+}
+
 const IMAGES: [usize; 4] = [3, 32, 40, 16];
 
 /// Images by how far they are from their means, with the mean square of that: images larger than a tile.

@@ -119,7 +119,7 @@ impl Making<'_> {
         let all = self.block.define(Value::new(dtype, all));
         let stack = self.block.define(self.body.value(inner).stacked(count));
         let input = Operand { value, dims: labels };
-        self.before.push(self.like.instead(Map { body }, [input], &[all]));
+        self.before.push(self.like.instead(Map::new(body), [input], &[all]));
         self.before.push(self.like.instead(Reshape, [Operand::whole(all, rank)], &[stack]));
         stack
     }

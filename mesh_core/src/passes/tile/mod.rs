@@ -50,6 +50,7 @@ pub(super) fn run_within(block: &mut Block, limits: Limits) {
 /// Tiles groups that have no steps in common; says whether steps have waited for one.
 fn once(block: &mut Block, limits: Limits) -> bool {
     let uses = Uses::new(block);
+    let updates = updates(block);
     let at = |depth| block.steps.iter().map(|step| tiling(block, step, depth)).collect();
     let tilings: [Vec<Option<Tiling>>; DEPTHS] = std::array::from_fn(|i| at(i + 1));
     let mut all = Vec::new();
@@ -57,7 +58,8 @@ fn once(block: &mut Block, limits: Limits) -> bool {
     while position < block.steps.len() {
         // Fewer steps have more dims in common, and so smaller tiles.
         let tiles = tilings.iter().zip(1..).find_map(|(tilings, depth)| {
-            let group = Group::from(block, &uses, tilings, (position, depth), limits)?;
+            let known = Known { block, uses: &uses, updates: &updates, tilings };
+            let group = Group::from(known, (position, depth), limits)?;
             group.tiles(depth, limits)
         });
         position += 1;
@@ -104,12 +106,34 @@ impl StepSet {
     }
 }
 
-/// Steps that can be tiled together, and those between them that need their results.
-struct Group<'p> {
+/// Per value, whether it is written to a variable that is read as well: it is made in the old value's place,
+/// where a loop makes nothing.
+fn updates(block: &Block) -> Vec<bool> {
+    let read =
+        |step: &Step| if let Form::Read(form) = &step.form { Some(form.variable) } else { None };
+    let read: Vec<_> = block.steps.iter().filter_map(read).collect();
+    let mut updates = vec![false; block.values.len()];
+    for step in &block.steps {
+        if let Form::Write(form) = &step.form {
+            updates[step.inputs[0].value.index()] |= read.contains(&form.variable);
+        }
+    }
+    updates
+}
+
+/// What is known of the program's steps.
+#[derive(Clone, Copy)]
+struct Known<'p> {
     block: &'p Block,
     uses: &'p Uses,
-    /// Of every step of the program, along some outermost dims.
+    updates: &'p [bool],
+    /// Of every step, along some outermost dims.
     tilings: &'p [Option<Tiling>],
+}
+
+/// Steps that can be tiled together, and those between them that need their results.
+struct Group<'p> {
+    known: Known<'p>,
     members: StepSet,
     waiting: StepSet,
 }
@@ -133,28 +157,23 @@ impl Tiles {
 impl<'p> Group<'p> {
     /// Grows a group from its first step; along several dims only if what the step meets is too large for tiles of
     /// fewer.
-    fn from(
-        block: &'p Block,
-        uses: &'p Uses,
-        tilings: &'p [Option<Tiling>],
-        (first, depth): (usize, usize),
-        limits: Limits,
-    ) -> Option<Self> {
+    fn from(known: Known<'p>, (first, depth): (usize, usize), limits: Limits) -> Option<Self> {
+        let Known { block, updates, tilings, .. } = known;
         let Tiling { sizes, .. } = tilings[first].as_ref()?;
         let met = block.steps[first].values().map(|value| block.value(value).bytes()).max();
         let outer: usize = sizes[..depth - 1].iter().product();
         if depth > 1 && met? / outer < limits.tile / LARGE {
             return None;
         }
-        // A loop is run by all, and what it makes is not made in a variable's place.
-        let writes = |user: &usize| matches!(block.steps[*user].form, Form::Write(_));
-        let is_written = |out: &ValueId| uses.users[out.index()].iter().any(writes);
-        let fits = |step: &Step| step.owners.is_empty() && !step.outs.iter().any(is_written);
+        // A loop is run by all.
+        let fits = |step: &Step| {
+            step.owners.is_empty() && !step.outs.iter().any(|out| updates[out.index()])
+        };
         if !fits(&block.steps[first]) {
             return None;
         }
         let (members, waiting) = (StepSet::none(first), StepSet::none(first));
-        let mut group = Self { block, uses, tilings, members, waiting };
+        let mut group = Self { known, members, waiting };
         group.members.add(first);
         let end = block.steps.len().min(first + REACH);
         for (position, next) in block.steps.iter().enumerate().take(end).skip(first + 1) {
@@ -180,11 +199,11 @@ impl<'p> Group<'p> {
 
     /// The one of some steps that makes a value.
     fn maker(&self, of: StepSet, value: ValueId) -> Option<usize> {
-        self.uses.maker[value.index()].filter(|&maker| of.has(maker))
+        self.known.uses.maker[value.index()].filter(|&maker| of.has(maker))
     }
 
     fn steps(&self) -> impl Iterator<Item = (&'p Step, &'p Tiling)> {
-        let (block, all) = (self.block, self.tilings);
+        let Known { block, tilings: all, .. } = self.known;
         let positions = self.members.positions();
         positions.filter_map(move |at| Some((&block.steps[at], all[at].as_ref()?)))
     }
@@ -196,12 +215,12 @@ impl<'p> Group<'p> {
         for (&input, &met) in inputs.iter().zip(&own.met) {
             let tiled = met == Met::Tile;
             if let Some(maker) = self.maker(self.members, input) {
-                if !tiled || self.tilings[maker].as_ref().is_none_or(|made| made.folded > 0) {
+                if !tiled || self.known.tilings[maker].as_ref().is_none_or(|made| made.folded > 0) {
                     return false;
                 }
                 joined = true;
             }
-            let users = &self.uses.users[input.index()];
+            let users = &self.known.uses.users[input.index()];
             joined |= tiled && users.iter().any(|&user| self.members.has(user));
         }
         joined
@@ -209,7 +228,7 @@ impl<'p> Group<'p> {
 
     /// The tiles of a group that gains by them, along `least` dims or more: the largest that are small enough.
     fn tiles(self, least: usize, limits: Limits) -> Option<Tiles> {
-        let bytes = |value: &ValueId| self.block.value(*value).bytes();
+        let bytes = |value: &ValueId| self.known.block.value(*value).bytes();
         let made: Vec<ValueId> = self.steps().flat_map(|(step, _)| &step.outs).copied().collect();
         let read_again = made.iter().filter(|value| self.is_read_inside(**value));
         if read_again.map(bytes).sum::<usize>() < limits.worth {
@@ -233,7 +252,7 @@ impl<'p> Group<'p> {
 
     /// Whether a step of the group reads a value.
     fn is_read_inside(&self, value: ValueId) -> bool {
-        self.uses.users[value.index()].iter().any(|&user| self.members.has(user))
+        self.known.uses.users[value.index()].iter().any(|&user| self.members.has(user))
     }
 
     /// The sizes of the outermost `depth` dims, if all steps can be tiled along them and none reads a part of what
@@ -242,7 +261,7 @@ impl<'p> Group<'p> {
         let mut first = None;
         let mut parts: SmallVec<[ValueId; 4]> = SmallVec::new();
         for (step, _) in self.steps() {
-            let own = tiling(self.block, step, depth)?;
+            let own = tiling(self.known.block, step, depth)?;
             if *first.get_or_insert_with(|| own.sizes.to_vec()) != *own.sizes
                 || step.reads().any(|input| parts.contains(&input))
             {

@@ -44,7 +44,7 @@ pub(super) fn tiling(block: &Block, step: &Step, depth: usize) -> Option<Tiling>
     let mut folded = 0;
     let in_order = || step.values().all(|id| value(id).in_order());
     let met = match &step.form {
-        Form::Map(_) => mapped(block, &step.inputs, of, &cut)?,
+        Form::Map(map) if map.reads_all() => mapped(block, &step.inputs, of, &cut)?,
         Form::Contract(_) => {
             let met = operands(block, &step.inputs, &cut)?;
             met.iter().all(|&met| met == Met::Tile).then_some(met)?

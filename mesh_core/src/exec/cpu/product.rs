@@ -1,7 +1,7 @@
 //! What `Contract` and `Convolve` share: two factors in, one result out, bf16 by way of f32.
 
 use super::map::casts;
-use super::map::tile::{Run, Tile};
+use super::map::tile::{ARGS, Run, Tile};
 use super::{Kernel, Memory};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId};
@@ -63,10 +63,10 @@ impl Product for Widened {
             let wide_rhs = wide_lhs.add(aligned(m, 4));
             let wide_out = wide_rhs.add(aligned(n, 4));
             let rest = wide_out.add(aligned(k, 4));
-            (self.widen)(Tile::row(m, wide_lhs, [lhs; 3]));
-            (self.widen)(Tile::row(n, wide_rhs, [rhs; 3]));
+            (self.widen)(Tile::row(m, wide_lhs, [lhs; ARGS]));
+            (self.widen)(Tile::row(n, wide_rhs, [rhs; ARGS]));
             self.product.run(wide_lhs, wide_rhs, wide_out, rest);
-            (self.narrow)(Tile::row(k, out, [wide_out.cast_const(); 3]));
+            (self.narrow)(Tile::row(k, out, [wide_out.cast_const(); ARGS]));
         }
     }
 }

@@ -10,7 +10,7 @@ const LARGE: usize = 1 << 20;
 /// Bytes from which fewer instructions than [`MANY`] wait for memory alone, which is read faster without
 /// being asked: a sigmoid times its operand takes 0.54 of the time.
 const FAR: usize = 4 << 20;
-const MANY: usize = 4;
+const MANY: usize = 3;
 const LINE: usize = 64;
 
 /// Lines of memory, one behind the other.

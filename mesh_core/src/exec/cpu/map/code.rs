@@ -1,6 +1,6 @@
 //! Instructions on tiles.
 
-use super::tile::Run;
+use super::tile::{ARGS, Run};
 use crate::names::DType;
 
 /// Bytes of one tile register.
@@ -63,7 +63,7 @@ pub(super) struct Arg<S = Source> {
 pub(super) enum Op<S = Source> {
     /// Runs a loop over as many elements as the result has; `sizes` are of elements of the result,
     /// then of the arguments.
-    Apply { run: Run, args: [Arg<S>; 3], to: S, varies: Varies, sizes: [usize; 4] },
+    Apply { run: Run, args: [Arg<S>; ARGS], to: S, varies: Varies, sizes: [usize; ARGS + 1] },
     /// Gathers an input into a packed tile, once if all tiles are equal.
     Gather { input: usize, to: S, once: bool },
     /// Spreads a register over a whole tile.
@@ -134,7 +134,7 @@ impl Code {
         match &self.ops[made] {
             _ if read < made => Reads::Before,
             Op::Apply { args, sizes, .. } if read == made => {
-                let mut here = (0..3).filter(|&k| args[k].source == Source::Input(input));
+                let mut here = (0..ARGS).filter(|&k| args[k].source == Source::Input(input));
                 match (here.next(), here.next()) {
                     (Some(k), None) if sizes[k + 1] == sizes[0] => Reads::With,
                     _ => Reads::Late,

@@ -3,8 +3,9 @@
 use super::code::{Arg, At, Op, Varies};
 use super::compiled::Map;
 use super::place::Place;
-use super::tile::Tile;
+use super::tile::{ARGS, Tile};
 use crate::exec::cpu::strided::{Loop, Nest, copy, copy_run};
+use std::array::from_fn;
 
 /// Where things lie.
 pub(super) struct Frame<'a> {
@@ -99,8 +100,8 @@ impl Frame<'_> {
     fn operands(
         &self,
         turns: usize,
-        [to, a, b, c]: [usize; 4],
-        (args, out): ([Arg<At>; 3], At),
+        [to, sizes @ ..]: [usize; ARGS + 1],
+        (args, out): ([Arg<At>; ARGS], At),
         varies: Varies,
     ) -> Tile {
         let inner = self.map.inner;
@@ -112,15 +113,15 @@ impl Frame<'_> {
             Varies { columns: false, .. } => tile.len = turns,
             Varies { rows: false, .. } => tile.len = inner,
             _ => {
-                let sizes = [a, b, c];
-                let steps = [0, 1, 2].map(|k| self.step(args[k], sizes[k]));
+                let steps = from_fn(|k| self.step(args[k], sizes[k]));
                 let out = self.row_step(out, to);
                 let packed = |k: usize| {
                     steps[k] == (inner * sizes[k]) as isize || args[k].varies == Varies::NOWHERE
                 };
-                if out != (inner * to) as isize || !(0..3).all(packed) {
+                if out != (inner * to) as isize || !(0..ARGS).all(packed) {
                     (tile.rows, tile.len) = (turns, inner);
-                    tile.steps = [out, steps[0], steps[1], steps[2]];
+                    let [a, b, c, d]: [isize; ARGS] = steps;
+                    tile.steps = [out, a, b, c, d];
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The scalar primitives on tiles: which compiled loop does an instruction.
 
-use super::tile::{Binary, Choose, Kind, One, Pair, Run, Two, Unary};
+use super::tile::{ARGS, Binary, Choose, ChooseBy, Kind, One, Pair, Run, Two, Unary};
 use crate::exec::cpu::isa::compiled;
 use crate::exec::cpu::vmath;
 use crate::program::Prim;
@@ -209,7 +209,7 @@ pub(super) fn one<O: Unary>() -> Run {
     compiled::<One<O>>()
 }
 
-fn two<O: Binary>(uniform: [bool; 3]) -> Run {
+fn two<O: Binary>(uniform: [bool; ARGS]) -> Run {
     match (uniform[0], uniform[1]) {
         (true, false) => compiled::<Two<O, true, false>>(),
         (false, true) => compiled::<Two<O, false, true>>(),
@@ -217,7 +217,7 @@ fn two<O: Binary>(uniform: [bool; 3]) -> Run {
     }
 }
 
-fn choose<T: Copy>(uniform: [bool; 3]) -> Run {
+fn choose<T: Copy>(uniform: [bool; ARGS]) -> Run {
     match (uniform[1], uniform[2]) {
         (false, false) => compiled::<Choose<T, false, false>>(),
         (true, false) => compiled::<Choose<T, true, false>>(),
@@ -226,12 +226,12 @@ fn choose<T: Copy>(uniform: [bool; 3]) -> Run {
     }
 }
 
-fn pair<I, O, const LAST: bool>(uniform: [bool; 3]) -> Option<Run>
+fn pair<I, O, const LAST: bool>([a, b, c, _]: [bool; ARGS]) -> Option<Run>
 where
     I: Binary<Out = <I as Binary>::In>,
     O: Binary<In = I::In>,
 {
-    Some(match uniform {
+    Some(match [a, b, c] {
         [false, false, false] => compiled::<Pair<I, O, LAST, 0b000>>(),
         [true, false, false] => compiled::<Pair<I, O, LAST, 0b001>>(),
         [false, true, false] => compiled::<Pair<I, O, LAST, 0b010>>(),
@@ -242,13 +242,60 @@ where
     })
 }
 
-/// The loop for `outer(inner(a, b), c)`, or `outer(c, inner(a, b))` if the inner one comes `last`, on
-/// f32: the bits of one after the other, for a load, a store and a call less.
+/// The loop for a choice by a comparison, if what is compared varies.
+fn choose_by<O: Binary<Out = u8>>([a, b, c, d]: [bool; ARGS]) -> Option<Run> {
+    macro_rules! alternatives {
+        ($compared:literal) => {
+            match (c, d) {
+                (false, false) => compiled::<ChooseBy<O, { $compared }>>(),
+                (true, false) => compiled::<ChooseBy<O, { $compared | 0b0100 }>>(),
+                (false, true) => compiled::<ChooseBy<O, { $compared | 0b1000 }>>(),
+                (true, true) => compiled::<ChooseBy<O, { $compared | 0b1100 }>>(),
+            }
+        };
+    }
+    Some(match (a, b) {
+        (false, false) => alternatives!(0b00),
+        (true, false) => alternatives!(0b01),
+        (false, true) => alternatives!(0b10),
+        (true, true) => return None,
+    })
+}
+
+/// The loop for a comparison of `a` and `b` in f32 and the choice between `c` and `d` by it, and which
+/// argument goes where.
+fn apply_choice(compare: Prim, uniform: [bool; ARGS]) -> Option<(Run, [usize; ARGS])> {
+    let order = match compare {
+        Prim::Lt | Prim::Le | Prim::Eq => [0, 1, 2, 3],
+        Prim::Gt | Prim::Ge => [1, 0, 2, 3],
+        Prim::Ne => [0, 1, 3, 2],
+        _ => return None,
+    };
+    let uniform = order.map(|k| uniform[k]);
+    let run = match compare {
+        Prim::Lt | Prim::Gt => choose_by::<Lt<f32>>(uniform),
+        Prim::Le | Prim::Ge => choose_by::<Le<f32>>(uniform),
+        _ => choose_by::<Eq<f32>>(uniform),
+    };
+    Some((run?, order))
+}
+
+/// The loop for two primitives on f32, where the inner one's result is argument `at` of the outer one, and
+/// which argument goes where: the inner one's come first. The bits are those of one after the other, for a
+/// load, a store and a call less.
 pub(in crate::exec::cpu) fn apply_pair(
     [inner, outer]: [Prim; 2],
-    last: bool,
-    uniform: [bool; 3],
-) -> Option<Run> {
+    at: usize,
+    uniform: [bool; ARGS],
+) -> Option<(Run, [usize; ARGS])> {
+    if outer == Prim::Select {
+        return if at == 0 { apply_choice(inner, uniform) } else { None };
+    }
+    Some((apply_numbers([inner, outer], at == 1, uniform)?, [0, 1, 2, 3]))
+}
+
+/// The loop for `outer(inner(a, b), c)`, or `outer(c, inner(a, b))` if the inner one comes `last`.
+fn apply_numbers([inner, outer]: [Prim; 2], last: bool, uniform: [bool; ARGS]) -> Option<Run> {
     macro_rules! table {
         ($($inner:ident $outer:ident $last:pat => $side:literal,)*) => {
             match (inner, outer, last) {
@@ -283,8 +330,8 @@ pub(in crate::exec::cpu) fn apply_pair(
 pub(in crate::exec::cpu) fn apply(
     prim: Prim,
     kind: Kind,
-    uniform: [bool; 3],
-) -> Option<(Run, [usize; 3])> {
+    uniform: [bool; ARGS],
+) -> Option<(Run, [usize; ARGS])> {
     use Kind::{Bool, F32, F64, I32};
     macro_rules! floats {
         ($name:ident) => {
@@ -315,7 +362,7 @@ pub(in crate::exec::cpu) fn apply(
             }
         };
     }
-    let swapped = [uniform[1], uniform[0], uniform[2]];
+    let swapped = [uniform[1], uniform[0], uniform[2], uniform[3]];
     macro_rules! bits {
         ($pick:ident $name:ident $(, $uniform:expr)?) => {
             match kind {
@@ -370,8 +417,8 @@ pub(in crate::exec::cpu) fn apply(
         Prim::Ne => compare!(Ne, uniform),
         Prim::Lt => compare!(Lt, uniform),
         Prim::Le => compare!(Le, uniform),
-        Prim::Gt => return Some((compare!(Lt, swapped), [1, 0, 2])),
-        Prim::Ge => return Some((compare!(Le, swapped), [1, 0, 2])),
+        Prim::Gt => return Some((compare!(Lt, swapped), [1, 0, 2, 3])),
+        Prim::Ge => return Some((compare!(Le, swapped), [1, 0, 2, 3])),
         Prim::Select => match kind.size() {
             1 => choose::<u8>(uniform),
             4 => choose::<u32>(uniform),
@@ -379,5 +426,5 @@ pub(in crate::exec::cpu) fn apply(
         },
         Prim::Cast => return None,
     };
-    Some((run, [0, 1, 2]))
+    Some((run, [0, 1, 2, 3]))
 }

@@ -2,7 +2,7 @@
 
 use super::code::{Arg, Code, Op, Port, PortShape, Source, Varies};
 use super::pairs::{Part, pairs};
-use super::tile::{Kind, Run};
+use super::tile::{ARGS, Kind, Run};
 use super::{casts, instr};
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim, Reg};
@@ -126,7 +126,7 @@ impl Planner<'_> {
                 Part::Alone => self.apply(body, i, prim, args)?,
                 // Read by the outer one only, which knows better.
                 Part::Inner(_) => Register { dtype, ..self.registers[args[0].0 as usize] },
-                Part::Outer { last } => self.pair(body, i, args, last)?,
+                Part::Outer(argument) => self.pair(body, i, args, argument)?,
             },
         };
         self.registers.push(register);
@@ -157,8 +157,8 @@ impl Planner<'_> {
             true => self.number(0),
             false => Source::Slot(self.slot()),
         };
-        let sizes = [4, 2, 2, 2];
-        let args = [Arg { source, varies }; 3];
+        let sizes = [4, 2, 2, 2, 2];
+        let args = [Arg { source, varies }; ARGS];
         self.code.ops.push(Op::Apply { run: casts::widen(), args, to, varies, sizes });
         if let Source::Slot(slot) = source {
             self.free.push(slot);
@@ -179,48 +179,51 @@ impl Planner<'_> {
         args: [Reg; 3],
     ) -> Result<Register, String> {
         let (_, dtype) = body.code[i];
-        let mut regs = args.map(|arg| self.registers[arg.0 as usize]);
-        let typed = regs[prim.arity() - 1].dtype;
-        let mut varies = together(&regs[..prim.arity()]);
+        let arity = prim.arity();
+        let mut regs = [NOTHING; ARGS];
+        (0..arity).for_each(|k| regs[k] = self.registers[args[k].0 as usize]);
+        let typed = regs[arity - 1].dtype;
+        let mut varies = together(&regs[..arity]);
         let (run, order) = if prim == Prim::Cast {
             match casts::cast(regs[0].dtype, dtype) {
-                Some(run) => (run, [0, 1, 2]),
+                Some(run) => (run, [0, 1, 2, 3]),
                 None => return Ok(Register { dtype, ..regs[0] }),
             }
         } else {
             // A condition has an element for each of the result's.
             if prim == Prim::Select && varies != Varies::NOWHERE && !varies.runs(regs[0].varies) {
                 regs[0] = self.spread(regs[0]);
-                varies = together(&regs[..prim.arity()]);
+                varies = together(&regs[..arity]);
             }
             let found = instr::apply(prim, Kind::of(typed), uniform(varies, &regs));
             found.ok_or_else(|| format!("there is no {} of {typed}", prim.name()))?
         };
-        let mut args = order.map(|k| regs[k]);
-        args[prim.arity()..].fill(NOTHING);
-        Ok(self.run(body, i, run, args, varies))
+        Ok(self.run(body, i, run, order.map(|k| regs[k]), varies))
     }
 
-    /// Instruction `i`, whose first argument, or `last` one, is inner.
+    /// Instruction `i`, of which this argument is made in the same loop.
     fn pair(
         &mut self,
         body: &Body,
         i: usize,
         args: [Reg; 3],
-        last: bool,
+        argument: usize,
     ) -> Result<Register, String> {
-        let [first, second, _] = args;
-        let (at, other) = if last { (second, first) } else { (first, second) };
-        let at = at.0 as usize;
+        let at = args[argument].0 as usize;
         let (Instr::Apply(outer, _), Instr::Apply(inner, [a, b, _])) =
             (body.code[i].0, body.code[at].0)
         else {
             return Err("what is paired has no arguments".to_owned());
         };
-        let regs = [a, b, other].map(|arg| self.registers[arg.0 as usize]);
+        let others = (0..outer.arity()).filter(|&k| k != argument).map(|k| args[k]);
+        let mut regs = [NOTHING; ARGS];
+        for (register, arg) in regs.iter_mut().zip([a, b].into_iter().chain(others)) {
+            *register = self.registers[arg.0 as usize];
+        }
         let varies = together(&regs);
-        if let Some(run) = instr::apply_pair([inner, outer], last, uniform(varies, &regs)) {
-            return Ok(self.run(body, i, run, regs, varies));
+        let found = instr::apply_pair([inner, outer], argument, uniform(varies, &regs));
+        if let Some((run, order)) = found {
+            return Ok(self.run(body, i, run, order.map(|k| regs[k]), varies));
         }
         self.registers[at] = self.apply(body, at, inner, [a, b, a])?;
         self.apply(body, i, outer, args)
@@ -232,7 +235,7 @@ impl Planner<'_> {
         body: &Body,
         i: usize,
         run: Run,
-        args: [Register; 3],
+        args: [Register; ARGS],
         varies: Varies,
     ) -> Register {
         let (_, dtype) = body.code[i];
@@ -240,8 +243,8 @@ impl Planner<'_> {
             true => self.number(0),
             false => self.target(body, i, dtype, varies),
         };
-        let [a, b, c] = args.map(Register::size);
-        let sizes = [Kind::of(dtype).size(), a, b, c];
+        let [a, b, c, d] = args.map(Register::size);
+        let sizes = [Kind::of(dtype).size(), a, b, c, d];
         let args = args.map(Register::arg);
         self.code.ops.push(Op::Apply { run, args, to, varies, sizes });
         Register { source: to, varies, dtype }
@@ -290,8 +293,8 @@ impl Planner<'_> {
         let nowhere = register.varies == Varies::NOWHERE;
         if dtype == DType::BF16 {
             let to = if nowhere { self.number(0) } else { self.pinned() };
-            let (args, varies) = ([register.arg(); 3], register.varies);
-            let sizes = [2, 4, 4, 4];
+            let (args, varies) = ([register.arg(); ARGS], register.varies);
+            let sizes = [2, 4, 4, 4, 4];
             self.code.ops.push(Op::Apply { run: casts::narrow(), args, to, varies, sizes });
             register.source = to;
         }
@@ -312,7 +315,7 @@ fn together(args: &[Register]) -> Varies {
 }
 
 /// Which arguments have one element for many of a result that varies so.
-fn uniform(varies: Varies, args: &[Register; 3]) -> [bool; 3] {
+fn uniform(varies: Varies, args: &[Register; ARGS]) -> [bool; ARGS] {
     args.map(|arg| varies != Varies::NOWHERE && !varies.runs(arg.varies))
 }
 

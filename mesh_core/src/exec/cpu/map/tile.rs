@@ -2,8 +2,12 @@
 
 use crate::exec::cpu::isa::Task;
 use crate::names::DType;
+use std::array::from_fn;
 use std::hint;
 use std::marker::PhantomData;
+
+/// Arguments that a loop over tiles may have.
+pub(in crate::exec::cpu) const ARGS: usize = 4;
 
 /// What a loop over one tile works on: rows of as many elements each. Arguments that are uniform have
 /// one element a row.
@@ -12,22 +16,22 @@ pub(in crate::exec::cpu) struct Tile {
     pub(in crate::exec::cpu) rows: usize,
     pub(in crate::exec::cpu) len: usize,
     pub(in crate::exec::cpu) out: *mut u8,
-    pub(in crate::exec::cpu) args: [*const u8; 3],
+    pub(in crate::exec::cpu) args: [*const u8; ARGS],
     /// Bytes between rows of the out, then of the arguments.
-    pub(in crate::exec::cpu) steps: [isize; 4],
+    pub(in crate::exec::cpu) steps: [isize; ARGS + 1],
 }
 
 impl Tile {
     /// One row.
-    pub(in crate::exec::cpu) fn row(len: usize, out: *mut u8, args: [*const u8; 3]) -> Self {
-        Self { rows: 1, len, out, args, steps: [0; 4] }
+    pub(in crate::exec::cpu) fn row(len: usize, out: *mut u8, args: [*const u8; ARGS]) -> Self {
+        Self { rows: 1, len, out, args, steps: [0; ARGS + 1] }
     }
 
     /// Where the out and the arguments of row `i` begin.
     #[inline(always)]
-    fn at(&self, i: usize) -> (*mut u8, [*const u8; 3]) {
+    fn at(&self, i: usize) -> (*mut u8, [*const u8; ARGS]) {
         let [to, steps @ ..] = self.steps;
-        let args = [0, 1, 2].map(|k| self.args[k].wrapping_offset(i as isize * steps[k]));
+        let args = from_fn(|k| self.args[k].wrapping_offset(i as isize * steps[k]));
         (self.out.wrapping_offset(i as isize * to), args)
     }
 }
@@ -101,6 +105,9 @@ pub(in crate::exec::cpu) struct Pair<I, O, const LAST: bool, const UNIFORM: usiz
     PhantomData<(I, O)>,
 );
 pub(in crate::exec::cpu) struct Choose<T, const A: bool, const B: bool>(PhantomData<T>);
+/// The third argument where the comparison `O` of the first two holds, else the fourth. Bit `k` of
+/// `UNIFORM` tells whether argument `k` is.
+pub(in crate::exec::cpu) struct ChooseBy<O, const UNIFORM: usize>(PhantomData<O>);
 
 /// Whether bit `k` is set.
 #[inline(always)]
@@ -163,7 +170,7 @@ impl<O: Binary, const A: bool, const B: bool> Task for Two<O, A, B> {
     #[inline(always)]
     unsafe fn run(tile: Tile) {
         for row in 0..tile.rows {
-            let (out, [a, b, _]) = tile.at(row);
+            let (out, [a, b, ..]) = tile.at(row);
             let (a, b, out) = (a.cast::<O::In>(), b.cast::<O::In>(), out.cast::<O::Out>());
             let (over, n) = (out.cast::<O::In>(), tile.len);
             // SAFETY: `Run`'s contract; `A` and `B` say which arguments are uniform.
@@ -216,7 +223,7 @@ where
     unsafe fn run(tile: Tile) {
         for row in 0..tile.rows {
             let (out, args) = tile.at(row);
-            let ([a, b, c], out) = (args.map(<*const u8>::cast::<I::In>), out.cast::<O::Out>());
+            let ([a, b, c, _], out) = (args.map(<*const u8>::cast::<I::In>), out.cast::<O::Out>());
             let (over, n) = (out.cast::<I::In>().cast_const(), tile.len);
             // SAFETY: `Run`'s contract; `UNIFORM` says which arguments are uniform.
             unsafe {
@@ -261,7 +268,7 @@ impl<T: Copy, const A: bool, const B: bool> Task for Choose<T, A, B> {
     #[inline(always)]
     unsafe fn run(tile: Tile) {
         for row in 0..tile.rows {
-            let (out, [c, a, b]) = tile.at(row);
+            let (out, [c, a, b, _]) = tile.at(row);
             let (a, b, out) = (a.cast::<T>(), b.cast::<T>(), out.cast::<T>());
             let (over, n) = (out.cast_const(), tile.len);
             // SAFETY: `Run`'s contract; `A` and `B` say which alternatives are uniform.
@@ -275,6 +282,51 @@ impl<T: Copy, const A: bool, const B: bool> Task for Choose<T, A, B> {
                         each!(n, out, i => Self::make(c, [a, over], ones, i));
                     }
                     () => each!(n, out, i => Self::make(c, [a, b], ones, i)),
+                }
+            }
+        }
+    }
+}
+
+impl<O: Binary<Out = u8>, const UNIFORM: usize> ChooseBy<O, UNIFORM> {
+    /// # Safety
+    ///
+    /// The arguments are valid at `i`, but for uniform ones, which are `ones`.
+    #[inline(always)]
+    unsafe fn make(args: [*const O::In; ARGS], ones: [O::In; ARGS], i: usize) -> O::In {
+        // SAFETY: `i` is below the tile's length, for which every argument that varies is valid.
+        let at = |k: usize| if is_in(UNIFORM, k) { ones[k] } else { unsafe { *args[k].add(i) } };
+        hint::select_unpredictable(O::apply(at(0), at(1)) != 0, at(2), at(3))
+    }
+}
+
+impl<O: Binary<Out = u8>, const UNIFORM: usize> Task for ChooseBy<O, UNIFORM> {
+    type Args = Tile;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(tile: Tile) {
+        for row in 0..tile.rows {
+            let (out, args) = tile.at(row);
+            let ([a, b, c, d], out) = (args.map(<*const u8>::cast::<O::In>), out.cast::<O::In>());
+            let (over, n) = (out.cast_const(), tile.len);
+            // SAFETY: `Run`'s contract; `UNIFORM` says which arguments are uniform.
+            unsafe {
+                let ones = [*a, *b, *c, *d];
+                match () {
+                    () if !is_in(UNIFORM, 0) && over == a => {
+                        each!(n, out, i => Self::make([over, b, c, d], ones, i));
+                    }
+                    () if !is_in(UNIFORM, 1) && over == b => {
+                        each!(n, out, i => Self::make([a, over, c, d], ones, i));
+                    }
+                    () if !is_in(UNIFORM, 2) && over == c => {
+                        each!(n, out, i => Self::make([a, b, over, d], ones, i));
+                    }
+                    () if !is_in(UNIFORM, 3) && over == d => {
+                        each!(n, out, i => Self::make([a, b, c, over], ones, i));
+                    }
+                    () => each!(n, out, i => Self::make([a, b, c, d], ones, i)),
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::super::isa::{Isa, Task, every_version};
 use super::super::map::instr;
-use super::super::map::tile::{Kind, Tile};
+use super::super::map::tile::{ARGS, Kind, Tile};
 use super::super::vmath;
 use crate::program::Prim;
 
@@ -27,9 +27,9 @@ fn ulps(got: f32, exact: f64) -> f64 {
 
 /// What a primitive makes of a tile, as it is compiled for this machine.
 fn tile_of(prim: Prim, args: [&[f32]; 2]) -> Vec<f32> {
-    let (run, _) = instr::apply(prim, Kind::F32, [false; 3]).unwrap();
+    let (run, _) = instr::apply(prim, Kind::F32, [false; ARGS]).unwrap();
     let mut out = vec![0.0_f32; args[0].len()];
-    let pointers = [args[0], args[1], args[1]].map(|arg| arg.as_ptr().cast());
+    let pointers = [args[0], args[1], args[1], args[1]].map(|arg| arg.as_ptr().cast());
     let tile = Tile::row(out.len(), out.as_mut_ptr().cast(), pointers);
     // SAFETY: all of the tile's length.
     unsafe { run(tile) };
@@ -172,10 +172,10 @@ fn tails_give_the_bits_of_the_body() {
     ];
     let xs: Vec<f32> = (0..100).map(|i| (i as f32 - 31.0) * 1.37 * 1.2_f32.powi(i % 40)).collect();
     for prim in prims {
-        let (run, _) = instr::apply(prim, Kind::F32, [false; 3]).unwrap();
+        let (run, _) = instr::apply(prim, Kind::F32, [false; ARGS]).unwrap();
         let apply = |xs: &[f32]| -> Vec<u32> {
             let mut out = vec![0.0_f32; xs.len()];
-            let tile = Tile::row(xs.len(), out.as_mut_ptr().cast(), [xs.as_ptr().cast(); 3]);
+            let tile = Tile::row(xs.len(), out.as_mut_ptr().cast(), [xs.as_ptr().cast(); ARGS]);
             // SAFETY: both of the tile's length.
             unsafe { run(tile) };
             out.into_iter().map(f32::to_bits).collect()

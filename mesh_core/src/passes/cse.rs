@@ -118,7 +118,9 @@ fn widens(step: &Step, values: &[Value]) -> bool {
     };
     let from_len = values[input.value.index()].len();
     let is_copy = |out: &Value| out.len() == from_len && out.bytes() >= LARGE;
-    to.size() > from.size() && step.outs.iter().all(|out| is_copy(&values[out.index()]))
+    map.reads_all()
+        && to.size() > from.size()
+        && step.outs.iter().all(|out| is_copy(&values[out.index()]))
 }
 
 /// A step without its outs' ids, the outs' types, which the step does not determine, and who runs it.

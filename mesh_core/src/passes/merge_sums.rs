@@ -68,7 +68,8 @@ impl Sums {
         let (Form::Map(map), &[out]) = (&step.form, &step.outs[..]) else { return None };
         let Value { dtype, extents, .. } = block.value(out);
         let whole = |input: &Operand| input.is_whole() && input.dims.len() == extents.len();
-        if !adds_only(&map.body, *dtype) || !step.inputs.iter().all(whole) {
+        let all = map.reads_all() && step.inputs.iter().all(whole);
+        if !adds_only(&map.body, *dtype) || !all {
             return None;
         }
         let mut distinct: Vec<_> = step.reads().collect();

@@ -20,6 +20,7 @@ mod moves;
 mod order;
 mod overlap;
 mod products;
+mod slices;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -107,6 +108,9 @@ passes! {
     /// What fusion cannot join is done tile by tile.
     Tiles: "tiles",
         "what fusion could not join is done tile by tile; the rest keeps its place";
+    /// Slices that only maps read are read where they lie.
+    Slices: "slices",
+        "every map stands by now; a tile's slice is one of a tile";
     /// What frees memory runs as soon as it can.
     EarlyReductions: "early reductions",
         "what is merged or removed has no place any more; of the rest, what frees memory should do so \
@@ -164,6 +168,7 @@ impl PassId {
             Self::Fusion => fuse::run(block, cx.machine),
             Self::MemoryOrder => order::run(block),
             Self::Tiles => tile::run(block, cx.machine),
+            Self::Slices => slices::run(block),
             Self::EarlyReductions => early::run(block),
             Self::CombineAllReduces => combine::run(block, cx.machine),
             Self::Overlap => overlap::run(block, cx),

@@ -30,7 +30,7 @@ fn elementwise(block: &mut Block, step: &Step, machine: &Machine) -> Option<Smal
     let sums = |operand: &Operand| operand.dims.iter().any(|&label| usize::from(label) >= rank);
     let body = Body::new(&[dtype; 2], &[(Expr::input(0) * Expr::input(1), dtype)]).ok()?;
     if !sums(lhs) && !sums(rhs) {
-        return Some(smallvec![step.instead(Map { body }, step.inputs.clone(), &step.outs)]);
+        return Some(smallvec![step.instead(Map::new(body), step.inputs.clone(), &step.outs)]);
     }
     let alike =
         lhs.dims.len() == rhs.dims.len() && lhs.dims.iter().all(|label| rhs.dims.contains(label));
@@ -47,7 +47,7 @@ fn elementwise(block: &mut Block, step: &Step, machine: &Machine) -> Option<Smal
         [Operand::whole(lhs.value, terms.len()), Operand { value: rhs.value, dims: turned }];
     let terms = block.define(Value::new(dtype, terms));
     let input = Operand { value: terms, dims: lhs.dims.clone() };
-    let map = step.instead(Map { body }, factors, &[terms]);
+    let map = step.instead(Map::new(body), factors, &[terms]);
     let sum = step.instead(Reduce { kind: ReduceKind::Sum }, [input], &step.outs);
     Some(smallvec![map, sum])
 }

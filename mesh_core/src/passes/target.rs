@@ -17,12 +17,13 @@ pub struct Target {
 }
 
 /// The passes for processors that are cores of a host.
-const HOST: [PassId; 8] = [
+const HOST: [PassId; 9] = [
     PassId::ElementwiseProducts,
     PassId::KeptValues,
     PassId::Fusion,
     PassId::MemoryOrder,
     PassId::Tiles,
+    PassId::Slices,
     PassId::EarlyReductions,
     PassId::CombineAllReduces,
     PassId::Overlap,

@@ -58,6 +58,14 @@ impl<'a> Given<'a> {
         let steps = zip(self.dims, &self.strides);
         self.elements[steps.map(|(&label, step)| point[usize::from(label)] * step).sum::<usize>()]
     }
+
+    /// The element at a point of the part that begins at these positions.
+    pub(super) fn behind(&self, begin: &[usize], point: &[usize]) -> f64 {
+        let first: usize = zip(begin, &self.strides).map(|(begin, step)| begin * step).sum();
+        let steps = zip(self.dims, &self.strides);
+        let steps = steps.map(|(&label, step)| point[usize::from(label)] * step);
+        self.elements[first + steps.sum::<usize>()]
+    }
 }
 
 /// What a form means that meets nobody.

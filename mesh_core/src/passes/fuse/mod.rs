@@ -63,7 +63,9 @@ impl<'p> Fusing<'p> {
     fn parts(&self, position: usize) -> Option<Parts<'_>> {
         let Step { form, inputs, outs, .. } = &self.block.steps[position];
         match form {
-            Form::Map(Map { body }) if !self.gone[position] => Some(Parts { body, inputs, outs }),
+            Form::Map(map) if !self.gone[position] && map.reads_all() => {
+                Some(Parts { body: &map.body, inputs, outs })
+            }
             _ => None,
         }
     }
@@ -218,7 +220,7 @@ impl<'p> Fusing<'p> {
         }
         outs.iter().for_each(|out| self.uses.maker[out.index()] = Some(at));
         let step = &mut self.block.steps[at];
-        *step = Step { origin, ..step.instead(Map { body }, inputs, &outs) };
+        *step = Step { origin, ..step.instead(Map::new(body), inputs, &outs) };
     }
 }
 

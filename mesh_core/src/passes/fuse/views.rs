@@ -106,7 +106,7 @@ fn seen(
             Generator::Fill(scalar) => return Some((out, Seen::Number(scalar))),
             _ => return None,
         },
-        Form::Map(map) => (map, &step.inputs[..]),
+        Form::Map(map) if map.reads_all() => (map, &step.inputs[..]),
         _ => return None,
     };
     let body = &map.body;
@@ -143,20 +143,22 @@ fn see_through(values: &[Value], step: &mut Step, position: usize, known: &[Opti
             *operand = turned(view, operand);
         }
     };
-    match step.form {
-        Form::Map(_) => step.inputs.iter_mut().for_each(|input| view(input, true)),
+    match &step.form {
+        Form::Map(map) if map.reads_all() => {
+            step.inputs.iter_mut().for_each(|input| view(input, true));
+        }
         Form::Reduce(_) | Form::Contract(_) => {
             step.inputs.iter_mut().for_each(|input| view(input, false));
         }
         _ => {}
     }
-    let (Form::Map(Map { body }), inputs) = (&mut step.form, &mut step.inputs) else { return };
+    let (Form::Map(map), inputs) = (&mut step.form, &mut step.inputs) else { return };
     let is_read = |input: &Operand| match &known[input.value.index()] {
         Some(Seen::Anew { readers, .. }) => readers.contains(&position),
         Some(Seen::Number(_)) => true,
         _ => false,
     };
-    if !inputs.iter().any(is_read) {
+    if !map.reads_all() || !inputs.iter().any(is_read) {
         return;
     }
     let mut weave = Weave::default();
@@ -173,9 +175,9 @@ fn see_through(values: &[Value], step: &mut Step, position: usize, known: &[Opti
             _ => weave.input(values, input),
         })
         .collect();
-    let results = weave.append(body, &regs);
+    let results = weave.append(&map.body, &regs);
     let woven = weave.finish(&results);
-    (*body, *inputs) = (woven.0, woven.1.into());
+    (map.body, *inputs) = (woven.0, woven.1.into());
 }
 
 /// An operand of what makes a value, in the labels of who reads the value.

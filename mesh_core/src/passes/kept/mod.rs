@@ -180,7 +180,7 @@ impl<'p> Pair<'p> {
             _ => 0,
         };
         let copies = match &step.form {
-            Form::Map(map) => map.body.is_identity(),
+            Form::Map(map) => map.body.is_identity() && map.reads_all(),
             form => form.renames(),
         };
         let joins = |step: &&Step| matches!(step.form, Form::Map(_));

@@ -8,6 +8,7 @@ mod overlaps;
 mod plans;
 mod random;
 mod rewrites;
+mod slices;
 mod tiles;
 mod widenings;
 
@@ -128,6 +129,7 @@ fn every_pass_runs_once_and_has_a_reason() {
         "fusion",
         "memory order",
         "tiles",
+        "slices",
         "early reductions",
         "combine small all-reduces",
         "overlap",

@@ -153,7 +153,7 @@ impl<'m> Builder<'m> {
     ) -> Result<ValueId, String> {
         let dtypes: Vec<_> = inputs.iter().map(|i| self.value(i.value).dtype).collect();
         let body = Body::new(&dtypes, &[(expr.clone(), dtype)])?;
-        Ok(self.make(Map { body }, inputs, dtype, extents))
+        Ok(self.make(Map::new(body), inputs, dtype, extents))
     }
 
     /// Folds the labels that are not below `extents.len()`.

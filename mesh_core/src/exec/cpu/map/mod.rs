@@ -34,7 +34,9 @@ impl Kernel for Map {
             at.write_bytes(0, self.addresses());
             (std::slice::from_raw_parts_mut(at, self.addresses()), registers)
         };
-        (0..self.places.len()).for_each(|k| at[k] = memory.pointer(self.places[k].value));
+        for (at, place) in at.iter_mut().zip(&self.places) {
+            *at = memory.pointer(place.value).wrapping_add(place.offset);
+        }
         let mut is_aside = 0;
         for out in 0..self.outs() {
             let mut shared = (0..self.inputs).filter(|&input| at[input] == at[self.inputs + out]);

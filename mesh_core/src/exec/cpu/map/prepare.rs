@@ -9,7 +9,7 @@ use super::tile::Kind;
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
 use crate::exec::cpu::{Kernel, moves};
 use crate::names::DType;
-use crate::program::{Block, Body, Instr, Operand, Prim, ValueId};
+use crate::program::{Block, Body, Instr, Offset, Operand, Prim, ValueId, forms};
 
 /// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
 const SHORT: usize = 32;
@@ -23,13 +23,17 @@ pub(in crate::exec::cpu) struct Operands {
     extents: Vec<usize>,
     /// Of each operand along the dims of the outs.
     strides: Vec<Vec<isize>>,
+    /// Elements from where each operand lies to what is read of it first.
+    offsets: Vec<usize>,
 }
 
 impl Operands {
     pub(in crate::exec::cpu) fn new(
         block: &Block,
+        form: &forms::Map,
         inputs: &[Operand],
         outs: &[ValueId],
+        at: &dyn Fn(&Offset) -> usize,
     ) -> Result<Self, String> {
         let first = *outs.first().ok_or("a map without outs")?;
         let operands: Vec<_> = inputs.iter().collect();
@@ -42,8 +46,14 @@ impl Operands {
             strides.push(block.value(out).strides().iter().map(|&s| s as isize).collect());
         }
         let values = inputs.iter().map(|input| input.value).chain(outs.iter().copied());
-        let values = values.map(|value| (value, block.value(value).dtype)).collect();
-        Ok(Self { values, inputs: inputs.len(), extents: labels.extents, strides })
+        let values: Vec<_> = values.map(|value| (value, block.value(value).dtype)).collect();
+        let mut offsets = vec![0; values.len()];
+        for (i, input) in inputs.iter().enumerate() {
+            let begin = form.begin(i).into_iter().flatten();
+            let steps = begin.zip(block.value(input.value).strides());
+            offsets[i] = steps.map(|(begin, step)| at(begin) * step).sum();
+        }
+        Ok(Self { values, inputs: inputs.len(), extents: labels.extents, strides, offsets })
     }
 
     /// Loops over these dims, those with long strides of the first out outside.
@@ -60,14 +70,17 @@ impl Operands {
 
 pub(in crate::exec::cpu) fn prepare(
     block: &Block,
-    body: &Body,
+    form: &forms::Map,
     inputs: &[Operand],
     outs: &[ValueId],
+    at: &dyn Fn(&Offset) -> usize,
 ) -> Result<Box<dyn Kernel>, String> {
-    let operands = Operands::new(block, inputs, outs)?;
+    let operands = Operands::new(block, form, inputs, outs, at)?;
+    let body = &form.body;
     let all: Vec<_> = (0..operands.extents.len()).collect();
     let nest = operands.nest(&all);
-    if let [(input, from), (out, to)] = operands.values[..]
+    if form.begin.is_empty()
+        && let [(input, from), (out, to)] = operands.values[..]
         && body.is_identity()
         && from == to
     {
@@ -111,7 +124,8 @@ impl Map {
             let shape = rows.and_then(|row| row_shape(&cut, row, k, &shape)).unwrap_or(shape);
             ports.push(Port { dtype, shape });
             let step = cut.strides[k] * dtype.size() as isize;
-            places.push(Place { value, size: dtype.size(), pattern, step });
+            let (size, offset) = (dtype.size(), operands.offsets[k] * dtype.size());
+            places.push(Place { value, offset, size, pattern, step });
         }
         let code = plan(body, &ports[..inputs], &ports[inputs..])?;
         let outs = ports.len() - inputs;

@@ -103,7 +103,7 @@ proptest! {
             want.push(input.data[from]);
         });
         let body = Body { code: vec![(Instr::Input(0), dtype)], results: vec![Reg(0)] };
-        let step = step(Map { body }, [labels], 1);
+        let step = step(Map::new(body), [labels], 1);
         let got = run(std::slice::from_ref(&input), &[out], &step).unwrap().remove(0);
         prop_assert_eq!(got.data, want);
     }

@@ -53,50 +53,64 @@ pub(super) fn exp(x: f32) -> f32 {
 /// Natural logarithm; at most 0.9 ulp off.
 #[inline(always)]
 pub(super) fn log(x: f32) -> f32 {
+    /// 2^23: what one in the exponent adds to a number's bits.
+    const UNIT: f32 = 8_388_608.0;
+    /// The bits above the mantissa.
+    const UPPER: i32 = -1 << 23;
+    /// Bits of the root of 1/2.
+    const LEAST: i32 = 0x3f35_04f3;
     let tiny = x < f32::MIN_POSITIVE;
-    let scaled = if tiny { x * 8_388_608.0 } else { x };
-    // x = 2^e m, m in [sqrt(1/2), sqrt(2))
-    let bits = scaled.to_bits() as i32;
-    let e = bits.wrapping_sub(0x3f35_04f3) >> 23;
-    let m = f32::from_bits(bits.wrapping_sub(e << 23) as u32);
-    let e = e as f32 - if tiny { 23.0 } else { 0.0 };
+    // As factor and summand: compilers would compute both cases of a choice.
+    let (factor, less) = if tiny { (UNIT, 23.0 * UNIT) } else { (1.0, 0.0) };
+    // x = 2^e m, m in [sqrt(1/2), sqrt(2)); e by the unit.
+    let bits = (x * factor).to_bits() as i32;
+    let upper = bits.wrapping_sub(LEAST) & UPPER;
+    let m = f32::from_bits(bits.wrapping_sub(upper) as u32);
+    let e = upper as f32 - less;
     let f = m - 1.0;
-    // (log(1 + f) - f + f^2/2) / f^3
+    // (log(1 + f) - f) / f^2
     let p = poly(
         f,
         [
-            0.333_333_13,
-            -0.250_000_1,
-            0.200_021_19,
-            -0.166_679_96,
-            0.142_195_52,
-            -0.124_055_885,
-            0.118_881_59,
-            -0.116_756_54,
-            0.067_466_5,
+            -0.5,
+            0.333_333_3,
+            -0.250_008_23,
+            0.200_012_53,
+            -0.166_232_4,
+            0.142_006_8,
+            -0.131_604_5,
+            0.127_712_74,
+            -0.076_467_01,
         ],
     );
-    let square = f * f;
-    let small = e.mul_add(LN2_LO, square.mul_add(-0.5, f * square * p));
-    let y = e.mul_add(LN2_HI, f + small);
-    let y = if x == f32::INFINITY { x } else { y };
-    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
-    // Negative, or NaN.
-    if x >= 0.0 { y } else { f32::NAN }
+    let small = (f * f).mul_add(p, e * (LN2_LO / UNIT));
+    // Infinity, or NaN, comes to itself.
+    let e = if x < f32::INFINITY { e } else { x };
+    let y = e.mul_add(LN2_HI / UNIT, f + small);
+    let end = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
+    if x > 0.0 { y } else { end }
 }
 
-/// Hyperbolic tangent; at most 1.4 ulp off.
+/// Hyperbolic tangent; at most 2.5 ulp off.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
-    let z = x * x;
-    // (tanh(x) / x - 1) / x^2
-    let p = poly(
-        z,
-        [-0.333_333_3, 0.133_331_8, -0.053_943_4, 0.021_681_644, -0.008_129_002, 0.002_097_721_7],
-    );
-    let near = (x * z).mul_add(p, x);
-    let far = (1.0 - 2.0 / (exp(2.0 * x.abs()) + 1.0)).copysign(x);
-    if x.abs() < 0.625 { near } else { far }
+    /// From here on it rounds to 1.
+    const END: f32 = 9.02;
+    /// [`ROUND_F32`] and the exponent of 1.
+    const ROUND: f32 = ROUND_F32 + 127.0;
+    let a = x.abs();
+    // NaN passes.
+    let a = if a > END { END } else { a };
+    let shifted = a.mul_add(2.0 * std::f32::consts::LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    let r = n.mul_add(-0.5 * LN2_LO, n.mul_add(-0.5 * LN2_HI, a));
+    // ((exp(2 r) - 1) / 2 - r) / r^2
+    let q = poly(r, [1.000_000_1, 0.666_660_8, 0.333_325_4, 0.133_902_34, 0.044_670_373]);
+    let near = (r * r).mul_add(q, r);
+    // (exp(2 a) - 1) / 2
+    let power = f32::from_bits(shifted.to_bits() << 23);
+    let e = near.mul_add(power, power.mul_add(0.5, -0.5));
+    (e / (e + 1.0)).copysign(x)
 }
 
 /// `1 / (1 + exp(-x))`; at most 2.5 ulp off above -87, and 0 instead of a subnormal below.
@@ -187,141 +201,158 @@ pub(super) fn erfc(x: f32) -> f32 {
     /// From here on it rounds to 0.
     const END: f32 = 10.1;
     /// Where the polynomial's argument is 0.
-    const MIDDLE: f32 = 2.0;
+    const MIDDLE: f32 = 1.5;
+    /// [`ROUND_F32`] and the exponent of 2^64.
+    const ROUND: f32 = ROUND_F32 + 191.0;
+    /// 2^-64.
+    const TINY: f32 = 5.421_010_9e-20;
     let a = x.abs();
     // NaN passes.
     let a = if a > END { END } else { a };
-    // erfc(a) exp(a^2) (1 + 2 a)
-    let p = [
-        1.276_978_4,
-        -0.092_763_82,
-        -0.166_030_5,
-        0.164_050_92,
-        -0.054_218_337,
-        -0.008_030_049_5,
-        0.008_712_118_5,
-        0.001_251_227_9,
-        -0.001_428_294_7,
-        -4.018_504e-4,
-        1.759_978_3e-4,
-        8.294_985e-5,
-    ];
-    let (sum, scale) = (a + MIDDLE, a.mul_add(2.0, 1.0));
-    let q = (a - MIDDLE) / sum;
-    // What rounding the square loses.
-    let square = a * a;
-    let lost = a.mul_add(a, -square);
-    let e = exp(-square);
-    let y = poly(q, p) / scale;
-    let y = y.mul_add(-lost, y) * e;
+    let inverse = 1.0 / (a + MIDDLE);
+    // (a - MIDDLE) / (a + MIDDLE)
+    let q = inverse.mul_add(-2.0 * MIDDLE, 1.0);
+    // erfc(a) exp(a^2) (a + MIDDLE)
+    let p = poly(
+        q,
+        [
+            0.964_756_25,
+            -0.507_850_65,
+            0.075_622_02,
+            0.047_782_872,
+            -0.008_123_414,
+            -0.009_553_263,
+            -7.978_757e-4,
+            0.002_006_428_8,
+            8.730_865_7e-4,
+            -3.070_157_8e-4,
+            -2.517_7e-4,
+        ],
+    );
+    let shifted = (a * a).mul_add(-std::f32::consts::LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    // The square is not rounded.
+    let r = n.mul_add(-LN2_LO, a.mul_add(-a, n * -LN2_HI));
+    // (exp(r) - 1) / r
+    let e = poly(r, [1.0, 0.499_999_94, 0.166_665_17, 0.041_668_247, 0.008_369_08, 0.001_381_729]);
+    let y = p * inverse;
+    let y = y.mul_add(r * e, y);
+    // 2^n in two factors, so that a subnormal result is rounded once.
+    let y = y * f32::from_bits(shifted.to_bits() << 23) * TINY;
     if x < 0.0 { 2.0 - y } else { y }
 }
 
 /// `a` to the power of `b`, as IEEE 754's `pow`; computed in f64, at most 0.51 ulp off.
 #[inline(always)]
 pub(super) fn pow(a: f32, b: f32) -> f32 {
-    /// 1.5 * 2^52: adding it rounds to an integer, which the low bits then hold.
-    const ROUND: f64 = 6_755_399_441_055_744.0;
+    /// 1.5 * 2^52, to which adding rounds to an integer, and the exponent of 1. The low bits then
+    /// hold the integer's power of two.
+    const ROUND: f64 = 6_755_399_441_055_744.0 + 1023.0;
     /// Powers of two from which f32 overflows, and comes to nothing, for certain.
     const MOST: f64 = 200.0;
-    let (x, y) = (f64::from(a.abs()), f64::from(b));
-    let power = y * log2(x);
+    /// Bits of the greatest number below 0.
+    const LEAST: u32 = 0x8000_0001;
+    /// Bits of infinity below 0.
+    const INFINITE: u32 = 0xff80_0000;
+    let power = f64::from(b) * log2(f64::from(a.abs()));
+    // No matter what the other one is.
+    let power = if a.abs() == 1.0 || b == 0.0 { 0.0 } else { power };
     let t = if power > MOST { MOST } else { power };
     let t = if t < -MOST { -MOST } else { t };
     let shifted = t + ROUND;
-    // 2^f, whose Taylor series this is.
-    let f = (t - (shifted - ROUND)) * std::f64::consts::LN_2;
+    // 2^f
     let p = poly_f64(
-        f,
+        t - (shifted - ROUND),
         [
-            1.0,
-            1.0,
-            0.5,
-            1.0 / 6.0,
-            1.0 / 24.0,
-            1.0 / 120.0,
-            1.0 / 720.0,
-            1.0 / 5_040.0,
-            1.0 / 40_320.0,
-            1.0 / 362_880.0,
+            0.999_999_999_961_634,
+            0.693_147_182_065_357_3,
+            0.240_226_512_031_138_1,
+            0.055_504_095_456_695_41,
+            0.009_618_015_034_796_335,
+            0.001_333_312_148_435_049_8,
+            0.000_154_748_073_692_851_34,
+            1.559_374_281_896_183_6e-5,
         ],
     );
-    let n = shifted.to_bits().wrapping_sub(ROUND.to_bits());
-    let size = (p * f64::from_bits(n.wrapping_add(1023) << 52)) as f32;
+    let size = (p * f64::from_bits(shifted.to_bits() << 52)) as f32;
     let is_whole = b == b.floor();
     let half = 0.5 * b;
     let is_odd = is_whole && half != half.floor();
     let size = if a.is_sign_negative() && is_odd { -size } else { size };
-    let is_real = is_whole || a >= 0.0 || a.is_infinite();
-    let size = if is_real { size } else { f32::NAN };
-    let size = if a.is_nan() || b.is_nan() { f32::NAN } else { size };
-    let is_one = a == 1.0 || b == 0.0 || a == -1.0 && b.is_infinite();
-    if is_one { 1.0 } else { size }
+    // Below 0 and finite; by bits, since compilers would look for every other kind of number.
+    let is_negative = a.to_bits().wrapping_sub(LEAST) < INFINITE - LEAST;
+    if is_negative && !is_whole { f32::NAN } else { size }
 }
 
 /// The logarithm of a number from 0 on that f32 has, to base two; NaN of NaN.
 #[inline(always)]
 fn log2(x: f64) -> f64 {
+    /// Bits of 1.
+    const ONE: u64 = 1023 << 52;
     /// Bits of the root of 1/2.
     const LEAST: u64 = 0x3fe6_a09e_667f_3bcd;
+    /// Bits of 2^52, whose low bits count ones.
+    const COUNT: u64 = 1075 << 52;
     let bits = x.to_bits();
-    let e = ((bits.wrapping_sub(LEAST) as i64) >> 52) as i32;
-    let m = f64::from_bits(bits.wrapping_sub((i64::from(e) << 52) as u64));
+    // x = 2^e m, m in [sqrt(1/2), sqrt(2)); the exponent of 1 is added to e.
+    let shifted = bits.wrapping_add(ONE - LEAST) >> 52;
+    let m = f64::from_bits(bits.wrapping_sub(shifted << 52).wrapping_add(ONE));
+    let e = f64::from_bits(shifted | COUNT) - (f64::from_bits(COUNT) + 1023.0);
     let s = (m - 1.0) / (m + 1.0);
-    // The area tangent of s, over s.
-    let z = s * s;
+    // log2(m) / s
     let p = poly_f64(
-        z,
-        [1.0, 1.0 / 3.0, 1.0 / 5.0, 1.0 / 7.0, 1.0 / 9.0, 1.0 / 11.0, 1.0 / 13.0, 1.0 / 15.0],
+        s * s,
+        [
+            2.885_390_081_777_85,
+            0.961_796_694_113_447_6,
+            0.577_077_942_330_708_1,
+            0.412_209_256_099_686_3,
+            0.319_905_534_467_666_07,
+            0.282_902_611_838_767_47,
+        ],
     );
-    let y = f64::from(e) + s * p * (2.0 * std::f64::consts::LOG2_E);
-    let y = if x == f64::INFINITY { x } else { y };
+    let y = s.mul_add(p, e);
+    // Infinity, or NaN.
+    let y = if x < f64::INFINITY { y } else { x };
     if x == 0.0 { f64::NEG_INFINITY } else { y }
 }
 
-/// The angle of the point (x, y), as IEEE 754's `atan2Pi` has its signs; computed in f64, at most 0.51 ulp
-/// off.
+/// The angle of the point (x, y), as IEEE 754's `atan2` has its signs; at most 1.6 ulp off.
 #[inline(always)]
 pub(super) fn atan2(y: f32, x: f32) -> f32 {
-    use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
-    /// Infinity stands for a number that every other is nothing beside.
-    const MOST: f64 = 1e100;
-    /// The tangent of pi / 8.
-    const STEEP: f64 = std::f64::consts::SQRT_2 - 1.0;
-    let size = |x: f32| {
-        let x = f64::from(x.abs());
-        // NaN passes.
-        if x > MOST { MOST } else { x }
-    };
-    let (high, wide) = (size(y), size(x));
+    /// pi / 2 in two parts.
+    const HI: f32 = 1.570_796_4;
+    const LO: f32 = -4.371_139e-8;
+    let (high, wide) = (y.abs(), x.abs());
     let is_steep = high > wide;
+    // NaN is one of the two.
     let (least, most) = if is_steep { (wide, high) } else { (high, wide) };
     let most = if most == 0.0 { 1.0 } else { most };
-    // From half of the way to the diagonal on, the angle from the diagonal.
-    let is_far = least > STEEP * most;
-    let (above, below) = if is_far { (least - most, least + most) } else { (least, most) };
-    let t = above / below;
-    // The arc tangent of t, over t: its Taylor series.
-    let p = poly_f64(
-        t * t,
+    // Infinities too may be equal.
+    let t = if least == most { 1.0 } else { least / most };
+    // The angle is so many right angles, and the arc tangent of t more or less.
+    let is_left = x.is_sign_negative();
+    let from = if is_left { 2.0 } else { 0.0 };
+    let from = if is_steep { 1.0 } else { from };
+    let t = if is_steep != is_left { -t } else { t };
+    let z = t * t;
+    // (atan(t) / t - 1) / t^2
+    let p = poly(
+        z,
         [
-            1.0,
-            -1.0 / 3.0,
-            1.0 / 5.0,
-            -1.0 / 7.0,
-            1.0 / 9.0,
-            -1.0 / 11.0,
-            1.0 / 13.0,
-            -1.0 / 15.0,
-            1.0 / 17.0,
-            -1.0 / 19.0,
-            1.0 / 21.0,
+            -0.333_333,
+            0.199_985_3,
+            -0.142_640_49,
+            0.109_513_66,
+            -0.084_017_18,
+            0.057_938_095,
+            -0.031_166_356,
+            0.010_911_455,
+            -0.001_793_339_2,
         ],
     );
-    let angle = t.mul_add(p, if is_far { FRAC_PI_4 } else { 0.0 });
-    let angle = if is_steep { FRAC_PI_2 - angle } else { angle };
-    let angle = if x.is_sign_negative() { PI - angle } else { angle };
-    (angle as f32).copysign(y)
+    let angle = (t * z).mul_add(p, t);
+    f32::mul_add(from, HI, f32::mul_add(from, LO, angle)).copysign(y)
 }
 
 /// As [`poly`].

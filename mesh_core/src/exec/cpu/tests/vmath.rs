@@ -63,7 +63,7 @@ fn errors_are_within_the_stated_bounds() {
     let cases: [(Prim, (f64, f32), f64); 8] = [
         (Prim::Exp, worst(Prim::Exp, f64::exp, all), 1.0),
         (Prim::Log, worst(Prim::Log, f64::ln, all), 0.9),
-        (Prim::Tanh, worst(Prim::Tanh, f64::tanh, all), 1.4),
+        (Prim::Tanh, worst(Prim::Tanh, f64::tanh, all), 2.5),
         (Prim::Logistic, worst(Prim::Logistic, logistic, |x| x >= -87.0), 2.5),
         (Prim::Erf, worst(Prim::Erf, libm::erf, all), 5.5),
         (Prim::Erfc, worst(Prim::Erfc, libm::erfc, all), 5.0),
@@ -77,7 +77,7 @@ fn errors_are_within_the_stated_bounds() {
     }
 }
 
-/// Angles are as near as f32 allows, and IEEE 754's in special cases.
+/// Angles are within the stated bound, and IEEE 754's in special cases.
 #[test]
 fn angles_are_those_of_f64() {
     let sizes = (-100..100).step_by(3).map(|i| 2.6_f32.powi(i));
@@ -87,9 +87,25 @@ fn angles_are_those_of_f64() {
     for &y in &all {
         for (&x, got) in all.iter().zip(tile_of(Prim::Atan2, [&vec![y; all.len()], &all])) {
             let off = ulps(got, f64::from(y).atan2(f64::from(x)));
-            assert!(off <= 0.51, "the angle of ({x:e}, {y:e}) is {got:e}, {off} ulp off");
+            assert!(off <= 1.6, "the angle of ({x:e}, {y:e}) is {got:e}, {off} ulp off");
             let same_sign = got.is_sign_negative() == y.is_sign_negative();
             assert!(got.is_nan() || same_sign, "the angle of ({x:e}, {y:e})");
+        }
+    }
+}
+
+/// The angles of every 211th f32 above some others.
+#[test]
+fn slopes_are_within_the_stated_bound() {
+    for x in [1.0, -1.0, 0.37, -5.3e20] {
+        let mut ys = (0..u32::MAX / 211).map(|i| f32::from_bits(i * 211)).peekable();
+        while ys.peek().is_some() {
+            let some: Vec<f32> = ys.by_ref().take(1024).collect();
+            let xs = vec![x; some.len()];
+            for (&y, got) in some.iter().zip(tile_of(Prim::Atan2, [&some, &xs])) {
+                let off = ulps(got, f64::from(y).atan2(f64::from(x)));
+                assert!(off <= 1.6, "the angle of ({x:e}, {y:e}) is {got:e}, {off} ulp off");
+            }
         }
     }
 }
@@ -129,7 +145,13 @@ fn exact_places() {
     assert_eq!(vmath::log(1.0), 0.0);
     assert_eq!(vmath::log(0.0), f32::NEG_INFINITY);
     assert!(vmath::log(-1.0).is_nan());
-    assert_eq!(vmath::tanh(100.0), 1.0);
+    assert_eq!([vmath::log(f32::INFINITY), -vmath::log(-0.0)], [f32::INFINITY; 2]);
+    assert!(vmath::log(f32::NAN).is_nan() && vmath::log(f32::NEG_INFINITY).is_nan());
+    assert_eq!([9.011, 100.0, f32::INFINITY].map(vmath::tanh), [1.0; 3]);
+    assert_eq!([-9.011, -100.0, f32::NEG_INFINITY].map(vmath::tanh), [-1.0; 3]);
+    assert!(vmath::tanh(f32::NAN).is_nan());
+    assert_eq!(vmath::tanh(-0.0).to_bits(), (-0.0_f32).to_bits());
+    assert_eq!(vmath::tanh(-1e-45), -1e-45);
     assert_eq!(vmath::erf(f32::INFINITY), 1.0);
     assert_eq!(vmath::erfc(0.0), 1.0);
     assert_eq!([f32::INFINITY, 100.0].map(vmath::erfc), [0.0; 2]);
@@ -169,6 +191,7 @@ fn tails_give_the_bits_of_the_body() {
         Prim::Ceil,
         Prim::Round,
         Prim::Atan2,
+        Prim::Pow,
     ];
     let xs: Vec<f32> = (0..100).map(|i| (i as f32 - 31.0) * 1.37 * 1.2_f32.powi(i % 40)).collect();
     for prim in prims {
@@ -192,7 +215,7 @@ fn tails_give_the_bits_of_the_body() {
 struct Everything;
 
 impl Task for Everything {
-    type Args = (*const f32, *mut [f32; 8], usize);
+    type Args = (*const f32, *mut [f32; 10], usize);
     type Result = ();
 
     #[inline(always)]
@@ -210,6 +233,8 @@ impl Task for Everything {
                 vmath::erfc(x),
                 vmath::sin(x),
                 vmath::cos(x),
+                vmath::pow(x.abs(), -0.7),
+                vmath::atan2(x, 1.3),
             ];
         }
     }
@@ -221,9 +246,9 @@ fn every_instruction_set_gives_the_same_bits() {
         .map(|i| f32::from_bits(i * 9973))
         .filter(|x| !x.is_nan() && !vmath::is_far(*x))
         .collect();
-    let mut first: Option<(Isa, Vec<[u32; 8]>)> = None;
+    let mut first: Option<(Isa, Vec<[u32; 10]>)> = None;
     for (isa, run) in every_version::<Everything>() {
-        let mut out = vec![[0.0; 8]; xs.len()];
+        let mut out = vec![[0.0; 10]; xs.len()];
         // SAFETY: this machine has the instructions; slices of `n`.
         unsafe { run((xs.as_ptr(), out.as_mut_ptr(), xs.len())) };
         let bits: Vec<_> = out

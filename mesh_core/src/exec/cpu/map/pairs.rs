@@ -1,7 +1,8 @@
-//! Which instructions of a body are done in one loop.
+//! Which instructions of a body are done in one loop, and the loops.
 
-use super::instr::apply_pair;
-use super::tile::ARGS;
+use super::instr::{Add, Div, Eq, Le, Lt, Max, Min, Mul, Sub};
+use super::tile::{ARGS, Binary, ChooseBy, Pair, Run};
+use crate::exec::cpu::isa::compiled;
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim};
 
@@ -50,5 +51,103 @@ fn of_two_f32(body: &Body, i: usize) -> Option<Prim> {
             (body.code[usize::from(a.0)].1 == DType::F32).then_some(prim)
         }
         _ => None,
+    }
+}
+
+fn pair<I, O, const LAST: bool>([a, b, c, _]: [bool; ARGS]) -> Option<Run>
+where
+    I: Binary<Out = <I as Binary>::In>,
+    O: Binary<In = I::In>,
+{
+    Some(match [a, b, c] {
+        [false, false, false] => compiled::<Pair<I, O, LAST, 0b000>>(),
+        [true, false, false] => compiled::<Pair<I, O, LAST, 0b001>>(),
+        [false, true, false] => compiled::<Pair<I, O, LAST, 0b010>>(),
+        [false, false, true] => compiled::<Pair<I, O, LAST, 0b100>>(),
+        [true, false, true] => compiled::<Pair<I, O, LAST, 0b101>>(),
+        [false, true, true] => compiled::<Pair<I, O, LAST, 0b110>>(),
+        _ => return None,
+    })
+}
+
+/// The loop for a choice by a comparison, if what is compared varies.
+fn choose_by<O: Binary<Out = u8>>([a, b, c, d]: [bool; ARGS]) -> Option<Run> {
+    macro_rules! alternatives {
+        ($compared:literal) => {
+            match (c, d) {
+                (false, false) => compiled::<ChooseBy<O, { $compared }>>(),
+                (true, false) => compiled::<ChooseBy<O, { $compared | 0b0100 }>>(),
+                (false, true) => compiled::<ChooseBy<O, { $compared | 0b1000 }>>(),
+                (true, true) => compiled::<ChooseBy<O, { $compared | 0b1100 }>>(),
+            }
+        };
+    }
+    Some(match (a, b) {
+        (false, false) => alternatives!(0b00),
+        (true, false) => alternatives!(0b01),
+        (false, true) => alternatives!(0b10),
+        (true, true) => return None,
+    })
+}
+
+/// The loop for a comparison of `a` and `b` in f32 and the choice between `c` and `d` by it, and which
+/// argument goes where.
+fn apply_choice(compare: Prim, uniform: [bool; ARGS]) -> Option<(Run, [usize; ARGS])> {
+    let order = match compare {
+        Prim::Lt | Prim::Le | Prim::Eq => [0, 1, 2, 3],
+        Prim::Gt | Prim::Ge => [1, 0, 2, 3],
+        Prim::Ne => [0, 1, 3, 2],
+        _ => return None,
+    };
+    let uniform = order.map(|k| uniform[k]);
+    let run = match compare {
+        Prim::Lt | Prim::Gt => choose_by::<Lt<f32>>(uniform),
+        Prim::Le | Prim::Ge => choose_by::<Le<f32>>(uniform),
+        _ => choose_by::<Eq<f32>>(uniform),
+    };
+    Some((run?, order))
+}
+
+/// The loop for two primitives on f32, where the inner one's result is argument `at` of the outer one, and
+/// which argument goes where: the inner one's come first. The bits are those of one after the other, for a
+/// load, a store and a call less.
+pub(super) fn apply_pair(
+    [inner, outer]: [Prim; 2],
+    at: usize,
+    uniform: [bool; ARGS],
+) -> Option<(Run, [usize; ARGS])> {
+    if outer == Prim::Select {
+        return if at == 0 { apply_choice(inner, uniform) } else { None };
+    }
+    Some((apply_numbers([inner, outer], at == 1, uniform)?, [0, 1, 2, 3]))
+}
+
+/// The loop for `outer(inner(a, b), c)`, or `outer(c, inner(a, b))` if the inner one comes `last`.
+fn apply_numbers([inner, outer]: [Prim; 2], last: bool, uniform: [bool; ARGS]) -> Option<Run> {
+    macro_rules! table {
+        ($($inner:ident $outer:ident $last:pat => $side:literal,)*) => {
+            match (inner, outer, last) {
+                $((Prim::$inner, Prim::$outer, $last) => {
+                    pair::<$inner<f32>, $outer<f32>, $side>(uniform)
+                })*
+                _ => None,
+            }
+        };
+    }
+    table! {
+        Mul Add _ => false,
+        Mul Sub false => false,
+        Mul Sub true => true,
+        Mul Mul _ => false,
+        Mul Div false => false,
+        Sub Mul _ => false,
+        Add Mul _ => false,
+        Add Add _ => false,
+        Mul Max false => false,
+        Mul Max true => true,
+        Max Min false => false,
+        Max Min true => true,
+        Min Max false => false,
+        Min Max true => true,
     }
 }

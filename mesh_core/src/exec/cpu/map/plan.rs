@@ -1,7 +1,7 @@
 //! From the body of a `Map` to instructions on tiles.
 
 use super::code::{Arg, Code, Op, Port, PortShape, Source, Varies};
-use super::pairs::{Part, pairs};
+use super::pairs::{self, Part, pairs};
 use super::tile::{ARGS, Kind, Run};
 use super::{casts, instr};
 use crate::names::DType;
@@ -52,12 +52,10 @@ pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, 
             args.for_each(|arg| last[arg] = last[arg].max(read));
         }
     }
-    // A cast that changes nothing is its argument: that lives as long as the cast.
-    for (i, (instr, dtype)) in body.code.iter().enumerate().rev() {
-        if let Instr::Apply(Prim::Cast, [arg, ..]) = instr
-            && casts::cast(body.code[arg.0 as usize].1, *dtype).is_none()
-        {
-            last[arg.0 as usize] = last[arg.0 as usize].max(last[i]);
+    // What has another name lives as long as that.
+    for i in (0..end).rev() {
+        if let Some(named) = named(body, i) {
+            last[named] = last[named].max(last[i]);
         }
     }
     for result in &body.results {
@@ -80,11 +78,24 @@ pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, 
 /// A register is read at `at`; so is what it is merely another name for.
 fn mark(body: &Body, register: usize, at: usize, last: &mut [usize]) {
     last[register] = at;
-    if let (Instr::Apply(Prim::Cast, [arg, ..]), dtype) = body.code[register]
-        && casts::cast(body.code[arg.0 as usize].1, dtype).is_none()
-    {
-        mark(body, arg.0 as usize, at, last);
+    if let Some(named) = named(body, register) {
+        mark(body, named, at, last);
     }
+}
+
+/// What instruction `i` is merely another name for: the argument of a cast that changes nothing, or rounds to
+/// bf16 what is rounded so when it is stored, and only then read.
+fn named(body: &Body, i: usize) -> Option<usize> {
+    let (Instr::Apply(Prim::Cast, [arg, ..]), to) = body.code[i] else { return None };
+    let arg = arg.0 as usize;
+    let from = body.code[arg].1;
+    let reads = |(instr, _): &(Instr, DType)| match instr {
+        Instr::Apply(prim, args) => args[..prim.arity()].iter().any(|arg| arg.0 as usize == i),
+        _ => false,
+    };
+    let is_stored_rounded =
+        || (from, to) == (DType::F32, DType::BF16) && !body.code.iter().any(reads);
+    (casts::cast(from, to).is_none() || is_stored_rounded()).then_some(arg)
 }
 
 impl Planner<'_> {
@@ -184,11 +195,12 @@ impl Planner<'_> {
         (0..arity).for_each(|k| regs[k] = self.registers[args[k].0 as usize]);
         let typed = regs[arity - 1].dtype;
         let mut varies = together(&regs[..arity]);
+        if named(body, i).is_some() {
+            return Ok(Register { dtype, ..regs[0] });
+        }
         let (run, order) = if prim == Prim::Cast {
-            match casts::cast(regs[0].dtype, dtype) {
-                Some(run) => (run, [0, 1, 2, 3]),
-                None => return Ok(Register { dtype, ..regs[0] }),
-            }
+            let cast = casts::cast(regs[0].dtype, dtype).ok_or("a cast has no loop")?;
+            (cast, [0, 1, 2, 3])
         } else {
             // A condition has an element for each of the result's.
             if prim == Prim::Select && varies != Varies::NOWHERE && !varies.runs(regs[0].varies) {
@@ -221,7 +233,7 @@ impl Planner<'_> {
             *register = self.registers[arg.0 as usize];
         }
         let varies = together(&regs);
-        let found = instr::apply_pair([inner, outer], argument, uniform(varies, &regs));
+        let found = pairs::apply_pair([inner, outer], argument, uniform(varies, &regs));
         if let Some((run, order)) = found {
             return Ok(self.run(body, i, run, order.map(|k| regs[k]), varies));
         }
@@ -283,20 +295,24 @@ impl Planner<'_> {
             return Err(format!("out {out} is {}, not {dtype}", port.dtype));
         }
         let packed = matches!(port.shape, PortShape::Packed);
-        if let Source::Input(input) = register.source
-            && register.varies == Varies::EVERYWHERE
-        {
-            // As it lies, it may not be packed; and an out may take its memory.
-            register.source = self.pinned();
-            self.code.ops.push(Op::Gather { input, to: register.source, once: false });
-        }
+        let is_run = packed || matches!(port.shape, PortShape::Rows);
+        let everywhere = register.varies == Varies::EVERYWHERE;
         let nowhere = register.varies == Varies::NOWHERE;
         if dtype == DType::BF16 {
-            let to = if nowhere { self.number(0) } else { self.pinned() };
+            let to = match if nowhere { self.number(0) } else { self.pinned() } {
+                Source::Pinned(slot) if everywhere && is_run => Source::Out { out, slot },
+                to => to,
+            };
             let (args, varies) = ([register.arg(); ARGS], register.varies);
             let sizes = [2, 4, 4, 4, 4];
             self.code.ops.push(Op::Apply { run: casts::narrow(), args, to, varies, sizes });
             register.source = to;
+        } else if let Source::Input(input) = register.source
+            && everywhere
+        {
+            // As it lies, it may not be packed; and an out may take its memory.
+            register.source = self.pinned();
+            self.code.ops.push(Op::Gather { input, to: register.source, once: false });
         }
         let uniform = nowhere && packed;
         if register.varies != Varies::EVERYWHERE && !uniform {

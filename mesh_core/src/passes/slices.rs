@@ -1,13 +1,14 @@
 //! Slices that only maps read are not copied: the maps read a part of what the slice is of.
 //!
 //! What a slice is of then lives until the last of these maps. That is not worth the copy where the maps come long
-//! after, unless it lives as long anyway.
+//! after, or where it is the old value of a variable, in whose place the new one is made, unless it lives as long
+//! anyway.
 
 use super::dead;
 use super::uses::Uses;
 use crate::program::{Block, Form, Offset, Step, ValueId};
 
-/// Steps from a slice to the last that reads it, at most, if what it is of is dead by then.
+/// Steps from a slice to the last that reads it, at most, if what it is of is not needed by then.
 const NEAR: usize = 16;
 
 pub(super) fn run(block: &mut Block) {
@@ -45,9 +46,13 @@ impl Slice {
             return None;
         }
         let last = *users.last()?;
-        let is_near = last - position <= NEAR || uses.last(input.value) >= last;
+        let is_near = last - position <= NEAR && !is_replaced(block, uses, input.value);
         let begin = piece.begin.clone();
-        is_near.then_some(Self { out: *out, whole: input.value, begin })
+        (is_near || uses.last(input.value) >= last).then_some(Self {
+            out: *out,
+            whole: input.value,
+            begin,
+        })
     }
 
     /// A map reads a part of the whole instead.
@@ -61,4 +66,13 @@ impl Slice {
             }
         }
     }
+}
+
+/// Whether a value is that of a variable which is written.
+fn is_replaced(block: &Block, uses: &Uses, value: ValueId) -> bool {
+    let maker = uses.maker[value.index()].map(|maker| &block.steps[maker].form);
+    let Some(Form::Read(read)) = maker else { return false };
+    let writes =
+        |step: &Step| matches!(&step.form, Form::Write(form) if form.variable == read.variable);
+    block.steps.iter().any(writes)
 }

@@ -70,6 +70,27 @@ fn far_readers_have_a_copy() {
     }
 }
 
+/// The new value of a variable is made in the old one's place: nobody looks at a part of that any more.
+#[test]
+fn what_is_replaced_is_copied_from() {
+    let mesh = square();
+    let state = [variable(&[ROWS, 6])];
+    for (writes, copies) in [(false, 0), (true, 1)] {
+        let program = built(&mesh, |b| {
+            let old = b.old(0, &[ROWS, 6]);
+            let half = b.cut(old, vec![Offset::default(); 2], smallvec![ROWS, 3]);
+            let new = b.of(x(0) * x(0), &[old]);
+            let root = b.of(x(0).sqrt(), &[half]);
+            b.fetched("root", root);
+            match writes {
+                true => b.write(var(0), new),
+                false => b.fetched("new", new),
+            }
+        });
+        assert_eq!(moves(&compiled(program, &mesh, &state, &all())), copies);
+    }
+}
+
 #[test]
 fn a_part_lies_within_what_it_is_of() {
     let mut program = compiled(gated(3, |_, _| {}), &square(), &[], &all()).program;

@@ -84,7 +84,8 @@ impl FormRules for Map {
         let skipped = |(i, input): (usize, &Operand)| {
             let value = step.input(i);
             let read = read(input, &step.out(0).extents).iter().product::<usize>();
-            self.begin(i).map_or(0, |_| value.bytes() - read * value.dtype.size())
+            let part = read * value.dtype.size();
+            self.begin(i).map_or(0, |_| value.bytes().saturating_sub(part))
         };
         let skipped: usize = step.step.inputs.iter().enumerate().map(skipped).sum();
         Cost { flops, bytes: step.bytes() - skipped as u64, sent: 0 }

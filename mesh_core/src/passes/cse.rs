@@ -173,6 +173,7 @@ impl Hash for Key<'_> {
         inputs.hash(state);
         match form {
             Form::Map(form) => form.hash(state),
+            Form::Reduce(form) => form.hash(state),
             Form::Call(form) => form.hash(state),
             Form::Move(form) => form.pieces.hash(state),
             Form::Read(form) => form.hash(state),

@@ -11,6 +11,7 @@ mod combine;
 mod cse;
 mod dead;
 mod early;
+mod folds;
 mod fuse;
 mod hoist;
 mod kept;
@@ -26,6 +27,7 @@ mod target;
 mod tests;
 mod tile;
 mod uses;
+mod weave;
 
 pub use all_reduce::AllReduce;
 pub use buffers::{lower_bound, plan};
@@ -98,6 +100,9 @@ passes! {
     KeptValues: "kept values",
         "each elementwise operation is a map of its own still, products that sum nothing among them; \
          fusion then joins what is made again with what reads it";
+    /// What a fold reads is computed as it is folded.
+    Folds: "folds",
+        "each elementwise operation is a map of its own still; what folds take need not be fused";
     /// Maps over the same elements become one.
     Fusion: "fusion",
         "what is merged or removed need not be read; what moves does so before reductions find their \
@@ -165,6 +170,7 @@ impl PassId {
             Self::AllReduces => all_reduce::run(block, cx.all_reduce),
             Self::ElementwiseProducts => products::run(block, cx.machine),
             Self::KeptValues => kept::run(block, cx.machine),
+            Self::Folds => folds::run(block),
             Self::Fusion => fuse::run(block, cx.machine),
             Self::MemoryOrder => order::run(block),
             Self::Tiles => tile::run(block, cx.machine),

@@ -166,10 +166,9 @@ fn followed(block: &Block, step: &Step) -> Option<Dims> {
         let labels = value.order.iter().map(|&dim| operand.dims[usize::from(dim)]);
         labels.filter(|&label| usize::from(label) < rank).collect()
     };
-    let mut turned = step.inputs.iter().filter(|input| !block.value(input.value).in_order());
+    let turned = step.inputs.iter().filter(|input| !block.value(input.value).in_order());
     match step.form {
-        Form::Map(_) => turned.map(labels).find(|labels| labels.len() == rank),
-        Form::Reduce(_) => turned.next().map(labels),
+        Form::Map(_) | Form::Reduce(_) => turned.map(labels).find(|labels| labels.len() == rank),
         _ => None,
     }
 }

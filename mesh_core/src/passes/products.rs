@@ -48,6 +48,6 @@ fn elementwise(block: &mut Block, step: &Step, machine: &Machine) -> Option<Smal
     let terms = block.define(Value::new(dtype, terms));
     let input = Operand { value: terms, dims: lhs.dims.clone() };
     let map = step.instead(Map::new(body), factors, &[terms]);
-    let sum = step.instead(Reduce { kind: ReduceKind::Sum }, [input], &step.outs);
+    let sum = step.instead(Reduce::new(ReduceKind::Sum), [input], &step.outs);
     Some(smallvec![map, sum])
 }

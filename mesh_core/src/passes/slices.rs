@@ -1,8 +1,8 @@
 //! Slices that only maps read are not copied: the maps read a part of what the slice is of.
 //!
 //! What a slice is of then lives until the last of these maps. That is not worth the copy where the maps come long
-//! after, or where it is the old value of a variable, in whose place the new one is made, unless it lives as long
-//! anyway.
+//! after, or where it is the old value of a variable, in whose place the new one is made before the last of them, unless it
+//! lives as long anyway.
 
 use super::dead;
 use super::uses::Uses;
@@ -46,7 +46,7 @@ impl Slice {
             return None;
         }
         let last = *users.last()?;
-        let is_near = last - position <= NEAR && !is_replaced(block, uses, input.value);
+        let is_near = last - position <= NEAR && !is_replaced(block, uses, input.value, last);
         let begin = piece.begin.clone();
         (is_near || uses.last(input.value) >= last).then_some(Self {
             out: *out,
@@ -68,11 +68,15 @@ impl Slice {
     }
 }
 
-/// Whether a value is that of a variable which is written.
-fn is_replaced(block: &Block, uses: &Uses, value: ValueId) -> bool {
+/// Whether a value is that of a variable whose new value may be made before a step has run.
+fn is_replaced(block: &Block, uses: &Uses, value: ValueId, last: usize) -> bool {
     let maker = uses.maker[value.index()].map(|maker| &block.steps[maker].form);
     let Some(Form::Read(read)) = maker else { return false };
-    let writes =
-        |step: &Step| matches!(&step.form, Form::Write(form) if form.variable == read.variable);
-    block.steps.iter().any(writes)
+    let is_early = |step: &Step| match &step.form {
+        Form::Write(form) if form.variable == read.variable => {
+            uses.maker[step.inputs[0].value.index()].is_none_or(|maker| maker <= last)
+        }
+        _ => false,
+    };
+    block.steps.iter().any(is_early)
 }

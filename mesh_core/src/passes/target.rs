@@ -17,9 +17,10 @@ pub struct Target {
 }
 
 /// The passes for processors that are cores of a host.
-const HOST: [PassId; 9] = [
+const HOST: [PassId; 10] = [
     PassId::ElementwiseProducts,
     PassId::KeptValues,
+    PassId::Folds,
     PassId::Fusion,
     PassId::MemoryOrder,
     PassId::Tiles,

@@ -214,6 +214,15 @@ fn forms_agree_at_their_edges() {
     let [row, to] = [n, i].map(|value| Operand { value, dims: [0].into_iter().collect() });
     let put = b.put(lines, row, to, 1, begin);
     fetched(&mut b, "put", put, &axes);
+    // Expressions are folded of values with dims of their own, turned and repeated.
+    let table = b.reshape(k, Extents::from_slice(&[4, 2]));
+    let of = |value, dims: &[u8]| Operand { value, dims: dims.iter().copied().collect() };
+    let expr = Expr::input(0) - Expr::input(1) * Expr::input(2).cast(F32);
+    for kind in [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min] {
+        let inputs = vec![of(table, &[1, 0]), of(k, &[2]), of(i, &[2])];
+        let folded = b.reduce_of(kind, inputs, Extents::from_slice(&[2]), (&expr, F32)).unwrap();
+        fetched(&mut b, &format!("{kind} of an expression"), folded, &[]);
+    }
     for (kind, value) in
         [(ReduceKind::Sum, n), (ReduceKind::Prod, n), (ReduceKind::Max, k), (ReduceKind::Min, n)]
     {

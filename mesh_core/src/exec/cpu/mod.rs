@@ -70,7 +70,7 @@ pub(crate) fn prepare(
     let out = || outs.first().copied().ok_or_else(missing);
     let kernel = match &step.form {
         Form::Map(form) => map::prepare(block, form, inputs, outs, &at)?,
-        Form::Reduce(form) => reduce::prepare(block, form.kind, input(0)?, out()?)?,
+        Form::Reduce(form) => reduce::prepare(block, form, inputs, out()?)?,
         Form::Contract(_) => contract::prepare(block, input(0)?, input(1)?, out()?)?,
         Form::Convolve(form) => {
             convolve::prepare(block, input(0)?, input(1)?, &form.windows, out()?)?

@@ -9,22 +9,22 @@
 //! up to the first, if who else reads what they make and what they read allows it, and if neither
 //! makes more memory live in between. Bits stay as they are: bf16 is rounded where it was stored.
 
-mod body;
 mod views;
 
 use super::uses::Uses;
+use super::weave::Weave;
 use super::{Machine, compact, writes_last};
 use crate::program::forms::Map;
 use crate::program::{Block, Body, Dims, Form, Operand, Origin, Step, ValueId};
-use body::Weave;
 use smallvec::SmallVec;
 
 /// Instructions of a body, beyond which tiles do not stay in the first cache anyway.
 const LONGEST: usize = 128;
 /// Inputs and outs of a map.
 const WIDEST: usize = 24;
-/// Bytes that may live longer for nothing.
+/// Bytes that may live longer for nothing, and which part of what need not be made.
 const SLACK: usize = 1 << 10;
+const PART: usize = 128;
 
 pub(super) fn run(block: &mut Block, machine: &Machine) {
     views::run(block, machine);
@@ -147,7 +147,7 @@ impl<'p> Fusing<'p> {
             one.outs.iter().all(|out| self.uses.users[out.index()].iter().all(|&u| u >= second));
         let held = one.inputs.iter().map(|input| input.value);
         let held = bytes(&mut held.filter(|&value| self.uses.last(value) < second));
-        if down && held <= made + SLACK {
+        if down && held <= made + SLACK.max(made / PART) {
             return Some(second);
         }
         let ready = |input: &Operand| {

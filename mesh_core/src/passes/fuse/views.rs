@@ -11,11 +11,11 @@
 //!
 //! A map that reads one of these computes it anew.
 
-use super::body::Weave;
 use crate::passes::Machine;
 use crate::passes::uses::Uses;
+use crate::passes::weave::{Weave, turned};
 use crate::program::forms::Map;
-use crate::program::{Block, Dims, Form, Generator, Operand, Reg, Scalar, Step, Value, ValueId};
+use crate::program::{Block, Form, Generator, Operand, Reg, Scalar, Step, Value, ValueId};
 use std::ops::Range;
 
 /// An expansion's inputs are together so much smaller than what it makes.
@@ -74,7 +74,8 @@ impl Needs {
             values.map(|(users, fetched)| !fetched && users.iter().all(is_map)).collect();
         let fold = |(position, step): (usize, &Step)| {
             let Form::Reduce(_) = step.form else { return None };
-            let (input, kept) = (&step.inputs[0], block.value(step.outs[0]).extents.len());
+            let input = step.inputs.iter().max_by_key(|input| input.dims.len())?;
+            let kept = block.value(step.outs[0]).extents.len();
             let value = block.value(input.value);
             let outer = value.extents.iter().zip(&input.dims);
             let outer = outer.take_while(|(_, label)| usize::from(**label) < kept);
@@ -178,10 +179,4 @@ fn see_through(values: &[Value], step: &mut Step, position: usize, known: &[Opti
     let results = weave.append(&map.body, &regs);
     let woven = weave.finish(&results);
     (map.body, *inputs) = (woven.0, woven.1.into());
-}
-
-/// An operand of what makes a value, in the labels of who reads the value.
-fn turned(inner: &Operand, outer: &Operand) -> Operand {
-    let dims: Dims = inner.dims.iter().map(|&dim| outer.dims[usize::from(dim)]).collect();
-    Operand { value: inner.value, dims }
 }

@@ -1,4 +1,5 @@
 mod combine;
+mod folds;
 mod handed;
 mod kept;
 mod loops;
@@ -126,6 +127,7 @@ fn every_pass_runs_once_and_has_a_reason() {
         "all-reduces",
         "elementwise products",
         "kept values",
+        "folds",
         "fusion",
         "memory order",
         "tiles",

@@ -79,6 +79,7 @@ fn random(dtype: DType, acts: &[Act], fetches: &[usize], writes: &[(u32, usize)]
                     b.reshape(turned, smallvec![4, 8])
                 }
                 11 => copied(b, one, two, act),
+                12 => folded(b, one, two, act),
                 _ => b.read(var(act.one as u32 % VARIABLES), dtype, Extents::from_slice(&EXTENTS)),
             };
             values.push(value);
@@ -92,6 +93,21 @@ fn random(dtype: DType, acts: &[Act], fetches: &[usize], writes: &[(u32, usize)]
             b.fetched("value", values[fetch % values.len()]);
         }
     })
+}
+
+/// Folds of expressions along one of the dims, of which one is the difference from another.
+fn folded(b: &mut Builder<'_>, one: ValueId, two: ValueId, act: &Act) -> ValueId {
+    let (dim, kind) = (act.one % 2, [ReduceKind::Sum, ReduceKind::Max][act.two % 2]);
+    let (left, labels) = (EXTENTS[dim], [[0, 1], [1, 0]][dim]);
+    let product = b.of(x(0) * x(1), &[one, two]);
+    let most = b.reduce(kind, labelled(product, &labels), smallvec![left]);
+    let dtype = b.value(one).dtype;
+    let inputs = vec![b.whole(one), labelled(most, &[dim as u8])];
+    let less = b.map(inputs, Extents::from_slice(&EXTENTS), &(x(0) - x(1)), dtype).unwrap();
+    let square = b.of(x(0) * x(0), &[less]);
+    let sums = b.reduce(ReduceKind::Sum, labelled(square, &labels), smallvec![left]);
+    let inputs = vec![b.whole(less), labelled(sums, &[dim as u8])];
+    b.map(inputs, Extents::from_slice(&EXTENTS), &(x(0) + x(1)), dtype).unwrap()
 }
 
 /// Something larger of two values and a part of that, along one of the dims, with a map between.
@@ -121,7 +137,7 @@ fn copied(b: &mut Builder<'_>, one: ValueId, two: ValueId, act: &Act) -> ValueId
 
 prop_compose! {
     fn programs(dtype: DType)(
-        acts in prop::collection::vec((0..14_u8, 0..99_usize, 0..99_usize), 1..40),
+        acts in prop::collection::vec((0..15_u8, 0..99_usize, 0..99_usize), 1..40),
         fetches in prop::collection::vec(0..99_usize, 0..4),
         writes in prop::collection::btree_map(0..VARIABLES, 0..9999_usize, 0..4),
     ) -> Program {

@@ -70,18 +70,26 @@ fn far_readers_have_a_copy() {
     }
 }
 
-/// The new value of a variable is made in the old one's place: nobody looks at a part of that any more.
+/// The new value of a variable is made in the old one's place: nobody looks at a part of that from then on.
 #[test]
 fn what_is_replaced_is_copied_from() {
     let mesh = square();
     let state = [variable(&[ROWS, 6])];
-    for (writes, copies) in [(false, 0), (true, 1)] {
+    for (writes, early, copies) in [(false, false, 0), (true, false, 1), (true, true, 0)] {
         let program = built(&mesh, |b| {
             let old = b.old(0, &[ROWS, 6]);
             let half = b.cut(old, vec![Offset::default(); 2], smallvec![ROWS, 3]);
+            let root = |b: &mut Builder<'_>| {
+                let root = b.of(x(0).sqrt(), &[half]);
+                b.fetched("root", root);
+            };
+            if early {
+                root(b);
+            }
             let new = b.of(x(0) * x(0), &[old]);
-            let root = b.of(x(0).sqrt(), &[half]);
-            b.fetched("root", root);
+            if !early {
+                root(b);
+            }
             match writes {
                 true => b.write(var(0), new),
                 false => b.fetched("new", new),

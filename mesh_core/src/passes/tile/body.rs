@@ -157,7 +157,7 @@ impl Making<'_> {
 
     /// Gives away what a member makes.
     fn stack(&mut self, out: ValueId, inner: ValueId, step: &Step, tiling: &Tiling) {
-        let (Form::Reduce(Reduce { kind }), true) = (&step.form, tiling.folded > 0) else {
+        let (Form::Reduce(Reduce { kind, .. }), true) = (&step.form, tiling.folded > 0) else {
             self.stacked.push(Stacked { outer: out, inner, fold: Vec::new() });
             return;
         };
@@ -179,7 +179,7 @@ impl Making<'_> {
             fold.push(self.like.instead(Reshape, [tiles], &[parts]));
         }
         let parts = Operand { value: parts, dims };
-        fold.push(self.like.instead(Reduce { kind: *kind }, [parts], &[out]));
+        fold.push(self.like.instead(Reduce::new(*kind), [parts], &[out]));
         self.stacked.push(Stacked { outer, inner, fold });
     }
 

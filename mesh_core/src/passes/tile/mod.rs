@@ -229,9 +229,7 @@ impl<'p> Group<'p> {
     /// The tiles of a group that gains by them, along `least` dims or more: the largest that are small enough.
     fn tiles(self, least: usize, limits: Limits) -> Option<Tiles> {
         let bytes = |value: &ValueId| self.known.block.value(*value).bytes();
-        let made: Vec<ValueId> = self.steps().flat_map(|(step, _)| &step.outs).copied().collect();
-        let read_again = made.iter().filter(|value| self.is_read_inside(**value));
-        if read_again.map(bytes).sum::<usize>() < limits.worth {
+        if self.read_again().iter().map(bytes).sum::<usize>() < limits.worth {
             return None;
         }
         let mut met: Vec<ValueId> =
@@ -250,9 +248,21 @@ impl<'p> Group<'p> {
         Some(Tiles { members, waiting, extents, count })
     }
 
-    /// Whether a step of the group reads a value.
-    fn is_read_inside(&self, value: ValueId) -> bool {
-        self.known.uses.users[value.index()].iter().any(|&user| self.members.has(user))
+    /// What the group reads after it has made it, or read tiles of it.
+    fn read_again(&self) -> Vec<ValueId> {
+        let mut seen: Vec<ValueId> = Vec::new();
+        let mut again = Vec::new();
+        for (step, tiling) in self.steps() {
+            let read = step.reads().zip(&tiling.met).filter(|(_, met)| **met == Met::Tile);
+            for (value, _) in read {
+                let all = if seen.contains(&value) { &mut again } else { &mut seen };
+                all.push(value);
+            }
+            seen.extend(&step.outs);
+        }
+        again.sort_unstable();
+        again.dedup();
+        again
     }
 
     /// The sizes of the outermost `depth` dims, if all steps can be tiled along them and none reads a part of what

@@ -44,25 +44,33 @@ pub(super) fn tiling(block: &Block, step: &Step, depth: usize) -> Option<Tiling>
     let mut folded = 0;
     let in_order = || step.values().all(|id| value(id).in_order());
     let met = match &step.form {
-        Form::Map(map) if map.reads_all() => mapped(block, &step.inputs, of, &cut)?,
+        Form::Map(map) if map.reads_all() => {
+            let over = Operand::whole(first, of.extents.len());
+            mapped(block, &step.inputs, &over, &cut)?
+        }
         Form::Contract(_) => {
             let met = operands(block, &step.inputs, &cut)?;
             met.iter().all(|&met| met == Met::Tile).then_some(met)?
         }
         Form::Reduce(_) => {
-            let (rank, input) = (of.extents.len(), &step.inputs[0]);
+            let rank = of.extents.len();
+            let input = step.inputs.iter().max_by_key(|input| input.dims.len())?;
             let outermost: Dims = labels(block, input).take(depth).collect();
+            let has_all = |other: &Operand| other.dims.iter().all(|dim| input.dims.contains(dim));
+            if !step.inputs.iter().all(has_all) {
+                return None;
+            }
             let is_folded = |label: &&u8| usize::from(**label) >= rank;
             folded = outermost.iter().rev().take_while(is_folded).count();
             if folded == 0 {
-                operands(block, &step.inputs, &cut)?
+                mapped(block, &step.inputs, input, &cut)?
             } else {
                 let kept = outermost.len() - folded;
                 let gives_parts = of.dtype.reduction() == of.dtype
                     && outermost[..kept].iter().map(|&label| usize::from(label)).eq(0..kept)
                     && (kept == 0 || of.in_order());
                 of = value(input.value);
-                gives_parts.then(|| SmallVec::from_slice(&[Met::Tile]))?
+                gives_parts.then(|| mapped(block, &step.inputs, input, &outermost))??
             }
         }
         _ if !in_order() => return None,
@@ -102,13 +110,16 @@ fn operand(block: &Block, operand: &Operand, cut: &[u8]) -> Option<Met> {
     is_free.then_some(Met::All)
 }
 
-/// As [`operands`], of a map.
+/// As [`operands`], of an elementwise step over the dims of an operand.
 fn mapped(
     block: &Block,
     inputs: &[Operand],
-    out: &Value,
+    over: &Operand,
     cut: &[u8],
 ) -> Option<SmallVec<[Met; 4]>> {
+    let all = block.value(over.value);
+    let labelled = |label: &u8| over.dims.iter().position(|own| own == label);
+    let extent = |label: &u8| labelled(label).map_or(1, |dim| all.extents[dim]);
     let of = |input: &Operand| {
         if let Some(met) = operand(block, input, cut) {
             return Some(met);
@@ -117,8 +128,8 @@ fn mapped(
         let lacks = &cut[first..];
         let value = block.value(input.value);
         let lacks_the_rest = !input.dims.iter().any(|label| lacks.contains(label));
-        let times: usize = lacks.iter().map(|&dim| out.extents[usize::from(dim)]).product();
-        let is_small = value.bytes() * times * SMALLER <= out.bytes();
+        let times: usize = lacks.iter().map(extent).product();
+        let is_small = value.bytes() * times * SMALLER <= all.bytes();
         let fits = first > 0 && lacks_the_rest && is_small && value.in_order();
         fits.then_some(Met::First(first))
     };

@@ -159,7 +159,24 @@ impl<'m> Builder<'m> {
     /// Folds the labels that are not below `extents.len()`.
     pub fn reduce(&mut self, kind: ReduceKind, input: Operand, extents: Extents) -> ValueId {
         let dtype = self.value(input.value).dtype;
-        self.make(Reduce { kind }, [input], dtype, extents)
+        self.make(Reduce::new(kind), [input], dtype, extents)
+    }
+
+    /// Folds an expression of the inputs over the labels that are not below `extents.len()`; not of bf16.
+    ///
+    /// # Errors
+    ///
+    /// An expression that does not fit the inputs' dtypes.
+    pub fn reduce_of(
+        &mut self,
+        kind: ReduceKind,
+        inputs: Vec<Operand>,
+        extents: Extents,
+        (expr, dtype): (&Expr, DType),
+    ) -> Result<ValueId, String> {
+        let dtypes: Vec<_> = inputs.iter().map(|i| self.value(i.value).dtype).collect();
+        let body = Some(Body::new(&dtypes, &[(expr.clone(), dtype)])?);
+        Ok(self.make(Reduce { kind, body }, inputs, dtype, extents))
     }
 
     /// Sum of products; both factors of the result's dtype.

@@ -4,7 +4,7 @@ use crate::program::sketch::{
     axis, built, every_form, every_variable, labelled, origin, square, var,
 };
 use crate::program::{
-    Extents, Generator, Instr, Offset, Operand, PoolKind, Prim, Reg, Scalar, forms,
+    Body, Expr, Extents, Generator, Instr, Offset, Operand, PoolKind, Prim, Reg, Scalar, forms,
 };
 use smallvec::smallvec;
 
@@ -101,6 +101,15 @@ fn operands_agree_on_labels() {
     refused(&found, "4 reduce", "result dim 0 is in no operand");
     let found = spoil!(4, Reduce { kind } => *kind = ReduceKind::Any);
     refused(&found, "4 reduce", "there is no any of f32");
+    let square = || Body::new(&[DType::F32], &[(Expr::input(0) * Expr::input(0), DType::F32)]);
+    let found = spoil!(4, Reduce { body } => *body = square().ok());
+    assert_eq!(found, "legal");
+    let two = || Body { results: vec![Reg(0); 2], ..square().unwrap() };
+    let found = spoil!(4, Reduce { body } => *body = Some(two()));
+    refused(&found, "4 reduce", "2 results are folded");
+    let cast = || Body::new(&[DType::F32], &[(Expr::input(0).cast(DType::F64), DType::F64)]);
+    let found = spoil!(4, Reduce { body } => *body = cast().ok());
+    refused(&found, "4 reduce", "the out is f32, but what is folded f64");
     let found = step(5, |step| step.inputs[1].dims = smallvec![2]);
     refused(&found, "5 map", "%5 has label 2 of no result dim");
 }

@@ -70,6 +70,8 @@ pub(super) enum Op<S = Source> {
     Spread { from: Arg<S>, to: S, size: usize },
     /// Copies a packed tile, or one element, to an out.
     Store { from: S, uniform: bool, out: usize },
+    /// Folds a packed tile onto an out.
+    Fold { from: S, out: usize },
 }
 
 /// What planning needs to know of an input or out.
@@ -91,6 +93,8 @@ pub(super) enum PortShape {
     PerRow,
     /// All rows are one run.
     PerColumn,
+    /// Of an out that tiles are folded onto.
+    Folded,
     /// Anything else.
     Strided {
         /// Whether all tiles are equal.
@@ -127,7 +131,7 @@ impl Code {
             Op::Apply { args, .. } => args.iter().any(|arg| arg.source == Source::Input(input)),
             Op::Gather { input: read, .. } => *read == input,
             Op::Spread { from, .. } => from.source == Source::Input(input),
-            Op::Store { from, .. } => *from == Source::Input(input),
+            Op::Store { from, .. } | Op::Fold { from, .. } => *from == Source::Input(input),
         };
         let Some(made) = self.ops.iter().position(is_made) else { return Reads::Late };
         let Some(read) = self.ops.iter().rposition(is_read) else { return Reads::Before };
@@ -158,7 +162,7 @@ impl Code {
         };
         let kept = |op: &Op| match op {
             Op::Apply { .. } | Op::Store { from: Source::Out { .. }, .. } => true,
-            Op::Gather { .. } | Op::Spread { .. } | Op::Store { .. } => false,
+            Op::Gather { .. } | Op::Spread { .. } | Op::Store { .. } | Op::Fold { .. } => false,
         };
         more.is_none() && one.is_some_and(makes) && self.ops.iter().all(kept)
     }
@@ -202,6 +206,7 @@ impl Code {
             Op::Gather { input, to, once } => Op::Gather { input, to: at(to), once },
             Op::Spread { from, to, size } => Op::Spread { from: arg(from), to: at(to), size },
             Op::Store { from, uniform, out } => Op::Store { from: at(from), uniform, out },
+            Op::Fold { from, out } => Op::Fold { from: at(from), out },
         };
         self.ops.iter().map(located).collect()
     }

@@ -2,6 +2,7 @@
 
 use super::ahead::Ahead;
 use super::code::{At, Op};
+use super::fold::Fold;
 use super::place::Place;
 use crate::exec::cpu::strided::{Loop, Nest};
 
@@ -34,6 +35,8 @@ pub(super) struct Map {
     /// Whether turns are rows; else a tile is one row.
     pub(super) has_rows: bool,
     pub(super) ahead: Ahead,
+    /// How the out is folded, if it is.
+    pub(super) fold: Option<Fold>,
 }
 
 impl Map {

@@ -170,6 +170,13 @@ impl Frame<'_> {
                         let to = (self.at[place], 1);
                         copy_run(len, map.places[place].size, (self.address(from), 0), to);
                     }
+                    Op::Fold { from, out } => {
+                        let Place { pattern, .. } = &map.places[map.inputs + out];
+                        let (from, to) = (self.address(from), self.at[map.inputs + out]);
+                        if let Some(fold) = &map.fold {
+                            fold.tile.onto(&pattern.loops, cut(pattern), from, to);
+                        }
+                    }
                     Op::Store { from, out, .. } => {
                         let Place { pattern, size, .. } = &map.places[map.inputs + out];
                         let (from, to) = (self.address(from), self.at[map.inputs + out]);

@@ -5,6 +5,7 @@ mod ahead;
 pub(super) mod casts;
 mod code;
 mod compiled;
+mod fold;
 mod frame;
 pub(super) mod instr;
 mod pairs;
@@ -17,7 +18,7 @@ use crate::exec::cpu::{Kernel, Memory};
 use code::{SLOT, pool_bytes};
 use compiled::Map;
 use frame::Frame;
-pub(super) use prepare::prepare;
+pub(super) use prepare::{prepare, prepare_fold};
 
 impl Kernel for Map {
     fn scratch_bytes(&self) -> usize {
@@ -34,6 +35,10 @@ impl Kernel for Map {
             at.write_bytes(0, self.addresses());
             (std::slice::from_raw_parts_mut(at, self.addresses()), registers)
         };
+        if let Some(fold) = &self.fold {
+            // SAFETY: the out's bytes, which no input shares.
+            unsafe { fold.start(memory) };
+        }
         for (at, place) in at.iter_mut().zip(&self.places) {
             *at = memory.pointer(place.value).wrapping_add(place.offset);
         }

@@ -155,6 +155,7 @@ impl Planner<'_> {
             PortShape::Packed | PortShape::Rows => (source, Varies::EVERYWHERE),
             PortShape::PerRow => (source, Varies { rows: true, columns: false }),
             PortShape::PerColumn => (source, Varies { rows: false, columns: true }),
+            PortShape::Folded => return Err("an input is folded onto".to_owned()),
             PortShape::Strided { once } => {
                 let to = if once { self.pinned() } else { Source::Slot(self.slot()) };
                 self.code.ops.push(Op::Gather { input, to, once });
@@ -320,6 +321,9 @@ impl Planner<'_> {
             let from = register.arg();
             self.code.ops.push(Op::Spread { from, to, size: dtype.size() });
             register.source = to;
+        }
+        if let PortShape::Folded = port.shape {
+            return Ok(Op::Fold { from: register.source, out });
         }
         Ok(Op::Store { from: register.source, uniform, out })
     }

@@ -3,12 +3,13 @@
 use super::ahead::Ahead;
 use super::code::{Port, PortShape, Reads, SLOT};
 use super::compiled::Map;
+use super::fold::Fold;
 use super::place::Place;
 use super::plan::plan;
 use super::tile::Kind;
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
 use crate::exec::cpu::{Kernel, moves};
-use crate::names::DType;
+use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Body, Instr, Offset, Operand, Prim, ValueId, forms};
 
 /// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
@@ -25,6 +26,8 @@ pub(in crate::exec::cpu) struct Operands {
     strides: Vec<Vec<isize>>,
     /// Elements from where each operand lies to what is read of it first.
     offsets: Vec<usize>,
+    /// How what is made is folded onto the out, if it is.
+    fold: Option<Fold>,
 }
 
 impl Operands {
@@ -53,17 +56,30 @@ impl Operands {
             let steps = begin.zip(block.value(input.value).strides());
             offsets[i] = steps.map(|(begin, step)| at(begin) * step).sum();
         }
-        Ok(Self { values, inputs: inputs.len(), extents: labels.extents, strides, offsets })
+        let (inputs, extents) = (inputs.len(), labels.extents);
+        Ok(Self { values, inputs, extents, strides, offsets, fold: None })
     }
 
-    /// Loops over these dims, those with long strides of the first out outside.
-    pub(in crate::exec::cpu) fn nest(&self, dims: &[usize]) -> Nest {
-        let pick = |of: &Vec<isize>| -> Vec<isize> { dims.iter().map(|&dim| of[dim]).collect() };
-        let strides: Vec<_> = self.strides.iter().map(pick).collect();
-        let views: Vec<_> = strides.iter().map(Vec::as_slice).collect();
-        let extents: Vec<_> = dims.iter().map(|&dim| self.extents[dim]).collect();
-        let mut nest = Nest::new(&extents, &views);
-        nest.sort_by(self.inputs);
+    /// Of a fold of an expression.
+    fn folded(
+        block: &Block,
+        kind: ReduceKind,
+        inputs: &[Operand],
+        out: ValueId,
+    ) -> Result<Self, String> {
+        let Labels { extents, strides, .. } =
+            Labels::new(block, &inputs.iter().collect::<Vec<_>>(), out);
+        let values = inputs.iter().map(|input| input.value).chain([out]);
+        let values: Vec<_> = values.map(|value| (value, block.value(value).dtype)).collect();
+        let (offsets, fold) = (vec![0; values.len()], Fold::new(kind, out, block.value(out))?);
+        Ok(Self { values, inputs: inputs.len(), extents, strides, offsets, fold: Some(fold) })
+    }
+
+    /// Loops over all dims, those with long strides of an operand outside.
+    fn nest(&self, operand: usize) -> Nest {
+        let strides: Vec<_> = self.strides.iter().map(Vec::as_slice).collect();
+        let mut nest = Nest::new(&self.extents, &strides);
+        nest.sort_by(operand);
         nest.collapse()
     }
 }
@@ -77,8 +93,7 @@ pub(in crate::exec::cpu) fn prepare(
 ) -> Result<Box<dyn Kernel>, String> {
     let operands = Operands::new(block, form, inputs, outs, at)?;
     let body = &form.body;
-    let all: Vec<_> = (0..operands.extents.len()).collect();
-    let nest = operands.nest(&all);
+    let nest = operands.nest(operands.inputs);
     if form.begin.is_empty()
         && let [(input, from), (out, to)] = operands.values[..]
         && body.is_identity()
@@ -86,14 +101,27 @@ pub(in crate::exec::cpu) fn prepare(
     {
         return Ok(moves::prepare_view(input, out, nest, to.size()));
     }
-    Ok(Box::new(Map::new(body, &operands, nest)?))
+    Ok(Box::new(Map::new(body, operands, nest)?))
+}
+
+/// A fold of an expression.
+pub(in crate::exec::cpu) fn prepare_fold(
+    block: &Block,
+    (kind, body): (ReduceKind, &Body),
+    inputs: &[Operand],
+    out: ValueId,
+) -> Result<Box<dyn Kernel>, String> {
+    let operands = Operands::folded(block, kind, inputs, out)?;
+    let largest = (0..inputs.len()).max_by_key(|&i| block.value(inputs[i].value).len());
+    let nest = operands.nest(largest.unwrap_or_default());
+    Ok(Box::new(Map::new(body, operands, nest)?))
 }
 
 impl Map {
     /// A body over collapsed loops of its operands.
     pub(in crate::exec::cpu) fn new(
         body: &Body,
-        operands: &Operands,
+        operands: Operands,
         mut outer: Nest,
     ) -> Result<Self, String> {
         let elements = outer.len();
@@ -122,6 +150,8 @@ impl Map {
             let (shape, pattern) = tile_shape(&outer, &cut, &rest, chunk, k, k < inputs);
             let rows = rest.first().filter(|_| has_rows);
             let shape = rows.and_then(|row| row_shape(&cut, row, k, &shape)).unwrap_or(shape);
+            let folds = k >= inputs && operands.fold.is_some();
+            let shape = if folds { PortShape::Folded } else { shape };
             ports.push(Port { dtype, shape });
             let step = cut.strides[k] * dtype.size() as isize;
             let (size, offset) = (dtype.size(), operands.offsets[k] * dtype.size());
@@ -146,6 +176,7 @@ impl Map {
             // A tile of one turn says nothing of how turns lie.
             may_be_whole: chunk > 1 && code.is_alone() && !body.code.iter().any(looks_ahead),
             may_take: may_take.collect(),
+            fold: operands.fold,
             ahead: Ahead::new((&places, inputs), [elements, chunk], &code.ops),
             ops: code.located(inputs, outs),
             aside: code.aside(outs),

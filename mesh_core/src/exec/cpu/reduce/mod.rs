@@ -5,13 +5,13 @@ mod run;
 
 use super::isa::{Task, compiled};
 use super::strided::{Labels, Loop, Nest};
-use super::{Kernel, Memory};
+use super::{Kernel, Memory, map};
 use crate::names::{DType, ReduceKind};
-use crate::program::{Block, Operand, ValueId};
+use crate::program::{Block, Operand, ValueId, forms};
 use std::marker::PhantomData;
 
 pub(in crate::exec) use fold::{All, Any, Fold, Max, Min, Prod, Select, Sum};
-use run::fold_run;
+pub(super) use run::fold_run;
 
 /// A fold over some dims of an operand, wherever it lies.
 pub(super) trait Reducer: Send {
@@ -33,10 +33,14 @@ struct Reduce {
 
 pub(super) fn prepare(
     block: &Block,
-    kind: ReduceKind,
-    input: &Operand,
+    form: &forms::Reduce,
+    inputs: &[Operand],
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
+    if let Some(body) = &form.body {
+        return map::prepare_fold(block, (form.kind, body), inputs, out);
+    }
+    let (kind, input) = (form.kind, inputs.first().ok_or("it lacks an input")?);
     let dtype = block.value(out).dtype;
     if dtype != block.value(input.value).dtype {
         return Err("a reduction keeps its dtype".to_owned());

@@ -7,7 +7,7 @@ const BLOCK: usize = 4096;
 
 /// Folds a run.
 #[inline(always)]
-pub(super) fn fold_run<F: Fold>(run: &[F::Element]) -> F::Held {
+pub(in crate::exec::cpu) fn fold_run<F: Fold>(run: &[F::Element]) -> F::Held {
     let mut total = F::START;
     for block in run.chunks(BLOCK) {
         let quick = if F::HAS_RARE { quick_block::<F>(block) } else { None };

@@ -1,8 +1,8 @@
 use super::oracle::{declared, each, extents, get, index};
 use super::{DTYPES, Tensor, run, step, value, whole};
 use crate::names::{DType, ReduceKind};
-use crate::program::Value;
 use crate::program::forms::Reduce;
+use crate::program::{Body, Expr, Value};
 use proptest::prelude::*;
 
 const KINDS: [ReduceKind; 6] = [
@@ -29,7 +29,7 @@ fn fold(kind: ReduceKind, a: f64, b: f64) -> f64 {
 }
 
 fn reduce(kind: ReduceKind, input: &Tensor, dims: &[u8], out: &Value) -> Tensor {
-    let step = step(Reduce { kind }, [dims], 1);
+    let step = step(Reduce::new(kind), [dims], 1);
     run(std::slice::from_ref(input), std::slice::from_ref(out), &step).unwrap().remove(0)
 }
 
@@ -93,6 +93,72 @@ proptest! {
     }
 }
 
+impl Tensor {
+    /// The same numbers in another dtype.
+    fn of(self, dtype: DType) -> Self {
+        Self::new(Value { dtype, ..self.value }, self.data)
+    }
+}
+
+/// Expressions of a value, of another with fewer dims, and of one of bools.
+fn expressions() -> [Expr; 4] {
+    let [a, b, c] = [0, 1, 2].map(Expr::input);
+    let square = (a.clone() - b.clone()) * (a.clone() - b.clone());
+    [square, c.select(a.clone(), b.clone()), a.clone() * b.clone(), a.max(b) - 1.0]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// `run` judges by the meaning; here the operands are what they may be: turned, repeated, of other dtypes.
+    #[test]
+    fn folds_of_expressions_mean_what_they_say(
+        (kind, input, labels, out) in case(),
+        which in 0_usize..4,
+        dims in prop::collection::vec(any::<bool>(), 8),
+    ) {
+        let dtype = out.dtype.reduction();
+        let dtype = if dtype == DType::Bool { DType::F64 } else { dtype };
+        let kind = if kind == ReduceKind::Max { kind } else { ReduceKind::Sum };
+        let (input, out) = (input.of(dtype), Value { dtype, ..out });
+        let part = |from: usize| -> Vec<u8> {
+            let kept = labels.iter().enumerate().filter(|(i, _)| dims[(from + i) % 8]);
+            kept.map(|(_, &label)| label).rev().collect()
+        };
+        let sizes = extents(&[(&input.value, &labels)]);
+        let of = |labels: &[u8]| labels.iter().map(|&l| sizes[l as usize]).collect::<Vec<_>>();
+        let (one, two) = (part(0), part(4));
+        let other = whole(&Value::new(dtype, of(&one)), 5);
+        let chosen = whole(&Value::new(DType::Bool, of(&two)), 9);
+        let expr = expressions()[which].clone();
+        let body = Body::new(&[dtype, dtype, DType::Bool], &[(expr, dtype)]).unwrap();
+        let step = step(Reduce { kind, body: Some(body) }, [&labels, &one, &two], 1);
+        run(&[input, other, chosen], std::slice::from_ref(&out), &step).unwrap();
+    }
+}
+
+#[test]
+fn expressions_of_many_tiles_are_folded_to_few_and_to_many() {
+    let (a, b) = (Expr::input(0), Expr::input(1));
+    let body = Body::new(&[DType::F32; 2], &[(a * b, DType::F32)]).unwrap();
+    for (extents, labels, rank) in [
+        ([3, 1500, 4], [0, 1, 2], 1),
+        ([3, 1500, 4], [1, 2, 0], 1),
+        ([700, 5, 9], [1, 2, 0], 2),
+        ([70, 50, 2], [2, 1, 0], 0),
+        ([1, 2100, 3], [2, 1, 0], 2),
+    ] {
+        let input = whole(&Value::new(DType::F32, extents), 3);
+        let dim = labels.iter().position(|&label| label == 1).unwrap();
+        let other = whole(&Value::new(DType::F32, [extents[dim]]), 4);
+        let kept = (0..rank).map(|label| extents[labels.iter().position(|&l| l == label).unwrap()]);
+        let out = Value::new(DType::F32, kept.collect::<Vec<_>>());
+        let form = Reduce { kind: ReduceKind::Sum, body: Some(body.clone()) };
+        let step = step(form, [&labels[..], &[1]], 1);
+        run(&[input, other], &[out], &step).unwrap();
+    }
+}
+
 #[test]
 fn bf16_sums_are_held_in_f32() {
     let value = Value::new(DType::BF16, [1000]);
@@ -141,7 +207,7 @@ fn long_sums_stay_accurate() {
 
 #[test]
 fn wrong_dtypes_are_refused() {
-    let step = step(Reduce { kind: ReduceKind::Sum }, [[0]], 1);
+    let step = step(Reduce::new(ReduceKind::Sum), [[0]], 1);
     let input = whole(&Value::new(DType::Bool, [3]), 0);
     let error = run(&[input], &[Value::new(DType::Bool, [])], &step).unwrap_err();
     assert_eq!(error, "there is no sum of bool");

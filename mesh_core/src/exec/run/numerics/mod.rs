@@ -232,6 +232,7 @@ impl Inspector<'_> {
         self.is_given_infinity(step)
             || match &step.form {
                 Form::Map(form) => written(&form.body),
+                Form::Reduce(form) => form.body.as_ref().is_some_and(written),
                 Form::Move(Move { fill, .. }) => fill.value().is_infinite(),
                 Form::Generate(Generate { generator, .. }) => {
                     matches!(generator, Generator::Fill(_) | Generator::Table(_))

@@ -1,7 +1,7 @@
 //! Bodies made of bodies.
 
 use crate::names::DType;
-use crate::program::{Body, Instr, Operand, Prim, Reg, Scalar, Value};
+use crate::program::{Body, Dims, Instr, Operand, Prim, Reg, Scalar, Value};
 
 /// Code that grows by whole bodies, with its inputs; equal ones become one.
 #[derive(Default)]
@@ -88,4 +88,10 @@ impl Weave {
         let results = results.iter().map(|reg| new[usize::from(reg.0)]).collect();
         (Body { code, results }, self.inputs)
     }
+}
+
+/// An operand of what makes a value, in the labels of who reads the value.
+pub(super) fn turned(inner: &Operand, outer: &Operand) -> Operand {
+    let dims: Dims = inner.dims.iter().map(|&dim| outer.dims[usize::from(dim)]).collect();
+    Operand { value: inner.value, dims }
 }

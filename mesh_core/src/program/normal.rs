@@ -1,5 +1,7 @@
 //! The inverse of the normal distribution function (Wichura, AS 241, routine PPND16; 1988).
 
+use super::random::{BATCH, LANES};
+
 /// A quotient of polynomials, the constant coefficients first.
 pub(super) struct Rational {
     pub(super) above: [f64; 8],
@@ -87,35 +89,58 @@ const FAR_ROOT: f64 = 5.0;
 /// relative error about 1e-16, for the `p` that is given.
 pub(super) fn inverse_normal(p: f64) -> f64 {
     let q = p - 0.5;
-    if q.abs() <= CENTRAL { central(q) } else { outer(root(p)).copysign(q) }
+    if q.abs() <= CENTRAL { central(q) } else { outer(log(p).sqrt()).copysign(q) }
 }
 
-/// [`inverse_normal`] of many, with the same bits. Nearly all work is done by vectors: what lies outside of
+/// [`inverse_normal`] of at most [`BATCH`], with the same bits. Vectors do nearly all work: what lies outside of
 /// the central region, 15 %, is packed before it is computed.
 #[inline(always)]
-pub(super) fn inverse_normals<const N: usize>(p: &mut [f64; N]) {
-    let mut packed = [(0, 0.0); N];
-    let mut count = 0;
-    for (i, p) in p.iter().enumerate() {
-        packed[count] = (i, *p);
-        count += usize::from((p - 0.5).abs() > CENTRAL);
+pub(super) fn inverse_normals(p: &mut [f64]) {
+    let (packed, count) = outside(p);
+    let packed = &packed[..count];
+    let mut outer = [0.0; BATCH];
+    let mut is_far = false;
+    // Logarithms, with the signs of the numbers.
+    for (outer, &i) in outer.iter_mut().zip(packed) {
+        let p = p[usize::from(i)];
+        let log = log(p);
+        is_far |= log > FAR_ROOT * FAR_ROOT;
+        *outer = log.copysign(p - 0.5);
+    }
+    // Whole vectors.
+    let outer = &mut outer[..count.next_multiple_of(LANES)];
+    if is_far {
+        for x in outer.iter_mut() {
+            *x = self::outer(x.abs().sqrt()).copysign(*x);
+        }
+    } else {
+        for x in outer.iter_mut() {
+            *x = middle(x.abs().sqrt()).copysign(*x);
+        }
     }
     for p in p.iter_mut() {
         *p = central(*p - 0.5);
     }
-    let packed = &packed[..count];
-    let mut roots = [0.0; N];
-    for (root, (_, p)) in roots.iter_mut().zip(packed) {
-        *root = self::root(*p);
+    for (&i, outer) in packed.iter().zip(outer) {
+        p[usize::from(i)] = *outer;
     }
-    let mut made = [0.0; N];
-    for (made, root) in made.iter_mut().zip(&roots[..count]) {
-        *made = MIDDLE.times(1.0, *root - 1.6);
+}
+
+/// Where the numbers outside of the central region stand, and how many they are.
+#[inline(always)]
+fn outside(p: &[f64]) -> ([u8; BATCH], usize) {
+    let mut packed = [0; BATCH];
+    let mut count = 0;
+    for (word, p) in p.chunks(64).enumerate() {
+        let is = |p: f64| u64::from((p - 0.5).abs() > CENTRAL);
+        let mut left = p.iter().enumerate().fold(0, |all, (i, p)| all | is(*p) << i);
+        while left != 0 {
+            packed[count] = (word * 64) as u8 + left.trailing_zeros() as u8;
+            left &= left - 1;
+            count += 1;
+        }
     }
-    for (&(i, at), (made, root)) in packed.iter().zip(made.iter().zip(&roots)) {
-        let size = if *root > FAR_ROOT { outer(*root) } else { *made };
-        p[i] = size.copysign(at - 0.5);
-    }
+    (packed, count)
 }
 
 /// For a distance of at most [`CENTRAL`] from 1/2.
@@ -124,17 +149,23 @@ fn central(q: f64) -> f64 {
     CENTRE.times(q, 0.180625 - q * q)
 }
 
-/// The square root of the logarithm of the greater of `1 / p` and `1 / (1 - p)`.
+/// The logarithm of the greater of `1 / p` and `1 / (1 - p)`.
 #[inline(always)]
-fn root(p: f64) -> f64 {
+fn log(p: f64) -> f64 {
     let tail = if p < 0.5 { p } else { 1.0 - p };
-    (-tail.ln()).sqrt()
+    -tail.ln()
 }
 
 /// The number's size for a root.
 #[inline(always)]
 fn outer(root: f64) -> f64 {
-    if root > FAR_ROOT { FAR.times(1.0, root - 5.0) } else { MIDDLE.times(1.0, root - 1.6) }
+    if root > FAR_ROOT { FAR.times(1.0, root - 5.0) } else { middle(root) }
+}
+
+/// For a root of at most [`FAR_ROOT`].
+#[inline(always)]
+fn middle(root: f64) -> f64 {
+    MIDDLE.times(1.0, root - 1.6)
 }
 
 impl Rational {
@@ -171,5 +202,24 @@ mod tests {
             assert!((inverse_normal(p) - z).abs() < 1e-14, "{p}: {} {z}", inverse_normal(p));
         }
         assert_eq!(inverse_normal(1.0 - f64::EPSILON / 2.0), -inverse_normal(f64::EPSILON / 2.0));
+    }
+    /// Few and many, of all regions or of one, at the places where regions meet.
+    #[test]
+    fn many_have_the_bits_of_each() {
+        let meet = [0.075, 0.075_f64.next_up(), 0.925, (-25_f64).exp(), (-25_f64).exp().next_up()];
+        let spread = (0..BATCH).map(|i| (i as f64 + 0.5) / BATCH as f64);
+        let far = (1..60).map(|i| 0.7_f64.powi(i * 2));
+        let all: Vec<_> =
+            meet.into_iter().chain(spread).chain(far.flat_map(|p| [p, 1.0 - p])).collect();
+        let all: Vec<_> = all.into_iter().filter(|&p| p > 0.0 && p < 1.0).collect();
+        for count in (0..20).chain([63, 64, 65, BATCH - 1, BATCH]) {
+            for of in all.chunks(count.max(1)) {
+                let of = &of[..count.min(of.len())];
+                let mut made = of.to_vec();
+                inverse_normals(&mut made);
+                let same = |(made, p): (&f64, &f64)| made.to_bits() == inverse_normal(*p).to_bits();
+                assert!(made.iter().zip(of).all(same), "{of:?}: {made:?}");
+            }
+        }
     }
 }

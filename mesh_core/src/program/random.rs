@@ -19,24 +19,28 @@ pub(super) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// By how far the finalizer of SplitMix64 shifts, and what it multiplies with.
 pub(super) const MIX: [(u64, u64); 2] = [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)];
 
-/// Ten rounds of the bijection that `key` chooses, applied to `counter`.
+/// Ten rounds of the bijection that `key` chooses, applied to `counter`. A word is the low half of its number,
+/// and what stands above it means nothing: so a product is its own low word, and is made once.
 #[inline(always)]
-fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+fn philox4x32(mut counter: [u64; 4], mut key: [u32; 2]) -> [u64; 4] {
     for round in 0..10 {
         if round > 0 {
             key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
         }
-        let a = u64::from(counter[0]) * MULTIPLIERS[0];
-        let b = u64::from(counter[2]) * MULTIPLIERS[1];
+        let a = (counter[0] & WORD) * MULTIPLIERS[0];
+        let b = (counter[2] & WORD) * MULTIPLIERS[1];
         counter = [
-            (b >> 32) as u32 ^ counter[1] ^ key[0],
-            b as u32,
-            (a >> 32) as u32 ^ counter[3] ^ key[1],
-            a as u32,
+            (b >> 32) ^ counter[1] ^ u64::from(key[0]),
+            b,
+            (a >> 32) ^ counter[3] ^ u64::from(key[1]),
+            a,
         ];
     }
     counter
 }
+
+/// The low word of a number.
+const WORD: u64 = 0xffff_ffff;
 
 /// The key of a generator: `mix(seed + mix(key))` with the finalizer of SplitMix64.
 pub(crate) fn key(seed: u64, key: u64) -> u64 {
@@ -64,8 +68,8 @@ pub(super) fn mix(x: u64) -> u64 {
 /// the first two words of the block are used, the first as the upper half.
 #[inline(always)]
 pub(crate) fn draw(key: [u32; 2], position: u64) -> u64 {
-    let block = philox4x32([position as u32, (position >> 32) as u32, 0, 0], key);
-    u64::from(block[0]) << 32 | u64::from(block[1])
+    let block = philox4x32([position, position >> 32, 0, 0], key);
+    block[0] << 32 | block[1] & WORD
 }
 
 /// What is made of a position.
@@ -114,7 +118,7 @@ macro_rules! rounded {
 rounded! {
     f32, 0.0, 24, |x| x as f32, |n| n as f32, |y| f64::from(y), y.next_down();
     f64, 0.0, 53, |x| x, |n| n as f64, |y| y, y.next_down();
-    i32, 0, 53, |x| x.floor() as i32, |n| n.clamp(i32::MIN.into(), i32::MAX.into()) as i32, |y| f64::from(y),
+    i32, 0, 53, |x| to_i32(x.floor()), |n| n.clamp(i32::MIN.into(), i32::MAX.into()) as i32, |y| f64::from(y),
         y.wrapping_sub(1);
     bf16, bf16::ZERO, 24, |x| bf16::from_f64(x), |n| bf16::from_f64(n as f64), |y| f64::from(y), next_down(y);
 }
@@ -130,7 +134,7 @@ fn next_down(x: bf16) -> bf16 {
 /// The middle of one of 2^52 intervals of equal length: never 0, never 1, symmetric, exact.
 #[inline(always)]
 fn probability(bits: u64) -> f64 {
-    (whole(bits >> 12) + 0.5) * (1.0 / (1_u64 << 52) as f64)
+    ((bits >> 12) as f64 + 0.5) * (1.0 / (1_u64 << 52) as f64)
 }
 
 impl Draw {
@@ -167,53 +171,76 @@ impl Draw {
         }
     }
 
-    /// What is made of [`BATCH`] positions, `step` apart. To be compiled for the machine's vectors.
+    /// What is made of positions that are `step` apart. To be compiled for the machine's vectors.
     #[inline(always)]
-    pub(crate) fn batch<T: Rounded>(self, key: [u32; 2], first: isize, step: isize) -> [T; BATCH] {
-        let mut out = [T::ZERO; BATCH];
+    pub(crate) fn fill<T: Rounded>(self, key: [u32; 2], first: isize, step: isize, out: &mut [T]) {
         if let Self::Position = self {
             for (i, out) in out.iter_mut().enumerate() {
                 *out = T::position(first as i64 + i as i64 * step as i64);
             }
-            return out;
+            return;
         }
-        let mut bits = [0; BATCH];
-        for (i, bits) in bits.iter_mut().enumerate() {
-            *bits = draw(key, (first as u64).wrapping_add((step as u64).wrapping_mul(i as u64)));
-        }
-        match self {
-            Self::Position => {}
-            Self::Uniform { low, high } => {
-                for (out, bits) in out.iter_mut().zip(bits) {
-                    *out = uniform(low, high, bits);
+        let (mut bits, mut numbers) = ([0; BATCH], [0.0; BATCH]);
+        let mut position = first as u64;
+        for out in out.chunks_mut(BATCH) {
+            // Two vectors at once, to the end: a few more than are asked for take less than one by one.
+            let count = out.len().next_multiple_of(2 * LANES);
+            let (bits, numbers) = (&mut bits[..count], &mut numbers[..count]);
+            draws(key, position, step as u64, bits);
+            position = position.wrapping_add((step as u64).wrapping_mul(BATCH as u64));
+            match self {
+                Self::Position => {}
+                Self::Uniform { low, high } => {
+                    for (out, bits) in out.iter_mut().zip(bits) {
+                        *out = uniform(low, high, *bits);
+                    }
+                }
+                Self::Normal { mean, stddev } => {
+                    for (number, bits) in numbers.iter_mut().zip(bits) {
+                        *number = probability(*bits);
+                    }
+                    inverse_normals(numbers);
+                    for (out, x) in out.iter_mut().zip(numbers) {
+                        *out = T::round(mean + stddev * *x);
+                    }
+                }
+                Self::Truncated { mean, stddev } => {
+                    for (number, bits) in numbers.iter_mut().zip(bits) {
+                        *number = inside(*bits);
+                    }
+                    inverse_normals(numbers);
+                    for (out, x) in out.iter_mut().zip(numbers) {
+                        *out = T::round(mean + stddev * x.clamp(-2.0, 2.0));
+                    }
                 }
             }
-            Self::Normal { mean, stddev } => {
-                let mut numbers = bits.map(probability);
-                inverse_normals(&mut numbers);
-                for (out, x) in out.iter_mut().zip(numbers) {
-                    *out = T::round(mean + stddev * x);
-                }
-            }
-            Self::Truncated { mean, stddev } => {
-                let mut numbers = bits.map(inside);
-                inverse_normals(&mut numbers);
-                for (out, x) in out.iter_mut().zip(numbers) {
-                    *out = T::round(mean + stddev * x.clamp(-2.0, 2.0));
-                }
-            }
         }
-        out
     }
 }
 
-/// Positions for which [`Draw::batch`] makes numbers.
-pub(crate) const BATCH: usize = 64;
+/// Numbers that are made together, in the first cache.
+pub(crate) const BATCH: usize = 128;
+/// Numbers that a long vector holds.
+pub(super) const LANES: usize = 8;
+
+/// The bits of positions that are `step` apart. Each round waits for the one before: so two positions at once,
+/// half of all apart.
+#[inline(always)]
+fn draws(key: [u32; 2], first: u64, step: u64, bits: &mut [u64]) {
+    let half = bits.len() / 2;
+    let (low, high) = bits.split_at_mut(half);
+    let apart = step.wrapping_mul(half as u64);
+    let mut position = first;
+    for (low, high) in low.iter_mut().zip(high) {
+        (*low, *high) = (draw(key, position), draw(key, position.wrapping_add(apart)));
+        position = position.wrapping_add(step);
+    }
+}
 
 /// A number in `[low, high)`.
 #[inline(always)]
 fn uniform<T: Rounded>(low: f64, high: f64, bits: u64) -> T {
-    let unit = whole(bits >> (64 - T::BITS)) * (1.0 / (1_u64 << T::BITS) as f64);
+    let unit = (bits >> (64 - T::BITS)) as f64 * (1.0 / (1_u64 << T::BITS) as f64);
     let x = T::round(low + unit * (high - low));
     if x.value() >= high && high > low { x.below() } else { x }
 }
@@ -224,12 +251,13 @@ fn inside(bits: u64) -> f64 {
     BELOW_MINUS_2 + probability(bits) * (1.0 - 2.0 * BELOW_MINUS_2)
 }
 
-/// A number below 2^53 as f64, by conversions that vectors have.
+/// `x as i32` of a whole number, by operations that all vectors have.
 #[inline(always)]
-fn whole(x: u64) -> f64 {
-    const TWO_52: f64 = 4_503_599_627_370_496.0;
-    let half = |x: u64| f64::from_bits(x | TWO_52.to_bits()) - TWO_52;
-    half(x >> 32) * 4_294_967_296.0 + half(x & 0xffff_ffff)
+fn to_i32(x: f64) -> i32 {
+    // Beside it, the last bits of a number are those of a whole one.
+    const LARGE: f64 = 1.5 * (1_u64 << 52) as f64;
+    let x = if x.is_nan() { 0.0 } else { x.clamp(i32::MIN.into(), i32::MAX.into()) };
+    (x + LARGE).to_bits() as i32
 }
 
 #[cfg(test)]
@@ -239,6 +267,9 @@ mod tests {
     /// Known answers of Random123 (`kat_vectors`, philox4x32 with 10 rounds).
     #[test]
     fn known_answers() {
+        let philox4x32 = |counter: [u32; 4], key| {
+            super::philox4x32(counter.map(u64::from), key).map(|word| word as u32)
+        };
         let ones = u32::MAX;
         let pi = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];
         assert_eq!(
@@ -270,5 +301,46 @@ mod tests {
         distinct.sort_unstable();
         distinct.dedup();
         assert_eq!(distinct.len(), all.len());
+    }
+
+    /// As many as are asked for, each that of its position.
+    #[test]
+    fn many_are_those_of_their_positions() {
+        fn check<T: Rounded>(draw: Draw, first: isize, step: isize) {
+            let key = words(key(1, 2));
+            for count in [0, 1, 7, 8, 17, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH + 5] {
+                let mut made = vec![T::ZERO; count];
+                draw.fill(key, first, step, &mut made);
+                for (i, made) in made.into_iter().enumerate() {
+                    let at = first.wrapping_add(step.wrapping_mul(i as isize));
+                    let want: T = draw.make(at, super::draw(key, at as u64));
+                    assert_eq!(made.value().to_bits(), want.value().to_bits(), "{draw:?} at {at}");
+                }
+            }
+        }
+        for draw in [
+            Draw::Position,
+            Draw::Uniform { low: -3.0, high: 20.0 },
+            Draw::Normal { mean: 1.0, stddev: 2.0 },
+            Draw::Truncated { mean: 1.0, stddev: 2.0 },
+        ] {
+            // Across the end of the low word, too.
+            for (first, step) in [(0, 1), (5, 3), (u32::MAX as isize - 40, 1), (900, -2)] {
+                check::<f32>(draw, first, step);
+                check::<f64>(draw, first, step);
+                check::<bf16>(draw, first, step);
+                check::<i32>(draw, first, step);
+            }
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_cast_as_by_rust() {
+        let bound = f64::from(i32::MAX);
+        for x in [0.0, -0.0, 1.0, -1.0, 65_536.0, bound, bound - 1.0, -bound, -bound - 1.0] {
+            for x in [x, x + bound, x - bound, x * 1e10, x * f64::INFINITY] {
+                assert_eq!(to_i32(x), x as i32, "{x}");
+            }
+        }
     }
 }

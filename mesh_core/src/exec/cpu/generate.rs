@@ -147,17 +147,18 @@ impl Kernel for Table {
     }
 }
 
-/// Numbers for [`BATCH`] positions.
-struct Batch<T>(PhantomData<T>);
+/// Numbers one after another in memory.
+struct Numbers<T>(PhantomData<T>);
 
-impl<T: Rounded> Task for Batch<T> {
-    /// Key, first position, distance of positions.
-    type Args = (Draw, [u32; 2], isize, isize);
-    type Result = [T; BATCH];
+impl<T: Rounded> Task for Numbers<T> {
+    /// Key, first position, distance of positions, where and how many.
+    type Args = (Draw, [u32; 2], isize, isize, *mut T, usize);
+    type Result = ();
 
     #[inline(always)]
-    unsafe fn run((draw, key, first, step): Self::Args) -> [T; BATCH] {
-        draw.batch(key, first, step)
+    unsafe fn run((draw, key, first, step, out, count): Self::Args) {
+        // SAFETY: `out` is good for so many.
+        draw.fill(key, first, step, unsafe { std::slice::from_raw_parts_mut(out, count) });
     }
 }
 
@@ -183,21 +184,21 @@ impl Positions {
     /// `out` is valid at all offsets of the nest.
     unsafe fn write<T: Rounded>(&self, out: *mut T, key: [u32; 2], start: isize) {
         let [step, stride] = [self.inner.strides[0], self.inner.strides[1]];
-        let batch = compiled::<Batch<T>>();
+        let fill = compiled::<Numbers<T>>();
         self.outer.walk([start, 0], &mut |[first, to]| {
+            if stride == 1 {
+                // SAFETY: compiled for this machine; offsets of the nest.
+                unsafe {
+                    fill((self.draw, key, first, step, out.offset(to), self.inner.extent));
+                }
+                return;
+            }
             for done in (0..self.inner.extent).step_by(BATCH) {
                 let first = first + done as isize * step;
-                // SAFETY: compiled for this machine.
-                let made = unsafe { batch((self.draw, key, first, step)) };
                 let count = BATCH.min(self.inner.extent - done);
-                if stride == 1 {
-                    // SAFETY: offsets of the nest.
-                    unsafe {
-                        out.offset(to + done as isize)
-                            .copy_from_nonoverlapping(made.as_ptr(), count);
-                    }
-                    continue;
-                }
+                let mut made = [T::ZERO; BATCH];
+                // SAFETY: compiled for this machine; `made` holds as many.
+                unsafe { fill((self.draw, key, first, step, made.as_mut_ptr(), count)) };
                 for (i, x) in made[..count].iter().enumerate() {
                     // SAFETY: an offset of the nest.
                     unsafe { *out.offset(to + (done + i) as isize * stride) = *x };

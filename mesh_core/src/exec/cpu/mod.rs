@@ -25,6 +25,7 @@ mod pool;
 mod product;
 mod put;
 pub(super) mod reduce;
+mod rows;
 mod scan;
 mod scatter;
 mod sort;

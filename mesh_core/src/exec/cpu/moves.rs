@@ -13,8 +13,49 @@ struct Rectangle {
     nest: Nest,
 }
 
+impl Rectangle {
+    /// Turns of the first loop, and how far the result travels in each.
+    fn turns(&self) -> (usize, isize) {
+        self.nest.loops.first().map_or((1, 0), |l| (l.extent, l.strides[1]))
+    }
+
+    /// Copies `count` turns of the first loop, from turn `first` on.
+    ///
+    /// # Safety
+    ///
+    /// Input and result are at these addresses, and the loop has these turns.
+    unsafe fn copy(&self, [first, count]: [usize; 2], size: usize, input: *const u8, out: *mut u8) {
+        let step = |k: usize| self.nest.loops.first().map_or(0, |l| l.strides[k]);
+        let offset = |from: usize, k| (from as isize + first as isize * step(k)) * size as isize;
+        // SAFETY: rectangles lie within their values, as `prepare` has checked.
+        unsafe {
+            let (from, to) = (input.offset(offset(self.from, 0)), out.offset(offset(self.to, 1)));
+            copy(&self.nest.loops, count, size, from, to);
+        }
+    }
+}
+
+/// Bytes of a result that are written by all rectangles before more is.
+const BLOCK: usize = 8 << 10;
+
+/// How many turns of their first loops rectangles make one after the other: few, where each turn of all is in one
+/// part of the result, which so is written in its order; else all.
+fn together(rectangles: &[Rectangle], size: usize) -> usize {
+    let Some((first, others)) = rectangles.split_first() else { return usize::MAX };
+    let (turns, step) = first.turns();
+    let part = step.unsigned_abs().max(1);
+    let beside =
+        |other: &Rectangle| other.turns() == (turns, step) && other.to / part == first.to / part;
+    match others {
+        [_, ..] if others.iter().all(beside) => (BLOCK / (part * size)).max(1),
+        _ => usize::MAX,
+    }
+}
+
 struct Move {
     rectangles: Vec<Rectangle>,
+    /// Turns that each makes before the next does.
+    together: usize,
     /// The bytes of the fill, of which an element has the first.
     fill: [u8; 8],
     /// What is filled before: where it begins, and the loops over it.
@@ -97,7 +138,9 @@ pub(super) fn prepare(
         [piece] => around(piece, &value.extents, &to_strides),
         _ => vec![(0, filled(&value.extents, &to_strides))],
     };
-    Ok(Box::new(Move { rectangles, fill: bytes(scalar), gaps, out, size: value.dtype.size() }))
+    let size = value.dtype.size();
+    let together = together(&rectangles, size);
+    Ok(Box::new(Move { rectangles, together, fill: bytes(scalar), gaps, out, size }))
 }
 
 /// The loops over a box of a result that is filled; strides: of the fill, result.
@@ -155,10 +198,13 @@ impl Kernel for Move {
                 let from = self.fill.as_ptr();
                 copy(&nest.loops, first, self.size, from, out.add(begin * self.size));
             }
-            for Rectangle { input, from, to, nest } in &self.rectangles {
-                let from = memory.pointer(*input).add(from * self.size);
-                let first = nest.loops.first().map_or(1, |l| l.extent);
-                copy(&nest.loops, first, self.size, from, out.add(to * self.size));
+            let turns = self.rectangles.iter().map(|rectangle| rectangle.turns().0).max();
+            for first in (0..turns.unwrap_or(0)).step_by(self.together) {
+                for rectangle in &self.rectangles {
+                    let count = self.together.min(rectangle.turns().0 - first);
+                    let from = memory.pointer(rectangle.input);
+                    rectangle.copy([first, count], self.size, from, out);
+                }
             }
         }
     }

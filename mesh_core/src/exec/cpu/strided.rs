@@ -1,9 +1,8 @@
 //! Loop nests over strided operands.
 
-use super::isa::{Task, compiled};
+use super::rows;
 use crate::program::{Block, Dims, Operand, ValueId};
 use smallvec::SmallVec;
-use std::ops::RangeInclusive;
 
 /// Strides of the operands of a nest along one dim, in elements.
 pub(super) type Strides = SmallVec<[isize; 3]>;
@@ -182,17 +181,19 @@ pub(super) unsafe fn copy(nest: &[Loop], first: usize, size: usize, from: *const
     }
     if let [Loop { extent, strides }] = rest
         && strides[..] == [1, 1]
-        && SHORT.contains(&(extent * size))
+        && rows::SHORT.contains(&(extent * size))
     {
         let step = size as isize;
         // SAFETY: `from` and `to` are good for `first` rows of this length at these strides.
-        return unsafe { compiled::<Rows>()((first, extent * size, from, s * step, to, t * step)) };
+        return unsafe {
+            rows::copy_rows([first, extent * size], (from, s * step), (to, t * step));
+        };
     }
     if let [Loop { extent, strides }] = rest
         && strides[..] == [0, 1]
     {
         // SAFETY: `from` and `to` are good for the two loops at these strides.
-        return unsafe { spread([first, *extent], [s, t], size, from, to) };
+        return unsafe { rows::spread([first, *extent], size, (from, s), (to, t)) };
     }
     if let [next] = rest
         && (s.abs() == 1 || next.strides[0].abs() == 1)
@@ -208,40 +209,6 @@ pub(super) unsafe fn copy(nest: &[Loop], first: usize, size: usize, from: *const
         unsafe {
             let (from, to) = (from.offset(i * s * step), to.offset(i * t * step));
             copy(rest, next.extent, size, from, to);
-        }
-    }
-}
-
-/// Bytes of rows that are copied in place: to call the system's copy takes longer.
-const SHORT: RangeInclusive<usize> = CHUNK..=2048;
-/// Bytes that are copied at once.
-const CHUNK: usize = 64;
-
-/// Copies rows: how many, bytes of each; from, to, each with the bytes between rows.
-struct Rows;
-
-impl Task for Rows {
-    type Args = (usize, usize, *const u8, isize, *mut u8, isize);
-    type Result = ();
-
-    #[inline(always)]
-    unsafe fn run((rows, bytes, from, from_step, to, to_step): Self::Args) {
-        let (chunks, last) = (bytes / CHUNK, bytes - CHUNK);
-        for row in 0..rows as isize {
-            let (from, to) =
-                (from.wrapping_offset(row * from_step), to.wrapping_offset(row * to_step));
-            // SAFETY: chunks lie within the rows, which are at least one long; the last may overlap the one
-            // before, and writes the same again.
-            unsafe {
-                let copy = |at: usize| {
-                    let chunk = from.add(at).cast::<[u8; CHUNK]>().read_unaligned();
-                    to.add(at).cast::<[u8; CHUNK]>().write_unaligned(chunk);
-                };
-                (0..chunks).for_each(|chunk| copy(chunk * CHUNK));
-                if chunks * CHUNK < bytes {
-                    copy(last);
-                }
-            }
         }
     }
 }
@@ -324,30 +291,6 @@ pub(super) unsafe fn copy_run(
                 }
             } else {
                 (0..n as isize).for_each(|i| *b.offset(i * to.1) = *a.offset(i * from.1));
-            }
-        }
-    });
-}
-
-/// Elements that are each repeated, in runs.
-///
-/// # Safety
-///
-/// As [`copy`].
-unsafe fn spread(
-    [count, times]: [usize; 2],
-    [s, t]: [isize; 2],
-    size: usize,
-    from: *const u8,
-    to: *mut u8,
-) {
-    by_size!(size, T => {
-        let (a, b) = (from.cast::<T>(), to.cast::<T>());
-        for i in 0..count as isize {
-            // SAFETY: offsets of the two loops.
-            unsafe {
-                let (x, run) = (*a.offset(i * s), b.offset(i * t));
-                (0..times).for_each(|j| *run.add(j) = x);
             }
         }
     });

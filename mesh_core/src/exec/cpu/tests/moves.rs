@@ -118,6 +118,36 @@ proptest! {
     }
 }
 
+/// Parts of each row, and a later one that lies over them and begins a row further down.
+#[test]
+fn parts_of_many_rows_are_written_in_order() {
+    for (dtype, rows) in [(DType::F32, 900), (DType::F64, 7), (DType::BF16, 1)] {
+        let columns = [(0, 33), (33, 3), (36, 70)];
+        let parts = columns.map(|(at, count)| (0, at, count));
+        let out = Value::new(dtype, [rows + 1, 106]);
+        for parts in [parts.to_vec(), [&parts[..], &[(1, 30, 40)]].concat()] {
+            let mut want = vec![1.0; out.len()];
+            let (mut inputs, mut pieces) = (Vec::new(), Vec::new());
+            for (seed, (row, column, count)) in (1..).zip(parts) {
+                let input = whole(&Value::new(dtype, [rows, count]), seed);
+                for (i, x) in input.data.iter().enumerate() {
+                    want[(row + i / count) * 106 + column + i % count] = *x;
+                }
+                pieces.push(Piece {
+                    begin: vec![Offset::default(); 2],
+                    at: smallvec![row, column],
+                    extents: smallvec![rows, count],
+                });
+                inputs.push(input);
+            }
+            let labels = vec![vec![0, 1]; pieces.len()];
+            let step = step(Move { pieces, fill: Scalar::new(dtype, 1.0) }, labels, 1);
+            let got = run(&inputs, std::slice::from_ref(&out), &step).unwrap().remove(0);
+            assert!(got.data == want, "{dtype} {rows}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn transposes(

@@ -3,11 +3,12 @@
 use super::*;
 use crate::names::DType;
 use crate::passes::moves;
-use crate::program::sketch::labelled;
+use crate::program::sketch::{labelled, origin};
 use crate::program::{Extents, Offset, Piece, Scalar, ValueId};
 use smallvec::smallvec;
 
-/// The program's moves before the pass and after, if `make` makes what is fetched of a value of 6 x 8.
+/// The program's moves before the pass and after, which does not change its results, if `make` makes what is
+/// fetched of a value of 6 x 8.
 fn folded(make: impl Fn(&mut Builder<'_>, ValueId) -> ValueId) -> (usize, usize, String) {
     let mesh = square();
     let program = built(&mesh, |b| {
@@ -19,6 +20,12 @@ fn folded(make: impl Fn(&mut Builder<'_>, ValueId) -> ValueId) -> (usize, usize,
     let mut changed = program.clone();
     moves::run(&mut changed.block);
     verify(&changed, &mesh, &[]).unwrap();
+    let image = ndarray::Array2::from_shape_fn((6, 8), |(i, j)| (i * 10 + j + 1) as f32);
+    let [want, found] = [&program, &changed].map(|program| {
+        let compiled = compiled(program.clone(), &mesh, &[], &[]);
+        doubles(run(&mesh, compiled, &[image.view().into()]))
+    });
+    assert_eq!(want, found);
     let count = |program: &Program| {
         program.block.steps.iter().filter(|step| matches!(step.form, Form::Move(_))).count()
     };
@@ -81,7 +88,70 @@ fn a_window_of_one_part_needs_no_other() {
         assert_eq!(before, 2);
         (after, text.contains("fill"))
     };
-    assert_eq!([0, 7, 4].map(of), [(1, false), (1, true), (2, true)]);
+    assert_eq!([0, 7, 4].map(of), [(1, false), (1, true), (1, true)]);
+}
+
+/// A value of these extents between rows of its own, which are looked up along a dim.
+fn bordered(
+    b: &mut Builder<'_>,
+    of: ValueId,
+    extents: [usize; 2],
+    dim: usize,
+    [before, after]: [&[i32]; 2],
+) -> ValueId {
+    let rows = [before, after].concat();
+    let count = rows.len();
+    let table = Generator::Table(std::sync::Arc::new(ndarray::Array1::from_vec(rows).into()));
+    let table = b.generate(table, DType::I32, origin(1), smallvec![count], smallvec![count]);
+    let mut labels = [0, 1];
+    labels[dim] = 2;
+    let mut border = Extents::from_slice(&extents);
+    border[dim] = count;
+    let (of_labelled, at) = (labelled(of, &labels), labelled(table, &[dim as u8]));
+    let border = b.gather(of_labelled, at, 2, Offset::default(), border);
+    let piece = |value, from: usize, to: usize, size: usize| {
+        let mut piece = Piece {
+            begin: vec![Offset::default(); 2],
+            at: smallvec![0, 0],
+            extents: Extents::from_slice(&extents),
+        };
+        piece.begin[dim] = Offset::fixed(from);
+        (piece.at[dim], piece.extents[dim]) = (to, size);
+        (labelled(value, &[0, 1]), piece)
+    };
+    let end = before.len() + extents[dim];
+    let pieces = [
+        piece(of, 0, before.len(), extents[dim]),
+        piece(border, 0, 0, before.len()),
+        piece(border, before.len(), end, after.len()),
+    ];
+    let mut whole = extents;
+    whole[dim] += count;
+    b.assemble(pieces, Scalar::new(DType::F32, 0.0), Extents::from_slice(&whole))
+}
+
+#[test]
+fn borders_of_own_rows_are_one_move() {
+    // Of the rows that are looked up, two follow each other.
+    let (before, after, text) = folded(|b, image| {
+        let high = bordered(b, image, [6, 8], 0, [&[4, 5], &[0]]);
+        bordered(b, high, [9, 8], 1, [&[0], &[7]])
+    });
+    assert_eq!((before, after), (2, 1));
+    assert!(!text.contains("gather"), "{text}");
+    // A row that is nowhere is of zeros, beside which nothing is filled through.
+    let (before, after, text) = folded(|b, image| {
+        let high = bordered(b, image, [6, 8], 0, [&[-1], &[5]]);
+        bordered(b, high, [8, 8], 1, [&[3], &[6]])
+    });
+    assert_eq!((before, after), (2, 2));
+    assert!(!text.contains("gather"), "{text}");
+    // More pieces than are copied as fast as one.
+    let (_, after, text) = folded(|b, image| {
+        let high = bordered(b, image, [6, 8], 0, [&[5, 3, 1], &[4, 2, 0]]);
+        bordered(b, high, [12, 8], 1, [&[7, 5, 3], &[6, 4, 2]])
+    });
+    assert!(after > 1 && !text.contains("gather"), "{text}");
 }
 
 #[test]

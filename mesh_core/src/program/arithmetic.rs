@@ -38,13 +38,18 @@ impl Prim {
             Self::Sqrt => a.sqrt(),
             Self::Rsqrt => 1.0 / a.sqrt(),
             Self::Exp => a.exp(),
+            Self::Exp2 => a.exp2(),
             Self::Log => a.ln(),
             Self::Tanh => a.tanh(),
             Self::Logistic => 1.0 / (1.0 + (-a).exp()),
             Self::Sin => a.sin(),
             Self::Cos => a.cos(),
+            Self::Tan => a.tan(),
+            Self::Asin => a.asin(),
+            Self::Acos => a.acos(),
             Self::Erf => libm::erf(a),
             Self::Erfc => libm::erfc(a),
+            Self::ErfInv => erf_inv(a),
             Self::Pow => a.powf(b),
             Self::Atan2 => a.atan2(b),
             Self::Add => a + b,
@@ -95,6 +100,48 @@ impl Prim {
             }
         })
     }
+}
+
+/// The number whose error function is `x`: Giles' approximation (2010, "Approximating the erfinv function", table
+/// 5), good to f32, corrected twice by Halley's method.
+pub(crate) fn erf_inv(x: f64) -> f64 {
+    const MIDDLE: [f64; 9] = [
+        1.50140941,
+        0.246640727,
+        -0.00417768164,
+        -0.00125372503,
+        0.00021858087,
+        -4.39150654e-06,
+        -3.5233877e-06,
+        3.43273939e-07,
+        2.81022636e-08,
+    ];
+    const TAIL: [f64; 9] = [
+        2.83297682,
+        1.00167406,
+        0.00943887047,
+        -0.0076224613,
+        0.00573950773,
+        -0.00367342844,
+        0.00134934322,
+        0.000100950558,
+        -0.000200214257,
+    ];
+    let size = x.abs();
+    if size == 1.0 {
+        return x * f64::INFINITY;
+    }
+    // Exact where it is needed.
+    let rest = 1.0 - size;
+    let w = -(rest * (1.0 + size)).ln();
+    let (t, terms) = if w < 5.0 { (w - 2.5, MIDDLE) } else { (w.sqrt() - 3.0, TAIL) };
+    let mut y = size * terms.iter().rev().fold(0.0, |sum, term| sum * t + term);
+    for _ in 0..2 {
+        let off = if size < 0.5 { libm::erf(y) - size } else { rest - libm::erfc(y) };
+        let step = off * (y * y).exp() / std::f64::consts::FRAC_2_SQRT_PI;
+        y -= step / (1.0 + y * step);
+    }
+    y.copysign(x)
 }
 
 /// A number in another dtype. A register of bf16 holds f32: only a cast from elsewhere rounds it.

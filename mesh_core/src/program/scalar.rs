@@ -148,6 +148,8 @@ prims! {
     Rsqrt "rsqrt" 1 2;
     /// e to the a.
     Exp "exp" 1 10;
+    /// 2 to the a.
+    Exp2 "exp2" 1 10;
     /// Natural logarithm.
     Log "log" 1 10;
     /// Hyperbolic tangent.
@@ -158,11 +160,20 @@ prims! {
     Sin "sin" 1 12;
     /// Cosine.
     Cos "cos" 1 12;
+    /// Tangent.
+    Tan "tan" 1 15;
+    /// The angle from -pi/2 to pi/2 whose sine is a. In StableHLO the composite `chlo.asin`.
+    Asin "asin" 1 20;
+    /// The angle from 0 to pi whose cosine is a. In StableHLO the composite `chlo.acos`.
+    Acos "acos" 1 20;
     /// Error function, `2 / sqrt(pi)` times the integral of `exp(-t^2)` from 0 to a. In StableHLO
     /// the composite `chlo.erf`.
     Erf "erf" 1 20;
     /// `1 - erf(a)`, which does not cancel for large a. In StableHLO the composite `chlo.erfc`.
     Erfc "erfc" 1 30;
+    /// The number whose error function is a; infinite at -1 and 1, NaN beyond. In StableHLO the composite
+    /// `chlo.erf_inv`.
+    ErfInv "erf_inv" 1 50;
     /// Logical negation of bool, every bit's of i32.
     Not "not" 1 0;
     /// `a + b`; i32 wraps.
@@ -238,13 +249,18 @@ impl Prim {
             | Self::Sqrt
             | Self::Rsqrt
             | Self::Exp
+            | Self::Exp2
             | Self::Log
             | Self::Tanh
             | Self::Logistic
             | Self::Sin
             | Self::Cos
+            | Self::Tan
+            | Self::Asin
+            | Self::Acos
             | Self::Erf
             | Self::Erfc
+            | Self::ErfInv
             | Self::Atan2
             | Self::Pow => dtype.is_float(),
             _ => true,

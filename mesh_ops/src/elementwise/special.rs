@@ -10,86 +10,23 @@
 //! the way, so near their zeros they lose relative accuracy: in f32 they are off by less than 1e-5 there. At
 //! minus infinity `lgamma` is infinite and `digamma` NaN, as at whole numbers below 0. None is linear.
 
+use super::unary::unary;
 use super::{Elementwise, abs, cos, equal, exp, less, log, map, round, select, sin, square};
 use crate::room::*;
 use mesh_core::program::Expr;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Erfinv {
-    /// How often a first guess, good to f32, is corrected.
-    corrections: u8,
+unary! {
+    /// The number whose [`erf`](super::erf) is `x`.
+    Erfinv erfinv float;
+    value |x| x.erf_inv();
+    gradient |_, y, dy| Some(dy * (exp(square(y)) * (1.0 / FRAC_2_SQRT_PI)));
 }
-
-/// The number whose [`erf`](super::erf) is `x`; floats. Giles' approximation (2010, "Approximating the erfinv
-/// function", table 5), corrected by Halley's method.
-///
-/// ```
-/// # use mesh_ops::prelude::*;
-/// # let g = mesh_ops::graph();
-/// let x = g.input("x", [dim("x", 2)], F32);
-/// assert_eq!(mesh_ops::elementwise::erfinv(x).shape(), x.shape());
-/// ```
-#[track_caller]
-pub fn erfinv(x: Tensor<'_>) -> Tensor<'_> {
-    map(Erfinv { corrections: if x.dtype() == DType::F64 { 2 } else { 1 } }, &[x])
-}
-
-/// Giles' polynomials, the highest power first: where both tails together hold more than exp(-5), and less.
-const MIDDLE: [f64; 9] = [
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
-];
-const TAILS: [f64; 9] = [
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
-];
 
 /// A polynomial, its highest power first.
 fn poly(x: &Expr, coefficients: &[f64]) -> Expr {
     let first = Expr::number(coefficients[0]);
     coefficients[1..].iter().fold(first, |sum, &next| sum * x.clone() + next)
-}
-
-impl Elementwise for Erfinv {
-    const NAME: &'static str = "erfinv";
-    const ARITY: usize = 1;
-    fn expr(&self, x: Vec<Expr>) -> Expr {
-        let x = x[0].clone();
-        let size = x.clone().abs();
-        // Exact where it is needed.
-        let rest = 1.0 - size.clone();
-        let w = -(rest.clone() * (1.0 + size.clone())).log();
-        let [middle, tails] =
-            [poly(&(w.clone() - 2.5), &MIDDLE), poly(&(w.clone().sqrt() - 3.0), &TAILS)];
-        let mut y = size.clone() * w.less(5.0).select(middle, tails);
-        for _ in 0..self.corrections {
-            let off = size
-                .clone()
-                .less(0.5)
-                .select(y.clone().erf() - size.clone(), rest.clone() - y.clone().erfc());
-            let step = off * (y.clone() * y.clone()).exp() / FRAC_2_SQRT_PI;
-            y = y.clone() - step.clone() / (1.0 + y * step);
-        }
-        x.sign() * size.equal(1.0).select(f64::INFINITY, y)
-    }
-    fn gradient<'g>(&self, _: &[Tensor<'g>], y: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
-        Ok(vec![Some(dy * (exp(square(y)) * (1.0 / FRAC_2_SQRT_PI)))])
-    }
 }
 
 /// Bernoulli's numbers B2, B4, ...

@@ -4,13 +4,13 @@
 //! |---|---|---|
 //! | `sin(x)` | `cos(x) dy` | NaN at the infinities |
 //! | `cos(x)` | `-sin(x) dy` | NaN at the infinities |
-//! | `tan(x) = sin(x) / cos(x)` | `(1 + y^2) dy` | NaN at the infinities |
+//! | `tan(x)` | `(1 + y^2) dy` | NaN at the infinities |
 //! | `asin(x)` | `dy / sqrt(1 - x^2)` | NaN beyond -1 and 1 |
 //! | `acos(x)` | `-dy / sqrt(1 - x^2)` | NaN beyond -1 and 1 |
 //! | `atan(x)` | `dy / (1 + x^2)` | |
 //! | `atan2(y, x)` | `x / (x^2 + y^2) dy` to y, `-y / (x^2 + y^2) dy` to x | both 0 at the origin |
 //!
-//! `atan2` is a primitive, of which the other inverses are made. None is linear.
+//! `atan(x)` is `atan2(x, 1)`. None is linear.
 
 use super::unary::unary;
 use super::{Elementwise, equal, map, rsqrt, select, square};
@@ -30,28 +30,23 @@ unary! {
 
     /// Tangent of radians.
     Tan tan float;
-    value |x| x.clone().sin() / x.cos();
+    value |x| x.tan();
     gradient |_, y, dy| Some(dy * (1.0 + y * y));
 
     /// The angle from -pi/2 to pi/2 whose sine is `x`.
     Asin asin float;
-    value |x| x.clone().atan2(cathetus(x));
+    value |x| x.asin();
     gradient |x, _, dy| Some(dy * (rsqrt(1.0 - x) * rsqrt(1.0 + x)));
 
     /// The angle from 0 to pi whose cosine is `x`.
     Acos acos float;
-    value |x| cathetus(x.clone()).atan2(x);
+    value |x| x.acos();
     gradient |x, _, dy| Some(dy * -(rsqrt(1.0 - x) * rsqrt(1.0 + x)));
 
     /// The angle from -pi/2 to pi/2 whose tangent is `x`.
     Atan atan float;
     value |x| x.atan2(1.0);
     gradient |x, _, dy| Some(dy / (1.0 + x * x));
-}
-
-/// `sqrt(1 - x^2)`, which does not cancel near -1 and 1.
-fn cathetus(x: Expr) -> Expr {
-    ((1.0 - x.clone()) * (1.0 + x)).sqrt()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -126,13 +126,18 @@ fn is_exact(prim: Prim, dtype: DType) -> bool {
     let approximate = [
         Prim::Rsqrt,
         Prim::Exp,
+        Prim::Exp2,
         Prim::Log,
         Prim::Tanh,
         Prim::Logistic,
         Prim::Sin,
         Prim::Cos,
+        Prim::Tan,
+        Prim::Asin,
+        Prim::Acos,
         Prim::Erf,
         Prim::Erfc,
+        Prim::ErfInv,
         Prim::Pow,
         Prim::Atan2,
     ];

@@ -56,9 +56,17 @@ impl Writer<'_> {
             Prim::Logistic => return self.unary("stablehlo.logistic", a),
             Prim::Sin => return self.unary("stablehlo.sine", a),
             Prim::Cos => return self.unary("stablehlo.cosine", a),
+            Prim::Tan => return self.unary("stablehlo.tan", a),
+            Prim::Asin => return self.composite("asin", a),
+            Prim::Acos => return self.composite("acos", a),
             Prim::Not => return self.unary("stablehlo.not", a),
             Prim::Erf => return self.composite("erf", a),
             Prim::Erfc => return self.composite("erfc", a),
+            Prim::ErfInv => return self.composite("erf_inv", a),
+            Prim::Exp2 => {
+                let two = self.fill(a.element, &a.extents, 2.0);
+                return self.binary("power", &two, a);
+            }
             Prim::Eq => return self.compare(a, Is::Equal, b),
             Prim::Ne => return self.compare(a, Is::Other, b),
             Prim::Lt => return self.compare(a, Is::Less, b),

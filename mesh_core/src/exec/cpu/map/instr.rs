@@ -3,7 +3,7 @@
 use super::tile::{ARGS, Binary, Choose, Kind, One, Run, Two, Unary};
 use crate::exec::cpu::isa::compiled;
 use crate::exec::cpu::vmath;
-use crate::program::Prim;
+use crate::program::{Prim, erf_inv};
 use std::marker::PhantomData;
 
 /// One struct per primitive and type, so that each is its own loop.
@@ -63,6 +63,9 @@ unary! {
     Exp {
         f32 => f32, a, vmath::exp(a); f64 => f64, a, a.exp();
     }
+    Exp2 {
+        f32 => f32, a, vmath::exp2(a); f64 => f64, a, a.exp2();
+    }
     Log {
         f32 => f32, a, vmath::log(a); f64 => f64, a, a.ln();
     }
@@ -78,50 +81,52 @@ unary! {
     Erfc {
         f32 => f32, a, vmath::erfc(a); f64 => f64, a, libm::erfc(a);
     }
+    ErfInv {
+        f32 => f32, a, vmath::erf_inv(a); f64 => f64, a, erf_inv(a);
+    }
+    Asin {
+        f32 => f32, a, vmath::asin(a); f64 => f64, a, a.asin();
+    }
+    Acos {
+        f32 => f32, a, vmath::acos(a); f64 => f64, a, a.acos();
+    }
     Sin {
         f64 => f64, a, a.sin();
     }
     Cos {
         f64 => f64, a, a.cos();
     }
+    Tan {
+        f64 => f64, a, a.tan();
+    }
     Not {
         u8 => u8, a, u8::from(a == 0); i32 => i32, a, !a;
     }
 }
 
-impl Unary for Sin<f32> {
-    type In = f32;
-    type Out = f32;
-    const RARE: bool = true;
-    #[inline(always)]
-    fn apply(a: f32) -> f32 {
-        vmath::sin(a)
-    }
-    #[inline(always)]
-    fn rare(a: f32) -> bool {
-        vmath::is_far(a)
-    }
-    fn slow(a: f32) -> f32 {
-        f64::from(a).sin() as f32
-    }
+/// Functions of an angle in f32, of which those that are far from 0 go by f64.
+macro_rules! of_angle {
+    ($($name:ident $function:ident)*) => {$(
+        impl Unary for $name<f32> {
+            type In = f32;
+            type Out = f32;
+            const RARE: bool = true;
+            #[inline(always)]
+            fn apply(a: f32) -> f32 {
+                vmath::$function(a)
+            }
+            #[inline(always)]
+            fn rare(a: f32) -> bool {
+                vmath::is_far(a)
+            }
+            fn slow(a: f32) -> f32 {
+                f64::from(a).$function() as f32
+            }
+        }
+    )*};
 }
 
-impl Unary for Cos<f32> {
-    type In = f32;
-    type Out = f32;
-    const RARE: bool = true;
-    #[inline(always)]
-    fn apply(a: f32) -> f32 {
-        vmath::cos(a)
-    }
-    #[inline(always)]
-    fn rare(a: f32) -> bool {
-        vmath::is_far(a)
-    }
-    fn slow(a: f32) -> f32 {
-        f64::from(a).cos() as f32
-    }
-}
+of_angle! { Sin sin Cos cos Tan tan }
 
 /// `a` in place of the quotient where `b` is 0.
 #[inline(always)]
@@ -284,13 +289,18 @@ pub(in crate::exec::cpu) fn apply(
         Prim::Sqrt => floats!(Sqrt),
         Prim::Rsqrt => floats!(Rsqrt),
         Prim::Exp => floats!(Exp),
+        Prim::Exp2 => floats!(Exp2),
         Prim::Log => floats!(Log),
         Prim::Tanh => floats!(Tanh),
         Prim::Logistic => floats!(Logistic),
         Prim::Erf => floats!(Erf),
         Prim::Erfc => floats!(Erfc),
+        Prim::ErfInv => floats!(ErfInv),
         Prim::Sin => floats!(Sin),
         Prim::Cos => floats!(Cos),
+        Prim::Tan => floats!(Tan),
+        Prim::Asin => floats!(Asin),
+        Prim::Acos => floats!(Acos),
         Prim::Not => bits!(one Not),
         Prim::Add => numbers!(two Add, uniform),
         Prim::Sub => numbers!(two Sub, uniform),

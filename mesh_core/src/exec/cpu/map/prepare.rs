@@ -170,8 +170,9 @@ impl Map {
             Reads::Late => false,
         });
         // Operands that are rare are looked for in a whole tile before it is computed.
-        let looks_ahead =
-            |(instr, _): &(Instr, DType)| matches!(instr, Instr::Apply(Prim::Sin | Prim::Cos, _));
+        let looks_ahead = |(instr, _): &(Instr, DType)| {
+            matches!(instr, Instr::Apply(Prim::Sin | Prim::Cos | Prim::Tan, _))
+        };
         Ok(Self {
             // A tile of one turn says nothing of how turns lie.
             may_be_whole: chunk > 1 && code.is_alone() && !body.code.iter().any(looks_ahead),

@@ -2,7 +2,7 @@ use super::oracle::{declared, each, get, index};
 use super::{DTYPES, Tensor, block, run, run_with, value, whole};
 use crate::names::{DType, Mesh};
 use crate::program::forms::Map;
-use crate::program::{Block, Body, Expr, Instr, Operand, Prim, Reg, Scalar, Step, Value};
+use crate::program::{Block, Body, Expr, Instr, Operand, Prim, Reg, Scalar, Step, Value, erf_inv};
 use proptest::prelude::*;
 
 /// Whether an out of `Map` may lie where this input lies: then tile by tile the input is read
@@ -42,11 +42,16 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
         Prim::Sqrt => a.sqrt(),
         Prim::Rsqrt => 1.0 / a.sqrt(),
         Prim::Exp => a.exp(),
+        Prim::Exp2 => a.exp2(),
         Prim::Log => a.ln(),
         Prim::Tanh => a.tanh(),
         Prim::Logistic => 1.0 / (1.0 + (-a).exp()),
         Prim::Sin => a.sin(),
         Prim::Cos => a.cos(),
+        Prim::Tan => a.tan(),
+        Prim::Asin => a.asin(),
+        Prim::Acos => a.acos(),
+        Prim::ErfInv => erf_inv(a),
         Prim::Erf => libm::erf(a),
         Prim::Erfc => libm::erfc(a),
         Prim::Not if of == DType::I32 => -1.0 - a,
@@ -307,6 +312,7 @@ fn elementary_functions_of_all_floats() {
     let prims = [
         Prim::Rsqrt,
         Prim::Exp,
+        Prim::Exp2,
         Prim::Log,
         Prim::Tanh,
         Prim::Logistic,
@@ -314,6 +320,7 @@ fn elementary_functions_of_all_floats() {
         Prim::Erfc,
         Prim::Sin,
         Prim::Cos,
+        Prim::Tan,
     ];
     for prim in prims {
         for dtype in [DType::F32, DType::F64, DType::BF16] {

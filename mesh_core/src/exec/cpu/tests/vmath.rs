@@ -4,7 +4,7 @@ use super::super::isa::{Isa, Task, every_version};
 use super::super::map::instr;
 use super::super::map::tile::{ARGS, Kind, Tile};
 use super::super::vmath;
-use crate::program::Prim;
+use crate::program::{Prim, erf_inv};
 
 /// Distance of `got` from `exact` in units of the last place of the exact result's f32.
 fn ulps(got: f32, exact: f64) -> f64 {
@@ -60,15 +60,20 @@ fn errors_are_within_the_stated_bounds() {
     let all = |_: f32| true;
     let near = |x: f32| !vmath::is_far(x);
     let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let cases: [(Prim, (f64, f32), f64); 8] = [
-        (Prim::Exp, worst(Prim::Exp, f64::exp, all), 1.0),
-        (Prim::Log, worst(Prim::Log, f64::ln, all), 0.9),
+    let cases: [(Prim, (f64, f32), f64); 13] = [
+        (Prim::Exp, worst(Prim::Exp, f64::exp, all), 1.1),
+        (Prim::Exp2, worst(Prim::Exp2, f64::exp2, all), 1.0),
+        (Prim::Log, worst(Prim::Log, f64::ln, all), 1.0),
         (Prim::Tanh, worst(Prim::Tanh, f64::tanh, all), 2.5),
         (Prim::Logistic, worst(Prim::Logistic, logistic, |x| x >= -87.0), 2.5),
         (Prim::Erf, worst(Prim::Erf, libm::erf, all), 5.5),
         (Prim::Erfc, worst(Prim::Erfc, libm::erfc, all), 5.0),
         (Prim::Sin, worst(Prim::Sin, f64::sin, near), 1.6),
         (Prim::Cos, worst(Prim::Cos, f64::cos, near), 1.6),
+        (Prim::Tan, worst(Prim::Tan, f64::tan, near), 2.5),
+        (Prim::Asin, worst(Prim::Asin, f64::asin, all), 1.5),
+        (Prim::Acos, worst(Prim::Acos, f64::acos, all), 1.5),
+        (Prim::ErfInv, worst(Prim::ErfInv, erf_inv, all), 4.0),
     ];
     for (prim, (off, at), bound) in cases {
         let name = prim.name();
@@ -159,6 +164,22 @@ fn exact_places() {
     assert!(vmath::erfc(f32::NAN).is_nan());
     assert_eq!(vmath::erf(-100.0), -1.0);
     assert_eq!(vmath::erf(-0.0).to_bits(), (-0.0_f32).to_bits());
+    assert_eq!([f32::NEG_INFINITY, -1e4].map(vmath::exp), [0.0; 2]);
+    assert_eq!([f32::NEG_INFINITY, -1e4].map(vmath::exp2), [0.0; 2]);
+    assert_eq!([89.0, f32::INFINITY].map(vmath::exp), [f32::INFINITY; 2]);
+    let powers: Vec<f32> = (-149..128).map(|n| vmath::exp2(n as f32)).collect();
+    assert!(powers.iter().zip(-149..).all(|(&power, n)| f64::from(power) == 2.0_f64.powi(n)));
+    assert_eq!([128.0, f32::INFINITY].map(vmath::exp2), [f32::INFINITY; 2]);
+    assert_eq!([1.0, -1.0].map(vmath::erf_inv), [f32::INFINITY, f32::NEG_INFINITY]);
+    for odd in [vmath::tan, vmath::asin, vmath::erf_inv] {
+        assert_eq!([0.0, -0.0].map(|x| odd(x).to_bits()), [0.0, -0.0].map(f32::to_bits));
+    }
+    for bounded in [vmath::asin, vmath::acos, vmath::erf_inv] {
+        assert!([1.5, -1.5, f32::INFINITY, f32::NAN].iter().all(|&x| bounded(x).is_nan()));
+    }
+    assert_eq!(vmath::acos(1.0), 0.0);
+    assert_eq!([88.4, 100.0, f32::INFINITY].map(vmath::logistic), [1.0; 3]);
+    assert_eq!([-88.5, -1e4].map(vmath::logistic), [0.0; 2]);
     assert_eq!(vmath::sin(-0.0).to_bits(), (-0.0_f32).to_bits());
     assert_eq!(vmath::logistic(f32::NEG_INFINITY), 0.0);
     assert!(vmath::max_f32(f32::NAN, 1.0).is_nan() && vmath::min_f32(1.0, f32::NAN).is_nan());
@@ -177,6 +198,7 @@ fn bf16_rounds_like_half() {
 fn tails_give_the_bits_of_the_body() {
     let prims = [
         Prim::Exp,
+        Prim::Exp2,
         Prim::Log,
         Prim::Tanh,
         Prim::Logistic,
@@ -184,6 +206,10 @@ fn tails_give_the_bits_of_the_body() {
         Prim::Erfc,
         Prim::Sin,
         Prim::Cos,
+        Prim::Tan,
+        Prim::Asin,
+        Prim::Acos,
+        Prim::ErfInv,
         Prim::Rsqrt,
         Prim::Sqrt,
         Prim::Sign,
@@ -215,7 +241,7 @@ fn tails_give_the_bits_of_the_body() {
 struct Everything;
 
 impl Task for Everything {
-    type Args = (*const f32, *mut [f32; 10], usize);
+    type Args = (*const f32, *mut [f32; 15], usize);
     type Result = ();
 
     #[inline(always)]
@@ -226,6 +252,7 @@ impl Task for Everything {
         for (to, &x) in to.iter_mut().zip(from) {
             *to = [
                 vmath::exp(x),
+                vmath::exp2(x),
                 vmath::log(x),
                 vmath::tanh(x),
                 vmath::logistic(x),
@@ -233,6 +260,10 @@ impl Task for Everything {
                 vmath::erfc(x),
                 vmath::sin(x),
                 vmath::cos(x),
+                vmath::tan(x),
+                vmath::asin(x),
+                vmath::acos(x),
+                vmath::erf_inv(x),
                 vmath::pow(x.abs(), -0.7),
                 vmath::atan2(x, 1.3),
             ];
@@ -246,9 +277,9 @@ fn every_instruction_set_gives_the_same_bits() {
         .map(|i| f32::from_bits(i * 9973))
         .filter(|x| !x.is_nan() && !vmath::is_far(*x))
         .collect();
-    let mut first: Option<(Isa, Vec<[u32; 10]>)> = None;
+    let mut first: Option<(Isa, Vec<[u32; 15]>)> = None;
     for (isa, run) in every_version::<Everything>() {
-        let mut out = vec![[0.0; 10]; xs.len()];
+        let mut out = vec![[0.0; 15]; xs.len()];
         // SAFETY: this machine has the instructions; slices of `n`.
         unsafe { run((xs.as_ptr(), out.as_mut_ptr(), xs.len())) };
         let bits: Vec<_> = out

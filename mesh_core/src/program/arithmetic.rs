@@ -40,6 +40,7 @@ impl Prim {
             Self::Exp => a.exp(),
             Self::Exp2 => a.exp2(),
             Self::Log => a.ln(),
+            Self::Log1p => a.ln_1p(),
             Self::Tanh => a.tanh(),
             Self::Logistic => 1.0 / (1.0 + (-a).exp()),
             Self::Sin => a.sin(),

@@ -60,7 +60,7 @@ macro_rules! methods {
         }
     };
 }
-methods! { abs Abs sign Sign floor Floor ceil Ceil round Round sqrt Sqrt rsqrt Rsqrt exp Exp exp2 Exp2 log Log tanh Tanh logistic Logistic sin Sin cos Cos tan Tan asin Asin acos Acos erf Erf erfc Erfc erf_inv ErfInv }
+methods! { abs Abs sign Sign floor Floor ceil Ceil round Round sqrt Sqrt rsqrt Rsqrt exp Exp exp2 Exp2 log Log log1p Log1p tanh Tanh logistic Logistic sin Sin cos Cos tan Tan asin Asin acos Acos erf Erf erfc Erfc erf_inv ErfInv }
 
 macro_rules! binary_methods {
     ($($method:ident $prim:ident)*) => {

@@ -152,6 +152,8 @@ prims! {
     Exp2 "exp2" 1 10;
     /// Natural logarithm.
     Log "log" 1 10;
+    /// `log(1 + a)`, which does not cancel for small a.
+    Log1p "log1p" 1 15;
     /// Hyperbolic tangent.
     Tanh "tanh" 1 12;
     /// `1 / (1 + exp(-a))`
@@ -251,6 +253,7 @@ impl Prim {
             | Self::Exp
             | Self::Exp2
             | Self::Log
+            | Self::Log1p
             | Self::Tanh
             | Self::Logistic
             | Self::Sin

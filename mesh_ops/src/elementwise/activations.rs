@@ -8,7 +8,6 @@
 //!
 //! None is linear. All but the first two are compositions.
 
-use super::exponential::log_plus_one;
 use super::unary::unary;
 use super::{clip, expm1, greater, maximum, minimum, select, sigmoid, softplus, square, tanh};
 use crate::room::*;
@@ -17,7 +16,7 @@ use mesh_core::program::Expr;
 unary! {
     /// `log(sigmoid(x))`, without the sigmoid, which might vanish.
     LogSigmoid log_sigmoid float;
-    value |x| x.clone().min(0.0) - log_plus_one((-x.abs()).exp());
+    value |x| x.clone().min(0.0) - (-x.abs()).exp().log1p();
     gradient |x, _, dy| Some(dy * sigmoid(-x));
 
     /// `x / (1 + |x|)`

@@ -11,7 +11,6 @@
 //!
 //! None is linear.
 
-use super::exponential::log_plus_one;
 use super::unary::unary;
 use super::{Elementwise, equal, log, map, select, sigmoid};
 use crate::room::*;
@@ -71,7 +70,7 @@ impl Elementwise for Logaddexp {
     const ARITY: usize = 2;
     fn expr(&self, x: Vec<Expr>) -> Expr {
         let (a, b) = (x[0].clone(), x[1].clone());
-        let more = log_plus_one((-(a.clone() - b.clone()).abs()).exp());
+        let more = (-(a.clone() - b.clone()).abs()).exp().log1p();
         // Equal infinities have no difference.
         let more = a.clone().equal(b.clone()).select(LN_2, more);
         a.max(b) + more

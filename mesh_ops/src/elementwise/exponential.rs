@@ -8,7 +8,7 @@
 //! | `log1p(x) = log(1 + x)` | `dy / (1 + x)` | -inf at -1, NaN below |
 //! | `log1mexp(x) = log(1 - exp(x))` | `exp(x) / (exp(x) - 1) dy` | -inf at 0, NaN above |
 //!
-//! None is linear. `expm1`, `log1p` and `log1mexp` are compositions, at most 5 ulp off in f32.
+//! None is linear. `expm1` and `log1mexp` are compositions, at most 5 ulp off in f32.
 
 use super::unary::unary;
 use crate::room::*;
@@ -38,11 +38,7 @@ unary! {
     /// `log(1 + x)`, exact near 0 too.
     #[doc(alias = "log_plus_one")]
     Log1p log1p float;
-    value |x| {
-        let w = 1.0 + x.clone();
-        // What is greater than 1e20 is what it is plus 1.
-        x.clone().greater(1e20).select(w.log(), log_plus_one(x))
-    };
+    value |x| x.log1p();
     gradient |x, _, dy| Some(dy / (x + 1.0));
 
     /// `log(1 - exp(x))` for x below 0, exact near 0 and far from it: the logarithm of the probability
@@ -51,7 +47,7 @@ unary! {
     Log1mexp log1mexp float;
     value |x| {
         let near = (-exp_minus_one(x.clone().min(0.5))).log();
-        x.clone().greater(-LN_2).select(near, log_plus_one(-x.exp()))
+        x.clone().greater(-LN_2).select(near, (-x.exp()).log1p())
     };
     gradient |x, _, dy| Some(dy * (exp(x) / expm1(x)));
 }
@@ -61,14 +57,6 @@ unary! {
 pub(super) fn exp_minus_one(x: Expr) -> Expr {
     let t = (0.5 * x).tanh();
     2.0 * t.clone() / (1.0 - t)
-}
-
-/// `log(1 + u)` for finite u, exact to rounding also where `1 + u` is not: the error of the rounded
-/// sum `w` is in `log(w)` and in `w - 1` alike, and cancels in their ratio.
-pub(super) fn log_plus_one(u: Expr) -> Expr {
-    let w = 1.0 + u.clone();
-    let ratio = w.clone().log() / (w.clone() - 1.0);
-    w.equal(1.0).select(u.clone(), u * ratio)
 }
 
 #[cfg(any(test, feature = "testing"))]

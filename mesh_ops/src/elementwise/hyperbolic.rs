@@ -11,7 +11,7 @@
 //! Compositions of `exp` and `log` that neither overflow before their results do nor cancel near 0; at most
 //! 6 ulp off in f32. None is linear.
 
-use super::exponential::{exp_minus_one, log_plus_one};
+use super::exponential::exp_minus_one;
 use super::unary::unary;
 use super::{hypot, rsqrt};
 use crate::room::*;
@@ -49,7 +49,7 @@ unary! {
         let size = x.clone().abs();
         let a = size.clone().min(LARGE);
         let square = a.clone() * a.clone();
-        let near = log_plus_one(a + square.clone() / (1.0 + (square + 1.0).sqrt()));
+        let near = (a + square.clone() / (1.0 + (square + 1.0).sqrt())).log1p();
         x.sign() * size.clone().less(LARGE).select(near, size.log() + LN_2)
     };
     gradient |x, _, dy| Some(dy / hypot(x, x.scalar_like(1.0)));
@@ -58,7 +58,7 @@ unary! {
     Acosh acosh float;
     value |x| {
         let t = x.clone().min(LARGE) - 1.0;
-        let near = log_plus_one(t.clone() + t.clone().sqrt() * (t + 2.0).sqrt());
+        let near = (t.clone() + t.clone().sqrt() * (t + 2.0).sqrt()).log1p();
         x.clone().less(LARGE).select(near, x.log() + LN_2)
     };
     gradient |x, _, dy| Some(dy * (rsqrt(x - 1.0) * rsqrt(x + 1.0)));
@@ -67,7 +67,7 @@ unary! {
     Atanh atanh float;
     value |x| {
         let size = x.clone().abs();
-        let near = 0.5 * log_plus_one(2.0 * size.clone() / (1.0 - size.clone()));
+        let near = 0.5 * (2.0 * size.clone() / (1.0 - size.clone())).log1p();
         x.sign() * size.equal(1.0).select(f64::INFINITY, near)
     };
     gradient |x, _, dy| Some(dy / ((1.0 - x) * (1.0 + x)));

@@ -18,7 +18,6 @@
 //! is linear.
 
 use super::exp;
-use super::exponential::log_plus_one;
 use super::unary::unary;
 use crate::room::*;
 use mesh_core::program::Expr;
@@ -51,7 +50,7 @@ unary! {
 
     /// `log(1 + exp(x))`, a smooth `relu`.
     Softplus softplus float;
-    value |x| x.clone().max(0.0) + log_plus_one((-x.abs()).exp());
+    value |x| x.clone().max(0.0) + (-x.abs()).exp().log1p();
     gradient |x, _, dy| Some(dy * sigmoid(x));
 
     /// `x * sigmoid(x)`, also known as SiLU.

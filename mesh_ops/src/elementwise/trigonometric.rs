@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `sin(x)` | `cos(x) dy` | NaN at the infinities |
 //! | `cos(x)` | `-sin(x) dy` | NaN at the infinities |
-//! | `tan(x)` | `(1 + y^2) dy` | NaN at the infinities |
+//! | `tan(x) = sin(x) / cos(x)` | `(1 + y^2) dy` | NaN at the infinities |
 //! | `asin(x)` | `dy / sqrt(1 - x^2)` | NaN beyond -1 and 1 |
 //! | `acos(x)` | `-dy / sqrt(1 - x^2)` | NaN beyond -1 and 1 |
 //! | `atan(x)` | `dy / (1 + x^2)` | |

@@ -128,6 +128,7 @@ fn is_exact(prim: Prim, dtype: DType) -> bool {
         Prim::Exp,
         Prim::Exp2,
         Prim::Log,
+        Prim::Log1p,
         Prim::Tanh,
         Prim::Logistic,
         Prim::Sin,

@@ -52,6 +52,7 @@ impl Writer<'_> {
             Prim::Rsqrt => return self.unary("stablehlo.rsqrt", a),
             Prim::Exp => return self.unary("stablehlo.exponential", a),
             Prim::Log => return self.unary("stablehlo.log", a),
+            Prim::Log1p => return self.unary("stablehlo.log_plus_one", a),
             Prim::Tanh => return self.unary("stablehlo.tanh", a),
             Prim::Logistic => return self.unary("stablehlo.logistic", a),
             Prim::Sin => return self.unary("stablehlo.sine", a),

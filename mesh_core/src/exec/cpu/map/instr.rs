@@ -69,6 +69,9 @@ unary! {
     Log {
         f32 => f32, a, vmath::log(a); f64 => f64, a, a.ln();
     }
+    Log1p {
+        f32 => f32, a, vmath::log1p(a); f64 => f64, a, a.ln_1p();
+    }
     Tanh {
         f32 => f32, a, vmath::tanh(a); f64 => f64, a, a.tanh();
     }
@@ -291,6 +294,7 @@ pub(in crate::exec::cpu) fn apply(
         Prim::Exp => floats!(Exp),
         Prim::Exp2 => floats!(Exp2),
         Prim::Log => floats!(Log),
+        Prim::Log1p => floats!(Log1p),
         Prim::Tanh => floats!(Tanh),
         Prim::Logistic => floats!(Logistic),
         Prim::Erf => floats!(Erf),

@@ -13,10 +13,13 @@ mod pow;
 pub(super) use angles::{acos, asin, atan2, cos, is_far, sin, tan};
 pub(super) use normal::{erf, erf_inv, erfc};
 pub(super) use pow::pow;
+use std::f32::consts::{LN_2, LOG2_E};
 use std::hint::select_unpredictable;
 
 /// 1.5 * 2^23: adding it rounds to an integer, which the low bits then hold.
 const ROUND_F32: f32 = 12_582_912.0;
+/// 2^23: what one in the exponent adds to a number's bits.
+const UNIT: f32 = 8_388_608.0;
 /// Upper bits of ln 2; products with integers below 2^9 are exact.
 const LN2_HI: f32 = 0.693_359_4;
 /// ln 2 less the upper bits.
@@ -59,7 +62,7 @@ pub(super) fn exp(x: f32) -> f32 {
     // hundred times as slow as multiplying nothing, and masked logits are many.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -104.0 { -176.0 } else { x };
-    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+    let shifted = x.mul_add(LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x));
     scaled(exp_near(r), shifted.to_bits())
@@ -78,28 +81,25 @@ pub(super) fn exp2(x: f32) -> f32 {
     // (2^r - 1) / r
     let q = poly(
         r,
-        [0.693_147_2, 0.240_225_94, 0.055_503_663, 0.009_625_444, 0.001_338_790_6, 1.333_250_7e-4],
+        [LN_2, 0.240_225_94, 0.055_503_663, 0.009_625_444, 0.001_338_790_6, 1.333_250_7e-4],
     );
     scaled(q.mul_add(r, 1.0), shifted.to_bits())
 }
 
-/// Natural logarithm; at most 1 ulp off.
+/// The bits of 2^e less those of 1, for those of a normal number 2^e m, m in [sqrt(1/2), sqrt(2)); as an integer,
+/// e times [`UNIT`].
 #[inline(always)]
-pub(super) fn log(x: f32) -> f32 {
-    /// 2^23: what one in the exponent adds to a number's bits.
-    const UNIT: f32 = 8_388_608.0;
+fn exponent(bits: u32) -> i32 {
     /// The bits above the mantissa.
     const UPPER: i32 = -1 << 23;
     /// Bits of the root of 1/2.
     const LEAST: i32 = 0x3f35_04f3;
-    let tiny = x < f32::MIN_POSITIVE;
-    // x = 2^e m, m in [sqrt(1/2), sqrt(2)); e by the unit.
-    let bits = select_unpredictable(tiny, x * UNIT, x).to_bits() as i32;
-    let upper = bits.wrapping_sub(LEAST) & UPPER;
-    let m = f32::from_bits(bits.wrapping_sub(upper) as u32);
-    let e = upper as f32;
-    let e = select_unpredictable(tiny, e - 23.0 * UNIT, e);
-    let f = m - 1.0;
+    (bits as i32).wrapping_sub(LEAST) & UPPER
+}
+
+/// `log(1 + f) + e ln 2` for `1 + f` between the roots of 1/2 and 2; e is times [`UNIT`].
+#[inline(always)]
+fn log_near(f: f32, e: f32) -> f32 {
     // (log(1 + f) - f) / f^2
     let p = poly(
         f,
@@ -115,11 +115,38 @@ pub(super) fn log(x: f32) -> f32 {
             -0.076_467_01,
         ],
     );
+    e.mul_add(LN_2 / UNIT, (f * f).mul_add(p, f))
+}
+
+/// Natural logarithm; at most 1 ulp off.
+#[inline(always)]
+pub(super) fn log(x: f32) -> f32 {
+    let tiny = x < f32::MIN_POSITIVE;
+    // Of a branch, compilers would compute all that follows for both cases.
+    let bits = select_unpredictable(tiny, x * UNIT, x).to_bits();
+    let upper = exponent(bits);
+    let f = f32::from_bits(bits.wrapping_sub(upper as u32)) - 1.0;
+    let e = upper as f32;
+    let e = select_unpredictable(tiny, e - 23.0 * UNIT, e);
     // Infinity, or NaN, comes to itself.
     let e = if x < f32::INFINITY { e } else { x };
-    let y = e.mul_add(std::f32::consts::LN_2 / UNIT, (f * f).mul_add(p, f));
     let end = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
-    if x > 0.0 { y } else { end }
+    if x > 0.0 { log_near(f, e) } else { end }
+}
+
+/// Natural logarithm of `1 + x`; at most 1.5 ulp off.
+#[inline(always)]
+pub(super) fn log1p(x: f32) -> f32 {
+    let w = 1.0 + x;
+    let upper = exponent(w.to_bits());
+    let f = f32::from_bits(w.to_bits().wrapping_sub(upper as u32)) - 1.0;
+    // What the sum lost when it was rounded.
+    let less = x - (w - 1.0);
+    let power = f32::from_bits((1.0_f32.to_bits() as i32).wrapping_sub(upper).max(0) as u32);
+    let y = log_near(less.mul_add(power, f), upper as f32).copysign(x);
+    let y = if x < f32::INFINITY { y } else { x };
+    let end = if x == -1.0 { f32::NEG_INFINITY } else { f32::NAN };
+    if x > -1.0 { y } else { end }
 }
 
 /// Hyperbolic tangent; at most 2.5 ulp off.
@@ -132,7 +159,7 @@ pub(super) fn tanh(x: f32) -> f32 {
     let a = x.abs();
     // NaN passes.
     let a = if a > END { END } else { a };
-    let shifted = a.mul_add(2.0 * std::f32::consts::LOG2_E, ROUND);
+    let shifted = a.mul_add(2.0 * LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = n.mul_add(-0.5 * LN2_LO, n.mul_add(-0.5 * LN2_HI, a));
     // ((exp(2 r) - 1) / 2 - r) / r^2
@@ -152,7 +179,7 @@ pub(super) fn logistic(x: f32) -> f32 {
     // The power's bits are 0 from the one on, and those of infinity from the other on; NaN passes.
     let x = if x > 88.3 { 88.3 } else { x };
     let x = if x < -88.5 { -88.5 } else { x };
-    let shifted = x.mul_add(-std::f32::consts::LOG2_E, ROUND);
+    let shifted = x.mul_add(-LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, -x));
     let power = f32::from_bits(shifted.to_bits() << 23);

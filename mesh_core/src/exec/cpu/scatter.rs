@@ -100,7 +100,7 @@ pub(super) fn prepare(
 }
 
 /// Elements of a row that an index is looked up for at once: they do not wait for each other.
-const ROWS: usize = 8;
+const ROWS: usize = 4;
 
 /// One more update of an element.
 #[inline(always)]
@@ -127,6 +127,40 @@ impl<F: Fold> Task for Onto<F> {
     }
 }
 
+/// What the indices of a run get, of `N` elements of a row each.
+struct Run<'a, F: Fold> {
+    find: Find,
+    indices: *const i32,
+    updates: *const F::Element,
+    out: *mut F::Element,
+    /// Strides: indices, updates, result.
+    along: &'a Loop,
+    /// From one element of a row to the next: updates, result.
+    steps: [isize; 2],
+}
+
+impl<F: Fold> Run<'_, F> {
+    /// # Safety
+    ///
+    /// Indices and updates are valid along the run, the result wherever they lead.
+    #[inline(always)]
+    unsafe fn fold<const N: usize>(self) {
+        let Self { find, indices, updates, out, along, steps: [from_step, to_step] } = self;
+        let [at, from, to] = [0, 1, 2].map(|k| along.strides[k]);
+        for i in 0..along.extent as isize {
+            // SAFETY: elements of the run; `find` stays inside the result.
+            unsafe {
+                let Some(found) = find.offset(*indices.offset(i * at)) else { continue };
+                let (from, to) = (updates.offset(i * from), out.offset(i * to + found));
+                for row in 0..N as isize {
+                    let to = to.offset(row * to_step);
+                    *to = folded::<F>(*to, *from.offset(row * from_step));
+                }
+            }
+        }
+    }
+}
+
 impl<F: Fold> Scatter<F> {
     /// Folds what all indices get of some elements of a row before the next: the same order for each element
     /// of the result.
@@ -136,31 +170,29 @@ impl<F: Fold> Scatter<F> {
     /// As [`Kernel::run`].
     unsafe fn elements(
         &self,
-        (lookups, inner): &(Nest, Loop),
+        (lookups, along): &(Nest, Loop),
         indices: *const i32,
         updates: *const F::Element,
         out: *mut F::Element,
     ) {
-        let (strides, [from_step, to_step]) = (&inner.strides, [0, 1].map(|k| self.run.strides[k]));
+        let steps = [0, 1].map(|k| self.run.strides[k]);
+        let run = |[at, from, to]: [isize; 3]| {
+            // SAFETY: offsets of the nests.
+            let (indices, updates, out) =
+                unsafe { (indices.offset(at), updates.offset(from), out.offset(to)) };
+            Run::<F> { find: self.find, indices, updates, out, along, steps }
+        };
+        let whole = self.run.extent / ROWS * ROWS;
         self.row.walk([0, 0], &mut |[from, to]| {
-            for first in (0..self.run.extent as isize).step_by(ROWS) {
-                let rows = (self.run.extent as isize - first).min(ROWS as isize);
-                let (from, to) = (from + first * from_step, to + first * to_step);
-                lookups.walk([0, from, to], &mut |[at, from, to]| {
-                    for i in 0..inner.extent as isize {
-                        // SAFETY: offsets of the nests; `find` stays inside the result.
-                        unsafe {
-                            let index = *indices.offset(at + i * strides[0]);
-                            let Some(found) = self.find.offset(index) else { continue };
-                            let from = updates.offset(from + i * strides[1]);
-                            let to = out.offset(to + i * strides[2] + found);
-                            for row in 0..rows {
-                                let to = to.offset(row * to_step);
-                                *to = folded::<F>(*to, *from.offset(row * from_step));
-                            }
-                        }
-                    }
-                });
+            let element = |i: usize| [0, from + i as isize * steps[0], to + i as isize * steps[1]];
+            // SAFETY: as this kernel's contract says.
+            unsafe {
+                for i in (0..whole).step_by(ROWS) {
+                    lookups.walk(element(i), &mut |at| run(at).fold::<ROWS>());
+                }
+                for i in whole..self.run.extent {
+                    lookups.walk(element(i), &mut |at| run(at).fold::<1>());
+                }
             }
         });
     }

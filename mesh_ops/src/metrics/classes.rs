@@ -2,7 +2,7 @@
 
 use super::{Metric, count, ratio, total, weighted, weights_fit};
 use crate::elementwise::{
-    cast, equal, greater, is_nan, less, logical_and, logical_not, logical_or, select,
+    cast, equal, greater, greater_equal, is_nan, less, logical_and, logical_not, logical_or, select,
 };
 use crate::layers::fit::Fit;
 use crate::reduce::sum;
@@ -132,8 +132,77 @@ pub fn confusion_matrix<'g>(
         return Metric::poisoned(poisoned);
     }
     let there = apart(&examples, classes, "predicted");
-    let label = weighted(crate::one_hot(labels, classes, DType::F32), weights);
-    let predicted = crate::one_hot(predicted, there, label.dtype());
-    let matrix = crate::einsum::einsum(label, &[predicted], [classes, there]);
-    Metric::new([("examples", matrix)], |sums| sums[0])
+    let counted = weighted(labels.graph().fill(1.0, &examples, DType::F32), weights);
+    // A position for each pair of classes, if i32 has as many numbers.
+    let pairs = classes.resized(classes.size.saturating_mul(classes.size));
+    let matrix = if i32::try_from(pairs.size).is_ok() {
+        in_pairs([labels, predicted], classes, pairs, counted)
+    } else {
+        in_rows([labels, predicted], classes, there, counted)
+    };
+    Metric::new([("examples", crate::reshape(matrix, [classes, there]))], |sums| sums[0])
+}
+
+/// How much is counted for each pair of a label and a prediction.
+#[track_caller]
+fn in_pairs<'g>(
+    given @ [label, predicted]: [Tensor<'g>; 2],
+    classes: Dimension,
+    pairs: Dimension,
+    counted: Tensor<'g>,
+) -> Tensor<'g> {
+    let count = classes.size as f64;
+    let [label_fits, fits] = given.map(|x| logical_and(greater_equal(x, 0), less(x, count)));
+    let pair = select(logical_and(label_fits, fits), label * count + predicted, -1);
+    crate::scatter_add(counted, pair, pairs, [pairs])
+}
+
+/// As [`in_pairs`], in rows of which each label counts one.
+#[track_caller]
+fn in_rows<'g>(
+    [label, predicted]: [Tensor<'g>; 2],
+    classes: Dimension,
+    there: Dimension,
+    counted: Tensor<'g>,
+) -> Tensor<'g> {
+    let row = counted * crate::one_hot(predicted, there, counted.dtype());
+    crate::scatter_add(row, label, classes, [classes, there])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+
+    #[test]
+    fn pairs_and_rows_count_alike() {
+        let g = crate::graph();
+        let (batch, classes) = (dim("batch", 7), dim("classes", 3));
+        let given = ["label", "predicted"].map(|name| g.input(name, [batch], I32));
+        let weight = g.input("weight", [batch], F32);
+        let there = classes.renamed("there");
+        let in_pairs = in_pairs(given, classes, classes.resized(9), weight);
+        let in_rows = in_rows(given, classes, there, weight);
+        let f = g.function("f", [given[0], given[1], weight], [in_pairs, in_rows], []);
+        let module = g.lower(&Mesh::single(), &Layout::default()).unwrap();
+        let mut session = Session::threads(&module, 0).unwrap();
+        let label = ndarray::arr1(&[0, 2, 2, -1, 3, 1, 2]);
+        let predicted = ndarray::arr1(&[0, 1, 1, 1, 1, 3, 0]);
+        let weight = ndarray::arr1(&[1.0_f32, 0.5, 2.0, 1.0, 1.0, 1.0, 4.0]);
+        let feeds = [label.view().into(), predicted.view().into(), weight.view().into()];
+        let [pairs, rows] = session.call(&f, feeds).unwrap();
+        let want = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0, 2.5, 0.0];
+        assert_eq!(pairs.to_f64().as_slice().unwrap(), want);
+        assert_eq!(rows.to_f64().as_slice().unwrap(), want);
+    }
+
+    #[test]
+    fn more_pairs_than_numbers_are_legal() {
+        let g = crate::graph();
+        let (batch, classes) = (dim("batch", 4), dim("classes", 50_000));
+        let given = ["predicted", "label"].map(|name| g.input(name, [batch], I32));
+        let matrix = confusion_matrix(given[0], given[1], classes, None).value();
+        assert_eq!(matrix.shape().size(), 2_500_000_000);
+        g.check().unwrap();
+    }
 }

@@ -1,14 +1,14 @@
 //! `Sort`: each line's keys are packed with their positions, ordered as integers, and whatever goes
 //! with them is fetched by position.
 
-use super::isa::{Task, compiled};
+use super::isa::{Entry, Task, compiled};
 use super::strided::{Nest, by_size};
 use super::{Kernel, Memory, vmath};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
 
-struct Sort<K> {
+struct Sort<K: Key> {
     /// Value, and elements between neighbours along a line.
     inputs: Vec<(ValueId, isize)>,
     outs: Vec<(ValueId, isize)>,
@@ -19,7 +19,7 @@ struct Sort<K> {
     line: usize,
     kept: usize,
     descending: bool,
-    key: PhantomData<K>,
+    first: Entry<First<K>>,
 }
 
 pub(super) fn prepare(
@@ -69,8 +69,8 @@ pub(super) fn prepare(
     let dtype = block.value(keys.value).dtype;
     macro_rules! kernel {
         ($key:ty) => {{
-            let key = PhantomData::<$key>;
-            Box::new(Sort { inputs, outs, sizes, lines, line, kept, descending, key })
+            let first = compiled::<First<$key>>();
+            Box::new(Sort { inputs, outs, sizes, lines, line, kept, descending, first })
         }};
     }
     Ok(match dtype {
@@ -163,6 +163,9 @@ const FEW: usize = 64;
 /// Keys that are compared at once with the last that is kept.
 const BLOCK: usize = 32;
 
+/// Parts of a line of which the first keys are found side by side, if one is kept of all.
+const LANES: usize = 16;
+
 /// A line of keys, longer than what is kept of it.
 struct Line<K: Key> {
     keys: *const K::Element,
@@ -174,6 +177,47 @@ struct Line<K: Key> {
     kept: usize,
 }
 
+impl<K: Key> Line<K> {
+    /// # Safety
+    ///
+    /// The line is valid; `i` lies within it.
+    #[inline(always)]
+    unsafe fn key(&self, i: usize, stride: isize) -> K::Packed {
+        // SAFETY: a position of the line.
+        let key = unsafe { *self.keys.offset(i as isize * stride) };
+        K::pack(key, i as u32, self.descending)
+    }
+
+    /// What comes first of all.
+    ///
+    /// # Safety
+    ///
+    /// The line is valid at this stride.
+    #[inline(always)]
+    unsafe fn least(&self, stride: isize) -> K::Packed {
+        // SAFETY: positions of the line.
+        unsafe {
+            let mut lanes = [self.key(0, stride); LANES];
+            let whole = self.len / LANES * LANES;
+            for done in (0..whole).step_by(LANES) {
+                for (i, least) in lanes.iter_mut().enumerate() {
+                    let next = self.key(done + i, stride);
+                    *least = if next < *least { next } else { *least };
+                }
+            }
+            let mut least = lanes[0];
+            for next in lanes {
+                least = if next < least { next } else { least };
+            }
+            for i in whole..self.len {
+                let next = self.key(i, stride);
+                least = if next < least { next } else { least };
+            }
+            least
+        }
+    }
+}
+
 /// Finds what comes first in a line, in order.
 struct First<K>(PhantomData<K>);
 
@@ -183,11 +227,15 @@ impl<K: Key> Task for First<K> {
 
     #[inline(always)]
     unsafe fn run(line: Line<K>) {
-        let Line { keys, stride, len, descending, first, kept } = line;
-        let key = |i: usize| {
-            // SAFETY: the caller's line.
-            K::pack(unsafe { *keys.offset(i as isize * stride) }, i as u32, descending)
-        };
+        let &Line { keys, stride, len, descending, first, kept } = &line;
+        if kept == 1 {
+            // SAFETY: the caller's line, and room for one key. The stride is said where it is known.
+            return unsafe {
+                first.write(if stride == 1 { line.least(1) } else { line.least(stride) });
+            };
+        }
+        // SAFETY: the caller's line.
+        let key = |i: usize| unsafe { line.key(i, stride) };
         // SAFETY: the caller's room, which is written before it is read.
         let first = unsafe {
             for i in 0..kept {
@@ -238,12 +286,13 @@ fn insert<P: Ord + Copy>(order: &mut [P], new: P) {
 impl<K: Key> Sort<K> {
     /// Where a line begins in one of the values.
     fn at(&self, mut line: usize, operand: usize) -> isize {
+        let Some((outer, inner)) = self.lines.loops.split_first() else { return 0 };
         let mut at = 0;
-        for l in self.lines.loops.iter().rev() {
+        for l in inner.iter().rev() {
             at += (line % l.extent) as isize * l.strides[operand];
             line /= l.extent;
         }
-        at
+        at + line as isize * outer.strides[operand]
     }
 
     /// The positions that come first, in order.
@@ -265,7 +314,7 @@ impl<K: Key> Sort<K> {
             // SAFETY: compiled for this machine; scratch has room for a line, which is longer than
             // what is kept.
             return unsafe {
-                compiled::<First<K>>()(line);
+                (self.first)(line);
                 std::slice::from_raw_parts(packed, self.kept)
             };
         }

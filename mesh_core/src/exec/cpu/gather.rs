@@ -12,11 +12,13 @@ struct Gather {
     indices: ValueId,
     out: ValueId,
     find: Find,
-    /// Loops over indices and what lies around them, but for `run`. Strides: indices, input, result.
+    /// Loops over indices and what lies around them, but for `again` and `run`. Strides: indices, input, result.
     lookups: Nest,
+    /// Runs of the same indices.
+    again: Loop,
     run: Loop,
-    /// Whether the run has all indices, and is gone through more than once.
-    repeats: bool,
+    /// Whether the run has all indices.
+    is_all: bool,
     /// What one index finds, in parts: each part is looked up by all indices before the next.
     parts: Vec<Part>,
     size: usize,
@@ -116,8 +118,15 @@ pub(super) fn prepare(
         .partition(|&l| labels.strides[2][l] > far);
     let mut lookups = labels.nest(&[outer, indexed].concat(), &[1, 0, 2]);
     lookups.sort_by(2);
-    let (lookups, run) = lookups.collapse().split_inner();
-    let repeats = lookups.len() > 1 && lookups.loops.iter().all(|l| l.strides[0] == 0);
+    let (mut lookups, run) = lookups.collapse().split_inner();
+    let again = match lookups.loops.pop() {
+        Some(next) if next.strides[0] == 0 => next,
+        other => {
+            lookups.loops.extend(other);
+            Loop { extent: 1, strides: [0, 0, 0].into_iter().collect() }
+        }
+    };
+    let is_all = lookups.loops.iter().all(|l| l.strides[0] == 0);
     let mut row = labels.nest(&kept, &[0, 2]);
     row.sort_by(1);
     Ok(Box::new(Gather {
@@ -126,8 +135,9 @@ pub(super) fn prepare(
         out,
         find: Find::new(begin, labels.extents[dim], labels.strides[0][dim])?,
         lookups,
+        again,
         run,
-        repeats,
+        is_all,
         parts: parts(row),
         size: value.dtype.size(),
     }))
@@ -152,14 +162,17 @@ impl Gather {
     /// `indices` as for [`Kernel::run`].
     #[inline(always)]
     unsafe fn each(&self, indices: *const i32, mut put: impl FnMut(Option<isize>, isize)) {
-        let Loop { extent, strides } = &self.run;
+        let (Loop { extent, strides }, again) = (&self.run, &self.again);
         self.lookups.walk([0, 0, 0], &mut |[at, from, to]| {
-            for i in 0..*extent as isize {
-                // SAFETY: an offset of the nest.
-                let index = unsafe { *indices.offset(at + i * strides[0]) };
-                let from = from + i * strides[1];
-                let found = self.find.offset(index).map(|found| from + found);
-                put(found, to + i * strides[2]);
+            for turn in 0..again.extent as isize {
+                let (from, to) = (from + turn * again.strides[1], to + turn * again.strides[2]);
+                for i in 0..*extent as isize {
+                    // SAFETY: an offset of the nest.
+                    let index = unsafe { *indices.offset(at + i * strides[0]) };
+                    let from = from + i * strides[1];
+                    let found = self.find.offset(index).map(|found| from + found);
+                    put(found, to + i * strides[2]);
+                }
             }
         });
     }
@@ -211,16 +224,17 @@ impl Gather {
     ) {
         let (find, along) = (compiled::<Offsets>(), compiled::<Along<T>>());
         let [at, from, to] = [0, 1, 2].map(|k| self.run.strides[k]);
+        let again = (self.again.extent, [1, 2].map(|k| self.again.strides[k]));
         let mut found = None;
         self.lookups.walk([0, 0, 0], &mut |[first, input_at, out_at]| {
             // SAFETY: indices of a run, room for an offset of each, and runs inside input and result.
             unsafe {
-                let known = found.filter(|_| self.repeats).unwrap_or_else(|| {
+                let known = found.filter(|_| self.is_all).unwrap_or_else(|| {
                     find((self.find, indices.offset(first), at, from, offsets, self.run.extent))
                 });
                 found = Some(known);
                 let (out, input) = (out.offset(out_at), input.offset(input_at));
-                along((out, to, input, offsets, self.run.extent, known));
+                along((out, to, input, offsets, self.run.extent, known, again));
             }
         });
     }
@@ -267,30 +281,33 @@ impl Task for Offsets {
     }
 }
 
-/// Elements of a run at offsets that are known: result, its stride, input, offsets, how many, what is known
-/// of them.
+/// Elements of runs at offsets that are known: result, its stride, input, offsets, how many, what is known
+/// of them; how many runs, from one to the next in input and result.
 struct Along<T>(PhantomData<T>);
 
 impl<T: Copy + Default> Task for Along<T> {
-    type Args = (*mut T, isize, *const T, *const isize, usize, Found);
+    type Args = (*mut T, isize, *const T, *const isize, usize, Found, (usize, [isize; 2]));
     type Result = ();
 
     #[inline(always)]
-    unsafe fn run((out, stride, input, offsets, len, found): Self::Args) {
-        let at = |i: usize| i as isize * stride;
-        // SAFETY: the caller's run and offsets; what is outside of the input is not read.
-        unsafe {
-            match found {
-                Found::Partly => (0..len).for_each(|i| {
-                    let offset = *offsets.add(i);
-                    let outside = offset == OUTSIDE;
-                    *out.offset(at(i)) = if outside { T::default() } else { *input.offset(offset) };
-                }),
-                Found::Backwards(first) if stride == 1 => {
-                    (0..len).for_each(|i| *out.add(i) = *input.offset(first - i as isize));
-                }
-                Found::All | Found::Backwards(_) => {
-                    (0..len).for_each(|i| *out.offset(at(i)) = *input.offset(*offsets.add(i)))
+    unsafe fn run((out, stride, input, offsets, len, found, (runs, apart)): Self::Args) {
+        for run in 0..runs as isize {
+            // SAFETY: the caller's runs and offsets; what is outside of the input is not read.
+            unsafe {
+                let (input, out) = (input.offset(run * apart[0]), out.offset(run * apart[1]));
+                let put = |i: usize, x: T| *out.offset(i as isize * stride) = x;
+                match found {
+                    Found::Partly => (0..len).for_each(|i| {
+                        let offset = *offsets.add(i);
+                        let outside = offset == OUTSIDE;
+                        put(i, if outside { T::default() } else { *input.offset(offset) });
+                    }),
+                    Found::Backwards(first) if stride == 1 => {
+                        (0..len).for_each(|i| *out.add(i) = *input.offset(first - i as isize));
+                    }
+                    Found::All | Found::Backwards(_) => {
+                        (0..len).for_each(|i| put(i, *input.offset(*offsets.add(i))));
+                    }
                 }
             }
         }

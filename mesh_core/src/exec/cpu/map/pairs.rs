@@ -1,7 +1,7 @@
 //! Which instructions of a body are done in one loop, and the loops.
 
 use super::instr::{Add, Div, Eq, Le, Lt, Max, Min, Mul, Sub};
-use super::tile::{ARGS, Binary, ChooseBy, Pair, Run};
+use super::tile::{ARGS, Binary, ChooseBy, Kind, Pair, Run};
 use crate::exec::cpu::isa::compiled;
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim};
@@ -29,12 +29,12 @@ pub(super) fn pairs(body: &Body) -> Vec<Part> {
     body.results.iter().for_each(|result| reads[usize::from(result.0)] += 1);
     let mut parts = vec![Part::Alone; body.code.len()];
     for (i, instr) in body.code.iter().enumerate() {
-        let (Instr::Apply(outer, args), DType::F32) = instr else { continue };
+        let (Instr::Apply(outer, args), DType::F32 | DType::I32) = instr else { continue };
         let inner = |k: usize| {
             let arg = usize::from(args[k].0);
-            let inner = of_two_f32(body, arg)?;
+            let (inner, kind) = of_two(body, arg)?;
             let free = reads[arg] == 1 && parts[arg] == Part::Alone;
-            (free && apply_pair([inner, *outer], k, [false; ARGS]).is_some()).then_some(arg)
+            (free && apply_pair([inner, *outer], kind, k, [false; ARGS]).is_some()).then_some(arg)
         };
         let found = (0..outer.arity().min(2)).find_map(|k| Some((k, inner(k)?)));
         if let Some((k, arg)) = found {
@@ -44,14 +44,15 @@ pub(super) fn pairs(body: &Body) -> Vec<Part> {
     parts
 }
 
-/// The operation of instruction `i` if it is one on two numbers of f32.
-fn of_two_f32(body: &Body, i: usize) -> Option<Prim> {
-    match body.code[i].0 {
-        Instr::Apply(prim, [a, _, _]) if prim.arity() == 2 => {
-            (body.code[usize::from(a.0)].1 == DType::F32).then_some(prim)
-        }
-        _ => None,
-    }
+/// The operation of instruction `i` if it is one on two numbers of 4 bytes, and how these are held.
+fn of_two(body: &Body, i: usize) -> Option<(Prim, Kind)> {
+    let Instr::Apply(prim, [a, _, _]) = body.code[i].0 else { return None };
+    let kind = match body.code[usize::from(a.0)].1 {
+        DType::F32 => Kind::F32,
+        DType::I32 => Kind::I32,
+        _ => return None,
+    };
+    (prim.arity() == 2).then_some((prim, kind))
 }
 
 fn pair<I, O, const LAST: bool>([a, b, c, _]: [bool; ARGS]) -> Option<Run>
@@ -90,9 +91,9 @@ fn choose_by<O: Binary<Out = u8>>([a, b, c, d]: [bool; ARGS]) -> Option<Run> {
     })
 }
 
-/// The loop for a comparison of `a` and `b` in f32 and the choice between `c` and `d` by it, and which
-/// argument goes where.
-fn apply_choice(compare: Prim, uniform: [bool; ARGS]) -> Option<(Run, [usize; ARGS])> {
+/// The loop for a comparison of `a` and `b` and the choice between `c` and `d`, of 4 bytes each, by it, and
+/// which argument goes where.
+fn apply_choice(compare: Prim, kind: Kind, uniform: [bool; ARGS]) -> Option<(Run, [usize; ARGS])> {
     let order = match compare {
         Prim::Lt | Prim::Le | Prim::Eq => [0, 1, 2, 3],
         Prim::Gt | Prim::Ge => [1, 0, 2, 3],
@@ -100,26 +101,34 @@ fn apply_choice(compare: Prim, uniform: [bool; ARGS]) -> Option<(Run, [usize; AR
         _ => return None,
     };
     let uniform = order.map(|k| uniform[k]);
-    let run = match compare {
-        Prim::Lt | Prim::Gt => choose_by::<Lt<f32>>(uniform),
-        Prim::Le | Prim::Ge => choose_by::<Le<f32>>(uniform),
-        _ => choose_by::<Eq<f32>>(uniform),
+    let run = match (compare, kind) {
+        (Prim::Lt | Prim::Gt, Kind::F32) => choose_by::<Lt<f32>>(uniform),
+        (Prim::Le | Prim::Ge, Kind::F32) => choose_by::<Le<f32>>(uniform),
+        (_, Kind::F32) => choose_by::<Eq<f32>>(uniform),
+        (Prim::Lt | Prim::Gt, Kind::I32) => choose_by::<Lt<i32>>(uniform),
+        (Prim::Le | Prim::Ge, Kind::I32) => choose_by::<Le<i32>>(uniform),
+        (_, Kind::I32) => choose_by::<Eq<i32>>(uniform),
+        _ => return None,
     };
     Some((run?, order))
 }
 
-/// The loop for two primitives on f32, where the inner one's result is argument `at` of the outer one, and
-/// which argument goes where: the inner one's come first. The bits are those of one after the other, for a
-/// load, a store and a call less.
+/// The loop for two primitives on numbers of 4 bytes, where the inner one's result is argument `at` of the outer
+/// one, and which argument goes where: the inner one's, held as `kind`, come first. A cast of a comparison is a
+/// choice between 1 and 0. The bits are those of one after the other, for a load, a store and a call less.
 pub(super) fn apply_pair(
     [inner, outer]: [Prim; 2],
+    kind: Kind,
     at: usize,
     uniform: [bool; ARGS],
 ) -> Option<(Run, [usize; ARGS])> {
-    if outer == Prim::Select {
-        return if at == 0 { apply_choice(inner, uniform) } else { None };
+    match outer {
+        Prim::Select | Prim::Cast if at == 0 => apply_choice(inner, kind, uniform),
+        _ if kind == Kind::F32 => {
+            Some((apply_numbers([inner, outer], at == 1, uniform)?, [0, 1, 2, 3]))
+        }
+        _ => None,
     }
-    Some((apply_numbers([inner, outer], at == 1, uniform)?, [0, 1, 2, 3]))
 }
 
 /// The loop for `outer(inner(a, b), c)`, or `outer(c, inner(a, b))` if the inner one comes `last`.

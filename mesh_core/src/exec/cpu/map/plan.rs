@@ -233,8 +233,16 @@ impl Planner<'_> {
         for (register, arg) in regs.iter_mut().zip([a, b].into_iter().chain(others)) {
             *register = self.registers[arg.0 as usize];
         }
+        if outer == Prim::Cast {
+            let dtype = body.code[i].1;
+            for (register, number) in regs[2..].iter_mut().zip([1.0, 0.0]) {
+                let source = self.number(bits(Kind::of(dtype), number));
+                *register = Register { source, varies: Varies::NOWHERE, dtype };
+            }
+        }
         let varies = together(&regs);
-        let found = pairs::apply_pair([inner, outer], argument, uniform(varies, &regs));
+        let (pair, kind) = ([inner, outer], Kind::of(regs[0].dtype));
+        let found = pairs::apply_pair(pair, kind, argument, uniform(varies, &regs));
         if let Some((run, order)) = found {
             return Ok(self.run(body, i, run, order.map(|k| regs[k]), varies));
         }

@@ -105,8 +105,8 @@ pub(in crate::exec::cpu) struct Pair<I, O, const LAST: bool, const UNIFORM: usiz
     PhantomData<(I, O)>,
 );
 pub(in crate::exec::cpu) struct Choose<T, const A: bool, const B: bool>(PhantomData<T>);
-/// The third argument where the comparison `O` of the first two holds, else the fourth. Bit `k` of
-/// `UNIFORM` tells whether argument `k` is.
+/// The third argument where the comparison `O` of the first two holds, else the fourth; all are of 4 bytes.
+/// Bit `k` of `UNIFORM` tells whether argument `k` is.
 pub(in crate::exec::cpu) struct ChooseBy<O, const UNIFORM: usize>(PhantomData<O>);
 
 /// Whether bit `k` is set.
@@ -293,10 +293,19 @@ impl<O: Binary<Out = u8>, const UNIFORM: usize> ChooseBy<O, UNIFORM> {
     ///
     /// The arguments are valid at `i`, but for uniform ones, which are `ones`.
     #[inline(always)]
-    unsafe fn make(args: [*const O::In; ARGS], ones: [O::In; ARGS], i: usize) -> O::In {
+    unsafe fn make(
+        (compared, chosen): ([*const O::In; 2], [*const u32; 2]),
+        ones: ([O::In; 2], [u32; 2]),
+        i: usize,
+    ) -> u32 {
         // SAFETY: `i` is below the tile's length, for which every argument that varies is valid.
-        let at = |k: usize| if is_in(UNIFORM, k) { ones[k] } else { unsafe { *args[k].add(i) } };
-        hint::select_unpredictable(O::apply(at(0), at(1)) != 0, at(2), at(3))
+        unsafe {
+            let a = if is_in(UNIFORM, 0) { ones.0[0] } else { *compared[0].add(i) };
+            let b = if is_in(UNIFORM, 1) { ones.0[1] } else { *compared[1].add(i) };
+            let c = if is_in(UNIFORM, 2) { ones.1[0] } else { *chosen[0].add(i) };
+            let d = if is_in(UNIFORM, 3) { ones.1[1] } else { *chosen[1].add(i) };
+            hint::select_unpredictable(O::apply(a, b) != 0, c, d)
+        }
     }
 }
 
@@ -307,26 +316,27 @@ impl<O: Binary<Out = u8>, const UNIFORM: usize> Task for ChooseBy<O, UNIFORM> {
     #[inline(always)]
     unsafe fn run(tile: Tile) {
         for row in 0..tile.rows {
-            let (out, args) = tile.at(row);
-            let ([a, b, c, d], out) = (args.map(<*const u8>::cast::<O::In>), out.cast::<O::In>());
-            let (over, n) = (out.cast_const(), tile.len);
+            let (out, [a, b, c, d]) = tile.at(row);
+            let (a, b) = (a.cast::<O::In>(), b.cast::<O::In>());
+            let (c, d, out) = (c.cast::<u32>(), d.cast::<u32>(), out.cast::<u32>());
+            let (over, over_in, n) = (out.cast_const(), out.cast_const().cast(), tile.len);
             // SAFETY: `Run`'s contract; `UNIFORM` says which arguments are uniform.
             unsafe {
-                let ones = [*a, *b, *c, *d];
+                let ones = ([*a, *b], [*c, *d]);
                 match () {
-                    () if !is_in(UNIFORM, 0) && over == a => {
-                        each!(n, out, i => Self::make([over, b, c, d], ones, i));
+                    () if !is_in(UNIFORM, 0) && over_in == a => {
+                        each!(n, out, i => Self::make(([over_in, b], [c, d]), ones, i));
                     }
-                    () if !is_in(UNIFORM, 1) && over == b => {
-                        each!(n, out, i => Self::make([a, over, c, d], ones, i));
+                    () if !is_in(UNIFORM, 1) && over_in == b => {
+                        each!(n, out, i => Self::make(([a, over_in], [c, d]), ones, i));
                     }
                     () if !is_in(UNIFORM, 2) && over == c => {
-                        each!(n, out, i => Self::make([a, b, over, d], ones, i));
+                        each!(n, out, i => Self::make(([a, b], [over, d]), ones, i));
                     }
                     () if !is_in(UNIFORM, 3) && over == d => {
-                        each!(n, out, i => Self::make([a, b, c, over], ones, i));
+                        each!(n, out, i => Self::make(([a, b], [c, over]), ones, i));
                     }
-                    () => each!(n, out, i => Self::make([a, b, c, d], ones, i)),
+                    () => each!(n, out, i => Self::make(([a, b], [c, d]), ones, i)),
                 }
             }
         }

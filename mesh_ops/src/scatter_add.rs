@@ -162,7 +162,12 @@ impl Positions {
     /// For each update what is at its position.
     #[track_caller]
     fn found<'g>(&self, [updates, indices]: [Tensor<'g>; 2], y: Tensor<'g>) -> Tensor<'g> {
-        crate::broadcast(crate::gather(y, indices, self.dim), &updates.shape())
+        let (all, own, of_index) = (updates.shape(), y.shape(), indices.shape());
+        let lacking: Vec<_> =
+            all.names().filter(|&d| !own.contains(d) && !of_index.contains(d)).collect();
+        // What is looked up lies as the updates do.
+        let order = all.without(&lacking);
+        crate::broadcast(crate::gather::gather_onto(y, indices, self.dim, order), &all)
     }
 
     #[track_caller]

@@ -6,6 +6,7 @@
 //! number among those of a position.
 
 use crate::elementwise::{equal, less, maximum, minimum, mul, select};
+use crate::gather::gather_onto;
 use crate::room::*;
 use crate::scatter_add::{check_updates, scatter_fold};
 
@@ -91,8 +92,14 @@ fn set<'g>(x: Tensor<'g>, updates: Tensor<'g>, indices: Tensor<'g>, dim: Dimensi
     let number = crate::broadcast(number, &numbered);
     let onto = std::iter::once(dim).chain(beside);
     let last = scatter_fold(ReduceKind::Max, number, indices, dim, onto);
-    let is_last = equal(number, crate::gather(last, indices, dim));
-    let put = crate::scatter_add(select(is_last, updates, 0), indices, dim, &kept);
+    let put = match alone[..] {
+        [one] => gather_onto(updates, last, one, kept),
+        // They cannot be looked up by one number.
+        _ => {
+            let is_last = equal(number, crate::gather(last, indices, dim));
+            crate::scatter_add(select(is_last, updates, 0), indices, dim, &kept)
+        }
+    };
     select(less(last, 0), x, put)
 }
 
@@ -193,6 +200,21 @@ pub(crate) mod proof {
                     I32,
                     Fill::Values(vec![3.0, 3.0, 3.0, 0.0, 0.0, 0.0, 2.0, 4.0]),
                 )
+                .meshes(FEW),
+                Case::new("scatter: set, of two dims", |_, x| {
+                    scatter(x[0], x[1], x[2], dim("vocab", 12), Scatter::Set)
+                })
+                .computes(|x, ty| {
+                    Dense::each(ty, |at| {
+                        let updates = (0..2).flat_map(|i| (0..4).map(move |j| (i, j)));
+                        let updates = updates.map(|(i, j)| at.with("length", i).with("batch", j));
+                        let own = |i: &At| x[2].at(i) == at.along("vocab") as f64;
+                        updates.filter(own).last().map_or(x[0].at(at), |i| x[1].at(&i))
+                    })
+                })
+                .input("x", "vocab:12;width:2", F64, Fill::Distinct)
+                .input("updates", "length:2;batch:4;width:2", F64, Fill::Between(0.5, 1.5))
+                .input("at", "batch:4;length:2", I32, OUTSIDE)
                 .meshes(FEW),
                 Case::new("scatter: i32, one index", |_, x| {
                     scatter(x[0], x[1], x[2], dim("vocab", 12), Scatter::Max)

@@ -47,11 +47,26 @@ pub fn diag<'g>(x: Tensor<'g>, dim: Dimension, columns: &str) -> Tensor<'g> {
     if x.is_poisoned() {
         return x;
     }
-    let on = equal(diagonal_of(x.graph(), dim, dim.renamed(columns)), 0);
+    let columns = dim.renamed(columns);
     let own = x.shape();
-    let beside = |d: Dimension| [Some(d), Some(d.renamed(columns)).filter(|_| d == dim)];
+    let beside = |d: Dimension| [Some(d), Some(columns).filter(|_| d == dim)];
     match Shape::new(own.iter().flat_map(beside).flatten()) {
-        Ok(shape) => select(crate::broadcast(on, &shape), x, x.scalar_like(0.0)),
+        Ok(shape) => {
+            // What `select` makes of it would look at the whole matrix again.
+            let [made] = x.graph().custom_gradient(
+                [x],
+                move |[x]| {
+                    let on = equal(diagonal_of(x.graph(), dim, columns), 0);
+                    [select(crate::broadcast(on, &shape), x, x.scalar_like(0.0))]
+                },
+                move |cx| {
+                    let (dy, own) = (cx.dy(), cx.input(0).shape());
+                    let at = crate::range(dy.graph(), dim, DType::I32);
+                    vec![Some(crate::gather::gather_onto(dy, at, columns, own))]
+                },
+            );
+            made
+        }
         Err(error) => {
             x.graph().record("diag", error.to_string());
             x.poisoned()

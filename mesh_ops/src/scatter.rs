@@ -207,9 +207,10 @@ pub(crate) mod proof {
                 .computes(|x, ty| {
                     Dense::each(ty, |at| {
                         let updates = (0..2).flat_map(|i| (0..4).map(move |j| (i, j)));
-                        let updates = updates.map(|(i, j)| at.with("length", i).with("batch", j));
+                        let mut updates =
+                            updates.map(|(i, j)| at.with("length", i).with("batch", j));
                         let own = |i: &At| x[2].at(i) == at.along("vocab") as f64;
-                        updates.filter(own).last().map_or(x[0].at(at), |i| x[1].at(&i))
+                        updates.rfind(own).map_or(x[0].at(at), |i| x[1].at(&i))
                     })
                 })
                 .input("x", "vocab:12;width:2", F64, Fill::Distinct)

@@ -52,6 +52,7 @@ pub fn diag<'g>(x: Tensor<'g>, dim: Dimension, columns: &str) -> Tensor<'g> {
     let beside = |d: Dimension| [Some(d), Some(columns).filter(|_| d == dim)];
     match Shape::new(own.iter().flat_map(beside).flatten()) {
         Ok(shape) => {
+            let _caller = x.graph().for_caller();
             // What `select` makes of it would look at the whole matrix again.
             let [made] = x.graph().custom_gradient(
                 [x],

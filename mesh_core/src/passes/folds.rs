@@ -8,7 +8,7 @@ use super::uses::Uses;
 use super::weave::{Weave, turned};
 use crate::names::DType;
 use crate::program::forms::{Map, Reduce};
-use crate::program::{Block, Body, Form, Instr, Operand, Reg, Step, ValueId};
+use crate::program::{Block, Body, Form, Instr, Operand, Origin, Reg, Step, ValueId};
 
 /// Instructions of an expression, beyond which its tiles leave the first cache.
 const LONGEST: usize = 64;
@@ -52,10 +52,11 @@ impl Taking<'_> {
         }
         let taken = (0..step.inputs.len()).find_map(|i| {
             let (maker, map) = self.map(position, step.inputs[i].value)?;
-            let woven = self.woven(step, reduce, i, (map, &self.block.steps[maker].inputs))?;
-            Some((i, woven))
+            let made = &self.block.steps[maker];
+            let woven = self.woven(step, reduce, i, (map, &made.inputs))?;
+            Some((i, woven, Origin::merge(&made.origin, &step.origin)))
         });
-        let Some((i, (body, inputs))) = taken else { return false };
+        let Some((i, (body, inputs), origin)) = taken else { return false };
         let (kind, value) = (reduce.kind, step.inputs[i].value);
         for input in &inputs {
             let users = &mut self.uses.users[input.value.index()];
@@ -65,7 +66,7 @@ impl Taking<'_> {
         }
         let step = &mut self.block.steps[position];
         step.form = Reduce { kind, body: Some(body) }.into();
-        step.inputs = inputs.into();
+        (step.inputs, step.origin) = (inputs.into(), origin);
         if !step.has_input(value) {
             self.forget(value, position);
         }

@@ -50,7 +50,8 @@ impl Target {
 
     /// The target with every number looked at that a step writes. A call stops at the first that is NaN,
     /// or infinite without having been given an infinity; it reads every value once more, which makes it
-    /// a few times slower. What is under way cannot be looked at, so nothing overlaps.
+    /// a few times slower. What is under way cannot be looked at, so nothing overlaps; what is folded is written
+    /// first, so that it has a place.
     ///
     /// The call then ends with an error that names the operation, the step, the processor, the iteration
     /// of a loop, the place in the tensor, the numbers beside it, and what the step was given. As after
@@ -63,7 +64,7 @@ impl Target {
     /// call's start, in constants and in the literals of an elementwise expression, what padding is
     /// filled with. So `-inf` in a mask passes; `log(0)`, a division by zero and an overflow do not.
     pub fn check_numerics(self) -> Self {
-        Self { check_numerics: true, ..self.without(PassId::Overlap) }
+        Self { check_numerics: true, ..self.without(PassId::Overlap).without(PassId::Folds) }
     }
 }
 

@@ -179,7 +179,7 @@ fn what_updates_compute_is_compared_as_well() {
     let update = total.assign_sub(x.square().sum_all());
     g.function("f", [x], [], [update]);
     let (one, plain) = single();
-    let (mesh, layout) = ("a:4".parse().unwrap(), "d:a".parse().unwrap());
+    let (mesh, layout) = ("a:2".parse().unwrap(), "d:a".parse().unwrap());
     let module = g.lower(&one, &plain).unwrap();
     let mut session = Session::threads(&module, 0).unwrap();
     let differs = |step: u32| {

@@ -1,7 +1,8 @@
 //! `Gather`: rows of an operand, found by index.
 
 use super::isa::{Task, compiled};
-use super::strided::{Labels, Loop, Nest, by_size, copy};
+use super::rows::by_size;
+use super::strided::{Labels, Loop, Nest, copy};
 use super::{Kernel, Memory};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId};

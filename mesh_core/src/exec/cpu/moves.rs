@@ -1,6 +1,7 @@
 //! `Move` and `Reshape`: copies of rectangles.
 
-use super::strided::{Labels, Nest, by_size, copy};
+use super::rows::by_size;
+use super::strided::{Labels, Nest, copy};
 use super::{Kernel, Memory};
 use crate::names::{DType, Mesh};
 use crate::program::{Block, Extents, Operand, Piece, Scalar, ValueId, forms};

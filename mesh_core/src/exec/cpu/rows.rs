@@ -2,9 +2,33 @@
 //! row.
 
 use super::isa::{Task, compiled};
-use super::strided::by_size;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
+
+/// Elements of one size, whatever they mean.
+macro_rules! by_size {
+    ($size:expr, $type:ident => $do:expr) => {
+        match $size {
+            1 => {
+                type $type = u8;
+                $do
+            }
+            2 => {
+                type $type = u16;
+                $do
+            }
+            4 => {
+                type $type = u32;
+                $do
+            }
+            _ => {
+                type $type = u64;
+                $do
+            }
+        }
+    };
+}
+pub(super) use by_size;
 
 /// Bytes of rows that are copied in place: to call the system's copy takes longer.
 pub(super) const SHORT: RangeInclusive<usize> = CHUNK..=2048;

@@ -189,7 +189,7 @@ impl<F: Fold> Task for Rows<F> {
                 held[k] = after;
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the caller's, as it was read from.
         unsafe { *so_far = held };
     }
 }

@@ -2,7 +2,8 @@
 //! with them is fetched by position.
 
 use super::isa::{Entry, Task, compiled};
-use super::strided::{Nest, by_size};
+use super::rows::by_size;
+use super::strided::Nest;
 use super::{Kernel, Memory, vmath};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId};

@@ -1,6 +1,6 @@
 //! Loop nests over strided operands.
 
-use super::rows;
+use super::rows::{self, by_size};
 use crate::program::{Block, Dims, Operand, ValueId};
 use smallvec::SmallVec;
 
@@ -237,31 +237,6 @@ pub(super) unsafe fn repeat(to: *mut u8, bytes: usize, times: usize) {
         done += more;
     }
 }
-
-/// Elements of one size, whatever they mean.
-macro_rules! by_size {
-    ($size:expr, $type:ident => $do:expr) => {
-        match $size {
-            1 => {
-                type $type = u8;
-                $do
-            }
-            2 => {
-                type $type = u16;
-                $do
-            }
-            4 => {
-                type $type = u32;
-                $do
-            }
-            _ => {
-                type $type = u64;
-                $do
-            }
-        }
-    };
-}
-pub(super) use by_size;
 
 /// Copies `n` elements along one dim; pairs are pointer and stride.
 ///

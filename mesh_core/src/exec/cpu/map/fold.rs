@@ -202,7 +202,7 @@ impl<F: Plain> Rows<F> {
 
 impl<F: Plain> Onto for Rows<F> {
     unsafe fn onto(&self, loops: &[Loop], first: usize, from: *const u8, to: *mut u8) {
-        // SAFETY: as promised.
+        // SAFETY: the caller's loops and sides, whose elements are `F`'s.
         unsafe { self.fold(loops, first, from.cast(), to.cast()) };
     }
 }

@@ -225,10 +225,8 @@ impl Inspector<'_> {
 
     /// Whether infinities are none that the step has made.
     fn may_be_infinite(&self, step: &Step) -> bool {
-        let written = |body: &Body| {
-            let mut code = body.code.iter();
-            code.any(|(instr, _)| matches!(instr, Instr::Const(c) if c.value().is_infinite()))
-        };
+        let infinite = |instr: &Instr| matches!(instr, Instr::Const(c) if c.value().is_infinite());
+        let written = |body: &Body| body.code.iter().any(|(instr, _)| infinite(instr));
         self.is_given_infinity(step)
             || match &step.form {
                 Form::Map(form) => written(&form.body),

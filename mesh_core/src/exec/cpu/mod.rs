@@ -71,7 +71,10 @@ pub(crate) fn prepare(
     let out = || outs.first().copied().ok_or_else(missing);
     let kernel = match &step.form {
         Form::Map(form) => map::prepare(block, form, inputs, outs, &at)?,
-        Form::Reduce(form) => reduce::prepare(block, form, inputs, out()?)?,
+        Form::Reduce(form) => match &form.body {
+            None => reduce::prepare(block, form.kind, input(0)?, out()?)?,
+            Some(body) => map::prepare_fold(block, (form.kind, body), inputs, out()?)?,
+        },
         Form::Contract(_) => contract::prepare(block, input(0)?, input(1)?, out()?)?,
         Form::Convolve(form) => {
             convolve::prepare(block, input(0)?, input(1)?, &form.windows, out()?)?

@@ -5,9 +5,9 @@ mod run;
 
 use super::isa::{Task, compiled};
 use super::strided::{Labels, Loop, Nest};
-use super::{Kernel, Memory, map};
+use super::{Kernel, Memory};
 use crate::names::{DType, ReduceKind};
-use crate::program::{Block, Operand, ValueId, forms};
+use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
 
 pub(in crate::exec) use fold::{All, Any, Fold, Max, Min, Prod, Select, Sum};
@@ -33,14 +33,10 @@ struct Reduce {
 
 pub(super) fn prepare(
     block: &Block,
-    form: &forms::Reduce,
-    inputs: &[Operand],
+    kind: ReduceKind,
+    input: &Operand,
     out: ValueId,
 ) -> Result<Box<dyn Kernel>, String> {
-    if let Some(body) = &form.body {
-        return map::prepare_fold(block, (form.kind, body), inputs, out);
-    }
-    let (kind, input) = (form.kind, inputs.first().ok_or("it lacks an input")?);
     let dtype = block.value(out).dtype;
     if dtype != block.value(input.value).dtype {
         return Err("a reduction keeps its dtype".to_owned());

@@ -1,6 +1,9 @@
 //! The inverse of the normal distribution function (Wichura, AS 241, routine PPND16; 1988).
 
-use super::random::{BATCH, LANES};
+/// Numbers that are made together, in the first cache.
+pub(crate) const BATCH: usize = 128;
+/// Numbers that a long vector holds.
+pub(super) const LANES: usize = 8;
 
 /// A quotient of polynomials, the constant coefficients first.
 pub(super) struct Rational {

@@ -3,7 +3,8 @@
 //! the same.
 
 use super::Generator;
-use super::normal::{inverse_normal, inverse_normals};
+pub(crate) use super::normal::BATCH;
+use super::normal::{LANES, inverse_normal, inverse_normals};
 use crate::names::DType;
 use half::bf16;
 
@@ -217,11 +218,6 @@ impl Draw {
         }
     }
 }
-
-/// Numbers that are made together, in the first cache.
-pub(crate) const BATCH: usize = 128;
-/// Numbers that a long vector holds.
-pub(super) const LANES: usize = 8;
 
 /// The bits of positions that are `step` apart. Each round waits for the one before: so two positions at once,
 /// half of all apart.

@@ -9,6 +9,7 @@ mod map;
 mod moves;
 mod oracle;
 mod order;
+mod pairs;
 mod pool;
 mod reduce;
 mod transpose;

@@ -1,0 +1,77 @@
+//! Two operations that a map makes in one loop.
+
+use super::map::{Case, equal, expected, step};
+use super::{Tensor, run};
+use crate::names::DType;
+use crate::program::{Body, Expr, Prim, Value};
+
+/// Two operations in one loop give the bits of one after the other, each rounded, whichever argument
+/// is the same for many elements.
+#[test]
+fn pairs_round_twice() {
+    let prims = [Prim::Add, Prim::Sub, Prim::Mul, Prim::Div];
+    let pairs = prims.into_iter().flat_map(|inner| prims.map(|outer| (inner, outer)));
+    let labels: [&[u8]; 4] = [&[0, 1], &[0], &[1], &[]];
+    let labels = (0..64).map(|i| [i % 4, i / 4 % 4, i / 16].map(|k| labels[k].to_vec()));
+    for ((inner, outer), dims) in pairs.flat_map(|pair| labels.clone().map(move |l| (pair, l))) {
+        for (last, extents) in [(false, [3, 1100]), (true, [3, 1100]), (false, [40, 50])] {
+            let pair = Expr::apply(inner, [Expr::input(0), Expr::input(1)]);
+            let pair = if last { [Expr::input(2), pair] } else { [pair, Expr::input(2)] };
+            let body = (Expr::apply(outer, pair), DType::F32);
+            let body = Body::new(&[DType::F32; 3], &[body]).unwrap();
+            let input = |(k, dims): (usize, &Vec<u8>)| {
+                let extents = dims.iter().map(|&l| extents[usize::from(l)]);
+                let value = Value::new(DType::F32, extents);
+                let data = (0..value.len()).map(|i| f64::from((i as f32 + 1.7).sin() + k as f32));
+                Tensor::new(value.clone(), data)
+            };
+            let inputs = dims.iter().enumerate().map(input).collect();
+            let outs = vec![Value::new(DType::F32, extents)];
+            let case = Case { body, inputs, dims: dims.to_vec(), outs };
+            let got = run(&case.inputs, &case.outs, &step(&case)).unwrap();
+            let want = expected(&case.body, &case.inputs, &case.dims, &case.outs);
+            assert!(equal(&got, &want), "{inner:?} {outer:?} {dims:?} {last}");
+        }
+    }
+}
+
+/// A choice by a comparison in one loop gives the bits of both one after the other, whichever arguments
+/// are the same for many elements, and with NaN and equal numbers; and so does a comparison as a number.
+#[test]
+fn choices_by_comparisons() {
+    let compares = [Prim::Lt, Prim::Le, Prim::Gt, Prim::Ge, Prim::Eq, Prim::Ne];
+    let labels: [&[u8]; 3] = [&[0, 1], &[0], &[]];
+    let labels = (0..81).map(|i| [i % 3, i / 3 % 3, i / 9 % 3, i / 27].map(|k| labels[k].to_vec()));
+    let dtypes = [DType::F32, DType::I32];
+    for (i, (compare, dims)) in
+        compares.into_iter().flat_map(|p| labels.clone().map(move |l| (p, l))).enumerate()
+    {
+        for (extents, of, to) in
+            [([3, 1100], i), ([40, 50], i / 2)].map(|(e, i)| (e, dtypes[i % 2], dtypes[i / 2 % 2]))
+        {
+            let compared = || Expr::apply(compare, [0, 1].map(Expr::input));
+            let chosen = [compared(), Expr::input(2), Expr::input(3)];
+            let chosen = Expr::apply(Prim::Select, chosen);
+            let results = [(chosen, to), (compared().cast(to), to)];
+            for result in results {
+                let body = Body::new(&[of, of, to, to], &[result]).unwrap();
+                let input = |(k, dims): (usize, &Vec<u8>)| {
+                    let extents = dims.iter().map(|&l| extents[usize::from(l)]);
+                    let dtype = if k < 2 { of } else { to };
+                    let value = Value::new(dtype, extents);
+                    let number = |i: usize| match (i * (k + 2)) % 11 {
+                        10 if dtype == DType::F32 => f64::NAN,
+                        n => n as f64 - 4.0,
+                    };
+                    Tensor::new(value.clone(), (0..value.len()).map(|i| number(i + k)))
+                };
+                let inputs = dims.iter().enumerate().map(input).collect();
+                let outs = vec![Value::new(to, extents)];
+                let case = Case { body, inputs, dims: dims.to_vec(), outs };
+                let got = run(&case.inputs, &case.outs, &step(&case)).unwrap();
+                let want = expected(&case.body, &case.inputs, &case.dims, &case.outs);
+                assert!(equal(&got, &want), "{compare:?} of {of}, {to}, {dims:?} {extents:?}");
+            }
+        }
+    }
+}

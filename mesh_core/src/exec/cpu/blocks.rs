@@ -5,13 +5,14 @@
 //! long stride apart for every step of the depth (weight gradients), and where few rows of the
 //! result pay for the packing. It packs all columns that it is given before it multiplies, and goes
 //! through what is packed once for every four rows: it is given columns panel by panel where that is
-//! much. Where vectors are of 256 bits, gradients of weights are made by register tiles instead (`tiles/`). Which way is
+//! much. Some products are made by register tiles instead (`tiles/`). Which way is
 //! taken follows from extents, strides and the instruction set alone.
 
 use super::gemm::{Gemm, Matrix, Number};
 use super::isa::{Isa, isa};
 use super::tiles::Planned;
 use super::transpose::{Transpose, Turn, transpose};
+use std::ops::RangeInclusive;
 
 /// Most rows, columns and depth of a block: the left factor's takes 1 MiB of f32. Rows of a result that
 /// are far apart are many pages.
@@ -28,6 +29,9 @@ const MANY_ROWS: usize = 512;
 const PACKED_DEPTH: usize = 512;
 /// Bytes of packed columns that are many for the second-level cache, which a block of rows shares.
 const MANY_COLUMNS: usize = 1 << 20;
+
+/// Columns that are few for the crate's tiles and enough for two vectors.
+const FEW_COLUMNS: RangeInclusive<usize> = 32..=96;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
@@ -198,11 +202,16 @@ impl<T: Number> Blocks<T> {
     }
 }
 
-/// Whether tiles are faster than the crate: where vectors are of 256 bits, for deep products of a left factor whose
-/// memory runs along its rows, as gradients of weights have it.
+/// Whether tiles are faster than the crate. Where vectors are of 512 bits, for few columns, of which the crate's tiles
+/// are wide; where they are of 256, for deep products of a left factor whose memory runs along its rows, as gradients
+/// of weights have it.
 fn tiled<T: Number>([m, n, k]: [usize; 3], [a, ..]: [Steps; 3]) -> bool {
     let is_left_turned = a[0] == 1 && a[1] != 1;
-    T::large().is_some() && isa() == Isa::Avx2 && is_left_turned && m >= 48 && n >= 32 && k >= 192
+    match isa() {
+        Isa::Avx512 => m >= 28 && FEW_COLUMNS.contains(&n) && k >= 48,
+        Isa::Avx2 => is_left_turned && m >= 48 && n >= 32 && k >= 192,
+        Isa::Portable => false,
+    }
 }
 
 /// The way of a product whose result is wide in memory, and most rows, columns and depth at once.

@@ -1,6 +1,5 @@
 //! Which way is the fastest for a convolution, as `benches/convolve.rs` found it.
 
-use super::direct::sliding_rows;
 use super::naive::window_labels;
 use super::parts::Parts;
 use crate::exec::cpu::isa::{Isa, isa};
@@ -12,8 +11,6 @@ const COLUMNS: usize = 64;
 const COLUMNS_OF_STRIDES: usize = 32;
 /// Fewest columns for the kernel's gradient.
 const COLUMNS_OF_KERNEL: usize = 48;
-/// Fewer rows of a register block load the image too often.
-const ROWS: usize = 5;
 /// With fewer channels, register blocks begin too often.
 const CHANNELS: usize = 12;
 /// Elements of a kernel that leaves the second-level cache between one block of positions and the
@@ -41,7 +38,7 @@ thread_local! {
         const { std::cell::Cell::new(None) };
 }
 
-/// Whether tiles are the fastest way to the kernel's gradient.
+/// Whether tiles are the fastest way.
 pub(super) fn tiles(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
     #[cfg(test)]
     if let Some(wanted) = WANTED.get() {
@@ -49,8 +46,14 @@ pub(super) fn tiles(labels: &Labels, windows: &[Window], parts: &Parts) -> bool 
     }
     let len = |of: &[usize]| of.iter().map(|&l| labels.extents[l]).product::<usize>();
     let taps = windows.iter().map(|w| labels.extents[usize::from(w.kernel)]).product::<usize>();
-    let (summed, columns) = (len(&parts.channels), len(&parts.features));
-    isa() == Isa::Avx2 && taps >= TAPS && columns >= COLUMNS_OF_TILES && summed >= CHANNELS
+    let (channels, features) = (len(&parts.channels), len(&parts.features));
+    let [image, kernel, _] = parts.roles;
+    if kernel == 2 {
+        let is_deep = taps >= TAPS && channels >= CHANNELS;
+        return isa() != Isa::Portable && features >= COLUMNS_OF_TILES && is_deep;
+    }
+    let columns = if image == 2 { channels } else { features };
+    isa() == Isa::Avx512 && columns >= COLUMNS_OF_TILES
 }
 
 /// Whether there is a choice: a test may want one of the ways for many channels.
@@ -84,21 +87,5 @@ pub(super) fn gathers(labels: &Labels, windows: &[Window], parts: &Parts) -> boo
     let positions = len(&parts.batch) * over(if image == 2 { |w| w.input } else { |w| w.output });
     let large = over(|w| w.kernel) * channels * features > LARGE_KERNEL;
     let few = large && positions < FEW_POSITIONS;
-    let is_slow =
-        few || summed < CHANNELS || isa() == Isa::Avx512 && slides_badly(labels, windows, parts);
-    columns >= COLUMNS && is_slow
-}
-
-/// Whether register blocks of windows that move by one have few rows.
-fn slides_badly(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
-    let [image, _, output] = parts.roles;
-    let turned = image == 2;
-    let source = |w: &&Window| {
-        let label = if turned { w.output } else { w.input };
-        labels.strides[if turned { output } else { image }][usize::from(label)]
-    };
-    let Some(w) = windows.iter().min_by_key(source) else { return true };
-    let [image, _, output] = window_labels(w).map(|l| labels.extents[l]);
-    let rows = if turned { image } else { output };
-    w.dilation > 1 || sliding_rows(rows).is_none_or(|rows| rows < ROWS)
+    columns >= COLUMNS && (few || summed < CHANNELS)
 }

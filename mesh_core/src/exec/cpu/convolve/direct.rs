@@ -43,7 +43,7 @@ pub(super) struct Direct<T> {
 
 /// Rows of the blocks that `rows` positions are computed in, if these slide. Rows of groups that
 /// overlap are computed twice: at most a quarter may be.
-pub(super) fn sliding_rows(rows: usize) -> Option<usize> {
+fn sliding_rows(rows: usize) -> Option<usize> {
     let cost = |n: &usize| rows.div_ceil(*n) * n;
     let few = |n: &usize| *n <= rows && cost(n) * 4 <= rows * 5;
     [9, 8, 7, 5, 4, 3].into_iter().filter(few).min_by_key(cost)

@@ -373,7 +373,7 @@ impl<T: Tiled> Filters<T> {
             *to = kernel.wrapping_offset(p as isize * self.channels.1);
         }
         let step = (self.stride * self.rows()) as isize;
-        let tile = Tile { rows: from, runs, step, b, to, accumulate: adds };
+        let tile = Tile { rows: &from, runs, step, b, to: &to, accumulate: adds };
         // SAFETY: the runs lie within what is packed, the columns in the kernel's rows.
         unsafe { self.tiles.run(rows, [columns, width], tile) };
     }

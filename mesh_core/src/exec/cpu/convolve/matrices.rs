@@ -8,7 +8,7 @@
 
 use super::naive::window_labels;
 use super::parts::{Parts, pairs};
-use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
+use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides, copy};
 use crate::program::Window;
 use std::ops::Range;
 
@@ -212,6 +212,40 @@ impl Matrices {
     /// Taps of all positions of an image.
     pub(super) fn terms(&self) -> usize {
         self.parts.iter().map(|part| part.rows.len() * part.taps.len()).sum()
+    }
+
+    /// The source of some images, with zeros around each if need be.
+    ///
+    /// # Safety
+    ///
+    /// The source is valid, and `to` for the padded images, of which all but the source is zero.
+    pub(super) unsafe fn pad<T>(
+        &self,
+        source: *const T,
+        images: Range<usize>,
+        to: *mut T,
+    ) -> *const T {
+        let Some(padded) = &self.padded else { return source };
+        if padded.nest.len() > 0 {
+            let first = padded.nest.loops.first().map_or(1, |l| l.extent);
+            for (i, image) in images.enumerate() {
+                // SAFETY: the inside of an image lies within both.
+                unsafe {
+                    let from = source.offset(self.images[image][0]).cast();
+                    let to = to.add(i * padded.len).offset(padded.to).cast();
+                    copy(&padded.nest.loops, first, size_of::<T>(), from, to);
+                }
+            }
+        }
+        to
+    }
+
+    /// Where an image is in the source, or in the padded images that begin with image `first`.
+    pub(super) fn image(&self, first: usize, image: usize) -> isize {
+        match &self.padded {
+            Some(padded) => ((image - first) * padded.len) as isize,
+            None => self.images[image][0],
+        }
     }
 
     /// Elements of padded source that `images` images take.

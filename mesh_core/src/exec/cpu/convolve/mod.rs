@@ -18,6 +18,7 @@ mod padding;
 mod parts;
 mod rows;
 mod runs;
+mod tiled;
 mod walk;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -40,6 +41,7 @@ use micro::Element;
 use naive::{Naive, window_labels};
 use narrow::Narrow;
 use parts::Parts;
+use tiled::ByTiles;
 
 /// A product, and the way in which it is made.
 type Planned = (&'static str, Box<dyn Product>);
@@ -149,11 +151,14 @@ fn fast<T: Element + Tiled + Number>(labels: &Labels, windows: &[Window]) -> Opt
     {
         return Some(("vectors of columns, groups of few channels", Box::new(product)));
     }
-    if parts.roles[1] == 2
-        && choice::tiles(labels, windows, &parts)
-        && let Some(product) = Filters::<T>::new(labels, windows, &parts)
-    {
-        return Some(("register tiles", Box::new(product)));
+    if choice::tiles(labels, windows, &parts) {
+        let product: Option<Box<dyn Product>> = match parts.roles[1] {
+            2 => Filters::<T>::new(labels, windows, &parts).map(|product| Box::new(product) as _),
+            _ => ByTiles::<T>::new(labels, windows, &parts).map(|product| Box::new(product) as _),
+        };
+        if let Some(product) = product {
+            return Some(("register tiles", product));
+        }
     }
     if choice::gathers(labels, windows, &parts)
         && let Some(product) = Gathered::<T>::new(labels, windows, &parts)

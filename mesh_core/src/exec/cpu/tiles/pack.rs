@@ -1,6 +1,7 @@
 //! Rows put next to each other.
 
 use super::set::Tiled;
+use crate::exec::cpu::transpose::{Transpose, Turn};
 
 /// Copies few elements; the usual numbers without a call.
 ///
@@ -51,4 +52,29 @@ pub(in crate::exec::cpu) unsafe fn pack<T: Tiled>(
             to = to.add(width);
         }
     });
+}
+
+/// Packs `depth` rows of a panel of a matrix: its first `count` columns, with zeros up to `width`.
+///
+/// # Safety
+///
+/// `from` is valid at the matrix's steps between rows and between columns, `to` for the panel.
+pub(in crate::exec::cpu) unsafe fn pack_panel<T: Tiled>(
+    from: *const T,
+    [row, column]: [isize; 2],
+    [depth, count, width]: [usize; 3],
+    transpose: Transpose<T>,
+    to: *mut T,
+) {
+    // SAFETY: the caller's matrix and room.
+    unsafe {
+        if row == 1 && column != 1 && count == width {
+            let (from_stride, to_stride) = (column, width as isize);
+            let extents = [count, depth];
+            transpose(Turn { extents, from, from_stride, to, to_stride });
+        } else {
+            let rows = (0..depth as isize).map(|l| l * row);
+            pack(from, rows, (count, column), width, to);
+        }
+    }
 }

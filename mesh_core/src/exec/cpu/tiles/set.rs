@@ -7,7 +7,7 @@ use crate::exec::cpu::isa::Isa;
 use std::ops::{AddAssign, Range};
 
 /// Lanes of two of the widest vectors.
-const WIDEST: usize = 16;
+const WIDEST: usize = 32;
 
 /// Room for a tile.
 #[repr(align(64))]
@@ -22,6 +22,11 @@ pub(in crate::exec::cpu) struct Tiles<T> {
 }
 
 impl<T: Tiled> Tiles<T> {
+    /// Rows of the largest tile.
+    pub(super) fn most(&self) -> usize {
+        self.compute[0].len()
+    }
+
     /// Columns of most tiles.
     pub(in crate::exec::cpu) fn width(&self) -> usize {
         2 * self.lanes
@@ -46,7 +51,7 @@ impl<T: Tiled> Tiles<T> {
 
     /// Rows of the largest of the tiles that so many rows are cut into.
     pub(in crate::exec::cpu) fn size(&self, rows: usize) -> usize {
-        rows.div_ceil(rows.div_ceil(MOST).max(1)).max(1)
+        rows.div_ceil(rows.div_ceil(self.most()).max(1)).max(1)
     }
 
     /// So many rows cut into tiles whose rows differ by one at most.
@@ -54,7 +59,7 @@ impl<T: Tiled> Tiles<T> {
         &self,
         rows: usize,
     ) -> impl Iterator<Item = Range<usize>> + use<T> {
-        let tiles = rows.div_ceil(MOST);
+        let tiles = rows.div_ceil(self.most());
         (0..tiles).map(move |i| i * rows / tiles..(i + 1) * rows / tiles)
     }
 
@@ -67,7 +72,7 @@ impl<T: Tiled> Tiles<T> {
         &self,
         rows: usize,
         [count, width]: [usize; 2],
-        mut tile: Tile<'_, T>,
+        tile: Tile<'_, T>,
     ) {
         let compute = self.compute[usize::from(width > self.lanes)][rows - 1];
         if count == width {
@@ -77,16 +82,15 @@ impl<T: Tiled> Tiles<T> {
         let mut buffer = Buffer([T::default(); MOST * WIDEST]);
         let buffer = buffer.0.as_mut_ptr();
         let (to, accumulate) = (tile.to, tile.accumulate);
-        let held = |p: usize| buffer.wrapping_add(p * WIDEST);
-        tile.to = std::array::from_fn(held);
-        tile.accumulate = false;
+        let held: [_; MOST] = std::array::from_fn(|p| buffer.wrapping_add(p * WIDEST));
+        let tile = Tile { to: &held, accumulate: false, ..tile };
         // SAFETY: the caller's tile, whose vectors the buffer has room for; of each row the first
         // columns are copied.
         unsafe {
             compute(&tile);
             for (p, &to) in to[..rows].iter().enumerate() {
                 for j in 0..count {
-                    let (from, to) = (*held(p).add(j), to.add(j));
+                    let (from, to) = (*held[p].add(j), to.add(j));
                     if accumulate {
                         *to += from;
                     } else {
@@ -102,28 +106,42 @@ impl<T: Tiled> Tiles<T> {
 pub(in crate::exec::cpu) trait Tiled:
     Copy + Send + Default + AddAssign + 'static
 {
-    /// The tiles of an instruction set, if it has some: AVX2 with FMA.
+    /// The tiles of an instruction set, if it has some: AVX-512, or AVX2 with FMA.
     fn tiles(isa: Isa) -> Option<Tiles<Self>>;
 }
 
+/// The tiles of so many rows: as many as leave registers for the vectors and for an element.
 #[cfg(target_arch = "x86_64")]
 macro_rules! by_rows {
-    ($v:ty, $n:literal: $($p:literal)*) => {
-        vec![$(x86::tile::<$v, $p, $n> as Compute<_>),*]
+    ($tile:ident, $v:ty, $n:literal: $($p:literal)*) => {
+        vec![$(x86::$tile::<$v, $p, $n> as Compute<_>),*]
     };
 }
 
 macro_rules! tiled {
-    ($($t:ty, $v:ident;)*) => {$(
+    ($($t:ty, $half:ident, $full:ident;)*) => {$(
         impl Tiled for $t {
             #[cfg(target_arch = "x86_64")]
             fn tiles(isa: Isa) -> Option<Tiles<Self>> {
                 use crate::exec::cpu::vector::Vector;
-                use std::arch::x86_64::$v;
-                (isa == Isa::Avx2).then(|| Tiles {
-                    lanes: <$v as Vector>::LANES,
-                    compute: [by_rows!($v, 1: 1 2 3 4 5 6), by_rows!($v, 2: 1 2 3 4 5 6)],
-                })
+                use std::arch::x86_64::{$full, $half};
+                match isa {
+                    Isa::Avx512 => Some(Tiles {
+                        lanes: <$full as Vector>::LANES,
+                        compute: [
+                            by_rows!(avx512, $full, 1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                            by_rows!(avx512, $full, 2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                        ],
+                    }),
+                    Isa::Avx2 => Some(Tiles {
+                        lanes: <$half as Vector>::LANES,
+                        compute: [
+                            by_rows!(avx2, $half, 1: 1 2 3 4 5 6),
+                            by_rows!(avx2, $half, 2: 1 2 3 4 5 6),
+                        ],
+                    }),
+                    Isa::Portable => None,
+                }
             }
 
             #[cfg(not(target_arch = "x86_64"))]
@@ -134,6 +152,6 @@ macro_rules! tiled {
     )*};
 }
 tiled! {
-    f32, __m256;
-    f64, __m256d;
+    f32, __m256, __m512;
+    f64, __m256d, __m512d;
 }

@@ -2,8 +2,8 @@
 
 use crate::exec::cpu::vector::{Vector, put};
 
-/// Most rows of a tile.
-pub(in crate::exec::cpu) const MOST: usize = 6;
+/// Most rows of a tile of any instruction set.
+pub(in crate::exec::cpu) const MOST: usize = 14;
 
 /// Elements of each row, and vectors, that follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,12 +17,12 @@ pub(in crate::exec::cpu) struct Run {
 
 /// What a tile is made of.
 pub(in crate::exec::cpu) struct Tile<'a, T> {
-    pub(in crate::exec::cpu) rows: [*const T; MOST],
+    pub(in crate::exec::cpu) rows: &'a [*const T; MOST],
     pub(in crate::exec::cpu) runs: &'a [Run],
     /// From an element of a run to the next.
     pub(in crate::exec::cpu) step: isize,
     pub(in crate::exec::cpu) b: *const T,
-    pub(in crate::exec::cpu) to: [*mut T; MOST],
+    pub(in crate::exec::cpu) to: &'a [*mut T; MOST],
     /// Whether what is at `to` is added.
     pub(in crate::exec::cpu) accumulate: bool,
 }
@@ -52,6 +52,7 @@ pub(super) unsafe fn compute<V: Vector, const P: usize, const N: usize>(
             let mut a = run.a as isize;
             let mut b = tile.b.offset(run.b as isize * (N * V::LANES) as isize);
             for _ in 0..run.len {
+                a = V::opaque(a);
                 let mut vectors = [V::zero(); N];
                 for (n, vector) in vectors.iter_mut().enumerate() {
                     *vector = V::load(b.add(n * V::LANES));
@@ -66,7 +67,7 @@ pub(super) unsafe fn compute<V: Vector, const P: usize, const N: usize>(
                 b = b.wrapping_add(N * V::LANES);
             }
         }
-        for (sums, to) in sums.into_iter().zip(tile.to) {
+        for (sums, &to) in sums.into_iter().zip(tile.to) {
             for (n, sum) in sums.into_iter().enumerate() {
                 put(sum, to.add(n * V::LANES), tile.accumulate);
             }

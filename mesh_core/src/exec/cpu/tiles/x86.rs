@@ -1,4 +1,4 @@
-//! Tiles in AVX2.
+//! Tiles in AVX2 and AVX-512.
 
 use super::tile::{Tile, compute};
 use crate::exec::cpu::vector::Vector;
@@ -7,7 +7,18 @@ use crate::exec::cpu::vector::Vector;
 ///
 /// As [`compute`]; the runs lie within the tile's operands, and the machine has AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn tile<V: Vector, const P: usize, const N: usize>(tile: &Tile<'_, V::Element>) {
+pub(super) unsafe fn avx2<V: Vector, const P: usize, const N: usize>(tile: &Tile<'_, V::Element>) {
+    // SAFETY: the tile is valid; the features above are enabled here.
+    unsafe { compute::<V, P, N>(tile) };
+}
+
+/// # Safety
+///
+/// As [`compute`]; the runs lie within the tile's operands, and the machine has AVX-512.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+pub(super) unsafe fn avx512<V: Vector, const P: usize, const N: usize>(
+    tile: &Tile<'_, V::Element>,
+) {
     // SAFETY: the tile is valid; the features above are enabled here.
     unsafe { compute::<V, P, N>(tile) };
 }

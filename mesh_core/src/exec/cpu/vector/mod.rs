@@ -27,6 +27,12 @@ pub(in crate::exec::cpu) trait Vector: Copy {
     ///
     /// The machine has the instructions.
     unsafe fn spread(a: Self::Element) -> Self;
+    /// An index of which the compiler does not know that it is counted up. Otherwise it counts up a pointer for each
+    /// array that is indexed, for which there are too few registers.
+    #[inline(always)]
+    fn opaque(index: isize) -> isize {
+        index
+    }
     /// Brings the lines of two vectors near.
     fn fetch(_: *const Self::Element) {}
     /// `self + a * b`.

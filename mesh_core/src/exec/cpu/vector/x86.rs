@@ -35,6 +35,14 @@ macro_rules! vectors {
                 unsafe { $set(a) }
             }
             #[inline(always)]
+            fn opaque(mut index: isize) -> isize {
+                // SAFETY: no instruction.
+                unsafe {
+                    std::arch::asm!("/* {0} */", inout(reg) index, options(pure, nomem, nostack, preserves_flags));
+                }
+                index
+            }
+            #[inline(always)]
             fn fetch(at: *const $t) {
                 // SAFETY: every x86-64 has the instruction, which may be given any address.
                 unsafe {

@@ -3,7 +3,6 @@
 use super::{Gathered, Group, Planned};
 use crate::exec::cpu::gemm::Number;
 use crate::exec::cpu::product::{Product, aligned};
-use crate::exec::cpu::strided::copy;
 use std::ops::Range;
 
 /// Where the parts of scratch begin.
@@ -76,7 +75,7 @@ impl<T: Number> Gathered<T> {
             let kernel = self.packed(kernel, scratch.kernel);
             for first in (0..images).step_by(self.images) {
                 let images = first..images.min(first + self.images);
-                let source = self.padded(source, images.clone(), scratch.padded);
+                let source = self.matrices.pad(source, images.clone(), scratch.padded);
                 for part in &self.parts {
                     let all = part.part.rows.len();
                     for begin in (0..all).step_by(self.positions) {
@@ -104,35 +103,6 @@ impl<T: Number> Gathered<T> {
             }
         }
         to
-    }
-
-    /// The source of some images, with zeros around each if need be.
-    ///
-    /// # Safety
-    ///
-    /// As [`Product::run`].
-    unsafe fn padded(&self, source: *const T, images: Range<usize>, to: *mut T) -> *const T {
-        let Some(padded) = &self.matrices.padded else { return source };
-        if padded.nest.len() > 0 {
-            let first = padded.nest.loops.first().map_or(1, |l| l.extent);
-            for (i, image) in images.enumerate() {
-                // SAFETY: the inside of an image lies within both.
-                unsafe {
-                    let from = source.offset(self.matrices.images[image][0]).cast();
-                    let to = to.add(i * padded.len).offset(padded.to).cast();
-                    copy(&padded.nest.loops, first, size_of::<T>(), from, to);
-                }
-            }
-        }
-        to
-    }
-
-    /// Where an image is in the source, or in the padded images that begin with image `first`.
-    fn image(&self, first: usize, image: usize) -> isize {
-        match &self.matrices.padded {
-            Some(padded) => ((image - first) * padded.len) as isize,
-            None => self.matrices.images[image][0],
-        }
     }
 
     /// # Safety
@@ -187,7 +157,7 @@ impl<T: Number> Gathered<T> {
         mut to: *mut T,
     ) {
         for image in images.clone() {
-            let image = self.image(images.start, image);
+            let image = self.matrices.image(images.start, image);
             for row in &part.part.rows[positions.clone()] {
                 for &(run, len) in &group.runs {
                     // SAFETY: a window's run lies within the source, and `to` has room.

@@ -18,6 +18,7 @@ mod kept;
 mod machine;
 mod merge_sums;
 mod moves;
+mod onto;
 mod order;
 mod overlap;
 mod products;
@@ -100,7 +101,7 @@ passes! {
     KeptValues: "kept values",
         "each elementwise operation is a map of its own still, products that sum nothing among them; \
          fusion then joins what is made again with what reads it";
-    /// What a fold reads is computed as it is folded.
+    /// What a fold reads is computed as it is folded, and what a scatter is folded onto is given to it.
     Folds: "folds",
         "each elementwise operation is a map of its own still; what folds take need not be fused";
     /// Maps over the same elements become one.
@@ -170,7 +171,10 @@ impl PassId {
             Self::AllReduces => all_reduce::run(block, cx.all_reduce),
             Self::ElementwiseProducts => products::run(block, cx.machine),
             Self::KeptValues => kept::run(block, cx.machine),
-            Self::Folds => folds::run(block),
+            Self::Folds => {
+                folds::run(block);
+                onto::run(block);
+            }
             Self::Fusion => fuse::run(block, cx.machine),
             Self::MemoryOrder => order::run(block),
             Self::Tiles => tile::run(block, cx.machine),

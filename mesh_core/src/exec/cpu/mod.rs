@@ -94,7 +94,7 @@ pub(crate) fn prepare(
         }
         Form::Scatter(form) => {
             let to = (form.dim, at(&form.begin), out()?);
-            scatter::prepare(block, form.kind, input(0)?, input(1)?, to)?
+            scatter::prepare(block, form.kind, inputs, to)?
         }
         Form::Put(form) => {
             let operands = [input(0)?, input(1)?, input(2)?];

@@ -3,7 +3,7 @@
 use super::gather::Find;
 use super::isa::{Entry, Task, compiled};
 use super::reduce::{Fold, Max, Min, Prod, Sum};
-use super::strided::{Labels, Loop, Nest};
+use super::strided::{Labels, Loop, Nest, copy};
 use super::{Kernel, Memory};
 use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Operand, ValueId};
@@ -15,6 +15,8 @@ struct Scatter<F: Fold> {
     indices: ValueId,
     out: ValueId,
     len: usize,
+    /// What is folded onto, and loops over it. Strides: it, result.
+    begin: Option<(ValueId, Nest)>,
     find: Find,
     /// Loops over indices and folded dims in the updates' order. Strides: indices, updates, result.
     lookups: Nest,
@@ -32,11 +34,13 @@ struct Scatter<F: Fold> {
 pub(super) fn prepare(
     block: &Block,
     kind: ReduceKind,
-    updates: &Operand,
-    indices: &Operand,
+    inputs: &[Operand],
     to: (u8, usize, ValueId),
 ) -> Result<Box<dyn Kernel>, String> {
-    let (dim, begin, out) = to;
+    let [updates, indices, onto @ ..] = inputs else {
+        return Err("a scatter has updates and indices".to_owned());
+    };
+    let (dim, first, out) = to;
     let value = block.value(out);
     if block.value(updates.value).dtype != value.dtype {
         return Err("a scatter keeps its dtype".to_owned());
@@ -57,7 +61,17 @@ pub(super) fn prepare(
     let mut row = labels.nest(&kept, &[0, 2]);
     row.sort_by(1);
     let (row, run) = row.collapse().split_inner();
-    let find = Find::new(begin, labels.extents[dim], labels.strides[2][dim])?;
+    let begin = match onto.first() {
+        None => None,
+        Some(onto) if block.value(onto.value).dtype == value.dtype => {
+            let labels = Labels::new(block, &[onto], out);
+            let mut whole = labels.nest(&labels.select(|_| true), &[0, 1]);
+            whole.sort_by(1);
+            Some((onto.value, whole.collapse()))
+        }
+        Some(_) => return Err("a scatter keeps its dtype".to_owned()),
+    };
+    let find = Find::new(first, labels.extents[dim], labels.strides[2][dim])?;
     let (others, next) = lookups.clone().split_inner();
     let is_near = next.strides[1].unsigned_abs() < run.strides[0].unsigned_abs();
     let is_alone = row.len() * run.extent == 1;
@@ -71,6 +85,7 @@ pub(super) fn prepare(
                 indices,
                 out,
                 len,
+                begin,
                 find,
                 lookups,
                 row,
@@ -198,15 +213,36 @@ impl<F: Fold> Scatter<F> {
     }
 }
 
+impl<F: Fold> Scatter<F> {
+    /// Writes what updates are folded onto, unless it is there.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`].
+    unsafe fn begin(&self, memory: &Memory, out: *mut F::Element) {
+        let Some((onto, whole)) = &self.begin else {
+            for i in 0..self.len {
+                // SAFETY: the result has so many elements, and nothing else refers to them.
+                unsafe { out.add(i).write(F::store(F::START)) };
+            }
+            return;
+        };
+        let (from, to) = (memory.pointer(*onto).cast_const(), out.cast::<u8>());
+        if from != to.cast_const() {
+            let first = whole.loops.first().map_or(1, |l| l.extent);
+            // SAFETY: both hold the whole, and do not overlap.
+            unsafe { copy(&whole.loops, first, size_of::<F::Element>(), from, to) };
+        }
+    }
+}
+
 impl<F: Fold> Kernel for Scatter<F> {
     unsafe fn run(&self, memory: &Memory, _: *mut u8) {
         let indices = memory.pointer(self.indices).cast::<i32>();
         let updates = memory.pointer(self.updates).cast::<F::Element>().cast_const();
         let out = memory.pointer(self.out).cast::<F::Element>();
-        for i in 0..self.len {
-            // SAFETY: the result has so many elements, and nothing else refers to them.
-            unsafe { out.add(i).write(F::store(F::START)) };
-        }
+        // SAFETY: as this kernel's contract says.
+        unsafe { self.begin(memory, out) };
         let (len, strides) = (self.run.extent, &self.run.strides);
         if let Some(lookups) = &self.by_element {
             // SAFETY: as this kernel's contract says.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::names::{DType, ReduceKind};
-use crate::program::ValueId;
 use crate::program::sketch::labelled;
+use crate::program::{Expr, Offset, ValueId};
 use smallvec::smallvec;
 
 const ROWS: usize = 6;
@@ -12,7 +12,8 @@ const COLUMNS: usize = 50;
 /// Steps of a compiled program, as printed.
 fn lines(compiled: &Compiled) -> Vec<String> {
     let text = print(&compiled.program, &Mesh::single());
-    let is_step = |line: &&str| line.contains(" reduce ") || line.contains(" map ");
+    let is_step =
+        |line: &&str| [" reduce ", " map ", " scatter "].iter().any(|form| line.contains(form));
     text.lines().filter(is_step).map(str::to_owned).collect()
 }
 
@@ -116,4 +117,50 @@ fn bf16_is_written_before_it_is_folded() {
     });
     let lines = checked(program);
     assert_eq!(lines.len(), 3, "{lines:?}");
+}
+
+/// What updates of rows make of a value of `words` rows and of what they fold to.
+fn scattered(kind: ReduceKind, of: impl Fn(&mut Builder<'_>, [ValueId; 2]) -> ValueId) -> Program {
+    program(|b, input| {
+        let indices = b.map(vec![], smallvec![ROWS], &Expr::from(1.0).cast(DType::I32), DType::I32);
+        let updates = labelled(input, &[2, 1]);
+        let indices = labelled(indices.unwrap(), &[2]);
+        let begin = Offset::default();
+        let sums = b.scatter(kind, updates, indices, 0, begin, smallvec![ROWS, COLUMNS]);
+        of(b, [input, sums])
+    })
+}
+
+/// The scatters and maps of a compiled program.
+fn folded_onto(program: Program) -> [usize; 2] {
+    let lines = checked(program);
+    let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
+    [" onto ", " map "].map(count)
+}
+
+#[test]
+fn a_scatter_is_folded_onto_what_its_reader_folds_it_onto() {
+    let all = [
+        (ReduceKind::Sum, x(0) + x(1)),
+        (ReduceKind::Sum, x(1) + x(0)),
+        (ReduceKind::Prod, x(0) * x(1)),
+        (ReduceKind::Max, x(0).max(x(1))),
+        (ReduceKind::Min, x(1).min(x(0))),
+    ];
+    for (kind, expr) in all {
+        let program = scattered(kind, |b, values| b.of(expr.clone(), &values));
+        assert_eq!(folded_onto(program), [1, 1], "{kind} by {expr:?}");
+    }
+}
+
+/// Nor is one whose result others read, or which folds otherwise.
+#[test]
+fn other_scatters_begin_with_nothing() {
+    let program = scattered(ReduceKind::Max, |b, values| b.of(x(0) + x(1), &values));
+    assert_eq!(folded_onto(program), [0, 2]);
+    let program = scattered(ReduceKind::Sum, |b, values| {
+        b.fetched("sums", values[1]);
+        b.of(x(0) + x(1), &values)
+    });
+    assert_eq!(folded_onto(program), [0, 2]);
 }

@@ -4,18 +4,19 @@ use super::{FormRules, Labels, Legal, StepCx, ensure};
 use crate::names::{DType, ReduceKind};
 use crate::program::meaning::{Given, Here, Local, Numbers, each};
 use crate::program::stablehlo::{Lookup, Spell, Tensor, Writer, those};
-use crate::program::{Cost, Offset};
+use crate::program::{Cost, Offset, Operand};
 use serde::{Deserialize, Serialize};
 use std::iter::zip;
 
 /// `out[.., p, ..] = fold(kind) of the updates for which indices[..] - begin = p`, one after another in the
-/// declared order of the updates. Indices outside the out do nothing, and where nothing comes the out is what a fold
-/// of nothing is. StableHLO: scatter.
+/// declared order of the updates. Indices outside the out do nothing. The fold begins with what is there already, if
+/// there is a third input, else with what a fold of nothing is. StableHLO: scatter.
 ///
-/// Inputs: the updates, whose labels are those of the out but `dim`, and any that are folded; and
-/// positions along `dim`, i32, whose labels are labels of the updates. Updates and out have one dtype,
-/// f32, f64 or i32, and the kind is sum, prod, max or min. `dim` is a result label and no label of the updates; every
-/// other result label is.
+/// Inputs: the updates, whose labels are those of the out but `dim`, and any that are folded; positions along
+/// `dim`, i32, whose labels are labels of the updates; and perhaps what is folded onto, with the out's labels in their
+/// order. All but the positions have one dtype, f32, f64 or i32, and the kind is sum, prod, max or min. `dim` is a
+/// result label and no label of the updates; every other result label is. A plan may compute the out in the memory of
+/// what is folded onto.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Scatter {
     /// How to fold.
@@ -35,8 +36,13 @@ impl FormRules for Scatter {
         true
     }
 
+    fn in_place(&self, _: &[Operand], _: usize, input: usize) -> bool {
+        input == 2
+    }
+
     fn check(&self, step: &StepCx<'_>) -> Legal {
-        step.counts(2, 1)?;
+        let onto = step.step.inputs.get(2);
+        step.counts(if onto.is_some() { 3 } else { 2 }, 1)?;
         step.greatest(&self.begin)?;
         let [updates, indices] = [0, 1].map(|i: usize| &step.step.inputs[i]);
         step.dtypes(&[updates.value, step.step.outs[0]])?;
@@ -48,6 +54,12 @@ impl FormRules for Scatter {
         let mut labels = Labels::new(value);
         ensure!(labels.is_result(dim), "the result lacks the label {dim}");
         ensure!(!updates.dims.contains(&dim), "the updates have the indexed label {dim}");
+        if let Some(onto) = onto {
+            step.dtypes(&[onto.value, step.step.outs[0]])?;
+            let own = (0..).take(onto.dims.len()).eq(onto.dims.iter().copied());
+            ensure!(own, "what is folded onto has not the labels of the result in order");
+            step.extents(onto.value, &step.out(0).extents)?;
+        }
         labels.operand("the updates", updates, step.input(0))?;
         labels.operand("the indices", indices, step.input(1))?;
         let stray = indices.dims.iter().find(|&label| !updates.dims.contains(label));
@@ -60,12 +72,13 @@ impl FormRules for Scatter {
     }
 
     fn text(&self, step: &StepCx<'_>) -> String {
-        format!(
-            "{} of {} to {}",
-            self.kind,
-            step.labelled(0),
-            step.lookup(1, self.dim, &self.begin)
-        )
+        let lookup = step.lookup(1, self.dim, &self.begin);
+        let onto = if step.step.inputs.len() > 2 {
+            format!(" onto {}", step.labelled(2))
+        } else {
+            String::new()
+        };
+        format!("{} of {} to {lookup}{onto}", self.kind, step.labelled(0))
     }
 }
 
@@ -74,7 +87,10 @@ impl Local for Scatter {
         let (shape, dim) = (step.shape(0), usize::from(self.dim));
         let (mut at, begin) = (step.space(), self.begin.at(here.mesh, here.processor));
         let start = self.kind.start(step.out(0).dtype);
-        let mut out = Numbers::from_elem(shape, start);
+        let mut out = match inputs.get(2) {
+            Some(onto) => onto.numbers.clone(),
+            None => Numbers::from_elem(shape, start),
+        };
         each(inputs[0].numbers.shape(), |position| {
             for (&label, &i) in zip(inputs[0].dims, position) {
                 at[usize::from(label)] = i;
@@ -117,8 +133,9 @@ impl Spell for Scatter {
             .filter_map(|(dim, label)| Some((dim, at.iter().position(|other| other == label)?)));
         let along = along.collect();
         let slices = (at.len()..at.len() + slices.len()).collect();
-        let nothing = to.fill(out.dtype.into(), shape, self.kind.start(out.dtype));
+        let start = || to.fill(out.dtype.into(), shape, self.kind.start(out.dtype));
+        let onto = inputs.get(2).cloned().unwrap_or_else(start);
         let lookup = Lookup { dim, along, slices };
-        Ok(vec![to.scattered(&nothing, &rows, &updates, &lookup, Some(self.kind))])
+        Ok(vec![to.scattered(&onto, &rows, &updates, &lookup, Some(self.kind))])
     }
 }

@@ -329,6 +329,11 @@ fn lookups_have_their_labels() {
     refused(&found, "17 scatter", "the indices have labels that the updates lack");
     let found = step(17, |step| step.inputs[0].dims[1] = 3);
     refused(&found, "17 scatter", "result dim 1 is in no operand");
+    let found = step(17, |step| step.inputs.push(labelled(ValueId(16), &[1, 0])));
+    let turned = "what is folded onto has not the labels of the result in order";
+    refused(&found, "17 scatter", turned);
+    let found = step(17, |step| step.inputs.push(labelled(ValueId(15), &[0])));
+    refused(&found, "17 scatter", "%15 is i32, %17 f32");
     let found = spoil!(26, Put { dim } => *dim = 2);
     refused(&found, "26 put", "the result lacks the label 2");
     let found = spoil!(26, Put { dim } => *dim = 1);

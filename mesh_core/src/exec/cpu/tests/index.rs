@@ -133,10 +133,21 @@ proptest! {
     fn scatters_match_brute_force(
         (sketch, (dims, updates), (at, indices), out) in scatters(),
         kind in prop::sample::select(&KINDS[..]),
+        has_onto in any::<bool>(),
     ) {
-        let inputs = [whole(&updates, sketch.seed), sketch.indices(indices)];
+        let mut inputs = vec![whole(&updates, sketch.seed), sketch.indices(indices)];
         let of = declared(out.extents.len());
         let mut want = vec![kind.start(out.dtype); out.len()];
+        let mut labels = vec![dims.clone(), at.clone()];
+        if has_onto {
+            // In another order in memory.
+            let turned = Value { order: out.order.iter().rev().copied().collect(), ..out.clone() };
+            inputs.push(whole(&turned, sketch.seed ^ 1));
+            labels.push(of.clone());
+            each(&out.extents, &mut |at| {
+                want[index(&out, &of, at)] = get(&inputs[2], &of, at);
+            });
+        }
         let mut all = extents(&[(&updates, &dims), (&out, &of)]);
         all[0] = 1;
         each(&all, &mut |label| {
@@ -153,7 +164,7 @@ proptest! {
             }
         });
         let form = Scatter { kind, dim: 0, begin: Offset::fixed(sketch.begin) };
-        let step = step(form, [dims, at], 1);
+        let step = step(form, labels, 1);
         let got = run(&inputs, std::slice::from_ref(&out), &step).unwrap().remove(0);
         prop_assert_eq!(got, Tensor::new(out, want));
     }

@@ -298,7 +298,7 @@ proptest! {
     /// Tiles, however small, compute the same up to the rounding of sums.
     #[test]
     fn tiles_change_no_number(program in programs(DType::F64)) {
-        let limits = tile::Limits { worth: 1, tile: 300 };
+        let limits = tile::Limits { worth: 1, tile: 300, again: 600 };
         let tiny = then(&program, DType::F64, |block| tile::run_within(block, limits));
         let one = then(&program, DType::F64, |_| ());
         let [one, other] = [one, tiny].map(|compiled| numbers_of(compiled, DType::F64, false).0);

@@ -122,7 +122,7 @@ fn a_fold_over_the_inner_of_the_dims_of_a_tile_is_a_fold_of_each_outer_one() {
         let text = print(&compiled.program, &mesh);
         (found, text, doubles(super::run(&mesh, compiled, &[x.view().into()])).remove(0))
     };
-    let limits = tile::Limits { worth: 1, tile: 16 << 10 };
+    let limits = tile::Limits { worth: 1, tile: 16 << 10, again: 16 << 10 };
     let (tiled, text, found) = run(&|program| {
         fuse::run(&mut program.block, &Machine::host());
         tile::run_within(&mut program.block, limits);
@@ -206,7 +206,7 @@ fn whatever_is_tiled_stays_what_it_is() {
     let table = [(false, 40_000, 2), (false, 8_000, 8), (true, 2_000, 24)];
     for (deep, most, least) in table {
         let mut program = all_forms(deep);
-        tile::run_within(&mut program.block, tile::Limits { worth: 1, tile: most });
+        tile::run_within(&mut program.block, tile::Limits { worth: 1, tile: most, again: most });
         let compiled = compiled(program, &mesh, &[], &[]);
         let found = loops(&compiled.program);
         let [tiles] = found[..] else { panic!("{}", print(&compiled.program, &mesh)) };

@@ -24,6 +24,8 @@ pub(super) struct Limits {
     pub(super) worth: usize,
     /// The most bytes that a tile meets.
     pub(super) tile: usize,
+    /// The most bytes of what a tile meets more than once, if no tile meets less.
+    pub(super) again: usize,
 }
 
 /// Steps that are looked at from the first of a group on.
@@ -37,7 +39,8 @@ const LARGE: usize = 8;
 
 /// What fits a core's cache anyway gains nothing, and half of it is for a tile.
 pub(super) fn run(block: &mut Block, machine: &Machine) {
-    let limits = Limits { worth: machine.caches.own_bytes / 4, tile: machine.caches.own_bytes / 2 };
+    let own = machine.caches.own_bytes;
+    let limits = Limits { worth: own / 4, tile: own / 2, again: own };
     run_within(block, limits);
 }
 
@@ -229,7 +232,8 @@ impl<'p> Group<'p> {
     /// The tiles of a group that gains by them, along `least` dims or more: the largest that are small enough.
     fn tiles(self, least: usize, limits: Limits) -> Option<Tiles> {
         let bytes = |value: &ValueId| self.known.block.value(*value).bytes();
-        if self.read_again().iter().map(bytes).sum::<usize>() < limits.worth {
+        let again: usize = self.read_again().iter().map(bytes).sum();
+        if again < limits.worth {
             return None;
         }
         let mut met: Vec<ValueId> =
@@ -237,12 +241,17 @@ impl<'p> Group<'p> {
         met.sort_unstable();
         met.dedup();
         let total: usize = met.iter().map(bytes).sum();
-        // What hardly exceeds it, as tiles do with the small values that they meet besides, is not cut again.
-        if total <= limits.tile + limits.tile / 8 {
+        // Small values that tiles meet besides may exceed it.
+        let slack = limits.tile / 8;
+        if total <= limits.tile + slack {
             return None;
         }
-        let mut levels = (least..).map_while(|depth| self.sizes(depth));
-        let small = levels.find_map(|sizes| largest(&sizes, total, limits.tile));
+        let within = |bytes: usize, most: usize| {
+            let mut levels = (least..).map_while(|depth| self.sizes(depth));
+            levels.find_map(|sizes| largest(&sizes, bytes, most))
+        };
+        // If no tile is small enough with what is met once, one whose other values fit the cache still serves.
+        let small = within(total, limits.tile).or_else(|| within(again, limits.again + slack));
         let (extents, count) = small.filter(|(_, count)| *count > 1)?;
         let Self { members, waiting, .. } = self;
         Some(Tiles { members, waiting, extents, count })

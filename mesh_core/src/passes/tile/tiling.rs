@@ -26,12 +26,14 @@ pub(super) enum Met {
 
 /// A small input that lacks dims is repeated for tiles along them, if that makes it no larger than this part of the out.
 const SMALLER: usize = 8;
+/// Bytes of a small factor.
+const FACTOR: usize = 16 << 10;
 
 /// How a step can be done tile by tile along the `depth` dims that lie outermost, if it can.
 ///
 /// An input either has these dims outermost, in the same order, or has none of them; a small one of an elementwise
-/// step may have the first of them. Products are tiled along dims that both factors have: a product in pieces would
-/// pack its other factor for each.
+/// step may have the first of them. Products are tiled along dims that both factors have, or where the other one is
+/// small: a product in pieces packs it for each.
 pub(super) fn tiling(block: &Block, step: &Step, depth: usize) -> Option<Tiling> {
     let value = |id: ValueId| block.value(id);
     let first = *step.outs.first()?;
@@ -50,7 +52,11 @@ pub(super) fn tiling(block: &Block, step: &Step, depth: usize) -> Option<Tiling>
         }
         Form::Contract(_) => {
             let met = operands(block, &step.inputs, &cut)?;
-            met.iter().all(|&met| met == Met::Tile).then_some(met)?
+            let packs =
+                step.inputs.iter().zip(&met).any(|(input, met)| {
+                    *met != Met::Tile && block.value(input.value).bytes() > FACTOR
+                });
+            (!packs).then_some(met)?
         }
         Form::Reduce(_) => {
             let rank = of.extents.len();
